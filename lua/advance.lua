@@ -1,0 +1,72 @@
+-- advance.lua: who comes next. Included by enter, leave and force; never called by itself.
+--
+-- Expects the including script to have declared
+--   record, queue, waiters, tokens   the four keys
+--   verb, channels, me               PUBLISH or SPUBLISH; the channels' common start; the calling client
+--   us, ms                           the server's time, read once
+-- and to have read all four keys once (a wrong type must fail before anything is written).
+--
+-- A ticket is client:counter:lease:owner:note, an element of the line is place:ticket, and in the set a score below
+-- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client.
+
+local LIVENESS, LINE_TTL, MARK_TTL, BLIND, CLAIM, DROPS = 15000, 30000, 60000, 3000, 3000, 500
+
+local function num(n) return string.format('%.0f', n) end
+
+local function split(ticket)
+  local client, counter, lease, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
+  return client, tonumber(lease), owner ~= '' and owner or client .. ':' .. counter
+end
+
+local function place_of(element) return tonumber(string.match(element, '^%d+')) end
+local function ticket_of(element) return string.match(element, ':(.*)$') end
+
+-- A subscriber of the exact name; PUBLISH's own count would include any pattern subscriber, such as a monitor.
+local function heard(client)
+  local reply = redis.pcall('PUBSUB', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channels .. client)
+  return not reply.err and tonumber(reply[2]) > 0
+end
+
+local function tell(client, message) redis.pcall(verb, channels .. client, message) end
+
+-- Writes a fresh record for ticket, held until ms + span; returns its token.
+local function write(ticket, span)
+  local _, lease, owner = split(ticket)
+  local token = num(math.max(tonumber(redis.call('GET', tokens) or 0) + 1, us))
+  redis.call('SET', tokens, token, 'PXAT', num(ms + math.max(600000, 2 * lease)))
+  redis.call('HSET', record, 'owner', owner, 'token', token, 'since', num(ms), 'lease', lease, ticket, num(ms + span) .. ':1')
+  redis.call('PEXPIREAT', record, num(ms + span))
+  return token
+end
+
+-- Gives the free lock to the first ticket that is alive and reachable; drops those before it. A dropped ticket that
+-- lives returns to its place with its next enter. Returns
+--   nil                          nobody is in line
+--   false                        DROPS tickets were dropped and the lock is still free: call again
+--   {ticket, token, claim}       granted for claim ms; told by message unless the ticket is the caller's own
+local function advance()
+  local dead = {}
+  for _ = 1, DROPS do
+    local element = redis.call('LINDEX', queue, 0)
+    if not element then return nil end
+    local ticket = ticket_of(element)
+    local client, lease = split(ticket)
+    local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client)
+    -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability decides.
+    local alive = not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
+    if alive and client ~= me and dead[client] == nil then
+      dead[client] = not heard(client) and not (seen[3] and -tonumber(seen[3]) > ms)
+    end
+    redis.call('LPOP', queue)
+    redis.call('ZREM', waiters, ticket)
+    if alive and not dead[client] then
+      local claim = math.min(CLAIM, lease)
+      local token = write(ticket, claim)
+      if client ~= me then
+        tell(client, 'grant ' .. num(us) .. ' ' .. claim .. ' ' .. token .. ' ' .. ticket)
+      end
+      return {ticket, token, claim}
+    end
+  end
+  return false
+end

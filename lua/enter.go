@@ -1,0 +1,163 @@
+package lua
+
+import (
+	"context"
+	"time"
+)
+
+// MaxTickets is the most tickets that one Enter or Leave may carry.
+const MaxTickets = 400
+
+// Place is a waiter's position in time: the server's clock at its first arrival, made larger than the place before it.
+// Zero is none yet.
+type Place = Micros
+
+// Enter asks for a lock on behalf of some of the client's tickets.
+type Enter struct {
+	Keys    Keys
+	Try     bool          // one ticket, one attempt, no waiting
+	Seen    int64         // largest recent token known of this lock
+	Lease   time.Duration // how long nobody may take the lock if the server has forgotten Seen
+	Tickets []EnterTicket // in the order of their places
+}
+
+// EnterTicket is one ticket of an Enter.
+type EnterTicket struct {
+	Ticket     string
+	Place      Place
+	MaxWaiters int // 0: no bound
+}
+
+// Status is what the server says of a ticket.
+type Status string
+
+// What an Enter or a Leave may answer for a ticket.
+const (
+	Granted Status = "granted" // it holds the lock
+	Waiting Status = "waiting" // it is (Leave: was) in line
+	Held    Status = "held"    // Enter to try: somebody else has it or comes first; Leave: it held the lock until now
+	Full    Status = "full"    // the line is as long as the ticket allows
+	Gone    Status = "gone"    // it was retired
+	None    Status = "none"    // Leave: it neither held nor waited
+)
+
+// Grant is the lock given to a ticket.
+type Grant struct {
+	Ticket    string
+	Token     int64
+	Remaining time.Duration // from when the request was executed
+	Since     Micros        // when the ownership began, in whole milliseconds
+}
+
+// Entered is the answer to an Enter.
+type Entered struct {
+	Now       Micros
+	Token     int64 // the largest token ever given
+	Holder    string
+	Lease     time.Duration // the holder's
+	Remaining time.Duration // of the holder
+	Waiting   int           // length of the line
+	Heard     bool          // the server sees a subscriber of the client's channel
+	Forgot    bool          // the server had lost Seen
+	More      bool          // the lock is free and the line still begins with dead tickets: ask again
+	Grant     *Grant        // to a ticket of this client that was not in the request
+	Tickets   []TicketState // in the order of the request
+}
+
+// TicketState is the answer for one ticket.
+type TicketState struct {
+	Status   Status
+	Grant    Grant // of a granted one
+	Place    Place // of a waiting one
+	Position int   // of a waiting one that is new: 1 is next
+}
+
+// Enter runs enter.lua: one request.
+func (s *Server) Enter(ctx context.Context, e Enter) (Entered, error) {
+	args := make([]any, 0, 6+3*len(e.Tickets))
+	mode := "wait"
+	if e.Try {
+		mode = "try"
+	}
+	args = append(args, mode, e.Seen, millis(e.Lease), "PUBLISH", s.channel, s.client)
+	for _, t := range e.Tickets {
+		args = append(args, t.Ticket, int64(t.Place), t.MaxWaiters)
+	}
+	reply, err := s.run(ctx, enterScript, e.Keys.all(), args...)
+	if err != nil {
+		return Entered{}, err
+	}
+	return decodeEntered(reply, e.Tickets)
+}
+
+func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
+	r := reader{list: reply}
+	answer := Entered{
+		Now:       Micros(r.int()),
+		Token:     r.int(),
+		Holder:    ownerName(r.string()),
+		Lease:     fromMillis(r.int()),
+		Remaining: fromMillis(r.int()),
+		Waiting:   int(r.int()),
+		Heard:     r.int() == 1,
+		Forgot:    r.int() == 1,
+		More:      r.int() == 1,
+		Grant:     r.grant(),
+		Tickets:   make([]TicketState, len(tickets)),
+	}
+	for i := range tickets {
+		answer.Tickets[i] = r.state(tickets[i].Ticket)
+	}
+	if r.wrong || len(r.list) > 0 {
+		return Entered{}, wrongReply("enter", reply)
+	}
+	return answer, nil
+}
+
+// Leave gives up tickets: those that wait and those that hold.
+type Leave struct {
+	Keys    Keys
+	Tickets []LeaveTicket // none: only let a free lock go to the next in line
+}
+
+// LeaveTicket is one ticket of a Leave.
+type LeaveTicket struct {
+	Ticket string
+	Place  Place // 0: not known
+	Token  int64 // 0: it never held
+	Retire bool  // a request of it is unanswered and might be executed after this one
+}
+
+// Left is the answer to a Leave.
+type Left struct {
+	More   bool     // the lock is free and the line still begins with dead tickets: leave again, with no tickets
+	Grant  *Grant   // to another ticket of this client
+	States []Status // Held, Waiting or None, in the order of the request
+}
+
+// Leave runs leave.lua: one request.
+func (s *Server) Leave(ctx context.Context, l Leave) (Left, error) {
+	args := make([]any, 0, 3+4*len(l.Tickets))
+	args = append(args, "PUBLISH", s.channel, s.client)
+	for _, t := range l.Tickets {
+		args = append(args, t.Ticket, int64(t.Place), t.Token, boolArg(t.Retire))
+	}
+	reply, err := s.run(ctx, leaveScript, l.Keys.all(), args...)
+	if err != nil {
+		return Left{}, err
+	}
+	return decodeLeft(reply, len(l.Tickets))
+}
+
+func decodeLeft(reply []any, n int) (Left, error) {
+	r := reader{list: reply}
+	r.int() // the server's time: nobody needs it here
+	left := Left{More: r.int() == 1, Grant: r.grant(), States: make([]Status, n)}
+	for i := range left.States {
+		left.States[i] = Status(r.string())
+	}
+	if r.wrong || len(r.list) > 0 {
+		return Left{}, wrongReply("leave", reply)
+	}
+	return left, nil
+}

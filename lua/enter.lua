@@ -1,0 +1,225 @@
+-- enter: acquiring, heartbeat and recovery in one.
+--
+-- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
+-- ARGV  1 'try' or 'wait'
+--       2 seen: the largest recent token the client knows of this lock, 0 for none
+--       3 lease (ms) that a placeholder lives for, should the server have forgotten seen
+--       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
+--       7.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound)
+--           all tickets are the client's own, in the order of their places
+-- Reply 1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
+--       4 holder's lease (ms)   5 record's remaining (ms)   6 length of the line
+--       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: free, 500 dropped: call again
+--       10 {} or a grant to a ticket of this client that is not in the request: {ticket, token, remaining ms, since us}
+--       11.. per ticket: {'granted', token, remaining ms, since ms}  it holds the lock
+--                        {'waiting', place, position}  in line; the position (1 = next) only when it is new, else 0
+--                        {'held'}    try: somebody else has it, or comes first
+--                        {'full'}    as many wait as it allows
+--                        {'gone'}    it was retired
+-- Errors: WRONGTYPE and OOM come before anything is written.
+
+if #ARGV == 9 and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
+  local last = tonumber(redis.call('GET', KEYS[4]) or 0)
+  if last >= tonumber(ARGV[2]) then
+    local t = redis.call('TIME')
+    local us = t[1] * 1000000 + t[2]
+    local ms = math.floor(us / 1000)
+    local client, counter, lease, owner = string.match(ARGV[7], '^([^:]+):(%d+):(%d+):([^:]*)')
+    if owner == '' then owner = client .. ':' .. counter end
+    local token = last >= us and last + 1 or us
+    local text = string.format('%.0f', token)
+    local deadline = string.format('%.0f', ms + lease)
+    redis.call('SET', KEYS[4], text, 'PXAT', string.format('%.0f', ms + math.max(600000, 2 * lease)))
+    redis.call('HSET', KEYS[1], 'owner', owner, 'token', text, 'since', string.format('%.0f', ms), 'lease', lease, ARGV[7], deadline .. ':1')
+    redis.call('PEXPIREAT', KEYS[1], deadline)
+    return {us, token, owner, tonumber(lease), tonumber(lease), 0, 0, 0, 0, {}, {'granted', token, tonumber(lease), ms}}
+  end
+end
+
+local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local try, seen, verb, channels, me = ARGV[1] == 'try', tonumber(ARGV[2]), ARGV[4], ARGV[5], ARGV[6]
+local time = redis.call('TIME')
+local us = time[1] * 1000000 + time[2]
+local ms = math.floor(us / 1000)
+
+--#include advance.lua
+
+local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me}, false
+for i = 7, #ARGV, 3 do
+  fields[#fields + 1] = ARGV[i]
+  marks[#marks + 1] = ARGV[i]
+  marks[#marks + 1] = '!' .. ARGV[i]
+  returning = returning or ARGV[i + 1] ~= '0'
+end
+local held = redis.call('HMGET', record, unpack(fields))
+local line = redis.call('LLEN', queue)
+local live = redis.call('ZCOUNT', waiters, 0, '+inf')
+local last = tonumber(redis.call('GET', tokens) or 0)
+local holder = {owner = held[1], token = tonumber(held[2] or 0), lease = tonumber(held[3] or 0), since = tonumber(held[4] or 0)}
+
+-- A full server refuses only a script's first write. This one is never refused, so whoever waits goes on waiting.
+if returning then redis.call('PEXPIREAT', queue, num(ms + LINE_TTL)) end
+
+-- The server has forgotten a token that was given: nobody takes the lock until its holder has had a lease's time to
+-- come back. A record with a smaller token is a ghost of before.
+local forgot = seen > last
+if forgot then
+  redis.call('SET', tokens, num(seen), 'PXAT', num(ms + math.max(600000, 2 * tonumber(ARGV[3]))))
+  last = seen
+  if holder.token < seen then
+    redis.call('DEL', record)
+    redis.call('HSET', record, 'owner', '', 'token', num(seen), 'since', num(ms), 'lease', ARGV[3], '?', num(ms + ARGV[3]) .. ':0')
+    redis.call('PEXPIREAT', record, num(ms + ARGV[3]))
+    holder = {owner = '', token = seen, lease = tonumber(ARGV[3]), since = ms}
+    for i = 5, #fields do held[i] = false end
+  end
+end
+
+-- Line and set disagree: somebody deleted one of them. A place without a deadline gets one; a deadline without a
+-- place goes, and its client brings both back.
+local function mend()
+  local placed = {}
+  for from = 0, line - 1, 500 do
+    for _, element in ipairs(redis.call('LRANGE', queue, from, from + 499)) do
+      local ticket = ticket_of(element)
+      placed[ticket] = true
+      if not redis.call('ZSCORE', waiters, ticket) then redis.call('ZADD', waiters, num(ms + LIVENESS), ticket) end
+    end
+  end
+  for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', waiters, 0, '+inf')) do
+    if not placed[ticket] then redis.call('ZREM', waiters, ticket) end
+  end
+end
+if line ~= live then mend() end
+
+local scores = redis.call('ZMSCORE', waiters, unpack(marks))
+local is_heard = not try and heard(me)
+local free = not holder.owner
+
+local function place(ticket, at)
+  redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+  line = line + 1
+  return {'waiting', at, line}
+end
+
+-- A ticket that comes back: to the end if that is its place, else before the first one with a later place.
+local function back(ticket, at)
+  local tail = redis.call('LINDEX', queue, -1)
+  local element = num(at) .. ':' .. ticket
+  if not tail or place_of(tail) <= at then
+    redis.call('RPUSH', queue, element)
+  else
+    local low, high = 0, line - 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      if place_of(redis.call('LINDEX', queue, middle)) > at then high = middle else low = middle + 1 end
+    end
+    redis.call('LINSERT', queue, 'BEFORE', redis.call('LINDEX', queue, low), element)
+  end
+  local state = place(ticket, at)
+  state[3] = 0
+  return state
+end
+
+-- The place of a ticket in line whose client never learned it: the answer that told it was lost.
+local function find(ticket)
+  for to = line - 1, 0, -500 do
+    for _, element in ipairs(redis.call('LRANGE', queue, math.max(0, to - 499), to)) do
+      if ticket_of(element) == ticket then return place_of(element), element end
+    end
+  end
+end
+
+-- Overdue tickets do not fill a line. Only asked when it looks full.
+local function sweep()
+  if redis.call('ZCOUNT', waiters, 0, ms) == 0 then return end
+  local swept = 0
+  for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, 100)) do
+    local _, element = find(ticket)
+    if element then redis.call('LREM', queue, 1, element) end
+    redis.call('ZREM', waiters, ticket)
+    line = line - 1
+  end
+end
+
+-- An explicit owner's further hold: same ownership, same token, a deadline of its own.
+local function join(ticket, at)
+  local _, lease = split(ticket)
+  redis.call('PEXPIREAT', record, num(math.max(redis.call('PEXPIRETIME', record), ms + lease)))
+  redis.call('HSET', record, ticket, num(ms + lease) .. ':1')
+  if redis.call('ZREM', waiters, ticket) == 1 then
+    local element = at > 0 and num(at) .. ':' .. ticket or select(2, find(ticket))
+    line = line - redis.call('LREM', queue, 1, element)
+  end
+  return {'granted', holder.token, lease, ms}
+end
+
+local function take(ticket)
+  local _, lease, owner = split(ticket)
+  local token = tonumber(write(ticket, lease))
+  free, last, holder = false, token, {owner = owner, token = token, lease = lease}
+  return {'granted', token, lease, ms}
+end
+
+local function enter(i, k, hold)
+  local ticket, at, most = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+  local score, retired = scores[2 * k], scores[2 * k + 1]
+  if retired then return {'gone'} end
+  if hold then
+    local deadline = tonumber(string.match(hold, '^%d+'))
+    if deadline > ms then return {'granted', holder.token, deadline - ms, holder.since} end
+  end
+  if free and line == 0 then return take(ticket) end
+  if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
+  if try then return {'held'} end
+  if score then
+    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+    return {'waiting', at > 0 and at or find(ticket), 0}
+  end
+  if at > 0 then return back(ticket, at) end
+  if most > 0 and line >= most then sweep() end
+  if most > 0 and line >= most then return {'full'} end
+  local tail = redis.call('LINDEX', queue, -1)
+  at = tail and math.max(us, place_of(tail) + 1) or us
+  redis.call('RPUSH', queue, num(at) .. ':' .. ticket)
+  return place(ticket, at)
+end
+
+local states, mine = {}, {}
+for k = 1, (#ARGV - 6) / 3 do
+  states[k] = enter(4 + 3 * k, k, held[4 + k])
+  mine[ARGV[4 + 3 * k]] = k
+end
+
+local grant, more = {}, 0
+if free then
+  local given = advance()
+  line = redis.call('LLEN', queue)
+  if given then
+    local ticket, token = given[1], tonumber(given[2])
+    local client, lease, owner = split(ticket)
+    last, holder = token, {owner = owner, token = token, lease = lease}
+    if mine[ticket] then
+      states[mine[ticket]] = {'granted', token, given[3], ms}
+    elseif client == me then
+      grant = {ticket, token, given[3], us}
+    end
+  elseif given == false then
+    more = 1
+  elseif try then
+    states[1] = take(ARGV[7])
+  end
+end
+
+if line > 0 and not try then
+  redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))
+  if not is_heard then
+    redis.call('ZADD', waiters, num(-(ms + BLIND)), '~' .. me)
+  elseif scores[1] then
+    redis.call('ZREM', waiters, '~' .. me)
+  end
+  redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+end
+
+return {us, last, holder.owner or '', holder.lease, math.max(0, redis.call('PTTL', record)), line,
+  is_heard and 1 or 0, forgot and 1 or 0, more, grant, unpack(states)}

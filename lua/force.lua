@@ -1,0 +1,41 @@
+-- force: end the ownership with this token, whoever has it, and let the line go on.
+-- It names the token, so that a late or doubled force never ends the successor's.
+--
+-- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
+-- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client  4 the token to end
+-- Reply 1 1: it was ended, 0: it was not the present one  2 1: free, 500 dropped: call again
+--       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
+-- Each client that held it is told 'forced <token> <ticket>'.
+-- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
+
+local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local verb, channels, me, token = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local time = redis.call('TIME')
+local us = time[1] * 1000000 + time[2]
+local ms = math.floor(us / 1000)
+
+--#include advance.lua
+
+local fields = redis.call('HGETALL', record)
+local last = tonumber(redis.call('GET', tokens) or 0)
+redis.call('LLEN', queue)
+redis.call('ZCARD', waiters)
+
+local present, holds = 0, {}
+for i = 1, #fields, 2 do
+  if fields[i] == 'token' then present = tonumber(fields[i + 1]) end
+  if string.find(fields[i], ':', 1, true) then holds[#holds + 1] = fields[i] end
+end
+if present ~= token then return {0, 0, {}} end
+
+redis.call('DEL', record)
+-- One more than the forced one: a renewal of it then knows that it is lost and not forgotten.
+redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + 600000))
+for _, ticket in ipairs(holds) do
+  tell((split(ticket)), 'forced ' .. num(token) .. ' ' .. ticket)
+end
+local grant, more = {}, 0
+local given = advance()
+if given == false then more = 1 end
+if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
+return {1, more, grant}

@@ -1,0 +1,71 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Longest names, in bytes. They end up in keys, which every client of the server's operator has to read.
+const (
+	maxName   = 512
+	maxPrefix = 128
+)
+
+// Keys are the names of one lock's four keys. All share one hash tag, so they live in one slot of a cluster.
+type Keys struct {
+	Record  string // hash: owner, token, since, lease, and a field per hold
+	Queue   string // list: the line, next first
+	Waiters string // zset: ticket -> liveness deadline
+	Token   string // string: the largest token given
+}
+
+// NewKeys builds the keys of the lock called name under prefix. The kind stands before the name, so the keys of two
+// locks never meet. A name with a hash tag of its own keeps it; any other is wrapped into one, so a and {a} are the
+// same lock.
+func NewKeys(prefix, name string) (Keys, error) {
+	if err := checkPrefix(prefix); err != nil {
+		return Keys{}, err
+	}
+	switch {
+	case name == "":
+		return Keys{}, errors.New("the name is empty")
+	case len(name) > maxName:
+		return Keys{}, fmt.Errorf("the name is %d bytes long, more than %d", len(name), maxName)
+	case name[0] == '}':
+		return Keys{}, errors.New("the name starts with '}', which leaves no hash tag")
+	}
+	if !tagged(name) {
+		name = "{" + name + "}"
+	}
+	return Keys{
+		Record:  prefix + ":lock:" + name,
+		Queue:   prefix + ":queue:" + name,
+		Waiters: prefix + ":waiters:" + name,
+		Token:   prefix + ":token:" + name,
+	}, nil
+}
+
+// all is the order in which the scripts take them.
+func (k Keys) all() []string { return []string{k.Record, k.Queue, k.Waiters, k.Token} }
+
+// Channels is what the channel of every client under prefix begins with.
+func Channels(prefix string) string { return prefix + ":wake:" }
+
+func checkPrefix(prefix string) error {
+	switch {
+	case prefix == "":
+		return errors.New("the prefix is empty")
+	case len(prefix) > maxPrefix:
+		return fmt.Errorf("the prefix is %d bytes long, more than %d", len(prefix), maxPrefix)
+	case strings.ContainsAny(prefix, "{}"):
+		return errors.New("the prefix has a brace, which would move the hash tag")
+	}
+	return nil
+}
+
+// tagged reports whether Redis finds a hash tag in name: the first brace opens a non-empty pair.
+func tagged(name string) bool {
+	_, rest, found := strings.Cut(name, "{")
+	return found && strings.IndexByte(rest, '}') > 0
+}

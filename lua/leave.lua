@@ -1,0 +1,103 @@
+-- leave: out of the line, out of the record; the next one's turn if that makes the lock free.
+-- Unlock, cancellation, an unwanted grant: all the same verb. With no tickets it only lets a free lock advance.
+--
+-- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
+-- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
+--       4.. per ticket: ticket, place (us; 0: not known), token (0: it never held),
+--           '1' to retire it: a request of it is unanswered and may still arrive
+-- Reply 1 server time (us)   2 1: free, 500 dropped: call again
+--       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
+--       4.. per ticket: 'held' it held the lock until now, 'waiting' it was in line, 'none' neither
+-- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
+
+local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local line = redis.call('LLEN', queue)
+
+-- One holder, nobody in line, nothing unanswered: Unlock in four calls.
+if line == 0 and #ARGV == 7 and ARGV[7] == '0' and string.find(ARGV[4], '^[^:]+:%d+:%d+::') then
+  if redis.call('HDEL', record, ARGV[4]) == 1 then
+    redis.call('DEL', record)
+    return {0, 0, {}, 'held'}
+  end
+end
+
+local verb, channels, me = ARGV[1], ARGV[2], ARGV[3]
+local time = redis.call('TIME')
+local us = time[1] * 1000000 + time[2]
+local ms = math.floor(us / 1000)
+
+--#include advance.lua
+
+local held = redis.call('HMGET', record, 'token', '?')
+redis.call('ZCARD', waiters)
+local last = tonumber(redis.call('GET', tokens) or 0)
+
+local function implicit(ticket) return string.find(ticket, '^[^:]+:%d+:%d+::') end
+
+-- A release by one whom the server has forgotten is as clean as any: nobody was let in since.
+local function forgotten(ticket, token)
+  if token == 0 then return false end
+  if tonumber(held[1] or 0) == token and held[2] then
+    if implicit(ticket) then redis.call('DEL', record) end
+    return true
+  end
+  if not held[1] and last < token then
+    redis.call('SET', tokens, num(token), 'PXAT', num(ms + 600000))
+    return true
+  end
+  return false
+end
+
+local function unqueue(ticket, at)
+  local listed = redis.call('ZREM', waiters, ticket)
+  if line == 0 or listed == 0 and redis.call('EXISTS', waiters) == 1 then return listed == 1 end
+  if at > 0 then return redis.call('LREM', queue, 1, num(at) .. ':' .. ticket) + listed > 0 end
+  for from = 0, line - 1, 500 do
+    for _, element in ipairs(redis.call('LRANGE', queue, from, from + 499)) do
+      if ticket_of(element) == ticket then return redis.call('LREM', queue, 1, element) == 1 end
+    end
+  end
+  return listed == 1
+end
+
+local function leave(ticket, at, token, retire)
+  local hold = redis.call('HGET', record, ticket)
+  local state = 'none'
+  redis.call('HDEL', record, ticket)
+  if hold and tonumber(string.match(hold, '^%d+')) > ms or forgotten(ticket, token) then
+    state = 'held'
+  elseif unqueue(ticket, at) then
+    state = 'waiting'
+  end
+  if retire then
+    redis.call('ZREMRANGEBYSCORE', waiters, '(' .. num(-ms), '(0')
+    redis.call('ZADD', waiters, num(-(ms + MARK_TTL)), '!' .. ticket)
+    redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+  end
+  return state
+end
+
+local states = {}
+for i = 4, #ARGV, 4 do
+  states[#states + 1] = leave(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1')
+end
+
+-- What is left of the record: holds of the same owner, each with its own deadline. The latest is the record's.
+local latest = 0
+local fields = redis.call('HGETALL', record)
+for i = 1, #fields, 2 do
+  if fields[i] == '?' or string.find(fields[i], ':', 1, true) then
+    local deadline = tonumber(string.match(fields[i + 1], '^%d+'))
+    if deadline > ms then latest = math.max(latest, deadline) else redis.call('HDEL', record, fields[i]) end
+  end
+end
+local grant, more = {}, 0
+if latest > 0 then
+  redis.call('PEXPIREAT', record, num(latest))
+else
+  redis.call('DEL', record)
+  local given = advance()
+  if given == false then more = 1 end
+  if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
+end
+return {us, more, grant, unpack(states)}

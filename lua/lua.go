@@ -1,0 +1,160 @@
+// Package lua is the ground floor: what is atomic.
+//
+// Each verb of the protocol is one script in a .lua file whose header is its contract, and one typed call here:
+// [Server.Enter], [Server.Leave], [Server.Renew], [Server.Reassert], [Server.Inspect] and [Server.Force]. The package
+// also builds the keys ([NewKeys]), the tickets ([Ticket]) and decodes the messages that scripts publish ([ParseMessage]).
+//
+// Durations cross into milliseconds here and nowhere else. Times of the server are its own microseconds ([Micros]) and
+// are only ever compared with one another.
+//
+// A call is one request: the client's own retry is off, because a request whose answer was lost may still be executed,
+// seconds later, and only its caller knows what that would mean. [Unanswered] tells such a failure from a definite one.
+package lua
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed *.lua
+var files embed.FS
+
+// script is a .lua file with its includes in place.
+type script struct{ source, sha string }
+
+var (
+	enterScript    = load("enter.lua")
+	leaveScript    = load("leave.lua")
+	renewScript    = load("renew.lua")
+	reassertScript = load("reassert.lua")
+	inspectScript  = load("inspect.lua")
+	forceScript    = load("force.lua")
+)
+
+func load(name string) script {
+	read := func(name string) string {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			panic(err) // the file is part of the binary
+		}
+		return string(text)
+	}
+	source := strings.Replace(read(name), "--#include advance.lua", read("advance.lua"), 1)
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// Micros is a time of the server's clock in microseconds since the Unix epoch.
+type Micros int64
+
+// Sub is the time from u to m.
+func (m Micros) Sub(u Micros) time.Duration { return time.Duration(m-u) * time.Microsecond }
+
+// Time is m as the server's wall clock shows it, for people to read.
+func (m Micros) Time() time.Time { return time.UnixMicro(int64(m)) }
+
+func millis(d time.Duration) int64        { return d.Milliseconds() }
+func fromMillis(ms int64) time.Duration   { return time.Duration(ms) * time.Millisecond }
+func (m Micros) millis() int64            { return int64(m) / 1000 }
+func microsFromMillis(ms int64) Micros    { return Micros(ms * 1000) }
+func boolArg(b bool) string               { return map[bool]string{true: "1", false: "0"}[b] }
+func wrongReply(verb string, r any) error { return fmt.Errorf("%s: unexpected reply %.200v", verb, r) }
+
+// Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use.
+type Server struct {
+	rdb     redis.UniversalClient
+	channel string // common start of the clients' channels
+	client  string // the calling client
+}
+
+// NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with;
+// the client's id follows it.
+func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
+	return &Server{rdb, channel, client}
+}
+
+// Channel is the name of the channel on which this client hears of its grants.
+func (s *Server) Channel() string { return s.channel + s.client }
+
+// once is a command that go-redis does not send again by itself.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool                         { return true }
+func (c once) Clone() redis.Cmder                  { return once{c.Cmd.Clone().(*redis.Cmd)} }
+func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ctx, args...)} }
+
+// Do sends one command that is not repeated and returns its reply.
+func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
+	cmd := newOnce(ctx, args)
+	_ = s.rdb.Process(ctx, cmd) // the command keeps its error
+	return cmd.Result()
+}
+
+// run sends a script by its hash, and whole when the server does not have it yet.
+func (s *Server) run(ctx context.Context, sc script, keys []string, args ...any) ([]any, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, "evalsha", sc.sha, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	all = append(all, args...)
+	reply, err := s.Do(ctx, all...)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		whole := append([]any{"eval", sc.source}, all[2:]...)
+		reply, err = s.Do(ctx, whole...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n, ok := reply.(int64); ok {
+		return []any{n}, nil
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, wrongReply("script", reply)
+	}
+	return list, nil
+}
+
+// Unanswered reports whether err leaves open if the request was, or will yet be, executed. An error that the server
+// answered, or that came before anything could be sent, is definite.
+func Unanswered(err error) bool {
+	if err == nil || Answered(err) || Unsent(err) {
+		return false
+	}
+	return true
+}
+
+// Answered reports whether err is the server's own answer.
+func Answered(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// Unsent reports whether err came before the request could be sent: no connection could be had.
+func Unsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) ||
+		errors.Is(err, redis.ErrClosed)
+}
+
+// Passing reports whether an answered error is about the server's present state, so that the same request may succeed
+// a moment later: it is starting, failing over, or busy with a script.
+func Passing(err error) bool {
+	for _, prefix := range []string{"LOADING", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED"} {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
+}

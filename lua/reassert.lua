@@ -1,0 +1,47 @@
+-- reassert: renew for one hold with the token at hand: it also keeps the token key alive, and when the hold is missing
+-- tells a lost one from one that the server has forgotten, which is written again.
+--
+-- KEYS  1 record (hash)  2 token (string)  3 waiters (zset; for the mark of a retired ticket)
+-- ARGV  1 ticket  2 its token  3 since (server ms)  4 lease (ms from now; 0: as it is)  5 until (server ms; 0: none)  6 depth
+-- Reply the hold's remaining time (ms), 0 if it is lost: released, expired, forced, or another's
+-- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
+
+local record, tokens, waiters = KEYS[1], KEYS[2], KEYS[3]
+local ticket, token, lease, till, depth = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local time = redis.call('TIME')
+local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
+local function num(n) return string.format('%.0f', n) end
+
+local now = redis.call('HMGET', record, ticket, 'token', '?', 'lease')
+local last = tonumber(redis.call('GET', tokens) or 0)
+local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
+local client, counter, usual, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
+
+local deadline = now[1] and tonumber(string.match(now[1], '^%d+')) or 0
+local given = tonumber(now[2] or 0)
+if deadline <= ms then
+  local forgotten = given < token and last < token or given == token and now[3] or given > 0 and given < token
+  if retired or not forgotten then return 0 end
+end
+
+local missing, shared = deadline <= ms, owner ~= ''
+deadline = math.max(deadline, ms + lease, till)
+if deadline <= ms then return 0 end
+lease = math.max(tonumber(usual), given == token and tonumber(now[4] or 0) or 0, lease)
+local latest = math.max(deadline, shared and redis.call('PEXPIRETIME', record) or 0)
+
+if missing and given < token then redis.call('DEL', record) end
+redis.call('PEXPIREAT', record, num(latest))
+redis.call('HSET', record, ticket, num(deadline) .. ':' .. depth, 'lease', lease)
+if missing then
+  redis.call('HSET', record, 'owner', shared and owner or client .. ':' .. counter, 'token', num(token), 'since', ARGV[3])
+  redis.call('HDEL', record, '?')
+  if shared then
+    -- Others may hold it too under an explicit owner's name: it is not free until they can have come back.
+    latest = math.max(latest, ms + lease)
+    redis.call('HSET', record, '?', num(latest) .. ':0')
+  end
+  redis.call('PEXPIREAT', record, num(latest))
+end
+redis.call('SET', tokens, num(math.max(last, token)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
+return deadline - ms

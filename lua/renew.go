@@ -1,0 +1,78 @@
+package lua
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MaxRenewals is the most holds that one Renew may carry.
+const MaxRenewals = 200
+
+// Renewal prolongs one hold: to Lease from now or until Until, whichever is later. Nothing ever shortens a hold.
+type Renewal struct {
+	Keys   Keys
+	Ticket string
+	Token  int64
+	Since  Micros
+	Lease  time.Duration // 0: as it is
+	Until  Micros        // 0: none
+	Depth  int
+}
+
+// Renew runs renew.lua over all of them in one request. Each answer is the hold's remaining time, 0 where the record
+// does not have it: [Server.Reassert] tells why.
+func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
+	keys := make([]string, len(holds))
+	args := make([]any, 0, 4*len(holds))
+	for i, h := range holds {
+		keys[i] = h.Keys.Record
+		args = append(args, h.Ticket, millis(h.Lease), h.Until.millis(), h.Depth)
+	}
+	reply, err := s.run(ctx, renewScript, keys, args...)
+	if redis.HasErrorPrefix(err, "CROSSSLOT") && len(holds) > 1 {
+		return s.renewEach(ctx, holds)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := reader{list: reply}
+	left := make([]time.Duration, len(holds))
+	for i := range left {
+		left[i] = fromMillis(r.int())
+	}
+	if r.wrong || len(r.list) > 0 {
+		return nil, wrongReply("renew", reply)
+	}
+	return left, nil
+}
+
+// renewEach serves deployments behind one address that are clusters inside (Redisson #6867).
+func (s *Server) renewEach(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
+	left := make([]time.Duration, len(holds))
+	for i, h := range holds {
+		one, err := s.Renew(ctx, []Renewal{h})
+		if err != nil {
+			return nil, err
+		}
+		left[i] = one[0]
+	}
+	return left, nil
+}
+
+// Reassert runs reassert.lua: one request. It renews h, keeps the token key alive and, where the server has forgotten
+// the hold, writes it again. 0 means that the hold is lost.
+func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
+	keys := []string{h.Keys.Record, h.Keys.Token, h.Keys.Waiters}
+	reply, err := s.run(ctx, reassertScript, keys, h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
+	if err != nil {
+		return 0, err
+	}
+	r := reader{list: reply}
+	left := fromMillis(r.int())
+	if r.wrong || len(r.list) > 0 {
+		return 0, wrongReply("reassert", reply)
+	}
+	return left, nil
+}

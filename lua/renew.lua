@@ -1,0 +1,23 @@
+-- renew: holds live on. Their deadlines only ever grow.
+--
+-- KEYS  1.. one record per hold: nothing else is declared, so that a migrating slot does not refuse a renewal
+-- ARGV  4 per hold: ticket, lease (ms from now; 0: as it is), until (server ms, absolute; 0: none), depth
+-- Reply per hold: its remaining time (ms), 0 if there is no such hold: ask reassert
+-- Errors: WRONGTYPE comes before that hold is written; nothing here is refused by a full server.
+
+local time = redis.call('TIME')
+local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
+local reply = {}
+for k, record in ipairs(KEYS) do
+  local ticket, lease, till, depth = ARGV[4 * k - 3], tonumber(ARGV[4 * k - 2]), tonumber(ARGV[4 * k - 1]), ARGV[4 * k]
+  local now = redis.call('HMGET', record, ticket, 'lease')
+  local deadline = now[1] and tonumber(string.match(now[1], '^%d+')) or 0
+  reply[k] = 0
+  if deadline > ms then
+    deadline = math.max(deadline, ms + lease, till)
+    redis.call('PEXPIREAT', record, string.format('%.0f', math.max(redis.call('PEXPIRETIME', record), deadline)))
+    redis.call('HSET', record, ticket, string.format('%.0f:%s', deadline, depth), 'lease', math.max(tonumber(now[2] or 0), lease))
+    reply[k] = deadline - ms
+  end
+end
+return reply

@@ -1,0 +1,74 @@
+package lua
+
+// reader takes a reply apart, one element after the other. It never panics: wrong says that something was not as the
+// contract has it.
+type reader struct {
+	list  []any
+	wrong bool
+}
+
+func (r *reader) next() any {
+	if len(r.list) == 0 {
+		r.wrong = true
+		return nil
+	}
+	v := r.list[0]
+	r.list = r.list[1:]
+	return v
+}
+
+func (r *reader) int() int64 {
+	n, ok := r.next().(int64)
+	r.wrong = r.wrong || !ok || n < 0
+	return n
+}
+
+func (r *reader) string() string {
+	s, ok := r.next().(string)
+	r.wrong = r.wrong || !ok
+	return s
+}
+
+func (r *reader) inner() reader {
+	list, ok := r.next().([]any)
+	return reader{list: list, wrong: !ok}
+}
+
+func (r *reader) strings() []string {
+	in := r.inner()
+	var all []string
+	for len(in.list) > 0 {
+		all = append(all, in.string())
+	}
+	r.wrong = r.wrong || in.wrong
+	return all
+}
+
+// grant reads {} or {ticket, token, remaining ms, since us}.
+func (r *reader) grant() *Grant {
+	in := r.inner()
+	if len(in.list) == 0 {
+		r.wrong = r.wrong || in.wrong
+		return nil
+	}
+	g := &Grant{Ticket: in.string(), Token: in.int(), Remaining: fromMillis(in.int()), Since: Micros(in.int())}
+	g.Since -= g.Since % 1000
+	r.wrong = r.wrong || in.wrong || len(in.list) > 0
+	return g
+}
+
+func (r *reader) state(ticket string) TicketState {
+	in := r.inner()
+	state := TicketState{Status: Status(in.string())}
+	switch state.Status {
+	case Granted:
+		state.Grant = Grant{Ticket: ticket, Token: in.int(), Remaining: fromMillis(in.int()), Since: microsFromMillis(in.int())}
+	case Waiting:
+		state.Place, state.Position = Place(in.int()), int(in.int())
+	case Held, Full, Gone:
+	default:
+		in.wrong = true
+	}
+	r.wrong = r.wrong || in.wrong || len(in.list) > 0
+	return state
+}

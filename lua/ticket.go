@@ -1,0 +1,91 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Longest texts of a ticket, in bytes before escaping.
+const (
+	maxOwner = 256
+	maxNote  = 256
+)
+
+// Claim is the longest time a grant told by message lasts unless its waiter confirms it: min(Claim, lease).
+const Claim = 3 * time.Second
+
+// Ticket is one attempt to acquire one lock. It travels as client:counter:lease:owner:note and is never used twice.
+type Ticket struct {
+	Client  string        // the Locker's id
+	Counter uint64        // unique within the client
+	Lease   time.Duration // what it asks for, in whole milliseconds
+	Owner   string        // explicit owner; empty: the ticket owns by itself
+	Note    string        // shown by inspection
+}
+
+// String is the ticket's form on the wire.
+func (t Ticket) String() string {
+	return t.Client + ":" + strconv.FormatUint(t.Counter, 10) + ":" + strconv.FormatInt(millis(t.Lease), 10) + ":" +
+		escape(t.Owner) + ":" + escape(t.Note)
+}
+
+// Identity names the owner: the explicit one, or the client and counter.
+func (t Ticket) Identity() string {
+	if t.Owner != "" {
+		return t.Owner
+	}
+	return t.Client + ":" + strconv.FormatUint(t.Counter, 10)
+}
+
+// Claim is how long a grant of this ticket lasts before it is confirmed.
+func (t Ticket) Claim() time.Duration { return min(Claim, t.Lease) }
+
+// Validate reports texts that are too long.
+func (t Ticket) Validate() error {
+	switch {
+	case len(t.Owner) > maxOwner:
+		return fmt.Errorf("the owner is %d bytes long, more than %d", len(t.Owner), maxOwner)
+	case len(t.Note) > maxNote:
+		return fmt.Errorf("the note is %d bytes long, more than %d", len(t.Note), maxNote)
+	}
+	return nil
+}
+
+// ParseTicket is the inverse of [Ticket.String].
+func ParseTicket(text string) (Ticket, error) {
+	part := strings.Split(text, ":")
+	if len(part) != 5 || part[0] == "" || len(text) > 64+64+3*(maxOwner+maxNote) {
+		return Ticket{}, fmt.Errorf("not a ticket: %.100q", text)
+	}
+	counter, err1 := strconv.ParseUint(part[1], 10, 64)
+	lease, err2 := strconv.ParseInt(part[2], 10, 64)
+	owner, err3 := url.QueryUnescape(part[3])
+	note, err4 := url.QueryUnescape(part[4])
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return Ticket{}, fmt.Errorf("not a ticket: %.100q: %w", text, err)
+	}
+	return Ticket{part[0], counter, fromMillis(lease), owner, note}, nil
+}
+
+// escape leaves no colon and no space, which separate fields of tickets and messages.
+func escape(text string) string {
+	if text == "" {
+		return ""
+	}
+	return url.QueryEscape(text)
+}
+
+// ownerName is what a record's owner field says in plain words.
+func ownerName(field string) string {
+	if strings.Contains(field, ":") {
+		return field // client:counter; an escaped explicit owner has no colon
+	}
+	if name, err := url.QueryUnescape(field); err == nil {
+		return name
+	}
+	return field
+}
