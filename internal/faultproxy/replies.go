@@ -1,0 +1,76 @@
+package faultproxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"time"
+)
+
+// returnReplies passes the server's replies on to the client, as long as there
+// is one, and does to them what the rules say.
+func (l *link) returnReplies(upstream net.Conn) {
+	defer close(l.replied)
+	// The server has closed: the client shall see that too, after the last reply.
+	defer l.p.gate.pass(l.gone, l.closeClient)
+	r := bufio.NewReader(upstream)
+	muted := false
+	for {
+		reply, err := readReply(r)
+		if err != nil {
+			l.complain("the server", err)
+			return
+		}
+		x := l.waiting.take(reply)
+		if x != nil {
+			x.markAnswered()
+			reply = l.act(x.action, reply)
+			muted = muted || x.action.kind == swallowReplySilently
+		}
+		if !muted {
+			l.toClient(reply)
+		}
+		if x != nil && x.leavesOrder() {
+			l.copyRest(r, muted)
+			return
+		}
+	}
+}
+
+// act does what an action wants done to a reply and returns what is left of it.
+func (l *link) act(action Action, reply []byte) []byte {
+	switch action.kind {
+	case swallowReply:
+		l.p.gate.pass(l.gone, l.closeClient)
+	case delayReply:
+		timer := time.NewTimer(action.delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.gone:
+		}
+	case rewriteReply:
+		return action.rewrite(reply)
+	}
+	return reply
+}
+
+// toClient writes to the client. There may be none any more: its loss is
+// noticed where requests are read.
+func (l *link) toClient(b []byte) {
+	l.p.gate.pass(l.gone, func() { _, _ = l.client.Write(b) })
+}
+
+// copyRest passes on everything that the server sends from here on, unread.
+func (l *link) copyRest(r io.Reader, muted bool) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 && !muted {
+			l.toClient(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}

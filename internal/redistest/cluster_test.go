@@ -1,0 +1,49 @@
+package redistest
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+const (
+	touchesWhatItDeclares = `redis.call("SET", KEYS[1], "1") return redis.call("SET", KEYS[2], "1")`
+	touchesAnother        = `redis.call("SET", KEYS[1], "1") return redis.call("SET", KEYS[1] .. ":x", "1")`
+)
+
+func TestAClusterRefusesScriptsWithKeysOfSeveralSlots(t *testing.T) {
+	c := StartCluster(t).Client(t)
+	ctx := context.Background()
+	must(t, c.Eval(ctx, touchesWhatItDeclares, []string{"{same}a", "{same}b"}).Err())
+	err := c.Eval(ctx, touchesWhatItDeclares, []string{"a", "b"}).Err()
+	if err == nil || !strings.Contains(err.Error(), "CROSSSLOT") {
+		t.Fatalf("two slots: %v", err)
+	}
+}
+
+// This pins what StartCluster's comment warns of. If it ever fails, the server
+// has become stricter and the warning can go.
+func TestAClusterOfOneDoesNotNoticeAnUndeclaredKey(t *testing.T) {
+	c := StartCluster(t).Client(t)
+	must(t, c.Eval(context.Background(), touchesAnother, []string{"a"}).Err())
+}
+
+func TestAClientForKeysRefusesAScriptThatTouchesAnotherKey(t *testing.T) {
+	c := Start(t).ClientForKeys(t, "a", "b")
+	ctx := context.Background()
+	must(t, c.Eval(ctx, touchesWhatItDeclares, []string{"a", "b"}).Err())
+	must(t, c.Publish(ctx, "any channel", "x").Err())
+	err := c.Eval(ctx, touchesAnother, []string{"a"}).Err()
+	if err == nil || !strings.Contains(err.Error(), "can't access at least one of the keys") {
+		t.Fatalf("an undeclared key: %v", err)
+	}
+}
+
+func TestAClientForKeysTakesKeysLiterally(t *testing.T) {
+	c := Start(t).ClientForKeys(t, `a*b[1]?\{x}`)
+	ctx := context.Background()
+	must(t, c.Set(ctx, `a*b[1]?\{x}`, "1", 0).Err())
+	if err := c.Set(ctx, `aXb[1]?\{x}`, "1", 0).Err(); err == nil {
+		t.Fatal("the star matched another key")
+	}
+}

@@ -1,0 +1,45 @@
+package redistest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// dieWithParent makes the kernel kill the server when the test binary dies,
+// also when that is killed itself and runs no cleanup. See startProcess for
+// what this asks of the starting thread.
+func dieWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// stopped says whether every thread has stopped: the one that serves clients
+// may be at rest while another still writes.
+func (p *process) stopped() bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil || len(stats) == 0 {
+		return false
+	}
+	for _, path := range stats {
+		if threadState(path) != 'T' {
+			return false
+		}
+	}
+	return true
+}
+
+// threadState returns the state letter of a stat file: "pid (name) S ...",
+// where the name may hold anything, parentheses too. It returns 0 if there is
+// no such thread any more.
+func threadState(path string) byte {
+	stat, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	if i := bytes.LastIndexByte(stat, ')'); i >= 0 && i+2 < len(stat) {
+		return stat[i+2]
+	}
+	return 0
+}

@@ -1,0 +1,152 @@
+package pubsub
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// run keeps a connection until Close.
+func (h *Hub) run() {
+	defer close(h.done)
+	backoff := minBackoff
+	for {
+		confirmed, err := h.connection()
+		if h.ctx.Err() != nil {
+			return
+		}
+		if confirmed {
+			backoff = minBackoff
+		}
+		h.log.Warn("fairlock: subscription lost, making it again", "error", err, "in", backoff)
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// connection makes one connection and reads until it fails. What to subscribe is written beside the reading.
+func (h *Hub) connection() (confirmed bool, err error) {
+	sub := h.rdb.Subscribe(h.ctx)
+	quit := make(chan struct{})
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer close(quit)
+	defer func() { _ = sub.Close() }()
+
+	h.adopt(sub)
+	if h.ctx.Err() != nil {
+		return false, h.ctx.Err()
+	}
+	if err := h.tell(sub); err != nil {
+		return false, err
+	}
+	writer.Go(func() { h.write(sub, quit) })
+	for {
+		message, err := sub.Receive(h.ctx)
+		if err != nil {
+			return confirmed, err
+		}
+		confirmed = true
+		h.dispatch(message)
+	}
+}
+
+// adopt makes sub the present connection, on which everything has yet to be subscribed.
+func (h *Hub) adopt(sub *redis.PubSub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sub, h.active, h.pinged = sub, time.Now(), time.Time{}
+	clear(h.dirty)
+	for channel := range h.listeners {
+		h.touch(channel)
+	}
+}
+
+// write is the only writer of a connection: it subscribes, unsubscribes and pings, and closes one that does not answer.
+func (h *Hub) write(sub *redis.PubSub, quit <-chan struct{}) {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-quit:
+			return
+		case <-h.changed:
+			err = h.tell(sub)
+		case <-tick.C:
+			if err = errSilent; !h.silent() {
+				err = sub.Ping(h.ctx)
+			}
+		}
+		if err != nil {
+			_ = sub.Close() // the reader notices
+			return
+		}
+	}
+}
+
+// tell brings the server's view of the dirty channels up to the table's.
+func (h *Hub) tell(sub *redis.PubSub) error {
+	var on, off []string
+	h.mu.Lock()
+	for channel := range h.dirty {
+		if h.listeners[channel] != nil {
+			on = append(on, channel)
+		} else {
+			off = append(off, channel)
+		}
+	}
+	clear(h.dirty)
+	h.mu.Unlock()
+	if len(off) > 0 {
+		if err := sub.Unsubscribe(h.ctx, off...); err != nil {
+			return err
+		}
+	}
+	if len(on) > 0 {
+		return sub.Subscribe(h.ctx, on...)
+	}
+	return nil
+}
+
+var errSilent = errors.New("no answer to a ping")
+
+// silent reports whether nothing has come since the ping before this one, and notes this one.
+func (h *Hub) silent() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pinged.After(h.active) {
+		return true
+	}
+	h.pinged = time.Now()
+	return false
+}
+
+func (h *Hub) dispatch(message any) {
+	var channel string
+	var call func(*Listener)
+	switch m := message.(type) {
+	case *redis.Subscription:
+		if m.Kind == "subscribe" {
+			channel, call = m.Channel, func(l *Listener) { l.Up() }
+		}
+	case *redis.Message:
+		channel, call = m.Channel, func(l *Listener) { l.Message(m.Payload) }
+	}
+	h.mu.Lock()
+	h.active = time.Now()
+	var to []*Listener
+	for l := range h.listeners[channel] {
+		to = append(to, l)
+	}
+	h.mu.Unlock()
+	for _, l := range to {
+		call(l)
+	}
+}

@@ -1,0 +1,125 @@
+// Package pubsub is how a process hears of it: one subscription connection with many listeners.
+//
+// A [Hub] opens its connection when the first listener comes and nobody waits for it: until a listener's Up is called
+// the server may not know of the subscription, and after it anything may have been missed. What arrives is therefore
+// never more than the message says; whoever listens asks the server again whenever Up is called.
+//
+// The hub pings by itself and replaces a connection that fails or stays silent. It never lets go-redis re-subscribe on
+// its own: at the first error the connection is closed and a new one is built from the hub's own table. (The habit of one
+// shared connection with counted topics is river's notifier's.)
+package pubsub
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	pingEvery  = 3 * time.Second
+	minBackoff = 10 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// Listener is called by the hub, one call at a time and never after Close has returned. Its functions must not block.
+type Listener struct {
+	Up      func()               // the server has confirmed the subscription, for the first time or again
+	Message func(payload string) // something was published
+}
+
+// Hub shares one subscription connection between listeners. Its methods are safe for concurrent use.
+type Hub struct {
+	rdb redis.UniversalClient
+	log *slog.Logger
+
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	done chan struct{} // closed when run has returned
+
+	changed chan struct{} // holds one: dirty is not empty
+
+	mu        sync.Mutex // guards all below
+	listeners map[string]map[*Listener]struct{}
+	dirty     map[string]struct{} // channels of which the server has to be told
+	sub       *redis.PubSub       // the present connection; nil when there is none
+	started   bool
+	closed    bool
+	active    time.Time // when something last arrived on sub
+	pinged    time.Time // when it was last pinged
+}
+
+// New returns a hub without a connection.
+func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
+	ctx, stop := context.WithCancel(context.Background())
+	return &Hub{
+		rdb: rdb, log: log,
+		ctx: ctx, stop: stop, done: make(chan struct{}), changed: make(chan struct{}, 1),
+		listeners: make(map[string]map[*Listener]struct{}), dirty: make(map[string]struct{}),
+	}
+}
+
+// Listen adds l to the channel and returns at once; the subscription is made in the background, and the connection too
+// if this is the first. The returned function takes l away again. After Close it does nothing.
+func (h *Hub) Listen(channel string, l *Listener) (forget func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return func() {}
+	}
+	if h.listeners[channel] == nil {
+		h.listeners[channel] = make(map[*Listener]struct{})
+	}
+	h.listeners[channel][l] = struct{}{}
+	h.touch(channel) // subscribing again is answered again, which is how a later listener learns that it is up
+	if !h.started {
+		h.started = true
+		go h.run()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.listeners[channel], l)
+		if len(h.listeners[channel]) == 0 {
+			delete(h.listeners, channel)
+			h.touch(channel)
+		}
+	}
+}
+
+// touch has the channel told to the server as the table then says. h.mu must be held.
+func (h *Hub) touch(channel string) {
+	h.dirty[channel] = struct{}{}
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Remake replaces the connection: somebody learned that the server does not see it.
+func (h *Hub) Remake() {
+	h.mu.Lock()
+	sub := h.sub
+	h.mu.Unlock()
+	if sub != nil {
+		_ = sub.Close() // its reader ends with an error and builds the next one
+	}
+}
+
+// Close ends the connection and returns when no listener can be called any more. It takes no longer than go-redis needs to
+// give up a dial in progress.
+func (h *Hub) Close() {
+	h.stop() // first: a connection that is not in the table yet finds it out when it comes there
+	h.mu.Lock()
+	h.closed = true
+	started, sub := h.started, h.sub
+	h.mu.Unlock()
+	if sub != nil {
+		_ = sub.Close()
+	}
+	if started {
+		<-h.done
+	}
+}

@@ -1,0 +1,27 @@
+package reentrant
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Backoff spaces repeated attempts: 10 ms, doubling up to a second.
+type Backoff struct{ next time.Duration }
+
+// Wait waits for the next attempt's time, or returns the cause of ctx.
+func (b *Backoff) Wait(ctx context.Context) error {
+	b.next = min(max(2*b.next, 10*time.Millisecond), time.Second)
+	timer := time.NewTimer(b.next)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// retryable reports whether the same request may succeed a moment later.
+func retryable(err error) bool { return !lua.Answered(err) || lua.Passing(err) }

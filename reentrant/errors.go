@@ -1,0 +1,67 @@
+package reentrant
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The states that an error can stand for; match them with errors.Is.
+var (
+	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError with who and for how long.
+	ErrHeld = errors.New("the lock is held")
+	// ErrQueueFull: as many wait as MaxWaiters allows.
+	ErrQueueFull = errors.New("the line is full")
+	// ErrLost: the lock was held and is not to be trusted any more. Somebody else may have it.
+	ErrLost = errors.New("the lock is lost")
+	// ErrNotHeld: this Lease holds nothing; it was unlocked before, or it is nil.
+	ErrNotHeld = errors.New("the lock is not held")
+	// ErrClosed: the Locker was closed.
+	ErrClosed = errors.New("the locker is closed")
+	// ErrInvalid: a name or an option that makes no sense. Nothing was sent.
+	ErrInvalid = errors.New("invalid argument")
+)
+
+// Error says which operation on which lock failed, and why.
+type Error struct {
+	Op   string // "lock", "trylock", "do", "unlock", "extend", "inspect"
+	Name string // of the lock
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("fairlock: %s %q: %v", e.Op, e.Name, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// HeldError is an ErrHeld with what the server said of the holder when it answered.
+type HeldError struct {
+	Owner     string        // who holds it; empty while the server, having lost data, waits for the holder to return
+	Remaining time.Duration // until the lock is free if nobody renews it
+	Waiting   int           // how many wait in line
+}
+
+func (e *HeldError) Error() string {
+	who := "nobody that the server remembers"
+	if e.Owner != "" {
+		who = fmt.Sprintf("%q", e.Owner)
+	}
+	return fmt.Sprintf("%v: by %s for another %v, %d waiting", ErrHeld, who, e.Remaining.Round(time.Millisecond), e.Waiting)
+}
+
+// Is makes it an ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// reason is one of the states above with a cause of its own.
+type reason struct {
+	state error
+	why   string
+}
+
+func (r *reason) Error() string        { return r.state.Error() + ": " + r.why }
+func (r *reason) Is(target error) bool { return target == r.state }
+
+// Invalid is an ErrInvalid that says what is wrong.
+func Invalid(format string, args ...any) error {
+	return &reason{ErrInvalid, fmt.Sprintf(format, args...)}
+}

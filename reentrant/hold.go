@@ -1,0 +1,213 @@
+package reentrant
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Granted is what the server gave, in the words of the client's clock.
+type Granted struct {
+	Name     string
+	Keys     lua.Keys
+	Ticket   lua.Ticket
+	Text     string // the ticket on the wire
+	Token    int64
+	Since    lua.Micros
+	Fixed    bool
+	Span     time.Duration // what the record was written for: the lease, or a claim on it
+	Expires  time.Time     // not before this does the server give the lock away
+	Requests *Requests
+}
+
+// TrustEnds is when the grant stops being one.
+func (g *Granted) TrustEnds() time.Time { return g.Expires.Add(-Margin(g.Span)) }
+
+type state int
+
+const (
+	held state = iota
+	releasing
+	lost
+	gone
+)
+
+// Hold is one ownership. The exported fields are those of its grant and do not change.
+type Hold struct {
+	Granted
+	keeper *Keeper
+
+	// Guarded by keeper.mu.
+	state   state
+	err     error         // why it is lost
+	span    time.Duration // what the record was last written for
+	expires time.Time     // not before this does the server give the lock away
+	trusted time.Time     // trust ends
+	renewAt time.Time     // next renewal; zero: none
+	lease   time.Duration // what a renewal asks for; 0 while the lease is fixed
+	told    int           // depth that the record shows
+	syncAt  time.Time     // when the record is told another depth; zero: it knows
+	grips   []*grip       // of the Leases that have not ended
+	bound   int           // how many of them belong to a goroutine
+	dropped int           // how many of them were dropped without Unlock
+	index   int           // in the schedule; -1 if it is not there
+	kept    time.Time     // when the token key was last kept alive
+	ready   chan struct{} // closed when the claim has become a lease
+	isReady bool
+	ending  *release // nil until its last Lease has ended
+}
+
+// Begin takes a grant into the watchdog's care. It has no Lease yet: Adopt or Abandon must follow.
+func (k *Keeper) Begin(g Granted) *Hold {
+	now := time.Now()
+	h := &Hold{Granted: g, keeper: k, span: g.Span, expires: g.Expires, trusted: g.TrustEnds(), told: 1, index: -1, kept: now}
+	claim := g.Span < g.Ticket.Lease
+	if !g.Fixed {
+		h.lease = g.Ticket.Lease
+		h.renewAt = g.Expires.Add(-g.Span * 2 / 3)
+	} else if claim {
+		h.renewAt = now // a fixed lease is confirmed before anybody has it
+	}
+	h.isReady = !g.Fixed || !claim
+	if !h.isReady {
+		h.ready = make(chan struct{})
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.count++
+	k.watch(h)
+	return h
+}
+
+// Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first; if that fails the hold is
+// lost, and if ctx ends meanwhile it is given back.
+func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
+	if !h.isReady {
+		select {
+		case <-h.ready:
+		case <-ctx.Done():
+			k.Abandon(h)
+			return nil, context.Cause(ctx)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h.state != held {
+		return nil, h.err
+	}
+	k.holds[h.Keys.Record] = h
+	return k.grasp(ctx, h), nil
+}
+
+// Abandon gives back a hold that nobody has a Lease on.
+func (k *Keeper) Abandon(h *Hold) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h.state == held {
+		k.letGo(h)
+	}
+}
+
+// Lose ends a hold of which the server's word has come that it is no more.
+func (k *Keeper) Lose(h *Hold, why string) {
+	k.mu.Lock()
+	var over ending
+	k.lose(h, why, &over)
+	k.mu.Unlock()
+	over.carryOut(k)
+}
+
+// lose ends the trust in h. k.mu must be held; over is to be carried out after it is not.
+func (k *Keeper) lose(h *Hold, why string, over *ending) {
+	if h.state != held {
+		return
+	}
+	h.state = lost
+	h.err = &reason{ErrLost, why}
+	over.add(h, ErrLost)
+	k.forget(h)
+	k.settings.Logger.Warn("fairlock: lock lost", "lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token,
+		"why", why, "since", h.Since.Time(), "expires", h.expires, "depth", len(h.grips))
+	if h.ready != nil && !h.isReady {
+		h.isReady = true
+		close(h.ready)
+	}
+	if h.Requests.Open() {
+		// A late renewal could still prolong what nobody holds: when the server's lease is over, leave for certain.
+		h.renewAt, h.syncAt, h.trusted = time.Time{}, time.Time{}, h.expires
+		k.watch(h)
+		return
+	}
+	k.unwatch(h)
+	k.finish()
+	over.gone = append(over.gone, h)
+}
+
+// forget takes h out of what can be re-entered. k.mu must be held.
+func (k *Keeper) forget(h *Hold) {
+	if k.holds[h.Keys.Record] == h {
+		delete(k.holds, h.Keys.Record)
+	}
+}
+
+// finish counts a hold out. k.mu must be held.
+func (k *Keeper) finish() {
+	if k.count--; k.count == 0 && k.drained != nil {
+		close(k.drained)
+		k.drained = nil
+	}
+}
+
+// live reports whether h can be re-entered.
+func (h *Hold) live() bool {
+	h.keeper.mu.Lock()
+	defer h.keeper.mu.Unlock()
+	return h.state == held && !passed(h.trusted, time.Now())
+}
+
+// boundTo reports whether a Lease on h belongs to the goroutine. k.mu must be held.
+func (h *Hold) boundTo(me goroutine) bool {
+	if h.bound == 0 || me == 0 || h.state != held {
+		return false
+	}
+	for _, g := range h.grips {
+		if g.goroutine == me {
+			return true
+		}
+	}
+	return false
+}
+
+// check is nil while h can be trusted, and else why not; a hold whose time has passed is lost here. k.mu must be held;
+// over is to be carried out after it is not.
+func (k *Keeper) check(h *Hold, over *ending) error {
+	if h.state == held && passed(h.trusted, time.Now()) {
+		k.lose(h, expired, over)
+	}
+	if h.err == nil && h.state != held {
+		return ErrNotHeld
+	}
+	return h.err
+}
+
+// ending collects what is to be done once no mutex is held.
+type ending struct {
+	grips []*grip // whose contexts end
+	cause error
+	gone  []*Hold // which the Locker can forget
+}
+
+func (e *ending) add(h *Hold, cause error) {
+	e.grips = append(e.grips, h.grips...)
+	e.cause = cause
+}
+
+func (e *ending) carryOut(k *Keeper) {
+	for _, g := range e.grips {
+		g.cancel(e.cause)
+	}
+	for _, h := range e.gone {
+		k.releaser.Forget(h)
+	}
+}

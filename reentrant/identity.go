@@ -1,0 +1,89 @@
+package reentrant
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"strconv"
+)
+
+// Identity is by what a nested call is recognised as the holder's own.
+type Identity int
+
+const (
+	// ByContext: the context carries the hold, or the same goroutine is inside Do.
+	ByContext Identity = iota
+	// ByGoroutine: also, a Lease of Lock or TryLock belongs to the goroutine that asked for it, until Detach. This is
+	// Redisson's thread identity. Do not use it where one goroutine acquires and others work: two acquisitions of one
+	// name by a dispatcher would share the lock.
+	ByGoroutine
+)
+
+// goroutine identifies a goroutine; 0 is none. Ids are never reused.
+type goroutine int64
+
+// current is the calling goroutine, read from the first line of its stack trace, or none if that cannot be parsed.
+func current() goroutine {
+	var buffer [64]byte
+	line := buffer[:runtime.Stack(buffer[:], false)]
+	line, ok := bytes.CutPrefix(line, []byte("goroutine "))
+	if !ok {
+		return 0
+	}
+	digits, _, ok := bytes.Cut(line, []byte(" "))
+	if !ok {
+		return 0
+	}
+	id, err := strconv.ParseInt(string(digits), 10, 64)
+	if err != nil || id < 0 {
+		return 0
+	}
+	return goroutine(id)
+}
+
+// carrying is a context that carries a hold. A context carries holds, not an identity: whoever is given it shares them.
+type carrying struct {
+	context.Context
+	hold *Hold
+}
+
+// carried asks a context for the hold of one lock, anyHold for that of any lock, of one Keeper.
+type (
+	carried struct {
+		keeper *Keeper
+		record string
+	}
+	anyHold struct{ keeper *Keeper }
+)
+
+func (c *carrying) Value(key any) any {
+	switch key := key.(type) {
+	case carried:
+		if c.hold.keeper == key.keeper && c.hold.Keys.Record == key.record {
+			return c.hold
+		}
+	case anyHold:
+		if c.hold.keeper == key.keeper && c.hold.live() {
+			return c.hold
+		}
+	}
+	return c.Context.Value(key)
+}
+
+// find returns the live hold of the lock that the call shares, if there is one, in the order: an owner that it names,
+// a hold that its context carries, a hold of its goroutine. k.mu must be held.
+func (k *Keeper) find(ctx context.Context, record string, r Request) *Hold {
+	if r.Owner != "" {
+		if h := k.holds[record]; h != nil && h.Ticket.Owner == r.Owner {
+			return h
+		}
+		return nil
+	}
+	if h, _ := ctx.Value(carried{k, record}).(*Hold); h != nil && h.state == held {
+		return h
+	}
+	if h := k.holds[record]; h != nil && h.bound > 0 && h.boundTo(current()) {
+		return h
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+// Package reentrant is the first floor: do I hold it, how often, until when?
+//
+// A [Hold] is one ownership that the server granted to one ticket. Every successful call has a [Lease] on it; nested
+// calls add Leases to the same Hold, which ends with the last of them. A [Keeper] keeps the Holds of one Locker: who may
+// re-enter one (identity.go), until when it can be trusted (trust.go), its renewals (watchdog.go), its release
+// (release.go) and its loss.
+//
+// States of a Hold: held -> releasing -> gone, or held -> lost. Trust always ends first: a Lease's context is cancelled
+// before its release is sent, and, when renewals fail, a margin before the server can give the lock away:
+//
+//	trust ends = when the last successful request was sent + the remaining time it was told - Margin
+package reentrant
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Releaser is the part of a Locker that tells the server, and the line if there is one, that a hold has ended.
+type Releaser interface {
+	// Release leaves the hold's ticket: one attempt.
+	Release(context.Context, *Hold) (lua.Status, error)
+	// Forget drops what the Locker keeps of a hold that ended without a release.
+	Forget(*Hold)
+}
+
+// Keeper keeps the holds of one Locker. Its methods are safe for concurrent use.
+type Keeper struct {
+	Tasks // every goroutine of the Locker
+
+	server   *lua.Server
+	releaser Releaser
+	settings Settings
+
+	stop chan struct{} // closed by Close; ends the watchdog
+
+	mu       sync.Mutex       // guards all below, and what Hold and grip say it guards
+	holds    map[string]*Hold // by record key: those that may be re-entered
+	count    int              // holds that are held or releasing
+	schedule schedule
+	timer    *time.Timer // nil until the first hold
+	ticked   time.Time   // when the watchdog last looked
+	closed   bool
+	drained  chan struct{} // closed when count is zero; nil unless somebody drains
+}
+
+// NewKeeper returns a Keeper without holds.
+func NewKeeper(server *lua.Server, releaser Releaser, settings Settings) *Keeper {
+	return &Keeper{server: server, releaser: releaser, settings: settings, stop: make(chan struct{}), holds: make(map[string]*Hold)}
+}
+
+// Await runs f in a goroutine and returns when f has, or with the cause of ctx as soon as that is done. go-redis itself
+// returns seconds after its context.
+func (k *Keeper) Await(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	k.Go(func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close stops renewals and ends the contexts of all leases with ErrClosed. What is held stays held until it is
+// unlocked or expires.
+func (k *Keeper) Close() {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return
+	}
+	k.closed = true
+	close(k.stop)
+	var over ending
+	for _, h := range k.schedule {
+		over.add(h, ErrClosed)
+	}
+	k.mu.Unlock()
+	over.carryOut(k)
+}
+
+// Drain returns when nothing is held, or with the cause of ctx.
+func (k *Keeper) Drain(ctx context.Context) error {
+	k.mu.Lock()
+	if k.count == 0 {
+		k.mu.Unlock()
+		return nil
+	}
+	if k.drained == nil {
+		k.drained = make(chan struct{})
+	}
+	drained := k.drained
+	k.mu.Unlock()
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Within reports whether the call is made under a live hold of any lock of this Keeper: its context carries one, or its
+// goroutine is inside Do.
+func (k *Keeper) Within(ctx context.Context) bool {
+	if h, _ := ctx.Value(anyHold{k}).(*Hold); h != nil {
+		return true
+	}
+	me := current()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range k.holds {
+		if h.boundTo(me) {
+			return true
+		}
+	}
+	return false
+}

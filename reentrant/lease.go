@@ -1,0 +1,198 @@
+package reentrant
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// Lease is one successful call's share of a lock. It is safe for concurrent use, and all its methods may be called on
+// nil, which holds nothing.
+//
+// Trust in a lock ends a margin (a tenth of the lease, at least 10 ms, at most a minute) before the server may give it
+// away. At that instant Done is closed, Err is ErrLost and Context is cancelled with cause ErrLost.
+type Lease struct{ grip *grip }
+
+// grip is what the Keeper knows of a Lease; the Lease itself it must not know, or it could not notice that it was
+// dropped. All fields but hold and ctx are guarded by the Keeper's mu.
+type grip struct {
+	hold      *Hold
+	ctx       context.Context
+	end       context.CancelCauseFunc
+	inner     context.CancelCauseFunc // of the context inside Do
+	goroutine goroutine               // it belongs to; 0: none
+	ended     bool                    // Unlock was called
+	last      bool                    // and it was the hold's last: its outcome is the release's
+	answered  bool                    // and that outcome was returned to somebody
+	dropped   bool
+	cleanup   runtime.Cleanup
+}
+
+func (g *grip) cancel(cause error) {
+	g.end(cause)
+	if g.inner != nil {
+		g.inner(cause)
+	}
+}
+
+// grasp adds a Lease to h. k.mu must be held.
+func (k *Keeper) grasp(ctx context.Context, h *Hold) *Lease {
+	g := &grip{hold: h}
+	g.ctx, g.end = context.WithCancelCause(&carrying{context.WithoutCancel(ctx), h})
+	if k.settings.Identity == ByGoroutine {
+		g.bind(current())
+	}
+	h.grips = append(h.grips, g)
+	lease := &Lease{g}
+	g.cleanup = runtime.AddCleanup(lease, k.drop, g)
+	return lease
+}
+
+func (g *grip) bind(to goroutine) {
+	if to != 0 && g.goroutine == 0 {
+		g.hold.bound++
+	}
+	g.goroutine = to
+}
+
+// drop reports a Lease that was garbage-collected without Unlock. When all of a hold's are, it is no longer renewed.
+func (k *Keeper) drop(g *grip) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if g.ended || g.dropped || g.hold.state != held {
+		return
+	}
+	g.dropped = true
+	h := g.hold
+	k.settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
+		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)
+	if h.dropped++; h.dropped == len(h.grips) {
+		h.renewAt, h.syncAt, h.lease = time.Time{}, time.Time{}, 0
+		k.watch(h)
+	}
+}
+
+// Scoped binds l to the calling goroutine and derives from ctx the context inside Do: it dies with ctx and with
+// the trust in the lock, whichever is first.
+func (l *Lease) Scoped(ctx context.Context) context.Context {
+	g := l.grip
+	k := g.hold.keeper
+	inner, cancel := context.WithCancelCause(&carrying{ctx, g.hold})
+	k.mu.Lock()
+	g.inner = cancel
+	g.bind(current())
+	k.mu.Unlock()
+	if g.ctx.Err() != nil { // lost before inner was known
+		cancel(context.Cause(g.ctx))
+	}
+	return inner
+}
+
+// Name is the lock's name as the call gave it.
+func (l *Lease) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.grip.hold.Name
+}
+
+// Token is the fencing token: it is larger than that of every ownership before. Hand it to whatever you write to and
+// have it refuse smaller ones (Kleppmann, "How to do distributed locking"). Nested Leases share it. 0 for nil.
+func (l *Lease) Token() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.grip.hold.Token
+}
+
+// Owner is the name given WithOwner, or one that is unique to this ownership.
+func (l *Lease) Owner() string {
+	if l == nil {
+		return ""
+	}
+	return l.grip.hold.Ticket.Identity()
+}
+
+// Context has the values of the context that the lock was acquired with, but not its cancellation. It is cancelled
+// when the lock is lost (cause ErrLost), this Lease is unlocked (ErrNotHeld) or the Locker is closed (ErrClosed).
+// Passed on, it lets nested calls re-enter.
+func (l *Lease) Context() context.Context {
+	if l == nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(ErrNotHeld)
+		return ctx
+	}
+	return l.grip.ctx
+}
+
+// Done is closed when Err is no longer nil.
+func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
+
+// Err is nil as long as the lock can be trusted; then ErrLost with the reason, ErrNotHeld after Unlock, or
+// ErrClosed. It looks at the clocks itself, so it is right even just after a suspended machine woke up.
+func (l *Lease) Err() error {
+	if l == nil {
+		return ErrNotHeld
+	}
+	h, k := l.grip.hold, l.grip.hold.keeper
+	k.mu.Lock()
+	var over ending
+	err := k.check(h, &over)
+	if err == nil && l.grip.ended {
+		err = ErrNotHeld
+	}
+	if err == nil && k.closed {
+		err = ErrClosed
+	}
+	k.mu.Unlock()
+	over.carryOut(k)
+	if err != nil {
+		return &Error{"lease", h.Name, err}
+	}
+	return nil
+}
+
+// Deadline is when trust ends unless the lease is renewed or extended, by this process's monotonic clock. The zero time
+// for nil.
+func (l *Lease) Deadline() time.Time {
+	if l == nil {
+		return time.Time{}
+	}
+	k := l.grip.hold.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return l.grip.hold.trusted
+}
+
+// Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when it has ended.
+func (l *Lease) Depth() int {
+	if l == nil {
+		return 0
+	}
+	k := l.grip.hold.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l.grip.hold.state != held {
+		return 0
+	}
+	return len(l.grip.hold.grips)
+}
+
+// Detach unties the Lease from its goroutine: nested calls are then recognised by context or owner only. For handing a
+// Lease on under WithIdentity(ByGoroutine).
+func (l *Lease) Detach() {
+	if l == nil {
+		return
+	}
+	g, k := l.grip, l.grip.hold.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	g.unbind()
+}
+
+func (g *grip) unbind() {
+	if g.goroutine != 0 {
+		g.goroutine = 0
+		g.hold.bound--
+	}
+}

@@ -1,0 +1,158 @@
+package reentrant
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// What a Locker uses unless told otherwise.
+const (
+	DefaultLease = 30 * time.Second
+	MinLease     = 100 * time.Millisecond
+	MaxLease     = 366 * 24 * time.Hour
+)
+
+// Settings are what the Options of a Locker set.
+type Settings struct {
+	Prefix   string
+	Lease    time.Duration
+	Logger   *slog.Logger
+	Identity Identity
+	Err      error // the options that made no sense; every call returns them
+}
+
+// Option configures a Locker.
+type Option func(*Settings)
+
+// NewSettings applies options over the defaults.
+func NewSettings(prefix string, options []Option) Settings {
+	s := Settings{Prefix: prefix, Lease: DefaultLease, Logger: slog.Default(), Identity: ByContext}
+	for _, option := range options {
+		option(&s)
+	}
+	return s
+}
+
+// WithPrefix sets what all keys and channels begin with. It must not contain braces. Lockers share locks if, and only if,
+// they share the kind of lock, the prefix and the server.
+func WithPrefix(prefix string) Option { return func(s *Settings) { s.Prefix = prefix } }
+
+// WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a third of it, and a
+// waiter never waits longer than this for a holder that was killed. Default 30 s, at least 100 ms.
+func WithLease(d time.Duration) Option {
+	return func(s *Settings) {
+		s.Lease = d
+		s.Err = errors.Join(s.Err, checkLease("WithLease", d))
+	}
+}
+
+// WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a Lease dropped, a
+// subscription made again. Default slog.Default().
+func WithLogger(logger *slog.Logger) Option {
+	return func(s *Settings) {
+		if logger == nil {
+			s.Err = errors.Join(s.Err, Invalid("WithLogger: the logger is nil"))
+			return
+		}
+		s.Logger = logger
+	}
+}
+
+// WithIdentity sets by what a nested call is recognised as the holder's own. Default [ByContext].
+func WithIdentity(identity Identity) Option {
+	return func(s *Settings) {
+		s.Identity = identity
+		if identity != ByContext && identity != ByGoroutine {
+			s.Err = errors.Join(s.Err, Invalid("WithIdentity: %d is none", identity))
+		}
+	}
+}
+
+// Request is what the LockOptions of one call ask for.
+type Request struct {
+	Lease      time.Duration
+	Fixed      bool          // the lease is not renewed
+	Wait       time.Duration // negative: as long as the context allows
+	MaxWaiters int           // 0: no bound
+	Owner      string
+	Note       string
+	Err        error
+}
+
+// LockOption configures one call.
+type LockOption func(*Request)
+
+// Request applies options over the Locker's settings.
+func (s Settings) Request(options []LockOption) (Request, error) {
+	r := Request{Lease: s.Lease, Wait: -1, Err: s.Err}
+	for _, option := range options {
+		option(&r)
+	}
+	return r, r.Err
+}
+
+// LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed, whatever happens
+// to this process. At least 100 ms.
+func LeaseFor(d time.Duration) LockOption {
+	return func(r *Request) {
+		r.Lease, r.Fixed = d, true
+		r.Err = errors.Join(r.Err, checkLease("LeaseFor", d))
+	}
+}
+
+// WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries once.
+func WaitAtMost(d time.Duration) LockOption {
+	return func(r *Request) {
+		r.Wait = d
+		if d < 0 {
+			r.Err = errors.Join(r.Err, Invalid("WaitAtMost: %v is negative", d))
+		}
+	}
+}
+
+// MaxWaiters has the call return ErrQueueFull at once if n or more wait already. Waiters of a killed process may be
+// counted for another 15 s.
+func MaxWaiters(n int) LockOption {
+	return func(r *Request) {
+		r.MaxWaiters = n
+		if n <= 0 {
+			r.Err = errors.Join(r.Err, Invalid("MaxWaiters: %d is not positive", n))
+		}
+	}
+}
+
+// WithOwner names the owner. Whoever names the same one shares the lock, in this process or any other; the lock is
+// free when the last of their holds has ended. It rules out recognition by context or goroutine.
+func WithOwner(owner string) LockOption {
+	return func(r *Request) {
+		r.Owner = owner
+		switch {
+		case strings.TrimSpace(owner) == "":
+			r.Err = errors.Join(r.Err, Invalid("WithOwner: the owner is empty"))
+		case len(owner) > 256:
+			r.Err = errors.Join(r.Err, Invalid("WithOwner: %d bytes are more than 256", len(owner)))
+		}
+	}
+}
+
+// Note is a short text that inspection shows beside the call. At most 256 bytes.
+func Note(text string) LockOption {
+	return func(r *Request) {
+		r.Note = text
+		if len(text) > 256 {
+			r.Err = errors.Join(r.Err, Invalid("Note: %d bytes are more than 256", len(text)))
+		}
+	}
+}
+
+func checkLease(option string, d time.Duration) error {
+	switch {
+	case d < MinLease:
+		return Invalid("%s: %v is less than %v", option, d, MinLease)
+	case d > MaxLease:
+		return Invalid("%s: %v is more than %v", option, d, MaxLease)
+	}
+	return nil
+}

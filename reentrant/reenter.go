@@ -1,0 +1,132 @@
+package reentrant
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// syncWithin is how soon the record shows a changed depth.
+const syncWithin = 500 * time.Millisecond
+
+// Reenter returns a further Lease on the hold that the call shares, or nil if there is none. It costs no round trip
+// unless the call asks for more than the hold has: a longer lease, or a watchdog where there was none.
+func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease, error) {
+	k.mu.Lock()
+	h := k.find(ctx, record, r)
+	if h == nil || h.state != held || passed(h.trusted, time.Now()) {
+		k.mu.Unlock()
+		return nil, nil
+	}
+	lease := k.grasp(ctx, h)
+	k.deepen(h)
+	short := k.falls(h, r)
+	k.mu.Unlock()
+	if !short {
+		return lease, nil
+	}
+	if err := k.extend(ctx, h, r.Lease); err != nil {
+		_ = lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
+		return nil, err
+	}
+	return lease, nil
+}
+
+// falls reports whether h has less than r asks for, and takes over the watchdog where r brings one. k.mu must be held.
+func (k *Keeper) falls(h *Hold, r Request) bool {
+	if r.Fixed {
+		return time.Until(h.trusted)+Margin(r.Lease) < r.Lease
+	}
+	short := h.lease == 0
+	h.lease = max(h.lease, r.Lease)
+	return short
+}
+
+// deepen has the record show a new depth before long; if it is soon the old one again, nothing is sent. k.mu must be
+// held.
+func (k *Keeper) deepen(h *Hold) {
+	if len(h.grips) == h.told || h.lease == 0 && h.dropped > 0 {
+		h.syncAt = time.Time{}
+	} else if h.syncAt.IsZero() {
+		h.syncAt = time.Now().Add(syncWithin)
+	}
+	k.watch(h)
+}
+
+// Extend lets the lock be trusted for at least d from now, whatever lease it has: one round trip, or none if it is
+// already. Nothing is ever shortened. On an error the lock is held as before, or, with ErrLost, no more.
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	if l == nil {
+		return ErrNotHeld
+	}
+	h := l.grip.hold
+	wrap := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return &Error{"extend", h.Name, err}
+	}
+	if err := checkLease("Extend", d); err != nil {
+		return wrap(err)
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if time.Until(l.Deadline()) >= d {
+		return nil
+	}
+	return wrap(h.keeper.extend(ctx, h, asked(d)))
+}
+
+// extend asks for the lease until it is answered, ctx ends or the hold is lost.
+func (k *Keeper) extend(ctx context.Context, h *Hold, lease time.Duration) error {
+	var backoff Backoff
+	for done := false; ; {
+		var over ending
+		k.mu.Lock()
+		err := k.check(h, &over)
+		r := h.renewal()
+		k.mu.Unlock()
+		over.carryOut(k)
+		if err != nil || done {
+			return err
+		}
+		r.Lease = lease
+		answer := make(chan error, 1)
+		if err := k.Await(ctx, func() { answer <- k.renew([]*Hold{h}, []lua.Renewal{r}) }); err != nil {
+			return err
+		}
+		switch err := <-answer; {
+		case err == nil:
+			done = true // and what the answer was, the hold now says
+		case !retryable(err):
+			return err
+		default:
+			if err := backoff.Wait(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// renewal is what the hold's next renewal says. k.mu must be held.
+func (h *Hold) renewal() lua.Renewal {
+	r := lua.Renewal{Keys: h.Keys, Ticket: h.Text, Token: h.Token, Since: h.Since, Lease: h.lease, Depth: max(1, len(h.grips))}
+	if h.Fixed {
+		r.Until = h.Since + lua.Micros(h.Ticket.Lease.Microseconds())
+	}
+	return r
+}
+
+// remove takes g off its hold. k.mu must be held.
+func (h *Hold) remove(g *grip) {
+	if i := slices.Index(h.grips, g); i >= 0 {
+		h.grips = slices.Delete(h.grips, i, i+1)
+	}
+	if g.dropped {
+		h.dropped--
+	}
+	g.unbind()
+}

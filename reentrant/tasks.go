@@ -1,0 +1,45 @@
+package reentrant
+
+import "sync"
+
+// Tasks counts goroutines so that Close can wait for them. Unlike a WaitGroup it may be added to while somebody waits.
+type Tasks struct {
+	mu   sync.Mutex // guards n and idle
+	n    int
+	idle []chan struct{} // closed when n reaches zero
+}
+
+// Go runs f in a goroutine that Wait waits for.
+func (t *Tasks) Go(f func()) {
+	t.mu.Lock()
+	t.n++
+	t.mu.Unlock()
+	go func() {
+		defer t.done()
+		f()
+	}()
+}
+
+func (t *Tasks) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n--; t.n == 0 {
+		for _, c := range t.idle {
+			close(c)
+		}
+		t.idle = nil
+	}
+}
+
+// Wait returns when no task runs.
+func (t *Tasks) Wait() {
+	t.mu.Lock()
+	if t.n == 0 {
+		t.mu.Unlock()
+		return
+	}
+	idle := make(chan struct{})
+	t.idle = append(t.idle, idle)
+	t.mu.Unlock()
+	<-idle
+}

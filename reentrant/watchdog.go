@@ -1,0 +1,257 @@
+package reentrant
+
+import (
+	"container/heap"
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// poll is how often the watchdog looks at the wall clock while something is held: a machine that was suspended wakes up
+// with timers that have hours to go.
+const poll = time.Second
+
+// schedule is a heap of holds, the one that is due first on top.
+type schedule []*Hold
+
+func (s schedule) Len() int           { return len(s) }
+func (s schedule) Less(i, j int) bool { return s[i].due().Before(s[j].due()) }
+func (s schedule) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = i, j
+}
+
+func (s *schedule) Push(x any) {
+	h := x.(*Hold)
+	h.index = len(*s)
+	*s = append(*s, h)
+}
+
+func (s *schedule) Pop() any {
+	old := *s
+	h := old[len(old)-1]
+	old[len(old)-1] = nil
+	*s = old[:len(old)-1]
+	h.index = -1
+	return h
+}
+
+// due is when h next needs something: a renewal, a word on its depth, or the end of its trust.
+func (h *Hold) due() time.Time {
+	at := h.trusted
+	if !h.renewAt.IsZero() && h.renewAt.Before(at) {
+		at = h.renewAt
+	}
+	if !h.syncAt.IsZero() && h.syncAt.Before(at) {
+		at = h.syncAt
+	}
+	return at
+}
+
+// watch puts h where it belongs in the schedule. k.mu must be held.
+func (k *Keeper) watch(h *Hold) {
+	if k.closed {
+		return
+	}
+	if h.index < 0 {
+		heap.Push(&k.schedule, h)
+	} else {
+		heap.Fix(&k.schedule, h.index)
+	}
+	if h.index == 0 {
+		k.arm()
+	}
+}
+
+// unwatch takes h out of the schedule. k.mu must be held.
+func (k *Keeper) unwatch(h *Hold) {
+	if h.index >= 0 {
+		heap.Remove(&k.schedule, h.index)
+	}
+}
+
+// arm sets the timer for the first that is due. k.mu must be held.
+func (k *Keeper) arm() {
+	wait := min(max(0, time.Until(k.schedule[0].due())), poll)
+	if k.timer != nil {
+		k.timer.Reset(wait)
+		return
+	}
+	k.timer = time.NewTimer(wait)
+	k.ticked = time.Now()
+	k.Go(k.watchdog)
+}
+
+func (k *Keeper) watchdog() {
+	defer k.timer.Stop()
+	for {
+		select {
+		case <-k.stop:
+			return
+		case <-k.timer.C:
+			k.tick(time.Now())
+		}
+	}
+}
+
+// tick does what is due: ends trust, sends renewals.
+func (k *Keeper) tick(now time.Time) {
+	var over ending
+	var batch batch
+	k.mu.Lock()
+	if now.Round(0).Sub(k.ticked.Round(0)) > now.Sub(k.ticked)+poll {
+		k.wake(now, &over)
+	}
+	k.ticked = now
+	for len(k.schedule) > 0 && k.serve(k.schedule[0], now, &batch, &over) {
+	}
+	if len(k.schedule) > 0 {
+		k.arm()
+	}
+	k.mu.Unlock()
+	over.carryOut(k)
+	batch.send(k)
+}
+
+// serve does what h needs now, if it needs anything. k.mu must be held.
+func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool {
+	switch {
+	case passed(h.trusted, now) && h.state == lost:
+		k.farewell(h)
+	case passed(h.trusted, now):
+		k.lose(h, expired, over)
+	// What is due soon goes along: leases taken at random times so come to share their requests.
+	case !h.renewAt.IsZero() && !h.renewAt.After(now.Add(h.lease/15)), !h.syncAt.IsZero() && !h.syncAt.After(now):
+		batch.add(h)
+		h.syncAt = time.Time{}
+		h.renewAt = now.Add(max(h.span/10, 10*time.Millisecond)) // unanswered, it is sent again beside the first
+		k.watch(h)
+	default:
+		return false
+	}
+	return true
+}
+
+// batch collects renewals.
+type batch struct {
+	holds    []*Hold
+	renewals []lua.Renewal
+}
+
+func (b *batch) add(h *Hold) {
+	b.holds = append(b.holds, h)
+	b.renewals = append(b.renewals, h.renewal())
+}
+
+// send sends them side by side, as many as one request takes in each.
+func (b *batch) send(k *Keeper) {
+	for from := 0; from < len(b.holds); from += lua.MaxRenewals {
+		to := min(from+lua.MaxRenewals, len(b.holds))
+		k.Go(func() { _ = k.renew(b.holds[from:to], b.renewals[from:to]) })
+	}
+}
+
+// wake ends the trust in everything whose time has passed by the wall clock. k.mu must be held.
+func (k *Keeper) wake(now time.Time, over *ending) {
+	for _, h := range append(schedule(nil), k.schedule...) {
+		if h.state == held && passed(h.trusted, now) {
+			k.lose(h, "the wall clock passed its end: the machine was suspended, or its clock set", over)
+		}
+	}
+}
+
+// farewell leaves for a lost hold of which a request may have been executed late. k.mu must be held.
+func (k *Keeper) farewell(h *Hold) {
+	h.state = gone
+	k.unwatch(h)
+	k.finish()
+	k.Go(func() {
+		_, _ = k.releaser.Release(context.Background(), h) // if this fails too, the lease ends by itself
+		k.releaser.Forget(h)
+	})
+}
+
+// renew sends one request for all, and one more for each that the record does not have or whose token key is to be kept
+// alive.
+func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
+	ctx := context.Background()
+	for _, h := range holds {
+		h.Requests.Sent()
+	}
+	sent := time.Now()
+	left, err := k.server.Renew(ctx, renewals)
+	for _, h := range holds {
+		h.Requests.Done(err)
+	}
+	if err != nil {
+		k.settings.Logger.Debug("fairlock: renewal failed", "locks", len(holds), "first", holds[0].Name, "error", err)
+		return err
+	}
+	for i, h := range holds {
+		if left[i] > 0 && !k.tokenAges(h, sent) {
+			k.renewed(h, renewals[i], sent, left[i])
+			continue
+		}
+		if e := k.reassert(ctx, h, renewals[i]); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// tokenAges reports whether the token key should be kept alive by the next chance.
+func (k *Keeper) tokenAges(h *Hold, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return now.Sub(h.kept) > max(5*time.Minute, h.Ticket.Lease)
+}
+
+func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
+	if !h.live() {
+		return nil
+	}
+	h.Requests.Sent()
+	sent := time.Now()
+	left, err := k.server.Reassert(ctx, r)
+	h.Requests.Done(err)
+	if err != nil {
+		k.settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", err)
+		return err
+	}
+	if left == 0 {
+		k.Lose(h, vanished)
+		return nil
+	}
+	k.mu.Lock()
+	h.kept = sent
+	k.mu.Unlock()
+	k.renewed(h, r, sent, left)
+	return nil
+}
+
+// renewed takes in a successful renewal. Deadlines only grow, so an older answer that arrives later changes nothing.
+func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h.state != held {
+		return
+	}
+	expires := sent.Add(left)
+	if expires.After(h.expires) {
+		h.span, h.expires = left, expires
+	}
+	if trusted := expires.Add(-Margin(left)); trusted.After(h.trusted) {
+		h.trusted = trusted
+	}
+	h.told = r.Depth
+	h.renewAt, h.syncAt = time.Time{}, time.Time{}
+	if h.lease > 0 && h.dropped < max(1, len(h.grips)) {
+		h.renewAt = sent.Add(h.lease / 3)
+	}
+	if h.ready != nil && !h.isReady {
+		h.isReady = true
+		close(h.ready)
+	}
+	k.deepen(h)
+}
