@@ -63,7 +63,7 @@ local function advance()
       local claim = math.min(CLAIM, lease)
       local token = write(ticket, claim)
       if client ~= me then
-        tell(client, 'grant ' .. num(us) .. ' ' .. claim .. ' ' .. token .. ' ' .. ticket)
+        tell(client, 'grant ' .. num(us) .. ' ' .. claim .. ' ' .. token .. ' ' .. ticket .. ' ' .. record)
       end
       return {ticket, token, claim}
     end

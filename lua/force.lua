@@ -5,7 +5,7 @@
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client  4 the token to end
 -- Reply 1 1: it was ended, 0: it was not the present one  2 1: free, 500 dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
--- Each client that held it is told 'forced <token> <ticket>'.
+-- Each client that held it is told 'forced <token> <ticket> <record>'.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -32,7 +32,7 @@ redis.call('DEL', record)
 -- One more than the forced one: a renewal of it then knows that it is lost and not forgotten.
 redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + 600000))
 for _, ticket in ipairs(holds) do
-  tell((split(ticket)), 'forced ' .. num(token) .. ' ' .. ticket)
+  tell((split(ticket)), 'forced ' .. num(token) .. ' ' .. ticket .. ' ' .. record)
 end
 local grant, more = {}, 0
 local given = advance()

@@ -46,6 +46,15 @@ func NewKeys(prefix, name string) (Keys, error) {
 	}, nil
 }
 
+// KeysOf are the keys of the lock whose record is called so.
+func KeysOf(prefix, record string) (Keys, error) {
+	name, ok := strings.CutPrefix(record, prefix+":lock:")
+	if !ok || !tagged(name) {
+		return Keys{}, fmt.Errorf("%.200q is no record under %q", record, prefix)
+	}
+	return NewKeys(prefix, name)
+}
+
 // all is the order in which the scripts take them.
 func (k Keys) all() []string { return []string{k.Record, k.Queue, k.Waiters, k.Token} }
 

@@ -75,12 +75,13 @@ type Server struct {
 	rdb     redis.UniversalClient
 	channel string // common start of the clients' channels
 	client  string // the calling client
+	brisk   *brisk // nil: the client has no such view
 }
 
 // NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with;
 // the client's id follows it.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
-	return &Server{rdb, channel, client}
+	return &Server{rdb, channel, client, newBrisk(rdb)}
 }
 
 // Channel is the name of the channel on which this client hears of its grants.
@@ -96,7 +97,11 @@ func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ct
 // Do sends one command that is not repeated and returns its reply.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	cmd := newOnce(ctx, args)
-	_ = s.rdb.Process(ctx, cmd) // the command keeps its error
+	if _, ok := ctx.(prompt); ok {
+		s.brisk.process(ctx, cmd)
+	} else {
+		_ = s.rdb.Process(ctx, cmd) // the command keeps its error
+	}
 	return cmd.Result()
 }
 

@@ -10,39 +10,33 @@ import (
 // Message is what a script tells a client on its channel.
 type Message struct {
 	Ticket Ticket
+	Record string // the key of the lock's record
 	Token  int64
 	Forced bool          // an administrator ended the ownership with this token; else it is a grant
 	At     Micros        // grant: when it was written
 	Claim  time.Duration // grant: how long it lasts from then unless confirmed
 }
 
-// ParseMessage decodes "grant <at> <claim> <token> <ticket>" and "forced <token> <ticket>".
-func ParseMessage(text string) (Message, error) {
-	var (
-		m     Message
-		field = strings.Split(text, " ")
-		err   error
-	)
-	switch {
-	case field[0] == "grant" && len(field) == 5:
-		var at, claim int64
-		if at, err = positive(field[1]); err == nil {
-			claim, err = positive(field[2])
+// ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>" and "forced <token> <ticket> <record>".
+func ParseMessage(text string) (m Message, err error) {
+	verb, rest, _ := strings.Cut(text, " ")
+	numbers := map[string]int{"grant": 3, "forced": 1}[verb]
+	field := strings.SplitN(rest, " ", numbers+2)
+	if numbers == 0 || len(field) != numbers+2 {
+		return Message{}, fmt.Errorf("message %.200q: unknown verb or length", text)
+	}
+	n := make([]int64, numbers)
+	for i := range n {
+		if n[i], err = positive(field[i]); err != nil {
+			return Message{}, fmt.Errorf("message %.200q: %w", text, err)
 		}
-		m.At, m.Claim = Micros(at), fromMillis(claim)
-	case field[0] == "forced" && len(field) == 3:
-		m.Forced = true
-	default:
-		err = fmt.Errorf("unknown verb or length")
 	}
-	if err == nil {
-		m.Token, err = positive(field[len(field)-2])
-	}
-	if err == nil {
-		m.Ticket, err = ParseTicket(field[len(field)-1])
-	}
-	if err != nil {
+	if m.Ticket, err = ParseTicket(field[numbers]); err != nil {
 		return Message{}, fmt.Errorf("message %.200q: %w", text, err)
+	}
+	m.Token, m.Record, m.Forced = n[numbers-1], field[numbers+1], verb == "forced"
+	if !m.Forced {
+		m.At, m.Claim = Micros(n[0]), fromMillis(n[1])
 	}
 	return m, nil
 }

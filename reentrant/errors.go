@@ -52,6 +52,24 @@ func (e *HeldError) Error() string {
 // Is makes it an ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
+// WaitError says where a call stood in line when its context ended.
+type WaitError struct {
+	Position int           // in line when it joined, 1 being next; 0: the server had not answered yet
+	Waited   time.Duration // since the call
+	Err      error         // the context's
+}
+
+func (e *WaitError) Error() string {
+	where := "before the server had given it a place"
+	if e.Position > 0 {
+		where = fmt.Sprintf("having joined the line at position %d", e.Position)
+	}
+	return fmt.Sprintf("gave up after %v, %s: %v", e.Waited.Round(time.Millisecond), where, e.Err)
+}
+
+// Unwrap returns the context's error.
+func (e *WaitError) Unwrap() error { return e.Err }
+
 // reason is one of the states above with a cause of its own.
 type reason struct {
 	state error

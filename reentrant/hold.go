@@ -49,7 +49,6 @@ type Hold struct {
 	told    int           // depth that the record shows
 	syncAt  time.Time     // when the record is told another depth; zero: it knows
 	grips   []*grip       // of the Leases that have not ended
-	bound   int           // how many of them belong to a goroutine
 	dropped int           // how many of them were dropped without Unlock
 	index   int           // in the schedule; -1 if it is not there
 	kept    time.Time     // when the token key was last kept alive
@@ -106,6 +105,7 @@ func (k *Keeper) Abandon(h *Hold) {
 	defer k.mu.Unlock()
 	if h.state == held {
 		k.letGo(h)
+		k.Go(func() { k.release(context.Background(), h) })
 	}
 }
 
@@ -168,7 +168,7 @@ func (h *Hold) live() bool {
 
 // boundTo reports whether a Lease on h belongs to the goroutine. k.mu must be held.
 func (h *Hold) boundTo(me goroutine) bool {
-	if h.bound == 0 || me == 0 || h.state != held {
+	if me == 0 || h.state != held {
 		return false
 	}
 	for _, g := range h.grips {

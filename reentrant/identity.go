@@ -82,7 +82,7 @@ func (k *Keeper) find(ctx context.Context, record string, r Request) *Hold {
 	if h, _ := ctx.Value(carried{k, record}).(*Hold); h != nil && h.state == held {
 		return h
 	}
-	if h := k.holds[record]; h != nil && h.bound > 0 && h.boundTo(current()) {
+	if h := k.holds[record]; h != nil && len(k.bound) > 0 && h.boundTo(current()) {
 		return h
 	}
 	return nil

@@ -37,9 +37,10 @@ type Keeper struct {
 
 	stop chan struct{} // closed by Close; ends the watchdog
 
-	mu       sync.Mutex       // guards all below, and what Hold and grip say it guards
-	holds    map[string]*Hold // by record key: those that may be re-entered
-	count    int              // holds that are held or releasing
+	mu       sync.Mutex        // guards all below, and what Hold and grip say it guards
+	holds    map[string]*Hold  // by record key: those that may be re-entered
+	bound    map[goroutine]int // Leases that belong to a goroutine
+	count    int               // holds that are held or releasing
 	schedule schedule
 	timer    *time.Timer // nil until the first hold
 	ticked   time.Time   // when the watchdog last looked
@@ -49,7 +50,10 @@ type Keeper struct {
 
 // NewKeeper returns a Keeper without holds.
 func NewKeeper(server *lua.Server, releaser Releaser, settings Settings) *Keeper {
-	return &Keeper{server: server, releaser: releaser, settings: settings, stop: make(chan struct{}), holds: make(map[string]*Hold)}
+	return &Keeper{
+		server: server, releaser: releaser, settings: settings, stop: make(chan struct{}),
+		holds: make(map[string]*Hold), bound: make(map[goroutine]int),
+	}
 }
 
 // Await runs f in a goroutine and returns when f has, or with the cause of ctx as soon as that is done. go-redis itself
@@ -112,13 +116,7 @@ func (k *Keeper) Within(ctx context.Context) bool {
 	if h, _ := ctx.Value(anyHold{k}).(*Hold); h != nil {
 		return true
 	}
-	me := current()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, h := range k.holds {
-		if h.boundTo(me) {
-			return true
-		}
-	}
-	return false
+	return len(k.bound) > 0 && k.bound[current()] > 0
 }

@@ -48,11 +48,12 @@ func (k *Keeper) grasp(ctx context.Context, h *Hold) *Lease {
 	return lease
 }
 
+// bind ties the Lease to a goroutine. The Keeper's mu must be held, for unbind too.
 func (g *grip) bind(to goroutine) {
-	if to != 0 && g.goroutine == 0 {
-		g.hold.bound++
+	g.unbind()
+	if g.goroutine = to; to != 0 {
+		g.hold.keeper.bound[to]++
 	}
-	g.goroutine = to
 }
 
 // drop reports a Lease that was garbage-collected without Unlock. When all of a hold's are, it is no longer renewed.
@@ -191,8 +192,9 @@ func (l *Lease) Detach() {
 }
 
 func (g *grip) unbind() {
-	if g.goroutine != 0 {
-		g.goroutine = 0
-		g.hold.bound--
+	bound := g.hold.keeper.bound
+	if bound[g.goroutine]--; bound[g.goroutine] <= 0 {
+		delete(bound, g.goroutine)
 	}
+	g.goroutine = 0
 }

@@ -87,15 +87,18 @@ func (k *Keeper) extend(ctx context.Context, h *Hold, lease time.Duration) error
 		var over ending
 		k.mu.Lock()
 		err := k.check(h, &over)
-		r := h.renewal()
+		var b batch
+		if err == nil && !done {
+			b.add(h)
+			b.renewals[0].Lease = lease
+		}
 		k.mu.Unlock()
 		over.carryOut(k)
-		if err != nil || done {
+		if len(b.holds) == 0 {
 			return err
 		}
-		r.Lease = lease
 		answer := make(chan error, 1)
-		if err := k.Await(ctx, func() { answer <- k.renew([]*Hold{h}, []lua.Renewal{r}) }); err != nil {
+		if err := k.Await(ctx, func() { answer <- k.renew(b.holds, b.renewals) }); err != nil {
 			return err
 		}
 		switch err := <-answer; {

@@ -23,8 +23,9 @@ const (
 
 // release is a release under way. err may be read once done is closed.
 type release struct {
-	done chan struct{}
-	err  error
+	done       chan struct{}
+	err        error
+	unanswered bool // an attempt that was sent under trust may have been executed; the releasing goroutine's own
 }
 
 // Unlock ends this Lease; the lock is released with the last Lease on it, in whatever order they end. One request then,
@@ -63,7 +64,8 @@ func (g *grip) unlock(ctx context.Context) error {
 		}
 		return err
 	}
-	if !g.ended {
+	first := !g.ended
+	if first {
 		g.ended = true
 		g.cleanup.Stop()
 		h.remove(g)
@@ -80,64 +82,80 @@ func (g *grip) unlock(ctx context.Context) error {
 	if !g.last {
 		return nil
 	}
+	if first {
+		k.release(context.WithoutCancel(ctx), h)
+	}
 	return g.await(ctx, release)
+}
+
+// unlockBound is how long an Unlock waits.
+func unlockBound(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(max(time.Until(deadline), unlockAtLeast), unlockAtMost)
+	}
+	return unlockAtMost
 }
 
 // await waits for the outcome of the release, within the bounds that Unlock promises.
 func (g *grip) await(ctx context.Context, r *release) error {
-	limit := unlockAtMost
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(max(time.Until(deadline), unlockAtLeast), unlockAtMost)
+	select {
+	case <-r.done:
+		return g.outcome(r)
+	default:
 	}
+	limit := unlockBound(ctx)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		k := g.hold.keeper
-		k.mu.Lock()
-		g.answered = true
-		k.mu.Unlock()
-		return r.err
+		return g.outcome(r)
 	case <-timer.C:
 		return fmt.Errorf("not confirmed within %v, retried until the lease ends: %w", limit, context.DeadlineExceeded)
 	}
 }
 
-// letGo ends the trust in h and sends its release. k.mu must be held.
+// outcome tells how the release ended, once.
+func (g *grip) outcome(r *release) error {
+	k := g.hold.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	g.answered = true
+	return r.err
+}
+
+// letGo ends the trust in h. A release must follow. k.mu must be held.
 func (k *Keeper) letGo(h *Hold) {
 	h.state = releasing
 	h.ending = &release{done: make(chan struct{})}
 	k.forget(h)
 	k.unwatch(h)
-	k.Go(func() { k.release(h) })
 }
 
-// release repeats the release until it is answered or the lease has ended anyway.
-func (k *Keeper) release(h *Hold) {
-	ctx := context.Background()
-	trusted := func() bool { return !passed(h.trusted, time.Now()) } // h.trusted and h.expires do not change any more
-	var (
-		unanswered bool // an attempt that was sent under trust may have been executed
-		backoff    Backoff
-		err        error
-	)
-	for {
-		sent := trusted()
-		var status lua.Status
-		status, err = k.releaser.Release(ctx, h)
-		if err == nil {
-			if status != lua.Held && !unanswered {
-				err = &reason{ErrLost, vanished}
-			}
-			break
-		}
-		unanswered = unanswered || sent && lua.Unanswered(err)
-		if !retryable(err) || !time.Now().Before(h.expires) || k.over() {
-			break
-		}
-		_ = backoff.Wait(ctx)
+// release sends the release of h, the first time from the caller's own goroutine if that is sure to come back soon, and
+// repeats it until it is answered or the lease has ended anyway.
+func (k *Keeper) release(ctx context.Context, h *Hold) {
+	if prompt, ok := k.server.Prompt(ctx); ok && k.released(prompt, h) {
+		return
 	}
-	if err != nil && !errors.Is(err, ErrLost) {
+	k.Go(func() {
+		var backoff Backoff
+		for !k.released(ctx, h) {
+			_ = backoff.Wait(ctx)
+		}
+	})
+}
+
+// released sends one release and reports whether there is an outcome. h does not change any more but for its end.
+func (k *Keeper) released(ctx context.Context, h *Hold) bool {
+	trusted := !passed(h.trusted, time.Now())
+	status, err := k.releaser.Release(ctx, h)
+	switch {
+	case err == nil && status != lua.Held && !h.ending.unanswered:
+		err = &reason{ErrLost, vanished}
+	case err != nil && retryable(err) && time.Now().Before(h.expires) && !k.over():
+		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
+		return false
+	case err != nil:
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
 	k.mu.Lock()
@@ -150,6 +168,7 @@ func (k *Keeper) release(h *Hold) {
 	close(h.ending.done)
 	k.mu.Unlock()
 	k.releaser.Forget(h)
+	return true
 }
 
 // over reports whether the Locker was closed: releases are then tried once and not again.

@@ -133,7 +133,7 @@ func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool 
 	return true
 }
 
-// batch collects renewals.
+// batch collects renewals that are as good as sent.
 type batch struct {
 	holds    []*Hold
 	renewals []lua.Renewal
@@ -142,6 +142,7 @@ type batch struct {
 func (b *batch) add(h *Hold) {
 	b.holds = append(b.holds, h)
 	b.renewals = append(b.renewals, h.renewal())
+	h.Requests.Sent()
 }
 
 // send sends them side by side, as many as one request takes in each.
@@ -173,12 +174,9 @@ func (k *Keeper) farewell(h *Hold) {
 }
 
 // renew sends one request for all, and one more for each that the record does not have or whose token key is to be kept
-// alive.
+// alive. Their Requests know of it already.
 func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
-	for _, h := range holds {
-		h.Requests.Sent()
-	}
 	sent := time.Now()
 	left, err := k.server.Renew(ctx, renewals)
 	for _, h := range holds {
@@ -208,11 +206,16 @@ func (k *Keeper) tokenAges(h *Hold, now time.Time) bool {
 }
 
 func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
-	if !h.live() {
+	sent := time.Now()
+	k.mu.Lock()
+	live := h.state == held && !passed(h.trusted, sent)
+	if live {
+		h.Requests.Sent()
+	}
+	k.mu.Unlock()
+	if !live {
 		return nil
 	}
-	h.Requests.Sent()
-	sent := time.Now()
 	left, err := k.server.Reassert(ctx, r)
 	h.Requests.Done(err)
 	if err != nil {

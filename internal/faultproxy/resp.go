@@ -12,6 +12,10 @@ import (
 // errProtocol marks bytes that are not the RESP this package understands.
 var errProtocol = errors.New("not RESP")
 
+// maxLength is Redis's own limit of a string's length. A larger number is
+// garbage that must not make us allocate what it says.
+const maxLength = 512 << 20
+
 // readRequest reads one request, an array of bulk strings. It returns the
 // request's bytes and its strings.
 func readRequest(r *bufio.Reader) (raw []byte, args []string, err error) {
@@ -22,8 +26,7 @@ func readRequest(r *bufio.Reader) (raw []byte, args []string, err error) {
 	if n < 1 {
 		return nil, nil, fmt.Errorf("%w: a request of %d strings", errProtocol, n)
 	}
-	args = make([]string, n)
-	for i := range args {
+	for range n {
 		var size int
 		if raw, size, err = appendHeader(raw, r, '$'); err != nil {
 			return nil, nil, err
@@ -32,7 +35,7 @@ func readRequest(r *bufio.Reader) (raw []byte, args []string, err error) {
 		if raw, err = appendBulk(raw, r, size); err != nil {
 			return nil, nil, err
 		}
-		args[i] = string(raw[start : start+size])
+		args = append(args, string(raw[start:start+size]))
 	}
 	return raw, args, nil
 }
@@ -98,7 +101,7 @@ func appendHeader(raw []byte, r *bufio.Reader, kind byte) ([]byte, int, error) {
 		return nil, 0, fmt.Errorf("%w: %q where %q should be", errProtocol, line, kind)
 	}
 	n, err := strconv.Atoi(string(line[1:]))
-	if err != nil || n < -1 {
+	if err != nil || n < -1 || n > maxLength {
 		return nil, 0, fmt.Errorf("%w: %q is no length", errProtocol, line)
 	}
 	return raw, n, nil

@@ -87,7 +87,7 @@ func (a Action) needsAnswer() bool {
 }
 
 // Any matches every request, also those by which a client greets the server.
-func Any(args []string) bool { return true }
+func Any(_ []string) bool { return true }
 
 // Command matches requests by the command's name, in any case.
 func Command(names ...string) func(args []string) bool {

@@ -1,0 +1,231 @@
+package fairlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// state of an attempt: waiting -> held -> finished, or waiting -> finished; never back.
+type state int
+
+const (
+	waiting state = iota
+	held
+	finished
+)
+
+// attempt is one ticket's life in this process.
+type attempt struct {
+	name     string
+	keys     lua.Keys
+	ticket   lua.Ticket
+	text     string // the ticket on the wire
+	request  reentrant.Request
+	within   bool // the call was made under a live hold
+	requests reentrant.Requests
+	began    time.Time
+	settled  chan struct{} // closed when it no longer waits; hold and err are then final
+
+	// Guarded by Locker.mu.
+	state    state
+	place    lua.Place // 0: not known
+	position int       // when it joined the line; 0: not known
+	shown    int64     // the largest token it was shown while waiting
+	last     sighting
+	late     int // grants that came when their claim had run out
+	hold     *reentrant.Hold
+	err      error
+}
+
+// sighting ties the two clocks: a request sent at local time sent was answered at server time at.
+type sighting struct {
+	sent    time.Time
+	at      lua.Micros // 0: there was none yet
+	session uint64     // of the subscription
+}
+
+// acquire is Lock, TryLock and the first half of Do.
+func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
+	lease, err := l.obtain(ctx, name, try, options)
+	if err != nil {
+		return nil, &Error{Op: op, Name: name, Err: err}
+	}
+	return lease, nil
+}
+
+func (l *Locker) obtain(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
+	request, err := l.settings.Request(options)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := lua.NewKeys(l.settings.Prefix, name)
+	if err != nil {
+		return nil, reentrant.Invalid("%v", err)
+	}
+	if ctx.Err() != nil {
+		return nil, endOf(ctx)
+	}
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	if lease, err := l.keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
+		return lease, err
+	}
+	if err := l.check(ctx); err != nil {
+		return nil, err
+	}
+	if try {
+		request.Wait = 0
+	}
+	a, err := l.begin(ctx, name, keys, request)
+	if err != nil {
+		return nil, err
+	}
+	l.open(ctx, a)
+	hold, err := l.await(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return l.keeper.Adopt(ctx, hold)
+}
+
+// begin enters an attempt in the table.
+func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request reentrant.Request) (*attempt, error) {
+	a := &attempt{
+		name: name, keys: keys, request: request,
+		ticket:  lua.Ticket{Client: l.client, Counter: l.counter.Add(1), Lease: request.Lease, Owner: request.Owner, Note: request.Note},
+		within:  l.keeper.Within(ctx),
+		began:   time.Now(),
+		settled: make(chan struct{}),
+	}
+	a.text = a.ticket.String()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.draining && !a.within {
+		return nil, ErrClosed
+	}
+	l.attempts[a.ticket.Counter] = a
+	return a, nil
+}
+
+// open sends an attempt's first request, in the caller's own goroutine if that is sure to come back soon.
+func (l *Locker) open(ctx context.Context, a *attempt) {
+	send := l.enter
+	if a.request.Wait == 0 {
+		send = l.try
+	}
+	if ctx, ok := l.server.Prompt(ctx); ok {
+		send(ctx, a)
+		return
+	}
+	l.keeper.Go(func() { send(context.WithoutCancel(ctx), a) })
+}
+
+// await returns when the attempt is settled, or ctx or the time to wait has ended.
+func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error) {
+	select {
+	case <-a.settled:
+		return a.hold, a.err
+	default:
+	}
+	var timeout <-chan time.Time
+	if a.request.Wait > 0 {
+		timer := time.NewTimer(a.request.Wait)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-a.settled:
+		return a.hold, a.err
+	case <-ctx.Done():
+		return nil, l.giveUp(a, func() error {
+			return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: endOf(ctx)}
+		})
+	case <-timeout:
+		return nil, l.giveUp(a, func() error { return l.heldError(a) })
+	}
+}
+
+// giveUp ends a wait. If the lock came at this very moment, it is given back and the next one has it.
+func (l *Locker) giveUp(a *attempt, why func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := why()
+	switch a.state {
+	case waiting:
+		l.settle(a, nil, err)
+		l.dismiss(a)
+	case held:
+		l.keeper.Abandon(a.hold)
+	case finished:
+		if a.err != nil {
+			return a.err
+		}
+	}
+	return err
+}
+
+// heldError is what the last answer said of the holder. l.mu must be held.
+func (l *Locker) heldError(a *attempt) error {
+	e := &HeldError{}
+	if ln := l.lines[a.keys.Record]; ln != nil {
+		e.Owner, e.Waiting = ln.holder, ln.length
+		e.Remaining = max(0, time.Until(ln.free))
+	}
+	return e
+}
+
+// settle ends the waiting of a, with a hold or an error. l.mu must be held.
+func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
+	if a.state != waiting {
+		return
+	}
+	a.state, a.hold, a.err = finished, hold, err
+	if hold != nil {
+		a.state = held
+	}
+	if ln := l.lines[a.keys.Record]; ln != nil {
+		ln.remove(a)
+		if len(ln.waiting) == 0 {
+			ln.timer.Stop()
+			delete(l.lines, a.keys.Record)
+		}
+	}
+	close(a.settled)
+}
+
+// abandon ends the waits that match with ErrClosed; those of one lock leave together. l.mu must be held.
+func (l *Locker) abandon(match func(*attempt) bool) {
+	together := make(map[lua.Keys][]*attempt)
+	for _, a := range l.attempts {
+		if a.state == waiting && match(a) {
+			l.settle(a, nil, ErrClosed)
+			together[a.keys] = append(together[a.keys], a)
+		}
+	}
+	for _, group := range together {
+		for from := 0; from < len(group); from += lua.MaxTickets {
+			chunk := group[from:min(from+lua.MaxTickets, len(group))]
+			l.keeper.Go(func() { l.leave(chunk...) })
+		}
+	}
+}
+
+func (l *Locker) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// endOf is why ctx ended: its own error, and its cause where that is another.
+func endOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return errors.Join(err, cause)
+}

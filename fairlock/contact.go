@@ -1,0 +1,94 @@
+package fairlock
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
+	"github.com/redis/go-redis/v9"
+)
+
+// contact is the first look at the server, before the first lock: one at a time, until one succeeds.
+type contact struct {
+	made atomic.Bool
+	turn chan struct{} // holds one while somebody looks
+}
+
+// check makes contact if that has not been done: two requests, once in a Locker's life.
+func (l *Locker) check(ctx context.Context) error {
+	if l.contact.made.Load() {
+		return nil
+	}
+	select {
+	case l.contact.turn <- struct{}{}:
+		defer func() { <-l.contact.turn }()
+	case <-ctx.Done():
+		return endOf(ctx)
+	}
+	if l.contact.made.Load() {
+		return nil
+	}
+	answer := make(chan error, 1)
+	if l.keeper.Await(ctx, func() { answer <- l.look(ctx) }) != nil {
+		return endOf(ctx)
+	}
+	err := <-answer
+	l.contact.made.Store(err == nil)
+	return err
+}
+
+// look finds out whether the server can keep locks at all.
+func (l *Locker) look(ctx context.Context) error {
+	info, err := l.insist(ctx, "info")
+	if err == nil {
+		text, _ := info.(string)
+		err = l.judge(text)
+	} else if redis.HasErrorPrefix(err, "NOPERM") {
+		err = nil // then it is the operator who knows
+	}
+	if err != nil {
+		return err
+	}
+	// Nobody listens there yet. Better to fail now than to leave the next in line untold at a release.
+	if _, err = l.insist(ctx, "publish", l.server.Channel(), ""); err != nil {
+		return fmt.Errorf("publishing on %s: %w", l.server.Channel(), err)
+	}
+	return nil
+}
+
+// insist repeats a command that is safe to repeat, for pooled connections that died unnoticed.
+func (l *Locker) insist(ctx context.Context, args ...any) (reply any, err error) {
+	var backoff reentrant.Backoff
+	for range tries {
+		reply, err = l.server.Do(ctx, args...)
+		if err == nil || !lua.Unanswered(err) || backoff.Wait(ctx) != nil {
+			break
+		}
+	}
+	return reply, err
+}
+
+// judge reads the answer to INFO. What it does not say is not held against the server.
+func (l *Locker) judge(info string) error {
+	field := make(map[string]string)
+	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		field[name] = value
+	}
+	if version, ok := field["redis_version"]; ok {
+		major, _, _ := strings.Cut(version, ".")
+		if n, err := strconv.Atoi(major); err == nil && n < 7 {
+			return fmt.Errorf("the server is Redis %s, and 7.0 is the oldest that will do: %w", version, errors.ErrUnsupported)
+		}
+	}
+	if policy := field["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		l.settings.Logger.Warn("fairlock: the server may evict locks when its memory is full; only noeviction keeps them", "maxmemory-policy", policy)
+	}
+	return nil
+}

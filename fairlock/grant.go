@@ -1,0 +1,126 @@
+package fairlock
+
+import (
+	"time"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// listener hears what the server tells this client.
+func (l *Locker) listener() *pubsub.Listener {
+	return &pubsub.Listener{Up: l.resubscribed, Message: l.message}
+}
+
+// resubscribed has everybody enter: until now grants may have gone unheard.
+func (l *Locker) resubscribed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session++
+	for _, ln := range l.lines {
+		ln.enterAt(time.Now())
+	}
+}
+
+func (l *Locker) message(payload string) {
+	m, err := lua.ParseMessage(payload)
+	if err != nil || m.Ticket.Client != l.client {
+		l.settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "client", m.Ticket.Client)
+		return
+	}
+	received := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.attempts[m.Ticket.Counter]
+	switch {
+	case m.Forced:
+		if a != nil && a.hold != nil && a.hold.Token == m.Token {
+			l.keeper.Go(func() { l.keeper.Lose(a.hold, "an administrator forced it") })
+		}
+	case a == nil:
+		if keys, err := lua.KeysOf(l.settings.Prefix, m.Record); err == nil {
+			l.unwanted(keys, m.Ticket.String(), m.Token)
+		}
+	case a.state != waiting || m.Token <= a.shown:
+		// Doubled, or older than an answer that knew better; or it has left and its leave is on its way.
+	default:
+		l.grantedByMessage(a, m, received)
+	}
+}
+
+// grantedByMessage believes a grant, or asks the server. l.mu must be held.
+func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time) {
+	l.memory.note(a.keys.Record, m.Token)
+	expires, ok := a.believe(m, received, l.session)
+	g := a.grant(m.Token, m.At, m.Claim, expires)
+	if ok && g.TrustEnds().After(received) {
+		l.settle(a, l.keeper.Begin(g), nil)
+		return
+	}
+	if ok {
+		// The claim ran out before we heard of it. A ticket that does this twice goes to the end: it must not keep the
+		// head from those who listen.
+		if a.late++; a.late >= 2 {
+			a.late, a.place = 0, 0
+		}
+	}
+	l.enqueue(a)
+	l.hurry(a.keys)
+}
+
+// believe works out when a claim of which a message told us ends at the server, by our own clock, or says that the server has
+// to be asked. It compares the server's clock only with itself.
+func (a *attempt) believe(m lua.Message, received time.Time, session uint64) (expires time.Time, ok bool) {
+	s := a.last
+	if s.at == 0 {
+		// Nothing was answered yet. The claim cannot have begun before we asked for the first time.
+		return a.began.Add(m.Claim), true
+	}
+	since := m.At.Sub(s.at)
+	if s.session != session || since < 0 || since > received.Sub(s.sent) {
+		return time.Time{}, false // another server may speak, or its clock stepped
+	}
+	expires = s.sent.Add(since + m.Claim)
+	if latest := received.Add(m.Claim); latest.Before(expires) {
+		expires = latest
+	}
+	return expires, true
+}
+
+// granted takes in that an answer to a request sent then says that a holds the lock. l.mu must be held.
+func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time) {
+	l.memory.note(a.keys.Record, g.Token)
+	span := a.ticket.Lease
+	if claim := a.ticket.Claim(); g.Remaining <= claim {
+		span = claim
+	}
+	grant := a.grant(g.Token, g.Since, span, sent.Add(g.Remaining))
+	if !grant.TrustEnds().After(time.Now()) {
+		l.enqueue(a).enterAt(grant.Expires) // too short to be of use: ask again when it is over
+		return
+	}
+	l.settle(a, l.keeper.Begin(grant), nil)
+}
+
+func (a *attempt) grant(token int64, since lua.Micros, span time.Duration, expires time.Time) reentrant.Granted {
+	return reentrant.Granted{
+		Name: a.name, Keys: a.keys, Ticket: a.ticket, Text: a.text, Token: token, Since: since,
+		Fixed: a.request.Fixed, Span: span, Expires: expires, Requests: &a.requests,
+	}
+}
+
+// grantedInPassing takes in a grant to another ticket of this client than the request was about. l.mu must be held.
+func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
+	ticket, err := lua.ParseTicket(g.Ticket)
+	if err != nil {
+		return
+	}
+	a := l.attempts[ticket.Counter]
+	switch {
+	case a == nil:
+		l.unwanted(keys, g.Ticket, g.Token)
+	case a.state == waiting && g.Token > a.shown:
+		l.granted(a, *g, sent)
+	}
+}

@@ -1,0 +1,118 @@
+package fairlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// leaveWithin is how long a leave is tried: after the server's liveness the ticket is dropped anyway, and a claim given to
+// it has run out.
+const leaveWithin = 15*time.Second + lua.Claim
+
+// releaser is the Locker as its Keeper sees it.
+type releaser struct{ *Locker }
+
+// Release leaves for a hold: one attempt.
+func (l releaser) Release(ctx context.Context, h *reentrant.Hold) (lua.Status, error) {
+	states, err := l.send(ctx, h.Keys, []lua.LeaveTicket{{Ticket: h.Text, Token: h.Token, Retire: h.Requests.Open()}})
+	if err != nil {
+		return "", err
+	}
+	return states[0], nil
+}
+
+// Forget drops the attempt of a hold that has ended.
+func (l releaser) Forget(h *reentrant.Hold) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.attempts[h.Ticket.Counter]; a != nil {
+		a.state = finished
+		l.forget(a)
+	}
+}
+
+// forget takes a finished attempt out of the table. l.mu must be held.
+func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
+
+// leave takes finished attempts of one lock out of its line, and out of its record should they have come there. It is
+// repeated until it is answered or no longer matters.
+func (l *Locker) leave(all ...*attempt) {
+	tickets := make([]lua.LeaveTicket, len(all))
+	l.persist(func(ctx context.Context) error {
+		l.mu.Lock()
+		for i, a := range all {
+			tickets[i] = lua.LeaveTicket{Ticket: a.text, Place: a.place, Retire: a.requests.Open()}
+		}
+		l.mu.Unlock()
+		_, err := l.send(ctx, all[0].keys, tickets)
+		return err
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range all {
+		l.forget(a)
+	}
+}
+
+// unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got through.
+func (l *Locker) unwanted(keys lua.Keys, ticket string, token int64) {
+	l.keeper.Go(func() {
+		l.persist(func(ctx context.Context) error {
+			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: ticket, Token: token, Retire: true}})
+			return err
+		})
+	})
+}
+
+// dismiss sees to it that nothing of a finished attempt stays behind. l.mu must be held.
+func (l *Locker) dismiss(a *attempt) {
+	if a.last.at == 0 && !a.requests.Open() {
+		l.forget(a) // nothing of it ever reached the server
+		return
+	}
+	l.keeper.Go(func() { l.leave(a) })
+}
+
+// persist repeats a leave.
+func (l *Locker) persist(send func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	var backoff reentrant.Backoff
+	for {
+		err := send(ctx)
+		if err == nil || lua.Answered(err) && !lua.Passing(err) || l.isClosed() || backoff.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// send sends a leave, sees to it that the lock does not stay free with dead tickets ahead of living ones, and takes in a
+// grant to another ticket of this client.
+func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTicket) ([]lua.Status, error) {
+	var states []lua.Status
+	for {
+		sent := time.Now()
+		left, err := l.server.Leave(ctx, lua.Leave{Keys: keys, Tickets: tickets})
+		l.mu.Lock()
+		if err != nil && lua.Unanswered(err) {
+			l.hurry(keys) // the answer may have carried a grant
+		}
+		if left.Grant != nil {
+			l.grantedInPassing(keys, left.Grant, sent)
+		}
+		l.mu.Unlock()
+		if states == nil {
+			if err != nil {
+				return nil, err
+			}
+			states = left.States
+		}
+		if !left.More {
+			return states, nil
+		}
+		tickets = nil
+	}
+}

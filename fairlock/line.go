@@ -1,0 +1,275 @@
+package fairlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	enterEvery  = 5 * time.Second      // a third of the server's liveness
+	blindEvery  = time.Second          // as long as the server does not see our channel
+	remakeEvery = 30 * time.Second     // a proxy may never show us to the server
+	enterAgain  = 5 * time.Millisecond // no two enters of a line are closer
+	tries       = 3                    // of TryLock, while requests go unanswered
+)
+
+// line is this process's waiters of one lock. It exists as long as there are any; all is guarded by Locker.mu.
+type line struct {
+	keys    lua.Keys
+	waiting map[*attempt]struct{}
+	timer   *time.Timer
+	due     time.Time // of the timer
+	entered time.Time // when the last enter went out
+	backoff time.Duration
+
+	// What the last answer said.
+	holder string
+	lease  time.Duration // the longest of a holder that was seen
+	free   time.Time     // when the record ends unless it is renewed
+	length int
+}
+
+func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
+
+// enqueue has a's heartbeats sent. l.mu must be held.
+func (l *Locker) enqueue(a *attempt) *line {
+	ln := l.lines[a.keys.Record]
+	if ln == nil {
+		ln = &line{keys: a.keys, waiting: make(map[*attempt]struct{}), due: time.Now().Add(enterEvery), entered: time.Now()}
+		ln.timer = time.AfterFunc(enterEvery, func() { l.beat(ln) })
+		l.lines[a.keys.Record] = ln
+	}
+	ln.waiting[a] = struct{}{}
+	return ln
+}
+
+// enterAt has the line enter at the given time, if it would not be sooner anyway. l.mu must be held.
+func (ln *line) enterAt(at time.Time) {
+	if soonest := ln.entered.Add(enterAgain); at.Before(soonest) {
+		at = soonest
+	}
+	if at.Before(ln.due) {
+		ln.due = at
+		ln.timer.Reset(time.Until(at))
+	}
+}
+
+// hurry has the waiters of a lock enter at once: something may have been missed. l.mu must be held.
+func (l *Locker) hurry(keys lua.Keys) {
+	if ln := l.lines[keys.Record]; ln != nil {
+		ln.enterAt(time.Now())
+	}
+}
+
+// beat sends the line's heartbeat, in chunks side by side.
+func (l *Locker) beat(ln *line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.lines[ln.keys.Record] != ln {
+		return
+	}
+	all := make([]*attempt, 0, len(ln.waiting))
+	for a := range ln.waiting {
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b *attempt) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.ticket.Counter, b.ticket.Counter))
+	})
+	ln.entered = time.Now()
+	ln.due = ln.entered.Add(enterEvery)
+	ln.timer.Reset(enterEvery)
+	for from := 0; from < len(all); from += lua.MaxTickets {
+		chunk := all[from:min(from+lua.MaxTickets, len(all))]
+		l.keeper.Go(func() { l.enter(context.Background(), chunk...) })
+	}
+}
+
+// order sorts those that have no place yet behind those that have.
+func order(a *attempt) uint64 { return uint64(a.place) - 1 }
+
+// enter sends one request for those that still wait, all for one lock, and takes in the answer.
+func (l *Locker) enter(ctx context.Context, all ...*attempt) {
+	q := l.ask(ctx, all)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q.err != nil {
+		l.unentered(q)
+		return
+	}
+	l.answered(q)
+}
+
+// question is an enter and what came of it.
+type question struct {
+	of     []*attempt
+	sent   sighting // without the server's time
+	answer lua.Entered
+	err    error
+}
+
+// ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
+func (l *Locker) ask(ctx context.Context, all []*attempt) question {
+	keys := all[0].keys
+	request := lua.Enter{Keys: keys, Try: all[0].request.Wait == 0, Lease: l.settings.Lease}
+	l.mu.Lock()
+	q := question{sent: sighting{session: l.session}}
+	request.Seen = l.memory.recall(keys.Record)
+	if ln := l.lines[keys.Record]; ln != nil {
+		request.Lease = max(request.Lease, ln.lease)
+	}
+	for _, a := range all {
+		if a.state != waiting {
+			continue
+		}
+		ticket := lua.EnterTicket{Ticket: a.text, Place: a.place}
+		if a.last.at == 0 { // whoever was let into the line is not turned away later
+			ticket.MaxWaiters = a.request.MaxWaiters
+		}
+		a.requests.Sent()
+		q.of = append(q.of, a)
+		request.Tickets = append(request.Tickets, ticket)
+	}
+	l.mu.Unlock()
+	if len(q.of) == 0 {
+		return q
+	}
+	q.sent.sent = time.Now()
+	q.answer, q.err = l.server.Enter(ctx, request)
+	for _, a := range q.of {
+		a.requests.Done(q.err)
+	}
+	return q
+}
+
+// unentered takes in that an enter failed. A call that never had an answer fails with a definite error; one that may be
+// in line waits on. l.mu must be held.
+func (l *Locker) unentered(q question) {
+	err := q.err
+	for _, a := range q.of {
+		if a.state != waiting {
+			continue
+		}
+		patient := a.last.at != 0 || lua.Unanswered(err) || errors.Is(err, redis.ErrPoolTimeout)
+		if !patient || lua.Answered(err) && !lua.Passing(err) {
+			l.settle(a, nil, err)
+			l.dismiss(a)
+			continue
+		}
+		ln := l.enqueue(a)
+		ln.backoff = min(max(2*ln.backoff, 2*enterAgain), blindEvery)
+		ln.enterAt(time.Now().Add(ln.backoff))
+	}
+}
+
+// answered takes in the answer to an enter. l.mu must be held.
+func (l *Locker) answered(q question) {
+	if len(q.of) == 0 {
+		return
+	}
+	e, sent := q.answer, q.sent
+	sent.at = e.Now
+	record := q.of[0].keys.Record
+	l.memory.note(record, e.Token)
+	for i, a := range q.of {
+		l.told(a, e, e.Tickets[i], sent)
+	}
+	if e.Grant != nil {
+		l.grantedInPassing(q.of[0].keys, e.Grant, sent.sent)
+	}
+	ln := l.lines[record]
+	if ln == nil {
+		return
+	}
+	ln.backoff = 0
+	ln.holder, ln.length = e.Holder, e.Waiting
+	ln.lease = max(ln.lease, e.Lease)
+	ln.free = time.Now().Add(e.Remaining)
+	switch {
+	case e.More:
+		ln.enterAt(time.Now())
+	case e.Remaining > 0:
+		ln.enterAt(ln.free.Add(2 * time.Millisecond)) // nobody else tells us that a holder died
+	}
+	inLine := func(t lua.TicketState) bool { return t.Status == lua.Waiting }
+	if !e.Heard && slices.ContainsFunc(e.Tickets, inLine) {
+		ln.enterAt(time.Now().Add(blindEvery))
+		l.listen(sent.session)
+	}
+}
+
+// told takes in what an answer says of one ticket. l.mu must be held.
+func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) {
+	if a.state != waiting {
+		// It has left or is held: what is said of it is older, or undone by a leave that is on its way.
+		return
+	}
+	switch t.Status {
+	case lua.Granted:
+		l.granted(a, t.Grant, s.sent)
+	case lua.Waiting:
+		a.place = t.Place
+		a.position = cmp.Or(a.position, t.Position)
+		a.shown = max(a.shown, e.Token)
+		if s.at >= a.last.at {
+			a.last = s
+		}
+		l.enqueue(a)
+	case lua.Held:
+		l.settle(a, nil, &HeldError{Owner: e.Holder, Remaining: e.Remaining, Waiting: e.Waiting})
+		l.forget(a)
+	case lua.Full:
+		l.settle(a, nil, ErrQueueFull)
+		l.forget(a)
+	case lua.Gone:
+		l.settle(a, nil, errors.New("the server says that this call has left already"))
+		l.forget(a)
+	}
+}
+
+// listen opens the subscription if there is none, and makes it again if the server does not see the one that we had
+// when we asked. l.mu must be held.
+func (l *Locker) listen(session uint64) {
+	if !l.listening {
+		l.listening = true
+		l.hub.Listen(l.server.Channel(), l.listener())
+		return
+	}
+	if now := time.Now(); session > 0 && session == l.session && now.Sub(l.remade) > remakeEvery {
+		l.remade = now
+		l.keeper.Go(l.hub.Remake)
+	}
+}
+
+// try is the one request of a call that does not wait. Only if it goes unanswered is it sent again, in the background.
+func (l *Locker) try(ctx context.Context, all ...*attempt) {
+	if l.tried(ctx, 1, all[0]) {
+		return
+	}
+	l.keeper.Go(func() {
+		var backoff reentrant.Backoff
+		for n := 2; backoff.Wait(context.Background()) != nil || !l.tried(context.WithoutCancel(ctx), n, all[0]); n++ {
+		}
+	})
+}
+
+// tried sends the nth request of a try and reports whether that settled it.
+func (l *Locker) tried(ctx context.Context, n int, a *attempt) bool {
+	q := l.ask(ctx, []*attempt{a})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case q.err == nil:
+		l.answered(q)
+	case n == tries || !lua.Unanswered(q.err):
+		l.settle(a, nil, q.err)
+		l.dismiss(a)
+	}
+	return a.state != waiting
+}

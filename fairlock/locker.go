@@ -1,0 +1,152 @@
+package fairlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/reentrant"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+// Locker gives out fair locks. One per process and Redis is enough; its methods are safe for concurrent use. It opens one
+// connection of its own, for being told of grants, when a call first has to wait.
+type Locker struct {
+	settings reentrant.Settings
+	client   string // its id; the first part of its tickets
+	server   *lua.Server
+	hub      *pubsub.Hub
+	keeper   *reentrant.Keeper
+	counter  atomic.Uint64 // of its tickets
+	contact  contact
+
+	mu        sync.Mutex // guards all below, and what attempt and line say it guards
+	attempts  map[uint64]*attempt
+	lines     map[string]*line // by record key: those with somebody waiting
+	memory    memory
+	session   uint64 // how often the subscription came up
+	listening bool
+	remade    time.Time // when the subscription was last made again because the server did not see it
+	draining  bool
+	closed    bool
+}
+
+// New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is wrong with
+// an option, the client or the server is the error of every call.
+func New(rdb redis.UniversalClient, options ...Option) *Locker {
+	settings := reentrant.NewSettings("fairlock", options)
+	if err := checkClient(rdb); err != nil {
+		settings.Err = errors.Join(err, settings.Err)
+	}
+	if _, err := lua.NewKeys(settings.Prefix, "name"); err != nil {
+		settings.Err = errors.Join(settings.Err, reentrant.Invalid("WithPrefix: %v", err))
+	}
+	l := &Locker{
+		settings: settings,
+		client:   uuid.NewString(),
+		hub:      pubsub.New(rdb, settings.Logger),
+		attempts: make(map[uint64]*attempt),
+		lines:    make(map[string]*line),
+		contact:  contact{turn: make(chan struct{}, 1)},
+	}
+	l.server = lua.NewServer(rdb, lua.Channels(settings.Prefix), l.client)
+	l.keeper = reentrant.NewKeeper(l.server, releaser{l}, settings)
+	return l
+}
+
+func checkClient(rdb redis.UniversalClient) error {
+	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
+		return reentrant.Invalid("the client is nil")
+	}
+	switch rdb.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		return fmt.Errorf("%T: only a single Redis is supported: %w", rdb, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// Lock waits in line until it has the lock or ctx is done. One round trip if the lock is free and nobody waits.
+//
+// The lock is kept for as long as the Lease is not unlocked, by renewals (or for LeaseFor). ctx does not own it
+// afterwards: see [Lease.Context].
+//
+// When it returns an error, the call holds nothing and no longer waits; what it may have left with a server that did
+// not answer is taken back in the background.
+//
+//	*WaitError    ctx ended; it wraps the context's error
+//	ErrHeld       WaitAtMost passed (*HeldError)
+//	ErrQueueFull  MaxWaiters were waiting
+//	ErrInvalid    the name or an option makes no sense
+//	ErrClosed     the Locker was closed, or is shutting down
+//	other         the server's or the connection's. Only the first request fails a call so: once it waits, it waits on
+//	              through failures and restarts of the server
+func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
+	return l.acquire(ctx, "lock", name, false, options)
+}
+
+// TryLock takes the lock if it is free and nobody waits for it, and never waits itself: one round trip. If somebody else
+// has it or comes first, the error is a *HeldError that says who, for how long, and how many wait.
+func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
+	return l.acquire(ctx, "trylock", name, true, options)
+}
+
+// Do runs fn under the lock and releases it when fn returns or panics. fn's context dies with ctx, and with cause
+// ErrLost when the lock can no longer be trusted. Within fn, in the same goroutine or with its context, the lock is
+// re-entered.
+//
+// The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
+func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) (err error) {
+	lease, err := l.acquire(ctx, "do", name, false, options)
+	if err != nil {
+		return err
+	}
+	inner := lease.Scoped(ctx)
+	defer func() {
+		failed := lease.Unlock(ctx)
+		if failed == nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
+			return
+		}
+		if err != nil {
+			failed = errors.Join(err, failed)
+		}
+		err = failed
+	}()
+	return fn(inner, lease)
+}
+
+// Close ends the Locker: new calls get ErrClosed, waiting ones return it and leave the line, renewals stop and the
+// contexts of held leases end with ErrClosed. What is held stays held: Unlock still works and hands over, and what is never
+// unlocked expires. Close returns when all goroutines and the connection of the Locker are gone; a server that does not
+// answer can hold it up for as long as the client's timeouts allow.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.abandon(func(*attempt) bool { return true })
+	l.mu.Unlock()
+	l.keeper.Close()
+	l.keeper.Wait() // leaves go out before the subscription ends, so nobody behind is skipped or stalled
+	l.hub.Close()
+	return nil
+}
+
+// Shutdown lets holders finish, then closes the Locker. Meanwhile only re-entries and calls made under a live hold go
+// through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
+// says that something was still held.
+func (l *Locker) Shutdown(ctx context.Context) error {
+	l.mu.Lock()
+	l.draining = true
+	l.abandon(func(a *attempt) bool { return !a.within })
+	l.mu.Unlock()
+	err := l.keeper.Drain(ctx)
+	if err != nil {
+		err = fmt.Errorf("fairlock: shutdown with locks still held: %w", err)
+	}
+	return errors.Join(err, l.Close())
+}

@@ -1,0 +1,60 @@
+package faultproxy
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+func TestAFrozenGateLetsNothingPassUntilItThaws(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		passed := 0
+		g.pass(nil, func() { passed++ })
+		g.freeze(true)
+		g.freeze(true) // twice is once
+		go g.pass(nil, func() { passed++ })
+		synctest.Wait()
+		if passed != 1 {
+			t.Fatalf("%d passed while it is frozen", passed)
+		}
+		g.freeze(false)
+		g.freeze(false)
+		synctest.Wait()
+		if passed != 2 {
+			t.Fatalf("%d passed after the thaw", passed)
+		}
+	})
+}
+
+func TestWhoGivesUpDoesNotMove(t *testing.T) {
+	var g gate
+	gone := make(chan struct{})
+	close(gone)
+	for _, frozen := range []bool{false, true} {
+		g.freeze(frozen)
+		if g.pass(gone, func() { t.Errorf("moved, frozen: %v", frozen) }) {
+			t.Errorf("passed, frozen: %v", frozen)
+		}
+	}
+}
+
+func TestFreezeReturnsOnlyWhenNothingMovesAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		moving := make(chan struct{})
+		frozen := make(chan struct{})
+		go g.pass(nil, func() { <-moving })
+		synctest.Wait()
+		go func() {
+			g.freeze(true)
+			close(frozen)
+		}()
+		// A goroutine that waits for a mutex is not "durably blocked", so that
+		// synctest.Wait cannot be used here: look, instead of waiting.
+		if isClosed(frozen) {
+			t.Fatal("frozen in the middle of a move")
+		}
+		close(moving)
+		<-frozen
+	})
+}
