@@ -2,7 +2,6 @@ package fairlock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -67,7 +66,7 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		return nil, reentrant.Invalid("%v", err)
 	}
 	if ctx.Err() != nil {
-		return nil, endOf(ctx)
+		return nil, reentrant.EndOf(ctx)
 	}
 	if l.isClosed() {
 		return nil, ErrClosed
@@ -143,7 +142,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 		return a.hold, a.err
 	case <-ctx.Done():
 		return nil, l.giveUp(a, func() error {
-			return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: endOf(ctx)}
+			return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: reentrant.EndOf(ctx)}
 		})
 	case <-timeout:
 		return nil, l.giveUp(a, func() error { return l.heldError(a) })
@@ -219,13 +218,4 @@ func (l *Locker) isClosed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed
-}
-
-// endOf is why ctx ended: its own error, and its cause where that is another.
-func endOf(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return errors.Join(err, cause)
 }

@@ -29,14 +29,14 @@ func (l *Locker) check(ctx context.Context) error {
 	case l.contact.turn <- struct{}{}:
 		defer func() { <-l.contact.turn }()
 	case <-ctx.Done():
-		return endOf(ctx)
+		return reentrant.EndOf(ctx)
 	}
 	if l.contact.made.Load() {
 		return nil
 	}
 	answer := make(chan error, 1)
 	if l.keeper.Await(ctx, func() { answer <- l.look(ctx) }) != nil {
-		return endOf(ctx)
+		return reentrant.EndOf(ctx)
 	}
 	err := <-answer
 	l.contact.made.Store(err == nil)

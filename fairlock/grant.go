@@ -97,7 +97,13 @@ func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time) {
 	}
 	grant := a.grant(g.Token, g.Since, span, sent.Add(g.Remaining))
 	if !grant.TrustEnds().After(time.Now()) {
-		l.enqueue(a).enterAt(grant.Expires) // too short to be of use: ask again when it is over
+		// Too short to be of use. Whoever waits asks again when it is over.
+		if a.request.Wait != 0 {
+			l.enqueue(a).enterAt(grant.Expires)
+		} else {
+			l.settle(a, nil, &HeldError{Owner: a.ticket.Identity(), Remaining: g.Remaining})
+			l.dismiss(a)
+		}
 		return
 	}
 	l.settle(a, l.keeper.Begin(grant), nil)

@@ -64,7 +64,7 @@ func (l *Locker) inspect(ctx context.Context, name string) (*State, error) {
 	for from := 0; ; from += inspectPage {
 		var page lua.State
 		if l.keeper.Await(ctx, func() { page, err = l.server.Inspect(ctx, keys, from, inspectPage) }) != nil {
-			return nil, endOf(ctx)
+			return nil, reentrant.EndOf(ctx)
 		}
 		if err != nil {
 			return nil, err

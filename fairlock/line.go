@@ -223,13 +223,13 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 		l.enqueue(a)
 	case lua.Held:
 		l.settle(a, nil, &HeldError{Owner: e.Holder, Remaining: e.Remaining, Waiting: e.Waiting})
-		l.forget(a)
+		l.dismiss(a)
 	case lua.Full:
 		l.settle(a, nil, ErrQueueFull)
-		l.forget(a)
+		l.dismiss(a)
 	case lua.Gone:
 		l.settle(a, nil, errors.New("the server says that this call has left already"))
-		l.forget(a)
+		l.dismiss(a)
 	}
 }
 

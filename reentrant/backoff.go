@@ -10,7 +10,7 @@ import (
 // Backoff spaces repeated attempts: 10 ms, doubling up to a second.
 type Backoff struct{ next time.Duration }
 
-// Wait waits for the next attempt's time, or returns the cause of ctx.
+// Wait waits for the next attempt's time, or returns EndOf(ctx).
 func (b *Backoff) Wait(ctx context.Context) error {
 	b.next = min(max(2*b.next, 10*time.Millisecond), time.Second)
 	timer := time.NewTimer(b.next)
@@ -19,7 +19,7 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return EndOf(ctx)
 	}
 }
 

@@ -1,6 +1,7 @@
 package reentrant
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -82,4 +83,13 @@ func (r *reason) Is(target error) bool { return target == r.state }
 // Invalid is an ErrInvalid that says what is wrong.
 func Invalid(format string, args ...any) error {
 	return &reason{ErrInvalid, fmt.Sprintf(format, args...)}
+}
+
+// EndOf is why ctx ended: its own error, joined with its cause where that is another.
+func EndOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return errors.Join(err, cause)
 }

@@ -87,7 +87,7 @@ func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
 		case <-h.ready:
 		case <-ctx.Done():
 			k.Abandon(h)
-			return nil, context.Cause(ctx)
+			return nil, EndOf(ctx)
 		}
 	}
 	k.mu.Lock()

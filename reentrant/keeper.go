@@ -56,7 +56,7 @@ func NewKeeper(server *lua.Server, releaser Releaser, settings Settings) *Keeper
 	}
 }
 
-// Await runs f in a goroutine and returns when f has, or with the cause of ctx as soon as that is done. go-redis itself
+// Await runs f in a goroutine and returns when f has, or with EndOf(ctx) as soon as that is done. go-redis itself
 // returns seconds after its context.
 func (k *Keeper) Await(ctx context.Context, f func()) error {
 	done := make(chan struct{})
@@ -68,7 +68,7 @@ func (k *Keeper) Await(ctx context.Context, f func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return EndOf(ctx)
 	}
 }
 
@@ -90,7 +90,7 @@ func (k *Keeper) Close() {
 	over.carryOut(k)
 }
 
-// Drain returns when nothing is held, or with the cause of ctx.
+// Drain returns when nothing is held, or with EndOf(ctx).
 func (k *Keeper) Drain(ctx context.Context) error {
 	k.mu.Lock()
 	if k.count == 0 {
@@ -106,7 +106,7 @@ func (k *Keeper) Drain(ctx context.Context) error {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return EndOf(ctx)
 	}
 }
 

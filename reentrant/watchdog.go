@@ -1,6 +1,7 @@
 package reentrant
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"time"
@@ -116,16 +117,17 @@ func (k *Keeper) tick(now time.Time) {
 
 // serve does what h needs now, if it needs anything. k.mu must be held.
 func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool {
+	span := min(h.lease, h.span)
 	switch {
 	case passed(h.trusted, now) && h.state == lost:
 		k.farewell(h)
 	case passed(h.trusted, now):
 		k.lose(h, expired, over)
 	// What is due soon goes along: leases taken at random times so come to share their requests.
-	case !h.renewAt.IsZero() && !h.renewAt.After(now.Add(h.lease/15)), !h.syncAt.IsZero() && !h.syncAt.After(now):
+	case !h.renewAt.IsZero() && !h.renewAt.After(now.Add(span/15)), !h.syncAt.IsZero() && !h.syncAt.After(now):
 		batch.add(h)
 		h.syncAt = time.Time{}
-		h.renewAt = now.Add(max(h.span/10, 10*time.Millisecond)) // unanswered, it is sent again beside the first
+		h.renewAt = now.Add(max(cmp.Or(span, h.span)/10, 10*time.Millisecond)) // unanswered, it is sent again beside the first
 		k.watch(h)
 	default:
 		return false

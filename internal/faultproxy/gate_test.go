@@ -39,22 +39,27 @@ func TestWhoGivesUpDoesNotMove(t *testing.T) {
 }
 
 func TestFreezeReturnsOnlyWhenNothingMovesAnyMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g gate
-		moving := make(chan struct{})
-		frozen := make(chan struct{})
-		go g.pass(nil, func() { <-moving })
-		synctest.Wait()
-		go func() {
-			g.freeze(true)
-			close(frozen)
-		}()
-		// A goroutine that waits for a mutex is not "durably blocked", so that
-		// synctest.Wait cannot be used here: look, instead of waiting.
-		if isClosed(frozen) {
-			t.Fatal("frozen in the middle of a move")
-		}
-		close(moving)
-		<-frozen
+	var g gate
+	begun, end, frozen := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go g.pass(nil, func() {
+		close(begun)
+		<-end
 	})
+	<-begun
+	go func() {
+		g.freeze(true)
+		close(frozen)
+	}()
+	eventually(t, "freeze waits for the lock", func() bool {
+		if !g.mu.TryRLock() {
+			return true
+		}
+		g.mu.RUnlock()
+		return false
+	})
+	if isClosed(frozen) {
+		t.Fatal("frozen in the middle of a move")
+	}
+	close(end)
+	<-frozen
 }

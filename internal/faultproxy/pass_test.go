@@ -1,7 +1,10 @@
 package faultproxy
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -172,15 +175,73 @@ func TestAProxyEndsWithItsTestWhateverItsConnectionsDo(t *testing.T) {
 	t.Run("the test", func(t *testing.T) {
 		p := New(t, s.Addr())
 		hold := p.Add(Rule{Match: Command("GET"), Action: HoldRequest()})
-		p.Add(Rule{Match: Command("PING"), Action: DelayReply(time.Hour)})
+		late := p.Add(Rule{Match: Command("PING"), Action: DelayReply(time.Hour)})
 		mute := p.Add(Rule{Match: Command("ECHO"), Action: SwallowReplySilently()})
-		for _, name := range []string{"GET", "PING", "ECHO"} {
-			dialWire(t, p.Addr()).send(name, "x")
+		owed := p.Add(Rule{Match: Command("BLPOP"), Action: SwallowReply()})
+		for _, args := range [][]string{{"GET", "x"}, {"PING", "x"}, {"ECHO", "x"}, {"BLPOP", "x", "0"}} {
+			dialWire(t, p.Addr()).send(args...)
 		}
 		hold.WaitHit(t, 1, patience)
+		owed.WaitHit(t, 1, patience)
+		late.WaitExecuted(t, 1, patience)
 		mute.WaitExecuted(t, 1, patience)
 		p.Freeze(true)
 		dialWire(t, p.Addr()).send("SET", "x", "y")
 		eventually(t, "the frozen request has come", func() bool { return p.Count(Command("SET")) == 1 })
 	})
+}
+
+func TestAPushThatArrivesFirstIsNotTakenForTheReply(t *testing.T) {
+	addr := redistest.Start(t).Addr() // miniredis does not know CLIENT TRACKING
+	p, direct := New(t, addr), connect(t, addr)
+	blocked := p.Add(Rule{Match: Command("BLPOP"), Action: saying("rewritten")})
+	w := dialWire(t, p.Addr())
+	for _, args := range [][]string{{"HELLO", "3"}, {"CLIENT", "TRACKING", "ON"}, {"GET", "tracked"}} {
+		w.send(args...)
+		_, err := readReply(w.r)
+		must(t, err)
+	}
+	w.send("BLPOP", "list", "0")
+	eventually(t, "the server blocks the client", func() bool { return blockedClients(direct) == 1 })
+	must(t, direct.Set(ctx, "tracked", "changed", 0).Err())
+	w.wants(">2\r\n" + bulk("invalidate") + "*1\r\n" + bulk("tracked"))
+	if blocked.Executed() != 0 {
+		t.Fatal("the push counts as the reply")
+	}
+	must(t, direct.RPush(ctx, "list", "element").Err())
+	w.wants(bulk("rewritten"))
+}
+
+func TestTheLastWordsOfAServerThatLeavesArriveThoughNothingCanBeSentToIt(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer server.Close()
+	left := make(chan error, 1)
+	go func() { left <- answerOnceAndReset(server) }()
+
+	p := New(t, server.Addr().String())
+	p.Add(Rule{Match: CommandWith("ECHO", "first"), Action: DelayReply(50 * time.Millisecond)})
+	held := p.Add(Rule{Match: CommandWith("ECHO", "second"), Action: HoldRequest()})
+	w := dialWire(t, p.Addr())
+	w.send("ECHO", "first")
+	w.send("ECHO", "second")
+	must(t, <-left)
+	held.WaitHit(t, 1, patience)
+	held.Release()
+	w.wants("+last words\r\n")
+	w.wantsEnd()
+}
+
+func answerOnceAndReset(server net.Listener) error {
+	conn, err := server.Accept()
+	if err != nil {
+		return err
+	}
+	if _, _, err := readRequest(bufio.NewReader(conn)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("+last words\r\n")); err != nil {
+		return err
+	}
+	return errors.Join(conn.(*net.TCPConn).SetLinger(0), conn.Close())
 }

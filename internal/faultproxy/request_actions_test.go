@@ -134,3 +134,22 @@ func TestWhatIsBehindADroppedRequestIsDroppedToo(t *testing.T) {
 		stays(t, direct, "k", "")
 	})
 }
+
+func TestARequestThatACutHasLostMeetsNoRule(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, addr string) {
+		p := New(t, addr)
+		lost := p.Add(Rule{Match: CommandWith("ECHO", "lost"), Action: Observe()})
+		held := p.Add(Rule{Match: CommandWith("ECHO", "held"), Action: HoldRequest()})
+		w := dialWire(t, p.Addr())
+		w.send("ECHO", "held")
+		w.send("ECHO", "lost")
+		held.WaitHit(t, 1, patience)
+		eventually(t, "both have come", func() bool { return p.Count(Command("ECHO")) == 2 })
+		p.CutAll()
+		held.Release()
+		held.WaitExecuted(t, 1, patience)
+		if lost.Hits() != 0 {
+			t.Fatal("a rule acted on it")
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package fairlock_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/conformance"
+	"github.com/fairlock/locks/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+func newFair(rdb redis.UniversalClient, options ...fairlock.Option) conformance.Locker {
+	return fairlock.New(rdb, options...)
+}
+
+func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T) {
+	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+		synctest.Test(t, func(t *testing.T) {
+			mini := miniredis.NewMiniRedis()
+			mini.ClockTTL(true)
+			defer mini.Close()
+			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: newFair, Dial: func() *redis.Client {
+				return redis.NewClient(&redis.Options{
+					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
+					Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
+				})
+			}})
+		})
+	})
+}
+
+func TestFairLockOnARealServer(t *testing.T) {
+	server := redistest.Start(t)
+	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+		server.Client(t).FlushAll(context.Background())
+		test(conformance.World{T: t, Lease: 600 * time.Millisecond, New: newFair, Dial: func() *redis.Client {
+			return redis.NewClient(&redis.Options{Addr: server.Addr()})
+		}})
+	})
+}

@@ -1,0 +1,144 @@
+package conformance
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+var endingTests = []test{
+	{"Unlock works with a cancelled context, once, and on nothing says that nothing is held", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		dead, cancel := context.WithCancel(w.Context())
+		cancel()
+		w.NoError(lease.Unlock(dead))
+		w.Is(lease.Unlock(w.Context()), fairlock.ErrNotHeld)
+		w.Is(lease.Err(), fairlock.ErrNotHeld)
+		var none *fairlock.Lease
+		w.Is(none.Unlock(w.Context()), fairlock.ErrNotHeld)
+		w.That(none.Err() != nil && none.Token() == 0 && none.Depth() == 0 && none.Extend(w.Context(), time.Second) != nil, "nil holds something")
+		w.Unlock(w.Lock(b, "x"))
+	}},
+	{"Close abandons waits cleanly: they say so, nobody behind them stalls", func(w *World) {
+		a, b, c := w.Locker(), w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		first := w.Queue(w.Context(), b, "x", 1)
+		second := w.Queue(w.Context(), c, "x", 2)
+		w.NoError(b.Close())
+		w.Is(w.Wait(first).Err, fairlock.ErrClosed)
+		w.That(w.InLine("x") == 1, "%d in line after Close returned", w.InLine("x"))
+		w.Unlock(lease)
+		w.Unlock(w.Take(second))
+		_, err := b.Lock(w.Context(), "x")
+		w.Is(err, fairlock.ErrClosed)
+		_, err = b.Inspect(w.Context(), "x")
+		w.Is(err, fairlock.ErrClosed)
+		w.NoError(b.Close())
+	}},
+	{"Close ends the contexts of held leases, and Unlock still hands over", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		next := w.Queue(w.Context(), b, "x", 1)
+		w.NoError(a.Close())
+		w.Is(context.Cause(lease.Context()), fairlock.ErrClosed)
+		w.Is(lease.Err(), fairlock.ErrClosed)
+		w.That(len(next) == 0, "Close released what may still be in use")
+		w.Unlock(lease)
+		w.Unlock(w.Take(next))
+	}},
+	{"Shutdown lets holders finish, with their re-entries and what they need", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		other := w.Lock(b, "y")
+		waiting := w.Queue(w.Context(), a, "y", 1)
+		done := make(chan error, 1)
+		go func() { done <- a.Shutdown(w.Context()) }()
+		w.Is(w.Wait(waiting).Err, fairlock.ErrClosed)
+		_, err := a.Lock(w.Context(), "z")
+		w.Is(err, fairlock.ErrClosed)
+		nested := w.LockIn(lease.Context(), a, "x")
+		needed := w.LockIn(lease.Context(), a, "z")
+		late := w.Queue(lease.Context(), a, "y", 1)
+		w.Unlock(other)
+		for _, l := range []*fairlock.Lease{w.Take(late), needed, nested} {
+			w.NoError(l.Err())
+			w.Unlock(l)
+		}
+		w.That(len(done) == 0, "Shutdown did not wait")
+		w.Unlock(lease)
+		w.NoError(<-done)
+		_, err = a.Lock(lease.Context(), "x")
+		w.That(err != nil, "open after Shutdown")
+	}},
+	{"Shutdown gives up with its context and closes all the same", func(w *World) {
+		a := w.Locker()
+		lease := w.Lock(a, "x")
+		ctx, cancel := context.WithTimeout(w.Context(), 20*time.Millisecond)
+		defer cancel()
+		w.Is(a.Shutdown(ctx), context.DeadlineExceeded)
+		w.Is(lease.Err(), fairlock.ErrClosed)
+		w.Unlock(lease)
+	}},
+	{"half of many waiters cancelled at random moments leave nothing, and the other half is served in order", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		holder := w.Lock(a, "x")
+		const n = 60
+		var line [n]<-chan Outcome
+		var cancel [n]context.CancelFunc
+		for i := range n {
+			var ctx context.Context
+			ctx, cancel[i] = context.WithCancel(w.Context())
+			line[i] = w.Queue(ctx, []Locker{a, b}[i%2], "x", i+1)
+		}
+		go func() {
+			for i := 0; i < n; i += 2 {
+				cancel[i]()
+			}
+		}()
+		w.Unlock(holder)
+		last := holder.Token()
+		for i := range n {
+			o := w.Wait(line[i])
+			if o.Err != nil {
+				w.That(i%2 == 0, "waiter %d: %v", i, o.Err)
+				continue
+			}
+			w.That(o.Lease.Token() > last, "out of order")
+			last = o.Lease.Token()
+			w.Unlock(o.Lease)
+			cancel[i]()
+		}
+	}},
+}
+
+var inputTests = []test{
+	{"what makes no sense is an error of the call and nothing is sent", func(w *World) {
+		a := w.Locker()
+		long := string(make([]byte, 600))
+		for _, name := range []string{"", "}", "}x", long} {
+			_, err := a.Lock(w.Context(), name)
+			w.Is(err, fairlock.ErrInvalid)
+		}
+		for _, option := range []fairlock.LockOption{
+			fairlock.LeaseFor(0), fairlock.LeaseFor(-time.Second), fairlock.LeaseFor(99 * time.Millisecond), fairlock.WaitAtMost(-1),
+			fairlock.MaxWaiters(0), fairlock.MaxWaiters(-1), fairlock.WithOwner(""), fairlock.WithOwner(long), fairlock.Note(long),
+		} {
+			_, err := a.Lock(w.Context(), "x", option)
+			w.Is(err, fairlock.ErrInvalid)
+		}
+		for _, option := range []fairlock.Option{
+			fairlock.WithLease(0), fairlock.WithLease(-1), fairlock.WithPrefix(""), fairlock.WithPrefix("{a}"), fairlock.WithLogger(nil),
+			fairlock.WithIdentity(7),
+		} {
+			_, err := w.Locker(option).TryLock(w.Context(), "x")
+			w.Is(err, fairlock.ErrInvalid)
+		}
+		dead, cancel := context.WithCancel(w.Context())
+		cancel()
+		_, err := a.Lock(dead, "x")
+		w.Is(err, context.Canceled)
+		w.That(w.admin.DBSize(w.Context()).Val() == 0, "something was written")
+	}},
+}

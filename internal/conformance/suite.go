@@ -1,0 +1,194 @@
+// Package conformance is what every Locker must do on every server, as one test suite: on the embedded server inside a
+// synctest bubble, where leases pass in fake time, and on a real redis-server, where they are short.
+//
+// Tests wait for events: [World.Until] polls in whatever time there is.
+package conformance
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/redis/go-redis/v9"
+)
+
+// Locker is what the suite tests.
+type Locker interface {
+	Lock(ctx context.Context, name string, options ...fairlock.LockOption) (*fairlock.Lease, error)
+	TryLock(ctx context.Context, name string, options ...fairlock.LockOption) (*fairlock.Lease, error)
+	Do(ctx context.Context, name string, fn func(context.Context, *fairlock.Lease) error, options ...fairlock.LockOption) error
+	Inspect(ctx context.Context, name string) (*fairlock.State, error)
+	Close() error
+	Shutdown(ctx context.Context) error
+}
+
+// World is a server and the time it lives in.
+type World struct {
+	*testing.T
+
+	// Lease is the default lease of its Lockers: short where time is real.
+	Lease time.Duration
+	// Fake says that time is the bubble's: waiting costs nothing and is exact.
+	Fake bool
+	// Dial connects one more client; the test closes it.
+	Dial func() *redis.Client
+	// New makes a Locker of the kind under test.
+	New func(redis.UniversalClient, ...fairlock.Option) Locker
+
+	admin *redis.Client
+}
+
+// Run runs the whole suite; each test gets a world of its own from each.
+func Run(t *testing.T, each func(t *testing.T, test func(World))) {
+	for _, group := range [][]test{waitingTests, nestingTests, leaseTests, endingTests, inputTests} {
+		for _, c := range group {
+			t.Run(strings.ReplaceAll(c.promise, " ", "_"), func(t *testing.T) {
+				each(t, func(w World) {
+					w.admin = w.Dial()
+					defer func() { _ = w.admin.Close() }()
+					c.run(&w)
+					w.nothingStays()
+				})
+			})
+		}
+	}
+}
+
+type test struct {
+	promise string
+	run     func(*World)
+}
+
+// Locker makes a Locker with a client of its own, as another process would have. Both end with the test.
+func (w *World) Locker(options ...fairlock.Option) Locker {
+	rdb := w.Dial()
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	l := w.New(rdb, append([]fairlock.Option{fairlock.WithLease(w.Lease), fairlock.WithLogger(quiet)}, options...)...)
+	w.Cleanup(func() {
+		_ = l.Close()
+		_ = rdb.Close()
+	})
+	return l
+}
+
+// Until polls until the condition holds; what says what is waited for.
+func (w *World) Until(what string, holds func() bool) {
+	w.Helper()
+	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			w.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
+
+// Pass lets time go by.
+func (w *World) Pass(d time.Duration) { time.Sleep(d) }
+
+// Lock is Lock that must succeed.
+func (w *World) Lock(l Locker, name string, options ...fairlock.LockOption) *fairlock.Lease {
+	w.Helper()
+	return w.LockIn(w.Context(), l, name, options...)
+}
+
+// LockIn is Lock under ctx that must succeed.
+func (w *World) LockIn(ctx context.Context, l Locker, name string, options ...fairlock.LockOption) *fairlock.Lease {
+	w.Helper()
+	lease, err := l.Lock(ctx, name, options...)
+	w.NoError(err)
+	return lease
+}
+
+// Outcome is what a call in the background came to.
+type Outcome struct {
+	Lease *fairlock.Lease
+	Err   error
+}
+
+// Queue has a call wait in line and returns once the server has it there as the nth.
+func (w *World) Queue(ctx context.Context, l Locker, name string, nth int, options ...fairlock.LockOption) <-chan Outcome {
+	w.Helper()
+	result := make(chan Outcome, 1)
+	go func() {
+		lease, err := l.Lock(ctx, name, options...)
+		result <- Outcome{lease, err}
+	}()
+	w.Until("a place in line", func() bool { return w.InLine(name) == nth })
+	return result
+}
+
+// InLine is how many wait for the lock.
+func (w *World) InLine(name string) int {
+	return int(w.admin.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val())
+}
+
+// Take waits for an outcome that must be a Lease.
+func (w *World) Take(result <-chan Outcome) *fairlock.Lease {
+	w.Helper()
+	o := w.Wait(result)
+	w.NoError(o.Err)
+	return o.Lease
+}
+
+// Wait waits for an outcome.
+func (w *World) Wait(result <-chan Outcome) Outcome {
+	w.Helper()
+	select {
+	case o := <-result:
+		return o
+	case <-time.After(2*w.Lease + 20*time.Second):
+		w.Fatal("a call did not return")
+		return Outcome{}
+	}
+}
+
+// Unlock must succeed.
+func (w *World) Unlock(l *fairlock.Lease) {
+	w.Helper()
+	w.NoError(l.Unlock(context.Background()))
+}
+
+// NoError fails the test on an error.
+func (w *World) NoError(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("unexpected: %v", err)
+	}
+}
+
+// Is fails the test unless err is the wanted one.
+func (w *World) Is(err, want error) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Fatalf("got %v, want %v", err, want)
+	}
+}
+
+// That fails the test unless it holds.
+func (w *World) That(holds bool, format string, args ...any) {
+	w.Helper()
+	if !holds {
+		w.Fatalf(format, args...)
+	}
+}
+
+// nothingStays: whatever happened, the server is left with token keys, and marks that expire.
+func (w *World) nothingStays() {
+	w.Helper()
+	ctx := context.Background()
+	w.Until("records and lines gone", func() bool {
+		for _, key := range w.admin.Keys(ctx, "*").Val() {
+			if strings.Contains(key, ":lock:") || strings.Contains(key, ":queue:") {
+				return false
+			}
+			if strings.Contains(key, ":waiters:") && w.admin.ZCount(ctx, key, "0", "+inf").Val() > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}

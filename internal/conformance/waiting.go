@@ -1,0 +1,153 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+var waitingTests = []test{
+	{"a free lock is had at once and trusted for nearly its lease", func(w *World) {
+		l := w.Locker()
+		before := time.Now()
+		lease := w.Lock(l, "x")
+		w.That(lease.Err() == nil && lease.Token() > 0 && lease.Owner() != "" && lease.Name() == "x", "lease %+v", lease)
+		trusted := lease.Deadline().Sub(before)
+		w.That(trusted > w.Lease/2 && trusted < w.Lease, "trusted for %v of %v", trusted, w.Lease)
+		w.Unlock(lease)
+	}},
+	{"the lock goes to those who wait in the order in which they came, over all clients, with growing tokens", func(w *World) {
+		clients := []Locker{w.Locker(), w.Locker(), w.Locker()}
+		holder := w.Lock(clients[0], "x")
+		last := holder.Token()
+		var line []<-chan Outcome
+		for i := range 12 {
+			line = append(line, w.Queue(w.Context(), clients[i%3], "x", i+1))
+		}
+		w.Unlock(holder)
+		for i, next := range line {
+			lease := w.Take(next)
+			w.That(lease.Token() > last, "token %d after %d", lease.Token(), last)
+			for _, later := range line[i+1:] {
+				w.That(len(later) == 0, "two have the lock")
+			}
+			last = lease.Token()
+			w.Unlock(lease)
+		}
+	}},
+	{"TryLock says who has it and for how long and never joins the line", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		_, err := b.TryLock(w.Context(), "x")
+		var held *fairlock.HeldError
+		w.That(errors.As(err, &held) && errors.Is(err, fairlock.ErrHeld), "got %v", err)
+		w.That(held.Owner == lease.Owner() && held.Remaining > w.Lease/2 && held.Remaining <= w.Lease, "got %+v", held)
+		w.That(w.InLine("x") == 0, "it joined the line")
+		w.Unlock(lease)
+		again, err := b.TryLock(w.Context(), "x")
+		w.NoError(err)
+		w.Unlock(again)
+	}},
+	{"TryLock does not overtake who waits", func(w *World) {
+		a, b, c := w.Locker(), w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		next := w.Queue(w.Context(), b, "x", 1)
+		w.Unlock(lease)
+		if stolen, err := c.TryLock(w.Context(), "x"); err == nil {
+			w.That(len(next) == 1, "overtaken") // unless that one was served already and is done: it is not
+			w.Unlock(stolen)
+		}
+		w.Unlock(w.Take(next))
+	}},
+	{"a wait that ends with its context says where it stood, leaves the line and stalls nobody", func(w *World) {
+		a, b, c := w.Locker(), w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		ctx, cancel := context.WithCancelCause(w.Context())
+		first := w.Queue(ctx, b, "x", 1)
+		second := w.Queue(w.Context(), c, "x", 2)
+		why := errors.New("the request was withdrawn")
+		cancel(why)
+		err := w.Wait(first).Err
+		var wait *fairlock.WaitError
+		w.That(errors.As(err, &wait) && wait.Position == 1, "got %v", err)
+		w.Is(err, context.Canceled)
+		w.Is(err, why)
+		w.Until("it left", func() bool { return w.InLine("x") == 1 })
+		w.Unlock(lease)
+		w.Unlock(w.Take(second))
+	}},
+	{"WaitAtMost bounds the waiting and not the lease", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		_, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(50*time.Millisecond))
+		var held *fairlock.HeldError
+		w.That(errors.As(err, &held) && held.Owner == lease.Owner(), "got %v", err)
+		_, err = b.Lock(w.Context(), "x", fairlock.WaitAtMost(0))
+		w.Is(err, fairlock.ErrHeld)
+		w.Until("nobody waits", func() bool { return w.InLine("x") == 0 })
+		w.Unlock(lease)
+		w.Unlock(w.Lock(b, "x", fairlock.WaitAtMost(0)))
+	}},
+	{"a full line refuses at once and those in it are served", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		first := w.Queue(w.Context(), b, "x", 1, fairlock.MaxWaiters(2))
+		second := w.Queue(w.Context(), a, "x", 2, fairlock.MaxWaiters(2))
+		_, err := b.Lock(w.Context(), "x", fairlock.MaxWaiters(2))
+		w.Is(err, fairlock.ErrQueueFull)
+		w.Unlock(lease)
+		w.Unlock(w.Take(first))
+		w.Unlock(w.Take(second))
+	}},
+	{"a cancelled wait gives back a grant that came at the same moment", func(w *World) {
+		a, b, c := w.Locker(), w.Locker(), w.Locker()
+		for range 50 {
+			lease := w.Lock(a, "x")
+			ctx, cancel := context.WithCancel(w.Context())
+			first := w.Queue(ctx, b, "x", 1)
+			second := w.Queue(w.Context(), c, "x", 2)
+			go cancel()
+			w.Unlock(lease)
+			if o := w.Wait(first); o.Err == nil {
+				w.Unlock(o.Lease)
+			}
+			w.Unlock(w.Take(second))
+		}
+	}},
+	{"a waiter hears of its turn even where its subscription cannot be seen yet", func(w *World) {
+		// Every Locker's first wait: it queues before its subscription is up.
+		for range 5 {
+			a, b := w.Locker(), w.Locker()
+			lease := w.Lock(a, "x")
+			next := w.Queue(w.Context(), b, "x", 1)
+			w.Unlock(lease)
+			w.Unlock(w.Take(next))
+		}
+	}},
+	{"names with and without braces are one lock, others are not", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		_, err := b.TryLock(w.Context(), "{x}")
+		w.Is(err, fairlock.ErrHeld)
+		other, err := b.TryLock(w.Context(), "{x}:other")
+		w.NoError(err)
+		w.Unlock(other)
+		w.Unlock(lease)
+	}},
+	{"inspection shows the holder and the line in order", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x", fairlock.Note("nightly: run 7"))
+		first := w.Queue(w.Context(), b, "x", 1, fairlock.Note("first"))
+		second := w.Queue(w.Context(), b, "x", 2, fairlock.WithOwner("saga 7"), fairlock.Note("second"))
+		s, err := a.Inspect(w.Context(), "x")
+		w.NoError(err)
+		w.That(s.Holder != nil && s.Holder.Owner == lease.Owner() && s.Holder.Token == lease.Token() && s.Holder.Depth == 1 &&
+			s.Holder.Note == "nightly: run 7" && s.Holder.Remaining > 0 && s.Token == lease.Token(), "holder %+v", s.Holder)
+		w.That(len(s.Waiters) == 2 && s.Waiters[0].Note == "first" && s.Waiters[1].Owner == "saga 7", "line %+v", s.Waiters)
+		w.Unlock(lease)
+		w.Unlock(w.Take(first))
+		w.Unlock(w.Take(second))
+	}},
+}

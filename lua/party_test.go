@@ -1,0 +1,226 @@
+package lua
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// usual is the lease of tests that do not care; brief is one whose end a test waits for.
+const usual, brief = 30 * time.Second, 120 * time.Millisecond
+
+// longest bounds waits that should be over at once.
+const longest = 10 * time.Second
+
+// party is one client of the site's lock.
+type party struct {
+	*Server
+	s       *site
+	id      string
+	counter uint64
+	sub     *redis.PubSub
+}
+
+// deaf returns a client without a subscription: to the server it is blind.
+func (s *site) deaf(id string) *party {
+	return &party{Server: NewServer(s.scripts, Channels("fairlock"), id), s: s, id: id}
+}
+
+// party returns a client that hears its channel.
+func (s *site) party(id string) *party {
+	p := s.deaf(id)
+	p.listen()
+	return p
+}
+
+// listen returns when the server sees the client's subscription.
+func (p *party) listen() {
+	p.s.t.Helper()
+	p.sub = p.s.rdb.Subscribe(ctx, p.Channel())
+	_, err := p.sub.Receive(ctx)
+	must(p.s.t, err)
+	p.s.t.Cleanup(func() { _ = p.sub.Close() }) // it may be closed already
+}
+
+// die ends the subscription, as the end of the process would, and returns when the server has seen it.
+func (p *party) die() {
+	p.s.t.Helper()
+	must(p.s.t, p.sub.Close())
+	eventually(p.s.t, "the server sees the end of the subscription", func() bool {
+		return p.s.rdb.PubSubNumSub(ctx, p.Channel()).Val()[p.Channel()] == 0
+	})
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(longest); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// raw is the next message on the client's channel.
+func (p *party) raw() string {
+	p.s.t.Helper()
+	bounded, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	m, err := p.sub.ReceiveMessage(bounded)
+	must(p.s.t, err)
+	return m.Payload
+}
+
+func (p *party) hears() Message {
+	p.s.t.Helper()
+	text := p.raw()
+	m, err := ParseMessage(text)
+	if err != nil || short.MatchString(text) {
+		p.s.t.Fatalf("message %q: %v", text, err)
+	}
+	return m
+}
+
+// hearsNothing fails if there is a message that hears has not returned.
+func (p *party) hearsNothing() {
+	p.s.t.Helper()
+	must(p.s.t, p.s.rdb.Publish(ctx, p.Channel(), "end").Err())
+	equal(p.s.t, "message to "+p.id, p.raw(), "end")
+}
+
+// ticket is the client's next one.
+func (p *party) ticket(lease time.Duration) string { return p.owned("", lease) }
+
+// owned is the client's next ticket, of an explicit owner.
+func (p *party) owned(owner string, lease time.Duration) string {
+	p.counter++
+	return Ticket{Client: p.id, Counter: p.counter, Lease: lease, Owner: owner}.String()
+}
+
+// ask sends the tickets in one enter, as to wait and with nothing seen.
+func (p *party) ask(tickets ...EnterTicket) Entered {
+	p.s.t.Helper()
+	return p.send(Enter{Tickets: tickets})
+}
+
+// send sends e, for the site's lock.
+func (p *party) send(e Enter) Entered {
+	p.s.t.Helper()
+	e.Keys = p.s.keys
+	if e.Lease == 0 {
+		e.Lease = usual
+	}
+	answer, err := p.Enter(ctx, e)
+	must(p.s.t, err)
+	p.s.check()
+	return answer
+}
+
+// enter enters one ticket, at a place if it has one.
+func (p *party) enter(ticket string, place ...Place) (TicketState, Entered) {
+	p.s.t.Helper()
+	answer := p.ask(EnterTicket{Ticket: ticket, Place: slices.Max(append(place, 0))})
+	return answer.Tickets[0], answer
+}
+
+func (p *party) try(ticket string) (TicketState, Entered) {
+	p.s.t.Helper()
+	answer := p.send(Enter{Try: true, Tickets: []EnterTicket{{Ticket: ticket}}})
+	return answer.Tickets[0], answer
+}
+
+// holds takes the free lock with a new ticket.
+func (p *party) holds(lease time.Duration) (ticket string, token int64) {
+	p.s.t.Helper()
+	ticket = p.ticket(lease)
+	return ticket, p.takes(ticket)
+}
+
+// takes takes the free lock with this ticket.
+func (p *party) takes(ticket string) (token int64) {
+	p.s.t.Helper()
+	state, _ := p.enter(ticket)
+	equal(p.s.t, "state of "+ticket, state.Status, Granted)
+	return state.Grant.Token
+}
+
+// waits gets in line with a new ticket.
+func (p *party) waits(lease time.Duration) (ticket string, place Place) {
+	p.s.t.Helper()
+	ticket = p.ticket(lease)
+	return ticket, p.queues(ticket)
+}
+
+// queues gets in line with this ticket.
+func (p *party) queues(ticket string, place ...Place) Place {
+	p.s.t.Helper()
+	state, _ := p.enter(ticket, place...)
+	equal(p.s.t, "state of "+ticket, state.Status, Waiting)
+	return state.Place
+}
+
+// leave sends the tickets in one leave.
+func (p *party) leave(tickets ...LeaveTicket) Left {
+	p.s.t.Helper()
+	left, err := p.Leave(ctx, Leave{p.s.keys, tickets})
+	must(p.s.t, err)
+	p.s.check()
+	return left
+}
+
+// leaves gives up one ticket; want is what it was.
+func (p *party) leaves(ticket string, token int64, want Status) Left {
+	p.s.t.Helper()
+	left := p.leave(LeaveTicket{Ticket: ticket, Token: token})
+	equal(p.s.t, "left by "+ticket, left.States[0], want)
+	return left
+}
+
+// renewal is one that changes nothing of the site's lock unless the test changes it.
+func (p *party) renewal(ticket string, token int64) Renewal {
+	return Renewal{Keys: p.s.keys, Ticket: ticket, Token: token, Since: p.s.now(), Lease: usual, Depth: 1}
+}
+
+func (p *party) renews(r Renewal) time.Duration {
+	p.s.t.Helper()
+	left, err := p.Renew(ctx, []Renewal{r})
+	must(p.s.t, err)
+	p.s.check()
+	return left[0]
+}
+
+func (p *party) reasserts(r Renewal) time.Duration {
+	p.s.t.Helper()
+	left, err := p.Reassert(ctx, r)
+	must(p.s.t, err)
+	p.s.check()
+	return left
+}
+
+func (p *party) forces(token int64) (bool, Left) {
+	p.s.t.Helper()
+	forced, left, err := p.Force(ctx, p.s.keys, token)
+	must(p.s.t, err)
+	p.s.check()
+	return forced, left
+}
+
+func (p *party) inspects() State {
+	p.s.t.Helper()
+	state, err := p.Inspect(ctx, p.s.keys, 0, 100)
+	must(p.s.t, err)
+	return state
+}
+
+// granted fails unless the message is the grant of this ticket, and returns its token.
+func (p *party) granted(ticket string) (token int64) {
+	p.s.t.Helper()
+	m := p.hears()
+	if m.Forced || m.Ticket.String() != ticket || m.Record != p.s.keys.Record {
+		p.s.t.Fatalf("%s hears %+v instead of a grant of %s", p.id, m, ticket)
+	}
+	equal(p.s.t, "holds the lock", p.s.rdb.HExists(ctx, p.s.keys.Record, ticket).Val(), true)
+	return m.Token
+}

@@ -1,0 +1,127 @@
+package lua
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestAReassertKeepsTheTokenKeyAlive(t *testing.T) {
+	for _, lease := range []time.Duration{usual, time.Hour} {
+		each(t, func(t *testing.T, s *site) {
+			a := s.party("a")
+			ticket, token := a.holds(lease)
+			for range 3 {
+				s.pass(10 * time.Millisecond)
+				r := a.renewal(ticket, token)
+				r.Lease = 0 // as it is: the lease is the ticket's
+				a.reasserts(r)
+				end := s.ends(s.keys.Token) - max(10*time.Minute, 2*lease).Milliseconds()
+				if now := int64(s.now()) / 1000; end > now || end < now-5000 || end < int64(r.Since)/1000 {
+					t.Fatalf("end of the token key: that of %d, now is %d", end, now)
+				}
+				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+			}
+		})
+	}
+}
+
+func TestAHoldThatTheServerHasForgottenIsWrittenAgain(t *testing.T) {
+	// what the server may have instead of the record
+	loss := map[string]func(s *site, token int64){
+		"nothing":                             func(*site, int64) {},
+		"an older token":                      func(s *site, token int64) { must(s.t, s.rdb.Set(ctx, s.keys.Token, token-1, usual).Err()) },
+		"a placeholder":                       func(s *site, token int64) { s.deaf("z").placeholder(token) },
+		"a ghost of before":                   func(s *site, token int64) { s.ghost(token-1, usual) },
+		"a ghost of before for longer":        func(s *site, token int64) { s.ghost(token-1, time.Hour) },
+		"a ghost of before and a newer token": func(s *site, token int64) { s.ghost(token-1, usual); must(s.t, s.rdb.Set(ctx, s.keys.Token, token, usual).Err()) },
+	}
+	for what, lose := range loss {
+		t.Run(what, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a := s.party("a")
+				ticket, token := a.holds(usual)
+				since := s.field("since")
+				s.forgetAll()
+				lose(s, token)
+				r := a.renewal(ticket, token)
+				r.Depth = 2
+				r.Since = s.now() - 5_000_000
+				equal(t, "renewed", a.renews(r), 0)
+				equal(t, "remaining", a.reasserts(r), usual)
+				end := s.ends(s.keys.Record)
+				equal(t, "record", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
+					"owner": "a:1", "token": fmt.Sprint(token), "since": fmt.Sprint(int64(r.Since) / 1000), "lease": "30000",
+					ticket: fmt.Sprint(end, ":2")}))
+				if now := int64(s.now()) / 1000; end < now+25_000 || end > now+30_000 {
+					t.Fatalf("ends at %d, now is %d", end, now)
+				}
+				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+				equal(t, "since", since != "", true)
+				equal(t, "renewed", a.renews(r), usual)
+				a.leaves(ticket, token, Held)
+				equal(t, "free", s.gone(s.keys.Record), true)
+			})
+		})
+	}
+}
+
+// placeholder makes the server notice that it has forgotten a token.
+func (p *party) placeholder(seen int64) {
+	p.s.t.Helper()
+	answer := p.send(Enter{Try: true, Seen: seen, Tickets: []EnterTicket{{Ticket: p.ticket(usual)}}})
+	equal(p.s.t, "forgot", answer.Forgot, true)
+}
+
+// ghost writes the record of an owner of before, as a stale replica has it.
+func (s *site) ghost(token int64, lease time.Duration) {
+	s.t.Helper()
+	end := int64(s.now())/1000 + lease.Milliseconds()
+	must(s.t, s.rdb.HSet(ctx, s.keys.Record, "owner", "g:1", "token", token, "since", 1, "lease", lease.Milliseconds(),
+		fmt.Sprintf("g:1:%d::", lease.Milliseconds()), fmt.Sprint(end, ":1")).Err())
+	must(s.t, s.rdb.Do(ctx, "PEXPIREAT", s.keys.Record, end).Err())
+	must(s.t, s.rdb.Set(ctx, s.keys.Token, token, usual).Err())
+}
+
+func TestAHoldIsNotWrittenAgainOverALargerToken(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		ticket, token := a.holds(usual)
+		s.forgetAll()
+		_, other := b.holds(usual) // a newcomer that came before anyone who knew
+		if other <= token {
+			s.pass(time.Millisecond)
+			s.forgetAll()
+			b.holds(usual)
+		}
+		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
+		a.leaves(ticket, token, None)
+		s.rdb.Del(ctx, s.keys.Token) // and the server forgets the token only
+		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
+	})
+}
+
+func TestAHoldWhoseTimeIsOverIsNotWrittenAgain(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		s.forgetAll()
+		r := a.renewal(ticket, token)
+		r.Lease, r.Until = 0, s.now()-1000
+		equal(t, "remaining", a.reasserts(r), 0)
+		equal(t, "all keys", s.dump(), "")
+	})
+}
+
+func TestAFixedLeaseIsWrittenAgainUntilItsOwnEnd(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		s.forgetAll()
+		r := a.renewal(ticket, token)
+		r.Lease, r.Until = 0, s.now()+Micros(time.Second.Microseconds())
+		a.reasserts(r)
+		equal(t, "end", s.ends(s.keys.Record), int64(r.Until)/1000)
+		equal(t, "lease", s.field("lease"), "30000")
+	})
+}

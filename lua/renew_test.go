@@ -1,0 +1,169 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// both are the two verbs that prolong a hold.
+var both = map[string]func(p *party, r Renewal) time.Duration{"renew": (*party).renews, "reassert": (*party).reasserts}
+
+func eachVerb(t *testing.T, test func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration)) {
+	for verb, prolong := range both {
+		t.Run(verb, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) { test(t, s, prolong) })
+		})
+	}
+}
+
+func TestARenewalHoldsForItsLeaseFromNow(t *testing.T) {
+	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		r := a.renewal(ticket, token)
+		r.Lease, r.Depth = time.Hour, 3
+		before := int64(s.now()) / 1000
+		equal(t, "remaining", prolong(a, r), time.Hour)
+		end := s.ends(s.keys.Record)
+		if end < before+r.Lease.Milliseconds() || end > int64(s.now())/1000+r.Lease.Milliseconds() {
+			t.Fatalf("ends at %d, renewed at %d", end, before)
+		}
+		equal(t, "hold", s.field(ticket), fmt.Sprint(end, ":3"))
+		equal(t, "lease", s.field("lease"), "3600000")
+		equal(t, "token", s.field("token"), fmt.Sprint(token))
+		equal(t, "owner", s.field("owner"), "a:1")
+		state, _ := a.try(ticket)
+		equal(t, "still granted", state.Grant.Token, token)
+	})
+}
+
+func TestARenewalMakesAClaimALease(t *testing.T) {
+	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+		a, b := s.party("a"), s.party("b")
+		hold, token := a.holds(usual)
+		ticket, _ := b.waits(brief)
+		a.leaves(hold, token, Held)
+		granted := b.granted(ticket)
+		r := b.renewal(ticket, granted)
+		r.Lease = time.Minute
+		equal(t, "remaining", prolong(b, r), time.Minute)
+		s.pass(brief)
+		state, _ := b.try(ticket)
+		equal(t, "status", state.Status, Granted)
+	})
+}
+
+func TestARenewalNeverShortens(t *testing.T) {
+	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		end := s.ends(s.keys.Record)
+		for _, shorter := range []Renewal{{Lease: time.Second}, {Lease: 0}, {Until: 1}, {Until: s.now()}, {Until: Micros(end-1) * 1000}} {
+			r := a.renewal(ticket, token)
+			r.Lease, r.Until = shorter.Lease, shorter.Until
+			if left := prolong(a, r); left <= usual-5*time.Second || left > usual {
+				t.Fatalf("remaining %v", left)
+			}
+			equal(t, "end of the record", s.ends(s.keys.Record), end)
+			equal(t, "hold", s.field(ticket), fmt.Sprint(end, ":1"))
+			equal(t, "lease", s.field("lease"), "30000")
+		}
+	})
+}
+
+func TestARenewalUntilATimeEndsExactlyThen(t *testing.T) {
+	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		r := a.renewal(ticket, token)
+		r.Lease, r.Until = 0, s.now()+Micros(time.Minute.Microseconds())
+		prolong(a, r)
+		equal(t, "end of the record", s.ends(s.keys.Record), int64(r.Until)/1000)
+		equal(t, "hold", s.field(ticket), fmt.Sprint(int64(r.Until)/1000, ":1"))
+		r.Lease = time.Hour // whichever is later
+		equal(t, "remaining", prolong(a, r), time.Hour)
+	})
+}
+
+func TestAHoldThatIsNotThereIsNotRenewed(t *testing.T) {
+	ends := map[string]func(s *site, a, b *party, ticket string, token int64){
+		"released":            func(_ *site, a, _ *party, ticket string, token int64) { a.leaves(ticket, token, Held) },
+		"expired":             func(s *site, _, _ *party, _ string, _ int64) { s.pass(brief) },
+		"forced":              func(_ *site, _, b *party, _ string, token int64) { b.forces(token) },
+		"released and taken":  func(_ *site, a, b *party, ticket string, token int64) { a.leaves(ticket, token, Held); b.holds(usual) },
+		"expired and taken":   func(s *site, _, b *party, _ string, _ int64) { s.pass(brief); b.holds(usual) },
+		"forced and taken":    func(_ *site, _, b *party, _ string, token int64) { b.forces(token); b.holds(usual) },
+		"released and forced": func(_ *site, a, b *party, ticket string, token int64) { a.leaves(ticket, token, Held); b.forces(token) },
+	}
+	for end, act := range ends {
+		t.Run(end, func(t *testing.T) {
+			for _, owner := range []string{"", "saga-7"} {
+				eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+					a, b := s.party("a"), s.party("b")
+					ticket := a.owned(owner, brief)
+					token := a.takes(ticket)
+					act(s, a, b, ticket, token)
+					s.unchanged(func() { equal(t, "remaining", prolong(a, a.renewal(ticket, token)), 0) })
+				})
+			}
+		})
+	}
+}
+
+func TestAStrangersTicketIsNotRenewed(t *testing.T) {
+	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+		a, b := s.party("a"), s.party("b")
+		_, token := a.holds(usual)
+		waiter, _ := b.waits(usual)
+		s.unchanged(func() {
+			equal(t, "a waiter", prolong(b, b.renewal(waiter, token)), 0)
+			equal(t, "a stranger", prolong(b, b.renewal(b.ticket(usual), token)), 0)
+		})
+	})
+}
+
+func TestManyHoldsAreRenewedInOneRequest(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		var holds []Renewal
+		for i := range MaxRenewals {
+			s.keys = keysOf(t, fmt.Sprintf("{one slot}%d", i))
+			if s.mini == nil {
+				s.keys = keysOf(t, fmt.Sprintf("{one}%d", i))
+			}
+			r := a.renewal(a.ticket(usual), 1)
+			r.Lease = time.Hour
+			if i%3 != 1 { // every third one holds nothing
+				answer, err := a.Enter(ctx, Enter{Keys: s.keys, Tickets: []EnterTicket{{Ticket: r.Ticket}}})
+				must(t, err)
+				r.Token = answer.Token
+			}
+			holds = append(holds, r)
+		}
+		left, err := a.Renew(ctx, holds)
+		must(t, err)
+		for i, d := range left {
+			equal(t, "remaining", d, map[bool]time.Duration{true: time.Hour}[i%3 != 1])
+			if i%3 != 1 {
+				equal(t, "lease", s.rdb.HGet(ctx, holds[i].Keys.Record, "lease").Val(), "3600000")
+			}
+		}
+		s.check()
+	})
+}
+
+func TestARenewalTouchesNothingButTheRecord(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		ticket, token := a.holds(usual)
+		b.waits(usual)
+		before := s.dump()
+		s.pass(time.Millisecond)
+		a.renews(a.renewal(ticket, token))
+		_, was, _ := strings.Cut(before, "\n") // the record's line is the first
+		_, is, _ := strings.Cut(s.dump(), "\n")
+		equal(t, "other keys", is, was)
+	})
+}

@@ -1,0 +1,249 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+var ctx = context.Background()
+
+// site is a server with one lock on it.
+type site struct {
+	t       *testing.T
+	rdb     redis.UniversalClient // may do everything
+	scripts redis.UniversalClient // for the scripts: a real server allows them nothing but the keys they declare
+	keys    Keys
+
+	mini  *miniredis.Miniredis // nil on a real server
+	clock time.Time            // of mini, which moves only by pass
+
+	untidy bool // the test breaks what check looks at
+}
+
+// each runs test on the embedded server, whose clock stands still unless the test moves it, on a real server, and on
+// a cluster.
+func each(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { test(t, onMiniredis(t)) })
+	t.Run("real", func(t *testing.T) { test(t, onRedis(t)) })
+	t.Run("cluster", func(t *testing.T) { test(t, onCluster(t)) })
+}
+
+func onMiniredis(t *testing.T) *site {
+	s := &site{t: t, keys: keysOf(t, "x"), mini: miniredis.NewMiniRedis(), clock: time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC)}
+	s.mini.SetTime(s.clock)
+	s.mini.ClockTTL(true)
+	t.Cleanup(s.mini.Close)
+	c := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return s.mini.Dial() }})
+	t.Cleanup(func() { _ = c.Close() }) // nothing depends on how a connection ends
+	s.rdb, s.scripts = c, c
+	return s
+}
+
+func onRedis(t *testing.T) *site {
+	server := single(t)
+	admin := server.Client(t)
+	must(t, admin.FlushAll(ctx).Err())
+	must(t, declared{admin}.allow(ctx, nil))
+	scripts := server.Client(t, func(o *redis.Options) { o.Username, o.Password = scriptUser, anyPassword })
+	scripts.AddHook(declared{admin})
+	return &site{t: t, keys: keysOf(t, "x"), rdb: admin, scripts: scripts}
+}
+
+func onCluster(t *testing.T) *site {
+	server := cluster(t)
+	admin := clusterClient(t, server)
+	must(t, admin.FlushAll(ctx).Err())
+	must(t, declared{admin}.allow(ctx, nil))
+	scripts := clusterClient(t, server, func(o *redis.ClusterOptions) { o.Username, o.Password = scriptUser, anyPassword })
+	scripts.AddHook(declared{admin})
+	return &site{t: t, keys: keysOf(t, "x"), rdb: admin, scripts: scripts}
+}
+
+func keysOf(t testing.TB, name string) Keys {
+	t.Helper()
+	keys, err := NewKeys("fairlock", name)
+	must(t, err)
+	return keys
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// now is the server's clock.
+func (s *site) now() Micros {
+	s.t.Helper()
+	at, err := s.rdb.Time(ctx).Result()
+	must(s.t, err)
+	return Micros(at.UnixMicro())
+}
+
+// pass returns when the server's clock has moved by d, and by two milliseconds more, for what ends with the next one.
+func (s *site) pass(d time.Duration) {
+	s.t.Helper()
+	d += 2 * time.Millisecond
+	if s.mini != nil {
+		s.clock = s.clock.Add(d)
+		s.mini.SetTime(s.clock)
+		return
+	}
+	for end := s.now() + Micros(d.Microseconds()); s.now() < end; {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// field reads one field of the record, "" if it is not there.
+func (s *site) field(name string) string { return s.rdb.HGet(ctx, s.keys.Record, name).Val() }
+
+// line is the tickets in line, next first.
+func (s *site) line() []string {
+	s.t.Helper()
+	elements, err := s.rdb.LRange(ctx, s.keys.Queue, 0, -1).Result()
+	must(s.t, err)
+	for i, element := range elements {
+		_, elements[i], _ = strings.Cut(element, ":")
+	}
+	return elements
+}
+
+func (s *site) lined(want ...string) {
+	s.t.Helper()
+	if got := s.line(); !slices.Equal(got, want) {
+		s.t.Fatalf("in line:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// score is a member's score in the set of waiters; ok says whether it is there.
+func (s *site) score(member string) (at int64, ok bool) {
+	at64, err := s.rdb.ZScore(ctx, s.keys.Waiters, member).Result()
+	return int64(at64), err == nil
+}
+
+// age makes members of the set of waiters end now: tickets are overdue, marks are over.
+func (s *site) age(members ...string) {
+	s.t.Helper()
+	for _, member := range members {
+		end := float64(s.now()/1000) - 1
+		if member[0] == '~' || member[0] == '!' {
+			end = -end
+		}
+		must(s.t, s.rdb.ZAddXX(ctx, s.keys.Waiters, redis.Z{Score: end, Member: member}).Err())
+	}
+}
+
+// ends is when a key expires, in the server's milliseconds; below zero if never.
+func (s *site) ends(key string) int64 {
+	s.t.Helper()
+	d, err := s.rdb.PExpireTime(ctx, key).Result()
+	must(s.t, err)
+	if d < 0 {
+		return int64(d)
+	}
+	return d.Milliseconds()
+}
+
+// gone says whether none of the keys exists.
+func (s *site) gone(keys ...string) bool {
+	s.t.Helper()
+	n, err := s.rdb.Exists(ctx, keys...).Result()
+	must(s.t, err)
+	return n == 0
+}
+
+// dump is everything on the server, with the time at which it expires.
+func (s *site) dump() string {
+	s.t.Helper()
+	keys, err := s.rdb.Keys(ctx, "*").Result()
+	must(s.t, err)
+	slices.Sort(keys)
+	var all strings.Builder
+	for _, key := range keys {
+		var content any
+		switch kind := s.rdb.Type(ctx, key).Val(); kind {
+		case "hash":
+			content = s.rdb.HGetAll(ctx, key).Val() // printed in the order of its fields
+		case "list":
+			content = s.rdb.LRange(ctx, key, 0, -1).Val()
+		case "zset":
+			content = s.zset(key)
+		case "string":
+			content = s.rdb.Get(ctx, key).Val()
+		default:
+			s.t.Fatalf("%s is a %s", key, kind)
+		}
+		fmt.Fprintf(&all, "%s %q until %d\n", key, content, s.ends(key))
+	}
+	return all.String()
+}
+
+func (s *site) zset(key string) (members []string) {
+	for _, z := range s.rdb.ZRangeWithScores(ctx, key, 0, -1).Val() {
+		members = append(members, z.Member.(string)+" "+strconv.FormatFloat(z.Score, 'f', -1, 64))
+	}
+	return members
+}
+
+// unchanged fails if act changes anything on the server.
+func (s *site) unchanged(act func()) {
+	s.t.Helper()
+	before := s.dump()
+	act()
+	if after := s.dump(); after != before {
+		s.t.Fatalf("before:\n%safter:\n%s", before, after)
+	}
+}
+
+var short = regexp.MustCompile(`\de\+\d`)
+
+// check looks at what holds after every script, whatever it did: every key has an end, no number is short, the line is
+// in the order of its places, and it has exactly the tickets that have a deadline.
+func (s *site) check() {
+	s.t.Helper()
+	if s.untidy || s.t.Failed() {
+		return
+	}
+	all := s.dump()
+	if strings.Contains(all, "until -") {
+		s.t.Fatalf("a key without an end:\n%s", all)
+	}
+	if short.MatchString(all) {
+		s.t.Fatalf("a number that lost its digits:\n%s", all)
+	}
+	last, listed := int64(0), []string{}
+	for _, element := range s.rdb.LRange(ctx, s.keys.Queue, 0, -1).Val() {
+		text, ticket, _ := strings.Cut(element, ":")
+		place, err := strconv.ParseInt(text, 10, 64)
+		must(s.t, err)
+		if place < last {
+			s.t.Fatalf("not in the order of places:\n%s", all)
+		}
+		last, listed = place, append(listed, ticket)
+	}
+	waiting := s.rdb.ZRangeByScore(ctx, s.keys.Waiters, &redis.ZRangeBy{Min: "0", Max: "+inf"}).Val()
+	slices.Sort(waiting)
+	slices.Sort(listed)
+	if !slices.Equal(waiting, listed) {
+		s.t.Fatalf("the line and its deadlines disagree:\n%s", all)
+	}
+}

@@ -1,0 +1,104 @@
+package lua
+
+import (
+	"testing"
+)
+
+func TestATryOfAHeldLockTellsTheHolderAndChangesNothing(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.deaf("c")
+		a.holds(usual)
+		b.waits(usual)
+		s.unchanged(func() {
+			state, answer := c.try(c.ticket(usual))
+			equal(t, "state", state, TicketState{Status: Held})
+			equal(t, "holder", answer.Holder, "a:1")
+			equal(t, "lease", answer.Lease, usual)
+			equal(t, "remaining", answer.Remaining > 0, true)
+			equal(t, "waiting", answer.Waiting, 1)
+		})
+	})
+}
+
+func TestATryTakesAFreeLock(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.deaf("a")
+		ticket := a.ticket(usual)
+		state, _ := a.try(ticket)
+		equal(t, "status", state.Status, Granted)
+		equal(t, "remaining", state.Grant.Remaining, usual)
+		again, _ := a.try(ticket)
+		equal(t, "again", again.Status, Granted)
+		equal(t, "token", again.Grant.Token, state.Grant.Token)
+	})
+}
+
+func TestATryOfAFreeLockLetsTheLineGoFirst(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		a.holds(usual)
+		first, _ := b.waits(usual)
+		second, _ := b.waits(usual)
+		must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+		state, answer := c.try(c.ticket(usual))
+		equal(t, "status", state.Status, Held)
+		equal(t, "holder", answer.Holder, "b:1")
+		equal(t, "token", answer.Token, b.granted(first))
+		s.lined(second)
+	})
+}
+
+func TestATryOfAClientThatWaitsCarriesTheGrantOfItsOwnWaiter(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		a.holds(usual)
+		first, _ := b.waits(usual)
+		must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+		state, answer := b.try(b.ticket(usual))
+		equal(t, "status", state.Status, Held)
+		equal(t, "grant", *answer.Grant, Grant{first, answer.Token, Claim, answer.Now / 1000 * 1000})
+		b.hearsNothing()
+		s.lined()
+	})
+}
+
+func TestATryOfAFreeLockTakesItWhenOnlyDeadTicketsAreInLine(t *testing.T) {
+	for _, death := range []string{"overdue", "unreachable", "retired"} {
+		t.Run(death, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a, b, c := s.party("a"), s.party("b"), s.party("c")
+				a.holds(usual)
+				dead, _ := b.waits(usual)
+				s.kill(b, death, dead)
+				must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+				ticket := c.ticket(usual)
+				state, answer := c.try(ticket)
+				equal(t, "status", state.Status, Granted)
+				equal(t, "remaining", state.Grant.Remaining, usual)
+				equal(t, "waiting", answer.Waiting, 0)
+				equal(t, "hold", s.rdb.HExists(ctx, s.keys.Record, ticket).Val(), true)
+				s.lined()
+			})
+		})
+	}
+}
+
+// kill makes p's tickets in line dead, in one of three ways.
+func (s *site) kill(p *party, how string, tickets ...string) {
+	s.t.Helper()
+	switch how {
+	case "unreachable":
+		p.die()
+	case "overdue":
+		s.age(tickets...)
+	case "retired":
+		for _, ticket := range tickets { // as a late first enter of a retired ticket would, were it not refused
+			at, _ := s.score(ticket)
+			place := s.rdb.LRange(ctx, s.keys.Queue, 0, 0).Val()[0]
+			p.leave(LeaveTicket{Ticket: ticket, Retire: true})
+			must(s.t, s.rdb.LPush(ctx, s.keys.Queue, place).Err())
+			must(s.t, s.rdb.PExpire(ctx, s.keys.Queue, usual).Err())
+			must(s.t, s.rdb.Do(ctx, "ZADD", s.keys.Waiters, at, ticket).Err())
+		}
+	}
+}
