@@ -37,6 +37,7 @@ const (
 type Hold struct {
 	Granted
 	keeper *Keeper
+	ready  chan struct{} // nil, or closed when a fixed lease's claim has become that lease, or was lost
 
 	// Guarded by keeper.mu.
 	state   state
@@ -52,9 +53,8 @@ type Hold struct {
 	dropped int           // how many of them were dropped without Unlock
 	index   int           // in the schedule; -1 if it is not there
 	kept    time.Time     // when the token key was last kept alive
-	ready   chan struct{} // closed when the claim has become a lease
-	isReady bool
-	ending  *release // nil until its last Lease has ended
+	settled bool          // ready is closed
+	ending  *release      // nil until its last Lease has ended
 }
 
 // Begin takes a grant into the watchdog's care. It has no Lease yet: Adopt or Abandon must follow.
@@ -65,12 +65,8 @@ func (k *Keeper) Begin(g Granted) *Hold {
 	if !g.Fixed {
 		h.lease = g.Ticket.Lease
 		h.renewAt = g.Expires.Add(-g.Span * 2 / 3)
-	} else if claim {
-		h.renewAt = now // a fixed lease is confirmed before anybody has it
-	}
-	h.isReady = !g.Fixed || !claim
-	if !h.isReady {
-		h.ready = make(chan struct{})
+	} else if claim { // a fixed lease is confirmed before anybody has it
+		h.renewAt, h.ready = now, make(chan struct{})
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +78,7 @@ func (k *Keeper) Begin(g Granted) *Hold {
 // Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first; if that fails the hold is
 // lost, and if ctx ends meanwhile it is given back.
 func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
-	if !h.isReady {
+	if h.ready != nil {
 		select {
 		case <-h.ready:
 		case <-ctx.Done():
@@ -129,10 +125,7 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	k.forget(h)
 	k.settings.Logger.Warn("fairlock: lock lost", "lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token,
 		"why", why, "since", h.Since.Time(), "expires", h.expires, "depth", len(h.grips))
-	if h.ready != nil && !h.isReady {
-		h.isReady = true
-		close(h.ready)
-	}
+	h.settle()
 	if h.Requests.Open() {
 		// A late renewal could still prolong what nobody holds: when the server's lease is over, leave for certain.
 		h.renewAt, h.syncAt, h.trusted = time.Time{}, time.Time{}, h.expires
@@ -142,6 +135,14 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	k.unwatch(h)
 	k.finish()
 	over.gone = append(over.gone, h)
+}
+
+// settle lets Adopt go on. k.mu must be held.
+func (h *Hold) settle() {
+	if h.ready != nil && !h.settled {
+		h.settled = true
+		close(h.ready)
+	}
 }
 
 // forget takes h out of what can be re-entered. k.mu must be held.

@@ -60,7 +60,7 @@ func (g *grip) bind(to goroutine) {
 func (k *Keeper) drop(g *grip) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if g.ended || g.dropped || g.hold.state != held {
+	if g.ended || g.dropped || g.hold.state != held || k.closed {
 		return
 	}
 	g.dropped = true

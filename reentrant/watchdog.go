@@ -254,9 +254,6 @@ func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Durat
 	if h.lease > 0 && h.dropped < max(1, len(h.grips)) {
 		h.renewAt = sent.Add(h.lease / 3)
 	}
-	if h.ready != nil && !h.isReady {
-		h.isReady = true
-		close(h.ready)
-	}
+	h.settle()
 	k.deepen(h)
 }

@@ -1,0 +1,144 @@
+package fairlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/faultproxy"
+)
+
+// onLostReplies runs the test where a lost reply means a closed connection, and where it means silence.
+func onLostReplies(t *testing.T, test func(f *faulty, lost faultproxy.Action)) {
+	t.Helper()
+	for name, action := range map[string]faultproxy.Action{
+		"closed": faultproxy.SwallowReply(), "silent": faultproxy.SwallowReplySilently(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFaulty(t, func(f *faulty) { test(f, action) })
+		})
+	}
+}
+
+func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.behind()
+		reply := f.once(f.verb("enter"), lost)
+		w := a.asks(faultCtx, "x")
+		lease := w.gets()
+		reply.WaitExecuted(f, 1, faultPatience)
+		if w.took > faultSoon {
+			f.Errorf("it took %v", w.took)
+		}
+		f.keeps(lease)
+		if left := time.Until(lease.Deadline()); left > 27*time.Second {
+			f.Errorf("it is trusted for %v, though some of the 27 s had passed when it asked again", left)
+		}
+		f.unlocks(lease)
+		f.free("x")
+	})
+}
+
+func TestATryWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.behind()
+		reply := f.once(f.verb("enter"), lost)
+		f.within(faultSoon, "TryLock", func() {
+			lease, err := a.TryLock(faultCtx, "x")
+			f.must(err)
+			f.took(lease)
+		})
+		reply.WaitExecuted(f, 1, faultPatience)
+		f.keeps(f.leases[0])
+		f.unlocks(f.leases[0])
+		f.free("x")
+	})
+}
+
+func TestAWaiterWhosePlaceWasLostOnTheWayHasIt(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b, c := f.behind(), f.beside(), f.beside()
+		holder := b.locks("x")
+		reply := f.once(f.verb("enter"), lost)
+		first := a.asks(faultCtx, "x")
+		reply.WaitExecuted(f, 1, faultPatience)
+		second := c.queues("x", 2)
+		f.unlocks(holder)
+		f.served(first, second)
+	})
+}
+
+func TestAWaiterWhoseHeartbeatWasLostOnTheWayKeepsItsPlace(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b, c := f.behind(), f.beside(), f.beside()
+		holder := b.locks("x")
+		first := a.queues("x", 1)
+		second := c.queues("x", 2)
+		reply := f.once(f.verb("enter"), lost) // a enters again when its subscription is up
+		again := f.all(f.verb("enter"), faultproxy.Observe())
+		reply.WaitExecuted(f, 1, faultPatience)
+		again.WaitExecuted(f, 2, faultPatience)
+		if n := f.line("x"); n != 2 {
+			f.Errorf("%d in line", n)
+		}
+		f.unlocks(holder)
+		f.served(first, second)
+	})
+}
+
+func TestAGrantInTheAnswerToAHeartbeatThatWasLostIsTakenUp(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b, c := f.behind(), f.beside(), f.beside()
+		f.ends(b.locks("x", fairlock.LeaseFor(300*time.Millisecond))) // nobody unlocks it
+		enter := f.verb("enter")
+		reply := f.once(func(args []string) bool { return enter(args) && f.holder("x") == 0 }, lost)
+		first := a.queues("x", 1)
+		reply.WaitExecuted(f, 1, faultPatience)
+		f.until("a has the lock", func() bool { return f.holder("x") != 0 })
+		second := c.queues("x", 1)
+		f.served(first, second)
+		if first.took > 2*time.Second {
+			f.Errorf("it took %v", first.took)
+		}
+	})
+}
+
+func TestWhoeverWasLetIntoAFullLineIsNotTurnedAwayBecauseTheAnswerWasLost(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.behind(), f.beside()
+		holder := b.locks("x")
+		reply := f.once(f.verb("enter"), lost)
+		w := a.asks(faultCtx, "x", fairlock.MaxWaiters(1))
+		reply.WaitExecuted(f, 1, faultPatience)
+		again := f.all(f.verb("enter"), faultproxy.Observe())
+		again.WaitExecuted(f, 1, faultPatience)
+		w.waits()
+		f.unlocks(holder)
+		f.served(w)
+	})
+}
+
+func TestTheFirstQuestionsToAServerAreAskedAgainWhenTheirAnswersAreLost(t *testing.T) {
+	for _, command := range []string{"INFO", "PUBLISH"} {
+		t.Run(command, func(t *testing.T) {
+			f := newFaulty(t)
+			reply := f.once(faultproxy.Command(command), faultproxy.SwallowReply())
+			f.unlocks(f.behind().locks("x"))
+			reply.WaitExecuted(f, 1, faultPatience)
+		})
+	}
+}
+
+func TestASubscriptionWhoseConfirmationWasLostIsMadeAgain(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.behind(), f.beside()
+		holder := b.locks("x")
+		reply := f.once(faultproxy.Command("SUBSCRIBE"), faultproxy.SwallowReply())
+		again := f.all(faultproxy.Command("SUBSCRIBE"), faultproxy.Observe())
+		w := a.queues("x", 1)
+		reply.WaitExecuted(f, 1, faultPatience)
+		again.WaitExecuted(f, 2, faultPatience)
+		f.unlocks(holder)
+		f.served(w)
+	})
+}

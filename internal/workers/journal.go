@@ -1,0 +1,167 @@
+package workers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// JournalArgs let a redis-server keep a journal in dir: its append-only file, in one piece. It is written as the
+// server goes and costs clients next to nothing, unlike MONITOR.
+func JournalArgs(dir string) []string {
+	return []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}
+}
+
+// Journal is every write that a server did, also those of scripts, in the order in which it did them.
+type Journal [][]string
+
+// ReadJournal reads what a server has written so far: all that it has answered.
+func ReadJournal(tb testing.TB, dir string) Journal {
+	tb.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*.incr.aof"))
+	if err != nil || len(files) != 1 {
+		tb.Fatalf("the journal in %s: %d files, %v", dir, len(files), err)
+	}
+	file, err := os.Open(files[0])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer file.Close()
+	var journal Journal
+	for in := bufio.NewReaderSize(file, 1<<20); ; {
+		words, err := readCommand(in)
+		if err == io.EOF {
+			return journal
+		}
+		if err != nil {
+			tb.Fatalf("the journal's command %d: %v", len(journal), err)
+		}
+		journal = append(journal, words)
+	}
+}
+
+// readCommand reads one command as Redis writes it: *<words>, then $<length> and the bytes of each.
+func readCommand(in *bufio.Reader) ([]string, error) {
+	n, err := readNumber(in, '*')
+	if err != nil {
+		return nil, err
+	}
+	words := make([]string, n)
+	for i := range words {
+		size, err := readNumber(in, '$')
+		if err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2)
+		if _, err := io.ReadFull(in, word); err != nil {
+			return nil, err
+		}
+		words[i] = string(word[:size])
+	}
+	return words, nil
+}
+
+func readNumber(in *bufio.Reader, sign byte) (int, error) {
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	if line[0] != sign {
+		return 0, fmt.Errorf("%q does not begin with %c", line, sign)
+	}
+	return strconv.Atoi(strings.TrimSpace(line[1:]))
+}
+
+// Verdict is what a journal says of a lock.
+type Verdict struct {
+	Grants     []Grant  // in order
+	Inversions []string // each a grant to somebody while another had come before, or a place that was given out of order
+	Waiting    []string // tickets that were still in line at the end
+}
+
+// Grant is a lock given to a ticket.
+type Grant struct {
+	Token int64
+	Owner string // client:counter
+}
+
+// Judge follows the line of the lock called name. A ticket waits from when it is put into the queue until it is made the
+// holder; being taken out of the queue does not end its waiting. Only tickets that count are looked at: those of clients that
+// were alive and reachable all the time.
+func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
+	l := &watched{
+		queue: "fairlock:queue:{" + name + "}", record: "fairlock:lock:{" + name + "}",
+		placed: make(map[string]int64), waiting: make(map[string]int64),
+	}
+	for _, words := range j {
+		switch verb := strings.ToUpper(words[0]); {
+		case verb == "RPUSH" && words[1] == l.queue:
+			l.arrives(words[2], counts)
+		case verb == "LINSERT" && words[1] == l.queue:
+			l.arrives(words[4], counts)
+		case verb == "HSET" && words[1] == l.record && words[2] == "owner":
+			l.granted(words[2:], counts)
+		}
+	}
+	for ticket := range l.waiting {
+		l.Waiting = append(l.Waiting, ticket)
+	}
+	return l.Verdict
+}
+
+// watched is a lock while its journal is followed.
+type watched struct {
+	Verdict
+	queue, record string
+	placed        map[string]int64 // ticket -> the place it was given last
+	waiting       map[string]int64 // the same of those in line
+	last          int64            // the largest place given
+}
+
+// arrives takes in a place:ticket. A place that was not given before is larger than all before: the order of places is that
+// of arrivals. A ticket may come back to its own.
+func (l *watched) arrives(element string, counts func(string) bool) {
+	at, ticket, _ := strings.Cut(element, ":")
+	if !counts(ticket) {
+		return
+	}
+	place, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || place != l.placed[ticket] && place <= l.last {
+		l.Inversions = append(l.Inversions, fmt.Sprintf("%q arrived after place %d was given", element, l.last))
+	}
+	l.last = max(l.last, place)
+	l.placed[ticket], l.waiting[ticket] = place, place
+}
+
+// granted takes in the fields of a new record, one of which is the ticket.
+func (l *watched) granted(fields []string, counts func(string) bool) {
+	var token int64
+	var ticket string
+	for pair := range slices.Chunk(fields, 2) {
+		switch {
+		case pair[0] == "token":
+			token, _ = strconv.ParseInt(pair[1], 10, 64) // 0 is no token of anybody
+		case strings.Contains(pair[0], ":"):
+			ticket = pair[0]
+		}
+	}
+	if !counts(ticket) {
+		return
+	}
+	part := strings.SplitN(ticket, ":", 3)
+	l.Grants = append(l.Grants, Grant{token, part[0] + ":" + part[1]})
+	place, waited := l.waiting[ticket]
+	delete(l.waiting, ticket)
+	for other, before := range l.waiting {
+		if !waited || before < place {
+			l.Inversions = append(l.Inversions, fmt.Sprintf("%s was granted at place %d before %s at %d", ticket, place, other, before))
+			return
+		}
+	}
+}

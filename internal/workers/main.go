@@ -1,0 +1,241 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// environment is set for processes that are workers.
+const environment = "FAIRLOCK_WORKER"
+
+// Main does nothing, unless this process is a worker: then it works until standard input ends and exits. TestMain calls
+// it before anything else.
+func Main() {
+	if os.Getenv(environment) != "1" {
+		return
+	}
+	if err := work(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// work obeys commands until in ends. Then nothing of the Locker may be left.
+func work(in io.Reader, out io.Writer) error {
+	w := &worker{out: json.NewEncoder(out), held: make(map[int][]*fairlock.Lease)}
+	w.progress.L = &w.mu
+	err := w.obey(json.NewDecoder(in))
+	w.close()
+	return errors.Join(err, goleak.Find())
+}
+
+// worker is the process's side.
+type worker struct {
+	rdb    *redis.Client
+	locker *fairlock.Locker
+	tasks  sync.WaitGroup // a goroutine or more for each command
+
+	writing sync.Mutex // guards out
+	out     *json.Encoder
+
+	mu       sync.Mutex // guards all below
+	held     map[int][]*fairlock.Lease
+	rounds   int       // that loops have done
+	closed   bool      // loops end
+	progress sync.Cond // rounds or closed changed
+}
+
+func (w *worker) obey(in *json.Decoder) error {
+	for {
+		var c command
+		switch err := in.Decode(&c); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		do, ok := map[verb]func(command){lock: w.lock, nest: w.nest, unlock: w.unlock, loop: w.loop, reach: w.reach}[c.Do]
+		switch {
+		case c.Do == open:
+			w.open(c)
+		case !ok:
+			return fmt.Errorf("unknown command %q", c.Do)
+		default:
+			w.tasks.Go(func() { do(c) })
+		}
+	}
+}
+
+func (w *worker) open(c command) {
+	w.rdb = redis.NewClient(&redis.Options{Addr: c.Addr})
+	w.locker = fairlock.New(w.rdb, fairlock.WithLease(c.Lease))
+	w.tell(Event{ID: c.ID, Kind: Opened})
+}
+
+func (w *worker) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.progress.Broadcast()
+	w.mu.Unlock()
+	if w.locker != nil {
+		_ = w.locker.Close() // it never fails
+	}
+	w.tasks.Wait()
+	if w.rdb != nil {
+		_ = w.rdb.Close() // how a connection ends changes nothing here
+	}
+}
+
+func (w *worker) tell(e Event) {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	_ = w.out.Encode(e) // if nobody listens any more, this process has no reason to go on either, and will hear of it
+}
+
+// failed reports an error, unless it is that the Locker was closed, which is how a worker ends.
+func (w *worker) failed(c command, err error) {
+	if !errors.Is(err, fairlock.ErrClosed) {
+		w.tell(Event{ID: c.ID, Kind: Failed, Error: err.Error()})
+	}
+}
+
+func (w *worker) lock(c command) {
+	var all sync.WaitGroup
+	for range max(1, c.Count) {
+		all.Go(func() {
+			if _, err := w.take(context.Background(), c); err != nil {
+				w.failed(c, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (w *worker) nest(c command) {
+	ctx := context.Background()
+	for range c.Depth {
+		lease, err := w.take(ctx, c)
+		if err != nil {
+			w.failed(c, err)
+			return
+		}
+		ctx = lease.Context()
+	}
+}
+
+// take locks once, says so, and watches over the lease.
+func (w *worker) take(ctx context.Context, c command) (*fairlock.Lease, error) {
+	lease, err := w.locker.Lock(ctx, c.Name, fairlock.Note(c.Note))
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.held[c.ID] = append(w.held[c.ID], lease)
+	w.mu.Unlock()
+	w.tell(Event{ID: c.ID, Kind: Granted, Token: lease.Token(), Owner: lease.Owner(), Depth: lease.Depth()})
+	w.tasks.Go(func() {
+		<-lease.Done()
+		if err := lease.Err(); errors.Is(err, fairlock.ErrLost) {
+			w.tell(Event{ID: c.ID, Kind: Lost, Token: lease.Token(), Error: err.Error()})
+		}
+	})
+	return lease, nil
+}
+
+func (w *worker) unlock(c command) {
+	w.mu.Lock()
+	leases := w.held[c.Of]
+	delete(w.held, c.Of)
+	w.mu.Unlock()
+	for _, lease := range leases {
+		if err := lease.Unlock(context.Background()); err != nil {
+			w.failed(c, err)
+			return
+		}
+	}
+	w.tell(Event{ID: c.ID, Kind: Unlocked})
+}
+
+func (w *worker) reach(c command) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for goal := w.rounds + c.Rounds; w.rounds < goal; w.progress.Wait() {
+		if w.closed {
+			return
+		}
+	}
+	w.tell(Event{ID: c.ID, Kind: Reached})
+}
+
+// loop locks and unlocks in Count goroutines.
+func (w *worker) loop(c command) {
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards turns and started
+	var turns []Turn
+	started := 0
+	another := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		started++
+		return !w.isClosed() && (c.Rounds == 0 || started <= c.Rounds)
+	}
+	for range max(1, c.Count) {
+		all.Go(func() {
+			for another() {
+				turn, err := w.turn(c)
+				if err != nil {
+					w.failed(c, err)
+					return
+				}
+				w.count()
+				if c.Rounds > 0 {
+					mu.Lock()
+					turns = append(turns, turn)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	w.tell(Event{ID: c.ID, Kind: Done, Turns: turns})
+}
+
+func (w *worker) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
+func (w *worker) count() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rounds++
+	w.progress.Broadcast()
+}
+
+// turn is one round of a loop, seen by the witness if that was asked for.
+func (w *worker) turn(c command) (Turn, error) {
+	ctx := context.Background()
+	lease, err := w.locker.Lock(ctx, c.Name, fairlock.Note(c.Note))
+	if err != nil {
+		return Turn{}, err
+	}
+	turn := Turn{Token: lease.Token(), Owner: lease.Owner(), Taken: time.Now()}
+	if c.Witness {
+		err = w.witness(ctx, c.Name, turn.Token)
+	}
+	turn.Freed = time.Now()
+	return turn, errors.Join(err, lease.Unlock(ctx))
+}

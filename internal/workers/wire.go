@@ -1,0 +1,67 @@
+package workers
+
+import "time"
+
+// verb is what a command asks for.
+type verb string
+
+const (
+	open   verb = "open"   // first of all: connect
+	lock   verb = "lock"   // Count goroutines lock Name; each holds it until unlock
+	nest   verb = "nest"   // lock Name Depth times, one within the other
+	unlock verb = "unlock" // what the command Of holds
+	loop   verb = "loop"   // Count goroutines lock and unlock Name, Rounds times together or for as long as there is time
+	reach  verb = "reach"  // answer when the loops have done Rounds more rounds
+)
+
+// command is a line that a worker reads.
+type command struct {
+	ID      int
+	Do      verb
+	Addr    string        `json:",omitempty"`
+	Lease   time.Duration `json:",omitempty"`
+	Name    string        `json:",omitempty"`
+	Note    string        `json:",omitempty"`
+	Count   int           `json:",omitempty"`
+	Depth   int           `json:",omitempty"`
+	Rounds  int           `json:",omitempty"`
+	Witness bool          `json:",omitempty"`
+	Of      int           `json:",omitempty"`
+}
+
+// Kind is what an event says.
+type Kind string
+
+// What a worker reports of a command.
+const (
+	Opened   Kind = "opened"
+	Granted  Kind = "granted"  // a lock is held
+	Lost     Kind = "lost"     // a lock that was held is not to be trusted any more
+	Unlocked Kind = "unlocked" // all that the command held is released
+	Done     Kind = "done"     // the loop has done its rounds
+	Reached  Kind = "reached"
+	Failed   Kind = "failed" // Error says why; nothing is expected to fail
+)
+
+// Event is a line that a worker writes.
+type Event struct {
+	ID    int // of the command
+	Kind  Kind
+	Token int64  `json:",omitempty"`
+	Owner string `json:",omitempty"`
+	Depth int    `json:",omitempty"`
+	Error string `json:",omitempty"`
+	Turns []Turn `json:",omitempty"` // of a loop that is done
+	At    At     `json:"-"`          // when it arrived here
+}
+
+// At is a time of the test's own monotonic clock.
+type At = time.Time
+
+// Turn is one round of a loop: a grant and its end, by the machine's wall clock, which all processes share.
+type Turn struct {
+	Token int64
+	Owner string
+	Taken time.Time // Lock returned
+	Freed time.Time // Unlock was called
+}

@@ -1,0 +1,203 @@
+package lua
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
+	for _, try := range []bool{true, false} {
+		for what, kept := range map[string]int64{"nothing": 0, "an older token": 5} {
+			t.Run(fmt.Sprint(what, ", try ", try), func(t *testing.T) {
+				each(t, func(t *testing.T, s *site) {
+					b := s.party("b")
+					seen := int64(s.now())
+					if kept > 0 {
+						s.tokens(kept)
+					}
+					answer := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
+					equal(t, "forgot", answer.Forgot, true)
+					equal(t, "token", answer.Token, seen)
+					equal(t, "holder", answer.Holder, "")
+					equal(t, "its lease", answer.Lease, 40*time.Second)
+					equal(t, "waiting", answer.Waiting, map[bool]int{true: 0, false: 1}[try])
+					ms := int64(answer.Now) / 1000
+					equal(t, "placeholder", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
+						"owner": "", "token": fmt.Sprint(seen), "since": fmt.Sprint(ms), "lease": "40000", "?": fmt.Sprint(ms+40_000, ":0")}))
+					equal(t, "end of the placeholder", s.ends(s.keys.Record), ms+40_000)
+					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(seen))
+					equal(t, "end of the token key", s.ends(s.keys.Token), ms+600_000)
+
+					again := b.send(Enter{Try: try, Seen: seen, Lease: time.Hour, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
+					equal(t, "forgot again", again.Forgot, false)
+					equal(t, "end of the placeholder", s.ends(s.keys.Record), ms+40_000)
+				})
+			})
+		}
+	}
+}
+
+func TestATokenThatTheServerKnowsIsNotForgotten(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		a.leaves(ticket, token, Held)
+		answer := a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		equal(t, "status", answer.Tickets[0].Status, Granted)
+		equal(t, "forgot", answer.Forgot, false)
+	})
+}
+
+// The token key was lost, the record was not: its holder holds on.
+func TestALostTokenKeyAloneIsWrittenAgain(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		ticket, token := a.holds(usual)
+		for _, seen := range []int64{token, token - 1} {
+			must(t, s.rdb.Del(ctx, s.keys.Token).Err())
+			answer := b.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+			equal(t, "forgot", answer.Forgot, true)
+			equal(t, "holder", answer.Holder, "a:1")
+			equal(t, "largest token", answer.Token >= token, true)
+		}
+		equal(t, "renewed", a.reasserts(a.renewal(ticket, token)), usual)
+		a.leaves(ticket, token, Held)
+	})
+}
+
+func TestAGhostGivesWayToAPlaceholder(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		b := s.party("b")
+		seen := int64(s.now())
+		s.ghost(seen-1, time.Hour)
+		answer := b.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+		equal(t, "status", answer.Tickets[0].Status, Waiting)
+		equal(t, "forgot", answer.Forgot, true)
+		equal(t, "token", s.field("token"), fmt.Sprint(seen))
+		equal(t, "ghost", s.rdb.HLen(ctx, s.keys.Record).Val(), 5)
+		equal(t, "end", s.ends(s.keys.Record), int64(answer.Now)/1000+usual.Milliseconds())
+	})
+}
+
+// Also a request of the ghost's own ticket finds that its hold is gone.
+func TestAGhostsOwnTicketIsNotGrantedOverAPlaceholder(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		g := s.deaf("g")
+		seen := int64(s.now())
+		s.ghost(seen-1, usual)
+		answer := g.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: "g:1:30000::"}}})
+		equal(t, "status", answer.Tickets[0].Status, Waiting)
+	})
+}
+
+// The prototype of the design review: owner and order survive the loss of everything.
+func TestOwnerAndOrderSurviveTheLossOfEverything(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, x, y, z := s.party("a"), s.party("x"), s.party("y"), s.party("z")
+		hold, token := a.holds(usual)
+		places := map[string]Place{}
+		waits := func(p *party) string { ticket, place := p.waits(usual); places[ticket] = place; return ticket }
+		y1, z1, x2, y2 := waits(y), waits(z), waits(x), waits(y)
+		s.forgetAll()
+		s.pass(time.Millisecond)
+		comes := func(p *party, ticket string) {
+			t.Helper()
+			answer := p.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: ticket, Place: places[ticket]}}})
+			equal(t, "status of "+ticket, answer.Tickets[0].Status, Waiting)
+		}
+		comes(y, y2)
+		comes(x, x2)
+		equal(t, "holder", a.reasserts(a.renewal(hold, token)), usual)
+		comes(z, z1)
+		comes(y, y1)
+		s.lined(y1, z1, x2, y2)
+		equal(t, "token", s.field("token"), fmt.Sprint(token))
+		a.leaves(hold, token, Held)
+		y.granted(y1)
+	})
+}
+
+func TestWhenThePlaceholderIsOverTheFirstIsGrantedWithALargerToken(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		_, token := a.holds(usual)
+		first, place := b.waits(usual)
+		second, after := c.waits(usual)
+		s.forgetAll()
+		comes := func(p *party, ticket string, place Place) Entered {
+			return p.send(Enter{Seen: token, Lease: brief, Tickets: []EnterTicket{{Ticket: ticket, Place: place}}})
+		}
+		comes(c, second, after)
+		comes(b, first, place)
+		s.pass(brief)
+		comes(c, second, after)
+		if next := b.granted(first); next <= token {
+			t.Fatalf("token %d after %d", next, token)
+		}
+		s.lined(second)
+	})
+}
+
+func TestAHolderThatLeavesAfterALossLeavesCleanlyAndHandsOver(t *testing.T) {
+	for what, waiterEnters := range map[string]bool{"over nothing": false, "over a placeholder": true} {
+		t.Run(what, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a, b := s.party("a"), s.party("b")
+				hold, token := a.holds(usual)
+				waiter, place := b.waits(usual)
+				s.forgetAll()
+				enter := Enter{Seen: token, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}}
+				if waiterEnters {
+					equal(t, "status", b.send(enter).Tickets[0].Status, Waiting)
+				}
+				a.leaves(hold, token, Held)
+				equal(t, "second", a.leave(LeaveTicket{Ticket: hold, Token: token}).States[0], None)
+				var next int64
+				if waiterEnters {
+					next = b.granted(waiter)
+				} else {
+					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+					answer := b.send(enter)
+					equal(t, "status", answer.Tickets[0].Status, Granted)
+					equal(t, "forgot", answer.Forgot, false)
+					next = answer.Tickets[0].Grant.Token
+				}
+				if next <= token {
+					t.Fatalf("token %d after %d", next, token)
+				}
+				equal(t, "late reassert", a.reasserts(a.renewal(hold, token)), 0)
+			})
+		})
+	}
+}
+
+// The record is lost and the line is not.
+func TestAHolderThatLeavesOverNothingHandsOverToTheLine(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		hold, token := a.holds(usual)
+		waiter, _ := b.waits(usual)
+		must(t, s.rdb.Del(ctx, s.keys.Record, s.keys.Token).Err())
+		a.leaves(hold, token, Held)
+		if next := b.granted(waiter); next <= token {
+			t.Fatalf("token %d after %d", next, token)
+		}
+	})
+}
+
+func TestAWaiterOrAStrangerThatLeavesDoesNotEndAPlaceholder(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		b := s.party("b")
+		token := int64(s.now())
+		b.placeholder(token)
+		s.unchanged(func() {
+			b.leaves(b.ticket(usual), 0, None)
+			b.leaves(b.ticket(usual), token-1, None)
+			b.leaves(b.ticket(usual), token+1, None)
+			b.leave()
+		})
+	})
+}

@@ -1,0 +1,218 @@
+package lua
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// broken is a held lock with five waiters, of which the tests lose parts.
+type broken struct {
+	*site
+	a, b    *party
+	hold    string
+	token   int64
+	tickets []string
+	places  []Place
+}
+
+func eachBroken(t *testing.T, test func(t *testing.T, b broken)) {
+	t.Helper()
+	each(t, func(t *testing.T, s *site) {
+		b := broken{site: s, a: s.party("a"), b: s.party("b")}
+		b.hold, b.token = b.a.holds(usual)
+		for range 5 {
+			ticket, place := b.b.waits(usual)
+			b.tickets, b.places = append(b.tickets, ticket), append(b.places, place)
+			s.pass(0)
+		}
+		s.untidy = true
+		test(t, b)
+		s.untidy = false
+		s.check()
+	})
+}
+
+func (b broken) heartbeat(i int) { b.t.Helper(); b.b.queues(b.tickets[i], b.places[i]) }
+
+func TestALineThatWasDeletedComesBackInOrder(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.Del(ctx, b.keys.Queue).Err())
+		b.heartbeat(3)
+		b.lined(b.tickets[3])
+		b.check()
+		for _, i := range []int{1, 4, 0, 2} {
+			b.heartbeat(i)
+		}
+		b.lined(b.tickets...)
+	})
+}
+
+func TestALineThatWasDeletedIsMendedByAnyEnter(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.Del(ctx, b.keys.Queue).Err())
+		newcomer, _ := b.a.waits(usual)
+		b.lined(newcomer)
+		for i := range b.tickets {
+			b.heartbeat(i)
+		}
+		b.lined(append(b.tickets, newcomer)...)
+	})
+}
+
+func TestDeadlinesThatWereDeletedAreGivenAnew(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.Del(ctx, b.keys.Waiters).Err())
+		newcomer := b.a.ticket(usual)
+		state, answer := b.a.enter(newcomer)
+		equal(t, "position", state.Position, 6)
+		b.lined(append(b.tickets, newcomer)...)
+		for _, ticket := range b.line() {
+			deadline, _ := b.score(ticket)
+			equal(t, "deadline", deadline, int64(answer.Now)/1000+15_000)
+		}
+		b.check()
+	})
+}
+
+// A try mends too. What it writes must not live for ever, should nobody enter after it.
+func TestDeadlinesThatATryGivesAnewEnd(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.Del(ctx, b.keys.Waiters).Err())
+		b.a.try(b.a.ticket(usual))
+		b.untidy = false
+		b.check()
+	})
+}
+
+func TestWithoutAnyDeadlineTheReachableAreGrantedInOrder(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		c := b.party("c")
+		last, _ := c.waits(usual)
+		must(t, b.rdb.Del(ctx, b.keys.Waiters).Err())
+		b.a.leaves(b.hold, b.token, Held)
+		granted := b.b.granted(b.tickets[0])
+		b.b.die()
+		b.b.leaves(b.tickets[0], granted, Held)
+		// The caller's own tickets need no subscriber.
+		must(t, b.rdb.Del(ctx, b.keys.Record).Err())
+		b.a.leave()
+		c.granted(last)
+		b.lined()
+	})
+}
+
+func TestARecordThatWasDeletedIsNotResurrectedAndTheLineGoesOn(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.Del(ctx, b.keys.Record).Err())
+		equal(t, "renewed", b.a.renews(b.a.renewal(b.hold, b.token)), 0)
+		equal(t, "reasserted", b.a.reasserts(b.a.renewal(b.hold, b.token)), 0)
+		b.a.leaves(b.hold, b.token, None) // and it lets the free lock advance
+		b.b.granted(b.tickets[0])
+		b.lined(b.tickets[1:]...)
+	})
+}
+
+func TestPlacesThatWereRemovedComeBackWithTheirTickets(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		for _, i := range []int{0, 2} {
+			b.loseElement(i)
+		}
+		b.heartbeat(1)
+		b.lined(b.tickets[1], b.tickets[3], b.tickets[4])
+		b.check()
+		b.heartbeat(2)
+		b.lined(b.tickets[1:]...)
+		b.heartbeat(0)
+		b.lined(b.tickets...)
+	})
+}
+
+func TestDeadlinesThatWereRemovedAreGivenAnew(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[0], b.tickets[3]).Err())
+		b.heartbeat(1)
+		b.lined(b.tickets...)
+		b.check()
+	})
+}
+
+// A ticket without a deadline, while others have theirs, is none that lives.
+func TestATicketWithoutADeadlineIsPassedOver(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[0]).Err())
+		b.a.leaves(b.hold, b.token, Held)
+		b.b.granted(b.tickets[1])
+		b.lined(b.tickets[2:]...)
+		b.heartbeat(0)
+		b.lined(append([]string{b.tickets[0]}, b.tickets[2:]...)...)
+	})
+}
+
+// As many places as deadlines were removed, so that counting shows nothing.
+func TestATicketThatHasADeadlineAndNoPlaceIsNotToldThatItWaits(t *testing.T) {
+	for what, known := range map[string]bool{"with its place": true, "without its place": false} {
+		t.Run(what, func(t *testing.T) {
+			eachBroken(t, func(t *testing.T, b broken) {
+				b.loseElement(0)
+				must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[1]).Err())
+				place := b.places[0]
+				if !known {
+					place = 0
+				}
+				b.b.ask(EnterTicket{Ticket: b.tickets[0], Place: place})
+				b.heartbeat(1)
+				b.heartbeat(2)
+				b.b.ask(EnterTicket{Ticket: b.tickets[0], Place: place})
+				b.b.ask(EnterTicket{Ticket: b.tickets[0], Place: place})
+				if line := b.line(); known && line[0] != b.tickets[0] || len(line) < 5 {
+					t.Fatalf("in line: %q", line)
+				}
+			})
+		})
+	}
+}
+
+func TestAWaiterLeavesALineThatIsBroken(t *testing.T) {
+	for what, lose := range map[string]func(b broken){
+		"no line":      func(b broken) { b.rdb.Del(ctx, b.keys.Queue) },
+		"no deadlines": func(b broken) { b.rdb.Del(ctx, b.keys.Waiters) },
+		"no place":     func(b broken) { b.loseElement(1); b.loseElement(2) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachBroken(t, func(t *testing.T, b broken) {
+				lose(b)
+				left := b.b.leave(LeaveTicket{Ticket: b.tickets[1], Place: b.places[1]}, LeaveTicket{Ticket: b.tickets[2]})
+				equal(t, "state", left.States[0], Waiting)
+				equal(t, "state of one without a place", left.States[1], Waiting)
+				for _, i := range []int{4, 3, 0} {
+					b.heartbeat(i)
+				}
+				b.lined(b.tickets[0], b.tickets[3], b.tickets[4])
+			})
+		})
+	}
+}
+
+func TestALineOfManyIsMended(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		a.holds(usual)
+		tickets := b.crowd(1001)
+		must(t, s.rdb.Del(ctx, s.keys.Waiters).Err())
+		newcomer, _ := a.waits(usual)
+		s.lined(append(tickets, newcomer)...)
+		s.pass(time.Millisecond)
+		must(t, s.rdb.Del(ctx, s.keys.Queue).Err())
+		again, _ := a.waits(usual)
+		s.lined(again)
+	})
+}
+
+// loseElement removes the place of the i-th ticket by hand.
+func (b broken) loseElement(i int) {
+	b.t.Helper()
+	n, err := b.rdb.LRem(ctx, b.keys.Queue, 1, fmt.Sprintf("%d:%s", b.places[i], b.tickets[i])).Result()
+	must(b.t, err)
+	equal(b.t, "removed", n, 1)
+}
