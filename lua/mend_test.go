@@ -149,25 +149,40 @@ func TestATicketWithoutADeadlineIsPassedOver(t *testing.T) {
 	})
 }
 
-// As many places as deadlines were removed, so that counting shows nothing.
-func TestATicketThatHasADeadlineAndNoPlaceIsNotToldThatItWaits(t *testing.T) {
-	for what, known := range map[string]bool{"with its place": true, "without its place": false} {
+// As many places as deadlines were removed, so that counting them shows nothing.
+func TestDamageThatCountingDoesNotShowIsMendedWhenTheLineMoves(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		b.loseElement(0)
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[1]).Err())
+		for i := range b.tickets {
+			b.heartbeat(i)
+		}
+		b.a.leaves(b.hold, b.token, Held)
+		b.b.granted(b.tickets[1])
+		for _, i := range []int{0, 2, 3, 4, 0, 2} {
+			b.heartbeat(i)
+		}
+		b.lined(b.tickets[0], b.tickets[2], b.tickets[3], b.tickets[4])
+	})
+}
+
+// The same, and its client does not know its place: it is answered nevertheless.
+func TestATicketWithADeadlineAndNoPlaceIsAnswered(t *testing.T) {
+	for what, owner := range map[string]string{"another waits": "", "its owner holds": "saga-7"} {
 		t.Run(what, func(t *testing.T) {
 			eachBroken(t, func(t *testing.T, b broken) {
-				b.loseElement(0)
+				ticket := b.b.owned(owner, usual)
+				place := b.b.queues(ticket)
+				must(t, b.rdb.LRem(ctx, b.keys.Queue, 1, fmt.Sprintf("%d:%s", place, ticket)).Err())
 				must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[1]).Err())
-				place := b.places[0]
-				if !known {
-					place = 0
+				if owner != "" {
+					must(t, b.rdb.HSet(ctx, b.keys.Record, "owner", owner).Err())
 				}
-				b.b.ask(EnterTicket{Ticket: b.tickets[0], Place: place})
-				b.heartbeat(1)
-				b.heartbeat(2)
-				b.b.ask(EnterTicket{Ticket: b.tickets[0], Place: place})
-				b.b.ask(EnterTicket{Ticket: b.tickets[0], Place: place})
-				if line := b.line(); known && line[0] != b.tickets[0] || len(line) < 5 {
-					t.Fatalf("in line: %q", line)
+				b.b.enter(ticket)
+				for i := range b.tickets {
+					b.heartbeat(i)
 				}
+				b.b.enter(ticket)
 			})
 		})
 	}

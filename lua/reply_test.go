@@ -75,6 +75,14 @@ func TestAnAnswerThatIsNotAsTheContractHasItIsAnError(t *testing.T) {
 	}
 }
 
+// A precision in a format cuts text and pads numbers.
+func TestTheErrorOfAWrongAnswerIsShort(t *testing.T) {
+	_, err := decodeEntered(append(enteredReply(), "more"), threeTickets)
+	if err == nil || len(err.Error()) > 500 {
+		t.Fatalf("%d bytes: %.300v", len(err.Error()), err)
+	}
+}
+
 // tree builds any reply that a server can send out of any bytes.
 func tree(data *[]byte, depth int) any {
 	if len(*data) == 0 {

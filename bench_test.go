@@ -1,0 +1,180 @@
+package fairlock_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// requests is how many commands clients have sent to the server, scripts counting as one.
+func requests(b *testing.B, rdb *redis.Client) (scripts, publishes int) {
+	b.Helper()
+	for line := range strings.Lines(rdb.Info(context.Background(), "commandstats").Val()) {
+		name, rest, _ := strings.Cut(line, ":calls=")
+		calls, _, _ := strings.Cut(rest, ",")
+		n, _ := strconv.Atoi(calls)
+		switch name {
+		case "cmdstat_evalsha", "cmdstat_eval":
+			scripts += n
+		case "cmdstat_publish":
+			publishes += n
+		}
+	}
+	return scripts, publishes
+}
+
+// An uncontended Lock and Unlock beside two no-op EVALSHAs on the same client, in turns of 100, so that both see the
+// same weather. ratio is what one costs in terms of the other.
+func BenchmarkUncontended(b *testing.B) {
+	server := redistest.Start(b)
+	rdb := server.Client(b)
+	locker := fairlock.New(rdb)
+	defer locker.Close()
+	ctx := context.Background()
+	noop := rdb.ScriptLoad(ctx, "return 1").Val()
+	pair := func() {
+		lease, err := locker.Lock(ctx, "x")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := lease.Unlock(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	pair()
+	const turn = 100
+	var ours, floor time.Duration
+	n := 0
+	before, _ := requests(b, rdb)
+	for b.Loop() {
+		start := time.Now()
+		for range turn {
+			pair()
+		}
+		between := time.Now()
+		for range turn {
+			rdb.EvalSha(ctx, noop, nil)
+			rdb.EvalSha(ctx, noop, nil)
+		}
+		ours, floor, n = ours+between.Sub(start), floor+time.Since(between), n+turn
+	}
+	after, _ := requests(b, rdb)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(ours.Nanoseconds())/float64(n), "ns/pair")
+	b.ReportMetric(float64(floor.Nanoseconds())/float64(n), "ns/2noops")
+	b.ReportMetric(float64(ours)/float64(floor), "ratio")
+	b.ReportMetric(float64(after-before)/float64(n)-2, "requests/pair")
+}
+
+// Allocations of a pair and of the two bare commands.
+func BenchmarkUncontendedAllocations(b *testing.B) {
+	server := redistest.Start(b)
+	rdb := server.Client(b)
+	locker := fairlock.New(rdb)
+	defer locker.Close()
+	ctx := context.Background()
+	noop := rdb.ScriptLoad(ctx, "return 1").Val()
+	b.Run("pair", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			lease, err := locker.Lock(ctx, "x")
+			if err != nil {
+				b.Fatal(err)
+			}
+			_ = lease.Unlock(ctx)
+		}
+	})
+	b.Run("2noops", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			rdb.EvalSha(ctx, noop, nil)
+			rdb.EvalSha(ctx, noop, nil)
+		}
+	})
+}
+
+// A nested Lock and Unlock: no request on the caller's way.
+func BenchmarkNested(b *testing.B) {
+	server := redistest.Start(b)
+	rdb := server.Client(b)
+	locker := fairlock.New(rdb)
+	defer locker.Close()
+	outer, err := locker.Lock(context.Background(), "x")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := outer.Context()
+	before, _ := requests(b, rdb)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		inner, err := locker.Lock(ctx, "x")
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = inner.Unlock(ctx)
+		n++
+	}
+	after, _ := requests(b, rdb)
+	b.ReportMetric(float64(after-before)/float64(n), "requests/op")
+	_ = outer.Unlock(ctx)
+}
+
+// Hand-overs between four Lockers with a client each, with more and more waiters in line.
+func BenchmarkHandover(b *testing.B) {
+	for _, waiters := range []int{8, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("%d_waiters", waiters), func(b *testing.B) { handover(b, waiters) })
+	}
+}
+
+func handover(b *testing.B, waiters int) {
+	server := redistest.Start(b)
+	admin := server.Client(b)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	grants := make(chan struct{})
+	var all sync.WaitGroup
+	for range 4 {
+		locker := fairlock.New(server.Client(b))
+		defer locker.Close()
+		for range waiters / 4 {
+			all.Go(func() {
+				for {
+					lease, err := locker.Lock(ctx, "x")
+					if err != nil {
+						return
+					}
+					select {
+					case grants <- struct{}{}:
+					case <-ctx.Done():
+					}
+					_ = lease.Unlock(ctx)
+				}
+			})
+		}
+	}
+	for range waiters { // everybody had a turn: all subscriptions are up, the line is full
+		<-grants
+	}
+	scripts, publishes := requests(b, admin)
+	n := 0
+	for b.Loop() {
+		<-grants
+		n++
+	}
+	elapsed := b.Elapsed()
+	scripts2, publishes2 := requests(b, admin)
+	cancel()
+	all.Wait()
+	b.ReportMetric(float64(n)/elapsed.Seconds(), "grants/s")
+	b.ReportMetric(float64(scripts2-scripts)/float64(n), "requests/grant")
+	b.ReportMetric(float64(publishes2-publishes)/float64(n), "publishes/grant")
+}

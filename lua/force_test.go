@@ -1,0 +1,123 @@
+package lua
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestForceEndsTheHoldTellsItsClientAndHandsOver(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
+		hold, token := a.holds(usual)
+		next, _ := b.waits(usual)
+		forced, left := admin.forces(token)
+		equal(t, "forced", forced, true)
+		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{}))
+		m := a.hears()
+		equal(t, "message", m, Message{Ticket: Ticket{Client: "a", Counter: 1, Lease: usual}, Record: s.keys.Record, Token: token, Forced: true})
+		if granted := b.granted(next); granted <= token+1 && s.mini == nil {
+			t.Fatalf("token %d after %d", granted, token)
+		}
+		equal(t, "holder", s.field("owner"), "b:1")
+		a.leaves(hold, token, None)
+	})
+}
+
+func TestForceOfALockWithoutALineFreesIt(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
+		_, token := a.holds(usual)
+		before := int64(s.now()) / 1000
+		admin.forces(token)
+		equal(t, "free", s.gone(s.keys.Record, s.keys.Queue, s.keys.Waiters), true)
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token+1))
+		if end := s.ends(s.keys.Token); end < before+600_000 {
+			t.Fatalf("the token key ends at %d", end)
+		}
+		if _, next := b.holds(usual); next <= token+1 {
+			t.Fatalf("token %d after the forced %d", next, token)
+		}
+	})
+}
+
+func TestForceTwiceOrLateDoesNothing(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
+		_, token := a.holds(usual)
+		next, _ := b.waits(usual)
+		b.waits(usual)
+		admin.forces(token)
+		granted := b.granted(next)
+		s.unchanged(func() {
+			for _, other := range []int64{token, token + 1, granted - 1, granted + 1, 1} {
+				forced, left := admin.forces(other)
+				equal(t, "forced", forced, other == granted)
+				equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{}))
+			}
+		})
+		b.hearsNothing()
+	})
+}
+
+func TestForceOfAFreeLockDoesNothing(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, admin := s.party("a"), s.deaf("admin")
+		ticket, token := a.holds(usual)
+		a.leaves(ticket, token, Held)
+		s.unchanged(func() {
+			forced, _ := admin.forces(token)
+			equal(t, "forced", forced, false)
+		})
+	})
+}
+
+func TestForceEndsAPlaceholder(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
+		hold, token := a.holds(usual)
+		waiter, place := b.waits(usual)
+		s.forgetAll()
+		b.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}})
+		forced, _ := admin.forces(token)
+		equal(t, "forced", forced, true)
+		b.granted(waiter)
+		equal(t, "reasserted", a.reasserts(a.renewal(hold, token)), 0)
+	})
+}
+
+func TestForceByAClientThatWaitsCarriesItsGrant(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		_, token := a.holds(usual)
+		next, _ := b.waits(usual)
+		_, left := b.forces(token)
+		equal(t, "ticket", left.Grant.Ticket, next)
+		equal(t, "token", fmt.Sprint(left.Grant.Token), s.field("token"))
+		equal(t, "remaining", left.Grant.Remaining, Claim)
+		b.hearsNothing()
+	})
+}
+
+// The forced holder may not hear of it. It renews within its lease: until then the server must know that it was forced.
+func TestAForcedHoldOfALongLeaseIsNotResurrectedByItsNextRenewal(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		each(t, func(t *testing.T, s *site) {
+			a, b := s.party("a"), s.party("b")
+			hold, token := a.holds(time.Hour)
+			end := s.ends(s.keys.Record)
+			b.forces(token)
+			if taken { // and given back
+				other, next := b.holds(usual)
+				b.leaves(other, next, Held)
+			}
+			if until := s.ends(s.keys.Token); until < end {
+				t.Errorf("the token is forgotten %v before the forced hold would have ended", time.Duration(end-until)*time.Millisecond)
+			}
+			if s.mini != nil {
+				s.pass(20 * time.Minute) // a third of the lease
+				equal(t, "reasserted", a.reasserts(a.renewal(hold, token)), 0)
+			}
+		})
+	}
+}
