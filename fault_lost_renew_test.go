@@ -9,7 +9,7 @@ import (
 )
 
 // briefLease is one whose renewals a test can wait for.
-const briefLease = 900 * time.Millisecond
+const briefLease = 600 * time.Millisecond
 
 func TestALeaseWhoseRenewalWasNotConfirmedIsKept(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
@@ -19,7 +19,7 @@ func TestALeaseWhoseRenewalWasNotConfirmedIsKept(t *testing.T) {
 		reply := f.once(f.verb("renew"), lost)
 		more := f.all(f.verb("renew"), faultproxy.Observe())
 		reply.WaitExecuted(f, 1, faultPatience)
-		more.WaitExecuted(f, 4, faultPatience) // the first of them is the lost one
+		more.WaitExecuted(f, 3, faultPatience) // the first of them is the lost one
 		f.keeps(lease)
 		w.waits()
 		f.unlocks(lease)
@@ -38,7 +38,7 @@ func TestAClaimWhoseConfirmationWasLostBecomesALease(t *testing.T) {
 		f.unlocks(holder)
 		lease := w.gets()
 		reply.WaitExecuted(f, 1, faultPatience)
-		more.WaitExecuted(f, 4, faultPatience)
+		more.WaitExecuted(f, 3, faultPatience)
 		f.keeps(lease)
 		f.unlocks(lease)
 		f.free("x")

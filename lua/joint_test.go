@@ -155,3 +155,11 @@ func TestForceEndsAllJointHolds(t *testing.T) {
 		equal(t, "holder", j.field("owner"), "c:1")
 	})
 }
+
+func TestTheTokenIsRememberedLongerThanAnyJointHoldLasts(t *testing.T) {
+	eachJoint(t, usual, time.Hour, func(t *testing.T, j joint) {
+		if token, record := j.ends(j.keys.Token), j.ends(j.keys.Record); token < record {
+			t.Fatalf("the token key ends %v before the record", time.Duration(record-token)*time.Millisecond)
+		}
+	})
+}

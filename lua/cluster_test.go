@@ -1,0 +1,138 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What the tests rest on that look for undeclared keys: see declared.
+func TestAScriptThatTouchesAnUndeclaredKeyIsRefused(t *testing.T) {
+	for name, at := range map[string]func(*testing.T) *site{"real": onRedis, "cluster": onCluster} {
+		t.Run(name, func(t *testing.T) {
+			s := at(t)
+			for _, source := range []string{`return redis.call('GET', KEYS[1] .. 'x')`, `redis.call('GET', KEYS[1]) return redis.call('DEL', '` + s.keys.Queue + `')`} {
+				err := s.scripts.Eval(ctx, source, []string{s.keys.Record}).Err()
+				if err == nil || !strings.Contains(err.Error(), "can't access at least one of the keys") {
+					t.Fatalf("%s: %v", source, err)
+				}
+			}
+			must(t, s.scripts.Eval(ctx, `return redis.call('EXISTS', KEYS[1], KEYS[2])`, []string{s.keys.Record, s.keys.Queue}).Err())
+		})
+	}
+}
+
+func TestKeysOfSeveralSlotsAreRefused(t *testing.T) {
+	s := onCluster(t)
+	a := s.party("a")
+	own, other := keysOf(t, "x"), keysOf(t, "y")
+	ticket := a.ticket(usual)
+	for i := range 4 {
+		keys := own
+		*[]*string{&keys.Record, &keys.Queue, &keys.Waiters, &keys.Token}[i] = other.all()[i]
+		_, entered := a.Enter(ctx, Enter{Keys: keys, Tickets: []EnterTicket{{Ticket: ticket}}})
+		_, left := a.Leave(ctx, Leave{keys, []LeaveTicket{{Ticket: ticket}}})
+		_, _, forced := a.Force(ctx, keys, 1)
+		_, inspected := a.Inspect(ctx, keys, 0, 1)
+		for verb, err := range map[string]error{"enter": entered, "leave": left, "force": forced, "inspect": inspected} {
+			if !redis.HasErrorPrefix(err, "CROSSSLOT") {
+				t.Errorf("%s: %v", verb, err)
+			}
+		}
+	}
+	equal(t, "all keys", s.dump(), "")
+}
+
+// To a client that does not know of the cluster, as behind one address, and to one that does.
+func TestRenewalsOfSeveralSlotsAreSentOneByOne(t *testing.T) {
+	for name, rdb := range map[string]func(s *site) redis.UniversalClient{
+		"one address": func(s *site) redis.UniversalClient { return cluster(s.t).Client(s.t) },
+		"cluster":     func(s *site) redis.UniversalClient { return s.rdb },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := onCluster(t)
+			s.scripts = rdb(s)
+			a := s.party("a")
+			var holds []Renewal
+			for i := range 6 {
+				s.keys = keysOf(t, fmt.Sprint("lock ", i%5)) // two of one slot
+				ticket := a.owned("saga-7", brief)
+				token := a.takes(ticket)
+				holds = append(holds, a.renewal(ticket, token))
+			}
+			holds[2].Ticket = a.ticket(usual) // which holds nothing
+			left, err := a.Renew(ctx, holds)
+			must(t, err)
+			for i, d := range left {
+				equal(t, "remaining", d == usual, i != 2)
+				s.keys = holds[i].Keys
+				equal(t, "renewed", s.field("lease") == "30000", i != 2)
+			}
+			s.spoil(holds[4].Keys.Record, "string")
+			if left, err := a.Renew(ctx, holds); !redis.HasErrorPrefix(err, "WRONGTYPE") {
+				t.Fatalf("%v, %v", left, err)
+			}
+			_, err = a.Renew(ctx, holds[4:5])
+			equal(t, "alone", redis.HasErrorPrefix(err, "WRONGTYPE"), true)
+		})
+	}
+}
+
+// The scripts on sharded channels: one per lock and client, in the lock's slot.
+func TestShardedChannelsAreAskedAndTold(t *testing.T) {
+	s := onCluster(t)
+	channels := "fairlock:wake:{x}:"
+	run := func(sc script, before []any, client string, after ...any) []any {
+		t.Helper()
+		p := NewServer(s.scripts, channels, client)
+		reply, err := p.run(ctx, sc, s.keys.all(), append(append(before, "SPUBLISH", channels, client), after...)...)
+		must(t, err)
+		s.check()
+		return reply
+	}
+	enter := func(client, ticket string) Entered {
+		t.Helper()
+		answer, err := decodeEntered(run(enterScript, []any{"wait", 0, 30000}, client, ticket, 0, 0), []EnterTicket{{Ticket: ticket}})
+		must(t, err)
+		return answer
+	}
+	listen := func(client string) *redis.PubSub {
+		t.Helper()
+		sub := s.rdb.SSubscribe(ctx, channels+client)
+		t.Cleanup(func() { _ = sub.Close() }) // it may be closed already
+		_, err := sub.Receive(ctx)
+		must(t, err)
+		return sub
+	}
+	plain := s.rdb.Subscribe(ctx, channels+"d")
+	t.Cleanup(func() { _ = plain.Close() }) // nothing depends on how a connection ends
+	_, err := plain.Receive(ctx)
+	must(t, err)
+
+	dead, b, a := listen("dead"), listen("b"), listen("a")
+	token := enter("a", "a:1:30000::").Tickets[0].Grant.Token
+	equal(t, "heard", enter("dead", "dead:1:30000::").Heard, true)
+	equal(t, "heard", enter("b", "b:1:30000::").Heard, true)
+	equal(t, "a plain subscription", enter("d", "d:1:30000::").Heard, false)
+	must(t, dead.Close())
+	eventually(t, "the subscription is over", func() bool {
+		return s.rdb.PubSubShardNumSub(ctx, channels+"dead").Val()[channels+"dead"] == 0
+	})
+	run(leaveScript, nil, "a", "a:1:30000::", 0, token, "0")
+	hears := func(sub *redis.PubSub) Message {
+		t.Helper()
+		text, err := sub.ReceiveMessage(ctx)
+		must(t, err)
+		m, err := ParseMessage(text.Payload)
+		must(t, err)
+		return m
+	}
+	grant := hears(b)
+	equal(t, "granted", grant.Ticket.String(), "b:1:30000::")
+	run(forceScript, nil, "a", grant.Token)
+	equal(t, "forced", hears(b).Forced, true)
+	equal(t, "the blind one holds", s.field("owner"), "d:1")
+	_ = a
+}

@@ -1,0 +1,131 @@
+package lua
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// calls counts the commands that the scripts of act make, by name.
+func (s *site) calls(act func()) map[string]int {
+	s.t.Helper()
+	s.untidy = true // a check is commands too
+	must(s.t, s.rdb.ConfigResetStat(ctx).Err())
+	act()
+	info, err := s.rdb.Info(ctx, "commandstats").Result()
+	must(s.t, err)
+	s.untidy = false
+	count := map[string]int{}
+	for _, line := range strings.Fields(info) {
+		var n int
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if !ok || slices.Contains([]string{"evalsha", "eval", "info", "config|resetstat"}, name) {
+			continue
+		}
+		if _, err := fmt.Sscanf(rest, "%d,", &n); err != nil {
+			s.t.Fatal(line, err)
+		}
+		count[name] = n
+	}
+	return count
+}
+
+// crowded is a held lock with n reachable waiters.
+func crowded(t *testing.T, n int) (s *site, a, b *party, hold string, token int64, line []string) {
+	s = onRedis(t)
+	s.scripts = s.rdb // declaring keys is commands too
+	a, b = s.party("a"), s.party("b")
+	hold, token = a.holds(usual)
+	line = b.crowd(n)
+	return s, a, b, hold, token, line
+}
+
+func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
+	work := map[string]func(s *site, a, b *party, hold string, token int64, line []string){
+		"enter of a new ticket": func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.waits(usual) },
+		"enter with a bound": func(_ *site, a, _ *party, _ string, _ int64, _ []string) {
+			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: 10_000})
+		},
+		"enter of a full line": func(_ *site, a, _ *party, _ string, _ int64, _ []string) {
+			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: 3})
+		},
+		"try":                       func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.try(a.ticket(usual)) },
+		"heartbeat of the first":    func(_ *site, _, b *party, _ string, _ int64, line []string) { b.enter(line[0], 1) },
+		"heartbeat of the last":     func(_ *site, _, b *party, _ string, _ int64, line []string) { b.enter(line[len(line)-1], 1) },
+		"leave with hand-over":      func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.leaves(hold, token, Held) },
+		"leave to one's own ticket": func(_ *site, _, b *party, hold string, token int64, _ []string) { b.leaves(hold, token, Held) },
+		"leave of a stranger":       func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.leaves(a.ticket(usual), 0, None) },
+		"leave of a known place": func(s *site, _, b *party, _ string, _ int64, line []string) {
+			b.leave(LeaveTicket{Ticket: line[2], Place: s.placeOf(2)})
+		},
+		"force":    func(_ *site, a, _ *party, _ string, token int64, _ []string) { a.forces(token) },
+		"renew":    func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.renews(a.renewal(hold, token)) },
+		"reassert": func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.reasserts(a.renewal(hold, token)) },
+		"inspect":  func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.inspects() },
+		"enter that finds it free": func(s *site, a, _ *party, _ string, _ int64, _ []string) {
+			s.rdb.Del(ctx, s.keys.Record)
+			a.waits(usual)
+		},
+		"heartbeat that finds free": func(s *site, _, b *party, _ string, _ int64, line []string) {
+			s.rdb.Del(ctx, s.keys.Record)
+			b.enter(line[0], 1)
+		},
+		"heartbeat of one unheard": func(_ *site, _, b *party, _ string, _ int64, line []string) { b.die(); b.enter(line[1], 1) },
+		"try that finds it free": func(s *site, a, _ *party, _ string, _ int64, _ []string) {
+			s.rdb.Del(ctx, s.keys.Record)
+			a.try(a.ticket(usual))
+		},
+		"leave that retires": func(_ *site, a, _ *party, hold string, token int64, _ []string) {
+			a.leave(LeaveTicket{Ticket: hold, Token: token, Retire: true})
+		},
+		"return to the line's end": func(s *site, a, _ *party, _ string, _ int64, _ []string) { a.enter(a.ticket(usual), s.placeOf(-1)+1) },
+		"enter after a loss of token": func(s *site, a, _ *party, _ string, token int64, _ []string) {
+			s.rdb.Del(ctx, s.keys.Token)
+			a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		},
+	}
+	for what, act := range work {
+		t.Run(what, func(t *testing.T) {
+			var few, many map[string]int
+			for n, count := range map[int]*map[string]int{5: &few, 5000: &many} {
+				s, a, b, hold, token, line := crowded(t, n)
+				*count = s.calls(func() { act(s, a, b, hold, token, line) })
+			}
+			if len(few) == 0 || !maps.Equal(few, many) {
+				t.Errorf("with five:\n%v\nwith five thousand:\n%v", few, many)
+			}
+		})
+	}
+}
+
+// placeOf is the place of the i-th in line, from the end if i is below zero.
+func (s *site) placeOf(i int64) (place Place) {
+	s.t.Helper()
+	element, err := s.rdb.LIndex(ctx, s.keys.Queue, i).Result()
+	must(s.t, err)
+	_, err = fmt.Sscanf(element, "%d:", &place)
+	must(s.t, err)
+	return place
+}
+
+func TestADeadClientIsAskedForOnce(t *testing.T) {
+	s, a, b, hold, token, _ := crowded(t, 300)
+	b.die()
+	calls := s.calls(func() { a.leaves(hold, token, Held) })
+	equal(t, "dropped", calls["lpop"], 300)
+	equal(t, "asked", calls["pubsub|numsub"], 1)
+}
+
+func TestWithoutContentionAcquireAndReleaseAreAFewCommands(t *testing.T) {
+	s := onRedis(t)
+	s.scripts = s.rdb
+	a := s.party("a")
+	ticket, token := a.holds(usual) // the scripts are there
+	a.leaves(ticket, token, Held)
+	calls := s.calls(func() { ticket, token = a.holds(usual) })
+	equal(t, "acquire", fmt.Sprint(calls), fmt.Sprint(map[string]int{"exists": 1, "get": 1, "time": 1, "set": 1, "hset": 1, "pexpireat": 1}))
+	calls = s.calls(func() { a.leaves(ticket, token, Held) })
+	equal(t, "release", fmt.Sprint(calls), fmt.Sprint(map[string]int{"llen": 1, "hdel": 1, "del": 1}))
+}

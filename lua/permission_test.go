@@ -1,0 +1,52 @@
+package lua
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// as makes the parties that follow run the scripts as a user with these rules, beside all commands and keys.
+func (s *site) as(rules ...any) {
+	s.t.Helper()
+	must(s.t, s.rdb.Do(ctx, append([]any{"ACL", "SETUSER", "limited", "reset", "on", "nopass", "+@all", "allkeys"}, rules...)...).Err())
+	s.scripts = single(s.t).Client(s.t, func(o *redis.Options) { o.Username, o.Password = "limited", anyPassword })
+}
+
+func TestAUserThatMayNotPublishStillHandsOver(t *testing.T) {
+	s := onRedis(t)
+	b := s.party("b")
+	s.as("resetchannels")
+	a := s.party("a")
+	if err := s.scripts.Publish(ctx, b.Channel(), "x").Err(); !redis.HasErrorPrefix(err, "NOPERM") {
+		t.Fatalf("the user may publish: %v", err)
+	}
+	hold, token := a.holds(usual)
+	next, place := b.waits(usual)
+	last, _ := b.waits(usual)
+	a.leaves(hold, token, Held)
+	state, _ := b.enter(next, place)
+	equal(t, "status", state.Status, Granted)
+	s.lined(last)
+
+	forced, _ := a.forces(state.Grant.Token)
+	equal(t, "forced", forced, true)
+	equal(t, "next holder", s.field("owner"), "b:2")
+	b.hearsNothing()
+}
+
+func TestAUserThatMayNotAskWhoListensTakesEverybodyForBlind(t *testing.T) {
+	s := onRedis(t)
+	b := s.party("b")
+	s.as("allchannels", "-pubsub")
+	a, c := s.party("a"), s.party("c")
+	hold, token := a.holds(usual)
+	dropped, place := b.waits(usual)
+	next := c.ticket(usual)
+	_, answer := c.enter(next)
+	equal(t, "heard", answer.Heard, false)
+	a.leaves(hold, token, Held) // b is not known to be blind, and a cannot ask
+	c.granted(next)
+	b.queues(dropped, place)
+	s.lined(dropped)
+}

@@ -1,0 +1,167 @@
+package lua
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// request is one way to call a script; reads are the keys whose types matter to it.
+type request struct {
+	name  string
+	reads []string
+	send  func(typed) error
+}
+
+// typed is a lock with a holder and two waiters, and all that a request may need to know of it.
+type typed struct {
+	*site
+	a, b          *party
+	hold, waiter  string
+	token         int64
+	place         Place
+	joint, absent string
+}
+
+func newTyped(s *site) typed {
+	l := typed{site: s, a: s.party("a"), b: s.party("b")}
+	l.hold = l.a.owned("saga-7", usual)
+	l.token = l.a.takes(l.hold)
+	l.waiter, l.place = l.b.waits(usual)
+	l.absent, _ = l.b.waits(usual)
+	l.b.leaves(l.absent, 0, Waiting)
+	l.b.waits(usual)
+	l.joint = l.b.owned("saga-7", usual)
+	return l
+}
+
+func (l typed) enter(p *party, e Enter) error {
+	e.Keys, e.Lease = l.keys, usual
+	_, err := p.Enter(ctx, e)
+	return err
+}
+
+func (l typed) leave(p *party, tickets ...LeaveTicket) error {
+	_, err := p.Leave(ctx, Leave{l.keys, tickets})
+	return err
+}
+
+func requests() []request {
+	all := []string{"lock", "queue", "waiters", "token"}
+	tickets := func(t ...EnterTicket) []EnterTicket { return t }
+	return []request{
+		{"a new ticket", all, func(l typed) error {
+			return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual)})})
+		}},
+		{"a new ticket with a bound", all, func(l typed) error {
+			return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual), MaxWaiters: 1})})
+		}},
+		{"a heartbeat", all, func(l typed) error {
+			return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: l.waiter, Place: l.place})})
+		}},
+		{"a return", all, func(l typed) error {
+			return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: l.absent, Place: l.place + 1})})
+		}},
+		{"a holder again", all, func(l typed) error { return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: l.hold})}) }},
+		{"a joint owner", all, func(l typed) error { return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: l.joint})}) }},
+		{"a try", all, func(l typed) error {
+			return l.enter(l.a, Enter{Try: true, Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual)})})
+		}},
+		{"a try after a loss", all, func(l typed) error {
+			return l.enter(l.a, Enter{Try: true, Seen: l.token + 1, Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual)})})
+		}},
+		{"many after a loss", all, func(l typed) error {
+			return l.enter(l.b, Enter{Seen: l.token + 1, Tickets: tickets(EnterTicket{Ticket: l.waiter, Place: l.place}, EnterTicket{Ticket: l.b.ticket(usual)})})
+		}},
+		{"a holder leaves", all, func(l typed) error { return l.leave(l.a, LeaveTicket{Ticket: l.hold, Token: l.token}) }},
+		{"a waiter leaves", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: l.waiter, Place: l.place}) }},
+		{"a waiter leaves and is retired", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: l.waiter, Retire: true}) }},
+		{"nobody leaves", all, func(l typed) error { return l.leave(l.b) }},
+		{"a renewal", []string{"lock"}, func(l typed) error { _, err := l.a.Renew(ctx, []Renewal{l.a.renewal(l.hold, l.token)}); return err }},
+		{"a reassert", []string{"lock", "waiters", "token"}, func(l typed) error { _, err := l.a.Reassert(ctx, l.a.renewal(l.hold, l.token)); return err }},
+		{"a force", all, func(l typed) error { _, _, err := l.b.Force(ctx, l.keys, l.token); return err }},
+		{"an inspection", all, func(l typed) error { _, err := l.b.Inspect(ctx, l.keys, 0, 10); return err }},
+	}
+}
+
+// wrong are the types that a kind of key must not have.
+func wrong(kind string) []string {
+	own := map[string]string{"lock": "hash", "queue": "list", "waiters": "zset", "token": "string"}[kind]
+	return slices.DeleteFunc([]string{"string", "list", "hash", "zset"}, func(other string) bool { return other == own })
+}
+
+func (s *site) key(kind string) string {
+	return map[string]string{"lock": s.keys.Record, "queue": s.keys.Queue, "waiters": s.keys.Waiters, "token": s.keys.Token}[kind]
+}
+
+func (s *site) spoil(key, kind string) {
+	s.t.Helper()
+	s.untidy = true
+	must(s.t, s.rdb.Del(ctx, key).Err())
+	must(s.t, map[string]func() error{
+		"string": func() error { return s.rdb.Set(ctx, key, "1", 0).Err() },
+		"list":   func() error { return s.rdb.RPush(ctx, key, "1").Err() },
+		"hash":   func() error { return s.rdb.HSet(ctx, key, "f", "1").Err() },
+		"zset":   func() error { return s.rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "m"}).Err() },
+	}[kind]())
+}
+
+func TestAKeyOfAnotherTypeIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		for _, kind := range []string{"lock", "queue", "waiters", "token"} {
+			for _, other := range wrong(kind) {
+				for _, state := range []string{"held", "free", "free with a line", "empty"} {
+					s.forgetAll()
+					l := newTyped(s)
+					switch state {
+					case "free":
+						s.rdb.Del(ctx, s.keys.Record, s.keys.Queue, s.keys.Waiters)
+					case "free with a line":
+						s.rdb.Del(ctx, s.keys.Record)
+					case "empty":
+						s.forgetAll()
+					}
+					s.spoil(s.key(kind), other)
+					for _, r := range requests() {
+						if slices.Contains(r.reads, kind) {
+							s.unchanged(func() { s.refused(r, l, "WRONGTYPE", kind+" is a "+other+", "+state) })
+						}
+					}
+					s.untidy = false
+				}
+			}
+		}
+	})
+}
+
+// refused fails unless the server refuses the request with an error of this kind.
+func (s *site) refused(r request, l typed, kind, when string) {
+	s.t.Helper()
+	err := r.send(l)
+	if err == nil || s.mini == nil && !redis.HasErrorPrefix(err, kind) || !strings.Contains(err.Error(), kind) {
+		s.t.Errorf("%s, when %s: %v", r.name, when, err)
+	}
+}
+
+// The shortest way of a release asks no more than it needs.
+func TestALoneHolderLeavesWhateverTheOtherKeysAre(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		for _, kind := range []string{"waiters", "token"} {
+			for _, other := range wrong(kind) {
+				s.forgetAll()
+				a := s.party("a")
+				ticket, token := a.holds(usual)
+				s.spoil(s.key(kind), other)
+				content := s.rdb.Type(ctx, s.key(kind)).Val()
+				left, err := a.Leave(ctx, Leave{s.keys, []LeaveTicket{{Ticket: ticket, Token: token}}})
+				must(t, err)
+				equal(t, "left", left.States[0], Held)
+				equal(t, "free", s.gone(s.keys.Record), true)
+				equal(t, "the other key", s.rdb.Type(ctx, s.key(kind)).Val(), content)
+				s.untidy = false
+			}
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package pubsub_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/pubsub"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ear is a listener that remembers what it heard.
+type ear struct {
+	mu       sync.Mutex // guards ups and messages
+	ups      int
+	messages []string
+}
+
+func (e *ear) listener() *pubsub.Listener {
+	return &pubsub.Listener{
+		Up: func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.ups++
+		},
+		Message: func(payload string) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.messages = append(e.messages, payload)
+		},
+	}
+}
+
+func (e *ear) heard() (ups int, messages []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ups, append([]string(nil), e.messages...)
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
+
+func newHub(t *testing.T, rdb redis.UniversalClient) *pubsub.Hub {
+	hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
+	t.Cleanup(hub.Close)
+	return hub
+}
+
+func TestManyListenersShareOneConnectionAndEachHearsItsOwnChannelInOrder(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	hub := newHub(t, rdb)
+	ctx := context.Background()
+	if n := len(rdb.ClientList(ctx).Val()); n == 0 {
+		t.Fatal("no client list")
+	}
+	var a, a2, b ear
+	hub.Listen("a", a.listener())
+	until(t, "a is up", func() bool { ups, _ := a.heard(); return ups > 0 })
+	hub.Listen("b", b.listener())
+	hub.Listen("a", a2.listener())
+	until(t, "all are up", func() bool {
+		ups, _ := b.heard()
+		ups2, _ := a2.heard()
+		return ups > 0 && ups2 > 0
+	})
+	for _, payload := range []string{"1", "2", "3"} {
+		rdb.Publish(ctx, "a", payload)
+		rdb.Publish(ctx, "b", "b"+payload)
+	}
+	for _, e := range []*ear{&a, &a2, &b} {
+		until(t, "three messages", func() bool { _, m := e.heard(); return len(m) == 3 })
+	}
+	if _, m := b.heard(); m[0] != "b1" || m[2] != "b3" {
+		t.Fatalf("b heard %v", m)
+	}
+	if got := rdb.PubSubNumSub(ctx, "a", "b").Val(); got["a"] != 1 || got["b"] != 1 {
+		t.Fatalf("subscribers: %v", got)
+	}
+}
+
+func TestTheLastListenerToGoEndsTheSubscriptionAndCloseEndsAll(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	hub := newHub(t, rdb)
+	ctx := context.Background()
+	var one, two ear
+	forgetOne := hub.Listen("a", one.listener())
+	forgetTwo := hub.Listen("a", two.listener())
+	hub.Listen("b", two.listener())
+	subscribers := func(channel string) int64 { return rdb.PubSubNumSub(ctx, channel).Val()[channel] }
+	until(t, "both channels", func() bool { return subscribers("a") == 1 && subscribers("b") == 1 })
+	forgetOne()
+	forgetTwo()
+	until(t, "a is over", func() bool { return subscribers("a") == 0 })
+	if subscribers("b") != 1 {
+		t.Fatal("b went too")
+	}
+	hub.Close()
+	hub.Close()
+	until(t, "b is over", func() bool { return subscribers("b") == 0 })
+	hub.Listen("c", one.listener())() // does nothing
+}
+
+func TestAnUpIsReportedAfterEveryCutAndNothingIsMissedAfterIt(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	hub := newHub(t, rdb)
+	ctx := context.Background()
+	var e ear
+	hub.Listen("a", e.listener())
+	for cut := range 10 {
+		until(t, "up again", func() bool { ups, _ := e.heard(); return ups > cut })
+		if n := rdb.Publish(ctx, "a", "x").Val(); n < 1 {
+			t.Fatalf("up, but %d receivers", n)
+		}
+		until(t, "the message", func() bool { _, m := e.heard(); return len(m) == cut+1 })
+		if cut%2 == 0 {
+			rdb.ClientKillByFilter(ctx, "TYPE", "pubsub")
+		} else {
+			hub.Remake()
+		}
+	}
+}
+
+func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := faultproxy.New(t, server.Addr())
+	var dials atomic.Int32
+	rdb := redis.NewClient(&redis.Options{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, "tcp", proxy.Addr())
+	}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	hub := newHub(t, rdb)
+	var e ear
+	hub.Listen("a", e.listener())
+	until(t, "up", func() bool { ups, _ := e.heard(); return ups == 1 })
+	proxy.Freeze(true)
+	before := dials.Load()
+	until(t, "another connection", func() bool { return dials.Load() > before })
+	proxy.Freeze(false)
+	until(t, "up again", func() bool { ups, _ := e.heard(); return ups > 1 })
+}
+
+func TestListeningNeverWaitsForAServer(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	hub := newHub(t, rdb)
+	var e ear
+	start := time.Now()
+	hub.Listen("a", e.listener())
+	if time.Since(start) > time.Second {
+		t.Fatal("it waited")
+	}
+}
+
+func TestASilentChannelIsPingedAndKeptInFakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mini := miniredis.NewMiniRedis()
+		defer mini.Close()
+		rdb := redis.NewClient(&redis.Options{
+			Addr:   "127.0.0.1:0",
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
+		})
+		defer func() { _ = rdb.Close() }()
+		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		var e ear
+		hub.Listen("a", e.listener())
+		time.Sleep(time.Hour)
+		if ups, _ := e.heard(); ups != 1 {
+			t.Fatalf("the subscription was made %d times within a silent hour", ups)
+		}
+	})
+}
