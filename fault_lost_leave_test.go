@@ -87,7 +87,7 @@ func TestALeavingHeadOfTheLineWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T)
 		first.cancel()
 		f.unlocks(holder) // the head may be granted at this very moment
 		reply.WaitExecuted(f, 1, faultPatience)
-		if first.returns(); first.err == nil {
+		if err := first.end(); err == nil {
 			f.unlocks(first.lease)
 		}
 		f.within(faultSoon, "the hand-over", func() { second.gets() })

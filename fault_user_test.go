@@ -3,8 +3,10 @@ package fairlock_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -110,31 +112,33 @@ func (w *faultWait) waits() {
 	}
 }
 
-func (w *faultWait) returns() {
-	w.f.Helper()
+// end is the call's error, or that it does not return.
+func (w *faultWait) end() error {
 	timer := time.NewTimer(faultPatience)
 	defer timer.Stop()
 	select {
 	case <-w.done:
+		return w.err
 	case <-timer.C:
-		w.f.Fatalf("Lock of %q has not returned after %v; on the server:\n%s", w.name, faultPatience, w.f.dump())
+		return fmt.Errorf("it has not returned after %v; on the server:\n%s", faultPatience, w.f.dump())
 	}
 }
 
 func (w *faultWait) gets() *fairlock.Lease {
 	w.f.Helper()
-	if w.returns(); w.err != nil {
-		w.f.Fatalf("Lock: %v; on the server:\n%s", w.err, w.f.dump())
+	if err := w.end(); err != nil {
+		w.f.Fatalf("Lock: %v; on the server:\n%s", err, w.f.dump())
 	}
 	return w.lease
 }
 
 func (w *faultWait) fails() error {
 	w.f.Helper()
-	if w.returns(); w.err == nil {
+	err := w.end()
+	if err == nil {
 		w.f.Fatalf("Lock of %q succeeded", w.name)
 	}
-	return w.err
+	return err
 }
 
 // took notes a lease, and fails the test if another one trusts the same lock at the same time: it was trusted at some
@@ -178,30 +182,30 @@ func (f *faulty) keeps(lease *fairlock.Lease) {
 	}
 }
 
-// served has the waiters get the lock one after the other, in this order, each of whom gives it to the next.
+// served fails unless the waiters get the lock in this order. Each gives it to the next.
 func (f *faulty) served(waits ...*faultWait) {
 	f.Helper()
-	last := int64(0)
-	for i, w := range waits {
-		lease := w.gets()
-		if lease.Token() <= last {
-			f.Fatalf("number %d has token %d, and the one before it %d", i, lease.Token(), last)
+	var all sync.WaitGroup
+	for _, w := range waits {
+		all.Go(w.passesOn)
+	}
+	all.Wait()
+	if !f.Failed() && !slices.IsSortedFunc(waits, func(a, b *faultWait) int { return cmp.Compare(a.lease.Token(), b.lease.Token()) }) {
+		for i, w := range waits {
+			f.Logf("number %d came with token %d", i, w.lease.Token())
 		}
-		for _, later := range waits[i+1:] {
-			later.waits()
-		}
-		last = lease.Token()
-		f.unlocks(lease)
+		f.Error("the lock was not given in the order in which it was asked for")
 	}
 }
 
-// inOrder fails unless the leases that were given have tokens in the order in which their calls came.
-func (f *faulty) inOrder(waits []*faultWait) {
-	f.Helper()
-	if !slices.IsSortedFunc(waits, func(a, b *faultWait) int { return cmp.Compare(a.lease.Token(), b.lease.Token()) }) {
-		for i, w := range waits {
-			f.Logf("arrival %d: token %d", i, w.lease.Token())
-		}
-		f.Error("the order of grants is not that of arrivals")
+// passesOn unlocks as soon as the call has the lock.
+func (w *faultWait) passesOn() {
+	if err := w.end(); err != nil {
+		w.f.Errorf("Lock of %q: %v", w.name, err)
+		return
+	}
+	w.f.ends(w.lease)
+	if err := w.lease.Unlock(faultCtx); err != nil {
+		w.f.Errorf("Unlock of %q: %v", w.name, err)
 	}
 }

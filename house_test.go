@@ -1,0 +1,372 @@
+package fairlock_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The house has one law: import only lower floors. These tests read the source of every module in the tree and keep it,
+// with a few rules that keep the house small.
+
+// houseModule is the root module. What follows it in an import path is a directory of this tree.
+const houseModule = "github.com/fairlock/locks"
+
+// houseFloors says on which floor each package of the library stands. A new package needs a line here.
+var houseFloors = map[string]int{
+	"lua":               0,
+	"pubsub":            0,
+	"reentrant":         1,
+	"fairlock":          2,
+	"fairlock/embedded": 2,
+}
+
+// houseGuests are the directories for programs. They see what every user of the library sees.
+var houseGuests = []string{"cmd", "examples", "bench"}
+
+// houseLibraries are the modules of others that the library needs, and where: "" is everywhere.
+var houseLibraries = map[string]string{
+	"github.com/redis/go-redis/v9":     "",
+	"github.com/google/uuid":           "",
+	"github.com/alicebob/miniredis/v2": "fairlock/embedded",
+}
+
+const houseLongestFile = 400 // lines
+
+func TestNoPackageImportsAHigherFloor(t *testing.T) {
+	for _, f := range readHouse(t).files {
+		floor, ok := houseFloors[f.dir()]
+		switch {
+		case f.dir() == "." || f.inCellar() || f.isGuest():
+			continue
+		case !ok:
+			t.Errorf("%s: package %q stands on no floor: give it a line in houseFloors", f.path, f.dir())
+		}
+		for _, other := range f.imports.ours {
+			if f.test && (inside(other, "internal") || top(other) == top(f.dir())) {
+				continue // tests use the cellar's helpers and their own package
+			}
+			if its, ok := houseFloors[other]; !ok || its >= floor {
+				t.Errorf("%s: floor %d imports %s: only lower floors", f.path, floor, other)
+			}
+		}
+	}
+}
+
+func TestOnlyTestsGoDownToTheCellar(t *testing.T) {
+	for _, f := range readHouse(t).files {
+		for _, other := range f.imports.ours {
+			if inside(other, "internal") && !f.test && !f.inCellar() {
+				t.Errorf("%s: imports %s: internal/ holds test helpers", f.path, other)
+			}
+		}
+	}
+}
+
+func TestGuestsSeeOnlyWhatIsPublic(t *testing.T) {
+	h := readHouse(t)
+	for _, f := range h.files {
+		if !f.isGuest() {
+			continue
+		}
+		home := h.moduleOf(f.dir())
+		if home == "." {
+			t.Errorf("%s: a program belongs to a module of its own, so that the library does not get its dependencies", f.path)
+		}
+		for _, other := range f.imports.ours {
+			_, public := houseFloors[other]
+			if !public && !inside(other, home) && !f.test {
+				t.Errorf("%s: imports %s: guests use the public packages and their own", f.path, other)
+			}
+		}
+	}
+}
+
+func TestTheRootHasNoPackageOfItsOwn(t *testing.T) {
+	for _, f := range readHouse(t).files {
+		if f.dir() == "." && (!f.test || f.syntax.Name.Name != "fairlock_test") {
+			t.Errorf("%s: package %s at the root: there are only tests, in package fairlock_test", f.path, f.syntax.Name.Name)
+		}
+	}
+}
+
+func TestTheLibraryNeedsOnlyAFewOthers(t *testing.T) {
+	for _, f := range readHouse(t).files {
+		if _, ok := houseFloors[f.dir()]; !ok || f.test {
+			continue
+		}
+		for _, other := range f.imports.theirs {
+			if where, ok := libraryOf(other); !ok || where != "" && where != f.dir() {
+				t.Errorf("%s: imports %s: the library needs %v and nothing else", f.path, other, houseLibraries)
+			}
+		}
+	}
+}
+
+func TestWhoUsesTheLibraryLinksNoServerAndNoTestingPackage(t *testing.T) {
+	var users []string
+	for dir := range houseFloors {
+		if dir != "fairlock/embedded" {
+			users = append(users, "./"+dir)
+		}
+	}
+	for linked := range strings.Lines(goCommand(t, append([]string{"list", "-deps"}, users...)...)) {
+		linked = strings.TrimSpace(linked)
+		if linked == "testing" || strings.HasPrefix(linked, "github.com/alicebob/") {
+			t.Errorf("a program that uses the library links %s", linked)
+		}
+	}
+}
+
+func TestTheWorkspaceListsEveryModule(t *testing.T) {
+	h := readHouse(t)
+	if _, err := os.Stat("go.work"); errors.Is(err, fs.ErrNotExist) && len(h.modules) == 1 {
+		t.Skip("one module needs no workspace")
+	}
+	var work struct{ Use []struct{ DiskPath string } }
+	if err := json.Unmarshal([]byte(goCommand(t, "work", "edit", "-json", "go.work")), &work); err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, use := range work.Use {
+		listed = append(listed, path.Clean(use.DiskPath))
+	}
+	slices.Sort(listed)
+	if !slices.Equal(listed, h.modules) {
+		t.Errorf("go.work lists %q, but there is a go.mod in %q", listed, h.modules)
+	}
+	for _, dir := range h.modules {
+		want := "module " + path.Join(houseModule, dir) + "\n"
+		if text, err := os.ReadFile(filepath.Join(filepath.FromSlash(dir), "go.mod")); err != nil || !bytes.HasPrefix(text, []byte(want)) {
+			t.Errorf("%s/go.mod does not begin with %q (%v)", dir, want, err)
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	said := map[string]bool{}
+	for _, f := range readHouse(t).files {
+		if f.test {
+			continue
+		}
+		text := f.syntax.Doc.Text()
+		proper := strings.HasPrefix(text, "Package "+f.syntax.Name.Name+" ") ||
+			f.syntax.Name.Name == "main" && strings.HasPrefix(text, "Command ")
+		if text != "" && !proper {
+			t.Errorf("%s: the package comment begins with neither \"Package %s\" nor, in a program, \"Command\"", f.path, f.syntax.Name.Name)
+		}
+		said[f.dir()] = said[f.dir()] || proper
+	}
+	for dir, ok := range said {
+		if !ok {
+			t.Errorf("%s: no file has a package comment", dir)
+		}
+	}
+}
+
+func TestEveryExportedNameSaysWhatItIs(t *testing.T) {
+	for _, f := range readHouse(t).files {
+		if f.test {
+			continue
+		}
+		for _, name := range undocumented(f.syntax) {
+			t.Errorf("%s: %s is exported and has no comment", f.path, name)
+		}
+	}
+}
+
+func TestNoFileIsLong(t *testing.T) {
+	for _, f := range readHouse(t).files {
+		if lines := bytes.Count(f.text, []byte("\n")); !f.test && lines > houseLongestFile {
+			t.Errorf("%s: %d lines, of at most %d: it has more than one subject", f.path, lines, houseLongestFile)
+		}
+	}
+}
+
+// house is the tree: the Go files of all modules, and the directories of the modules, the root being ".".
+type house struct {
+	files   []houseFile
+	modules []string // sorted
+}
+
+type houseFile struct {
+	path    string // from the root, with slashes
+	text    []byte
+	test    bool
+	syntax  *ast.File
+	imports struct {
+		ours   []string // directories
+		theirs []string // paths, without the standard library
+	}
+}
+
+var readOnce = sync.OnceValues(func() (house, error) {
+	var h house
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		base := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && (base[0] == '.' || base[0] == '_' || base == "testdata" || base == "vendor"):
+			return fs.SkipDir
+		case base == "go.mod":
+			h.modules = append(h.modules, path.Dir(filepath.ToSlash(name)))
+		case strings.HasSuffix(base, ".go"):
+			f, err := readHouseFile(name)
+			h.files = append(h.files, f)
+			return err
+		}
+		return nil
+	})
+	slices.Sort(h.modules)
+	return h, err
+})
+
+func readHouse(t *testing.T) house {
+	t.Helper()
+	h, err := readOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func readHouseFile(name string) (houseFile, error) {
+	f := houseFile{path: filepath.ToSlash(name), test: strings.HasSuffix(name, "_test.go")}
+	var err error
+	if f.text, err = os.ReadFile(name); err != nil {
+		return f, err
+	}
+	if f.syntax, err = parser.ParseFile(token.NewFileSet(), name, f.text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+		return f, err
+	}
+	for _, spec := range f.syntax.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return f, err
+		}
+		if dir, ours := strings.CutPrefix(imported, houseModule+"/"); ours {
+			f.imports.ours = append(f.imports.ours, dir)
+		} else if strings.Contains(top(imported), ".") {
+			f.imports.theirs = append(f.imports.theirs, imported)
+		}
+	}
+	return f, nil
+}
+
+func (f houseFile) dir() string    { return path.Dir(f.path) }
+func (f houseFile) inCellar() bool { return inside(f.path, "internal") }
+func (f houseFile) isGuest() bool  { return slices.Contains(houseGuests, top(f.path)) }
+
+// moduleOf returns the directory of the module that dir belongs to.
+func (h house) moduleOf(dir string) string {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if slices.Contains(h.modules, dir) {
+			break
+		}
+	}
+	return dir
+}
+
+func inside(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
+func top(name string) string {
+	first, _, _ := strings.Cut(name, "/")
+	return first
+}
+
+// libraryOf reports whether the imported package is of a module that the library may need, and where.
+func libraryOf(imported string) (where string, ok bool) {
+	for module, where := range houseLibraries {
+		if inside(imported, module) {
+			return where, true
+		}
+	}
+	return "", false
+}
+
+// undocumented lists the exported names of a file that have no comment. The comment above a group of constants or
+// variables is one for each of them; what Error and String do is known.
+func undocumented(file *ast.File) []string {
+	var names []string
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			known := d.Recv != nil && (d.Name.Name == "Error" || d.Name.Name == "String")
+			if d.Doc == nil && d.Name.IsExported() && exportedReceiver(d.Recv) && !known {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				names = append(names, undocumentedSpec(d, spec)...)
+			}
+		}
+	}
+	return names
+}
+
+func undocumentedSpec(group *ast.GenDecl, spec ast.Spec) []string {
+	var names []string
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		if s.Name.IsExported() && s.Doc == nil && s.Comment == nil && (group.Doc == nil || group.Lparen.IsValid()) {
+			names = append(names, s.Name.Name)
+		}
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			if name.IsExported() && s.Doc == nil && s.Comment == nil && group.Doc == nil {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// exportedReceiver reports whether a function is one, or a method of an exported type.
+func exportedReceiver(receiver *ast.FieldList) bool {
+	if receiver == nil {
+		return true
+	}
+	expr := receiver.List[0].Type
+	for {
+		switch e := expr.(type) {
+		case *ast.StarExpr:
+			expr = e.X
+		case *ast.IndexExpr:
+			expr = e.X
+		case *ast.IndexListExpr:
+			expr = e.X
+		case *ast.Ident:
+			return e.IsExported()
+		default:
+			return true
+		}
+	}
+}
+
+func goCommand(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w:\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go %s: %v", strings.Join(args, " "), err)
+	}
+	return string(out)
+}
