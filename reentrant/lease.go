@@ -1,6 +1,7 @@
 package reentrant
 
 import (
+	"container/heap"
 	"context"
 	"runtime"
 	"time"
@@ -69,7 +70,7 @@ func (k *Keeper) drop(g *grip) {
 		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)
 	if h.dropped++; h.dropped == len(h.grips) {
 		h.renewAt, h.syncAt, h.lease = time.Time{}, time.Time{}, 0
-		k.watch(h)
+		heap.Fix(&k.schedule, h.index) // it is due later than it was: the timer may stay as it is
 	}
 }
 

@@ -1,0 +1,21 @@
+# The verbs are scripts; see scripts/. CI runs the same ones.
+.DEFAULT_GOAL := help
+.PHONY: help fmt lint test bench fuzz
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+fmt: ## format all Go code
+	@scripts/fmt.sh
+
+lint: ## go vet and golangci-lint over all modules (the first run builds the linter: some minutes)
+	@scripts/lint.sh $(ARGS)
+
+test: ## everything there is to test; ARGS='-run Name -v' for go test's own flags
+	@scripts/test.sh $(ARGS)
+
+bench: ## the benchmarks; BENCH=regexp, ARGS='-count=10'
+	@BENCH='$(BENCH)' scripts/bench.sh $(ARGS)
+
+fuzz: ## every fuzz test in turn, each for FUZZTIME (30s)
+	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(ARGS)

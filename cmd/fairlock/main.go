@@ -1,0 +1,93 @@
+// Command fairlock runs commands under fair distributed locks, and shows what such a lock does.
+//
+//	fairlock demo
+//	fairlock run nightly -- ./backup.sh
+//
+// It is a guest of the library: it uses nothing but package fairlock's public names.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
+const (
+	exitBroken      = 1   // demo: a promise was broken
+	exitUsage       = 64  // the command line makes no sense
+	exitUnavailable = 69  // the server cannot be reached or used
+	exitNotAcquired = 75  // the lock was not acquired in time
+	exitLost        = 76  // the lock was lost while the command ran
+	exitCannotRun   = 126 // the command cannot be executed
+	exitNotFound    = 127 // the command was not found
+	exitSignal      = 128 // and the signal's number: what ended the command, or fairlock while it waited
+)
+
+// exit is an error that decides how the process ends.
+type exit struct {
+	code int
+	err  error // nil: there is nothing to say
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// fail is an exit that says why.
+func fail(code int, format string, args ...any) error {
+	return &exit{code, fmt.Errorf(format, args...)}
+}
+
+// verbs are the subcommands.
+type verbs struct {
+	Run    runVerb    `cmd:"" help:"Run a command under a lock."`
+	Demo   demoVerb   `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
+	Worker workerVerb `cmd:"" name:"demo-worker" hidden:""`
+}
+
+func main() { os.Exit(execute(os.Args[1:])) }
+
+// execute does what args ask for and returns the exit code.
+func execute(args []string) int {
+	parser := kong.Must(&verbs{}, kong.Name("fairlock"),
+		kong.Description("Fair, reentrant, fenced locks on Redis."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}))
+	call, err := parser.Parse(args)
+	if err != nil {
+		err = fail(exitUsage, "%w (fairlock --help tells more)", err)
+	} else {
+		err = call.Run()
+	}
+	return conclude(os.Stderr, err)
+}
+
+// conclude says on stderr what is to be said of err and returns its exit code.
+func conclude(stderr io.Writer, err error) int {
+	var end *exit
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &end):
+		end = &exit{1, err}
+	}
+	if end.err != nil {
+		complain(stderr, end.err)
+	}
+	return end.code
+}
+
+// complain writes err as one line that begins with "fairlock: ".
+func complain(stderr io.Writer, err error) {
+	text := strings.TrimPrefix(err.Error(), "fairlock: ")
+	fmt.Fprintf(stderr, "fairlock: %s\n", strings.ReplaceAll(text, "\n", "; "))
+}

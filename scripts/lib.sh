@@ -1,0 +1,57 @@
+# Sourced by the scripts beside it. Works with bash 3.2, which is what macOS has.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The checkout may belong to somebody else; then git refuses to tell go its version, and go refuses to build.
+GOFLAGS="$(go env GOFLAGS) -buildvcs=false"
+export GOFLAGS
+
+GOLANGCI_LINT=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+golangci_lint() {
+	go run "$GOLANGCI_LINT" "$@"
+}
+
+# modules prints the directory of every module, the root first.
+modules() {
+	find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*' -exec dirname {} \; | sort
+}
+
+# packages_with prints the directories whose tests declare functions that begin with $1.
+packages_with() {
+	grep -rlE --include='*_test.go' "^func $1[A-Z]" . | xargs -n 1 dirname | sort -u
+}
+
+# loud prints a box that nobody scrolls past.
+loud() {
+	printf '\n%s\n' '******************************************************************************'
+	printf '** %s\n' "$@"
+	printf '%s\n\n' '******************************************************************************'
+}
+
+# use_redis exports REDIS_SERVER, the program that tests start their servers with, and fails if there is none. One that is
+# named by hand is taken as it is. A missing one is installed where that takes no question to anybody.
+use_redis() {
+	if [ -n "${REDIS_SERVER:-}" ]; then
+		command -v "$REDIS_SERVER" >/dev/null || {
+			echo "REDIS_SERVER=$REDIS_SERVER is no program" >&2
+			exit 1
+		}
+	elif ! find_redis; then
+		scripts/install-redis.sh && find_redis || return 1
+	fi
+	echo "server: $("$REDIS_SERVER" --version)"
+}
+
+# find_redis takes the first server on the PATH that is new enough: Redis 7.0, Valkey 7.2.
+find_redis() {
+	local name major
+	for name in redis-server valkey-server; do
+		major=$("$name" --version 2>/dev/null | sed -n 's/.* v=\([0-9]*\)\..*/\1/p') || true
+		if [ "${major:-0}" -ge 7 ]; then
+			export REDIS_SERVER=$name
+			return
+		fi
+	done
+	return 1
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Tests every module: gofmt, go vet, go test with the race detector. Arguments go to go test, for example -run Name -v.
+#
+# The tests need a redis-server: REDIS_SERVER, or one on the PATH, or Debian's, which is installed where that takes no
+# question. Without any, what can be shown on the embedded server is, and the rest is named. With
+# FAIRLOCK_REQUIRE_REDIS=1, as in CI, a missing server is a failure.
+. "$(dirname "$0")/lib.sh"
+
+missing=()
+if ! use_redis; then
+	if [ "${FAIRLOCK_REQUIRE_REDIS:-}" = 1 ]; then
+		echo "FAIRLOCK_REQUIRE_REDIS=1, but there is no redis-server to test against" >&2
+		exit 1
+	fi
+	export REDIS_SERVER=no-redis-server # and not one on the PATH that is too old
+	missing+=("Not shown: how the library behaves on a real server, with real processes, broken"
+		"connections, crashes. There is no redis-server 7.0 (or Valkey 7.2) or newer on the"
+		"PATH or in REDIS_SERVER. The tests run on the embedded server only.")
+fi
+
+race=-race
+if ! go list -race errors >/dev/null 2>&1; then
+	race=
+	missing+=("Not shown: that there are no data races. Go's race detector needs a C compiler and"
+		"CGO_ENABLED=1 here.")
+fi
+[ ${#missing[@]} = 0 ] || loud "${missing[@]}"
+
+unformatted=$(gofmt -l .)
+if [ -n "$unformatted" ]; then
+	printf 'not formatted, run make fmt:\n%s\n' "$unformatted" >&2
+	exit 1
+fi
+go vet work
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+test_all() {
+	# One package at a time: tests that measure how soon something happens have the machine to themselves.
+	go test $race -p 1 -count=1 -shuffle=on -timeout 20m "$@" work
+}
+
+if [ ${#missing[@]} = 0 ]; then
+	test_all "$@"
+	exit
+fi
+# With -v, to know what was skipped. Shown is what go test shows without it, and everything if something fails.
+status=0
+test_all -v "$@" 2>&1 | tee "$log" | grep -E '^(ok|FAIL|--- FAIL|panic)' || status=${PIPESTATUS[0]}
+[ "$status" = 0 ] || cat "$log"
+skipped=$(sed -n 's/^ *--- SKIP: \([^ /]*\).*/\1/p' "$log" | sort -u)
+loud "${missing[@]}" "" "Skipped, as a whole or in part:" ${skipped:-none}
+exit "$status"
