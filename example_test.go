@@ -1,0 +1,118 @@
+package fairlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/redis/go-redis/v9"
+)
+
+// A server inside the process, for trying things out and for unit tests.
+func Example() {
+	server, err := embedded.Start()
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+
+	locker := fairlock.New(rdb) // one per process
+	defer locker.Close()
+
+	ctx := context.Background()
+	err = locker.Do(ctx, "order:42", func(ctx context.Context, l *fairlock.Lease) error {
+		// ctx dies, with cause fairlock.ErrLost, the moment the lock can no longer be trusted.
+		return pay(ctx, l.Token())
+	})
+	fmt.Println(err)
+	// Output:
+	// paid, fenced: true
+	// <nil>
+}
+
+func pay(_ context.Context, token int64) error {
+	fmt.Println("paid, fenced:", token > 0)
+	return nil
+}
+
+func ExampleLocker_Lock() {
+	locker, done := tryOut()
+	defer done()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // bounds the waiting, not the lease
+	defer cancel()
+
+	lease, err := locker.Lock(ctx, "order:42", fairlock.Note("nightly run"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Unlock(ctx) // works even when ctx is done
+
+	fmt.Println(lease.Name(), lease.Err())
+	// Output: order:42 <nil>
+}
+
+func ExampleLocker_TryLock() {
+	locker, done := tryOut()
+	defer done()
+	ctx := context.Background()
+	mine, _ := locker.Lock(ctx, "order:42", fairlock.WithOwner("saga-7"))
+	defer mine.Unlock(ctx)
+
+	_, err := locker.TryLock(ctx, "order:42")
+	var held *fairlock.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("held by", held.Owner, "with", held.Waiting, "waiting")
+	}
+	// Output: held by saga-7 with 0 waiting
+}
+
+// Nested calls re-enter: through the context that a Lease or Do gives, or in the same goroutine inside Do.
+func ExampleLocker_Do_nested() {
+	locker, done := tryOut()
+	defer done()
+	_ = locker.Do(context.Background(), "account:7", func(ctx context.Context, outer *fairlock.Lease) error {
+		return locker.Do(ctx, "account:7", func(_ context.Context, inner *fairlock.Lease) error {
+			fmt.Println("depth", inner.Depth(), "same token:", inner.Token() == outer.Token())
+			return nil
+		})
+	})
+	// Output: depth 2 same token: true
+}
+
+// A bounded line for a flash sale: who does not fit in is told at once.
+func ExampleMaxWaiters() {
+	locker, done := tryOut()
+	defer done()
+	ctx := context.Background()
+	seller, _ := locker.Lock(ctx, "sku:1")
+	defer seller.Unlock(ctx)
+	go func() { _, _ = locker.Lock(ctx, "sku:1", fairlock.WaitAtMost(time.Second)) }()
+	for {
+		if s, _ := locker.Inspect(ctx, "sku:1"); len(s.Waiters) == 1 {
+			break
+		}
+	}
+	_, err := locker.Lock(ctx, "sku:1", fairlock.MaxWaiters(1))
+	fmt.Println(errors.Is(err, fairlock.ErrQueueFull))
+	// Output: true
+}
+
+func tryOut() (locker *fairlock.Locker, done func()) {
+	server, err := embedded.Start()
+	if err != nil {
+		panic(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	locker = fairlock.New(rdb)
+	return locker, func() {
+		_ = locker.Close()
+		_ = rdb.Close()
+		server.Close()
+	}
+}
