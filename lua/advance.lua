@@ -15,11 +15,12 @@ local function num(n) return string.format('%.0f', n) end
 
 local function split(ticket)
   local client, counter, lease, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
-  return client, tonumber(lease), owner ~= '' and owner or client .. ':' .. counter
+  if client then return client, tonumber(lease), owner ~= '' and owner or client .. ':' .. counter end
 end
 
-local function place_of(element) return tonumber(string.match(element, '^%d+')) end
-local function ticket_of(element) return string.match(element, ':(.*)$') end
+-- An element that is none of ours has place 0 and an empty ticket; it is dropped when its turn comes.
+local function place_of(element) return tonumber(string.match(element, '^%d+') or 0) end
+local function ticket_of(element) return string.match(element, ':(.*)$') or '' end
 
 -- A subscriber of the exact name; PUBLISH's own count would include any pattern subscriber, such as a monitor.
 local function heard(client)
@@ -51,9 +52,9 @@ local function advance()
     if not element then return nil end
     local ticket = ticket_of(element)
     local client, lease = split(ticket)
-    local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client)
+    local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. (client or ''))
     -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability decides.
-    local alive = not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
+    local alive = client and not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
     if alive and client ~= me and dead[client] == nil then
       dead[client] = not heard(client) and not (seen[3] and -tonumber(seen[3]) > ms)
     end

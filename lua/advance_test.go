@@ -75,7 +75,7 @@ func TestAClaimThatNobodyConfirmsRunsOutAndTheNextHeartbeatIsGranted(t *testing.
 		late, place := b.waits(brief)
 		next, at := c.waits(usual)
 		a.leaves(hold, token, Held)
-		first := b.granted(late)
+		first := b.hears().Token
 		s.pass(brief)
 		state, _ := c.enter(next, at)
 		equal(t, "status", state.Status, Granted)
@@ -164,14 +164,14 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 		equal(t, "remaining", left.Grant.Remaining, Claim)
 		equal(t, "since", fmt.Sprint(int64(left.Grant.Since)/1000), s.field("since"))
 
-		must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+		s.endRecord()
 		state, answer := a.enter(other, place) // in the request: in its own state
 		equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{other, answer.Token, Claim, answer.Now / 1000 * 1000}})
 		equal(t, "holder", answer.Holder, "a:3")
 		equal(t, "other grant", answer.Grant, nil)
 
 		before, _ := a.waits(usual)
-		must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+		s.endRecord()
 		behind := a.ticket(usual)
 		state, answer = a.enter(behind) // not in the request: beside the states
 		equal(t, "status", state.Status, Waiting)
@@ -218,7 +218,7 @@ func TestFiveHundredTicketsAreDroppedPerCall(t *testing.T) {
 					_, left := a.forces(token)
 					equal(t, "more", left.More, true)
 				default:
-					must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+					s.endRecord()
 					equal(t, "more", more(), true)
 				}
 				equal(t, "left in line", len(s.line()), 501)

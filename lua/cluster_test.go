@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -58,17 +59,19 @@ func TestRenewalsOfSeveralSlotsAreSentOneByOne(t *testing.T) {
 			var holds []Renewal
 			for i := range 6 {
 				s.keys = keysOf(t, fmt.Sprint("lock ", i%5)) // two of one slot
-				ticket := a.owned("saga-7", brief)
+				ticket := a.owned("saga-7", usual)
 				token := a.takes(ticket)
-				holds = append(holds, a.renewal(ticket, token))
+				r := a.renewal(ticket, token)
+				r.Lease = time.Hour
+				holds = append(holds, r)
 			}
 			holds[2].Ticket = a.ticket(usual) // which holds nothing
 			left, err := a.Renew(ctx, holds)
 			must(t, err)
 			for i, d := range left {
-				equal(t, "remaining", d == usual, i != 2)
+				equal(t, "remaining", d == time.Hour, i != 2)
 				s.keys = holds[i].Keys
-				equal(t, "renewed", s.field("lease") == "30000", i != 2)
+				equal(t, "renewed", s.field("lease") == "3600000", i != 2)
 			}
 			s.spoil(holds[4].Keys.Record, "string")
 			if left, err := a.Renew(ctx, holds); !redis.HasErrorPrefix(err, "WRONGTYPE") {

@@ -18,7 +18,7 @@
 --                        {'gone'}    it was retired
 -- Errors: WRONGTYPE and OOM come before anything is written.
 
-if #ARGV == 9 and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
+if #ARGV == 9 and ARGV[8] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
   local last = tonumber(redis.call('GET', KEYS[4]) or 0)
   if last >= tonumber(ARGV[2]) then
     local t = redis.call('TIME')
@@ -64,8 +64,8 @@ if returning then redis.call('PEXPIREAT', queue, num(ms + LINE_TTL)) end
 -- come back. A record with a smaller token is a ghost of before.
 local forgot = seen > last
 if forgot then
-  redis.call('SET', tokens, num(seen), 'PXAT', num(ms + math.max(600000, 2 * tonumber(ARGV[3]))))
-  last = seen
+  last = math.max(seen, holder.token)
+  redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * tonumber(ARGV[3]))))
   if holder.token < seen then
     redis.call('DEL', record)
     redis.call('HSET', record, 'owner', '', 'token', num(seen), 'since', num(ms), 'lease', ARGV[3], '?', num(ms + ARGV[3]) .. ':0')
@@ -90,7 +90,8 @@ local function mend()
     if not placed[ticket] then redis.call('ZREM', waiters, ticket) end
   end
 end
-if line ~= live then mend() end
+local mended = line ~= live
+if mended then mend() end
 
 local scores = redis.call('ZMSCORE', waiters, unpack(marks))
 local is_heard = not try and heard(me)
@@ -146,10 +147,13 @@ end
 local function join(ticket, at)
   local _, lease = split(ticket)
   redis.call('PEXPIREAT', record, num(math.max(redis.call('PEXPIRETIME', record), ms + lease)))
-  redis.call('HSET', record, ticket, num(ms + lease) .. ':1')
+  holder.lease = math.max(holder.lease, lease)
+  redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)
+  last = math.max(last, holder.token)
+  redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * holder.lease)))
   if redis.call('ZREM', waiters, ticket) == 1 then
     local element = at > 0 and num(at) .. ':' .. ticket or select(2, find(ticket))
-    line = line - redis.call('LREM', queue, 1, element)
+    if element then line = line - redis.call('LREM', queue, 1, element) end
   end
   return {'granted', holder.token, lease, ms}
 end
@@ -172,9 +176,10 @@ local function enter(i, k, hold)
   if free and line == 0 then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
-  if score then
+  if score and at == 0 then at = find(ticket) or 0 end
+  if score and at > 0 then
     redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
-    return {'waiting', at > 0 and at or find(ticket), 0}
+    return {'waiting', at, 0}
   end
   if at > 0 then return back(ticket, at) end
   if most > 0 and line >= most then sweep() end
@@ -206,16 +211,16 @@ if free then
     end
   elseif given == false then
     more = 1
-  elseif try then
+  elseif try and states[1][1] == 'held' then
     states[1] = take(ARGV[7])
   end
 end
 
-if line > 0 and not try then
+if line > 0 and (mended or not try) then
   redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))
-  if not is_heard then
+  if not try and not is_heard then
     redis.call('ZADD', waiters, num(-(ms + BLIND)), '~' .. me)
-  elseif scores[1] then
+  elseif not try and scores[1] then
     redis.call('ZREM', waiters, '~' .. me)
   end
   redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAFreeLockIsGrantedForTheFullLease(t *testing.T) {
-	for _, lease := range []time.Duration{brief, usual, 20 * time.Minute} {
+	for _, lease := range []time.Duration{10 * time.Second, usual, 20 * time.Minute} {
 		t.Run(lease.String(), func(t *testing.T) {
 			each(t, func(t *testing.T, s *site) {
 				a := s.party("a")
@@ -41,7 +41,7 @@ func TestWhatIsGrantedBesideDeadTicketsIsTheSameAsAtOnce(t *testing.T) {
 		hold, token := a.holds(usual)
 		dead.waits(usual)
 		dead.die()
-		must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+		s.endRecord()
 		state, answer := a.try(a.ticket(usual))
 		equal(t, "state", state.Status, Granted)
 		equal(t, "remaining", state.Grant.Remaining, usual)
@@ -146,7 +146,7 @@ func TestAFreeLockWithALineGoesToItsFirstAndTheNewcomerToItsEnd(t *testing.T) {
 		a.holds(usual)
 		first, _ := b.waits(usual)
 		second, _ := b.waits(usual)
-		must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+		s.endRecord()
 		newcomer := c.ticket(usual)
 		state, answer := c.enter(newcomer)
 		equal(t, "status", state.Status, Waiting)

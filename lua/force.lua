@@ -21,16 +21,17 @@ local last = tonumber(redis.call('GET', tokens) or 0)
 redis.call('LLEN', queue)
 redis.call('ZCARD', waiters)
 
-local present, holds = 0, {}
+local present, lease, holds = 0, redis.call('PTTL', record), {}
 for i = 1, #fields, 2 do
   if fields[i] == 'token' then present = tonumber(fields[i + 1]) end
+  if fields[i] == 'lease' then lease = math.max(lease, tonumber(fields[i + 1])) end
   if string.find(fields[i], ':', 1, true) then holds[#holds + 1] = fields[i] end
 end
 if present ~= token then return {0, 0, {}} end
 
 redis.call('DEL', record)
 -- One more than the forced one: a renewal of it then knows that it is lost and not forgotten.
-redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + 600000))
+redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
 for _, ticket in ipairs(holds) do
   tell((split(ticket)), 'forced ' .. num(token) .. ' ' .. ticket .. ' ' .. record)
 end

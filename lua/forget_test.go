@@ -127,12 +127,18 @@ func TestWhenThePlaceholderIsOverTheFirstIsGrantedWithALargerToken(t *testing.T)
 		first, place := b.waits(usual)
 		second, after := c.waits(usual)
 		s.forgetAll()
-		comes := func(p *party, ticket string, place Place) Entered {
-			return p.send(Enter{Seen: token, Lease: brief, Tickets: []EnterTicket{{Ticket: ticket, Place: place}}})
+		comes := func(p *party, ticket string, place Place) {
+			t.Helper()
+			answer := p.send(Enter{Seen: token, Lease: 5 * time.Second, Tickets: []EnterTicket{{Ticket: ticket, Place: place}}})
+			equal(t, "status of "+ticket, answer.Tickets[0].Status, Waiting)
 		}
 		comes(c, second, after)
 		comes(b, first, place)
-		s.pass(brief)
+		if s.mini != nil {
+			s.pass(5 * time.Second)
+		} else {
+			s.endRecord()
+		}
 		comes(c, second, after)
 		if next := b.granted(first); next <= token {
 			t.Fatalf("token %d after %d", next, token)

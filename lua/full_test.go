@@ -94,6 +94,8 @@ func TestUnreachableTicketsFillALineUntilTheyAreOverdue(t *testing.T) {
 // crowd puts n tickets of the client in line and returns them.
 func (p *party) crowd(n int) []string {
 	p.s.t.Helper()
+	p.s.untidy = true // until the line is there
+	defer func() { p.s.untidy = false; p.s.check() }()
 	var all []string
 	for len(all) < n {
 		var some []EnterTicket

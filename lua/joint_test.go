@@ -21,9 +21,9 @@ func eachJoint(t *testing.T, leaseOfA, leaseOfB time.Duration, test func(t *test
 	each(t, func(t *testing.T, s *site) {
 		j := joint{site: s, a: s.party("a"), b: s.party("b"), c: s.party("c")}
 		j.one, j.two = j.a.owned("saga-7", leaseOfA), j.b.owned("saga-7", leaseOfB)
-		j.token = j.a.takes(j.one)
+		j.token = j.b.takes(j.two)
 		j.waiter, j.place = j.c.waits(usual)
-		equal(t, "joint token", j.b.takes(j.two), j.token)
+		equal(t, "joint token", j.a.takes(j.one), j.token)
 		test(t, j)
 	})
 }
@@ -37,7 +37,8 @@ func TestAnExplicitOwnerIsGrantedWhatItHoldsWithTheSameToken(t *testing.T) {
 		if end < now+55_000 || end > now+60_000 {
 			t.Fatalf("the record ends at %d, now is %d", end, now)
 		}
-		equal(t, "hold of b", j.field(j.two), fmt.Sprint(end, ":1"))
+		equal(t, "longer hold", j.field(j.two), fmt.Sprint(end, ":1"))
+		equal(t, "other hold", j.field(j.one) != "", true)
 		third := j.a.owned("saga-7", brief) // the same client, shorter
 		state, answer := j.a.try(third)
 		equal(t, "token", state.Grant.Token, j.token)
@@ -156,8 +157,20 @@ func TestForceEndsAllJointHolds(t *testing.T) {
 	})
 }
 
+func TestAJointHoldWritesALostTokenAgain(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		token := a.takes(a.owned("saga-7", usual))
+		must(t, s.rdb.Del(ctx, s.keys.Token).Err())
+		state, answer := b.enter(b.owned("saga-7", usual))
+		equal(t, "token", state.Grant.Token, token)
+		equal(t, "largest token", answer.Token, token)
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+	})
+}
+
 func TestTheTokenIsRememberedLongerThanAnyJointHoldLasts(t *testing.T) {
-	eachJoint(t, usual, time.Hour, func(t *testing.T, j joint) {
+	eachJoint(t, time.Hour, usual, func(t *testing.T, j joint) {
 		if token, record := j.ends(j.keys.Token), j.ends(j.keys.Record); token < record {
 			t.Fatalf("the token key ends %v before the record", time.Duration(record-token)*time.Millisecond)
 		}

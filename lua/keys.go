@@ -38,21 +38,26 @@ func NewKeys(prefix, name string) (Keys, error) {
 	if !tagged(name) {
 		name = "{" + name + "}"
 	}
+	return build(prefix, name), nil
+}
+
+// build takes a name with its tag.
+func build(prefix, name string) Keys {
 	return Keys{
 		Record:  prefix + ":lock:" + name,
 		Queue:   prefix + ":queue:" + name,
 		Waiters: prefix + ":waiters:" + name,
 		Token:   prefix + ":token:" + name,
-	}, nil
+	}
 }
 
 // KeysOf are the keys of the lock whose record is called so.
 func KeysOf(prefix, record string) (Keys, error) {
 	name, ok := strings.CutPrefix(record, prefix+":lock:")
-	if !ok || !tagged(name) {
+	if !ok || !tagged(name) || name[0] == '}' || len(name) > maxName+len("{}") {
 		return Keys{}, fmt.Errorf("%.200q is no record under %q", record, prefix)
 	}
-	return NewKeys(prefix, name)
+	return build(prefix, name), nil
 }
 
 // all is the order in which the scripts take them.

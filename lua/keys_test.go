@@ -89,8 +89,7 @@ func TestTheRecordTellsTheKeysOfItsLock(t *testing.T) {
 }
 
 func TestWhatIsNoRecordTellsNoKeys(t *testing.T) {
-	for _, key := range []string{"", "{a}", "fairlock:lock:", "fairlock:lock:a", "fairlock:lock:}{a}", "fairlock:queue:{a}", "other:lock:{a}",
-		"fairlock:lock:{a}" + strings.Repeat("n", 600)} {
+	for _, key := range []string{"", "{a}", "fairlock:lock:", "fairlock:lock:a", "fairlock:lock:x{}y", "fairlock:queue:{a}", "other:lock:{a}"} {
 		if keys, err := KeysOf("fairlock", key); err == nil || keys != (Keys{}) {
 			t.Errorf("%q: %v, %v", key, keys, err)
 		}

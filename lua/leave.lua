@@ -34,18 +34,21 @@ local last = tonumber(redis.call('GET', tokens) or 0)
 
 local function implicit(ticket) return string.find(ticket, '^[^:]+:%d+:%d+::') end
 
--- A release by one whom the server has forgotten is as clean as any: nobody was let in since.
+-- A release by one whom the server has forgotten is as clean as any: nobody was let in since. For the others who may
+-- hold it under an explicit owner's name the lock is kept for a lease.
 local function forgotten(ticket, token)
-  if token == 0 then return false end
-  if tonumber(held[1] or 0) == token and held[2] then
+  local kept = held[2] and tonumber(string.match(held[2], '^%d+')) > ms
+  if token > 0 and kept and tonumber(held[1]) == token then
     if implicit(ticket) then redis.call('DEL', record) end
     return true
   end
-  if not held[1] and last < token then
-    redis.call('SET', tokens, num(token), 'PXAT', num(ms + 600000))
-    return true
+  if token == 0 or held[1] or last >= token then return false end
+  local _, lease, owner = split(ticket)
+  redis.call('SET', tokens, num(token), 'PXAT', num(ms + math.max(600000, 2 * lease)))
+  if not implicit(ticket) then
+    redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', num(ms), 'lease', lease, '?', num(ms + lease) .. ':0')
   end
-  return false
+  return true
 end
 
 local function unqueue(ticket, at)

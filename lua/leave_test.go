@@ -13,7 +13,7 @@ func TestAHolderThatLeavesLeavesOnlyItsTokenBehind(t *testing.T) {
 		end := s.ends(s.keys.Token)
 		left := a.leaves(ticket, token, Held)
 		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{States: []Status{Held}}))
-		equal(t, "all keys", s.dump(), fmt.Sprintf("%s %q until %d\n", s.keys.Token, fmt.Sprint(token), end))
+		equal(t, "all keys", s.dump(), fmt.Sprintf("%s until %d: %q\n", s.keys.Token, end, fmt.Sprint(token)))
 		_, next := a.holds(usual)
 		if next <= token {
 			t.Fatalf("token %d after %d", next, token)
@@ -90,6 +90,7 @@ func TestAWaiterThatLeavesIsOutOfTheLineWhetherItKnowsItsPlaceOrNot(t *testing.T
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
 		tickets := b.crowd(1101)
+		s.untidy = true // a look at so many takes its time
 		places := map[int]Place{}
 		for _, i := range []int{0, 500, 1100} {
 			places[i] = b.queues(tickets[i])
@@ -100,6 +101,8 @@ func TestAWaiterThatLeavesIsOutOfTheLineWhetherItKnowsItsPlaceOrNot(t *testing.T
 			tickets = append(tickets[:i], tickets[i+1:]...)
 			s.lined(tickets...)
 		}
+		s.untidy = false
+		s.check()
 	})
 }
 
@@ -116,10 +119,10 @@ func TestTheLastWaiterThatLeavesTakesTheLineWithIt(t *testing.T) {
 func TestAWaiterThatLeavesAFreeLockWakesTheNext(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
-		a.holds(brief)
+		a.holds(usual)
 		first, place := b.waits(usual)
 		next, _ := c.waits(usual)
-		s.pass(brief)
+		s.endRecord()
 		equal(t, "state", b.leave(LeaveTicket{Ticket: first, Place: place}).States[0], Waiting)
 		c.granted(next)
 		s.lined()
@@ -131,10 +134,10 @@ func TestALeaveWithoutTicketsOnlyLetsAFreeLockAdvance(t *testing.T) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
 		equal(t, "no states", len(c.leave().States), 0)
 		equal(t, "nothing", s.dump(), "")
-		a.holds(brief)
+		a.holds(usual)
 		next, _ := b.waits(usual)
 		s.unchanged(func() { c.leave() })
-		s.pass(brief)
+		s.endRecord()
 		c.leave()
 		b.granted(next)
 	})

@@ -63,25 +63,29 @@ func (m Micros) Sub(u Micros) time.Duration { return time.Duration(m-u) * time.M
 // Time is m as the server's wall clock shows it, for people to read.
 func (m Micros) Time() time.Time { return time.UnixMicro(int64(m)) }
 
-func millis(d time.Duration) int64        { return d.Milliseconds() }
-func fromMillis(ms int64) time.Duration   { return time.Duration(ms) * time.Millisecond }
-func (m Micros) millis() int64            { return int64(m) / 1000 }
-func microsFromMillis(ms int64) Micros    { return Micros(ms * 1000) }
-func boolArg(b bool) string               { return map[bool]string{true: "1", false: "0"}[b] }
-func wrongReply(verb string, r any) error { return fmt.Errorf("%s: unexpected reply %.200v", verb, r) }
+func millis(d time.Duration) int64      { return d.Milliseconds() }
+func fromMillis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+func (m Micros) millis() int64          { return int64(m) / 1000 }
+func microsFromMillis(ms int64) Micros  { return Micros(ms * 1000) }
+func boolArg(b bool) string             { return map[bool]string{true: "1", false: "0"}[b] }
+func wrongReply(verb string, r any) error {
+	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(r))
+}
 
 // Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use.
 type Server struct {
 	rdb     redis.UniversalClient
 	channel string // common start of the clients' channels
 	client  string // the calling client
-	brisk   *brisk // nil: the client has no such view
+	manner  manner
 }
 
 // NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with;
 // the client's id follows it.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
-	return &Server{rdb, channel, client, newBrisk(rdb)}
+	s := &Server{rdb: rdb, channel: channel, client: client}
+	s.manner.learn(rdb)
+	return s
 }
 
 // Channel is the name of the channel on which this client hears of its grants.
@@ -97,11 +101,13 @@ func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ct
 // Do sends one command that is not repeated and returns its reply.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	cmd := newOnce(ctx, args)
-	if _, ok := ctx.(prompt); ok {
-		s.brisk.process(ctx, cmd)
-	} else {
+	if _, ok := ctx.(prompt); !ok {
 		_ = s.rdb.Process(ctx, cmd) // the command keeps its error
+		return cmd.Result()
 	}
+	start := time.Now()
+	err := s.rdb.Process(ctx, cmd)
+	s.manner.took(time.Since(start), err)
 	return cmd.Result()
 }
 

@@ -211,6 +211,35 @@ func TestAWaiterLeavesALineThatIsBroken(t *testing.T) {
 	}
 }
 
+// Elements and members that no script wrote do not stop the line.
+func TestWhatIsNoTicketIsDroppedFromTheLine(t *testing.T) {
+	for what, element := range map[string]string{
+		"no place": "x:1:30000::", "no ticket": "5", "nothing": "", "no client": "5::1:30000::", "text": "hello", "another ticket": "7:c:x:y::",
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachBroken(t, func(t *testing.T, b broken) {
+				for _, list := range []func(){
+					func() { b.rdb.LPush(ctx, b.keys.Queue, element) },
+					func() {
+						b.rdb.LInsertAfter(ctx, b.keys.Queue, fmt.Sprintf("%d:%s", b.places[0], b.tickets[0]), element)
+					},
+				} {
+					list()
+				}
+				b.heartbeat(3)
+				_, answer := b.a.try(b.a.ticket(usual))
+				equal(t, "waiting", answer.Waiting, 7)
+				b.a.leaves(b.hold, b.token, Held)
+				token := b.b.granted(b.tickets[0])
+				b.a.leave(LeaveTicket{Ticket: b.tickets[0], Token: token})
+				b.b.granted(b.tickets[1])
+				b.heartbeat(2)
+				b.lined(b.tickets[2:]...)
+			})
+		})
+	}
+}
+
 func TestALineOfManyIsMended(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")

@@ -36,6 +36,9 @@ func ParseMessage(text string) (m Message, err error) {
 	}
 	m.Token, m.Record, m.Forced = n[numbers-1], field[numbers+1], verb == "forced"
 	if !m.Forced {
+		if n[1] > millis(Claim) {
+			return Message{}, fmt.Errorf("message %.200q: no claim is that long", text)
+		}
 		m.At, m.Claim = Micros(n[0]), fromMillis(n[1])
 	}
 	return m, nil

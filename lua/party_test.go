@@ -1,7 +1,6 @@
 package lua
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -12,8 +11,8 @@ import (
 // usual is the lease of tests that do not care; brief is one whose end a test waits for.
 const usual, brief = 30 * time.Second, 120 * time.Millisecond
 
-// longest bounds waits that should be over at once.
-const longest = 10 * time.Second
+// boundOfWaits bounds waits that should be over at once.
+const boundOfWaits = 10 * time.Second
 
 // party is one client of the site's lock.
 type party struct {
@@ -22,6 +21,7 @@ type party struct {
 	id      string
 	counter uint64
 	sub     *redis.PubSub
+	inbox   <-chan *redis.Message
 }
 
 // deaf returns a client without a subscription: to the server it is blind.
@@ -42,7 +42,8 @@ func (p *party) listen() {
 	p.sub = p.s.rdb.Subscribe(ctx, p.Channel())
 	_, err := p.sub.Receive(ctx)
 	must(p.s.t, err)
-	p.s.t.Cleanup(func() { _ = p.sub.Close() }) // it may be closed already
+	p.inbox = p.sub.Channel(redis.WithChannelSize(1000)) // the embedded server waits for its readers
+	p.s.t.Cleanup(func() { _ = p.sub.Close() })          // it may be closed already
 }
 
 // die ends the subscription, as the end of the process would, and returns when the server has seen it.
@@ -56,7 +57,7 @@ func (p *party) die() {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(longest); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(boundOfWaits); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}
@@ -66,11 +67,16 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // raw is the next message on the client's channel.
 func (p *party) raw() string {
 	p.s.t.Helper()
-	bounded, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	m, err := p.sub.ReceiveMessage(bounded)
-	must(p.s.t, err)
-	return m.Payload
+	select {
+	case m, open := <-p.inbox:
+		if !open {
+			p.s.t.Fatalf("%s does not listen", p.id)
+		}
+		return m.Payload
+	case <-time.After(boundOfWaits):
+		p.s.t.Fatalf("%s hears nothing", p.id)
+		return ""
+	}
 }
 
 func (p *party) hears() Message {

@@ -9,54 +9,73 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// How long a prompt request may keep its caller, and how long none are sent after one that was not answered in that time.
+// How long a prompt request may keep its caller: patience where the client obeys deadlines, and mostKept where it goes by its
+// read timeout. After one that was not answered in that time there are none for slowFor.
 const (
 	patience = 100 * time.Millisecond
+	mostKept = 5 * time.Second
 	slowFor  = 5 * time.Second
 )
 
-// brisk is the user's client, same pool and all, but with deadlines obeyed. go-redis otherwise keeps a caller for its
-// read timeout of seconds, and a goroutine that waits in the caller's stead costs as much as half a round trip.
-type brisk struct {
-	client *redis.Client
+// manner is what the client is known to do with a context.
+type manner struct {
+	obeys  bool         // its deadline bounds reads and writes
+	bounds bool         // a read timeout bounds them
 	slow   atomic.Int64 // until this time (Unix ns) the server is not expected to be prompt
 }
 
-// newBrisk returns nil for clients of several servers, which offer no such view.
-func newBrisk(rdb redis.UniversalClient) *brisk {
-	client, ok := rdb.(*redis.Client)
-	if !ok || client == nil {
-		return nil
-	}
-	view := client.WithTimeout(client.Options().ReadTimeout) // a copy with options of its own
-	view.Options().ContextTimeoutEnabled = true
-	return &brisk{client: view}
-}
-
-func (b *brisk) process(ctx context.Context, cmd redis.Cmder) {
-	err := b.client.Process(ctx, cmd)
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-		b.slow.Store(time.Now().Add(slowFor).UnixNano())
+func (m *manner) learn(rdb redis.UniversalClient) {
+	switch client := rdb.(type) {
+	case *redis.Client:
+		if client != nil {
+			o := client.Options()
+			m.obeys, m.bounds = o.ContextTimeoutEnabled, o.ReadTimeout > 0 && o.ReadTimeout <= mostKept
+		}
+	case *redis.ClusterClient:
+		if client != nil {
+			o := client.Options()
+			m.obeys, m.bounds = o.ContextTimeoutEnabled, o.ReadTimeout > 0 && o.ReadTimeout <= mostKept
+		}
 	}
 }
 
-// prompt is a context under which every read and write has at most patience from when it begins.
-type prompt struct{ context.Context }
+// took notes how long a prompt request took.
+func (m *manner) took(d time.Duration, err error) {
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() && d >= patience { //nolint:errorlint // as go-redis returns it
+		m.slow.Store(time.Now().Add(slowFor).UnixNano())
+	}
+}
 
+// prompt is a context under which a request may be sent from the caller's own goroutine.
+type prompt struct {
+	context.Context
+	obeyed bool
+}
+
+// Deadline gives every read and write, as it begins, at most patience.
 func (p prompt) Deadline() (time.Time, bool) {
-	at := time.Now().Add(patience)
-	if earlier, ok := p.Context.Deadline(); ok && earlier.Before(at) {
-		at = earlier
+	end, ok := p.Context.Deadline()
+	if !p.obeyed {
+		return end, ok
 	}
-	return at, true
+	if at := time.Now().Add(patience); !ok || at.Before(end) {
+		return at, true
+	}
+	return end, true
 }
 
-// Prompt derives from ctx one under which a request may be sent from the caller's own goroutine: it comes back at ctx's
-// deadline, or after 100 ms with an error that leaves it open whether it was executed. False means that the server has
-// not been prompt lately, or cannot be asked like this: wait for the answer elsewhere.
+// Prompt derives from ctx one under which a request may be sent from the caller's own goroutine, which saves the time
+// that it takes to wait in the caller's stead: half a round trip on a busy machine. It comes back
+//
+//   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
+//   - otherwise after the client's read timeout, so only a context that cannot end will do.
+//
+// Silence leaves it open whether the request was executed. False means that the caller would be kept longer than its context
+// allows, or that the server has not been prompt lately: wait for the answer elsewhere.
 func (s *Server) Prompt(ctx context.Context) (context.Context, bool) {
-	if s.brisk == nil || time.Now().UnixNano() < s.brisk.slow.Load() {
+	m := &s.manner
+	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && (!m.bounds || ctx.Done() != nil) {
 		return nil, false
 	}
-	return prompt{ctx}, true
+	return prompt{ctx, m.obeys}, true
 }

@@ -3,58 +3,115 @@ package lua
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *testing.T) {
-	addr, scripts := listener(t, func(net.Conn, string) {})
-	c := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { _ = c.Close() }) // nothing depends on how a connection ends
-	p := NewServer(c, "w:", "a")
-	brief, ok := p.Prompt(ctx)
-	equal(t, "prompt", ok, true)
-	begin := time.Now()
-	_, err := p.Inspect(brief, keysOf(t, "x"), 0, 1)
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Fatalf("it took %v", took)
-	}
-	equal(t, "unanswered", Unanswered(err), true)
-	equal(t, "requests", scripts.Load(), 1)
-	_, ok = p.Prompt(ctx)
-	equal(t, "prompt again", ok, false)
-	p.brisk.slow.Store(time.Now().UnixNano() - 1)
-	_, ok = p.Prompt(ctx)
-	equal(t, "prompt after a while", ok, true)
+// silent is a client, obedient to contexts or not, of a server that reads and never answers.
+func silent(obedient bool) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: obedient, ReadTimeout: 4 * time.Second, MaxRetries: 3, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		mine, its := net.Pipe()
+		go func() {
+			_, _ = io.Copy(io.Discard, its) // until the client closes its end
+			_ = its.Close()
+		}()
+		return mine, nil
+	}})
 }
 
-func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {
-	for name, at := range map[string]func(*testing.T) *site{"embedded": onMiniredis, "real": onRedis} {
-		t.Run(name, func(t *testing.T) {
-			s := at(t)
-			a := s.party("a")
-			for range 3 {
-				soon, ok := a.Prompt(ctx)
+func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		obedient bool
+		within   time.Duration
+	}{{"a client that obeys contexts", true, 100 * time.Millisecond}, {"one that goes by its read timeout", false, 4 * time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb := silent(c.obedient)
+				defer rdb.Close()
+				p := NewServer(rdb, "w:", "a")
+				soon, ok := p.Prompt(ctx)
 				equal(t, "prompt", ok, true)
-				ticket := a.ticket(usual)
-				answer, err := a.Enter(soon, Enter{Keys: s.keys, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}})
-				must(t, err)
-				equal(t, "status", answer.Tickets[0].Status, Granted)
-				left, err := a.Leave(soon, Leave{s.keys, []LeaveTicket{{Ticket: ticket}}})
-				must(t, err)
-				equal(t, "left", left.States[0], Held)
-			}
-			_, err := a.Do(ctx, "INCRBY", "k", "x")
-			equal(t, "an error that is answered", Answered(err), true)
+				_, err := p.Inspect(soon, keysOf(t, "x"), 0, 1) // of which the greeting of the first connection is a part
+				equal(t, "unanswered", Unanswered(err), true)
+				begin := time.Now()
+				_, err = p.Inspect(soon, keysOf(t, "x"), 0, 1)
+				equal(t, "unanswered", Unanswered(err), true)
+				if took := time.Since(begin); took > 2*c.within {
+					t.Errorf("it took %v", took)
+				}
+				_, ok = p.Prompt(ctx)
+				equal(t, "prompt again", ok, false)
+				time.Sleep(4900 * time.Millisecond)
+				_, ok = p.Prompt(ctx)
+				equal(t, "prompt after five seconds less a little", ok, false)
+				time.Sleep(200 * time.Millisecond)
+				_, ok = p.Prompt(ctx)
+				equal(t, "prompt after five seconds", ok, true)
+			})
 		})
 	}
 }
 
+func TestARequestIsPromptOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
+	ending, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, c := range []struct {
+		name                string
+		obedient            bool
+		timeout             time.Duration
+		endless, withEnding bool
+	}{
+		{"obedient", true, 0, true, true},
+		{"obedient without a read timeout", true, -1, true, true},
+		{"by its read timeout", false, 3 * time.Second, true, false},
+		{"without a read timeout", false, -1, false, false},
+		{"with a long read timeout", false, 6 * time.Second, false, false},
+	} {
+		single := redis.NewClient(&redis.Options{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
+		cluster := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
+		for _, rdb := range []redis.UniversalClient{single, cluster} {
+			p := NewServer(rdb, "w:", "a")
+			_, ok := p.Prompt(ctx)
+			equal(t, c.name+" and a context without an end", ok, c.endless)
+			_, ok = p.Prompt(ending)
+			equal(t, c.name+" and a context that may end", ok, c.withEnding)
+			must(t, rdb.Close())
+		}
+	}
+	_, ok := NewServer((*redis.Client)(nil), "w:", "a").Prompt(ctx)
+	equal(t, "without a client", ok, false)
+}
+
+func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		for range 3 {
+			soon, ok := a.Prompt(ctx)
+			equal(t, "prompt", ok, true)
+			ticket := a.ticket(usual)
+			answer, err := a.Enter(soon, Enter{Keys: s.keys, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}})
+			must(t, err)
+			equal(t, "status", answer.Tickets[0].Status, Granted)
+			left, err := a.Leave(soon, Leave{s.keys, []LeaveTicket{{Ticket: ticket}}})
+			must(t, err)
+			equal(t, "left", left.States[0], Held)
+			_, err = a.Do(soon, "INCRBY", s.keys.Record, "x")
+			equal(t, "an error that is answered", Answered(err), true)
+		}
+	})
+}
+
 func TestAPromptRequestObeysAnEarlierDeadlineAndACancellation(t *testing.T) {
-	p := onMiniredis(t).deaf("a")
+	rdb := silent(true)
+	t.Cleanup(func() { _ = rdb.Close() }) // nothing depends on how a connection ends
+	p := NewServer(rdb, "w:", "a")
 	early, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	want, _ := early.Deadline()
@@ -70,9 +127,30 @@ func TestAPromptRequestObeysAnEarlierDeadlineAndACancellation(t *testing.T) {
 	equal(t, "cancelled", errors.Is(err, context.Canceled), true)
 }
 
-func TestAClientOfSeveralServersIsNeverPrompt(t *testing.T) {
-	_, ok := onCluster(t).deaf("a").Prompt(ctx)
-	equal(t, "prompt", ok, false)
-	_, ok = NewServer((*redis.Client)(nil), "w:", "a").Prompt(ctx)
-	equal(t, "without a client", ok, false)
+// counter counts the commands that pass a client's hook.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { c.n.Add(1); return next(ctx, cmd) }
+}
+
+func TestAPromptRequestPassesTheHooksOfTheUsersClient(t *testing.T) {
+	s := onRedis(t)
+	c := single(t).Client(t)
+	hook := new(counter)
+	c.AddHook(hook)
+	a := NewServer(c, "w:", "a")
+	_, err := a.Inspect(ctx, s.keys, 0, 1)
+	must(t, err)
+	others := hook.n.Load()
+	soon, _ := a.Prompt(ctx)
+	_, err = a.Inspect(soon, s.keys, 0, 1)
+	must(t, err)
+	equal(t, "passed", hook.n.Load() > others && others > 0, true)
 }

@@ -20,7 +20,8 @@ local client, counter, usual, owner = string.match(ticket, '^([^:]+):(%d+):(%d+)
 local deadline = now[1] and tonumber(string.match(now[1], '^%d+')) or 0
 local given = tonumber(now[2] or 0)
 if deadline <= ms then
-  local forgotten = given < token and last < token or given == token and now[3] or given > 0 and given < token
+  local kept = now[3] and tonumber(string.match(now[3], '^%d+')) > ms
+  local forgotten = given < token and last < token or given == token and kept or given > 0 and given < token
   if retired or not forgotten then return 0 end
 end
 
@@ -28,9 +29,9 @@ local missing, shared = deadline <= ms, owner ~= ''
 deadline = math.max(deadline, ms + lease, till)
 if deadline <= ms then return 0 end
 lease = math.max(tonumber(usual), given == token and tonumber(now[4] or 0) or 0, lease)
-local latest = math.max(deadline, shared and redis.call('PEXPIRETIME', record) or 0)
 
 if missing and given < token then redis.call('DEL', record) end
+local latest = math.max(deadline, shared and redis.call('PEXPIRETIME', record) or 0)
 redis.call('PEXPIREAT', record, num(latest))
 redis.call('HSET', record, ticket, num(deadline) .. ':' .. depth, 'lease', lease)
 if missing then

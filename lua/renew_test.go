@@ -43,13 +43,16 @@ func TestARenewalMakesAClaimALease(t *testing.T) {
 	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
 		a, b := s.party("a"), s.party("b")
 		hold, token := a.holds(usual)
-		ticket, _ := b.waits(brief)
+		ticket, _ := b.waits(usual)
 		a.leaves(hold, token, Held)
 		granted := b.granted(ticket)
-		r := b.renewal(ticket, granted)
-		r.Lease = time.Minute
-		equal(t, "remaining", prolong(b, r), time.Minute)
-		s.pass(brief)
+		equal(t, "remaining", prolong(b, b.renewal(ticket, granted)), usual)
+		if end := s.ends(s.keys.Record); end < int64(granted)/1000+usual.Milliseconds() {
+			t.Fatalf("ends at %d", end)
+		}
+		if s.mini != nil {
+			s.pass(usual - 5*time.Millisecond)
+		}
 		state, _ := b.try(ticket)
 		equal(t, "status", state.Status, Granted)
 	})
@@ -88,12 +91,13 @@ func TestARenewalUntilATimeEndsExactlyThen(t *testing.T) {
 }
 
 func TestAHoldThatIsNotThereIsNotRenewed(t *testing.T) {
-	ends := map[string]func(s *site, a, b *party, ticket string, token int64){
+	type end func(s *site, a, b *party, ticket string, token int64)
+	ends := map[string]end{
 		"released":            func(_ *site, a, _ *party, ticket string, token int64) { a.leaves(ticket, token, Held) },
-		"expired":             func(s *site, _, _ *party, _ string, _ int64) { s.pass(brief) },
+		"expired":             func(s *site, _, _ *party, _ string, _ int64) { s.endRecord() },
 		"forced":              func(_ *site, _, b *party, _ string, token int64) { b.forces(token) },
 		"released and taken":  func(_ *site, a, b *party, ticket string, token int64) { a.leaves(ticket, token, Held); b.holds(usual) },
-		"expired and taken":   func(s *site, _, b *party, _ string, _ int64) { s.pass(brief); b.holds(usual) },
+		"expired and taken":   func(s *site, _, b *party, _ string, _ int64) { s.endRecord(); b.holds(usual) },
 		"forced and taken":    func(_ *site, _, b *party, _ string, token int64) { b.forces(token); b.holds(usual) },
 		"released and forced": func(_ *site, a, b *party, ticket string, token int64) { a.leaves(ticket, token, Held); b.forces(token) },
 	}
@@ -102,7 +106,7 @@ func TestAHoldThatIsNotThereIsNotRenewed(t *testing.T) {
 			for _, owner := range []string{"", "saga-7"} {
 				eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
 					a, b := s.party("a"), s.party("b")
-					ticket := a.owned(owner, brief)
+					ticket := a.owned(owner, usual)
 					token := a.takes(ticket)
 					act(s, a, b, ticket, token)
 					s.unchanged(func() { equal(t, "remaining", prolong(a, a.renewal(ticket, token)), 0) })

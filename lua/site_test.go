@@ -2,11 +2,8 @@ package lua
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -163,87 +160,16 @@ func (s *site) ends(key string) int64 {
 	return d.Milliseconds()
 }
 
+// endRecord ends the record as its time would.
+func (s *site) endRecord() {
+	s.t.Helper()
+	must(s.t, s.rdb.PExpireAt(ctx, s.keys.Record, time.Unix(1, 0)).Err())
+}
+
 // gone says whether none of the keys exists.
 func (s *site) gone(keys ...string) bool {
 	s.t.Helper()
 	n, err := s.rdb.Exists(ctx, keys...).Result()
 	must(s.t, err)
 	return n == 0
-}
-
-// dump is everything on the server, with the time at which it expires.
-func (s *site) dump() string {
-	s.t.Helper()
-	keys, err := s.rdb.Keys(ctx, "*").Result()
-	must(s.t, err)
-	slices.Sort(keys)
-	var all strings.Builder
-	for _, key := range keys {
-		var content any
-		switch kind := s.rdb.Type(ctx, key).Val(); kind {
-		case "hash":
-			content = s.rdb.HGetAll(ctx, key).Val() // printed in the order of its fields
-		case "list":
-			content = s.rdb.LRange(ctx, key, 0, -1).Val()
-		case "zset":
-			content = s.zset(key)
-		case "string":
-			content = s.rdb.Get(ctx, key).Val()
-		default:
-			s.t.Fatalf("%s is a %s", key, kind)
-		}
-		fmt.Fprintf(&all, "%s %q until %d\n", key, content, s.ends(key))
-	}
-	return all.String()
-}
-
-func (s *site) zset(key string) (members []string) {
-	for _, z := range s.rdb.ZRangeWithScores(ctx, key, 0, -1).Val() {
-		members = append(members, z.Member.(string)+" "+strconv.FormatFloat(z.Score, 'f', -1, 64))
-	}
-	return members
-}
-
-// unchanged fails if act changes anything on the server.
-func (s *site) unchanged(act func()) {
-	s.t.Helper()
-	before := s.dump()
-	act()
-	if after := s.dump(); after != before {
-		s.t.Fatalf("before:\n%safter:\n%s", before, after)
-	}
-}
-
-var short = regexp.MustCompile(`\de\+\d`)
-
-// check looks at what holds after every script, whatever it did: every key has an end, no number is short, the line is
-// in the order of its places, and it has exactly the tickets that have a deadline.
-func (s *site) check() {
-	s.t.Helper()
-	if s.untidy || s.t.Failed() {
-		return
-	}
-	all := s.dump()
-	if strings.Contains(all, "until -") {
-		s.t.Fatalf("a key without an end:\n%s", all)
-	}
-	if short.MatchString(all) {
-		s.t.Fatalf("a number that lost its digits:\n%s", all)
-	}
-	last, listed := int64(0), []string{}
-	for _, element := range s.rdb.LRange(ctx, s.keys.Queue, 0, -1).Val() {
-		text, ticket, _ := strings.Cut(element, ":")
-		place, err := strconv.ParseInt(text, 10, 64)
-		must(s.t, err)
-		if place < last {
-			s.t.Fatalf("not in the order of places:\n%s", all)
-		}
-		last, listed = place, append(listed, ticket)
-	}
-	waiting := s.rdb.ZRangeByScore(ctx, s.keys.Waiters, &redis.ZRangeBy{Min: "0", Max: "+inf"}).Val()
-	slices.Sort(waiting)
-	slices.Sort(listed)
-	if !slices.Equal(waiting, listed) {
-		s.t.Fatalf("the line and its deadlines disagree:\n%s", all)
-	}
 }

@@ -15,6 +15,8 @@ const (
 	maxNote  = 256
 )
 
+const maxLease = 10 * 366 * 24 * 3600 * 1000 // ms
+
 // Claim is the longest time a grant told by message lasts unless its waiter confirms it: min(Claim, lease).
 const Claim = 3 * time.Second
 
@@ -65,6 +67,9 @@ func ParseTicket(text string) (Ticket, error) {
 	lease, err2 := strconv.ParseInt(part[2], 10, 64)
 	owner, err3 := url.QueryUnescape(part[3])
 	note, err4 := url.QueryUnescape(part[4])
+	if lease <= 0 || lease > maxLease {
+		err2 = errors.Join(err2, fmt.Errorf("a lease of %d ms", lease))
+	}
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return Ticket{}, fmt.Errorf("not a ticket: %.100q: %w", text, err)
 	}

@@ -124,11 +124,13 @@ func TestAKeyOfAnotherTypeIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
 						s.forgetAll()
 					}
 					s.spoil(s.key(kind), other)
-					for _, r := range requests() {
-						if slices.Contains(r.reads, kind) {
-							s.unchanged(func() { s.refused(r, l, "WRONGTYPE", kind+" is a "+other+", "+state) })
+					s.unchanged(func() {
+						for _, r := range requests() {
+							if slices.Contains(r.reads, kind) {
+								s.refused(r, l, "WRONGTYPE", kind+" is a "+other+", "+state)
+							}
 						}
-					}
+					})
 					s.untidy = false
 				}
 			}

@@ -64,7 +64,7 @@ func (k *Keeper) Begin(g Granted) *Hold {
 	claim := g.Span < g.Ticket.Lease
 	if !g.Fixed {
 		h.lease = g.Ticket.Lease
-		h.renewAt = g.Expires.Add(-g.Span * 2 / 3)
+		h.renewAt = g.Expires.Add(-g.Span + min(g.Span/3, mostRenewed))
 	} else if claim { // a fixed lease is confirmed before anybody has it
 		h.renewAt, h.ready = now, make(chan struct{})
 	}

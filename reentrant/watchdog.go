@@ -13,6 +13,10 @@ import (
 // with timers that have hours to go.
 const poll = time.Second
 
+// mostRenewed is how long a watchdog waits at most, however long its lease: the server remembers a forced or finished
+// ownership for ten minutes at least, and a renewal must come before it has forgotten.
+const mostRenewed = 3 * time.Minute
+
 // schedule is a heap of holds, the one that is due first on top.
 type schedule []*Hold
 
@@ -252,7 +256,7 @@ func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Durat
 	h.told = r.Depth
 	h.renewAt, h.syncAt = time.Time{}, time.Time{}
 	if h.lease > 0 && h.dropped < max(1, len(h.grips)) {
-		h.renewAt = sent.Add(h.lease / 3)
+		h.renewAt = sent.Add(min(h.lease/3, mostRenewed))
 	}
 	h.settle()
 	k.deepen(h)
