@@ -145,7 +145,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 			return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: reentrant.EndOf(ctx)}
 		})
 	case <-timeout:
-		return nil, l.giveUp(a, func() error { return l.heldError(a) })
+		return nil, l.giveUp(a, func() error { return l.timeUp(a) })
 	}
 }
 
@@ -168,8 +168,11 @@ func (l *Locker) giveUp(a *attempt, why func() error) error {
 	return err
 }
 
-// heldError is what the last answer said of the holder. l.mu must be held.
-func (l *Locker) heldError(a *attempt) error {
+// timeUp is what the last answer said of the holder, if there was one. l.mu must be held.
+func (l *Locker) timeUp(a *attempt) error {
+	if a.last.at == 0 {
+		return &WaitError{Waited: time.Since(a.began), Err: context.DeadlineExceeded}
+	}
 	e := &HeldError{}
 	if ln := l.lines[a.keys.Record]; ln != nil {
 		e.Owner, e.Waiting = ln.holder, ln.length

@@ -7,9 +7,10 @@
 -- and to have read all four keys once (a wrong type must fail before anything is written).
 --
 -- A ticket is client:counter:lease:owner:note, an element of the line is place:ticket, and in the set a score below
--- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client.
+-- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client, and '?'
+-- says that places were lost: until it ends the lock is given to nobody, so that all can come back to theirs.
 
-local LIVENESS, LINE_TTL, MARK_TTL, BLIND, CLAIM, DROPS = 15000, 30000, 60000, 3000, 3000, 500
+local LIVENESS, LINE_TTL, MARK_TTL, BLIND, GATHER, CLAIM, DROPS = 15000, 30000, 60000, 3000, 6000, 3000, 500
 
 local function num(n) return string.format('%.0f', n) end
 
@@ -28,6 +29,13 @@ local function heard(client)
   return not reply.err and tonumber(reply[2]) > 0
 end
 
+local function valid(mark) return mark and -tonumber(mark) > ms end
+
+local function gather()
+  redis.call('ZADD', waiters, num(-(ms + GATHER)), '?')
+  redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+end
+
 local function tell(client, message) redis.pcall(verb, channels .. client, message) end
 
 -- Writes a fresh record for ticket, held until ms + span; returns its token.
@@ -42,7 +50,7 @@ end
 
 -- Gives the free lock to the first ticket that is alive and reachable; drops those before it. A dropped ticket that
 -- lives returns to its place with its next enter. Returns
---   nil                          nobody is in line
+--   nil                          nobody is in line, or all are given time to come back
 --   false                        DROPS tickets were dropped and the lock is still free: call again
 --   {ticket, token, claim}       granted for claim ms; told by message unless the ticket is the caller's own
 local function advance()
@@ -52,11 +60,12 @@ local function advance()
     if not element then return nil end
     local ticket = ticket_of(element)
     local client, lease = split(ticket)
-    local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. (client or ''))
+    local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. (client or ''), '?')
+    if valid(seen[4]) then return nil end
     -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability decides.
     local alive = client and not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
     if alive and client ~= me and dead[client] == nil then
-      dead[client] = not heard(client) and not (seen[3] and -tonumber(seen[3]) > ms)
+      dead[client] = not heard(client) and not valid(seen[3])
     end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)

@@ -8,7 +8,7 @@
 --       7.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound)
 --           all tickets are the client's own, in the order of their places
 -- Reply 1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
---       4 holder's lease (ms)   5 record's remaining (ms)   6 length of the line
+--       4 holder's lease (ms)   5 how long nobody can have it unless it is released (ms)   6 length of the line
 --       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: free, 500 dropped: call again
 --       10 {} or a grant to a ticket of this client that is not in the request: {ticket, token, remaining ms, since us}
 --       11.. per ticket: {'granted', token, remaining ms, since ms}  it holds the lock
@@ -44,7 +44,7 @@ local ms = math.floor(us / 1000)
 
 --#include advance.lua
 
-local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me}, false
+local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?'}, false
 for i = 7, #ARGV, 3 do
   fields[#fields + 1] = ARGV[i]
   marks[#marks + 1] = ARGV[i]
@@ -73,6 +73,7 @@ if forgot then
     holder = {owner = '', token = seen, lease = tonumber(ARGV[3]), since = ms}
     for i = 5, #fields do held[i] = false end
   end
+  if line == 0 then gather() end
 end
 
 -- Line and set disagree: somebody deleted one of them. A place without a deadline gets one; a deadline without a
@@ -86,8 +87,12 @@ local function mend()
       if not redis.call('ZSCORE', waiters, ticket) then redis.call('ZADD', waiters, num(ms + LIVENESS), ticket) end
     end
   end
-  for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', waiters, 0, '+inf')) do
-    if not placed[ticket] then redis.call('ZREM', waiters, ticket) end
+  local known = redis.call('ZRANGEBYSCORE', waiters, 0, '+inf', 'WITHSCORES')
+  for i = 1, #known, 2 do
+    if not placed[known[i]] then
+      redis.call('ZREM', waiters, known[i])
+      if tonumber(known[i + 1]) > ms then gather() end
+    end
   end
 end
 local mended = line ~= live
@@ -95,7 +100,8 @@ if mended then mend() end
 
 local scores = redis.call('ZMSCORE', waiters, unpack(marks))
 local is_heard = not try and heard(me)
-local free = not holder.owner
+local gathering = valid(scores[2])
+local free = not holder.owner and not gathering
 
 local function place(ticket, at)
   redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
@@ -167,7 +173,7 @@ end
 
 local function enter(i, k, hold)
   local ticket, at, most = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local score, retired = scores[2 * k], scores[2 * k + 1]
+  local score, retired = scores[2 * k + 1], scores[2 * k + 2]
   if retired then return {'gone'} end
   if hold then
     local deadline = tonumber(string.match(hold, '^%d+'))
@@ -226,5 +232,7 @@ if line > 0 and (mended or not try) then
   redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
 end
 
-return {us, last, holder.owner or '', holder.lease, math.max(0, redis.call('PTTL', record)), line,
+local remaining = redis.call('PTTL', record)
+if remaining < 0 then remaining = gathering and -tonumber(scores[2]) - ms or 0 end
+return {us, last, holder.owner or '', holder.lease, remaining, line,
   is_heard and 1 or 0, forgot and 1 or 0, more, grant, unpack(states)}

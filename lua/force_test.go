@@ -79,6 +79,7 @@ func TestForceEndsAPlaceholder(t *testing.T) {
 		waiter, place := b.waits(usual)
 		s.forgetAll()
 		b.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}})
+		s.allCameBack()
 		forced, _ := admin.forces(token)
 		equal(t, "forced", forced, true)
 		b.granted(waiter)

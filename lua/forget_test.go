@@ -115,6 +115,7 @@ func TestOwnerAndOrderSurviveTheLossOfEverything(t *testing.T) {
 		comes(y, y1)
 		s.lined(y1, z1, x2, y2)
 		equal(t, "token", s.field("token"), fmt.Sprint(token))
+		s.allCameBack()
 		a.leaves(hold, token, Held)
 		y.granted(y1)
 	})
@@ -139,6 +140,7 @@ func TestWhenThePlaceholderIsOverTheFirstIsGrantedWithALargerToken(t *testing.T)
 		} else {
 			s.endRecord()
 		}
+		s.allCameBack()
 		comes(c, second, after)
 		if next := b.granted(first); next <= token {
 			t.Fatalf("token %d after %d", next, token)
@@ -158,6 +160,7 @@ func TestAHolderThatLeavesAfterALossLeavesCleanlyAndHandsOver(t *testing.T) {
 				enter := Enter{Seen: token, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}}
 				if waiterEnters {
 					equal(t, "status", b.send(enter).Tickets[0].Status, Waiting)
+					s.allCameBack()
 				}
 				a.leaves(hold, token, Held)
 				equal(t, "second", a.leave(LeaveTicket{Ticket: hold, Token: token}).States[0], None)
@@ -167,6 +170,11 @@ func TestAHolderThatLeavesAfterALossLeavesCleanlyAndHandsOver(t *testing.T) {
 				} else {
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
 					answer := b.send(enter)
+					equal(t, "status before all could come back", answer.Tickets[0].Status, Waiting)
+					equal(t, "told when to ask again", answer.Remaining > 0, true)
+					s.allCameBack()
+					enter.Tickets[0].Place = answer.Tickets[0].Place
+					answer = b.send(enter)
 					equal(t, "status", answer.Tickets[0].Status, Granted)
 					equal(t, "forgot", answer.Forgot, false)
 					next = answer.Tickets[0].Grant.Token

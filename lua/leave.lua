@@ -11,10 +11,9 @@
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local line = redis.call('LLEN', queue)
 
--- One holder, nobody in line, nothing unanswered: Unlock in four calls.
-if line == 0 and #ARGV == 7 and ARGV[7] == '0' and string.find(ARGV[4], '^[^:]+:%d+:%d+::') then
+-- One holder, nobody in line, nothing unanswered: Unlock in three calls.
+if redis.call('EXISTS', queue, waiters) == 0 and #ARGV == 7 and ARGV[7] == '0' and string.find(ARGV[4], '^[^:]+:%d+:%d+::') then
   if redis.call('HDEL', record, ARGV[4]) == 1 then
     redis.call('DEL', record)
     return {0, 0, {}, 'held'}
@@ -29,7 +28,8 @@ local ms = math.floor(us / 1000)
 --#include advance.lua
 
 local held = redis.call('HMGET', record, 'token', '?')
-redis.call('ZCARD', waiters)
+local line = redis.call('LLEN', queue)
+local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 local last = tonumber(redis.call('GET', tokens) or 0)
 
 local function implicit(ticket) return string.find(ticket, '^[^:]+:%d+:%d+::') end
@@ -48,6 +48,7 @@ local function forgotten(ticket, token)
   if not implicit(ticket) then
     redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', num(ms), 'lease', lease, '?', num(ms + lease) .. ':0')
   end
+  if line == 0 then gather() end
   return true
 end
 
@@ -99,6 +100,7 @@ if latest > 0 then
   redis.call('PEXPIREAT', record, num(latest))
 else
   redis.call('DEL', record)
+  if line < live then gather() end -- somebody deleted the line
   local given = advance()
   if given == false then more = 1 end
   if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end

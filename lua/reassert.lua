@@ -1,7 +1,7 @@
 -- reassert: renew for one hold with the token at hand: it also keeps the token key alive, and when the hold is missing
 -- tells a lost one from one that the server has forgotten, which is written again.
 --
--- KEYS  1 record (hash)  2 token (string)  3 waiters (zset; for the mark of a retired ticket)
+-- KEYS  1 record (hash)  2 token (string)  3 waiters (zset; for its marks)
 -- ARGV  1 ticket  2 its token  3 since (server ms)  4 lease (ms from now; 0: as it is)  5 until (server ms; 0: none)  6 depth
 -- Reply the hold's remaining time (ms), 0 if it is lost: released, expired, forced, or another's
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
@@ -43,6 +43,9 @@ if missing then
     redis.call('HSET', record, '?', num(latest) .. ':0')
   end
   redis.call('PEXPIREAT', record, num(latest))
+  -- Places were lost too: should it be released now, all are given time to come back to theirs.
+  redis.call('ZADD', waiters, num(-(ms + 6000)), '?')
+  redis.call('PEXPIREAT', waiters, num(ms + 60000))
 end
 redis.call('SET', tokens, num(math.max(last, token)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
 return deadline - ms

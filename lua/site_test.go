@@ -41,8 +41,9 @@ func onMiniredis(t *testing.T) *site {
 	s.mini.SetTime(s.clock)
 	s.mini.ClockTTL(true)
 	t.Cleanup(s.mini.Close)
-	c := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return s.mini.Dial() }})
-	t.Cleanup(func() { _ = c.Close() }) // nothing depends on how a connection ends
+	dial := func(context.Context, string, string) (net.Conn, error) { return s.mini.Dial() }
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: dial}) // an address that no one looks up
+	t.Cleanup(func() { _ = c.Close() })                                        // nothing depends on how a connection ends
 	s.rdb, s.scripts = c, c
 	return s
 }
@@ -97,6 +98,12 @@ func (s *site) now() Micros {
 }
 
 // pass returns when the server's clock has moved by d, and by two milliseconds more, for what ends with the next one.
+// allCameBack is as if the time were over in which, after a loss, all come back to their places.
+func (s *site) allCameBack() {
+	s.t.Helper()
+	equal(s.t, "marked as a time to come back", s.rdb.ZRem(ctx, s.keys.Waiters, "?").Val(), 1)
+}
+
 func (s *site) pass(d time.Duration) {
 	s.t.Helper()
 	d += 2 * time.Millisecond

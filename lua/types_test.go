@@ -148,9 +148,9 @@ func (s *site) refused(r request, l typed, kind, when string) {
 }
 
 // The shortest way of a release asks no more than it needs.
-func TestALoneHolderLeavesWhateverTheOtherKeysAre(t *testing.T) {
+func TestALoneHolderLeavesWhateverTheTokenKeyIs(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
-		for _, kind := range []string{"waiters", "token"} {
+		for _, kind := range []string{"token"} {
 			for _, other := range wrong(kind) {
 				s.forgetAll()
 				a := s.party("a")
