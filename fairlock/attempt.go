@@ -74,7 +74,7 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 	if lease, err := l.keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
 		return lease, err
 	}
-	if err := l.check(ctx); err != nil {
+	if err := l.check(ctx, request.Wait); err != nil {
 		return nil, err
 	}
 	if try {
@@ -111,13 +111,20 @@ func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request 
 	return a, nil
 }
 
+// mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.
+const mostKept = 5 * time.Second
+
 // open sends an attempt's first request, in the caller's own goroutine if that is sure to come back soon.
 func (l *Locker) open(ctx context.Context, a *attempt) {
 	send := l.enter
 	if a.request.Wait == 0 {
 		send = l.try
 	}
-	if ctx, ok := l.server.Prompt(ctx); ok {
+	limit := mostKept
+	if a.request.Wait > 0 {
+		limit = min(limit, a.request.Wait)
+	}
+	if ctx, ok := l.server.Prompt(ctx, limit); ok {
 		send(ctx, a)
 		return
 	}
@@ -133,7 +140,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 	}
 	var timeout <-chan time.Time
 	if a.request.Wait > 0 {
-		timer := time.NewTimer(a.request.Wait)
+		timer := time.NewTimer(time.Until(a.began.Add(a.request.Wait)))
 		defer timer.Stop()
 		timeout = timer.C
 	}

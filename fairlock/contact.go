@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
@@ -20,10 +21,20 @@ type contact struct {
 	turn chan struct{} // holds one while somebody looks
 }
 
-// check makes contact if that has not been done: two requests, once in a Locker's life.
-func (l *Locker) check(ctx context.Context) error {
+// check makes contact if that has not been done: two requests, once in a Locker's life. A wait that is positive bounds it.
+func (l *Locker) check(ctx context.Context, wait time.Duration) error {
 	if l.contact.made.Load() {
 		return nil
+	}
+	if wait > 0 {
+		start := time.Now()
+		bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
+		defer cancel()
+		err := l.check(bounded, 0)
+		if bounded.Err() != nil && ctx.Err() == nil {
+			return &WaitError{Waited: time.Since(start), Err: err}
+		}
+		return err
 	}
 	select {
 	case l.contact.turn <- struct{}{}:
@@ -62,16 +73,15 @@ func (l *Locker) look(ctx context.Context) error {
 	return nil
 }
 
-// insist repeats a command that is safe to repeat, for pooled connections that died unnoticed.
+// insist repeats a command that is safe to repeat, for pooled connections that died unnoticed: such a failure comes soon.
 func (l *Locker) insist(ctx context.Context, args ...any) (reply any, err error) {
 	var backoff reentrant.Backoff
-	for range tries {
+	for start := time.Now(); ; {
 		reply, err = l.server.Do(ctx, args...)
-		if err == nil || !lua.Unanswered(err) || backoff.Wait(ctx) != nil {
-			break
+		if err == nil || !lua.Unanswered(err) || time.Since(start) > insistFor || backoff.Wait(ctx) != nil {
+			return reply, err
 		}
 	}
-	return reply, err
 }
 
 // judge reads the answer to INFO. What it does not say is not held against the server.

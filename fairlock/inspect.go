@@ -57,7 +57,7 @@ func (l *Locker) inspect(ctx context.Context, name string) (*State, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	if err := l.check(ctx); err != nil {
+	if err := l.check(ctx, 0); err != nil {
 		return nil, err
 	}
 	state := &State{Name: name}

@@ -16,8 +16,8 @@ const (
 	enterEvery  = 5 * time.Second      // a third of the server's liveness
 	blindEvery  = time.Second          // as long as the server does not see our channel
 	remakeEvery = 30 * time.Second     // a proxy may never show us to the server
+	insistFor   = time.Second          // how long a request that fails at once, unanswered, is repeated for a call that does not wait
 	enterAgain  = 5 * time.Millisecond // no two enters of a line are closer
-	tries       = 3                    // of TryLock, while requests go unanswered
 )
 
 // line is this process's waiters of one lock. It exists as long as there are any; all is guarded by Locker.mu.
@@ -249,25 +249,26 @@ func (l *Locker) listen(session uint64) {
 
 // try is the one request of a call that does not wait. Only if it goes unanswered is it sent again, in the background.
 func (l *Locker) try(ctx context.Context, all ...*attempt) {
-	if l.tried(ctx, 1, all[0]) {
+	if l.tried(ctx, all[0]) {
 		return
 	}
 	l.keeper.Go(func() {
 		var backoff reentrant.Backoff
-		for n := 2; backoff.Wait(context.Background()) != nil || !l.tried(context.WithoutCancel(ctx), n, all[0]); n++ {
+		for !l.tried(context.WithoutCancel(ctx), all[0]) {
+			_ = backoff.Wait(context.Background())
 		}
 	})
 }
 
-// tried sends the nth request of a try and reports whether that settled it.
-func (l *Locker) tried(ctx context.Context, n int, a *attempt) bool {
+// tried sends a request of a try and reports whether that settled it.
+func (l *Locker) tried(ctx context.Context, a *attempt) bool {
 	q := l.ask(ctx, []*attempt{a})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case q.err == nil:
 		l.answered(q)
-	case n == tries || !lua.Unanswered(q.err):
+	case !lua.Unanswered(q.err) || time.Since(a.began) > insistFor:
 		l.settle(a, nil, q.err)
 		l.dismiss(a)
 	}

@@ -9,19 +9,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// How long a prompt request may keep its caller: patience where the client obeys deadlines, and mostKept where it goes by its
-// read timeout. After one that was not answered in that time there are none for slowFor.
+// How long a prompt request keeps its caller where the client obeys deadlines, and how long there are none after one that
+// was not answered in that time.
 const (
 	patience = 100 * time.Millisecond
-	mostKept = 5 * time.Second
 	slowFor  = 5 * time.Second
 )
 
 // manner is what the client is known to do with a context.
 type manner struct {
-	obeys  bool         // its deadline bounds reads and writes
-	bounds bool         // a read timeout bounds them
-	slow   atomic.Int64 // until this time (Unix ns) the server is not expected to be prompt
+	obeys bool          // its deadline bounds reads and writes
+	bound time.Duration // what else does; 0: nothing
+	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
 }
 
 func (m *manner) learn(rdb redis.UniversalClient) {
@@ -29,12 +28,12 @@ func (m *manner) learn(rdb redis.UniversalClient) {
 	case *redis.Client:
 		if client != nil {
 			o := client.Options()
-			m.obeys, m.bounds = o.ContextTimeoutEnabled, o.ReadTimeout > 0 && o.ReadTimeout <= mostKept
+			m.obeys, m.bound = o.ContextTimeoutEnabled, max(0, o.ReadTimeout)
 		}
 	case *redis.ClusterClient:
 		if client != nil {
 			o := client.Options()
-			m.obeys, m.bounds = o.ContextTimeoutEnabled, o.ReadTimeout > 0 && o.ReadTimeout <= mostKept
+			m.obeys, m.bound = o.ContextTimeoutEnabled, max(0, o.ReadTimeout)
 		}
 	}
 }
@@ -68,13 +67,14 @@ func (p prompt) Deadline() (time.Time, bool) {
 // that it takes to wait in the caller's stead: half a round trip on a busy machine. It comes back
 //
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
-//   - otherwise after the client's read timeout, so only a context that cannot end will do.
+//   - otherwise after the client's read timeout, so that must be within limit, and ctx one that cannot end.
 //
 // Silence leaves it open whether the request was executed. False means that the caller would be kept longer than its context
 // allows, or that the server has not been prompt lately: wait for the answer elsewhere.
-func (s *Server) Prompt(ctx context.Context) (context.Context, bool) {
+func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Context, bool) {
 	m := &s.manner
-	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && (!m.bounds || ctx.Done() != nil) {
+	kept := m.bound > 0 && m.bound <= limit && ctx.Done() == nil
+	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && !kept {
 		return nil, false
 	}
 	return prompt{ctx, m.obeys}, true

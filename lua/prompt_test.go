@@ -36,7 +36,7 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				rdb := silent(c.obedient)
 				defer rdb.Close()
 				p := NewServer(rdb, "w:", "a")
-				soon, ok := p.Prompt(ctx)
+				soon, ok := p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt", ok, true)
 				_, err := p.Inspect(soon, keysOf(t, "x"), 0, 1) // of which the greeting of the first connection is a part
 				equal(t, "unanswered", Unanswered(err), true)
@@ -46,13 +46,13 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				if took := time.Since(begin); took > 2*c.within {
 					t.Errorf("it took %v", took)
 				}
-				_, ok = p.Prompt(ctx)
+				_, ok = p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt again", ok, false)
 				time.Sleep(4900 * time.Millisecond)
-				_, ok = p.Prompt(ctx)
+				_, ok = p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt after five seconds less a little", ok, false)
 				time.Sleep(200 * time.Millisecond)
-				_, ok = p.Prompt(ctx)
+				_, ok = p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt after five seconds", ok, true)
 			})
 		})
@@ -78,14 +78,14 @@ func TestARequestIsPromptOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
 		for _, rdb := range []redis.UniversalClient{single, cluster} {
 			p := NewServer(rdb, "w:", "a")
-			_, ok := p.Prompt(ctx)
+			_, ok := p.Prompt(ctx, 5*time.Second)
 			equal(t, c.name+" and a context without an end", ok, c.endless)
-			_, ok = p.Prompt(ending)
+			_, ok = p.Prompt(ending, 5*time.Second)
 			equal(t, c.name+" and a context that may end", ok, c.withEnding)
 			must(t, rdb.Close())
 		}
 	}
-	_, ok := NewServer((*redis.Client)(nil), "w:", "a").Prompt(ctx)
+	_, ok := NewServer((*redis.Client)(nil), "w:", "a").Prompt(ctx, 5*time.Second)
 	equal(t, "without a client", ok, false)
 }
 
@@ -93,7 +93,7 @@ func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.party("a")
 		for range 3 {
-			soon, ok := a.Prompt(ctx)
+			soon, ok := a.Prompt(ctx, 5*time.Second)
 			equal(t, "prompt", ok, true)
 			ticket := a.ticket(usual)
 			answer, err := a.Enter(soon, Enter{Keys: s.keys, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}})
@@ -115,11 +115,11 @@ func TestAPromptRequestObeysAnEarlierDeadlineAndACancellation(t *testing.T) {
 	early, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	want, _ := early.Deadline()
-	soon, _ := p.Prompt(early)
+	soon, _ := p.Prompt(early, 0)
 	at, ok := soon.Deadline()
 	equal(t, "deadline", ok && at.Equal(want), true)
 	late, cancel := context.WithTimeout(ctx, time.Hour)
-	soon, _ = p.Prompt(late)
+	soon, _ = p.Prompt(late, 0)
 	at, _ = soon.Deadline()
 	equal(t, "soon", time.Until(at) < time.Minute, true)
 	cancel()
@@ -149,7 +149,7 @@ func TestAPromptRequestPassesTheHooksOfTheUsersClient(t *testing.T) {
 	_, err := a.Inspect(ctx, s.keys, 0, 1)
 	must(t, err)
 	others := hook.n.Load()
-	soon, _ := a.Prompt(ctx)
+	soon, _ := a.Prompt(ctx, 5*time.Second)
 	_, err = a.Inspect(soon, s.keys, 0, 1)
 	must(t, err)
 	equal(t, "passed", hook.n.Load() > others && others > 0, true)

@@ -101,7 +101,7 @@ func (k *Keeper) Abandon(h *Hold) {
 	defer k.mu.Unlock()
 	if h.state == held {
 		k.letGo(h)
-		k.Go(func() { k.release(context.Background(), h) })
+		k.Go(func() { k.release(context.Background(), h, 0) })
 	}
 }
 

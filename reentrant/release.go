@@ -55,7 +55,7 @@ func (g *grip) unlock(ctx context.Context) error {
 	var over ending
 	k.mu.Lock()
 	err := k.check(h, &over)
-	if g.ended && (!g.last || g.answered) || h.state == lost {
+	if first := !g.ended; first && h.state != held || !first && (!g.last || g.answered) {
 		g.ended = true
 		k.mu.Unlock()
 		over.carryOut(k)
@@ -82,10 +82,12 @@ func (g *grip) unlock(ctx context.Context) error {
 	if !g.last {
 		return nil
 	}
+	limit := unlockBound(ctx)
+	until := time.Now().Add(limit)
 	if first {
-		k.release(context.WithoutCancel(ctx), h)
+		k.release(context.WithoutCancel(ctx), h, limit)
 	}
-	return g.await(ctx, release)
+	return g.await(release, until)
 }
 
 // unlockBound is how long an Unlock waits.
@@ -97,20 +99,19 @@ func unlockBound(ctx context.Context) time.Duration {
 }
 
 // await waits for the outcome of the release, within the bounds that Unlock promises.
-func (g *grip) await(ctx context.Context, r *release) error {
+func (g *grip) await(r *release, until time.Time) error {
 	select {
 	case <-r.done:
 		return g.outcome(r)
 	default:
 	}
-	limit := unlockBound(ctx)
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-r.done:
 		return g.outcome(r)
 	case <-timer.C:
-		return fmt.Errorf("not confirmed within %v, retried until the lease ends: %w", limit, context.DeadlineExceeded)
+		return fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
 	}
 }
 
@@ -131,10 +132,10 @@ func (k *Keeper) letGo(h *Hold) {
 	k.unwatch(h)
 }
 
-// release sends the release of h, the first time from the caller's own goroutine if that is sure to come back soon, and
+// release sends the release of h, the first time from the caller's own goroutine if that is sure to come back in time, and
 // repeats it until it is answered or the lease has ended anyway.
-func (k *Keeper) release(ctx context.Context, h *Hold) {
-	if prompt, ok := k.server.Prompt(ctx); ok && k.released(prompt, h) {
+func (k *Keeper) release(ctx context.Context, h *Hold, limit time.Duration) {
+	if prompt, ok := k.server.Prompt(ctx, limit); ok && k.released(prompt, h) {
 		return
 	}
 	k.Go(func() {
