@@ -22,39 +22,63 @@ func (f *faulty) scored(name string) int64 {
 	return f.direct.ZCount(faultCtx, f.keys(name).Waiters, "0", "+inf").Val()
 }
 
-func TestALineOfWhichAKeyWasDeletedMendsItselfAndTheHolderNoticesNothing(t *testing.T) {
-	for what, key := range map[string]func(lua.Keys) string{
-		"list":  func(k lua.Keys) string { return k.Queue },
-		"set":   func(k lua.Keys) string { return k.Waiters },
-		"token": func(k lua.Keys) string { return k.Token },
-	} {
-		t.Run(what, func(t *testing.T) {
-			onFaulty(t, func(f *faulty) {
-				lease := f.beside(fairlock.WithLease(briefLease)).locks("x")
-				waits, _ := f.tenWait(briefLease)
-				f.heard(4)
-				f.deletes(key(f.keys("x")))
-				f.until("all is as it was", func() bool {
-					return f.line("x") == 10 && f.scored("x") == 10 && f.direct.Exists(faultCtx, f.keys("x").Token).Val() == 1
-				})
-				f.keeps(lease)
-				f.unlocks(lease)
-				f.served(waits...)
-				f.nobody("x")
-			})
-		})
-	}
-}
+// mending is what happens after a key was deleted.
+var mending = map[string]func(f *faulty){
+	"the list mends itself":  mends(func(k lua.Keys) string { return k.Queue }),
+	"the set mends itself":   mends(func(k lua.Keys) string { return k.Waiters }),
+	"the token mends itself": mends(func(k lua.Keys) string { return k.Token }),
 
-func TestAReleaseRightAfterTheListWasDeletedHandsOverInOrder(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		lease := f.beside(fairlock.WithLease(briefLease)).locks("x")
-		waits, _ := f.tenWait(briefLease)
+	"a release right after the loss of the list hands over in order": func(f *faulty) {
+		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
+		waits, _ := f.tenWait(calmLease)
 		f.deletes(f.keys("x").Queue)
 		f.unlocks(lease)
 		f.served(waits...)
-		f.nobody("x")
-	})
+	},
+
+	"a holder whose record is gone learns of it and the line goes on": func(f *faulty) {
+		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
+		waits, _ := f.tenWait(calmLease)
+		f.ends(lease) // until its next renewal it cannot know, and others may come before
+		f.deletes(f.keys("x").Record)
+		f.within(calmLease, "learning", func() { <-lease.Done() })
+		if !errors.Is(lease.Err(), fairlock.ErrLost) {
+			f.Errorf("it says %v", lease.Err())
+		}
+		if err := lease.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
+			f.Errorf("Unlock says %v", err)
+		}
+		f.served(waits...)
+	},
+}
+
+// mends is the test that the holder notices nothing of the loss of a key, and the line is as it was.
+func mends(key func(lua.Keys) string) func(f *faulty) {
+	return func(f *faulty) {
+		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
+		waits, _ := f.tenWait(calmLease)
+		f.heard(4)
+		f.deletes(key(f.keys("x")))
+		f.until("all is as it was", func() bool {
+			return f.line("x") == 10 && f.scored("x") == 10 && f.direct.Exists(faultCtx, f.keys("x").Token).Val() == 1
+		})
+		f.keeps(lease)
+		f.unlocks(lease)
+		f.served(waits...)
+	}
+}
+
+func TestAfterAKeyWasDeletedByHand(t *testing.T) {
+	tests := make(map[string]func(*testing.T))
+	for what, test := range mending {
+		tests[what] = func(t *testing.T) {
+			onFaulty(t, func(f *faulty) {
+				test(f)
+				f.comesBack("x")
+			})
+		}
+	}
+	together(t, tests)
 }
 
 func TestAReleaseRightAfterTheSetWasDeletedHandsOverAtOnceAndInOrder(t *testing.T) {
@@ -84,24 +108,6 @@ func TestAReleaseRightAfterTheTokenWasDeletedHandsOverWithALargerToken(t *testin
 		f.unlocks(lease)
 		if next := waits[0].gets(); next.Token() <= lease.Token() {
 			f.Errorf("%d comes after %d", next.Token(), lease.Token())
-		}
-		f.served(waits...)
-		f.nobody("x")
-	})
-}
-
-func TestAHolderWhoseRecordWasDeletedLearnsOfItAndTheLineGoesOn(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		lease := f.beside(fairlock.WithLease(briefLease)).locks("x")
-		waits, _ := f.tenWait(briefLease)
-		f.ends(lease) // until its next renewal it cannot know, and others may come before
-		f.deletes(f.keys("x").Record)
-		f.within(briefLease, "learning", func() { <-lease.Done() })
-		if !errors.Is(lease.Err(), fairlock.ErrLost) {
-			f.Errorf("it says %v", lease.Err())
-		}
-		if err := lease.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
-			f.Errorf("Unlock says %v", err)
 		}
 		f.served(waits...)
 		f.nobody("x")

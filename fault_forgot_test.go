@@ -28,11 +28,14 @@ func (f *faulty) loses() {
 	f.must(f.direct.FlushAll(faultCtx).Err())
 }
 
-func TestAfterAFlushTheHolderHasTheLockAndThoseWhoWaitTheirOrder(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.beside(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		waits, _ := f.tenWait(briefLease)
+// calmLease is one that is renewed in time however many tests run beside.
+const calmLease = 1500 * time.Millisecond
+
+// forgetting is what happens after FLUSHALL. All of it takes as long as those who wait are given to come back.
+var forgetting = map[string]func(f *faulty){
+	"the holder has the lock and those who wait have their order": func(f *faulty) {
+		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
+		waits, _ := f.tenWait(calmLease)
 		f.loses()
 		f.until("the line is there again", func() bool { return f.line("x") == 10 })
 		f.keeps(lease)
@@ -41,59 +44,43 @@ func TestAfterAFlushTheHolderHasTheLockAndThoseWhoWaitTheirOrder(t *testing.T) {
 		}
 		f.unlocks(lease)
 		f.served(waits...)
-		f.nobody("x")
-	})
-}
+	},
 
-func TestAfterAFlushTheOrderIsKeptThoughTheHolderUnlocksBeforeThoseWhoWaitAreBack(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		waits, _ := f.tenWait(briefLease)
+	"those who wait have their order though the holder unlocks before they are back": func(f *faulty) {
+		lease := f.behind(fairlock.WithLease(calmLease)).locks("x")
+		waits, _ := f.tenWait(calmLease)
 		back := f.once(f.verb("reassert"), faultproxy.Observe())
 		f.loses()
 		back.WaitExecuted(f, 1, faultPatience)
 		f.unlocks(lease)
 		f.served(waits...)
-		f.nobody("x")
-	})
-}
+	},
 
-func TestAnUnlockRightAfterAFlushIsCleanAndHandsOverInOrder(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.beside(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		waits, _ := f.tenWait(briefLease)
+	"an Unlock at once is clean and those who wait have their order": func(f *faulty) {
+		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
+		waits, _ := f.tenWait(calmLease)
 		f.loses()
 		f.unlocks(lease)
 		f.served(waits...)
-		f.nobody("x")
-	})
-}
+	},
 
-func TestAfterAFlushNobodyIsLetInWhileADeadHolderMayStillTrustItsLease(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		waits, one := f.tenWait(briefLease)
-		f.proxy.Freeze(true) // a does not speak to the server any more
+	"nobody is let in while a dead holder may still trust its lease": func(f *faulty) {
+		lease := f.behind(fairlock.WithLease(calmLease)).locks("x")
+		waits, one := f.tenWait(calmLease)
+		f.proxy.Freeze(true) // the holder does not speak to the server any more
 		f.loses()
 		waits = append(waits, one.asks(faultCtx, "x")) // enters at once
-		waits[0].gets()                                // and took fails if a trusts its lease then
+		waits[0].gets()                                // and took fails if the lease is trusted then
 		if f.ends(lease); !errors.Is(lease.Err(), fairlock.ErrLost) {
 			f.Errorf("the dead holder says %v", lease.Err())
 		}
 		f.served(waits...)
 		f.proxy.Freeze(false)
-		f.nobody("x")
-	})
-}
+	},
 
-func TestAfterAFlushNobodyIsLetInWhileAFixedLeaseLasts(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.beside()
-		lease := a.locks("x", fairlock.LeaseFor(briefLease))
-		waits, one := f.tenWait(briefLease / 2)
+	"nobody is let in while a fixed lease lasts": func(f *faulty) {
+		lease := f.beside().locks("x", fairlock.LeaseFor(calmLease))
+		waits, one := f.tenWait(calmLease / 2)
 		f.loses()
 		waits = append(waits, one.asks(faultCtx, "x"))
 		waits[0].gets()
@@ -101,15 +88,12 @@ func TestAfterAFlushNobodyIsLetInWhileAFixedLeaseLasts(t *testing.T) {
 			f.Errorf("the fixed lease says %v", lease.Err())
 		}
 		f.served(waits...)
-		f.nobody("x")
-	})
-}
+	},
 
-func TestAfterAFlushNobodyIsLetInWhileTheLockOfAClosedLockerLasts(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.beside(fairlock.WithLease(briefLease))
+	"nobody is let in while the lock of a closed Locker lasts": func(f *faulty) {
+		a := f.beside(fairlock.WithLease(calmLease))
 		lease := a.locks("x")
-		waits, one := f.tenWait(briefLease)
+		waits, one := f.tenWait(calmLease)
 		ends := lease.Deadline()
 		f.must(a.Close())
 		f.ends(lease)
@@ -120,26 +104,76 @@ func TestAfterAFlushNobodyIsLetInWhileTheLockOfAClosedLockerLasts(t *testing.T) 
 			f.Errorf("the next one had it %v too early", ends.Sub(waits[0].at))
 		}
 		f.served(waits...)
-		f.nobody("x")
-	})
-}
+	},
 
-func TestANewcomerDoesNotOvertakeThoseWhoCameBackAfterAFlush(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.beside(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		waits, _ := f.tenWait(briefLease)
+	"a newcomer does not overtake those who are back": func(f *faulty) {
+		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
+		waits, _ := f.tenWait(calmLease)
 		f.loses()
 		f.until("the line is there again", func() bool { return f.line("x") == 10 && f.holder("x") == lease.Token() })
 		waits = append(waits, f.beside().queues("x", 11))
 		f.unlocks(lease)
 		f.served(waits...)
-		f.nobody("x")
-	})
-}
+	},
 
-func TestTheTokenAfterAFlushIsLargerThanThoseBefore(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
+	"whoever was let into a line of at most ten is not turned away though another one came in between": func(f *faulty) {
+		a, b := f.behind(), f.beside(fairlock.WithLease(calmLease))
+		lease := b.locks("x")
+		w := a.asks(faultCtx, "x", fairlock.MaxWaiters(1))
+		w.inLine(1)
+		f.heard(1)
+		f.loses()
+		next := b.asks(faultCtx, "x")
+		f.until("both are in line", func() bool { return f.line("x") == 2 })
+		f.unlocks(lease)
+		f.served(w, next)
+	},
+
+	"a hold that was written again is not ended by the loss of the answer": func(f *faulty) {
+		lease := f.behind(fairlock.WithLease(calmLease)).locks("x")
+		reply := f.once(f.verb("reassert"), faultproxy.SwallowReply())
+		f.loses()
+		reply.WaitExecuted(f, 1, faultPatience)
+		f.keeps(lease)
+		before := lease.Deadline()
+		f.until("it is renewed", func() bool { return lease.Deadline().After(before) })
+		f.keeps(lease)
+		f.unlocks(lease)
+	},
+
+	"a hold that was written again is not ended by the silence that answers it": func(f *faulty) {
+		lease := f.behind(fairlock.WithLease(calmLease)).locks("x")
+		reply := f.once(f.verb("reassert"), faultproxy.SwallowReplySilently())
+		f.loses()
+		reply.WaitExecuted(f, 1, faultPatience)
+		f.keeps(lease)
+		before := lease.Deadline()
+		f.until("it is renewed", func() bool { return lease.Deadline().After(before) })
+		f.keeps(lease)
+		f.unlocks(lease)
+	},
+
+	"a hold is not written again after its release": func(f *faulty) {
+		lease := f.behind(fairlock.WithLease(calmLease)).locks("x")
+		execute := f.late(f.verb("reassert"), f.loses)
+		f.unlocks(lease)
+		execute()
+		if f.holder("x") != 0 {
+			f.Fatalf("there is a ghost:\n%s", f.dump())
+		}
+	},
+
+	"a hold is not written again over that of the next one": func(f *faulty) {
+		lease := f.behind(fairlock.WithLease(calmLease)).locks("x")
+		execute := f.late(f.verb("reassert"), f.loses)
+		f.unlocks(lease)
+		next := f.beside().locks("x")
+		execute()
+		f.keeps(next)
+		f.unlocks(next)
+	},
+
+	"the next token is larger than those before": func(f *faulty) {
 		a, b := f.beside(), f.beside()
 		lease := a.locks("x")
 		f.unlocks(lease)
@@ -149,6 +183,30 @@ func TestTheTokenAfterAFlushIsLargerThanThoseBefore(t *testing.T) {
 			f.Errorf("%d comes after %d", next.Token(), lease.Token())
 		}
 		f.unlocks(next)
-		f.nobody("x")
-	})
+	},
+}
+
+func TestAfterTheServerLostItsData(t *testing.T) {
+	tests := make(map[string]func(*testing.T))
+	for what, test := range forgetting {
+		tests[what] = func(t *testing.T) {
+			onFaulty(t, func(f *faulty) {
+				test(f)
+				f.comesBack("x")
+			})
+		}
+	}
+	together(t, tests)
+}
+
+// comesBack fails unless a lock whose data were lost can be had when all had time to come back.
+func (f *faulty) comesBack(name string) {
+	f.Helper()
+	w := f.beside().asks(faultCtx, name)
+	w.gets()
+	if w.took > 7*time.Second {
+		f.Errorf("a newcomer waited for %v", w.took)
+	}
+	f.served(w)
+	f.until("nobody is left", func() bool { return f.holder(name) == 0 && f.line(name) == 0 })
 }

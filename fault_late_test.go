@@ -160,31 +160,6 @@ func TestARenewalExecutedAfterTheReleaseHoldsNothing(t *testing.T) {
 	})
 }
 
-func TestAReassertionExecutedAfterTheReleaseHoldsNothing(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		execute := f.late(f.verb("reassert"), func() { f.must(f.direct.FlushAll(faultCtx).Err()) })
-		f.unlocks(lease)
-		execute()
-		f.nobody("x")
-	})
-}
-
-func TestAReassertionExecutedAfterTheNextOneHasTheLockChangesNothing(t *testing.T) {
-	onFaulty(t, func(f *faulty) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		execute := f.late(f.verb("reassert"), func() { f.must(f.direct.FlushAll(faultCtx).Err()) })
-		f.unlocks(lease)
-		next := f.beside().locks("x")
-		execute()
-		f.keeps(next)
-		f.unlocks(next)
-		f.nobody("x")
-	})
-}
-
 func TestARenewalExecutedAfterItsLeaseWasLostKeepsNobodyWaiting(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.behind(fairlock.WithLease(briefLease)), f.beside(fairlock.WithLease(briefLease))

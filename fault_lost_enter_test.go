@@ -11,13 +11,13 @@ import (
 // onLostReplies runs the test where a lost reply means a closed connection, and where it means silence.
 func onLostReplies(t *testing.T, test func(f *faulty, lost faultproxy.Action)) {
 	t.Helper()
-	for name, action := range map[string]faultproxy.Action{
-		"closed": faultproxy.SwallowReply(), "silent": faultproxy.SwallowReplySilently(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			onFaulty(t, func(f *faulty) { test(f, action) })
-		})
+	losing := func(action faultproxy.Action) func(t *testing.T) {
+		return func(t *testing.T) { onFaulty(t, func(f *faulty) { test(f, action) }) }
 	}
+	together(t, map[string]func(*testing.T){
+		"closed": losing(faultproxy.SwallowReply()),
+		"silent": losing(faultproxy.SwallowReplySilently()),
+	})
 }
 
 func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
@@ -121,8 +121,7 @@ func TestWhoeverWasLetIntoAFullLineIsNotTurnedAwayBecauseTheAnswerWasLost(t *tes
 
 func TestTheFirstQuestionsToAServerAreAskedAgainWhenTheirAnswersAreLost(t *testing.T) {
 	for _, command := range []string{"INFO", "PUBLISH"} {
-		t.Run(command, func(t *testing.T) {
-			f := newFaulty(t)
+		onFaulty(t, func(f *faulty) {
 			reply := f.once(faultproxy.Command(command), faultproxy.SwallowReply())
 			f.unlocks(f.behind().locks("x"))
 			reply.WaitExecuted(f, 1, faultPatience)

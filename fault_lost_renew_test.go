@@ -79,22 +79,6 @@ func TestAnExtensionWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	})
 }
 
-func TestAHoldThatTheServerForgotIsKeptThoughTheAnswerToItsReassertionWasLost(t *testing.T) {
-	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		reply := f.once(f.verb("reassert"), lost)
-		f.must(f.direct.FlushAll(faultCtx).Err())
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.keeps(lease)
-		more := f.all(f.verb("renew"), faultproxy.Observe())
-		more.WaitExecuted(f, 3, faultPatience)
-		f.keeps(lease)
-		f.unlocks(lease)
-		f.free("x")
-	})
-}
-
 func TestReentryGoesOnWhileRenewalsAreLost(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a := f.behind(fairlock.WithLease(briefLease))

@@ -48,6 +48,30 @@ func TestRequestsThatAStoppedServerExecutesLaterHoldNothing(t *testing.T) {
 	f.nobody("held")
 }
 
+func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
+	f := newFaulty(t)
+	brief := fairlock.WithLease(briefLease)
+	a := f.user(&redis.Options{Addr: f.addr, ReadTimeout: 300 * time.Millisecond}, brief)
+	b := f.beside(brief)
+	held, lease := b.locks("held"), a.locks("mine")
+	first, second := a.queues("held", 1), b.queues("held", 2)
+	f.server.Pause()
+	f.within(faultSoon, "Close", func() { f.must(a.Close()) })
+	if err := first.fails(); !errors.Is(err, fairlock.ErrClosed) {
+		t.Errorf("the waiting call says %v", err)
+	}
+	if cause := context.Cause(lease.Context()); cause != fairlock.ErrClosed {
+		t.Errorf("the lease says %v", cause)
+	}
+	f.ends(lease)
+	f.server.Resume()
+	f.unlocks(held) // the closed one may not have had a connection to say that it leaves
+	f.within(faultSoon, "the hand-over", func() { second.gets() })
+	f.served(second)
+	f.until("its lease has ended", func() bool { return f.holder("mine") == 0 })
+	f.nobody("mine")
+}
+
 // fromNow is a context that ends after d. What it holds is freed then.
 func fromNow(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(faultCtx, d)
@@ -81,12 +105,8 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 		f.answersInTime(&all, u)
 	}
 	f.ends(ended)
-	all.Go(func() { f.bounded("Unlock", 1500*time.Millisecond, 1600*time.Millisecond, ended.Unlock) })
-	all.Go(func() {
-		f.bounded("Extend", 300*time.Millisecond, 400*time.Millisecond, func(ctx context.Context) error {
-			return long.Extend(ctx, time.Hour)
-		})
-	})
+	f.bounded(&all, "Unlock", 1500*time.Millisecond, ended.Unlock)
+	f.bounded(&all, "Extend", boundOnStopped, func(ctx context.Context) error { return long.Extend(ctx, time.Hour) })
 	for _, lost := range []*fairlock.Lease{short, fixed} {
 		select {
 		case <-lost.Done():
@@ -122,9 +142,15 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 	f.nobody("free")
 }
 
-// answersInTime makes every call that has a context on a stopped server, in the background.
+// Calls on the stopped server have a time after which they end, and a tenth of a second to notice it.
+const (
+	boundOnStopped = 300 * time.Millisecond
+	limitOnStopped = 400 * time.Millisecond
+)
+
+// answersInTime makes every call that waits on a stopped server, in the background.
 func (f *faulty) answersInTime(all *sync.WaitGroup, u *faultUser) {
-	const in, limit = 300 * time.Millisecond, 400 * time.Millisecond
+	f.Helper()
 	for name, lock := range map[string]lockCall{"Lock": u.Lock, "TryLock": u.TryLock} {
 		call := func(ctx context.Context) error {
 			lease, err := lock(ctx, "free")
@@ -133,48 +159,60 @@ func (f *faulty) answersInTime(all *sync.WaitGroup, u *faultUser) {
 			}
 			return err
 		}
-		all.Go(func() { f.bounded(name, in, limit, call) })
-		all.Go(func() { f.cancelled(name, in, limit, call) })
+		f.bounded(all, name, boundOnStopped, call)
+		f.cancelled(all, name, call)
 	}
-	all.Go(func() {
-		f.bounded("Do", in, limit, func(ctx context.Context) error {
-			return u.Do(ctx, "free", func(context.Context, *fairlock.Lease) error {
-				f.Error("Do went on")
-				return nil
-			})
+	f.bounded(all, "Do", boundOnStopped, func(ctx context.Context) error {
+		return u.Do(ctx, "free", func(context.Context, *fairlock.Lease) error {
+			f.Error("Do went on")
+			return nil
 		})
 	})
-	all.Go(func() {
-		f.bounded("Inspect", in, limit, func(ctx context.Context) error {
-			_, err := u.Inspect(ctx, "free")
-			return err
-		})
+	f.bounded(all, "Inspect", boundOnStopped, func(ctx context.Context) error {
+		_, err := u.Inspect(ctx, "free")
+		return err
 	})
-	all.Go(func() {
-		f.within(limit, "Lock with WaitAtMost", func() {
-			// Nobody holds it, so nobody may say so.
-			if _, err := u.Lock(faultCtx, "free", fairlock.WaitAtMost(in)); err == nil || errors.Is(err, fairlock.ErrHeld) {
-				f.Errorf("Lock with WaitAtMost on a stopped server: %v", err)
-			}
-		})
+	f.timed(all, "Lock with WaitAtMost", boundOnStopped, func() error {
+		_, err := u.Lock(faultCtx, "free", fairlock.WaitAtMost(boundOnStopped))
+		if err == nil || errors.Is(err, fairlock.ErrHeld) { // nobody holds it, so nobody may say so
+			f.Errorf("Lock with WaitAtMost on a stopped server: %v", err)
+		}
+		return nil
 	})
 }
 
 // bounded makes a call whose context ends by itself.
-func (f *faulty) bounded(what string, in, limit time.Duration, call func(context.Context) error) {
-	f.within(limit, what, func() {
+func (f *faulty) bounded(all *sync.WaitGroup, what string, in time.Duration, call func(context.Context) error) {
+	f.timed(all, what, in, func() error {
 		if err := call(fromNow(in)); !errors.Is(err, context.DeadlineExceeded) {
-			f.Errorf("%s on a stopped server: %v", what, err)
+			return err
 		}
+		return nil
 	})
 }
 
 // cancelled makes a call whose context is cancelled.
-func (f *faulty) cancelled(what string, in, limit time.Duration, call func(context.Context) error) {
-	ctx, cancel := context.WithCancel(faultCtx)
-	defer time.AfterFunc(in, cancel).Stop()
-	f.within(limit, what+" with a context that is cancelled", func() {
+func (f *faulty) cancelled(all *sync.WaitGroup, what string, call func(context.Context) error) {
+	f.timed(all, what+" with a context that is cancelled", boundOnStopped, func() error {
+		ctx, cancel := context.WithCancel(faultCtx)
+		defer time.AfterFunc(boundOnStopped, cancel).Stop()
 		if err := call(ctx); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+}
+
+// timed makes a call that is over a tenth of a second after its time.
+func (f *faulty) timed(all *sync.WaitGroup, what string, in time.Duration, call func() error) {
+	all.Go(func() {
+		late := f.lateness(in)
+		began := time.Now()
+		err := call()
+		if took := time.Since(began); took > in+limitOnStopped-boundOnStopped+late() {
+			f.Errorf("%s took %v on a stopped server", what, took)
+		}
+		if err != nil {
 			f.Errorf("%s on a stopped server: %v", what, err)
 		}
 	})

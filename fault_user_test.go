@@ -36,8 +36,12 @@ func (f *faulty) beside(options ...fairlock.Option) *faultUser {
 
 func (f *faulty) user(o *redis.Options, options ...fairlock.Option) *faultUser {
 	f.Helper()
+	return f.with(redis.NewClient(o), options...)
+}
+
+func (f *faulty) with(rdb *redis.Client, options ...fairlock.Option) *faultUser {
+	f.Helper()
 	logger := fairlock.WithLogger(slog.New(slog.NewTextHandler(f.Output(), nil)))
-	rdb := redis.NewClient(o)
 	u := &faultUser{fairlock.New(rdb, append([]fairlock.Option{logger}, options...)...), f, rdb}
 	f.users = append(f.users, u)
 	return u

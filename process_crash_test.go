@@ -6,25 +6,22 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/fairlock/locks/internal/workers"
 )
 
-// Three processes go on for as long as the test lasts, while others come and are killed: within nested calls, in line, and
-// as they take and release. In the end those three are killed too.
+// Three processes go on for as long as the test lasts, while others come and are killed: within nested calls, in line, as
+// they come, and as they take and release. In the end those three are killed too.
 func TestWhoeverIsKilledTheOthersGoOnAndWhenAllAreGoneNothingStays(t *testing.T) {
-	const rounds, name = 21, "x"
+	const rounds, name = 24, "x"
 	const lease, claim, blind = time.Second, time.Second, 3 * time.Second
 	t.Parallel()
 	machine.Lock()
-	quiet := false
-	defer func() {
-		if !quiet {
-			machine.Unlock()
-		}
-	}()
+	leave := sync.OnceFunc(machine.Unlock)
+	defer leave()
 	dir := t.TempDir()
 	s := newStage(t, workers.JournalArgs(dir)...)
 	var survivors []*workers.Worker
@@ -50,28 +47,28 @@ func TestWhoeverIsKilledTheOthersGoOnAndWhenAllAreGoneNothingStays(t *testing.T)
 		t.Errorf("the others stood still for %v, longer than %v", stalls[rounds-1], most)
 	}
 
-	for _, w := range survivors {
-		w.Kill()
-	}
-	gone := time.Now()
 	noted := func(ticket string) bool { return strings.HasSuffix(ticket, ":survivor") }
 	v := workers.ReadJournal(t, dir).Judge(name, noted)
 	t.Logf("%d grants to the survivors, %d inversions among them", len(v.Grants), len(v.Inversions))
 	if len(v.Inversions) > 0 {
 		t.Errorf("%d inversions, the first: %s", len(v.Inversions), v.Inversions[0])
 	}
+
+	for _, w := range survivors {
+		w.Kill()
+	}
+	gone := time.Now()
 	s.silent()
-	quiet = true
-	machine.Unlock()
+	leave()
 	s.expires(name, lease, gone)
 }
 
-// kill starts a process, has it use the lock in one of three ways, kills it in the middle of that, and returns when it did.
+// kill starts a process, has it use the lock in one of four ways, kills it in the middle of that, and returns when it did.
 func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 	s.t.Helper()
 	victim := s.worker(fmt.Sprint("victim ", round), lease)
 	var longest time.Duration
-	switch round % 3 {
+	switch round % 4 {
 	case 0: // within three nested calls
 		nested := victim.Nest(name, "victim", 3)
 		for depth := 1; depth <= 3; depth++ {
@@ -83,7 +80,10 @@ func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 	case 1: // most of them wait
 		victim.Loop(name, "victim", 50, 0, false)
 		longest = 100 * time.Millisecond
-	case 2: // one after the other, nothing between
+	case 2: // they have just come
+		victim.Loop(name, "victim", 5, 0, false)
+		longest = 10 * time.Millisecond
+	case 3: // one after the other, nothing between
 		victim.Loop(name, "victim", 2, 0, false)
 		victim.Reach(1).Await(workers.Reached)
 		longest = 20 * time.Millisecond

@@ -53,6 +53,9 @@ func TestSixtyFourWaitersInFourProcessesAreServedInTheOrderOfTheirArrival(t *tes
 	if n := len(v.Inversions); n > 0 {
 		t.Errorf("%d inversions, the first: %s", n, v.Inversions[0])
 	}
+	if v.Queued < rounds*9/10 {
+		t.Errorf("only %d grants were to somebody in line", v.Queued)
+	}
 	if len(v.Waiting) > 0 {
 		t.Errorf("still in line: %v", v.Waiting)
 	}

@@ -44,10 +44,23 @@ if [ ${#missing[@]} = 0 ]; then
 	test_all "$@"
 	exit
 fi
-# With -v, to know what was skipped. Shown is what go test shows without it, and everything if something fails.
+# failures prints from the log what belongs to tests that failed.
+failures() {
+	awk 'function flush() { if (bad) printf "%s", text; text = ""; bad = 0 }
+		/^=== RUN +[^\/]+$/ { flush() }
+		/^(ok|PASS)/ { flush(); next }
+		/^(--- FAIL|panic|FAIL)/ { bad = 1 }
+		{ text = text $0 "\n" }
+		END { flush() }' "$log"
+}
+
+# With -v, to know what was skipped; shown is what go test shows without it.
 status=0
 test_all -v "$@" 2>&1 | tee "$log" | grep -E '^(ok|FAIL|--- FAIL|panic)' || status=${PIPESTATUS[0]}
-[ "$status" = 0 ] || cat "$log"
-skipped=$(sed -n 's/^ *--- SKIP: \([^ /]*\).*/\1/p' "$log" | sort -u)
-loud "${missing[@]}" "" "Skipped, as a whole or in part:" ${skipped:-none}
+[ "$status" = 0 ] || failures
+echo "Skipped:"
+sed -n 's/^--- SKIP: \([^ ]*\).*/  \1/p' "$log" | sort
+whole=$(grep -c '^--- SKIP: ' "$log") || true
+part=$(sed -n 's/^  *--- SKIP: \([^ /]*\).*/\1/p' "$log" | sort -u | grep -c .) || true
+loud "${missing[@]}" "" "Skipped: the $whole tests above, and parts of $part others."
 exit "$status"

@@ -14,8 +14,8 @@ func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 // child is a running command. Without process groups and signals, to end it is to kill it.
 type child struct {
 	process *os.Process
-	ended   chan int      // its exit code, once
-	stopped chan struct{} // never
+	ended   chan int       // its exit code, once
+	stopped chan os.Signal // never
 }
 
 func start(cmd *exec.Cmd) (*child, error) {
@@ -31,9 +31,9 @@ func start(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-func (c *child) signal(os.Signal)     { c.kill() }
-func (c *child) quit()                { c.kill() }
-func (c *child) kill()                { _ = c.process.Kill() } // fails only if it has ended
-func (c *child) gone() bool           { return true }
-func (c *child) release()             {}
-func (c *child) suspend(func() error) {}
+func (c *child) signal(os.Signal)                { c.kill() }
+func (c *child) quit()                           { c.kill() }
+func (c *child) kill()                           { _ = c.process.Kill() } // fails only if it has ended
+func (c *child) gone() bool                      { return true }
+func (c *child) release()                        {}
+func (c *child) suspend(os.Signal, func() error) {}

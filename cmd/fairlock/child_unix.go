@@ -14,15 +14,14 @@ import (
 // child is a running command in a process group of its own.
 type child struct {
 	pid      int
-	ended    chan int      // its exit code, once
-	stopped  chan struct{} // it was stopped, by the terminal or by somebody's signal
-	why      syscall.Signal
+	ended    chan int       // its exit code, once
+	stopped  chan os.Signal // what stopped it: the terminal, or somebody
 	terminal *terminal
 }
 
 // start starts cmd. Whoever calls it must release the child when it has ended.
 func start(cmd *exec.Cmd) (*child, error) {
-	c := &child{ended: make(chan int, 1), stopped: make(chan struct{}), terminal: ourTerminal()}
+	c := &child{ended: make(chan int, 1), stopped: make(chan os.Signal), terminal: ourTerminal()}
 	cmd.SysProcAttr = dieWithParent()
 	cmd.SysProcAttr.Setpgid = true
 	begin := func() error {
@@ -51,8 +50,7 @@ func (c *child) watch() {
 			c.ended <- exitCannotRun
 			return
 		case status.Stopped():
-			c.why = status.StopSignal()
-			c.stopped <- struct{}{}
+			c.stopped <- status.StopSignal()
 		case status.Signaled():
 			c.ended <- exitSignal + int(status.Signal())
 			return

@@ -12,19 +12,19 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// command is what is run under the lock.
-type command struct {
+// program is what is run under the lock.
+type program struct {
 	path string
 	args []string
 }
 
 // lookUp finds the program.
-func lookUp(args []string) (*command, error) {
+func lookUp(args []string) (*program, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) { // a PATH with the current directory in it is its owner's decision
 		return nil, unrunnable(args[0], err)
 	}
-	return &command{path, args}, nil
+	return &program{path, args}, nil
 }
 
 // unrunnable is the exit for a program that cannot be started.
@@ -40,7 +40,7 @@ func unrunnable(name string, err error) error {
 }
 
 // under runs the command while lease is held, and unlocks it afterwards. The error says how to end.
-func (c *command) under(lease *fairlock.Lease, signals <-chan os.Signal, grace time.Duration) error {
+func (c *program) under(lease *fairlock.Lease, signals <-chan os.Signal, grace time.Duration) error {
 	code, err := c.run(lease, signals, grace)
 	unlocked := lease.Unlock(context.Background())
 	switch {
@@ -58,7 +58,7 @@ func (c *command) under(lease *fairlock.Lease, signals <-chan os.Signal, grace t
 }
 
 // run returns when the command has ended, with its exit code, or with an error that decides how to end.
-func (c *command) run(lease *fairlock.Lease, signals <-chan os.Signal, grace time.Duration) (int, error) {
+func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal, grace time.Duration) (int, error) {
 	select {
 	case got := <-signals:
 		return 0, interrupted(got, lease.Name(), nil)
@@ -75,8 +75,8 @@ func (c *command) run(lease *fairlock.Lease, signals <-chan os.Signal, grace tim
 			return code, nil
 		case got := <-signals:
 			child.signal(got)
-		case <-child.stopped:
-			child.suspend(lease.Err)
+		case why := <-child.stopped:
+			child.suspend(why, lease.Err)
 		case <-lease.Done():
 			code := child.terminate(signals, grace)
 			return 0, fail(exitLost, "%w; the command was told to stop, and had exit code %d", lease.Err(), code)
@@ -85,7 +85,7 @@ func (c *command) run(lease *fairlock.Lease, signals <-chan os.Signal, grace tim
 }
 
 // prepare wires the command to our own streams, as files: nothing is copied.
-func (c *command) prepare(lease *fairlock.Lease) *exec.Cmd {
+func (c *program) prepare(lease *fairlock.Lease) *exec.Cmd {
 	return &exec.Cmd{
 		Path: c.path, Args: c.args,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -100,12 +100,12 @@ const poll = 10 * time.Millisecond
 // child's exit code.
 func (c *child) terminate(signals <-chan os.Signal, grace time.Duration) (code int) {
 	c.quit()
-	deadline := time.NewTimer(grace)
-	defer deadline.Stop()
+	over := time.NewTimer(grace)
+	defer over.Stop()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	over, ended := deadline.C, false
-	for !ended || !c.gone() {
+	ended, killed := false, false
+	for !ended || !killed && !c.gone() {
 		select {
 		case code = <-c.ended:
 			ended = true
@@ -113,9 +113,9 @@ func (c *child) terminate(signals <-chan os.Signal, grace time.Duration) (code i
 			c.signal(got)
 		case <-c.stopped:
 			c.quit() // nobody may stop now
-		case <-over:
+		case <-over.C:
 			c.kill()
-			over = nil
+			killed = true
 		case <-tick.C:
 		}
 	}

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -61,7 +62,7 @@ func main() { os.Exit(execute(os.Args[1:])) }
 func execute(args []string) int {
 	parser := kong.Must(&verbs{}, kong.Name("fairlock"),
 		kong.Description("Fair, reentrant, fenced locks on Redis."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help))
 	call, err := parser.Parse(args)
 	if err != nil {
 		err = fail(exitUsage, "%w (fairlock --help tells more)", err)
@@ -69,6 +70,20 @@ func execute(args []string) int {
 		err = call.Run()
 	}
 	return conclude(os.Stderr, err)
+}
+
+// help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper end.
+func help(options kong.HelpOptions, call *kong.Context) error {
+	out := call.Stdout
+	defer func() { call.Stdout = out }()
+	var text bytes.Buffer
+	call.Stdout = &text
+	if err := kong.DefaultHelpPrinter(options, call); err != nil {
+		return err
+	}
+	right := strings.Replace(text.String(), "<name> <command> ... [flags]", "[flags] <name> -- <command> ...", 1)
+	_, err := io.WriteString(out, right)
+	return err
 }
 
 // conclude says on stderr what is to be said of err and returns its exit code.

@@ -16,11 +16,11 @@ import (
 // runVerb is "fairlock run".
 type runVerb struct {
 	Redis   string        `placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the lock (${env}; default ${default})."`
-	Lease   time.Duration `placeholder:"30s" default:"30s" help:"How long the lock outlives a holder that died (default ${default})."`
-	Wait    patience      `placeholder:"forever" default:"forever" help:"How long to wait in line: 0 tries once, a duration, or forever (default ${default})."`
-	Grace   time.Duration `placeholder:"10s" default:"10s" help:"Between SIGTERM and SIGKILL when the lock is lost (default ${default})."`
+	Lease   time.Duration `default:"30s" placeholder:"DURATION" help:"How long the lock outlives a holder that died (default ${default})."`
+	Wait    patience      `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
+	Grace   time.Duration `default:"10s" placeholder:"DURATION" help:"Between SIGTERM and SIGKILL when the lock is lost (default ${default})."`
 	Name    string        `arg:"" help:"The lock's name."`
-	Command []string      `arg:"" passthrough:"partial" name:"-- command" help:"The command and its arguments, after --."`
+	Command []string      `arg:"" passthrough:"partial" help:"The command and its arguments, after --."`
 }
 
 // Help is the long text of "fairlock run --help".
@@ -86,7 +86,7 @@ func (r *runVerb) Run() error {
 }
 
 // command checks what is to be run before anybody waits for it.
-func (r *runVerb) command() (*command, error) {
+func (r *runVerb) command() (*program, error) {
 	if len(r.Command) < 2 || r.Command[0] != "--" {
 		return nil, fail(exitUsage, "expected NAME -- COMMAND ARG... (fairlock run --help tells more)")
 	}

@@ -27,8 +27,6 @@ func ourTerminal() *terminal {
 	if _, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil {
 		return nil
 	}
-	signal.Ignore(unix.SIGTTOU)
-	signal.Reset(unix.SIGTTOU)
 	return &terminal{fd: fd, own: unix.Getpgrp(), awake: make(chan os.Signal, 1)}
 }
 
@@ -72,12 +70,12 @@ func (t *terminal) set(group int) {
 // suspend follows a child that was stopped, so that the shell we were started from sees the job stop (Ctrl-Z), and
 // wakes the child when we are woken, unless the lock was lost meanwhile. Without a terminal nobody waits for us to
 // stop, and the lock is kept.
-func (c *child) suspend(lost func() error) {
+func (c *child) suspend(why os.Signal, lost func() error) {
 	t := c.terminal
 	if t == nil {
 		return
 	}
-	if (c.why == unix.SIGTTIN || c.why == unix.SIGTTOU) && t.give(c.pid) {
+	if (why == unix.SIGTTIN || why == unix.SIGTTOU) && t.give(c.pid) {
 		return
 	}
 	t.take()

@@ -21,7 +21,7 @@ func JournalArgs(dir string) []string {
 // Journal is every write that a server did, also those of scripts, in the order in which it did them.
 type Journal [][]string
 
-// ReadJournal reads what a server has written so far: all that it has answered.
+// ReadJournal reads what a server has written so far: all that it has answered, and no more of what it is at.
 func ReadJournal(tb testing.TB, dir string) Journal {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*.incr.aof"))
@@ -36,7 +36,7 @@ func ReadJournal(tb testing.TB, dir string) Journal {
 	var journal Journal
 	for in := bufio.NewReaderSize(file, 1<<20); ; {
 		words, err := readCommand(in)
-		if err == io.EOF {
+		if err == io.EOF || err == io.ErrUnexpectedEOF { // in the middle of a command
 			return journal
 		}
 		if err != nil {
@@ -81,6 +81,7 @@ func readNumber(in *bufio.Reader, sign byte) (int, error) {
 // Verdict is what a journal says of a lock.
 type Verdict struct {
 	Grants     []Grant  // in order
+	Queued     int      // how many of them waited in line before
 	Inversions []string // each a grant to somebody while another had come before, or a place that was given out of order
 	Waiting    []string // tickets that were still in line at the end
 }
@@ -101,7 +102,7 @@ func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
 	}
 	for _, words := range j {
 		switch verb := strings.ToUpper(words[0]); {
-		case verb == "RPUSH" && words[1] == l.queue:
+		case (verb == "RPUSH" || verb == "LPUSH") && words[1] == l.queue:
 			l.arrives(words[2], counts)
 		case verb == "LINSERT" && words[1] == l.queue:
 			l.arrives(words[4], counts)
@@ -158,6 +159,9 @@ func (l *watched) granted(fields []string, counts func(string) bool) {
 	l.Grants = append(l.Grants, Grant{token, part[0] + ":" + part[1]})
 	place, waited := l.waiting[ticket]
 	delete(l.waiting, ticket)
+	if waited {
+		l.Queued++
+	}
 	for other, before := range l.waiting {
 		if !waited || before < place {
 			l.Inversions = append(l.Inversions, fmt.Sprintf("%s was granted at place %d before %s at %d", ticket, place, other, before))

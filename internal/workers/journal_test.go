@@ -33,6 +33,7 @@ func TestAJudgeSeesEveryInversion(t *testing.T) {
 		"in order":                        {Journal{wait("1", a), wait("2", b), hold("7", a), wait("3", c), hold("8", b), hold("9", c)}, 0},
 		"nobody waits":                    {Journal{hold("7", a), hold("8", b)}, 0},
 		"the second before the first":     {Journal{wait("1", a), wait("2", b), hold("7", b), hold("8", a)}, 1},
+		"put before the first":            {Journal{wait("1", a), {"LPUSH", "fairlock:queue:{x}", "2:" + b}, hold("7", b), hold("8", a)}, 1},
 		"a newcomer before one in line":   {Journal{wait("1", a), hold("7", b), hold("8", a)}, 1},
 		"dropped from line and forgotten": {Journal{wait("1", a), wait("2", b), {"LPOP", "fairlock:queue:{x}"}, hold("7", b)}, 1},
 		"back in its place":               {Journal{wait("1", a), wait("2", b), {"LPOP", "fairlock:queue:{x}"}, back("1", a), hold("7", a), hold("8", b)}, 0},
@@ -50,7 +51,7 @@ func TestAJudgeSeesEveryInversion(t *testing.T) {
 func TestAJudgeListsGrantsAndWhoStillWaits(t *testing.T) {
 	v := Journal{wait("1", a), wait("2", b), wait("3", c), hold("7", a)}.Judge("x", everybody)
 	slices.Sort(v.Waiting)
-	if !slices.Equal(v.Grants, []Grant{{7, "A:1"}}) || !slices.Equal(v.Waiting, []string{b, c}) {
+	if !slices.Equal(v.Grants, []Grant{{7, "A:1"}}) || v.Queued != 1 || !slices.Equal(v.Waiting, []string{b, c}) {
 		t.Fatalf("%+v", v)
 	}
 }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	demoLease   = 10 * time.Second
+	demoAtMost  = time.Minute // it takes a few seconds; after this something hangs
+	mostWorkers = 26          // their names are letters
+)
+
+// demoVerb is "fairlock demo".
+type demoVerb struct {
+	Redis   string `placeholder:"URL" help:"The Redis to play on; without it, one that is embedded for the time of the demo."`
+	Workers int    `default:"4" placeholder:"4" help:"How many worker processes, from 2 to 26 (default ${default})."`
+	Plain   bool   `help:"Print nothing but the results, as key=value lines."`
+	NoColor bool   `help:"Do without colours, as with the environment variable NO_COLOR."`
+}
+
+// Help is the long text of "fairlock demo --help".
+func (*demoVerb) Help() string {
+	return `Starts worker processes and plays three scenes with them: jobs that are done one at a time and in the order in
+which they came, although a worker is killed meanwhile; a lock taken within itself; and a sale of 100 pieces to
+2,000 buyers. Every promise is checked on the way, by a witness that no clock can mislead.
+
+On a Redis of yours it uses keys of its own, beginning with fairlock-demo- and a random name, which expire by
+themselves within minutes.
+
+Exit codes:
+    0  every promise was kept
+    1  one was broken, or the demo could not be played to its end
+   64  the command line makes no sense
+   69  the server cannot be reached or used`
+}
+
+// Run is called by kong.
+func (d *demoVerb) Run() (err error) {
+	if d.Workers < 2 || d.Workers > mostWorkers {
+		return fail(exitUsage, "--workers: %d is not between 2 and %d", d.Workers, mostWorkers)
+	}
+	address, where, stop, err := d.server()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	rdb, err := connect(address)
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	ctx, cancel := watched()
+	defer cancel()
+	prefix := "fairlock-demo-" + strings.ToLower(rand.Text()[:8])
+	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(demoLease), fairlock.WithLogger(slog.New(newNotices(os.Stderr))))
+	defer locker.Close()
+	crew, err := newCrew(command{Do: open, URL: address, Prefix: prefix})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, crew.dismiss()) }()
+	s := &stage{ctx: ctx, screen: newScreen(os.Stdout, d.Plain, d.NoColor), locker: locker, crew: crew, witness: newWitness()}
+	return s.play(rdb, d.Workers, where)
+}
+
+// server is the address of the one to play on, and what to call it.
+func (d *demoVerb) server() (address, where string, stop func(), err error) {
+	if d.Redis != "" {
+		return d.Redis, "", func() {}, nil
+	}
+	server, err := embedded.Start()
+	if err != nil {
+		return "", "", nil, err
+	}
+	return "redis://" + server.Addr(), "embedded", server.Close, nil
+}
+
+// watched is a context that ends with the first signal, or when the demo has gone on for too long.
+func watched() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals, release := catch()
+	late := time.AfterFunc(demoAtMost, func() { cancel(fail(exitBroken, "the demo did not end within %v", demoAtMost)) })
+	go func() {
+		select {
+		case got := <-signals:
+			cancel(&exit{code: exitSignal + number(got)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		release()
+		late.Stop()
+		cancel(nil)
+	}
+}
+
+// play plays the scenes and says how they went.
+func (s *stage) play(rdb *redis.Client, workers int, where string) error {
+	if _, err := s.locker.Inspect(s.ctx, "ready"); err != nil {
+		return s.unavailable(err)
+	}
+	s.screen.title(workers, where, rdb.Options().Addr)
+	if err := s.assemble(workers); err != nil {
+		return err
+	}
+	for _, scene := range []func() error{s.jobs, s.nested, s.seckill} {
+		if err := scene(); err != nil {
+			return err
+		}
+	}
+	return s.conclude()
+}
+
+// unavailable is the exit for a server that did not answer the first question.
+func (s *stage) unavailable(err error) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return &exit{exitUnavailable, err}
+}
+
+// assemble starts the workers and has each of them wait in line once: from then on they hear of their grants.
+func (s *stage) assemble(workers int) error {
+	for number := range workers {
+		if err := s.crew.hire(number); err != nil {
+			return err
+		}
+	}
+	return s.warmUp(s.crew.workers...)
+}
+
+// warmUp lets workers wait for one lock, and get it.
+func (s *stage) warmUp(all ...*process) error {
+	g, err := s.shut("ready")
+	if err != nil {
+		return err
+	}
+	defer g.abandon()
+	for _, p := range all {
+		if _, err := s.await(ready); err != nil {
+			return err
+		}
+		p.send(command{Do: job, Lock: "ready", Who: "worker " + letter(p.number)})
+	}
+	if _, err := s.until("ready", func(state *fairlock.State) bool { return len(state.Waiters) == len(all) }); err != nil {
+		return err
+	}
+	if err := g.open(); err != nil {
+		return err
+	}
+	for range all {
+		if _, err := s.await(done); err != nil {
+			return err
+		}
+	}
+	return nil
+}

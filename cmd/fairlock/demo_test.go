@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+// results runs a demo and returns what it says of itself.
+func results(t *testing.T, args ...string) map[string]int {
+	t.Helper()
+	p := fairlockWith(t, nil, append([]string{"demo", "--plain"}, args...)...).start()
+	p.ends(0)
+	if text := p.stderr.String(); text != "" {
+		t.Errorf("stderr: %s", text)
+	}
+	values := make(map[string]int)
+	var keys []string
+	for _, line := range p.rest() {
+		key, text, _ := strings.Cut(line, "=")
+		value, err := strconv.Atoi(text)
+		if err != nil {
+			t.Errorf("line %q", line)
+		}
+		keys = append(keys, key)
+		values[key] = value
+	}
+	if got := strings.Join(keys, " "); got != "grants inversions overlaps sold stock buyers handover_p50_us handover_p99_us recovered_ms" {
+		t.Errorf("keys: %s", got)
+	}
+	return values
+}
+
+func checkPromises(t *testing.T, v map[string]int) {
+	t.Helper()
+	if v["inversions"] != 0 || v["overlaps"] != 0 || v["sold"] != 100 || v["stock"] != 0 || v["buyers"] != 2000 {
+		t.Errorf("promises: %v", v)
+	}
+	if v["grants"] < 120 || v["handover_p50_us"] <= 0 || v["handover_p99_us"] < v["handover_p50_us"] || v["recovered_ms"] <= 0 {
+		t.Errorf("measures: %v", v)
+	}
+}
+
+func TestTheDemoKeepsItsPromisesOnTheEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	checkPromises(t, results(t))
+}
+
+func TestTheDemoKeepsItsPromisesOnARealServerAndDisturbsNobody(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	must(t, rdb.Set(t.Context(), "fairlock:lock:{jobs}", "somebody else's", 0).Err())
+	for _, workers := range []int{2, 5} {
+		checkPromises(t, results(t, "--redis", "redis://"+s.Addr(), "--workers", fmt.Sprint(workers)))
+	}
+	if got := rdb.Get(t.Context(), "fairlock:lock:{jobs}").Val(); got != "somebody else's" {
+		t.Errorf("another's key is now %q", got)
+	}
+	channels, err := rdb.PubSubChannels(t.Context(), "*").Result()
+	must(t, err)
+	if len(channels) > 0 {
+		t.Errorf("subscriptions are left: %q", channels)
+	}
+	keys, err := rdb.Keys(t.Context(), "fairlock-demo-*").Result()
+	must(t, err)
+	for _, key := range keys {
+		if ttl := rdb.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > 10*time.Minute {
+			t.Errorf("%s is to live for %v", key, ttl)
+		}
+		if !strings.Contains(key, ":token:") && !strings.Contains(key, ":waiters:") {
+			t.Errorf("%s is left", key)
+		}
+	}
+}
+
+func TestADemoForPeopleTellsItsStory(t *testing.T) {
+	t.Parallel()
+	p := fairlockWith(t, nil, "demo").start()
+	p.ends(0)
+	text := strings.Join(p.rest(), "\n")
+	for _, part := range []string{"1 2 3 4 5 6 7", "job 24", "kill -9 of worker B", "died with its worker", "depth 3", "100 sold", "refused", "Every promise was kept."} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	if strings.ContainsAny(text, "\x1b\r") {
+		t.Error("there is colour although it is no terminal")
+	}
+}
+
+func TestADemoWhoseLockIsTakenAwayFails(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	p := fairlockWith(t, nil, "demo", "--redis", "redis://"+s.Addr()).start()
+	for !strings.Contains(p.line(), "job 3 ") {
+	}
+	keys, err := rdb.Keys(t.Context(), "fairlock-demo-*:lock:{jobs}").Result()
+	must(t, err)
+	must(t, rdb.Del(t.Context(), keys...).Err())
+	p.ends(1)
+	p.complains("lost")
+}
+
+func TestADemoThatIsInterruptedEndsWithItsWorkers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	p := fairlockWith(t, nil, "demo", "--redis", "redis://"+s.Addr()).start()
+	for !strings.Contains(p.line(), "job 3 ") {
+	}
+	must(t, p.cmd.Process.Signal(syscall.SIGINT))
+	p.ends(130)
+	if text := p.stderr.String(); text != "" {
+		t.Errorf("stderr: %s", text)
+	}
+	if clients := rdb.ClientList(t.Context()).Val(); strings.Count(clients, "name=fairlock ") > 0 {
+		t.Errorf("somebody is still connected:\n%s", clients)
+	}
+}
+
+func TestADemoWithoutItsServerIs69(t *testing.T) {
+	t.Parallel()
+	p := fairlockWith(t, nil, "demo", "--plain", "--redis", "redis://127.0.0.1:1").start()
+	p.ends(69)
+	p.complains("connection refused")
+	if rest := p.rest(); len(rest) > 0 {
+		t.Errorf("stdout: %q", rest)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// atOnce is how soon the line must go on after its next worker was killed. It takes a millisecond or two; a lock that
+// was given to the dead would take three seconds to come back.
+const atOnce = time.Second
+
+// report is what the scenes leave for the end, beside what the witness knows.
+type report struct {
+	recovered     time.Duration // from when the killed worker's turn would have come to the next grant
+	lost          int           // jobs, with it
+	sold, stock   int
+	buyers        int
+	soldOut, full int
+}
+
+// verdict checks the promises that the witness has not.
+func (s *stage) verdict() []string {
+	w, r := s.witness, s.report
+	for _, promise := range []struct {
+		kept   bool
+		broken string
+	}{
+		{w.inversions == 0, fmt.Sprintf("%d grants were out of order", w.inversions)},
+		{w.overlaps == 0, fmt.Sprintf("%d times two were in one critical section", w.overlaps)},
+		{r.sold == allPieces && r.stock == 0, fmt.Sprintf("%d pieces were sold and %d are left, of %d", r.sold, r.stock, allPieces)},
+		{r.buyers == allBuyers, fmt.Sprintf("%d of %d buyers were told how it ended", r.buyers, allBuyers)},
+		{r.recovered > 0 && r.recovered < atOnce, fmt.Sprintf("after kill -9 it took %v until the next grant", r.recovered)},
+	} {
+		if !promise.kept {
+			w.breaks("%s", promise.broken)
+		}
+	}
+	return w.broken
+}
+
+// conclude shows the results. The error is for a broken promise.
+func (s *stage) conclude() error {
+	broken := s.verdict()
+	if s.screen.plain != nil {
+		s.values(s.screen.plain)
+	} else {
+		s.table(len(broken) == 0)
+	}
+	if len(broken) > 0 {
+		return fail(exitBroken, "broken: %s", strings.Join(broken, "; "))
+	}
+	return nil
+}
+
+// values prints the results for programs: always these keys, in this order.
+func (s *stage) values(out io.Writer) {
+	w, r := s.witness, s.report
+	for _, line := range []struct {
+		key   string
+		value int64
+	}{
+		{"grants", int64(w.grants)},
+		{"inversions", int64(w.inversions)},
+		{"overlaps", int64(w.overlaps)},
+		{"sold", int64(r.sold)},
+		{"stock", int64(r.stock)},
+		{"buyers", int64(r.buyers)},
+		{"handover_p50_us", percentile(w.handovers, 0.50).Microseconds()},
+		{"handover_p99_us", percentile(w.handovers, 0.99).Microseconds()},
+		{"recovered_ms", (r.recovered + time.Millisecond - 1).Milliseconds()},
+	} {
+		fmt.Fprintf(out, "%s=%d\n", line.key, line.value)
+	}
+}
+
+// table prints the results for people.
+func (s *stage) table(kept bool) {
+	w, r, c := s.witness, s.report, s.screen
+	c.scene("What the witness saw")
+	c.row("grants", fmt.Sprint(w.grants), "", true)
+	c.row("order inversions", fmt.Sprint(w.inversions), "", w.inversions == 0)
+	c.row("overlaps", fmt.Sprint(w.overlaps), "", w.overlaps == 0)
+	c.row("pieces sold", fmt.Sprint(r.sold), fmt.Sprintf("of %d, %d left, to %s buyers", allPieces, r.stock, thousands(r.buyers)), r.sold == allPieces && r.stock == 0)
+	c.row("hand-over p50", milliseconds(percentile(w.handovers, 0.50)), fmt.Sprintf("from unlock to grant, %d times", len(w.handovers)), true)
+	c.row("hand-over p99", milliseconds(percentile(w.handovers, 0.99)), "", true)
+	c.row("after kill -9", milliseconds(r.recovered), fmt.Sprintf("to the next grant; %d jobs died with their worker", r.lost), r.recovered < atOnce)
+	c.verdict(kept)
+}
+
+// percentile is the duration that a share of all do not exceed.
+func percentile(all []time.Duration, share float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[int(share*float64(len(sorted)-1))]
+}
+
+// thousands is a number with a comma, for people.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+const (
+	allBuyers   = 2000
+	earlyBuyers = 1200 // come before the doors open
+	allPieces   = 100
+	mostInLine  = 150
+	comingEarly = 600 * time.Millisecond
+	comingLate  = 1200 * time.Millisecond // some while there is something to buy, some when all is gone
+)
+
+// seckillScene is the third: far more buyers than pieces.
+type seckillScene struct {
+	*stage
+	shop    shop
+	order   *order
+	results map[string]int
+	turned  []time.Duration // how long those waited who were told that the line is full
+	inside  int             // buyers that have entered and not yet unlocked
+	failed  error
+}
+
+// shop is what the lock guards: a number that is read, and written by whoever read it. It takes in nothing from a
+// token that is older than one it has seen.
+type shop struct {
+	stock, sold int
+	token       int64
+	first       int64 // token
+}
+
+// admits is the fencing: larger tokens go first.
+func (s *shop) admits(token int64) bool {
+	if token < s.token {
+		return false
+	}
+	s.token = token
+	if s.first == 0 {
+		s.first = token
+	}
+	return true
+}
+
+func (s *shop) sell(token int64, stock int) bool {
+	if !s.admits(token) {
+		return false
+	}
+	s.stock = stock
+	s.sold++
+	return true
+}
+
+// seckill plays it.
+func (s *stage) seckill() error {
+	s.screen.scene(fmt.Sprintf("Seckill: %s buyers, %d pieces, at most %d in line", thousands(allBuyers), allPieces, mostInLine))
+	scene := &seckillScene{stage: s, shop: shop{stock: allPieces}, order: newOrder(nil), results: make(map[string]int)}
+	g, err := s.shut("seckill")
+	if err != nil {
+		return err
+	}
+	defer g.abandon()
+	if err := scene.fill(); err != nil {
+		return err
+	}
+	scene.admit(earlyBuyers+1, allBuyers, comingLate)
+	if err := g.open(); err != nil {
+		return err
+	}
+	if err := scene.serve(); err != nil {
+		return err
+	}
+	return scene.close()
+}
+
+// admit sends the buyers with these numbers, each to the next worker.
+func (s *seckillScene) admit(from, to int, over time.Duration) {
+	workers := s.crew.workers
+	lists := make([][]int, len(workers))
+	for n := from; n <= to; n++ {
+		lists[n%len(workers)] = append(lists[n%len(workers)], n)
+	}
+	for i, p := range workers {
+		p.send(command{Do: buyers, Lock: "seckill", Numbers: lists[i], Work: over, Most: mostInLine})
+	}
+}
+
+// fill lets the line form behind closed doors, until all early buyers are in it or turned away.
+func (s *seckillScene) fill() error {
+	s.admit(1, earlyBuyers, comingEarly)
+	err := s.each(func(e event) bool {
+		s.take(e)
+		return s.results[lineWasFull] == earlyBuyers-mostInLine || s.failed != nil
+	})
+	if err != nil || s.failed != nil {
+		return first(s.failed, err)
+	}
+	state, err := s.until("seckill", func(state *fairlock.State) bool { return len(state.Waiters) >= mostInLine })
+	if err != nil {
+		return err
+	}
+	s.crowded(state)
+	s.order = newOrder(notes(state))
+	s.screen.say("%s buyers come to closed doors: %d are in line, %s were told at once that it is full (p99 %s)",
+		thousands(earlyBuyers), len(state.Waiters), thousands(s.results[lineWasFull]), milliseconds(percentile(s.turned, 0.99)))
+	return nil
+}
+
+// crowded checks the length of the line.
+func (s *seckillScene) crowded(state *fairlock.State) {
+	if n := len(state.Waiters); n > mostInLine {
+		s.witness.breaks("%d are in line, more than %d", n, mostInLine)
+	}
+}
+
+// serve sells until all buyers have gone home.
+func (s *seckillScene) serve() error {
+	defer s.screen.endBar()
+	err := s.each(func(e event) bool {
+		s.take(e)
+		return s.failed != nil || s.told() == allBuyers && s.inside == 0
+	})
+	return first(s.failed, err)
+}
+
+func (s *seckillScene) told() int {
+	return s.results[bought] + s.results[wasSoldOut] + s.results[lineWasFull] + s.results[refused]
+}
+
+// take answers a buyer, or takes in what came of it.
+func (s *seckillScene) take(e event) {
+	if e.Lock != "" && e.Lock != "seckill" {
+		return // somebody is late to tell that it has left another scene
+	}
+	switch e.Kind {
+	case entered:
+		s.inside++
+		s.order.serve(e.Who)
+	case done:
+		s.inside--
+	case look:
+		s.reply(e, command{OK: s.shop.admits(e.Token), Stock: s.shop.stock})
+	case sale:
+		s.sale(e)
+	case told:
+		s.results[e.Result]++
+		if e.Result == lineWasFull {
+			s.turned = append(s.turned, e.Waited)
+		}
+	}
+}
+
+func (s *seckillScene) reply(to event, c command) {
+	c.Do, c.Who = answer, to.Who
+	s.crew.workers[to.Worker].send(c)
+}
+
+func (s *seckillScene) sale(e event) {
+	ok := s.shop.sell(e.Token, e.Stock)
+	s.reply(e, command{OK: ok})
+	if !ok {
+		return
+	}
+	s.screen.bar(s.shop.sold, allPieces)
+	switch s.shop.sold {
+	case allPieces / 2:
+		state, err := s.locker.Inspect(s.ctx, "seckill")
+		if err != nil {
+			s.failed = s.cause(err)
+			return
+		}
+		s.crowded(state)
+	case allPieces:
+		s.crew.sendAll(command{Do: soldOut})
+	}
+}
+
+// close has somebody try an old token, and takes stock.
+func (s *seckillScene) close() error {
+	s.screen.say("%d bought, %s were told that it is sold out, %s that the line is full",
+		s.results[bought], thousands(s.results[wasSoldOut]), thousands(s.results[lineWasFull]))
+	sold, stock := s.shop.sold, s.shop.stock
+	s.crew.workers[0].send(command{Do: stale, Who: "a sleeper", Token: s.shop.first, Stock: allPieces - 1})
+	var result string
+	err := s.each(func(e event) bool {
+		s.take(e)
+		result = e.Result
+		return e.Kind == told
+	})
+	if err != nil {
+		return err
+	}
+	if result != refused || s.shop.stock != stock {
+		s.witness.breaks("a stale token was let through")
+	}
+	s.screen.say("somebody wakes up with the first buyer's token and writes %d pieces into stock: %s", allPieces-1, result)
+	s.report.sold, s.report.stock, s.report.buyers = sold, stock, s.told()-1 // the sleeper was none
+	s.report.soldOut, s.report.full = s.results[wasSoldOut], s.results[lineWasFull]
+	if s.results[bought] != sold {
+		s.witness.breaks("%d buyers have bought %d pieces", s.results[bought], sold)
+	}
+	s.witness.inversions += s.order.inversions
+	return nil
+}
+
+// first is the first error of several.
+func first(all ...error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// screen shows the demo to a person. It only ever adds lines; one, the bar, grows.
+type screen struct {
+	out    io.Writer
+	plain  io.Writer // for the results alone; nil: everything is shown
+	colour bool
+	live   bool // a terminal: lines may be written over
+	scenes int
+	barred bool // the cursor is on the bar
+}
+
+// newScreen shows on out.
+func newScreen(out *os.File, plain, noColour bool) *screen {
+	if plain {
+		return &screen{out: io.Discard, plain: out}
+	}
+	live := term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb" && runtime.GOOS != "windows"
+	return &screen{out: out, live: live, colour: live && !noColour && os.Getenv("NO_COLOR") == ""}
+}
+
+// The colours, as the terminal's owner has set them.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+// shades are the workers'.
+var shades = []string{"36", "35", "34", "33", "32", "96", "95", "94", "93", "92"}
+
+func (s *screen) paint(colour, text string) string {
+	if !s.colour {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+func (s *screen) dim(text string) string { return s.paint(faint, text) }
+
+// worker is its name in its colour.
+func (s *screen) worker(number int) string {
+	return s.paint(shades[number%len(shades)], "worker "+letter(number))
+}
+
+// title says what is going to happen, and where.
+func (s *screen) title(workers int, kind, address string) {
+	if kind != "" {
+		kind += " "
+	}
+	fmt.Fprintf(s.out, "%s  %s\n", s.paint(bold, "fairlock demo"), s.dim(fmt.Sprintf("%d worker processes on the %sserver at %s", workers, kind, address)))
+}
+
+// scene begins a new one.
+func (s *screen) scene(title string) {
+	s.scenes++
+	fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, fmt.Sprintf("%d  %s", s.scenes, title)))
+}
+
+// say adds a line.
+func (s *screen) say(format string, args ...any) {
+	fmt.Fprintf(s.out, "   "+format+"\n", args...)
+}
+
+// aside adds a line that matters less.
+func (s *screen) aside(format string, args ...any) {
+	s.say("%s", s.dim(fmt.Sprintf(format, args...)))
+}
+
+// wrap breaks a long text into lines.
+func (s *screen) wrap(text string) string {
+	const width = 72
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		if last := &lines[len(lines)-1]; len(*last)+len(word) < width {
+			*last += " " + word
+		} else {
+			lines = append(lines, " "+word)
+		}
+	}
+	return s.dim("  " + strings.Join(lines, "\n  "))
+}
+
+// job shows one that has the lock.
+func (s *screen) job(e event, remark string) {
+	s.say("%-7s %s   waited %11s   token %d   %s", e.Who, s.worker(e.Worker), milliseconds(e.waited()), e.Token, s.paint(yellow, remark))
+}
+
+// lost shows one that died in line.
+func (s *screen) lost(who string, worker int) {
+	s.aside("%-7s worker %s   died with its worker", who, letter(worker))
+}
+
+// strike shows what is done to a worker.
+func (s *screen) strike(format string, args ...any) {
+	s.say("%s", s.paint(red, fmt.Sprintf(format, args...)))
+}
+
+// bar shows how much of all is sold.
+func (s *screen) bar(sold, all int) {
+	const width = 50
+	filled := sold * width / all
+	bar := s.paint(green, strings.Repeat("█", filled)) + s.dim(strings.Repeat("░", width-filled))
+	switch {
+	case s.live:
+		fmt.Fprintf(s.out, "\r   doors open: %s %3d sold", bar, sold)
+		s.barred = true
+	case sold == all:
+		s.say("doors open: %s %3d sold", bar, sold)
+	}
+}
+
+// endBar goes on to the next line.
+func (s *screen) endBar() {
+	if s.barred {
+		fmt.Fprintln(s.out)
+		s.barred = false
+	}
+}
+
+// row is one of the table's.
+func (s *screen) row(what, value, remark string, kept bool) {
+	mark := s.paint(green, "✓")
+	if !kept {
+		mark = s.paint(red, "✗")
+	}
+	s.say("%s %-18s %11s   %s", mark, what, value, s.dim(remark))
+}
+
+// verdict is the last line.
+func (s *screen) verdict(kept bool) {
+	if kept {
+		fmt.Fprintf(s.out, "\n%s\n", s.paint(green, "Every promise was kept."))
+		return
+	}
+	fmt.Fprintf(s.out, "\n%s\n", s.paint(red, "A promise was broken."))
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fairlock/locks/internal/redistest"
+	"golang.org/x/sys/unix"
+)
+
+// console is a terminal with somebody at it.
+type console struct {
+	t      *testing.T
+	master *os.File
+	seen   buffer
+	done   chan struct{}
+	cmd    *exec.Cmd
+}
+
+// sitDown starts a program as the leader of a session on a new terminal.
+func sitDown(t *testing.T, s *redistest.Server, program string, args ...string) *console {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("NOT SHOWN: no terminals here: %v", err)
+	}
+	must(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	must(t, err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(t, err)
+	defer slave.Close()
+	c := &console{t: t, master: master, done: make(chan struct{}), cmd: exec.Command(program, args...)}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	c.cmd.Env = append(os.Environ(), asFairlock+"=1", "GORACE=atexit_sleep_ms=0", "FAIRLOCK_REDIS=redis://"+s.Addr(), "FAIRLOCK="+os.Args[0], "PS1=ready> ")
+	must(t, c.cmd.Start())
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(&c.seen, master) // ends with an error when nobody has the terminal open any more
+	}()
+	go func() {
+		_ = c.cmd.Wait()
+		close(c.done)
+	}()
+	t.Cleanup(func() {
+		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
+		<-c.done
+		_ = master.Close()
+		<-read
+	})
+	return c
+}
+
+func (c *console) types(text string) {
+	c.t.Helper()
+	_, err := c.master.WriteString(text)
+	must(c.t, err)
+}
+
+// sees waits for a text, after all that was seen before.
+func (c *console) sees(text string) {
+	c.t.Helper()
+	defer func() {
+		if c.t.Failed() {
+			c.t.Logf("on the screen: %q", c.seen.String())
+		}
+	}()
+	eventually(c.t, fmt.Sprintf("the screen shows %q", text), func() bool { return strings.Contains(c.seen.String(), text) })
+}
+
+func (c *console) ends(want int) {
+	c.t.Helper()
+	<-c.done
+	if got := c.cmd.ProcessState.ExitCode(); got != want {
+		c.t.Fatalf("exit code %d, want %d, screen: %q", got, want, c.seen.String())
+	}
+}
+
+const echoing = `echo wai''ting; read line; echo "got $line"`
+
+func TestACommandMayReadFromTheTerminal(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), os.Args[0], "run", "x", "--", "sh", "-c", echoing)
+	c.sees("waiting")
+	c.types("hello\n")
+	c.sees("got hello")
+	c.ends(0)
+}
+
+func TestCtrlCReachesTheCommand(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), os.Args[0], "run", "x", "--", "sh", "-c", `trap 'echo interrupted; exit 5' INT;`+echoing)
+	c.sees("waiting")
+	c.types("\x03")
+	c.sees("interrupted")
+	c.ends(5)
+}
+
+func TestCtrlCWhileWaitingLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	hold(t, locker, "x")
+	c := sitDown(t, s, os.Args[0], "run", "x", "--", "true")
+	inLine(t, locker, "x", 1)
+	c.types("\x03")
+	c.ends(130)
+	inLine(t, locker, "x", 0)
+}
+
+func TestCtrlZDoesNothingWhereThereIsNoJobControl(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), os.Args[0], "run", "x", "--", "sh", "-c", echoing)
+	c.sees("waiting")
+	c.types("\x1a")
+	c.types("hello\n")
+	c.sees("got hello")
+	c.ends(0)
+}
+
+func TestCtrlZStopsTheJobAndFgGoesOnWithIt(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run x -- sh -c '` + strings.ReplaceAll(echoing, "'", `"`) + "'\n")
+	c.sees("waiting")
+	c.types("\x1a")
+	c.sees("Stopped")
+	c.types("echo the shell is he''re\n")
+	c.sees("the shell is here")
+	c.types("fg\n")
+	c.types("hello\n")
+	c.sees("got hello")
+	c.types("echo and the terminal is ba''ck; exit 6\n")
+	c.sees("and the terminal is back")
+	c.ends(6)
+}
+
+func TestAJobWhoseLockWasLostWhileItWasStoppedIsEnded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := sitDown(t, s, "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run --lease 300ms x -- sh -c '` + strings.ReplaceAll(echoing, "'", `"`) + "'\n")
+	c.sees("waiting")
+	c.types("\x1a")
+	c.sees("Stopped")
+	locker := observer(t, s)
+	eventually(t, "the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
+	c.types("fg\n")
+	c.sees("the command was told to stop")
+	c.types("echo code $?; exit 0\n")
+	c.sees("code 76")
+	c.ends(0)
+}

@@ -1,0 +1,86 @@
+package main
+
+import "time"
+
+// The demo and its workers talk in lines of JSON: commands go to each worker's standard input, events come from the
+// standard output of all of them.
+//
+// That output is one pipe. A line is far shorter than what the kernel writes in one piece, so the order of lines is the
+// order in which the workers wrote them, over all processes: a worker that says "left" before it unlocks says so
+// before the next one, in whatever process, can say "entered". No clock is needed to see that two never overlap.
+
+// verb says what a command asks for.
+type verb string
+
+const (
+	open    verb = "open"     // connect to URL; Prefix
+	job     verb = "job"      // take Lock, work for Work, until told to finish if Hold is set, unlock
+	finish  verb = "finish"   // Who: end of the work, or one step on
+	nest    verb = "nest"     // take Lock three deep and come back, a step at each finish
+	buyers  verb = "buyers"   // send Numbers to Lock, spread over Work, with at most Most waiting
+	answer  verb = "answer"   // to Who's look or sale: OK, Stock
+	soldOut verb = "sold out" // whoever waits may go home
+	stale   verb = "stale"    // sell with an old Token, without the lock
+)
+
+// command is a line to a worker.
+type command struct {
+	Do      verb
+	URL     string        `json:",omitempty"`
+	Prefix  string        `json:",omitempty"`
+	Lock    string        `json:",omitempty"`
+	Who     string        `json:",omitempty"`
+	Work    time.Duration `json:",omitempty"`
+	Hold    bool          `json:",omitempty"`
+	Numbers []int         `json:",omitempty"`
+	Most    int           `json:",omitempty"`
+	OK      bool          `json:",omitempty"`
+	Stock   int           `json:",omitempty"`
+	Token   int64         `json:",omitempty"`
+}
+
+// kind says what an event is.
+type kind string
+
+const (
+	ready   kind = "ready"   // it is connected
+	entered kind = "entered" // it holds Lock, with Token; it had asked at Asked
+	deeper  kind = "deeper"  // it holds it at Depth
+	back    kind = "back"    // it is back at Depth
+	left    kind = "left"    // it is about to unlock Lock
+	done    kind = "done"    // it has unlocked
+	look    kind = "look"    // how many pieces are left?
+	sale    kind = "sale"    // there are Stock left now
+	told    kind = "told"    // Who went home with Result, after waiting Waited
+	failed  kind = "failed"  // something went wrong: Result
+	ended   kind = "ended"   // the process is no more; said by its parent
+)
+
+// What a buyer goes home with.
+const (
+	bought      = "bought"
+	wasSoldOut  = "sold out"
+	lineWasFull = "full"
+	refused     = "refused"
+)
+
+// event is a line from a worker. Times are nanoseconds of the machine's wall clock, for measuring only.
+type event struct {
+	Kind   kind
+	Worker int           `json:",omitempty"`
+	Lock   string        `json:",omitempty"`
+	Who    string        `json:",omitempty"`
+	Token  int64         `json:",omitempty"`
+	Depth  int           `json:",omitempty"`
+	Asked  int64         `json:",omitempty"`
+	At     int64         `json:",omitempty"`
+	Stock  int           `json:",omitempty"`
+	Waited time.Duration `json:",omitempty"`
+	Result string        `json:",omitempty"`
+}
+
+// waited is how long the worker had to wait for what it entered.
+func (e event) waited() time.Duration { return time.Duration(e.At - e.Asked) }
+
+// now is the time as events tell it.
+func now() int64 { return time.Now().UnixNano() }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// job does one job under a lock.
+func (w *worker) job(c command) {
+	asked := now()
+	lease, err := w.locker.Lock(w.ctx, c.Lock, fairlock.Note(c.Who))
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	e := event{Kind: entered, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Asked: asked, At: now()}
+	if c.Hold {
+		w.ask(e)
+	} else {
+		w.tell(e)
+	}
+	w.sleep(c.Work)
+	w.leave(lease, c.Who)
+}
+
+// leave says that it is about to unlock, and does.
+func (w *worker) leave(lease *fairlock.Lease, who string) {
+	w.tell(event{Kind: left, Lock: lease.Name(), Who: who, Token: lease.Token(), At: now()})
+	if err := lease.Unlock(w.ctx); err != nil {
+		w.fail(err)
+		return
+	}
+	w.tell(event{Kind: done, Lock: lease.Name(), Who: who})
+}
+
+func (w *worker) sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-w.ctx.Done():
+	}
+}
+
+// depths is how deep nest goes.
+const depths = 3
+
+// nest takes a lock within itself and comes back, and waits at each step to be told to go on.
+func (w *worker) nest(c command) {
+	asked := now()
+	err := w.locker.Do(w.ctx, c.Lock, func(ctx context.Context, lease *fairlock.Lease) error {
+		w.tell(event{Kind: entered, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Asked: asked, At: now()})
+		err := w.descend(ctx, c, lease)
+		w.tell(event{Kind: left, Lock: c.Lock, Who: c.Who, Token: lease.Token(), At: now()})
+		return err
+	})
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.tell(event{Kind: done, Lock: c.Lock, Who: c.Who})
+}
+
+// descend is where lease is the innermost: one level further, and back. ctx is what lets the next call re-enter.
+func (w *worker) descend(ctx context.Context, c command, lease *fairlock.Lease) error {
+	depth := lease.Depth()
+	w.ask(event{Kind: deeper, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Depth: depth})
+	if depth == depths {
+		return nil
+	}
+	err := w.locker.Do(ctx, c.Lock, func(ctx context.Context, lease *fairlock.Lease) error { return w.descend(ctx, c, lease) })
+	if err == nil {
+		w.ask(event{Kind: back, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Depth: lease.Depth()})
+	}
+	return err
+}
