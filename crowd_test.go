@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const crowd = 1000
+const aThousand = 1000
 
 // queueUp has n calls of one Locker wait for the lock, one after the other, and returns them in the order of the line.
 func queueUp(t *testing.T, admin *redis.Client, locker *fairlock.Locker, n int) []*call {
@@ -57,7 +57,7 @@ func TestAThousandWaitersOfOneLockerNeedOneSubscriptionAndTwoConnectionsAndAreSe
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := queueUp(t, admin, locker, crowd)
+	calls := queueUp(t, admin, locker, aThousand)
 	if n := subscriptions(admin); n != 1 {
 		t.Fatalf("%d subscription connections", n)
 	}
@@ -80,7 +80,7 @@ func TestAThousandWaitersOfOneLockerNeedOneSubscriptionAndTwoConnectionsAndAreSe
 		}
 		c.cancel()
 	}
-	t.Logf("%d grants in %v", crowd, time.Since(start))
+	t.Logf("%d grants in %v", aThousand, time.Since(start))
 }
 
 func TestHalfOfAThousandWaitersCancelledAtRandomMomentsLeaveNothingAndStallNobody(t *testing.T) {
@@ -91,9 +91,9 @@ func TestHalfOfAThousandWaitersCancelledAtRandomMomentsLeaveNothingAndStallNobod
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := queueUp(t, admin, locker, crowd)
+	calls := queueUp(t, admin, locker, aThousand)
 	go func() {
-		for _, i := range rand.Perm(crowd)[:crowd/2] {
+		for _, i := range rand.Perm(aThousand)[:aThousand/2] {
 			calls[i].cancel()
 			time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
 		}
@@ -117,8 +117,8 @@ func TestHalfOfAThousandWaitersCancelledAtRandomMomentsLeaveNothingAndStallNobod
 			t.Fatal(err)
 		}
 	}
-	if served < crowd/2 {
-		t.Fatalf("%d of the %d that were not cancelled were served", served, crowd/2)
+	if served < aThousand/2 {
+		t.Fatalf("%d of the %d that were not cancelled were served", served, aThousand/2)
 	}
 	if err := locker.Close(); err != nil {
 		t.Fatal(err)

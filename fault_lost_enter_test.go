@@ -73,12 +73,12 @@ func TestAWaiterWhoseHeartbeatWasLostOnTheWayKeepsItsPlace(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b, c := f.behind(), f.beside(), f.beside()
 		holder := b.locks("x")
+		reply := f.once(faultSecond(f.verb("enter")), lost) // which comes when its subscription is up
+		again := f.all(f.verb("enter"), faultproxy.Observe())
 		first := a.queues("x", 1)
 		second := c.queues("x", 2)
-		reply := f.once(f.verb("enter"), lost) // a enters again when its subscription is up
-		again := f.all(f.verb("enter"), faultproxy.Observe())
 		reply.WaitExecuted(f, 1, faultPatience)
-		again.WaitExecuted(f, 2, faultPatience)
+		again.WaitExecuted(f, 3, faultPatience)
 		if n := f.line("x"); n != 2 {
 			f.Errorf("%d in line", n)
 		}

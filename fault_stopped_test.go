@@ -139,6 +139,9 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 		f.unlocks(w.lease)
 		f.nobody(w.name)
 	}
+	f.within(faultSoon, "the end of all leaves", func() {
+		f.until("nobody is left", func() bool { return f.holder("free") == 0 && f.line("free") == 0 })
+	})
 	f.nobody("free")
 }
 

@@ -13,10 +13,13 @@ import (
 	"github.com/fairlock/locks/internal/workers"
 )
 
+// living is how many goroutines all survivors have.
+const living = 12
+
 // Three processes go on for as long as the test lasts, while others come and are killed: within nested calls, in line, as
 // they come, and as they take and release. In the end those three are killed too.
 func TestWhoeverIsKilledTheOthersGoOnAndWhenAllAreGoneNothingStays(t *testing.T) {
-	const rounds, name = 24, "x"
+	const rounds, name = 21, "x"
 	const lease, claim, blind = time.Second, time.Second, 3 * time.Second
 	t.Parallel()
 	machine.Lock()
@@ -29,7 +32,7 @@ func TestWhoeverIsKilledTheOthersGoOnAndWhenAllAreGoneNothingStays(t *testing.T)
 	for i := range 3 {
 		w := s.worker(fmt.Sprint("survivor ", i), lease)
 		survivors = append(survivors, w)
-		loops = append(loops, w.Loop(name, "survivor", 4, 0, true))
+		loops = append(loops, w.Loop(name, "survivor", living/3, 0, true))
 	}
 	var stalls []time.Duration
 	for round := range rounds {
@@ -68,8 +71,8 @@ func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 	s.t.Helper()
 	victim := s.worker(fmt.Sprint("victim ", round), lease)
 	var longest time.Duration
-	switch round % 4 {
-	case 0: // within three nested calls
+	switch round % 7 {
+	case 0, 3: // within three nested calls
 		nested := victim.Nest(name, "victim", 3)
 		for depth := 1; depth <= 3; depth++ {
 			if e := nested.Await(workers.Granted); e.Depth != depth {
@@ -77,16 +80,19 @@ func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 			}
 		}
 		longest = 300 * time.Millisecond // before and after the first renewals
-	case 1: // most of them wait
+	case 1, 4: // most of them wait
 		victim.Loop(name, "victim", 50, 0, false)
 		longest = 100 * time.Millisecond
-	case 2: // they have just come
-		victim.Loop(name, "victim", 5, 0, false)
-		longest = 10 * time.Millisecond
-	case 3: // one after the other, nothing between
+	case 2, 5: // one after the other, nothing between
 		victim.Loop(name, "victim", 2, 0, false)
 		victim.Reach(1).Await(workers.Reached)
 		longest = 20 * time.Millisecond
+	case 6: // they have just come
+		victim.Loop(name, "victim", 20, 0, false)
+		s.eventually("one more is in line than there are survivors", func() bool {
+			return s.rdb.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val() > living
+		})
+		longest = 5 * time.Millisecond
 	}
 	time.Sleep(rand.N(longest)) // at no particular moment
 	now := time.Now()

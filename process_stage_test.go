@@ -80,12 +80,16 @@ func (s *stage) silent() {
 	})
 }
 
-// cleared is silent, and no key but tokens is left.
+// cleared is silent, and no key but tokens is left, or the marks of tickets that retired because a request of theirs had
+// gone unanswered for too long, which on a busy machine some do.
 func (s *stage) cleared() {
 	s.t.Helper()
 	s.silent()
-	if keys := s.leftovers(); len(keys) > 0 {
-		s.t.Fatalf("left behind: %v", keys)
+	for _, key := range s.leftovers() {
+		tickets, err := s.rdb.ZCount(context.Background(), key, "0", "+inf").Result()
+		if ttl := s.rdb.PTTL(context.Background(), key).Val(); err != nil || tickets > 0 || ttl <= 0 || ttl > time.Minute {
+			s.t.Errorf("left behind: %s with %d tickets for %v, %v", key, tickets, ttl, err)
+		}
 	}
 }
 

@@ -16,10 +16,11 @@
 --                        {'held'}    try: somebody else has it, or comes first
 --                        {'full'}    as many wait as it allows
 --                        {'gone'}    it was retired
--- Errors: WRONGTYPE and OOM come before anything is written.
+-- Errors: WRONGTYPE (also of a token that is no number) and OOM come before anything is written.
 
 if #ARGV == 9 and ARGV[8] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
   local last = tonumber(redis.call('GET', KEYS[4]) or 0)
+  if not last then return redis.error_reply('WRONGTYPE the token key ' .. KEYS[4] .. ' holds no number') end
   if last >= tonumber(ARGV[2]) then
     local t = redis.call('TIME')
     local us = t[1] * 1000000 + t[2]
@@ -55,6 +56,7 @@ local held = redis.call('HMGET', record, unpack(fields))
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, 0, '+inf')
 local last = tonumber(redis.call('GET', tokens) or 0)
+if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
 local holder = {owner = held[1], token = tonumber(held[2] or 0), lease = tonumber(held[3] or 0), since = tonumber(held[4] or 0)}
 
 -- A full server refuses only a script's first write. This one is never refused, so whoever waits goes on waiting.

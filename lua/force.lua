@@ -18,6 +18,7 @@ local ms = math.floor(us / 1000)
 
 local fields = redis.call('HGETALL', record)
 local last = tonumber(redis.call('GET', tokens) or 0)
+if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
 redis.call('LLEN', queue)
 redis.call('ZCARD', waiters)
 

@@ -6,9 +6,10 @@
 --       5 length of the line  6 the page: elements of the line, place:ticket
 
 local time = redis.call('TIME')
-local last = redis.call('GET', KEYS[4])
+local last = tonumber(redis.call('GET', KEYS[4]) or 0)
+if not last then return redis.error_reply('WRONGTYPE the token key ' .. KEYS[4] .. ' holds no number') end
 local length = redis.call('LLEN', KEYS[2])
 local page = ARGV[2] + 0 > 0 and redis.call('LRANGE', KEYS[2], ARGV[1], ARGV[1] + ARGV[2] - 1) or {}
 redis.call('ZCARD', KEYS[3])
-return {time[1] * 1000000 + time[2], tonumber(last or 0), redis.call('HGETALL', KEYS[1]), math.max(0, redis.call('PTTL', KEYS[1])),
+return {time[1] * 1000000 + time[2], last, redis.call('HGETALL', KEYS[1]), math.max(0, redis.call('PTTL', KEYS[1])),
   length, page}

@@ -31,6 +31,7 @@ local held = redis.call('HMGET', record, 'token', '?')
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 local last = tonumber(redis.call('GET', tokens) or 0)
+if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
 
 local function implicit(ticket) return string.find(ticket, '^[^:]+:%d+:%d+::') end
 

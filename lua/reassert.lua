@@ -14,6 +14,7 @@ local function num(n) return string.format('%.0f', n) end
 
 local now = redis.call('HMGET', record, ticket, 'token', '?', 'lease')
 local last = tonumber(redis.call('GET', tokens) or 0)
+if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
 local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
 local client, counter, usual, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
 

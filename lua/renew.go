@@ -21,8 +21,11 @@ type Renewal struct {
 	Depth  int
 }
 
+// Failed stands for the remaining time of a hold whose record could not be read. It does not concern the others.
+const Failed time.Duration = -1
+
 // Renew runs renew.lua over all of them in one request. Each answer is the hold's remaining time, 0 where the record
-// does not have it: [Server.Reassert] tells why.
+// does not have it: [Server.Reassert] tells why, or Failed.
 func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
 	keys := make([]string, len(holds))
 	args := make([]any, 0, 4*len(holds))
@@ -40,7 +43,11 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 	r := reader{list: reply}
 	left := make([]time.Duration, len(holds))
 	for i := range left {
-		left[i] = fromMillis(r.int())
+		if n, ok := r.next().(int64); !ok || n < -1 {
+			r.wrong = true
+		} else if left[i] = fromMillis(n); n == -1 {
+			left[i] = Failed
+		}
 	}
 	if r.wrong || len(r.list) > 0 {
 		return nil, wrongReply("renew", reply)

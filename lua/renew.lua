@@ -2,17 +2,18 @@
 --
 -- KEYS  1.. one record per hold: nothing else is declared, so that a migrating slot does not refuse a renewal
 -- ARGV  4 per hold: ticket, lease (ms from now; 0: as it is), until (server ms, absolute; 0: none), depth
--- Reply per hold: its remaining time (ms), 0 if there is no such hold: ask reassert
--- Errors: WRONGTYPE comes before that hold is written; nothing here is refused by a full server.
+-- Reply per hold: its remaining time (ms), 0 if there is no such hold: ask reassert; -1 if its key is of a wrong type
+-- Errors: WRONGTYPE only for a hold that comes alone; nothing here is refused by a full server.
 
 local time = redis.call('TIME')
 local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
 local reply = {}
 for k, record in ipairs(KEYS) do
   local ticket, lease, till, depth = ARGV[4 * k - 3], tonumber(ARGV[4 * k - 2]), tonumber(ARGV[4 * k - 1]), ARGV[4 * k]
-  local now = redis.call('HMGET', record, ticket, 'lease')
+  local now = redis.pcall('HMGET', record, ticket, 'lease')
+  if now.err and #KEYS == 1 then return now end
   local deadline = now[1] and tonumber(string.match(now[1], '^%d+')) or 0
-  reply[k] = 0
+  reply[k] = now.err and -1 or 0
   if deadline > ms then
     deadline = math.max(deadline, ms + lease, till)
     redis.call('PEXPIREAT', record, string.format('%.0f', math.max(redis.call('PEXPIRETIME', record), deadline)))

@@ -30,6 +30,10 @@ type Option func(*Settings)
 func NewSettings(prefix string, options []Option) Settings {
 	s := Settings{Prefix: prefix, Lease: DefaultLease, Logger: slog.Default(), Identity: ByContext}
 	for _, option := range options {
+		if option == nil {
+			s.Err = errors.Join(s.Err, Invalid("an Option is nil"))
+			continue
+		}
 		option(&s)
 	}
 	return s
@@ -88,6 +92,10 @@ type LockOption func(*Request)
 func (s Settings) Request(options []LockOption) (Request, error) {
 	r := Request{Lease: s.Lease, Wait: -1, Err: s.Err}
 	for _, option := range options {
+		if option == nil {
+			r.Err = errors.Join(r.Err, Invalid("a LockOption is nil"))
+			continue
+		}
 		option(&r)
 	}
 	return r, r.Err

@@ -193,6 +193,10 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 		return err
 	}
 	for i, h := range holds {
+		if left[i] == lua.Failed {
+			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record)
+			continue
+		}
 		if left[i] > 0 && !k.tokenAges(h, sent) {
 			k.renewed(h, renewals[i], sent, left[i])
 			continue

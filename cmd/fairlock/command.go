@@ -93,8 +93,8 @@ func (c *program) prepare(lease *fairlock.Lease) *exec.Cmd {
 	}
 }
 
-// poll is how often a group that was told to end is looked at: nobody tells us that its last process has ended.
-const poll = 10 * time.Millisecond
+// glance is how often a group that was told to end is looked at: nobody tells us that its last process has ended.
+const glance = 10 * time.Millisecond
 
 // terminate ends the child's whole group: SIGTERM, and SIGKILL to what is left of it after grace. It returns the
 // child's exit code.
@@ -102,7 +102,7 @@ func (c *child) terminate(signals <-chan os.Signal, grace time.Duration) (code i
 	c.quit()
 	over := time.NewTimer(grace)
 	defer over.Stop()
-	tick := time.NewTicker(poll)
+	tick := time.NewTicker(glance)
 	defer tick.Stop()
 	ended, killed := false, false
 	for !ended || !killed && !c.gone() {

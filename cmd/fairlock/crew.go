@@ -59,7 +59,7 @@ func (c *crew) read() {
 	for lines := bufio.NewScanner(c.input); lines.Scan(); {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			e = event{Kind: failed, Result: fmt.Sprintf("a worker said %q: %v", lines.Text(), err)}
+			e = event{Kind: onFailed, Result: fmt.Sprintf("a worker said %q: %v", lines.Text(), err)}
 		}
 		c.pass(e)
 	}
@@ -99,7 +99,7 @@ func (c *crew) hire(number int) error {
 func (c *crew) bury(p *process) {
 	err := p.cmd.Wait()
 	close(p.done)
-	c.pass(event{Kind: ended, Worker: p.number, Result: fmt.Sprint(err)})
+	c.pass(event{Kind: onEnded, Worker: p.number, Result: fmt.Sprint(err)})
 }
 
 // send gives p a command. If p is no more, that is told elsewhere.
@@ -129,19 +129,21 @@ func (c *crew) dismiss() error {
 	for _, p := range c.workers {
 		_ = p.stdin.Close() // fails only if it was closed
 	}
-	var late error
+	var bad error
 	for _, p := range c.workers {
 		select {
 		case <-p.done:
 		case <-ctx.Done():
 			p.kill()
-			late = errors.Join(late, fmt.Errorf("worker %s did not end by itself", letter(p.number)))
+		}
+		if state := p.cmd.ProcessState; !state.Success() {
+			bad = errors.Join(bad, fmt.Errorf("worker %s did not end well: %v", letter(p.number), state))
 		}
 	}
 	_ = c.output.Close() // the last copy: the reader comes to the end
 	<-c.reading
 	_ = c.input.Close()
-	return late
+	return bad
 }
 
 // letter is how a worker is called.

@@ -64,7 +64,7 @@ func (d *demoVerb) Run() (err error) {
 	prefix := "fairlock-demo-" + strings.ToLower(rand.Text()[:8])
 	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(demoLease), fairlock.WithLogger(slog.New(newNotices(os.Stderr))))
 	defer locker.Close()
-	crew, err := newCrew(command{Do: open, URL: address, Prefix: prefix})
+	crew, err := newCrew(command{Do: doOpen, URL: address, Prefix: prefix})
 	if err != nil {
 		return err
 	}
@@ -147,10 +147,10 @@ func (s *stage) warmUp(all ...*process) error {
 	}
 	defer g.abandon()
 	for _, p := range all {
-		if _, err := s.await(ready); err != nil {
+		if _, err := s.await(onReady); err != nil {
 			return err
 		}
-		p.send(command{Do: job, Lock: "ready", Who: "worker " + letter(p.number)})
+		p.send(command{Do: doJob, Lock: "ready", Who: "worker " + letter(p.number)})
 	}
 	if _, err := s.until("ready", func(state *fairlock.State) bool { return len(state.Waiters) == len(all) }); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *stage) warmUp(all ...*process) error {
 		return err
 	}
 	for range all {
-		if _, err := s.await(done); err != nil {
+		if _, err := s.await(onDone); err != nil {
 			return err
 		}
 	}

@@ -125,6 +125,19 @@ func TestADemoThatIsInterruptedEndsWithItsWorkers(t *testing.T) {
 	}
 }
 
+func TestTheWorkersOfAKilledDemoEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	p := fairlockWith(t, nil, "demo", "--redis", "redis://"+s.Addr()).start()
+	for !strings.Contains(p.line(), "job 3 ") {
+	}
+	must(t, p.cmd.Process.Kill())
+	eventually(t, "nobody is connected", func() bool {
+		return !strings.Contains(rdb.ClientList(t.Context()).Val(), "name=fairlock ")
+	})
+}
+
 func TestADemoWithoutItsServerIs69(t *testing.T) {
 	t.Parallel()
 	p := fairlockWith(t, nil, "demo", "--plain", "--redis", "redis://127.0.0.1:1").start()

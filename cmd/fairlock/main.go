@@ -96,7 +96,7 @@ func conclude(stderr io.Writer, err error) int {
 		end = &exit{1, err}
 	}
 	if end.err != nil {
-		complain(stderr, end.err)
+		complain(stderr, err)
 	}
 	return end.code
 }

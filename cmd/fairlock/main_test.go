@@ -216,5 +216,6 @@ func hold(t *testing.T, locker *fairlock.Locker, name string) *fairlock.Lease {
 	t.Helper()
 	lease, err := locker.Lock(context.Background(), name)
 	must(t, err)
+	t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // most tests have done that
 	return lease
 }

@@ -126,7 +126,7 @@ func TestWhoWasStartedToIgnoreHangupsDoes(t *testing.T) {
 	p.ends(0)
 }
 
-// alive reports whether a process exists and is no zombie.
+// alive reports whether a process exists and is no zombie. Without a /proc it sees nobody.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

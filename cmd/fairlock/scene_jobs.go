@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,14 +13,15 @@ import (
 // jobsScene is the first: jobs for one lock, one of whose workers is killed.
 type jobsScene struct {
 	*stage
-	order   *order
 	line    []string       // the server's
+	order   *order         // that line against the grants
 	of      map[string]int // job -> its worker
+	victim  *process       // who will be killed
+	last    string         // the job after which it would have had its turn
+	freed   int64          // when the lock was released by that job
 	shown   int            // how much of the line was shown
-	last    string         // the job before the killed worker's turn
-	victim  *process       // whose turn comes next
-	freed   int64          // when that job's lock was released
-	through int
+	through int            // how many jobs are
+	failed  error
 }
 
 // jobs plays it.
@@ -56,15 +58,18 @@ func (s *stage) lineUp(count int) (*jobsScene, error) {
 	for n := 1; n <= count; n++ {
 		who, worker := jobName(n), workers[(n-1)%len(workers)]
 		scene.of[who] = worker.number
-		worker.send(command{Do: job, Lock: "jobs", Who: who, Work: work, Hold: who == scene.last})
+		worker.send(command{Do: doJob, Lock: "jobs", Who: who, Work: work, Hold: who == scene.last})
 		state, err := s.until("jobs", func(state *fairlock.State) bool { return isLast(state, who) })
 		if err != nil {
 			return nil, err
 		}
 		scene.line = notes(state)
 	}
-	if len(scene.line) != count {
-		s.witness.breaks("%d of %d jobs are in line, although nobody was let in", len(scene.line), count)
+	for n := 1; n <= count; n++ {
+		if len(scene.line) != count || scene.line[n-1] != jobName(n) {
+			s.witness.breaks("%d jobs came one after the other, and the line is: %s", count, numbers(scene.line))
+			break
+		}
 	}
 	scene.order = newOrder(scene.line)
 	return scene, nil
@@ -84,39 +89,38 @@ func numbers(line []string) string {
 // follow watches until all jobs of the living are done.
 func (s *jobsScene) follow() error {
 	expected := 0
-	for _, who := range s.line {
-		if !s.isVictims(who) || s.order.places[who] < s.order.places[s.last] {
+	for place, who := range s.line {
+		if !s.isVictims(who) || place < s.order.places[s.last] {
 			expected++
 		}
 	}
-	var failed error
 	err := s.each(func(e event) bool {
-		if e.Lock != "jobs" {
-			return false // somebody is late to tell that it has left another lock
+		if e.Lock == "jobs" { // others may be late to tell that they have left another
+			s.take(e)
 		}
-		switch e.Kind {
-		case entered:
-			failed = s.enters(e)
-		case left:
-			if e.Who == s.last {
-				s.freed = e.At
-			}
-		case done:
-			s.through++
-		}
-		return failed != nil || s.through == expected
+		return s.failed != nil || s.through == expected
 	})
 	s.showLost(len(s.line))
-	if failed != nil {
-		return failed
+	return cmp.Or(s.failed, err)
+}
+
+func (s *jobsScene) take(e event) {
+	switch e.Kind {
+	case onEntered:
+		s.enters(e)
+	case onLeft:
+		if e.Who == s.last {
+			s.freed = e.At
+		}
+	case onDone:
+		s.through++
 	}
-	return err
 }
 
 func (s *jobsScene) isVictims(who string) bool { return s.of[who] == s.victim.number }
 
 // enters shows a job that has the lock.
-func (s *jobsScene) enters(e event) error {
+func (s *jobsScene) enters(e event) {
 	s.order.serve(e.Who)
 	s.showLost(s.order.places[e.Who])
 	s.shown = s.order.places[e.Who] + 1
@@ -127,9 +131,8 @@ func (s *jobsScene) enters(e event) error {
 	}
 	s.screen.job(e, remark)
 	if e.Who == s.last {
-		return s.strike()
+		s.failed = s.strike()
 	}
-	return nil
 }
 
 // showLost shows the jobs up to a place that died with their worker.
@@ -160,7 +163,7 @@ func (s *jobsScene) strike() error {
 	if err := s.pause(300 * time.Millisecond); err != nil { // for the eye
 		return err
 	}
-	s.crew.workers[s.of[s.last]].send(command{Do: finish, Who: s.last})
+	s.crew.workers[s.of[s.last]].send(command{Do: doFinish, Who: s.last})
 	return nil
 }
 

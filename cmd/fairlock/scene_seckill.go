@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -86,7 +87,7 @@ func (s *seckillScene) admit(from, to int, over time.Duration) {
 		lists[n%len(workers)] = append(lists[n%len(workers)], n)
 	}
 	for i, p := range workers {
-		p.send(command{Do: buyers, Lock: "seckill", Numbers: lists[i], Work: over, Most: mostInLine})
+		p.send(command{Do: doBuyers, Lock: "seckill", Numbers: lists[i], Work: over, Most: mostInLine})
 	}
 }
 
@@ -98,7 +99,7 @@ func (s *seckillScene) fill() error {
 		return s.results[lineWasFull] == earlyBuyers-mostInLine || s.failed != nil
 	})
 	if err != nil || s.failed != nil {
-		return first(s.failed, err)
+		return cmp.Or(s.failed, err)
 	}
 	state, err := s.until("seckill", func(state *fairlock.State) bool { return len(state.Waiters) >= mostInLine })
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *seckillScene) serve() error {
 		s.take(e)
 		return s.failed != nil || s.told() == allBuyers && s.inside == 0
 	})
-	return first(s.failed, err)
+	return cmp.Or(s.failed, err)
 }
 
 func (s *seckillScene) told() int {
@@ -138,16 +139,16 @@ func (s *seckillScene) take(e event) {
 		return // somebody is late to tell that it has left another scene
 	}
 	switch e.Kind {
-	case entered:
+	case onEntered:
 		s.inside++
 		s.order.serve(e.Who)
-	case done:
+	case onDone:
 		s.inside--
-	case look:
+	case onLook:
 		s.reply(e, command{OK: s.shop.admits(e.Token), Stock: s.shop.stock})
-	case sale:
+	case onSale:
 		s.sale(e)
-	case told:
+	case onTold:
 		s.results[e.Result]++
 		if e.Result == lineWasFull {
 			s.turned = append(s.turned, e.Waited)
@@ -156,7 +157,7 @@ func (s *seckillScene) take(e event) {
 }
 
 func (s *seckillScene) reply(to event, c command) {
-	c.Do, c.Who = answer, to.Who
+	c.Do, c.Who = doAnswer, to.Who
 	s.crew.workers[to.Worker].send(c)
 }
 
@@ -176,7 +177,7 @@ func (s *seckillScene) sale(e event) {
 		}
 		s.crowded(state)
 	case allPieces:
-		s.crew.sendAll(command{Do: soldOut})
+		s.crew.sendAll(command{Do: doSoldOut})
 	}
 }
 
@@ -185,12 +186,12 @@ func (s *seckillScene) close() error {
 	s.screen.say("%d bought, %s were told that it is sold out, %s that the line is full",
 		s.results[bought], thousands(s.results[wasSoldOut]), thousands(s.results[lineWasFull]))
 	sold, stock := s.shop.sold, s.shop.stock
-	s.crew.workers[0].send(command{Do: stale, Who: "a sleeper", Token: s.shop.first, Stock: allPieces - 1})
+	s.crew.workers[0].send(command{Do: doStale, Who: "a sleeper", Token: s.shop.first, Stock: allPieces - 1})
 	var result string
 	err := s.each(func(e event) bool {
 		s.take(e)
 		result = e.Result
-		return e.Kind == told
+		return e.Kind == onTold
 	})
 	if err != nil {
 		return err
@@ -205,15 +206,5 @@ func (s *seckillScene) close() error {
 		s.witness.breaks("%d buyers have bought %d pieces", s.results[bought], sold)
 	}
 	s.witness.inversions += s.order.inversions
-	return nil
-}
-
-// first is the first error of several.
-func first(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }

@@ -28,11 +28,11 @@ func (s *stage) next() (event, error) {
 		case e := <-s.crew.events:
 			s.witness.see(e)
 			switch {
-			case e.Kind == failed:
+			case e.Kind == onFailed:
 				return e, fmt.Errorf("worker %s: %s", letter(e.Worker), e.Result)
-			case e.Kind == ended && !s.crew.workers[e.Worker].doomed:
+			case e.Kind == onEnded && !s.crew.workers[e.Worker].doomed:
 				return e, fmt.Errorf("worker %s ended: %s", letter(e.Worker), e.Result)
-			case e.Kind != ended:
+			case e.Kind != onEnded:
 				return e, nil
 			}
 		}
@@ -112,13 +112,13 @@ func (s *stage) shut(name string) (*gate, error) {
 	if err != nil {
 		return nil, s.cause(err)
 	}
-	s.witness.see(event{Kind: entered, Lock: name, Who: "the demo", Token: lease.Token(), Asked: asked, At: now()})
+	s.witness.see(event{Kind: onEntered, Lock: name, Who: "the demo", Token: lease.Token(), Asked: asked, At: now()})
 	return &gate{s, lease}, nil
 }
 
 // open lets the first in line in.
 func (g *gate) open() error {
-	g.witness.see(event{Kind: left, Lock: g.lease.Name(), At: now()})
+	g.witness.see(event{Kind: onLeft, Lock: g.lease.Name(), At: now()})
 	return g.lease.Unlock(g.ctx)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fairlock/locks/internal/redistest"
 	"golang.org/x/sys/unix"
@@ -77,7 +78,11 @@ func (c *console) sees(text string) {
 
 func (c *console) ends(want int) {
 	c.t.Helper()
-	<-c.done
+	select {
+	case <-c.done:
+	case <-time.After(patienceOfTests):
+		c.t.Fatalf("it does not end, screen: %q", c.seen.String())
+	}
 	if got := c.cmd.ProcessState.ExitCode(); got != want {
 		c.t.Fatalf("exit code %d, want %d, screen: %q", got, want, c.seen.String())
 	}

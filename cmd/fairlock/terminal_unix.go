@@ -37,8 +37,6 @@ func (t *terminal) give(group int) bool {
 	}
 	t.lent = group
 	t.set(group)
-	// Whoever touched the terminal before it had it was stopped for that.
-	_ = unix.Kill(-group, unix.SIGCONT)
 	return true
 }
 
@@ -75,7 +73,8 @@ func (c *child) suspend(why os.Signal, lost func() error) {
 	if t == nil {
 		return
 	}
-	if (why == unix.SIGTTIN || why == unix.SIGTTOU) && t.give(c.pid) {
+	if (why == unix.SIGTTIN || why == unix.SIGTTOU) && (t.foreground() == c.pid || t.give(c.pid)) {
+		c.send(syscall.SIGCONT) // it touched the terminal just before that was its own
 		return
 	}
 	t.take()

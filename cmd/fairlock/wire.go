@@ -13,14 +13,14 @@ import "time"
 type verb string
 
 const (
-	open    verb = "open"     // connect to URL; Prefix
-	job     verb = "job"      // take Lock, work for Work, until told to finish if Hold is set, unlock
-	finish  verb = "finish"   // Who: end of the work, or one step on
-	nest    verb = "nest"     // take Lock three deep and come back, a step at each finish
-	buyers  verb = "buyers"   // send Numbers to Lock, spread over Work, with at most Most waiting
-	answer  verb = "answer"   // to Who's look or sale: OK, Stock
-	soldOut verb = "sold out" // whoever waits may go home
-	stale   verb = "stale"    // sell with an old Token, without the lock
+	doOpen    verb = "open"     // connect to URL; Prefix
+	doJob     verb = "job"      // take Lock, work for Work, until told to finish if Hold is set, unlock
+	doFinish  verb = "finish"   // Who: end of the work, or one step on
+	doNest    verb = "nest"     // take Lock three deep and come back, a step at each finish
+	doBuyers  verb = "buyers"   // send Numbers to Lock, spread over Work, with at most Most waiting
+	doAnswer  verb = "answer"   // to Who's look or sale: OK, Stock
+	doSoldOut verb = "sold out" // whoever waits may go home
+	doStale   verb = "stale"    // sell with an old Token, without the lock
 )
 
 // command is a line to a worker.
@@ -43,17 +43,17 @@ type command struct {
 type kind string
 
 const (
-	ready   kind = "ready"   // it is connected
-	entered kind = "entered" // it holds Lock, with Token; it had asked at Asked
-	deeper  kind = "deeper"  // it holds it at Depth
-	back    kind = "back"    // it is back at Depth
-	left    kind = "left"    // it is about to unlock Lock
-	done    kind = "done"    // it has unlocked
-	look    kind = "look"    // how many pieces are left?
-	sale    kind = "sale"    // there are Stock left now
-	told    kind = "told"    // Who went home with Result, after waiting Waited
-	failed  kind = "failed"  // something went wrong: Result
-	ended   kind = "ended"   // the process is no more; said by its parent
+	onReady   kind = "ready"   // it is connected
+	onEntered kind = "entered" // it holds Lock, with Token; it had asked at Asked
+	onDeeper  kind = "deeper"  // it holds it at Depth
+	onBack    kind = "back"    // it is back at Depth
+	onLeft    kind = "left"    // it is about to unlock Lock
+	onDone    kind = "done"    // it has unlocked
+	onLook    kind = "look"    // how many pieces are left?
+	onSale    kind = "sale"    // there are Stock left now
+	onTold    kind = "told"    // Who went home with Result, after waiting Waited
+	onFailed  kind = "failed"  // something went wrong: Result
+	onEnded   kind = "ended"   // the process is no more; said by its parent
 )
 
 // What a buyer goes home with.

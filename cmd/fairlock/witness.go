@@ -24,9 +24,9 @@ func newWitness() *witness {
 // see takes in an event.
 func (w *witness) see(e event) {
 	switch e.Kind {
-	case entered:
+	case onEntered:
 		w.enters(e)
-	case left:
+	case onLeft:
 		w.inside[e.Lock]--
 		w.exits[e.Lock] = e
 	}

@@ -22,7 +22,7 @@ type workerVerb struct {
 
 // Run obeys until standard input ends, which it also does when the demo dies.
 func (v *workerVerb) Run() error {
-	signal.Ignore(syscall.SIGINT, syscall.SIGHUP) // the terminal tells us too, but it is the demo that ends us
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // whoever sends us these sends them to the demo too, and that ends us
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w := &worker{ctx: ctx, number: v.Number, out: json.NewEncoder(os.Stdout), waiting: make(map[string]chan command)}
@@ -59,19 +59,19 @@ func (w *worker) obey(in *json.Decoder) error {
 			return err
 		}
 		switch c.Do {
-		case open:
+		case doOpen:
 			w.open(c)
-		case job:
+		case doJob:
 			w.tasks.Go(func() { w.job(c) })
-		case nest:
+		case doNest:
 			w.tasks.Go(func() { w.nest(c) })
-		case buyers:
+		case doBuyers:
 			w.tasks.Go(func() { w.crowd(c) })
-		case stale:
+		case doStale:
 			w.tasks.Go(func() { w.cheat(c) })
-		case soldOut:
+		case doSoldOut:
 			w.market.close()
-		case finish, answer:
+		case doFinish, doAnswer:
 			w.deliver(c)
 		}
 	}
@@ -86,7 +86,7 @@ func (w *worker) open(c command) {
 	w.rdb = rdb
 	w.locker = fairlock.New(rdb, fairlock.WithPrefix(c.Prefix), fairlock.WithLease(demoLease), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 	w.market = newMarket(w.ctx)
-	w.tell(event{Kind: ready})
+	w.tell(event{Kind: onReady})
 }
 
 // close gives back everything: whoever waits leaves the line.
@@ -108,7 +108,7 @@ func (w *worker) tell(e event) {
 func (w *worker) fail(err error) {
 	if w.ctx.Err() == nil {
 		text := err.Error()
-		w.tell(event{Kind: failed, Result: text[:min(len(text), 1000)]}) // a line must stay short
+		w.tell(event{Kind: onFailed, Result: text[:min(len(text), 1000)]}) // a line must stay short
 	}
 }
 

@@ -35,7 +35,7 @@ func (w *worker) crowd(c command) {
 		w.tasks.Go(func() {
 			asked := now()
 			if result := w.shop(c, who, asked); result != "" {
-				w.tell(event{Kind: told, Who: who, Result: result, Waited: time.Duration(now() - asked)})
+				w.tell(event{Kind: onTold, Who: who, Result: result, Waited: time.Duration(now() - asked)})
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func (w *worker) shop(c command, who string, asked int64) string {
 		w.fail(err)
 		return ""
 	}
-	w.tell(event{Kind: entered, Lock: c.Lock, Who: who, Token: lease.Token(), Asked: asked, At: now()})
+	w.tell(event{Kind: onEntered, Lock: c.Lock, Who: who, Token: lease.Token(), Asked: asked, At: now()})
 	result := w.buy(who, lease.Token())
 	w.leave(lease, who)
 	return result
@@ -65,7 +65,7 @@ func (w *worker) shop(c command, who string, asked int64) string {
 // buy is the critical section: see what is left, and write down one less. Only the lock keeps two buyers from writing
 // the same number, and only the token an old one from writing at all.
 func (w *worker) buy(who string, token int64) string {
-	seen, ok := w.ask(event{Kind: look, Who: who, Token: token})
+	seen, ok := w.ask(event{Kind: onLook, Who: who, Token: token})
 	if !ok || seen.Stock == 0 {
 		return wasSoldOut
 	}
@@ -74,7 +74,7 @@ func (w *worker) buy(who string, token int64) string {
 }
 
 func (w *worker) sell(who string, token int64, stock int) string {
-	if answer, ok := w.ask(event{Kind: sale, Who: who, Token: token, Stock: stock}); !ok || !answer.OK {
+	if answer, ok := w.ask(event{Kind: onSale, Who: who, Token: token, Stock: stock}); !ok || !answer.OK {
 		return refused
 	}
 	return bought
@@ -82,5 +82,5 @@ func (w *worker) sell(who string, token int64, stock int) string {
 
 // cheat writes with a token of long ago, as somebody would who slept through the end of its lease.
 func (w *worker) cheat(c command) {
-	w.tell(event{Kind: told, Who: c.Who, Result: w.sell(c.Who, c.Token, c.Stock)})
+	w.tell(event{Kind: onTold, Who: c.Who, Result: w.sell(c.Who, c.Token, c.Stock)})
 }

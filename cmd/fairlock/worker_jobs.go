@@ -15,7 +15,7 @@ func (w *worker) job(c command) {
 		w.fail(err)
 		return
 	}
-	e := event{Kind: entered, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Asked: asked, At: now()}
+	e := event{Kind: onEntered, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Asked: asked, At: now()}
 	if c.Hold {
 		w.ask(e)
 	} else {
@@ -27,12 +27,12 @@ func (w *worker) job(c command) {
 
 // leave says that it is about to unlock, and does.
 func (w *worker) leave(lease *fairlock.Lease, who string) {
-	w.tell(event{Kind: left, Lock: lease.Name(), Who: who, Token: lease.Token(), At: now()})
+	w.tell(event{Kind: onLeft, Lock: lease.Name(), Who: who, Token: lease.Token(), At: now()})
 	if err := lease.Unlock(w.ctx); err != nil {
 		w.fail(err)
 		return
 	}
-	w.tell(event{Kind: done, Lock: lease.Name(), Who: who})
+	w.tell(event{Kind: onDone, Lock: lease.Name(), Who: who})
 }
 
 func (w *worker) sleep(d time.Duration) {
@@ -52,28 +52,28 @@ const depths = 3
 func (w *worker) nest(c command) {
 	asked := now()
 	err := w.locker.Do(w.ctx, c.Lock, func(ctx context.Context, lease *fairlock.Lease) error {
-		w.tell(event{Kind: entered, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Asked: asked, At: now()})
+		w.tell(event{Kind: onEntered, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Asked: asked, At: now()})
 		err := w.descend(ctx, c, lease)
-		w.tell(event{Kind: left, Lock: c.Lock, Who: c.Who, Token: lease.Token(), At: now()})
+		w.tell(event{Kind: onLeft, Lock: c.Lock, Who: c.Who, Token: lease.Token(), At: now()})
 		return err
 	})
 	if err != nil {
 		w.fail(err)
 		return
 	}
-	w.tell(event{Kind: done, Lock: c.Lock, Who: c.Who})
+	w.tell(event{Kind: onDone, Lock: c.Lock, Who: c.Who})
 }
 
 // descend is where lease is the innermost: one level further, and back. ctx is what lets the next call re-enter.
 func (w *worker) descend(ctx context.Context, c command, lease *fairlock.Lease) error {
 	depth := lease.Depth()
-	w.ask(event{Kind: deeper, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Depth: depth})
+	w.ask(event{Kind: onDeeper, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Depth: depth})
 	if depth == depths {
 		return nil
 	}
 	err := w.locker.Do(ctx, c.Lock, func(ctx context.Context, lease *fairlock.Lease) error { return w.descend(ctx, c, lease) })
 	if err == nil {
-		w.ask(event{Kind: back, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Depth: lease.Depth()})
+		w.ask(event{Kind: onBack, Lock: c.Lock, Who: c.Who, Token: lease.Token(), Depth: lease.Depth()})
 	}
 	return err
 }
