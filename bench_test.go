@@ -32,13 +32,22 @@ func requests(b *testing.B, rdb *redis.Client) (scripts, publishes int) {
 }
 
 // An uncontended Lock and Unlock beside two no-op EVALSHAs on the same client, in turns of 100, so that both see the
-// same weather. ratio is what one costs in terms of the other.
+// same weather. ratio is what one costs in terms of the other. Where the context can end and the client does not obey
+// it, the requests go from another goroutine.
 func BenchmarkUncontended(b *testing.B) {
+	ending, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	obeys := func(o *redis.Options) { o.ContextTimeoutEnabled = true }
+	b.Run("context_without_end", func(b *testing.B) { uncontended(b, context.Background()) })
+	b.Run("context_obeyed_by_the_client", func(b *testing.B) { uncontended(b, ending, obeys) })
+	b.Run("context_that_ends", func(b *testing.B) { uncontended(b, ending) })
+}
+
+func uncontended(b *testing.B, ctx context.Context, options ...func(*redis.Options)) {
 	server := redistest.Start(b)
-	rdb := server.Client(b)
+	rdb := server.Client(b, options...)
 	locker := fairlock.New(rdb)
 	defer locker.Close()
-	ctx := context.Background()
 	noop := rdb.ScriptLoad(ctx, "return 1").Val()
 	pair := func() {
 		lease, err := locker.Lock(ctx, "x")
