@@ -8,7 +8,7 @@ help: ## this list
 fmt: ## format all Go code
 	@scripts/fmt.sh
 
-lint: ## go vet and golangci-lint over all modules (the first run builds the linter: some minutes)
+lint: ## golangci-lint over all modules (the first run builds it: some minutes)
 	@scripts/lint.sh $(ARGS)
 
 test: ## everything there is to test; ARGS='-run Name -v' for go test's own flags

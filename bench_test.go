@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 // requests is how many commands clients have sent to the server, scripts counting as one.
@@ -153,7 +154,7 @@ func handover(b *testing.B, waiters int) {
 	var all sync.WaitGroup
 	for range 4 {
 		locker := fairlock.New(server.Client(b))
-		defer locker.Close()
+		b.Cleanup(func() { _ = locker.Close() })
 		for range waiters / 4 {
 			all.Go(func() {
 				for {

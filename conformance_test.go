@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/conformance"
 	"github.com/fairlock/locks/internal/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 func newFair(rdb redis.UniversalClient, options ...fairlock.Option) conformance.Locker {

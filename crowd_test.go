@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 const aThousand = 1000

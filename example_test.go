@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
-	"github.com/redis/go-redis/v9"
 )
 
 // A server inside the process, for trying things out and for unit tests.

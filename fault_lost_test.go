@@ -127,8 +127,10 @@ func TestAClaimOfWhichTheHolderCannotBeSureIsNotTrusted(t *testing.T) {
 	f := newFaulty(t)
 	a, b := f.behind(fairlock.WithLease(briefLease)), f.beside(fairlock.WithLease(briefLease))
 	lease := b.locks("x")
+	enters := f.all(f.verb("enter"), faultproxy.Observe())
 	first, next := a.queues("x", 1), b.queues("x", 2)
 	f.heard(2)
+	enters.WaitExecuted(f, 3, faultPatience) // so those since it listens were answered
 	f.proxy.Freeze(true)
 	f.unlocks(lease) // the grant is stuck on its way to a
 	next.gets()

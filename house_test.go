@@ -362,8 +362,7 @@ func goCommand(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w:\n%s", err, exit.Stderr)
 		}
 		t.Fatalf("go %s: %v", strings.Join(args, " "), err)

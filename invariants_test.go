@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/fairlock/locks/fairlock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
 )
 
 // bubble is an embedded server in fake time, and clients whose network can be stopped.

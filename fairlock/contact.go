@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
-	"github.com/redis/go-redis/v9"
 )
 
 // contact is the first look at the server, before the first lock: one at a time, until one succeeds.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -80,7 +82,7 @@ func (l *Locker) beat(ln *line) {
 		all = append(all, a)
 	}
 	slices.SortFunc(all, func(a, b *attempt) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.ticket.Counter, b.ticket.Counter))
+		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.ticket.Counter, b.ticket.Counter))
 	})
 	ln.entered = time.Now()
 	ln.due = ln.entered.Add(enterEvery)
@@ -92,7 +94,7 @@ func (l *Locker) beat(ln *line) {
 }
 
 // order sorts those that have no place yet behind those that have.
-func order(a *attempt) uint64 { return uint64(a.place) - 1 }
+func (a *attempt) order() lua.Place { return cmp.Or(a.place, math.MaxInt64) }
 
 // enter sends one request for those that still wait, all for one lock, and takes in the answer.
 func (l *Locker) enter(ctx context.Context, all ...*attempt) {

@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/pubsub"
 	"github.com/fairlock/locks/reentrant"
-	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 )
 
 // Locker gives out fair locks. One per process and Redis is enough; its methods are safe for concurrent use. It opens one
@@ -80,7 +81,7 @@ func checkClient(rdb redis.UniversalClient) error {
 // When it returns an error, the call holds nothing and no longer waits; what it may have left with a server that did
 // not answer is taken back in the background.
 //
-//	*WaitError    ctx ended; it wraps the context's error
+//	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; it wraps the context's error
 //	ErrHeld       WaitAtMost passed (*HeldError)
 //	ErrQueueFull  MaxWaiters were waiting
 //	ErrInvalid    the name or an option makes no sense

@@ -55,7 +55,8 @@ func TestAGrantIsHeldForItsClaimUnlessItIsConfirmed(t *testing.T) {
 				equal(t, "token", m.Token, max(token+1, int64(m.At)))
 				equal(t, "record", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
 					"owner": "b:1", "token": fmt.Sprint(m.Token), "since": fmt.Sprint(ms), "lease": fmt.Sprint(lease.Milliseconds()),
-					ticket: fmt.Sprint(ms+claim.Milliseconds(), ":1")}))
+					ticket: fmt.Sprint(ms+claim.Milliseconds(), ":1"),
+				}))
 				equal(t, "end of the record", s.ends(s.keys.Record), ms+claim.Milliseconds())
 				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(m.Token))
 				equal(t, "end of the token key", s.ends(s.keys.Token), ms+max(10*time.Minute, 2*lease).Milliseconds())

@@ -74,9 +74,12 @@ func TestRenewalsOfSeveralSlotsAreSentOneByOne(t *testing.T) {
 				equal(t, "renewed", s.field("lease") == "3600000", i != 2)
 			}
 			s.spoil(holds[4].Keys.Record, "string")
-			if left, err := a.Renew(ctx, holds); !redis.HasErrorPrefix(err, "WRONGTYPE") {
-				t.Fatalf("%v, %v", left, err)
+			left, err = a.Renew(ctx, holds)
+			must(t, err)
+			for i, d := range left {
+				equal(t, "remaining beside a key of another type", d == time.Hour, i != 2 && i != 4)
 			}
+			equal(t, "of the key of another type", left[4], Failed)
 			_, err = a.Renew(ctx, holds[4:5])
 			equal(t, "alone", redis.HasErrorPrefix(err, "WRONGTYPE"), true)
 		})

@@ -18,7 +18,7 @@ func (s *site) calls(act func()) map[string]int {
 	must(s.t, err)
 	s.untidy = false
 	count := map[string]int{}
-	for _, line := range strings.Fields(info) {
+	for line := range strings.FieldsSeq(info) {
 		var n int
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
 		if !ok || strings.HasPrefix(name, "client|") || slices.Contains([]string{"evalsha", "eval", "info", "config|resetstat", "hello"}, name) {
@@ -38,6 +38,7 @@ func crowded(t *testing.T, n int) (s *site, a, b *party, hold string, token int6
 	s.scripts = s.rdb // declaring keys is commands too
 	a, b = s.party("a"), s.party("b")
 	hold, token = a.holds(usual)
+	a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true}) // a mark among the deadlines
 	line = b.crowd(n)
 	return s, a, b, hold, token, line
 }

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -24,8 +25,10 @@ func TestAFreeLockIsGrantedForTheFullLease(t *testing.T) {
 
 				record := fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val())
 				end := ms + lease.Milliseconds()
-				equal(t, "record", record, fmt.Sprint(map[string]string{"owner": "a:1", "token": fmt.Sprint(state.Grant.Token),
-					"since": fmt.Sprint(ms), "lease": fmt.Sprint(lease.Milliseconds()), ticket: fmt.Sprint(end, ":1")}))
+				equal(t, "record", record, fmt.Sprint(map[string]string{
+					"owner": "a:1", "token": fmt.Sprint(state.Grant.Token),
+					"since": fmt.Sprint(ms), "lease": fmt.Sprint(lease.Milliseconds()), ticket: fmt.Sprint(end, ":1"),
+				}))
 				equal(t, "end of the record", s.ends(s.keys.Record), end)
 				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), strconv.FormatInt(state.Grant.Token, 10))
 				equal(t, "end of the token key", s.ends(s.keys.Token), ms+max(10*time.Minute, 2*lease).Milliseconds())
@@ -63,7 +66,7 @@ func TestAHeldLockPutsTicketsInLineInTheOrderTheyCome(t *testing.T) {
 		one, two, three := b.ticket(usual), b.ticket(usual), c.ticket(usual)
 		first := b.ask(EnterTicket{Ticket: one}, EnterTicket{Ticket: two})
 		second := c.ask(EnterTicket{Ticket: three})
-		states := append(first.Tickets, second.Tickets...)
+		states := slices.Concat(first.Tickets, second.Tickets)
 		for i, state := range states {
 			equal(t, "status", state.Status, Waiting)
 			equal(t, "position", state.Position, i+1)

@@ -25,7 +25,8 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					equal(t, "waiting", answer.Waiting, map[bool]int{true: 0, false: 1}[try])
 					ms := int64(answer.Now) / 1000
 					equal(t, "placeholder", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
-						"owner": "", "token": fmt.Sprint(seen), "since": fmt.Sprint(ms), "lease": "40000", "?": fmt.Sprint(ms+40_000, ":0")}))
+						"owner": "", "token": fmt.Sprint(seen), "since": fmt.Sprint(ms), "lease": "40000", "?": fmt.Sprint(ms+40_000, ":0"),
+					}))
 					equal(t, "end of the placeholder", s.ends(s.keys.Record), ms+40_000)
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(seen))
 					equal(t, "end of the token key", s.ends(s.keys.Token), ms+600_000)

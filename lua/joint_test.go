@@ -63,24 +63,27 @@ func TestAJointHoldEndsWithItsLastTicket(t *testing.T) {
 }
 
 func TestTheRecordOfAJointHoldLivesToTheLatestDeadline(t *testing.T) {
-	eachJoint(t, usual, time.Minute, func(t *testing.T, j joint) {
-		latest := func(ticket string) {
-			t.Helper()
-			equal(t, "hold", j.field(ticket), fmt.Sprint(j.ends(j.keys.Record), ":1"))
-		}
-		latest(j.two)
-		r := j.a.renewal(j.one, j.token)
-		for _, lease := range []time.Duration{40 * time.Second, 2 * time.Minute} {
-			for verb, prolong := range both {
-				r.Lease += lease // longer each time
-				equal(t, verb, prolong(j.a, r), r.Lease)
-				latest(map[bool]string{true: j.one, false: j.two}[r.Lease > time.Minute])
-			}
-		}
-		j.a.leaves(j.one, j.token, Held)
-		latest(j.two)
-		j.b.leaves(j.two, j.token, Held)
-	})
+	for verb, prolong := range both {
+		t.Run(verb, func(t *testing.T) {
+			eachJoint(t, usual, time.Minute, func(t *testing.T, j joint) {
+				latest := func(ticket string) {
+					t.Helper()
+					equal(t, "hold", j.field(ticket), fmt.Sprint(j.ends(j.keys.Record), ":1"))
+				}
+				latest(j.two)
+				r := j.a.renewal(j.one, j.token)
+				r.Lease = 40 * time.Second
+				equal(t, "shorter than the other", prolong(j.a, r), r.Lease)
+				latest(j.two)
+				r.Lease = 2 * time.Minute
+				equal(t, "longer than the other", prolong(j.a, r), r.Lease)
+				latest(j.one)
+				j.a.leaves(j.one, j.token, Held)
+				latest(j.two)
+				j.b.leaves(j.two, j.token, Held)
+			})
+		})
+	}
 }
 
 func TestOneJointHoldExpiresWhileTheOtherLives(t *testing.T) {
@@ -104,6 +107,27 @@ func TestTheLastLivingJointHoldFreesTheLockThoughAnExpiredOneIsStillWritten(t *t
 		j.pass(brief)
 		j.b.leaves(j.two, j.token, Held)
 		j.c.granted(j.waiter)
+	})
+}
+
+func TestAnyJointHolderThatLeavesTakesExpiredHoldsWithIt(t *testing.T) {
+	eachJoint(t, brief, usual, func(t *testing.T, j joint) {
+		third := j.c.owned("saga-7", usual)
+		j.c.takes(third)
+		j.pass(brief)
+		j.c.leaves(third, j.token, Held)
+		equal(t, "expired hold", j.field(j.one), "")
+		equal(t, "living hold", j.field(j.two) != "", true)
+	})
+}
+
+func TestATicketWhoseJointHoldHasExpiredJoinsAnew(t *testing.T) {
+	eachJoint(t, brief, usual, func(t *testing.T, j joint) {
+		j.pass(brief)
+		state, _ := j.a.enter(j.one)
+		equal(t, "status", state.Status, Granted)
+		equal(t, "token", state.Grant.Token, j.token)
+		equal(t, "remaining", state.Grant.Remaining, brief)
 	})
 }
 

@@ -46,8 +46,16 @@ func TestAnyPrefixWithoutBracesStandsBeforeTheKind(t *testing.T) {
 
 func TestANameOrPrefixThatLeavesNoHashTagIsAnError(t *testing.T) {
 	for _, bad := range []struct{ prefix, name string }{
-		{"fairlock", ""}, {"fairlock", "}"}, {"fairlock", "}a"}, {"fairlock", "}{a}"}, {"fairlock", strings.Repeat("n", 513)},
-		{"", "a"}, {"{", "a"}, {"}", "a"}, {"{p}", "a"}, {strings.Repeat("p", 129), "a"},
+		{"fairlock", ""},
+		{"fairlock", "}"},
+		{"fairlock", "}a"},
+		{"fairlock", "}{a}"},
+		{"fairlock", strings.Repeat("n", 513)},
+		{"", "a"},
+		{"{", "a"},
+		{"}", "a"},
+		{"{p}", "a"},
+		{strings.Repeat("p", 129), "a"},
 	} {
 		if keys, err := NewKeys(bad.prefix, bad.name); err == nil || keys != (Keys{}) {
 			t.Errorf("prefix %.20q, name %.20q: %v, %v", bad.prefix, bad.name, keys, err)

@@ -20,7 +20,6 @@ type modelTicket struct {
 	p       *party
 	ticket  string
 	place   Place
-	token   int64
 	overdue bool
 }
 
@@ -117,7 +116,7 @@ func runProgram(t *testing.T, s *site, seed uint64, steps int) {
 		s.pass(0)
 		w, p := pick(), parties[rng.IntN(len(parties))]
 		var got, want Status
-		what := ""
+		var what string
 		switch n := rng.IntN(12); {
 		case n < 5 || w.place == 0 && n < 8:
 			what = "enters"

@@ -72,7 +72,8 @@ func TestARequestIsPromptOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
 		{"obedient without a read timeout", true, -1, true, true},
 		{"by its read timeout", false, 3 * time.Second, true, false},
 		{"without a read timeout", false, -1, false, false},
-		{"with a long read timeout", false, 6 * time.Second, false, false},
+		{"with a read timeout of the limit", false, 5 * time.Second, true, false},
+		{"with a longer read timeout", false, 5*time.Second + 1, false, false},
 	} {
 		single := redis.NewClient(&redis.Options{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})

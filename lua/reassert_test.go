@@ -26,6 +26,24 @@ func TestAReassertKeepsTheTokenKeyAlive(t *testing.T) {
 	}
 }
 
+// Nothing brings a larger token beside a living hold but a hand; it is not lowered all the same.
+func TestNothingLowersTheToken(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		ticket := a.owned("saga-7", usual)
+		token := a.takes(ticket)
+		s.tokens(token + 10_000_000)
+		a.renews(a.renewal(ticket, token))
+		a.reasserts(a.renewal(ticket, token))
+		a.takes(a.owned("saga-7", usual))
+		a.send(Enter{Seen: token + 1, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token+10_000_000))
+		s.forgetLine()
+		a.forces(token)
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token+10_000_000))
+	})
+}
+
 func TestAHoldThatTheServerHasForgottenIsWrittenAgain(t *testing.T) {
 	// what the server may have instead of the record
 	loss := map[string]func(s *site, token int64){
@@ -51,7 +69,8 @@ func TestAHoldThatTheServerHasForgottenIsWrittenAgain(t *testing.T) {
 				end := s.ends(s.keys.Record)
 				equal(t, "record", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
 					"owner": "a:1", "token": fmt.Sprint(token), "since": fmt.Sprint(int64(r.Since) / 1000), "lease": "30000",
-					ticket: fmt.Sprint(end, ":2")}))
+					ticket: fmt.Sprint(end, ":2"),
+				}))
 				if now := int64(s.now()) / 1000; end < now+25_000 || end > now+30_000 {
 					t.Fatalf("ends at %d, now is %d", end, now)
 				}

@@ -47,7 +47,7 @@ func TestARenewalMakesAClaimALease(t *testing.T) {
 		a.leaves(hold, token, Held)
 		granted := b.granted(ticket)
 		equal(t, "remaining", prolong(b, b.renewal(ticket, granted)), usual)
-		if end := s.ends(s.keys.Record); end < int64(granted)/1000+usual.Milliseconds() {
+		if end := s.ends(s.keys.Record); end < granted/1000+usual.Milliseconds() {
 			t.Fatalf("ends at %d", end)
 		}
 		if s.mini != nil {
@@ -155,6 +155,25 @@ func TestManyHoldsAreRenewedInOneRequest(t *testing.T) {
 			}
 		}
 		s.check()
+	})
+}
+
+func TestAKeyOfAnotherTypeSpoilsNoOtherRenewal(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		var holds []Renewal
+		for i := range 4 {
+			s.keys = keysOf(t, fmt.Sprintf("{one}%d", i))
+			ticket, token := a.holds(usual)
+			r := a.renewal(ticket, token)
+			r.Lease = time.Hour
+			holds = append(holds, r)
+		}
+		s.endRecord()
+		s.spoil(holds[1].Keys.Record, "list")
+		left, err := a.Renew(ctx, holds)
+		must(t, err)
+		equal(t, "remaining", fmt.Sprint(left), fmt.Sprint([]time.Duration{time.Hour, Failed, time.Hour, 0}))
 	})
 }
 

@@ -9,9 +9,13 @@ import (
 
 // enteredReply is a reply of enter.lua for three tickets.
 func enteredReply() []any {
-	return []any{int64(1732186543123456), int64(1732186543000000), "saga+7", int64(30000), int64(1234), int64(2), int64(1), int64(1), int64(1),
+	return []any{
+		int64(1732186543123456), int64(1732186543000000), "saga+7", int64(30000), int64(1234), int64(2), int64(1), int64(1), int64(1),
 		[]any{"c:9:30000::", int64(5), int64(3000), int64(1732186543123456)},
-		[]any{"granted", int64(6), int64(2500), int64(1732186543123)}, []any{"waiting", int64(7), int64(2)}, []any{"full"}}
+		[]any{"granted", int64(6), int64(2500), int64(1732186543123)},
+		[]any{"waiting", int64(7), int64(2)},
+		[]any{"full"},
+	}
 }
 
 var threeTickets = []EnterTicket{{Ticket: "c:1:30000::"}, {Ticket: "c:2:30000::"}, {Ticket: "c:3:30000::"}}
@@ -24,7 +28,8 @@ func TestAnAnswerToEnterIsDecoded(t *testing.T) {
 		Waiting: 2, Heard: true, Forgot: true, More: true, Grant: &Grant{"c:9:30000::", 5, 3 * time.Second, 1732186543123000},
 		Tickets: []TicketState{
 			{Status: Granted, Grant: Grant{"c:1:30000::", 6, 2500 * time.Millisecond, 1732186543123000}},
-			{Status: Waiting, Place: 7, Position: 2}, {Status: Full},
+			{Status: Waiting, Place: 7, Position: 2},
+			{Status: Full},
 		},
 	}
 	equal(t, "grant", *got.Grant, *want.Grant)

@@ -97,13 +97,13 @@ func (s *site) now() Micros {
 	return Micros(at.UnixMicro())
 }
 
-// pass returns when the server's clock has moved by d, and by two milliseconds more, for what ends with the next one.
 // allCameBack is as if the time were over in which, after a loss, all come back to their places.
 func (s *site) allCameBack() {
 	s.t.Helper()
 	equal(s.t, "marked as a time to come back", s.rdb.ZRem(ctx, s.keys.Waiters, "?").Val(), 1)
 }
 
+// pass returns when the server's clock has moved by d, and by two milliseconds more, for what ends with the next one.
 func (s *site) pass(d time.Duration) {
 	s.t.Helper()
 	d += 2 * time.Millisecond

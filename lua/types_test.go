@@ -138,6 +138,29 @@ func TestAKeyOfAnotherTypeIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
 	})
 }
 
+func TestATokenThatIsNoNumberIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		for _, state := range []string{"held", "free", "free with a line"} {
+			s.forgetAll()
+			l := newTyped(s)
+			switch state {
+			case "free":
+				s.rdb.Del(ctx, s.keys.Record, s.keys.Queue, s.keys.Waiters)
+			case "free with a line":
+				s.endRecord()
+			}
+			must(t, s.rdb.Set(ctx, s.keys.Token, "hello", usual).Err())
+			s.unchanged(func() {
+				for _, r := range requests() {
+					if slices.Contains(r.reads, "token") {
+						s.refused(r, l, "WRONGTYPE", "the token is no number, "+state)
+					}
+				}
+			})
+		}
+	})
+}
+
 // refused fails unless the server refuses the request with an error of this kind.
 func (s *site) refused(r request, l typed, kind, when string) {
 	s.t.Helper()

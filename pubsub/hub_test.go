@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
 	"github.com/fairlock/locks/internal/faultproxy"
 	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/pubsub"
-	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

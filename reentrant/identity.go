@@ -11,9 +11,9 @@ import (
 type Identity int
 
 const (
-	// ByContext: the context carries the hold, or the same goroutine is inside Do.
+	// ByContext recognises a hold that the context carries, and the same goroutine inside Do.
 	ByContext Identity = iota
-	// ByGoroutine: also, a Lease of Lock or TryLock belongs to the goroutine that asked for it, until Detach. This is
+	// ByGoroutine also ties a Lease of Lock or TryLock to the goroutine that asked for it, until Detach. This is
 	// Redisson's thread identity. Do not use it where one goroutine acquires and others work: two acquisitions of one
 	// name by a dispatcher would share the lock.
 	ByGoroutine

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# go vet and golangci-lint over every module. Arguments go to golangci-lint, for example --fix.
+# go vet, go mod tidy's opinion and golangci-lint over every module. Arguments go to golangci-lint, for example --fix.
 . "$(dirname "$0")/lib.sh"
 go vet work
+for dir in $(modules); do
+	(cd "$dir" && GOWORK=off go mod tidy -diff)
+done
 # shellcheck disable=SC2046 # one word per module
 golangci_lint run "$@" $(modules | sed 's|$|/...|')

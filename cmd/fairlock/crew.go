@@ -147,4 +147,4 @@ func (c *crew) dismiss() error {
 }
 
 // letter is how a worker is called.
-func letter(number int) string { return string(rune('A' + number)) }
+func letter(number int) string { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[number : number+1] }

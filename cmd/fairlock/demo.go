@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -147,7 +148,7 @@ func (s *stage) warmUp(all ...*process) error {
 	}
 	defer g.abandon()
 	for _, p := range all {
-		if _, err := s.await(onReady); err != nil {
+		if err := s.await(onReady); err != nil {
 			return err
 		}
 		p.send(command{Do: doJob, Lock: "ready", Who: "worker " + letter(p.number)})
@@ -159,7 +160,7 @@ func (s *stage) warmUp(all ...*process) error {
 		return err
 	}
 	for range all {
-		if _, err := s.await(onDone); err != nil {
+		if err := s.await(onDone); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/internal/redistest"
 )
 
@@ -94,6 +96,16 @@ func TestADemoForPeopleTellsItsStory(t *testing.T) {
 	}
 }
 
+// nobodyIsConnected waits until the server has seen the last of a demo and its workers.
+func nobodyIsConnected(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	eventually(t, "nobody is connected", func() bool {
+		list, err := rdb.ClientList(t.Context()).Result()
+		must(t, err)
+		return !strings.Contains(list, "name=fairlock ")
+	})
+}
+
 func TestADemoWhoseLockIsTakenAwayFails(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -120,9 +132,7 @@ func TestADemoThatIsInterruptedEndsWithItsWorkers(t *testing.T) {
 	if text := p.stderr.String(); text != "" {
 		t.Errorf("stderr: %s", text)
 	}
-	if clients := rdb.ClientList(t.Context()).Val(); strings.Count(clients, "name=fairlock ") > 0 {
-		t.Errorf("somebody is still connected:\n%s", clients)
-	}
+	nobodyIsConnected(t, rdb)
 }
 
 func TestTheWorkersOfAKilledDemoEnd(t *testing.T) {
@@ -133,9 +143,7 @@ func TestTheWorkersOfAKilledDemoEnd(t *testing.T) {
 	for !strings.Contains(p.line(), "job 3 ") {
 	}
 	must(t, p.cmd.Process.Kill())
-	eventually(t, "nobody is connected", func() bool {
-		return !strings.Contains(rdb.ClientList(t.Context()).Val(), "name=fairlock ")
-	})
+	nobodyIsConnected(t, rdb)
 }
 
 func TestADemoWithoutItsServerIs69(t *testing.T) {

@@ -86,9 +86,9 @@ func TestOnesTurnComesWhileOneWaitsForATime(t *testing.T) {
 func TestTheWaitGoesOnWhileTheServerIsRestarted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	locker := fairlock.New(s.Client(t), fairlock.WithLease(300*time.Millisecond))
+	locker := fairlock.New(s.Client(t), fairlock.WithLease(time.Second))
 	hold(t, locker, "nightly")
-	p := launch(t, s, "run", "--lease", "300ms", "nightly", "--", "echo", "in")
+	p := launch(t, s, "run", "--lease", "1s", "nightly", "--", "echo", "in")
 	inLine(t, locker, "nightly", 1)
 	must(t, locker.Close()) // and never unlock
 	s.Kill()

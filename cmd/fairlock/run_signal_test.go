@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fairlock/locks/internal/redistest"
 	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/locks/internal/redistest"
 )
 
 var forwarded = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}

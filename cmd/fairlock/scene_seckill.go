@@ -13,7 +13,7 @@ const (
 	earlyBuyers = 1200 // come before the doors open
 	allPieces   = 100
 	mostInLine  = 150
-	comingEarly = 600 * time.Millisecond
+	comingEarly = 1200 * time.Millisecond
 	comingLate  = 1200 * time.Millisecond // some while there is something to buy, some when all is gone
 )
 
@@ -107,8 +107,8 @@ func (s *seckillScene) fill() error {
 	}
 	s.crowded(state)
 	s.order = newOrder(notes(state))
-	s.screen.say("%s buyers come to closed doors: %d are in line, %s were told at once that it is full (p99 %s)",
-		thousands(earlyBuyers), len(state.Waiters), thousands(s.results[lineWasFull]), milliseconds(percentile(s.turned, 0.99)))
+	s.screen.say("%s buyers come to closed doors: %d are in line, %s were told that it is full", thousands(earlyBuyers), len(state.Waiters), thousands(s.results[lineWasFull]))
+	s.screen.aside("who was told so had asked %s before (p50; p99 %s)", milliseconds(percentile(s.turned, 0.50)), milliseconds(percentile(s.turned, 0.99)))
 	return nil
 }
 

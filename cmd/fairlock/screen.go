@@ -42,7 +42,7 @@ const (
 var shades = []string{"36", "35", "34", "33", "32", "96", "95", "94", "93", "92"}
 
 func (s *screen) paint(colour, text string) string {
-	if !s.colour {
+	if !s.colour || text == "" {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
@@ -71,7 +71,7 @@ func (s *screen) scene(title string) {
 
 // say adds a line.
 func (s *screen) say(format string, args ...any) {
-	fmt.Fprintf(s.out, "   "+format+"\n", args...)
+	fmt.Fprintln(s.out, "   "+strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
 // aside adds a line that matters less.
@@ -83,7 +83,7 @@ func (s *screen) aside(format string, args ...any) {
 func (s *screen) wrap(text string) string {
 	const width = 72
 	lines := []string{""}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if last := &lines[len(lines)-1]; len(*last)+len(word) < width {
 			*last += " " + word
 		} else {

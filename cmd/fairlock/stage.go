@@ -50,12 +50,8 @@ func (s *stage) each(handle func(event) (enough bool)) error {
 }
 
 // await skips to the first event of a kind.
-func (s *stage) await(want kind) (found event, err error) {
-	err = s.each(func(e event) bool {
-		found = e
-		return e.Kind == want
-	})
-	return found, err
+func (s *stage) await(want kind) error {
+	return s.each(func(e event) bool { return e.Kind == want })
 }
 
 const (

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/internal/redistest"
 	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/locks/internal/redistest"
 )
 
 // console is a terminal with somebody at it.

@@ -11,8 +11,9 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/fairlock/locks/fairlock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
 )
 
 // workerVerb is what the demo starts its own program with.

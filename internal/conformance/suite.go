@@ -7,14 +7,14 @@ package conformance
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/fairlock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
 )
 
 // Locker is what the suite tests.
@@ -67,8 +67,8 @@ type test struct {
 // Locker makes a Locker with a client of its own, as another process would have. Both end with the test.
 func (w *World) Locker(options ...fairlock.Option) Locker {
 	rdb := w.Dial()
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	l := w.New(rdb, append([]fairlock.Option{fairlock.WithLease(w.Lease), fairlock.WithLogger(quiet)}, options...)...)
+	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+	l := w.New(rdb, append([]fairlock.Option{fairlock.WithLease(w.Lease), quiet}, options...)...)
 	w.Cleanup(func() {
 		_ = l.Close()
 		_ = rdb.Close()

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,7 +37,7 @@ func ReadJournal(tb testing.TB, dir string) Journal {
 	var journal Journal
 	for in := bufio.NewReaderSize(file, 1<<20); ; {
 		words, err := readCommand(in)
-		if err == io.EOF || err == io.ErrUnexpectedEOF { // in the middle of a command
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // in the middle of a command
 			return journal
 		}
 		if err != nil {

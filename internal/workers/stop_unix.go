@@ -3,6 +3,7 @@
 package workers
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 )
@@ -15,7 +16,7 @@ func stop(pid int) error {
 	var status syscall.WaitStatus
 	for {
 		switch _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); {
-		case err == syscall.EINTR:
+		case errors.Is(err, syscall.EINTR):
 		case err != nil:
 			return err
 		case !status.Stopped():
