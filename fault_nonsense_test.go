@@ -164,21 +164,36 @@ func TestANilOptionIsAnErrorOfTheCallOrNoneAndNoPanic(t *testing.T) {
 }
 
 func TestACallWhoseContextHasEndedSendsNothing(t *testing.T) {
-	onNothingSent(t, func(f *faulty) {
-		u := f.behind()
-		why := errors.New("the user went away")
-		ctx, cancel := context.WithCancelCause(faultCtx)
-		cancel(why)
-		_, err := u.Lock(ctx, "x")
-		_, tryErr := u.TryLock(ctx, "x")
-		_, inspectErr := u.Inspect(ctx, "x")
-		doErr := u.Do(ctx, "x", func(context.Context, *fairlock.Lease) error { return nil })
-		for op, err := range map[string]error{"lock": err, "trylock": tryErr, "do": doErr, "inspect": inspectErr} {
-			if !errors.Is(err, context.Canceled) || !errors.Is(err, why) || !strings.Contains(fmt.Sprint(err), op+` "x"`) {
-				f.Errorf("%s: %v", op, err)
-			}
+	f := newFaultyEmbedded(t)
+	fresh, used := f.behind(), f.behind()
+	f.unlocks(used.locks("y"))
+	before := f.proxy.Count(faultproxy.Any)
+	for range 10 {
+		f.endedContext(fresh.Locker)
+		f.endedContext(used.Locker)
+	}
+	f.must(fresh.Close()) // and what it would do in the background is done
+	f.must(used.Close())
+	if n := f.proxy.Count(faultproxy.Any) - before; n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+// endedContext makes every call with a context that has ended.
+func (f *faulty) endedContext(l *fairlock.Locker) {
+	f.Helper()
+	why := errors.New("the user went away")
+	ctx, cancel := context.WithCancelCause(faultCtx)
+	cancel(why)
+	_, err := l.Lock(ctx, "x")
+	_, tryErr := l.TryLock(ctx, "x")
+	_, inspectErr := l.Inspect(ctx, "x")
+	doErr := l.Do(ctx, "x", func(context.Context, *fairlock.Lease) error { return nil })
+	for op, err := range map[string]error{"lock": err, "trylock": tryErr, "do": doErr, "inspect": inspectErr} {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, why) || !strings.Contains(fmt.Sprint(err), op+` "x"`) {
+			f.Errorf("%s: %v", op, err)
 		}
-	})
+	}
 }
 
 func TestAServerThatMayEvictLocksIsWarnedOfOnce(t *testing.T) {

@@ -60,10 +60,14 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) ([]time.Duratio
 	left := make([]time.Duration, len(holds))
 	for i, h := range holds {
 		one, err := s.Renew(ctx, []Renewal{h})
-		if err != nil {
+		switch {
+		case redis.HasErrorPrefix(err, "WRONGTYPE"):
+			left[i] = Failed
+		case err != nil:
 			return nil, err
+		default:
+			left[i] = one[0]
 		}
-		left[i] = one[0]
 	}
 	return left, nil
 }

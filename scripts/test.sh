@@ -31,12 +31,12 @@ if [ -n "$unformatted" ]; then
 	printf 'not formatted, run make fmt:\n%s\n' "$unformatted" >&2
 	exit 1
 fi
-go vet work
+go vet $race work # it builds what the tests need, on all cores
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 test_all() {
-	# One package at a time: tests that measure how soon something happens have the machine to themselves.
+	# One package at a time: tests of how soon something happens have the machine to themselves.
 	go test $race -p 1 -count=1 -shuffle=on -timeout 20m "$@" work
 }
 
