@@ -29,15 +29,15 @@ func (l *Locker) message(payload string) {
 		l.settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "client", m.Ticket.Client)
 		return
 	}
+	if m.Forced {
+		l.forced(m)
+		return
+	}
 	received := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.attempts[m.Ticket.Counter]
 	switch {
-	case m.Forced:
-		if a != nil && a.hold != nil && a.hold.Token == m.Token {
-			l.keeper.Go(func() { l.keeper.Lose(a.hold, "an administrator forced it") })
-		}
 	case a == nil:
 		if keys, err := lua.KeysOf(l.settings.Prefix, m.Record); err == nil {
 			l.unwanted(keys, m.Ticket.String(), m.Token)
@@ -46,6 +46,19 @@ func (l *Locker) message(payload string) {
 		// Doubled, or older than an answer that knew better; or it has left and its leave is on its way.
 	default:
 		l.grantedByMessage(a, m, received)
+	}
+}
+
+// forced ends the trust in a hold at once.
+func (l *Locker) forced(m lua.Message) {
+	l.mu.Lock()
+	var hold *reentrant.Hold
+	if a := l.attempts[m.Ticket.Counter]; a != nil {
+		hold = a.hold
+	}
+	l.mu.Unlock()
+	if hold != nil && hold.Token == m.Token {
+		l.keeper.Lose(hold, "an administrator forced it")
 	}
 }
 

@@ -7,8 +7,9 @@
 -- and to have read all four keys once (a wrong type must fail before anything is written).
 --
 -- A ticket is client:counter:lease:owner:note, an element of the line is place:ticket, and in the set a score below
--- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client, and '?'
--- says that places were lost: until it ends the lock is given to nobody, so that all can come back to theirs.
+-- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client,
+-- '^'..client one of whom a ticket was passed over, so that no later one of its tickets comes first, and '?' says that
+-- places were lost: until it ends the lock is given to nobody, so that all can come back to theirs.
 
 local LIVENESS, LINE_TTL, MARK_TTL, BLIND, GATHER, CLAIM, DROPS = 15000, 30000, 60000, 3000, 6000, 3000, 500
 
@@ -48,24 +49,21 @@ local function write(ticket, span)
   return token
 end
 
--- Gives the free lock to the first ticket that is alive and reachable; drops those before it. A dropped ticket that
--- lives returns to its place with its next enter. Returns
---   nil                          nobody is in line, or all are given time to come back
---   false                        DROPS tickets were dropped and the lock is still free: call again
---   {ticket, token, claim}       granted for claim ms; told by message unless the ticket is the caller's own
-local function advance()
-  local dead = {}
+-- Clients that were asked for, and whether nobody hears them.
+local dead = {}
+
+local function nominate()
   for _ = 1, DROPS do
     local element = redis.call('LINDEX', queue, 0)
     if not element then return nil end
     local ticket = ticket_of(element)
     local client, lease = split(ticket)
-    local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. (client or ''), '?')
+    local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. (client or ''), '?', '^' .. (client or ''))
     if valid(seen[4]) then return nil end
     -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability decides.
     local alive = client and not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
     if alive and client ~= me and dead[client] == nil then
-      dead[client] = not heard(client) and not valid(seen[3])
+      dead[client] = valid(seen[5]) or not heard(client) and not valid(seen[3])
     end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)
@@ -79,4 +77,20 @@ local function advance()
     end
   end
   return false
+end
+
+-- Gives the free lock to the first ticket that is alive and reachable; drops those before it. A dropped ticket that
+-- lives returns to its place with its next enter. Returns
+--   nil                          nobody is in line, or all are given time to come back
+--   false                        DROPS tickets were dropped and the lock is still free: call again
+--   {ticket, token, claim}       granted for claim ms; told by message unless the ticket is the caller's own
+local function advance()
+  local given = nominate()
+  for client, unheard in pairs(dead) do
+    if unheard and redis.call('EXISTS', queue) == 1 then
+      redis.call('ZADD', waiters, num(-(ms + LIVENESS)), '^' .. client)
+      redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+    end
+  end
+  return given
 end

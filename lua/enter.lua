@@ -45,7 +45,7 @@ local ms = math.floor(us / 1000)
 
 --#include advance.lua
 
-local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?'}, false
+local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?', '^' .. me}, false
 for i = 7, #ARGV, 3 do
   fields[#fields + 1] = ARGV[i]
   marks[#marks + 1] = ARGV[i]
@@ -175,7 +175,7 @@ end
 
 local function enter(i, k, hold)
   local ticket, at, most = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local score, retired = scores[2 * k + 1], scores[2 * k + 2]
+  local score, retired = scores[2 * k + 2], scores[2 * k + 3]
   if retired then return {'gone'} end
   if hold then
     local deadline = tonumber(string.match(hold, '^%d+'))
@@ -203,6 +203,8 @@ for k = 1, (#ARGV - 6) / 3 do
   states[k] = enter(4 + 3 * k, k, held[4 + k])
   mine[ARGV[4 + 3 * k]] = k
 end
+
+if scores[3] and not try then redis.call('ZREM', waiters, '^' .. me) end
 
 local grant, more = {}, 0
 if free then
