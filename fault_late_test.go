@@ -182,6 +182,23 @@ func TestARenewalExecutedAfterItsLeaseWasLostKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
+func TestAFixedLeaseWhoseConfirmationIsLateIsNotHandedOutBefore(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.behind(), f.beside()
+		lease := b.locks("x")
+		w := a.queues("x", 1, fairlock.LeaseFor(time.Minute))
+		renewals := f.all(f.verb("renew"), faultproxy.HoldRequest())
+		f.unlocks(lease)
+		renewals.WaitHit(f, 2, faultPatience) // the first and the second beside it
+		w.waits()
+		renewals.Remove()
+		renewals.Release()
+		f.keeps(w.gets())
+		f.served(w)
+		f.nobody("x")
+	})
+}
+
 func TestAReleaseExecutedAgainLaterDoesNotEndTheNextHold(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.behind(), f.beside()

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -14,6 +15,7 @@ type model struct {
 	holder *modelTicket
 	blind  map[*party]bool
 	deaf   map[*party]bool
+	passed map[*party]bool // one of its tickets was passed over, and it has not entered since
 }
 
 type modelTicket struct {
@@ -35,12 +37,21 @@ func (m *model) insert(w *modelTicket) {
 
 // advance gives the free lock to the first who lives; me is the client that asks.
 func (m *model) advance(me *party) {
+	unheard := map[*party]bool{}
 	for m.holder == nil && len(m.line) > 0 {
 		first := m.line[0]
 		m.line = m.line[1:]
-		if !first.overdue && (first.p == me || !m.deaf[first.p] || m.blind[first.p]) {
-			m.holder = first
+		if first.overdue {
+			continue
 		}
+		if first.p == me || !m.passed[first.p] && (!m.deaf[first.p] || m.blind[first.p]) {
+			m.holder = first
+		} else {
+			unheard[first.p] = true
+		}
+	}
+	if len(m.line) > 0 {
+		maps.Copy(m.passed, unheard)
 	}
 }
 
@@ -56,6 +67,9 @@ func (m *model) enters(w *modelTicket, try bool) Status {
 		w.overdue = false
 	default:
 		m.insert(w)
+	}
+	if !try {
+		m.passed[w.p] = false
 	}
 	m.advance(w.p)
 	if try && m.holder == nil {
@@ -97,7 +111,7 @@ func TestRandomProgramsDoWhatTheModelDoes(t *testing.T) {
 func runProgram(t *testing.T, s *site, seed uint64, steps int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 7)) // the same in every run
-	m := &model{blind: map[*party]bool{}, deaf: map[*party]bool{}}
+	m := &model{blind: map[*party]bool{}, deaf: map[*party]bool{}, passed: map[*party]bool{}}
 	var parties []*party
 	for _, id := range []string{"a", "b", "c", "d"} {
 		parties = append(parties, s.party(id))

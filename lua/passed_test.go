@@ -1,0 +1,95 @@
+package lua
+
+import (
+	"testing"
+	"time"
+)
+
+// passedOver is a lock whose first waiter, of b, was passed over because b was not heard for a moment. Held by c; b has
+// another ticket in line, and behind it waits d.
+type passedOver struct {
+	*site
+	b, c, d       *party
+	first, second string
+	place, after  Place
+	holder        string
+	token         int64
+	last          string
+}
+
+func eachPassedOver(t *testing.T, test func(t *testing.T, o passedOver)) {
+	t.Helper()
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		o := passedOver{site: s, b: s.party("b"), c: s.party("c"), d: s.party("d")}
+		hold, token := a.holds(usual)
+		o.first, o.place = o.b.waits(usual)
+		o.holder, _ = o.c.waits(usual)
+		o.second, o.after = o.b.waits(usual)
+		o.last, _ = o.d.waits(usual)
+		o.b.die()
+		a.leaves(hold, token, Held)
+		o.token = o.c.granted(o.holder)
+		s.lined(o.second, o.last)
+		o.b.listen()
+		test(t, o)
+	})
+}
+
+func TestNoLaterTicketOfAClientIsGrantedBeforeTheOneThatWasPassedOver(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		o.c.leaves(o.holder, o.token, Held)
+		next := o.d.granted(o.last)
+		o.b.hearsNothing()
+		o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after})
+		o.lined(o.first, o.second)
+		o.d.leaves(o.last, next, Held)
+		o.b.granted(o.first)
+	})
+}
+
+func TestAClientThatWasPassedOverIsGrantedAgainOnceItHasEntered(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		o.b.queues(o.first, o.place)
+		o.lined(o.first, o.second, o.last)
+		if _, marked := o.score("^b"); marked {
+			t.Fatal("still marked as passed over")
+		}
+		o.c.leaves(o.holder, o.token, Held)
+		o.b.granted(o.first)
+	})
+}
+
+func TestATryDoesNotBringTheTicketsBackThatWerePassedOver(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		state, _ := o.b.try(o.b.ticket(usual))
+		equal(t, "status", state.Status, Held)
+		o.c.leaves(o.holder, o.token, Held)
+		o.d.granted(o.last)
+		o.lined()
+	})
+}
+
+func TestThatAClientWasPassedOverIsRememberedForItsLiveness(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		end, marked := o.score("^b")
+		if now := int64(o.now()) / 1000; !marked || -end > now+15_000 || -end < now+10_000 {
+			t.Fatalf("remembered until %d, now is %d", -end, now)
+		}
+		must(t, o.rdb.ZIncrBy(ctx, o.keys.Waiters, float64(15*time.Second/time.Millisecond), "^b").Err()) // it is over
+		o.c.leaves(o.holder, o.token, Held)
+		o.b.granted(o.second)
+		o.lined(o.last)
+	})
+}
+
+func TestNobodyIsMarkedAsPassedOverWhenTheLineIsOver(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		hold, token := a.holds(usual)
+		b.waits(usual)
+		b.die()
+		a.leaves(hold, token, Held)
+		equal(t, "no marks", s.gone(s.keys.Waiters), true)
+	})
+}
