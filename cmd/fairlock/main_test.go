@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +29,8 @@ const leaked = 99
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asFairlock) != "1" {
+		// Under nohup, SIGHUP would stay ignored in whatever is launched here.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 		goleak.VerifyTestMain(m)
 		return
 	}

@@ -90,6 +90,9 @@ func TestTheWaitGoesOnWhileTheServerIsRestarted(t *testing.T) {
 	hold(t, locker, "nightly")
 	p := launch(t, s, "run", "--lease", "1s", "nightly", "--", "echo", "in")
 	inLine(t, locker, "nightly", 1)
+	eventually(t, "it knows that it is in line, and listens", func() bool {
+		return len(s.Client(t).PubSubChannels(t.Context(), "*").Val()) > 0
+	})
 	must(t, locker.Close()) // and never unlock
 	s.Kill()
 	s.Restart()
