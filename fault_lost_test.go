@@ -29,7 +29,7 @@ func onOutOfReach(t *testing.T, test func(f *faulty, loses, finds func())) {
 
 func TestAHolderThatCannotReachTheServerKnowsThatItsLockIsLostBeforeTheNextOneHasIt(t *testing.T) {
 	onOutOfReach(t, func(f *faulty, loses, finds func()) {
-		a, b := f.behind(fairlock.WithLease(briefLease)), f.beside(fairlock.WithLease(briefLease))
+		a, b := f.behind(fairlock.WithLease(calmLease)), f.beside(fairlock.WithLease(calmLease))
 		lease := a.locks("x")
 		lost := make(chan time.Time, 1)
 		context.AfterFunc(lease.Context(), func() { lost <- time.Now() })
@@ -51,6 +51,9 @@ func TestAHolderThatCannotReachTheServerKnowsThatItsLockIsLostBeforeTheNextOneHa
 		}
 		if !errors.Is(lease.Err(), fairlock.ErrLost) {
 			f.Errorf("Err is %v", lease.Err())
+		}
+		if lease.Deadline().After(at) {
+			f.Errorf("trust is to end %v after it ended", lease.Deadline().Sub(at))
 		}
 		f.ends(lease)
 		f.within(faultSoon, "Unlock", func() {

@@ -120,13 +120,25 @@ func (f *faulty) any(waits []*faultWait) (first *faultWait) {
 }
 
 func TestAWaiterThatWasPassedOverIsNotOvertakenByALaterOneOfItsOwnLocker(t *testing.T) {
+	passedOver(t, func(*faultUser) []*faultWait { return nil })
+}
+
+func TestAWaiterThatWasPassedOverIsNotOvertakenBecauseItsLockerHasANewcomer(t *testing.T) {
+	passedOver(t, func(a *faultUser) []*faultWait { return []*faultWait{a.queues("x", 3)} })
+}
+
+// passedOver has the first of a Locker's two waiters passed over and lets the Locker do something before the waiter is back.
+func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
+	t.Helper()
 	f := newFaulty(t)
 	a, b := f.behind(), f.beside()
 	lease := f.beside().locks("x")
 	first, then, later, last := a.queues("x", 1), b.queues("x", 2), a.queues("x", 3), b.queues("x", 4)
 	f.heard(2)
+	enter := f.verb("enter")
+	returning := func(args []string) bool { return enter(args) && args[14] != "0" } // the first ticket has a place
 	subscribes := f.all(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
-	enters := f.all(f.verb("enter"), faultproxy.HoldRequest())
+	enters := f.all(returning, faultproxy.HoldRequest())
 	f.cuts()
 	f.heard(1) // only b is back
 	f.unlocks(lease)
@@ -134,13 +146,14 @@ func TestAWaiterThatWasPassedOverIsNotOvertakenByALaterOneOfItsOwnLocker(t *test
 	subscribes.Remove()
 	subscribes.Release()
 	f.heard(2) // and is heard again, but has not said yet who waits
+	more := meanwhile(a)
 	f.unlocks(lease)
 	f.until("somebody has the lock", func() bool { return f.holder("x") != 0 })
 	enters.Remove()
 	enters.Release()
 	var all sync.WaitGroup
 	all.Go(last.passesOn) // which may have passed both: they were out of reach
-	f.served(first, later)
+	f.served(append([]*faultWait{first, later}, more...)...)
 	all.Wait()
 	f.nobody("x")
 }

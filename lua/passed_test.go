@@ -93,3 +93,22 @@ func TestNobodyIsMarkedAsPassedOverWhenTheLineIsOver(t *testing.T) {
 		equal(t, "no marks", s.gone(s.keys.Waiters), true)
 	})
 }
+
+func TestTheMarkOfAClientThatWasPassedOverEndsThoughTheDeadlinesWereDeleted(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		hold, token := a.holds(usual)
+		b.waits(usual)
+		next, _ := c.waits(usual)
+		last, _ := c.waits(usual)
+		b.die()
+		s.untidy = true
+		must(t, s.rdb.Del(ctx, s.keys.Waiters).Err())
+		a.leaves(hold, token, Held)
+		c.granted(next)
+		s.lined(last)
+		if end := s.ends(s.keys.Waiters); end < 0 {
+			t.Fatalf("the mark ends at %d", end)
+		}
+	})
+}

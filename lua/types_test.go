@@ -170,6 +170,27 @@ func (s *site) refused(r request, l typed, kind, when string) {
 	}
 }
 
+func TestALoneHolderDoesNotLeaveBesideALineOfAnotherType(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		for _, kind := range []string{"queue", "waiters"} {
+			for _, other := range wrong(kind) {
+				s.forgetAll()
+				a := s.party("a")
+				ticket, token := a.holds(usual)
+				s.spoil(s.key(kind), other)
+				leaves := func(typed) error {
+					_, err := a.Leave(ctx, Leave{s.keys, []LeaveTicket{{Ticket: ticket, Token: token}}})
+					return err
+				}
+				s.unchanged(func() {
+					s.refused(request{"a lone holder leaves", nil, leaves}, typed{}, "WRONGTYPE", kind+" is a "+other)
+				})
+				s.untidy = false
+			}
+		}
+	})
+}
+
 // The shortest way of a release asks no more than it needs.
 func TestALoneHolderLeavesWhateverTheTokenKeyIs(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {

@@ -120,6 +120,9 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 		return
 	}
 	h.state = lost
+	if now := time.Now(); now.Before(h.trusted) {
+		h.trusted = now
+	}
 	h.err = &reason{ErrLost, why}
 	over.add(h, ErrLost)
 	k.forget(h)
@@ -128,7 +131,6 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	h.settle()
 	if h.Requests.Open() {
 		// A late renewal could still prolong what nobody holds: when the server's lease is over, leave for certain.
-		h.renewAt, h.syncAt, h.trusted = time.Time{}, time.Time{}, h.expires
 		k.watch(h)
 		return
 	}

@@ -44,6 +44,9 @@ func (s *schedule) Pop() any {
 
 // due is when h next needs something: a renewal, a word on its depth, or the end of its trust.
 func (h *Hold) due() time.Time {
+	if h.state == lost {
+		return h.expires
+	}
 	at := h.trusted
 	if !h.renewAt.IsZero() && h.renewAt.Before(at) {
 		at = h.renewAt
@@ -123,7 +126,10 @@ func (k *Keeper) tick(now time.Time) {
 func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool {
 	span := min(h.lease, h.span)
 	switch {
-	case passed(h.trusted, now) && h.state == lost:
+	case h.state == lost:
+		if !passed(h.expires, now) {
+			return false
+		}
 		k.farewell(h)
 	case passed(h.trusted, now):
 		k.lose(h, expired, over)
