@@ -175,20 +175,6 @@ func (f *faulty) answersInTime(all *sync.WaitGroup, u *faultUser) {
 		_, err := u.Inspect(ctx, "free")
 		return err
 	})
-	// Without a bound of their own, calls that never wait in line have five seconds.
-	f.timed(all, "TryLock without a bound", 5*time.Second, func() error {
-		lease, err := u.TryLock(faultCtx, "free")
-		if err == nil {
-			f.Errorf("TryLock got a lock from a stopped server: %v", lease)
-		}
-		return nil
-	})
-	f.timed(all, "Inspect without a bound", 5*time.Second, func() error {
-		if state, err := u.Inspect(faultCtx, "free"); err == nil {
-			f.Errorf("Inspect asked a stopped server: %v", state)
-		}
-		return nil
-	})
 	f.timed(all, "Lock with WaitAtMost", boundOnStopped, func() error {
 		_, err := u.Lock(faultCtx, "free", fairlock.WaitAtMost(boundOnStopped))
 		if err == nil || errors.Is(err, fairlock.ErrHeld) { // nobody holds it, so nobody may say so

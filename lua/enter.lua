@@ -9,7 +9,7 @@
 --           all tickets are the client's own, in the order of their places
 -- Reply 1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
 --       4 holder's lease (ms)   5 how long nobody can have it unless it is released (ms)   6 length of the line
---       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: free, 500 dropped: call again
+--       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: call again: the lock is free and 500 were dropped, or others of the client have to come back
 --       10 {} or a grant to a ticket of this client that is not in the request: {ticket, token, remaining ms, since us}
 --       11.. per ticket: {'granted', token, remaining ms, since ms}  it holds the lock
 --                        {'waiting', place, position}  in line; the position (1 = next) only when it is new, else 0
@@ -204,9 +204,11 @@ for k = 1, (#ARGV - 6) / 3 do
   mine[ARGV[4 + 3 * k]] = k
 end
 
-if scores[3] and not try then redis.call('ZREM', waiters, '^' .. me) end
-
+-- A newcomer does not speak for those of its client who were passed over: only with them the client is back.
 local grant, more = {}, 0
+if scores[3] and not try then
+  if returning then redis.call('ZREM', waiters, '^' .. me) else more = 1 end
+end
 if free then
   local given = advance()
   line = redis.call('LLEN', queue)
