@@ -48,8 +48,8 @@ func TestAWaitThatEndsByItsTimeSaysWhoHoldsTheLockThoughTheFirstAnswerWasLost(t 
 		lease := b.locks("x")
 		w := b.queues("x", 1)
 		reply := f.once(f.verb("enter"), lost)
-		lateness := f.lateness(400 * time.Millisecond)
-		second := a.asks(faultCtx, "x", fairlock.WaitAtMost(400*time.Millisecond))
+		lateness := f.lateness(800 * time.Millisecond)
+		second := a.asks(faultCtx, "x", fairlock.WaitAtMost(800*time.Millisecond))
 		err := second.fails()
 		late := lateness()
 		reply.WaitExecuted(f, 1, faultPatience)
@@ -60,7 +60,7 @@ func TestAWaitThatEndsByItsTimeSaysWhoHoldsTheLockThoughTheFirstAnswerWasLost(t 
 		if held.Owner != lease.Owner() || held.Waiting < 1 || held.Remaining < 20*time.Second || held.Remaining > 30*time.Second {
 			f.Errorf("%+v", *held)
 		}
-		if second.took < 400*time.Millisecond || second.took > 490*time.Millisecond+late {
+		if second.took < 800*time.Millisecond || second.took > 890*time.Millisecond+late {
 			f.Errorf("it took %v", second.took)
 		}
 		f.until("it has left", func() bool { return f.line("x") == 1 })

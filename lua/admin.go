@@ -36,7 +36,7 @@ type State struct {
 
 // Inspect runs inspect.lua: one request, which writes nothing. It shows at most count waiters from index from on.
 func (s *Server) Inspect(ctx context.Context, keys Keys, from, count int) (State, error) {
-	reply, err := s.run(ctx, inspectScript, keys.all(), from, count)
+	reply, err := s.run(ctx, inspectScript, append(inspectScript.on(keys.all(), 2), from, count))
 	if err != nil {
 		return State{}, err
 	}
@@ -98,7 +98,8 @@ func (s *State) field(name, value string) (err error) {
 // Force runs force.lua: one request. It ends the ownership that has this token and tells its clients; it reports
 // whether that was the present one. More and Grant are as in [Left].
 func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool, left Left, err error) {
-	reply, err := s.run(ctx, forceScript, keys.all(), "PUBLISH", s.channel, s.client, token)
+	args := append(forceScript.on(keys.all(), 4), s.caller...)
+	reply, err := s.run(ctx, forceScript, append(args, token))
 	if err != nil {
 		return false, Left{}, err
 	}

@@ -49,7 +49,7 @@ local function write(ticket, span)
   return token
 end
 
--- Clients that were asked for, and whether nobody hears them.
+-- Clients whose turn came, and whether they are passed over: nobody hears them, or others of theirs have yet to return.
 local dead = {}
 
 local function nominate()
@@ -62,8 +62,8 @@ local function nominate()
     if valid(seen[4]) then return nil end
     -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability decides.
     local alive = client and not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
-    if alive and client ~= me and dead[client] == nil then
-      dead[client] = valid(seen[5]) or not heard(client) and not valid(seen[3])
+    if alive and dead[client] == nil then
+      dead[client] = valid(seen[5]) or client ~= me and not heard(client) and not valid(seen[3])
     end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)

@@ -195,7 +195,7 @@ func TestTheCallersOwnTicketNeedsNoSubscription(t *testing.T) {
 func TestFiveHundredTicketsAreDroppedPerCall(t *testing.T) {
 	for _, verb := range []string{"leave", "enter", "try", "force"} {
 		t.Run(verb, func(t *testing.T) {
-			each(t, func(t *testing.T, s *site) {
+			twice(t, func(t *testing.T, s *site) {
 				a, b, c := s.party("a"), s.party("b"), s.party("c")
 				hold, token := a.holds(usual)
 				b.crowd(1000)

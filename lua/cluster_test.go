@@ -93,14 +93,15 @@ func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	run := func(sc script, before []any, client string, after ...any) []any {
 		t.Helper()
 		p := NewServer(s.scripts, channels, client)
-		reply, err := p.run(ctx, sc, s.keys.all(), append(append(before, "SPUBLISH", channels, client), after...)...)
+		args := append(append(before, "SPUBLISH", channels, client), after...)
+		reply, err := p.run(ctx, sc, append(sc.on(s.keys.all(), len(args)), args...))
 		must(t, err)
 		s.check()
 		return reply
 	}
 	enter := func(client, ticket string) Entered {
 		t.Helper()
-		answer, err := decodeEntered(run(enterScript, []any{"wait", 0, 30000}, client, ticket, 0, 0), []EnterTicket{{Ticket: ticket}})
+		answer, err := decodeEntered(run(enterScript, []any{"wait", 0, 30000}, client, 30000, ticket[:len(client)+2], ticket, 0, 0), []EnterTicket{{Ticket: ticket}})
 		must(t, err)
 		return answer
 	}

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"context"
+	"strconv"
 	"time"
 )
 
@@ -74,16 +75,22 @@ type TicketState struct {
 
 // Enter runs enter.lua: one request.
 func (s *Server) Enter(ctx context.Context, e Enter) (Entered, error) {
-	args := make([]any, 0, 6+3*len(e.Tickets))
+	var lease, owner string
+	if len(e.Tickets) > 0 {
+		lease, owner = asks(e.Tickets[0].Ticket)
+	}
+	args := enterScript.on(e.Keys.all(), 8+3*len(e.Tickets))
 	mode := "wait"
 	if e.Try {
 		mode = "try"
 	}
-	args = append(args, mode, e.Seen, millis(e.Lease), "PUBLISH", s.channel, s.client)
+	args = append(args, mode, e.Seen, millis(e.Lease))
+	args = append(args, s.caller...)
+	args = append(args, lease, owner)
 	for _, t := range e.Tickets {
 		args = append(args, t.Ticket, int64(t.Place), t.MaxWaiters)
 	}
-	reply, err := s.run(ctx, enterScript, e.Keys.all(), args...)
+	reply, err := s.run(ctx, enterScript, args)
 	if err != nil {
 		return Entered{}, err
 	}
@@ -92,26 +99,31 @@ func (s *Server) Enter(ctx context.Context, e Enter) (Entered, error) {
 
 func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	r := reader{list: reply}
-	answer := Entered{
-		Now:       Micros(r.int()),
-		Token:     r.int(),
-		Holder:    ownerName(r.string()),
-		Lease:     fromMillis(r.int()),
-		Remaining: fromMillis(r.int()),
-		Waiting:   int(r.int()),
-		Heard:     r.int() == 1,
-		Forgot:    r.int() == 1,
-		More:      r.int() == 1,
-		Grant:     r.grant(),
-		Tickets:   make([]TicketState, len(tickets)),
+	answer := Entered{Now: Micros(r.int()), Token: r.int(), Tickets: make([]TicketState, len(tickets))}
+	if len(reply) == 2 && len(tickets) == 1 {
+		answer.simply(tickets[0].Ticket)
+		return decoded(answer, r, "enter", reply)
 	}
+	answer.Holder = ownerName(r.string())
+	answer.Lease = fromMillis(r.int())
+	answer.Remaining = fromMillis(r.int())
+	answer.Waiting = int(r.int())
+	answer.Heard = r.int() == 1
+	answer.Forgot = r.int() == 1
+	answer.More = r.int() == 1
+	answer.Grant = r.grant()
 	for i := range tickets {
 		answer.Tickets[i] = r.state(tickets[i].Ticket)
 	}
-	if r.wrong || len(r.list) > 0 {
-		return Entered{}, wrongReply("enter", reply)
-	}
-	return answer, nil
+	return decoded(answer, r, "enter", reply)
+}
+
+// simply says what goes without saying when the only ticket of a request has the lock.
+func (e *Entered) simply(ticket string) {
+	lease, owner := asks(ticket)
+	ms, _ := strconv.ParseInt(lease, 10, 64) // it is our own ticket
+	e.Holder, e.Lease, e.Remaining = ownerName(owner), fromMillis(ms), fromMillis(ms)
+	e.Tickets[0] = TicketState{Status: Granted, Grant: Grant{Ticket: ticket, Token: e.Token, Remaining: e.Lease, Since: e.Now - e.Now%1000}}
 }
 
 // Leave gives up tickets: those that wait and those that hold.
@@ -137,12 +149,16 @@ type Left struct {
 
 // Leave runs leave.lua: one request.
 func (s *Server) Leave(ctx context.Context, l Leave) (Left, error) {
-	args := make([]any, 0, 3+4*len(l.Tickets))
-	args = append(args, "PUBLISH", s.channel, s.client)
+	args := leaveScript.on(l.Keys.all(), 3+4*len(l.Tickets))
+	args = append(args, s.caller...)
 	for _, t := range l.Tickets {
-		args = append(args, t.Ticket, int64(t.Place), t.Token, boolArg(t.Retire))
+		retire := "0"
+		if t.Retire {
+			retire = "1"
+		}
+		args = append(args, t.Ticket, int64(t.Place), t.Token, retire)
 	}
-	reply, err := s.run(ctx, leaveScript, l.Keys.all(), args...)
+	reply, err := s.run(ctx, leaveScript, args)
 	if err != nil {
 		return Left{}, err
 	}
@@ -150,14 +166,13 @@ func (s *Server) Leave(ctx context.Context, l Leave) (Left, error) {
 }
 
 func decodeLeft(reply []any, n int) (Left, error) {
+	if len(reply) == 1 && reply[0] == int64(1) && n == 1 {
+		return Left{States: []Status{Held}}, nil
+	}
 	r := reader{list: reply}
-	r.int() // the server's time: nobody needs it here
 	left := Left{More: r.int() == 1, Grant: r.grant(), States: make([]Status, n)}
 	for i := range left.States {
 		left.States[i] = Status(r.string())
 	}
-	if r.wrong || len(r.list) > 0 {
-		return Left{}, wrongReply("leave", reply)
-	}
-	return left, nil
+	return decoded(left, r, "leave", reply)
 }

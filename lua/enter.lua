@@ -5,9 +5,11 @@
 --       2 seen: the largest recent token the client knows of this lock, 0 for none
 --       3 lease (ms) that a placeholder lives for, should the server have forgotten seen
 --       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
---       7.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound)
+--       7 lease (ms)  8 owner of the first ticket, as it says itself: a free lock costs no parsing then
+--       9.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound)
 --           all tickets are the client's own, in the order of their places
--- Reply 1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
+-- Reply {server time (us), token}: the one ticket holds the lock, nobody waits, nothing was forgotten; or
+--       1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
 --       4 holder's lease (ms)   5 how long nobody can have it unless it is released (ms)   6 length of the line
 --       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: call again: the lock is free and 500 were dropped, or others of the client have to come back
 --       10 {} or a grant to a ticket of this client that is not in the request: {ticket, token, remaining ms, since us}
@@ -18,22 +20,19 @@
 --                        {'gone'}    it was retired
 -- Errors: WRONGTYPE (also of a token that is no number) and OOM come before anything is written.
 
-if #ARGV == 9 and ARGV[8] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
+if #ARGV == 11 and ARGV[10] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
   local last = tonumber(redis.call('GET', KEYS[4]) or 0)
   if not last then return redis.error_reply('WRONGTYPE the token key ' .. KEYS[4] .. ' holds no number') end
   if last >= tonumber(ARGV[2]) then
-    local t = redis.call('TIME')
-    local us = t[1] * 1000000 + t[2]
+    local time, lease = redis.call('TIME'), ARGV[7]
+    local us = time[1] * 1000000 + time[2]
     local ms = math.floor(us / 1000)
-    local client, counter, lease, owner = string.match(ARGV[7], '^([^:]+):(%d+):(%d+):([^:]*)')
-    if owner == '' then owner = client .. ':' .. counter end
     local token = last >= us and last + 1 or us
-    local text = string.format('%.0f', token)
-    local deadline = string.format('%.0f', ms + lease)
+    local text, deadline = string.format('%.0f', token), string.format('%.0f', ms + lease)
     redis.call('SET', KEYS[4], text, 'PXAT', string.format('%.0f', ms + math.max(600000, 2 * lease)))
-    redis.call('HSET', KEYS[1], 'owner', owner, 'token', text, 'since', string.format('%.0f', ms), 'lease', lease, ARGV[7], deadline .. ':1')
+    redis.call('HSET', KEYS[1], 'owner', ARGV[8], 'token', text, 'since', string.format('%.0f', ms), 'lease', lease, ARGV[9], deadline .. ':1')
     redis.call('PEXPIREAT', KEYS[1], deadline)
-    return {us, token, owner, tonumber(lease), tonumber(lease), 0, 0, 0, 0, {}, {'granted', token, tonumber(lease), ms}}
+    return {us, token}
   end
 end
 
@@ -46,7 +45,7 @@ local ms = math.floor(us / 1000)
 --#include advance.lua
 
 local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?', '^' .. me}, false
-for i = 7, #ARGV, 3 do
+for i = 9, #ARGV, 3 do
   fields[#fields + 1] = ARGV[i]
   marks[#marks + 1] = ARGV[i]
   marks[#marks + 1] = '!' .. ARGV[i]
@@ -181,7 +180,7 @@ local function enter(i, k, hold)
     local deadline = tonumber(string.match(hold, '^%d+'))
     if deadline > ms then return {'granted', holder.token, deadline - ms, holder.since} end
   end
-  if free and line == 0 then return take(ticket) end
+  if free and line == 0 and (try or returning or not valid(scores[3])) then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
   if score and at == 0 then at = find(ticket) or 0 end
@@ -199,9 +198,9 @@ local function enter(i, k, hold)
 end
 
 local states, mine = {}, {}
-for k = 1, (#ARGV - 6) / 3 do
-  states[k] = enter(4 + 3 * k, k, held[4 + k])
-  mine[ARGV[4 + 3 * k]] = k
+for k = 1, (#ARGV - 8) / 3 do
+  states[k] = enter(6 + 3 * k, k, held[4 + k])
+  mine[ARGV[6 + 3 * k]] = k
 end
 
 -- A newcomer does not speak for those of its client who were passed over: only with them the client is back.
@@ -224,7 +223,7 @@ if free then
   elseif given == false then
     more = 1
   elseif try and states[1][1] == 'held' then
-    states[1] = take(ARGV[7])
+    states[1] = take(ARGV[9])
   end
 end
 

@@ -63,7 +63,7 @@ func TestOverdueTicketsDoNotFillALine(t *testing.T) {
 }
 
 func TestOneEnterSweepsAHundredOverdueTickets(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	twice(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
 		a.holds(usual)
 		s.age(b.crowd(150)...)

@@ -5,9 +5,10 @@
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
 --       4.. per ticket: ticket, place (us; 0: not known), token (0: it never held),
 --           '1' to retire it: a request of it is unanswered and may still arrive
--- Reply 1 server time (us)   2 1: free, 500 dropped: call again
---       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
---       4.. per ticket: 'held' it held the lock until now, 'waiting' it was in line, 'none' neither
+-- Reply 1: the one ticket held the lock, nobody waits, and it is free; or
+--       1 1: free, 500 dropped: call again
+--       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
+--       3.. per ticket: 'held' it held the lock until now, 'waiting' it was in line, 'none' neither
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -16,7 +17,7 @@ local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if redis.call('EXISTS', queue, waiters) == 0 and #ARGV == 7 and ARGV[7] == '0' and string.find(ARGV[4], '^[^:]+:%d+:%d+::') then
   if redis.call('HDEL', record, ARGV[4]) == 1 then
     redis.call('DEL', record)
-    return {0, 0, {}, 'held'}
+    return 1
   end
 end
 
@@ -106,4 +107,4 @@ else
   if given == false then more = 1 end
   if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
 end
-return {us, more, grant, unpack(states)}
+return {more, grant, unpack(states)}

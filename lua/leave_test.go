@@ -86,7 +86,7 @@ func TestAnExpiredHoldIsNeverLeftCleanly(t *testing.T) {
 }
 
 func TestAWaiterThatLeavesIsOutOfTheLineWhetherItKnowsItsPlaceOrNot(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	twice(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
 		tickets := b.crowd(1101)

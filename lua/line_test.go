@@ -32,12 +32,12 @@ func TestATicketThatReturnsStandsWhereItStood(t *testing.T) {
 }
 
 func TestTheLineComesBackInOrderWhateverTheOrderOfReturn(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	twice(t, func(t *testing.T, s *site) {
 		a := s.party("a")
 		a.holds(usual)
 		parties := []*party{s.party("b"), s.party("c"), s.party("d")}
 		rng := rand.New(rand.NewPCG(1, 2)) // the same in every run
-		for range 25 {
+		for range 12 {
 			type waiter struct {
 				p      *party
 				ticket string
@@ -99,7 +99,7 @@ func TestManyTicketsReturnInOneRequest(t *testing.T) {
 }
 
 func TestAnyPlaceInALongLineIsFound(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	twice(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
 		tickets := b.crowd(1101)

@@ -30,7 +30,10 @@ import (
 var files embed.FS
 
 // script is a .lua file with its includes in place.
-type script struct{ source, sha string }
+type script struct {
+	source string
+	sha    any // a string, boxed once
+}
 
 var (
 	enterScript    = load("enter.lua")
@@ -67,7 +70,6 @@ func millis(d time.Duration) int64      { return d.Milliseconds() }
 func fromMillis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 func (m Micros) millis() int64          { return int64(m) / 1000 }
 func microsFromMillis(ms int64) Micros  { return Micros(ms * 1000) }
-func boolArg(b bool) string             { return map[bool]string{true: "1", false: "0"}[b] }
 func wrongReply(verb string, r any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(r))
 }
@@ -77,13 +79,14 @@ type Server struct {
 	rdb     redis.UniversalClient
 	channel string // common start of the clients' channels
 	client  string // the calling client
+	caller  []any  // what the scripts have to know of it: verb, channel, client
 	manner  manner
 }
 
 // NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with;
 // the client's id follows it.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
-	s := &Server{rdb: rdb, channel: channel, client: client}
+	s := &Server{rdb: rdb, channel: channel, client: client, caller: []any{"PUBLISH", channel, client}}
 	s.manner.learn(rdb)
 	return s
 }
@@ -111,17 +114,21 @@ func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	return cmd.Result()
 }
 
-// run sends a script by its hash, and whole when the server does not have it yet.
-func (s *Server) run(ctx context.Context, sc script, keys []string, args ...any) ([]any, error) {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, "evalsha", sc.sha, len(keys))
+// on is the command that runs the script on keys, with room for n arguments.
+func (sc script) on(keys []string, n int) []any {
+	command := make([]any, 0, 3+len(keys)+n)
+	command = append(command, "evalsha", sc.sha, len(keys))
 	for _, key := range keys {
-		all = append(all, key)
+		command = append(command, key)
 	}
-	all = append(all, args...)
-	reply, err := s.Do(ctx, all...)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		whole := append([]any{"eval", sc.source}, all[2:]...)
+	return command
+}
+
+// run sends a script by its hash, and whole when the server does not have it yet.
+func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, error) {
+	reply, err := s.Do(ctx, command...)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		whole := append([]any{"eval", sc.source}, command[2:]...)
 		reply, err = s.Do(ctx, whole...)
 	}
 	if err != nil {

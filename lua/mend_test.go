@@ -241,7 +241,7 @@ func TestWhatIsNoTicketIsDroppedFromTheLine(t *testing.T) {
 }
 
 func TestALineOfManyIsMended(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	twice(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
 		tickets := b.crowd(1001)

@@ -19,7 +19,7 @@ func TestMessagesAreDecoded(t *testing.T) {
 
 func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
 	for _, text := range texts {
-		each(t, func(t *testing.T, s *site) {
+		twice(t, func(t *testing.T, s *site) {
 			s.scripts = s.rdb // an ACL has no words for some of these keys
 			s.keys = keysOf(t, "a lock: {"+text)
 			a, b := s.party("a"), s.party("b")

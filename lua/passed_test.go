@@ -60,6 +60,53 @@ func TestAClientThatWasPassedOverIsGrantedAgainOnceItHasEntered(t *testing.T) {
 	})
 }
 
+func TestANewcomerDoesNotSpeakForThoseOfItsClientWhoWerePassedOver(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		newcomer := o.b.ticket(usual)
+		_, answer := o.b.enter(newcomer)
+		equal(t, "told to bring the others back", answer.More, true)
+		o.c.leaves(o.holder, o.token, Held)
+		o.d.granted(o.last)
+		o.b.hearsNothing()
+		answer = o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after})
+		equal(t, "told again", answer.More, false)
+		o.lined(o.first, o.second, newcomer)
+	})
+}
+
+// Not even by a request of its own.
+func TestNoRequestOfAClientGrantsItsLaterTicketBeforeTheOneThatWasPassedOver(t *testing.T) {
+	for what, ask := range map[string]func(b *party){
+		"a newcomer":      func(b *party) { b.ask(EnterTicket{Ticket: b.ticket(usual)}) },
+		"a try":           func(b *party) { b.try(b.ticket(usual)) },
+		"an empty leave":  func(b *party) { b.leave() },
+		"another's leave": func(b *party) { b.leave(LeaveTicket{Ticket: b.ticket(usual)}) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachPassedOver(t, func(t *testing.T, o passedOver) {
+				o.endRecord()
+				ask(o.b)
+				equal(t, "the later one is granted", o.field(o.second) != "", false)
+			})
+		})
+	}
+}
+
+func TestANewcomerDoesNotTakeAFreeLockBeforeThoseOfItsClientWhoWerePassedOver(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		o.c.leaves(o.holder, o.token, Held)
+		o.d.leaves(o.last, o.d.granted(o.last), Held)
+		o.pass(time.Millisecond)
+		newcomer := o.b.ticket(usual)
+		state, answer := o.b.enter(newcomer)
+		equal(t, "status", state.Status, Waiting)
+		equal(t, "told to bring the others back", answer.More, true)
+		o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after}, EnterTicket{Ticket: newcomer, Place: state.Place})
+		equal(t, "the first one is granted", o.field(o.first) != "", true)
+		o.lined(o.second, newcomer)
+	})
+}
+
 func TestATryDoesNotBringTheTicketsBackThatWerePassedOver(t *testing.T) {
 	eachPassedOver(t, func(t *testing.T, o passedOver) {
 		state, _ := o.b.try(o.b.ticket(usual))

@@ -28,12 +28,14 @@ const Failed time.Duration = -1
 // does not have it: [Server.Reassert] tells why, or Failed.
 func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
 	keys := make([]string, len(holds))
-	args := make([]any, 0, 4*len(holds))
 	for i, h := range holds {
 		keys[i] = h.Keys.Record
+	}
+	args := renewScript.on(keys, 4*len(holds))
+	for _, h := range holds {
 		args = append(args, h.Ticket, millis(h.Lease), h.Until.millis(), h.Depth)
 	}
-	reply, err := s.run(ctx, renewScript, keys, args...)
+	reply, err := s.run(ctx, renewScript, args)
 	if redis.HasErrorPrefix(err, "CROSSSLOT") && len(holds) > 1 {
 		return s.renewEach(ctx, holds)
 	}
@@ -49,10 +51,7 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 			left[i] = Failed
 		}
 	}
-	if r.wrong || len(r.list) > 0 {
-		return nil, wrongReply("renew", reply)
-	}
-	return left, nil
+	return decoded(left, r, "renew", reply)
 }
 
 // renewEach serves deployments behind one address that are clusters inside (Redisson #6867).
@@ -76,7 +75,8 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) ([]time.Duratio
 // the hold, writes it again. 0 means that the hold is lost.
 func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
 	keys := []string{h.Keys.Record, h.Keys.Token, h.Keys.Waiters}
-	reply, err := s.run(ctx, reassertScript, keys, h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
+	args := append(reassertScript.on(keys, 6), h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
+	reply, err := s.run(ctx, reassertScript, args)
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,15 @@ type reader struct {
 	wrong bool
 }
 
+// decoded is the answer that r has read, if the reply was read to its end and nothing in it was wrong.
+func decoded[T any](answer T, r reader, verb string, reply []any) (T, error) {
+	if r.wrong || len(r.list) > 0 {
+		var none T
+		return none, wrongReply(verb, reply)
+	}
+	return answer, nil
+}
+
 func (r *reader) next() any {
 	if len(r.list) == 0 {
 		r.wrong = true

@@ -31,7 +31,7 @@ func TestAScriptThatTheServerDoesNotHaveIsSentWhole(t *testing.T) {
 			must(t, s.rdb.ScriptFlush(ctx).Err())
 			verb()
 		}
-		loaded, err := s.rdb.ScriptExists(ctx, leaveScript.sha).Result()
+		loaded, err := s.rdb.ScriptExists(ctx, leaveScript.sha.(string)).Result()
 		must(t, err)
 		equal(t, "known by its hash", loaded[0], true)
 	})

@@ -36,6 +36,13 @@ func each(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Run("cluster", func(t *testing.T) { test(t, onCluster(t)) })
 }
 
+// twice is each without the cluster, for tests that take their time.
+func twice(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { test(t, onMiniredis(t)) })
+	t.Run("real", func(t *testing.T) { test(t, onRedis(t)) })
+}
+
 func onMiniredis(t *testing.T) *site {
 	s := &site{t: t, keys: keysOf(t, "x"), mini: miniredis.NewMiniRedis(), clock: time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC)}
 	s.mini.SetTime(s.clock)

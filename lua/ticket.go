@@ -76,6 +76,17 @@ func ParseTicket(text string) (Ticket, error) {
 	return Ticket{part[0], counter, fromMillis(lease), owner, note}, nil
 }
 
+// asks are the lease (ms) and the owner of a ticket in the words of the scripts.
+func asks(ticket string) (lease, owner string) {
+	client, rest, _ := strings.Cut(ticket, ":")
+	counter, rest, _ := strings.Cut(rest, ":")
+	lease, rest, _ = strings.Cut(rest, ":")
+	if owner, _, _ = strings.Cut(rest, ":"); owner == "" {
+		owner = ticket[:min(len(ticket), len(client)+1+len(counter))]
+	}
+	return lease, owner
+}
+
 // escape leaves no colon and no space, which separate fields of tickets and messages.
 func escape(text string) string {
 	if text == "" {

@@ -109,7 +109,7 @@ func (s *site) spoil(key, kind string) {
 }
 
 func TestAKeyOfAnotherTypeIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
-	each(t, func(t *testing.T, s *site) {
+	twice(t, func(t *testing.T, s *site) {
 		for _, kind := range []string{"lock", "queue", "waiters", "token"} {
 			for _, other := range wrong(kind) {
 				for _, state := range []string{"held", "free", "free with a line", "empty"} {

@@ -43,6 +43,7 @@ type Keeper struct {
 	count    int               // holds that are held or releasing
 	schedule schedule
 	timer    *time.Timer // nil until the first hold
+	alarm    time.Time   // when the timer fires; zero: it is not set
 	ticked   time.Time   // when the watchdog last looked
 	closed   bool
 	drained  chan struct{} // closed when count is zero; nil unless somebody drains

@@ -81,11 +81,17 @@ func (k *Keeper) unwatch(h *Hold) {
 
 // arm sets the timer for the first that is due. k.mu must be held.
 func (k *Keeper) arm() {
-	wait := min(max(0, time.Until(k.schedule[0].due())), poll)
+	now := time.Now()
+	wait := min(max(0, k.schedule[0].due().Sub(now)), poll)
+	alarm := now.Add(wait)
 	if k.timer != nil {
-		k.timer.Reset(wait)
+		if k.alarm.IsZero() || alarm.Before(k.alarm) {
+			k.alarm = alarm
+			k.timer.Reset(wait)
+		}
 		return
 	}
+	k.alarm = alarm
 	k.timer = time.NewTimer(wait)
 	k.ticked = time.Now()
 	k.Go(k.watchdog)
@@ -111,7 +117,7 @@ func (k *Keeper) tick(now time.Time) {
 	if now.Round(0).Sub(k.ticked.Round(0)) > now.Sub(k.ticked)+poll {
 		k.wake(now, &over)
 	}
-	k.ticked = now
+	k.ticked, k.alarm = now, time.Time{}
 	for len(k.schedule) > 0 && k.serve(k.schedule[0], now, &batch, &over) {
 	}
 	if len(k.schedule) > 0 {
