@@ -34,7 +34,8 @@ func requests(b *testing.B, rdb *redis.Client) (scripts, publishes int) {
 
 // An uncontended Lock and Unlock beside two no-op EVALSHAs on the same client, in turns of 100, so that both see the
 // same weather. ratio is what one costs in terms of the other. Where the context can end and the client does not obey
-// it, the requests go from another goroutine.
+// it, the requests go from another goroutine. The last one is two scripts of the same nine calls and arguments, and
+// nothing else: what the protocol costs before anybody decides anything.
 func BenchmarkUncontended(b *testing.B) {
 	ending, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
@@ -42,15 +43,14 @@ func BenchmarkUncontended(b *testing.B) {
 	b.Run("context_without_end", func(b *testing.B) { uncontended(b, context.Background()) })
 	b.Run("context_obeyed_by_the_client", func(b *testing.B) { uncontended(b, ending, obeys) })
 	b.Run("context_that_ends", func(b *testing.B) { uncontended(b, ending) })
+	b.Run("the_calls_alone", theCallsAlone)
 }
 
 func uncontended(b *testing.B, ctx context.Context, options ...func(*redis.Options)) {
-	server := redistest.Start(b)
-	rdb := server.Client(b, options...)
+	rdb := redistest.Start(b).Client(b, options...)
 	locker := fairlock.New(rdb)
 	defer locker.Close()
-	noop := rdb.ScriptLoad(ctx, "return 1").Val()
-	pair := func() {
+	besideNoops(b, rdb, func() {
 		lease, err := locker.Lock(ctx, "x")
 		if err != nil {
 			b.Fatal(err)
@@ -58,7 +58,41 @@ func uncontended(b *testing.B, ctx context.Context, options ...func(*redis.Optio
 		if err := lease.Unlock(ctx); err != nil {
 			b.Fatal(err)
 		}
-	}
+	})
+}
+
+func theCallsAlone(b *testing.B) {
+	ctx := context.Background()
+	rdb := redistest.Start(b).Client(b)
+	enter := rdb.ScriptLoad(ctx, `
+		redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3])
+		redis.call('GET', KEYS[4])
+		redis.call('TIME')
+		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
+		redis.call('HSET', KEYS[1], 'owner', ARGV[8], 'token', '1790000000000000', 'since', '1790000000000', 'lease', ARGV[7], ARGV[9], '9999999999999:1')
+		redis.call('PEXPIREAT', KEYS[1], '9999999999999')
+		return {1, 2}`).Val()
+	leave := rdb.ScriptLoad(ctx, `
+		redis.call('EXISTS', KEYS[2], KEYS[3])
+		redis.call('HDEL', KEYS[1], ARGV[4])
+		redis.call('DEL', KEYS[1])
+		return 1`).Val()
+	keys := []string{"fairlock:lock:{x}", "fairlock:queue:{x}", "fairlock:waiters:{x}", "fairlock:token:{x}"}
+	const client = "7f9c2ba4-e88f-427d-b2a1-0c2f5a3d1e46"
+	entered := []any{"wait", 1790000000000000, 30000, "PUBLISH", "fairlock:wake:", client, "30000", client + ":1", client + ":1:30000::", 0, 0}
+	left := []any{"PUBLISH", "fairlock:wake:", client, client + ":1:30000::", 0, 1790000000000000, "0"}
+	besideNoops(b, rdb, func() {
+		rdb.EvalSha(ctx, enter, keys, entered...)
+		if err := rdb.EvalSha(ctx, leave, keys, left...).Err(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// besideNoops runs pair and two no-ops in turns.
+func besideNoops(b *testing.B, rdb *redis.Client, pair func()) {
+	ctx := context.Background()
+	noop := rdb.ScriptLoad(ctx, "return 1").Val()
 	pair()
 	const turn = 100
 	var ours, floor time.Duration

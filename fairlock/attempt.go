@@ -27,13 +27,13 @@ type attempt struct {
 	within   bool // the call was made under a live hold
 	requests reentrant.Requests
 	began    time.Time
-	settled  chan struct{} // closed when it no longer waits; hold and err are then final
 
 	// Guarded by Locker.mu.
 	state    state
-	place    lua.Place // 0: not known
-	position int       // when it joined the line; 0: not known
-	shown    int64     // the largest token it was shown while waiting
+	settled  chan struct{} // made when its caller has to wait; closed when it no longer does
+	place    lua.Place     // 0: not known
+	position int           // when it joined the line; 0: not known
+	shown    int64         // the largest token it was shown while waiting
 	last     sighting
 	late     int // grants that came when their claim had run out
 	hold     *reentrant.Hold
@@ -96,10 +96,9 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request reentrant.Request) (*attempt, error) {
 	a := &attempt{
 		name: name, keys: keys, request: request,
-		ticket:  lua.Ticket{Client: l.client, Counter: l.counter.Add(1), Lease: request.Lease, Owner: request.Owner, Note: request.Note},
-		within:  l.keeper.Within(ctx),
-		began:   time.Now(),
-		settled: make(chan struct{}),
+		ticket: lua.Ticket{Client: l.client, Counter: l.counter.Add(1), Lease: request.Lease, Owner: request.Owner, Note: request.Note},
+		within: l.keeper.Within(ctx),
+		began:  time.Now(),
 	}
 	a.text = a.ticket.String()
 	l.mu.Lock()
@@ -116,27 +115,34 @@ const mostKept = 5 * time.Second
 
 // open sends an attempt's first request, in the caller's own goroutine if that is sure to come back soon.
 func (l *Locker) open(ctx context.Context, a *attempt) {
-	send := l.enter
-	if a.request.Wait == 0 {
-		send = l.try
-	}
 	limit := mostKept
 	if a.request.Wait > 0 {
 		limit = min(limit, a.request.Wait)
 	}
-	if ctx, ok := l.server.Prompt(ctx, limit); ok {
-		send(ctx, a)
+	if prompt, ok := l.server.Prompt(ctx, limit); ok {
+		l.first(prompt, a)
 		return
 	}
-	l.keeper.Go(func() { send(context.WithoutCancel(ctx), a) })
+	l.keeper.Go(func() { l.first(context.WithoutCancel(ctx), a) })
+}
+
+func (l *Locker) first(ctx context.Context, a *attempt) {
+	if a.request.Wait == 0 {
+		l.try(ctx, a)
+	} else {
+		l.enter(ctx, a)
+	}
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.
 func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error) {
-	select {
-	case <-a.settled:
+	l.mu.Lock()
+	if a.state == waiting {
+		a.settled = make(chan struct{})
+	}
+	l.mu.Unlock()
+	if a.settled == nil { // hold and err are final
 		return a.hold, a.err
-	default:
 	}
 	var timeout <-chan time.Time
 	if a.request.Wait > 0 {
@@ -204,7 +210,9 @@ func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
 			delete(l.lines, a.keys.Record)
 		}
 	}
-	close(a.settled)
+	if a.settled != nil {
+		close(a.settled)
+	}
 }
 
 // abandon ends the waits that match with ErrClosed; those of one lock leave together. l.mu must be held.

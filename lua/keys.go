@@ -41,14 +41,16 @@ func NewKeys(prefix, name string) (Keys, error) {
 	return build(prefix, name), nil
 }
 
-// build takes a name with its tag.
+// build takes a name with its tag. The four share one piece of memory.
 func build(prefix, name string) Keys {
-	return Keys{
-		Record:  prefix + ":lock:" + name,
-		Queue:   prefix + ":queue:" + name,
-		Waiters: prefix + ":waiters:" + name,
-		Token:   prefix + ":token:" + name,
+	all := prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name
+	cut := func(kind string) string {
+		n := len(prefix) + len(kind) + len(name)
+		key := all[:n]
+		all = all[n:]
+		return key
 	}
+	return Keys{Record: cut(":lock:"), Queue: cut(":queue:"), Waiters: cut(":waiters:"), Token: cut(":token:")}
 }
 
 // KeysOf are the keys of the lock whose record is called so.

@@ -104,12 +104,8 @@ func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ct
 // Do sends one command that is not repeated and returns its reply.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	cmd := newOnce(ctx, args)
-	if _, ok := ctx.(prompt); !ok {
-		_ = s.rdb.Process(ctx, cmd) // the command keeps its error
-		return cmd.Result()
-	}
 	start := time.Now()
-	err := s.rdb.Process(ctx, cmd)
+	err := s.rdb.Process(ctx, cmd) // the command keeps it too
 	s.manner.took(time.Since(start), err)
 	return cmd.Result()
 }

@@ -38,25 +38,19 @@ func (m *manner) learn(rdb redis.UniversalClient) {
 	}
 }
 
-// took notes how long a prompt request took.
+// took notes how long a request took.
 func (m *manner) took(d time.Duration, err error) {
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() && d >= patience { //nolint:errorlint // as go-redis returns it
 		m.slow.Store(time.Now().Add(slowFor).UnixNano())
 	}
 }
 
-// prompt is a context under which a request may be sent from the caller's own goroutine.
-type prompt struct {
-	context.Context
-	obeyed bool
-}
+// prompt is a context that an obedient client obeys soon.
+type prompt struct{ context.Context }
 
 // Deadline gives every read and write, as it begins, at most patience.
 func (p prompt) Deadline() (time.Time, bool) {
 	end, ok := p.Context.Deadline()
-	if !p.obeyed {
-		return end, ok
-	}
 	if at := time.Now().Add(patience); !ok || at.Before(end) {
 		return at, true
 	}
@@ -77,5 +71,8 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Conte
 	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && !kept {
 		return nil, false
 	}
-	return prompt{ctx, m.obeys}, true
+	if m.obeys {
+		ctx = prompt{ctx}
+	}
+	return ctx, true
 }

@@ -54,7 +54,7 @@ type Hold struct {
 	index   int           // in the schedule; -1 if it is not there
 	kept    time.Time     // when the token key was last kept alive
 	settled bool          // ready is closed
-	ending  *release      // nil until its last Lease has ended
+	ending  release       // once its last Lease has ended
 }
 
 // Begin takes a grant into the watchdog's care. It has no Lease yet: Adopt or Abandon must follow.

@@ -73,6 +73,9 @@ func (c *carrying) Value(key any) any {
 // find returns the live hold of the lock that the call shares, if there is one, in the order: an owner that it names,
 // a hold that its context carries, a hold of its goroutine. k.mu must be held.
 func (k *Keeper) find(ctx context.Context, record string, r Request) *Hold {
+	if len(k.holds) == 0 {
+		return nil
+	}
 	if r.Owner != "" {
 		if h := k.holds[record]; h != nil && h.Ticket.Owner == r.Owner {
 			return h

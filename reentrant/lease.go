@@ -39,7 +39,7 @@ func (g *grip) cancel(cause error) {
 // grasp adds a Lease to h. k.mu must be held.
 func (k *Keeper) grasp(ctx context.Context, h *Hold) *Lease {
 	g := &grip{hold: h}
-	g.ctx, g.end = context.WithCancelCause(&carrying{context.WithoutCancel(ctx), h})
+	g.ctx, g.end = context.WithCancelCause(&carrying{detached(ctx), h})
 	if k.settings.Identity == ByGoroutine {
 		g.bind(current())
 	}

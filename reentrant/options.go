@@ -90,6 +90,9 @@ type LockOption func(*Request)
 
 // Request applies options over the Locker's settings.
 func (s Settings) Request(options []LockOption) (Request, error) {
+	if len(options) == 0 {
+		return Request{Lease: s.Lease, Wait: -1}, s.Err
+	}
 	r := Request{Lease: s.Lease, Wait: -1, Err: s.Err}
 	for _, option := range options {
 		if option == nil {

@@ -21,11 +21,12 @@ const (
 	vanished = "the server no longer has it: it expired, was forced, or its data is gone"
 )
 
-// release is a release under way. err may be read once done is closed.
+// release is how a hold is released. All but unanswered, the releasing goroutine's own, is guarded by the Keeper's mu.
 type release struct {
-	done       chan struct{}
-	err        error
-	unanswered bool // an attempt that was sent under trust may have been executed; the releasing goroutine's own
+	over       bool
+	err        error         // once it is over
+	done       chan struct{} // made by whoever has to wait; closed when it is over
+	unanswered bool          // an attempt that was sent under trust may have been executed
 }
 
 // Unlock ends this Lease; the lock is released with the last Lease on it, in whatever order they end. One request then,
@@ -76,7 +77,6 @@ func (g *grip) unlock(ctx context.Context) error {
 			k.deepen(h)
 		}
 	}
-	release := h.ending
 	k.mu.Unlock()
 	g.cancel(ErrNotHeld)
 	if !g.last {
@@ -85,9 +85,17 @@ func (g *grip) unlock(ctx context.Context) error {
 	limit := unlockBound(ctx)
 	until := time.Now().Add(limit)
 	if first {
-		k.release(context.WithoutCancel(ctx), h, limit)
+		k.release(detached(ctx), h, limit)
 	}
-	return g.await(release, until)
+	return g.await(until)
+}
+
+// detached has the values of ctx and no end.
+func detached(ctx context.Context) context.Context {
+	if ctx.Done() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // unlockBound is how long an Unlock waits.
@@ -99,35 +107,34 @@ func unlockBound(ctx context.Context) time.Duration {
 }
 
 // await waits for the outcome of the release, within the bounds that Unlock promises.
-func (g *grip) await(r *release, until time.Time) error {
-	select {
-	case <-r.done:
-		return g.outcome(r)
-	default:
-	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-r.done:
-		return g.outcome(r)
-	case <-timer.C:
-		return fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
-	}
-}
-
-// outcome tells how the release ended, once.
-func (g *grip) outcome(r *release) error {
-	k := g.hold.keeper
+func (g *grip) await(until time.Time) error {
+	k, r := g.hold.keeper, &g.hold.ending
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	g.answered = true
+	if !r.over {
+		if r.done == nil {
+			r.done = make(chan struct{})
+		}
+		done := r.done
+		k.mu.Unlock()
+		timer := time.NewTimer(time.Until(until))
+		select {
+		case <-done:
+		case <-timer.C:
+		}
+		timer.Stop()
+		k.mu.Lock()
+	}
+	if !r.over {
+		return fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
+	}
+	g.answered = true // it is told once
 	return r.err
 }
 
 // letGo ends the trust in h. A release must follow. k.mu must be held.
 func (k *Keeper) letGo(h *Hold) {
 	h.state = releasing
-	h.ending = &release{done: make(chan struct{})}
 	k.forget(h)
 	k.unwatch(h)
 }
@@ -165,8 +172,10 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	if errors.Is(err, ErrLost) {
 		h.err = err
 	}
-	h.ending.err = err
-	close(h.ending.done)
+	h.ending.over, h.ending.err = true, err
+	if h.ending.done != nil {
+		close(h.ending.done)
+	}
 	k.mu.Unlock()
 	k.releaser.Forget(h)
 	return true
