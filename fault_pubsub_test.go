@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/lua"
 )
 
 // cuts ends every subscription connection.
@@ -127,6 +128,11 @@ func TestAWaiterThatWasPassedOverIsNotOvertakenBecauseItsLockerHasANewcomer(t *t
 	passedOver(t, func(a *faultUser) []*faultWait { return []*faultWait{a.queues("x", 3)} })
 }
 
+func isTicket(arg string) bool {
+	_, err := lua.ParseTicket(arg)
+	return err == nil
+}
+
 // passedOver has the first of a Locker's two waiters passed over and lets the Locker do something before the waiter is back.
 func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
 	t.Helper()
@@ -136,7 +142,9 @@ func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
 	first, then, later, last := a.queues("x", 1), b.queues("x", 2), a.queues("x", 3), b.queues("x", 4)
 	f.heard(2)
 	enter := f.verb("enter")
-	returning := func(args []string) bool { return enter(args) && args[14] != "0" } // the first ticket has a place
+	returning := func(args []string) bool {
+		return enter(args) && args[slices.IndexFunc(args, isTicket)+1] != "0" // the first ticket has a place
+	}
 	subscribes := f.all(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
 	enters := f.all(returning, faultproxy.HoldRequest())
 	f.cuts()
