@@ -7,7 +7,7 @@
 -- and to have read all four keys once (a wrong type must fail before anything is written).
 --
 -- A ticket is client:counter:lease:owner:note, an element of the line is place:ticket, and in the set a score below
--- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client,
+-- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client, '#'..token a forced ownership,
 -- '^'..client one of whom a ticket was passed over, so that no later one of its tickets comes first, and '?' says that
 -- places were lost: until it ends the lock is given to nobody, so that all can come back to theirs.
 

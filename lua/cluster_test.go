@@ -101,7 +101,7 @@ func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	}
 	enter := func(client, ticket string) Entered {
 		t.Helper()
-		answer, err := decodeEntered(run(enterScript, []any{"wait", 0, 30000}, client, 30000, ticket[:len(client)+2], ticket, 0, 0), []EnterTicket{{Ticket: ticket}})
+		answer, err := decodeEntered(run(enterScript, []any{"wait", 0, 30000}, client, 30000, ticket[:len(client)+2], ticket, 0, 0, "0"), []EnterTicket{{Ticket: ticket}})
 		must(t, err)
 		return answer
 	}
@@ -127,7 +127,7 @@ func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	eventually(t, "the subscription is over", func() bool {
 		return s.rdb.PubSubShardNumSub(ctx, channels+"dead").Val()[channels+"dead"] == 0
 	})
-	run(leaveScript, nil, "a", "a:1:30000::", 0, token, "0")
+	run(leaveScript, nil, "a", "", "a:1:30000::", 0, token, "0")
 	hears := func(sub *redis.PubSub) Message {
 		t.Helper()
 		text, err := sub.ReceiveMessage(ctx)
@@ -138,7 +138,7 @@ func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	}
 	grant := hears(b)
 	equal(t, "granted", grant.Ticket.String(), "b:1:30000::")
-	run(forceScript, nil, "a", grant.Token)
+	run(forceScript, nil, "a", "", grant.Token)
 	equal(t, "forced", hears(b).Forced, true)
 	equal(t, "the blind one holds", s.field("owner"), "d:1")
 	_ = a

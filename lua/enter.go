@@ -26,7 +26,8 @@ type Enter struct {
 type EnterTicket struct {
 	Ticket     string
 	Place      Place
-	MaxWaiters int // 0: no bound
+	MaxWaiters int  // 0: no bound
+	Tell       bool // its position, every time: the server looks for it among the first 10,000
 }
 
 // Status is what the server says of a ticket.
@@ -69,8 +70,9 @@ type Entered struct {
 type TicketState struct {
 	Status   Status
 	Grant    Grant // of a granted one
-	Place    Place // of a waiting one
-	Position int   // of a waiting one that is new: 1 is next
+	Place    Place // of one in line
+	Position int   // of one in line that is new or has asked: 1 is next; 0: not told
+	Returned bool  // it is in line again: it had been passed over, swept, or lost by the server
 }
 
 // Enter runs enter.lua: one request.
@@ -79,16 +81,19 @@ func (s *Server) Enter(ctx context.Context, e Enter) (Entered, error) {
 	if len(e.Tickets) > 0 {
 		lease, owner = asks(e.Tickets[0].Ticket)
 	}
-	args := enterScript.on(e.Keys.all(), 8+3*len(e.Tickets))
+	args := enterScript.on(e.Keys.all(), 8+4*len(e.Tickets))
 	mode := "wait"
-	if e.Try {
+	switch {
+	case s.plain:
+		mode = "plain"
+	case e.Try:
 		mode = "try"
 	}
 	args = append(args, mode, e.Seen, millis(e.Lease))
 	args = append(args, s.caller...)
 	args = append(args, lease, owner)
 	for _, t := range e.Tickets {
-		args = append(args, t.Ticket, int64(t.Place), t.MaxWaiters)
+		args = append(args, t.Ticket, int64(t.Place), t.MaxWaiters, flag(t.Tell))
 	}
 	reply, err := s.run(ctx, enterScript, args)
 	if err != nil {
@@ -149,14 +154,11 @@ type Left struct {
 
 // Leave runs leave.lua: one request.
 func (s *Server) Leave(ctx context.Context, l Leave) (Left, error) {
-	args := leaveScript.on(l.Keys.all(), 3+4*len(l.Tickets))
+	args := leaveScript.on(l.Keys.all(), 4+4*len(l.Tickets))
 	args = append(args, s.caller...)
+	args = append(args, s.freed(l.Keys))
 	for _, t := range l.Tickets {
-		retire := "0"
-		if t.Retire {
-			retire = "1"
-		}
-		args = append(args, t.Ticket, int64(t.Place), t.Token, retire)
+		args = append(args, t.Ticket, int64(t.Place), t.Token, flag(t.Retire))
 	}
 	reply, err := s.run(ctx, leaveScript, args)
 	if err != nil {

@@ -1,12 +1,12 @@
 -- enter: acquiring, heartbeat and recovery in one.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
--- ARGV  1 'try' or 'wait'
+-- ARGV  1 'wait', 'try', or 'plain': a try for a lock without a line
 --       2 seen: the largest recent token the client knows of this lock, 0 for none
 --       3 lease (ms) that a placeholder lives for, should the server have forgotten seen
 --       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
 --       7 lease (ms)  8 owner of the first ticket, as it says itself: a free lock costs no parsing then
---       9.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound)
+--       9.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound), '1' to be told its position
 --           all tickets are the client's own, in the order of their places
 -- Reply {server time (us), token}: the one ticket holds the lock, nobody waits, nothing was forgotten; or
 --       1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
@@ -14,13 +14,14 @@
 --       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: call again: the lock is free and 500 were dropped, or others of the client have to come back
 --       10 {} or a grant to a ticket of this client that is not in the request: {ticket, token, remaining ms, since us}
 --       11.. per ticket: {'granted', token, remaining ms, since ms}  it holds the lock
---                        {'waiting', place, position}  in line; the position (1 = next) only when it is new, else 0
+--                        {'waiting', place, position}  in line; the position (1 = next) if it is new or asked for, else 0
+--                        {'returned', place, position}  the same; it had been passed over, swept or lost
 --                        {'held'}    try: somebody else has it, or comes first
 --                        {'full'}    as many wait as it allows
 --                        {'gone'}    it was retired
 -- Errors: WRONGTYPE (also of a token that is no number) and OOM come before anything is written.
 
-if #ARGV == 11 and ARGV[10] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
+if #ARGV == 12 and ARGV[10] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
   local last = tonumber(redis.call('GET', KEYS[4]) or 0)
   if not last then return redis.error_reply('WRONGTYPE the token key ' .. KEYS[4] .. ' holds no number') end
   if last >= tonumber(ARGV[2]) then
@@ -37,7 +38,8 @@ if #ARGV == 11 and ARGV[10] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KE
 end
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local try, seen, verb, channels, me = ARGV[1] == 'try', tonumber(ARGV[2]), ARGV[4], ARGV[5], ARGV[6]
+local plain, try = ARGV[1] == 'plain', ARGV[1] ~= 'wait'
+local seen, verb, channels, me = tonumber(ARGV[2]), ARGV[4], ARGV[5], ARGV[6]
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
@@ -45,7 +47,7 @@ local ms = math.floor(us / 1000)
 --#include advance.lua
 
 local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?', '^' .. me}, false
-for i = 9, #ARGV, 3 do
+for i = 9, #ARGV, 4 do
   fields[#fields + 1] = ARGV[i]
   marks[#marks + 1] = ARGV[i]
   marks[#marks + 1] = '!' .. ARGV[i]
@@ -74,7 +76,7 @@ if forgot then
     holder = {owner = '', token = seen, lease = tonumber(ARGV[3]), since = ms}
     for i = 5, #fields do held[i] = false end
   end
-  if line == 0 then gather() end
+  if line == 0 and not plain then gather() end
 end
 
 -- Line and set disagree: somebody deleted one of them. A place without a deadline gets one; a deadline without a
@@ -101,7 +103,7 @@ if mended then mend() end
 
 local scores = redis.call('ZMSCORE', waiters, unpack(marks))
 local is_heard = not try and heard(me)
-local gathering = valid(scores[2])
+local gathering = not plain and valid(scores[2])
 local free = not holder.owner and not gathering
 
 local function place(ticket, at)
@@ -124,9 +126,14 @@ local function back(ticket, at)
     end
     redis.call('LINSERT', queue, 'BEFORE', redis.call('LINDEX', queue, low), element)
   end
-  local state = place(ticket, at)
-  state[3] = 0
-  return state
+  place(ticket, at)
+  return {'returned', at, 0}
+end
+
+-- Asked for by few, at most every 5 s; beyond 10,000 it is not looked for.
+local function position(ticket, at)
+  local index = redis.call('LPOS', queue, num(at) .. ':' .. ticket, 'MAXLEN', 10000)
+  return index and index + 1 or 0
 end
 
 -- The place of a ticket in line whose client never learned it: the answer that told it was lost.
@@ -198,9 +205,11 @@ local function enter(i, k, hold)
 end
 
 local states, mine = {}, {}
-for k = 1, (#ARGV - 8) / 3 do
-  states[k] = enter(6 + 3 * k, k, held[4 + k])
-  mine[ARGV[6 + 3 * k]] = k
+for k = 1, (#ARGV - 8) / 4 do
+  local i = 5 + 4 * k
+  states[k] = enter(i, k, held[4 + k])
+  mine[ARGV[i]] = k
+  if ARGV[i + 3] == '1' and states[k][3] == 0 then states[k][3] = position(ARGV[i], states[k][2]) end
 end
 
 -- A newcomer does not speak for those of its client who were passed over: only with them the client is back.

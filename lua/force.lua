@@ -2,14 +2,15 @@
 -- It names the token, so that a late or doubled force never ends the successor's.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
--- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client  4 the token to end
+-- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
+--       4 '', or of a lock without a line: the channel to tell that it is free  5 the token to end
 -- Reply 1 1: it was ended, 0: it was not the present one  2 1: free, 500 dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
--- Each client that held it is told 'forced <token> <ticket> <record>'.
+-- Each client that held it is told 'forced <token> <ticket> <record>'; if one does not listen, a mark tells its next renewal.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local verb, channels, me, token = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local verb, channels, me, freed, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
@@ -34,10 +35,15 @@ redis.call('DEL', record)
 -- One more than the forced one: a renewal of it then knows that it is lost and not forgotten.
 redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
 for _, ticket in ipairs(holds) do
+  if not heard((split(ticket))) then
+    redis.call('ZADD', waiters, num(-(ms + MARK_TTL)), '#' .. num(token))
+    redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+  end
   tell((split(ticket)), 'forced ' .. num(token) .. ' ' .. ticket .. ' ' .. record)
 end
 local grant, more = {}, 0
 local given = advance()
 if given == false then more = 1 end
 if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
+if freed ~= '' then redis.pcall(verb, freed, me) end
 return {1, more, grant}

@@ -122,3 +122,19 @@ func TestAForcedHoldOfALongLeaseIsNotResurrectedByItsNextRenewal(t *testing.T) {
 		})
 	}
 }
+
+func TestAForcedHolderThatDoesNotListenLearnsItByItsRenewal(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, admin := s.deaf("a"), s.party("b"), s.deaf("admin")
+		hold, token := a.holds(usual)
+		b.waits(usual)
+		admin.forces(token)
+		for range 2 { // whoever has it meanwhile
+			left, err := a.Reassert(ctx, a.renewal(hold, token))
+			must(t, err)
+			equal(t, "remaining", left, Forced)
+			equal(t, "renewed", a.renews(a.renewal(hold, token)), 0)
+			s.endRecord()
+		}
+	})
+}

@@ -12,12 +12,13 @@ const (
 	maxPrefix = 128
 )
 
-// Keys are the names of one lock's four keys. All share one hash tag, so they live in one slot of a cluster.
+// Keys are the names of one lock's four keys and of its channel. All share one hash tag, so they live in one slot of a cluster.
 type Keys struct {
 	Record  string // hash: owner, token, since, lease, and a field per hold
 	Queue   string // list: the line, next first
 	Waiters string // zset: ticket -> liveness deadline
 	Token   string // string: the largest token given
+	Freed   string // no key but a channel: who releases a plain lock tells so there
 }
 
 // NewKeys builds the keys of the lock called name under prefix. The kind stands before the name, so the keys of two
@@ -41,16 +42,17 @@ func NewKeys(prefix, name string) (Keys, error) {
 	return build(prefix, name), nil
 }
 
-// build takes a name with its tag. The four share one piece of memory.
+// build takes a name with its tag. All share one piece of memory.
 func build(prefix, name string) Keys {
-	all := prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name
+	all := prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name +
+		prefix + ":freed:" + name
 	cut := func(kind string) string {
 		n := len(prefix) + len(kind) + len(name)
 		key := all[:n]
 		all = all[n:]
 		return key
 	}
-	return Keys{Record: cut(":lock:"), Queue: cut(":queue:"), Waiters: cut(":waiters:"), Token: cut(":token:")}
+	return Keys{Record: cut(":lock:"), Queue: cut(":queue:"), Waiters: cut(":waiters:"), Token: cut(":token:"), Freed: cut(":freed:")}
 }
 
 // KeysOf are the keys of the lock whose record is called so.

@@ -30,7 +30,7 @@ func TestANameKeepsItsHashTagOrIsWrappedIntoOne(t *testing.T) {
 	for _, c := range names {
 		keys, err := NewKeys("fairlock", c.name)
 		must(t, err)
-		want := Keys{"fairlock:lock:" + c.want, "fairlock:queue:" + c.want, "fairlock:waiters:" + c.want, "fairlock:token:" + c.want}
+		want := Keys{"fairlock:lock:" + c.want, "fairlock:queue:" + c.want, "fairlock:waiters:" + c.want, "fairlock:token:" + c.want, "fairlock:freed:" + c.want}
 		equal(t, "keys of "+c.name, keys, want)
 	}
 }

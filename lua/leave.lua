@@ -3,7 +3,8 @@
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
---       4.. per ticket: ticket, place (us; 0: not known), token (0: it never held),
+--       4 '', or of a lock without a line: the channel to tell that somebody held it until now
+--       5.. per ticket: ticket, place (us; 0: not known), token (0: it never held),
 --           '1' to retire it: a request of it is unanswered and may still arrive
 -- Reply 1: the one ticket held the lock, nobody waits, and it is free; or
 --       1 1: free, 500 dropped: call again
@@ -13,15 +14,17 @@
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
--- One holder, nobody in line, nothing unanswered: Unlock in three calls.
-if redis.call('EXISTS', queue, waiters) == 0 and #ARGV == 7 and ARGV[7] == '0' and string.find(ARGV[4], '^[^:]+:%d+:%d+::') then
-  if redis.call('HDEL', record, ARGV[4]) == 1 then
+-- One holder, nobody in line, nothing unanswered: Unlock in three calls, and a fourth where there is no line.
+if redis.call('EXISTS', queue, waiters) == 0 and #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '^[^:]+:%d+:%d+::') then
+  if redis.call('HDEL', record, ARGV[5]) == 1 then
     redis.call('DEL', record)
+    if ARGV[4] ~= '' then redis.pcall(ARGV[1], ARGV[4], ARGV[3]) end
     return 1
   end
 end
 
-local verb, channels, me = ARGV[1], ARGV[2], ARGV[3]
+local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local plain = freed ~= ''
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
@@ -50,7 +53,7 @@ local function forgotten(ticket, token)
   if not implicit(ticket) then
     redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', num(ms), 'lease', lease, '?', num(ms + lease) .. ':0')
   end
-  if line == 0 then gather() end
+  if line == 0 and not plain then gather() end
   return true
 end
 
@@ -84,11 +87,12 @@ local function leave(ticket, at, token, retire)
 end
 
 local states = {}
-for i = 4, #ARGV, 4 do
+for i = 5, #ARGV, 4 do
   states[#states + 1] = leave(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1')
 end
 
--- What is left of the record: holds of the same owner, each with its own deadline. The latest is the record's.
+-- What is left of the record: holds of the same owner, each with its own deadline. The latest is the record's. Where
+-- there is no line, those who wait are told even so: it may end sooner than they know.
 local latest = 0
 local fields = redis.call('HGETALL', record)
 for i = 1, #fields, 2 do
@@ -102,9 +106,12 @@ if latest > 0 then
   redis.call('PEXPIREAT', record, num(latest))
 else
   redis.call('DEL', record)
-  if line < live then gather() end -- somebody deleted the line
+  if line < live and not plain then gather() end -- somebody deleted the line
   local given = advance()
   if given == false then more = 1 end
   if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
+end
+for _, state in ipairs(states) do
+  if plain and state == 'held' then redis.pcall(verb, freed, me) break end
 end
 return {more, grant, unpack(states)}

@@ -24,7 +24,7 @@ func TestATicketThatReturnsStandsWhereItStood(t *testing.T) {
 		for i, where := range []string{"at the front", "second", "in the middle", "last but one", "at the end"} {
 			b.leave(LeaveTicket{Ticket: tickets[i], Place: places[i]})
 			state, answer := b.enter(tickets[i], places[i])
-			equal(t, where, state, TicketState{Status: Waiting, Place: places[i]})
+			equal(t, where, state, TicketState{Status: Waiting, Place: places[i], Returned: true})
 			equal(t, "waiting", answer.Waiting, 5)
 			s.lined(tickets...)
 		}

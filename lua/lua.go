@@ -1,8 +1,8 @@
 // Package lua is the ground floor: what is atomic.
 //
 // Each verb of the protocol is one script in a .lua file whose header is its contract, and one typed call here:
-// [Server.Enter], [Server.Leave], [Server.Renew], [Server.Reassert], [Server.Inspect] and [Server.Force]. The package
-// also builds the keys ([NewKeys]), the tickets ([Ticket]) and decodes the messages that scripts publish ([ParseMessage]).
+// [Server.Enter], [Server.Leave], [Server.Renew], [Server.Reassert], [Server.Inspect], [Server.Force] and [Server.Evict].
+// The plain lock has the same ones, without a line. The package also builds the keys ([NewKeys]), the tickets ([Ticket]) and decodes the messages that scripts publish ([ParseMessage]).
 //
 // Durations cross into milliseconds here and nowhere else. Times of the server are its own microseconds ([Micros]) and
 // are only ever compared with one another.
@@ -42,6 +42,7 @@ var (
 	reassertScript = load("reassert.lua")
 	inspectScript  = load("inspect.lua")
 	forceScript    = load("force.lua")
+	evictScript    = load("evict.lua")
 )
 
 func load(name string) script {
@@ -70,6 +71,13 @@ func millis(d time.Duration) int64      { return d.Milliseconds() }
 func fromMillis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 func (m Micros) millis() int64          { return int64(m) / 1000 }
 func microsFromMillis(ms int64) Micros  { return Micros(ms * 1000) }
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
 func wrongReply(verb string, r any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(r))
 }
@@ -77,6 +85,7 @@ func wrongReply(verb string, r any) error {
 // Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use.
 type Server struct {
 	rdb     redis.UniversalClient
+	plain   bool   // its locks have no line
 	channel string // common start of the clients' channels
 	client  string // the calling client
 	caller  []any  // what the scripts have to know of it: verb, channel, client
@@ -89,6 +98,22 @@ func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
 	s := &Server{rdb: rdb, channel: channel, client: client, caller: []any{"PUBLISH", channel, client}}
 	s.manner.learn(rdb)
 	return s
+}
+
+// NewPlainServer returns a Server of locks without a line: every Enter is a try, and every Leave or Force of a holder is
+// told on the channel [Keys.Freed].
+func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
+	s := NewServer(rdb, channel, client)
+	s.plain = true
+	return s
+}
+
+// freed is the channel that is told of releases, or nothing where the next in line is.
+func (s *Server) freed(keys Keys) string {
+	if s.plain {
+		return keys.Freed
+	}
+	return ""
 }
 
 // Channel is the name of the channel on which this client hears of its grants.

@@ -9,20 +9,22 @@ import (
 
 // Message is what a script tells a client on its channel.
 type Message struct {
-	Ticket Ticket
-	Record string // the key of the lock's record
-	Token  int64
-	Forced bool          // an administrator ended the ownership with this token; else it is a grant
-	At     Micros        // grant: when it was written
-	Claim  time.Duration // grant: how long it lasts from then unless confirmed
+	Ticket  Ticket
+	Record  string // the key of the lock's record
+	Token   int64
+	Forced  bool          // an administrator ended the ownership with this token
+	At      Micros        // grant: when it was written
+	Claim   time.Duration // grant: how long it lasts from then unless confirmed
+	Evicted bool          // an administrator took the ticket out of the line; if neither, it is a grant
 }
 
-// ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>" and "forced <token> <ticket> <record>".
+// ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>", "forced <token> <ticket> <record>" and
+// "evicted <ticket> <record>".
 func ParseMessage(text string) (m Message, err error) {
 	verb, rest, _ := strings.Cut(text, " ")
-	numbers := map[string]int{"grant": 3, "forced": 1}[verb]
+	numbers, known := map[string]int{"grant": 3, "forced": 1, "evicted": 0}[verb]
 	field := strings.SplitN(rest, " ", numbers+2)
-	if numbers == 0 || len(field) != numbers+2 {
+	if !known || len(field) != numbers+2 {
 		return Message{}, fmt.Errorf("message %.200q: unknown verb or length", text)
 	}
 	n := make([]int64, numbers)
@@ -34,8 +36,11 @@ func ParseMessage(text string) (m Message, err error) {
 	if m.Ticket, err = ParseTicket(field[numbers]); err != nil {
 		return Message{}, fmt.Errorf("message %.200q: %w", text, err)
 	}
-	m.Token, m.Record, m.Forced = n[numbers-1], field[numbers+1], verb == "forced"
-	if !m.Forced {
+	m.Record, m.Forced, m.Evicted = field[numbers+1], verb == "forced", verb == "evicted"
+	if !m.Evicted {
+		m.Token = n[numbers-1]
+	}
+	if verb == "grant" {
 		if n[1] > millis(Claim) {
 			return Message{}, fmt.Errorf("message %.200q: no claim is that long", text)
 		}

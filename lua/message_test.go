@@ -11,10 +11,13 @@ func TestMessagesAreDecoded(t *testing.T) {
 	ticket := Ticket{"c", 1, usual, "saga 7", "a:b\n{}"}
 	grant, err := ParseMessage("grant 1732186543123456 3000 1732186543123455 " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "grant", grant, Message{ticket, "fairlock:lock:{x y}", 1732186543123455, false, 1732186543123456, 3 * time.Second})
+	equal(t, "grant", grant, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Token: 1732186543123455, At: 1732186543123456, Claim: 3 * time.Second})
 	forced, err := ParseMessage("forced 9007199254740991 " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
 	equal(t, "forced", forced, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Token: 1<<53 - 1, Forced: true})
+	evicted, err := ParseMessage("evicted " + ticket.String() + " fairlock:lock:{x y}")
+	must(t, err)
+	equal(t, "evicted", evicted, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Evicted: true})
 }
 
 func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
@@ -28,7 +31,7 @@ func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
 			b.queues(ticket.String())
 			a.leaves(hold, token, Held)
 			m := b.hears()
-			equal(t, "message", m, Message{ticket, s.keys.Record, m.Token, false, m.At, Claim})
+			equal(t, "message", m, Message{Ticket: ticket, Record: s.keys.Record, Token: m.Token, At: m.At, Claim: Claim})
 			equal(t, "token", fmt.Sprint(m.Token), s.field("token"))
 			equal(t, "end", int64(m.At)/1000+m.Claim.Milliseconds(), s.ends(s.keys.Record))
 			equal(t, "holder", b.inspects().Owner, ticket.Identity())
@@ -40,6 +43,7 @@ var noMessages = []string{
 	"", " ", "grant", "forced", "grant 1 2 3", "forced 1", "forced 1 c:1:1::", "grant 1 2 3 c:1:1::", "gone 1 c:1:1:: r", "Grant 1 2 3 c:1:1:: r",
 	"grant 1 2 3 c:1:1 r", "forced 1 c:1:1 r", "grant -1 2 3 c:1:1:: r", "grant 0 2 3 c:1:1:: r", "grant 1 0 3 c:1:1:: r", "grant 1 2 0 c:1:1:: r",
 	"grant 1.7321865431235e+15 2 3 c:1:1:: r", "grant 1 2 1.7321865431235e+15 c:1:1:: r", "grant 1 2 9007199254740992 c:1:1:: r",
+	"evicted", "evicted c:1:1::", "evicted c:1:1 r", "evicted 1 c:1:1:: r",
 	"forced 9223372036854775808 c:1:1:: r", "forced  c:1:1:: r", "grant 1  3 c:1:1:: r",
 }
 

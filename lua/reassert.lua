@@ -3,7 +3,7 @@
 --
 -- KEYS  1 record (hash)  2 token (string)  3 waiters (zset; for its marks)
 -- ARGV  1 ticket  2 its token  3 since (server ms)  4 lease (ms from now; 0: as it is)  5 until (server ms; 0: none)  6 depth
--- Reply the hold's remaining time (ms), 0 if it is lost: released, expired, forced, or another's
+-- Reply the hold's remaining time (ms), 0 if it is lost: released, expired, or another's, -1 if it was forced
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
 local record, tokens, waiters = KEYS[1], KEYS[2], KEYS[3]
@@ -23,7 +23,7 @@ local given = tonumber(now[2] or 0)
 if deadline <= ms then
   local kept = now[3] and tonumber(string.match(now[3], '^%d+')) > ms
   local forgotten = given < token and last < token or given == token and kept or given > 0 and given < token
-  if retired or not forgotten then return 0 end
+  if retired or not forgotten then return redis.call('ZSCORE', waiters, '#' .. num(token)) and -1 or 0 end
 end
 
 local missing, shared = deadline <= ms, owner ~= ''

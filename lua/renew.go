@@ -21,8 +21,11 @@ type Renewal struct {
 	Depth  int
 }
 
-// Failed stands for the remaining time of a hold whose record could not be read. It does not concern the others.
-const Failed time.Duration = -1
+// What stands for the remaining time of a hold that has none to tell.
+const (
+	Failed time.Duration = -1 // its record could not be read; this does not concern the others
+	Forced time.Duration = -2 // an administrator ended it
+)
 
 // Renew runs renew.lua over all of them in one request. Each answer is the hold's remaining time, 0 where the record
 // does not have it: [Server.Reassert] tells why, or Failed.
@@ -72,7 +75,7 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) ([]time.Duratio
 }
 
 // Reassert runs reassert.lua: one request. It renews h, keeps the token key alive and, where the server has forgotten
-// the hold, writes it again. 0 means that the hold is lost.
+// the hold, writes it again. 0 means that the hold is lost, Forced that it was forced.
 func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
 	keys := []string{h.Keys.Record, h.Keys.Token, h.Keys.Waiters}
 	args := append(reassertScript.on(keys, 6), h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
@@ -80,10 +83,9 @@ func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error)
 	if err != nil {
 		return 0, err
 	}
-	r := reader{list: reply}
-	left := fromMillis(r.int())
-	if r.wrong || len(r.list) > 0 {
-		return 0, wrongReply("reassert", reply)
+	if len(reply) == 1 && reply[0] == int64(-1) {
+		return Forced, nil
 	}
-	return left, nil
+	r := reader{list: reply}
+	return decoded(fromMillis(r.int()), r, "reassert", reply)
 }

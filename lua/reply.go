@@ -69,6 +69,9 @@ func (r *reader) grant() *Grant {
 func (r *reader) state(ticket string) TicketState {
 	in := r.inner()
 	state := TicketState{Status: Status(in.string())}
+	if state.Status == "returned" {
+		state.Status, state.Returned = Waiting, true
+	}
 	switch state.Status {
 	case Granted:
 		state.Grant = Grant{Ticket: ticket, Token: in.int(), Remaining: fromMillis(in.int()), Since: microsFromMillis(in.int())}

@@ -13,9 +13,9 @@ import (
 // with timers that have hours to go.
 const poll = time.Second
 
-// mostRenewed is how long a watchdog waits at most, however long its lease: the server remembers a forced or finished
-// ownership for ten minutes at least, and a renewal must come before it has forgotten.
-const mostRenewed = 3 * time.Minute
+// mostRenewed is how long a watchdog waits at most, however long its lease: the server remembers for a minute that an
+// ownership was forced, and its token for ten at least. A renewal must come before it has forgotten.
+const mostRenewed = 50 * time.Second
 
 // schedule is a heap of holds, the one that is due first on top.
 type schedule []*Hold
