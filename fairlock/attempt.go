@@ -31,8 +31,10 @@ type attempt struct {
 	// Guarded by Locker.mu.
 	state    state
 	settled  chan struct{} // made when its caller has to wait; closed when it no longer does
+	news     chan int      // holds one: its position, for a caller that waits and wants to know
 	place    lua.Place     // 0: not known
 	position int           // when it joined the line; 0: not known
+	now      int           // position that was last heard of
 	shown    int64         // the largest token it was shown while waiting
 	last     sighting
 	late     int // grants that came when their claim had run out
@@ -57,24 +59,17 @@ func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options
 }
 
 func (l *Locker) obtain(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
-	request, err := l.settings.Request(options)
+	request, keys, err := l.core.Read(ctx, name, options)
 	if err != nil {
 		return nil, err
-	}
-	keys, err := lua.NewKeys(l.settings.Prefix, name)
-	if err != nil {
-		return nil, reentrant.Invalid("%v", err)
-	}
-	if ctx.Err() != nil {
-		return nil, reentrant.EndOf(ctx)
 	}
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	if lease, err := l.keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
+	if lease, err := l.core.Keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
 		return lease, err
 	}
-	if err := l.check(ctx, request.Wait); err != nil {
+	if err := l.core.Contact(ctx, request.Wait); err != nil {
 		return nil, err
 	}
 	if try {
@@ -86,18 +81,22 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 	}
 	l.open(ctx, a)
 	hold, err := l.await(ctx, a)
-	if err != nil {
-		return nil, err
+	var lease *Lease
+	if err == nil {
+		lease, err = l.core.Keeper.Adopt(ctx, hold)
 	}
-	return l.keeper.Adopt(ctx, hold)
+	if err != nil {
+		l.core.GaveUp(ctx, name, request.Owner, a.began, err)
+	}
+	return lease, err
 }
 
 // begin enters an attempt in the table.
 func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request reentrant.Request) (*attempt, error) {
 	a := &attempt{
 		name: name, keys: keys, request: request,
-		ticket: lua.Ticket{Client: l.client, Counter: l.counter.Add(1), Lease: request.Lease, Owner: request.Owner, Note: request.Note},
-		within: l.keeper.Within(ctx),
+		ticket: l.core.Ticket(request),
+		within: l.core.Keeper.Within(ctx),
 		began:  time.Now(),
 	}
 	a.text = a.ticket.String()
@@ -119,11 +118,13 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 	if a.request.Wait > 0 {
 		limit = min(limit, a.request.Wait)
 	}
-	if prompt, ok := l.server.Prompt(ctx, limit); ok {
+	if prompt, ok := l.core.Server.Prompt(ctx, limit); ok && a.request.Replicas.N == 0 {
+		l.core.Keeper.Begun()
+		defer l.core.Keeper.Done()
 		l.first(prompt, a)
 		return
 	}
-	l.keeper.Go(func() { l.first(context.WithoutCancel(ctx), a) })
+	l.core.Keeper.Go(func() { l.first(context.WithoutCancel(ctx), a) })
 }
 
 func (l *Locker) first(ctx context.Context, a *attempt) {
@@ -139,6 +140,10 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 	l.mu.Lock()
 	if a.state == waiting {
 		a.settled = make(chan struct{})
+		if a.request.OnQueued != nil || l.core.Settings.Observer != nil {
+			a.news = make(chan int, 1)
+			a.moved()
+		}
 	}
 	l.mu.Unlock()
 	if a.settled == nil { // hold and err are final
@@ -150,16 +155,36 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	select {
-	case <-a.settled:
-		return a.hold, a.err
-	case <-ctx.Done():
-		return nil, l.giveUp(a, func() error {
-			return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: reentrant.EndOf(ctx)}
-		})
-	case <-timeout:
-		return nil, l.giveUp(a, func() error { return l.timeUp(a) })
+	for queued := false; ; {
+		select {
+		case <-a.settled:
+			if !queued && len(a.news) > 0 {
+				l.core.Waits(ctx, a.name, a.request.Owner, a.request, <-a.news, true)
+			}
+			return a.hold, a.err
+		case position := <-a.news:
+			l.core.Waits(ctx, a.name, a.request.Owner, a.request, position, !queued)
+			queued = true
+		case <-ctx.Done():
+			return nil, l.giveUp(a, func() error {
+				return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: reentrant.EndOf(ctx)}
+			})
+		case <-timeout:
+			return nil, l.giveUp(a, func() error { return l.timeUp(a) })
+		}
 	}
+}
+
+// moved tells the caller where it stands now, in place of what it has not read yet. Locker.mu must be held.
+func (a *attempt) moved() {
+	if a.news == nil || a.now == 0 {
+		return
+	}
+	select {
+	case <-a.news:
+	default:
+	}
+	a.news <- a.now
 }
 
 // giveUp ends a wait. If the lock came at this very moment, it is given back and the next one has it.
@@ -172,7 +197,7 @@ func (l *Locker) giveUp(a *attempt, why func() error) error {
 		l.settle(a, nil, err)
 		l.dismiss(a)
 	case held:
-		l.keeper.Abandon(a.hold)
+		l.core.Keeper.Abandon(a.hold)
 	case finished:
 		if a.err != nil {
 			return a.err
@@ -227,7 +252,7 @@ func (l *Locker) abandon(match func(*attempt) bool) {
 	for _, group := range together {
 		for from := 0; from < len(group); from += lua.MaxTickets {
 			chunk := group[from:min(from+lua.MaxTickets, len(group))]
-			l.keeper.Go(func() { l.leave(chunk...) })
+			l.core.Keeper.Go(func() { l.leave(chunk...) })
 		}
 	}
 }

@@ -48,6 +48,18 @@ type (
 	HeldError = reentrant.HeldError
 	// WaitError says where a call stood in line when its context ended.
 	WaitError = reentrant.WaitError
+	// State is what a lock was doing when it was inspected.
+	State = reentrant.State
+	// Holder is who has a lock.
+	Holder = reentrant.Holder
+	// Waiter is one place in line.
+	Waiter = reentrant.Waiter
+	// Observer is told what happens to the locks of a Locker.
+	Observer = reentrant.Observer
+	// Event is one thing that happened.
+	Event = reentrant.Event
+	// Interface is what Lockers of both kinds do.
+	Interface = reentrant.Interface
 )
 
 // The states that an error can stand for; match them with errors.Is.
@@ -60,6 +72,12 @@ var (
 	ErrLost = reentrant.ErrLost
 	// ErrNotHeld: this Lease holds nothing.
 	ErrNotHeld = reentrant.ErrNotHeld
+	// ErrEvicted: somebody took the waiting call out of the line.
+	ErrEvicted = reentrant.ErrEvicted
+	// ErrNotWaiting: Evict found no such waiter.
+	ErrNotWaiting = reentrant.ErrNotWaiting
+	// ErrNotReplicated: too few replicas had the lock in time; it was given back.
+	ErrNotReplicated = reentrant.ErrNotReplicated
 	// ErrClosed: the Locker was closed.
 	ErrClosed = reentrant.ErrClosed
 	// ErrInvalid: a name or an option that makes no sense. Nothing was sent.
@@ -86,6 +104,9 @@ func WithLogger(logger *slog.Logger) Option { return reentrant.WithLogger(logger
 // WithIdentity sets by what a nested call is recognised as the holder's own. See [reentrant.WithIdentity].
 func WithIdentity(identity Identity) Option { return reentrant.WithIdentity(identity) }
 
+// WithObserver has the Locker tell o what happens. See [reentrant.WithObserver].
+func WithObserver(o Observer) Option { return reentrant.WithObserver(o) }
+
 // LeaseFor gives the call a fixed lease of d that is not renewed. See [reentrant.LeaseFor].
 func LeaseFor(d time.Duration) LockOption { return reentrant.LeaseFor(d) }
 
@@ -97,6 +118,14 @@ func MaxWaiters(n int) LockOption { return reentrant.MaxWaiters(n) }
 
 // WithOwner names the owner; whoever names the same one shares the lock. See [reentrant.WithOwner].
 func WithOwner(owner string) LockOption { return reentrant.WithOwner(owner) }
+
+// OnQueued has f called with the call's position when it has to wait. See [reentrant.OnQueued].
+func OnQueued(f func(position int)) LockOption { return reentrant.OnQueued(f) }
+
+// WithReplicas has the call succeed only once n replicas have the lock. See [reentrant.WithReplicas].
+func WithReplicas(n int, timeout time.Duration) LockOption {
+	return reentrant.WithReplicas(n, timeout)
+}
 
 // Note is a short text that inspection shows beside the call. See [reentrant.Note].
 func Note(text string) LockOption { return reentrant.Note(text) }

@@ -16,21 +16,25 @@ func (l *Locker) listener() *pubsub.Listener {
 // resubscribed has everybody enter: until now grants may have gone unheard.
 func (l *Locker) resubscribed() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.session++
+	again := l.session > 1
 	for _, ln := range l.lines {
 		ln.enterAt(time.Now())
+	}
+	l.mu.Unlock()
+	if again {
+		l.core.Settings.Observe(reentrant.Event{Kind: reentrant.Reconnected})
 	}
 }
 
 func (l *Locker) message(payload string) {
 	m, err := lua.ParseMessage(payload)
-	if err != nil || m.Ticket.Client != l.client {
-		l.settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "client", m.Ticket.Client)
+	if err != nil || m.Ticket.Client != l.core.ID {
+		l.core.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "client", m.Ticket.Client)
 		return
 	}
 	if m.Forced {
-		l.forced(m)
+		l.core.Keeper.Forced(m)
 		return
 	}
 	received := time.Now()
@@ -38,37 +42,28 @@ func (l *Locker) message(payload string) {
 	defer l.mu.Unlock()
 	a := l.attempts[m.Ticket.Counter]
 	switch {
+	case a == nil && m.Evicted:
 	case a == nil:
-		if keys, err := lua.KeysOf(l.settings.Prefix, m.Record); err == nil {
+		if keys, err := lua.KeysOf(l.core.Settings.Prefix, m.Record); err == nil {
 			l.unwanted(keys, m.Ticket.String(), m.Token)
 		}
-	case a.state != waiting || m.Token <= a.shown:
+	case m.Evicted && a.state == waiting:
+		l.settle(a, nil, ErrEvicted)
+		l.dismiss(a)
+	case m.Evicted || a.state != waiting || m.Token <= a.shown:
 		// Doubled, or older than an answer that knew better; or it has left and its leave is on its way.
 	default:
 		l.grantedByMessage(a, m, received)
 	}
 }
 
-// forced ends the trust in a hold at once.
-func (l *Locker) forced(m lua.Message) {
-	l.mu.Lock()
-	var hold *reentrant.Hold
-	if a := l.attempts[m.Ticket.Counter]; a != nil {
-		hold = a.hold
-	}
-	l.mu.Unlock()
-	if hold != nil && hold.Token == m.Token {
-		l.keeper.Lose(hold, "an administrator forced it")
-	}
-}
-
 // grantedByMessage believes a grant, or asks the server. l.mu must be held.
 func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time) {
-	l.memory.note(a.keys.Record, m.Token)
+	l.memory.Note(a.keys.Record, m.Token)
 	expires, ok := a.believe(m, received, l.session)
 	g := a.grant(m.Token, m.At, m.Claim, expires)
 	if ok && g.TrustEnds().After(received) {
-		l.settle(a, l.keeper.Begin(g), nil)
+		l.settle(a, l.core.Keeper.Begin(g), nil)
 		return
 	}
 	if ok {
@@ -102,13 +97,14 @@ func (a *attempt) believe(m lua.Message, received time.Time, session uint64) (ex
 }
 
 // granted takes in that an answer to a request sent then says that a holds the lock. l.mu must be held.
-func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time) {
-	l.memory.note(a.keys.Record, g.Token)
+func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time, confirmed lua.Confirmed) {
+	l.memory.Note(a.keys.Record, g.Token)
 	span := a.ticket.Lease
 	if claim := a.ticket.Claim(); g.Remaining <= claim {
 		span = claim
 	}
 	grant := a.grant(g.Token, g.Since, span, sent.Add(g.Remaining))
+	grant.Confirmed = confirmed
 	if !grant.TrustEnds().After(time.Now()) {
 		// Too short to be of use. Whoever waits asks again when it is over.
 		if a.request.Wait != 0 {
@@ -119,13 +115,13 @@ func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time) {
 		}
 		return
 	}
-	l.settle(a, l.keeper.Begin(grant), nil)
+	l.settle(a, l.core.Keeper.Begin(grant), nil)
 }
 
 func (a *attempt) grant(token int64, since lua.Micros, span time.Duration, expires time.Time) reentrant.Granted {
 	return reentrant.Granted{
 		Name: a.name, Keys: a.keys, Ticket: a.ticket, Text: a.text, Token: token, Since: since,
-		Fixed: a.request.Fixed, Span: span, Expires: expires, Requests: &a.requests,
+		Fixed: a.request.Fixed, Span: span, Expires: expires, Requests: &a.requests, Began: a.began, Replicas: a.request.Replicas,
 	}
 }
 
@@ -140,6 +136,6 @@ func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	case a == nil:
 		l.unwanted(keys, g.Ticket, g.Token)
 	case a.state == waiting && g.Token > a.shown:
-		l.granted(a, *g, sent)
+		l.granted(a, *g, sent, lua.Confirmed{})
 	}
 }

@@ -44,9 +44,9 @@ func TestAGrantIsBelievedUntilNoLaterThanItsClaimLastsAtTheServer(t *testing.T) 
 func TestATicketWhoseClaimRanOutTwiceGoesToTheEnd(t *testing.T) {
 	l := New(unreachable(t))
 	defer l.Close()
-	l.settings.Lease = 30 * time.Second
+	l.core.Settings.Lease = 30 * time.Second
 	a := &attempt{
-		began: time.Now().Add(-time.Minute), place: 7, settled: make(chan struct{}), ticket: lua.Ticket{Client: l.client, Counter: 1, Lease: 30 * time.Second},
+		began: time.Now().Add(-time.Minute), place: 7, settled: make(chan struct{}), ticket: lua.Ticket{Client: l.core.ID, Counter: 1, Lease: 30 * time.Second},
 		last: sighting{sent: time.Now().Add(-time.Minute), at: s0},
 	}
 	a.keys, _ = lua.NewKeys("fairlock", "x")
@@ -65,27 +65,4 @@ func TestATicketWhoseClaimRanOutTwiceGoesToTheEnd(t *testing.T) {
 	}
 	l.settle(a, nil, ErrClosed)
 	l.forget(a)
-}
-
-func TestMemoryForgetsAfterAMinuteOrTwoAndNotBefore(t *testing.T) {
-	var m memory
-	m.note("a", 5)
-	m.note("a", 3)
-	if got := m.recall("a"); got != 5 {
-		t.Fatalf("recalls %d, want the largest", got)
-	}
-	m.turned = m.turned.Add(-remember - time.Second)
-	m.note("b", 1)
-	if got := m.recall("a"); got != 5 {
-		t.Fatalf("recalls %d after a turn", got)
-	}
-	m.turned = m.turned.Add(-remember - time.Second)
-	m.note("b", 2)
-	if a, b := m.recall("a"), m.recall("b"); a != 0 || b != 2 {
-		t.Fatalf("recalls %d and %d after two turns", a, b)
-	}
-	m.turned = m.turned.Add(-time.Hour)
-	if got := m.recall("b"); got != 0 {
-		t.Fatalf("recalls %d after an hour", got)
-	}
 }

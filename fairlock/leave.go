@@ -8,10 +8,6 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// leaveWithin is how long a leave is tried: after the server's liveness the ticket is dropped anyway, and a claim given to
-// it has run out.
-const leaveWithin = 15*time.Second + lua.Claim
-
 // releaser is the Locker as its Keeper sees it.
 type releaser struct{ *Locker }
 
@@ -41,7 +37,7 @@ func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
 // repeated until it is answered or no longer matters.
 func (l *Locker) leave(all ...*attempt) {
 	tickets := make([]lua.LeaveTicket, len(all))
-	l.persist(func(ctx context.Context) error {
+	l.core.Persist(func(ctx context.Context) error {
 		l.mu.Lock()
 		for i, a := range all {
 			tickets[i] = lua.LeaveTicket{Ticket: a.text, Place: a.place, Retire: a.requests.Open()}
@@ -59,8 +55,8 @@ func (l *Locker) leave(all ...*attempt) {
 
 // unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got through.
 func (l *Locker) unwanted(keys lua.Keys, ticket string, token int64) {
-	l.keeper.Go(func() {
-		l.persist(func(ctx context.Context) error {
+	l.core.Keeper.Go(func() {
+		l.core.Persist(func(ctx context.Context) error {
 			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: ticket, Token: token, Retire: true}})
 			return err
 		})
@@ -73,20 +69,7 @@ func (l *Locker) dismiss(a *attempt) {
 		l.forget(a) // nothing of it ever reached the server
 		return
 	}
-	l.keeper.Go(func() { l.leave(a) })
-}
-
-// persist repeats a leave.
-func (l *Locker) persist(send func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
-	defer cancel()
-	var backoff reentrant.Backoff
-	for {
-		err := send(ctx)
-		if err == nil || lua.Answered(err) && !lua.Passing(err) || l.isClosed() || backoff.Wait(ctx) != nil {
-			return
-		}
-	}
+	l.core.Keeper.Go(func() { l.leave(a) })
 }
 
 // send sends a leave, sees to it that the lock does not stay free with dead tickets ahead of living ones, and takes in a
@@ -95,7 +78,7 @@ func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTic
 	var states []lua.Status
 	for {
 		sent := time.Now()
-		left, err := l.server.Leave(ctx, lua.Leave{Keys: keys, Tickets: tickets})
+		left, err := l.core.Server.Leave(ctx, lua.Leave{Keys: keys, Tickets: tickets})
 		l.mu.Lock()
 		if err != nil && lua.Unanswered(err) {
 			l.hurry(keys) // the answer may have carried a grant

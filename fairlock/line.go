@@ -18,7 +18,6 @@ const (
 	enterEvery  = 5 * time.Second      // a third of the server's liveness
 	blindEvery  = time.Second          // as long as the server does not see our channel
 	remakeEvery = 30 * time.Second     // a proxy may never show us to the server
-	insistFor   = time.Second          // how long a request that fails at once, unanswered, is repeated for a call that does not wait
 	enterAgain  = 5 * time.Millisecond // no two enters of a line are closer
 )
 
@@ -89,7 +88,7 @@ func (l *Locker) beat(ln *line) {
 	ln.timer.Reset(enterEvery)
 	for from := 0; from < len(all); from += lua.MaxTickets {
 		chunk := all[from:min(from+lua.MaxTickets, len(all))]
-		l.keeper.Go(func() { l.enter(context.Background(), chunk...) })
+		l.core.Keeper.Go(func() { l.enter(context.Background(), chunk...) })
 	}
 }
 
@@ -99,6 +98,11 @@ func (a *attempt) order() lua.Place { return cmp.Or(a.place, math.MaxInt64) }
 // enter sends one request for those that still wait, all for one lock, and takes in the answer.
 func (l *Locker) enter(ctx context.Context, all ...*attempt) {
 	q := l.ask(ctx, all)
+	for i, t := range q.answer.Tickets {
+		if a := q.of[i]; t.Returned {
+			l.core.Settings.Observe(reentrant.Event{Kind: reentrant.PassedOver, Name: a.name, Owner: a.ticket.Identity()})
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q.err != nil {
@@ -119,10 +123,10 @@ type question struct {
 // ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
 func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	keys := all[0].keys
-	request := lua.Enter{Keys: keys, Try: all[0].request.Wait == 0, Lease: l.settings.Lease}
+	request := lua.Enter{Keys: keys, Try: all[0].request.Wait == 0, Lease: l.core.Settings.Lease}
 	l.mu.Lock()
 	q := question{sent: sighting{session: l.session}}
-	request.Seen = l.memory.recall(keys.Record)
+	request.Seen = l.memory.Recall(keys.Record)
 	if ln := l.lines[keys.Record]; ln != nil {
 		request.Lease = max(request.Lease, ln.lease)
 	}
@@ -130,9 +134,10 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 		if a.state != waiting {
 			continue
 		}
-		ticket := lua.EnterTicket{Ticket: a.text, Place: a.place}
-		if a.last.at == 0 { // whoever was let into the line is not turned away later
-			ticket.MaxWaiters = a.request.MaxWaiters
+		ticket := lua.EnterTicket{Ticket: a.text, Place: a.place, Tell: a.request.OnQueued != nil}
+		if a.last.at == 0 {
+			ticket.MaxWaiters = a.request.MaxWaiters // whoever was let into the line is not turned away later
+			request.Replicas = a.request.Replicas    // a later answer seldom brings the grant
 		}
 		a.requests.Sent()
 		q.of = append(q.of, a)
@@ -143,7 +148,7 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 		return q
 	}
 	q.sent.sent = time.Now()
-	q.answer, q.err = l.server.Enter(ctx, request)
+	q.answer, q.err = l.core.Server.Enter(ctx, request)
 	for _, a := range q.of {
 		a.requests.Done(q.err)
 	}
@@ -178,7 +183,7 @@ func (l *Locker) answered(q question) {
 	e, sent := q.answer, q.sent
 	sent.at = e.Now
 	record := q.of[0].keys.Record
-	l.memory.note(record, e.Token)
+	l.memory.Note(record, e.Token)
 	for i, a := range q.of {
 		l.told(a, e, e.Tickets[i], sent)
 	}
@@ -214,10 +219,14 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 	}
 	switch t.Status {
 	case lua.Granted:
-		l.granted(a, t.Grant, s.sent)
+		l.granted(a, t.Grant, s.sent, e.Confirmed)
 	case lua.Waiting:
 		a.place = t.Place
 		a.position = cmp.Or(a.position, t.Position)
+		if t.Position > 0 && t.Position != a.now {
+			a.now = t.Position
+			a.moved()
+		}
 		a.shown = max(a.shown, e.Token)
 		if s.at >= a.last.at {
 			a.last = s
@@ -230,7 +239,7 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 		l.settle(a, nil, ErrQueueFull)
 		l.dismiss(a)
 	case lua.Gone:
-		l.settle(a, nil, errors.New("the server says that this call has left already"))
+		l.settle(a, nil, ErrEvicted) // of its own accord it has not left
 		l.dismiss(a)
 	}
 }
@@ -240,12 +249,12 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 func (l *Locker) listen(session uint64) {
 	if !l.listening {
 		l.listening = true
-		l.hub.Listen(l.server.Channel(), l.listener())
+		l.core.Hub.Listen(l.core.Server.Channel(), l.listener())
 		return
 	}
 	if now := time.Now(); session > 0 && session == l.session && now.Sub(l.remade) > remakeEvery {
 		l.remade = now
-		l.keeper.Go(l.hub.Remake)
+		l.core.Keeper.Go(l.core.Hub.Remake)
 	}
 }
 
@@ -254,7 +263,7 @@ func (l *Locker) try(ctx context.Context, all ...*attempt) {
 	if l.tried(ctx, all[0]) {
 		return
 	}
-	l.keeper.Go(func() {
+	l.core.Keeper.Go(func() {
 		var backoff reentrant.Backoff
 		for !l.tried(context.WithoutCancel(ctx), all[0]) {
 			_ = backoff.Wait(context.Background())
@@ -270,7 +279,7 @@ func (l *Locker) tried(ctx context.Context, a *attempt) bool {
 	switch {
 	case q.err == nil:
 		l.answered(q)
-	case !lua.Unanswered(q.err) || time.Since(a.began) > insistFor:
+	case !lua.Unanswered(q.err) || time.Since(a.began) > reentrant.InsistFor:
 		l.settle(a, nil, q.err)
 		l.dismiss(a)
 	}

@@ -3,35 +3,24 @@ package fairlock
 import (
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/pubsub"
 	"github.com/fairlock/locks/reentrant"
 )
 
 // Locker gives out fair locks. One per process and Redis is enough; its methods are safe for concurrent use. It opens one
 // connection of its own, for being told of grants, when a call first has to wait.
 type Locker struct {
-	settings reentrant.Settings
-	client   string // its id; the first part of its tickets
-	server   *lua.Server
-	hub      *pubsub.Hub
-	keeper   *reentrant.Keeper
-	counter  atomic.Uint64 // of its tickets
-	contact  contact
+	core *reentrant.Core
 
 	mu        sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts  map[uint64]*attempt
 	lines     map[string]*line // by record key: those with somebody waiting
-	memory    memory
+	memory    reentrant.Memory
 	session   uint64 // how often the subscription came up
 	listening bool
 	remade    time.Time // when the subscription was last made again because the server did not see it
@@ -42,35 +31,13 @@ type Locker struct {
 // New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is wrong with
 // an option, the client or the server is the error of every call.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
-	settings := reentrant.NewSettings("fairlock", options)
-	if err := checkClient(rdb); err != nil {
-		settings.Err = errors.Join(err, settings.Err)
-	}
-	if _, err := lua.NewKeys(settings.Prefix, "name"); err != nil {
-		settings.Err = errors.Join(settings.Err, reentrant.Invalid("WithPrefix: %v", err))
-	}
 	l := &Locker{
-		settings: settings,
-		client:   uuid.NewString(),
-		hub:      pubsub.New(rdb, settings.Logger),
+		core:     reentrant.NewCore(rdb, "fairlock", lua.NewServer, options),
 		attempts: make(map[uint64]*attempt),
 		lines:    make(map[string]*line),
-		contact:  contact{turn: make(chan struct{}, 1)},
 	}
-	l.server = lua.NewServer(rdb, lua.Channels(settings.Prefix), l.client)
-	l.keeper = reentrant.NewKeeper(l.server, releaser{l}, settings)
+	l.core.Keep(releaser{l})
 	return l
-}
-
-func checkClient(rdb redis.UniversalClient) error {
-	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
-		return reentrant.Invalid("the client is nil")
-	}
-	switch rdb.(type) {
-	case *redis.ClusterClient, *redis.Ring:
-		return fmt.Errorf("%T: only a single Redis is supported: %w", rdb, errors.ErrUnsupported)
-	}
-	return nil
 }
 
 // Lock waits in line until it has the lock or ctx is done. One round trip if the lock is free and nobody waits.
@@ -103,23 +70,12 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 // re-entered.
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
-func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) (err error) {
+func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
 	lease, err := l.acquire(ctx, "do", name, false, options)
 	if err != nil {
 		return err
 	}
-	inner := lease.Scoped(ctx)
-	defer func() {
-		failed := lease.Unlock(ctx)
-		if failed == nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
-			return
-		}
-		if err != nil {
-			failed = errors.Join(err, failed)
-		}
-		err = failed
-	}()
-	return fn(inner, lease)
+	return l.core.Run(ctx, lease, fn)
 }
 
 // Close ends the Locker: new calls get ErrClosed, waiting ones return it and leave the line, renewals stop and the
@@ -131,9 +87,7 @@ func (l *Locker) Close() error {
 	l.closed = true
 	l.abandon(func(*attempt) bool { return true })
 	l.mu.Unlock()
-	l.keeper.Close()
-	l.keeper.Wait() // leaves go out before the subscription ends, so nobody behind is skipped or stalled
-	l.hub.Close()
+	l.core.End()
 	return nil
 }
 
@@ -145,9 +99,5 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 	l.draining = true
 	l.abandon(func(a *attempt) bool { return !a.within })
 	l.mu.Unlock()
-	err := l.keeper.Drain(ctx)
-	if err != nil {
-		err = fmt.Errorf("fairlock: shutdown with locks still held: %w", err)
-	}
-	return errors.Join(err, l.Close())
+	return errors.Join(l.core.Drain(ctx), l.Close())
 }

@@ -40,6 +40,10 @@ func (s *Server) Inspect(ctx context.Context, keys Keys, from, count int) (State
 	if err != nil {
 		return State{}, err
 	}
+	return decodeState(reply)
+}
+
+func decodeState(reply []any) (State, error) {
 	r := reader{list: reply}
 	state := State{Now: Micros(r.int()), Token: r.int()}
 	record := r.strings()

@@ -15,11 +15,12 @@ type Place = Micros
 
 // Enter asks for a lock on behalf of some of the client's tickets.
 type Enter struct {
-	Keys    Keys
-	Try     bool          // one ticket, one attempt, no waiting
-	Seen    int64         // largest recent token known of this lock
-	Lease   time.Duration // how long nobody may take the lock if the server has forgotten Seen
-	Tickets []EnterTicket // in the order of their places
+	Keys     Keys
+	Try      bool          // one ticket, one attempt, no waiting: all there is for a lock without a line
+	Seen     int64         // largest recent token known of this lock
+	Lease    time.Duration // how long nobody may take the lock if the server has forgotten Seen
+	Tickets  []EnterTicket // in the order of their places
+	Replicas Replicas
 }
 
 // EnterTicket is one ticket of an Enter.
@@ -64,6 +65,7 @@ type Entered struct {
 	More      bool          // the lock is free and the line still begins with dead tickets: ask again
 	Grant     *Grant        // to a ticket of this client that was not in the request
 	Tickets   []TicketState // in the order of the request
+	Confirmed Confirmed     // if Replicas were asked for
 }
 
 // TicketState is the answer for one ticket.
@@ -95,11 +97,13 @@ func (s *Server) Enter(ctx context.Context, e Enter) (Entered, error) {
 	for _, t := range e.Tickets {
 		args = append(args, t.Ticket, int64(t.Place), t.MaxWaiters, flag(t.Tell))
 	}
-	reply, err := s.run(ctx, enterScript, args)
+	reply, got, err := s.replicated(ctx, enterScript, args, e.Replicas)
 	if err != nil {
 		return Entered{}, err
 	}
-	return decodeEntered(reply, e.Tickets)
+	answer, err := decodeEntered(reply, e.Tickets)
+	answer.Confirmed = got
+	return answer, err
 }
 
 func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {

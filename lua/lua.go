@@ -145,24 +145,32 @@ func (sc script) on(keys []string, n int) []any {
 	return command
 }
 
+// whole is the command with the script itself in the place of its hash.
+func (sc script) whole(command []any) []any {
+	return append([]any{"eval", sc.source}, command[2:]...)
+}
+
 // run sends a script by its hash, and whole when the server does not have it yet.
 func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, error) {
 	reply, err := s.Do(ctx, command...)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		whole := append([]any{"eval", sc.source}, command[2:]...)
-		reply, err = s.Do(ctx, whole...)
+		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if n, ok := reply.(int64); ok {
-		return []any{n}, nil
+	return list(reply)
+}
+
+// list is a script's reply; a number is one of length 1.
+func list(reply any) ([]any, error) {
+	switch reply := reply.(type) {
+	case []any:
+		return reply, nil
+	case int64:
+		return []any{reply}, nil
 	}
-	list, ok := reply.([]any)
-	if !ok {
-		return nil, wrongReply("script", reply)
-	}
-	return list, nil
+	return nil, wrongReply("script", reply)
 }
 
 // Unanswered reports whether err leaves open if the request was, or will yet be, executed. An error that the server

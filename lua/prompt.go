@@ -38,6 +38,9 @@ func (m *manner) learn(rdb redis.UniversalClient) {
 	}
 }
 
+// Bound is the client's read timeout: what it waits for the answer to a request at most. 0: there is none.
+func (s *Server) Bound() time.Duration { return s.manner.bound }
+
 // took notes how long a request took.
 func (m *manner) took(d time.Duration, err error) {
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() && d >= patience { //nolint:errorlint // as go-redis returns it

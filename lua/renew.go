@@ -74,6 +74,19 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) ([]time.Duratio
 	return left, nil
 }
 
+// Confirm runs renew.lua for one hold and waits for replicas to have it: one round trip. The hold's remaining time is as
+// in Renew.
+func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left time.Duration, got Confirmed, err error) {
+	args := append(renewScript.on([]string{h.Keys.Record}, 4), h.Ticket, millis(h.Lease), h.Until.millis(), h.Depth)
+	reply, got, err := s.replicated(ctx, renewScript, args, need)
+	if err != nil {
+		return 0, got, err
+	}
+	r := reader{list: reply}
+	left, err = decoded(fromMillis(r.int()), r, "renew", reply)
+	return left, got, err
+}
+
 // Reassert runs reassert.lua: one request. It renews h, keeps the token key alive and, where the server has forgotten
 // the hold, writes it again. 0 means that the hold is lost, Forced that it was forced.
 func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {

@@ -40,8 +40,11 @@ func (t Ticket) Identity() string {
 	if t.Owner != "" {
 		return t.Owner
 	}
-	return t.Client + ":" + strconv.FormatUint(t.Counter, 10)
+	return t.ID()
 }
+
+// ID names the ticket: no other has it.
+func (t Ticket) ID() string { return t.Client + ":" + strconv.FormatUint(t.Counter, 10) }
 
 // Claim is how long a grant of this ticket lasts before it is confirmed.
 func (t Ticket) Claim() time.Duration { return min(Claim, t.Lease) }

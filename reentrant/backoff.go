@@ -10,10 +10,15 @@ import (
 // Backoff spaces repeated attempts: 10 ms, doubling up to a second.
 type Backoff struct{ next time.Duration }
 
+// Next is how long to wait before the next attempt.
+func (b *Backoff) Next() time.Duration {
+	b.next = min(max(2*b.next, 10*time.Millisecond), time.Second)
+	return b.next
+}
+
 // Wait waits for the next attempt's time, or returns EndOf(ctx).
 func (b *Backoff) Wait(ctx context.Context) error {
-	b.next = min(max(2*b.next, 10*time.Millisecond), time.Second)
-	timer := time.NewTimer(b.next)
+	timer := time.NewTimer(b.Next())
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -17,6 +17,12 @@ var (
 	ErrLost = errors.New("the lock is lost")
 	// ErrNotHeld: this Lease holds nothing; it was unlocked before, or it is nil.
 	ErrNotHeld = errors.New("the lock is not held")
+	// ErrEvicted: somebody took the waiting call out of the line.
+	ErrEvicted = errors.New("the waiter was evicted")
+	// ErrNotWaiting: Evict found no such waiter.
+	ErrNotWaiting = errors.New("no such waiter is in line")
+	// ErrNotReplicated: too few replicas had the lock in time; it was given back.
+	ErrNotReplicated = errors.New("too few replicas confirmed the lock")
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("the locker is closed")
 	// ErrInvalid: a name or an option that makes no sense. Nothing was sent.
@@ -25,7 +31,7 @@ var (
 
 // Error says which operation on which lock failed, and why.
 type Error struct {
-	Op   string // "lock", "trylock", "do", "unlock", "extend", "inspect"
+	Op   string // "lock", "trylock", "do", "unlock", "extend", "inspect", "list", "force", "evict"
 	Name string // of the lock
 	Err  error
 }
@@ -39,7 +45,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type HeldError struct {
 	Owner     string        // who holds it; empty while the server, having lost data, waits for the holder to return
 	Remaining time.Duration // until the lock is free if nobody renews it
-	Waiting   int           // how many wait in line
+	Waiting   int           // how many wait in line; for a plain lock, in this process
 }
 
 func (e *HeldError) Error() string {
@@ -55,7 +61,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // WaitError says where a call stood in line when its context ended.
 type WaitError struct {
-	Position int           // in line when it joined, 1 being next; 0: the server had not answered yet
+	Position int           // in line when it joined, 1 being next (for a plain lock, in this process); 0: the server had not answered yet
 	Waited   time.Duration // since the call
 	Err      error         // the context's
 }

@@ -15,10 +15,14 @@ type Granted struct {
 	Text     string // the ticket on the wire
 	Token    int64
 	Since    lua.Micros
+	Began    time.Time // when the call began to wait for it
 	Fixed    bool
 	Span     time.Duration // what the record was written for: the lease, or a claim on it
 	Expires  time.Time     // not before this does the server give the lock away
 	Requests *Requests
+
+	Replicas  lua.Replicas  // that must have it before the call returns
+	Confirmed lua.Confirmed // by them, with the request that brought the grant
 }
 
 // TrustEnds is when the grant stops being one.
@@ -41,20 +45,22 @@ type Hold struct {
 
 	// Guarded by keeper.mu.
 	state   state
-	err     error         // why it is lost
-	span    time.Duration // what the record was last written for
-	expires time.Time     // not before this does the server give the lock away
-	trusted time.Time     // trust ends
-	renewAt time.Time     // next renewal; zero: none
-	lease   time.Duration // what a renewal asks for; 0 while the lease is fixed
-	told    int           // depth that the record shows
-	syncAt  time.Time     // when the record is told another depth; zero: it knows
-	grips   []*grip       // of the Leases that have not ended
-	dropped int           // how many of them were dropped without Unlock
-	index   int           // in the schedule; -1 if it is not there
-	kept    time.Time     // when the token key was last kept alive
-	settled bool          // ready is closed
-	ending  release       // once its last Lease has ended
+	err     error           // why it is lost
+	span    time.Duration   // what the record was last written for
+	expires time.Time       // not before this does the server give the lock away
+	trusted time.Time       // trust ends
+	renewAt time.Time       // next renewal; zero: none
+	lease   time.Duration   // what a renewal asks for; 0 while the lease is fixed
+	told    int             // depth that the record shows
+	syncAt  time.Time       // when the record is told another depth; zero: it knows
+	grips   []*grip         // of the Leases that have not ended
+	dropped int             // how many of them were dropped without Unlock
+	index   int             // in the schedule; -1 if it is not there
+	kept    time.Time       // when the token key was last kept alive
+	settled bool            // ready is closed
+	ending  release         // once its last Lease has ended
+	adopted time.Time       // when it got its first Lease; zero: it has had none
+	context context.Context // of that one, for the observer
 }
 
 // Begin takes a grant into the watchdog's care. It has no Lease yet: Adopt or Abandon must follow.
@@ -75,8 +81,8 @@ func (k *Keeper) Begin(g Granted) *Hold {
 	return h
 }
 
-// Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first; if that fails the hold is
-// lost, and if ctx ends meanwhile it is given back.
+// Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first, and the replicas that the call
+// asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back.
 func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
 	if h.ready != nil {
 		select {
@@ -86,13 +92,51 @@ func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
 			return nil, EndOf(ctx)
 		}
 	}
+	if err := k.replicate(ctx, h); err != nil {
+		k.Abandon(h)
+		return nil, err
+	}
+	lease, err := k.adopt(ctx, h)
+	if err == nil && k.settings.Observer != nil {
+		k.settings.Observe(Event{
+			Kind: Acquired, Context: lease.grip.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.Sub(h.Began),
+		})
+	}
+	return lease, err
+}
+
+func (k *Keeper) adopt(ctx context.Context, h *Hold) (*Lease, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h.state != held {
 		return nil, h.err
 	}
+	h.adopted = time.Now()
 	k.holds[h.Keys.Record] = h
-	return k.grasp(ctx, h), nil
+	lease := k.grasp(ctx, h)
+	h.context = lease.grip.ctx
+	return lease, nil
+}
+
+// Present is who of this process can be sure to have a lock now, and until when at most if nobody renews it.
+func (k *Keeper) Present(record string) (owner string, expires time.Time, held bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.holds[record]
+	if h == nil || passed(h.trusted, time.Now()) {
+		return "", time.Time{}, false
+	}
+	return h.Ticket.Identity(), h.expires, true
+}
+
+// Forced takes in a message that an ownership was ended by force.
+func (k *Keeper) Forced(m lua.Message) {
+	k.mu.Lock()
+	h := k.holds[m.Record]
+	k.mu.Unlock()
+	if h != nil && h.Token == m.Token {
+		k.Lose(h, forced)
+	}
 }
 
 // Abandon gives back a hold that nobody has a Lease on.
@@ -125,9 +169,10 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	}
 	h.err = &reason{ErrLost, why}
 	over.add(h, ErrLost)
+	over.lost(k, h)
 	k.forget(h)
-	k.settings.Logger.Warn("fairlock: lock lost", "lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token,
-		"why", why, "since", h.Since.Time(), "expires", h.expires, "depth", len(h.grips))
+	k.settings.Logger.Warn("fairlock: lock lost", "lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
+		"why", why, "since", h.Since.Time(), "lease", h.Ticket.Lease, "renewed", h.expires.Add(-h.span), "expires", h.expires, "depth", len(h.grips))
 	h.settle()
 	if h.Requests.Open() {
 		// A late renewal could still prolong what nobody holds: when the server's lease is over, leave for certain.
@@ -196,14 +241,27 @@ func (k *Keeper) check(h *Hold, over *ending) error {
 
 // ending collects what is to be done once no mutex is held.
 type ending struct {
-	grips []*grip // whose contexts end
-	cause error
-	gone  []*Hold // which the Locker can forget
+	grips  []*grip // whose contexts end
+	cause  error
+	gone   []*Hold // which the Locker can forget
+	events []Event
 }
 
 func (e *ending) add(h *Hold, cause error) {
 	e.grips = append(e.grips, h.grips...)
 	e.cause = cause
+}
+
+// lost notes what the observer is to be told.
+func (e *ending) lost(k *Keeper, h *Hold) {
+	if k.settings.Observer != nil && !h.adopted.IsZero() {
+		e.events = append(e.events, h.ended(Lost, h.err))
+	}
+}
+
+// ended is the event of its end.
+func (h *Hold) ended(kind Kind, err error) Event {
+	return Event{Kind: kind, Context: h.context, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: time.Since(h.adopted), Err: err}
 }
 
 func (e *ending) carryOut(k *Keeper) {
@@ -212,5 +270,8 @@ func (e *ending) carryOut(k *Keeper) {
 	}
 	for _, h := range e.gone {
 		k.releaser.Forget(h)
+	}
+	for _, event := range e.events {
+		k.settings.Observe(event)
 	}
 }

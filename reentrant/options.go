@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // What a Locker uses unless told otherwise.
@@ -20,7 +22,8 @@ type Settings struct {
 	Lease    time.Duration
 	Logger   *slog.Logger
 	Identity Identity
-	Err      error // the options that made no sense; every call returns them
+	Observer Observer // may be nil
+	Err      error    // the options that made no sense; every call returns them
 }
 
 // Option configures a Locker.
@@ -82,6 +85,8 @@ type Request struct {
 	MaxWaiters int           // 0: no bound
 	Owner      string
 	Note       string
+	OnQueued   func(position int) // may be nil
+	Replicas   lua.Replicas
 	Err        error
 }
 
@@ -144,6 +149,34 @@ func WithOwner(owner string) LockOption {
 			r.Err = errors.Join(r.Err, Invalid("WithOwner: the owner is empty"))
 		case len(owner) > 256:
 			r.Err = errors.Join(r.Err, Invalid("WithOwner: %d bytes are more than 256", len(owner)))
+		}
+	}
+}
+
+// OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its position in line, 1 being
+// next, and again at most every 5 s while the position changes. The server looks for it among the first 10,000; that is
+// work of the order of the position, so leave it out where nobody looks. For a plain lock the position is among the
+// waiters of this process, and told once.
+func OnQueued(f func(position int)) LockOption {
+	return func(r *Request) {
+		if r.OnQueued = f; f == nil {
+			r.Err = errors.Join(r.Err, Invalid("OnQueued: the function is nil"))
+		}
+	}
+}
+
+// WithReplicas has the call succeed only once n replicas have confirmed that they have the lock, in the same round trip
+// (WAIT). If fewer do within the timeout, the lock is given back and the error is ErrNotReplicated. It narrows what a
+// failover can lose, and no more: replicas that did not confirm may be promoted. The timeout must be shorter than the
+// client's read timeout.
+func WithReplicas(n int, timeout time.Duration) LockOption {
+	return func(r *Request) {
+		r.Replicas = lua.Replicas{N: n, Within: timeout}
+		if n <= 0 {
+			r.Err = errors.Join(r.Err, Invalid("WithReplicas: %d is not positive", n))
+		}
+		if timeout < time.Millisecond {
+			r.Err = errors.Join(r.Err, Invalid("WithReplicas: a timeout of %v is less than a millisecond", timeout))
 		}
 	}
 }

@@ -19,6 +19,7 @@ const (
 const (
 	expired  = "its lease ended before it could be renewed"
 	vanished = "the server no longer has it: it expired, was forced, or its data is gone"
+	forced   = "an administrator forced it"
 )
 
 // release is how a hold is released. All but unanswered, the releasing goroutine's own, is guarded by the Keeper's mu.
@@ -178,6 +179,13 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	}
 	k.mu.Unlock()
 	k.releaser.Forget(h)
+	if k.settings.Observer != nil && !h.adopted.IsZero() {
+		kind := Released
+		if errors.Is(err, ErrLost) {
+			kind = Lost
+		}
+		k.settings.Observe(h.ended(kind, err))
+	}
 	return true
 }
 

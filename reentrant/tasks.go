@@ -11,16 +11,22 @@ type Tasks struct {
 
 // Go runs f in a goroutine that Wait waits for.
 func (t *Tasks) Go(f func()) {
-	t.mu.Lock()
-	t.n++
-	t.mu.Unlock()
+	t.Begun()
 	go func() {
-		defer t.done()
+		defer t.Done()
 		f()
 	}()
 }
 
-func (t *Tasks) done() {
+// Begun says that the calling goroutine does something that Wait is to wait for, until Done.
+func (t *Tasks) Begun() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.n++
+}
+
+// Done ends what Begun began.
+func (t *Tasks) Done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n--; t.n == 0 {

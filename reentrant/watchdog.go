@@ -204,6 +204,7 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 		k.settings.Logger.Debug("fairlock: renewal failed", "locks", len(holds), "first", holds[0].Name, "error", err)
 		return err
 	}
+	k.settings.Observe(Event{Kind: Renewed, Locks: len(holds)})
 	for i, h := range holds {
 		if left[i] == lua.Failed {
 			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record)
@@ -244,8 +245,12 @@ func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 		k.settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", err)
 		return err
 	}
-	if left == 0 {
+	switch left {
+	case 0:
 		k.Lose(h, vanished)
+		return nil
+	case lua.Forced:
+		k.Lose(h, forced)
 		return nil
 	}
 	k.mu.Lock()

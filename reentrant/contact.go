@@ -1,4 +1,4 @@
-package fairlock
+package reentrant
 
 import (
 	"bufio"
@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // contact is the first look at the server, before the first lock: one at a time, until one succeeds.
@@ -22,45 +21,45 @@ type contact struct {
 	turn chan struct{} // holds one while somebody looks
 }
 
-// check makes contact if that has not been done: two requests, once in a Locker's life. A wait that is positive bounds it.
-func (l *Locker) check(ctx context.Context, wait time.Duration) error {
-	if l.contact.made.Load() {
+// Contact makes contact if that has not been done: two requests, once in a Locker's life. A wait that is positive bounds it.
+func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
+	if c.contact.made.Load() {
 		return nil
 	}
 	if wait > 0 {
 		start := time.Now()
 		bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
 		defer cancel()
-		err := l.check(bounded, 0)
+		err := c.Contact(bounded, 0)
 		if bounded.Err() != nil && ctx.Err() == nil {
 			return &WaitError{Waited: time.Since(start), Err: err}
 		}
 		return err
 	}
 	select {
-	case l.contact.turn <- struct{}{}:
-		defer func() { <-l.contact.turn }()
+	case c.contact.turn <- struct{}{}:
+		defer func() { <-c.contact.turn }()
 	case <-ctx.Done():
-		return reentrant.EndOf(ctx)
+		return EndOf(ctx)
 	}
-	if l.contact.made.Load() {
+	if c.contact.made.Load() {
 		return nil
 	}
 	answer := make(chan error, 1)
-	if l.keeper.Await(ctx, func() { answer <- l.look(ctx) }) != nil {
-		return reentrant.EndOf(ctx)
+	if c.Keeper.Await(ctx, func() { answer <- c.look(ctx) }) != nil {
+		return EndOf(ctx)
 	}
 	err := <-answer
-	l.contact.made.Store(err == nil)
+	c.contact.made.Store(err == nil)
 	return err
 }
 
 // look finds out whether the server can keep locks at all.
-func (l *Locker) look(ctx context.Context) error {
-	info, err := l.insist(ctx, "info")
+func (c *Core) look(ctx context.Context) error {
+	info, err := c.insist(ctx, "info")
 	if err == nil {
 		text, _ := info.(string)
-		err = l.judge(text)
+		err = c.judge(text)
 	} else if redis.HasErrorPrefix(err, "NOPERM") {
 		err = nil // then it is the operator who knows
 	}
@@ -68,25 +67,29 @@ func (l *Locker) look(ctx context.Context) error {
 		return err
 	}
 	// Nobody listens there yet. Better to fail now than to leave the next in line untold at a release.
-	if _, err = l.insist(ctx, "publish", l.server.Channel(), ""); err != nil {
-		return fmt.Errorf("publishing on %s: %w", l.server.Channel(), err)
+	if _, err = c.insist(ctx, "publish", c.Server.Channel(), ""); err != nil {
+		return fmt.Errorf("publishing on %s: %w", c.Server.Channel(), err)
 	}
 	return nil
 }
 
-// insist repeats a command that is safe to repeat, for pooled connections that died unnoticed: such a failure comes soon.
-func (l *Locker) insist(ctx context.Context, args ...any) (reply any, err error) {
-	var backoff reentrant.Backoff
+// InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does not wait: pooled
+// connections may have died unnoticed, and such a failure comes soon.
+const InsistFor = time.Second
+
+// insist repeats a command that is safe to repeat.
+func (c *Core) insist(ctx context.Context, args ...any) (reply any, err error) {
+	var backoff Backoff
 	for start := time.Now(); ; {
-		reply, err = l.server.Do(ctx, args...)
-		if err == nil || !lua.Unanswered(err) || time.Since(start) > insistFor || backoff.Wait(ctx) != nil {
+		reply, err = c.Server.Do(ctx, args...)
+		if err == nil || !lua.Unanswered(err) || time.Since(start) > InsistFor || backoff.Wait(ctx) != nil {
 			return reply, err
 		}
 	}
 }
 
 // judge reads the answer to INFO. What it does not say is not held against the server.
-func (l *Locker) judge(info string) error {
+func (c *Core) judge(info string) error {
 	field := make(map[string]string)
 	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), ":")
@@ -99,7 +102,7 @@ func (l *Locker) judge(info string) error {
 		}
 	}
 	if policy := field["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		l.settings.Logger.Warn("fairlock: the server may evict locks when its memory is full; only noeviction keeps them", "maxmemory-policy", policy)
+		c.Settings.Logger.Warn("fairlock: the server may evict locks when its memory is full; only noeviction keeps them", "maxmemory-policy", policy)
 	}
 	return nil
 }

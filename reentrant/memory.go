@@ -1,4 +1,4 @@
-package fairlock
+package reentrant
 
 import "time"
 
@@ -6,24 +6,26 @@ import "time"
 // that expired there is not taken for one that was lost.
 const remember = time.Minute
 
-// memory keeps the largest recent token of each lock, by record key, for one to two times remember. With it a client
-// notices that the server has lost data.
-type memory struct {
+// Memory keeps the largest recent token of each lock, by record key, for one to two times remember. With it a client
+// notices that the server has lost data. The zero Memory is empty; it is not safe for concurrent use.
+type Memory struct {
 	recent, older map[string]int64
 	turned        time.Time
 }
 
-func (m *memory) note(record string, token int64) {
+// Note takes in a token that the server gave or told of.
+func (m *Memory) Note(record string, token int64) {
 	if now := time.Now(); m.recent == nil || now.Sub(m.turned) > remember {
 		if now.Sub(m.turned) > 2*remember {
 			m.recent = nil
 		}
 		m.older, m.recent, m.turned = m.recent, make(map[string]int64), now
 	}
-	m.recent[record] = max(token, m.recall(record))
+	m.recent[record] = max(token, m.Recall(record))
 }
 
-func (m *memory) recall(record string) int64 {
+// Recall is the largest token noted, 0 if none was lately.
+func (m *Memory) Recall(record string) int64 {
 	if time.Since(m.turned) > 2*remember {
 		return 0
 	}

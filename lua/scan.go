@@ -1,0 +1,122 @@
+package lua
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Scan goes through the locks under a prefix, a page at a time.
+type Scan struct {
+	s      *Server
+	prefix string
+	match  string
+	count  int
+	nodes  []redis.UniversalClient // still to be scanned; the first is being
+	cursor any
+}
+
+// Listed is a lock that a Scan found.
+type Listed struct {
+	Name  string
+	Keys  Keys
+	State State // without waiters
+}
+
+// Scan begins one that looks at about count keys at a time.
+func (s *Server) Scan(prefix string, count int) *Scan {
+	escaped := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
+	// Of a lock that is held there is a record, of one that is only waited for a queue.
+	return &Scan{s: s, prefix: prefix, match: escaped + ":[lq]*", count: count, cursor: 0}
+}
+
+// Next is the next page, which may be empty, and whether there are more: two requests, one to each node that has a
+// lock of the page.
+func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) {
+	if sc.nodes == nil {
+		if sc.nodes, err = masters(ctx, sc.s.rdb); err != nil {
+			return nil, false, err
+		}
+	}
+	reply, err := sc.nodes[0].Do(ctx, "scan", sc.cursor, "match", sc.match, "count", sc.count).Slice()
+	if err != nil {
+		return nil, false, err
+	}
+	r := reader{list: reply}
+	next, found := r.string(), r.strings()
+	if _, err := decoded(next, r, "scan", reply); err != nil {
+		return nil, false, err
+	}
+	if sc.cursor = any(next); next == "0" {
+		sc.cursor, sc.nodes = 0, sc.nodes[1:]
+	}
+	for _, key := range found {
+		if l, ok := sc.listed(key); ok {
+			page = append(page, l)
+		}
+	}
+	return page, len(sc.nodes) > 0, sc.s.inspectAll(ctx, page)
+}
+
+// listed is the lock that a key belongs to.
+func (sc *Scan) listed(key string) (Listed, bool) {
+	name, ok := strings.CutPrefix(key, sc.prefix+":lock:")
+	if !ok {
+		name, ok = strings.CutPrefix(key, sc.prefix+":queue:")
+	}
+	keys, err := KeysOf(sc.prefix, sc.prefix+":lock:"+name)
+	if !ok || err != nil {
+		return Listed{}, false
+	}
+	// The name that people gave it has no braces if they were only put around it.
+	if inner := strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}"); len(inner) == len(name)-2 {
+		if same, err := NewKeys(sc.prefix, inner); err == nil && same == keys {
+			name = inner
+		}
+	}
+	return Listed{Name: name, Keys: keys}, true
+}
+
+// inspectAll looks at all locks of a page at once.
+func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
+	pipe := s.rdb.Pipeline()
+	replies := make([]*redis.Cmd, len(page))
+	for i, l := range page {
+		replies[i] = pipe.Do(ctx, append(inspectScript.on(l.Keys.all(), 2), 0, 0)...)
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its error
+	for i, cmd := range replies {
+		reply, err := cmd.Slice()
+		if err == nil {
+			page[i].State, err = decodeState(reply)
+		} else if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			page[i].State, err = s.Inspect(ctx, page[i].Keys, 0, 0)
+		}
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			continue // somebody else's key; nothing is known of the lock
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// masters are the nodes that have keys.
+func masters(ctx context.Context, rdb redis.UniversalClient) ([]redis.UniversalClient, error) {
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return []redis.UniversalClient{rdb}, nil
+	}
+	var mu sync.Mutex // guards nodes
+	var nodes []redis.UniversalClient
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, node)
+		return nil
+	})
+	return nodes, err
+}

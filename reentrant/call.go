@@ -1,0 +1,296 @@
+package reentrant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// call is one Lock or TryLock of a plain lock on its way. Each of its tries is a ticket of its own, used once.
+type call struct {
+	name     string
+	keys     lua.Keys
+	request  Request
+	within   bool // it was made under a live hold
+	began    time.Time
+	answered bool // the server has said something
+
+	// Of one that waits, once it is in a room.
+	turn chan struct{} // holds one: it may try
+	away chan struct{} // closed when the Locker closes
+
+	// Guarded by Locker.mu.
+	sent     bool      // away is closed
+	next     time.Time // no try before this
+	failures Backoff
+	position int // when it joined
+}
+
+// outcome is what a try came to: one of the three.
+type outcome struct {
+	hold *Hold
+	held *HeldError
+	err  error
+}
+
+var errTimeUp = errors.New("the time to wait is up")
+
+// acquire is Lock, TryLock and the first half of Do.
+func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
+	lease, err := l.obtain(ctx, name, try, options)
+	if err != nil {
+		return nil, &Error{op, name, err}
+	}
+	return lease, nil
+}
+
+func (l *Locker) obtain(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
+	request, keys, err := l.core.Read(ctx, name, options)
+	if err != nil {
+		return nil, err
+	}
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	if lease, err := l.core.Keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
+		return lease, err
+	}
+	if err := l.core.Contact(ctx, request.Wait); err != nil {
+		return nil, err
+	}
+	if try {
+		request.Wait = 0
+	}
+	c := &call{name: name, keys: keys, request: request, within: l.core.Keeper.Within(ctx), began: time.Now()}
+	hold, err := l.pursue(ctx, c)
+	var lease *Lease
+	if err == nil {
+		lease, err = l.core.Keeper.Adopt(ctx, hold)
+	}
+	if err != nil {
+		l.core.GaveUp(ctx, name, request.Owner, c.began, err)
+	}
+	return lease, err
+}
+
+func (l *Locker) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// pursue tries at once, unless it is known to be in vain, and then waits.
+func (l *Locker) pursue(ctx context.Context, c *call) (*Hold, error) {
+	caller := ctx
+	if c.request.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, c.began.Add(c.request.Wait), errTimeUp)
+		defer cancel()
+	}
+	asked := time.Now()
+	held, err := l.refuse(c)
+	if held == nil && err == nil {
+		o := l.first(ctx, c)
+		if o.hold != nil || o.err != nil && (ctx.Err() != nil || !l.patient(c, o.err)) {
+			return o.hold, l.why(caller, ctx, c, o.err)
+		}
+		held = o.held
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.request.Wait == 0 {
+		return nil, held
+	}
+	r, err := l.join(c, asked, held)
+	if err != nil {
+		return nil, err
+	}
+	l.core.Waits(caller, c.name, c.request.Owner, c.request, c.position, true)
+	for {
+		select {
+		case <-c.turn:
+			o := l.try(ctx, c)
+			l.tried(r, c, o)
+			if o.hold != nil {
+				return o.hold, nil
+			}
+			if o.err != nil && ctx.Err() == nil && !l.patient(c, o.err) {
+				l.quit(r, c)
+				return nil, o.err
+			}
+		case <-ctx.Done():
+			last := l.quit(r, c)
+			return nil, l.why(caller, ctx, c, l.timeUp(c, last))
+		case <-c.away:
+			l.quit(r, c)
+			return nil, ErrClosed
+		}
+	}
+}
+
+// refuse is the answer of a lock that is known to be held, or not to be for this call, without asking the server.
+func (l *Locker) refuse(c *call) (*HeldError, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.draining && !c.within {
+		return nil, ErrClosed
+	}
+	r := l.rooms[c.keys.Record]
+	if owner, expires, ours := l.core.Keeper.Present(c.keys.Record); ours {
+		return &HeldError{Owner: owner, Remaining: time.Until(expires), Waiting: r.size()}, nil
+	}
+	if r.starves() && (c.request.Owner == "" || c.request.Owner != r.owner) {
+		return &HeldError{Owner: r.owner, Remaining: max(0, time.Until(r.ends)), Waiting: r.size()}, nil
+	}
+	return nil, nil
+}
+
+// first is a call's first try. That of one that does not wait is repeated while it fails at once, unanswered: pooled
+// connections may have died.
+func (l *Locker) first(ctx context.Context, c *call) outcome {
+	var backoff Backoff
+	for {
+		o := l.try(ctx, c)
+		again := c.request.Wait == 0 && o.err != nil && lua.Unanswered(o.err) && ctx.Err() == nil && time.Since(c.began) < InsistFor
+		if !again || backoff.Wait(ctx) != nil {
+			return o
+		}
+	}
+}
+
+// patient reports whether a call goes on after an error.
+func (l *Locker) patient(c *call, err error) bool {
+	if c.request.Wait == 0 || errors.Is(err, ErrClosed) {
+		return false
+	}
+	waits := c.answered || lua.Unanswered(err) || errors.Is(err, redis.ErrPoolTimeout)
+	return waits && (!lua.Answered(err) || lua.Passing(err))
+}
+
+// why is what the caller is told: of its own context if that has ended, else what happened.
+func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case caller.Err() != nil:
+		return &WaitError{Position: c.position, Waited: time.Since(c.began), Err: EndOf(caller)}
+	case ctx.Err() != nil && !errors.As(err, new(*HeldError)):
+		return &WaitError{Position: c.position, Waited: time.Since(c.began), Err: context.DeadlineExceeded}
+	}
+	return err
+}
+
+// timeUp is what the last answer said of the holder, if there was one.
+func (l *Locker) timeUp(c *call, last *HeldError) error {
+	if !c.answered && last.Owner == "" {
+		return errTimeUp
+	}
+	return last
+}
+
+// mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.
+const mostKept = 5 * time.Second
+
+// try sends one request, in the caller's own goroutine if that is sure to come back soon. Should ctx end first, what it
+// brings is given back.
+func (l *Locker) try(ctx context.Context, c *call) outcome {
+	limit := mostKept
+	if c.request.Wait > 0 {
+		limit = min(limit, c.request.Wait)
+	}
+	if prompt, ok := l.core.Server.Prompt(ctx, limit); ok && c.request.Replicas.N == 0 {
+		l.core.Keeper.Begun()
+		defer l.core.Keeper.Done()
+		return c.learns(l.send(prompt, c))
+	}
+	answer, gone := make(chan outcome), make(chan struct{})
+	l.core.Keeper.Go(func() {
+		o := l.send(context.WithoutCancel(ctx), c)
+		select {
+		case answer <- o:
+		case <-gone:
+			if o.hold != nil {
+				l.core.Keeper.Abandon(o.hold)
+			}
+		}
+	})
+	select {
+	case o := <-answer:
+		return c.learns(o)
+	case <-ctx.Done():
+		close(gone)
+		return outcome{err: EndOf(ctx)}
+	case <-c.away:
+		close(gone)
+		return outcome{err: ErrClosed}
+	}
+}
+
+func (c *call) learns(o outcome) outcome {
+	c.answered = c.answered || o.err == nil || lua.Answered(o.err)
+	return o
+}
+
+// send sends a new ticket and takes in what becomes of it.
+func (l *Locker) send(ctx context.Context, c *call) outcome {
+	t := l.core.Ticket(c.request)
+	g := Granted{
+		Name: c.name, Keys: c.keys, Ticket: t, Text: t.String(), Began: c.began, Fixed: c.request.Fixed, Span: t.Lease,
+		Replicas: c.request.Replicas, Requests: new(Requests),
+	}
+	l.mu.Lock()
+	seen := l.memory.Recall(c.keys.Record)
+	l.mu.Unlock()
+	g.Requests.Sent()
+	sent := time.Now()
+	answer, err := l.core.Server.Enter(ctx, lua.Enter{
+		Keys: c.keys, Try: true, Seen: seen, Lease: l.core.Settings.Lease, Replicas: c.request.Replicas,
+		Tickets: []lua.EnterTicket{{Ticket: g.Text}},
+	})
+	g.Requests.Done(err)
+	if err != nil {
+		if lua.Unanswered(err) {
+			l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Retire: true})
+		}
+		return outcome{err: err}
+	}
+	l.mu.Lock()
+	l.memory.Note(c.keys.Record, answer.Token)
+	refused := l.closed || l.draining && !c.within
+	waiting := l.rooms[c.keys.Record].size()
+	l.mu.Unlock()
+	switch state := answer.Tickets[0]; state.Status {
+	case lua.Granted:
+		g.Token, g.Since, g.Expires, g.Confirmed = state.Grant.Token, state.Grant.Since, sent.Add(state.Grant.Remaining), answer.Confirmed
+		if refused || !g.TrustEnds().After(time.Now()) {
+			l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Token: g.Token})
+			break
+		}
+		return outcome{hold: l.core.Keeper.Begin(g)}
+	case lua.Held:
+		if !refused {
+			return outcome{held: &HeldError{Owner: answer.Holder, Remaining: answer.Remaining, Waiting: waiting}}
+		}
+	default:
+		return outcome{err: errors.New("the server says that this call has left already")}
+	}
+	if refused {
+		return outcome{err: ErrClosed}
+	}
+	return outcome{held: &HeldError{Owner: t.Identity()}} // it came too late to be of use
+}
+
+// retire sees to it in the background that a ticket holds nothing, now or later.
+func (l *Locker) retire(keys lua.Keys, t lua.LeaveTicket) {
+	l.core.Keeper.Go(func() {
+		l.core.Persist(func(ctx context.Context) error {
+			_, err := l.core.Server.Leave(ctx, lua.Leave{Keys: keys, Tickets: []lua.LeaveTicket{t}})
+			return err
+		})
+	})
+}

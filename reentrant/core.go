@@ -1,0 +1,163 @@
+package reentrant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/pubsub"
+)
+
+// Core is what the Lockers of either kind are made of: an id, the scripts, a subscription connection and a Keeper. Its
+// methods are safe for concurrent use.
+type Core struct {
+	Settings Settings
+	ID       string // the client; the first part of its tickets
+	Server   *lua.Server
+	Hub      *pubsub.Hub
+	Keeper   *Keeper
+
+	counter atomic.Uint64 // of its tickets
+	contact contact
+}
+
+// serves makes the Server of one kind of lock.
+type serves func(rdb redis.UniversalClient, channel, client string) *lua.Server
+
+// NewCore returns a Core for a Locker of the given default prefix and kind of Server. It does no I/O: what is wrong with an
+// option or the client is in Settings.Err. Keep must follow.
+func NewCore(rdb redis.UniversalClient, prefix string, server serves, options []Option) *Core {
+	settings := NewSettings(prefix, options)
+	if err := checkClient(rdb); err != nil {
+		settings.Err = errors.Join(err, settings.Err)
+	}
+	if _, err := lua.NewKeys(settings.Prefix, "name"); err != nil {
+		settings.Err = errors.Join(settings.Err, Invalid("WithPrefix: %v", err))
+	}
+	id := uuid.NewString()
+	return &Core{
+		Settings: settings, ID: id,
+		Server:  server(rdb, lua.Channels(settings.Prefix), id),
+		Hub:     pubsub.New(rdb, settings.Logger),
+		contact: contact{turn: make(chan struct{}, 1)},
+	}
+}
+
+// Keep gives the Core its Keeper, which tells r of the ends of holds.
+func (c *Core) Keep(r Releaser) { c.Keeper = NewKeeper(c.Server, r, c.Settings) }
+
+func checkClient(rdb redis.UniversalClient) error {
+	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
+		return Invalid("the client is nil")
+	}
+	switch rdb.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		return fmt.Errorf("%T: only a single Redis is supported: %w", rdb, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// Read checks what a call asks for, before anything is sent.
+func (c *Core) Read(ctx context.Context, name string, options []LockOption) (Request, lua.Keys, error) {
+	request, err := c.Settings.Request(options)
+	if err != nil {
+		return request, lua.Keys{}, err
+	}
+	keys, err := c.keys(name)
+	if bound := c.Server.Bound(); err == nil && bound > 0 && request.Replicas.Within >= bound {
+		err = Invalid("WithReplicas: a timeout of %v is not shorter than the client's read timeout of %v", request.Replicas.Within, bound)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = EndOf(ctx)
+	}
+	return request, keys, err
+}
+
+func (c *Core) keys(name string) (lua.Keys, error) {
+	if c.Settings.Err != nil {
+		return lua.Keys{}, c.Settings.Err
+	}
+	keys, err := lua.NewKeys(c.Settings.Prefix, name)
+	if err != nil {
+		return lua.Keys{}, Invalid("%v", err)
+	}
+	return keys, nil
+}
+
+// Waits tells the caller and the observer where a call stands in line.
+func (c *Core) Waits(ctx context.Context, name, owner string, r Request, position int, first bool) {
+	if first && c.Settings.Observer != nil {
+		c.Settings.Observe(Event{Kind: Queued, Context: ctx, Name: name, Owner: owner, Position: position})
+	}
+	if r.OnQueued != nil {
+		r.OnQueued(position)
+	}
+}
+
+// GaveUp tells the observer that a call ends with an error.
+func (c *Core) GaveUp(ctx context.Context, name, owner string, began time.Time, err error) {
+	if c.Settings.Observer != nil {
+		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Owner: owner, Took: time.Since(began), Err: err})
+	}
+}
+
+// Ticket is the client's next one.
+func (c *Core) Ticket(r Request) lua.Ticket {
+	return lua.Ticket{Client: c.ID, Counter: c.counter.Add(1), Lease: r.Lease, Owner: r.Owner, Note: r.Note}
+}
+
+// leaveWithin is how long a leave is tried: after the server's liveness a waiting ticket is dropped anyway, and a claim given
+// to it has run out.
+const leaveWithin = 15*time.Second + lua.Claim
+
+// Persist repeats a leave until it is answered, no longer matters, or the Locker is closed.
+func (c *Core) Persist(send func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	var backoff Backoff
+	for {
+		err := send(ctx)
+		if err == nil || lua.Answered(err) && !lua.Passing(err) || c.Keeper.over() || backoff.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// Run runs fn under the lease and releases it when fn returns or panics: Do without the acquiring.
+func (c *Core) Run(ctx context.Context, lease *Lease, fn func(context.Context, *Lease) error) (err error) {
+	inner := lease.Scoped(ctx)
+	defer func() {
+		failed := lease.Unlock(ctx)
+		if failed == nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
+			return
+		}
+		if err != nil {
+			failed = errors.Join(err, failed)
+		}
+		err = failed
+	}()
+	return fn(inner, lease)
+}
+
+// End stops renewals, waits for what is still to be told to the server, and ends the subscription: Close, once nobody
+// waits any more.
+func (c *Core) End() {
+	c.Keeper.Close()
+	c.Keeper.Wait() // leaves go out before the subscription ends, so nobody behind is skipped or stalled
+	c.Hub.Close()
+}
+
+// Drain lets holders finish: Shutdown, between refusing others and closing.
+func (c *Core) Drain(ctx context.Context) error {
+	if err := c.Keeper.Drain(ctx); err != nil {
+		return fmt.Errorf("fairlock: shutdown with locks still held: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package reentrant
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// inspectPage is how many waiters, listPage about how many locks, one request shows.
+const (
+	inspectPage = 500
+	listPage    = 100
+)
+
+// State is what a lock was doing when it was inspected.
+type State struct {
+	Name    string
+	Token   int64    // the largest given so far; 0 if the lock was not used for some minutes
+	Holder  *Holder  // nil: it is free
+	Waiting int      // length of the line
+	Waiters []Waiter // in order; the first is next. None in a State of List
+}
+
+// Holder is who has a lock.
+type Holder struct {
+	Owner     string // empty while the server, having lost data, waits for the holder to return
+	Note      string
+	Token     int64
+	Depth     int // Leases on it, over all processes of the owner; up to a second old
+	Holds     int // calls that hold it: one, unless several processes of an owner named by WithOwner do
+	Since     time.Time
+	Held      time.Duration // since then
+	Remaining time.Duration // until it is free if nobody renews it
+}
+
+// Waiter is one place in line.
+type Waiter struct {
+	ID     string // names this waiter to Evict
+	Owner  string
+	Note   string
+	Since  time.Time
+	Waited time.Duration // since then
+}
+
+// Inspect shows a lock as the server sees it. One round trip, and one more for every 500 waiters; a line that changes
+// meanwhile is shown as its pages were seen. Nothing is written.
+func (c *Core) Inspect(ctx context.Context, name string) (*State, error) {
+	state, err := c.inspect(ctx, name)
+	if err != nil {
+		return nil, &Error{"inspect", name, err}
+	}
+	return state, nil
+}
+
+func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
+	keys, err := c.ready(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var state *State
+	for from := 0; ; from += inspectPage {
+		var page lua.State
+		if e := c.Keeper.Await(ctx, func() { page, err = c.Server.Inspect(ctx, keys, from, inspectPage) }); e != nil {
+			return nil, e
+		}
+		if err != nil {
+			return nil, err
+		}
+		if from == 0 {
+			state = newState(name, page)
+		}
+		for _, w := range page.Waiters {
+			state.Waiters = append(state.Waiters, Waiter{
+				ID: w.Ticket.ID(), Owner: w.Ticket.Identity(), Note: w.Ticket.Note, Since: w.Place.Time(), Waited: page.Now.Sub(w.Place),
+			})
+		}
+		if len(page.Waiters) < inspectPage {
+			return state, nil
+		}
+	}
+}
+
+// ready checks what an operation on one lock needs.
+func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
+	keys, err := c.keys(name)
+	if err == nil && c.Keeper.over() {
+		err = ErrClosed
+	}
+	if err == nil {
+		err = c.Contact(ctx, 0)
+	}
+	return keys, err
+}
+
+func newState(name string, page lua.State) *State {
+	state := &State{Name: name, Token: page.Token, Waiting: page.Waiting}
+	if !page.Held {
+		return state
+	}
+	h := &Holder{
+		Owner: page.Owner, Token: page.HeldToken, Since: page.Since.Time(), Held: page.Now.Sub(page.Since), Remaining: page.Remaining,
+	}
+	for _, hold := range page.Holds {
+		if hold.Deadline <= page.Now {
+			continue // its process died; another of the owner keeps the record
+		}
+		h.Holds++
+		h.Depth += hold.Depth
+		if h.Note == "" {
+			h.Note = hold.Ticket.Note
+		}
+	}
+	state.Holder = h
+	return state
+}
+
+// List goes through all locks under the Locker's prefix that are held or waited for, in no order, by SCAN: a lock that is
+// one or the other all the time is shown once, any other once or not at all. Their waiters are counted only. It takes
+// about two round trips for every hundred keys under the prefix. An error ends it.
+func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
+	return func(yield func(*State, error) bool) {
+		if err := c.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {
+			yield(nil, &Error{"list", c.Settings.Prefix, err})
+		}
+	}
+}
+
+func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
+	if _, err := c.ready(ctx, "any"); err != nil {
+		return err
+	}
+	shown := make(map[lua.Keys]bool)
+	scan := c.Server.Scan(c.Settings.Prefix, listPage)
+	for more := true; more; {
+		var states []lua.Listed
+		var err error
+		if e := c.Keeper.Await(ctx, func() { states, more, err = scan.Next(ctx) }); e != nil {
+			return e
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range states {
+			if shown[s.Keys] || !s.State.Held && s.State.Waiting == 0 {
+				continue
+			}
+			shown[s.Keys] = true
+			if !yield(newState(s.Name, s.State)) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// Force ends the present ownership of a lock, whoever has it. The rest of the line is the caller's to see to.
+func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.Left, err error) {
+	if keys, err = c.ready(ctx, name); err != nil {
+		return keys, left, err
+	}
+	forced := false
+	if e := c.Keeper.Await(ctx, func() {
+		var state lua.State
+		if state, err = c.Server.Inspect(ctx, keys, 0, 0); err == nil && state.Held {
+			forced, left, err = c.Server.Force(ctx, keys, state.HeldToken)
+		}
+	}); e != nil {
+		return keys, lua.Left{}, e
+	}
+	if err == nil && !forced {
+		err = ErrNotHeld
+	}
+	return keys, left, err
+}
+
+// Evict takes the waiter with this ID out of the line, if it is there.
+func (c *Core) Evict(ctx context.Context, name, waiter string) (evicted bool, err error) {
+	keys, err := c.ready(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if e := c.Keeper.Await(ctx, func() {
+		for from := 0; ; from += inspectPage {
+			var page lua.State
+			if page, err = c.Server.Inspect(ctx, keys, from, inspectPage); err != nil {
+				return
+			}
+			for _, w := range page.Waiters {
+				if w.Ticket.ID() == waiter {
+					evicted, err = c.Server.Evict(ctx, keys, w)
+					return
+				}
+			}
+			if len(page.Waiters) < inspectPage {
+				return
+			}
+		}
+	}); e != nil {
+		return false, e
+	}
+	return evicted, err
+}

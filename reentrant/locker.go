@@ -1,0 +1,169 @@
+package reentrant
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Interface is what Lockers of both kinds do: take it where the kind is for the caller to choose.
+type Interface interface {
+	Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error)
+	TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error)
+	Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error
+	Inspect(ctx context.Context, name string) (*State, error)
+	List(ctx context.Context) iter.Seq2[*State, error]
+	ForceUnlock(ctx context.Context, name string) error
+	Close() error
+	Shutdown(ctx context.Context) error
+}
+
+// Locker gives out plain locks: reentrant, fenced, renewed, and in no order. Whoever asks when a lock is free has it.
+// One per process and Redis is enough; its methods are safe for concurrent use. It opens one connection of its own, for
+// being told of releases, when a call first has to wait.
+type Locker struct {
+	core *Core
+
+	mu       sync.Mutex // guards all below, and what room and call say it guards
+	rooms    map[string]*room
+	memory   Memory
+	own      bool // the client's own channel is listened to
+	draining bool
+	closed   bool
+}
+
+var _ Interface = (*Locker)(nil)
+
+// New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is
+// wrong with an option, the client or the server is the error of every call. The default prefix is "reentrant".
+func New(rdb redis.UniversalClient, options ...Option) *Locker {
+	l := &Locker{core: NewCore(rdb, "reentrant", lua.NewPlainServer, options), rooms: make(map[string]*room)}
+	l.core.Keep(releaser{l})
+	return l
+}
+
+// Lock waits until it has the lock or ctx is done. One round trip if the lock is free; no promise in which order those
+// who wait are served, but one: who has waited for a second is served before any later call of the same process.
+//
+// The lock is kept for as long as the Lease is not unlocked, by renewals (or for LeaseFor). ctx does not own it
+// afterwards: see [Lease.Context].
+//
+// When it returns an error, the call holds nothing and no longer waits; what it may have left with a server that did
+// not answer is taken back in the background.
+//
+//	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; it wraps the context's error
+//	ErrHeld       WaitAtMost passed (*HeldError)
+//	ErrQueueFull  MaxWaiters were waiting in this process
+//	ErrInvalid    the name or an option makes no sense
+//	ErrClosed     the Locker was closed, or is shutting down
+//	other         the server's or the connection's. Only the first request fails a call so: once it waits, it waits on
+//	              through failures and restarts of the server
+func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
+	return l.acquire(ctx, "lock", name, false, options)
+}
+
+// TryLock takes the lock if it is free, and never waits: one round trip, or none if somebody else in this process has
+// it, or has waited for more than a second. If somebody else has it, the error is a *HeldError that says who, and for how
+// long.
+func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
+	return l.acquire(ctx, "trylock", name, true, options)
+}
+
+// Do runs fn under the lock and releases it when fn returns or panics. fn's context dies with ctx, and with cause
+// ErrLost when the lock can no longer be trusted. Within fn, in the same goroutine or with its context, the lock is
+// re-entered.
+//
+// The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
+func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
+	lease, err := l.acquire(ctx, "do", name, false, options)
+	if err != nil {
+		return err
+	}
+	return l.core.Run(ctx, lease, fn)
+}
+
+// Inspect shows a lock as the server sees it: its holder, not who waits. One round trip. Nothing is written.
+func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
+	return l.core.Inspect(ctx, name)
+}
+
+// List goes through all locks under the Locker's prefix that are held, in no order, by SCAN: a lock that is held all the
+// time is shown once, any other once or not at all. It takes about two round trips for every hundred keys of the
+// database. An error ends it.
+func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
+
+// ForceUnlock ends the present ownership of a lock, whoever has it: the Leases of its holder are lost at once, or, should
+// its process not listen, with their next renewal. For as long as that takes two may believe that they have it; the token
+// tells them apart. Two round trips.
+//
+//	nil          it was ended
+//	ErrNotHeld   nobody had the lock
+//	other        the context's, the server's or the connection's: unless the server refused, it may have been ended all the same
+func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
+	if _, _, err := l.core.Force(ctx, name); err != nil {
+		return &Error{"force", name, err}
+	}
+	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
+	return nil
+}
+
+// Close ends the Locker: new calls get ErrClosed, waiting ones return it, renewals stop and the contexts of held leases
+// end with ErrClosed. What is held stays held: Unlock still works, and what is never unlocked expires. Close returns when all
+// goroutines and the connection of the Locker are gone; a server that does not answer can hold it up for as long as the
+// client's timeouts allow.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.sendAway(func(*call) bool { return true })
+	l.mu.Unlock()
+	l.core.End()
+	return nil
+}
+
+// Shutdown lets holders finish, then closes the Locker. Meanwhile only re-entries and calls made under a live hold go
+// through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
+// says that something was still held.
+func (l *Locker) Shutdown(ctx context.Context) error {
+	l.mu.Lock()
+	l.draining = true
+	l.sendAway(func(c *call) bool { return !c.within })
+	l.mu.Unlock()
+	return errors.Join(l.core.Drain(ctx), l.Close())
+}
+
+// sendAway ends the waiting of those who match with ErrClosed. l.mu must be held.
+func (l *Locker) sendAway(match func(*call) bool) {
+	for _, r := range l.rooms {
+		for _, c := range r.waiting {
+			if match(c) && !c.sent {
+				c.sent = true
+				close(c.away)
+			}
+		}
+		if l.closed {
+			r.timer.Stop()
+		}
+	}
+}
+
+// releaser is the Locker as its Keeper sees it.
+type releaser struct{ *Locker }
+
+// Release leaves for a hold: one attempt.
+func (l releaser) Release(ctx context.Context, h *Hold) (lua.Status, error) {
+	left, err := l.core.Server.Leave(ctx, lua.Leave{Keys: h.Keys, Tickets: []lua.LeaveTicket{
+		{Ticket: h.Text, Token: h.Token, Retire: h.Requests.Open()},
+	}})
+	if err != nil {
+		return "", err
+	}
+	return left.States[0], nil
+}
+
+// Forget does nothing: a try is forgotten as soon as it is answered.
+func (l releaser) Forget(*Hold) {}

@@ -1,0 +1,68 @@
+package reentrant
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Observer is told what happens to the locks of a Locker. Observe is called by the goroutine in which it happens, with no
+// lock of ours held, and must not block: a caller or a heartbeat waits for it.
+type Observer interface{ Observe(Event) }
+
+// Kind says what happened.
+type Kind int
+
+// What an Observer is told. Of every call that succeeds and is no re-entry there is one Acquired and later one Released or
+// Lost, so acquired = released + lost + held now. (A call whose lock came at the very moment it gave up has GaveUp alone.)
+const (
+	Queued      Kind = iota // a call waits, at Position; told once
+	Acquired                // a call has the lock, after Took
+	GaveUp                  // a call ended without the lock, after Took, because of Err
+	Released                // an ownership was given back, after Took. Err: the server did not confirm it; the lease ends by itself
+	Lost                    // an ownership ended otherwise, after Took, because of Err
+	Renewed                 // one request prolonged the leases of Locks locks
+	PassedOver              // a waiter was not in line any more when it entered again: it was out of reach, or data was lost. It has its old place
+	Reconnected             // the subscription was made again; everybody who waits asks at once
+)
+
+var kinds = [...]string{"queued", "acquired", "gave up", "released", "lost", "renewed", "passed over", "reconnected"}
+
+// String is the kind in words.
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kinds) {
+		return "unknown"
+	}
+	return kinds[k]
+}
+
+// Event is one thing that happened. What does not apply to its Kind is zero.
+type Event struct {
+	Kind     Kind
+	Context  context.Context // of the call: Queued, Acquired, GaveUp; of the Lease: Released, Lost
+	Name     string          // of the lock; "" of Renewed and Reconnected
+	Owner    string
+	Token    int64
+	Position int           // in line when it joined, 1 being next; 0: not known
+	Took     time.Duration // waiting of Acquired and GaveUp, holding of Released and Lost
+	Locks    int
+	Err      error
+}
+
+// WithObserver has the Locker tell o what happens. None by default; then it costs nothing.
+func WithObserver(o Observer) Option {
+	return func(s *Settings) {
+		if o == nil {
+			s.Err = errors.Join(s.Err, Invalid("WithObserver: the observer is nil"))
+			return
+		}
+		s.Observer = o
+	}
+}
+
+// Observe tells the observer, if there is one.
+func (s *Settings) Observe(e Event) {
+	if s.Observer != nil {
+		s.Observer.Observe(e)
+	}
+}

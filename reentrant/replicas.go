@@ -1,0 +1,77 @@
+package reentrant
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// replicate returns when as many replicas have the hold as its call asks for, or with an error.
+func (k *Keeper) replicate(ctx context.Context, h *Hold) error {
+	need := h.Replicas
+	if need.N == 0 {
+		return nil
+	}
+	got := h.Confirmed
+	if !got.Asked { // it came by a message: the first renewal asks
+		var err error
+		if got, err = k.confirm(ctx, h); err != nil {
+			return err
+		}
+	}
+	if got.N >= need.N && got.Err == nil {
+		return nil
+	}
+	err := fmt.Errorf("%w: %d of %d within %v; it was given back", ErrNotReplicated, got.N, need.N, need.Within)
+	if got.Err != nil {
+		err = fmt.Errorf("%w: %w", err, got.Err)
+	}
+	return err
+}
+
+// confirm renews h together with the question to the replicas, until that is answered, ctx ends or the hold is lost.
+func (k *Keeper) confirm(ctx context.Context, h *Hold) (got lua.Confirmed, err error) {
+	var backoff Backoff
+	for {
+		var over ending
+		k.mu.Lock()
+		if err = k.check(h, &over); err == nil {
+			h.Requests.Sent()
+		}
+		renewal := h.renewal()
+		k.mu.Unlock()
+		over.carryOut(k)
+		if err != nil {
+			return got, err
+		}
+		type answer struct {
+			left time.Duration
+			got  lua.Confirmed
+			err  error
+		}
+		answers := make(chan answer, 1)
+		sent := time.Now()
+		if err := k.Await(ctx, func() {
+			left, got, err := k.server.Confirm(context.WithoutCancel(ctx), renewal, h.Replicas)
+			h.Requests.Done(err)
+			answers <- answer{left, got, err}
+		}); err != nil {
+			return got, err
+		}
+		switch a := <-answers; {
+		case a.err == nil && a.left > 0:
+			k.renewed(h, renewal, sent, a.left)
+			return a.got, nil
+		case a.err == nil:
+			k.Lose(h, vanished)
+		case !retryable(a.err):
+			return got, a.err
+		default:
+			if err := backoff.Wait(ctx); err != nil {
+				return got, err
+			}
+		}
+	}
+}
