@@ -13,19 +13,32 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/conformance"
 	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/reentrant"
 )
 
 func newFair(rdb redis.UniversalClient, options ...fairlock.Option) conformance.Locker {
 	return fairlock.New(rdb, options...)
 }
 
-func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T) {
+func newPlain(rdb redis.UniversalClient, options ...fairlock.Option) conformance.Locker {
+	return reentrant.New(rdb, options...)
+}
+
+func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T)  { onEmbedded(t, newFair, false) }
+func TestPlainLockOnTheEmbeddedServerInFakeTime(t *testing.T) { onEmbedded(t, newPlain, true) }
+func TestFairLockOnARealServer(t *testing.T)                  { onReal(t, newFair, false) }
+func TestPlainLockOnARealServer(t *testing.T)                 { onReal(t, newPlain, true) }
+
+type newLocker = func(redis.UniversalClient, ...fairlock.Option) conformance.Locker
+
+func onEmbedded(t *testing.T, kind newLocker, plain bool) {
+	t.Helper()
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
 		synctest.Test(t, func(t *testing.T) {
 			mini := miniredis.NewMiniRedis()
 			mini.ClockTTL(true)
 			defer mini.Close()
-			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: newFair, Dial: func() *redis.Client {
+			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() *redis.Client {
 				return redis.NewClient(&redis.Options{
 					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
 					Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
@@ -35,11 +48,12 @@ func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T) {
 	})
 }
 
-func TestFairLockOnARealServer(t *testing.T) {
+func onReal(t *testing.T, kind newLocker, plain bool) {
+	t.Helper()
 	server := redistest.Start(t)
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
 		server.Client(t).FlushAll(context.Background())
-		test(conformance.World{T: t, Lease: 600 * time.Millisecond, New: newFair, Dial: func() *redis.Client {
+		test(conformance.World{T: t, Lease: 600 * time.Millisecond, New: kind, Plain: plain, Dial: func() *redis.Client {
 			return redis.NewClient(&redis.Options{Addr: server.Addr()})
 		}})
 	})

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
@@ -99,7 +100,14 @@ var endingTests = []test{
 		}()
 		w.Unlock(holder)
 		last := holder.Token()
-		for i := range n {
+		for served := 0; served < n; served++ {
+			i := served
+			if w.Plain {
+				w.Until("another one returns", func() bool {
+					i = slices.IndexFunc(line[:], func(c <-chan Outcome) bool { return len(c) > 0 })
+					return i >= 0
+				})
+			}
 			o := w.Wait(line[i])
 			if o.Err != nil {
 				w.That(i%2 == 0, "waiter %d: %v", i, o.Err)
@@ -123,14 +131,15 @@ var inputTests = []test{
 		}
 		for _, option := range []fairlock.LockOption{
 			fairlock.LeaseFor(0), fairlock.LeaseFor(-time.Second), fairlock.LeaseFor(99 * time.Millisecond), fairlock.WaitAtMost(-1),
-			fairlock.MaxWaiters(0), fairlock.MaxWaiters(-1), fairlock.WithOwner(""), fairlock.WithOwner(long), fairlock.Note(long),
+			fairlock.MaxWaiters(0), fairlock.MaxWaiters(-1), fairlock.OnQueued(nil), fairlock.WithReplicas(0, time.Second), fairlock.WithReplicas(1, 0),
+			fairlock.WithReplicas(1, time.Hour), fairlock.WithOwner(""), fairlock.WithOwner(long), fairlock.Note(long),
 		} {
 			_, err := a.Lock(w.Context(), "x", option)
 			w.Is(err, fairlock.ErrInvalid)
 		}
 		for _, option := range []fairlock.Option{
 			fairlock.WithLease(0), fairlock.WithLease(-1), fairlock.WithPrefix(""), fairlock.WithPrefix("{a}"), fairlock.WithLogger(nil),
-			fairlock.WithIdentity(7),
+			fairlock.WithIdentity(7), fairlock.WithObserver(nil),
 		} {
 			_, err := w.Locker(option).TryLock(w.Context(), "x")
 			w.Is(err, fairlock.ErrInvalid)

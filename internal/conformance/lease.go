@@ -34,7 +34,7 @@ var leaseTests = []test{
 		a := w.Locker()
 		w.Unlock(w.Lock(a, "x"))
 		w.Pass(2 * w.Lease)
-		w.That(w.admin.Exists(w.Context(), "fairlock:lock:{x}").Val() == 0, "somebody renewed it")
+		w.That(w.admin.Exists(w.Context(), w.Record("x")).Val() == 0, "somebody renewed it")
 	}},
 	{"a fixed lease is not renewed, says so when it ends, and before anybody else has the lock", func(w *World) {
 		a, b := w.Locker(), w.Locker()
@@ -64,7 +64,7 @@ var leaseTests = []test{
 	{"a holder whose record vanished learns it with the next renewal", func(w *World) {
 		a := w.Locker()
 		lease := w.Lock(a, "x")
-		w.admin.Del(w.Context(), "fairlock:lock:{x}")
+		w.admin.Del(w.Context(), w.Record("x"))
 		<-lease.Done()
 		w.Is(lease.Err(), fairlock.ErrLost)
 		w.Is(lease.Unlock(w.Context()), fairlock.ErrLost)
@@ -116,7 +116,7 @@ var leaseTests = []test{
 		w.NoError(err)
 		w.Unlock(free)
 		err = a.Do(w.Context(), "x", func(ctx context.Context, _ *fairlock.Lease) error {
-			w.admin.Del(w.Context(), "fairlock:lock:{x}")
+			w.admin.Del(w.Context(), w.Record("x"))
 			<-ctx.Done()
 			w.Is(context.Cause(ctx), fairlock.ErrLost)
 			return nil

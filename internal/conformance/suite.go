@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,14 +20,7 @@ import (
 )
 
 // Locker is what the suite tests.
-type Locker interface {
-	Lock(ctx context.Context, name string, options ...fairlock.LockOption) (*fairlock.Lease, error)
-	TryLock(ctx context.Context, name string, options ...fairlock.LockOption) (*fairlock.Lease, error)
-	Do(ctx context.Context, name string, fn func(context.Context, *fairlock.Lease) error, options ...fairlock.LockOption) error
-	Inspect(ctx context.Context, name string) (*fairlock.State, error)
-	Close() error
-	Shutdown(ctx context.Context) error
-}
+type Locker = fairlock.Interface
 
 // World is a server and the time it lives in.
 type World struct {
@@ -39,8 +34,11 @@ type World struct {
 	Dial func() *redis.Client
 	// New makes a Locker of the kind under test.
 	New func(redis.UniversalClient, ...fairlock.Option) Locker
+	// Plain says that its Lockers promise no order. Nothing else differs.
+	Plain bool
 
-	admin *redis.Client
+	admin   *redis.Client
+	waiting *atomic.Int64 // calls that were told that they wait and have not returned
 }
 
 // Run runs the whole suite; each test gets a world of its own from each.
@@ -49,7 +47,7 @@ func Run(t *testing.T, each func(t *testing.T, test func(World))) {
 		for _, c := range group {
 			t.Run(strings.ReplaceAll(c.promise, " ", "_"), func(t *testing.T) {
 				each(t, func(w World) {
-					w.admin = w.Dial()
+					w.admin, w.waiting = w.Dial(), new(atomic.Int64)
 					defer func() { _ = w.admin.Close() }()
 					c.run(&w)
 					w.nothingStays()
@@ -109,21 +107,63 @@ type Outcome struct {
 	Err   error
 }
 
-// Queue has a call wait in line and returns once the server has it there as the nth.
-func (w *World) Queue(ctx context.Context, l Locker, name string, nth int, options ...fairlock.LockOption) <-chan Outcome {
+// Queue has a call wait and returns once it is one of n, in a line as the nth.
+func (w *World) Queue(ctx context.Context, l Locker, name string, n int, options ...fairlock.LockOption) <-chan Outcome {
 	w.Helper()
 	result := make(chan Outcome, 1)
+	var waits atomic.Bool
+	queued := fairlock.OnQueued(func(int) {
+		if !waits.Swap(true) {
+			w.waiting.Add(1)
+		}
+	})
 	go func() {
-		lease, err := l.Lock(ctx, name, options...)
+		lease, err := l.Lock(ctx, name, append(options, queued)...)
+		if waits.Load() {
+			w.waiting.Add(-1)
+		}
 		result <- Outcome{lease, err}
 	}()
-	w.Until("a place in line", func() bool { return w.InLine(name) == nth })
+	w.Until("it waits", func() bool { return w.InLine(name) == n })
 	return result
 }
 
-// InLine is how many wait for the lock.
+// InLine is how many wait for the lock. Of a plain one the server does not know.
 func (w *World) InLine(name string) int {
+	if w.Plain {
+		return int(w.waiting.Load())
+	}
 	return int(w.admin.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val())
+}
+
+// Record is the key of a lock's record.
+func (w *World) Record(name string) string {
+	if w.Plain {
+		return "reentrant:lock:{" + name + "}"
+	}
+	return "fairlock:lock:{" + name + "}"
+}
+
+// Serve has those who wait be served and unlock, one after the other: in their order, if there is one.
+func (w *World) Serve(line ...<-chan Outcome) (leases []*fairlock.Lease) {
+	w.Helper()
+	for len(line) > 0 {
+		next := 0
+		if w.Plain {
+			w.Until("somebody is served", func() bool {
+				next = slices.IndexFunc(line, func(c <-chan Outcome) bool { return len(c) > 0 })
+				return next >= 0
+			})
+		}
+		lease := w.Take(line[next])
+		line = slices.Delete(line, next, next+1)
+		for _, other := range line {
+			w.That(len(other) == 0, "two have the lock")
+		}
+		leases = append(leases, lease)
+		w.Unlock(lease)
+	}
+	return leases
 }
 
 // Take waits for an outcome that must be a Lease.
