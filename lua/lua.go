@@ -71,7 +71,7 @@ func millis(d time.Duration) int64      { return d.Milliseconds() }
 func fromMillis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 func (m Micros) millis() int64          { return int64(m) / 1000 }
 func microsFromMillis(ms int64) Micros  { return Micros(ms * 1000) }
-func flag(b bool) string {
+func flag(b bool) any {
 	if b {
 		return "1"
 	}

@@ -204,7 +204,7 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 		k.settings.Logger.Debug("fairlock: renewal failed", "locks", len(holds), "first", holds[0].Name, "error", err)
 		return err
 	}
-	k.settings.Observe(Event{Kind: Renewed, Locks: len(holds)})
+	prolonged := 0
 	for i, h := range holds {
 		if left[i] == lua.Failed {
 			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record)
@@ -212,11 +212,15 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 		}
 		if left[i] > 0 && !k.tokenAges(h, sent) {
 			k.renewed(h, renewals[i], sent, left[i])
+			prolonged++
 			continue
 		}
 		if e := k.reassert(ctx, h, renewals[i]); e != nil {
 			err = e
 		}
+	}
+	if prolonged > 0 {
+		k.settings.Observe(Event{Kind: Renewed, Locks: prolonged})
 	}
 	return err
 }

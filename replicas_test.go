@@ -1,0 +1,240 @@
+package fairlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+// replicated is a server with one replica that is up to date.
+func replicated(t *testing.T) (master, replica *redistest.Server) {
+	t.Helper()
+	master = redistest.Start(t, "--repl-diskless-sync-delay", "0", "--repl-timeout", "3600")
+	replica = redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port()))
+	rdb := master.Client(t)
+	waitUntil(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
+	return master, replica
+}
+
+func waitUntil(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// bothKinds runs a test with a Locker maker of each kind.
+func bothKinds(t *testing.T, test func(t *testing.T, kind newLocker, prefix string)) {
+	t.Helper()
+	t.Run("fair", func(t *testing.T) { test(t, newFair, "fairlock") })
+	t.Run("plain", func(t *testing.T) { test(t, newPlain, "reentrant") })
+}
+
+// sentHook notes what goes out together.
+type sentHook struct{ sent chan []string }
+
+func (h sentHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h sentHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		h.sent <- []string{cmd.Name()}
+		return next(ctx, cmd)
+	}
+}
+
+func (h sentHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var names []string
+		for _, cmd := range cmds {
+			names = append(names, cmd.Name())
+		}
+		h.sent <- names
+		return next(ctx, cmds)
+	}
+}
+
+func TestALockThatReplicasConfirmTakesOneRoundTrip(t *testing.T) {
+	master, replica := replicated(t)
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		rdb := master.Client(t)
+		locker := kind(rdb)
+		defer locker.Close()
+		warm, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, time.Second)) // makes contact, loads the scripts
+		if err != nil || warm.Unlock(t.Context()) != nil {
+			t.Fatal(err)
+		}
+		hook := sentHook{make(chan []string, 10)}
+		rdb.AddHook(hook)
+		for i, lock := range []func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error){locker.Lock, locker.TryLock} {
+			lease, err := lock(t.Context(), "x", fairlock.WithReplicas(1, time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := <-hook.sent; !slices.Equal(got, []string{"evalsha", "wait"}) || len(hook.sent) > 0 {
+				t.Errorf("%d: sent %v and %d more", i, got, len(hook.sent))
+			}
+			if replica.Client(t).Exists(t.Context(), prefix+":lock:{x}").Val() != 1 {
+				t.Errorf("%d: the replica does not have it", i)
+			}
+			if err := lease.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-hook.sent
+		}
+	})
+}
+
+func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
+	master, replica := replicated(t)
+	alone := redistest.Start(t)
+	paused := func(t *testing.T) *redistest.Server {
+		replica.Pause()
+		t.Cleanup(replica.Resume)
+		return master
+	}
+	for what, server := range map[string]func(*testing.T) *redistest.Server{
+		"the replica is paused":    paused,
+		"there are no replicas":    func(*testing.T) *redistest.Server { return alone },
+		"there are fewer replicas": func(*testing.T) *redistest.Server { return master },
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := server(t)
+			bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+				locker, other := kind(s.Client(t)), kind(s.Client(t))
+				defer locker.Close()
+				defer other.Close()
+				begin := time.Now()
+				_, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(2, 150*time.Millisecond))
+				took := time.Since(begin)
+				if !errors.Is(err, fairlock.ErrNotReplicated) || !strings.Contains(err.Error(), " of 2 ") {
+					t.Fatalf("got %v", err)
+				}
+				if took > 2*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				lease, err := other.Lock(t.Context(), "x") // it is free, before the lease would be over
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := lease.Unlock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if time.Since(begin) > 10*time.Second {
+					t.Error("it was not given back")
+				}
+			})
+		})
+	}
+}
+
+// A grant by message was written for another's request: it is the first renewal that asks.
+func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
+	master, replica := replicated(t)
+	for _, fixed := range []bool{false, true} {
+		for _, works := range []bool{true, false} {
+			t.Run("fixed="+strconv.FormatBool(fixed)+",works="+strconv.FormatBool(works), func(t *testing.T) {
+				holder, waiter, last := fairlock.New(master.Client(t)), fairlock.New(master.Client(t)), fairlock.New(master.Client(t))
+				for _, l := range []*fairlock.Locker{holder, waiter, last} {
+					defer l.Close()
+				}
+				lease, err := holder.Lock(t.Context(), "x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				line := func() int64 { return master.Client(t).LLen(t.Context(), "fairlock:queue:{x}").Val() }
+				options := []fairlock.LockOption{fairlock.WithReplicas(1, 200*time.Millisecond)}
+				if fixed {
+					options = append(options, fairlock.LeaseFor(20*time.Second))
+				}
+				first := inBackground(waiter, options...)
+				waitUntil(t, "one waits", func() bool { return line() == 1 })
+				second := inBackground(last)
+				waitUntil(t, "both wait", func() bool { return line() == 2 })
+				if !works {
+					replica.Pause()
+					defer replica.Resume()
+				}
+				if err := lease.Unlock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				got := <-first
+				if !works {
+					if !errors.Is(got.err, fairlock.ErrNotReplicated) {
+						t.Fatalf("got %v", got.err)
+					}
+				} else {
+					if got.err != nil {
+						t.Fatal(got.err)
+					}
+					if replica.Client(t).HGet(t.Context(), "fairlock:lock:{x}", "token").Val() != strconv.FormatInt(got.lease.Token(), 10) {
+						t.Error("the replica does not have it")
+					}
+					if err := got.lease.Unlock(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if next := <-second; next.err != nil || next.lease.Unlock(t.Context()) != nil {
+					t.Fatal(next.err)
+				}
+			})
+		}
+	}
+}
+
+type lockResult struct {
+	lease *fairlock.Lease
+	err   error
+}
+
+func inBackground(l fairlock.Interface, options ...fairlock.LockOption) <-chan lockResult {
+	result := make(chan lockResult, 1)
+	go func() {
+		lease, err := l.Lock(context.Background(), "x", options...)
+		result <- lockResult{lease, err}
+	}()
+	return result
+}
+
+func TestTheEmbeddedServerHasNoReplicasAndSaysSo(t *testing.T) {
+	server, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	locker := fairlock.New(rdb)
+	defer locker.Close()
+	if _, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, 10*time.Millisecond)); !errors.Is(err, fairlock.ErrNotReplicated) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestALockThatMayNotBeConfirmedIsGivenBackAndTheErrorSaysWhy(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	if err := admin.Do(t.Context(), "acl", "setuser", "hasty", "on", "nopass", "~*", "&*", "+@all", "-wait").Err(); err != nil {
+		t.Fatal(err)
+	}
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		locker := kind(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "hasty", "any" }))
+		defer locker.Close()
+		_, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, 10*time.Millisecond))
+		if !errors.Is(err, fairlock.ErrNotReplicated) || !strings.Contains(err.Error(), "NOPERM") {
+			t.Fatalf("got %v", err)
+		}
+		waitUntil(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+	})
+}
