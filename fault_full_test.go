@@ -28,7 +28,7 @@ func TestAFullServerRefusesNewLocksAndNothingElse(t *testing.T) {
 	f.fills()
 
 	newcomer := f.beside()
-	f.refuses(newcomer.Locker, "new", refusal{says: "OOM"})
+	f.refuses(newcomer.Interface, "new", refusal{says: "OOM"})
 	if keys := f.direct.Keys(faultCtx, "*{new}").Val(); len(keys) > 0 {
 		f.Errorf("half a lock: %v", keys)
 	}

@@ -49,7 +49,7 @@ func (f *faulty) lateness(d time.Duration) (late func() time.Duration) {
 
 func (f *faulty) keys(name string) lua.Keys {
 	f.Helper()
-	keys, err := lua.NewKeys("fairlock", name)
+	keys, err := lua.NewKeys(f.prefix, name)
 	f.must(err)
 	return keys
 }
@@ -132,9 +132,9 @@ func (f *faulty) tidy() {
 			f.Errorf("%s stays for ever", key)
 		}
 		switch {
-		case strings.HasPrefix(key, "fairlock:token:"):
+		case strings.HasPrefix(key, f.prefix+":token:"):
 			continue
-		case strings.HasPrefix(key, "fairlock:waiters:"):
+		case strings.HasPrefix(key, f.prefix+":waiters:"):
 			if f.direct.ZCount(faultCtx, key, "0", "+inf").Val() == 0 {
 				continue // only marks
 			}

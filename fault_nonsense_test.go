@@ -49,14 +49,14 @@ func TestAClosedClientIsAClearErrorOfEveryCall(t *testing.T) {
 	for _, u := range []*faultUser{fresh, used} {
 		f.must(u.rdb.Close())
 		why := refusal{is: redis.ErrClosed, says: "client is closed"}
-		f.refuses(u.Locker, "x", why)
-		f.inspectRefused(u.Locker, "x", why)
+		f.refuses(u.Interface, "x", why)
+		f.inspectRefused(u.Interface, "x", why)
 	}
 }
 
 func TestAClosedLockerIsAClearErrorOfEveryCall(t *testing.T) {
 	onNothingSent(t, func(f *faulty) {
-		l := f.behind().Locker
+		l := f.behind().Interface
 		f.must(l.Close())
 		why := refusal{is: fairlock.ErrClosed, says: "closed"}
 		f.refuses(l, "x", why)
@@ -67,7 +67,7 @@ func TestAClosedLockerIsAClearErrorOfEveryCall(t *testing.T) {
 
 func TestANameThatMakesNoSenseIsAClearErrorOfEveryCall(t *testing.T) {
 	onNothingSent(t, func(f *faulty) {
-		l := f.behind().Locker
+		l := f.behind().Interface
 		for name, says := range map[string]string{
 			"": "empty", strings.Repeat("x", 513): "513 bytes", "}x": "hash tag",
 		} {
@@ -105,7 +105,7 @@ func TestNamesWithBracesAndOddBytesAreLocksOfTheirOwn(t *testing.T) {
 
 func TestAnOptionThatMakesNoSenseIsAClearErrorOfTheCall(t *testing.T) {
 	onNothingSent(t, func(f *faulty) {
-		l := f.behind().Locker
+		l := f.behind().Interface
 		for says, option := range map[string]fairlock.LockOption{
 			"LeaseFor: 0s":      fairlock.LeaseFor(0),
 			"LeaseFor: -1s":     fairlock.LeaseFor(-time.Second),
@@ -135,7 +135,7 @@ func TestAnOptionOfTheLockerThatMakesNoSenseIsAClearErrorOfEveryCall(t *testing.
 			"the logger is nil":  fairlock.WithLogger(nil),
 			"WithIdentity: 7 is": fairlock.WithIdentity(7),
 		} {
-			l := f.behind(option).Locker
+			l := f.behind(option).Interface
 			f.refuses(l, "x", refusal{is: fairlock.ErrInvalid, says: says})
 			f.inspectRefused(l, "x", refusal{is: fairlock.ErrInvalid, says: says})
 		}
@@ -169,8 +169,8 @@ func TestACallWhoseContextHasEndedSendsNothing(t *testing.T) {
 	f.unlocks(used.locks("y"))
 	before := f.proxy.Count(faultproxy.Any)
 	for range 10 {
-		f.endedContext(fresh.Locker)
-		f.endedContext(used.Locker)
+		f.endedContext(fresh.Interface)
+		f.endedContext(used.Interface)
 	}
 	f.must(fresh.Close()) // and what it would do in the background is done
 	f.must(used.Close())
@@ -180,7 +180,7 @@ func TestACallWhoseContextHasEndedSendsNothing(t *testing.T) {
 }
 
 // endedContext makes every call with a context that has ended.
-func (f *faulty) endedContext(l *fairlock.Locker) {
+func (f *faulty) endedContext(l fairlock.Interface) {
 	f.Helper()
 	why := errors.New("the user went away")
 	ctx, cancel := context.WithCancelCause(faultCtx)

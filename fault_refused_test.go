@@ -23,7 +23,7 @@ type refusal struct {
 }
 
 // refuses fails unless every call of the Locker says at once what it was, of which lock, and why it failed.
-func (f *faulty) refuses(l *fairlock.Locker, name string, why refusal, options ...fairlock.LockOption) {
+func (f *faulty) refuses(l fairlock.Interface, name string, why refusal, options ...fairlock.LockOption) {
 	f.Helper()
 	for op, call := range map[string]func() error{
 		"lock":    func() error { _, err := l.Lock(faultCtx, name, options...); return err },
@@ -56,7 +56,7 @@ func (f *faulty) refused(op, name string, why refusal, call func() error) {
 	}
 }
 
-func (f *faulty) inspectRefused(l *fairlock.Locker, name string, why refusal) {
+func (f *faulty) inspectRefused(l fairlock.Interface, name string, why refusal) {
 	f.Helper()
 	f.refused("inspect", name, why, func() error { _, err := l.Inspect(faultCtx, name); return err })
 }
@@ -68,8 +68,8 @@ func TestAnUnreachableServerIsAClearError(t *testing.T) {
 	f.must(closed.Close())
 	u := f.user(&redis.Options{Addr: closed.Addr().String()})
 	why := refusal{is: syscall.ECONNREFUSED, says: "connection refused"}
-	f.refuses(u.Locker, "x", why)
-	f.inspectRefused(u.Locker, "x", why)
+	f.refuses(u.Interface, "x", why)
+	f.inspectRefused(u.Interface, "x", why)
 }
 
 func TestAServerThatGoesAwayIsAClearErrorToNewcomers(t *testing.T) {
@@ -78,8 +78,8 @@ func TestAServerThatGoesAwayIsAClearErrorToNewcomers(t *testing.T) {
 	f.unlocks(u.locks("x"))
 	f.server.Kill()
 	why := refusal{says: ""}
-	f.refuses(u.Locker, "x", why)
-	f.inspectRefused(u.Locker, "x", why)
+	f.refuses(u.Interface, "x", why)
+	f.inspectRefused(u.Interface, "x", why)
 	f.server.Restart()
 }
 
@@ -90,8 +90,8 @@ func TestAServerThatIsTooOldIsAClearError(t *testing.T) {
 		}))
 		u := f.behind()
 		why := refusal{is: errors.ErrUnsupported, says: "6.2.14"}
-		f.refuses(u.Locker, "x", why)
-		f.inspectRefused(u.Locker, "x", why)
+		f.refuses(u.Interface, "x", why)
+		f.inspectRefused(u.Interface, "x", why)
 		f.nobody("x")
 	})
 }
@@ -100,7 +100,7 @@ func TestAReadOnlyReplicaIsAClearError(t *testing.T) {
 	f := newFaulty(t)
 	master := redistest.Start(t)
 	f.must(f.direct.Do(faultCtx, "REPLICAOF", "127.0.0.1", master.Port()).Err())
-	f.refuses(f.beside().Locker, "x", refusal{says: "READONLY"})
+	f.refuses(f.beside().Interface, "x", refusal{says: "READONLY"})
 }
 
 func TestAMissingPasswordIsAClearError(t *testing.T) {
@@ -108,11 +108,11 @@ func TestAMissingPasswordIsAClearError(t *testing.T) {
 	f.must(f.direct.ConfigSet(faultCtx, "requirepass", "sesame").Err())
 	defer f.direct.ConfigSet(faultCtx, "requirepass", "") // an open connection stays logged in
 	u := f.beside()
-	f.refuses(u.Locker, "x", refusal{says: "NOAUTH"})
-	f.inspectRefused(u.Locker, "x", refusal{says: "NOAUTH"})
+	f.refuses(u.Interface, "x", refusal{says: "NOAUTH"})
+	f.inspectRefused(u.Interface, "x", refusal{says: "NOAUTH"})
 	wrong := f.user(&redis.Options{Addr: f.addr, Password: "open"})
-	f.refuses(wrong.Locker, "x", refusal{says: "WRONGPASS"})
-	f.inspectRefused(wrong.Locker, "x", refusal{says: "WRONGPASS"})
+	f.refuses(wrong.Interface, "x", refusal{says: "WRONGPASS"})
+	f.inspectRefused(wrong.Interface, "x", refusal{says: "WRONGPASS"})
 	right := f.user(&redis.Options{Addr: f.addr, Password: "sesame"})
 	f.unlocks(right.locks("x"))
 }
@@ -122,8 +122,8 @@ func TestAUserWhoMayNotPublishIsToldBeforeItHoldsAnything(t *testing.T) {
 	f.must(f.direct.Do(faultCtx, "ACL", "SETUSER", "mute", "on", "nopass", "+@all", "~*", "resetchannels").Err())
 	u := f.user(&redis.Options{Addr: f.addr, Username: "mute", Password: "any"})
 	why := refusal{says: "NOPERM"}
-	f.refuses(u.Locker, "x", why)
-	f.inspectRefused(u.Locker, "x", why)
+	f.refuses(u.Interface, "x", why)
+	f.inspectRefused(u.Interface, "x", why)
 	f.nobody("x")
 }
 
@@ -141,8 +141,8 @@ func TestAUserWhoMayNotTouchTheKeysIsToldSo(t *testing.T) {
 	f := newFaulty(t)
 	f.must(f.direct.Do(faultCtx, "ACL", "SETUSER", "stranger", "on", "nopass", "+@all", "~other:*", "&*").Err())
 	u := f.user(&redis.Options{Addr: f.addr, Username: "stranger", Password: "any"})
-	f.refuses(u.Locker, "x", refusal{says: "NOPERM"})
-	f.inspectRefused(u.Locker, "x", refusal{says: "NOPERM"})
+	f.refuses(u.Interface, "x", refusal{says: "NOPERM"})
+	f.inspectRefused(u.Interface, "x", refusal{says: "NOPERM"})
 }
 
 func TestAPermissionToPublishThatIsTakenAwayStopsNobody(t *testing.T) {

@@ -39,7 +39,9 @@ type faulty struct {
 	proxy  *faultproxy.Proxy
 	direct *redis.Client // past the proxy
 
-	users []*faultUser
+	kind   newLocker // of lock under test
+	prefix string    // its default
+	users  []*faultUser
 
 	mu     sync.Mutex
 	leases []*fairlock.Lease // that were handed to the test and have not been unlocked
@@ -97,6 +99,7 @@ func newFaultyAt(t *testing.T, addr string) *faulty {
 func (f *faulty) begin() {
 	f.Helper()
 	f.proxy = faultproxy.New(f, f.addr)
+	f.kind, f.prefix = newFair, "fairlock"
 	f.loadScripts()
 	f.Cleanup(f.tidy)
 }
@@ -104,7 +107,7 @@ func (f *faulty) begin() {
 // loadScripts makes the server know all scripts, so that every call is one EVALSHA.
 func (f *faulty) loadScripts() {
 	f.Helper()
-	for _, verb := range []string{"enter", "leave", "renew", "reassert", "inspect", "force"} {
+	for _, verb := range []string{"enter", "leave", "renew", "reassert", "inspect", "force", "evict"} {
 		source, _ := faultScript(f, verb)
 		f.must(f.direct.ScriptLoad(faultCtx, source).Err())
 	}

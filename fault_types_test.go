@@ -64,7 +64,7 @@ func (f *faulty) unchanged(act func()) {
 func TestAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T) {
 	onEachKey(t, func(f *faulty, key, says string) {
 		yields := f.occupies(key)
-		l := f.beside().Locker
+		l := f.beside().Interface
 		f.unchanged(func() { f.refuses(l, "x", refusal{says: says}) })
 		f.inspectRefused(l, "x", refusal{says: says})
 		yields()

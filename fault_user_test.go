@@ -16,7 +16,7 @@ import (
 
 // faultUser is a Locker with a client of its own, as every process has.
 type faultUser struct {
-	*fairlock.Locker
+	fairlock.Interface
 	f   *faulty
 	rdb *redis.Client
 }
@@ -42,7 +42,7 @@ func (f *faulty) user(o *redis.Options, options ...fairlock.Option) *faultUser {
 func (f *faulty) with(rdb *redis.Client, options ...fairlock.Option) *faultUser {
 	f.Helper()
 	logger := fairlock.WithLogger(slog.New(slog.NewTextHandler(f.Output(), nil)))
-	u := &faultUser{fairlock.New(rdb, append([]fairlock.Option{logger}, options...)...), f, rdb}
+	u := &faultUser{f.kind(rdb, append([]fairlock.Option{logger}, options...)...), f, rdb}
 	f.users = append(f.users, u)
 	return u
 }

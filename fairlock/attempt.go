@@ -51,8 +51,10 @@ type sighting struct {
 
 // acquire is Lock, TryLock and the first half of Do.
 func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
+	began := time.Now()
 	lease, err := l.obtain(ctx, name, try, options)
 	if err != nil {
+		l.core.GaveUp(ctx, name, began, err)
 		return nil, &Error{Op: op, Name: name, Err: err}
 	}
 	return lease, nil
@@ -81,14 +83,10 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 	}
 	l.open(ctx, a)
 	hold, err := l.await(ctx, a)
-	var lease *Lease
-	if err == nil {
-		lease, err = l.core.Keeper.Adopt(ctx, hold)
-	}
 	if err != nil {
-		l.core.GaveUp(ctx, name, request.Owner, a.began, err)
+		return nil, err
 	}
-	return lease, err
+	return l.core.Keeper.Adopt(ctx, hold)
 }
 
 // begin enters an attempt in the table.

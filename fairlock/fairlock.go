@@ -58,6 +58,8 @@ type (
 	Observer = reentrant.Observer
 	// Event is one thing that happened.
 	Event = reentrant.Event
+	// Kind says what happened.
+	Kind = reentrant.Kind
 	// Interface is what Lockers of both kinds do.
 	Interface = reentrant.Interface
 )
@@ -90,6 +92,18 @@ const (
 	ByContext = reentrant.ByContext
 	// ByGoroutine: also, a Lease of Lock or TryLock belongs to the goroutine that asked for it.
 	ByGoroutine = reentrant.ByGoroutine
+)
+
+// What an Observer is told. See [reentrant.Kind].
+const (
+	Queued      = reentrant.Queued
+	Acquired    = reentrant.Acquired
+	GaveUp      = reentrant.GaveUp
+	Released    = reentrant.Released
+	Lost        = reentrant.Lost
+	Renewed     = reentrant.Renewed
+	PassedOver  = reentrant.PassedOver
+	Reconnected = reentrant.Reconnected
 )
 
 // WithPrefix sets what all keys and channels begin with; default "fairlock". See [reentrant.WithPrefix].

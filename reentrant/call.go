@@ -35,14 +35,18 @@ type outcome struct {
 	hold *Hold
 	held *HeldError
 	err  error
+
+	left <-chan struct{} // after an unanswered request: closed when its ticket holds nothing for certain, or no longer matters
 }
 
 var errTimeUp = errors.New("the time to wait is up")
 
 // acquire is Lock, TryLock and the first half of Do.
 func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
+	began := time.Now()
 	lease, err := l.obtain(ctx, name, try, options)
 	if err != nil {
+		l.core.GaveUp(ctx, name, began, err)
 		return nil, &Error{op, name, err}
 	}
 	return lease, nil
@@ -67,14 +71,10 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 	}
 	c := &call{name: name, keys: keys, request: request, within: l.core.Keeper.Within(ctx), began: time.Now()}
 	hold, err := l.pursue(ctx, c)
-	var lease *Lease
-	if err == nil {
-		lease, err = l.core.Keeper.Adopt(ctx, hold)
-	}
 	if err != nil {
-		l.core.GaveUp(ctx, name, request.Owner, c.began, err)
+		return nil, err
 	}
-	return lease, err
+	return l.core.Keeper.Adopt(ctx, hold)
 }
 
 func (l *Locker) isClosed() bool {
@@ -150,17 +150,24 @@ func (l *Locker) refuse(c *call) (*HeldError, error) {
 	return nil, nil
 }
 
-// first is a call's first try. That of one that does not wait is repeated while it fails at once, unanswered: pooled
-// connections may have died.
+// first is a call's first try. That of one that does not wait is repeated for a while if it goes unanswered: pooled
+// connections may have died. The ticket before must be gone by then, or it would be what has the lock.
 func (l *Locker) first(ctx context.Context, c *call) outcome {
-	var backoff Backoff
-	for {
-		o := l.try(ctx, c)
-		again := c.request.Wait == 0 && o.err != nil && lua.Unanswered(o.err) && ctx.Err() == nil && time.Since(c.began) < InsistFor
-		if !again || backoff.Wait(ctx) != nil {
+	o := l.try(ctx, c)
+	if c.request.Wait != 0 {
+		return o
+	}
+	ctx, cancel := context.WithDeadline(ctx, c.began.Add(InsistFor))
+	defer cancel()
+	for o.left != nil {
+		select {
+		case <-o.left:
+			o = l.try(ctx, c)
+		case <-ctx.Done():
 			return o
 		}
 	}
+	return o
 }
 
 // patient reports whether a call goes on after an error.
@@ -255,7 +262,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	g.Requests.Done(err)
 	if err != nil {
 		if lua.Unanswered(err) {
-			l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Retire: true})
+			return outcome{err: err, left: l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Retire: true})}
 		}
 		return outcome{err: err}
 	}
@@ -286,11 +293,14 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 }
 
 // retire sees to it in the background that a ticket holds nothing, now or later.
-func (l *Locker) retire(keys lua.Keys, t lua.LeaveTicket) {
+func (l *Locker) retire(keys lua.Keys, t lua.LeaveTicket) (left <-chan struct{}) {
+	done := make(chan struct{})
 	l.core.Keeper.Go(func() {
+		defer close(done)
 		l.core.Persist(func(ctx context.Context) error {
 			_, err := l.core.Server.Leave(ctx, lua.Leave{Keys: keys, Tickets: []lua.LeaveTicket{t}})
 			return err
 		})
 	})
+	return done
 }

@@ -102,9 +102,9 @@ func (c *Core) Waits(ctx context.Context, name, owner string, r Request, positio
 }
 
 // GaveUp tells the observer that a call ends with an error.
-func (c *Core) GaveUp(ctx context.Context, name, owner string, began time.Time, err error) {
+func (c *Core) GaveUp(ctx context.Context, name string, began time.Time, err error) {
 	if c.Settings.Observer != nil {
-		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Owner: owner, Took: time.Since(began), Err: err})
+		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(began), Err: err})
 	}
 }
 

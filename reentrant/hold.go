@@ -89,11 +89,14 @@ func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
 		case <-h.ready:
 		case <-ctx.Done():
 			k.Abandon(h)
-			return nil, EndOf(ctx)
+			return nil, h.waited(ctx)
 		}
 	}
 	if err := k.replicate(ctx, h); err != nil {
 		k.Abandon(h)
+		if ctx.Err() != nil {
+			err = h.waited(ctx)
+		}
 		return nil, err
 	}
 	lease, err := k.adopt(ctx, h)
@@ -103,6 +106,11 @@ func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
 		})
 	}
 	return lease, err
+}
+
+// waited is the error of a call whose context ended when it nearly had the lock.
+func (h *Hold) waited(ctx context.Context) error {
+	return &WaitError{Waited: time.Since(h.Began), Err: EndOf(ctx)}
 }
 
 func (k *Keeper) adopt(ctx context.Context, h *Hold) (*Lease, error) {

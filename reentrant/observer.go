@@ -18,7 +18,7 @@ type Kind int
 const (
 	Queued      Kind = iota // a call waits, at Position; told once
 	Acquired                // a call has the lock, after Took
-	GaveUp                  // a call ended without the lock, after Took, because of Err
+	GaveUp                  // a call ended without the lock, after Took, because of Err: of every call that fails
 	Released                // an ownership was given back, after Took. Err: the server did not confirm it; the lease ends by itself
 	Lost                    // an ownership ended otherwise, after Took, because of Err
 	Renewed                 // one request prolonged the leases of Locks locks
@@ -41,7 +41,7 @@ type Event struct {
 	Kind     Kind
 	Context  context.Context // of the call: Queued, Acquired, GaveUp; of the Lease: Released, Lost
 	Name     string          // of the lock; "" of Renewed and Reconnected
-	Owner    string
+	Owner    string          // of Queued only if the call names it; not of GaveUp
 	Token    int64
 	Position int           // in line when it joined, 1 being next; 0: not known
 	Took     time.Duration // waiting of Acquired and GaveUp, holding of Released and Lost

@@ -167,6 +167,13 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	case err != nil:
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
+	if k.settings.Observer != nil && !h.adopted.IsZero() {
+		kind := Released
+		if errors.Is(err, ErrLost) {
+			kind = Lost
+		}
+		k.settings.Observe(h.ended(kind, err))
+	}
 	k.mu.Lock()
 	h.state = gone
 	k.finish()
@@ -179,13 +186,6 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	}
 	k.mu.Unlock()
 	k.releaser.Forget(h)
-	if k.settings.Observer != nil && !h.adopted.IsZero() {
-		kind := Released
-		if errors.Is(err, ErrLost) {
-			kind = Lost
-		}
-		k.settings.Observe(h.ended(kind, err))
-	}
 	return true
 }
 

@@ -1,0 +1,279 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// contention is two Lockers with one Observer, and what their callers saw.
+type contention struct {
+	*telemetry
+	lockers [2]fairlock.Interface
+	admin   *redis.Client
+
+	mu             sync.Mutex
+	calls          map[string]int           // by outcome
+	waits          map[string]time.Duration // by outcome
+	released, lost int
+}
+
+const rounds = 40 // of each of the callers, four for each Locker
+
+var kinds = map[string]func(redis.UniversalClient, ...fairlock.Option) fairlock.Interface{
+	"fairlock": func(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
+		return fairlock.New(rdb, o...)
+	},
+	"reentrant": func(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
+		return reentrant.New(rdb, o...)
+	},
+}
+
+func TestUnderContentionTheMetricsAreWhatTheCallersSaw(t *testing.T) {
+	for kind, locker := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			c := contend(t, kind, locker)
+			kept := c.lock(c.ctx, c.lockers[0], "kept", fairlock.LeaseFor(time.Minute))
+			c.refused("kept")
+			c.forgotten(kind, "doomed")
+			c.crowd("stock")
+			c.closes() // but what is held stays held
+			c.addsUp(1)
+			c.durations()
+			c.spansAddUp()
+			c.tellsNoName("kept", "doomed", "stock")
+			c.unlock(kept)
+			c.closes()
+			c.addsUp(0)
+		})
+	}
+}
+
+func contend(t *testing.T, kind string, locker func(redis.UniversalClient, ...fairlock.Option) fairlock.Interface) *contention {
+	server, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	c := &contention{telemetry: newTelemetry(t, WithKind(kind)), calls: map[string]int{}, waits: map[string]time.Duration{}}
+	dial := func() *redis.Client {
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return rdb
+	}
+	c.admin = dial()
+	for i := range c.lockers {
+		quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+		l := locker(dial(), fairlock.WithObserver(c), fairlock.WithLease(time.Second), fairlock.WithPrefix(kind), quiet)
+		t.Cleanup(func() { _ = l.Close() })
+		if _, err := l.Inspect(t.Context(), "kept"); err != nil { // the first contact belongs to no call then
+			t.Fatal(err)
+		}
+		c.lockers[i] = l
+	}
+	return c
+}
+
+// closes closes the Lockers; then the Observer has been told of all that was unlocked, which may be after Unlock returned.
+func (c *contention) closes() {
+	for _, l := range c.lockers {
+		if err := l.Close(); err != nil {
+			c.Error(err)
+		}
+	}
+}
+
+// call is Lock or TryLock, with what its caller saw of it.
+func (c *contention) call(of func() (*fairlock.Lease, error)) (*fairlock.Lease, error) {
+	began := time.Now()
+	lease, err := of()
+	took := time.Since(began)
+	outcome := acquired
+	switch {
+	case errors.Is(err, context.Canceled):
+		outcome = canceled
+	case errors.Is(err, fairlock.ErrHeld):
+		outcome = held
+	case err != nil:
+		outcome = failed
+		c.Error(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls[outcome]++
+	c.waits[outcome] += took
+	return lease, err
+}
+
+func (c *contention) lock(ctx context.Context, l fairlock.Interface, name string, options ...fairlock.LockOption) *fairlock.Lease {
+	lease, _ := c.call(func() (*fairlock.Lease, error) { return l.Lock(ctx, name, options...) })
+	return lease
+}
+
+func (c *contention) tryLock(l fairlock.Interface, name string) (*fairlock.Lease, error) {
+	return c.call(func() (*fairlock.Lease, error) { return l.TryLock(c.ctx, name) })
+}
+
+// impatient is a Lock that is cancelled as soon as it has to wait.
+func (c *contention) impatient(l fairlock.Interface, name string) *fairlock.Lease {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	return c.lock(ctx, l, name, fairlock.OnQueued(func(int) { cancel() }))
+}
+
+func (c *contention) unlock(lease *fairlock.Lease) {
+	if lease == nil {
+		return
+	}
+	err := lease.Unlock(context.Background())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.released++
+	case errors.Is(err, fairlock.ErrLost):
+		c.lost++
+	default:
+		c.Error(err)
+	}
+}
+
+// refused has calls ask in vain for a lock that is kept.
+func (c *contention) refused(name string) {
+	for _, l := range c.lockers {
+		if _, err := c.tryLock(l, name); !errors.Is(err, fairlock.ErrHeld) {
+			c.Errorf("TryLock of a held lock: %v", err)
+		}
+		if c.impatient(l, name) != nil {
+			c.Error("two have the lock")
+		}
+	}
+}
+
+// forgotten has the server forget a lock that is held.
+func (c *contention) forgotten(prefix, name string) {
+	lease := c.lock(c.ctx, c.lockers[0], name)
+	keys, err := lua.NewKeys(prefix, name)
+	if err != nil || c.admin.Del(c.ctx, keys.Record).Val() != 1 {
+		c.Fatalf("%q: %v", keys.Record, err)
+	}
+	<-lease.Done()
+	c.unlock(lease)
+	if c.lost != 1 {
+		c.Errorf("%d lost", c.lost)
+	}
+}
+
+// crowd has many callers contend for one lock, some of them impatient.
+func (c *contention) crowd(name string) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		l := c.lockers[i%2]
+		all.Go(func() {
+			for n := range rounds {
+				switch (n + i) % 6 {
+				case 0:
+					c.unlock(c.impatient(l, name))
+				case 1:
+					lease, _ := c.tryLock(l, name)
+					c.unlock(lease)
+				default:
+					c.unlock(c.lock(c.ctx, l, name))
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// addsUp compares the counts, while so many are still held.
+func (c *contention) addsUp(now int) {
+	c.Helper()
+	ended, _ := c.total("fairlock.hold.duration", "")
+	back, _ := c.total("fairlock.hold.duration", released)
+	for what, pair := range map[string][2]int{
+		"acquired":            {c.value("fairlock.acquisitions"), c.calls[acquired]},
+		"ended and held":      {ended + c.value("fairlock.held"), c.calls[acquired]},
+		"held":                {c.value("fairlock.held"), now},
+		"released":            {back, c.released},
+		"lost":                {c.value("fairlock.lost"), c.lost},
+		"released and lost":   {ended, c.released + c.lost},
+		"those that are lost": {ended - back, c.lost},
+	} {
+		if pair[0] != pair[1] {
+			c.Errorf("%s: %d, not %d", what, pair[0], pair[1])
+		}
+	}
+	if queued := c.value("fairlock.queued"); queued < c.calls[canceled] || queued == 0 {
+		c.Errorf("%d queued, of which %d were canceled", queued, c.calls[canceled])
+	}
+}
+
+// durations compares what was measured inside with what was outside: within 1 ms for each call and 1 % of all.
+func (c *contention) durations() {
+	for _, outcome := range []string{acquired, held, canceled, failed} {
+		count, sum := c.total("fairlock.wait.duration", outcome)
+		if count != c.calls[outcome] {
+			c.Errorf("%s: %d calls, not %d", outcome, count, c.calls[outcome])
+		}
+		want := c.waits[outcome].Seconds()
+		if math.Abs(sum-want) > 0.001*float64(count)+0.01*want {
+			c.Errorf("%s: %d calls took %v s, not %v s", outcome, count, sum, want)
+		}
+	}
+}
+
+// spansAddUp expects one of each wait and of each hold that ended, all the callers'.
+func (c *contention) spansAddUp() {
+	count := map[string]int{}
+	for _, span := range c.spans.Ended() {
+		count[span.Name()]++
+		if span.Parent().SpanID() != c.parent.SpanID() {
+			c.Errorf("a %s is not its caller's", span.Name())
+		}
+		if span.Status().Code == codes.Error {
+			count["broken"]++
+		}
+	}
+	calls := 0
+	for _, n := range c.calls {
+		calls += n
+	}
+	if count[waitSpan] != calls || count[holdSpan] != c.released+c.lost || count["broken"] != c.lost {
+		c.Errorf("%v, of %d calls, %d released and %d lost", count, calls, c.released, c.lost)
+	}
+}
+
+func (c *contention) tellsNoName(names ...string) {
+	for _, a := range c.attributes() {
+		if a.Key == "fairlock.name" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(a.Value.String(), n) }) {
+			c.Errorf("it tells %v", a)
+		}
+	}
+	_, points := c.collect()
+	for name, of := range points {
+		kinds := map[attribute.Value]bool{}
+		for _, p := range of {
+			kind, _ := p.attributes.Value("fairlock.kind")
+			kinds[kind] = true
+		}
+		if len(of) > 3 || len(kinds) != 1 { // one for each outcome
+			c.Errorf("%s has %d series", name, len(of))
+		}
+	}
+}

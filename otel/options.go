@@ -1,0 +1,60 @@
+package otel
+
+import (
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/fairlock/locks/reentrant"
+)
+
+// settings are what the Options say.
+type settings struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+	kind    string
+	names   bool
+	owners  bool
+	err     error
+}
+
+// Option configures an Observer.
+type Option func(*settings)
+
+// WithMeterProvider sets where the metrics go; default the global provider.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(s *settings) {
+		s.meters = p
+		s.refuse(p == nil, "WithMeterProvider: the provider is nil")
+	}
+}
+
+// WithTracerProvider sets where the spans go; default the global provider.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(s *settings) {
+		s.tracers = p
+		s.refuse(p == nil, "WithTracerProvider: the provider is nil")
+	}
+}
+
+// WithKind has everything say fairlock.kind: "fair" or "plain", or what else tells one Locker from another. Unset by default.
+func WithKind(kind string) Option {
+	return func(s *settings) {
+		s.kind = kind
+		s.refuse(kind == "", "WithKind: the kind is empty")
+	}
+}
+
+// WithLockName has all that is about one lock say its name, as fairlock.name. Off by default: every name makes its own series
+// of each metric, which providers keep for good or, past a limit, fold into one.
+func WithLockName() Option { return func(s *settings) { s.names = true } }
+
+// WithLockOwner has spans say the owner, as fairlock.owner. Off by default: it may name a person.
+func WithLockOwner() Option { return func(s *settings) { s.owners = true } }
+
+func (s *settings) refuse(wrong bool, why string) {
+	if wrong {
+		s.err = errors.Join(s.err, reentrant.Invalid("%s", why))
+	}
+}

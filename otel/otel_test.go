@@ -1,0 +1,359 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/trace"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/fairlock/locks/reentrant"
+)
+
+// aDay is one event of each kind, and what a lock that is acquired later loses.
+func aDay(ctx context.Context) []reentrant.Event {
+	of := func(kind reentrant.Kind, took time.Duration, err error) reentrant.Event {
+		return reentrant.Event{Kind: kind, Context: ctx, Name: "secret", Owner: "somebody", Token: 7, Took: took, Err: err}
+	}
+	return []reentrant.Event{
+		of(reentrant.Queued, 0, nil),
+		of(reentrant.Acquired, 2*time.Second, nil),
+		of(reentrant.GaveUp, 3*time.Second, reentrant.ErrQueueFull),
+		of(reentrant.Released, 4*time.Second, nil),
+		of(reentrant.Acquired, 5*time.Second, nil),
+		of(reentrant.Lost, 6*time.Second, fmt.Errorf("%w: gone", reentrant.ErrLost)),
+		of(reentrant.Acquired, 7*time.Second, nil),
+		{Kind: reentrant.Renewed, Locks: 8},
+		{Kind: reentrant.PassedOver, Name: "secret", Owner: "somebody"},
+		{Kind: reentrant.Reconnected},
+	}
+}
+
+func TestEveryEventIsCountedOnce(t *testing.T) {
+	m := newTelemetry(t)
+	for _, e := range aDay(m.ctx) {
+		m.Observe(e)
+	}
+	for name, want := range map[string]int{
+		"fairlock.queued": 1, "fairlock.acquisitions": 3, "fairlock.held": 1, "fairlock.lost": 1, "fairlock.renewals": 8,
+		"fairlock.passed_over": 1, "fairlock.reconnections": 1,
+	} {
+		if got := m.value(name); got != want {
+			t.Errorf("%s is %d, not %d", name, got, want)
+		}
+	}
+	for _, want := range []struct {
+		name, outcome string
+		count         int
+		sum           float64
+	}{
+		{"fairlock.wait.duration", "", 4, 17},
+		{"fairlock.wait.duration", acquired, 3, 14},
+		{"fairlock.wait.duration", full, 1, 3},
+		{"fairlock.hold.duration", "", 2, 10},
+		{"fairlock.hold.duration", released, 1, 4},
+		{"fairlock.hold.duration", lost, 1, 6},
+	} {
+		if count, sum := m.total(want.name, want.outcome); count != want.count || sum != want.sum {
+			t.Errorf("%s, outcome %q: %d in %v s, not %d in %v s", want.name, want.outcome, count, sum, want.count, want.sum)
+		}
+	}
+}
+
+func TestWhatHappensUnderAContextThatHasEndedIsCounted(t *testing.T) {
+	m := newTelemetry(t)
+	ctx, cancel := context.WithCancel(m.ctx)
+	cancel()
+	for _, e := range aDay(ctx) {
+		m.Observe(e)
+	}
+	if got, spans := m.value("fairlock.acquisitions"), len(m.spans.Ended()); got != 3 || spans != 6 {
+		t.Errorf("%d acquisitions and %d spans", got, spans)
+	}
+}
+
+func TestThePackageCommentListsEveryMetricSpanAndAttribute(t *testing.T) {
+	source, err := os.ReadFile("otel.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment, _, _ := strings.Cut(string(source), "\npackage ")
+	listed := func(words ...string) {
+		t.Helper()
+		for line := range strings.Lines(comment) {
+			if fields := strings.Fields(line); len(fields) > len(words) && slices.Equal(fields[1:len(words)+1], words) {
+				return
+			}
+		}
+		t.Errorf("the comment has no line for %q", words)
+	}
+	m := newTelemetry(t, WithKind("fair"), WithLockName(), WithLockOwner())
+	for _, e := range aDay(m.ctx) {
+		m.Observe(e)
+	}
+	units, points := m.collect()
+	for name, unit := range units {
+		listed(name, unit)
+		if len(points[name]) == 0 {
+			t.Errorf("%s was not recorded", name)
+		}
+	}
+	for _, span := range m.spans.Ended() {
+		listed(span.Name())
+	}
+	for _, a := range m.attributes() {
+		listed(string(a.Key))
+	}
+	if len(units) != 9 {
+		t.Errorf("%d metrics", len(units))
+	}
+}
+
+func TestTheBucketsSuitLocksFromARoundTripToMinutes(t *testing.T) {
+	m := newTelemetry(t)
+	for _, e := range aDay(m.ctx) {
+		m.Observe(e)
+	}
+	_, points := m.collect()
+	for _, name := range []string{"fairlock.wait.duration", "fairlock.hold.duration"} {
+		got := points[name][0].bounds
+		if len(got) == 0 || !slices.IsSorted(got) || got[0] != 0.0001 || got[len(got)-1] != 600 {
+			t.Errorf("%s has the bounds %v", name, got)
+		}
+	}
+}
+
+func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
+	live := t.Context()
+	ended, cancel := context.WithCancelCause(live)
+	cancel(reentrant.ErrClosed)
+	late, stop := context.WithDeadline(live, time.Now())
+	defer stop()
+	// What a dial says when its time is up can pass for the end of a context.
+	_, dial := (&net.Dialer{Deadline: time.Now().Add(-time.Second)}).Dial("tcp", "127.0.0.1:1")
+	if !errors.Is(dial, context.DeadlineExceeded) {
+		t.Fatal(dial)
+	}
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want result
+	}{
+		{live, &reentrant.HeldError{Owner: "somebody"}, result{held, ""}},
+		{ended, &reentrant.HeldError{Owner: "somebody"}, result{held, ""}},
+		{live, reentrant.ErrQueueFull, result{full, ""}},
+		{live, reentrant.ErrEvicted, result{evicted, ""}},
+		{live, reentrant.ErrClosed, result{closed, ""}},
+		{ended, &reentrant.WaitError{Err: reentrant.EndOf(ended)}, result{canceled, ""}},
+		{ended, reentrant.EndOf(ended), result{canceled, ""}},
+		{late, &reentrant.WaitError{Err: reentrant.EndOf(late)}, result{timeout, ""}},
+		{live, &reentrant.WaitError{Err: context.DeadlineExceeded}, result{timeout, ""}},
+		{live, dial, result{failed, "*net.OpError"}},
+		{live, fmt.Errorf("%w: 1 of 2", reentrant.ErrNotReplicated), result{failed, "not_replicated"}},
+		{live, fmt.Errorf("%w: gone", reentrant.ErrLost), result{failed, lost}},
+		{live, fmt.Errorf("wrapped: %w", serverSays("OOM command not allowed")), result{failed, "OOM"}},
+		{live, serverSays("user_script:12: bad"), result{failed, "ERR"}},
+		{live, fmt.Errorf("wrapped: %w", io.EOF), result{failed, "*errors.errorString"}},
+	} {
+		m := newTelemetry(t)
+		m.Observe(reentrant.Event{Kind: reentrant.GaveUp, Context: c.ctx, Took: time.Second, Err: c.err})
+		_, points := m.collect()
+		var attributes []attribute.KeyValue
+		if c.want.errorType != "" {
+			attributes = append(attributes, attribute.String("error.type", c.want.errorType))
+		}
+		attributes = append(attributes, attribute.String("fairlock.outcome", c.want.outcome))
+		if got := points["fairlock.wait.duration"][0].attributes.ToSlice(); !slices.Equal(got, attributes) {
+			t.Errorf("%v: %v, not %v", c.err, got, attributes)
+		}
+	}
+}
+
+// serverSays is an answer of the server.
+type serverSays string
+
+var _ redis.Error = serverSays("")
+
+func (s serverSays) Error() string { return string(s) }
+func (serverSays) RedisError()     {}
+
+func TestASpanLiesWhereItsWaitOrHoldLay(t *testing.T) {
+	m := newTelemetry(t)
+	before := time.Now()
+	events := aDay(m.ctx)
+	events = slices.DeleteFunc(events, func(e reentrant.Event) bool { return e.Took == 0 })
+	for _, e := range events {
+		m.Observe(e)
+	}
+	spans := m.spans.Ended()
+	if len(spans) != len(events) {
+		t.Fatalf("%d spans of %d events", len(spans), len(events))
+	}
+	for i, e := range events {
+		span, name := spans[i], holdSpan
+		if e.Kind == reentrant.Acquired || e.Kind == reentrant.GaveUp {
+			name = waitSpan
+		}
+		if span.Name() != name || span.SpanKind() != trace.SpanKindInternal || span.Parent().SpanID() != m.parent.SpanID() {
+			t.Errorf("%v: a span %q of kind %v under %v", e.Kind, span.Name(), span.SpanKind(), span.Parent().SpanID())
+		}
+		if end := span.EndTime(); end.Before(before) || end.After(time.Now()) || end.Sub(span.StartTime()) != e.Took {
+			t.Errorf("%v: a span from %v to %v, not of %v", e.Kind, span.StartTime(), end, e.Took)
+		}
+		if !slices.Contains(span.Attributes(), attribute.Int64("fairlock.token", e.Token)) {
+			t.Errorf("%v: the span has %v, not the token", e.Kind, span.Attributes())
+		}
+	}
+}
+
+func TestASpanIsAnErrorOnlyWhereSomethingIsBroken(t *testing.T) {
+	for kind, errs := range map[reentrant.Kind]map[error]bool{
+		reentrant.Acquired: {nil: false},
+		reentrant.GaveUp:   {reentrant.ErrHeld: false, reentrant.ErrQueueFull: false, reentrant.ErrClosed: false, io.EOF: true},
+		reentrant.Released: {nil: false, io.EOF: true},
+		reentrant.Lost:     {reentrant.ErrLost: true},
+	} {
+		for err, broken := range errs {
+			m := newTelemetry(t)
+			m.Observe(reentrant.Event{Kind: kind, Context: m.ctx, Err: err})
+			span := m.spans.Ended()[0]
+			hasType := slices.ContainsFunc(span.Attributes(), func(a attribute.KeyValue) bool { return a.Key == "error.type" })
+			if (span.Status().Code == codes.Error) != broken || len(span.Events()) == 1 != broken || hasType != broken {
+				t.Errorf("%v, %v: status %v, %d events, error.type: %v", kind, err, span.Status(), len(span.Events()), hasType)
+			}
+			if broken && span.Status().Description != err.Error() {
+				t.Errorf("%v: the status says %q", err, span.Status().Description)
+			}
+		}
+	}
+}
+
+func TestAReleaseThatTheServerDidNotConfirmIsNoLockHeld(t *testing.T) {
+	m := newTelemetry(t)
+	m.Observe(reentrant.Event{Kind: reentrant.Acquired, Context: m.ctx})
+	m.Observe(reentrant.Event{Kind: reentrant.Released, Context: m.ctx, Err: io.EOF})
+	if count, _ := m.total("fairlock.hold.duration", unconfirmed); count != 1 || m.value("fairlock.held") != 0 {
+		t.Errorf("%d unconfirmed, %d held", count, m.value("fairlock.held"))
+	}
+}
+
+func TestNamesAndOwnersAreToldOnlyOnRequest(t *testing.T) {
+	for _, c := range []struct {
+		options     []Option
+		name, owner bool
+	}{
+		{nil, false, false},
+		{[]Option{WithLockName()}, true, false},
+		{[]Option{WithLockOwner()}, false, true},
+	} {
+		m := newTelemetry(t, c.options...)
+		for _, e := range aDay(m.ctx) {
+			m.Observe(e)
+		}
+		all := m.attributes()
+		has := func(key, value string) bool { return slices.Contains(all, attribute.String(key, value)) }
+		says := func(value string) bool {
+			return slices.ContainsFunc(all, func(a attribute.KeyValue) bool { return strings.Contains(a.Value.String(), value) })
+		}
+		if has("fairlock.name", "secret") != c.name || says("secret") != c.name {
+			t.Errorf("%+v: the name is among %v: %v", c, all, !c.name)
+		}
+		if has("fairlock.owner", "somebody") != c.owner || says("somebody") != c.owner {
+			t.Errorf("%+v: the owner is among %v: %v", c, all, !c.owner)
+		}
+	}
+}
+
+func TestANameThatIsToldIsOnEverythingAboutItsLockAndNothingElse(t *testing.T) {
+	m := newTelemetry(t, WithLockName())
+	for _, e := range aDay(m.ctx) {
+		m.Observe(e)
+	}
+	_, points := m.collect()
+	for name, of := range points {
+		about := name != "fairlock.renewals" && name != "fairlock.reconnections"
+		for _, p := range of {
+			if p.attributes.HasValue("fairlock.name") != about {
+				t.Errorf("%s has %v", name, p.attributes.ToSlice())
+			}
+		}
+	}
+}
+
+func TestTheKindIsOnEverything(t *testing.T) {
+	m := newTelemetry(t, WithKind("fair"))
+	for _, e := range aDay(m.ctx) {
+		m.Observe(e)
+	}
+	kind := attribute.String("fairlock.kind", "fair")
+	_, points := m.collect()
+	for name, of := range points {
+		for _, p := range of {
+			if !slices.Contains(p.attributes.ToSlice(), kind) {
+				t.Errorf("%s has %v", name, p.attributes.ToSlice())
+			}
+		}
+	}
+	for _, span := range m.spans.Ended() {
+		if !slices.Contains(span.Attributes(), kind) {
+			t.Errorf("%s has %v", span.Name(), span.Attributes())
+		}
+	}
+}
+
+func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	defer otel.SetMeterProvider(noopmetric.NewMeterProvider())
+	observer, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &telemetry{T: t, Observer: observer, reader: reader}
+	m.Observe(reentrant.Event{Kind: reentrant.Reconnected})
+	if got := m.value("fairlock.reconnections"); got != 1 {
+		t.Errorf("%d reconnections", got)
+	}
+}
+
+func TestOptionsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
+	observer, err := New(WithMeterProvider(nil), WithTracerProvider(nil), WithKind(""), nil)
+	if observer != nil || !errors.Is(err, reentrant.ErrInvalid) {
+		t.Fatalf("%v, %v", observer, err)
+	}
+	for _, what := range []string{"WithMeterProvider", "WithTracerProvider", "WithKind", "an Option is nil"} {
+		if !strings.Contains(err.Error(), what) {
+			t.Errorf("%q does not say %s", err, what)
+		}
+	}
+}
+
+// What one uncontended lock and unlock cost on top, with metrics and without spans.
+func BenchmarkObserve(b *testing.B) {
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	observer, err := New(WithMeterProvider(meters), WithTracerProvider(nooptrace.NewTracerProvider()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	begun := reentrant.Event{Kind: reentrant.Acquired, Context: b.Context(), Name: "x", Token: 1, Took: time.Millisecond}
+	ended := reentrant.Event{Kind: reentrant.Released, Context: b.Context(), Name: "x", Token: 1, Took: time.Millisecond}
+	b.ReportAllocs()
+	for b.Loop() {
+		observer.Observe(begun)
+		observer.Observe(ended)
+	}
+}
