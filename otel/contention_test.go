@@ -3,6 +3,7 @@ package otel
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
 	"math"
 	"slices"
@@ -33,7 +34,7 @@ type contention struct {
 	released, lost int
 }
 
-const rounds = 40 // of each of the callers, four for each Locker
+var contended = flag.Duration("contended", time.Second, "how long callers contend for one lock of each kind")
 
 var kinds = map[string]func(redis.UniversalClient, ...fairlock.Option) fairlock.Interface{
 	"fairlock": func(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
@@ -48,7 +49,7 @@ func TestUnderContentionTheMetricsAreWhatTheCallersSaw(t *testing.T) {
 	for kind, locker := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			c := contend(t, kind, locker)
-			kept := c.lock(c.ctx, c.lockers[0], "kept", fairlock.LeaseFor(time.Minute))
+			kept := c.lock(c.ctx, c.lockers[0], "kept", fairlock.LeaseFor(time.Hour))
 			c.refused("kept")
 			c.forgotten(kind, "doomed")
 			c.crowd("stock")
@@ -89,7 +90,7 @@ func contend(t *testing.T, kind string, locker func(redis.UniversalClient, ...fa
 	return c
 }
 
-// closes closes the Lockers; then the Observer has been told of all that was unlocked, which may be after Unlock returned.
+// closes closes the Lockers; then the Observer has been told of everything.
 func (c *contention) closes() {
 	for _, l := range c.lockers {
 		if err := l.Close(); err != nil {
@@ -181,11 +182,12 @@ func (c *contention) forgotten(prefix, name string) {
 
 // crowd has many callers contend for one lock, some of them impatient.
 func (c *contention) crowd(name string) {
+	began := time.Now()
 	var all sync.WaitGroup
 	for i := range 8 {
 		l := c.lockers[i%2]
 		all.Go(func() {
-			for n := range rounds {
+			for n := 0; time.Since(began) < *contended; n++ {
 				switch (n + i) % 6 {
 				case 0:
 					c.unlock(c.impatient(l, name))

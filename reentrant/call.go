@@ -17,7 +17,7 @@ type call struct {
 	request  Request
 	within   bool // it was made under a live hold
 	began    time.Time
-	answered bool // the server has said something
+	answered bool // the server, or what this process knows, has said something
 
 	// Of one that waits, once it is in a room.
 	turn chan struct{} // holds one: it may try
@@ -106,6 +106,7 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*Hold, error) {
 	if c.request.Wait == 0 {
 		return nil, held
 	}
+	c.answered = c.answered || held != nil
 	r, err := l.join(c, asked, held)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,10 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*Hold, error) {
 			}
 		case <-ctx.Done():
 			last := l.quit(r, c)
-			return nil, l.why(caller, ctx, c, l.timeUp(c, last))
+			if !c.answered {
+				return nil, l.why(caller, ctx, c, errTimeUp)
+			}
+			return nil, l.why(caller, ctx, c, last)
 		case <-c.away:
 			l.quit(r, c)
 			return nil, ErrClosed
@@ -190,14 +194,6 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 		return &WaitError{Position: c.position, Waited: time.Since(c.began), Err: context.DeadlineExceeded}
 	}
 	return err
-}
-
-// timeUp is what the last answer said of the holder, if there was one.
-func (l *Locker) timeUp(c *call, last *HeldError) error {
-	if !c.answered && last.Owner == "" {
-		return errTimeUp
-	}
-	return last
 }
 
 // mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.

@@ -57,7 +57,10 @@ func (l *Locker) join(c *call, asked time.Time, held *HeldError) (*room, error) 
 		r = l.open(c.keys)
 	}
 	c.turn, c.away = make(chan struct{}, 1), make(chan struct{})
-	at, _ := slices.BinarySearchFunc(r.waiting, c, func(w, c *call) int { return w.began.Compare(c.began) })
+	at := len(r.waiting)
+	for at > 0 && r.waiting[at-1].began.After(c.began) {
+		at--
+	}
 	r.waiting = slices.Insert(r.waiting, at, c)
 	c.position = at + 1
 	if held == nil { // the request went unanswered
