@@ -95,12 +95,19 @@ func (n *network) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-func (n *network) cut() {
+// breaks ends the connections there are.
+func (n *network) breaks() {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, c := range n.all {
 		_ = c.Close()
 	}
-	n.mu.Unlock()
+	n.all = nil
+}
+
+// cut ends it for good.
+func (n *network) cut() {
+	n.breaks()
 	n.resume()
 	n.pumps.Wait()
 }

@@ -211,8 +211,9 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 			continue
 		}
 		if left[i] > 0 && !k.tokenAges(h, sent) {
-			k.renewed(h, renewals[i], sent, left[i])
-			prolonged++
+			if k.renewed(h, renewals[i], sent, left[i]) {
+				prolonged++
+			}
 			continue
 		}
 		if e := k.reassert(ctx, h, renewals[i]); e != nil {
@@ -264,12 +265,13 @@ func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	return nil
 }
 
-// renewed takes in a successful renewal. Deadlines only grow, so an older answer that arrives later changes nothing.
-func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) {
+// renewed takes in a successful renewal, unless the hold has ended meanwhile. Deadlines only grow, so an older answer that
+// arrives later changes nothing.
+func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h.state != held {
-		return
+		return false
 	}
 	expires := sent.Add(left)
 	if expires.After(h.expires) {
@@ -285,4 +287,5 @@ func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Durat
 	}
 	h.settle()
 	k.deepen(h)
+	return true
 }
