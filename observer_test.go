@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
 )
 
 // diary is an Observer that writes down everything.
@@ -286,10 +286,7 @@ func TestACallThatIsCancelledAsItsLockComesIsObservedAsOneOrTheOther(t *testing.
 func BenchmarkObserver(b *testing.B) {
 	for name, options := range map[string][]fairlock.Option{"absent": nil, "present": {fairlock.WithObserver(nothing{})}} {
 		b.Run(name, func(b *testing.B) {
-			mini := miniredis.RunT(b)
-			rdb := redis.NewClient(&redis.Options{Addr: mini.Addr()})
-			defer rdb.Close()
-			locker := fairlock.New(rdb, options...)
+			locker := fairlock.New(redistest.Start(b).Client(b), options...)
 			defer locker.Close()
 			b.ReportAllocs()
 			for b.Loop() {
