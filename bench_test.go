@@ -2,6 +2,7 @@ package fairlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,12 +44,19 @@ func BenchmarkUncontended(b *testing.B) {
 	b.Run("context_without_end", func(b *testing.B) { uncontended(b, context.Background()) })
 	b.Run("context_obeyed_by_the_client", func(b *testing.B) { uncontended(b, ending, obeys) })
 	b.Run("context_that_ends", func(b *testing.B) { uncontended(b, ending) })
+	b.Run("plain", func(b *testing.B) {
+		rdb := redistest.Start(b).Client(b)
+		uncontendedWith(b, context.Background(), rdb, newPlain(rdb))
+	})
 	b.Run("the_calls_alone", theCallsAlone)
 }
 
 func uncontended(b *testing.B, ctx context.Context, options ...func(*redis.Options)) {
 	rdb := redistest.Start(b).Client(b, options...)
-	locker := fairlock.New(rdb)
+	uncontendedWith(b, ctx, rdb, fairlock.New(rdb))
+}
+
+func uncontendedWith(b *testing.B, ctx context.Context, rdb *redis.Client, locker fairlock.Interface) {
 	defer locker.Close()
 	besideNoops(b, rdb, func() {
 		lease, err := locker.Lock(ctx, "x")
@@ -143,6 +151,37 @@ func BenchmarkUncontendedAllocations(b *testing.B) {
 			rdb.EvalSha(ctx, noop, nil)
 		}
 	})
+}
+
+// A TryLock of a lock that is held: by another process, and in this one.
+func BenchmarkRefused(b *testing.B) {
+	server := redistest.Start(b)
+	for where, kind := range map[string]newLocker{"fair": newFair, "plain": newPlain} {
+		rdb := server.Client(b)
+		here, elsewhere := kind(rdb), kind(server.Client(b))
+		defer here.Close()
+		defer elsewhere.Close()
+		for name, holder := range map[string]fairlock.Interface{"by_another": elsewhere, "here": here} {
+			lease, err := holder.Lock(context.Background(), where+name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer lease.Unlock(context.Background())
+			b.Run(where+"/"+name, func(b *testing.B) {
+				_, _ = here.TryLock(context.Background(), where+name)
+				before, _ := requests(b, rdb)
+				n := 0
+				for b.Loop() {
+					if _, err := here.TryLock(context.Background(), where+name); !errors.Is(err, fairlock.ErrHeld) {
+						b.Fatal(err)
+					}
+					n++
+				}
+				after, _ := requests(b, rdb)
+				b.ReportMetric(float64(after-before)/float64(n), "requests/op")
+			})
+		}
+	}
 }
 
 // A nested Lock and Unlock: no request on the caller's way.

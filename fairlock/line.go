@@ -100,6 +100,8 @@ func (l *Locker) enter(ctx context.Context, all ...*attempt) {
 	q := l.ask(ctx, all)
 	for i, t := range q.answer.Tickets {
 		if a := q.of[i]; t.Returned {
+			l.core.Settings.Logger.Info("fairlock: a waiter was out of the line and is back in its place: it was out of reach, or data was lost",
+				"lock", a.name, "owner", a.ticket.Identity(), "waited", time.Since(a.began))
 			l.core.Settings.Observe(reentrant.Event{Kind: reentrant.PassedOver, Name: a.name, Owner: a.ticket.Identity()})
 		}
 	}
