@@ -94,7 +94,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 		} else if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			page[i].State, err = s.Inspect(ctx, page[i].Keys, 0, 0)
 		}
-		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
 			continue // somebody else's key; nothing is known of the lock
 		}
 		if err != nil {

@@ -1,0 +1,58 @@
+package fairlock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+func TestAListOfManyLocksShowsEachOnceAndLeavesOthersKeysAlone(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		locker := kind(server.Client(t))
+		defer locker.Close()
+		const n = 350 // several pages
+		leases := make(map[string]*fairlock.Lease)
+		for i := range n {
+			name := fmt.Sprint("lock ", i)
+			lease, err := locker.Lock(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases[name] = lease
+		}
+		for i, set := range []error{
+			rdb.Set(t.Context(), prefix+":lock:", "not ours", 0).Err(),
+			rdb.Set(t.Context(), prefix+":lock:{theirs}", "not ours", 0).Err(),
+			rdb.Set(t.Context(), prefix+":quite:{else}", "not ours", 0).Err(),
+			rdb.Set(t.Context(), "x"+prefix+":lock:{else}", "not ours", 0).Err(),
+		} {
+			if set != nil {
+				t.Fatal(i, set)
+			}
+		}
+		seen := 0
+		for s, err := range locker.List(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease := leases[s.Name]
+			if lease == nil || s.Holder == nil || s.Holder.Token != lease.Token() {
+				t.Fatalf("%+v", s)
+			}
+			delete(leases, s.Name)
+			defer func() { _ = lease.Unlock(t.Context()) }()
+			seen++
+		}
+		if seen != n {
+			t.Errorf("%d of %d shown", seen, n)
+		}
+		if stats := rdb.Info(t.Context(), "commandstats").Val(); strings.Contains(stats, "cmdstat_keys:") {
+			t.Error("KEYS was called")
+		}
+	})
+}
