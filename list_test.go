@@ -36,6 +36,7 @@ func TestAListOfManyLocksShowsEachOnceAndLeavesOthersKeysAlone(t *testing.T) {
 			}
 		}
 		seen := 0
+		var held []*fairlock.Lease
 		for s, err := range locker.List(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
@@ -45,8 +46,13 @@ func TestAListOfManyLocksShowsEachOnceAndLeavesOthersKeysAlone(t *testing.T) {
 				t.Fatalf("%+v", s)
 			}
 			delete(leases, s.Name)
-			defer func() { _ = lease.Unlock(t.Context()) }()
+			held = append(held, lease)
 			seen++
+		}
+		for _, lease := range held {
+			if err := lease.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if seen != n {
 			t.Errorf("%d of %d shown", seen, n)

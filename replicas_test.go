@@ -146,9 +146,9 @@ func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
 		for _, works := range []bool{true, false} {
 			t.Run("fixed="+strconv.FormatBool(fixed)+",works="+strconv.FormatBool(works), func(t *testing.T) {
 				holder, waiter, last := fairlock.New(master.Client(t)), fairlock.New(master.Client(t)), fairlock.New(master.Client(t))
-				for _, l := range []*fairlock.Locker{holder, waiter, last} {
-					defer l.Close()
-				}
+				defer holder.Close()
+				defer waiter.Close()
+				defer last.Close()
 				lease, err := holder.Lock(t.Context(), "x")
 				if err != nil {
 					t.Fatal(err)

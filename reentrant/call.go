@@ -125,11 +125,7 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*Hold, error) {
 				return nil, o.err
 			}
 		case <-ctx.Done():
-			last := l.quit(r, c)
-			if !c.answered {
-				return nil, l.why(caller, ctx, c, errTimeUp)
-			}
-			return nil, l.why(caller, ctx, c, last)
+			return nil, l.why(caller, ctx, c, l.giveUp(r, c))
 		case <-c.away:
 			l.quit(r, c)
 			return nil, ErrClosed
@@ -148,8 +144,8 @@ func (l *Locker) refuse(c *call) (*HeldError, error) {
 	if owner, expires, ours := l.core.Keeper.Present(c.keys.Record); ours {
 		return &HeldError{Owner: owner, Remaining: time.Until(expires), Waiting: r.size()}, nil
 	}
-	if r.starves() && (c.request.Owner == "" || c.request.Owner != r.owner) {
-		return &HeldError{Owner: r.owner, Remaining: max(0, time.Until(r.ends)), Waiting: r.size()}, nil
+	if r.starves() && !c.kin(r) {
+		return r.known(), nil
 	}
 	return nil, nil
 }
@@ -194,6 +190,17 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 		return &WaitError{Position: c.position, Waited: time.Since(c.began), Err: context.DeadlineExceeded}
 	}
 	return err
+}
+
+// giveUp ends c's waiting and returns what was last heard of the holder, if anything was.
+func (l *Locker) giveUp(r *room, c *call) error {
+	l.quit(r, c)
+	if !c.answered {
+		return errTimeUp
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return r.known()
 }
 
 // mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.

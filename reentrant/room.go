@@ -155,13 +155,15 @@ func (l *Locker) rouse(r *room) {
 	starved := r.starves()
 	var next *call
 	for i, c := range r.waiting {
-		kin := c.request.Owner != "" && c.request.Owner == r.owner
 		if now.Before(c.next) {
 			r.at(c.next)
-		} else if kin {
+			continue
+		}
+		if c.kin(r) {
 			next = c
 			break
-		} else if next == nil && (i == 0 || !starved) {
+		}
+		if next == nil && (i == 0 || !starved) {
 			next = c
 		}
 	}
@@ -187,7 +189,7 @@ func (l *Locker) tried(r *room, c *call, o outcome) {
 		c.next = time.Now().Add(tryAgain)
 		before := r.owner
 		r.learn(o.held)
-		r.again = r.again || r.owner != before && r.kin()
+		r.again = r.again || r.owner != before && slices.ContainsFunc(r.waiting, func(c *call) bool { return c.kin(r) })
 	default:
 		c.wait(r)
 	}
@@ -197,10 +199,8 @@ func (l *Locker) tried(r *room, c *call, o outcome) {
 	}
 }
 
-// kin reports whether one of the waiters has the holder's name.
-func (r *room) kin() bool {
-	return slices.ContainsFunc(r.waiting, func(c *call) bool { return c.request.Owner != "" && c.request.Owner == r.owner })
-}
+// kin reports whether c has the holder's name.
+func (c *call) kin(r *room) bool { return c.request.Owner != "" && c.request.Owner == r.owner }
 
 // wait puts c's next try off: the last one failed. Locker.mu must be held.
 func (c *call) wait(r *room) {
@@ -208,8 +208,8 @@ func (c *call) wait(r *room) {
 	r.at(c.next)
 }
 
-// quit takes c out; if it had the turn, that passes on. It returns what is known of the holder.
-func (l *Locker) quit(r *room, c *call) *HeldError {
+// quit takes c out; if it had the turn, that passes on.
+func (l *Locker) quit(r *room, c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.remove(c)
@@ -217,6 +217,10 @@ func (l *Locker) quit(r *room, c *call) *HeldError {
 		r.trying, r.again = nil, false
 		l.rouse(r)
 	}
+}
+
+// known is what was last heard of the holder. Locker.mu must be held.
+func (r *room) known() *HeldError {
 	return &HeldError{Owner: r.owner, Remaining: max(0, time.Until(r.ends)), Waiting: r.size()}
 }
 

@@ -250,12 +250,12 @@ func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 		k.settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", err)
 		return err
 	}
-	switch left {
-	case 0:
-		k.Lose(h, vanished)
-		return nil
-	case lua.Forced:
-		k.Lose(h, forced)
+	if left <= 0 {
+		why := vanished
+		if left == lua.Forced {
+			why = forced
+		}
+		k.Lose(h, why)
 		return nil
 	}
 	k.mu.Lock()

@@ -100,8 +100,7 @@ var endingTests = []test{
 		}()
 		w.Unlock(holder)
 		last := holder.Token()
-		for served := 0; served < n; served++ {
-			i := served
+		for i := range n {
 			if w.Plain {
 				w.Until("another one returns", func() bool {
 					i = slices.IndexFunc(line[:], func(c <-chan Outcome) bool { return len(c) > 0 })

@@ -165,7 +165,8 @@ var waitingTests = []test{
 		}
 		w.That(seen["z [*]"].Holder.Note == "why", "%+v", seen["z [*]"].Holder)
 		w.That(w.Plain || seen["x"].Waiting == 1, "%+v", seen["x"])
-		for range a.List(w.Context()) {
+		for _, err := range a.List(w.Context()) {
+			w.NoError(err)
 			break // one may stop at any time
 		}
 		for _, l := range held {
