@@ -42,7 +42,7 @@ func (l *Locker) message(payload string) {
 	defer l.mu.Unlock()
 	a := l.attempts[m.Ticket.Counter]
 	switch {
-	case a == nil && m.Evicted:
+	case a == nil && (m.Evicted || m.Hint):
 	case a == nil:
 		if keys, err := lua.KeysOf(l.core.Settings.Prefix, m.Record); err == nil {
 			l.unwanted(keys, m.Ticket.String(), m.Token)
@@ -50,7 +50,9 @@ func (l *Locker) message(payload string) {
 	case m.Evicted && a.state == waiting:
 		l.settle(a, nil, ErrEvicted)
 		l.dismiss(a)
-	case m.Evicted || a.state != waiting || m.Token <= a.shown:
+	case m.Hint && a.state == waiting:
+		l.hurry(a.keys)
+	case m.Evicted || m.Hint || a.state != waiting || m.Token <= a.shown:
 		// Doubled, or older than an answer that knew better; or it has left and its leave is on its way.
 	default:
 		l.grantedByMessage(a, m, received)

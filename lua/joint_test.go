@@ -200,3 +200,25 @@ func TestTheTokenIsRememberedLongerThanAnyJointHoldLasts(t *testing.T) {
 		}
 	})
 }
+
+func TestTheNextInLineIsToldWhenTheRecordEndsSoonerThanItKnows(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c, d := s.party("a"), s.party("b"), s.party("c"), s.party("d")
+		one, other := a.owned("saga-7", usual), b.owned("saga-7", time.Hour)
+		token := a.takes(one)
+		b.takes(other)
+		next, _ := c.waits(usual)
+		d.waits(usual)
+		b.leaves(other, token, Held)
+		m := c.hears()
+		equal(t, "message", m, Message{Ticket: m.Ticket, Record: s.keys.Record, Hint: true})
+		equal(t, "of", m.Ticket.String(), next)
+		d.hearsNothing()
+		third := b.owned("saga-7", time.Second)
+		b.takes(third)
+		b.leaves(third, token, Held) // which changes nothing
+		c.hearsNothing()
+		a.leaves(one, token, Held)
+		c.granted(next)
+	})
+}

@@ -10,6 +10,8 @@
 --       1 1: free, 500 dropped: call again
 --       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
 --       3.. per ticket: 'held' it held the lock until now, 'waiting' it was in line, 'none' neither
+-- The client of the next in line is told 'hint <ticket> <record>' if others of the owner hold the lock, for less long than
+-- the line knows.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -91,8 +93,8 @@ for i = 5, #ARGV, 4 do
   states[#states + 1] = leave(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1')
 end
 
--- What is left of the record: holds of the same owner, each with its own deadline. The latest is the record's. Where
--- there is no line, those who wait are told even so: it may end sooner than they know.
+-- What is left of the record: holds of the same owner, each with its own deadline. The latest is the record's. If that is
+-- sooner than those who wait know, the next in line is told; where there is no line, everybody is.
 local latest = 0
 local fields = redis.call('HGETALL', record)
 for i = 1, #fields, 2 do
@@ -103,7 +105,10 @@ for i = 1, #fields, 2 do
 end
 local grant, more = {}, 0
 if latest > 0 then
+  local sooner = latest + 100 < redis.call('PEXPIRETIME', record)
   redis.call('PEXPIREAT', record, num(latest))
+  local head = sooner and ticket_of(redis.call('LINDEX', queue, 0) or '') or ''
+  if split(head) then tell((split(head)), 'hint ' .. head .. ' ' .. record) end
 else
   redis.call('DEL', record)
   if line < live and not plain then gather() end -- somebody deleted the line

@@ -15,14 +15,15 @@ type Message struct {
 	Forced  bool          // an administrator ended the ownership with this token
 	At      Micros        // grant: when it was written
 	Claim   time.Duration // grant: how long it lasts from then unless confirmed
-	Evicted bool          // an administrator took the ticket out of the line; if neither, it is a grant
+	Evicted bool          // an administrator took the ticket out of the line
+	Hint    bool          // the record ends sooner than the ticket may know; if none of these, it is a grant
 }
 
-// ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>", "forced <token> <ticket> <record>" and
-// "evicted <ticket> <record>".
+// ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>", "forced <token> <ticket> <record>",
+// "evicted <ticket> <record>" and "hint <ticket> <record>".
 func ParseMessage(text string) (m Message, err error) {
 	verb, rest, _ := strings.Cut(text, " ")
-	numbers, known := map[string]int{"grant": 3, "forced": 1, "evicted": 0}[verb]
+	numbers, known := map[string]int{"grant": 3, "forced": 1, "evicted": 0, "hint": 0}[verb]
 	field := strings.SplitN(rest, " ", numbers+2)
 	if !known || len(field) != numbers+2 {
 		return Message{}, fmt.Errorf("message %.200q: unknown verb or length", text)
@@ -36,8 +37,8 @@ func ParseMessage(text string) (m Message, err error) {
 	if m.Ticket, err = ParseTicket(field[numbers]); err != nil {
 		return Message{}, fmt.Errorf("message %.200q: %w", text, err)
 	}
-	m.Record, m.Forced, m.Evicted = field[numbers+1], verb == "forced", verb == "evicted"
-	if !m.Evicted {
+	m.Record, m.Forced, m.Evicted, m.Hint = field[numbers+1], verb == "forced", verb == "evicted", verb == "hint"
+	if numbers > 0 {
 		m.Token = n[numbers-1]
 	}
 	if verb == "grant" {

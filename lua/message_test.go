@@ -18,6 +18,9 @@ func TestMessagesAreDecoded(t *testing.T) {
 	evicted, err := ParseMessage("evicted " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
 	equal(t, "evicted", evicted, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Evicted: true})
+	hint, err := ParseMessage("hint " + ticket.String() + " fairlock:lock:{x y}")
+	must(t, err)
+	equal(t, "hint", hint, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Hint: true})
 }
 
 func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {

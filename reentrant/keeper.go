@@ -17,7 +17,7 @@
 //     nothing for itself beyond its own lease, whatever the others renew meanwhile.
 //   - A release takes out its own field and those that are overdue. If a live one is left, the record's end moves
 //     back to its deadline: should that process be dead, the lock is free when its lease is over, and not when the
-//     survivor's would have been.
+//     survivor's would have been. Those who wait are told that.
 //   - Nothing tells a Hold how many others there are; Inspect does.
 //
 // States of a Hold: held -> releasing -> gone, or held -> lost. Trust always ends first: a Lease's context is cancelled

@@ -84,6 +84,7 @@ type Verdict struct {
 	Grants     []Grant  // in order
 	Queued     int      // how many of them waited in line before
 	Inversions []string // each a grant to somebody while another had come before, or a place that was given out of order
+	Overlaps   []string // each a grant while the record of the one before was still there
 	Waiting    []string // tickets that were still in line at the end
 }
 
@@ -97,8 +98,17 @@ type Grant struct {
 // holder; being taken out of the queue does not end its waiting. Only tickets that count are looked at: those of clients that
 // were alive and reachable all the time.
 func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
+	return j.judge("fairlock", name, counts)
+}
+
+// JudgePlain is Judge for a lock without a line: nobody comes before anybody, and all count.
+func (j Journal) JudgePlain(name string) Verdict {
+	return j.judge("reentrant", name, func(string) bool { return true })
+}
+
+func (j Journal) judge(prefix, name string, counts func(ticket string) bool) Verdict {
 	l := &watched{
-		queue: "fairlock:queue:{" + name + "}", record: "fairlock:lock:{" + name + "}",
+		queue: prefix + ":queue:{" + name + "}", record: prefix + ":lock:{" + name + "}",
 		placed: make(map[string]int64), waiting: make(map[string]int64),
 	}
 	for _, words := range j {
@@ -109,6 +119,8 @@ func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
 			l.arrives(words[4], counts)
 		case verb == "HSET" && words[1] == l.record && words[2] == "owner":
 			l.granted(words[2:], counts)
+		case (verb == "DEL" || verb == "UNLINK") && words[1] == l.record:
+			l.held = ""
 		}
 	}
 	for ticket := range l.waiting {
@@ -124,6 +136,7 @@ type watched struct {
 	placed        map[string]int64 // ticket -> the place it was given last
 	waiting       map[string]int64 // the same of those in line
 	last          int64            // the largest place given
+	held          string           // the ticket that the record was written for; empty: there is none
 }
 
 // arrives takes in a place:ticket. A place that was not given before is larger than all before: the order of places is that
@@ -153,6 +166,10 @@ func (l *watched) granted(fields []string, counts func(string) bool) {
 			ticket = pair[0]
 		}
 	}
+	if l.held != "" {
+		l.Overlaps = append(l.Overlaps, fmt.Sprintf("%s was granted while %s had a record", ticket, l.held))
+	}
+	l.held = ticket
 	if !counts(ticket) {
 		return
 	}

@@ -56,6 +56,17 @@ func TestAJudgeListsGrantsAndWhoStillWaits(t *testing.T) {
 	}
 }
 
+func TestAJudgeOfAPlainLockSeesAGrantWhileAnotherHadARecord(t *testing.T) {
+	hold := func(token, ticket string) []string {
+		return []string{"HSET", "reentrant:lock:{x}", "owner", "o", "token", token, "since", "1", "lease", "1", ticket, "1:1"}
+	}
+	free := []string{"DEL", "reentrant:lock:{x}"}
+	v := Journal{hold("7", a), free, hold("8", b), hold("9", c), {"UNLINK", "reentrant:lock:{x}"}, hold("10", a)}.JudgePlain("x")
+	if len(v.Grants) != 4 || len(v.Overlaps) != 1 || len(v.Inversions) != 0 {
+		t.Fatalf("%+v", v)
+	}
+}
+
 func TestAJudgeLooksOnlyAtThoseWhoCount(t *testing.T) {
 	noted := func(ticket string) bool { return strings.HasSuffix(ticket, "note") }
 	v := Journal{wait("1", a), wait("2", c), hold("7", c), hold("8", a)}.Judge("x", noted)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
 )
 
 // environment is set for processes that are workers.
@@ -44,7 +45,7 @@ func work(in io.Reader, out io.Writer) error {
 // worker is the process's side.
 type worker struct {
 	rdb    *redis.Client
-	locker *fairlock.Locker
+	locker fairlock.Interface
 	tasks  sync.WaitGroup // a goroutine or more for each command
 
 	writing sync.Mutex // guards out
@@ -80,7 +81,11 @@ func (w *worker) obey(in *json.Decoder) error {
 
 func (w *worker) open(c command) {
 	w.rdb = redis.NewClient(&redis.Options{Addr: c.Addr})
-	w.locker = fairlock.New(w.rdb, fairlock.WithLease(c.Lease))
+	if lease := fairlock.WithLease(c.Lease); c.Plain {
+		w.locker = reentrant.New(w.rdb, lease)
+	} else {
+		w.locker = fairlock.New(w.rdb, lease)
+	}
 	w.tell(Event{ID: c.ID, Kind: Opened})
 }
 
@@ -135,9 +140,18 @@ func (w *worker) nest(c command) {
 	}
 }
 
+// options are those of a Lock.
+func (c command) options() []fairlock.LockOption {
+	options := []fairlock.LockOption{fairlock.Note(c.Note)}
+	if c.Owner != "" {
+		options = append(options, fairlock.WithOwner(c.Owner))
+	}
+	return options
+}
+
 // take locks once, says so, and watches over the lease.
 func (w *worker) take(ctx context.Context, c command) (*fairlock.Lease, error) {
-	lease, err := w.locker.Lock(ctx, c.Name, fairlock.Note(c.Note))
+	lease, err := w.locker.Lock(ctx, c.Name, c.options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -227,15 +241,16 @@ func (w *worker) count() {
 
 // turn is one round of a loop, seen by the witness if that was asked for.
 func (w *worker) turn(c command) (Turn, error) {
-	ctx := context.Background()
-	lease, err := w.locker.Lock(ctx, c.Name, fairlock.Note(c.Note))
+	ctx, asked := context.Background(), time.Now()
+	lease, err := w.locker.Lock(ctx, c.Name, c.options()...)
 	if err != nil {
 		return Turn{}, err
 	}
-	turn := Turn{Token: lease.Token(), Owner: lease.Owner(), Taken: time.Now()}
+	turn := Turn{Token: lease.Token(), Owner: lease.Owner(), Asked: asked, Taken: time.Now()}
 	if c.Witness {
 		err = w.witness(ctx, c.Name, turn.Token)
 	}
+	time.Sleep(c.Lasting) // whoever holds a lock does something
 	turn.Freed = time.Now()
 	return turn, errors.Join(err, lease.Unlock(ctx))
 }

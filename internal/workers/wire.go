@@ -20,12 +20,15 @@ type command struct {
 	Do      verb
 	Addr    string        `json:",omitempty"`
 	Lease   time.Duration `json:",omitempty"`
+	Plain   bool          `json:",omitempty"` // its locks have no line
 	Name    string        `json:",omitempty"`
 	Note    string        `json:",omitempty"`
+	Owner   string        `json:",omitempty"`
 	Count   int           `json:",omitempty"`
 	Depth   int           `json:",omitempty"`
 	Rounds  int           `json:",omitempty"`
 	Witness bool          `json:",omitempty"`
+	Lasting time.Duration `json:",omitempty"` // of each round of a loop
 	Of      int           `json:",omitempty"`
 }
 
@@ -62,6 +65,7 @@ type At = time.Time
 type Turn struct {
 	Token int64
 	Owner string
+	Asked time.Time // Lock was called
 	Taken time.Time // Lock returned
 	Freed time.Time // Unlock was called
 }

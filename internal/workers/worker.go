@@ -37,12 +37,24 @@ type Worker struct {
 // killed when the test ends; what it complained of until then fails the test.
 func Start(tb testing.TB, name, addr string, lease time.Duration) *Worker {
 	tb.Helper()
+	return launch(tb, name, command{Do: open, Addr: addr, Lease: lease})
+}
+
+// StartPlain is Start of a worker whose locks have no line.
+func StartPlain(tb testing.TB, name, addr string, lease time.Duration) *Worker {
+	tb.Helper()
+	return launch(tb, name, command{Do: open, Addr: addr, Lease: lease, Plain: true})
+}
+
+// launch starts a worker and opens its Locker.
+func launch(tb testing.TB, name string, first command) *Worker {
+	tb.Helper()
 	w := &Worker{tb: tb, name: name, done: make(chan struct{}), calls: make(map[int]*Call)}
 	if err := w.start(); err != nil {
 		tb.Fatalf("start worker %s: %v", name, err)
 	}
 	tb.Cleanup(w.end)
-	w.send(command{Do: open, Addr: addr, Lease: lease}).Await(Opened)
+	w.send(first).Await(Opened)
 	return w
 }
 
@@ -123,6 +135,12 @@ func (w *Worker) send(c command) *Call {
 // Lock has the worker lock name and keep it until Unlock. note is shown by inspection and part of the ticket.
 func (w *Worker) Lock(name, note string) *Call { return w.Crowd(name, note, 1) }
 
+// LockAs is Lock in the name of an owner, which other processes may use too.
+func (w *Worker) LockAs(owner, name, note string) *Call {
+	w.tb.Helper()
+	return w.send(command{Do: lock, Name: name, Note: note, Owner: owner})
+}
+
 // Crowd is Lock in n goroutines at once.
 func (w *Worker) Crowd(name, note string, n int) *Call {
 	w.tb.Helper()
@@ -146,6 +164,12 @@ func (w *Worker) Unlock(of *Call) *Call {
 func (w *Worker) Loop(name, note string, n, rounds int, witness bool) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: loop, Name: name, Note: note, Count: n, Rounds: rounds, Witness: witness})
+}
+
+// Labour is Loop with a witness in one goroutine, each round of which lasts for so long.
+func (w *Worker) Labour(name string, rounds int, lasting time.Duration) *Call {
+	w.tb.Helper()
+	return w.send(command{Do: loop, Name: name, Rounds: rounds, Witness: true, Lasting: lasting})
 }
 
 // Reach is Reached when the worker's loops have done so many more rounds.
