@@ -71,14 +71,14 @@ func TestALockThatReplicasConfirmTakesOneRoundTrip(t *testing.T) {
 		rdb := master.Client(t)
 		locker := kind(rdb)
 		defer locker.Close()
-		warm, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, time.Second)) // makes contact, loads the scripts
+		warm, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, 2*time.Second)) // makes contact, loads the scripts
 		if err != nil || warm.Unlock(t.Context()) != nil {
 			t.Fatal(err)
 		}
 		hook := sentHook{make(chan []string, 10)}
 		rdb.AddHook(hook)
 		for i, lock := range []func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error){locker.Lock, locker.TryLock} {
-			lease, err := lock(t.Context(), "x", fairlock.WithReplicas(1, time.Second))
+			lease, err := lock(t.Context(), "x", fairlock.WithReplicas(1, 2*time.Second))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,11 @@ func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				line := func() int64 { return master.Client(t).LLen(t.Context(), "fairlock:queue:{x}").Val() }
-				options := []fairlock.LockOption{fairlock.WithReplicas(1, 200*time.Millisecond)}
+				within := 2 * time.Second
+				if !works {
+					within = 200 * time.Millisecond
+				}
+				options := []fairlock.LockOption{fairlock.WithReplicas(1, within)}
 				if fixed {
 					options = append(options, fairlock.LeaseFor(20*time.Second))
 				}

@@ -8,11 +8,14 @@ import (
 )
 
 // Lease is one successful call's share of a lock. It is safe for concurrent use, and all its methods may be called on
-// nil, which holds nothing.
+// nil and on the zero Lease, which hold nothing.
 //
 // Trust in a lock ends a margin (a tenth of the lease, at least 10 ms, at most a minute) before the server may give it
 // away. At that instant Done is closed, Err is ErrLost and Context is cancelled with cause ErrLost.
 type Lease struct{ grip *grip }
+
+// none reports whether l is nil or the zero Lease.
+func (l *Lease) none() bool { return l == nil || l.grip == nil }
 
 // grip is what the Keeper knows of a Lease; the Lease itself it must not know, or it could not notice that it was
 // dropped. All fields but hold and ctx are guarded by the Keeper's mu.
@@ -92,7 +95,7 @@ func (l *Lease) Scoped(ctx context.Context) context.Context {
 
 // Name is the lock's name as the call gave it.
 func (l *Lease) Name() string {
-	if l == nil {
+	if l.none() {
 		return ""
 	}
 	return l.grip.hold.Name
@@ -101,7 +104,7 @@ func (l *Lease) Name() string {
 // Token is the fencing token: it is larger than that of every ownership before. Hand it to whatever you write to and
 // have it refuse smaller ones (Kleppmann, "How to do distributed locking"). Nested Leases share it. 0 for nil.
 func (l *Lease) Token() int64 {
-	if l == nil {
+	if l.none() {
 		return 0
 	}
 	return l.grip.hold.Token
@@ -109,7 +112,7 @@ func (l *Lease) Token() int64 {
 
 // Owner is the name given WithOwner, or one that is unique to this ownership.
 func (l *Lease) Owner() string {
-	if l == nil {
+	if l.none() {
 		return ""
 	}
 	return l.grip.hold.Ticket.Identity()
@@ -119,7 +122,7 @@ func (l *Lease) Owner() string {
 // when the lock is lost (cause ErrLost), this Lease is unlocked (ErrNotHeld) or the Locker is closed (ErrClosed).
 // Passed on, it lets nested calls re-enter.
 func (l *Lease) Context() context.Context {
-	if l == nil {
+	if l.none() {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(ErrNotHeld)
 		return ctx
@@ -133,7 +136,7 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // Err is nil as long as the lock can be trusted; then ErrLost with the reason, ErrNotHeld after Unlock, or
 // ErrClosed. It looks at the clocks itself, so it is right even just after a suspended machine woke up.
 func (l *Lease) Err() error {
-	if l == nil {
+	if l.none() {
 		return ErrNotHeld
 	}
 	h, k := l.grip.hold, l.grip.hold.keeper
@@ -157,7 +160,7 @@ func (l *Lease) Err() error {
 // Deadline is when trust ends unless the lease is renewed or extended, by this process's monotonic clock. The zero time
 // for nil.
 func (l *Lease) Deadline() time.Time {
-	if l == nil {
+	if l.none() {
 		return time.Time{}
 	}
 	k := l.grip.hold.keeper
@@ -168,7 +171,7 @@ func (l *Lease) Deadline() time.Time {
 
 // Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when it has ended.
 func (l *Lease) Depth() int {
-	if l == nil {
+	if l.none() {
 		return 0
 	}
 	k := l.grip.hold.keeper
@@ -183,7 +186,7 @@ func (l *Lease) Depth() int {
 // Detach unties the Lease from its goroutine: nested calls are then recognised by context or owner only. For handing a
 // Lease on under WithIdentity(ByGoroutine).
 func (l *Lease) Detach() {
-	if l == nil {
+	if l.none() {
 		return
 	}
 	g, k := l.grip, l.grip.hold.keeper

@@ -58,7 +58,7 @@ func (k *Keeper) deepen(h *Hold) {
 // Extend lets the lock be trusted for at least d from now, whatever lease it has: one round trip, or none if it is
 // already. Nothing is ever shortened. On an error the lock is held as before, or, with ErrLost, no more.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
-	if l == nil {
+	if l.none() {
 		return ErrNotHeld
 	}
 	h := l.grip.hold

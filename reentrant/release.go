@@ -41,7 +41,7 @@ type release struct {
 //	ErrLost      it was lost before; somebody else may have held it since, and nothing was released
 //	ErrNotHeld   this Lease was unlocked before, or is nil
 func (l *Lease) Unlock(ctx context.Context) error {
-	if l == nil {
+	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}
 	}
 	err := l.grip.unlock(ctx)

@@ -183,7 +183,7 @@ var waitingTests = []test{
 		got := w.Take(next)
 		<-lease.Done()
 		w.Is(lease.Err(), fairlock.ErrLost)
-		w.That(strings.Contains(lease.Err().Error(), "forced"), "why: %v", lease.Err())
+		w.That(strings.Contains(lease.Err().Error(), "an administrator forced it"), "why: %v", lease.Err())
 		w.That(got.Token() > lease.Token()+1, "token %d after the forced %d", got.Token(), lease.Token())
 		w.Is(lease.Unlock(w.Context()), fairlock.ErrLost)
 		w.NoError(got.Err())
