@@ -104,6 +104,53 @@ func ExampleMaxWaiters() {
 	// Output: true
 }
 
+// Which kind of lock it is, is for the caller to choose. The fair one is the one to begin with.
+func ExampleInterface() {
+	locker, done := tryOut()
+	defer done()
+	serialize := func(locks fairlock.Interface, key string) error {
+		return locks.Do(context.Background(), key, func(context.Context, *fairlock.Lease) error { return nil })
+	}
+	fmt.Println(serialize(locker, "order:42"))
+	// Output: <nil>
+}
+
+// Several processes as one owner: all of them hold the lock, under the same token.
+func ExampleWithOwner() {
+	locker, done := tryOut()
+	defer done()
+	ctx := context.Background()
+	here, _ := locker.Lock(ctx, "order:42", fairlock.WithOwner("saga-7"))
+	there, _ := locker.Lock(ctx, "order:42", fairlock.WithOwner("saga-7")) // as well from any other process
+	fmt.Println(here.Token() == there.Token())
+	_ = here.Unlock(ctx)
+	fmt.Println("still held:", there.Err() == nil)
+	_ = there.Unlock(ctx)
+	// Output:
+	// true
+	// still held: true
+}
+
+// What is going on, and what can be done about it.
+func ExampleLocker_List() {
+	locker, done := tryOut()
+	defer done()
+	ctx := context.Background()
+	lease, _ := locker.Lock(ctx, "nightly", fairlock.Note("run 7"))
+	for lock, err := range locker.List(ctx) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(lock.Name, "held:", lock.Holder.Note, "waiting:", lock.Waiting)
+		_ = locker.ForceUnlock(ctx, lock.Name)
+	}
+	fmt.Println(errors.Is(lease.Unlock(ctx), fairlock.ErrLost))
+	// Output:
+	// nightly held: run 7 waiting: 0
+	// true
+}
+
 func tryOut() (locker *fairlock.Locker, done func()) {
 	server, err := embedded.Start()
 	if err != nil {
