@@ -93,15 +93,15 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*Hold, error) {
 	}
 	asked := time.Now()
 	held, err := l.refuse(c)
-	if held == nil && err == nil {
+	if err != nil {
+		return nil, err
+	}
+	if held == nil {
 		o := l.first(ctx, c)
 		if o.hold != nil || o.err != nil && (ctx.Err() != nil || !l.patient(c, o.err)) {
 			return o.hold, l.why(caller, ctx, c, o.err)
 		}
 		held = o.held
-	}
-	if err != nil {
-		return nil, err
 	}
 	if c.request.Wait == 0 {
 		return nil, held
@@ -154,7 +154,7 @@ func (l *Locker) refuse(c *call) (*HeldError, error) {
 // connections may have died. The ticket before must be gone by then, or it would be what has the lock.
 func (l *Locker) first(ctx context.Context, c *call) outcome {
 	o := l.try(ctx, c)
-	if c.request.Wait != 0 {
+	if o.left == nil || c.request.Wait != 0 {
 		return o
 	}
 	ctx, cancel := context.WithDeadline(ctx, c.began.Add(InsistFor))
