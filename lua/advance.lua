@@ -64,6 +64,7 @@ local function nominate()
     local alive = client and not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
     if alive and dead[client] == nil then
       dead[client] = valid(seen[5]) or client ~= me and not heard(client) and not valid(seen[3])
+      if valid(seen[5]) then tell(client, 'hint ' .. ticket .. ' ' .. record) end -- it may be back, and not know
     end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)

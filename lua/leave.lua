@@ -10,8 +10,8 @@
 --       1 1: free, 500 dropped: call again
 --       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
 --       3.. per ticket: 'held' it held the lock until now, 'waiting' it was in line, 'none' neither
--- The client of the next in line is told 'hint <ticket> <record>' if others of the owner hold the lock, for less long than
--- the line knows.
+-- A client is told 'hint <ticket> <record>', that is to enter again, if its ticket is next and others of the owner hold the
+-- lock for less long than the line knows; and by advance if it was passed over once more and may not know.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

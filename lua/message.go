@@ -16,7 +16,7 @@ type Message struct {
 	At      Micros        // grant: when it was written
 	Claim   time.Duration // grant: how long it lasts from then unless confirmed
 	Evicted bool          // an administrator took the ticket out of the line
-	Hint    bool          // the record ends sooner than the ticket may know; if none of these, it is a grant
+	Hint    bool          // the ticket should enter again: it was passed over, or the record ends sooner than it may know. If none of these, it is a grant
 }
 
 // ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>", "forced <token> <ticket> <record>",

@@ -36,11 +36,20 @@ func eachPassedOver(t *testing.T, test func(t *testing.T, o passedOver)) {
 	})
 }
 
+// hinted: b, who may be back and not know that it was passed over, is told.
+func (o passedOver) hinted() {
+	o.t.Helper()
+	m := o.b.hears()
+	equal(o.t, "hint", m, Message{Ticket: m.Ticket, Record: o.keys.Record, Hint: true})
+	equal(o.t, "to", m.Ticket.String(), o.second)
+	o.b.hearsNothing()
+}
+
 func TestNoLaterTicketOfAClientIsGrantedBeforeTheOneThatWasPassedOver(t *testing.T) {
 	eachPassedOver(t, func(t *testing.T, o passedOver) {
 		o.c.leaves(o.holder, o.token, Held)
 		next := o.d.granted(o.last)
-		o.b.hearsNothing()
+		o.hinted()
 		o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after})
 		o.lined(o.first, o.second)
 		o.d.leaves(o.last, next, Held)
@@ -67,7 +76,7 @@ func TestANewcomerDoesNotSpeakForThoseOfItsClientWhoWerePassedOver(t *testing.T)
 		equal(t, "told to bring the others back", answer.More, true)
 		o.c.leaves(o.holder, o.token, Held)
 		o.d.granted(o.last)
-		o.b.hearsNothing()
+		o.hinted()
 		answer = o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after})
 		equal(t, "told again", answer.More, false)
 		o.lined(o.first, o.second, newcomer)
