@@ -54,28 +54,15 @@ func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options
 	began := time.Now()
 	lease, err := l.obtain(ctx, name, try, options)
 	if err != nil {
-		l.core.GaveUp(ctx, name, began, err)
-		return nil, &Error{Op: op, Name: name, Err: err}
+		return nil, l.core.GaveUp(ctx, op, name, began, err)
 	}
 	return lease, nil
 }
 
 func (l *Locker) obtain(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
-	request, keys, err := l.core.Read(ctx, name, options)
-	if err != nil {
-		return nil, err
-	}
-	if l.isClosed() {
-		return nil, ErrClosed
-	}
-	if lease, err := l.core.Keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
+	request, keys, lease, err := l.core.Begin(ctx, name, try, options)
+	if lease != nil || err != nil {
 		return lease, err
-	}
-	if err := l.core.Contact(ctx, request.Wait); err != nil {
-		return nil, err
-	}
-	if try {
-		request.Wait = 0
 	}
 	a, err := l.begin(ctx, name, keys, request)
 	if err != nil {
@@ -107,16 +94,9 @@ func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request 
 	return a, nil
 }
 
-// mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.
-const mostKept = 5 * time.Second
-
 // open sends an attempt's first request, in the caller's own goroutine if that is sure to come back soon.
 func (l *Locker) open(ctx context.Context, a *attempt) {
-	limit := mostKept
-	if a.request.Wait > 0 {
-		limit = min(limit, a.request.Wait)
-	}
-	if prompt, ok := l.core.Server.Prompt(ctx, limit); ok && a.request.Replicas.N == 0 {
+	if prompt, ok := l.core.Prompt(ctx, a.request); ok {
 		l.core.Keeper.Begun()
 		defer l.core.Keeper.Done()
 		l.first(prompt, a)
@@ -253,10 +233,4 @@ func (l *Locker) abandon(match func(*attempt) bool) {
 			l.core.Keeper.Go(func() { l.leave(chunk...) })
 		}
 	}
-}
-
-func (l *Locker) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
 }

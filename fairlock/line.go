@@ -3,12 +3,9 @@ package fairlock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
@@ -165,8 +162,7 @@ func (l *Locker) unentered(q question) {
 		if a.state != waiting {
 			continue
 		}
-		patient := a.last.at != 0 || lua.Unanswered(err) || errors.Is(err, redis.ErrPoolTimeout)
-		if !patient || lua.Answered(err) && !lua.Passing(err) {
+		if !reentrant.Patient(a.last.at != 0, err) {
 			l.settle(a, nil, err)
 			l.dismiss(a)
 			continue

@@ -65,10 +65,8 @@ func decodeState(reply []any) (State, error) {
 			return State{}, err
 		}
 	}
-	if r.wrong || len(r.list) > 0 || len(record)%2 != 0 {
-		return State{}, wrongReply("inspect", reply)
-	}
-	return state, nil
+	r.wrong = r.wrong || len(record)%2 != 0
+	return decoded(state, &r, "inspect", reply)
 }
 
 // field takes one field of the record.
@@ -109,11 +107,8 @@ func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool
 	}
 	r := reader{list: reply}
 	forced = r.int() == 1
-	left = Left{More: r.int() == 1, Grant: r.grant()}
-	if r.wrong || len(r.list) > 0 {
-		return false, Left{}, wrongReply("force", reply)
-	}
-	return forced, left, nil
+	left, err = decoded(Left{More: r.int() == 1, Grant: r.grant()}, &r, "force", reply)
+	return forced && err == nil, left, err
 }
 
 // Evict runs evict.lua: one request. It takes w out of the line and tells its client; it reports whether it was there.
@@ -124,5 +119,5 @@ func (s *Server) Evict(ctx context.Context, keys Keys, w Waiter) (bool, error) {
 		return false, err
 	}
 	r := reader{list: reply}
-	return decoded(r.int() == 1, r, "evict", reply)
+	return decoded(r.int() == 1, &r, "evict", reply)
 }

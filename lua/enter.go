@@ -111,7 +111,7 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	answer := Entered{Now: Micros(r.int()), Token: r.int(), Tickets: make([]TicketState, len(tickets))}
 	if len(reply) == 2 && len(tickets) == 1 {
 		answer.simply(tickets[0].Ticket)
-		return decoded(answer, r, "enter", reply)
+		return decoded(answer, &r, "enter", reply)
 	}
 	answer.Holder = ownerName(r.string())
 	answer.Lease = fromMillis(r.int())
@@ -124,7 +124,7 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	for i := range tickets {
 		answer.Tickets[i] = r.state(tickets[i].Ticket)
 	}
-	return decoded(answer, r, "enter", reply)
+	return decoded(answer, &r, "enter", reply)
 }
 
 // simply says what goes without saying when the only ticket of a request has the lock.
@@ -180,5 +180,5 @@ func decodeLeft(reply []any, n int) (Left, error) {
 	for i := range left.States {
 		left.States[i] = Status(r.string())
 	}
-	return decoded(left, r, "leave", reply)
+	return decoded(left, &r, "leave", reply)
 }

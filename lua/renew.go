@@ -54,7 +54,7 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 			left[i] = Failed
 		}
 	}
-	return decoded(left, r, "renew", reply)
+	return decoded(left, &r, "renew", reply)
 }
 
 // renewEach serves deployments behind one address that are clusters inside (Redisson #6867).
@@ -83,7 +83,7 @@ func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left ti
 		return 0, got, err
 	}
 	r := reader{list: reply}
-	left, err = decoded(fromMillis(r.int()), r, "renew", reply)
+	left, err = decoded(fromMillis(r.int()), &r, "renew", reply)
 	return left, got, err
 }
 
@@ -100,5 +100,5 @@ func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error)
 		return Forced, nil
 	}
 	r := reader{list: reply}
-	return decoded(fromMillis(r.int()), r, "reassert", reply)
+	return decoded(fromMillis(r.int()), &r, "reassert", reply)
 }

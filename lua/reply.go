@@ -8,7 +8,7 @@ type reader struct {
 }
 
 // decoded is the answer that r has read, if the reply was read to its end and nothing in it was wrong.
-func decoded[T any](answer T, r reader, verb string, reply []any) (T, error) {
+func decoded[T any](answer T, r *reader, verb string, reply []any) (T, error) {
 	if r.wrong || len(r.list) > 0 {
 		var none T
 		return none, wrongReply(verb, reply)

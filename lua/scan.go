@@ -46,7 +46,7 @@ func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) 
 	}
 	r := reader{list: reply}
 	next, found := r.string(), r.strings()
-	if _, err := decoded(next, r, "scan", reply); err != nil {
+	if _, err := decoded(next, &r, "scan", reply); err != nil {
 		return nil, false, err
 	}
 	if sc.cursor = any(next); next == "0" {

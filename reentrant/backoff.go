@@ -2,7 +2,10 @@ package reentrant
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
 )
@@ -30,3 +33,10 @@ func (b *Backoff) Wait(ctx context.Context) error {
 
 // retryable reports whether the same request may succeed a moment later.
 func retryable(err error) bool { return !lua.Answered(err) || lua.Passing(err) }
+
+// Patient reports whether a call that waits goes on after a request failed so. One that the server has never answered
+// does not, unless the request may have been executed or the client was merely busy.
+func Patient(answered bool, err error) bool {
+	waits := answered || lua.Unanswered(err) || errors.Is(err, redis.ErrPoolTimeout)
+	return waits && retryable(err)
+}

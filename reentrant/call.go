@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/lua"
 )
 
@@ -46,28 +44,15 @@ func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options
 	began := time.Now()
 	lease, err := l.obtain(ctx, name, try, options)
 	if err != nil {
-		l.core.GaveUp(ctx, name, began, err)
-		return nil, &Error{op, name, err}
+		return nil, l.core.GaveUp(ctx, op, name, began, err)
 	}
 	return lease, nil
 }
 
 func (l *Locker) obtain(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
-	request, keys, err := l.core.Read(ctx, name, options)
-	if err != nil {
-		return nil, err
-	}
-	if l.isClosed() {
-		return nil, ErrClosed
-	}
-	if lease, err := l.core.Keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
+	request, keys, lease, err := l.core.Begin(ctx, name, try, options)
+	if lease != nil || err != nil {
 		return lease, err
-	}
-	if err := l.core.Contact(ctx, request.Wait); err != nil {
-		return nil, err
-	}
-	if try {
-		request.Wait = 0
 	}
 	c := &call{name: name, keys: keys, request: request, within: l.core.Keeper.Within(ctx), began: time.Now()}
 	hold, err := l.pursue(ctx, c)
@@ -75,12 +60,6 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		return nil, err
 	}
 	return l.core.Keeper.Adopt(ctx, hold)
-}
-
-func (l *Locker) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
 }
 
 // pursue tries at once, unless it is known to be in vain, and then waits.
@@ -172,11 +151,7 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 
 // patient reports whether a call goes on after an error.
 func (l *Locker) patient(c *call, err error) bool {
-	if c.request.Wait == 0 || errors.Is(err, ErrClosed) {
-		return false
-	}
-	waits := c.answered || lua.Unanswered(err) || errors.Is(err, redis.ErrPoolTimeout)
-	return waits && (!lua.Answered(err) || lua.Passing(err))
+	return c.request.Wait != 0 && !errors.Is(err, ErrClosed) && Patient(c.answered, err)
 }
 
 // why is what the caller is told: of its own context if that has ended, else what happened.
@@ -203,17 +178,10 @@ func (l *Locker) giveUp(r *room, c *call) error {
 	return r.known()
 }
 
-// mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.
-const mostKept = 5 * time.Second
-
 // try sends one request, in the caller's own goroutine if that is sure to come back soon. Should ctx end first, what it
 // brings is given back.
 func (l *Locker) try(ctx context.Context, c *call) outcome {
-	limit := mostKept
-	if c.request.Wait > 0 {
-		limit = min(limit, c.request.Wait)
-	}
-	if prompt, ok := l.core.Server.Prompt(ctx, limit); ok && c.request.Replicas.N == 0 {
+	if prompt, ok := l.core.Prompt(ctx, c.request); ok {
 		l.core.Keeper.Begun()
 		defer l.core.Keeper.Done()
 		return c.learns(l.send(prompt, c))

@@ -64,8 +64,28 @@ func checkClient(rdb redis.UniversalClient) error {
 	return nil
 }
 
-// Read checks what a call asks for, before anything is sent.
-func (c *Core) Read(ctx context.Context, name string, options []LockOption) (Request, lua.Keys, error) {
+// Begin is what every call begins with: it checks what is asked for, re-enters, and makes contact. A Lease means that the call
+// is over.
+func (c *Core) Begin(ctx context.Context, name string, try bool, options []LockOption) (Request, lua.Keys, *Lease, error) {
+	request, keys, err := c.read(ctx, name, options)
+	if err == nil && c.Keeper.over() {
+		err = ErrClosed
+	}
+	if err != nil {
+		return request, keys, nil, err
+	}
+	if lease, err := c.Keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
+		return request, keys, lease, err
+	}
+	err = c.Contact(ctx, request.Wait)
+	if try {
+		request.Wait = 0
+	}
+	return request, keys, nil, err
+}
+
+// read checks what a call asks for, before anything is sent.
+func (c *Core) read(ctx context.Context, name string, options []LockOption) (Request, lua.Keys, error) {
 	request, err := c.Settings.Request(options)
 	if err != nil {
 		return request, lua.Keys{}, err
@@ -101,11 +121,27 @@ func (c *Core) Waits(ctx context.Context, name, owner string, r Request, positio
 	}
 }
 
-// GaveUp tells the observer that a call ends with an error.
-func (c *Core) GaveUp(ctx context.Context, name string, began time.Time, err error) {
+// GaveUp is the error of a call that ends with one; the observer is told.
+func (c *Core) GaveUp(ctx context.Context, op, name string, began time.Time, err error) error {
 	if c.Settings.Observer != nil {
 		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(began), Err: err})
 	}
+	return &Error{op, name, err}
+}
+
+// mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.
+const mostKept = 5 * time.Second
+
+// Prompt is a context under which a call may send a request from its own goroutine, if it is sure to come back soon.
+func (c *Core) Prompt(ctx context.Context, r Request) (context.Context, bool) {
+	if r.Replicas.N > 0 { // which are waited for
+		return nil, false
+	}
+	limit := mostKept
+	if r.Wait > 0 {
+		limit = min(limit, r.Wait)
+	}
+	return c.Server.Prompt(ctx, limit)
 }
 
 // Ticket is the client's next one.
@@ -124,7 +160,7 @@ func (c *Core) Persist(send func(context.Context) error) {
 	var backoff Backoff
 	for {
 		err := send(ctx)
-		if err == nil || lua.Answered(err) && !lua.Passing(err) || c.Keeper.over() || backoff.Wait(ctx) != nil {
+		if err == nil || !retryable(err) || c.Keeper.over() || backoff.Wait(ctx) != nil {
 			return
 		}
 	}
