@@ -246,7 +246,9 @@ if line > 0 and (mended or not try) then
   redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
 end
 
+-- A record lives through the millisecond of its deadline. Held for no time would be no reason to come back.
 local remaining = redis.call('PTTL', record)
+if remaining == 0 then remaining = 1 end
 if remaining < 0 then remaining = gathering and -tonumber(scores[2]) - ms or 0 end
 return {us, last, holder.owner or '', holder.lease, remaining, line,
   is_heard and 1 or 0, forgot and 1 or 0, more, grant, unpack(states)}

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"testing"
+	"time"
 )
 
 func TestATryOfAHeldLockTellsTheHolderAndChangesNothing(t *testing.T) {
@@ -101,4 +102,29 @@ func (s *site) kill(p *party, how string, tickets ...string) {
 			must(s.t, s.rdb.Do(ctx, "ZADD", s.keys.Waiters, at, ticket).Err())
 		}
 	}
+}
+
+// A record lives through the millisecond of its deadline, with a PTTL of 0. A waiter that is told of no time at all comes back
+// with its next heartbeat only, 5 s later, should the holder be dead.
+func TestALockThatIsHeldIsHeldForSomeTime(t *testing.T) {
+	twice(t, func(t *testing.T, s *site) {
+		a, b := s.deaf("a"), s.deaf("b")
+		s.untidy = true // the record ends while check would look at it
+		for range 30 {
+			a.holds(3 * time.Millisecond)
+			for {
+				state, answer := b.try(b.ticket(usual))
+				if state.Status == Granted {
+					b.leaves(state.Grant.Ticket, state.Grant.Token, Held)
+					break
+				}
+				if answer.Remaining <= 0 {
+					t.Fatalf("held by %s for another %v", answer.Holder, answer.Remaining)
+				}
+				if s.mini != nil {
+					s.pass(0)
+				}
+			}
+		}
+	})
 }
