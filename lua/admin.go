@@ -47,7 +47,7 @@ func decodeState(reply []any) (State, error) {
 	r := reader{list: reply}
 	state := State{Now: Micros(r.int()), Token: r.int()}
 	record := r.strings()
-	state.Remaining, state.Waiting = fromMillis(r.int()), int(r.int())
+	state.Remaining, state.Waiting = r.millis(), int(r.int())
 	for _, element := range r.strings() {
 		place, text, _ := strings.Cut(element, ":")
 		at, err := positive(place)

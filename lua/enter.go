@@ -110,12 +110,13 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	r := reader{list: reply}
 	answer := Entered{Now: Micros(r.int()), Token: r.int(), Tickets: make([]TicketState, len(tickets))}
 	if len(reply) == 2 && len(tickets) == 1 {
+		r.wrong = r.wrong || answer.Token == 0
 		answer.simply(tickets[0].Ticket)
 		return decoded(answer, &r, "enter", reply)
 	}
 	answer.Holder = ownerName(r.string())
-	answer.Lease = fromMillis(r.int())
-	answer.Remaining = fromMillis(r.int())
+	answer.Lease = r.millis()
+	answer.Remaining = r.millis()
 	answer.Waiting = int(r.int())
 	answer.Heard = r.int() == 1
 	answer.Forgot = r.int() == 1
@@ -178,7 +179,9 @@ func decodeLeft(reply []any, n int) (Left, error) {
 	r := reader{list: reply}
 	left := Left{More: r.int() == 1, Grant: r.grant(), States: make([]Status, n)}
 	for i := range left.States {
-		left.States[i] = Status(r.string())
+		state := Status(r.string())
+		r.wrong = r.wrong || state != Held && state != Waiting && state != None
+		left.States[i] = state
 	}
 	return decoded(left, &r, "leave", reply)
 }

@@ -25,7 +25,7 @@ func ParseMessage(text string) (m Message, err error) {
 	verb, rest, _ := strings.Cut(text, " ")
 	numbers, known := map[string]int{"grant": 3, "forced": 1, "evicted": 0, "hint": 0}[verb]
 	field := strings.SplitN(rest, " ", numbers+2)
-	if !known || len(field) != numbers+2 {
+	if !known || len(field) != numbers+2 || field[numbers+1] == "" {
 		return Message{}, fmt.Errorf("message %.200q: unknown verb or length", text)
 	}
 	n := make([]int64, numbers)

@@ -46,7 +46,7 @@ var noMessages = []string{
 	"", " ", "grant", "forced", "grant 1 2 3", "forced 1", "forced 1 c:1:1::", "grant 1 2 3 c:1:1::", "gone 1 c:1:1:: r", "Grant 1 2 3 c:1:1:: r",
 	"grant 1 2 3 c:1:1 r", "forced 1 c:1:1 r", "grant -1 2 3 c:1:1:: r", "grant 0 2 3 c:1:1:: r", "grant 1 0 3 c:1:1:: r", "grant 1 2 0 c:1:1:: r",
 	"grant 1.7321865431235e+15 2 3 c:1:1:: r", "grant 1 2 1.7321865431235e+15 c:1:1:: r", "grant 1 2 9007199254740992 c:1:1:: r",
-	"evicted", "evicted c:1:1::", "evicted c:1:1 r", "evicted 1 c:1:1:: r",
+	"evicted", "evicted c:1:1::", "evicted c:1:1:: ", "hint c:1:1::", "evicted c:1:1 r", "evicted 1 c:1:1:: r",
 	"forced 9223372036854775808 c:1:1:: r", "forced  c:1:1:: r", "grant 1  3 c:1:1:: r",
 }
 
@@ -71,6 +71,8 @@ func FuzzParseMessage(f *testing.F) {
 	}
 	f.Add("grant 1732186543123456 3000 1732186543123455 c:1:30000:saga+7:note fairlock:lock:{x y}")
 	f.Add("forced 1732186543123455 c:1:30000:: fairlock:lock:{x}")
+	f.Add("evicted c:1:30000:: fairlock:lock:{x}")
+	f.Add("hint c:1:30000:: fairlock:lock:{x}")
 	f.Fuzz(func(t *testing.T, text string) {
 		m, err := ParseMessage(text)
 		if err != nil {
@@ -79,10 +81,13 @@ func FuzzParseMessage(f *testing.F) {
 			}
 			return
 		}
-		if m.Token <= 0 || m.Ticket.Client == "" || m.Forced != strings.HasPrefix(text, "forced ") || !strings.HasSuffix(text, " "+m.Record) {
+		verb, _, _ := strings.Cut(text, " ")
+		grant := verb == "grant"
+		if m.Forced != (verb == "forced") || m.Evicted != (verb == "evicted") || m.Hint != (verb == "hint") {
 			t.Fatalf("%q: %+v", text, m)
 		}
-		if !m.Forced && (m.At <= 0 || m.Claim <= 0) {
+		if m.Ticket.Client == "" || m.Record == "" || !strings.HasSuffix(text, " "+m.Record) || (m.Token > 0) != (grant || m.Forced) ||
+			(m.At > 0) != grant || (m.Claim > 0) != grant {
 			t.Fatalf("%q: %+v", text, m)
 		}
 	})

@@ -48,11 +48,11 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 	r := reader{list: reply}
 	left := make([]time.Duration, len(holds))
 	for i := range left {
-		if n, ok := r.next().(int64); !ok || n < -1 {
-			r.wrong = true
-		} else if left[i] = fromMillis(n); n == -1 {
-			left[i] = Failed
+		if len(r.list) > 0 && r.list[0] == int64(-1) {
+			left[i], r.list = Failed, r.list[1:]
+			continue
 		}
+		left[i] = r.millis()
 	}
 	return decoded(left, &r, "renew", reply)
 }
@@ -83,7 +83,7 @@ func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left ti
 		return 0, got, err
 	}
 	r := reader{list: reply}
-	left, err = decoded(fromMillis(r.int()), &r, "renew", reply)
+	left, err = decoded(r.millis(), &r, "renew", reply)
 	return left, got, err
 }
 
@@ -100,5 +100,5 @@ func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error)
 		return Forced, nil
 	}
 	r := reader{list: reply}
-	return decoded(fromMillis(r.int()), &r, "reassert", reply)
+	return decoded(r.millis(), &r, "reassert", reply)
 }

@@ -1,5 +1,10 @@
 package lua
 
+import (
+	"math"
+	"time"
+)
+
 // reader takes a reply apart, one element after the other. It never panics: wrong says that something was not as the
 // contract has it.
 type reader struct {
@@ -26,10 +31,25 @@ func (r *reader) next() any {
 	return v
 }
 
+// int takes a number that Redis' Lua can hold exactly.
 func (r *reader) int() int64 {
 	n, ok := r.next().(int64)
-	r.wrong = r.wrong || !ok || n < 0
+	r.wrong = r.wrong || !ok || n < 0 || n > 1<<53
 	return n
+}
+
+// token takes the token of a grant.
+func (r *reader) token() int64 {
+	n := r.int()
+	r.wrong = r.wrong || n == 0
+	return n
+}
+
+// millis takes a time that a Duration can hold.
+func (r *reader) millis() time.Duration {
+	n := r.int()
+	r.wrong = r.wrong || n > math.MaxInt64/int64(time.Millisecond)
+	return fromMillis(n)
 }
 
 func (r *reader) string() string {
@@ -60,7 +80,7 @@ func (r *reader) grant() *Grant {
 		r.wrong = r.wrong || in.wrong
 		return nil
 	}
-	g := &Grant{Ticket: in.string(), Token: in.int(), Remaining: fromMillis(in.int()), Since: Micros(in.int())}
+	g := &Grant{Ticket: in.string(), Token: in.token(), Remaining: in.millis(), Since: Micros(in.int())}
 	g.Since -= g.Since % 1000
 	r.wrong = r.wrong || in.wrong || len(in.list) > 0
 	return g
@@ -74,7 +94,7 @@ func (r *reader) state(ticket string) TicketState {
 	}
 	switch state.Status {
 	case Granted:
-		state.Grant = Grant{Ticket: ticket, Token: in.int(), Remaining: fromMillis(in.int()), Since: microsFromMillis(in.int())}
+		state.Grant = Grant{Ticket: ticket, Token: in.token(), Remaining: in.millis(), Since: microsFromMillis(in.int())}
 	case Waiting:
 		state.Place, state.Position = Place(in.int()), int(in.int())
 	case Held, Full, Gone:

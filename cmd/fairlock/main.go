@@ -60,16 +60,19 @@ func main() { os.Exit(execute(os.Args[1:])) }
 
 // execute does what args ask for and returns the exit code.
 func execute(args []string) int {
-	parser := kong.Must(&verbs{}, kong.Name("fairlock"),
-		kong.Description("Fair, reentrant, fenced locks on Redis."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help))
-	call, err := parser.Parse(args)
+	call, err := parser(&verbs{}).Parse(args)
 	if err != nil {
 		err = fail(exitUsage, "%w (fairlock --help tells more)", err)
 	} else {
 		err = call.Run()
 	}
 	return conclude(os.Stderr, err)
+}
+
+// parser reads a command line into v.
+func parser(v *verbs, options ...kong.Option) *kong.Kong {
+	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help))...)
 }
 
 // help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper end.

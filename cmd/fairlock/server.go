@@ -12,10 +12,19 @@ import (
 // impatience is how long one dial, read or write may take. The library tries a first contact three times.
 const impatience = 2 * time.Second
 
-// connect makes a client for a Redis URL. It does no I/O. What the URL leaves open is set so that an unreachable
-// server is reported soon: the library does all the retrying that is needed.
+// connect makes a client for a Redis URL. It does no I/O.
 func connect(address string) (*redis.Client, error) {
 	redis.SetLogger(silence{})
+	options, err := clientOptions(address)
+	if err != nil {
+		return nil, err
+	}
+	return redis.NewClient(options), nil
+}
+
+// clientOptions reads a Redis URL. What it leaves open is set so that an unreachable server is reported soon: the library
+// does all the retrying that is needed.
+func clientOptions(address string) (*redis.Options, error) {
 	options, err := redis.ParseURL(address)
 	if err != nil {
 		var parse *url.Error // its text has the URL, and that the password
@@ -30,7 +39,7 @@ func connect(address string) (*redis.Client, error) {
 	preset(&options.WriteTimeout, impatience)
 	preset(&options.MaxRetries, -1)
 	preset(&options.DialerRetries, 1)
-	return redis.NewClient(options), nil
+	return options, nil
 }
 
 func preset[T comparable](field *T, value T) {

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// FuzzCommandLine reads command lines, of arguments that end with a newline, and runs nothing.
+func FuzzCommandLine(f *testing.F) {
+	for _, line := range []string{
+		"", "--help", "run", "run nightly -- true", "run --wait 0 --lease 30s --grace=1s nightly -- sh -c exit", "run nightly true",
+		"run --redis redis://:secret@h:1/2 n -- true", "run --wait forever --wait -1s n -- true", "run --grace -1s n -- true", "run n --",
+		"run -- n -- true", "demo --workers 4 --plain --no-color", "demo --workers 99999999999999999999", "demo-worker 1", "run --lease 9999999h n -- true",
+	} {
+		f.Add(strings.ReplaceAll(line, " ", "\n"))
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		v := &verbs{}
+		call, err := parser(v, kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard)).Parse(strings.Split(line, "\n"))
+		if err != nil || !strings.HasPrefix(call.Command(), "run") {
+			return
+		}
+		if v.Run.Wait < -1 {
+			t.Fatalf("%q waits %d", line, v.Run.Wait)
+		}
+		switch _, err := v.Run.command(); code(err) {
+		case 0:
+			if v.Run.Grace < 0 || v.Run.Command[0] != "--" || len(v.Run.note()) > 256 {
+				t.Fatalf("%q is %+v", line, v.Run)
+			}
+		case exitUsage, exitNotFound, exitCannotRun:
+		default:
+			t.Fatalf("%q: exit code %d: %v", line, code(err), err)
+		}
+	})
+}
+
+// FuzzRedisURL reads URLs and connects to nothing.
+func FuzzRedisURL(f *testing.F) {
+	for _, rest := range []string{"127.0.0.1:6379", "h", "h:0/15?protocol=3", "[::1]:1/x", "h:port", "h/%zz", "h?read_timeout=-1", "\x00", "h:1/2/3", "h?db=x"} {
+		f.Add("redis", rest)
+		f.Add("rediss", rest)
+	}
+	f.Add("unix", "/run/redis.sock?db=1")
+	f.Add("http", "h")
+	f.Fuzz(func(t *testing.T, scheme, rest string) {
+		const secret = "pA55-0f-n0b0dy"
+		options, err := clientOptions(scheme + "://me:" + secret + "@" + rest)
+		if err == nil {
+			return
+		}
+		if options != nil || code(err) != exitUsage {
+			t.Fatalf("%s, %q: %v, exit code %d", scheme, rest, options, code(err))
+		}
+		if strings.Contains(err.Error(), secret) {
+			t.Fatalf("%s, %q: the password is told: %v", scheme, rest, err)
+		}
+	})
+}
+
+// code is the exit code that an error decides on, 0 for none.
+func code(err error) int {
+	var end *exit
+	if errors.As(err, &end) {
+		return end.code
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
+}
