@@ -80,7 +80,7 @@ func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time)
 }
 
 // believe works out when a claim of which a message told us ends at the server, by our own clock, or says that the server has
-// to be asked. It compares the server's clock only with itself.
+// to be asked: also if that hangs on how far the clocks have run apart. It compares the server's clock only with itself.
 func (a *attempt) believe(m lua.Message, received time.Time, session uint64) (expires time.Time, ok bool) {
 	s := a.last
 	if s.at == 0 {
@@ -91,11 +91,13 @@ func (a *attempt) believe(m lua.Message, received time.Time, session uint64) (ex
 	if s.session != session || since < 0 || since > received.Sub(s.sent) {
 		return time.Time{}, false // another server may speak, or its clock stepped
 	}
-	expires = s.sent.Add(since + m.Claim)
+	unsure := since / 10 // as far as the server's clock and ours may have run apart since then
+	expires = s.sent.Add(since - unsure + m.Claim)
 	if latest := received.Add(m.Claim); latest.Before(expires) {
 		expires = latest
 	}
-	return expires, true
+	over := received.Add(reentrant.Margin(m.Claim))
+	return expires, expires.After(over) || !expires.Add(unsure).After(over)
 }
 
 // granted takes in that an answer to a request sent then says that a holds the lock. l.mu must be held.
