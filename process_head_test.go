@@ -79,8 +79,8 @@ func (s *stage) passOver(name string, dead int, holder, next *workers.Worker) ti
 
 func TestTheNextInLineHasTheLockWhenTheLeaseOfAKilledHolderEnds(t *testing.T) {
 	t.Parallel()
-	machine.Lock()
-	defer machine.Unlock()
+	machine.RLock()
+	defer machine.RUnlock()
 	for _, lease := range []time.Duration{time.Second, 2 * time.Second} {
 		t.Run(lease.String(), func(t *testing.T) {
 			s := newStage(t)

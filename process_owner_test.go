@@ -236,8 +236,8 @@ func (f *family) share(run int, doomedLease time.Duration, survivor, next *worke
 
 func TestWhenOneOfAnOwnersProcessesIsKilledTheOtherKeepsTheLockAndFreesItAtOnce(t *testing.T) {
 	t.Parallel()
-	machine.Lock()
-	defer machine.Unlock()
+	machine.RLock()
+	defer machine.RUnlock()
 	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
 		f := newFamily(t, kind, prefix)
 		survivor, next := f.worker("survivor", ownerLease), f.worker("next", usualLease)
@@ -272,8 +272,8 @@ func (f *family) outlive(run int, survivor, next *workers.Worker) time.Duration 
 
 func TestWhenAnOwnersSurvivingProcessUnlocksAStrangerHasTheLockAtTheEndOfTheKilledOnesLease(t *testing.T) {
 	t.Parallel()
-	machine.Lock()
-	defer machine.Unlock()
+	machine.RLock()
+	defer machine.RUnlock()
 	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
 		for _, lease := range []time.Duration{ownerLease, usualLease} {
 			t.Run(fmt.Sprint("survivor's lease ", lease), func(t *testing.T) {
@@ -312,8 +312,8 @@ func (f *family) outlast(run int, survivor, next *workers.Worker) time.Duration 
 
 func TestWhenAllOfAnOwnersProcessesAreKilledAStrangerHasTheLockAtTheEndOfTheLongestLease(t *testing.T) {
 	t.Parallel()
-	machine.Lock()
-	defer machine.Unlock()
+	machine.RLock()
+	defer machine.RUnlock()
 	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
 		f := newFamily(t, kind, prefix)
 		next := f.worker("next", usualLease)

@@ -264,8 +264,8 @@ func TestAPlainLockIsNotGivenToALaterCallOfAProcessWhereOneHasWaitedForASecond(t
 
 func TestTheNextWaiterHasAPlainLockWhenTheLeaseOfAKilledHolderEnds(t *testing.T) {
 	t.Parallel()
-	machine.Lock()
-	defer machine.Unlock()
+	machine.RLock()
+	defer machine.RUnlock()
 	for _, lease := range []time.Duration{600 * time.Millisecond, 2 * time.Second} {
 		t.Run(lease.String(), func(t *testing.T) {
 			s := newStage(t)

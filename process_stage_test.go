@@ -21,9 +21,9 @@ const (
 	enterInterval = 5 * time.Second
 )
 
-// machine is held by a test that loads the machine or looks at the clock. The tests with processes are parallel, so that
-// others run while one waits for keys to expire, but never two of them at the same work.
-var machine sync.Mutex
+// machine is locked by a test that loads the machine, and read-locked by one that only waits for leases and looks at the clock.
+// The tests with processes are parallel, so that others run while one waits.
+var machine sync.RWMutex
 
 // stage is a real server and the processes on it.
 type stage struct {

@@ -13,8 +13,8 @@ import (
 
 func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) {
 	t.Parallel()
-	machine.Lock()
-	defer machine.Unlock()
+	machine.RLock()
+	defer machine.RUnlock()
 	for _, test := range []struct {
 		stopped      int
 		lease, claim time.Duration
@@ -88,8 +88,8 @@ func (s *stage) awake(sleepers []*workers.Worker, sleep []*workers.Call, free fu
 
 func TestAStoppedHolderLearnsThatTheLockIsLostWhenItGoesOn(t *testing.T) {
 	t.Parallel()
-	machine.Lock()
-	defer machine.Unlock()
+	machine.RLock()
+	defer machine.RUnlock()
 	s := newStage(t)
 	holder, next := s.worker("holder", time.Second), s.worker("next", usualLease)
 	held := holder.Lock("x", "holder")
