@@ -1,33 +1,18 @@
 package workers
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// Patience bounds every wait for a worker. Nothing should come near it.
-const Patience = 60 * time.Second
-
 // Worker is the test's handle on a worker process. Its methods belong to the test's own goroutine.
 type Worker struct {
-	tb      testing.TB
-	name    string
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	stdout  io.Reader
-	stderr  bytes.Buffer  // may be read once done is closed
-	done    chan struct{} // closed when the process has ended and been reaped
-	last    int           // command
-	expects bool          // it ends because the test wants it to
+	*Process
+	last int // command
 
 	mu    sync.Mutex    // guards calls
 	calls map[int]*Call // by ID of the command
@@ -49,57 +34,15 @@ func StartPlain(tb testing.TB, name, addr string, lease time.Duration) *Worker {
 // launch starts a worker and opens its Locker.
 func launch(tb testing.TB, name string, first command) *Worker {
 	tb.Helper()
-	w := &Worker{tb: tb, name: name, done: make(chan struct{}), calls: make(map[int]*Call)}
-	if err := w.start(); err != nil {
-		tb.Fatalf("start worker %s: %v", name, err)
-	}
-	tb.Cleanup(w.end)
+	w := &Worker{calls: make(map[int]*Call)}
+	w.Process = Launch(tb, name, environment+"=1", w.listen)
 	w.send(first).Await(Opened)
 	return w
 }
 
-// start runs this binary again. The signal by which a child dies with its parent belongs to the thread that forked it, so a
-// goroutine that keeps its thread starts the process and stays until it has ended.
-func (w *Worker) start() error {
-	binary, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	w.cmd = exec.Command(binary)
-	w.cmd.Env = append(os.Environ(), environment+"=1")
-	w.cmd.Stderr = &w.stderr
-	w.cmd.SysProcAttr = dieWithParent()
-	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	if w.stdout, err = w.cmd.StdoutPipe(); err != nil {
-		return err
-	}
-	started, read := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := w.cmd.Start()
-		started <- err
-		if err == nil {
-			<-read
-			_ = w.cmd.Wait() // how it ended is in ProcessState
-			close(w.done)
-		}
-	}()
-	if err := <-started; err != nil {
-		return err
-	}
-	go func() {
-		defer close(read)
-		w.listen()
-	}()
-	return nil
-}
-
 // listen gives each event to its call until the process ends.
-func (w *Worker) listen() {
-	for in := json.NewDecoder(w.stdout); ; {
+func (w *Worker) listen(out io.Reader) {
+	for in := json.NewDecoder(out); ; {
 		var e Event
 		if in.Decode(&e) != nil {
 			return
@@ -176,63 +119,6 @@ func (w *Worker) Labour(name string, rounds int, lasting time.Duration) *Call {
 func (w *Worker) Reach(rounds int) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: reach, Rounds: rounds})
-}
-
-// Kill is kill -9. It returns when the process is gone.
-func (w *Worker) Kill() {
-	w.expects = true
-	_ = w.cmd.Process.Kill() // fails only if it has ended already
-	<-w.done
-}
-
-// Stop stops the process (SIGSTOP) and returns when it stands still.
-func (w *Worker) Stop() {
-	w.tb.Helper()
-	if err := stop(w.cmd.Process.Pid); err != nil {
-		w.tb.Fatalf("stop worker %s: %v", w.name, err)
-	}
-}
-
-// Continue lets a stopped process go on (SIGCONT).
-func (w *Worker) Continue() {
-	w.tb.Helper()
-	if err := resume(w.cmd.Process.Pid); err != nil {
-		w.tb.Fatalf("continue worker %s: %v", w.name, err)
-	}
-}
-
-// Quit ends the worker in good order: its Locker is closed and leaves nothing behind, neither at the server nor a goroutine.
-func (w *Worker) Quit() {
-	w.tb.Helper()
-	w.expects = true
-	_ = w.stdin.Close() // the process may be gone already, which the next lines tell
-	select {
-	case <-w.done:
-	case <-time.After(Patience):
-		w.tb.Fatalf("worker %s did not end", w.name)
-	}
-	if !w.cmd.ProcessState.Success() {
-		w.tb.Errorf("worker %s ended with %v:\n%s", w.name, w.cmd.ProcessState, w.stderr.String())
-	}
-}
-
-// end is the test's end.
-func (w *Worker) end() {
-	select {
-	case <-w.done:
-		if !w.expects {
-			w.tb.Errorf("worker %s ended by itself: %v", w.name, w.cmd.ProcessState)
-		}
-	default:
-		w.Kill()
-	}
-	_ = w.stdin.Close() // nobody reads it any more
-	said := w.stderr.String()
-	if strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic:") || strings.Contains(said, "fatal error:") {
-		w.tb.Errorf("worker %s:\n%s", w.name, said)
-	} else if w.tb.Failed() && said != "" {
-		w.tb.Logf("worker %s:\n%s", w.name, said)
-	}
 }
 
 // Call is a command and what the worker reports of it.

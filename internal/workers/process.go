@@ -1,0 +1,141 @@
+package workers
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Patience bounds every wait for a worker. Nothing should come near it.
+const Patience = 60 * time.Second
+
+// Process is the test binary run again, as something else than a test: its TestMain sees that by the environment. It is
+// killed when the test ends. Its methods belong to the test's own goroutine.
+type Process struct {
+	tb      testing.TB
+	name    string // for messages
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	stdout  io.Reader
+	stderr  bytes.Buffer  // may be read once done is closed
+	done    chan struct{} // closed when the process has ended and been reaped
+	expects bool          // it ends because the test wants it to
+}
+
+// Launch starts a process with NAME=value added to its environment and has listen read what it says until it ends. What it
+// complains of fails the test.
+func Launch(tb testing.TB, name, environment string, listen func(io.Reader)) *Process {
+	tb.Helper()
+	p := &Process{tb: tb, name: name, done: make(chan struct{})}
+	if err := p.start(environment, listen); err != nil {
+		tb.Fatalf("start worker %s: %v", name, err)
+	}
+	tb.Cleanup(p.end)
+	return p
+}
+
+// start runs this binary again. The signal by which a child dies with its parent belongs to the thread that forked it, so a
+// goroutine that keeps its thread starts the process and stays until it has ended.
+func (p *Process) start(environment string, listen func(io.Reader)) error {
+	binary, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p.cmd = exec.Command(binary)
+	p.cmd.Env = append(os.Environ(), environment)
+	p.cmd.Stderr = &p.stderr
+	p.cmd.SysProcAttr = dieWithParent()
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
+		return err
+	}
+	started, read := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			<-read
+			_ = p.cmd.Wait() // how it ended is in ProcessState
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	go func() {
+		defer close(read)
+		listen(p.stdout)
+	}()
+	return nil
+}
+
+// Kill is kill -9. It returns when the process is gone.
+func (p *Process) Kill() {
+	p.expects = true
+	_ = p.cmd.Process.Kill() // fails only if it has ended already
+	<-p.done
+}
+
+// Stop stops the process (SIGSTOP) and returns when it stands still.
+func (p *Process) Stop() {
+	p.tb.Helper()
+	if err := stop(p.cmd.Process.Pid); err != nil {
+		p.tb.Fatalf("stop worker %s: %v", p.name, err)
+	}
+}
+
+// Continue lets a stopped process go on (SIGCONT).
+func (p *Process) Continue() {
+	p.tb.Helper()
+	if err := resume(p.cmd.Process.Pid); err != nil {
+		p.tb.Fatalf("continue worker %s: %v", p.name, err)
+	}
+}
+
+// Dismiss ends standard input, which asks a worker to end in good order.
+func (p *Process) Dismiss() {
+	p.expects = true
+	_ = p.stdin.Close() // the process may be gone already, which Quit tells
+}
+
+// Quit ends the worker in good order: its Locker is closed and leaves nothing behind, neither at the server nor a goroutine.
+func (p *Process) Quit() {
+	p.tb.Helper()
+	p.Dismiss()
+	select {
+	case <-p.done:
+	case <-time.After(Patience):
+		p.tb.Fatalf("worker %s did not end", p.name)
+	}
+	if !p.cmd.ProcessState.Success() {
+		p.tb.Errorf("worker %s ended with %v:\n%s", p.name, p.cmd.ProcessState, p.stderr.String())
+	}
+}
+
+// end is the test's end.
+func (p *Process) end() {
+	select {
+	case <-p.done:
+		if !p.expects {
+			p.tb.Errorf("worker %s ended by itself: %v", p.name, p.cmd.ProcessState)
+		}
+	default:
+		p.Kill()
+	}
+	_ = p.stdin.Close() // nobody reads it any more
+	said := p.stderr.String()
+	if strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic:") || strings.Contains(said, "fatal error:") {
+		p.tb.Errorf("worker %s:\n%s", p.name, said)
+	} else if p.tb.Failed() && said != "" {
+		p.tb.Logf("worker %s:\n%s", p.name, said)
+	}
+}
