@@ -30,6 +30,12 @@ func (h *Handle) Remove() {
 	h.update(func() { h.removed = true })
 }
 
+func (h *Handle) isRemoved() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.removed
+}
+
 // Release lets the requests that [HoldRequest] holds now go on to the server.
 // A request that comes later is held again until the next Release.
 func (h *Handle) Release() {

@@ -188,6 +188,19 @@ func (l *link) cutOff() {
 	}
 }
 
+// closeHalf sends FIN to one side. A connection that is closed already, or not yet made, has no half to close.
+func (l *link) closeHalf(half Half) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	side := l.client
+	if half == ToServer {
+		side = l.upstream
+	}
+	if tcp, ok := side.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+}
+
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -182,3 +182,36 @@ func TestBytesThatAreNotRedisFailTheTest(t *testing.T) {
 		t.Fatal("nobody complained")
 	}
 }
+
+func TestAHalfClosedConnectionStillCarriesTheOtherHalf(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, addr string) {
+		p, direct := New(t, addr), connect(t, addr)
+		deaf, mute := dialWire(t, p.Addr()), dialWire(t, p.Addr())
+		for _, w := range []*wire{deaf, mute} {
+			w.send("ECHO", "x")
+			w.wants(bulk("x"))
+		}
+		p.CloseHalf(ToClient)
+		deaf.wantsEnd()
+		deaf.send("SET", "k", "v")
+		eventually(t, "what the deaf one says arrives", func() bool { return direct.Get(ctx, "k").Val() == "v" })
+		p.CloseHalf(ToServer)
+		eventually(t, "the server has closed, and so both are gone", func() bool { return p.Connections() == 0 })
+		mute.wantsEnd()
+	})
+}
+
+func TestAForgetfulProxyCountsNothing(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, addr string) {
+		p := New(t, addr)
+		w := dialWire(t, p.Addr())
+		w.send("ECHO", "x")
+		w.wants(bulk("x"))
+		p.Forget()
+		w.send("ECHO", "y")
+		w.wants(bulk("y"))
+		if n := p.Count(Any); n != 0 {
+			t.Fatalf("%d requests are kept", n)
+		}
+	})
+}

@@ -21,6 +21,7 @@ type Proxy struct {
 	refusing bool
 	rules    []*Handle          // in the order of Add
 	seen     [][]string         // the arguments of every request so far
+	forgets  bool               // they are not kept
 	links    map[*link]struct{} // nil once the proxy is closed
 }
 
@@ -54,8 +55,21 @@ func (p *Proxy) Add(rule Rule) *Handle {
 	h := newHandle(rule)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rules = append(p.rules, h)
+	rules := []*Handle{} // another slice: judge reads the old one
+	for _, old := range p.rules {
+		if !old.isRemoved() {
+			rules = append(rules, old)
+		}
+	}
+	p.rules = append(rules, h)
 	return h
+}
+
+// Forget has the proxy keep no requests for Count, which is 0 from then on: for tests in which there are millions.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgets, p.seen = true, nil
 }
 
 // Count returns how many requests that match have come from clients so far,
@@ -95,6 +109,25 @@ func (p *Proxy) CutAll() {
 	defer p.mu.Unlock()
 	for l := range p.links {
 		l.cutOff()
+	}
+}
+
+// Half is one direction of a connection.
+type Half int
+
+// The halves of a connection.
+const (
+	ToClient Half = iota // what the server sends
+	ToServer             // what the client sends
+)
+
+// CloseHalf ends one direction of every current connection: who listens there reads EOF behind what has come through, while
+// its own words are still forwarded, until it closes too.
+func (p *Proxy) CloseHalf(half Half) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.closeHalf(half)
 	}
 }
 
@@ -151,7 +184,9 @@ func (p *Proxy) forget(l *link) {
 func (p *Proxy) note(args []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen = append(p.seen, args)
+	if !p.forgets {
+		p.seen = append(p.seen, args)
+	}
 }
 
 // judge finds the rules for a request whose turn has come.

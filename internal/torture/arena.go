@@ -1,0 +1,137 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/internal/workers"
+)
+
+// seats is how many workers there are at any time.
+const seats = 6
+
+// everybody is the seat of a disturbance that all feel.
+const everybody = -1
+
+// arena is a server, the resource, and the seats of the workers. It belongs to the test's own goroutine.
+type arena struct {
+	t        testing.TB
+	random   *rand.Rand
+	dir      string // of the server's journals and the workers'
+	server   *redistest.Server
+	admin    *redis.Client
+	resource *resource
+	seats    [seats]*seat
+	lives    []*life
+	troubles []*trouble
+	losses   []loss
+}
+
+// seat is a worker's place: those that are killed have a successor on the same proxy.
+type seat struct {
+	number  int
+	proxy   *faultproxy.Proxy // nil: its worker is connected directly
+	worker  *workers.Process
+	life    *life
+	stopped bool
+	frozen  bool
+}
+
+// life is one worker process.
+type life struct {
+	Process string
+	Seat    int
+	Born    int64
+	Killed  int64 // just before it was; 0: it ended in good order
+	Dead    int64 // when it was certainly gone; 0: the same
+	journal string
+}
+
+// trouble is something that the saboteur did, to a seat or to everybody.
+type trouble struct {
+	Kind     string
+	Seat     int
+	From, To int64
+}
+
+// loss is the end of the server's data, sometime between the two. Journal is what it had written until then.
+type loss struct {
+	From, To int64
+	Journal  string
+}
+
+func newArena(t testing.TB, seed uint64, dir string) *arena {
+	t.Helper()
+	a := &arena{t: t, random: rand.New(rand.NewPCG(seed, 0)), dir: dir}
+	// What the server wrote is the system's to keep: a killed server has lost nothing that it answered, unless its journal is taken away.
+	a.server = redistest.Start(t, append(workers.JournalArgs(dir), "--enable-debug-command", "yes")...)
+	a.admin = a.server.Client(t)
+	a.resource = newResource(t)
+	for i := range seats {
+		a.seats[i] = &seat{number: i}
+		if i < seats-1 {
+			a.seats[i].proxy = faultproxy.New(t, a.server.Addr())
+			a.seats[i].proxy.Forget()
+		}
+		a.fill(a.seats[i])
+	}
+	return a
+}
+
+// fill starts a worker.
+func (a *arena) fill(s *seat) {
+	a.t.Helper()
+	name := fmt.Sprintf("p%d", len(a.lives))
+	o := orders{
+		Process: name, Addr: a.server.Addr(), Resource: a.resource.listener.Addr().String(),
+		Journal: filepath.Join(a.dir, name+".jsonl"), Seed: a.random.Uint64(),
+		Timeout: []time.Duration{300 * time.Millisecond, time.Second, 5 * time.Second}[a.random.IntN(3)],
+	}
+	if s.proxy != nil {
+		o.Addr = s.proxy.Addr()
+	}
+	told, err := json.Marshal(o)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	s.life = &life{Process: name, Seat: s.number, Born: now(), journal: o.Journal}
+	a.lives = append(a.lives, s.life)
+	s.worker = workers.Launch(a.t, name, environment+"="+string(told), func(out io.Reader) { _, _ = io.Copy(io.Discard, out) })
+	s.stopped = false
+}
+
+// kill kills a worker.
+func (s *seat) kill() {
+	s.life.Killed = now()
+	s.worker.Kill()
+	s.life.Dead = now()
+}
+
+// journalDir is where a server keeps its journal, under its directory.
+const journalDir = "appendonlydir"
+
+// wipe takes a killed server's data away.
+func (a *arena) wipe(from int64) {
+	a.t.Helper()
+	kept := filepath.Join(a.dir, fmt.Sprint("lost-", len(a.losses)))
+	err := os.Mkdir(kept, 0o700)
+	if err == nil {
+		err = os.Rename(filepath.Join(a.dir, journalDir), filepath.Join(kept, journalDir))
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.losses = append(a.losses, loss{From: from, Journal: kept})
+}
+
+func now() int64 { return time.Now().UnixNano() }

@@ -1,0 +1,162 @@
+package torture
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+)
+
+// history is what all workers say that they did.
+type history struct {
+	calls []*call
+	acks  map[string]int // writes that were accepted, by process
+	wrong []string       // writes refused to somebody who had the lock before and after
+	lives map[string]*life
+	again int             // subscriptions made again
+	over  int             // waiters that came back after having been passed over
+	ended map[string]bool // processes that ended in good order
+}
+
+// call is one call, and the lease that it had.
+type call struct {
+	life  *life
+	op    int
+	lock  string
+	how   manner
+	began int64
+	ended int64  // 0: its process was killed before
+	why   string // it was refused; "": it was not
+
+	// Of a lease.
+	owner    string
+	token    int64  // 0: there was none
+	until    int64  // when trust would end, by what was last noted
+	gone     int64  // when its loss was noticed; 0: it was not
+	given    int64  // when Unlock was called; 0: it was not
+	sure     bool   // it was trusted until then
+	released int64  // when Unlock returned; 0: it did not
+	outcome  string // why Unlock failed; "": it did not
+}
+
+// trusts is from when on the lease was certainly trusted: the server's word of when it gave it, which its token is, or
+// the call's return.
+func (c *call) trusts() int64 {
+	if at := c.token * 1000; c.began <= at && at <= c.ended {
+		return at
+	}
+	return c.ended
+}
+
+// trusted is until when it certainly was: a program that stands still or is killed keeps its trust until its last known
+// deadline, or its death.
+func (c *call) trusted() int64 {
+	if c.given != 0 && c.sure {
+		return c.given
+	}
+	end := c.until
+	for _, at := range []int64{c.given, c.gone, c.life.Killed} {
+		if at != 0 && at < end {
+			end = at
+		}
+	}
+	return end
+}
+
+// readHistory reads the journals of all lives.
+func readHistory(lives []*life) (*history, error) {
+	h := &history{acks: make(map[string]int), lives: make(map[string]*life), ended: make(map[string]bool)}
+	for _, l := range lives {
+		h.lives[l.Process] = l
+		text, err := os.ReadFile(l.journal)
+		if os.IsNotExist(err) { // killed before it began
+			continue
+		}
+		if err == nil {
+			err = h.read(l, text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", l.journal, err)
+		}
+	}
+	return h, nil
+}
+
+// read takes in one journal. The last line may be cut off.
+func (h *history) read(l *life, text []byte) error {
+	calls := make(map[int]*call)
+	for in := bufio.NewReader(bytes.NewReader(text)); ; {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return nil
+		}
+		var e event
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		if err != nil {
+			return err
+		}
+		switch e.Kind {
+		case called:
+			c := &call{life: l, op: e.Op, lock: e.Lock, how: manner(e.How), began: e.At}
+			calls[e.Op] = c
+			h.calls = append(h.calls, c)
+		case again:
+			h.again++
+		case passed:
+			h.over++
+		case ended:
+			h.ended[l.Process] = true
+		default:
+			h.happens(l, calls[e.Op], e)
+		}
+	}
+}
+
+// happens takes in what became of a call.
+func (h *history) happens(l *life, c *call, e event) {
+	switch e.Kind {
+	case got:
+		c.ended, c.owner, c.token, c.until = e.At, e.Owner, e.Token, e.Until
+	case refused:
+		c.ended, c.why = e.At, e.Why
+	case kept:
+		c.until = max(c.until, e.Until)
+	case lost:
+		c.gone = e.At
+	case unlock:
+		c.given, c.sure = e.At, e.Trusted
+	case unlocked:
+		c.released, c.outcome = e.At, e.Why
+	case wrote:
+		switch {
+		case !e.Stale:
+			h.acks[l.Process]++
+		case e.Trusted:
+			h.wrong = append(h.wrong, fmt.Sprintf("%v was refused although it was trusted, at %s", c, clock(e.At)))
+		}
+	default:
+	}
+}
+
+// leases are the calls that had one.
+func (h *history) leases() []*call {
+	var all []*call
+	for _, c := range h.calls {
+		if c.token != 0 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (c *call) String() string {
+	text := fmt.Sprintf("%s:%d %s %s", c.life.Process, c.op, c.how, c.lock)
+	if c.token == 0 {
+		return fmt.Sprintf("%s [%s, %s] %s", text, clock(c.began), clock(c.ended), c.why)
+	}
+	return fmt.Sprintf("%s as %s with token %d [%s, %s]", text, c.owner, c.token, clock(c.trusts()), clock(c.trusted()))
+}

@@ -1,0 +1,60 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// longest is how long each kind of key may live when nobody is there any more. Tokens outlive their users on purpose.
+var longest = map[string]time.Duration{
+	"lock":    leaseTime,
+	"queue":   30 * time.Second,
+	"waiters": time.Minute,
+	"token":   10 * time.Minute,
+}
+
+// leaked are the keys that live longer than their kind may. Those that will vanish by themselves need the returned time
+// for it; tokens are not waited for.
+func leaked(ttl map[string]time.Duration) (wrong []string, wait time.Duration) {
+	for key, left := range ttl {
+		part := strings.SplitN(key, ":", 3)
+		most, known := time.Duration(0), false
+		if len(part) == 3 && part[0] == "fairlock" {
+			most, known = longest[part[1]]
+		}
+		switch {
+		case !known:
+			wrong = append(wrong, fmt.Sprintf("%s is no key of a lock", key))
+		case left < 0:
+			wrong = append(wrong, fmt.Sprintf("%s lives forever", key))
+		case left > most:
+			wrong = append(wrong, fmt.Sprintf("%s lives for another %v, longer than %v", key, left, most))
+		case part[1] != "token":
+			wait = max(wait, left)
+		}
+	}
+	return wrong, wait
+}
+
+// remaining is what is in the server, and for how long.
+func remaining(ctx context.Context, rdb *redis.Client) (map[string]time.Duration, error) {
+	keys, err := rdb.Keys(ctx, "*").Result()
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]time.Duration)
+	for _, key := range keys {
+		left, err := rdb.PTTL(ctx, key).Result()
+		if err != nil {
+			return nil, err
+		}
+		if left != -2 { // it has vanished meanwhile
+			all[key] = left
+		}
+	}
+	return all, nil
+}

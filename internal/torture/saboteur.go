@@ -1,0 +1,130 @@
+package torture
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// saboteur harms the server, the workers and the wires between them. What it does when comes from the seed; when exactly,
+// and what that hits, does not. It belongs to the test's own goroutine.
+type saboteur struct {
+	*arena
+	deck    []trick
+	repairs []repair       // what it has yet to undo, soonest first
+	counts  map[string]int // tricks played, by name
+	asides  sync.WaitGroup // tricks that do not return at once
+}
+
+// trick is a way to do harm. play returns false if there was nobody to do it to.
+type trick struct {
+	name string
+	play func(*saboteur) bool
+}
+
+// repair ends a trouble when it is due.
+type repair struct {
+	at  time.Time
+	end func()
+}
+
+// Every deck holds each trick once, so that all of them occur; between two tricks there is hardly time to recover, and after
+// a deck there is.
+const (
+	leastPause, mostPause = 150 * time.Millisecond, 900 * time.Millisecond
+	calm                  = 3 * time.Second
+)
+
+// rage does harm until then, and mends what is broken.
+func (s *saboteur) rage(until time.Time) {
+	next := time.Now().Add(calm / 2)
+	for {
+		at := until
+		if next.Before(at) {
+			at = next
+		}
+		if len(s.repairs) > 0 && s.repairs[0].at.Before(at) {
+			time.Sleep(time.Until(s.repairs[0].at))
+			s.mend()
+			continue
+		}
+		time.Sleep(time.Until(at))
+		if !at.Before(until) {
+			break
+		}
+		s.strike()
+		next = time.Now().Add(s.between(leastPause, mostPause))
+		if len(s.deck) == 0 {
+			next = time.Now().Add(calm)
+		}
+	}
+	for len(s.repairs) > 0 {
+		s.mend()
+	}
+	s.asides.Wait()
+}
+
+// strike plays the next trick.
+func (s *saboteur) strike() {
+	if len(s.deck) == 0 {
+		s.deck = slices.Clone(tricks)
+		s.random.Shuffle(len(s.deck), func(i, j int) { s.deck[i], s.deck[j] = s.deck[j], s.deck[i] })
+	}
+	last := len(s.deck) - 1
+	t := s.deck[last]
+	s.deck = s.deck[:last]
+	if t.play(s) {
+		s.counts[t.name]++
+	}
+}
+
+// mend ends the trouble that is due first.
+func (s *saboteur) mend() {
+	r := s.repairs[0]
+	s.repairs = s.repairs[1:]
+	r.end()
+}
+
+// trouble notes one that begins now.
+func (s *saboteur) trouble(kind string, seat int) *trouble {
+	t := &trouble{Kind: kind, Seat: seat, From: now()}
+	s.troubles = append(s.troubles, t)
+	return t
+}
+
+// lasting notes a trouble that begins now and is ended by end after d.
+func (s *saboteur) lasting(kind string, seat int, d time.Duration, end func()) {
+	t := s.trouble(kind, seat)
+	s.repairs = append(s.repairs, repair{time.Now().Add(d), func() {
+		end()
+		t.To = now()
+	}})
+	slices.SortStableFunc(s.repairs, func(a, b repair) int { return a.at.Compare(b.at) })
+}
+
+// anyone is a seat that suits, or nil.
+func (s *saboteur) anyone(suits func(*seat) bool) *seat {
+	for _, i := range s.random.Perm(seats) {
+		if suits(s.seats[i]) {
+			return s.seats[i]
+		}
+	}
+	return nil
+}
+
+func (s *saboteur) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(s.random.Int64N(int64(most-least)))
+}
+
+// String is what was done how often.
+func (s *saboteur) String() string {
+	var all []string
+	for _, name := range slices.SortedFunc(maps.Keys(s.counts), func(a, b string) int { return cmp.Compare(a, b) }) {
+		all = append(all, fmt.Sprintf("%s %d", name, s.counts[name]))
+	}
+	return strings.Join(all, ", ")
+}

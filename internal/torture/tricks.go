@@ -1,0 +1,201 @@
+package torture
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlock/locks/internal/faultproxy"
+)
+
+// tricks are all that the saboteur knows.
+var tricks = []trick{
+	{"kill -9", (*saboteur).murder},
+	{"kill -9 of two", func(s *saboteur) bool { return s.murder() && s.murder() }},
+	{"SIGSTOP", (*saboteur).stops},
+	{"SIGSTOP in use", (*saboteur).stops},
+	{"CLIENT KILL TYPE normal", func(s *saboteur) bool { return s.clientKill("normal") }},
+	{"CLIENT KILL TYPE pubsub", func(s *saboteur) bool { return s.clientKill("pubsub") }},
+	{"CLIENT PAUSE ALL", func(s *saboteur) bool { return s.clientPause("ALL") }},
+	{"CLIENT PAUSE WRITE", func(s *saboteur) bool { return s.clientPause("WRITE") }},
+	{"DEBUG SLEEP", (*saboteur).debugSleep},
+	{"restart with data", (*saboteur).restarts},
+	{"restart without data", (*saboteur).forgets},
+	{"cut", (*saboteur).cuts},
+	{"half-close", (*saboteur).halfCloses},
+	{"freeze", (*saboteur).freezes},
+	{"refuse", (*saboteur).refuses},
+	{"delay", (*saboteur).delays},
+	{"drop requests", func(s *saboteur) bool { return s.drops(faultproxy.DropRequest()) }},
+	{"drop replies", func(s *saboteur) bool { return s.drops(faultproxy.SwallowReply()) }},
+	{"drop silently", func(s *saboteur) bool { return s.drops(faultproxy.SwallowReplySilently()) }},
+	{"hold back", (*saboteur).holds},
+}
+
+func anybody(*seat) bool   { return true }
+func awake(s *seat) bool   { return !s.stopped }
+func proxied(s *seat) bool { return s.proxy != nil }
+func flowing(s *seat) bool { return s.proxy != nil && !s.frozen }
+
+// murder kills a worker, whatever it is at, and puts another in its place.
+func (s *saboteur) murder() bool {
+	victim := s.anyone(anybody)
+	victim.kill()
+	s.fill(victim)
+	return true
+}
+
+// stops stops a worker for longer or shorter than its leases live.
+func (s *saboteur) stops() bool {
+	seat := s.anyone(awake)
+	if seat == nil {
+		return false
+	}
+	worker := seat.worker
+	s.lasting("SIGSTOP", seat.number, s.between(100*time.Millisecond, 3*leaseTime), func() {
+		if seat.worker == worker { // and not a successor
+			worker.Continue()
+			seat.stopped = false
+		}
+	})
+	worker.Stop()
+	seat.stopped = true
+	return true
+}
+
+func (s *saboteur) clientKill(which string) bool {
+	t := s.trouble("CLIENT KILL "+which, everybody)
+	s.ask("CLIENT", "KILL", "TYPE", which)
+	t.To = now()
+	return true
+}
+
+func (s *saboteur) clientPause(which string) bool {
+	d := s.between(50*time.Millisecond, 1500*time.Millisecond)
+	s.lasting("CLIENT PAUSE "+which, everybody, d, func() {})
+	s.ask("CLIENT", "PAUSE", d.Milliseconds(), which)
+	return true
+}
+
+func (s *saboteur) debugSleep() bool {
+	d := s.between(50*time.Millisecond, 1500*time.Millisecond)
+	t := s.trouble("DEBUG SLEEP", everybody)
+	s.asides.Go(func() {
+		s.ask("DEBUG", "SLEEP", d.Seconds())
+		t.To = now()
+	})
+	return true
+}
+
+// ask tells the server something. That it dies meanwhile is no fault.
+func (s *saboteur) ask(command ...any) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = s.admin.Do(ctx, command...).Err()
+}
+
+// restarts kills the server, which keeps its data.
+func (s *saboteur) restarts() bool {
+	t := s.trouble("restart", everybody)
+	s.server.Kill()
+	time.Sleep(s.between(0, 700*time.Millisecond))
+	s.server.Restart()
+	t.To = now()
+	return true
+}
+
+// forgets kills the server and its data.
+func (s *saboteur) forgets() bool {
+	t := s.trouble("loss", everybody)
+	s.server.Kill()
+	s.wipe(t.From)
+	time.Sleep(s.between(0, 300*time.Millisecond))
+	s.server.Restart()
+	t.To = now()
+	s.losses[len(s.losses)-1].To = t.To
+	return true
+}
+
+func (s *saboteur) cuts() bool {
+	seat := s.anyone(proxied)
+	t := s.trouble("cut", seat.number)
+	seat.proxy.CutAll()
+	t.To = now()
+	return true
+}
+
+func (s *saboteur) halfCloses() bool {
+	seat := s.anyone(proxied)
+	t := s.trouble("half-close", seat.number)
+	half := faultproxy.ToClient
+	if s.random.IntN(2) == 0 {
+		half = faultproxy.ToServer
+	}
+	seat.proxy.CloseHalf(half)
+	t.To = now()
+	return true
+}
+
+// freezes has nothing pass for a while; all of it arrives later.
+func (s *saboteur) freezes() bool {
+	seat := s.anyone(flowing)
+	if seat == nil {
+		return false
+	}
+	s.lasting("freeze", seat.number, s.between(100*time.Millisecond, 3*leaseTime), func() {
+		seat.proxy.Freeze(false)
+		seat.frozen = false
+	})
+	seat.proxy.Freeze(true)
+	seat.frozen = true
+	return true
+}
+
+// refuses lets nobody connect, and cuts who is.
+func (s *saboteur) refuses() bool {
+	seat := s.anyone(flowing)
+	if seat == nil {
+		return false
+	}
+	s.lasting("refuse", seat.number, s.between(100*time.Millisecond, 2*leaseTime), func() { seat.proxy.Refuse(false) })
+	seat.proxy.Refuse(true)
+	seat.proxy.CutAll()
+	return true
+}
+
+// some matches so many scripts in a hundred. It is asked by many goroutines, so it is not the saboteur's own chance.
+func some(percent int) func([]string) bool {
+	scripts := faultproxy.Command("EVALSHA", "EVAL")
+	return func(args []string) bool { return scripts(args) && rand.IntN(100) < percent }
+}
+
+// rule is in force for a while.
+func (s *saboteur) rule(kind string, percent int, action faultproxy.Action) bool {
+	seat := s.anyone(flowing)
+	if seat == nil {
+		return false
+	}
+	handle := seat.proxy.Add(faultproxy.Rule{Match: some(percent), Action: action})
+	s.lasting(kind, seat.number, s.between(500*time.Millisecond, 2*leaseTime), handle.Remove)
+	return true
+}
+
+func (s *saboteur) delays() bool {
+	return s.rule("delay", 20, faultproxy.DelayReply(s.between(5*time.Millisecond, 400*time.Millisecond)))
+}
+
+func (s *saboteur) drops(action faultproxy.Action) bool { return s.rule("drop", 10, action) }
+
+// holds keeps some requests until nobody expects them any more, and then has them executed.
+func (s *saboteur) holds() bool {
+	seat := s.anyone(flowing)
+	if seat == nil {
+		return false
+	}
+	handle := seat.proxy.Add(faultproxy.Rule{Match: some(10), Times: 10, Action: faultproxy.HoldRequest()})
+	s.lasting("hold back", seat.number, s.between(500*time.Millisecond, 4*leaseTime), func() {
+		handle.Remove()
+		handle.Release()
+	})
+	return true
+}

@@ -1,0 +1,107 @@
+package torture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// byLock sorts leases by lock and the beginning of their trust.
+func byLock(leases []*call) map[string][]*call {
+	all := make(map[string][]*call)
+	for _, c := range leases {
+		all[c.lock] = append(all[c.lock], c)
+	}
+	for _, of := range all {
+		slices.SortFunc(of, func(a, b *call) int { return cmp.Compare(a.trusts(), b.trusts()) })
+	}
+	return all
+}
+
+// overlaps are the pairs of owners that trusted one lock at one time, and those among whom the server had lost its data:
+// who comes first then may get a lock that somebody else trusts for the rest of its lease.
+func overlaps(leases []*call, losses []loss) (wrong, allowed []string) {
+	for _, of := range byLock(leases) {
+		var present []*call
+		for _, c := range of {
+			present = slices.DeleteFunc(present, func(p *call) bool { return p.trusted() <= c.trusts() })
+			for _, p := range present {
+				switch end := min(p.trusted(), c.trusted()); {
+				case p.owner == c.owner || end <= c.trusts():
+				case parted(p, c, end, losses):
+					allowed = append(allowed, fmt.Sprintf("%v and %v", p, c))
+				default:
+					wrong = append(wrong, fmt.Sprintf("%v and %v", p, c))
+				}
+			}
+			present = append(present, c)
+		}
+	}
+	return wrong, allowed
+}
+
+// parted reports whether data was lost between two grants, and no longer than a lease before they stopped to overlap.
+func parted(before, after *call, end int64, losses []loss) bool {
+	return slices.ContainsFunc(losses, func(l loss) bool {
+		return before.trusts() < l.To && l.From < after.ended && end <= l.To+leaseTime.Nanoseconds()
+	})
+}
+
+// disorder are tokens that are not larger than one that somebody had before.
+func disorder(leases []*call) []string {
+	var wrong []string
+	for _, of := range byLock(leases) {
+		wrong = append(wrong, disorderOf(of)...)
+	}
+	return wrong
+}
+
+func disorderOf(of []*call) []string {
+	var wrong []string
+	var first []*call // of each ownership; those who join it later have its token
+	owner := make(map[int64]string)
+	for _, c := range of {
+		other, known := owner[c.token]
+		if known && other != c.owner {
+			wrong = append(wrong, fmt.Sprintf("%v has the token of %s", c, other))
+		}
+		if !known {
+			owner[c.token] = c.owner
+			first = append(first, c)
+		}
+	}
+	ended := slices.SortedFunc(slices.Values(first), func(a, b *call) int { return cmp.Compare(a.ended, b.ended) })
+	slices.SortFunc(first, func(a, b *call) int { return cmp.Compare(a.began, b.began) })
+	var before *call // the largest token of a call that had returned
+	for _, c := range first {
+		for ; len(ended) > 0 && ended[0].ended < c.began; ended = ended[1:] {
+			if before == nil || ended[0].token > before.token {
+				before = ended[0]
+			}
+		}
+		if before != nil && c.token < before.token {
+			wrong = append(wrong, fmt.Sprintf("%v came after %v", c, before))
+		}
+	}
+	return wrong
+}
+
+// unclean are the Unlocks that said that all was well although the lease had been lost before.
+func unclean(leases []*call) []string {
+	var wrong []string
+	for _, c := range leases {
+		if c.released != 0 && c.outcome == "" && !c.sure {
+			wrong = append(wrong, fmt.Sprintf("%v was unlocked without an error at %s", c, clock(c.given)))
+		}
+	}
+	return wrong
+}
+
+// clock is a time as messages show it.
+func clock(at int64) string {
+	if at == 0 {
+		return "never"
+	}
+	return time.Unix(0, at).UTC().Format("15:04:05.000000")
+}
