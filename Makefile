@@ -1,9 +1,9 @@
 # The verbs are scripts; see scripts/. CI runs the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help fmt lint test bench fuzz
+.PHONY: help fmt lint test torture bench fuzz
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 fmt: ## format all Go code
 	@scripts/fmt.sh
@@ -13,6 +13,9 @@ lint: ## golangci-lint over all modules (the first run builds it: some minutes)
 
 test: ## everything there is to test; ARGS='-run Name -v' for go test's own flags
 	@scripts/test.sh $(ARGS)
+
+torture: ## six processes, a saboteur and the judges, for FOR (60s); SEED repeats the choices of a run
+	@FOR='$(FOR)' SEED='$(SEED)' scripts/torture.sh $(ARGS)
 
 bench: ## the benchmarks; BENCH=regexp, ARGS='-count=10'
 	@BENCH='$(BENCH)' scripts/bench.sh $(ARGS)

@@ -153,6 +153,22 @@ func (h *history) leases() []*call {
 	return all
 }
 
+// unended are the calls and processes that did not end although nobody killed them.
+func (h *history) unended() []string {
+	var wrong []string
+	for _, c := range h.calls {
+		if c.life.Killed == 0 && (c.ended == 0 || c.token != 0 && c.released == 0) {
+			wrong = append(wrong, fmt.Sprintf("%v did not end", c))
+		}
+	}
+	for _, l := range h.lives {
+		if l.Killed == 0 && !h.ended[l.Process] {
+			wrong = append(wrong, l.Process+" did not end in good order")
+		}
+	}
+	return wrong
+}
+
 func (c *call) String() string {
 	text := fmt.Sprintf("%s:%d %s %s", c.life.Process, c.op, c.how, c.lock)
 	if c.token == 0 {

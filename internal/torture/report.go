@@ -3,17 +3,31 @@ package torture
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/internal/workers"
 )
 
-// report is what came of it all.
+// What the protocol promises, with some time for the machine.
+const (
+	// ending is how long a call of a survivor may take when there is no trouble any more: a lock whose data was lost is given
+	// to nobody for 6 s, a stopped waiter may cost its liveness of 15 s, and each of its tickets a claim.
+	ending = 30 * time.Second
+	// standing is how long a lock may be free while somebody in line is within reach, or such a one be out of line: until its
+	// next heartbeat.
+	standing = 5*time.Second + time.Second
+)
+
+// report is what came of it all: a table of what happened, and of what must not have.
 type report struct {
-	*arena
-	saboteur *saboteur
-	lines    [][2]string
-	finished time.Duration // how long the longest call of a survivor took after the last trouble
+	*saboteur
+	took  time.Duration // of the longest call after the last trouble
+	gone  time.Time     // when the last process was
+	wait  time.Duration // for the last key to vanish, from then
+	lines [][2]string
 }
 
 // finish lets the workers end what they are at: all but one in good order, the last one killed in the middle of it.
@@ -21,18 +35,83 @@ func (r *report) finish() {
 	r.t.Helper()
 	calm := time.Now()
 	last := r.seats[seats-1]
-	for _, s := range r.seats {
-		if s != last {
-			s.worker.Dismiss()
-		}
+	for _, s := range r.seats[:seats-1] {
+		s.worker.Dismiss()
 	}
-	for _, s := range r.seats {
-		if s != last {
-			s.worker.Quit()
-		}
+	for _, s := range r.seats[:seats-1] {
+		s.worker.Quit()
 	}
-	r.finished = time.Since(calm)
+	r.took = time.Since(calm)
 	last.kill()
+	r.gone = time.Now()
+}
+
+// judge has all judges look at it.
+func (r *report) judge() {
+	r.t.Helper()
+	left, err := remaining(context.Background(), r.admin)
+	r.ok(err)
+	leaks, wait := leaked(left)
+	r.wait = wait
+	h, err := readHistory(r.lives)
+	r.ok(err)
+	o := newOrder(h.lives, r.troubles)
+	for _, l := range r.losses {
+		workers.FollowJournal(r.t, l.Journal, o.show)
+		o.lost(l.To)
+	}
+	workers.FollowJournal(r.t, r.dir, o.show)
+
+	r.happened(h, o)
+	leases := h.leases()
+	both, allowed := overlaps(leases, r.losses)
+	r.must("overlaps of trust", both, fmt.Sprintf("%d allowed by a loss of data", len(allowed)))
+	r.must("inversions", o.inversions, fmt.Sprintf("%d were passed over, all of them out of reach", o.over))
+	r.must("tokens out of order", slices.Concat(disorder(leases), o.disorder), "")
+	r.must("lost tickets", r.forgotten(h, o), fmt.Sprintf("the last call ended %v after the last trouble", r.took.Round(time.Millisecond)))
+	r.must("standing still", o.stands(), fmt.Sprintf("with somebody in reach %v at most; out of line %v at most",
+		o.idle.length().Round(time.Millisecond), o.out.length().Round(time.Millisecond)))
+	r.must("unclean unlocks", unclean(leases), "")
+	sum, wrong := r.resource.totals()
+	r.must("wrong counters", slices.Concat(wrong, r.resource.uncounted(h)), fmt.Sprintf("%d writes accepted, and that is what the counters say", sum.accepted))
+	r.must("stale writes accepted", stale(r.resource.written), fmt.Sprintf("%d refused", sum.refused))
+	r.must("fresh writes refused", h.wrong, "")
+	began := time.Now()
+	pieces, illegal := linearizable(h.calls, r.losses, time.Minute)
+	r.must("not linearizable", illegal, fmt.Sprintf("%d calls in %d pieces, by porcupine in %v", len(h.calls), pieces, time.Since(began).Round(time.Millisecond)))
+	r.must("leaked keys", slices.Concat(leaks, r.vanish()), fmt.Sprintf("all but tokens gone %v after the last process", time.Since(r.gone).Round(time.Second)))
+}
+
+func (r *report) ok(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// forgotten are the calls and waiters of survivors of which nothing came.
+func (r *report) forgotten(h *history, o *order) []string {
+	wrong := h.unended()
+	if r.took > ending {
+		wrong = append(wrong, fmt.Sprintf("the last call ended %v after the last trouble, more than %v", r.took, ending))
+	}
+	return append(wrong, o.waiting()...)
+}
+
+// vanish waits for the keys that have an end, and returns those that outlive it.
+func (r *report) vanish() []string {
+	for {
+		left, err := remaining(context.Background(), r.admin)
+		r.ok(err)
+		maps.DeleteFunc(left, func(key string, _ time.Duration) bool { return strings.HasPrefix(key, "fairlock:token:") })
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Since(r.gone) > r.wait+time.Second {
+			return slices.Sorted(maps.Keys(left))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // add adds a line to the table.
@@ -41,85 +120,58 @@ func (r *report) add(name, format string, args ...any) {
 }
 
 // must adds a line that must be 0.
-func (r *report) must(name string, wrong []string) {
+func (r *report) must(name string, wrong []string, note string) {
 	r.t.Helper()
-	r.add(name, "%d", len(wrong))
+	if note != "" {
+		note = " (" + note + ")"
+	}
+	r.add(name, "%d%s", len(wrong), note)
 	if len(wrong) > 0 {
-		r.t.Errorf("%s: %d, among them\n\t%s", name, len(wrong), strings.Join(wrong[:min(len(wrong), 10)], "\n\t"))
+		r.t.Errorf("%s: %d, the first of them\n\t%s", name, len(wrong), strings.Join(wrong[:min(len(wrong), 10)], "\n\t"))
 	}
 }
 
-// judge has all judges look at it.
-func (r *report) judge() {
-	r.t.Helper()
-	gone := time.Now()
-	left, err := remaining(context.Background(), r.admin)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	leaks, wait := leaked(left)
-	h, err := readHistory(r.lives)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.count(h)
-	leases := h.leases()
-	wrong, allowed := overlaps(leases, r.losses)
-	r.must("overlaps of trust", wrong)
-	r.add("allowed by a loss", "%d", len(allowed))
-	r.must("tokens out of order", disorder(leases))
-	r.must("unclean unlocks", unclean(leases))
-	began := time.Now()
-	pieces, wrong := linearizable(h.calls, r.losses, time.Minute)
-	r.must("not linearizable", wrong)
-	r.add("pieces linearized", "%d in %v", pieces, time.Since(began).Round(time.Millisecond))
-	_ = gone
-	_ = wait
-	r.must("leaks", leaks)
-}
-
-func (r *report) count(h *history) {
-	kinds := make(map[string]int)
+// happened adds what the workers and the saboteur did.
+func (r *report) happened(h *history, o *order) {
+	leases, refusals, lossCount, open := make(map[string]int), make(map[string]int), 0, 0
 	for _, c := range h.calls {
 		switch {
 		case c.token != 0:
-			kinds["lease"]++
-			kinds[string(c.how)]++
+			leases[string(c.how)]++
 		case c.ended == 0:
-			kinds["open"]++
-		case len(c.why) > 12:
-			kinds["failed"]++
+			open++
+		case slices.Contains(reasons, c.why):
+			refusals[c.why]++
 		default:
-			kinds[c.why]++
+			refusals["failed"]++
 		}
-		if c.gone != 0 {
-			kinds["lost"]++
-		}
-		if c.outcome != "" {
-			kinds["unlock "+c.outcome[:min(len(c.outcome), 30)]]++
+		if c.gone != 0 || c.outcome == whyLost {
+			lossCount++
 		}
 	}
-	var names []string
-	for name := range kinds {
-		names = append(names, name)
+	r.add("acquisitions", "%d: %s", len(h.leases()), counted(leases))
+	r.add("in line", "%d of %d grants", o.queued, o.grants)
+	r.add("refused", "%s", counted(refusals))
+	r.add("open for ever", "%d, of killed processes", open)
+	r.add("losses noticed", "%d", lossCount)
+	r.add("reconnected", "%d, found themselves passed over %d", h.again, h.over)
+	r.add("processes", "%d", len(r.lives))
+	r.add("harm", "%s", counted(r.counts))
+}
+
+// counted is a map of counts in words.
+func counted(counts map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%s %d", name, counts[name]))
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		r.add(name, "%d", kinds[name])
-	}
-	sum, wrong := r.resource.totals()
-	r.add("writes", "%d accepted, %d refused", sum.accepted, sum.refused)
-	r.must("counters that are wrong", wrong)
-	r.must("writes refused to a holder", h.wrong)
-	r.add("again", "%d, passed over %d", h.again, h.over)
-	r.add("finished in", "%v", r.finished)
-	r.add("tricks", "%v", r.saboteur)
+	return strings.Join(all, ", ")
 }
 
 func (r *report) String() string {
 	var b strings.Builder
 	for _, line := range r.lines {
-		fmt.Fprintf(&b, "%-28s %s\n", line[0], line[1])
+		fmt.Fprintf(&b, "%-22s %s\n", line[0], line[1])
 	}
 	return b.String()
 }

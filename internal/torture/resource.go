@@ -159,6 +159,38 @@ func (r *resource) totals() (sum counter, wrong []string) {
 	return sum, wrong
 }
 
+// uncounted says where the resource and the workers do not agree on how many writes were accepted. A killed worker may not have
+// written down the answers to the last that it sent.
+func (r *resource) uncounted(h *history) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var wrong []string
+	accepted := make(map[string]int)
+	for _, w := range r.written {
+		accepted[w.process]++
+	}
+	for process, l := range h.lives {
+		missing := accepted[process] - h.acks[process]
+		if missing < 0 || missing > 0 && l.Killed == 0 || missing > hands {
+			wrong = append(wrong, fmt.Sprintf("%s: %d writes accepted, %d answers", process, accepted[process], h.acks[process]))
+		}
+	}
+	return wrong
+}
+
+// stale are the writes that were accepted after one with a larger token.
+func stale(all []written) []string {
+	var wrong []string
+	largest := make(map[string]int64)
+	for _, w := range all {
+		if w.token < largest[w.lock] {
+			wrong = append(wrong, fmt.Sprintf("lock %s: %s wrote with token %d after %d", w.lock, w.process, w.token, largest[w.lock]))
+		}
+		largest[w.lock] = max(largest[w.lock], w.token)
+	}
+	return wrong
+}
+
 // desk is a worker's connection to the resource, for one goroutine.
 type desk struct {
 	conn net.Conn

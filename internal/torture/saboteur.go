@@ -1,11 +1,7 @@
 package torture
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -118,13 +114,4 @@ func (s *saboteur) anyone(suits func(*seat) bool) *seat {
 
 func (s *saboteur) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.random.Int64N(int64(most-least)))
-}
-
-// String is what was done how often.
-func (s *saboteur) String() string {
-	var all []string
-	for _, name := range slices.SortedFunc(maps.Keys(s.counts), func(a, b string) int { return cmp.Compare(a, b) }) {
-		all = append(all, fmt.Sprintf("%s %d", name, s.counts[name]))
-	}
-	return strings.Join(all, ", ")
 }

@@ -29,7 +29,7 @@ type orders struct {
 const leaseTime = time.Second
 
 // locks are those that all workers use. The first are used most.
-var locks = []string{"a", "b", "c", "d"}
+var locks = []string{"a", "b", "c", "d", "e"}
 
 // kind says what happened to a worker.
 type kind string
@@ -99,6 +99,8 @@ const (
 	whyLost      = "lost"
 	whyNotHeld   = "not held"
 )
+
+var reasons = []string{whyHeld, whyFull, whyTimeout, whyCancelled, whyLost, whyNotHeld}
 
 // why is the reason in an error: one of the above, or its text.
 func why(err error) string {

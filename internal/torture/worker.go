@@ -19,7 +19,7 @@ import (
 )
 
 // hands is how many goroutines of a worker use locks.
-const hands = 4
+const hands = 5
 
 // Main does nothing, unless this process is a worker of a torture: then it works until standard input ends, and exits.
 // TestMain calls it before anything else.

@@ -42,7 +42,7 @@ var owners = []string{"saga-1", "saga-2"}
 func (h *hand) work() {
 	for !h.over() {
 		h.once()
-		h.pause(3 * time.Millisecond)
+		h.pause(time.Millisecond)
 	}
 }
 
@@ -87,11 +87,11 @@ func (h *hand) plan() (plan, []fairlock.LockOption) {
 		options = append(options, fairlock.LeaseFor(fixed))
 	}
 	switch luck := h.random.Float64() * 100; {
-	case luck < 0.5 && fixed > 0:
+	case luck < 4 && fixed > 0:
 		p.stay, p.sleeps = fixed+fixed/2, true
-	case luck < 0.7: // for some renewals
+	case luck < 0.4: // for some renewals
 		p.stay = h.between(400*time.Millisecond, 1200*time.Millisecond)
-	case luck < 5:
+	case luck < 4:
 		p.stay = h.between(10*time.Millisecond, 80*time.Millisecond)
 	default:
 		p.stay = h.between(0, 2*time.Millisecond)

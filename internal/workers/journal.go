@@ -25,6 +25,14 @@ type Journal [][]string
 // ReadJournal reads what a server has written so far: all that it has answered, and no more of what it is at.
 func ReadJournal(tb testing.TB, dir string) Journal {
 	tb.Helper()
+	var journal Journal
+	FollowJournal(tb, dir, func(words []string) { journal = append(journal, words) })
+	return journal
+}
+
+// FollowJournal is ReadJournal for one that is too long to keep: it shows each command once, in order.
+func FollowJournal(tb testing.TB, dir string, show func(words []string)) {
+	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*.incr.aof"))
 	if err != nil || len(files) != 1 {
 		tb.Fatalf("the journal in %s: %d files, %v", dir, len(files), err)
@@ -34,16 +42,16 @@ func ReadJournal(tb testing.TB, dir string) Journal {
 		tb.Fatal(err)
 	}
 	defer file.Close()
-	var journal Journal
-	for in := bufio.NewReaderSize(file, 1<<20); ; {
+	in := bufio.NewReaderSize(file, 1<<20)
+	for n := 0; ; n++ {
 		words, err := readCommand(in)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // in the middle of a command
-			return journal
+			return
 		}
 		if err != nil {
-			tb.Fatalf("the journal's command %d: %v", len(journal), err)
+			tb.Fatalf("the journal's command %d: %v", n, err)
 		}
-		journal = append(journal, words)
+		show(words)
 	}
 }
 

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Tortures six worker processes on a real server for FOR (60s), with the race detector, and shows the totals. SEED repeats the
+# saboteur's choices of an earlier run. After that the last keys take a minute to vanish. Arguments go to go test, for example
+# -count=5; what comes after -args to the test: -args -keep DIR keeps the journals of the workers and the server.
+. "$(dirname "$0")/lib.sh"
+use_redis
+export FAIRLOCK_REQUIRE_REDIS=1
+race=-race
+go list -race errors >/dev/null 2>&1 || race=
+# shellcheck disable=SC2086 # no race detector is no argument
+go test $race -count=1 -timeout 24h -v -run '^TestWhatever' ./internal/torture "-torture=${FOR:-60s}" ${SEED:+"-seed=$SEED"} "$@"
