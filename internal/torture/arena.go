@@ -75,7 +75,7 @@ func newArena(t testing.TB, seed uint64, dir string) *arena {
 	a := &arena{t: t, random: rand.New(rand.NewPCG(seed, 0)), dir: dir}
 	// What the server wrote is the system's to keep: a killed server has lost nothing that it answered, unless its journal is taken away.
 	a.server = redistest.Start(t, append(workers.JournalArgs(dir), "--enable-debug-command", "yes")...)
-	a.admin = a.server.Client(t)
+	a.admin = a.server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
 	a.resource = newResource(t)
 	for i := range seats {
 		a.seats[i] = &seat{number: i}
@@ -95,7 +95,7 @@ func (a *arena) fill(s *seat) {
 	o := orders{
 		Process: name, Addr: a.server.Addr(), Resource: a.resource.listener.Addr().String(),
 		Journal: filepath.Join(a.dir, name+".jsonl"), Seed: a.random.Uint64(),
-		Timeout: []time.Duration{300 * time.Millisecond, time.Second, 5 * time.Second}[a.random.IntN(3)],
+		Timeout: []time.Duration{300 * time.Millisecond, time.Second, 5 * time.Second}[a.random.IntN(3)], Obeys: a.random.IntN(2) == 0,
 	}
 	if s.proxy != nil {
 		o.Addr = s.proxy.Addr()

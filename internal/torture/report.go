@@ -66,7 +66,7 @@ func (r *report) judge() {
 	leases := h.leases()
 	both, allowed := overlaps(leases, r.losses)
 	r.must("overlaps of trust", both, fmt.Sprintf("%d allowed by a loss of data", len(allowed)))
-	r.must("inversions", o.inversions, fmt.Sprintf("%d were passed over, all of them out of reach", o.over))
+	r.must("inversions", o.inversions, fmt.Sprintf("%d waiters were passed over while out of reach, as processes were for %.0f %% of the time", o.over, r.away()))
 	r.must("tokens out of order", slices.Concat(disorder(leases), o.disorder), "")
 	r.must("lost tickets", r.forgotten(h, o), fmt.Sprintf("the last call ended %v after the last trouble", r.took.Round(time.Millisecond)))
 	r.must("standing still", o.stands(), fmt.Sprintf("with somebody in reach %v at most; out of line %v at most",
@@ -96,6 +96,24 @@ func (r *report) forgotten(h *history, o *order) []string {
 		wrong = append(wrong, fmt.Sprintf("the last call ended %v after the last trouble, more than %v", r.took, ending))
 	}
 	return append(wrong, o.waiting()...)
+}
+
+// away is for how much of all lives a passing over would have been excused, in per cent.
+func (r *report) away() float64 {
+	all, away := 0, 0
+	for _, l := range r.lives {
+		end := l.Killed
+		if end == 0 {
+			end = r.gone.UnixNano()
+		}
+		for at := l.Born; at < end; at += (50 * time.Millisecond).Nanoseconds() {
+			all++
+			if l.unreachable(r.troubles, at) {
+				away++
+			}
+		}
+	}
+	return 100 * float64(away) / float64(all)
 }
 
 // vanish waits for the keys that have an end, and returns those that outlive it.

@@ -75,6 +75,8 @@ func (s *saboteur) strike() {
 	s.deck = s.deck[:last]
 	if t.play(s) {
 		s.counts[t.name]++
+	} else {
+		s.deck = slices.Insert(s.deck, 0, t) // later
 	}
 }
 

@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/fairlock/locks/internal/faultproxy"
@@ -10,10 +11,11 @@ import (
 
 // tricks are all that the saboteur knows.
 var tricks = []trick{
-	{"kill -9", (*saboteur).murder},
-	{"kill -9 of two", func(s *saboteur) bool { return s.murder() && s.murder() }},
-	{"SIGSTOP", (*saboteur).stops},
-	{"SIGSTOP in use", (*saboteur).stops},
+	{"kill -9", func(s *saboteur) bool { return s.kills(s.anyone(anybody)) }},
+	{"kill -9 of a holder", func(s *saboteur) bool { return s.kills(s.holder()) }},
+	{"kill -9 of two", func(s *saboteur) bool { return s.kills(s.anyone(anybody)) && s.kills(s.anyone(anybody)) }},
+	{"SIGSTOP", func(s *saboteur) bool { return s.stops(s.anyone(anybody)) }},
+	{"SIGSTOP of a holder", func(s *saboteur) bool { return s.stops(s.holder()) }},
 	{"CLIENT KILL TYPE normal", func(s *saboteur) bool { return s.clientKill("normal") }},
 	{"CLIENT KILL TYPE pubsub", func(s *saboteur) bool { return s.clientKill("pubsub") }},
 	{"CLIENT PAUSE ALL", func(s *saboteur) bool { return s.clientPause("ALL") }},
@@ -32,27 +34,51 @@ var tricks = []trick{
 	{"hold back", (*saboteur).holds},
 }
 
-func anybody(*seat) bool   { return true }
-func awake(s *seat) bool   { return !s.stopped }
+func anybody(s *seat) bool { return !s.stopped }
 func proxied(s *seat) bool { return s.proxy != nil }
 func flowing(s *seat) bool { return s.proxy != nil && !s.frozen }
 
-// murder kills a worker, whatever it is at, and puts another in its place.
-func (s *saboteur) murder() bool {
-	victim := s.anyone(anybody)
+// holder is the seat of somebody who has had a lock for a while, or nil.
+func (s *saboteur) holder() *seat {
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+	defer cancel()
+	before := make(map[string]bool)
+	for range 20 {
+		for _, lock := range locks {
+			for _, ticket := range s.admin.HKeys(ctx, "fairlock:lock:{"+lock+"}").Val() {
+				note := ticket[strings.LastIndexByte(ticket, ':')+1:]
+				if seat := s.anyone(func(seat *seat) bool { return anybody(seat) && seat.life.Process == note }); seat != nil && before[ticket] {
+					return seat
+				}
+				before[ticket] = true
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
+
+// kills kills a worker, whatever it is at, and puts another in its place.
+func (s *saboteur) kills(victim *seat) bool {
+	if victim == nil {
+		return false
+	}
 	victim.kill()
 	s.fill(victim)
 	return true
 }
 
-// stops stops a worker for longer or shorter than its leases live.
-func (s *saboteur) stops() bool {
-	seat := s.anyone(awake)
+// stops stops a worker for longer or shorter than its leases live, and sometimes for longer than a waiter counts as living.
+func (s *saboteur) stops(seat *seat) bool {
 	if seat == nil {
 		return false
 	}
+	d := s.between(100*time.Millisecond, 3*leaseTime)
+	if s.random.IntN(8) == 0 {
+		d += liveness
+	}
 	worker := seat.worker
-	s.lasting("SIGSTOP", seat.number, s.between(100*time.Millisecond, 3*leaseTime), func() {
+	s.lasting("SIGSTOP", seat.number, d, func() {
 		if seat.worker == worker { // and not a successor
 			worker.Continue()
 			seat.stopped = false
@@ -62,6 +88,9 @@ func (s *saboteur) stops() bool {
 	seat.stopped = true
 	return true
 }
+
+// liveness is how long a waiter counts as living after its last heartbeat.
+const liveness = 15 * time.Second
 
 func (s *saboteur) clientKill(which string) bool {
 	t := s.trouble("CLIENT KILL "+which, everybody)

@@ -22,6 +22,7 @@ type orders struct {
 	Journal  string        // file of its own for what it does
 	Seed     uint64        // of what it does
 	Timeout  time.Duration // how long its client waits for an answer
+	Obeys    bool          // its client obeys the deadlines of contexts
 }
 
 // leaseTime is what locks are held for unless a call asks for something else. It is short, so that a minute sees many of

@@ -63,7 +63,7 @@ func obey(o orders, in io.Reader) error {
 	}
 	redis.SetLogger(silent{}) // that a server is away is no news here
 	w := &worker{orders: o, journal: j, quit: make(chan struct{})}
-	w.rdb = redis.NewClient(&redis.Options{Addr: o.Addr, ReadTimeout: o.Timeout})
+	w.rdb = redis.NewClient(&redis.Options{Addr: o.Addr, ReadTimeout: o.Timeout, ContextTimeoutEnabled: o.Obeys})
 	w.locker = fairlock.New(w.rdb, fairlock.WithLease(leaseTime), fairlock.WithObserver(w),
 		fairlock.WithLogger(slog.New(slog.NewTextHandler(logs, nil))))
 	for i := range hands {
