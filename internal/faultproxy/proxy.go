@@ -3,6 +3,7 @@ package faultproxy
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -55,13 +56,8 @@ func (p *Proxy) Add(rule Rule) *Handle {
 	h := newHandle(rule)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	rules := []*Handle{} // another slice: judge reads the old one
-	for _, old := range p.rules {
-		if !old.isRemoved() {
-			rules = append(rules, old)
-		}
-	}
-	p.rules = append(rules, h)
+	rules := slices.DeleteFunc(slices.Clone(p.rules), (*Handle).isRemoved) // a clone: judge reads the old ones
+	p.rules = slices.Concat(rules, []*Handle{h})
 	return h
 }
 

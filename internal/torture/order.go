@@ -226,10 +226,10 @@ func (l *line) marks(words []string) {
 
 // record takes in a change of who holds the lock.
 func (o *order) record(l *line, words []string) {
-	switch verb := strings.ToUpper(words[0]); {
-	case verb == "DEL" || verb == "UNLINK":
+	switch strings.ToUpper(words[0]) {
+	case "DEL", "UNLINK":
 		l.record = ""
-	case verb == "HSET":
+	case "HSET":
 		var ticket string
 		var token int64
 		for pair := range slices.Chunk(words[2:], 2) {
@@ -316,8 +316,8 @@ func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 		if !t.concerns(l) || t.To < from {
 			continue
 		}
-		if clear := min(t.From, to) - from; clear > int64(s.length()) {
-			*s = stretch{from, from + clear, "lock " + lock + ": " + ticket}
+		if undisturbed := min(t.From, to) - from; undisturbed > int64(s.length()) {
+			*s = stretch{from, from + undisturbed, "lock " + lock + ": " + ticket}
 		}
 		from = max(from, t.To)
 	}

@@ -39,7 +39,11 @@ func (r *report) finish() {
 		s.worker.Dismiss()
 	}
 	for _, s := range r.seats[:seats-1] {
-		s.worker.Quit()
+		if s.worker.Gone(time.Until(calm.Add(ending))) {
+			s.worker.Quit()
+		} else {
+			s.worker.Kill() // its journal tells what it waits for
+		}
 	}
 	r.took = time.Since(calm)
 	last.kill()
@@ -167,23 +171,34 @@ func (r *report) happened(h *history, o *order) {
 			lossCount++
 		}
 	}
-	r.add("acquisitions", "%d: %s", len(h.leases()), counted(leases))
+	r.add("acquisitions", "%d: %s", len(h.leases()), strings.Join(counted(leases), ", "))
 	r.add("in line", "%d of %d grants", o.queued, o.grants)
-	r.add("refused", "%s", counted(refusals))
+	r.add("refused", "%s", strings.Join(counted(refusals), ", "))
 	r.add("open for ever", "%d, of killed processes", open)
 	r.add("losses noticed", "%d", lossCount)
 	r.add("reconnected", "%d, found themselves passed over %d", h.again, h.over)
-	r.add("processes", "%d", len(r.lives))
-	r.add("harm", "%s", counted(r.counts))
+	killed := 0
+	for _, l := range r.lives {
+		if l.Killed != 0 {
+			killed++
+		}
+	}
+	r.add("processes", "%d, %d of them killed", len(r.lives), killed)
+	harm := counted(r.counts)
+	for len(harm) > 0 {
+		line := harm[:min(len(harm), 7)]
+		r.add("harm", "%s", strings.Join(line, ", "))
+		harm = harm[len(line):]
+	}
 }
 
 // counted is a map of counts in words.
-func counted(counts map[string]int) string {
+func counted(counts map[string]int) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		all = append(all, fmt.Sprintf("%s %d", name, counts[name]))
 	}
-	return strings.Join(all, ", ")
+	return all
 }
 
 func (r *report) String() string {

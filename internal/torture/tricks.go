@@ -13,7 +13,7 @@ import (
 var tricks = []trick{
 	{"kill -9", func(s *saboteur) bool { return s.kills(s.anyone(anybody)) }},
 	{"kill -9 of a holder", func(s *saboteur) bool { return s.kills(s.holder()) }},
-	{"kill -9 of two", func(s *saboteur) bool { return s.kills(s.anyone(anybody)) && s.kills(s.anyone(anybody)) }},
+	{"kill -9 of two", (*saboteur).killsTwo},
 	{"SIGSTOP", func(s *saboteur) bool { return s.stops(s.anyone(anybody)) }},
 	{"SIGSTOP of a holder", func(s *saboteur) bool { return s.stops(s.holder()) }},
 	{"CLIENT KILL TYPE normal", func(s *saboteur) bool { return s.clientKill("normal") }},
@@ -66,6 +66,12 @@ func (s *saboteur) kills(victim *seat) bool {
 	victim.kill()
 	s.fill(victim)
 	return true
+}
+
+func (s *saboteur) killsTwo() bool {
+	first := s.anyone(anybody)
+	second := s.anyone(func(seat *seat) bool { return anybody(seat) && seat != first })
+	return first != nil && second != nil && s.kills(first) && s.kills(second)
 }
 
 // stops stops a worker for longer or shorter than its leases live, and sometimes for longer than a waiter counts as living.

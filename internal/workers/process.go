@@ -104,16 +104,24 @@ func (p *Process) Continue() {
 // Dismiss ends standard input, which asks a worker to end in good order.
 func (p *Process) Dismiss() {
 	p.expects = true
-	_ = p.stdin.Close() // the process may be gone already, which Quit tells
+	_ = p.stdin.Close() // the process may be gone already
+}
+
+// Gone waits for the end of a process for so long, and reports whether it has come.
+func (p *Process) Gone(within time.Duration) bool {
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(within):
+		return false
+	}
 }
 
 // Quit ends the worker in good order: its Locker is closed and leaves nothing behind, neither at the server nor a goroutine.
 func (p *Process) Quit() {
 	p.tb.Helper()
 	p.Dismiss()
-	select {
-	case <-p.done:
-	case <-time.After(Patience):
+	if !p.Gone(Patience) {
 		p.tb.Fatalf("worker %s did not end", p.name)
 	}
 	if !p.cmd.ProcessState.Success() {
