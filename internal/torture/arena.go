@@ -134,4 +134,20 @@ func (a *arena) wipe(from int64) {
 	a.losses = append(a.losses, loss{From: from, Journal: kept})
 }
 
+// write leaves what the saboteur did beside the journals, for whoever keeps them.
+func (a *arena) write() {
+	a.t.Helper()
+	text, err := json.MarshalIndent(struct {
+		Lives    []*life
+		Troubles []*trouble
+		Losses   []loss
+	}{a.lives, a.troubles, a.losses}, "", "\t")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(a.dir, "sabotage.json"), text, 0o600)
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
 func now() int64 { return time.Now().UnixNano() }

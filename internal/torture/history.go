@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 )
 
 // history is what all workers say that they did.
@@ -29,6 +30,7 @@ type call struct {
 	how   manner
 	began int64
 	ended int64  // 0: its process was killed before
+	limit int64  // in which it was to end; 0: it waits
 	why   string // it was refused; "": it was not
 
 	// Of a lease.
@@ -102,7 +104,7 @@ func (h *history) read(l *life, text []byte) error {
 		}
 		switch e.Kind {
 		case called:
-			c := &call{life: l, op: e.Op, lock: e.Lock, how: manner(e.How), began: e.At}
+			c := &call{life: l, op: e.Op, lock: e.Lock, how: manner(e.How), began: e.At, limit: e.Limit}
 			calls[e.Op] = c
 			h.calls = append(h.calls, c)
 		case again:
@@ -165,6 +167,29 @@ func (h *history) unended() []string {
 	for _, l := range h.lives {
 		if l.Killed == 0 && !h.ended[l.Process] {
 			wrong = append(wrong, l.Process+" did not end in good order")
+		}
+	}
+	return wrong
+}
+
+// slack is how much later than its limit a call may end: the machine has other things to do.
+const slack = 2 * time.Second
+
+// late are the calls that did not end in time although their process was not stopped.
+func (h *history) late(troubles []*trouble) []string {
+	var wrong []string
+	for _, c := range h.calls {
+		over := c.ended - c.began - c.limit - slack.Nanoseconds()
+		if c.limit == 0 || c.ended == 0 || over <= 0 {
+			continue
+		}
+		for _, t := range troubles {
+			if t.Kind == "SIGSTOP" && t.concerns(c.life) {
+				over -= max(0, min(t.To, c.ended)-max(t.From, c.began))
+			}
+		}
+		if over > 0 {
+			wrong = append(wrong, fmt.Sprintf("%v took %v, with a limit of %v", c, time.Duration(c.ended-c.began), time.Duration(c.limit)))
 		}
 	}
 	return wrong

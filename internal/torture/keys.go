@@ -23,7 +23,7 @@ func leaked(ttl map[string]time.Duration) (wrong []string, wait time.Duration) {
 	for key, left := range ttl {
 		part := strings.SplitN(key, ":", 3)
 		most, known := time.Duration(0), false
-		if len(part) == 3 && part[0] == "fairlock" {
+		if len(part) == 3 && (part[0] == "fairlock" || part[0] == "reentrant") {
 			most, known = longest[part[1]]
 		}
 		switch {

@@ -17,6 +17,7 @@ type order struct {
 	lines    map[string]*line // by lock
 	now      int64            // the server's clock, as far as it was told
 	pending  [][]string       // of a transaction
+	doubts   []doubt          // who was passed over since then
 
 	grants     int
 	queued     int      // of them, to one in line
@@ -34,6 +35,12 @@ type stretch struct {
 }
 
 func (s stretch) length() time.Duration { return time.Duration(s.to - s.from) }
+
+// doubt is a waiter that was passed over, not before the time given and not after the next that is told.
+type doubt struct {
+	lock, ticket string
+	from         int64
+}
 
 // line is one lock, as the journal shows it.
 type line struct {
@@ -80,6 +87,7 @@ func (o *order) show(words []string) {
 
 // lost is called when the server's data is gone.
 func (o *order) lost(at int64) {
+	o.is(at)
 	o.pending = nil // what was cut off with the journal has been told to nobody
 	for _, l := range o.lines {
 		for _, w := range l.queue {
@@ -89,7 +97,6 @@ func (o *order) lost(at int64) {
 		clear(l.marked)
 		clear(l.retired)
 	}
-	o.now = at
 }
 
 // transaction takes in what one script wrote, or one command.
@@ -127,13 +134,24 @@ func (o *order) tell(words []string) {
 	switch verb := strings.ToUpper(words[0]); {
 	case verb == "PEXPIREAT" && strings.HasPrefix(words[1], "fairlock:waiters:"):
 		if at, err := strconv.ParseInt(words[2], 10, 64); err == nil {
-			o.now = (at - 60_000) * 1e6
+			o.is((at - 60_000) * 1e6)
 		}
 	case verb == "HSET" && words[2] == "owner" && len(words) > 7:
 		if at, err := strconv.ParseInt(words[7], 10, 64); err == nil {
-			o.now = max(o.now, at*1e6) // a hold that is written again says since when it was one
+			o.is(max(o.now, at*1e6)) // a hold that is written again says since when it was one
 		}
 	}
+}
+
+// is says what time it is, which ends doubts: there was a reason to pass somebody over, or there was none.
+func (o *order) is(now int64) {
+	for _, d := range o.doubts {
+		if l := o.life(d.ticket); l == nil || !l.unreachable(o.troubles, d.from, now) {
+			o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was passed over between %s and %s without a reason",
+				d.lock, d.ticket, clock(d.from), clock(now)))
+		}
+	}
+	o.now, o.doubts = now, nil
 }
 
 func (o *order) line(name string) *line {
@@ -283,8 +301,8 @@ func (o *order) settle(l *line) {
 		}
 		o.over++
 		l.out[p.ticket] = o.now
-		if !p.again && !o.excused(p.ticket) {
-			o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was passed over at %s without a reason", l.name, p.ticket, clock(o.now)))
+		if !p.again {
+			o.doubts = append(o.doubts, doubt{l.name, p.ticket, o.now})
 		}
 	}
 	l.popped = nil
@@ -329,26 +347,20 @@ func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 // recovery is how long after a trouble somebody may still be out of reach: a connection is lost and made again.
 const recovery = time.Second
 
-// excused reports whether the saboteur has put the ticket's process out of reach.
-func (o *order) excused(ticket string) bool {
-	l := o.life(ticket)
-	return l != nil && l.unreachable(o.troubles, o.now)
-}
-
 // life is the process of a ticket: its note.
 func (o *order) life(ticket string) *life {
 	return o.lives[ticket[strings.LastIndexByte(ticket, ':')+1:]]
 }
 
-// unreachable reports whether a process's own channel may have been without it at that time: since a trouble that parts the
-// two, until some time after that and after every trouble by which it was kept from coming back. Troubles are in the order
-// in which they began.
-func (l *life) unreachable(troubles []*trouble, at int64) bool {
-	if l.Killed != 0 && at >= l.Killed {
+// unreachable reports whether a process's own channel may have been without it at some time between the two: since a
+// trouble that parts them, until some time after that and after every trouble by which it was kept from coming back.
+// Troubles are in the order in which they began.
+func (l *life) unreachable(troubles []*trouble, from, to int64) bool {
+	if l.Killed != 0 && to >= l.Killed {
 		return true
 	}
 	return slices.ContainsFunc(troubles, func(t *trouble) bool {
-		if !t.concerns(l) || !t.parts() || t.From > at {
+		if !t.concerns(l) || !t.parts() || t.From > to {
 			return false
 		}
 		end := t.To + recovery.Nanoseconds()
@@ -357,7 +369,7 @@ func (l *life) unreachable(troubles []*trouble, at int64) bool {
 				end = max(end, other.To+recovery.Nanoseconds())
 			}
 		}
-		return at <= end
+		return from <= end
 	})
 }
 

@@ -53,6 +53,7 @@ func follow(scripts ...[][]string) *order {
 	for _, words := range slices.Concat(scripts...) {
 		o.show(words)
 	}
+	o.is(o.now)
 	return o
 }
 
@@ -136,7 +137,7 @@ func TestACutExcusesForAsLongAsItsVictimIsKeptFromComingBack(t *testing.T) {
 		{Kind: "cut", Seat: 2, From: at(2000), To: at(9000)},
 	}
 	for when, want := range map[int64]bool{499: false, 500: true, 2400: true, 2600: false, 8000: false} {
-		if got := l.unreachable(troubles, at(when)); got != want {
+		if got := l.unreachable(troubles, at(when), at(when)); got != want {
 			t.Errorf("at %d ms: %v", when, got)
 		}
 	}

@@ -48,6 +48,7 @@ func (r *report) finish() {
 	r.took = time.Since(calm)
 	last.kill()
 	r.gone = time.Now()
+	r.write()
 }
 
 // judge has all judges look at it.
@@ -65,6 +66,7 @@ func (r *report) judge() {
 		o.lost(l.To)
 	}
 	workers.FollowJournal(r.t, r.dir, o.show)
+	o.is(r.gone.UnixNano())
 
 	r.happened(h, o)
 	leases := h.leases()
@@ -75,6 +77,7 @@ func (r *report) judge() {
 	r.must("lost tickets", r.forgotten(h, o), fmt.Sprintf("the last call ended %v after the last trouble", r.took.Round(time.Millisecond)))
 	r.must("standing still", o.stands(), fmt.Sprintf("with somebody in reach %v at most; out of line %v at most",
 		o.idle.length().Round(time.Millisecond), o.out.length().Round(time.Millisecond)))
+	r.must("late returns", h.late(r.troubles), "of calls with a limit")
 	r.must("unclean unlocks", unclean(leases), "")
 	sum, wrong := r.resource.totals()
 	r.must("wrong counters", slices.Concat(wrong, r.resource.uncounted(h)), fmt.Sprintf("%d writes accepted, and that is what the counters say", sum.accepted))
@@ -112,7 +115,7 @@ func (r *report) away() float64 {
 		}
 		for at := l.Born; at < end; at += (50 * time.Millisecond).Nanoseconds() {
 			all++
-			if l.unreachable(r.troubles, at) {
+			if l.unreachable(r.troubles, at, at) {
 				away++
 			}
 		}
@@ -125,7 +128,7 @@ func (r *report) vanish() []string {
 	for {
 		left, err := remaining(context.Background(), r.admin)
 		r.ok(err)
-		maps.DeleteFunc(left, func(key string, _ time.Duration) bool { return strings.HasPrefix(key, "fairlock:token:") })
+		maps.DeleteFunc(left, func(key string, _ time.Duration) bool { return strings.Contains(key, ":token:") })
 		if len(left) == 0 {
 			return nil
 		}

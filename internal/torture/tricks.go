@@ -45,7 +45,7 @@ func (s *saboteur) holder() *seat {
 	before := make(map[string]bool)
 	for range 20 {
 		for _, lock := range locks {
-			for _, ticket := range s.admin.HKeys(ctx, "fairlock:lock:{"+lock+"}").Val() {
+			for _, ticket := range s.admin.HKeys(ctx, record(lock)).Val() {
 				note := ticket[strings.LastIndexByte(ticket, ':')+1:]
 				if seat := s.anyone(func(seat *seat) bool { return anybody(seat) && seat.life.Process == note }); seat != nil && before[ticket] {
 					return seat

@@ -30,7 +30,18 @@ type orders struct {
 const leaseTime = time.Second
 
 // locks are those that all workers use. The first are used most.
-var locks = []string{"a", "b", "c", "d", "e"}
+var locks = []string{"a", "b", "c", "d", "e", plain}
+
+// plain is a lock of the other kind, which has no line: all that is promised of the others holds, but for the order.
+const plain = "plain"
+
+// record is the key that says who has a lock.
+func record(lock string) string {
+	if lock == plain {
+		return "reentrant:lock:{" + lock + "}"
+	}
+	return "fairlock:lock:{" + lock + "}"
+}
 
 // kind says what happened to a worker.
 type kind string
@@ -59,6 +70,7 @@ type event struct {
 	Owner   string `json:"w,omitempty"`
 	Token   int64  `json:"n,omitempty"`
 	Until   int64  `json:"u,omitempty"`
+	Limit   int64  `json:"m,omitempty"` // of a call: it is to return within so many ns; 0: it waits
 	Why     string `json:"y,omitempty"`
 	Trusted bool   `json:"s,omitempty"`
 	Stale   bool   `json:"x,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
 )
 
 // hands is how many goroutines of a worker use locks.
@@ -45,7 +46,8 @@ type worker struct {
 	orders
 	journal *journal
 	rdb     *redis.Client
-	locker  *fairlock.Locker
+	fair    *fairlock.Locker
+	plain   *reentrant.Locker
 	quit    chan struct{} // closed when no more calls are to be made
 	ops     atomic.Int64  // calls so far
 	hands   sync.WaitGroup
@@ -64,8 +66,10 @@ func obey(o orders, in io.Reader) error {
 	redis.SetLogger(silent{}) // that a server is away is no news here
 	w := &worker{orders: o, journal: j, quit: make(chan struct{})}
 	w.rdb = redis.NewClient(&redis.Options{Addr: o.Addr, ReadTimeout: o.Timeout, ContextTimeoutEnabled: o.Obeys})
-	w.locker = fairlock.New(w.rdb, fairlock.WithLease(leaseTime), fairlock.WithObserver(w),
-		fairlock.WithLogger(slog.New(slog.NewTextHandler(logs, nil))))
+	options := []fairlock.Option{
+		fairlock.WithLease(leaseTime), fairlock.WithObserver(w), fairlock.WithLogger(slog.New(slog.NewTextHandler(logs, nil))),
+	}
+	w.fair, w.plain = fairlock.New(w.rdb, options...), reentrant.New(w.rdb, options...)
 	for i := range hands {
 		h := &hand{worker: w, random: rand.New(rand.NewPCG(o.Seed, uint64(i)))}
 		if h.desk, err = openDesk(o.Resource); err != nil {
@@ -79,11 +83,19 @@ func obey(o orders, in io.Reader) error {
 	_, err = io.Copy(io.Discard, in)
 	close(w.quit)
 	w.hands.Wait()
-	err = errors.Join(err, w.locker.Close(), w.rdb.Close(), goleak.Find())
+	err = errors.Join(err, w.fair.Close(), w.plain.Close(), w.rdb.Close(), goleak.Find())
 	if err == nil {
 		w.journal.note(event{Kind: ended})
 	}
 	return err
+}
+
+// of is the Locker of a lock.
+func (w *worker) of(lock string) fairlock.Interface {
+	if lock == plain {
+		return w.plain
+	}
+	return w.fair
 }
 
 // silent is a logger.

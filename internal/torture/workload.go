@@ -69,6 +69,7 @@ type plan struct {
 	lock   string
 	how    manner
 	shared bool          // the owner is one of several processes
+	limit  time.Duration // in which the call is to return; 0: there is none
 	stay   time.Duration // how long it works
 	sleeps bool          // all the time, without a look at its lease
 }
@@ -98,7 +99,10 @@ func (h *hand) plan() (plan, []fairlock.LockOption) {
 	}
 	switch p.how {
 	case patient:
-		options = append(options, fairlock.WaitAtMost(h.between(time.Millisecond, 400*time.Millisecond)))
+		p.limit = h.between(time.Millisecond, 400*time.Millisecond)
+		options = append(options, fairlock.WaitAtMost(p.limit))
+	case limited, cancelled:
+		p.limit = h.between(time.Millisecond, 400*time.Millisecond)
 	case crowded:
 		options = append(options, fairlock.MaxWaiters(1+h.random.IntN(4)))
 	default:
@@ -127,13 +131,13 @@ func (h *hand) once() {
 	defer cancel()
 	switch p.how {
 	case limited:
-		ctx, cancel = context.WithTimeout(ctx, h.between(time.Millisecond, 400*time.Millisecond))
+		ctx, cancel = context.WithTimeout(ctx, p.limit)
 		defer cancel()
 	case cancelled:
-		defer time.AfterFunc(h.between(0, 200*time.Millisecond), cancel).Stop()
+		defer time.AfterFunc(p.limit, cancel).Stop()
 	default:
 	}
-	op := h.call(p.lock, p.how)
+	op := h.call(p.lock, p.how, p.limit)
 	var lease *fairlock.Lease
 	var err error
 	switch p.how {
@@ -141,9 +145,9 @@ func (h *hand) once() {
 		h.do(op, p, options)
 		return
 	case tries:
-		lease, err = h.locker.TryLock(ctx, p.lock, options...)
+		lease, err = h.of(p.lock).TryLock(ctx, p.lock, options...)
 	default:
-		lease, err = h.locker.Lock(ctx, p.lock, options...)
+		lease, err = h.of(p.lock).Lock(ctx, p.lock, options...)
 	}
 	if err != nil {
 		h.refused(op, p.lock, err)
@@ -154,9 +158,9 @@ func (h *hand) once() {
 }
 
 // call notes that a call begins, before it does.
-func (h *hand) call(lock string, how manner) int {
+func (h *hand) call(lock string, how manner, limit time.Duration) int {
 	op := int(h.ops.Add(1))
-	h.journal.note(event{Kind: called, Op: op, Lock: lock, How: string(how)})
+	h.journal.note(event{Kind: called, Op: op, Lock: lock, How: string(how), Limit: limit.Nanoseconds()})
 	return op
 }
 
@@ -168,7 +172,7 @@ func (h *hand) refused(op int, lock string, err error) {
 // do is once with Do.
 func (h *hand) do(op int, p plan, options []fairlock.LockOption) {
 	var held *fairlock.Lease
-	err := h.locker.Do(context.Background(), p.lock, func(_ context.Context, lease *fairlock.Lease) error {
+	err := h.of(p.lock).Do(context.Background(), p.lock, func(_ context.Context, lease *fairlock.Lease) error {
 		held = lease
 		h.holds(op, p, lease)
 		h.ends(op, lease)
@@ -216,9 +220,9 @@ func (h *hand) nest(p plan, lease *fairlock.Lease) (ops []int, leases []*fairloc
 		ctx = context.Background()
 	}
 	for range 1 + h.random.IntN(2) {
-		op := h.call(p.lock, nested)
+		op := h.call(p.lock, nested, 0)
 		// If the lease is lost meanwhile, this is a call as any other.
-		inner, err := h.locker.Lock(ctx, p.lock, fairlock.Note(h.Process), fairlock.WaitAtMost(time.Second))
+		inner, err := h.of(p.lock).Lock(ctx, p.lock, fairlock.Note(h.Process), fairlock.WaitAtMost(time.Second))
 		if err != nil {
 			h.refused(op, p.lock, err)
 			continue
