@@ -22,6 +22,7 @@ type order struct {
 	grants     int
 	queued     int      // of them, to one in line
 	over       int      // waiters that were passed over
+	latest     int64    // after a trouble somebody was
 	inversions []string // grants out of turn, and waiters passed over without a reason
 	disorder   []string // tokens that are not larger than those before, and records written over others
 	idle       stretch  // the longest in which a lock was free although somebody in line was within reach
@@ -146,10 +147,15 @@ func (o *order) tell(words []string) {
 // is says what time it is, which ends doubts: there was a reason to pass somebody over, or there was none.
 func (o *order) is(now int64) {
 	for _, d := range o.doubts {
-		if l := o.life(d.ticket); l == nil || !l.unreachable(o.troubles, d.from, now) {
+		after, away := int64(0), false
+		if l := o.life(d.ticket); l != nil {
+			after, away = l.unreachable(o.troubles, d.from, now)
+		}
+		if !away {
 			o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was passed over between %s and %s without a reason",
 				d.lock, d.ticket, clock(d.from), clock(now)))
 		}
+		o.latest = max(o.latest, after)
 	}
 	o.now, o.doubts = now, nil
 }
@@ -279,6 +285,9 @@ func (o *order) granted(l *line, ticket string, token int64) {
 	if l.record != "" {
 		o.disorder = append(o.disorder, fmt.Sprintf("lock %s: %s was granted while %s had it", l.name, ticket, l.record))
 	}
+	if o.now < l.gathers {
+		o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was granted at %s although all had until %s to come back", l.name, ticket, clock(o.now), clock(l.gathers)))
+	}
 	delete(l.out, ticket)
 	at := slices.IndexFunc(l.popped, func(p place) bool { return p.ticket == ticket })
 	for _, other := range l.queue {
@@ -344,8 +353,9 @@ func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 	}
 }
 
-// recovery is how long after a trouble somebody may still be out of reach: a connection is lost and made again.
-const recovery = time.Second
+// recovery is how long after a trouble somebody may still be out of reach: a connection is tried again at least once a
+// second, and the machine has other things to do.
+const recovery = 2500 * time.Millisecond
 
 // life is the process of a ticket: its note.
 func (o *order) life(ticket string) *life {
@@ -353,24 +363,28 @@ func (o *order) life(ticket string) *life {
 }
 
 // unreachable reports whether a process's own channel may have been without it at some time between the two: since a
-// trouble that parts them, until some time after that and after every trouble by which it was kept from coming back.
-// Troubles are in the order in which they began.
-func (l *life) unreachable(troubles []*trouble, from, to int64) bool {
+// trouble that parts them, until some time after that and after every trouble by which it was kept from coming back. It says
+// how long after. Troubles are in the order in which they began.
+func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, away bool) {
 	if l.Killed != 0 && to >= l.Killed {
-		return true
+		return 0, true
 	}
-	return slices.ContainsFunc(troubles, func(t *trouble) bool {
+	after = recovery.Nanoseconds()
+	for _, t := range troubles {
 		if !t.concerns(l) || !t.parts() || t.From > to {
-			return false
+			continue
 		}
-		end := t.To + recovery.Nanoseconds()
+		end := t.To
 		for _, other := range troubles {
-			if other.concerns(l) && other.hinders() && other.From <= end && other.To >= t.From {
-				end = max(end, other.To+recovery.Nanoseconds())
+			if other.concerns(l) && other.hinders() && other.From <= end+recovery.Nanoseconds() && other.From <= to && other.To >= t.From {
+				end = max(end, other.To)
 			}
 		}
-		return from <= end
-	})
+		if late := max(0, from-end); late <= after {
+			after, away = late, true
+		}
+	}
+	return after, away
 }
 
 func (t *trouble) concerns(l *life) bool { return t.Seat == everybody || t.Seat == l.Seat }

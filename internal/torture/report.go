@@ -72,7 +72,8 @@ func (r *report) judge() {
 	leases := h.leases()
 	both, allowed := overlaps(leases, r.losses)
 	r.must("overlaps of trust", both, fmt.Sprintf("%d allowed by a loss of data", len(allowed)))
-	r.must("inversions", o.inversions, fmt.Sprintf("%d waiters were passed over while out of reach, as processes were for %.0f %% of the time", o.over, r.away()))
+	r.must("inversions", o.inversions, fmt.Sprintf("%d waiters were passed over, at most %v after they were harmed; that was no excuse for %.0f %% of the time",
+		o.over, time.Duration(o.latest).Round(time.Millisecond), 100-r.away()))
 	r.must("tokens out of order", slices.Concat(disorder(leases), o.disorder), "")
 	r.must("lost tickets", r.forgotten(h, o), fmt.Sprintf("the last call ended %v after the last trouble", r.took.Round(time.Millisecond)))
 	r.must("standing still", o.stands(), fmt.Sprintf("with somebody in reach %v at most; out of line %v at most",
@@ -115,7 +116,7 @@ func (r *report) away() float64 {
 		}
 		for at := l.Born; at < end; at += (50 * time.Millisecond).Nanoseconds() {
 			all++
-			if l.unreachable(r.troubles, at, at) {
+			if _, is := l.unreachable(r.troubles, at, at); is {
 				away++
 			}
 		}

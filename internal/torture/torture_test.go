@@ -22,9 +22,6 @@ func TestMain(m *testing.M) {
 }
 
 func TestWhateverIsDoneToThemNoTwoHaveALockAndNobodyIsForgotten(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes its time")
-	}
 	dir := *keep
 	if dir == "" {
 		dir = t.TempDir()

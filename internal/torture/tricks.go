@@ -95,8 +95,10 @@ func (s *saboteur) stops(seat *seat) bool {
 	return true
 }
 
-// liveness is how long a waiter counts as living after its last heartbeat.
-const liveness = 15 * time.Second
+const (
+	liveness  = 15 * time.Second // for which a waiter counts as living after its last heartbeat
+	pingEvery = 3 * time.Second  // a subscription is given up when one was not answered at the next
+)
 
 func (s *saboteur) clientKill(which string) bool {
 	t := s.trouble("CLIENT KILL "+which, everybody)
@@ -177,7 +179,11 @@ func (s *saboteur) freezes() bool {
 	if seat == nil {
 		return false
 	}
-	s.lasting("freeze", seat.number, s.between(100*time.Millisecond, 3*leaseTime), func() {
+	d := s.between(100*time.Millisecond, 3*leaseTime)
+	if s.random.IntN(4) == 0 { // until it is given up
+		d += 2 * pingEvery
+	}
+	s.lasting("freeze", seat.number, d, func() {
 		seat.proxy.Freeze(false)
 		seat.frozen = false
 	})
@@ -216,7 +222,7 @@ func (s *saboteur) rule(kind string, percent int, action faultproxy.Action) bool
 }
 
 func (s *saboteur) delays() bool {
-	return s.rule("delay", 20, faultproxy.DelayReply(s.between(5*time.Millisecond, 400*time.Millisecond)))
+	return s.rule("delay", 20, faultproxy.DelayReply(s.between(5*time.Millisecond, 1200*time.Millisecond)))
 }
 
 func (s *saboteur) drops(action faultproxy.Action) bool { return s.rule("drop", 10, action) }
