@@ -114,7 +114,7 @@ func (r *report) away() float64 {
 		if end == 0 {
 			end = r.gone.UnixNano()
 		}
-		for at := l.Born; at < end; at += (50 * time.Millisecond).Nanoseconds() {
+		for at := l.Born; at < end; at += (100 * time.Millisecond).Nanoseconds() {
 			all++
 			if _, is := l.unreachable(r.troubles, at, at); is {
 				away++

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
 
@@ -18,6 +19,7 @@ var (
 func TestMain(m *testing.M) {
 	Main() // if this process was started as a worker
 	flag.Parse()
+	redis.SetLogger(silent{}) // that a server is away is no news here
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,0 +1,134 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// line is one lock, as the journal shows it.
+type line struct {
+	name    string
+	queue   []place
+	given   map[string]int64 // ticket -> its place
+	last    int64            // the largest place given
+	token   int64            // the largest token given
+	record  string           // the ticket that holds the lock; "": it is free
+	free    int64            // since when it is, with somebody in line; 0: it is not
+	gathers int64            // until then all are given time to come back, and the lock to nobody
+	out     map[string]int64 // tickets that were passed over or lost -> when
+	waited  []place          // who was in line when it became free
+	popped  []place          // taken out by the present transaction
+	marked  map[string]bool  // clients of whom somebody was passed over
+	retired map[string]bool  // tickets that left while a request of theirs was open
+}
+
+type place struct {
+	at     int64
+	ticket string
+	again  bool // its client was out of reach before
+}
+
+// queue takes in a change of the line.
+func (o *order) queue(l *line, words []string) {
+	switch verb := strings.ToUpper(words[0]); verb {
+	case "RPUSH":
+		l.queue = append(l.queue, o.arrives(l, words[2]))
+	case "LPUSH":
+		l.queue = slices.Insert(l.queue, 0, o.arrives(l, words[2]))
+	case "LINSERT":
+		at := max(0, l.find(words[3]))
+		l.queue = slices.Insert(l.queue, at, o.arrives(l, words[4]))
+	case "LPOP":
+		if len(l.queue) == 0 {
+			o.inversions = append(o.inversions, "lock "+l.name+": somebody was taken out of an empty line")
+			return
+		}
+		first := l.queue[0]
+		first.again = l.marked[client(first.ticket)]
+		l.popped = append(l.popped, first)
+		l.queue = l.queue[1:]
+	case "LREM":
+		if at := l.find(words[3]); at >= 0 {
+			l.queue = slices.Delete(l.queue, at, at+1)
+		}
+	case "DEL", "UNLINK":
+		l.queue = nil
+	}
+}
+
+// find returns where an element of the line is, or -1.
+func (l *line) find(element string) int {
+	at, ticket, _ := strings.Cut(element, ":")
+	return slices.IndexFunc(l.queue, func(p place) bool { return p.ticket == ticket && strconv.FormatInt(p.at, 10) == at })
+}
+
+// arrives takes in a place:ticket. A place that its ticket did not have before is larger than all before.
+func (o *order) arrives(l *line, element string) place {
+	text, ticket, _ := strings.Cut(element, ":")
+	at, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || at != l.given[ticket] && at <= l.last {
+		o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s arrived after place %d was given", l.name, element, l.last))
+	}
+	l.last = max(l.last, at)
+	l.given[ticket] = at
+	if since, was := l.out[ticket]; was {
+		o.within(&o.out, ticket, since, l.name)
+		delete(l.out, ticket)
+	}
+	return place{at: at, ticket: ticket}
+}
+
+// marks takes in what the set of waiters says besides their deadlines.
+func (l *line) marks(words []string) {
+	switch strings.ToUpper(words[0]) {
+	case "ZADD":
+		for pair := range slices.Chunk(words[2:], 2) {
+			switch mark := pair[len(pair)-1]; mark[0] {
+			case '^':
+				l.marked[mark[1:]] = true
+			case '!':
+				l.retired[mark[1:]] = true
+			case '?':
+				until, _ := strconv.ParseInt(pair[0], 10, 64)
+				l.gathers = -until * 1e6
+			}
+		}
+	case "ZREM":
+		for _, mark := range words[2:] {
+			if mark[0] == '^' {
+				delete(l.marked, mark[1:])
+			}
+		}
+	case "DEL", "UNLINK":
+		clear(l.marked)
+	}
+}
+
+// record takes in a change of who holds the lock.
+func (o *order) record(l *line, words []string) {
+	switch strings.ToUpper(words[0]) {
+	case "DEL", "UNLINK":
+		l.record = ""
+	case "HSET":
+		var ticket string
+		var token int64
+		for pair := range slices.Chunk(words[2:], 2) {
+			switch {
+			case pair[0] == "token":
+				token, _ = strconv.ParseInt(pair[1], 10, 64) // 0 is no token of anybody
+			case strings.Contains(pair[0], ":"):
+				ticket = pair[0]
+			case pair[0] == "?":
+				l.record = "?" // kept for one whom the server has forgotten
+			}
+		}
+		if words[2] == "owner" && ticket != "" {
+			o.granted(l, ticket, token)
+		}
+		if ticket != "" {
+			l.record = ticket
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package torture
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// stretch is a time in which something did not happen.
+type stretch struct {
+	from, to int64
+	what     string
+}
+
+func (s stretch) length() time.Duration { return time.Duration(s.to - s.from) }
+
+// recovery is how long after a trouble somebody may still be out of reach: a connection is tried again at least once a
+// second, and the machine has other things to do.
+const recovery = 2 * time.Second
+
+// past is how long ago a trouble must be to be over, whatever came after it.
+const past = time.Minute
+
+// life is the process of a ticket: its note.
+func (o *order) life(ticket string) *life {
+	return o.lives[ticket[strings.LastIndexByte(ticket, ':')+1:]]
+}
+
+// unreachable reports whether a process's own channel may have been without it at some time between the two: since a
+// trouble that parts them, until some time after that and after every trouble by which it was kept from coming back. It says
+// how long after. Troubles are in the order in which they began.
+func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, away bool) {
+	if l.Killed != 0 && to >= l.Killed {
+		return 0, true
+	}
+	first, _ := slices.BinarySearchFunc(troubles, from-past.Nanoseconds(), func(t *trouble, at int64) int { return cmp.Compare(t.From, at) })
+	troubles = troubles[first:]
+	after = recovery.Nanoseconds()
+	for _, t := range troubles {
+		if !t.concerns(l) || !t.parts() || t.From > to {
+			continue
+		}
+		end := t.To
+		for _, other := range troubles {
+			if other.concerns(l) && other.hinders() && other.From <= end+recovery.Nanoseconds() && other.From <= to && other.To >= t.From {
+				end = max(end, other.To)
+			}
+		}
+		if late := max(0, from-end); late <= after {
+			after, away = late, true
+		}
+	}
+	return after, away
+}
+
+func (t *trouble) concerns(l *life) bool { return t.Seat == everybody || t.Seat == l.Seat }
+
+// parts reports whether a trouble can end a subscription. What harms scripts only does not, nor what is shorter than it takes
+// for a silent connection to be given up.
+func (t *trouble) parts() bool {
+	return t.hinders() && !slices.Contains([]string{"DEBUG SLEEP", "CLIENT PAUSE ALL", "CLIENT KILL normal"}, t.Kind)
+}
+
+// hinders reports whether it can keep somebody from subscribing again.
+func (t *trouble) hinders() bool {
+	return !slices.Contains([]string{"delay", "drop", "hold back", "CLIENT PAUSE WRITE"}, t.Kind)
+}
+
+// within makes s the longest stretch from then until now in which the ticket's process was within reach.
+func (o *order) within(s *stretch, ticket string, from int64, lock string) {
+	l := o.life(ticket)
+	if l == nil {
+		return
+	}
+	to := o.now
+	if l.Killed != 0 {
+		to = min(to, l.Killed)
+	}
+	for _, t := range o.troubles { // in the order in which they began
+		if !t.concerns(l) || t.To < from {
+			continue
+		}
+		if undisturbed := min(t.From, to) - from; undisturbed > int64(s.length()) {
+			*s = stretch{from, from + undisturbed, "lock " + lock + ": " + ticket}
+		}
+		from = max(from, t.To)
+	}
+	if to-from > int64(s.length()) {
+		*s = stretch{from, to, "lock " + lock + ": " + ticket}
+	}
+}
