@@ -63,6 +63,25 @@ func TestAFixedLeaseWhoseConfirmationWasLostIsConfirmedBeforeLockReturns(t *test
 	})
 }
 
+// The claim ran out before the caller had anything of it, so the call has not had the lock yet.
+func TestACallWhoseFixedLeaseCannotBeConfirmedInTimeWaitsOn(t *testing.T) {
+	f := newFaulty(t)
+	a, b := f.behind(), f.beside()
+	holder := b.locks("x")
+	w := a.queues("x", 1, fairlock.LeaseFor(time.Minute))
+	stuck := f.all(f.verb("renew"), faultproxy.HoldRequest())
+	f.unlocks(holder)
+	stuck.WaitHit(f, 1, faultPatience)
+	next := b.locks("x") // the claim is over
+	stuck.Remove()
+	stuck.Release()
+	f.unlocks(next)
+	lease := w.gets()
+	f.keeps(lease)
+	f.unlocks(lease)
+	f.free("x")
+}
+
 func TestAnExtensionWhoseAnswerWasLostIsRepeated(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a := f.behind()

@@ -64,16 +64,18 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 	if lease != nil || err != nil {
 		return lease, err
 	}
-	a, err := l.begin(ctx, name, keys, request)
-	if err != nil {
-		return nil, err
-	}
-	l.open(ctx, a)
-	hold, err := l.await(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	return l.core.Keeper.Adopt(ctx, hold)
+	return l.core.Insist(ctx, request, func(request reentrant.Request) (*Lease, error) {
+		a, err := l.begin(ctx, name, keys, request)
+		if err != nil {
+			return nil, err
+		}
+		l.open(ctx, a)
+		hold, err := l.await(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		return l.core.Keeper.Adopt(ctx, hold)
+	})
 }
 
 // begin enters an attempt in the table.

@@ -54,12 +54,14 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 	if lease != nil || err != nil {
 		return lease, err
 	}
-	c := &call{name: name, keys: keys, request: request, within: l.core.Keeper.Within(ctx), began: time.Now()}
-	hold, err := l.pursue(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return l.core.Keeper.Adopt(ctx, hold)
+	return l.core.Insist(ctx, request, func(request Request) (*Lease, error) {
+		c := &call{name: name, keys: keys, request: request, within: l.core.Keeper.Within(ctx), began: time.Now()}
+		hold, err := l.pursue(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return l.core.Keeper.Adopt(ctx, hold)
+	})
 }
 
 // pursue tries at once, unless it is known to be in vain, and then waits.

@@ -111,6 +111,21 @@ func (c *Core) keys(name string) (lua.Keys, error) {
 	return keys, nil
 }
 
+// Insist makes a call that waits wait on if it was given the lock and lost it before it had a Lease: the claim could not be
+// confirmed in time, or the process stood still. Nobody can have used it. The call joins the line again, at its end.
+func (c *Core) Insist(ctx context.Context, r Request, once func(Request) (*Lease, error)) (*Lease, error) {
+	until := time.Now().Add(r.Wait)
+	for {
+		lease, err := once(r)
+		if !errors.Is(err, ErrLost) || r.Wait == 0 || ctx.Err() != nil {
+			return lease, err
+		}
+		if r.Wait > 0 {
+			r.Wait = max(time.Until(until), 1)
+		}
+	}
+}
+
 // Waits tells the caller and the observer where a call stands in line.
 func (c *Core) Waits(ctx context.Context, name, owner string, r Request, position int, first bool) {
 	if first && c.Settings.Observer != nil {

@@ -16,7 +16,7 @@ type Kind int
 // What an Observer is told. Of every call that succeeds and is no re-entry there is one Acquired and later one Released or
 // Lost, so acquired = released + lost + held now. (A call whose lock came at the very moment it gave up has GaveUp alone.)
 const (
-	Queued      Kind = iota // a call waits, at Position; told once
+	Queued      Kind = iota // a call waits, at Position; told once, and again should it have to join the line anew
 	Acquired                // a call has the lock, after Took
 	GaveUp                  // a call ended without the lock, after Took, because of Err: of every call that fails
 	Released                // an ownership was given back, after Took. Err: the server did not confirm it; the lease ends by itself
