@@ -13,13 +13,19 @@ import (
 
 // history is what all workers say that they did.
 type history struct {
-	calls []*call
-	acks  map[string]int // writes that were accepted, by process
-	wrong []string       // writes refused to somebody who had the lock before and after
-	lives map[string]*life
-	again int             // subscriptions made again
-	over  int             // waiters that came back after having been passed over
-	ended map[string]bool // processes that ended in good order
+	calls  []*call
+	acks   map[string]int // writes that were accepted, by process
+	barred []barred       // writes
+	lives  map[string]*life
+	again  int             // subscriptions made again
+	over   int             // waiters that came back after having been passed over
+	ended  map[string]bool // processes that ended in good order
+}
+
+// barred is a write that was refused to somebody who trusted the lock even after that.
+type barred struct {
+	by *call
+	at int64
 }
 
 // call is one call, and the lease that it had.
@@ -139,7 +145,7 @@ func (h *history) happens(l *life, c *call, e event) {
 		case !e.Stale:
 			h.acks[l.Process]++
 		case e.Trusted:
-			h.wrong = append(h.wrong, fmt.Sprintf("%v was refused although it was trusted, at %s", c, clock(e.At)))
+			h.barred = append(h.barred, barred{c, e.At})
 		}
 	default:
 	}

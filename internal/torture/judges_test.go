@@ -201,6 +201,19 @@ func TestAWriteThatNobodyGotAnAnswerToIsObjectedToUnlessItsProcessWasKilled(t *t
 	}
 }
 
+func TestAWriteRefusedToAHolderIsObjectedToUnlessDataWasLost(t *testing.T) {
+	all := []barred{{had("A", 1, 0, 900), at(500)}}
+	if wrong := refusedFresh(all, nil); len(wrong) != 1 {
+		t.Errorf("%q", wrong)
+	}
+	if wrong := refusedFresh(all, []loss{{From: at(100), To: at(200)}}); len(wrong) != 0 {
+		t.Errorf("data was lost meanwhile: %q", wrong)
+	}
+	if wrong := refusedFresh(all, []loss{{From: at(-900), To: at(-800)}}); len(wrong) != 1 {
+		t.Errorf("data was lost before: %q", wrong)
+	}
+}
+
 func TestEveryKeyThatOutlivesItsKindIsALeak(t *testing.T) {
 	for key, test := range map[string]struct {
 		left  time.Duration

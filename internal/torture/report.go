@@ -24,10 +24,11 @@ const (
 // report is what came of it all: a table of what happened, and of what must not have.
 type report struct {
 	*saboteur
-	took  time.Duration // of the longest call after the last trouble
-	gone  time.Time     // when the last process was
-	wait  time.Duration // for the last key to vanish, from then
-	lines [][2]string
+	lasted time.Duration // the saboteur's work
+	took   time.Duration // of the longest call after the last trouble
+	gone   time.Time     // when the last process was
+	wait   time.Duration // for the last key to vanish, from then
+	lines  [][2]string
 }
 
 // finish lets the workers end what they are at: all but one in good order, the last one killed in the middle of it.
@@ -83,11 +84,29 @@ func (r *report) judge() {
 	sum, wrong := r.resource.totals()
 	r.must("wrong counters", slices.Concat(wrong, r.resource.uncounted(h)), fmt.Sprintf("%d writes accepted, and that is what the counters say", sum.accepted))
 	r.must("stale writes accepted", stale(r.resource.written), fmt.Sprintf("%d refused", sum.refused))
-	r.must("fresh writes refused", h.wrong, "")
+	r.must("fresh writes refused", refusedFresh(h.barred, r.losses), "")
 	began := time.Now()
 	pieces, illegal := linearizable(h.calls, r.losses, time.Minute)
 	r.must("not linearizable", illegal, fmt.Sprintf("%d calls in %d pieces, by porcupine in %v", len(h.calls), pieces, time.Since(began).Round(time.Millisecond)))
+	r.must("harm not done", r.idle(len(leases)), "")
 	r.must("leaked keys", slices.Concat(leaks, r.vanish()), fmt.Sprintf("all but tokens gone %v after the last process", time.Since(r.gone).Round(time.Second)))
+}
+
+// idle are the tricks that were not played, and whether the workers did next to nothing: then it would all prove little.
+func (r *report) idle(leases int) []string {
+	if r.lasted < time.Minute/2 {
+		return nil
+	}
+	var wrong []string
+	for _, t := range tricks {
+		if r.counts[t.name] == 0 {
+			wrong = append(wrong, t.name)
+		}
+	}
+	if least := 10 * int(r.lasted.Seconds()); leases < least {
+		wrong = append(wrong, fmt.Sprintf("%d acquisitions are fewer than %d", leases, least))
+	}
+	return wrong
 }
 
 func (r *report) ok(err error) {
@@ -175,18 +194,24 @@ func (r *report) happened(h *history, o *order) {
 			lossCount++
 		}
 	}
-	r.add("acquisitions", "%d: %s", len(h.leases()), strings.Join(counted(leases), ", "))
-	r.add("in line", "%d of %d grants", o.queued, o.grants)
-	r.add("refused", "%s", strings.Join(counted(refusals), ", "))
-	r.add("open for ever", "%d, of killed processes", open)
-	r.add("losses noticed", "%d", lossCount)
-	r.add("reconnected", "%d, found themselves passed over %d", h.again, h.over)
-	killed := 0
+	done, killed := make(map[string]int), 0
+	for _, t := range r.troubles {
+		done[t.Kind]++
+	}
 	for _, l := range r.lives {
 		if l.Killed != 0 {
 			killed++
 		}
 	}
+	r.add("totals", "%d acquisitions, %d kills, %d stops, %d pauses, %d cuts, %d restarts (%d without data)", len(h.leases()), killed,
+		done["SIGSTOP"], done["DEBUG SLEEP"]+done["CLIENT PAUSE ALL"]+done["CLIENT PAUSE WRITE"],
+		done["cut"]+done["half-close"]+done["refuse"]+done["CLIENT KILL normal"]+done["CLIENT KILL pubsub"], done["restart"]+done["loss"], done["loss"])
+	r.add("acquired by", "%s", strings.Join(counted(leases), ", "))
+	r.add("in line", "%d of %d grants", o.queued, o.grants)
+	r.add("refused", "%s", strings.Join(counted(refusals), ", "))
+	r.add("open for ever", "%d, of killed processes", open)
+	r.add("losses noticed", "%d", lossCount)
+	r.add("reconnected", "%d, found themselves passed over %d", h.again, h.over)
 	r.add("processes", "%d, %d of them killed", len(r.lives), killed)
 	harm := counted(r.counts)
 	for len(harm) > 0 {

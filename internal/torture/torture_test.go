@@ -35,7 +35,7 @@ func TestWhateverIsDoneToThemNoTwoHaveALockAndNobodyIsForgotten(t *testing.T) {
 	a := newArena(t, *seed, dir)
 	s := &saboteur{arena: a, counts: make(map[string]int)}
 	s.rage(began.Add(*duration * 5 / 6))
-	r := &report{saboteur: s}
+	r := &report{saboteur: s, lasted: time.Since(began)}
 	r.finish()
 	r.judge()
 	t.Logf("tortured for %v\n%v", time.Since(began).Round(time.Second), r)

@@ -48,6 +48,20 @@ func parted(before, after *call, end int64, losses []loss) bool {
 	})
 }
 
+// refusedFresh are the writes that were refused to somebody who trusted the lock: another had been there with a larger token.
+func refusedFresh(all []barred, losses []loss) []string {
+	var wrong []string
+	for _, b := range all {
+		lost := func(l loss) bool {
+			return b.by.trusts() < l.To && l.From < b.at && b.at <= l.To+leaseTime.Nanoseconds()
+		}
+		if !slices.ContainsFunc(losses, lost) {
+			wrong = append(wrong, fmt.Sprintf("%v was refused although it was trusted, at %s", b.by, clock(b.at)))
+		}
+	}
+	return wrong
+}
+
 // disorder are tokens that are not larger than one that somebody had before.
 func disorder(leases []*call) []string {
 	var wrong []string
