@@ -13,7 +13,7 @@ import (
 var (
 	duration = flag.Duration("torture", time.Minute, "how long the workers are tortured, all but the wait for the last keys' end")
 	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the saboteur's and the workers' choices")
-	keep     = flag.String("keep", "", "a directory for the journals of the workers and the server")
+	keep     = flag.String("keep", "", "a directory in which to keep the journals of the workers and the server")
 )
 
 func TestMain(m *testing.M) {
@@ -24,11 +24,13 @@ func TestMain(m *testing.M) {
 }
 
 func TestWhateverIsDoneToThemNoTwoHaveALockAndNobodyIsForgotten(t *testing.T) {
-	dir := *keep
-	if dir == "" {
-		dir = t.TempDir()
-	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	if *keep != "" {
+		var err error
+		if dir, err = os.MkdirTemp(*keep, "torture-"); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("journals are kept in %s", dir)
 	}
 	began := time.Now()
 	t.Logf("seed %d", *seed)
