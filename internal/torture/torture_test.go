@@ -3,6 +3,7 @@ package torture
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) {
 func TestWhateverIsDoneToThemNoTwoHaveALockAndNobodyIsForgotten(t *testing.T) {
 	dir := t.TempDir()
 	if *keep != "" {
-		var err error
-		if dir, err = os.MkdirTemp(*keep, "torture-"); err != nil {
+		dir = filepath.Join(*keep, "torture-"+time.Now().Format("20060102-150405.000"))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("journals are kept in %s", dir)
