@@ -182,15 +182,32 @@ func (o *order) settle(l *line) {
 	l.popped = nil
 	switch {
 	case l.record != "" || len(l.queue) == 0:
-		if from := max(l.free, l.gathers); l.free != 0 && from < o.now {
-			for _, w := range l.waited {
-				o.within(&o.idle, w.ticket, from, l.name)
-			}
-		}
+		o.stood(l)
 		l.free = 0
 	case l.free == 0:
 		l.free = o.now
 		l.waited = slices.Clone(l.queue)
+	}
+}
+
+// stood takes in that a lock was free until now: in vain for those who waited all the time.
+func (o *order) stood(l *line) {
+	from := max(l.free, l.gathers)
+	if l.free == 0 || from >= o.now {
+		return
+	}
+	for _, w := range l.waited {
+		if w.ticket == l.record || slices.ContainsFunc(l.queue, func(p place) bool { return p.ticket == w.ticket }) {
+			o.within(&o.idle, w.ticket, from, l.name)
+		}
+	}
+}
+
+// end is the time at which the last process was gone.
+func (o *order) end(at int64) {
+	o.is(at)
+	for _, l := range o.lines {
+		o.stood(l)
 	}
 }
 

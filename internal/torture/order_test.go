@@ -58,7 +58,7 @@ func follow(scripts ...[][]string) *order {
 	for _, words := range slices.Concat(scripts...) {
 		o.show(words)
 	}
-	o.is(o.now)
+	o.end(o.now)
 	return o
 }
 
@@ -115,8 +115,13 @@ func TestALockThatIsFreeWhileSomebodyWaitsIsObjectedTo(t *testing.T) {
 		scripts [][][]string
 		wrong   int
 	}{
-		"given at once":                       {[][][]string{hold(1, a), script(wait(2, b)), script(gives(3, b))}, 0},
-		"given late":                          {[][][]string{hold(1, a), script(wait(2, b)), script(free(), [][]string{clockOf(3)}), script(pop(), hold(20_000, b))}, 1},
+		"given at once": {[][][]string{hold(1, a), script(wait(2, b)), script(gives(3, b))}, 0},
+		"given late":    {[][][]string{hold(1, a), script(wait(2, b)), script(free(), [][]string{clockOf(3)}), script(pop(), hold(20_000, b))}, 1},
+		"never given":   {[][][]string{hold(1, a), script(wait(2, b)), script(free(), [][]string{clockOf(3)}), script([][]string{clockOf(20_000)})}, 1},
+		"left meanwhile": {[][][]string{
+			hold(1, a), script(wait(2, b)), script(free(), [][]string{clockOf(3)}),
+			script([][]string{clockOf(20_000)}, [][]string{{"LREM", "fairlock:queue:{x}", "1", "2:" + b}}),
+		}, 0},
 		"kept for those who are to come back": {[][][]string{hold(1, a), script(wait(2, b), gather(19_000)), script(free(), [][]string{clockOf(3)}), script(pop(), hold(20_000, b))}, 0},
 		"back at once":                        {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "^C")), script(back(300, 2, c, ""))}, 0},
 		"back late":                           {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "^C")), script(back(20_000, 2, c, ""))}, 1},

@@ -67,7 +67,7 @@ func (r *report) judge() {
 		o.lost(l.To)
 	}
 	workers.FollowJournal(r.t, r.dir, o.show)
-	o.is(r.gone.UnixNano())
+	o.end(r.gone.UnixNano())
 
 	r.happened(h, o)
 	leases := h.leases()
