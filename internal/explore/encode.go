@@ -1,0 +1,115 @@
+package explore
+
+// put appends numbers, small ones in a byte.
+func put(b []byte, all ...int32) []byte {
+	for _, v := range all {
+		if v == absent {
+			b = append(b, 1)
+			continue
+		}
+		u := uint32(v<<1) ^ uint32(v>>31) + 2
+		for u >= 0x80 {
+			b = append(b, byte(u)|0x80)
+			u >>= 7
+		}
+		b = append(b, byte(u))
+	}
+	return b
+}
+
+func bits(b []byte, all ...bool) []byte {
+	var v byte
+	for _, bit := range all {
+		v <<= 1
+		if bit {
+			v |= 1
+		}
+	}
+	return append(b, v)
+}
+
+func (s *state) encode(b []byte) []byte {
+	b = s.srv.encode(b)
+	for i := range s.clients {
+		b = s.clients[i].encode(b)
+	}
+	for i := range s.flights {
+		b = s.flights[i].encode(b)
+	}
+	b = s.budget.encode(b)
+	return s.truth.encode(b)
+}
+
+func (k *keys) encode(b []byte) []byte {
+	b = append(b, byte(k.owner), byte(k.length))
+	b = put(b, k.token, k.ends, k.kept, k.lined, k.waitered, k.last, k.gather, k.lease)
+	for i := range tickets {
+		b = put(b, k.holds[i], k.waits[i], k.retired[i])
+	}
+	for _, e := range k.queue[:k.length] {
+		b = append(put(b, e.place), byte(e.ticket))
+	}
+	for i := range clients {
+		b = put(b, k.blind[i], k.passed[i])
+	}
+	for _, f := range k.forced {
+		b = put(b, f.token, f.ends)
+	}
+	return bits(b, k.heard[0], k.heard[1], k.heard[2])
+}
+
+func (c *client) encode(b []byte) []byte {
+	b = put(bits(b, c.alive), c.seen)
+	for i := range c.at {
+		a := &c.at[i]
+		b = append(b, byte(a.phase), byte(a.late))
+		b = put(b, a.place, a.shown, a.began, a.lag, int32(a.stamp), a.token, a.trusted, a.expires)
+		b = bits(b, a.open, a.sighted, a.session, a.asks, a.unanswered)
+	}
+	b = append(b, byte(c.mail))
+	for i := range c.inbox[:c.mail] {
+		m := &c.inbox[i]
+		b = append(b, m.verb, byte(m.ticket%2))
+		b = put(b, m.token, m.claim, m.at, int32(m.stamp))
+	}
+	return b
+}
+
+func (f *flight) encode(b []byte) []byte {
+	b = append(b, byte(f.kind))
+	if f.kind == landed {
+		return b
+	}
+	r, p := &f.req, &f.rep
+	b = append(b, byte(r.verb), byte(r.client), byte(r.n), byte(r.ticket))
+	b = put(b, r.token, r.seen, r.knew)
+	for _, a := range r.of[:r.n] {
+		b = bits(append(put(b, a.place), byte(a.ticket)), a.retire)
+	}
+	b = bits(put(b, f.sent, f.lag, int32(f.stamp)), f.session, f.trusted, p.more, p.done)
+	if f.kind == answer {
+		b = put(b, p.token, p.remaining, p.passing.token, p.passing.remaining, p.left)
+		b = append(b, byte(p.passing.ticket))
+		for _, t := range p.of[:r.n] {
+			b = append(put(b, t.token, t.remaining, t.place), byte(t.status))
+		}
+	}
+	return b
+}
+
+func (u *budget) encode(b []byte) []byte {
+	for _, n := range []int8{u.ticks, u.faults, u.crash, u.stop, u.deaf, u.delay, u.lose, u.late, u.twice, u.dropped, u.doubled, u.flush, u.force} {
+		b = append(b, byte(n))
+	}
+	return b
+}
+
+func (t *truth) encode(b []byte) []byte {
+	b = bits(put(b, t.most), t.flushed, t.passed[0], t.passed[1], t.passed[2])
+	b = put(b, t.blind[0], t.blind[1], t.blind[2])
+	for i := range tickets {
+		b = put(b, t.place[i], t.entered[i], t.forced[i])
+		b = bits(b, t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i])
+	}
+	return b
+}

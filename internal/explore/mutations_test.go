@@ -1,0 +1,185 @@
+package explore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mutation is a fault put in on purpose, where it should be found, and what it breaks.
+type mutation struct {
+	name     string
+	changes  []change
+	rules    rules
+	scenario scenario
+	breaks   []int
+}
+
+var mutations = []mutation{
+	{
+		name:     "a ticket that is taken out of the line stays in the set",
+		changes:  []change{{"advance.lua", "redis.call('ZREM', waiters, ticket)", ""}},
+		scenario: all(once, budget{}),
+		breaks:   []int{4},
+	}, {
+		name:     "nobody is asked whether the next one is reachable",
+		changes:  []change{{"advance.lua", "client ~= me and not heard(client) and not valid(seen[3])", "false"}},
+		scenario: all(once, budget{faults: 1, crash: 1}),
+		breaks:   []int{4},
+	}, {
+		name:     "a renewal does not ask whether there is such a hold",
+		changes:  []change{{"renew.lua", "if deadline > ms then", "if true then"}},
+		scenario: all(once, budget{faults: 1, late: 1}),
+		breaks:   []int{5},
+	}, {
+		name:     "leave does not let the next one have the lock",
+		changes:  []change{{"leave.lua", "local given = advance()", "local given"}},
+		scenario: all(once, budget{}),
+		breaks:   []int{4},
+	}, {
+		name:     "force does not let the next one have the lock",
+		changes:  []change{{"force.lua", "local given = advance()", "local given"}},
+		scenario: all(once, budget{force: 1}),
+		breaks:   []int{4},
+	}, {
+		name:     "a token is given twice",
+		changes:  []change{{"advance.lua", "redis.call('GET', tokens) or 0) + 1, us)", "redis.call('GET', tokens) or 0), us)"}},
+		scenario: func() scenario { s := all(once, budget{}); s.behind = true; return s }(),
+		breaks:   []int{3},
+	}, {
+		name:     "an overdue waiter is granted",
+		changes:  []change{{"advance.lua", "tonumber(seen[1]) > ms or", "true or"}},
+		scenario: all(once, budget{ticks: 3, faults: 1, stop: 1}),
+		breaks:   []int{4},
+	}, {
+		name:     "a newcomer takes a free lock before those in line",
+		changes:  []change{{"enter.lua", "if free and line == 0 and", "if free and (line == 0 or at == 0) and"}},
+		scenario: all(once, budget{ticks: 1}),
+		breaks:   []int{2},
+	}, {
+		name:     "who comes back goes to the end of the line",
+		changes:  []change{{"enter.lua", "if not tail or place_of(tail) <= at then", "if true then"}},
+		scenario: all(once, budget{ticks: 0, faults: 1, deaf: 1, flush: 1}),
+		breaks:   []int{2},
+	}, {
+		name:     "a blind client is passed over",
+		changes:  []change{{"advance.lua", "and not valid(seen[3])", ""}},
+		scenario: func() scenario { s := all(once, budget{}); s.deaf = true; return s }(),
+		breaks:   []int{2, 4},
+	}, {
+		name:     "no placeholder for a holder that the server forgot",
+		changes:  []change{{"enter.lua", "local forgot = seen > last", "local forgot = false"}, {"enter.lua", "if last >= tonumber(ARGV[2]) then", "if true then"}},
+		scenario: all(once, budget{faults: 1, flush: 1}),
+		breaks:   []int{1},
+	}, {
+		name:     "a heartbeat does not put the deadline off",
+		changes:  []change{{"enter.lua", "if score and at > 0 then\n    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)", "if score and at > 0 then"}},
+		scenario: all(once, budget{ticks: 3}),
+		breaks:   []int{2, 4},
+	}, {
+		name:     "a retired ticket may enter",
+		changes:  []change{{"enter.lua", "if retired then return {'gone'} end", ""}},
+		scenario: all(fickle, budget{faults: 1, late: 1}),
+		breaks:   []int{8},
+	}, {
+		name:     "force ends whatever ownership there is",
+		changes:  []change{{"force.lua", "if present ~= token then return {0, 0, {}} end", ""}},
+		scenario: all(once, budget{faults: 1, late: 1, force: 1}),
+		breaks:   []int{6, 8},
+	}, {
+		name:     "a forced or released hold can be asserted again",
+		changes:  []change{{"reassert.lua", "given < token and last < token or", "given < token or"}},
+		scenario: all(once, budget{faults: 0, force: 1}),
+		breaks:   []int{8},
+	}, {
+		name:     "the line has no end of its own",
+		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}},
+		scenario: all(once, budget{}),
+		breaks:   []int{5},
+	}, {
+		name:     "a release shortens what others of its owner hold",
+		changes:  []change{{"leave.lua", "if latest > 0 then", "if false then"}},
+		scenario: func() scenario { s := all(once, budget{}); s.sagas = 1<<0 | 1<<2; return s }(),
+		breaks:   []int{6},
+	}, {
+		name:     "the client believes receipt and claim",
+		rules:    rules{believeReceipt: true},
+		scenario: all(once, budget{ticks: 2}),
+		breaks:   []int{1},
+	}, {
+		name:     "the client believes a grant that is older than a waiting answer",
+		rules:    rules{believeOlder: true},
+		scenario: all(once, budget{force: 1}),
+		breaks:   []int{1},
+	}, {
+		name:     "the client counts an answer's time from its receipt",
+		rules:    rules{trustFromAnswer: true},
+		scenario: all(once, budget{ticks: 2, faults: 1, delay: 1}),
+		breaks:   []int{1},
+	}, {
+		name:     "the client takes a renewal for granted",
+		rules:    rules{trustUnanswered: true},
+		scenario: all(once, budget{ticks: 2, faults: 1, late: 1}),
+		breaks:   []int{1},
+	}, {
+		name:     "the client trusts the lock until its release is answered",
+		rules:    rules{trustInRelease: true},
+		scenario: all(once, budget{faults: 1, lose: 1}),
+		breaks:   []int{1},
+	}, {
+		name:     "the client never retires a ticket",
+		rules:    rules{neverRetire: true},
+		scenario: all(fickle, budget{faults: 1, late: 1}),
+		breaks:   []int{8},
+	}, {
+		name:     "the client does not tell what it has seen",
+		rules:    rules{neverSeen: true},
+		scenario: all(once, budget{faults: 1, flush: 1}),
+		breaks:   []int{1},
+	}, {
+		name:     "the client reports every release as clean",
+		rules:    rules{alwaysClean: true},
+		scenario: all(once, budget{force: 1}),
+		breaks:   []int{6},
+	}, {
+		name:     "the client goes from finished back to held",
+		rules:    rules{believeFinished: true},
+		scenario: all(fickle, budget{}),
+		breaks:   []int{1},
+	},
+}
+
+func TestEveryMutationIsFound(t *testing.T) {
+	real := start(t)
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			sv := real
+			if len(m.changes) > 0 {
+				sv = start(t, m.changes...)
+			}
+			m.scenario.rules = m.rules
+			r := search(sv, m.scenario)
+			if r.fault == nil {
+				t.Fatalf("not found in %d states", r.states)
+			}
+			t.Logf("%d moves, %d states, %v\n%s", len(r.history)-1, r.states, r.took.Round(1e6), strings.Join(r.history, "\n"))
+			if !slices.Contains(m.breaks, r.fault.invariant) {
+				t.Errorf("found %v, want one of %v", r.fault, m.breaks)
+			}
+		})
+	}
+}
+
+func start(t *testing.T, changes ...change) *server {
+	t.Helper()
+	sv, err := newServer("../../lua", 2, changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sv.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return sv
+}

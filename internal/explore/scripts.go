@@ -1,0 +1,57 @@
+package explore
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// change is a mutation of a script: the text to replace, which must be there exactly once, and what comes in its place.
+type change struct{ file, old, with string }
+
+// sources reads the scripts from dir and makes the changes. It maps the hash by which package lua calls a script to what is
+// to be run instead.
+func sources(dir string, changes ...change) (map[string]string, error) {
+	text := make(map[string]string)
+	files, err := filepath.Glob(filepath.Join(dir, "*.lua"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		text[filepath.Base(file)] = string(raw)
+	}
+	changed := make(map[string]string, len(text))
+	for name, t := range text {
+		changed[name] = t
+	}
+	for _, c := range changes {
+		if n := strings.Count(changed[c.file], c.old); n != 1 {
+			return nil, fmt.Errorf("%s has %d times what is to be changed: %q", c.file, n, c.old)
+		}
+		changed[c.file] = strings.Replace(changed[c.file], c.old, c.with, 1)
+	}
+	run := make(map[string]string)
+	for name := range text {
+		if name != "advance.lua" {
+			run[hash(whole(text, name))] = whole(changed, name)
+		}
+	}
+	return run, nil
+}
+
+// whole is a script as package lua sends it.
+func whole(text map[string]string, name string) string {
+	return strings.Replace(text[name], "--#include advance.lua", text["advance.lua"], 1)
+}
+
+func hash(source string) string {
+	sum := sha1.Sum([]byte(source))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,211 @@
+package explore
+
+import (
+	"hash/maphash"
+	"strings"
+	"time"
+)
+
+// program is what a client does with its tickets.
+type program struct {
+	tickets  int8
+	tries    bool // it does not wait
+	cancels  bool // it may give up waiting
+	parallel bool // it need not have finished with one to begin the other
+}
+
+// scenario is a world to search.
+type scenario struct {
+	name     string
+	programs [clients]program
+	budget   budget
+	sagas    uint8 // the tickets with the explicit owner, a bit each
+	behind   bool  // the server's clock was set back before: it is behind every token
+	deaf     bool  // nobody has a subscription yet
+	rules    rules
+	most     int // states to look at; 0: all
+}
+
+// explorer searches one scenario.
+type explorer struct {
+	scenario
+	server     *server
+	symmetries [][clients]int8
+	alike      [clients][clients]bool
+	fault      *fault
+	trail      *[]string // of what is executed, while a history is told
+	longest    ms        // that somebody had to wait for an end
+
+	seeds   [2]maphash.Seed
+	known   map[key]int32
+	parent  []int32
+	keyed   []key
+	drained map[key]struct{}
+}
+
+type key [2]uint64
+
+// result is what a search came to.
+type result struct {
+	states, transitions, depth int
+	took                       time.Duration
+	fault                      *fault
+	history                    []string // the shortest that leads to the fault
+}
+
+// search looks at every state that can be reached, the near ones first, up to the first fault.
+func search(sv *server, sc scenario) result {
+	began := time.Now()
+	x := newExplorer(sv, sc)
+	var r result
+	level := []state{x.start()}
+	x.remember(&level[0], -1)
+	ids := []int32{0}
+	var moves []move
+	for ; len(level) > 0 && r.fault == nil; r.depth++ {
+		var next []state
+		var nextIDs []int32
+		for i := range level {
+			moves = x.moves(&level[i], moves[:0])
+			for _, m := range moves {
+				s := level[i]
+				r.transitions++
+				x.step(&s, m)
+				if x.fault == nil {
+					x.settle(&s)
+				}
+				if x.fault != nil {
+					r.fault = x.fault
+					r.history = x.history(ids[i], r.fault)
+					break
+				}
+				if id, isNew := x.remember(&s, ids[i]); isNew {
+					next, nextIDs = append(next, s), append(nextIDs, id)
+				}
+			}
+			if r.fault != nil || x.most > 0 && len(x.parent) >= x.most {
+				break
+			}
+		}
+		level, ids = next, nextIDs
+		if x.most > 0 && len(x.parent) >= x.most {
+			break
+		}
+	}
+	r.states, r.took = len(x.parent), time.Since(began)
+	return r
+}
+
+func newExplorer(sv *server, sc scenario) *explorer {
+	x := &explorer{scenario: sc, server: sv.for_(sc), known: make(map[key]int32), drained: make(map[key]struct{})}
+	x.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	kind := func(c int8) string {
+		return string(rune(sc.sagas>>(2*c)&3)) + describeProgram(sc.programs[c])
+	}
+	for i := range int8(clients) {
+		for j := range int8(clients) {
+			x.alike[i][j] = kind(i) == kind(j)
+		}
+	}
+	for _, p := range permutations {
+		if x.alike[0][p[0]] && x.alike[1][p[1]] && x.alike[2][p[2]] {
+			x.symmetries = append(x.symmetries, p)
+		}
+	}
+	return x
+}
+
+func (x *explorer) start() state {
+	s := state{srv: noKeys(), budget: x.budget}
+	for c := range s.clients {
+		s.clients[c].alive = x.programs[c].tickets > 0
+		s.srv.heard[c] = !x.deaf && s.clients[c].alive
+	}
+	if x.behind {
+		s.srv.last, s.truth.most = step, step
+	}
+	s.normalise()
+	x.rename(&s)
+	return s
+}
+
+// step makes a move and looks at what came of it.
+func (x *explorer) step(s *state, m move) {
+	x.fault = nil
+	x.apply(s, m)
+	if x.fault == nil {
+		x.check(s)
+	}
+	if x.fault == nil {
+		s.normalise()
+	}
+}
+
+// settle is the state that stands for s, if it is sound.
+func (x *explorer) settle(s *state) {
+	x.rename(s)
+	x.drain(s)
+}
+
+func (x *explorer) key(code []byte) key {
+	return key{maphash.Bytes(x.seeds[0], code), maphash.Bytes(x.seeds[1], code)}
+}
+
+// remember gives a state a number, if it is new.
+func (x *explorer) remember(s *state, from int32) (id int32, isNew bool) {
+	var room [1024]byte
+	k := x.key(s.encode(room[:0]))
+	if id, ok := x.known[k]; ok {
+		return id, false
+	}
+	id = int32(len(x.parent))
+	x.known[k] = id
+	x.parent, x.keyed = append(x.parent, from), append(x.keyed, k)
+	return id, true
+}
+
+// history retells the way to a state and the move that broke something there. The states on the way had their clients renamed,
+// so of all moves it takes the one that leads to the next of them.
+func (x *explorer) history(id int32, wanted *fault) []string {
+	var way []key
+	for ; id >= 0; id = x.parent[id] {
+		way = append(way, x.keyed[id])
+	}
+	s := x.start()
+	var told []string
+	for i := len(way) - 2; i >= -1; i-- {
+		for _, m := range x.moves(&s, nil) {
+			t := s
+			x.step(&t, m)
+			var here key
+			if renamed := t; x.fault == nil {
+				x.settle(&renamed)
+				here = x.key(renamed.encode(nil))
+			}
+			leads := i >= 0 && here == way[i] || i < 0 && x.fault != nil && x.fault.invariant == wanted.invariant
+			if leads && (i < 0) == (x.fault != nil) {
+				told, s = append(told, x.describe(&s, m)), t
+				break
+			}
+			x.fault = nil
+		}
+	}
+	if x.fault != nil {
+		told = append(told, x.ending(s, len(told))...)
+	}
+	return told
+}
+
+// ending retells how a state came to its fault after the last move: nothing more of it, unless it was a dead end.
+func (x *explorer) ending(s state, moves int) []string {
+	found := x.fault
+	var trail []string
+	x.fault, x.trail = nil, &trail
+	x.settle(&s)
+	x.trail = nil
+	if x.fault == nil || moves == 0 {
+		x.fault = found
+		return []string{found.Error()}
+	}
+	return []string{"and from there (clients may have changed their names) without more faults: " + strings.Join(trail, "; "), x.fault.Error()}
+}

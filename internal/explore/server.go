@@ -1,0 +1,186 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// server executes requests. What the scripts did to a state is remembered, so each is asked once.
+type server struct {
+	sagas   uint8 // the tickets with the explicit owner, a bit each
+	behind  bool  // the server's clock was set back: it is behind every token
+	engines chan *engine
+
+	mu   *sync.Mutex
+	memo map[situation]*effect
+}
+
+// newServer starts n engines with the scripts in dir, changed.
+func newServer(dir string, n int, changes ...change) (*server, error) {
+	run, err := sources(dir, changes...)
+	if err != nil {
+		return nil, err
+	}
+	x := &server{engines: make(chan *engine, n), mu: new(sync.Mutex), memo: make(map[situation]*effect)}
+	for range n {
+		e, err := newEngine(run)
+		if err != nil {
+			return nil, err
+		}
+		x.engines <- e
+	}
+	return x, nil
+}
+
+func (x *server) close() (err error) {
+	for range cap(x.engines) {
+		err = errors.Join(err, (<-x.engines).close())
+	}
+	return err
+}
+
+// for_ is the server as a scenario has it. What is remembered is shared.
+func (x *server) for_(sc scenario) *server {
+	y := *x
+	y.sagas, y.behind = sc.sagas, sc.behind
+	return &y
+}
+
+// situation is a request in the state that meets it, with the names that tokens and places have in it alone.
+type situation struct {
+	before keys
+	req    request
+	sagas  uint8
+	behind bool
+}
+
+// effect is what came of it.
+type effect struct {
+	after keys
+	rep   reply
+	told  []message
+	err   error
+}
+
+// execute runs req on k. Tokens and places that are new come out as fresh.
+func (x *server) execute(k keys, req request, fresh int32) (keys, effect) {
+	tokens, places := ranks(func(f func(*int32)) { eachToken(&k, f); f(&req.token); f(&req.seen) }),
+		ranks(func(f func(*int32)) { eachPlace(&k, f); eachAsked(&req, f) })
+	eachToken(&k, tokens.inner)
+	tokens.inner(&req.token)
+	tokens.inner(&req.seen)
+	eachPlace(&k, places.inner)
+	eachAsked(&req, places.inner)
+	req.knew = 0
+	e := x.recall(situation{k, req, x.sagas, x.behind})
+	if e.err != nil {
+		return k, *e
+	}
+	out := *e
+	out.told = slices.Clone(e.told)
+	token := func(v *int32) { tokens.outer(v, fresh) }
+	place := func(v *int32) { places.outer(v, fresh) }
+	eachToken(&out.after, token)
+	eachPlace(&out.after, place)
+	token(&out.rep.token)
+	token(&out.rep.passing.token)
+	for i := range out.rep.of {
+		token(&out.rep.of[i].token)
+		place(&out.rep.of[i].place)
+	}
+	for i := range out.told {
+		token(&out.told[i].token)
+	}
+	return out.after, out
+}
+
+func (x *server) recall(s situation) *effect {
+	x.mu.Lock()
+	e := x.memo[s]
+	x.mu.Unlock()
+	if e == nil {
+		engine := <-x.engines
+		e = engine.run(context.Background(), s)
+		x.engines <- engine
+		x.mu.Lock()
+		x.memo[s] = e
+		x.mu.Unlock()
+	}
+	return e
+}
+
+func eachToken(k *keys, f func(*int32)) {
+	f(&k.token)
+	f(&k.last)
+	for i := range k.forced {
+		f(&k.forced[i].token)
+	}
+}
+
+func eachPlace(k *keys, f func(*int32)) {
+	for i := range k.queue[:k.length] {
+		f(&k.queue[i].place)
+	}
+}
+
+func eachAsked(r *request, f func(*int32)) {
+	for i := range r.of[:r.n] {
+		f(&r.of[i].place)
+	}
+}
+
+// rank renames numbers of which only the order counts: the i-th smallest is i*step. What is a little larger than one of
+// them stays a little larger.
+type rank struct {
+	values [40]int32
+	n      int
+}
+
+const (
+	step  = 10
+	newly = 1 << 28 // an inner number that was not there before
+)
+
+func ranks(each func(func(*int32))) *rank {
+	r := new(rank)
+	each(func(v *int32) {
+		if *v != 0 {
+			r.add(*v)
+		}
+	})
+	return r
+}
+
+func (r *rank) add(v int32) {
+	i := 0
+	for i < r.n && r.values[i] < v {
+		i++
+	}
+	if i < r.n && r.values[i] == v {
+		return
+	}
+	copy(r.values[i+1:r.n+1], r.values[i:r.n])
+	r.values[i] = v
+	r.n++
+}
+
+func (r *rank) inner(v *int32) {
+	for i := range r.n {
+		if r.values[i] == *v {
+			*v = int32(i+1) * step
+			return
+		}
+	}
+}
+
+func (r *rank) outer(v *int32, fresh int32) {
+	switch {
+	case *v == 0:
+	case *v >= newly:
+		*v = fresh + *v - newly
+	default:
+		*v = r.values[*v/step-1] + *v%step
+	}
+}

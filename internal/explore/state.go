@@ -1,0 +1,284 @@
+package explore
+
+import "math"
+
+// The world is small: clients with two tickets each. A ticket's number tells its client.
+const (
+	clients = 3
+	tickets = 2 * clients
+	admin   = clients // forces, and does nothing else
+)
+
+func clientOf(ticket int8) int8 { return ticket / 2 }
+
+// Times are milliseconds from now.
+type ms = int32
+
+const absent ms = math.MinInt32
+
+// What the scripts and the clients count with.
+const (
+	lease    ms = 6000
+	claim    ms = 3000
+	liveness ms = 15000
+)
+
+// Owners as a record shows them.
+const (
+	nobody      int8 = 0  // no record
+	itself      int8 = 1  // plus the ticket: it owns by itself
+	saga        int8 = 50 // the explicit owner
+	placeholder int8 = 51
+)
+
+// keys is what the server has of the lock. Tokens and places are numbers that mean nothing but their order; 0 is none.
+type keys struct {
+	owner  int8
+	token  int32 // of the record
+	lease  ms
+	ends   ms
+	holds  [tickets]ms
+	kept   ms // the record's '?' field
+	queue  [tickets + 2]element
+	length int8
+	lined  ms // end of the queue's key
+
+	waits    [tickets]ms
+	retired  [tickets]ms
+	blind    [clients]ms
+	passed   [clients]ms
+	gather   ms
+	forced   [2]mark
+	waitered ms // end of the waiters' key
+
+	last  int32 // the token key
+	heard [clients]bool
+}
+
+type element struct {
+	place  int32
+	ticket int8
+}
+
+type mark struct {
+	token int32
+	ends  ms
+}
+
+func noKeys() keys {
+	k := keys{ends: absent, kept: absent, lined: absent, gather: absent, waitered: absent}
+	for i := range tickets {
+		k.holds[i], k.waits[i], k.retired[i] = absent, absent, absent
+	}
+	for i := range clients {
+		k.blind[i], k.passed[i] = absent, absent
+	}
+	return k
+}
+
+// held reports whether somebody's hold has not ended.
+func (k *keys) held() bool {
+	for _, end := range k.holds {
+		if end > 0 {
+			return true
+		}
+	}
+	return k.kept > 0
+}
+
+func (k *keys) lines(ticket int8) bool {
+	for _, e := range k.queue[:k.length] {
+		if e.ticket == ticket {
+			return true
+		}
+	}
+	return false
+}
+
+type verb int8
+
+const (
+	enter verb = 1 + iota
+	try
+	leave
+	renew
+	reassert
+	force
+)
+
+// request is a command with its arguments.
+type request struct {
+	verb   verb
+	client int8
+	of     [2]asked // enter, leave
+	n      int8
+	ticket int8  // renew, reassert
+	token  int32 // renew, reassert, force, and a leave of one
+	seen   int32
+	knew   int32 // what the client could have said that it has seen
+}
+
+type asked struct {
+	ticket int8
+	place  int32
+	retire bool
+}
+
+type status int8
+
+const (
+	none status = iota
+	granted
+	waits
+	heldBy
+	gone
+)
+
+// reply is the answer to a request.
+type reply struct {
+	token     int32
+	remaining ms
+	more      bool
+	passing   grant // to another ticket of the client
+	of        [2]told
+	left      ms // renew, reassert
+	done      bool
+}
+
+type told struct {
+	status    status
+	token     int32
+	remaining ms
+	place     int32
+}
+
+type grant struct {
+	ticket    int8
+	token     int32
+	remaining ms
+}
+
+// message is what a script told a client on its channel.
+type message struct {
+	verb   byte // g(rant), f(orced), h(int)
+	client int8
+	ticket int8
+	token  int32
+	claim  ms
+	at     ms    // grant: when it was written
+	stamp  int16 // and its order among stamps
+}
+
+type phase int8
+
+const (
+	idle phase = iota
+	waiting
+	held
+	releasing // it held; its leave is on its way
+	lost      // it held, and a request of it may still prolong that
+	leaving   // it waited; its leave is on its way
+	finished
+)
+
+// attempt is a ticket as its client knows it.
+type attempt struct {
+	phase phase
+	place int32
+	shown int32 // the largest token it was shown while waiting
+	late  int8
+	open  bool // a request of it was not answered
+
+	began   ms // until it was sighted
+	sighted bool
+	lag     ms    // of the last sighting: from its request's sending to its execution
+	stamp   int16 // of that execution
+	session bool  // it belongs to the present subscription
+
+	token      int32
+	trusted    ms
+	expires    ms
+	asks       bool // the record did not have it: reassert
+	unanswered bool // a release sent under trust was not answered
+}
+
+type client struct {
+	alive bool
+	seen  int32
+	at    [2]attempt
+	inbox [4]message
+	mail  int8
+}
+
+type flightKind int8
+
+const (
+	landed  flightKind = iota
+	pending            // a request; its client waits for the answer
+	zombie             // a request that nobody waits for
+	answer             // an answer on its way
+)
+
+// flight is a request or an answer on its way.
+type flight struct {
+	kind    flightKind
+	req     request
+	rep     reply
+	sent    ms
+	lag     ms    // from its sending to its execution
+	stamp   int16 // of its execution
+	session bool  // it was sent under the present subscription
+	trusted bool  // a release that was sent under trust
+}
+
+// budget is how much of each may still happen.
+type budget struct {
+	ticks, faults                               int8
+	crash, stop, deaf, delay, lose, late, twice int8
+	dropped, doubled, flush, force              int8
+}
+
+// state is one state of the world.
+type state struct {
+	srv     keys
+	clients [clients]client
+	flights [3]flight
+	budget  budget
+	truth   truth
+	clock   int16 // orders executions
+}
+
+func (s *state) attempt(ticket int8) *attempt { return &s.clients[clientOf(ticket)].at[ticket%2] }
+
+// underway reports whether a request of the ticket is on its way that its client waits for.
+func (s *state) underway(ticket int8) bool {
+	for i := range s.flights {
+		f := &s.flights[i]
+		if (f.kind == pending || f.kind == answer) && f.req.opens(ticket) {
+			return true
+		}
+	}
+	return false
+}
+
+// opens reports whether r, unanswered, might yet do something for the ticket.
+func (r *request) opens(ticket int8) bool {
+	switch r.verb {
+	case enter, try:
+		return r.about(ticket)
+	case renew, reassert:
+		return r.ticket == ticket
+	default:
+		return false
+	}
+}
+
+// about reports whether an enter or a leave is about the ticket.
+func (r *request) about(ticket int8) bool {
+	for _, a := range r.of[:r.n] {
+		if a.ticket == ticket {
+			return true
+		}
+	}
+	return false
+}

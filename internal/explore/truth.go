@@ -1,0 +1,79 @@
+package explore
+
+// truth is what happened, as far as the invariants ask: written down from what was executed, not from what the server
+// or a client made of it.
+type truth struct {
+	most    int32          // the largest token given
+	inLine  [tickets]bool  // it was told to wait, and nothing has ended that
+	place   [tickets]int32 // there
+	entered [tickets]ms    // its last enter was executed then
+	blind   [clients]ms    // until then it counts as reachable without a subscription
+	passed  [clients]bool  // one of its tickets was passed over, and it has not come back
+	left    [tickets]bool  // a leave of it was executed
+	clean   [tickets]bool  // and that ended a hold
+	forced  [tickets]int32 // the token that force ended
+	flushed bool           // data was lost
+	unknown [tickets]bool  // it held when data was lost, and no request that knows of it was executed since
+	orphan  [tickets]bool  // a newcomer got the lock while that was so
+}
+
+// move takes over what o knows of its ticket i as that of t's ticket n.
+func (t *truth) move(n int8, o *truth, i int8) {
+	t.inLine[n], t.place[n], t.entered[n], t.left[n] = o.inLine[i], o.place[i], o.entered[i], o.left[i]
+	t.clean[n], t.forced[n], t.unknown[n], t.orphan[n] = o.clean[i], o.forced[i], o.unknown[i], o.orphan[i]
+}
+
+// executed takes in a request and its reply. It comes before the judgement of what the request did for others.
+func (t *truth) executed(before, after *keys, r *request, rep *reply) {
+	knows := max(r.knew, r.token) >= t.most && t.most != 0 && r.verb != renew // which has nothing but the record's key
+	for i := range t.unknown {
+		t.unknown[i] = t.unknown[i] && !knows
+	}
+	switch r.verb {
+	case enter:
+		t.enters(after, r, rep)
+	case leave:
+		for i, a := range r.of[:r.n] {
+			t.inLine[a.ticket], t.left[a.ticket] = false, true
+			t.clean[a.ticket] = t.clean[a.ticket] || before.holds[a.ticket] >= 0 || rep.of[i].status == heldBy
+		}
+	case force:
+		for i, end := range before.holds {
+			if rep.done && end != absent {
+				t.forced[i] = before.token
+			}
+		}
+	default:
+	}
+}
+
+func (t *truth) enters(after *keys, r *request, rep *reply) {
+	for i, a := range r.of[:r.n] {
+		if a.place != 0 {
+			t.passed[r.client] = false
+		}
+		if rep.of[i].status == waits {
+			t.inLine[a.ticket], t.entered[a.ticket], t.place[a.ticket] = true, 0, rep.of[i].place
+			t.blind[r.client] = 0
+			if !after.heard[r.client] {
+				t.blind[r.client] = claim
+			}
+		}
+	}
+}
+
+// lose is the loss of all data.
+func (s *state) lose() {
+	t := &s.truth
+	for i := range int8(tickets) {
+		a := s.attempt(i)
+		t.unknown[i] = s.srv.holds[i] > 0 || a.phase == held
+		t.inLine[i] = false
+		t.left[i] = false // a retired ticket's mark was lost too: a late request of it may be executed
+	}
+	t.passed, t.blind = [clients]bool{}, [clients]ms{}
+	t.flushed = true
+	heard := s.srv.heard
+	s.srv = noKeys()
+	s.srv.heard = heard
+}
