@@ -33,6 +33,7 @@ type attempt struct {
 	settled  chan struct{} // made when its caller has to wait; closed when it no longer does
 	news     chan int      // holds one: its position, for a caller that waits and wants to know
 	place    lua.Place     // 0: not known
+	unplaced int           // requests that went out before it was
 	position int           // when it joined the line; 0: not known
 	now      int           // position that was last heard of
 	shown    int64         // the largest token it was shown while waiting

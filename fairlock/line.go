@@ -133,7 +133,11 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 		if a.state != waiting {
 			continue
 		}
-		ticket := lua.EnterTicket{Ticket: a.text, Place: a.place, Tell: a.request.OnQueued != nil}
+		if a.place == 0 {
+			a.unplaced++
+		}
+		strays := a.place != 0 && a.unplaced > 1 // one of them may be executed late and put it elsewhere
+		ticket := lua.EnterTicket{Ticket: a.text, Place: a.place, Tell: a.request.OnQueued != nil || strays}
 		if a.last.at == 0 {
 			ticket.MaxWaiters = a.request.MaxWaiters // whoever was let into the line is not turned away later
 			request.Replicas = a.request.Replicas    // a later answer seldom brings the grant
@@ -219,7 +223,6 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 	case lua.Granted:
 		l.granted(a, t.Grant, s.sent, e.Confirmed)
 	case lua.Waiting:
-		a.place = t.Place
 		a.position = cmp.Or(a.position, t.Position)
 		if t.Position > 0 && t.Position != a.now {
 			a.now = t.Position
@@ -227,8 +230,9 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 		}
 		a.shown = max(a.shown, e.Token)
 		if s.at >= a.last.at {
-			a.last = s
+			a.last, a.place = s, t.Place
 		}
+		a.place = cmp.Or(a.place, t.Place) // answers may overtake one another
 		l.enqueue(a)
 	case lua.Held:
 		l.settle(a, nil, &HeldError{Owner: e.Holder, Remaining: e.Remaining, Waiting: e.Waiting})

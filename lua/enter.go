@@ -28,7 +28,7 @@ type EnterTicket struct {
 	Ticket     string
 	Place      Place
 	MaxWaiters int  // 0: no bound
-	Tell       bool // its position, every time: the server looks for it among the first 10,000
+	Tell       bool // its position, every time: the server looks for it among the first 10,000, and mends its place there
 }
 
 // Status is what the server says of a ticket.

@@ -6,7 +6,8 @@
 --       3 lease (ms) that a placeholder lives for, should the server have forgotten seen
 --       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
 --       7 lease (ms)  8 owner of the first ticket, as it says itself: a free lock costs no parsing then
---       9.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound), '1' to be told its position
+--       9.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound), '1' to be told its position, and
+--           to be put there if a late request, sent before it had a place, put it elsewhere (in a line of up to 10,000)
 --           all tickets are the client's own, in the order of their places
 -- Reply {server time (us), token}: the one ticket holds the lock, nobody waits, nothing was forgotten; or
 --       1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
@@ -145,6 +146,16 @@ local function find(ticket)
   end
 end
 
+-- Out of the line, wherever it stands: a late request may have put it elsewhere than its client knows.
+local function unqueue(ticket, at)
+  if at > 0 and redis.call('LREM', queue, 1, num(at) .. ':' .. ticket) == 1 then
+    line = line - 1
+    return
+  end
+  local _, element = find(ticket)
+  if element then line = line - redis.call('LREM', queue, 1, element) end
+end
+
 -- Overdue tickets do not fill a line. Only asked when it looks full.
 local function sweep()
   if redis.call('ZCOUNT', waiters, 0, ms) == 0 then return end
@@ -165,10 +176,7 @@ local function join(ticket, at)
   redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)
   last = math.max(last, holder.token)
   redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * holder.lease)))
-  if redis.call('ZREM', waiters, ticket) == 1 then
-    local element = at > 0 and num(at) .. ':' .. ticket or select(2, find(ticket))
-    if element then line = line - redis.call('LREM', queue, 1, element) end
-  end
+  if redis.call('ZREM', waiters, ticket) == 1 then unqueue(ticket, at) end
   return {'granted', holder.token, lease, ms}
 end
 
@@ -191,6 +199,10 @@ local function enter(i, k, hold)
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
   if score and at == 0 then at = find(ticket) or 0 end
+  if score and at > 0 and ARGV[i + 3] == '1' and line <= 10000 and position(ticket, at) == 0 then
+    unqueue(ticket, at)
+    return back(ticket, at)
+  end
   if score and at > 0 then
     redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
     return {'waiting', at, 0}

@@ -1,0 +1,58 @@
+package lua
+
+import "testing"
+
+// strayed is a lock held by c, in whose line b stands at its end: a request that b had sent before it knew its place was
+// executed late, when b had been passed over. d was there before; b believes to stand at place.
+func strayed(t *testing.T, test func(t *testing.T, s *site, b, c, d *party, own, other string, place Place, leave func())) {
+	t.Helper()
+	each(t, func(t *testing.T, s *site) {
+		a, b, c, d := s.party("a"), s.party("b"), s.party("c"), s.party("d")
+		hold, token := a.holds(usual)
+		own, place := b.waits(usual)
+		holder, _ := c.waits(usual)
+		b.die()
+		a.leaves(hold, token, Held)
+		token = c.granted(holder)
+		s.pass(0) // or both would have come in the same microsecond
+		other, _ := d.waits(usual)
+		b.queues(own)
+		s.lined(other, own)
+		b.listen()
+		test(t, s, b, c, d, own, other, place, func() { c.leaves(holder, token, Held) })
+	})
+}
+
+func TestATicketThatALateRequestPutToTheEndComesBackToItsPlace(t *testing.T) {
+	strayed(t, func(t *testing.T, s *site, b, _, _ *party, own, other string, place Place, leave func()) {
+		state := b.ask(EnterTicket{Ticket: own, Place: place, Tell: true}).Tickets[0]
+		equal(t, "state", state, TicketState{Status: Waiting, Place: place, Position: 1, Returned: true})
+		s.lined(own, other)
+		leave()
+		b.granted(own)
+	})
+}
+
+func TestATicketThatALateRequestPutElsewhereLeavesTheLine(t *testing.T) {
+	strayed(t, func(t *testing.T, s *site, b, _, d *party, own, other string, place Place, leave func()) {
+		equal(t, "state", b.leave(LeaveTicket{Ticket: own, Place: place}).States[0], Waiting)
+		s.lined(other)
+		leave()
+		d.granted(other)
+	})
+}
+
+func TestATicketThatALateRequestPutElsewhereIsOutOfTheLineOnceItsOwnerHolds(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		hold, token := a.holds(usual)
+		first, own := c.owned("saga", usual), b.owned("saga", usual)
+		c.queues(first)
+		place := b.queues(own)
+		a.leaves(hold, token, Held)
+		c.granted(first)
+		state, _ := b.enter(own, place-1) // as it believes
+		equal(t, "state", state.Status, Granted)
+		s.lined()
+	})
+}
