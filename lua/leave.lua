@@ -76,8 +76,11 @@ local function leave(ticket, at, token, retire)
   local hold = redis.call('HGET', record, ticket)
   local state = 'none'
   redis.call('HDEL', record, ticket)
-  if hold and tonumber(string.match(hold, '^%d+')) > ms or forgotten(ticket, token) then
+  if hold and tonumber(string.match(hold, '^%d+')) > ms then
     state = 'held'
+  elseif forgotten(ticket, token) then
+    state = 'held'
+    unqueue(ticket, at) -- a late request may have put it in line, for all that the server knew
   elseif unqueue(ticket, at) then
     state = 'waiting'
   end

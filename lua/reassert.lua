@@ -1,12 +1,12 @@
 -- reassert: renew for one hold with the token at hand: it also keeps the token key alive, and when the hold is missing
 -- tells a lost one from one that the server has forgotten, which is written again.
 --
--- KEYS  1 record (hash)  2 token (string)  3 waiters (zset; for its marks)
+-- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 ticket  2 its token  3 since (server ms)  4 lease (ms from now; 0: as it is)  5 until (server ms; 0: none)  6 depth
 -- Reply the hold's remaining time (ms), 0 if it is lost: released, expired, or another's, -1 if it was forced
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
-local record, tokens, waiters = KEYS[1], KEYS[2], KEYS[3]
+local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, token, lease, till, depth = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local time = redis.call('TIME')
 local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
@@ -15,6 +15,7 @@ local function num(n) return string.format('%.0f', n) end
 local now = redis.call('HMGET', record, ticket, 'token', '?', 'lease')
 local last = tonumber(redis.call('GET', tokens) or 0)
 if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
+local line = redis.call('LLEN', queue)
 local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
 local client, counter, usual, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
 
@@ -24,6 +25,16 @@ if deadline <= ms then
   local kept = now[3] and tonumber(string.match(now[3], '^%d+')) > ms
   local forgotten = given < token and last < token or given == token and kept or given > 0 and given < token
   if retired or not forgotten then return redis.call('ZSCORE', waiters, '#' .. num(token)) and -1 or 0 end
+end
+
+-- Who holds does not wait: a heartbeat from before the grant may have put it back in a line that was lost.
+local function unqueue()
+  if redis.call('ZREM', waiters, ticket) == 0 then return end
+  for from = 0, line - 1, 500 do
+    for _, element in ipairs(redis.call('LRANGE', queue, from, from + 499)) do
+      if string.match(element, ':(.*)$') == ticket then return redis.call('LREM', queue, 1, element) end
+    end
+  end
 end
 
 local missing, shared = deadline <= ms, owner ~= ''
@@ -44,6 +55,7 @@ if missing then
     redis.call('HSET', record, '?', num(latest) .. ':0')
   end
   redis.call('PEXPIREAT', record, num(latest))
+  unqueue()
   -- Places were lost too: should it be released now, all are given time to come back to theirs.
   redis.call('ZADD', waiters, num(-(ms + 6000)), '?')
   redis.call('PEXPIREAT', waiters, num(ms + 60000))

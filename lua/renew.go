@@ -90,8 +90,7 @@ func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left ti
 // Reassert runs reassert.lua: one request. It renews h, keeps the token key alive and, where the server has forgotten
 // the hold, writes it again. 0 means that the hold is lost, Forced that it was forced.
 func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
-	keys := []string{h.Keys.Record, h.Keys.Token, h.Keys.Waiters}
-	args := append(reassertScript.on(keys, 6), h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
+	args := append(reassertScript.on(h.Keys.all(), 6), h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
 	reply, err := s.run(ctx, reassertScript, args)
 	if err != nil {
 		return 0, err

@@ -56,3 +56,35 @@ func TestATicketThatALateRequestPutElsewhereIsOutOfTheLineOnceItsOwnerHolds(t *t
 		s.lined()
 	})
 }
+
+// A heartbeat of b from before its grant is executed after a loss of all data, and puts b in line.
+func lostAndInLine(t *testing.T, test func(t *testing.T, s *site, b, c *party, own, other string, token int64)) {
+	t.Helper()
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		hold, before := a.holds(usual)
+		own, place := b.waits(usual)
+		other, behind := c.waits(usual)
+		a.leaves(hold, before, Held)
+		token := b.granted(own)
+		must(t, s.rdb.FlushAll(ctx).Err())
+		b.send(Enter{Seen: before, Tickets: []EnterTicket{{Ticket: own, Place: place}}})
+		c.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: other, Place: behind}}})
+		s.lined(own, other)
+		test(t, s, b, c, own, other, token)
+	})
+}
+
+func TestAHolderThatALateHeartbeatPutInLineIsOutOfItOnceItAssertsItsHold(t *testing.T) {
+	lostAndInLine(t, func(t *testing.T, s *site, b, c *party, own, other string, token int64) {
+		equal(t, "remaining", b.reasserts(b.renewal(own, token)), usual)
+		s.lined(other)
+	})
+}
+
+func TestAHolderThatALateHeartbeatPutInLineIsOutOfItOnceItLeaves(t *testing.T) {
+	lostAndInLine(t, func(t *testing.T, s *site, b, c *party, own, other string, token int64) {
+		b.leaves(own, token, Held)
+		s.lined(other)
+	})
+}
