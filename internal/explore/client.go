@@ -192,7 +192,10 @@ func (x *explorer) told(s *state, f *flight, t int8, got *told, sent ms) {
 	case granted:
 		x.granted(s, t, got.token, got.remaining, sent)
 	case waits:
-		a.place, a.shown = got.place, max(a.shown, f.rep.token)
+		a.shown = max(a.shown, f.rep.token)
+		if !a.sighted || f.stamp >= a.stamp || a.place == 0 {
+			a.place = got.place
+		}
 		if !a.sighted || f.stamp >= a.stamp {
 			a.sighted, a.lag, a.stamp, a.session = true, f.lag, f.stamp, f.session
 		}

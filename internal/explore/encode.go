@@ -62,7 +62,7 @@ func (c *client) encode(b []byte) []byte {
 	b = put(bits(b, c.alive), c.seen)
 	for i := range c.at {
 		a := &c.at[i]
-		b = append(b, byte(a.phase), byte(a.late))
+		b = append(b, byte(a.phase), byte(a.late), byte(a.sent))
 		b = put(b, a.place, a.shown, a.began, a.lag, int32(a.stamp), a.token, a.trusted, a.expires)
 		b = bits(b, a.open, a.sighted, a.session, a.asks, a.unanswered)
 	}
@@ -84,7 +84,7 @@ func (f *flight) encode(b []byte) []byte {
 	b = append(b, byte(r.verb), byte(r.client), byte(r.n), byte(r.ticket))
 	b = put(b, r.token, r.seen, r.knew)
 	for _, a := range r.of[:r.n] {
-		b = bits(append(put(b, a.place), byte(a.ticket)), a.retire)
+		b = bits(append(put(b, a.place), byte(a.ticket)), a.retire, a.tell)
 	}
 	b = bits(put(b, f.sent, f.lag, int32(f.stamp)), f.session, f.trusted, p.more, p.done)
 	if f.kind == answer {

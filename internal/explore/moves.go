@@ -310,7 +310,10 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 		if x.rules.forgetPlace {
 			place = 0
 		}
-		r.of[r.n] = asked{ticket: t, place: place}
+		if place == 0 {
+			cl.at[i].sent = min(2, cl.at[i].sent+1)
+		}
+		r.of[r.n] = asked{ticket: t, place: place, tell: place != 0 && cl.at[i].sent > 1}
 		r.n++
 	}
 	// In the order of their places; who has none yet is last.

@@ -122,6 +122,7 @@ type asked struct {
 	ticket int8
 	place  int32
 	retire bool
+	tell   bool // and mend its place
 }
 
 type status int8
@@ -187,6 +188,7 @@ type attempt struct {
 	place int32
 	shown int32 // the largest token it was shown while waiting
 	late  int8
+	sent  int8 // requests without a place: one, or more
 	open  bool // a request of it was not answered
 
 	began   ms // until it was sighted
