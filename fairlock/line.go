@@ -221,6 +221,12 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 	}
 	switch t.Status {
 	case lua.Granted:
+		if t.Grant.Token <= a.ended || t.Grant.Token <= a.shown && s.at < a.last.at {
+			// Forced since: what we heard of that overtook this answer.
+			l.enqueue(a)
+			l.hurry(a.keys)
+			return
+		}
 		l.granted(a, t.Grant, s.sent, e.Confirmed)
 	case lua.Waiting:
 		a.position = cmp.Or(a.position, t.Position)
