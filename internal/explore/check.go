@@ -21,9 +21,10 @@ func (f *fault) Error() string { return fmt.Sprintf("invariant %d: %s", f.invari
 func (x *explorer) judge(s *state, before *keys, r *request, rep *reply) {
 	after, t := &s.srv, &s.truth
 	x.judgeEnd(s, before, r)
+	newcomers := t.newcomers(r)
 	t.executed(before, after, r, rep)
 	if given := x.given(before, after, r); given >= 0 {
-		x.judgeGrant(s, before, r, given)
+		x.judgeGrant(s, before, r, given, newcomers)
 	}
 	for i := range int8(tickets) {
 		x.judgePlace(s, before, r, i)
@@ -54,6 +55,8 @@ func (x *explorer) judgeEnd(s *state, before *keys, r *request) {
 	after := &s.srv
 	for i, end := range before.holds {
 		own := r.verb == leave && r.about(int8(i)) || r.verb == force && r.token == before.token
+		// After a loss one may have asserted itself who did not know yet that it was forced: others know a larger token.
+		own = own || s.truth.flushed && (r.seen > before.token || r.verb == reassert && r.token > before.token)
 		if end > 0 && after.holds[i] < end && !own {
 			x.broken(6, "%s ended or shortened the hold of %s", r, ticketName(int8(i)))
 		}
@@ -66,7 +69,7 @@ func (x *explorer) judgeEnd(s *state, before *keys, r *request) {
 }
 
 // judgeGrant: tokens grow, and the lock goes to the first of those who live and can be reached.
-func (x *explorer) judgeGrant(s *state, before *keys, r *request, to int8) {
+func (x *explorer) judgeGrant(s *state, before *keys, r *request, to int8, newcomers [tickets]bool) {
 	t := &s.truth
 	if s.srv.token <= t.most {
 		x.broken(3, "%s got a token that is not larger than one before", ticketName(to))
@@ -84,14 +87,22 @@ func (x *explorer) judgeGrant(s *state, before *keys, r *request, to int8) {
 	}
 	place := t.placeOf(to, r)
 	for i := range int8(tickets) {
-		if i != to && (place == 0 || t.place[i] < place) && x.due(s, before, r, i) {
+		if i != to && !newcomers[i] && (place == 0 || t.place[i] < place) && x.due(s, before, r, i) {
 			x.broken(2, "%s overtook %s", ticketName(to), ticketName(i))
 		}
 		// A newcomer that comes before anyone who knows the holder gets the lock: DESIGN section 5.
-		if t.unknown[i] && x.ownerOf(i) != s.srv.owner {
+		if t.unknown[i] && i != to {
 			t.orphan[i], t.unknown[i] = true, false
 		}
 	}
+}
+
+// newcomers are the tickets of an enter that come with no place and have none in line: it is for the script to order them.
+func (t *truth) newcomers(r *request) (new [tickets]bool) {
+	for _, a := range r.of[:r.n] {
+		new[a.ticket] = r.verb == enter && a.place == 0 && !t.inLine[a.ticket]
+	}
+	return new
 }
 
 // placeOf is a ticket's place in the line, or with which it comes back to it; 0 is behind all.

@@ -16,7 +16,7 @@ type rules struct {
 	ignoreForce      bool // neither the message nor a lost renewal ends trust
 	believeFinished  bool // a grant makes a ticket that has left the holder again
 	leaveUnconfirmed bool // a leave is not repeated
-	forgetPlace      bool // every enter is a newcomer's
+	believeOvertaken bool // an answer counts though a later one, or a message, knew better
 }
 
 // margin is how much earlier than the server a client ends its trust.
@@ -190,7 +190,9 @@ func (x *explorer) told(s *state, f *flight, t int8, got *told, sent ms) {
 	}
 	switch got.status {
 	case granted:
-		x.granted(s, t, got.token, got.remaining, sent)
+		if x.rules.believeOvertaken || got.token > a.ended && (got.token > a.shown || f.stamp >= a.stamp) {
+			x.granted(s, t, got.token, got.remaining, sent)
+		}
 	case waits:
 		a.shown = max(a.shown, f.rep.token)
 		if !a.sighted || f.stamp >= a.stamp || a.place == 0 {
@@ -286,6 +288,9 @@ func (x *explorer) hear(s *state, c int8) {
 	a := s.attempt(m.ticket)
 	switch {
 	case m.verb == 'f':
+		if a.phase == waiting {
+			a.ended, a.shown = max(a.ended, m.token), max(a.shown, m.token)
+		}
 		for i := range cl.at {
 			if h := &cl.at[i]; h.phase == held && h.token == m.token && !x.rules.ignoreForce {
 				x.lose(s, 2*c+int8(i))

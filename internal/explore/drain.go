@@ -13,17 +13,19 @@ const (
 // drain checks that no state is a dead end (invariant 4): if there are no more faults but all that is on its way is lost,
 // those who live and wait are granted by their own enters alone, one after the other, each released at once.
 func (x *explorer) drain(s *state) {
-	t := s.quiet()
+	t := &x.work.quiet
+	*t = *s
+	t.quieten()
 	var way []key
-	var room [1024]byte
 	for waited := ms(0); x.fault == nil && t.someoneWaits(); {
 		t.normalise()
-		k := x.key(t.encode(room[:0]))
+		x.work.quietCode = t.encode(x.work.quietCode[:0])
+		k := x.key(x.work.quietCode)
 		if _, ok := x.drained[k]; ok {
 			break
 		}
 		way = append(way, k)
-		if served := x.round(&t); served {
+		if served := x.round(t); served {
 			waited = 0
 			continue
 		}
@@ -31,7 +33,7 @@ func (x *explorer) drain(s *state) {
 		if x.trail != nil {
 			*x.trail = append(*x.trail, fmt.Sprintf("%d ms pass", d))
 		}
-		x.pass(&t, d)
+		x.pass(t, d)
 		if waited += d; waited > toBeServed {
 			x.broken(4, "somebody who lives waits for ever")
 		}
@@ -44,20 +46,18 @@ func (x *explorer) drain(s *state) {
 	}
 }
 
-// quiet is s with nothing on its way and no faults to come.
-func (s *state) quiet() state {
-	t := *s
+// quieten loses what is on its way; no faults are to come.
+func (s *state) quieten() {
 	for i := range int8(tickets) {
-		a := t.attempt(i)
+		a := s.attempt(i)
 		a.open = a.open || s.underway(i)
 	}
-	t.flights = [len(t.flights)]flight{}
-	for i := range t.clients {
-		t.clients[i].mail = 0
-		t.clients[i].inbox = [len(t.clients[i].inbox)]message{}
+	s.flights = [len(s.flights)]flight{}
+	for i := range s.clients {
+		s.clients[i].mail = 0
+		s.clients[i].inbox = [len(s.clients[i].inbox)]message{}
 	}
-	t.budget = budget{}
-	return t
+	s.budget = budget{}
 }
 
 func (s *state) someoneWaits() bool {

@@ -63,7 +63,7 @@ func (c *client) encode(b []byte) []byte {
 	for i := range c.at {
 		a := &c.at[i]
 		b = append(b, byte(a.phase), byte(a.late), byte(a.sent))
-		b = put(b, a.place, a.shown, a.began, a.lag, int32(a.stamp), a.token, a.trusted, a.expires)
+		b = put(b, a.place, a.shown, a.ended, a.began, a.lag, int32(a.stamp), a.token, a.trusted, a.expires)
 		b = bits(b, a.open, a.sighted, a.session, a.asks, a.unanswered)
 	}
 	b = append(b, byte(c.mail))

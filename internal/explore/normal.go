@@ -157,6 +157,7 @@ func (s *state) eachToken(f func(*int32)) {
 		f(&c.seen)
 		for j := range c.at {
 			f(&c.at[j].shown)
+			f(&c.at[j].ended)
 			f(&c.at[j].token)
 		}
 		for j := range c.inbox[:c.mail] {

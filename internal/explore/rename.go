@@ -4,33 +4,46 @@ import "bytes"
 
 var permutations = [][clients]int8{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 
-// rename lets clients with the same program change their names: of all the states that come of it, one stands for them.
-func (x *explorer) rename(s *state) {
-	var signs [clients][]byte
-	var room [clients][160]byte
+// rename lets clients with the same program change their names: of all the states that come of it, one stands for them. It
+// returns the code of that one, which is good until the next call.
+func (x *explorer) rename(s *state) []byte {
+	w := &x.work
 	for c := range int8(clients) {
-		signs[c] = s.sign(c, room[c][:0])
+		w.signs[c] = s.sign(c, w.signs[c][:0])
 	}
-	var best []byte
-	var chosen *state
+	found := false
 	for _, p := range x.symmetries {
-		// p[i] is the client that is called i now.
-		if bytes.Compare(signs[p[0]], signs[p[1]]) > 0 && x.alike[p[0]][p[1]] || bytes.Compare(signs[p[1]], signs[p[2]]) > 0 && x.alike[p[1]][p[2]] ||
-			bytes.Compare(signs[p[0]], signs[p[2]]) > 0 && x.alike[p[0]][p[2]] {
+		if !x.ordered(p) {
 			continue
 		}
-		if p == permutations[0] && chosen == nil {
-			t := *s
-			chosen, best = &t, t.encode(nil)
-			continue
-		}
-		t := s.permuted(p)
-		t.sortFlights()
-		if code := t.encode(nil); chosen == nil || bytes.Compare(code, best) < 0 {
-			chosen, best = &t, code
+		s.permute(p, &w.other)
+		w.other.sortFlights()
+		if w.code = w.other.encode(w.code[:0]); !found || bytes.Compare(w.code, w.least) < 0 {
+			w.best, w.least, w.code, found = w.other, w.code, w.least, true
 		}
 	}
-	*s = *chosen
+	*s = w.best
+	return w.least
+}
+
+// ordered reports whether clients that could change their names would stand in the order of what can be said of them. p[i] is
+// the client that would be called i.
+func (x *explorer) ordered(p [clients]int8) bool {
+	for _, pair := range [][2]int8{{p[0], p[1]}, {p[1], p[2]}, {p[0], p[2]}} {
+		if x.alike[pair[0]][pair[1]] && bytes.Compare(x.work.signs[pair[0]], x.work.signs[pair[1]]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// work is memory that is used again and again.
+type work struct {
+	signs       [clients][]byte
+	code, least []byte
+	other, best state
+	quiet       state
+	quietCode   []byte
 }
 
 // sign is what can be said of a client without naming another.
@@ -45,8 +58,9 @@ func (s *state) sign(c int8, b []byte) []byte {
 	return bits(b, k.heard[c], t.passed[c])
 }
 
-func (s *state) permuted(p [clients]int8) state {
-	t := *s
+// permute writes to t what s is when the clients change their names.
+func (s *state) permute(p [clients]int8, t *state) {
+	*t = *s
 	var to [clients]int8 // the new name of a client
 	for i, c := range p {
 		to[c] = int8(i)
@@ -91,5 +105,4 @@ func (s *state) permuted(p [clients]int8) state {
 			f.rep.passing.ticket = ticket(f.rep.passing.ticket)
 		}
 	}
-	return t
 }

@@ -37,6 +37,7 @@ type explorer struct {
 	longest    ms        // that somebody had to wait for an end
 
 	seeds   [2]maphash.Seed
+	work    work
 	known   map[key]int32
 	parent  []int32
 	keyed   []key
@@ -58,29 +59,30 @@ func search(sv *server, sc scenario) result {
 	began := time.Now()
 	x := newExplorer(sv, sc)
 	var r result
-	level := []state{x.start()}
-	x.remember(&level[0], -1)
-	ids := []int32{0}
+	level, ids := []state{x.start()}, []int32{0}
+	x.remember(level[0].encode(nil), -1)
 	var moves []move
+	var code []byte
+	s := new(state)
 	for ; len(level) > 0 && r.fault == nil; r.depth++ {
 		var next []state
 		var nextIDs []int32
 		for i := range level {
 			moves = x.moves(&level[i], moves[:0])
 			for _, m := range moves {
-				s := level[i]
+				*s = level[i]
 				r.transitions++
-				x.step(&s, m)
+				x.step(s, m)
 				if x.fault == nil {
-					x.settle(&s)
+					code = x.settle(s)
 				}
 				if x.fault != nil {
 					r.fault = x.fault
 					r.history = x.history(ids[i], r.fault)
 					break
 				}
-				if id, isNew := x.remember(&s, ids[i]); isNew {
-					next, nextIDs = append(next, s), append(nextIDs, id)
+				if id, isNew := x.remember(code, ids[i]); isNew {
+					next, nextIDs = append(next, *s), append(nextIDs, id)
 				}
 			}
 			if r.fault != nil || x.most > 0 && len(x.parent) >= x.most {
@@ -97,7 +99,7 @@ func search(sv *server, sc scenario) result {
 }
 
 func newExplorer(sv *server, sc scenario) *explorer {
-	x := &explorer{scenario: sc, server: sv.for_(sc), known: make(map[key]int32), drained: make(map[key]struct{})}
+	x := &explorer{scenario: sc, server: sv.as(sc), known: make(map[key]int32), drained: make(map[key]struct{})}
 	x.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	kind := func(c int8) string {
 		return string(rune(sc.sagas>>(2*c)&3)) + describeProgram(sc.programs[c])
@@ -141,10 +143,11 @@ func (x *explorer) step(s *state, m move) {
 	}
 }
 
-// settle is the state that stands for s, if it is sound.
-func (x *explorer) settle(s *state) {
-	x.rename(s)
+// settle makes s the state that stands for it, returns its code, and looks whether it is a dead end.
+func (x *explorer) settle(s *state) []byte {
+	code := x.rename(s)
 	x.drain(s)
+	return code
 }
 
 func (x *explorer) key(code []byte) key {
@@ -152,9 +155,8 @@ func (x *explorer) key(code []byte) key {
 }
 
 // remember gives a state a number, if it is new.
-func (x *explorer) remember(s *state, from int32) (id int32, isNew bool) {
-	var room [1024]byte
-	k := x.key(s.encode(room[:0]))
+func (x *explorer) remember(code []byte, from int32) (id int32, isNew bool) {
+	k := x.key(code)
 	if id, ok := x.known[k]; ok {
 		return id, false
 	}
@@ -179,8 +181,7 @@ func (x *explorer) history(id int32, wanted *fault) []string {
 			x.step(&t, m)
 			var here key
 			if renamed := t; x.fault == nil {
-				x.settle(&renamed)
-				here = x.key(renamed.encode(nil))
+				here = x.key(x.settle(&renamed))
 			}
 			leads := i >= 0 && here == way[i] || i < 0 && x.fault != nil && x.fault.invariant == wanted.invariant
 			if leads && (i < 0) == (x.fault != nil) {

@@ -41,8 +41,8 @@ func (x *server) close() (err error) {
 	return err
 }
 
-// for_ is the server as a scenario has it. What is remembered is shared.
-func (x *server) for_(sc scenario) *server {
+// as is the server as a scenario has it. What is remembered is shared.
+func (x *server) as(sc scenario) *server {
 	y := *x
 	y.sagas, y.behind = sc.sagas, sc.behind
 	return &y
@@ -109,78 +109,4 @@ func (x *server) recall(s situation) *effect {
 		x.mu.Unlock()
 	}
 	return e
-}
-
-func eachToken(k *keys, f func(*int32)) {
-	f(&k.token)
-	f(&k.last)
-	for i := range k.forced {
-		f(&k.forced[i].token)
-	}
-}
-
-func eachPlace(k *keys, f func(*int32)) {
-	for i := range k.queue[:k.length] {
-		f(&k.queue[i].place)
-	}
-}
-
-func eachAsked(r *request, f func(*int32)) {
-	for i := range r.of[:r.n] {
-		f(&r.of[i].place)
-	}
-}
-
-// rank renames numbers of which only the order counts: the i-th smallest is i*step. What is a little larger than one of
-// them stays a little larger.
-type rank struct {
-	values [40]int32
-	n      int
-}
-
-const (
-	step  = 10
-	newly = 1 << 28 // an inner number that was not there before
-)
-
-func ranks(each func(func(*int32))) *rank {
-	r := new(rank)
-	each(func(v *int32) {
-		if *v != 0 {
-			r.add(*v)
-		}
-	})
-	return r
-}
-
-func (r *rank) add(v int32) {
-	i := 0
-	for i < r.n && r.values[i] < v {
-		i++
-	}
-	if i < r.n && r.values[i] == v {
-		return
-	}
-	copy(r.values[i+1:r.n+1], r.values[i:r.n])
-	r.values[i] = v
-	r.n++
-}
-
-func (r *rank) inner(v *int32) {
-	for i := range r.n {
-		if r.values[i] == *v {
-			*v = int32(i+1) * step
-			return
-		}
-	}
-}
-
-func (r *rank) outer(v *int32, fresh int32) {
-	switch {
-	case *v == 0:
-	case *v >= newly:
-		*v = fresh + *v - newly
-	default:
-		*v = r.values[*v/step-1] + *v%step
-	}
 }

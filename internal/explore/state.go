@@ -187,6 +187,7 @@ type attempt struct {
 	phase phase
 	place int32
 	shown int32 // the largest token it was shown while waiting
+	ended int32 // the largest of its own that was forced while the answer with it was on its way
 	late  int8
 	sent  int8 // requests without a place: one, or more
 	open  bool // a request of it was not answered

@@ -25,7 +25,8 @@ func (t *truth) move(n int8, o *truth, i int8) {
 
 // executed takes in a request and its reply. It comes before the judgement of what the request did for others.
 func (t *truth) executed(before, after *keys, r *request, rep *reply) {
-	knows := max(r.knew, r.token) >= t.most && t.most != 0 && r.verb != renew // which has nothing but the record's key
+	// A renewal has nothing but the record's key, and force ends what is there.
+	knows := max(r.knew, r.token) >= t.most && t.most != 0 && r.verb != renew && r.verb != force
 	for i := range t.unknown {
 		t.unknown[i] = t.unknown[i] && !knows
 	}
@@ -54,11 +55,13 @@ func (t *truth) enters(after *keys, r *request, rep *reply) {
 		}
 		if rep.of[i].status == waits {
 			t.inLine[a.ticket], t.entered[a.ticket], t.place[a.ticket] = true, 0, rep.of[i].place
-			t.blind[r.client] = 0
-			if !after.heard[r.client] {
-				t.blind[r.client] = claim
-			}
 		}
+	}
+	// An enter makes its client blind, or heard, whatever becomes of its tickets: also one that was sent by a process
+	// that is gone by now.
+	t.blind[r.client] = 0
+	if !after.heard[r.client] {
+		t.blind[r.client] = claim
 	}
 }
 
@@ -69,6 +72,9 @@ func (s *state) lose() {
 		a := s.attempt(i)
 		t.unknown[i] = s.srv.holds[i] > 0 || a.phase == held
 		t.inLine[i] = false
+		// That it was forced is forgotten too: it may assert itself, if it has not heard.
+		t.orphan[i] = t.orphan[i] || t.forced[i] != 0
+		t.forced[i] = 0
 		t.left[i] = false // a retired ticket's mark was lost too: a late request of it may be executed
 	}
 	t.passed, t.blind = [clients]bool{}, [clients]ms{}

@@ -1,0 +1,195 @@
+package explore
+
+// apply makes a move.
+func (x *explorer) apply(s *state, m move) {
+	s.spend(m)
+	switch m.what {
+	case begins, beats, renews, unlocks, cancels, again, farewells:
+		x.send(s, x.request(s, m), m.mode)
+	case forces:
+		x.send(s, request{verb: force, client: admin, token: s.srv.token}, m.mode)
+	case arrives:
+		f := &s.flights[m.who]
+		rep, lag := x.execute(s, &f.req), -f.sent
+		if f.kind == zombie {
+			*f = flight{}
+		} else {
+			f.kind, f.rep, f.lag, f.stamp = answer, rep, lag, s.clock
+		}
+	case returns:
+		f := s.flights[m.who]
+		s.flights[m.who] = flight{}
+		x.answered(s, &f)
+	case times:
+		f := s.flights[m.who]
+		s.flights[m.who] = flight{}
+		x.unanswered(s, &f)
+		if f.kind == pending {
+			f.kind = zombie
+			s.flights[m.who] = f
+		}
+	case hears:
+		x.hear(s, m.who)
+	case misses:
+		c := &s.clients[m.who]
+		copy(c.inbox[:], c.inbox[1:])
+		c.mail--
+	case doubles:
+		c := &s.clients[m.who]
+		c.inbox[c.mail] = c.inbox[0]
+		c.mail++
+	case deafens:
+		s.srv.heard[m.who], s.clients[m.who].mail = false, 0
+	case listens:
+		s.listen(m.who)
+	case crashes, stops:
+		s.die(m.who, m.what == stops)
+	case flushes:
+		s.lose()
+	case passes:
+		x.pass(s, m.by)
+	}
+}
+
+// request is what the client sends for a move, once its own state says so.
+func (x *explorer) request(s *state, m move) request {
+	t := m.who
+	if m.what == beats {
+		t = 2 * m.who
+	}
+	a, c := s.attempt(t), clientOf(t)
+	r := request{client: c, n: 1}
+	r.of[0] = asked{ticket: t, place: a.place, retire: (a.open || s.underway(t)) && !x.rules.neverRetire}
+	switch m.what {
+	case begins, beats:
+		return x.enters(s, c, m)
+	case renews:
+		r = request{verb: renew, client: c, ticket: t, token: a.token}
+		if a.asks {
+			r.verb = reassert
+		}
+	case unlocks, again, farewells, cancels:
+		r.verb = leave
+		switch {
+		case m.what == unlocks:
+			a.phase = releasing
+			if x.rules.trustInRelease {
+				a.phase = held
+			}
+		case a.phase == waiting:
+			a.phase = leaving
+		case a.phase == lost:
+			a.phase = releasing // of which nobody asks for the outcome
+			a.unanswered = true
+		}
+		if a.phase == releasing || a.phase == held {
+			r.of[0].place, r.token = 0, a.token
+		}
+	default:
+	}
+	return r
+}
+
+// enters is an enter for one attempt that begins, or for all of the client's that wait.
+func (x *explorer) enters(s *state, c int8, m move) request {
+	cl := &s.clients[c]
+	r := request{verb: enter, client: c, seen: cl.seen, knew: cl.seen}
+	if x.programs[c].tries {
+		r.verb = try
+	}
+	if x.rules.neverSeen {
+		r.seen = 0
+	}
+	if m.what == begins {
+		s.attempt(m.who).phase = waiting
+	}
+	for i := range int8(2) {
+		t := 2*c + i
+		if cl.at[i].phase != waiting || m.what == begins && t != m.who || m.what == beats && !s.enters(t, &x.programs[c]) {
+			continue
+		}
+		place := cl.at[i].place
+		if place == 0 {
+			cl.at[i].sent = min(2, cl.at[i].sent+1)
+		}
+		r.of[r.n] = asked{ticket: t, place: place, tell: place != 0 && cl.at[i].sent > 1}
+		r.n++
+	}
+	// In the order of their places; who has none yet is last.
+	if r.n == 2 && r.of[1].place != 0 && (r.of[0].place == 0 || r.of[1].place < r.of[0].place) {
+		r.of[0], r.of[1] = r.of[1], r.of[0]
+	}
+	return r
+}
+
+func (s *state) listen(c int8) {
+	s.srv.heard[c] = true
+	for i := range s.clients[c].at {
+		s.clients[c].at[i].session = false
+	}
+	for i := range s.flights {
+		if s.flights[i].req.client == c {
+			s.flights[i].session = false
+		}
+	}
+}
+
+// die ends a process. One that only stands still keeps its connections.
+func (s *state) die(c int8, stopped bool) {
+	s.clients[c] = client{}
+	s.srv.heard[c] = s.srv.heard[c] && stopped
+	for i := range s.flights {
+		switch f := &s.flights[i]; {
+		case f.req.client != c || f.kind == landed:
+		case f.kind == answer:
+			*f = flight{}
+		default:
+			f.kind = zombie
+		}
+	}
+}
+
+func (s *state) spend(m move) {
+	u := &s.budget
+	n := (*int8)(nil)
+	switch m.what {
+	case passes:
+		u.ticks--
+		return
+	case forces:
+		u.force--
+	case crashes:
+		n = &u.crash
+	case stops:
+		n = &u.stop
+	case deafens:
+		n = &u.deaf
+	case misses:
+		n = &u.dropped
+	case doubles:
+		n = &u.doubled
+	case flushes:
+		n = &u.flush
+	case times:
+		n = &u.late
+		if s.flights[m.who].kind == answer {
+			n = &u.lose
+		}
+	default:
+	}
+	switch m.mode {
+	case delayed:
+		n = &u.delay
+	case unheard:
+		n = &u.lose
+	case late:
+		n = &u.late
+	case twice:
+		n = &u.twice
+	default:
+	}
+	if n != nil {
+		*n--
+		u.faults--
+	}
+}

@@ -1,0 +1,91 @@
+package explore
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// call sends the request with package lua's typed calls.
+func (e *engine) call(ctx context.Context, w *words, r *request) (reply, error) {
+	caller := e.callers[r.client]
+	switch r.verb {
+	case enter, try:
+		return e.enter(ctx, caller, w, r)
+	case leave:
+		return e.leave(ctx, caller, w, r)
+	case renew:
+		left, err := caller.Renew(ctx, []lua.Renewal{w.renewal(e.keys, r)})
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{left: ms(left[0].Milliseconds())}, nil
+	case reassert:
+		left, err := caller.Reassert(ctx, w.renewal(e.keys, r))
+		return reply{left: ms(max(left, 0).Milliseconds())}, err
+	default:
+		done, left, err := caller.Force(ctx, e.keys, w.tokenOf(r.token))
+		return reply{done: done, more: left.More}, err
+	}
+}
+
+func (w *words) renewal(keys lua.Keys, r *request) lua.Renewal {
+	return lua.Renewal{
+		Keys: keys, Ticket: w.ticket(r.ticket), Token: w.tokenOf(r.token), Since: nowUS - 1000,
+		Lease: time.Duration(lease) * time.Millisecond, Depth: 1,
+	}
+}
+
+func (e *engine) enter(ctx context.Context, caller *lua.Server, w *words, r *request) (reply, error) {
+	request := lua.Enter{Keys: e.keys, Try: r.verb == try, Seen: w.tokenOf(r.seen), Lease: time.Duration(lease) * time.Millisecond}
+	for _, a := range r.of[:r.n] {
+		request.Tickets = append(request.Tickets, lua.EnterTicket{Ticket: w.ticket(a.ticket), Place: lua.Place(w.number(a.place, 0)), Tell: a.tell})
+	}
+	got, err := caller.Enter(ctx, request)
+	if err != nil {
+		return reply{}, err
+	}
+	rep := reply{token: w.fromToken(got.Token), remaining: ms(got.Remaining.Milliseconds()), more: got.More}
+	if rep.passing, err = w.passing(got.Grant); err != nil {
+		return reply{}, err
+	}
+	for i, t := range got.Tickets {
+		rep.of[i] = told{status: statuses[t.Status], place: w.fromPlace(int64(t.Place))}
+		if t.Status == lua.Granted {
+			rep.of[i].token, rep.of[i].remaining = w.fromToken(t.Grant.Token), ms(t.Grant.Remaining.Milliseconds())
+		}
+	}
+	return rep, nil
+}
+
+func (e *engine) leave(ctx context.Context, caller *lua.Server, w *words, r *request) (reply, error) {
+	request := lua.Leave{Keys: e.keys}
+	for _, a := range r.of[:r.n] {
+		request.Tickets = append(request.Tickets, lua.LeaveTicket{
+			Ticket: w.ticket(a.ticket), Place: lua.Place(w.number(a.place, 0)), Token: w.tokenOf(r.token), Retire: a.retire,
+		})
+	}
+	left, err := caller.Leave(ctx, request)
+	if err != nil {
+		return reply{}, err
+	}
+	rep := reply{more: left.More}
+	if rep.passing, err = w.passing(left.Grant); err != nil {
+		return reply{}, err
+	}
+	for i, s := range left.States {
+		rep.of[i].status = statuses[s]
+	}
+	return rep, nil
+}
+
+var statuses = map[lua.Status]status{lua.None: none, lua.Granted: granted, lua.Waiting: waits, lua.Held: heldBy, lua.Gone: gone}
+
+func (w *words) passing(g *lua.Grant) (grant, error) {
+	if g == nil {
+		return grant{}, nil
+	}
+	t, err := w.fromTicket(g.Ticket)
+	return grant{t, w.fromToken(g.Token), ms(g.Remaining.Milliseconds())}, err
+}

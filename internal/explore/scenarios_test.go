@@ -1,0 +1,85 @@
+package explore
+
+// What clients do with their tickets: lock and unlock, or give up waiting, one after the other, two at once, or try.
+var (
+	absentee = program{}
+	once     = program{tickets: 1}
+	fickle   = program{tickets: 1, cancels: true}
+	inTurn   = program{tickets: 2}
+	atOnce   = program{tickets: 2, parallel: true}
+	hasty    = program{tickets: 1, tries: true}
+)
+
+// every fault may happen once.
+var every = budget{delay: 1, lose: 1, late: 1, twice: 1, deaf: 1, crash: 1, stop: 1, dropped: 1, doubled: 1, flush: 1}
+
+// with is b with as many jumps of time and faults in all.
+func (b budget) with(ticks, faults int8) budget {
+	b.ticks, b.faults = ticks, faults
+	return b
+}
+
+// all is a scenario of three clients that do the same.
+func all(p program, b budget) scenario {
+	return scenario{programs: [clients]program{p, p, p}, budget: b}
+}
+
+// mixed is a scenario of three clients.
+func mixed(a, b, c program, u budget) scenario {
+	return scenario{programs: [clients]program{a, b, c}, budget: u}
+}
+
+// named is sc under a name.
+func (sc scenario) named(name string) scenario {
+	sc.name = name
+	return sc
+}
+
+// owned has these tickets, a bit each, share the explicit owner.
+func (sc scenario) owned(sagas uint8) scenario {
+	sc.sagas = sagas
+	return sc
+}
+
+// notYetHeard has no client subscribed yet.
+func (sc scenario) notYetHeard() scenario {
+	sc.deaf = true
+	return sc
+}
+
+// clockSetBack has the server's time behind every token.
+func (sc scenario) clockSetBack() scenario {
+	sc.behind = true
+	return sc
+}
+
+// forced is b with an administrator who forces so often.
+func (b budget) forced(n int8) budget {
+	b.force = n
+	return b
+}
+
+// kept is b without a loss of data.
+func (b budget) kept() budget {
+	b.flush = 0
+	return b
+}
+
+// scenarios let every kind of fault meet every other, and each of them the calls of three clients. The long ones come first.
+var scenarios = []scenario{
+	mixed(inTurn, inTurn, absentee, every.with(1, 1)).named("one ticket after the other"),
+	mixed(atOnce, once, absentee, every.with(1, 1)).named("two tickets of a client"),
+	mixed(fickle, fickle, absentee, every.with(1, 2)).named("two clients, any two faults"),
+	mixed(fickle, fickle, once, every.with(1, 1)).owned(1<<0 | 1<<2).named("an owner in two processes"),
+	all(fickle, every.with(1, 1)).named("three clients, any fault"),
+	all(once, budget{late: 1, flush: 1}.with(1, 2)).named("three clients, late, and forgotten"),
+	all(once, budget{flush: 1, crash: 1, deaf: 1, dropped: 1}.with(1, 2)).named("three clients, killed or deaf, and forgotten"),
+	all(once, budget{delay: 1, lose: 1, late: 1, twice: 1}.with(0, 2)).named("three clients, a bad network"),
+	all(once, budget{deaf: 1, stop: 1, crash: 1, doubled: 1}.with(1, 2)).named("three clients, bad processes"),
+	mixed(atOnce, once, once, budget{deaf: 1, crash: 1}.with(0, 1)).named("two tickets of a client and two others"),
+	mixed(once, once, absentee, every.with(1, 1).forced(1)).named("forced"),
+	all(once, budget{late: 1, flush: 1}.with(1, 1).forced(1)).named("three clients, forced"),
+	all(once, budget{deaf: 1, crash: 1}.with(1, 1)).notYetHeard().named("not yet heard"),
+	mixed(once, once, absentee, every.kept().with(1, 1).forced(1)).clockSetBack().named("clock set back"),
+	mixed(hasty, hasty, once, every.with(1, 1)).named("some try"),
+}
