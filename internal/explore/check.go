@@ -98,11 +98,11 @@ func (x *explorer) judgeGrant(s *state, before *keys, r *request, to int8, newco
 }
 
 // newcomers are the tickets of an enter that come with no place and have none in line: it is for the script to order them.
-func (t *truth) newcomers(r *request) (new [tickets]bool) {
+func (t *truth) newcomers(r *request) (are [tickets]bool) {
 	for _, a := range r.of[:r.n] {
-		new[a.ticket] = r.verb == enter && a.place == 0 && !t.inLine[a.ticket]
+		are[a.ticket] = r.verb == enter && a.place == 0 && !t.inLine[a.ticket]
 	}
-	return new
+	return are
 }
 
 // placeOf is a ticket's place in the line, or with which it comes back to it; 0 is behind all.

@@ -15,7 +15,6 @@ type rules struct {
 	alwaysClean      bool // a release is clean whatever is answered
 	ignoreForce      bool // neither the message nor a lost renewal ends trust
 	believeFinished  bool // a grant makes a ticket that has left the holder again
-	leaveUnconfirmed bool // a leave is not repeated
 	believeOvertaken bool // an answer counts though a later one, or a message, knew better
 }
 
@@ -88,7 +87,7 @@ func (x *explorer) sentUnderTrust(s *state, r *request) bool {
 func (x *explorer) execute(s *state, r *request) reply {
 	before := s.srv
 	s.clock++
-	after, e := x.server.execute(before, *r, 1<<20+int32(s.clock)*step)
+	after, e := x.server.execute(before, *r, fresh+int32(s.clock)*step)
 	if x.trail != nil {
 		*x.trail = append(*x.trail, r.String())
 	}
@@ -136,10 +135,6 @@ func (x *explorer) unanswered(s *state, f *flight) {
 			a.trusted = max(a.trusted, f.sent+lease-margin(lease))
 		}
 	case leave:
-		if x.rules.leaveUnconfirmed {
-			x.left(s, f, r.of[0].ticket, heldBy)
-			return
-		}
 		if a := s.attempt(r.of[0].ticket); a.phase == releasing {
 			a.unanswered = a.unanswered || f.trusted
 		}
@@ -242,7 +237,7 @@ func (x *explorer) left(s *state, f *flight, t int8, got status) {
 	a := s.attempt(t)
 	if a.phase == releasing {
 		clean := got == heldBy || a.unanswered || x.rules.alwaysClean
-		if clean && !a.unanswered && !x.rules.leaveUnconfirmed && !s.truth.clean[t] {
+		if clean && !a.unanswered && !s.truth.clean[t] {
 			x.broken(6, "the release of %s is reported as clean, though it held nothing", ticketName(t))
 		}
 	}
@@ -264,8 +259,11 @@ func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 		a.asks = false
 	case r.verb == renew:
 		a.asks = true
-	case !x.rules.ignoreForce:
-		x.lose(s, r.ticket)
+	default:
+		s.truth.forced[r.ticket] = 0 // it knows now
+		if !x.rules.ignoreForce {
+			x.lose(s, r.ticket)
+		}
 	}
 }
 
@@ -288,6 +286,9 @@ func (x *explorer) hear(s *state, c int8) {
 	a := s.attempt(m.ticket)
 	switch {
 	case m.verb == 'f':
+		if s.truth.forced[m.ticket] == m.token {
+			s.truth.forced[m.ticket] = 0 // it knows now
+		}
 		if a.phase == waiting {
 			a.ended, a.shown = max(a.ended, m.token), max(a.shown, m.token)
 		}

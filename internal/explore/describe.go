@@ -1,6 +1,10 @@
 package explore
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 func ticketName(t int8) string { return fmt.Sprintf("%s%d", names[clientOf(t)], t%2+1) }
 
@@ -11,23 +15,32 @@ func (v verb) String() string {
 }
 
 func (r *request) String() string {
-	text := r.verb.String()
+	var text strings.Builder
+	text.WriteString(r.verb.String())
 	for _, a := range r.of[:r.n] {
-		text += " " + ticketName(a.ticket)
+		text.WriteString(" " + ticketName(a.ticket))
 		if a.place != 0 {
-			text += fmt.Sprintf("@%d", a.place/step)
+			text.WriteString("@" + shown(a.place))
 		}
 		if a.retire {
-			text += "(retired)"
+			text.WriteString(" (retired)")
 		}
 	}
 	if r.verb == renew || r.verb == reassert {
-		text += " " + ticketName(r.ticket)
+		text.WriteString(" " + ticketName(r.ticket))
 	}
 	if r.token != 0 {
-		text += fmt.Sprintf(" token %d", r.token/step)
+		text.WriteString(" token " + shown(r.token))
 	}
-	return text
+	return text.String()
+}
+
+// shown is a token or place by its rank; one that was just given has none yet.
+func shown(v int32) string {
+	if v >= fresh {
+		return "new"
+	}
+	return strconv.Itoa(int(v / step))
 }
 
 // describe tells a move that is made in s, and what it came to.
@@ -46,7 +59,7 @@ func (x *explorer) describe(s *state, m move) string {
 		text = fmt.Sprintf(text, names[m.who])
 	case hears:
 		msg := s.clients[m.who].inbox[0]
-		text = fmt.Sprintf("%s hears %c %s token %d", names[m.who], msg.verb, ticketName(msg.ticket), msg.token/step)
+		text = fmt.Sprintf("%s hears %s %s token %s", names[m.who], messages[msg.verb], ticketName(msg.ticket), shown(msg.token))
 	case arrives:
 		text = fmt.Sprintf("executed at last: %s", &s.flights[m.who].req)
 	case returns:
@@ -65,34 +78,36 @@ func (x *explorer) describe(s *state, m move) string {
 	return text + x.describeState(&before)
 }
 
+var messages = map[byte]string{'g': "the grant to", 'f': "that force ended", 'h': "a hint to"}
+
 func (x *explorer) describeState(s *state) string {
-	text := "\n      "
+	var text strings.Builder
 	k := &s.srv
-	switch {
-	case k.owner == nobody:
-		text += "free"
-	case k.owner == placeholder:
-		text += fmt.Sprintf("placeholder %d", k.token/step)
+	switch k.owner {
+	case nobody:
+		text.WriteString("\n      free")
+	case placeholder:
+		text.WriteString("\n      placeholder " + shown(k.token))
 	default:
-		text += fmt.Sprintf("token %d", k.token/step)
+		text.WriteString("\n      token " + shown(k.token))
 		for i, end := range k.holds {
 			if end != absent {
-				text += fmt.Sprintf(" %s:%d", ticketName(int8(i)), end)
+				fmt.Fprintf(&text, " %s:%d", ticketName(int8(i)), end)
 			}
 		}
 	}
-	text += " line ["
+	text.WriteString(" line [")
 	for i, e := range k.queue[:k.length] {
 		if i > 0 {
-			text += " "
+			text.WriteString(" ")
 		}
-		text += ticketName(e.ticket)
+		text.WriteString(ticketName(e.ticket))
 	}
-	text += "]"
+	text.WriteString("]")
 	for i := range int8(tickets) {
 		if s.trusts(i) {
-			text += fmt.Sprintf(" %s trusts for %d", ticketName(i), s.attempt(i).trusted)
+			fmt.Fprintf(&text, " %s trusts for %d", ticketName(i), s.attempt(i).trusted)
 		}
 	}
-	return text
+	return text.String()
 }

@@ -97,11 +97,11 @@ func (f *flight) encode(b []byte) []byte {
 	return b
 }
 
-func (u *budget) encode(b []byte) []byte {
-	for _, n := range []int8{u.ticks, u.faults, u.crash, u.stop, u.deaf, u.delay, u.lose, u.late, u.twice, u.dropped, u.doubled, u.flush, u.force} {
-		b = append(b, byte(n))
+func (b *budget) encode(to []byte) []byte {
+	for _, n := range [...]int8{b.ticks, b.faults, b.crash, b.stop, b.deaf, b.delay, b.lose, b.late, b.twice, b.dropped, b.doubled, b.flush, b.force} {
+		to = append(to, byte(n))
 	}
-	return b
+	return to
 }
 
 func (t *truth) encode(b []byte) []byte {

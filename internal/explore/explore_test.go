@@ -10,7 +10,7 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 	sv := start(t)
 	for _, sc := range scenarios {
 		if raceDetector {
-			sc.most = 1500
+			sc.most = 150
 		}
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
@@ -27,7 +27,10 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 func TestASearchIsTheSameEveryTime(t *testing.T) {
 	sv := start(t)
 	sc := mixed(fickle, once, absentee, every.with(1, 1))
-	sc.most = 3000
+	sc.most = 1000
+	if raceDetector {
+		sc.most = 150
+	}
 	first, second := search(sv, sc), search(sv, sc)
 	first.took, second.took = 0, 0
 	if first.states != second.states || first.transitions != second.transitions || first.depth != second.depth {

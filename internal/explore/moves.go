@@ -131,22 +131,34 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 	}
 	if cl.mail > 0 {
 		to = append(to, move{what: hears, who: c})
-		if u.faults > 0 && u.dropped > 0 {
-			to = append(to, move{what: misses, who: c})
-		}
-		if u.faults > 0 && u.doubled > 0 && int(cl.mail) < len(cl.inbox) {
-			to = append(to, move{what: doubles, who: c})
-		}
 	}
 	if !s.srv.heard[c] {
 		to = append(to, move{what: listens, who: c})
-	} else if u.faults > 0 && u.deaf > 0 {
+	}
+	if u.faults > 0 {
+		to = s.misfortunes(c, to)
+	}
+	return to
+}
+
+// misfortunes are the faults that concern one client and none of its requests.
+func (s *state) misfortunes(c int8, to []move) []move {
+	cl, u := &s.clients[c], &s.budget
+	if cl.mail > 0 {
+		if u.dropped > 0 {
+			to = append(to, move{what: misses, who: c})
+		}
+		if u.doubled > 0 && int(cl.mail) < len(cl.inbox) {
+			to = append(to, move{what: doubles, who: c})
+		}
+	}
+	if s.srv.heard[c] && u.deaf > 0 {
 		to = append(to, move{what: deafens, who: c})
 	}
-	if u.faults > 0 && u.crash > 0 {
+	if u.crash > 0 {
 		to = append(to, move{what: crashes, who: c})
 	}
-	if u.faults > 0 && u.stop > 0 {
+	if u.stop > 0 {
 		to = append(to, move{what: stops, who: c})
 	}
 	return to

@@ -29,6 +29,7 @@ type rank struct {
 
 const (
 	step  = 10
+	fresh = 1 << 20 // tokens and places from here on were given just now
 	newly = 1 << 28 // an inner number that was not there before
 )
 
@@ -64,11 +65,11 @@ func (r *rank) inner(v *int32) {
 	}
 }
 
-func (r *rank) outer(v *int32, fresh int32) {
+func (r *rank) outer(v *int32, first int32) {
 	switch {
 	case *v == 0:
 	case *v >= newly:
-		*v = fresh + *v - newly
+		*v = first + *v - newly
 	default:
 		*v = r.values[*v/step-1] + *v%step
 	}

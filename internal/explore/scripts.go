@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,10 +28,7 @@ func sources(dir string, changes ...change) (map[string]string, error) {
 		}
 		text[filepath.Base(file)] = string(raw)
 	}
-	changed := make(map[string]string, len(text))
-	for name, t := range text {
-		changed[name] = t
-	}
+	changed := maps.Clone(text)
 	for _, c := range changes {
 		if n := strings.Count(changed[c.file], c.old); n != 1 {
 			return nil, fmt.Errorf("%s has %d times what is to be changed: %q", c.file, n, c.old)

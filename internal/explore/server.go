@@ -64,8 +64,8 @@ type effect struct {
 	err   error
 }
 
-// execute runs req on k. Tokens and places that are new come out as fresh.
-func (x *server) execute(k keys, req request, fresh int32) (keys, effect) {
+// execute runs req on k. Tokens and places that are new count from first on.
+func (x *server) execute(k keys, req request, first int32) (keys, effect) {
 	tokens, places := ranks(func(f func(*int32)) { eachToken(&k, f); f(&req.token); f(&req.seen) }),
 		ranks(func(f func(*int32)) { eachPlace(&k, f); eachAsked(&req, f) })
 	eachToken(&k, tokens.inner)
@@ -80,8 +80,8 @@ func (x *server) execute(k keys, req request, fresh int32) (keys, effect) {
 	}
 	out := *e
 	out.told = slices.Clone(e.told)
-	token := func(v *int32) { tokens.outer(v, fresh) }
-	place := func(v *int32) { places.outer(v, fresh) }
+	token := func(v *int32) { tokens.outer(v, first) }
+	place := func(v *int32) { places.outer(v, first) }
 	eachToken(&out.after, token)
 	eachPlace(&out.after, place)
 	token(&out.rep.token)
