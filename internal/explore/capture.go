@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 var errForever = errors.New("a key would stay for ever")
+
+// longest is how long a key lives that nobody touches: the token's.
+const longest = 10 * time.Minute
 
 // capture reads the state that a script left behind.
 func (e *engine) capture(w *words, before *keys) (keys, error) {
@@ -16,7 +20,7 @@ func (e *engine) capture(w *words, before *keys) (keys, error) {
 	for _, key := range e.mini.Keys() {
 		ttl := e.mini.TTL(key)
 		end := ms(ttl.Milliseconds())
-		if ttl <= 0 {
+		if ttl <= 0 || ttl > longest {
 			return k, fmt.Errorf("%w: %s", errForever, key)
 		}
 		var err error

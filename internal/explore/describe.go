@@ -43,15 +43,23 @@ func shown(v int32) string {
 	return strconv.Itoa(int(v / step))
 }
 
+func (w what) String() string {
+	return [...]string{
+		begins: "%s begins", beats: "%s enters again", renews: "%s renews", unlocks: "%s unlocks", cancels: "%s gives up",
+		again: "%s leaves again", farewells: "%s leaves for certain", forces: "an administrator forces", arrives: "executed at last: %s", returns: "answered at last: %s", times: "given up: %s",
+		hears: "%s takes in a message", misses: "a message to %s is lost", doubles: "a message to %s is doubled", deafens: "%s loses its subscription",
+		listens: "%s has its subscription back", crashes: "%s is killed", stops: "%s stands still", flushes: "all data is lost", passes: "%d ms pass",
+	}[w]
+}
+
+func (m mode) String() string {
+	return [...]string{"", ", delayed", ", and does not hear the answer", ", unanswered; it may come late", ", and once more later"}[m]
+}
+
 // describe tells a move that is made in s, and what it came to.
 func (x *explorer) describe(s *state, m move) string {
 	before := *s
-	text := [...]string{
-		begins: "%s begins", beats: "%s enters again", renews: "%s renews", unlocks: "%s unlocks", cancels: "%s gives up",
-		again: "%s leaves again", farewells: "%s leaves for certain", forces: "an administrator forces", arrives: "", returns: "", times: "",
-		hears: "%s takes in a message", misses: "a message to %s is lost", doubles: "a message to %s is doubled", deafens: "%s loses its subscription",
-		listens: "%s has its subscription back", crashes: "%s is killed", stops: "%s stands still", flushes: "all data is lost", passes: "",
-	}[m.what]
+	text := m.what.String()
 	switch m.what {
 	case begins, renews, unlocks, cancels, again, farewells:
 		text = fmt.Sprintf(text, ticketName(m.who))
@@ -60,17 +68,13 @@ func (x *explorer) describe(s *state, m move) string {
 	case hears:
 		msg := s.clients[m.who].inbox[0]
 		text = fmt.Sprintf("%s hears %s %s token %s", names[m.who], messages[msg.verb], ticketName(msg.ticket), shown(msg.token))
-	case arrives:
-		text = fmt.Sprintf("executed at last: %s", &s.flights[m.who].req)
-	case returns:
-		text = fmt.Sprintf("answered at last: %s", &s.flights[m.who].req)
-	case times:
-		text = fmt.Sprintf("given up: %s", &s.flights[m.who].req)
+	case arrives, returns, times:
+		text = fmt.Sprintf(text, &s.flights[m.who].req)
 	case passes:
-		text = fmt.Sprintf("%d ms pass", m.by)
+		text = fmt.Sprintf(text, m.by)
 	default:
 	}
-	text += [...]string{"", ", delayed", ", and does not hear the answer", ", unanswered; it may come late", ", and once more later"}[m.mode]
+	text += m.mode.String()
 	fault := x.fault
 	x.apply(&before, m)
 	x.fault = fault

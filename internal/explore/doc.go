@@ -11,5 +11,15 @@
 // clients with the same program may change their names. Faults, jumps of time and tickets have budgets, so the search ends
 // by itself; it goes breadth first, so the history of a violation is the shortest there is (search.go).
 //
-// What must hold is judged beside it, by what was executed and not by what the server wrote down (check.go, drain.go).
+// What must hold is judged beside it (truth.go, check.go, drain.go), by what was executed and not by what the server wrote down.
+// What is excused is what DESIGN sections 4 and 5 excuse, and no more:
+//
+//   - A holder that force has ended is excused from invariant 1 until it hears of that, by message or answer.
+//   - After a loss of all data a newcomer that comes before any request of one who knows may have the lock; the holder of before
+//     is then excused. A force, and a leave, that were executed before the loss are forgotten with the rest.
+//   - A client's later tickets are not due while an earlier one was passed over and the client has not entered since.
+//   - An enter makes its client blind even if the process that sent it is gone, so its tickets may be granted for a claim.
+//
+// Not looked at: fixed leases, nested holds, chunks of many tickets, replicas, eviction, the plain lock, clocks that step or run
+// apart, requests that are later than a minute, and the order among those who come back after a loss.
 package explore

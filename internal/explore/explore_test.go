@@ -2,12 +2,27 @@ package explore
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
 
 func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 	sv := start(t)
+	var mu sync.Mutex
+	made := make(map[string]int)
+	t.Cleanup(func() {
+		for w := range passes + 1 {
+			if !raceDetector && made[w.String()] == 0 {
+				t.Errorf("in no history it happens that %s", w)
+			}
+		}
+		for m := range twice + 1 {
+			if w := begins.String() + m.String(); !raceDetector && made[w] == 0 {
+				t.Errorf("in no history it happens that %s", w)
+			}
+		}
+	})
 	for _, sc := range scenarios {
 		if raceDetector {
 			sc.most = 150
@@ -15,6 +30,11 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
 			r := search(sv, sc)
+			mu.Lock()
+			for w, n := range r.made {
+				made[w] += n
+			}
+			mu.Unlock()
 			t.Logf("%d states, %d transitions, depth %d, %v", r.states, r.transitions, r.depth, r.took.Round(time.Millisecond))
 			if r.fault != nil {
 				t.Errorf("%v\n%s", r.fault, strings.Join(r.history, "\n"))

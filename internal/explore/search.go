@@ -49,6 +49,7 @@ type key [2]uint64
 // result is what a search came to.
 type result struct {
 	states, transitions, depth int
+	made                       map[string]int // moves, by their kind
 	took                       time.Duration
 	fault                      *fault
 	history                    []string // the shortest that leads to the fault
@@ -58,7 +59,8 @@ type result struct {
 func search(sv *server, sc scenario) result {
 	began := time.Now()
 	x := newExplorer(sv, sc)
-	var r result
+	r := result{made: make(map[string]int)}
+	var made [passes + 1][twice + 1]int
 	level, ids := []state{x.start()}, []int32{0}
 	x.remember(level[0].encode(nil), -1)
 	var moves []move
@@ -72,6 +74,7 @@ func search(sv *server, sc scenario) result {
 			for _, m := range moves {
 				*s = level[i]
 				r.transitions++
+				made[m.what][m.mode]++
 				x.step(s, m)
 				if x.fault == nil {
 					code = x.settle(s)
@@ -92,6 +95,13 @@ func search(sv *server, sc scenario) result {
 		level, ids = next, nextIDs
 		if x.most > 0 && len(x.parent) >= x.most {
 			break
+		}
+	}
+	for w := range made {
+		for m, n := range made[w] {
+			if n > 0 {
+				r.made[what(w).String()+mode(m).String()] += n
+			}
 		}
 	}
 	r.states, r.took = len(x.parent), time.Since(began)
