@@ -46,7 +46,7 @@ func (x *explorer) apply(s *state, m move) {
 		s.die(m.who, m.what == stops)
 	case flushes:
 		s.lose()
-	case passes:
+	case elapses:
 		x.pass(s, m.by)
 	}
 }
@@ -153,7 +153,7 @@ func (s *state) spend(m move) {
 	u := &s.budget
 	n := (*int8)(nil)
 	switch m.what {
-	case passes:
+	case elapses:
 		u.ticks--
 		return
 	case forces:

@@ -48,7 +48,7 @@ func (w what) String() string {
 		begins: "%s begins", beats: "%s enters again", renews: "%s renews", unlocks: "%s unlocks", cancels: "%s gives up",
 		again: "%s leaves again", farewells: "%s leaves for certain", forces: "an administrator forces", arrives: "executed at last: %s", returns: "answered at last: %s", times: "given up: %s",
 		hears: "%s takes in a message", misses: "a message to %s is lost", doubles: "a message to %s is doubled", deafens: "%s loses its subscription",
-		listens: "%s has its subscription back", crashes: "%s is killed", stops: "%s stands still", flushes: "all data is lost", passes: "%d ms pass",
+		listens: "%s has its subscription back", crashes: "%s is killed", stops: "%s stands still", flushes: "all data is lost", elapses: "%d ms pass",
 	}[w]
 }
 
@@ -70,7 +70,7 @@ func (x *explorer) describe(s *state, m move) string {
 		text = fmt.Sprintf("%s hears %s %s token %s", names[m.who], messages[msg.verb], ticketName(msg.ticket), shown(msg.token))
 	case arrives, returns, times:
 		text = fmt.Sprintf(text, &s.flights[m.who].req)
-	case passes:
+	case elapses:
 		text = fmt.Sprintf(text, m.by)
 	default:
 	}

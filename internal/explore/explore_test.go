@@ -12,7 +12,7 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 	var mu sync.Mutex
 	made := make(map[string]int)
 	t.Cleanup(func() {
-		for w := range passes + 1 {
+		for w := range elapses + 1 {
 			if !raceDetector && made[w.String()] == 0 {
 				t.Errorf("in no history it happens that %s", w)
 			}

@@ -25,7 +25,7 @@ const (
 	crashes               // a process is killed
 	stops                 // a process stands still for good, its connections open
 	flushes               // all data is lost
-	passes                // time goes by
+	elapses               // time goes by
 )
 
 // move is one step from a state to another.
@@ -75,7 +75,7 @@ func (x *explorer) moves(s *state, to []move) []move {
 	}
 	if u.ticks > 0 {
 		for _, t := range s.instants() {
-			to = append(to, move{what: passes, by: t})
+			to = append(to, move{what: elapses, by: t})
 		}
 	}
 	return to

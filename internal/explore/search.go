@@ -60,7 +60,7 @@ func search(sv *server, sc scenario) result {
 	began := time.Now()
 	x := newExplorer(sv, sc)
 	r := result{made: make(map[string]int)}
-	var made [passes + 1][twice + 1]int
+	var made [elapses + 1][twice + 1]int
 	level, ids := []state{x.start()}, []int32{0}
 	x.remember(level[0].encode(nil), -1)
 	var moves []move
