@@ -37,7 +37,6 @@ type attempt struct {
 	position int           // when it joined the line; 0: not known
 	now      int           // position that was last heard of
 	shown    int64         // the largest token it was shown while waiting
-	ended    int64         // the largest of its own that was forced while the answer with it was on its way
 	last     sighting
 	late     int // grants that came when their claim had run out
 	hold     *reentrant.Hold

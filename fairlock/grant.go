@@ -34,7 +34,6 @@ func (l *Locker) message(payload string) {
 		return
 	}
 	if m.Forced {
-		l.forced(m)
 		l.core.Keeper.Forced(m)
 		return
 	}
@@ -57,15 +56,6 @@ func (l *Locker) message(payload string) {
 		// Doubled, or older than an answer that knew better; or it has left and its leave is on its way.
 	default:
 		l.grantedByMessage(a, m, received)
-	}
-}
-
-// forced notes that an ownership has ended of which we have yet to hear that it began.
-func (l *Locker) forced(m lua.Message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a := l.attempts[m.Ticket.Counter]; a != nil && a.state == waiting {
-		a.ended, a.shown = max(a.ended, m.Token), max(a.shown, m.Token)
 	}
 }
 

@@ -221,8 +221,7 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 	}
 	switch t.Status {
 	case lua.Granted:
-		if t.Grant.Token <= a.ended || t.Grant.Token <= a.shown && s.at < a.last.at {
-			// Forced since: what we heard of that overtook this answer.
+		if t.Grant.Token <= a.shown && s.at < a.last.at { // forced since, and a later answer came first
 			l.enqueue(a)
 			l.hurry(a.keys)
 			return

@@ -23,34 +23,19 @@ func TestAnAnswerThatWasOvertakenByALaterOneDoesNotBringBackAnOlderPlace(t *test
 	l.settle(a, nil, ErrClosed)
 }
 
-func TestAGrantedAnswerIsNotBelievedOnceItIsKnownThatTheGrantWasForced(t *testing.T) {
-	for how, know := range map[string]func(*Locker, *attempt){
-		"by a later answer": func(l *Locker, a *attempt) {
-			l.told(a, lua.Entered{Token: 8}, lua.TicketState{Status: lua.Waiting, Place: 5}, sighting{sent: a.began, at: s0 + 10})
-		},
-		"by the message of it": func(l *Locker, a *attempt) {
-			l.mu.Unlock()
-			l.message("forced 7 " + a.text + " " + a.keys.Record)
-			l.mu.Lock()
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
-			l := New(unreachable(t))
-			defer l.Close()
-			a := &attempt{began: time.Now(), ticket: lua.Ticket{Client: l.core.ID, Counter: 1, Lease: 30 * time.Second}}
-			a.keys, _ = lua.NewKeys("fairlock", "x")
-			a.text = a.ticket.String()
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.attempts[1] = a
-			know(l, a)
-			grant := lua.Grant{Ticket: a.text, Token: 7, Remaining: 30 * time.Second}
-			l.told(a, lua.Entered{Token: 7}, lua.TicketState{Status: lua.Granted, Grant: grant}, sighting{sent: a.began, at: s0})
-			if a.state != waiting {
-				t.Error("believed")
-			}
-			l.settle(a, nil, ErrClosed)
-			l.forget(a)
-		})
+func TestAGrantedAnswerIsNotBelievedAfterALaterOneThatSaidWaiting(t *testing.T) {
+	l := New(unreachable(t))
+	defer l.Close()
+	a := &attempt{began: time.Now(), ticket: lua.Ticket{Client: l.core.ID, Counter: 1, Lease: 30 * time.Second}}
+	a.keys, _ = lua.NewKeys("fairlock", "x")
+	a.text = a.ticket.String()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told(a, lua.Entered{Token: 8}, lua.TicketState{Status: lua.Waiting, Place: 5}, sighting{sent: a.began, at: s0 + 10})
+	grant := lua.Grant{Ticket: a.text, Token: 7, Remaining: 30 * time.Second}
+	l.told(a, lua.Entered{Token: 7}, lua.TicketState{Status: lua.Granted, Grant: grant}, sighting{sent: a.began, at: s0})
+	if a.state != waiting {
+		t.Error("believed")
 	}
+	l.settle(a, nil, ErrClosed)
 }

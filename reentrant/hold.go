@@ -78,6 +78,11 @@ func (k *Keeper) Begin(g Granted) *Hold {
 	defer k.mu.Unlock()
 	k.count++
 	k.watch(h)
+	if g.Token <= k.forced.Recall(g.Text) {
+		var over ending
+		k.lose(h, forced, &over)
+		k.Go(func() { over.carryOut(k) }) // the caller has mutexes of its own
+	}
 	return h
 }
 
@@ -139,12 +144,18 @@ func (k *Keeper) Present(record string) (owner string, expires time.Time, held b
 
 // Forced takes in a message that an ownership was ended by force.
 func (k *Keeper) Forced(m lua.Message) {
+	ticket := m.Ticket.String()
+	var over ending
 	k.mu.Lock()
-	h := k.holds[m.Record]
-	k.mu.Unlock()
-	if h != nil && h.Token == m.Token {
-		k.Lose(h, forced)
+	k.forced.Note(ticket, m.Token)
+	for _, h := range k.schedule {
+		if h.Text == ticket && h.Token == m.Token {
+			k.lose(h, forced, &over)
+			break
+		}
 	}
+	k.mu.Unlock()
+	over.carryOut(k)
 }
 
 // Abandon gives back a hold that nobody has a Lease on.

@@ -6,8 +6,8 @@ import "time"
 // that expired there is not taken for one that was lost.
 const remember = time.Minute
 
-// Memory keeps the largest recent token of each lock, by record key, for one to two times remember. With it a client
-// notices that the server has lost data. The zero Memory is empty; it is not safe for concurrent use.
+// Memory keeps the largest recent token of each lock, by record key (or ticket), for one to two times remember. With it a
+// client notices that the server has lost data. The zero Memory is empty; it is not safe for concurrent use.
 type Memory struct {
 	recent, older map[string]int64
 	turned        time.Time
