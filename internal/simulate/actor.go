@@ -1,0 +1,276 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// actor is one goroutine of a client that uses locks.
+type actor struct {
+	w    *World
+	c    *client
+	id   int
+	rand *rand.Rand
+}
+
+func (a *actor) run() {
+	for a.sleep(a.upTo(3 * time.Second)) {
+		if a.w.isEnding() || a.c.isClosing() {
+			return
+		}
+		a.act()
+	}
+}
+
+func (a *actor) upTo(d time.Duration) time.Duration { return span(a.rand, 1, d) }
+
+func (a *actor) chance(percent int) bool { return a.rand.IntN(100) < percent }
+
+// sleep reports whether the client's code goes on after d.
+func (a *actor) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.c.gone:
+	}
+	return a.runs()
+}
+
+func (a *actor) runs() bool { return a.c.runs(uint64(a.id)) }
+
+// act does one thing that users do.
+func (a *actor) act() {
+	name := a.w.names[a.rand.IntN(len(a.w.names))]
+	switch p := a.rand.IntN(1000); {
+	case p < 700:
+		a.lock(name)
+	case p < 800:
+		a.try(name)
+	case p < 940:
+		a.do(name)
+	case p < 990:
+		a.lock(name, fairlock.WithOwner(fmt.Sprintf("saga-%d", a.rand.IntN(2))))
+	case p < 996:
+		a.evict(name)
+	default:
+		a.force(name)
+	}
+}
+
+// lock waits, holds, unlocks.
+func (a *actor) lock(name string, options ...fairlock.LockOption) {
+	k := &call{actor: a, op: "lock", name: name, waits: true}
+	ctx, cancel := a.options(k, options)
+	defer cancel()
+	a.begins(k)
+	lease, err := a.c.locker.Lock(ctx, name, k.options...)
+	a.ended(k, err)
+	if err == nil {
+		a.has(name, lease, false)
+	}
+}
+
+func (a *actor) try(name string) {
+	k := &call{actor: a, op: "trylock", name: name, held: true}
+	a.begins(k)
+	lease, err := a.c.locker.TryLock(context.Background(), name)
+	a.ended(k, err)
+	if err == nil {
+		a.has(name, lease, false)
+	}
+}
+
+var errOwn = errors.New("the function's own")
+
+// do is the same in a function, which may fail or panic.
+func (a *actor) do(name string) {
+	k := &call{actor: a, op: "do", name: name, waits: true}
+	ctx, cancel := a.options(k, nil)
+	defer cancel()
+	a.begins(k)
+	var b *belief
+	var own error
+	panics := a.chance(15)
+	err := func() (err error) {
+		defer func() {
+			if r := recover(); r != nil && r != errOwn {
+				panic(r)
+			} else if r != nil {
+				b = nil // and the error is not known
+			}
+		}()
+		return a.c.locker.Do(ctx, name, func(ctx context.Context, lease *fairlock.Lease) error {
+			a.ended(k, nil)
+			b = a.w.referee.believe(a.c, name, lease, false)
+			if a.runs() {
+				a.use(ctx, b, name)
+			}
+			a.w.referee.unlocks(b)
+			if panics {
+				panic(errOwn)
+			}
+			if a.chance(20) {
+				own = errOwn
+			}
+			return own
+		}, k.options...)
+	}()
+	switch {
+	case !k.done:
+		a.ended(k, err)
+	case b != nil && !a.isGone():
+		a.w.referee.did(b, own, err)
+	}
+}
+
+// has holds a lease that a call returned with, and unlocks it.
+func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
+	b := a.w.referee.believe(a.c, name, lease, nested)
+	if !a.runs() {
+		return
+	}
+	a.use(lease.Context(), b, name)
+	if a.isGone() {
+		return
+	}
+	a.w.referee.unlocks(b)
+	began := time.Now()
+	err := lease.Unlock(context.Background())
+	a.w.referee.unlocked(b, err)
+	a.w.referee.returned(a.c, "unlock", began, 5*time.Second)
+	if a.runs() && a.chance(10) {
+		a.again(lease, err)
+	}
+}
+
+// again unlocks what was unlocked: that is ErrNotHeld or, if it was lost, ErrLost; or the outcome that the first one did
+// not wait for.
+func (a *actor) again(lease *fairlock.Lease, first error) {
+	err := lease.Unlock(context.Background())
+	if errors.Is(first, context.DeadlineExceeded) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrLost) {
+		return
+	}
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.referee.violated(6, "%s unlocked twice and was told: %v, and then: %v", a.c.name, first, err)
+}
+
+// use works under the lock: it writes, nests, extends, or stays longer than it may.
+func (a *actor) use(ctx context.Context, b *belief, name string) {
+	d := a.upTo(2 * time.Second)
+	switch p := a.rand.IntN(100); {
+	case p < 15:
+		d = a.upTo(20 * time.Millisecond)
+	case p < 20:
+		d = a.upTo(2 * a.c.lease)
+	}
+	stubborn := a.chance(30)
+	if !a.works(b, d/2, stubborn) {
+		return
+	}
+	switch p := a.rand.IntN(100); {
+	case p < 12:
+		a.nest(ctx, b, name)
+	case p < 18:
+		err := b.lease.Extend(ctx, a.upTo(10*time.Second)+100*time.Millisecond)
+		a.w.history.note(a.c.name, "extends %s: %v", name, err)
+	}
+	if a.runs() && a.works(b, d/2, stubborn) && b.lease.Err() == nil {
+		a.w.mu.Lock()
+		a.w.referee.writes(b)
+		a.w.mu.Unlock()
+	}
+}
+
+// works spends time under the lock; false: it is no longer held, or the client is gone.
+func (a *actor) works(b *belief, d time.Duration, stubborn bool) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	lost := b.lease.Done()
+	for {
+		select {
+		case <-timer.C:
+			return a.runs()
+		case <-lost:
+			if !stubborn {
+				return a.runs() && false
+			}
+			lost = nil // it does not look
+		case <-a.c.gone:
+			return false
+		}
+	}
+}
+
+// nest takes the lock again.
+func (a *actor) nest(ctx context.Context, b *belief, name string) {
+	k := &call{actor: a, op: "nested lock", name: name, within: true}
+	for _, longer := range []bool{a.chance(20)} {
+		if longer {
+			k.options = append(k.options, fairlock.LeaseFor(a.upTo(8*time.Second)+100*time.Millisecond))
+		}
+	}
+	if named(b.owner) {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // lost in between, it would be one of many who wait
+		defer cancel()
+		k.until = time.Now().Add(3 * time.Second)
+		a.begins(k)
+		lease, err := a.c.locker.Lock(ctx, name, k.options...)
+		a.ended(k, err)
+		if err != nil {
+			return
+		}
+		inner := a.w.referee.believe(a.c, name, lease, lease.Token() == b.token)
+		if a.sleep(a.upTo(300 * time.Millisecond)) {
+			a.w.referee.unlocks(inner)
+			a.w.referee.unlocked(inner, lease.Unlock(ctx))
+		}
+	}
+}
+
+func (a *actor) force(name string) {
+	if a.w.isFair() {
+		return
+	}
+	a.w.mu.Lock()
+	a.w.fault("force", "%s of %s", a.c.name, name)
+	a.w.mu.Unlock()
+	err := a.c.locker.ForceUnlock(context.Background(), name)
+	a.w.history.note(a.c.name, "forced %s: %v", name, err)
+}
+
+// evict takes somebody out of the line.
+func (a *actor) evict(name string) {
+	locker, ok := a.c.locker.(*fairlock.Locker)
+	if !ok || a.w.isFair() {
+		return
+	}
+	state, err := locker.Inspect(context.Background(), name)
+	if err != nil || len(state.Waiters) == 0 || !a.runs() {
+		return
+	}
+	victim := state.Waiters[a.rand.IntN(len(state.Waiters))]
+	a.w.mu.Lock()
+	a.w.fault("evict", "%s of %s", victim.ID, name)
+	a.w.mu.Unlock()
+	err = locker.Evict(context.Background(), name, victim.ID)
+	a.w.history.note(a.c.name, "evicted %s from %s: %v", victim.ID, name, err)
+}
+
+func (a *actor) isGone() bool {
+	select {
+	case <-a.c.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+var _ reentrant.Interface = (*fairlock.Locker)(nil)

@@ -1,0 +1,214 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/locks/reentrant"
+)
+
+// belief is a client's trust in a lock: from when its call returned until it gives the lock up or may trust it no longer,
+// whether or not it looks.
+type belief struct {
+	lk         *lock
+	by         *client
+	owner      string
+	token      int64
+	lease      *reentrant.Lease
+	nested     bool
+	start, end time.Time // end is zero while it lasts
+	late       bool      // Unlock was called when trust had ended
+}
+
+// until is when it ends unless something happens.
+func (b *belief) until(w *World) time.Time {
+	if !b.end.IsZero() {
+		return b.end
+	}
+	return b.lease.Deadline().Add(w.plan.Break.Trust)
+}
+
+// believe begins a belief: a call returned with a Lease.
+func (r *referee) believe(by *client, name string, lease *reentrant.Lease, nested bool) *belief {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	lk := r.locks[name]
+	b := &belief{lk: lk, by: by, owner: lease.Owner(), token: lease.Token(), lease: lease, nested: nested, start: time.Now()}
+	r.w.history.note(by.name, "has %s, token %d, owner %s, until %v", name, b.token, b.owner, lease.Deadline().Sub(r.w.start))
+	r.beliefs = append(r.beliefs, b)
+	r.stats.Leases++
+	g := lk.grants[b.token]
+	if g == nil {
+		r.violated(1, "%s: %s believes in token %d, which was never given", name, by.name, b.token)
+	} else if !g.believed {
+		g.believed = true
+		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() {
+			r.violated(4, "%s: %s learned of its grant only after %v, in calm weather", name, by.name, d)
+		}
+	}
+	if r.w.plan.Break.Trust == 0 {
+		context.AfterFunc(lease.Context(), func() { r.ends(b, "trust ends") })
+	}
+	r.writes(b)
+	r.trust()
+	return b
+}
+
+// writes is the owner's code using what the lock protects: it hands in its token (3).
+func (r *referee) writes(b *belief) {
+	switch {
+	case b.token >= b.lk.fence:
+		b.lk.fence = b.token
+	case b.until(r.w).After(time.Now()) && b.end.IsZero() && !r.exempt(b, b.lk.fence):
+		r.violated(3, "%s: %s has trust in token %d, but the resource has seen %d", b.lk.name, b.by.name, b.token, b.lk.fence)
+	default:
+		r.stats.Refused++
+	}
+}
+
+// ends ends a belief now, or when its trust did.
+func (r *referee) ends(b *belief, why string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.endsNow(b, why)
+}
+
+func (r *referee) endsNow(b *belief, why string) {
+	if !b.end.IsZero() {
+		return
+	}
+	end := time.Now()
+	if until := b.until(r.w); until.Before(end) {
+		end = until
+	}
+	b.end = end
+	r.w.history.note(b.by.name, "no longer has %s, token %d", b.lk.name, b.token)
+	r.judge(b)
+}
+
+// unlocks notes that Unlock is about to be called.
+func (r *referee) unlocks(b *belief) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	b.late = !time.Now().Before(b.lease.Deadline()) // not if the Locker was closed: that ends trust, and not the hold
+	r.endsNow(b, "unlocks")
+}
+
+// unlocked judges what Unlock said (6).
+func (r *referee) unlocked(b *belief, err error) {
+	if alter := r.w.plan.Break.Unlock; alter != nil {
+		err = alter(err)
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.w.history.note(b.by.name, "unlocked %s, token %d: %v", b.lk.name, b.token, err)
+	clean := b.lk.clean[b.owner]
+	forgotten := b.lk.lost.After(b.start.Add(-time.Minute)) // then its release cannot be told from the record
+	switch {
+	case b.nested:
+	case err == nil && b.late:
+		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
+	case err == nil && !clean && !forgotten && named(b.owner):
+		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
+	case err != nil && !b.late && r.calm():
+		r.violated(6, "%s: %s held token %d in calm weather and was told: %v", b.lk.name, b.by.name, b.token, err)
+	case b.late && !errors.Is(err, reentrant.ErrLost) && !errors.Is(err, reentrant.ErrNotHeld):
+		r.violated(6, "%s: the trust of %s in token %d had ended, and it was told: %v", b.lk.name, b.by.name, b.token, err)
+	}
+}
+
+// named reports whether an owner is one call: client:counter.
+func named(owner string) bool { return clientOf(owner) != owner }
+
+// trust judges all beliefs of the present (1).
+func (r *referee) trust() {
+	now := time.Now()
+	kept := r.beliefs[:0]
+	for i, b := range r.beliefs {
+		until := b.until(r.w)
+		if !b.end.IsZero() && now.Sub(b.end) > time.Minute {
+			continue
+		}
+		kept = append(kept, b)
+		if !b.end.IsZero() || !until.After(now) {
+			continue
+		}
+		for _, other := range r.beliefs[i+1:] {
+			if other.lk == b.lk && other.end.IsZero() && other.until(r.w).After(now) {
+				r.compare(b, other)
+			}
+		}
+	}
+	clear(r.beliefs[len(kept):])
+	r.beliefs = kept
+}
+
+// judge compares a belief that has ended with all others of its time.
+func (r *referee) judge(b *belief) {
+	for _, other := range r.beliefs {
+		if other != b && other.lk == b.lk {
+			r.compare(b, other)
+		}
+	}
+}
+
+// compare judges two beliefs in one lock: those of different owners must not have an instant in common.
+func (r *referee) compare(a, b *belief) {
+	if a.owner == b.owner {
+		return
+	}
+	if a.token > b.token {
+		a, b = b, a
+	}
+	from, to := later(a.start, b.start), earlier(a.until(r.w), b.until(r.w))
+	if !from.Before(to) || r.exempt(a, b.token) && r.inTime(a, from) {
+		return
+	}
+	r.violated(1, "%s: both %s (token %d) and %s (token %d) trust it from %v to %v", a.lk.name, a.by.name, a.token, b.by.name, b.token,
+		from.Sub(r.w.start), to.Sub(r.w.start))
+}
+
+// exempt reports whether a belief may overlap with that in a later token.
+func (r *referee) exempt(b *belief, token int64) bool {
+	g, next := b.lk.grants[b.token], b.lk.grants[token]
+	if g == nil || next == nil {
+		return false
+	}
+	switch {
+	// Force breaks it by design. How soon that must be over, inTime says.
+	case !g.forced.IsZero() && !next.at.Before(g.forced):
+		return true
+	// The server's clock was set forward by more than the margin since the lease was last written.
+	case g.stepped > reentrant.Margin(g.written):
+		return true
+	// Data was lost, and a newcomer came before anybody who knew.
+	case b.lk.broken && g.at.Before(b.lk.lost) && next.at.After(b.lk.lost):
+		return true
+	}
+	return false
+}
+
+// inTime reports whether a forced holder that could be told could not know yet.
+func (r *referee) inTime(b *belief, from time.Time) bool {
+	g := b.lk.grants[b.token]
+	if g.forced.IsZero() || !g.told {
+		return true
+	}
+	since, able := b.by.link.able()
+	return !able || since.After(g.forced.Add(-time.Second)) || from.Sub(g.forced) < r.promptly()
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

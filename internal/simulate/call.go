@@ -1,0 +1,111 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// call is one Lock, TryLock or Do on its way.
+type call struct {
+	actor   *actor
+	op      string
+	name    string
+	options []fairlock.LockOption
+	began   time.Time
+	until   time.Time // its context or time to wait ends; zero: it does not
+	waits   bool      // it is sent to wait
+	done    bool
+
+	// What it may come back with, beside the lock.
+	held, full, ends, within bool
+}
+
+// options are what a call asks for, and its context.
+func (a *actor) options(k *call, options []fairlock.LockOption) (context.Context, context.CancelFunc) {
+	now := time.Now()
+	ctx, cancel := context.Background(), context.CancelFunc(func() {})
+	k.options = options
+	switch p := a.rand.IntN(100); {
+	case p < 10:
+		d := a.upTo(8 * time.Second)
+		k.options, k.held, k.until = append(k.options, fairlock.WaitAtMost(d)), true, now.Add(d)
+	case p < 22:
+		d := a.upTo(10 * time.Second)
+		ctx, cancel = context.WithTimeout(ctx, d)
+		k.ends, k.until = true, now.Add(d)
+	case p < 28:
+		d := a.upTo(5 * time.Second)
+		ctx, cancel = context.WithCancel(ctx)
+		k.ends, k.until = true, now.Add(d)
+		time.AfterFunc(d, cancel)
+	}
+	if a.chance(10) {
+		k.options, k.full = append(k.options, fairlock.MaxWaiters(1+a.rand.IntN(5))), true
+	}
+	if a.chance(15) {
+		k.options = append(k.options, fairlock.LeaseFor(300*time.Millisecond+a.upTo(6*time.Second)))
+	}
+	return ctx, cancel
+}
+
+func (a *actor) begins(k *call) {
+	k.began = time.Now()
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.history.note(a.c.name, "%s of %s by %d begins", k.op, k.name, a.id)
+	a.c.calls[k] = struct{}{}
+}
+
+// ended judges that a call came back in time and with an answer that it may have.
+func (a *actor) ended(k *call, err error) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	k.done = true
+	delete(a.c.calls, k)
+	a.w.history.note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, err)
+	r := a.w.referee
+	if !k.until.IsZero() {
+		r.inBounds(a.c, k.op, k.until, 200*time.Millisecond)
+	}
+	switch {
+	case err == nil,
+		k.held && errors.Is(err, fairlock.ErrHeld), k.held && errors.Is(err, context.DeadlineExceeded),
+		k.full && errors.Is(err, fairlock.ErrQueueFull),
+		k.ends && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)),
+		k.within, a.c.closing || a.c.crashed, !r.calm():
+	default:
+		r.violated(4, "a %s of %s by %s failed in calm weather: %v", k.op, k.name, a.c.name, err)
+	}
+}
+
+// returned judges that a call that began then took no longer than it may.
+func (r *referee) returned(c *client, op string, began time.Time, most time.Duration) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.inBounds(c, op, began.Add(most), 200*time.Millisecond)
+}
+
+// inBounds judges that a call is back in time. World.mu must be held.
+func (r *referee) inBounds(c *client, op string, until time.Time, slack time.Duration) {
+	if over := time.Since(until); over > slack && c.paused == nil && !c.crashed {
+		if since, able := c.link.able(); able && since.Before(until) {
+			r.violated(4, "a %s by %s came back %v after its end", op, c.name, over)
+		}
+	}
+}
+
+// did judges what Do said.
+func (r *referee) did(b *belief, own, err error) {
+	if own == nil {
+		r.unlocked(b, err)
+		return
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if !errors.Is(err, own) {
+		r.violated(6, "Do of %s lost its function's error: %v", b.by.name, err)
+	}
+}

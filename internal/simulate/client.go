@@ -1,0 +1,202 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// client is a process with one Locker.
+type client struct {
+	w      *World
+	id     int
+	name   string
+	uuid   string
+	lease  time.Duration
+	link   *link
+	rdb    *redis.Client
+	locker reentrant.Interface
+	actors sync.WaitGroup
+	gone   chan struct{} // closed when its code runs no more
+
+	// Guarded by World.mu.
+	calls   map[*call]struct{} // under way
+	paused  chan struct{}      // closed when it goes on; nil while it runs
+	crashed bool
+	closing bool
+	busy    bool // with a fault that lasts
+}
+
+// newClient starts a client with its actors. World.mu must not be held.
+func (w *World) newClient() *client {
+	w.mu.Lock()
+	id := len(w.clients) + 1
+	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), calls: make(map[*call]struct{})}
+	c.link = &link{w: w, owner: c, opened: make(chan struct{}), troubled: w.start}
+	r := w.draw(uint64(id), 4)
+	c.lease = []time.Duration{5, 8, 12, 30}[r.IntN(4)] * time.Second
+	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(4))*time.Second
+	w.clients = append(w.clients, c)
+	w.mu.Unlock()
+
+	c.rdb = redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:0", Dialer: c.link.dial, PoolSize: 16, DialerRetries: 1, DialTimeout: 2 * time.Second,
+		ReadTimeout: patient, WriteTimeout: patient, ContextTimeoutEnabled: obeys,
+		MinRetryBackoff: -1, MaxRetryBackoff: -1, // of its handshakes: it would be left to chance
+		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	c.rdb.AddHook(pacer{c})
+	options := []reentrant.Option{reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(slog.DiscardHandler))}
+	c.uuid = named128(w.plan.Seed, uint64(id), func() {
+		if w.plan.Plain {
+			c.locker = reentrant.New(c.rdb, options...)
+		} else {
+			c.locker = fairlock.New(c.rdb, options...)
+		}
+	})
+	w.mu.Lock()
+	w.aliases = append(w.aliases, c.uuid, c.name)
+	w.history.alias(w.aliases)
+	w.mu.Unlock()
+	for i := range w.plan.Actors {
+		a := &actor{w: w, c: c, id: i + 1, rand: rand.New(rand.NewPCG(w.plan.Seed, uint64(id)<<16|uint64(i)<<8|5))}
+		c.actors.Go(a.run)
+	}
+	return c
+}
+
+var naming sync.Mutex // guards where uuids come from
+
+// named128 has make's uuid follow from a seed and returns it. Clients' ids are in all that they say, so a run could not be
+// repeated if they were left to chance.
+func named128(seed, id uint64, make func()) string {
+	naming.Lock()
+	defer naming.Unlock()
+	source := func() io.Reader { return pcgReader{rand.NewPCG(seed, id<<8|6)} }
+	uuid.SetRand(source())
+	defer uuid.SetRand(nil)
+	make()
+	id128, _ := uuid.NewRandomFromReader(source())
+	return id128.String()
+}
+
+type pcgReader struct{ *rand.PCG }
+
+func (r pcgReader) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(r.Uint64())
+	}
+	return len(p), nil
+}
+
+// channel is where the client of a ticket hears of its grants.
+func (w *World) channel(ticket string) string {
+	prefix := "fairlock"
+	if w.plan.Plain {
+		prefix = "reentrant"
+	}
+	return prefix + ":wake:" + clientOf(ticket)
+}
+
+// pacer starts each of a client's commands at an instant of its own. Goroutines that wake up together would otherwise
+// reach for the pool in an order left to chance.
+type pacer struct{ c *client }
+
+func (p pacer) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		args := make([]string, len(cmd.Args()))
+		for i, arg := range cmd.Args() {
+			args[i] = fmt.Sprint(arg)
+		}
+		time.Sleep(span(p.c.w.draw(uint64(p.c.id), contents(args), 7), 1, 50*time.Microsecond))
+		return next(ctx, cmd)
+	}
+}
+
+func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// pause stops the client's code and its network, as SIGSTOP would. What its library's timers do meanwhile stays inside.
+func (c *client) pause() (resume func()) {
+	release := c.link.hold(true, true)
+	c.paused = make(chan struct{})
+	frozen := c.link.conns
+	for _, conn := range frozen {
+		conn.change(func() { conn.frozen = true })
+	}
+	frozen = append([]*conn(nil), frozen...)
+	return func() {
+		release()
+		r := c.w.draw(uint64(c.id), 8)
+		at := time.Duration(0)
+		for _, conn := range frozen {
+			at += span(r, 1, 500*time.Microsecond)
+			c.w.after(at, func() { conn.change(func() { conn.frozen = false }) })
+		}
+		paused := c.paused
+		c.paused = nil
+		c.w.after(span(r, 1, at+time.Millisecond), func() { close(paused) })
+	}
+}
+
+// runs returns when the client's code may go on; false: never.
+func (c *client) runs(id uint64) bool {
+	for {
+		c.w.mu.Lock()
+		paused, crashed := c.paused, c.crashed
+		c.w.mu.Unlock()
+		if crashed {
+			return false
+		}
+		if paused == nil {
+			return true
+		}
+		select {
+		case <-paused:
+			time.Sleep(span(c.w.draw(uint64(c.id), id, 9), 1, 50*time.Microsecond))
+		case <-c.gone:
+		}
+	}
+}
+
+// crash ends the client's process. Its machine's kernel says goodbye for it, unless that lost its power too: then the
+// server notices only by keep-alive. World.mu must be held.
+func (c *client) crash(power bool) {
+	c.crashed = true
+	c.link.trouble()
+	for _, b := range c.w.referee.beliefs {
+		if b.by == c {
+			c.w.referee.endsNow(b, "crashes")
+		}
+	}
+	d := c.w.plan.Latency
+	if power {
+		c.link.silent, d = true, 90*time.Second
+	}
+	c.link.dead = true
+	for _, conn := range c.link.conns {
+		conn.mute = true
+		c.w.after(d, func() { c.w.server.hangUp(conn) })
+		if !power {
+			conn.fail(errReset)
+		}
+	}
+	close(c.gone)
+}

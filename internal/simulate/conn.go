@@ -1,0 +1,132 @@
+package simulate
+
+import (
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// conn is a client's end of a connection, and what the server and the network know of it.
+type conn struct {
+	link   *link
+	number int
+
+	// Guarded by World.mu.
+	peer     peer
+	channels int       // it is subscribed to
+	up, down time.Time // when the last frame of each direction arrives: they keep their order
+	mute     bool      // nothing comes back any more
+	gone     bool      // the server has closed its end, or noticed that ours is closed
+	flying   int       // requests that have not been answered
+
+	mu      sync.Mutex // guards what follows
+	in      []byte     // arrived, to be read
+	frozen  bool       // its process is paused: nothing is read, and deadlines do not pass
+	err     error      // of a broken connection, once all is read
+	closed  bool
+	readBy  time.Time
+	changed chan struct{} // holds one: look again
+
+	out []byte // written, not yet a whole request
+}
+
+var errReset = errors.New("connection reset by peer")
+
+func (c *conn) Read(p []byte) (int, error) {
+	for {
+		c.mu.Lock()
+		frozen, readBy := c.frozen, c.readBy
+		switch {
+		case c.closed:
+			c.mu.Unlock()
+			return 0, net.ErrClosed
+		case frozen:
+		case !readBy.IsZero() && !time.Now().Before(readBy):
+			c.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		case len(c.in) > 0:
+			n := copy(p, c.in)
+			c.in = c.in[n:]
+			c.mu.Unlock()
+			return n, nil
+		case c.err != nil:
+			defer c.mu.Unlock()
+			return 0, c.err
+		}
+		c.mu.Unlock()
+		if frozen || readBy.IsZero() {
+			<-c.changed
+			continue
+		}
+		timer := time.NewTimer(time.Until(readBy))
+		select {
+		case <-c.changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	err := c.err
+	if c.closed {
+		err = net.ErrClosed
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	c.out = append(c.out, p...)
+	for {
+		args, n := request(c.out)
+		if n == 0 {
+			return len(p), nil
+		}
+		c.out = slices.Delete(c.out, 0, n)
+		c.link.send(c, args)
+	}
+}
+
+// change does something to the state that Read looks at.
+func (c *conn) change(f func()) {
+	c.mu.Lock()
+	f()
+	c.mu.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// arrive hands bytes to the reader.
+func (c *conn) arrive(b []byte) { c.change(func() { c.in = append(c.in, b...) }) }
+
+// fail breaks it, as the client sees it.
+func (c *conn) fail(err error) {
+	c.link.w.history.note(c.link.owner.name, "has a connection broken: %v", err)
+	c.change(func() { c.err = err })
+}
+
+// Close ends it; the server learns that later.
+func (c *conn) Close() error {
+	first := false
+	c.change(func() { first, c.closed = !c.closed, true })
+	if first {
+		c.link.closed(c)
+	}
+	return nil
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.change(func() { c.readBy = t })
+	return nil
+}
+
+func (c *conn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
+func (c *conn) SetWriteDeadline(time.Time) error { return nil } // what is written is gone at once
+func (c *conn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *conn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }

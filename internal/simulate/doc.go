@@ -1,0 +1,2 @@
+// Package simulate runs whole clients over an embedded server in fake time.
+package simulate

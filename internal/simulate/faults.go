@@ -1,0 +1,240 @@
+package simulate
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// storm brings faults for as long as the traffic lasts, in spells with calm weather in between.
+func (w *World) storm() {
+	r := rand.New(rand.NewPCG(w.plan.Seed, 10))
+	if w.plan.Calm {
+		w.shelter(true)
+		<-w.over
+		return
+	}
+	for !w.isEnding() {
+		end := time.Now().Add(span(r, 2*time.Minute, 5*time.Minute))
+		w.shelter(false)
+		for time.Now().Before(end) && w.wait(span(r, 1, 8*time.Second)) {
+			w.strike(r)
+		}
+		w.lasting.Wait()
+		w.shelter(true)
+		if !w.wait(calmAfter + span(r, 45*time.Second, 90*time.Second)) {
+			return
+		}
+	}
+}
+
+// shelter begins or ends calm weather.
+func (w *World) shelter(calm bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calmFrom = time.Time{}
+	if calm {
+		w.calmFrom = time.Now()
+	}
+	w.history.note("weather", "calm: %v", calm)
+}
+
+// wait reports whether the traffic still goes on after d.
+func (w *World) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-w.over:
+		return false
+	}
+}
+
+// strike is one fault. Those that last go on beside the next.
+func (w *World) strike(r *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.victim(r)
+	switch p := r.IntN(100); {
+	case p < 6:
+		w.restart(r, r.IntN(2) == 0)
+	case p < 9:
+		w.fault("flush", "all")
+		w.trouble()
+		w.server.flush()
+		w.referee.loses()
+	case p < 16:
+		w.steps(r)
+	case p < 22:
+		w.fault("slow server", "")
+		w.slow = span(r, 20*time.Millisecond, 3*time.Second)
+		w.lasts(span(r, time.Second, 15*time.Second), func() { w.slow = 0; w.trouble() })
+	case c == nil:
+	case p < 42:
+		w.blow(c, r)
+	case p < 54:
+		w.cuts(c, r)
+	case p < 70:
+		w.stall(c, r)
+	case p < 84:
+		d := span(r, 50*time.Millisecond, 3*time.Second)
+		if r.IntN(2) == 0 {
+			d = span(r, time.Second, 2*c.lease)
+		}
+		w.fault("pause", "%s for %v", c.name, d)
+		c.busy = true
+		resume := c.pause()
+		w.lasts(d, func() { resume(); c.busy = false })
+	default:
+		w.replace(c, r)
+	}
+}
+
+// victim is a client that is not in the middle of something; nil: there is none.
+func (w *World) victim(r *rand.Rand) *client {
+	c := w.present[r.IntN(len(w.present))]
+	if c.busy || c.crashed || c.closing {
+		return nil
+	}
+	return c
+}
+
+// lasts ends a fault after d, whatever comes meanwhile. mu must be held.
+func (w *World) lasts(d time.Duration, end func()) {
+	w.trouble()
+	w.lasting.Add(1)
+	w.after(d, func() {
+		end()
+		w.history.note("fault", "over")
+		w.lasting.Done()
+	})
+}
+
+// trouble notes that a fault touches everybody. mu must be held.
+func (w *World) trouble() { w.troubled = time.Now() }
+
+func (w *World) restart(r *rand.Rand, withData bool) {
+	if w.server.down {
+		return
+	}
+	what := "restart without data"
+	if withData {
+		what = "restart with data"
+	}
+	w.fault(what, "")
+	w.trouble()
+	w.era++
+	w.server.restart(withData)
+	if !withData {
+		w.referee.loses()
+	}
+	for _, c := range w.clients {
+		for _, conn := range c.link.conns {
+			conn.mute, conn.gone, conn.channels = true, true, 0
+			w.after(w.latency(r), func() { conn.fail(errReset) })
+		}
+	}
+	w.server.down = true
+	w.lasts(span(r, 10*time.Millisecond, 4*time.Second), func() { w.server.down = false; w.trouble() })
+}
+
+func (w *World) steps(r *rand.Rand) {
+	by := span(r, time.Millisecond, 400*time.Millisecond)
+	switch r.IntN(4) {
+	case 0:
+		by = span(r, time.Second, 2*time.Minute)
+	case 1:
+		by = span(r, 100*time.Millisecond, 5*time.Second)
+	}
+	if r.IntN(2) == 0 {
+		by = -by
+	}
+	w.fault("clock step", "by %v", by)
+	w.trouble()
+	w.server.step(by)
+	w.referee.steps(by)
+}
+
+// blow makes a client's network lose, double and delay for a while.
+func (w *World) blow(c *client, r *rand.Rand) {
+	p := func() float64 {
+		if r.IntN(2) == 0 {
+			return 0
+		}
+		return r.Float64() * 0.15
+	}
+	w.history.note("weather", "%s is in for some", c.name)
+	c.busy = true
+	c.link.weather = weather{p(), p(), p(), 2 * p(), p(), 2 * p(), 2 * p(), 2 * p()}
+	w.lasts(span(r, 5*time.Second, 60*time.Second), func() {
+		c.link.weather, c.busy = weather{}, false
+		c.link.trouble()
+	})
+}
+
+func (w *World) cuts(c *client, r *rand.Rand) {
+	busy, heard := c.link.busy(), c.link.subscriptions()
+	switch p := r.IntN(3); {
+	case p == 0 && len(heard) > 0:
+		w.fault("cut subscription", "of %s", c.name)
+		for _, conn := range heard {
+			c.link.cut(conn, r)
+		}
+	case p == 1 && len(busy) > 0:
+		w.fault("cut connection", "of %s", c.name)
+		c.link.cut(busy[0], r)
+	default:
+		w.fault("cut all", "of %s", c.name)
+		c.link.cutAll(r)
+	}
+}
+
+// stall stops a client's network without a word, in one direction or both; then it goes on or breaks.
+func (w *World) stall(c *client, r *rand.Rand) {
+	way := r.IntN(3)
+	w.fault([]string{"stalled requests", "stalled replies", "stalled network"}[way], "of %s", c.name)
+	release := c.link.hold(way != 1, way != 0)
+	breaks := r.IntN(3) == 0
+	d := span(r, 10*time.Millisecond, 4*time.Second)
+	if r.IntN(2) == 0 {
+		d = span(r, time.Second, 20*time.Second)
+	}
+	c.busy = true
+	w.lasts(d, func() {
+		if breaks {
+			c.link.cutAll(r2(w, c))
+		}
+		release()
+		c.busy = false
+	})
+}
+
+func r2(w *World, c *client) *rand.Rand { return w.draw(uint64(c.id), 11) }
+
+// replace ends a client in one of the ways there are, and a new one comes in its place. mu must be held.
+func (w *World) replace(c *client, r *rand.Rand) {
+	how := []string{"kill", "power loss", "close", "shutdown"}[r.IntN(4)]
+	patience, gap := span(r, time.Millisecond, 4*time.Second), span(r, time.Second, 5*time.Second)
+	w.fault(how, "of %s", c.name)
+	c.busy = true
+	w.trouble()
+	c.link.trouble()
+	switch how {
+	case "kill", "power loss":
+		c.crash(how == "power loss")
+	default:
+		c.closing = true
+	}
+	w.present = remove(w.present, c)
+	w.lasting.Go(func() {
+		if how == "shutdown" {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			w.history.note(c.name, "shut down: %v", c.locker.Shutdown(ctx))
+		}
+		w.bury(c)
+		time.Sleep(gap)
+		w.join()
+	})
+}

@@ -1,0 +1,105 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// remembered is how many entries a history keeps for printing. Its digest is of all.
+const remembered = 3000
+
+// entry is one thing that happened.
+type entry struct {
+	at   time.Duration // since the beginning
+	who  string
+	what string
+}
+
+func (e entry) String() string { return fmt.Sprintf("%14.6fs  %-8s %s", e.at.Seconds(), e.who, e.what) }
+
+// history is all that happened, in order. What happened at one instant has no order and gets one.
+type history struct {
+	start   time.Time
+	aliases *strings.Replacer // long names, made short
+
+	mu     sync.Mutex // guards what follows; nothing else is locked under it
+	last   []entry
+	now    []entry // those of the present instant, in no order
+	digest hash.Hash64
+	total  int
+	echo   func(string)
+}
+
+func newHistory(echo func(string)) *history {
+	return &history{start: time.Now(), digest: fnv.New64a(), aliases: strings.NewReplacer(), echo: echo}
+}
+
+func (h *history) note(who, format string, args ...any) {
+	e := entry{time.Since(h.start), who, fmt.Sprintf(format, args...)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e.what = h.aliases.Replace(e.what)
+	if len(h.now) > 0 && h.now[0].at != e.at {
+		h.settle()
+	}
+	h.now = append(h.now, e)
+}
+
+// alias has all later entries say short where they would say long.
+func (h *history) alias(pairs []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.aliases = strings.NewReplacer(pairs...)
+}
+
+// settle brings the entries of an instant that is over into an order. h.mu must be held.
+func (h *history) settle() {
+	slices.SortFunc(h.now, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what))
+	})
+	for _, e := range h.now {
+		_, _ = fmt.Fprintln(h.digest, e.at, e.who, e.what)
+		if h.echo != nil {
+			h.echo(e.String())
+		}
+	}
+	h.total += len(h.now)
+	h.last = append(h.last, h.now...)
+	if len(h.last) > 2*remembered {
+		h.last = append(h.last[:0], h.last[len(h.last)-remembered:]...)
+	}
+	h.now = h.now[:0]
+}
+
+// sum is the digest of everything so far.
+func (h *history) sum() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settle()
+	return h.digest.Sum64()
+}
+
+// tail is the end of the history: n entries.
+func (h *history) tail(n int) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settle()
+	var b strings.Builder
+	for _, e := range h.last[max(0, len(h.last)-n):] {
+		fmt.Fprintln(&b, e)
+	}
+	return b.String()
+}
+
+// short says the same with short names.
+func (h *history) short(text string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.aliases.Replace(text)
+}

@@ -1,0 +1,344 @@
+package simulate
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// link is the network between one client and the server. It carries whole requests, replies and messages, each with a
+// delay of its own that follows from the seed, its content and the instant: not from which goroutine came first. All is
+// guarded by World.mu.
+type link struct {
+	w        *World
+	owner    *client
+	conns    []*conn // open at the client's end, oldest first
+	dialled  int
+	up, down gate
+	opened   chan struct{} // closed, and made anew, when a gate opens or the link dies
+	dead     bool          // its process is gone
+	silent   bool          // and nobody told the server: its machine lost its power
+	weather  weather
+	troubled time.Time // when a fault last touched it
+}
+
+// weather is how likely it is that something happens to one request or message.
+type weather struct {
+	loseRequest, loseReply, late, double, slow float64
+	loseMessage, doubleMessage, lateMessage    float64
+}
+
+// gate lets frames of one direction through, or keeps them until it opens.
+type gate struct {
+	holds   int
+	backlog []kept
+}
+
+type kept struct {
+	c *conn
+	f func()
+}
+
+// pass runs f now, or when the gate opens.
+func (g *gate) pass(c *conn, f func()) {
+	if g.holds > 0 {
+		g.backlog = append(g.backlog, kept{c, f})
+		return
+	}
+	f()
+}
+
+// hold closes the gates of a direction; release opens them again.
+func (l *link) hold(up, down bool) (release func()) {
+	count := func(n int) {
+		if up {
+			l.up.holds += n
+		}
+		if down {
+			l.down.holds += n
+		}
+	}
+	count(1)
+	l.trouble()
+	return func() {
+		count(-1)
+		l.trouble()
+		l.drain(&l.up, func(c *conn, at time.Time) { c.up = at })
+		l.drain(&l.down, func(c *conn, at time.Time) { c.down = at })
+		close(l.opened)
+		l.opened = make(chan struct{})
+	}
+}
+
+// drain lets go of what an open gate has kept, one after the other.
+func (l *link) drain(g *gate, arrives func(*conn, time.Time)) {
+	if g.holds > 0 {
+		return
+	}
+	backlog := g.backlog
+	g.backlog = nil
+	for i, k := range backlog {
+		d := time.Duration(i+1) * (7*time.Microsecond + 131)
+		arrives(k.c, time.Now().Add(d))
+		l.w.after(d, func() { g.pass(k.c, k.f) })
+	}
+}
+
+// trouble notes that a fault touches the link now.
+func (l *link) trouble() { l.troubled = time.Now() }
+
+// able reports since when nothing has disturbed the link; false while something does.
+func (l *link) able() (since time.Time, ok bool) {
+	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && !l.w.server.down
+	if l.w.troubled.After(l.troubled) {
+		return l.w.troubled, quiet
+	}
+	return l.troubled, quiet
+}
+
+// arrival is when something sent now arrives, behind what was sent before.
+func arrival(d time.Duration, last *time.Time) time.Duration {
+	at := time.Now().Add(d)
+	if !at.After(*last) {
+		at = last.Add(1)
+	}
+	*last = at
+	return time.Until(at)
+}
+
+// latency is how long a frame is under way.
+func (w *World) latency(r *rand.Rand) time.Duration {
+	return w.plan.Latency/4 + time.Duration(r.Int64N(int64(w.plan.Latency)))
+}
+
+// flight is a request on its way.
+type flight struct {
+	c    *conn
+	args []string
+	r    *rand.Rand
+	id   uint64
+}
+
+// send takes a request from the client.
+func (l *link) send(c *conn, args []string) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	id := contents(args)
+	f := &flight{c, args, l.w.draw(uint64(l.owner.id), id, 1), id}
+	c.flying++
+	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
+}
+
+// reaches is a request at the server's door.
+func (l *link) reaches(f *flight) {
+	c, w, p := f.c, l.w, l.weather
+	if c.gone || w.server.down || l.dead {
+		return
+	}
+	happens := func(what string, probability float64) bool {
+		if !strings.HasPrefix(strings.ToUpper(f.args[0]), "EVAL") && what != "lost request" && what != "lost reply" {
+			return false
+		}
+		if probability == 0 || f.r.Float64() >= probability {
+			return false
+		}
+		w.fault(what, "%s: %s", l.owner.name, w.server.verb(f.args))
+		return true
+	}
+	era := w.era
+	again := func() {
+		if w.era == era { // a restart empties the server's buffers
+			l.execute(f, "once more: ")
+		}
+	}
+	switch {
+	case happens("lost request", p.loseRequest):
+		l.silence(c, f.r)
+		return
+	case happens("late request", p.late):
+		l.silence(c, f.r)
+		w.after(span(f.r, 300*time.Millisecond, 25*time.Second), again)
+		return
+	}
+	reply := l.execute(f, "")
+	if happens("lost reply", p.loseReply) {
+		if f.r.IntN(3) == 0 {
+			w.after(span(f.r, time.Millisecond, 10*time.Second), again)
+		}
+		l.silence(c, f.r)
+		return
+	}
+	if happens("doubled request", p.double) {
+		w.after(span(f.r, 1, w.plan.Latency/5), again)
+	}
+	d := w.latency(f.r) + w.drag(f.r)
+	if happens("slow reply", p.slow) {
+		d += span(f.r, 50*time.Millisecond, 4*time.Second)
+	}
+	w.after(arrival(d, &c.down), func() {
+		l.down.pass(c, func() {
+			if !c.mute {
+				c.flying--
+				c.arrive(reply)
+			}
+		})
+	})
+}
+
+// execute has the server execute a request, under the referee's eyes.
+func (l *link) execute(f *flight, how string) []byte {
+	w := l.w
+	verb := w.server.verb(f.args)
+	look := w.referee.before(l.owner, verb, f.args)
+	reply := w.server.execute(f.c, f.args)
+	w.requests++
+	w.history.note(l.owner.name, "%s%s %s", how, verb, transcript(verb, f.args, reply))
+	look.after(reply)
+	out := w.server.outbox
+	w.server.outbox = nil
+	for _, m := range out {
+		m.to.link.tell(m)
+	}
+	return reply
+}
+
+// tell takes a message to a subscriber.
+func (l *link) tell(m message) {
+	w, p := l.w, l.weather
+	if alter := w.plan.Break.Message; alter != nil {
+		m.payload = alter(m.payload)
+	}
+	frame := push(m.to.peer.Resp3, "message", m.channel, m.payload)
+	r := w.draw(uint64(l.owner.id), contents([]string{m.payload}), 2)
+	deliver := func(d time.Duration) {
+		w.after(d, func() {
+			l.down.pass(m.to, func() {
+				if !m.to.mute && !l.dead {
+					w.history.note(l.owner.name, "hears %s", m.payload)
+					m.to.arrive(frame)
+				}
+			})
+		})
+	}
+	happens := func(what string, probability float64) bool {
+		if probability == 0 || r.Float64() >= probability {
+			return false
+		}
+		w.fault(what, "%s: %s", l.owner.name, m.payload)
+		return true
+	}
+	d := w.latency(r) + w.drag(r)
+	switch {
+	case happens("lost message", p.loseMessage):
+		return
+	case happens("late message", p.lateMessage):
+		deliver(d + span(r, 20*time.Millisecond, 8*time.Second))
+		return
+	case happens("doubled message", p.doubleMessage):
+		deliver(d + span(r, 1, 20*time.Second))
+	}
+	deliver(arrival(d, &m.to.down))
+}
+
+// silence has nothing come back on a connection; sometimes the client is told.
+func (l *link) silence(c *conn, r *rand.Rand) {
+	c.mute = true
+	if r.IntN(2) == 0 {
+		l.w.after(span(r, time.Millisecond, 50*time.Millisecond), func() { c.fail(io.EOF) })
+	}
+}
+
+// cut breaks a connection: both ends notice, the server sometimes only after a while. What is under way may be executed.
+func (l *link) cut(c *conn, r *rand.Rand) {
+	l.trouble()
+	c.mute = true
+	d := l.w.latency(r)
+	if r.IntN(4) == 0 {
+		d = span(r, time.Second, 20*time.Second)
+	}
+	l.w.after(d, func() { l.w.server.hangUp(c) })
+	l.w.after(l.w.latency(r), func() { c.fail(errReset) })
+}
+
+// cutAll breaks the connections there are.
+func (l *link) cutAll(r *rand.Rand) {
+	for _, c := range l.conns {
+		l.cut(c, r)
+	}
+}
+
+// busy are the connections with a request under way; which of the idle ones is which has no meaning.
+func (l *link) busy() (all []*conn) {
+	for _, c := range l.conns {
+		if c.flying > 0 && c.channels == 0 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// subscriptions are the connections that are subscribed to something.
+func (l *link) subscriptions() (all []*conn) {
+	for _, c := range l.conns {
+		if c.channels > 0 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// closed takes in that the client closed its end. The server learns it by the way of everything else.
+func (l *link) closed(c *conn) {
+	w := l.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(l.conns, c); i >= 0 {
+		l.conns = slices.Delete(l.conns, i, i+1)
+	}
+	if l.silent {
+		return // keep-alive ends it: see client.crash
+	}
+	w.after(w.plan.Latency, func() { l.up.pass(c, func() { w.server.hangUp(c) }) })
+}
+
+// dial is the client's way to a connection.
+func (l *link) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	w := l.w
+	w.mu.Lock()
+	d := w.latency(w.draw(uint64(l.owner.id), 3))
+	w.history.note(l.owner.name, "dials")
+	w.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
+	}
+	for {
+		w.mu.Lock()
+		opened := l.opened
+		switch {
+		case w.server.down || l.dead && !l.silent:
+			w.mu.Unlock()
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		case l.up.holds == 0 && !l.dead:
+			l.dialled++
+			c := &conn{link: l, number: l.dialled, peer: newPeer(), changed: make(chan struct{}, 1)}
+			l.conns = append(l.conns, c)
+			w.mu.Unlock()
+			return c, nil
+		}
+		w.mu.Unlock()
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package simulate
+
+import "time"
+
+// soon is within what a free lock is given to somebody who waits undisturbed for it: the heartbeat of 5 s, the 6 s that
+// places are given to come back in after a loss of data, and a second for what is under way.
+const soon = 12 * time.Second
+
+// calmAfter is how long after the last fault the weather counts as calm: the longest lease, liveness, places that come
+// back, unanswered requests and late ones have passed by then.
+const calmAfter = 75 * time.Second
+
+// calm reports whether nothing that a fault did can still have an effect.
+func (r *referee) calm() bool {
+	return !r.w.calmFrom.IsZero() && time.Since(r.w.calmFrom) > calmAfter
+}
+
+// promptly is how long something takes in calm weather that takes a few messages and no waiting.
+func (r *referee) promptly() time.Duration { return 20*time.Millisecond + 10*r.w.plan.Latency }
+
+// freedom notes since when a lock is free.
+func (r *referee) freedom(lk *lock, is *state) {
+	if is.held() || len(is.holds) > 0 {
+		lk.free = time.Time{}
+		lk.end = time.UnixMilli(is.latest()).Add(-r.w.server.offset)
+		return
+	}
+	if lk.free.IsZero() {
+		lk.free = earlier(time.Now(), lk.end)
+	}
+}
+
+// prompt judges how soon a free lock was given (4).
+func (r *referee) prompt(lk *lock, was *state, g *grant) {
+	free := lk.free
+	if free.IsZero() && !was.held() { // it has expired since somebody looked
+		free = earlier(g.at, lk.end)
+	}
+	if free.IsZero() {
+		return
+	}
+	wanted := r.wanted(lk)
+	if wanted.IsZero() {
+		return
+	}
+	idle := g.at.Sub(later(free, wanted))
+	if r.calm() {
+		r.stats.Calm++
+		r.stats.Idle = max(r.stats.Idle, idle)
+		if idle > r.promptly() {
+			r.violated(4, "%s was free for %v in calm weather, and wanted", lk.name, idle)
+		}
+	}
+}
+
+// wanted is since when somebody undisturbed waits for a lock; zero: nobody does.
+func (r *referee) wanted(lk *lock) (since time.Time) {
+	for _, c := range r.w.clients {
+		able, ok := c.link.able()
+		if !ok || c.crashed || c.closing || c.paused != nil {
+			continue
+		}
+		for k := range c.calls {
+			if k.name != lk.name || !k.waits {
+				continue
+			}
+			if s := later(able, k.began); since.IsZero() || s.Before(since) {
+				since = s
+			}
+		}
+	}
+	return since
+}
+
+// watch looks at every lock from time to time: what nobody asks about may stand still.
+func (r *referee) watch() {
+	now := time.Now()
+	for _, name := range r.w.names {
+		lk := r.locks[name]
+		is := r.w.server.read(lk.keys)
+		r.freedom(lk, is)
+		if lk.free.IsZero() {
+			continue
+		}
+		if wanted := r.wanted(lk); !wanted.IsZero() && now.Sub(later(lk.free, wanted)) > soon {
+			r.violated(4, "%s has been free for %v, and somebody undisturbed has waited for it for %v", name, now.Sub(lk.free), now.Sub(wanted))
+		}
+	}
+	r.trust()
+}
+
+// loses takes in that the server has lost its data.
+func (r *referee) loses() {
+	for _, lk := range r.locks {
+		lk.lost, lk.known, lk.broken = time.Now(), false, false
+		if lk.free.IsZero() {
+			lk.free = time.Now()
+		}
+	}
+}
+
+// steps takes in that the server's clock was set forward.
+func (r *referee) steps(by time.Duration) {
+	for _, lk := range r.locks {
+		if g := lk.grants[lk.top]; g != nil && by > 0 {
+			g.stepped += by
+		}
+	}
+}

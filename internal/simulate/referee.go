@@ -1,0 +1,286 @@
+package simulate
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// referee sees the server's state before and after every request, and what every client believes. All is guarded by
+// World.mu.
+type referee struct {
+	w     *World
+	locks map[string]*lock
+
+	violations []string
+	beliefs    []*belief // of the present: those that have not ended for long
+	stats      Stats
+}
+
+// lock is what the referee knows of one.
+type lock struct {
+	name   string
+	keys   keys
+	grants map[int64]*grant
+	top    int64 // the largest token that was given
+	topped time.Time
+	fence  int64           // the largest token that the fenced resource was shown
+	clean  map[string]bool // calls whose holds were released while they were in force
+	free   time.Time       // since when nobody has it; zero: somebody does
+	end    time.Time       // when the record that was last seen ends unless it is renewed
+
+	// Of the last time that the server lost its data.
+	lost   time.Time
+	known  bool // somebody who knew of the holder has asked since
+	broken bool // a newcomer who did not had the lock first
+}
+
+// grant is one ownership.
+type grant struct {
+	token    int64
+	ticket   string
+	at       time.Time
+	forced   time.Time
+	told     bool          // its client could hear that
+	written  time.Duration // for how long the record was last written
+	stepped  time.Duration // how far the server's clock has been set forward since then
+	believed bool
+}
+
+func newReferee(w *World) *referee {
+	r := &referee{w: w, locks: make(map[string]*lock)}
+	prefix := "fairlock"
+	if w.plan.Plain {
+		prefix = "reentrant"
+	}
+	for _, name := range w.names {
+		r.locks[name] = &lock{
+			name: name, keys: keysOf(prefix, name), grants: make(map[int64]*grant), clean: make(map[string]bool), free: w.start,
+		}
+	}
+	return r
+}
+
+// violated reports that an invariant does not hold.
+func (r *referee) violated(invariant int, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	r.w.history.note("REFEREE", "invariant %d: %s", invariant, what)
+	r.violations = append(r.violations, r.w.verdict(invariant, what))
+}
+
+// look is one request under the referee's eyes.
+type look struct {
+	r     *referee
+	by    *client
+	verb  string
+	argv  []string
+	locks []*lock
+	was   []*state
+}
+
+// before looks at the locks that a request is about.
+func (r *referee) before(by *client, verb string, args []string) *look {
+	l := &look{r: r, by: by, verb: verb}
+	if verb == "" {
+		return l
+	}
+	n, _ := strconv.Atoi(args[2])
+	l.argv = args[3+n:]
+	records := args[3 : 3+n]
+	if verb != "renew" {
+		records = records[:1]
+	}
+	for _, record := range records {
+		if lk := r.locks[nameOf(record)]; lk != nil {
+			l.locks = append(l.locks, lk)
+			l.was = append(l.was, r.w.server.read(lk.keys))
+		}
+	}
+	return l
+}
+
+// after judges what the request has done.
+func (l *look) after([]byte) {
+	for i, lk := range l.locks {
+		was, is := l.was[i], l.r.w.server.read(lk.keys)
+		l.knowledge(lk)
+		l.holds(lk, was, is)
+		l.released(lk, was)
+		if g := l.given(lk, was, is); g != nil && !l.r.w.plan.Plain {
+			l.order(lk, was, is, g)
+		}
+		l.dropped(lk, was, is)
+		for _, p := range is.line {
+			if _, ok := is.set[p.ticket]; !ok {
+				l.r.violated(2, "%s: the %s of %s left %s in line without a deadline", lk.name, l.verb, l.by.name, p.ticket)
+			}
+		}
+		for _, key := range is.naked {
+			l.r.violated(5, "%s: %s has no end", l.verb, key)
+		}
+		l.r.freedom(lk, is)
+	}
+	l.r.trust()
+}
+
+// tickets are those that the request names, with the places that it says they have.
+func (l *look) tickets() (all []place) {
+	from := map[string]int{"enter": 8, "leave": 4}[l.verb]
+	for i := from; from > 0 && i+1 < len(l.argv); i += 4 {
+		at, _ := strconv.ParseInt(l.argv[i+1], 10, 64)
+		all = append(all, place{at, l.argv[i]})
+	}
+	return all
+}
+
+func (l *look) names(ticket string) bool {
+	for _, p := range l.tickets() {
+		if p.ticket == ticket {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *look) number(i int) int64 {
+	n, _ := strconv.ParseInt(l.argv[i], 10, 64)
+	return n
+}
+
+// knowledge notes, after a loss of data, whether the request knows what was lost.
+func (l *look) knowledge(lk *lock) {
+	switch {
+	case lk.lost.IsZero():
+	case l.verb == "enter" && l.number(1) >= lk.top && lk.top > 0, l.verb == "reassert" && l.number(1) >= lk.top:
+		lk.known = true
+	}
+}
+
+// holds judges that nobody loses a hold, or some of its time, by somebody else's request (6; the record's part of 1).
+func (l *look) holds(lk *lock, was, is *state) {
+	for ticket, deadline := range was.holds {
+		switch {
+		case deadline <= was.ms:
+		case l.verb == "leave" && l.names(ticket):
+		case l.verb == "force" && l.number(4) == was.token:
+		case is.holds[ticket] >= deadline:
+		case !lk.lost.IsZero() && was.token < is.token && lk.grants[is.token] != nil && lk.grants[is.token].at.Before(lk.lost):
+			// The record is a ghost of one who did not know that the server had forgotten: the real holder replaces it.
+		default:
+			l.r.violated(6, "%s: the %s of %s took %s of %s from its holder", lk.name, l.verb, l.by.name,
+				time.Duration(deadline-is.holds[ticket])*time.Millisecond, ticket)
+		}
+	}
+	if g := lk.grants[is.token]; g != nil {
+		if d := is.latest(); d != was.latest() || is.token != was.token {
+			g.written, g.stepped = time.Duration(d-is.ms)*time.Millisecond, 0
+		}
+		if l.verb == "force" && was.token != 0 {
+			lk.force(was.token, l.r.w)
+		}
+	}
+	if l.verb == "force" && is.token != was.token {
+		lk.force(was.token, l.r.w)
+	}
+}
+
+func (lk *lock) force(token int64, w *World) {
+	if g := lk.grants[token]; g != nil && g.forced.IsZero() {
+		g.forced = time.Now()
+		g.told = w.server.heard(w.channel(g.ticket))
+	}
+}
+
+// released notes which holds were given back while they were in force.
+func (l *look) released(lk *lock, was *state) {
+	if l.verb != "leave" {
+		return
+	}
+	for _, p := range l.tickets() {
+		if was.holds[p.ticket] > was.ms {
+			lk.clean[callOf(p.ticket)] = true
+		}
+	}
+}
+
+// given judges a change of the ownership (3), and returns it if it is a new one.
+func (l *look) given(lk *lock, was, is *state) *grant {
+	if is.token == 0 || is.token == was.token || len(is.holds) == 0 {
+		return nil
+	}
+	if g := lk.grants[is.token]; g != nil {
+		if lk.lost.Before(g.at) {
+			l.r.violated(3, "%s: the %s of %s gave token %d again", lk.name, l.verb, l.by.name, is.token)
+		}
+		return nil // its holder came back to a server that had forgotten
+	}
+	if is.token <= lk.top && !(lk.lost.After(lk.topped) && is.at.UnixMicro() <= lk.top) { // exempt: data lost, and the clock behind the lost token
+		l.r.violated(3, "%s: the %s of %s gave token %d after %d", lk.name, l.verb, l.by.name, is.token, lk.top)
+	}
+	if was.held() && l.verb != "leave" && l.verb != "force" {
+		l.r.violated(1, "%s: the %s of %s gave a lock that was held", lk.name, l.verb, l.by.name)
+	}
+	g := &grant{token: is.token, at: time.Now(), written: time.Duration(is.latest()-is.ms) * time.Millisecond}
+	for ticket := range is.holds {
+		g.ticket = ticket
+	}
+	if !lk.lost.IsZero() && lk.topped.Before(lk.lost) && !lk.known {
+		lk.broken = true
+	}
+	lk.grants[g.token] = g
+	lk.top, lk.topped = max(lk.top, g.token), g.at
+	l.r.stats.Grants++
+	if was.waits(g.ticket) {
+		l.r.stats.Waited++
+	}
+	l.r.prompt(lk, was, g)
+	return g
+}
+
+// live reports whether a waiter in line is alive and reachable: its turn must not pass by.
+func (l *look) live(was *state, ticket string) bool {
+	client := clientOf(ticket)
+	score, timed := was.set[ticket]
+	switch {
+	case timed && int64(score) <= was.ms: // overdue
+	case was.set["!"+ticket] != 0: // it has left
+	case was.marked("^" + client): // passed over when it was out of reach, and it has not entered since
+	case client == l.by.uuid, was.marked("~" + client): // it asks itself, or is blind
+		return true
+	default:
+		return l.r.w.server.heard(l.r.w.channel(ticket))
+	}
+	return false
+}
+
+// order judges that a grant overtook nobody (2).
+func (l *look) order(lk *lock, was, is *state, g *grant) {
+	line := append([]place(nil), was.line...)
+	at := is.at.UnixMicro()
+	for _, p := range l.tickets() {
+		if l.verb == "enter" && p.at > 0 && !was.waits(p.ticket) {
+			line = append(line, p)
+		}
+	}
+	for _, p := range line {
+		if p.ticket == g.ticket {
+			at = p.at
+		}
+	}
+	for _, p := range line {
+		if p.at < at && p.ticket != g.ticket && is.holds[p.ticket] == 0 && !(l.verb == "leave" && l.names(p.ticket)) && l.live(was, p.ticket) {
+			l.r.violated(2, "%s: the %s of %s gave it to %s (place %d) before %s (place %d)", lk.name, l.verb, l.by.name, g.ticket, at, p.ticket, p.at)
+		}
+	}
+}
+
+// dropped judges that nobody who is alive and reachable was taken out of the line (2).
+func (l *look) dropped(lk *lock, was, is *state) {
+	for _, p := range was.line {
+		switch {
+		case is.waits(p.ticket), is.holds[p.ticket] > 0, l.verb == "leave" && l.names(p.ticket), l.verb == "evict":
+		case l.live(was, p.ticket):
+			l.r.violated(2, "%s: the %s of %s dropped %s, which is alive and reachable", lk.name, l.verb, l.by.name, p.ticket)
+		}
+	}
+}

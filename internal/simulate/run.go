@@ -1,0 +1,264 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Stats count what happened in a run.
+type Stats struct {
+	Simulated time.Duration // of traffic
+	Leases    int           // successful calls, nested ones too
+	Grants    int           // ownerships that the server gave
+	Waited    int           // of these, to a ticket that stood in line (fair locks)
+	Refused   int           // writes with an old token that the fenced resource refused
+	Requests  int
+	Calm      int           // grants in calm weather
+	Idle      time.Duration // the longest time that a wanted lock was free in calm weather
+	Faults    map[string]int
+}
+
+// Outcome is what a run came to.
+type Outcome struct {
+	Stats
+	Violations []string
+	Digest     uint64 // of the whole history
+	Tail       string // the end of the history, up to the first violation
+}
+
+// Add adds the counts of another run.
+func (s *Stats) Add(o Stats) {
+	s.Simulated += o.Simulated
+	s.Leases += o.Leases
+	s.Grants += o.Grants
+	s.Waited += o.Waited
+	s.Refused += o.Refused
+	s.Requests += o.Requests
+	s.Calm += o.Calm
+	s.Idle = max(s.Idle, o.Idle)
+	if s.Faults == nil {
+		s.Faults = make(map[string]int)
+	}
+	for kind, n := range o.Faults {
+		s.Faults[kind] += n
+	}
+}
+
+func (s Stats) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v simulated, %d ownerships (%d waited in line), %d leases, %d requests, %d stale writes refused;"+
+		" in calm weather %d grants, the longest idle %v\nfaults:", s.Simulated.Round(time.Second), s.Grants, s.Waited, s.Leases, s.Requests, s.Refused, s.Calm, s.Idle)
+	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
+		fmt.Fprintf(&b, " %s %d,", kind, s.Faults[kind])
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
+
+// Run is one run, from its beginning to when nothing of it is left. It must be called in a bubble of its own.
+func Run(plan Plan) Outcome {
+	w := &World{plan: plan, start: time.Now(), faults: make(map[string]int), over: make(chan struct{})}
+	w.history = newHistory(plan.Echo)
+	for i := range plan.Names {
+		w.names = append(w.names, string(rune('a'+i)))
+	}
+	w.server = newServer(w)
+	w.referee = newReferee(w)
+	defer w.server.mini.Close()
+	for range plan.Clients {
+		w.join()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.storm()
+	}()
+	for time.Since(w.start) < plan.Length && !w.failed() {
+		time.Sleep(time.Second + 777)
+		w.mu.Lock()
+		w.referee.watch()
+		w.mu.Unlock()
+	}
+	traffic := time.Since(w.start)
+	w.mu.Lock()
+	w.ending = true
+	w.mu.Unlock()
+	close(w.over)
+	<-ended
+	w.finish()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stats := w.referee.stats
+	stats.Simulated, stats.Requests, stats.Faults = traffic, w.requests, w.faults
+	return Outcome{Stats: stats, Violations: w.referee.violations, Digest: w.history.sum(), Tail: w.tail}
+}
+
+// recovery is within what all calls are over once the faults are: those that wait are served one after the other, behind
+// holders that may be gone.
+const recovery = 5 * time.Minute
+
+// finish lets the last calls end in peace, closes everybody and waits until the server has forgotten them.
+func (w *World) finish() {
+	w.lasting.Wait()
+	w.shelter(true)
+	done := make(chan struct{})
+	present := w.here()
+	go func() {
+		defer close(done)
+		for _, c := range present {
+			c.actors.Wait()
+		}
+	}()
+	for end := time.Now().Add(recovery); ; {
+		time.Sleep(time.Second + 777)
+		w.mu.Lock()
+		w.referee.watch()
+		calls := w.underway()
+		late := time.Now().After(end) && len(calls) > 0
+		if late {
+			w.referee.violated(4, "%v after the last fault these calls have not ended: %v", recovery, calls)
+		}
+		w.mu.Unlock()
+		if late {
+			break
+		}
+		select {
+		case <-done:
+		default:
+			continue
+		}
+		break
+	}
+	for _, c := range present {
+		w.mu.Lock()
+		c.closing = true
+		w.mu.Unlock()
+		w.bury(c)
+	}
+	<-done
+	w.vanish()
+}
+
+// underway are the calls that have not come back.
+func (w *World) underway() (all []string) {
+	for _, c := range w.clients {
+		for k := range c.calls {
+			all = append(all, fmt.Sprintf("%s of %s by %s since %v", k.op, k.name, c.name, k.began.Sub(w.start)))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// vanish judges that every key goes by itself (5).
+func (w *World) vanish() {
+	const longest = 11 * time.Minute // a token's ten, and what is under way
+	time.Sleep(longest)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.server.mini.SetTime(w.server.now())
+	if keys := w.server.mini.Keys(); len(keys) > 0 {
+		w.referee.violated(5, "%v after the last client there still are %v", longest, keys)
+	}
+	for channel, subscribers := range w.server.channels {
+		if len(subscribers) > 0 {
+			w.referee.violated(7, "%s is still subscribed to", channel)
+		}
+	}
+}
+
+// join has a new client come.
+func (w *World) join() {
+	c := w.newClient()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.present = append(w.present, c)
+}
+
+// bury ends a client and judges that it leaves nothing behind (7).
+func (w *World) bury(c *client) {
+	w.mu.Lock()
+	began := time.Now()
+	w.mu.Unlock()
+	if !w.plan.Break.Leaks {
+		_ = c.locker.Close()
+	}
+	w.mu.Lock()
+	since, able := c.link.able()
+	if able && since.Before(began.Add(-calmAfter)) && !c.crashed {
+		w.leaves(c, "has closed its Locker")
+	}
+	w.mu.Unlock()
+	c.actors.Wait()
+	if w.plan.Break.Leaks {
+		defer func() { _ = c.locker.Close() }()
+	}
+	_ = c.rdb.Close()
+	time.Sleep(2*time.Second + 777) // a dial in the background tries once a second
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(c.link.conns); n > 0 {
+		w.referee.violated(7, "%s is closed and has %d connections", c.name, n)
+	}
+}
+
+// leaves judges that nobody of a client that is closed waits any more, and nothing listens.
+func (w *World) leaves(c *client, when string) {
+	for _, name := range w.names {
+		for _, p := range w.server.read(w.referee.locks[name].keys).line {
+			if clientOf(p.ticket) == c.uuid {
+				w.referee.violated(7, "%s %s, and %s is still in line for %s", c.name, when, p.ticket, name)
+			}
+		}
+	}
+	if n := len(c.link.subscriptions()); n > 0 {
+		w.referee.violated(7, "%s %s, and is still subscribed", c.name, when)
+	}
+}
+
+// verdict is a violation with all that it takes to see it again. mu must be held.
+func (w *World) verdict(invariant int, what string) string {
+	if w.tail == "" {
+		w.tail = w.history.tail(150)
+	}
+	return fmt.Sprintf("seed %d: invariant %d: after %v: %s\nreplay it with: make simulate SEEDS=%d",
+		w.plan.Seed, invariant, time.Since(w.start), w.history.short(what), w.plan.Seed)
+}
+
+func (w *World) isEnding() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending
+}
+
+// isFair reports whether nobody is to be harmed now.
+func (w *World) isFair() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.plan.Calm || !w.calmFrom.IsZero()
+}
+
+// failed reports whether the referee has objected.
+func (w *World) failed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.referee.violations) > 0
+}
+
+func (w *World) here() []*client {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.present)
+}
+
+func (c *client) isClosing() bool {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.closing || c.crashed
+}
+
+func remove[T comparable](list []T, x T) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(y T) bool { return y == x })
+}

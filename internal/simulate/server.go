@@ -1,0 +1,195 @@
+package simulate
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// redisServer is a miniredis that executes one request at a time, in no time, when it is told to. Subscriptions are kept
+// here: miniredis passes messages on through goroutines, whose order would be left to chance. All is guarded by World.mu.
+type redisServer struct {
+	w      *World
+	mini   *miniredis.Miniredis
+	offset time.Duration // of its clock from ours
+	down   bool
+
+	channels map[string][]*conn // subscribers, in the order of their subscriptions
+	outbox   []message          // published by the request that is being executed
+	verbs    map[string]string  // by a script's hash: what it is called
+	swapped  map[string]string  // by a script's hash: what is executed in its place
+}
+
+// message is something published, on its way to a subscriber.
+type message struct {
+	to      *conn
+	channel string
+	payload string
+}
+
+func newServer(w *World) *redisServer {
+	s := &redisServer{
+		w: w, mini: miniredis.NewMiniRedis(),
+		channels: make(map[string][]*conn), verbs: make(map[string]string), swapped: make(map[string]string),
+	}
+	if c, err := s.mini.Dial(); err == nil { // which starts it
+		_ = c.Close()
+	}
+	s.mini.SetTime(s.now())
+	s.mini.ClockTTL(true)
+	s.mini.Server().SetPreHook(s.intercept)
+	return s
+}
+
+// now is what its clock shows.
+func (s *redisServer) now() time.Time { return time.Now().Add(s.offset).UTC() }
+
+// peer is the server's end of a connection.
+type peer struct {
+	*server.Peer
+	out *bytes.Buffer
+}
+
+func newPeer() peer {
+	var out bytes.Buffer
+	return peer{server.NewPeer(bufio.NewWriter(&out)), &out}
+}
+
+func (p peer) dispatch(s *redisServer, args []string) []byte {
+	s.mini.Server().Dispatch(p.Peer, args)
+	p.Flush()
+	reply := bytes.Clone(p.out.Bytes())
+	p.out.Reset()
+	return reply
+}
+
+// execute runs a request of c and returns the reply. What it published is in the outbox.
+func (s *redisServer) execute(c *conn, args []string) (reply []byte) {
+	s.mini.SetTime(s.now())
+	switch strings.ToUpper(args[0]) {
+	case "SUBSCRIBE":
+		for _, channel := range sorted(args[1:]) { // a client that has several names them in no order
+			if !slices.Contains(s.channels[channel], c) {
+				s.channels[channel] = append(s.channels[channel], c)
+				c.channels++
+			}
+			reply = append(reply, push(c.peer.Resp3, "subscribe", channel, c.channels)...)
+		}
+		return reply
+	case "UNSUBSCRIBE":
+		for _, channel := range sorted(args[1:]) {
+			s.unsubscribe(channel, c)
+			reply = append(reply, push(c.peer.Resp3, "unsubscribe", channel, c.channels)...)
+		}
+		return reply
+	case "EVAL":
+		s.learn(args[1])
+	case "EVALSHA":
+		if source, ok := s.swapped[args[1]]; ok {
+			args = append([]string{"EVAL", source}, args[2:]...)
+		}
+	}
+	return c.peer.dispatch(s, args)
+}
+
+func sorted(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list
+}
+
+// learn takes in what a script is called: its first line says so.
+func (s *redisServer) learn(source string) {
+	sum := sha1.Sum([]byte(source))
+	sha := hex.EncodeToString(sum[:])
+	verb, _, _ := strings.Cut(strings.TrimPrefix(source, "-- "), ":")
+	s.verbs[sha] = verb
+	if swap := s.w.plan.Break.Script; swap != nil {
+		if other := swap(verb, source); other != source {
+			s.swapped[sha] = other
+		}
+	}
+}
+
+// verb is what a request is called in the protocol, or "" if it is no script's. whole is its command line without the script.
+func (s *redisServer) verb(args []string) string {
+	switch strings.ToUpper(args[0]) {
+	case "EVAL":
+		verb, _, _ := strings.Cut(strings.TrimPrefix(args[1], "-- "), ":")
+		return verb
+	case "EVALSHA":
+		return s.verbs[args[1]]
+	}
+	return ""
+}
+
+func (s *redisServer) unsubscribe(channel string, c *conn) {
+	if i := slices.Index(s.channels[channel], c); i >= 0 {
+		s.channels[channel] = slices.Delete(s.channels[channel], i, i+1)
+		c.channels--
+	}
+}
+
+// hangUp forgets a connection.
+func (s *redisServer) hangUp(c *conn) {
+	c.gone = true
+	for channel := range s.channels {
+		s.unsubscribe(channel, c)
+	}
+}
+
+// heard reports whether a channel has a subscriber.
+func (s *redisServer) heard(channel string) bool { return len(s.channels[channel]) > 0 }
+
+// intercept does what concerns subscriptions, for scripts too.
+func (s *redisServer) intercept(p *server.Peer, cmd string, args ...string) bool {
+	switch {
+	case cmd == "PUBLISH" && len(args) == 2:
+		for _, c := range s.channels[args[0]] {
+			s.outbox = append(s.outbox, message{c, args[0], args[1]})
+		}
+		p.WriteInt(len(s.channels[args[0]]))
+	case cmd == "PUBSUB" && len(args) == 2 && strings.EqualFold(args[0], "NUMSUB"):
+		p.WriteLen(2)
+		p.WriteBulk(args[1])
+		p.WriteInt(len(s.channels[args[1]]))
+	default:
+		return false
+	}
+	return true
+}
+
+// flush is FLUSHALL.
+func (s *redisServer) flush() { s.mini.FlushAll() }
+
+// restart ends all connections. Without its data the server has lost its scripts too.
+func (s *redisServer) restart(withData bool) {
+	if !withData {
+		s.flush()
+		newPeer().dispatch(s, []string{"SCRIPT", "FLUSH"})
+	}
+	clear(s.channels)
+}
+
+// step sets the clock. Expiries are points in time: set back, it takes longer until they come.
+func (s *redisServer) step(by time.Duration) {
+	s.mini.SetTime(s.now())
+	keys := s.mini.Keys() // and what has expired until now is gone
+	s.offset += by
+	s.mini.SetTime(s.now())
+	if by > 0 {
+		return // miniredis takes that into account by itself
+	}
+	for _, key := range keys {
+		if ttl := s.mini.TTL(key); ttl > 0 {
+			s.mini.SetTTL(key, ttl-by)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package simulate
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// state is a lock as the server has it at one instant.
+type state struct {
+	at    time.Time // by the server's clock
+	ms    int64     // the same
+	token int64     // of the record; 0: there is none
+	last  int64     // the token key
+	holds map[string]int64
+	kept  bool // the record waits for a holder that the server has forgotten
+	line  []place
+	set   map[string]float64
+	naked []string // keys without an end
+}
+
+// place is one element of a line.
+type place struct {
+	at     int64
+	ticket string
+}
+
+// read looks at a lock, without a trace.
+func (s *redisServer) read(k keys) *state {
+	s.mini.SetTime(s.now())
+	now := s.now()
+	st := &state{at: now, ms: now.UnixMilli(), holds: map[string]int64{}}
+	fields, _ := s.mini.HKeys(k.record)
+	for _, field := range fields {
+		value := s.mini.HGet(k.record, field)
+		switch {
+		case field == "token":
+			st.token, _ = strconv.ParseInt(value, 10, 64)
+		case field == "?":
+			st.kept = deadline(value) > st.ms
+		case strings.Contains(field, ":"):
+			st.holds[field] = deadline(value)
+		}
+	}
+	text, _ := s.mini.Get(k.token)
+	st.last, _ = strconv.ParseInt(text, 10, 64)
+	elements, _ := s.mini.List(k.queue) // not to be kept either
+	for _, element := range elements {
+		at, ticket, _ := strings.Cut(element, ":")
+		n, _ := strconv.ParseInt(at, 10, 64)
+		st.line = append(st.line, place{n, ticket})
+	}
+	set, _ := s.mini.SortedSet(k.waiters)
+	st.set = maps.Clone(set) // it is miniredis's own
+	for _, key := range []string{k.record, k.queue, k.waiters, k.token} {
+		if s.mini.Exists(key) && s.mini.TTL(key) <= 0 {
+			st.naked = append(st.naked, key)
+		}
+	}
+	return st
+}
+
+func deadline(hold string) int64 {
+	text, _, _ := strings.Cut(hold, ":")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+// held reports whether somebody holds the lock, or may come back to it.
+func (st *state) held() bool {
+	for _, deadline := range st.holds {
+		if deadline > st.ms {
+			return true
+		}
+	}
+	return st.kept
+}
+
+// latest is when the last hold ends, by the server's clock (ms).
+func (st *state) latest() (ms int64) {
+	for _, deadline := range st.holds {
+		ms = max(ms, deadline)
+	}
+	return ms
+}
+
+// marked reports whether a mark in the set is in force.
+func (st *state) marked(mark string) bool {
+	score, ok := st.set[mark]
+	return ok && int64(-score) > st.ms
+}
+
+// waits reports whether a ticket is in line.
+func (st *state) waits(ticket string) bool {
+	for _, p := range st.line {
+		if p.ticket == ticket {
+			return true
+		}
+	}
+	return false
+}
+
+// clientOf and callOf are the parts of a ticket.
+func clientOf(ticket string) string {
+	client, _, _ := strings.Cut(ticket, ":")
+	return client
+}
+
+func callOf(ticket string) string {
+	client, rest, _ := strings.Cut(ticket, ":")
+	counter, _, _ := strings.Cut(rest, ":")
+	return client + ":" + counter
+}
+
+// keys are the names of one lock's keys.
+type keys struct{ record, queue, waiters, token string }
+
+func keysOf(prefix, name string) keys {
+	key := func(kind string) string { return prefix + ":" + kind + ":{" + name + "}" }
+	return keys{key("lock"), key("queue"), key("waiters"), key("token")}
+}
+
+// nameOf is the lock that a record is of.
+func nameOf(record string) string {
+	_, name, _ := strings.Cut(record, "{")
+	return strings.TrimSuffix(name, "}")
+}
