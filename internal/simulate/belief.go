@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/reentrant"
@@ -109,6 +110,8 @@ func (r *referee) unlocked(b *belief, err error) {
 	case b.nested:
 	case err == nil && b.late:
 		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
+	// An answer to its release was lost: that it holds no more may be the work of the first attempt.
+	case err == nil && !clean && b.lk.sent[b.owner] > 1:
 	case err == nil && !clean && !forgotten && named(b.owner):
 		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
 	case err != nil && !b.late && r.calm():
@@ -183,7 +186,10 @@ func (r *referee) exempt(b *belief, token int64) bool {
 	case g.stepped > reentrant.Margin(g.written):
 		return true
 	// Data was lost, and a newcomer came before anybody who knew.
-	case b.lk.broken && g.at.Before(b.lk.lost) && next.at.After(b.lk.lost):
+	case slices.ContainsFunc(b.lk.broken, func(lost time.Time) bool { return g.at.Before(lost) && lost.Before(next.at) }):
+		return true
+	// Data was lost, the lock was kept for a lease of those who knew, and the holder, whose own is longer, did not come back.
+	case g.at.Before(next.after.lost) && !next.after.back[b.by.uuid] && !next.after.kept.IsZero() && !next.at.Before(next.after.kept):
 		return true
 	}
 	return false

@@ -44,7 +44,7 @@ func (w *World) newClient() *client {
 	w.mu.Lock()
 	id := len(w.clients) + 1
 	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), calls: make(map[*call]struct{})}
-	c.link = &link{w: w, owner: c, opened: make(chan struct{}), troubled: w.start}
+	c.link = &link{w: w, owner: c, troubled: w.start}
 	r := w.draw(uint64(id), 4)
 	c.lease = []time.Duration{5, 8, 12, 30}[r.IntN(4)] * time.Second
 	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(4))*time.Second

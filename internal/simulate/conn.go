@@ -11,8 +11,7 @@ import (
 
 // conn is a client's end of a connection, and what the server and the network know of it.
 type conn struct {
-	link   *link
-	number int
+	link *link
 
 	// Guarded by World.mu.
 	peer     peer

@@ -22,7 +22,7 @@ func (w *World) storm() {
 		}
 		w.lasting.Wait()
 		w.shelter(true)
-		if !w.wait(calmAfter + span(r, 45*time.Second, 90*time.Second)) {
+		if !w.wait(w.healing() + span(r, 45*time.Second, 90*time.Second)) {
 			return
 		}
 	}
@@ -33,7 +33,9 @@ func (w *World) shelter(calm bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calmFrom = time.Time{}
-	if calm {
+	if !calm {
+		w.setBack = 0
+	} else {
 		w.calmFrom = time.Now()
 	}
 	w.history.note("weather", "calm: %v", calm)
@@ -148,6 +150,7 @@ func (w *World) steps(r *rand.Rand) {
 		by = span(r, 100*time.Millisecond, 5*time.Second)
 	}
 	if r.IntN(2) == 0 {
+		w.setBack += by
 		by = -by
 	}
 	w.fault("clock step", "by %v", by)
@@ -237,4 +240,11 @@ func (w *World) replace(c *client, r *rand.Rand) {
 		time.Sleep(gap)
 		w.join()
 	})
+}
+
+// healing is how long it takes after the last fault until the weather counts as calm.
+func (w *World) healing() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return calmAfter + w.setBack
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,11 +19,9 @@ type link struct {
 	w        *World
 	owner    *client
 	conns    []*conn // open at the client's end, oldest first
-	dialled  int
 	up, down gate
-	opened   chan struct{} // closed, and made anew, when a gate opens or the link dies
-	dead     bool          // its process is gone
-	silent   bool          // and nobody told the server: its machine lost its power
+	dead     bool // its process is gone
+	silent   bool // and nobody told the server: its machine lost its power
 	weather  weather
 	troubled time.Time // when a fault last touched it
 }
@@ -70,8 +69,6 @@ func (l *link) hold(up, down bool) (release func()) {
 		l.trouble()
 		l.drain(&l.up, func(c *conn, at time.Time) { c.up = at })
 		l.drain(&l.down, func(c *conn, at time.Time) { c.down = at })
-		close(l.opened)
-		l.opened = make(chan struct{})
 	}
 }
 
@@ -94,7 +91,7 @@ func (l *link) trouble() { l.troubled = time.Now() }
 
 // able reports since when nothing has disturbed the link; false while something does.
 func (l *link) able() (since time.Time, ok bool) {
-	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && !l.w.server.down
+	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && !l.w.server.down && l.w.slow == 0
 	if l.w.troubled.After(l.troubled) {
 		return l.w.troubled, quiet
 	}
@@ -128,9 +125,14 @@ type flight struct {
 func (l *link) send(c *conn, args []string) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
+	if strings.EqualFold(args[0], "HELLO") {
+		c.arrive(l.w.server.execute(c, args))
+		return
+	}
 	id := contents(args)
 	f := &flight{c, args, l.w.draw(uint64(l.owner.id), id, 1), id}
 	c.flying++
+	l.w.referee.sent(l.w.server.verb(args), args)
 	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
 }
 
@@ -306,39 +308,23 @@ func (l *link) closed(c *conn) {
 	w.after(w.plan.Latency, func() { l.up.pass(c, func() { w.server.hangUp(c) }) })
 }
 
-// dial is the client's way to a connection.
-func (l *link) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+// dial is the client's way to a connection. It takes no time, nor does the handshake: go-redis holds a mutex while it
+// dials a subscription, and a bubble's clock stands still for as long as a goroutine waits for a mutex. So where a dial
+// would hang, it fails.
+func (l *link) dial(context.Context, string, string) (net.Conn, error) {
 	w := l.w
 	w.mu.Lock()
-	d := w.latency(w.draw(uint64(l.owner.id), 3))
-	w.history.note(l.owner.name, "dials")
-	w.mu.Unlock()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
+	defer w.mu.Unlock()
+	err := error(syscall.ECONNREFUSED)
+	switch {
+	case w.server.down || l.dead && !l.silent:
+	case l.up.holds > 0 || l.down.holds > 0 || l.dead:
+		err = os.ErrDeadlineExceeded
+	default:
+		c := &conn{link: l, peer: newPeer(), changed: make(chan struct{}, 1)}
+		l.conns = append(l.conns, c)
+		w.history.note(l.owner.name, "connects")
+		return c, nil
 	}
-	for {
-		w.mu.Lock()
-		opened := l.opened
-		switch {
-		case w.server.down || l.dead && !l.silent:
-			w.mu.Unlock()
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		case l.up.holds == 0 && !l.dead:
-			l.dialled++
-			c := &conn{link: l, number: l.dialled, peer: newPeer(), changed: make(chan struct{}, 1)}
-			l.conns = append(l.conns, c)
-			w.mu.Unlock()
-			return c, nil
-		}
-		w.mu.Unlock()
-		select {
-		case <-opened:
-		case <-ctx.Done():
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
-		}
-	}
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 }

@@ -7,12 +7,12 @@ import "time"
 const soon = 12 * time.Second
 
 // calmAfter is how long after the last fault the weather counts as calm: the longest lease, liveness, places that come
-// back, unanswered requests and late ones have passed by then.
+// back, unanswered requests and late ones have passed by then; a clock that was set back adds as much.
 const calmAfter = 75 * time.Second
 
 // calm reports whether nothing that a fault did can still have an effect.
 func (r *referee) calm() bool {
-	return !r.w.calmFrom.IsZero() && time.Since(r.w.calmFrom) > calmAfter
+	return !r.w.calmFrom.IsZero() && time.Since(r.w.calmFrom) > calmAfter+r.w.setBack
 }
 
 // promptly is how long something takes in calm weather that takes a few messages and no waiting.
@@ -22,7 +22,8 @@ func (r *referee) promptly() time.Duration { return 20*time.Millisecond + 10*r.w
 func (r *referee) freedom(lk *lock, is *state) {
 	if is.held() || len(is.holds) > 0 {
 		lk.free = time.Time{}
-		lk.end = time.UnixMilli(is.latest()).Add(-r.w.server.offset)
+		lk.end = later(time.UnixMilli(is.latest()), is.keptUntil).Add(-r.w.server.offset)
+		lk.owned = is.token
 		return
 	}
 	if lk.free.IsZero() {
@@ -39,22 +40,26 @@ func (r *referee) prompt(lk *lock, was *state, g *grant) {
 	if free.IsZero() {
 		return
 	}
-	wanted := r.wanted(lk)
-	if wanted.IsZero() {
+	wanted, known := r.wanted(lk)
+	if wanted.IsZero() || !r.calm() {
 		return
 	}
-	idle := g.at.Sub(later(free, wanted))
-	if r.calm() {
-		r.stats.Calm++
+	idle, most := g.at.Sub(later(free, wanted)), r.promptly()
+	r.stats.Calm++
+	if !known { // it ended sooner than anybody who waits had been told: that costs a heartbeat
+		most += 5 * time.Second
+		r.stats.Surprise = max(r.stats.Surprise, idle)
+	} else {
 		r.stats.Idle = max(r.stats.Idle, idle)
-		if idle > r.promptly() {
-			r.violated(4, "%s was free for %v in calm weather, and wanted", lk.name, idle)
-		}
+	}
+	if idle > most {
+		r.violated(4, "%s was free for %v in calm weather, and wanted", lk.name, idle)
 	}
 }
 
-// wanted is since when somebody undisturbed waits for a lock; zero: nobody does.
-func (r *referee) wanted(lk *lock) (since time.Time) {
+// wanted is since when somebody undisturbed waits for a lock (zero: nobody does), and whether somebody did who knew when
+// the last ownership would end at the latest.
+func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
 	for _, c := range r.w.clients {
 		able, ok := c.link.able()
 		if !ok || c.crashed || c.closing || c.paused != nil {
@@ -64,12 +69,13 @@ func (r *referee) wanted(lk *lock) (since time.Time) {
 			if k.name != lk.name || !k.waits {
 				continue
 			}
+			known = known || lk.shown[c].token == lk.owned && lk.shown[c].end.Before(lk.end.Add(r.promptly()))
 			if s := later(able, k.began); since.IsZero() || s.Before(since) {
 				since = s
 			}
 		}
 	}
-	return since
+	return since, known
 }
 
 // watch looks at every lock from time to time: what nobody asks about may stand still.
@@ -82,7 +88,7 @@ func (r *referee) watch() {
 		if lk.free.IsZero() {
 			continue
 		}
-		if wanted := r.wanted(lk); !wanted.IsZero() && now.Sub(later(lk.free, wanted)) > soon {
+		if wanted, _ := r.wanted(lk); !wanted.IsZero() && now.Sub(later(lk.free, wanted)) > soon {
 			r.violated(4, "%s has been free for %v, and somebody undisturbed has waited for it for %v", name, now.Sub(lk.free), now.Sub(wanted))
 		}
 	}
@@ -92,7 +98,7 @@ func (r *referee) watch() {
 // loses takes in that the server has lost its data.
 func (r *referee) loses() {
 	for _, lk := range r.locks {
-		lk.lost, lk.known, lk.broken = time.Now(), false, false
+		lk.loss = loss{lost: time.Now(), back: make(map[string]bool)}
 		if lk.free.IsZero() {
 			lk.free = time.Now()
 		}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 )
@@ -24,15 +25,30 @@ type lock struct {
 	grants map[int64]*grant
 	top    int64 // the largest token that was given
 	topped time.Time
-	fence  int64           // the largest token that the fenced resource was shown
-	clean  map[string]bool // calls whose holds were released while they were in force
-	free   time.Time       // since when nobody has it; zero: somebody does
-	end    time.Time       // when the record that was last seen ends unless it is renewed
+	fence  int64             // the largest token that the fenced resource was shown
+	clean  map[string]bool   // calls whose holds were released while they were in force
+	sent   map[string]int    // how often a release was sent, by call
+	free   time.Time         // since when nobody has it; zero: somebody does
+	shown  map[*client]shown // what the last answer told of the ownership
+	owned  int64             // the token of whoever was last seen to hold it
+	end    time.Time         // when the record that was last seen ends unless it is renewed
 
-	// Of the last time that the server lost its data.
-	lost   time.Time
-	known  bool // somebody who knew of the holder has asked since
-	broken bool // a newcomer who did not had the lock first
+	loss               // the last one
+	broken []time.Time // losses of data after which a newcomer had the lock before anybody who knew of the holder
+}
+
+// loss is a time when the server lost its data, and what came of it.
+type loss struct {
+	lost  time.Time
+	known bool            // somebody who knew of the holder has asked since
+	kept  time.Time       // until when the lock is kept for those who held it
+	back  map[string]bool // clients whose holds the server has again
+}
+
+// shown is an ownership as an answer tells of it.
+type shown struct {
+	token int64
+	end   time.Time
 }
 
 // grant is one ownership.
@@ -45,6 +61,7 @@ type grant struct {
 	written  time.Duration // for how long the record was last written
 	stepped  time.Duration // how far the server's clock has been set forward since then
 	believed bool
+	after    loss // the last one before it
 }
 
 func newReferee(w *World) *referee {
@@ -55,7 +72,7 @@ func newReferee(w *World) *referee {
 	}
 	for _, name := range w.names {
 		r.locks[name] = &lock{
-			name: name, keys: keysOf(prefix, name), grants: make(map[int64]*grant), clean: make(map[string]bool), free: w.start,
+			name: name, keys: keysOf(prefix, name), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), sent: make(map[string]int), free: w.start,
 		}
 	}
 	return r
@@ -119,6 +136,9 @@ func (l *look) after([]byte) {
 			l.r.violated(5, "%s: %s has no end", l.verb, key)
 		}
 		l.r.freedom(lk, is)
+		if l.verb == "enter" && lk.free.IsZero() {
+			lk.shown[l.by] = shown{is.token, lk.end}
+		}
 	}
 	l.r.trust()
 }
@@ -147,6 +167,19 @@ func (l *look) number(i int) int64 {
 	return n
 }
 
+// sent notes a release that goes out.
+func (r *referee) sent(verb string, args []string) {
+	if verb != "leave" {
+		return
+	}
+	l := &look{verb: verb, argv: args[7:]}
+	for _, p := range l.tickets() {
+		if lk := r.locks[nameOf(args[3])]; lk != nil {
+			lk.sent[callOf(p.ticket)]++
+		}
+	}
+}
+
 // knowledge notes, after a loss of data, whether the request knows what was lost.
 func (l *look) knowledge(lk *lock) {
 	switch {
@@ -169,6 +202,14 @@ func (l *look) holds(lk *lock, was, is *state) {
 		default:
 			l.r.violated(6, "%s: the %s of %s took %s of %s from its holder", lk.name, l.verb, l.by.name,
 				time.Duration(deadline-is.holds[ticket])*time.Millisecond, ticket)
+		}
+	}
+	if !lk.lost.IsZero() {
+		if is.kept {
+			lk.kept = later(lk.kept, is.keptUntil.Add(-l.r.w.server.offset))
+		}
+		for ticket := range is.holds {
+			lk.back[clientOf(ticket)] = true
 		}
 	}
 	if g := lk.grants[is.token]; g != nil {
@@ -225,8 +266,10 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		g.ticket = ticket
 	}
 	if !lk.lost.IsZero() && lk.topped.Before(lk.lost) && !lk.known {
-		lk.broken = true
+		lk.broken = append(lk.broken, lk.lost)
 	}
+	g.after = lk.loss
+	g.after.back = maps.Clone(lk.back)
 	lk.grants[g.token] = g
 	lk.top, lk.topped = max(lk.top, g.token), g.at
 	l.r.stats.Grants++

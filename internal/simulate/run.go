@@ -18,6 +18,7 @@ type Stats struct {
 	Requests  int
 	Calm      int           // grants in calm weather
 	Idle      time.Duration // the longest time that a wanted lock was free in calm weather
+	Surprise  time.Duration // the same, when it ended sooner than those who waited could know
 	Faults    map[string]int
 }
 
@@ -39,6 +40,7 @@ func (s *Stats) Add(o Stats) {
 	s.Requests += o.Requests
 	s.Calm += o.Calm
 	s.Idle = max(s.Idle, o.Idle)
+	s.Surprise = max(s.Surprise, o.Surprise)
 	if s.Faults == nil {
 		s.Faults = make(map[string]int)
 	}
@@ -50,7 +52,7 @@ func (s *Stats) Add(o Stats) {
 func (s Stats) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v simulated, %d ownerships (%d waited in line), %d leases, %d requests, %d stale writes refused;"+
-		" in calm weather %d grants, the longest idle %v\nfaults:", s.Simulated.Round(time.Second), s.Grants, s.Waited, s.Leases, s.Requests, s.Refused, s.Calm, s.Idle)
+		" in calm weather %d grants, the longest idle %v (%v after a lease that ended unforeseen)\nfaults:", s.Simulated.Round(time.Second), s.Grants, s.Waited, s.Leases, s.Requests, s.Refused, s.Calm, s.Idle, s.Surprise)
 	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		fmt.Fprintf(&b, " %s %d,", kind, s.Faults[kind])
 	}

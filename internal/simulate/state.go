@@ -9,15 +9,16 @@ import (
 
 // state is a lock as the server has it at one instant.
 type state struct {
-	at    time.Time // by the server's clock
-	ms    int64     // the same
-	token int64     // of the record; 0: there is none
-	last  int64     // the token key
-	holds map[string]int64
-	kept  bool // the record waits for a holder that the server has forgotten
-	line  []place
-	set   map[string]float64
-	naked []string // keys without an end
+	at        time.Time // by the server's clock
+	ms        int64     // the same
+	token     int64     // of the record; 0: there is none
+	last      int64     // the token key
+	holds     map[string]int64
+	kept      bool      // the record waits for a holder that the server has forgotten
+	keptUntil time.Time // by the server's clock
+	line      []place
+	set       map[string]float64
+	naked     []string // keys without an end
 }
 
 // place is one element of a line.
@@ -39,6 +40,7 @@ func (s *redisServer) read(k keys) *state {
 			st.token, _ = strconv.ParseInt(value, 10, 64)
 		case field == "?":
 			st.kept = deadline(value) > st.ms
+			st.keptUntil = time.UnixMilli(deadline(value))
 		case strings.Contains(field, ":"):
 			st.holds[field] = deadline(value)
 		}

@@ -47,6 +47,7 @@ type World struct {
 	present  []*client // those whose code runs
 	aliases  []string
 	calmFrom time.Time      // zero: there are faults
+	setBack  time.Duration  // how far the server's clock was set back since it was last calm
 	lasting  sync.WaitGroup // faults that go on
 	era      int            // of the server: between two restarts
 	slow     time.Duration
