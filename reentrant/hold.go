@@ -90,11 +90,8 @@ func (k *Keeper) Begin(g Granted) *Hold {
 // asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back.
 func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
 	if h.ready != nil {
-		select {
-		case <-h.ready:
-		case <-ctx.Done():
-			k.Abandon(h)
-			return nil, h.waited(ctx)
+		if err := k.confirmed(ctx, h); err != nil {
+			return nil, err
 		}
 	}
 	if err := k.replicate(ctx, h); err != nil {
@@ -111,6 +108,22 @@ func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
 		})
 	}
 	return lease, err
+}
+
+// confirmed returns when the claim has become the fixed lease, or was lost; else h is given back.
+func (k *Keeper) confirmed(ctx context.Context, h *Hold) error {
+	k.Begun()
+	defer k.Done()
+	select {
+	case <-h.ready:
+		return nil
+	case <-ctx.Done():
+		k.Abandon(h)
+		return h.waited(ctx)
+	case <-k.stop: // nobody asks for the confirmation any more
+		k.Abandon(h)
+		return ErrClosed
+	}
 }
 
 // waited is the error of a call whose context ended when it nearly had the lock.
