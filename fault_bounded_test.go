@@ -105,3 +105,22 @@ func TestAWaitThatEndsByItsTimeAtTheServersSilenceDoesNotSayThatTheLockIsHeld(t 
 	f.until("it has left", func() bool { return f.holder("x") == 0 && f.line("x") == 0 })
 	f.nobody("x")
 }
+
+func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.behind(), f.beside()
+		lease := b.locks("x")
+		look := f.once(faultproxy.Command("info"), faultproxy.DelayReply(250*time.Millisecond))
+		lateness := f.lateness(400 * time.Millisecond)
+		w := a.asks(faultCtx, "x", fairlock.WaitAtMost(400*time.Millisecond))
+		if err := w.fails(); !errors.Is(err, fairlock.ErrHeld) {
+			f.Errorf("%v", err)
+		}
+		if w.took > 490*time.Millisecond+lateness() {
+			f.Errorf("it took %v", w.took)
+		}
+		look.WaitExecuted(f, 1, faultPatience)
+		f.unlocks(lease)
+		f.nobody("x")
+	})
+}

@@ -77,7 +77,11 @@ func (c *Core) Begin(ctx context.Context, name string, try bool, options []LockO
 	if lease, err := c.Keeper.Reenter(ctx, keys.Record, request); lease != nil || err != nil {
 		return request, keys, lease, err
 	}
+	start := time.Now()
 	err = c.Contact(ctx, request.Wait)
+	if request.Wait > 0 {
+		request.Wait = max(1, request.Wait-time.Since(start)) // the bound is of both together
+	}
 	if try {
 		request.Wait = 0
 	}
