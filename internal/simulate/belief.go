@@ -58,10 +58,11 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 
 // writes is the owner's code using what the lock protects: it hands in its token (3).
 func (r *referee) writes(b *belief) {
+	g := b.lk.grants[b.token]
 	switch {
 	case b.token >= b.lk.fence:
 		b.lk.fence = b.token
-	case b.until(r.w).After(time.Now()) && b.end.IsZero() && !r.exempt(b, b.lk.fence):
+	case b.until(r.w).After(time.Now()) && b.end.IsZero() && !r.exempt(b, b.lk.fence) && !(g != nil && g.low):
 		r.violated(3, "%s: %s has trust in token %d, but the resource has seen %d", b.lk.name, b.by.name, b.token, b.lk.fence)
 	default:
 		r.stats.Refused++
@@ -111,7 +112,7 @@ func (r *referee) unlocked(b *belief, err error) {
 	case err == nil && b.late:
 		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
 	// An answer to its release was lost: that it holds no more may be the work of the first attempt.
-	case err == nil && !clean && b.lk.sent[b.owner] > 1:
+	case err == nil && !clean && b.lk.unsure[b.owner]:
 	case err == nil && !clean && !forgotten && named(b.owner):
 		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
 	case err != nil && !b.late && r.calm():

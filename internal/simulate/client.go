@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
 
@@ -125,7 +126,11 @@ func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			args[i] = fmt.Sprint(arg)
 		}
 		time.Sleep(span(p.c.w.draw(uint64(p.c.id), contents(args), 7), 1, 50*time.Microsecond))
-		return next(ctx, cmd)
+		err := next(ctx, cmd)
+		if lua.Unanswered(err) {
+			p.c.w.referee.unanswered(args)
+		}
+		return err
 	}
 }
 

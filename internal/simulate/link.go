@@ -132,7 +132,6 @@ func (l *link) send(c *conn, args []string) {
 	id := contents(args)
 	f := &flight{c, args, l.w.draw(uint64(l.owner.id), id, 1), id}
 	c.flying++
-	l.w.referee.sent(l.w.server.verb(args), args)
 	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
 }
 

@@ -3,7 +3,8 @@ package simulate
 import "time"
 
 // soon is within what a free lock is given to somebody who waits undisturbed for it: the heartbeat of 5 s, the 6 s that
-// places are given to come back in after a loss of data, and a second for what is under way.
+// places are given to come back in after a loss of data, and a second for what is under way. A clock that is set back
+// adds as much: marks and leases end at points in time.
 const soon = 12 * time.Second
 
 // calmAfter is how long after the last fault the weather counts as calm: the longest lease, liveness, places that come
@@ -88,7 +89,7 @@ func (r *referee) watch() {
 		if lk.free.IsZero() {
 			continue
 		}
-		if wanted, _ := r.wanted(lk); !wanted.IsZero() && now.Sub(later(lk.free, wanted)) > soon {
+		if wanted, _ := r.wanted(lk); !wanted.IsZero() && now.Sub(later(lk.free, wanted)) > soon+r.w.setBack {
 			r.violated(4, "%s has been free for %v, and somebody undisturbed has waited for it for %v", name, now.Sub(lk.free), now.Sub(wanted))
 		}
 	}

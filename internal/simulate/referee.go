@@ -27,7 +27,7 @@ type lock struct {
 	topped time.Time
 	fence  int64             // the largest token that the fenced resource was shown
 	clean  map[string]bool   // calls whose holds were released while they were in force
-	sent   map[string]int    // how often a release was sent, by call
+	unsure map[string]bool   // calls whose release went unanswered
 	free   time.Time         // since when nobody has it; zero: somebody does
 	shown  map[*client]shown // what the last answer told of the ownership
 	owned  int64             // the token of whoever was last seen to hold it
@@ -61,6 +61,7 @@ type grant struct {
 	written  time.Duration // for how long the record was last written
 	stepped  time.Duration // how far the server's clock has been set forward since then
 	believed bool
+	low      bool // its token is not the largest: see given
 	after    loss // the last one before it
 }
 
@@ -72,7 +73,7 @@ func newReferee(w *World) *referee {
 	}
 	for _, name := range w.names {
 		r.locks[name] = &lock{
-			name: name, keys: keysOf(prefix, name), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), sent: make(map[string]int), free: w.start,
+			name: name, keys: keysOf(prefix, name), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
 		}
 	}
 	return r
@@ -167,16 +168,17 @@ func (l *look) number(i int) int64 {
 	return n
 }
 
-// sent notes a release that goes out.
-func (r *referee) sent(verb string, args []string) {
+// unanswered notes a release of which its client cannot know whether it was executed.
+func (r *referee) unanswered(args []string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	verb := r.w.server.verb(args)
 	if verb != "leave" {
 		return
 	}
 	l := &look{verb: verb, argv: args[7:]}
 	for _, p := range l.tickets() {
-		if lk := r.locks[nameOf(args[3])]; lk != nil {
-			lk.sent[callOf(p.ticket)]++
-		}
+		r.locks[nameOf(args[3])].unsure[callOf(p.ticket)] = true
 	}
 }
 
@@ -249,7 +251,7 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 	if is.token == 0 || is.token == was.token || len(is.holds) == 0 {
 		return nil
 	}
-	if g := lk.grants[is.token]; g != nil {
+	if g := lk.grants[is.token]; g != nil && is.owned(ownerOf(g.ticket)) {
 		if lk.lost.Before(g.at) {
 			l.r.violated(3, "%s: the %s of %s gave token %d again", lk.name, l.verb, l.by.name, is.token)
 		}
@@ -271,7 +273,9 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 	g.after = lk.loss
 	g.after.back = maps.Clone(lk.back)
 	lk.grants[g.token] = g
-	lk.top, lk.topped = max(lk.top, g.token), g.at
+	if g.low = g.token <= lk.top; !g.low {
+		lk.top, lk.topped = g.token, g.at
+	}
 	l.r.stats.Grants++
 	if was.waits(g.ticket) {
 		l.r.stats.Waited++

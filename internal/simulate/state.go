@@ -115,6 +115,24 @@ func callOf(ticket string) string {
 	return client + ":" + counter
 }
 
+// ownerOf is the owner that a ticket names, or its call.
+func ownerOf(ticket string) string {
+	if part := strings.Split(ticket, ":"); len(part) > 3 && part[3] != "" {
+		return part[3]
+	}
+	return callOf(ticket)
+}
+
+// owned reports whether one of the holds is the owner's.
+func (st *state) owned(owner string) bool {
+	for ticket := range st.holds {
+		if ownerOf(ticket) == owner {
+			return true
+		}
+	}
+	return false
+}
+
 // keys are the names of one lock's keys.
 type keys struct{ record, queue, waiters, token string }
 
