@@ -162,7 +162,7 @@ func (r *referee) compare(a, b *belief) {
 	if a.owner == b.owner {
 		return
 	}
-	if a.token > b.token {
+	if g, h := a.lk.grants[a.token], b.lk.grants[b.token]; g != nil && h != nil && g.at.After(h.at) {
 		a, b = b, a
 	}
 	from, to := later(a.start, b.start), earlier(a.until(r.w), b.until(r.w))

@@ -9,7 +9,7 @@ import (
 )
 
 func plan(seed uint64) Plan {
-	return Plan{Seed: seed, Length: 15 * time.Minute, Clients: 3 + int(seed%3), Actors: 3, Names: 2 + int(seed%2), Latency: time.Millisecond}
+	return Plan{Seed: seed, Plain: seed%8 == 7, Length: 15 * time.Minute, Clients: 3 + int(seed%3), Actors: 3, Names: 2 + int(seed%2), Latency: time.Millisecond}
 }
 
 func TestSmall(t *testing.T) {
