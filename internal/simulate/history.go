@@ -21,7 +21,7 @@ type entry struct {
 	what string
 }
 
-func (e entry) String() string { return fmt.Sprintf("%14.6fs  %-8s %s", e.at.Seconds(), e.who, e.what) }
+func (e entry) String() string { return fmt.Sprintf("%16.9fs  %-8s %s", e.at.Seconds(), e.who, e.what) }
 
 // history is all that happened, in order. What happened at one instant has no order and gets one.
 type history struct {

@@ -70,7 +70,8 @@ func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
 			if k.name != lk.name || !k.waits {
 				continue
 			}
-			known = known || lk.shown[c].token == lk.owned && lk.shown[c].end.Before(lk.end.Add(r.promptly()))
+			last := lk.shown[c]
+			known = known || last.token == lk.owned && k.began.Before(last.at) && last.end.Before(lk.end.Add(r.promptly())) && !r.w.plan.Plain
 			if s := later(able, k.began); since.IsZero() || s.Before(since) {
 				since = s
 			}

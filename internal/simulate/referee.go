@@ -47,8 +47,8 @@ type loss struct {
 
 // shown is an ownership as an answer tells of it.
 type shown struct {
-	token int64
-	end   time.Time
+	token   int64
+	end, at time.Time
 }
 
 // grant is one ownership.
@@ -138,7 +138,7 @@ func (l *look) after([]byte) {
 		}
 		l.r.freedom(lk, is)
 		if l.verb == "enter" && lk.free.IsZero() {
-			lk.shown[l.by] = shown{is.token, lk.end}
+			lk.shown[l.by] = shown{is.token, lk.end, time.Now()}
 		}
 	}
 	l.r.trust()
@@ -248,7 +248,7 @@ func (l *look) released(lk *lock, was *state) {
 
 // given judges a change of the ownership (3), and returns it if it is a new one.
 func (l *look) given(lk *lock, was, is *state) *grant {
-	if is.token == 0 || is.token == was.token || len(is.holds) == 0 {
+	if is.token == 0 || len(is.holds) == 0 || is.token == was.token && is.shares(was) {
 		return nil
 	}
 	if g := lk.grants[is.token]; g != nil && is.owned(ownerOf(g.ticket)) {
@@ -277,6 +277,9 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		lk.top, lk.topped = g.token, g.at
 	}
 	l.r.stats.Grants++
+	if !l.r.w.plan.Plain {
+		l.r.stats.Fair++
+	}
 	if was.waits(g.ticket) {
 		l.r.stats.Waited++
 	}

@@ -13,7 +13,8 @@ type Stats struct {
 	Simulated time.Duration // of traffic
 	Leases    int           // successful calls, nested ones too
 	Grants    int           // ownerships that the server gave
-	Waited    int           // of these, to a ticket that stood in line (fair locks)
+	Fair      int           // of these, of fair locks
+	Waited    int           // of these, to a ticket that stood in line before: that is contention
 	Refused   int           // writes with an old token that the fenced resource refused
 	Requests  int
 	Calm      int           // grants in calm weather
@@ -36,6 +37,7 @@ func (s *Stats) Add(o Stats) {
 	s.Leases += o.Leases
 	s.Grants += o.Grants
 	s.Waited += o.Waited
+	s.Fair += o.Fair
 	s.Refused += o.Refused
 	s.Requests += o.Requests
 	s.Calm += o.Calm
@@ -51,8 +53,8 @@ func (s *Stats) Add(o Stats) {
 
 func (s Stats) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v simulated, %d ownerships (%d waited in line), %d leases, %d requests, %d stale writes refused;"+
-		" in calm weather %d grants, the longest idle %v (%v after a lease that ended unforeseen)\nfaults:", s.Simulated.Round(time.Second), s.Grants, s.Waited, s.Leases, s.Requests, s.Refused, s.Calm, s.Idle, s.Surprise)
+	fmt.Fprintf(&b, "%v simulated, %d ownerships (of %d of fair locks %d had waited in line), %d leases, %d requests, %d stale writes refused;"+
+		" in calm weather %d grants, the longest idle %v (%v after a lease that ended unforeseen)\nfaults:", s.Simulated.Round(time.Second), s.Grants, s.Fair, s.Waited, s.Leases, s.Requests, s.Refused, s.Calm, s.Idle, s.Surprise)
 	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		fmt.Fprintf(&b, " %s %d,", kind, s.Faults[kind])
 	}
@@ -133,6 +135,7 @@ func (w *World) finish() {
 		}
 		break
 	}
+	time.Sleep(w.healing() + time.Second)
 	for _, c := range present {
 		w.mu.Lock()
 		c.closing = true

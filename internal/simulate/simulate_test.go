@@ -1,46 +1,151 @@
 package simulate
 
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func plan(seed uint64) Plan {
-	return Plan{Seed: seed, Plain: seed%8 == 7, Length: 15 * time.Minute, Clients: 3 + int(seed%3), Actors: 3, Names: 2 + int(seed%2), Latency: time.Millisecond}
+// What CI runs: 25 hours of traffic. With the race detector, which makes it ten times slower, it is a sample.
+const (
+	firstSeed  = 1
+	lastSeed   = 100
+	lastRaced  = 2
+	traffic    = 15 * time.Minute
+	trafficRun = 24 * time.Hour // at least
+)
+
+// planOf is the run that a seed stands for.
+func planOf(seed uint64) Plan {
+	n := mix(seed)
+	p := Plan{
+		Seed: seed, Length: traffic, Plain: seed%8 == 7,
+		Clients: 3 + int(n%3), Actors: 3, Names: 2 + int(n>>8%2), Latency: time.Millisecond,
+	}
+	if seed%5 == 0 {
+		p.Latency = 20 * time.Millisecond
+	}
+	return p
 }
 
-func TestSmall(t *testing.T) {
-	from, to := 1, 4
-	if v := os.Getenv("SEED"); v != "" {
-		from, _ = strconv.Atoi(v)
-		to = from
+func run(t *testing.T, plan Plan) (o Outcome) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) { o = Run(plan) })
+	return o
+}
+
+// seeds are those of SIMULATE_SEEDS, "7" or "1000-1999", or CI's.
+func seeds(t *testing.T) (from, to uint64, asked bool) {
+	t.Helper()
+	text := os.Getenv("SIMULATE_SEEDS")
+	if text == "" {
+		if raceDetector {
+			return firstSeed, lastRaced, false
+		}
+		return firstSeed, lastSeed, false
 	}
-	if v := os.Getenv("SEEDTO"); v != "" {
-		to, _ = strconv.Atoi(v)
+	first, last, several := strings.Cut(text, "-")
+	if !several {
+		last = first
 	}
-	for s := from; s <= to; s++ {
-		t.Run(strconv.Itoa(s), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				p := plan(uint64(s))
-				if os.Getenv("ECHO") != "" {
-					p.Echo = func(s string) { os.Stderr.WriteString(s + "\n") }
+	from, err1 := strconv.ParseUint(first, 10, 64)
+	to, err2 := strconv.ParseUint(last, 10, 64)
+	if err1 != nil || err2 != nil || to < from {
+		t.Fatalf("SIMULATE_SEEDS=%s: want a seed, or two with a dash between them", text)
+	}
+	return from, to, true
+}
+
+func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
+	from, to, asked := seeds(t)
+	began := time.Now()
+	var mu sync.Mutex
+	var all Stats
+	t.Run("seeds", func(t *testing.T) {
+		for seed := from; seed <= to; seed++ {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				plan := planOf(seed)
+				if raceDetector && !asked {
+					plan.Length = 4 * time.Minute
 				}
-				o := Run(p)
-				t.Log(o.Stats)
-				t.Logf("digest %x", o.Digest)
-				for i, v := range o.Violations {
-					if i < 3 {
-						t.Error(v)
-					}
+				if asked && from == to {
+					plan.Echo = func(line string) { fmt.Println(line) }
 				}
-				if len(o.Violations) > 0 {
-					t.Log(o.Tail)
+				o := run(t, plan)
+				mu.Lock()
+				all.Add(o.Stats)
+				mu.Unlock()
+				for _, v := range o.Violations[:min(len(o.Violations), 3)] {
+					t.Error(v)
+				}
+				if t.Failed() {
+					t.Logf("the history before it:\n%s", o.Tail)
 				}
 			})
-		})
+		}
+	})
+	t.Logf("seeds %d to %d in %v: %v", from, to, time.Since(began).Round(time.Millisecond), all)
+	if asked || raceDetector || t.Failed() {
+		return
 	}
+	if all.Simulated < trafficRun {
+		t.Errorf("only %v were simulated", all.Simulated)
+	}
+	if share := 100 * all.Waited / all.Fair; share < 50 {
+		t.Errorf("only %d %% of the fair locks were contended", share)
+	}
+	for _, kind := range kinds {
+		if all.Faults[kind] < 10 {
+			t.Errorf("%d of fault %q", all.Faults[kind], kind)
+		}
+	}
+}
+
+// kinds are the faults there are.
+var kinds = []string{
+	"lost request", "lost reply", "late request", "doubled request", "slow reply", "lost message", "late message", "doubled message",
+	"cut connection", "cut subscription", "cut all", "stalled requests", "stalled replies", "stalled network", "slow server", "pause",
+	"flush", "restart with data", "restart without data", "clock step", "kill", "power loss", "close", "shutdown", "force", "evict",
+}
+
+func TestASeedIsTheSameRunEveryTime(t *testing.T) {
+	for _, seed := range []uint64{3, 7} {
+		plan := planOf(seed)
+		if plan.Length = 6 * time.Minute; raceDetector {
+			plan.Length = time.Minute
+		}
+		first, second := run(t, plan), run(t, plan)
+		if first.Digest != second.Digest || first.Requests != second.Requests {
+			t.Errorf("seed %d: the history's digest is %x after %d requests, and then %x after %d", seed, first.Digest, first.Requests, second.Digest, second.Requests)
+		}
+		plan.Seed += 1000
+		if other := run(t, plan); other.Digest == first.Digest {
+			t.Errorf("seeds %d and %d have one history", seed, plan.Seed)
+		}
+	}
+}
+
+func TestInCalmWeatherEveryCallEndsWellAndNoWantedLockIsIdle(t *testing.T) {
+	plan := planOf(1)
+	plan.Calm = true
+	if raceDetector {
+		plan.Length = 3 * time.Minute
+	}
+	o := run(t, plan)
+	for _, v := range o.Violations[:min(len(o.Violations), 3)] {
+		t.Error(v)
+	}
+	if t.Failed() {
+		t.Log(o.Tail)
+	}
+	if o.Calm == 0 || o.Idle > 50*time.Millisecond {
+		t.Errorf("%d grants; idle for %v", o.Calm, o.Idle)
+	}
+	t.Log(o.Stats)
 }

@@ -133,6 +133,16 @@ func (st *state) owned(owner string) bool {
 	return false
 }
 
+// shares reports whether the holders are of one owner with those of before.
+func (st *state) shares(was *state) bool {
+	for ticket := range was.holds {
+		if st.owned(ownerOf(ticket)) {
+			return true
+		}
+	}
+	return false
+}
+
 // keys are the names of one lock's keys.
 type keys struct{ record, queue, waiters, token string }
 

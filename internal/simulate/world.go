@@ -127,6 +127,8 @@ func transcript(verb string, args []string, reply []byte) string {
 			}
 		}
 		args = append([]string{locks}, args[3+n:]...)
+	} else { // the channels that are subscribed to have no order
+		args = append(args[:1:1], sorted(args[1:])...)
 	}
 	answer := strings.ReplaceAll(strings.TrimSuffix(string(reply), "\r\n"), "\r\n", " ")
 	if verb == "leave" && len(args) > 9 { // of several tickets, which have no order

@@ -1,0 +1,75 @@
+package simulate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// in replaces a text in one script, wherever it stands there.
+func in(verb, old, other string) func(string, string) string {
+	return func(v, source string) string {
+		if v != verb {
+			return source
+		}
+		if !strings.Contains(source, old) {
+			panic(fmt.Sprintf("%s does not say %q any more", verb, old))
+		}
+		return strings.ReplaceAll(source, old, other)
+	}
+}
+
+func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
+	for name, c := range map[string]struct {
+		invariant int
+		broken    Break
+	}{
+		"a client that trusts its lock for longer than it may": {1, Break{Trust: 5 * time.Second}},
+		"a message that names another token":                   {1, Break{Message: largerToken}},
+		"a lock that is given though it is held": {1, Break{Script: in("enter",
+			"local free = not holder.owner and not gathering", "local free = true")}},
+		"newcomers at the head of the line": {2, Break{Script: in("enter",
+			"redis.call('RPUSH', queue, num(at) .. ':' .. ticket)", "redis.call('LPUSH', queue, num(at) .. ':' .. ticket)")}},
+		"a release that drops the next in line": {2, Break{Script: in("leave",
+			"local given = advance()", "redis.call('LPOP', queue) local given = advance()")}},
+		"tokens that do not grow": {3, Break{Script: in("leave",
+			"math.max(tonumber(redis.call('GET', tokens) or 0) + 1, us)", "math.max(tonumber(redis.call('GET', tokens) or 0), 1)")}},
+		"a release that hands over to nobody": {4, Break{Script: in("leave", "local given = advance()", "local given = nil")}},
+		"a record that does not end": {5, Break{Script: in("enter",
+			"redis.call('PEXPIREAT', record, num(ms + span))", "redis.call('PERSIST', record)")}},
+		"a release by somebody who does not hold": {6, Break{Script: in("leave",
+			"redis.call('HDEL', record, ticket)", "redis.call('DEL', record)")}},
+		"a loss that is reported as a clean unlock": {6, Break{Unlock: func(error) error { return nil }}},
+		"a Locker that does not close":              {7, Break{Leaks: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := planOf(2)
+			plan.Length, plan.Calm, plan.Break = 3*time.Minute, true, c.broken
+			want := fmt.Sprintf("invariant %d:", c.invariant)
+			o := run(t, plan)
+			for _, v := range o.Violations {
+				if strings.Contains(v, want) {
+					if !strings.Contains(v, "make simulate SEEDS=2") || o.Tail == "" {
+						t.Errorf("it does not say how to see it again: %s", v)
+					}
+					return
+				}
+			}
+			t.Errorf("the referee does not object to %s, but: %v", want, o.Violations)
+		})
+	}
+}
+
+// largerToken alters a grant on its way.
+func largerToken(payload string) string {
+	field := strings.Fields(payload)
+	if field[0] != "grant" {
+		return payload
+	}
+	token, _ := strconv.ParseInt(field[3], 10, 64)
+	field[3] = strconv.FormatInt(token+1, 10)
+	return strings.Join(field, " ")
+}
