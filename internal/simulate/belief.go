@@ -190,7 +190,9 @@ func (r *referee) exempt(b *belief, token int64) bool {
 	case slices.ContainsFunc(b.lk.broken, func(lost time.Time) bool { return g.at.Before(lost) && lost.Before(next.at) }):
 		return true
 	// Data was lost, the lock was kept for a lease of those who knew, and the holder, whose own is longer, did not come back.
-	case g.at.Before(next.after.lost) && !next.after.back[b.by.uuid] && !next.after.kept.IsZero() && !next.at.Before(next.after.kept):
+	case slices.ContainsFunc(b.lk.lapses, func(l loss) bool {
+		return g.at.Before(l.lost) && l.lost.Before(next.at) && !l.back[b.by.uuid]
+	}):
 		return true
 	}
 	return false

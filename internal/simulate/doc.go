@@ -1,2 +1,41 @@
-// Package simulate runs whole clients over an embedded server in fake time.
+// Package simulate runs whole clients over an embedded server in fake time, under faults that follow from a seed, while a
+// referee who sees the server's state and every client's belief judges the invariants of the design.
+//
+// A [Plan] is a run: [Run] it in a bubble of testing/synctest. Some clients, each a process with a Locker, a pool of
+// connections and goroutines that lock, nest, extend, give up, panic and stay too long (client.go, actor.go, call.go),
+// share a few locks of a miniredis (server.go). Between them is a network that carries whole requests, replies and
+// messages (link.go, conn.go), and a storm that brings faults in spells, with calm weather in between (faults.go).
+//
+// # What makes it the same every time
+//
+// The server executes one request at a time, in no time, when a timer says so. Each frame's delay and fate are drawn
+// from the seed, its content and the instant it was sent at, so it does not matter which goroutine came first. A
+// client's commands begin at instants of their own (pacer), its id follows from the seed, go-redis' random backoff is
+// off, and what comes from a map's order has none in delays and in the history. What happens at one instant is sorted.
+//
+// # What the referee judges
+//
+//   - 1: no two Leases of different owners are trusted at one instant (belief.go). Trust lasts from the return of the call
+//     until Unlock is called or Lease.Deadline has passed, whether or not anybody looks. Every other request leaves a live
+//     hold as it is (referee.go).
+//   - 2: a grant passes by nobody in line who is alive and reachable, and nobody such is dropped.
+//   - 3: tokens only grow, and whoever has trust is not refused by a resource that remembers the largest.
+//   - 4: a free lock is given to an undisturbed waiter within 12 s, in calm weather within a few messages (progress.go); calls
+//     end when their time is up, all of them once the faults are over; none fails in calm weather.
+//   - 5: every key has an end; after the last client all vanish.
+//   - 6: what Unlock says is what the server did.
+//   - 7: a closed client leaves no ticket, subscription, connection or goroutine.
+//
+// An exemption stands where it is made, with its reason: see [referee.exempt] for those of 1. In short: a forced holder
+// until it can have heard of that; a holder whose lease the server's clock stepped over by more than the margin; and after a
+// loss of data, a newcomer who came before anybody who knew, or a holder that did not come back for as long as the lock
+// was kept for it. After such a loss, tokens are as large as the server's clock.
+//
+// # What it does not show
+//
+// A bubble has one clock. So the library's timers go on in a client that is paused: its code, its network and the
+// deadlines of its connections stand still, and what its timers do stays inside until it goes on. Dials and handshakes
+// take no time, since go-redis holds a mutex meanwhile; where a dial would hang, it fails. An answered request is not
+// executed again later than its answer: nothing between a client and Redis does that. There is one server: no replicas,
+// no cluster, no real Redis.
 package simulate

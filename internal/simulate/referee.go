@@ -34,6 +34,7 @@ type lock struct {
 	end    time.Time         // when the record that was last seen ends unless it is renewed
 
 	loss               // the last one
+	lapses []loss      // those after which the time for which the lock was kept ran out, as it was then
 	broken []time.Time // losses of data after which a newcomer had the lock before anybody who knew of the holder
 }
 
@@ -43,6 +44,8 @@ type loss struct {
 	known bool            // somebody who knew of the holder has asked since
 	kept  time.Time       // until when the lock is kept for those who held it
 	back  map[string]bool // clients whose holds the server has again
+
+	lapsed bool // somebody was given the lock when that time was over
 }
 
 // shown is an ownership as an answer tells of it.
@@ -62,7 +65,6 @@ type grant struct {
 	stepped  time.Duration // how far the server's clock has been set forward since then
 	believed bool
 	low      bool // its token is not the largest: see given
-	after    loss // the last one before it
 }
 
 func newReferee(w *World) *referee {
@@ -270,8 +272,12 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 	if !lk.lost.IsZero() && lk.topped.Before(lk.lost) && !lk.known {
 		lk.broken = append(lk.broken, lk.lost)
 	}
-	g.after = lk.loss
-	g.after.back = maps.Clone(lk.back)
+	if !lk.kept.IsZero() && !g.at.Before(lk.kept) && !lk.lapsed {
+		lk.lapsed = true
+		lapse := lk.loss
+		lapse.back = maps.Clone(lk.back)
+		lk.lapses = append(lk.lapses, lapse)
+	}
 	lk.grants[g.token] = g
 	if g.low = g.token <= lk.top; !g.low {
 		lk.top, lk.topped = g.token, g.at

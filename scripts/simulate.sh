@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Simulates whole clients under faults, in fake time: the seeds SEEDS (1000-1999; 7 replays that one and prints its history),
+# or CI's 25 hours of traffic. Needs no server. Arguments go to go test.
+. "$(dirname "$0")/lib.sh"
+export SIMULATE_SEEDS=${SEEDS:-}
+status=0
+go test -run '^TestWholeClientsKeepTheInvariantsThroughAllFaults$' -v -count=1 -timeout 24h "$@" ./internal/simulate |
+	grep -vE '^ *(===|--- PASS)' || status=${PIPESTATUS[0]}
+exit "$status"
