@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // actor is one goroutine of a client that uses locks.
 type actor struct {
 	w    *World
 	c    *client
-	id   int
+	id   uint64
 	rand *rand.Rand
 }
 
@@ -43,7 +42,7 @@ func (a *actor) sleep(d time.Duration) bool {
 	return a.runs()
 }
 
-func (a *actor) runs() bool { return a.c.runs(uint64(a.id)) }
+func (a *actor) runs() bool { return a.c.runs(a.id) }
 
 // act does one thing that users do.
 func (a *actor) act() {
@@ -100,10 +99,12 @@ func (a *actor) do(name string) {
 	panics := a.chance(15)
 	err := func() (err error) {
 		defer func() {
-			if r := recover(); r != nil && r != errOwn {
-				panic(r)
-			} else if r != nil {
+			switch r := recover(); r {
+			case nil:
+			case errOwn:
 				b = nil // and the error is not known
+			default:
+				panic(r)
 			}
 		}()
 		return a.c.locker.Do(ctx, name, func(ctx context.Context, lease *fairlock.Lease) error {
@@ -212,12 +213,10 @@ func (a *actor) works(b *belief, d time.Duration, stubborn bool) bool {
 // nest takes the lock again.
 func (a *actor) nest(ctx context.Context, b *belief, name string) {
 	k := &call{actor: a, op: "nested lock", name: name, within: true}
-	for _, longer := range []bool{a.chance(20)} {
-		if longer {
-			k.options = append(k.options, fairlock.LeaseFor(a.upTo(8*time.Second)+100*time.Millisecond))
-		}
+	if a.chance(20) {
+		k.options = append(k.options, fairlock.LeaseFor(a.upTo(8*time.Second)+100*time.Millisecond))
 	}
-	if named(b.owner) {
+	if single(b.owner) {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // lost in between, it would be one of many who wait
 		defer cancel()
 		k.until = time.Now().Add(3 * time.Second)
@@ -272,5 +271,3 @@ func (a *actor) isGone() bool {
 		return false
 	}
 }
-
-var _ reentrant.Interface = (*fairlock.Locker)(nil)

@@ -49,7 +49,7 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 		}
 	}
 	if r.w.plan.Break.Trust == 0 {
-		context.AfterFunc(lease.Context(), func() { r.ends(b, "trust ends") })
+		context.AfterFunc(lease.Context(), func() { r.ends(b) })
 	}
 	r.writes(b)
 	r.trust()
@@ -62,7 +62,7 @@ func (r *referee) writes(b *belief) {
 	switch {
 	case b.token >= b.lk.fence:
 		b.lk.fence = b.token
-	case b.until(r.w).After(time.Now()) && b.end.IsZero() && !r.exempt(b, b.lk.fence) && !(g != nil && g.low):
+	case b.until(r.w).After(time.Now()) && b.end.IsZero() && !r.exempt(b, b.lk.fence) && (g == nil || !g.low):
 		r.violated(3, "%s: %s has trust in token %d, but the resource has seen %d", b.lk.name, b.by.name, b.token, b.lk.fence)
 	default:
 		r.stats.Refused++
@@ -70,13 +70,13 @@ func (r *referee) writes(b *belief) {
 }
 
 // ends ends a belief now, or when its trust did.
-func (r *referee) ends(b *belief, why string) {
+func (r *referee) ends(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.endsNow(b, why)
+	r.endsNow(b)
 }
 
-func (r *referee) endsNow(b *belief, why string) {
+func (r *referee) endsNow(b *belief) {
 	if !b.end.IsZero() {
 		return
 	}
@@ -94,7 +94,7 @@ func (r *referee) unlocks(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	b.late = !time.Now().Before(b.lease.Deadline()) // not if the Locker was closed: that ends trust, and not the hold
-	r.endsNow(b, "unlocks")
+	r.endsNow(b)
 }
 
 // unlocked judges what Unlock said (6).
@@ -113,7 +113,7 @@ func (r *referee) unlocked(b *belief, err error) {
 		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
 	// An answer to its release was lost: that it holds no more may be the work of the first attempt.
 	case err == nil && !clean && b.lk.unsure[b.owner]:
-	case err == nil && !clean && !forgotten && named(b.owner):
+	case err == nil && !clean && !forgotten && single(b.owner):
 		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
 	case err != nil && !b.late && r.calm():
 		r.violated(6, "%s: %s held token %d in calm weather and was told: %v", b.lk.name, b.by.name, b.token, err)
@@ -122,8 +122,8 @@ func (r *referee) unlocked(b *belief, err error) {
 	}
 }
 
-// named reports whether an owner is one call: client:counter.
-func named(owner string) bool { return clientOf(owner) != owner }
+// single reports whether an owner is one call: client:counter.
+func single(owner string) bool { return clientOf(owner) != owner }
 
 // trust judges all beliefs of the present (1).
 func (r *referee) trust() {

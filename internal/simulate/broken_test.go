@@ -48,9 +48,6 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 			t.Parallel()
 			plan := planOf(2)
 			plan.Length, plan.Calm, plan.Break = 3*time.Minute, true, c.broken
-			if raceDetector {
-				plan.Length = 100 * time.Second
-			}
 			want := fmt.Sprintf("invariant %d:", c.invariant)
 			o := run(t, plan)
 			for _, v := range o.Violations {

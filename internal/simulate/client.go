@@ -22,7 +22,7 @@ import (
 // client is a process with one Locker.
 type client struct {
 	w      *World
-	id     int
+	id     uint64
 	name   string
 	uuid   string
 	lease  time.Duration
@@ -43,11 +43,12 @@ type client struct {
 // newClient starts a client with its actors. World.mu must not be held.
 func (w *World) newClient() *client {
 	w.mu.Lock()
-	id := len(w.clients) + 1
+	w.made++
+	id := w.made
 	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), calls: make(map[*call]struct{})}
 	c.link = &link{w: w, owner: c, troubled: w.start}
-	r := w.draw(uint64(id), 4)
-	c.lease = []time.Duration{5, 8, 12, 30}[r.IntN(4)] * time.Second
+	r := w.draw(id, 4)
+	c.lease = []time.Duration{5 * time.Second, 8 * time.Second, 12 * time.Second, 30 * time.Second}[r.IntN(4)]
 	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(4))*time.Second
 	w.clients = append(w.clients, c)
 	w.mu.Unlock()
@@ -60,7 +61,7 @@ func (w *World) newClient() *client {
 	})
 	c.rdb.AddHook(pacer{c})
 	options := []reentrant.Option{reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(slog.DiscardHandler))}
-	c.uuid = named128(w.plan.Seed, uint64(id), func() {
+	c.uuid = named(w.plan.Seed, id, func() {
 		if w.plan.Plain {
 			c.locker = reentrant.New(c.rdb, options...)
 		} else {
@@ -72,7 +73,7 @@ func (w *World) newClient() *client {
 	w.history.alias(w.aliases)
 	w.mu.Unlock()
 	for i := range w.plan.Actors {
-		a := &actor{w: w, c: c, id: i + 1, rand: rand.New(rand.NewPCG(w.plan.Seed, uint64(id)<<16|uint64(i)<<8|5))}
+		a := &actor{w: w, c: c, id: i + 1, rand: rand.New(rand.NewPCG(w.plan.Seed, id<<16|i<<8|5))}
 		c.actors.Go(a.run)
 	}
 	return c
@@ -80,15 +81,15 @@ func (w *World) newClient() *client {
 
 var naming sync.Mutex // guards where uuids come from
 
-// named128 has make's uuid follow from a seed and returns it. Clients' ids are in all that they say, so a run could not be
+// named has start's uuid follow from a seed and returns it. Clients' ids are in all that they say, so a run could not be
 // repeated if they were left to chance.
-func named128(seed, id uint64, make func()) string {
+func named(seed, id uint64, start func()) string {
 	naming.Lock()
 	defer naming.Unlock()
 	source := func() io.Reader { return pcgReader{rand.NewPCG(seed, id<<8|6)} }
 	uuid.SetRand(source())
 	defer uuid.SetRand(nil)
-	make()
+	start()
 	id128, _ := uuid.NewRandomFromReader(source())
 	return id128.String()
 }
@@ -97,7 +98,7 @@ type pcgReader struct{ *rand.PCG }
 
 func (r pcgReader) Read(p []byte) (int, error) {
 	for i := range p {
-		p[i] = byte(r.Uint64())
+		p[i] = byte(r.Uint64() & 0xff)
 	}
 	return len(p), nil
 }
@@ -125,7 +126,7 @@ func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		for i, arg := range cmd.Args() {
 			args[i] = fmt.Sprint(arg)
 		}
-		time.Sleep(span(p.c.w.draw(uint64(p.c.id), contents(args), 7), 1, 50*time.Microsecond))
+		time.Sleep(span(p.c.w.draw(p.c.id, contents(args), 7), 1, 50*time.Microsecond))
 		err := next(ctx, cmd)
 		if lua.Unanswered(err) {
 			p.c.w.referee.unanswered(args)
@@ -149,7 +150,7 @@ func (c *client) pause() (resume func()) {
 	frozen = append([]*conn(nil), frozen...)
 	return func() {
 		release()
-		r := c.w.draw(uint64(c.id), 8)
+		r := c.w.draw(c.id, 8)
 		at := time.Duration(0)
 		for _, conn := range frozen {
 			at += span(r, 1, 500*time.Microsecond)
@@ -175,7 +176,7 @@ func (c *client) runs(id uint64) bool {
 		}
 		select {
 		case <-paused:
-			time.Sleep(span(c.w.draw(uint64(c.id), id, 9), 1, 50*time.Microsecond))
+			time.Sleep(span(c.w.draw(c.id, id, 9), 1, 50*time.Microsecond))
 		case <-c.gone:
 		}
 	}
@@ -188,7 +189,7 @@ func (c *client) crash(power bool) {
 	c.link.trouble()
 	for _, b := range c.w.referee.beliefs {
 		if b.by == c {
-			c.w.referee.endsNow(b, "crashes")
+			c.w.referee.endsNow(b)
 		}
 	}
 	d := c.w.plan.Latency

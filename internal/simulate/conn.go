@@ -52,8 +52,9 @@ func (c *conn) Read(p []byte) (int, error) {
 			c.mu.Unlock()
 			return n, nil
 		case c.err != nil:
-			defer c.mu.Unlock()
-			return 0, c.err
+			err := c.err
+			c.mu.Unlock()
+			return 0, err
 		}
 		c.mu.Unlock()
 		if frozen || readBy.IsZero() {

@@ -206,14 +206,12 @@ func (w *World) stall(c *client, r *rand.Rand) {
 	c.busy = true
 	w.lasts(d, func() {
 		if breaks {
-			c.link.cutAll(r2(w, c))
+			c.link.cutAll(w.draw(c.id, 11))
 		}
 		release()
 		c.busy = false
 	})
 }
-
-func r2(w *World, c *client) *rand.Rand { return w.draw(uint64(c.id), 11) }
 
 // replace ends a client in one of the ways there are, and a new one comes in its place. mu must be held.
 func (w *World) replace(c *client, r *rand.Rand) {

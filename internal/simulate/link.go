@@ -118,7 +118,6 @@ type flight struct {
 	c    *conn
 	args []string
 	r    *rand.Rand
-	id   uint64
 }
 
 // send takes a request from the client.
@@ -129,8 +128,7 @@ func (l *link) send(c *conn, args []string) {
 		c.arrive(l.w.server.execute(c, args))
 		return
 	}
-	id := contents(args)
-	f := &flight{c, args, l.w.draw(uint64(l.owner.id), id, 1), id}
+	f := &flight{c, args, l.w.draw(l.owner.id, contents(args), 1)}
 	c.flying++
 	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
 }
@@ -199,7 +197,7 @@ func (l *link) execute(f *flight, how string) []byte {
 	reply := w.server.execute(f.c, f.args)
 	w.requests++
 	w.history.note(l.owner.name, "%s%s %s", how, verb, transcript(verb, f.args, reply))
-	look.after(reply)
+	look.after()
 	out := w.server.outbox
 	w.server.outbox = nil
 	for _, m := range out {
@@ -215,7 +213,7 @@ func (l *link) tell(m message) {
 		m.payload = alter(m.payload)
 	}
 	frame := push(m.to.peer.Resp3, "message", m.channel, m.payload)
-	r := w.draw(uint64(l.owner.id), contents([]string{m.payload}), 2)
+	r := w.draw(l.owner.id, contents([]string{m.payload}), 2)
 	deliver := func(d time.Duration) {
 		w.after(d, func() {
 			l.down.pass(m.to, func() {

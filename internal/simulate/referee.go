@@ -120,7 +120,7 @@ func (r *referee) before(by *client, verb string, args []string) *look {
 }
 
 // after judges what the request has done.
-func (l *look) after([]byte) {
+func (l *look) after() {
 	for i, lk := range l.locks {
 		was, is := l.was[i], l.r.w.server.read(lk.keys)
 		l.knowledge(lk)
@@ -259,7 +259,8 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		}
 		return nil // its holder came back to a server that had forgotten
 	}
-	if is.token <= lk.top && !(lk.lost.After(lk.topped) && is.at.UnixMicro() <= lk.top) { // exempt: data lost, and the clock behind the lost token
+	// Exempt: data was lost, and the clock is behind the token that was.
+	if is.token <= lk.top && (!lk.lost.After(lk.topped) || is.at.UnixMicro() > lk.top) {
 		l.r.violated(3, "%s: the %s of %s gave token %d after %d", lk.name, l.verb, l.by.name, is.token, lk.top)
 	}
 	if was.held() && l.verb != "leave" && l.verb != "force" {
@@ -324,7 +325,8 @@ func (l *look) order(lk *lock, was, is *state, g *grant) {
 		}
 	}
 	for _, p := range line {
-		if p.at < at && p.ticket != g.ticket && is.holds[p.ticket] == 0 && !(l.verb == "leave" && l.names(p.ticket)) && l.live(was, p.ticket) {
+		leaves := l.verb == "leave" && l.names(p.ticket)
+		if p.at < at && p.ticket != g.ticket && is.holds[p.ticket] == 0 && !leaves && l.live(was, p.ticket) {
 			l.r.violated(2, "%s: the %s of %s gave it to %s (place %d) before %s (place %d)", lk.name, l.verb, l.by.name, g.ticket, at, p.ticket, p.at)
 		}
 	}

@@ -17,8 +17,8 @@ type Plan struct {
 	Length  time.Duration // of the traffic
 	Plain   bool          // locks without a line
 	Clients int
-	Actors  int // goroutines that use locks, in each client
-	Names   int // of locks
+	Actors  uint64 // goroutines that use locks, in each client
+	Names   int    // of locks
 	Latency time.Duration
 	Calm    bool // no faults at all
 	Break   Break
@@ -44,6 +44,7 @@ type World struct {
 	server   *redisServer
 	referee  *referee
 	clients  []*client // all there ever were
+	made     uint64
 	present  []*client // those whose code runs
 	aliases  []string
 	calmFrom time.Time      // zero: there are faults
@@ -63,7 +64,7 @@ type World struct {
 
 // draw is a random stream for one thing that happens now to one of the parts. It does not depend on what was drawn before.
 func (w *World) draw(parts ...uint64) *rand.Rand {
-	sum := uint64(time.Since(w.start))
+	sum := uint64(time.Since(w.start)) //nolint:gosec // it is not negative
 	for _, part := range parts {
 		sum = mix(sum ^ part*0x9e3779b97f4a7c15)
 	}
@@ -120,13 +121,13 @@ func (w *World) fault(kind, format string, args ...any) {
 func transcript(verb string, args []string, reply []byte) string {
 	if verb != "" {
 		n, _ := strconv.Atoi(args[2])
-		locks := nameOf(args[3])
+		locks := []string{nameOf(args[3])}
 		for _, record := range args[4 : 3+n] {
 			if verb == "renew" {
-				locks += "," + nameOf(record)
+				locks = append(locks, nameOf(record))
 			}
 		}
-		args = append([]string{locks}, args[3+n:]...)
+		args = append([]string{strings.Join(locks, ",")}, args[3+n:]...)
 	} else { // the channels that are subscribed to have no order
 		args = append(args[:1:1], sorted(args[1:])...)
 	}
