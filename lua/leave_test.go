@@ -186,3 +186,19 @@ func TestAGrantThatNobodyWantsIsHandedOn(t *testing.T) {
 		equal(t, "state", state, TicketState{Status: Gone})
 	})
 }
+
+func TestATicketThatALateEnterPutInAnotherPlaceLeavesTheLine(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		a.holds(usual)
+		ticket, place := b.waits(usual)
+		s.forgetLine()
+		s.pass(time.Millisecond)
+		b.enter(ticket) // its first one, again
+		state, _ := b.enter(ticket, place)
+		equal(t, "status", state.Status, Waiting)
+		next, _ := c.waits(usual)
+		equal(t, "left", b.leave(LeaveTicket{Ticket: ticket, Place: place}).States[0], Waiting)
+		s.lined(next)
+	})
+}
