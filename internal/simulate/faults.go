@@ -95,6 +95,9 @@ func (w *World) strike(r *rand.Rand) {
 
 // victim is a client that is not in the middle of something; nil: there is none.
 func (w *World) victim(r *rand.Rand) *client {
+	if len(w.present) == 0 {
+		return nil
+	}
 	c := w.present[r.IntN(len(w.present))]
 	if c.busy || c.crashed || c.closing {
 		return nil

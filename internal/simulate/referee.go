@@ -58,6 +58,7 @@ type shown struct {
 type grant struct {
 	token    int64
 	ticket   string
+	place    int64
 	at       time.Time
 	forced   time.Time
 	told     bool          // its client could hear that
@@ -267,8 +268,10 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		l.r.violated(1, "%s: the %s of %s gave a lock that was held", lk.name, l.verb, l.by.name)
 	}
 	g := &grant{token: is.token, at: time.Now(), written: time.Duration(is.latest()-is.ms) * time.Millisecond}
-	for ticket := range is.holds {
-		g.ticket = ticket
+	for ticket := range is.holds { // the first of them, if an owner was given it for several
+		if at := l.placed(was, is, ticket); g.ticket == "" || at < g.place || at == g.place && ticket < g.ticket {
+			g.ticket, g.place = ticket, at
+		}
 	}
 	if !lk.lost.IsZero() && lk.topped.Before(lk.lost) && !lk.known {
 		lk.broken = append(lk.broken, lk.lost)
@@ -310,24 +313,28 @@ func (l *look) live(was *state, ticket string) bool {
 	return false
 }
 
+// placed is where a ticket stands, at the end if it has no place yet.
+func (l *look) placed(was, is *state, ticket string) int64 {
+	for _, p := range append(l.tickets(), was.line...) {
+		if p.ticket == ticket && p.at > 0 {
+			return p.at
+		}
+	}
+	return is.at.UnixMicro()
+}
+
 // order judges that a grant overtook nobody (2).
 func (l *look) order(lk *lock, was, is *state, g *grant) {
 	line := append([]place(nil), was.line...)
-	at := is.at.UnixMicro()
 	for _, p := range l.tickets() {
 		if l.verb == "enter" && p.at > 0 && !was.waits(p.ticket) {
 			line = append(line, p)
 		}
 	}
 	for _, p := range line {
-		if p.ticket == g.ticket {
-			at = p.at
-		}
-	}
-	for _, p := range line {
 		leaves := l.verb == "leave" && l.names(p.ticket)
-		if p.at < at && p.ticket != g.ticket && is.holds[p.ticket] == 0 && !leaves && l.live(was, p.ticket) {
-			l.r.violated(2, "%s: the %s of %s gave it to %s (place %d) before %s (place %d)", lk.name, l.verb, l.by.name, g.ticket, at, p.ticket, p.at)
+		if p.at < g.place && is.holds[p.ticket] == 0 && !leaves && l.live(was, p.ticket) {
+			l.r.violated(2, "%s: the %s of %s gave it to %s (place %d) before %s (place %d)", lk.name, l.verb, l.by.name, g.ticket, g.place, p.ticket, p.at)
 		}
 	}
 }
