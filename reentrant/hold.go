@@ -155,7 +155,7 @@ func (k *Keeper) Present(record string) (owner string, expires time.Time, held b
 	return h.Ticket.Identity(), h.expires, true
 }
 
-// Forced takes in a message that an ownership was ended by force.
+// Forced takes in a message that an ownership was ended by force. Its process may have the lock again by now.
 func (k *Keeper) Forced(m lua.Message) {
 	ticket := m.Ticket.String()
 	var over ending

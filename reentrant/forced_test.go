@@ -1,0 +1,34 @@
+package reentrant
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/fairlock/locks/lua"
+)
+
+func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		first := holding(t, l, "x")
+		forced := first.grip.hold.Granted
+		next := forced
+		next.Ticket = l.core.Ticket(Request{Lease: DefaultLease})
+		next.Text, next.Requests = next.Ticket.String(), new(Requests)
+		next.Token++
+		second, err := l.core.Keeper.Adopt(t.Context(), l.core.Keeper.Begin(next))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.core.Keeper.Forced(lua.Message{Ticket: forced.Ticket, Record: forced.Keys.Record, Token: forced.Token, Forced: true})
+		if err := first.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("the forced one says %v", err)
+		}
+		if err := second.Err(); err != nil {
+			t.Errorf("the next one says %v", err)
+		}
+		_ = second.Unlock(t.Context()) // the server never gave it
+	})
+}
