@@ -183,8 +183,9 @@ func (r *referee) exempt(b *belief, token int64) bool {
 	// Force breaks it by design. How soon that must be over, inTime says.
 	case !g.forced.IsZero() && !next.at.Before(g.forced):
 		return true
-	// The server's clock was set forward by more than the margin since the lease was last written.
-	case g.stepped > reentrant.Margin(g.written):
+	// The server's clock was set forward by more than the margin since the lease was last written; or, if that is a claim, since
+	// its waiter was last told the time: a message that is late by more than the step does not show it.
+	case g.stepped > reentrant.Margin(g.written), slices.Contains(next.excused, b.token):
 		return true
 	// Data was lost, and a newcomer came before anybody who knew.
 	case slices.ContainsFunc(b.lk.broken, func(lost time.Time) bool { return g.at.Before(lost) && lost.Before(next.at) }):

@@ -103,6 +103,16 @@ func (r pcgReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// byID is the client with the given uuid.
+func (w *World) byID(id string) *client {
+	for _, c := range w.clients {
+		if c.uuid == id {
+			return c
+		}
+	}
+	return nil
+}
+
 // channel is where the client of a ticket hears of its grants.
 func (w *World) channel(ticket string) string {
 	prefix := "fairlock"

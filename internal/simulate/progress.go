@@ -109,8 +109,12 @@ func (r *referee) loses() {
 
 // steps takes in that the server's clock was set forward.
 func (r *referee) steps(by time.Duration) {
+	if by < 0 {
+		return
+	}
 	for _, lk := range r.locks {
-		if g := lk.grants[lk.top]; g != nil && by > 0 {
+		lk.steps = append(lk.steps, step{time.Now(), by})
+		for _, g := range lk.grants {
 			g.stepped += by
 		}
 	}

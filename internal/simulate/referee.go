@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strconv"
 	"time"
+
+	"github.com/fairlock/locks/reentrant"
 )
 
 // referee sees the server's state before and after every request, and what every client believes. All is guarded by
@@ -33,6 +35,7 @@ type lock struct {
 	owned  int64             // the token of whoever was last seen to hold it
 	end    time.Time         // when the record that was last seen ends unless it is renewed
 
+	steps  []step      // of the server's clock, forward
 	loss               // the last one
 	lapses []loss      // those after which the time for which the lock was kept ran out, as it was then
 	broken []time.Time // losses of data after which a newcomer had the lock before anybody who knew of the holder
@@ -46,6 +49,22 @@ type loss struct {
 	back  map[string]bool // clients whose holds the server has again
 
 	lapsed bool // somebody was given the lock when that time was over
+}
+
+// step is one of the server's clock.
+type step struct {
+	at time.Time
+	by time.Duration
+}
+
+// steppedSince is how far the server's clock was set forward since then.
+func (lk *lock) steppedSince(then time.Time) (all time.Duration) {
+	for _, s := range lk.steps {
+		if s.at.After(then) {
+			all += s.by
+		}
+	}
+	return all
 }
 
 // shown is an ownership as an answer tells of it.
@@ -63,7 +82,8 @@ type grant struct {
 	forced   time.Time
 	told     bool          // its client could hear that
 	written  time.Duration // for how long the record was last written
-	stepped  time.Duration // how far the server's clock has been set forward since then
+	stepped  time.Duration // how far the server's clock has been set forward since then, or since its client was last told the time
+	excused  []int64       // older tokens that may still be trusted: the server's clock stepped over their leases
 	believed bool
 	low      bool // its token is not the largest: see given
 }
@@ -281,6 +301,14 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		lapse := lk.loss
 		lapse.back = maps.Clone(lk.back)
 		lk.lapses = append(lk.lapses, lapse)
+	}
+	if told := lk.shown[l.r.w.byID(clientOf(g.ticket))].at; clientOf(g.ticket) != l.by.uuid && !told.IsZero() {
+		g.stepped = lk.steppedSince(told)
+	}
+	for _, b := range l.r.beliefs {
+		if old := lk.grants[b.token]; b.lk == lk && old != nil && old.stepped > reentrant.Margin(old.written) {
+			g.excused = append(g.excused, b.token)
+		}
 	}
 	lk.grants[g.token] = g
 	if g.low = g.token <= lk.top; !g.low {
