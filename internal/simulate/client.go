@@ -132,6 +132,9 @@ func (p pacer) DialHook(next redis.DialHook) redis.DialHook {
 
 func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "hello" { // see link.dial
+			return next(ctx, cmd)
+		}
 		args := make([]string, len(cmd.Args()))
 		for i, arg := range cmd.Args() {
 			args[i] = fmt.Sprint(arg)
