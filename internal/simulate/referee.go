@@ -238,8 +238,11 @@ func (l *look) holds(lk *lock, was, is *state) {
 		}
 	}
 	if g := lk.grants[is.token]; g != nil {
-		if d := is.latest(); d != was.latest() || is.token != was.token {
-			g.written, g.stepped = time.Duration(d-is.ms)*time.Millisecond, 0
+		switch left := time.Duration(is.latest()-is.ms) * time.Millisecond; {
+		case is.latest() != was.latest() || is.token != was.token:
+			g.written, g.stepped = left, 0
+		case l.verb == "renew": // the margin is of what is left when a client is told
+			g.written = min(g.written, left)
 		}
 		if l.verb == "force" && was.token != 0 {
 			lk.force(was.token, l.r.w)
