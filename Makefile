@@ -1,9 +1,9 @@
 # The verbs are scripts; see scripts/. CI runs the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help fmt lint test simulate torture bench fuzz
+.PHONY: help fmt lint test simulate torture bench bench-quick microbench fuzz
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 fmt: ## format all Go code
 	@scripts/fmt.sh
@@ -20,8 +20,14 @@ simulate: ## whole clients under faults in fake time: CI's 25 h; SEEDS=1000-1999
 torture: ## six processes, a saboteur and the judges, for FOR (60s); SEED repeats the choices of a run
 	@FOR='$(FOR)' SEED='$(SEED)' scripts/torture.sh $(ARGS)
 
-bench: ## the benchmarks; BENCH=regexp, ARGS='-count=10'
-	@BENCH='$(BENCH)' scripts/bench.sh $(ARGS)
+bench: ## Fairlock beside its peers, for docs/performance.md; ARGS='-workloads handover -peers fairlock,baton' (one and a half hours)
+	@scripts/bench.sh $(ARGS)
+
+bench-quick: ## the same, smaller, in less than two minutes; writes nothing
+	@scripts/bench.sh -quick $(ARGS)
+
+microbench: ## Go's benchmarks; BENCH=regexp, ARGS='-count=10'
+	@BENCH='$(BENCH)' scripts/microbench.sh $(ARGS)
 
 fuzz: ## every fuzz test in turn, each for FUZZTIME (30s)
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(ARGS)

@@ -1,6 +1,16 @@
 #!/usr/bin/env bash
-# Runs the benchmarks whose names match BENCH (all), on a real server. Arguments go to go test, for example -count=10.
+# Measures Fairlock beside its peers (see docs/performance.md) and writes tables, plots and what the document shows of them.
+# Arguments go to the program, for example -workloads handover -peers fairlock,baton -repeats 3. With -quick it writes nothing.
 . "$(dirname "$0")/lib.sh"
-use_redis || loud "No redis-server: benchmarks that need one are left out."
-# shellcheck disable=SC2046 # one word per package
-go test -run '^$' -bench "${BENCH:-.}" -benchmem -timeout 30m "$@" $(packages_with Benchmark)
+use_redis || {
+	loud "No redis-server: there is nothing to measure on."
+	exit 1
+}
+write=(-out docs/performance -docs docs/performance.md)
+for arg; do
+	case $arg in -quick | --quick) write=() ;; esac
+done
+program=$(mktemp -d)
+trap 'rm -rf "$program"' EXIT
+go build -o "$program/bench" ./bench
+"$program/bench" ${write[@]+"${write[@]}"} "$@"

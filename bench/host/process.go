@@ -1,0 +1,74 @@
+// Package host runs what a measurement needs on this machine: servers, workers that are real processes, slow links.
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Process is a running child. On Linux it does not outlive this program, however that ends.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	once sync.Once
+}
+
+// start starts cmd from a thread that lives as long as the child: to its death the kernel ties the child's.
+func start(cmd *exec.Cmd) (*Process, error) {
+	cmd.SysProcAttr = dieWithParent()
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is of no interest: we killed it, or its answers are missed
+			close(p.done)
+		}
+	}()
+	return p, <-started
+}
+
+// Kill ends the process as kill -9 does and returns when it is gone, with its connections.
+func (p *Process) Kill() {
+	p.once.Do(func() { _ = p.cmd.Process.Kill() }) // fails only if it has ended
+	<-p.done
+}
+
+// Pid is the process's id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// until calls ready until it succeeds, the process has ended, or too much time has passed.
+func (p *Process) until(ready func() error) error {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		err := ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s has ended: %w", p.cmd.Path, err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// freePort is a loopback port that was free a moment ago.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening takes no time
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}

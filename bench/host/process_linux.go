@@ -1,0 +1,6 @@
+package host
+
+import "syscall"
+
+// dieWithParent has the kernel kill the child when this program dies, even by SIGKILL.
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package host
+
+import "syscall"
+
+// dieWithParent does nothing here: only Linux can tie a child to its parent. Workers end with their standard input.
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

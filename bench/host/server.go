@@ -1,0 +1,57 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/locks/bench/peers"
+)
+
+// ErrMissing says that a server's program is not installed.
+var ErrMissing = errors.New("is not installed")
+
+// Server is a running server that belongs to one measurement.
+type Server interface {
+	Addr() string
+	// Stats is what the server has done since it was started.
+	Stats(ctx context.Context) (Stats, error)
+	Kill()
+}
+
+// Stats counts what a server has done.
+type Stats struct {
+	Commands map[string]int64 // calls by command, those of scripts included; for etcd by method
+	In, Out  int64            // bytes
+	CPU      time.Duration
+}
+
+// Minus is what happened since before.
+func (s Stats) Minus(before Stats) Stats {
+	d := Stats{Commands: map[string]int64{}, In: s.In - before.In, Out: s.Out - before.Out, CPU: s.CPU - before.CPU}
+	for name, calls := range s.Commands {
+		d.Commands[name] = calls - before.Commands[name]
+	}
+	return d
+}
+
+// Requests counts what clients have asked for: the given commands, or all if there are none.
+func (s Stats) Requests(commands []string) (n int64) {
+	if commands == nil {
+		for _, calls := range s.Commands {
+			n += calls
+		}
+	}
+	for _, name := range commands {
+		n += s.Commands[name]
+	}
+	return n
+}
+
+// Serve starts a server of a kind that peers need.
+func Serve(kind string) (Server, error) {
+	if kind == peers.Etcd {
+		return startEtcd()
+	}
+	return startRedis()
+}

@@ -1,0 +1,89 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/rpc"
+	"os"
+	"os/exec"
+
+	"github.com/fairlock/locks/bench/peers"
+)
+
+// WorkerArg is the first argument by which this program knows that it is a worker. The second is a Job.
+const WorkerArg = "be-a-worker"
+
+// Job is what a worker is started with.
+type Job struct {
+	Peer   string
+	Config peers.Config
+}
+
+// Worker is a process that uses one peer. It answers calls over its standard input and output.
+type Worker struct {
+	*Process
+	calls *rpc.Client
+}
+
+// wire is both directions of a worker's standard streams.
+type wire struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// Hire starts a worker: this program once more.
+func Hire(job Job) (*Worker, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, WorkerArg, string(text))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	// Not StdoutPipe: waiting for the process would close that under the reader.
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout = theirs
+	p, err := start(cmd)
+	_ = theirs.Close() // the child has its own
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{p, rpc.NewClient(wire{out, in})}, nil
+}
+
+// Call has the worker do something and waits for its answer, or for the end of ctx.
+func (w *Worker) Call(ctx context.Context, method string, args, reply any) error {
+	select {
+	case done := <-w.calls.Go("Worker."+method, args, reply, make(chan *rpc.Call, 1)).Done:
+		return done.Error
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Fire kills the worker.
+func (w *Worker) Fire() {
+	w.Kill()
+	_ = w.calls.Close() // its pipes
+}
+
+// Work serves calls as a worker, with the methods of service, until the parent is gone.
+func Work(service any) error {
+	server := rpc.NewServer()
+	if err := server.RegisterName("Worker", service); err != nil {
+		return err
+	}
+	server.ServeConn(wire{os.Stdin, os.Stdout})
+	return nil
+}

@@ -1,0 +1,102 @@
+// Command bench measures Fairlock beside what people would pick instead, and beside what the wire itself allows: the same
+// workloads in one run, with real processes and a server of its own.
+//
+//	go run ./bench -quick
+//	go run ./bench -workloads handover,gap -peers fairlock,baton -repeats 3
+//
+// See docs/performance.md for what is measured and how.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/bench/host"
+	"github.com/fairlock/locks/bench/report"
+	"github.com/fairlock/locks/bench/workloads"
+)
+
+func main() {
+	redis.SetLogger(silence{})
+	if len(os.Args) == 3 && os.Args[1] == host.WorkerArg {
+		exit(work(os.Args[2]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(direct(ctx, os.Args[1:]))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// work is what a worker does.
+func work(text string) error {
+	var job host.Job
+	if err := json.Unmarshal([]byte(text), &job); err != nil {
+		return err
+	}
+	w, err := workloads.NewWorker(job)
+	if err != nil {
+		return err
+	}
+	return host.Work(w)
+}
+
+// direct is what the program does that is not a worker.
+func direct(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "smaller and shorter, all in less than two minutes: for while working")
+	some := flags.String("workloads", "", "`names` of workloads, by commas; all")
+	with := flags.String("peers", "", "`names` of peers, by commas; all")
+	repeats := flags.Int("repeats", 0, "how often each is measured; 5, or 1 with -quick")
+	out := flags.String("out", "", "`directory` for results.json and a plot for each table; none")
+	docs := flags.String("docs", "", "`document` whose marked sections are written again from the results in -out")
+	only := flags.Bool("only-docs", false, "measure nothing")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	results := report.Results{}
+	if *out != "" {
+		var err error
+		if results, err = report.Load(*out); err != nil {
+			return err
+		}
+	}
+	if !*only {
+		run := run{scale: workloads.Full, out: *out, results: &results}
+		if *quick {
+			run.scale = workloads.Quick
+		}
+		if *repeats > 0 {
+			run.scale.Repeats = *repeats
+		}
+		if err := run.choose(*some, *with); err != nil {
+			return err
+		}
+		if err := run.all(ctx); err != nil {
+			return err
+		}
+	}
+	if *docs != "" {
+		return results.Rewrite(*docs, plotsSeenFrom(*docs, *out))
+	}
+	return nil
+}
+
+// silence is a logger for go-redis: killed servers are no news here.
+type silence struct{}
+
+// Printf drops a line.
+func (silence) Printf(context.Context, string, ...any) {}

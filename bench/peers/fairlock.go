@@ -1,0 +1,73 @@
+package peers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// fair is the lock with a line, plain the one without; fairAuto is fair on a client that batches.
+var (
+	fair = Peer{
+		Name: "fairlock", Server: Redis, Requests: scripted,
+		Open:  func(c Config) (Locker, error) { return newOurs(c, client(c), newFair), nil },
+		About: "fairlock.New, defaults but for the lease",
+	}
+	plain = Peer{
+		Name: "fairlock plain", Server: Redis, Requests: scripted,
+		Open:  func(c Config) (Locker, error) { return newOurs(c, client(c), newPlain), nil },
+		About: "reentrant.New, defaults but for the lease; no order is promised",
+	}
+	fairAuto = Peer{
+		Name: "fairlock +auto", Server: Redis, Requests: scripted, Only: []string{"keys"},
+		Open: func(c Config) (Locker, error) {
+			rdb, err := pipelined(c)
+			return newOurs(c, rdb, newFair), err
+		},
+		About: "fairlock.New on go-redis' AutoPipeline, default options",
+	}
+)
+
+func newFair(rdb redis.UniversalClient, o ...reentrant.Option) fairlock.Interface {
+	return fairlock.New(rdb, o...)
+}
+
+func newPlain(rdb redis.UniversalClient, o ...reentrant.Option) fairlock.Interface {
+	return reentrant.New(rdb, o...)
+}
+
+// ours is either Locker.
+type ours struct {
+	rdb    redis.UniversalClient
+	locker fairlock.Interface
+}
+
+func newOurs(c Config, rdb redis.UniversalClient, kind func(redis.UniversalClient, ...reentrant.Option) fairlock.Interface) *ours {
+	return &ours{rdb: rdb, locker: kind(rdb, fairlock.WithLease(c.Lease))}
+}
+
+// Lock passes OnQueued on only if somebody wants to know: to be told is one more wake-up of the caller.
+func (l *ours) Lock(ctx context.Context, name string, queued func()) (Lock, error) {
+	if queued == nil {
+		return l.locker.Lock(ctx, name)
+	}
+	return l.locker.Lock(ctx, name, fairlock.OnQueued(func(int) { queued() }))
+}
+
+// Try has the line bounded.
+func (l *ours) Try(ctx context.Context, name string, waiters int) (Lock, error) {
+	lease, err := l.locker.Lock(ctx, name, fairlock.MaxWaiters(waiters))
+	if errors.Is(err, fairlock.ErrQueueFull) {
+		return nil, ErrRefused
+	}
+	return lease, err
+}
+
+// Close ends Locker and client.
+func (l *ours) Close() error {
+	return errors.Join(l.locker.Close(), l.rdb.Close())
+}

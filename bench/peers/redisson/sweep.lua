@@ -1,0 +1,34 @@
+-- Drops heads whose deadline is over by the caller's clock; put before the scripts that begin with it.
+-- KEYS: lock, queue, deadlines.
+local function sweep(now)
+    while true do
+        local head = redis.call('LINDEX', KEYS[2], 0)
+        if not head then return end
+        local deadline = redis.call('ZSCORE', KEYS[3], head)
+        if not deadline or tonumber(deadline) > now then return end
+        redis.call('ZREM', KEYS[3], head)
+        redis.call('LPOP', KEYS[2])
+    end
+end
+
+-- Takes the lock if it is free and it is me's turn, or enters it once more.
+local function take(me, lease, wait)
+    if redis.call('EXISTS', KEYS[1]) == 0
+        and (redis.call('EXISTS', KEYS[2]) == 0 or redis.call('LINDEX', KEYS[2], 0) == me) then
+        redis.call('LPOP', KEYS[2])
+        redis.call('ZREM', KEYS[3], me)
+        -- All who wait were given a deadline behind mine.
+        for _, waiter in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+            redis.call('ZINCRBY', KEYS[3], -wait, waiter)
+        end
+        redis.call('HSET', KEYS[1], me, 1)
+        redis.call('PEXPIRE', KEYS[1], lease)
+        return true
+    end
+    if redis.call('HEXISTS', KEYS[1], me) == 1 then
+        redis.call('HINCRBY', KEYS[1], me, 1)
+        redis.call('PEXPIRE', KEYS[1], lease)
+        return true
+    end
+    return false
+end

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairlock/locks/bench/host"
+	"github.com/fairlock/locks/bench/peers"
+	"github.com/fairlock/locks/bench/report"
+	"github.com/fairlock/locks/bench/workloads"
+)
+
+// atMost is how long one run of one peer may take, beyond what it is asked to watch.
+const atMost = 3 * time.Minute
+
+// run is one call of the program.
+type run struct {
+	scale     workloads.Scale
+	workloads []workloads.Workload
+	peers     []peers.Peer
+	out       string // "": nothing is written
+	results   *report.Results
+
+	etcd    host.Server
+	count   int // of runs of one peer
+	failed  []error
+	missing map[string]string // kinds of servers that there are not, and why
+}
+
+// choose takes the workloads and peers of those names, by commas; all if there are none.
+func (r *run) choose(some, with string) error {
+	var err error
+	r.workloads, err = named(workloads.All(), some, func(w workloads.Workload) string { return w.Name })
+	if err != nil {
+		return err
+	}
+	r.peers, err = named(peers.All(), with, func(p peers.Peer) string { return p.Name })
+	return err
+}
+
+func named[T any](all []T, names string, name func(T) string) ([]T, error) {
+	if names == "" {
+		return all, nil
+	}
+	var chosen []T
+	for n := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(all, func(t T) bool { return name(t) == n })
+		if i < 0 {
+			var known []string
+			for _, t := range all {
+				known = append(known, name(t))
+			}
+			return nil, fmt.Errorf("%q is none of %s", n, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// all measures, prints each table when it is done and writes it down.
+func (r *run) all(ctx context.Context) error {
+	r.missing = map[string]string{}
+	if _, err := host.RedisProgram(); err != nil {
+		return err
+	}
+	if _, err := host.EtcdProgram(); err != nil {
+		r.missing[peers.Etcd] = err.Error()
+		fmt.Fprintf(os.Stderr, "*** %v: nothing is measured of etcd. Debian's package is etcd-server. ***\n", err)
+	}
+	defer func() {
+		if r.etcd != nil {
+			r.etcd.Kill()
+		}
+	}()
+	for _, w := range r.workloads {
+		began := time.Now()
+		table, err := r.measure(ctx, w)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("## %s\n\n%s\n(%s)\n\n", table.Title, table.Markdown(), time.Since(began).Round(time.Second))
+		if err := r.keep(table); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.failed...)
+}
+
+func (r *run) keep(table report.Table) error {
+	if r.out == "" {
+		return nil
+	}
+	r.results.Put(table)
+	if err := r.results.Save(r.out); err != nil {
+		return err
+	}
+	return table.Draw(r.out)
+}
+
+// measure runs a workload for all peers in turn, again and again.
+func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, error) {
+	table := report.Table{
+		Workload: w.Name, Title: w.Title, About: w.About, Scale: r.scale.Name, Repeats: r.scale.Repeats,
+		Machine: machine(), Columns: w.Columns, Plot: w.Plot, Log: w.Log,
+	}
+	var used []peers.Peer
+	for _, c := range w.Cases(r.scale) {
+		rows, samples := r.rows(w, c)
+		for i := range r.repeats(c) {
+			for j := range rows {
+				if i%2 == 1 { // whoever is first finds another machine than whoever is last
+					j = len(rows) - 1 - j
+				}
+				if rows[j].Why != "" {
+					continue
+				}
+				sample, err := r.once(ctx, w, c, rows[j].Peer)
+				if ctx.Err() != nil {
+					return table, ctx.Err()
+				}
+				if err != nil {
+					r.failed = append(r.failed, err)
+					rows[j].Why = "failed: " + err.Error()
+					continue
+				}
+				samples[j] = append(samples[j], sample)
+			}
+		}
+		for j := range rows {
+			if samples[j] != nil {
+				rows[j].Values = report.Over(samples[j])
+			}
+			if p, _ := peers.Find(rows[j].Peer); !slices.ContainsFunc(used, func(u peers.Peer) bool { return u.Name == p.Name }) {
+				used = append(used, p)
+			}
+		}
+		table.Rows = append(table.Rows, rows...)
+	}
+	table.Versions = versions(used)
+	table.Goals = w.Goals(table.Find)
+	return table, nil
+}
+
+// rows are those of all peers that the workload is for, with the reasons of those that cannot do it.
+func (r *run) rows(w workloads.Workload, c workloads.Case) ([]report.Row, [][]workloads.Sample) {
+	var rows []report.Row
+	for _, p := range r.peers {
+		why, ok := p.Does(w.Name, c.Size)
+		if missing := r.missing[p.Server]; ok && missing != "" {
+			why, ok = missing, false
+		}
+		if ok || why != "" {
+			rows = append(rows, report.Row{Case: c.Label, Peer: p.Name, Floor: p.Floor, Why: why})
+		}
+	}
+	return rows, make([][]workloads.Sample, len(rows))
+}
+
+func (r *run) repeats(c workloads.Case) int {
+	if c.Repeats > 0 {
+		return min(c.Repeats, r.scale.Repeats)
+	}
+	return r.scale.Repeats
+}
+
+// once measures one peer on a server of its own; etcd takes seconds to start and is kept.
+func (r *run) once(ctx context.Context, w workloads.Workload, c workloads.Case, name string) (workloads.Sample, error) {
+	peer, _ := peers.Find(name)
+	fmt.Fprintf(os.Stderr, "\r\033[K%s, %s: %s", w.Name, c.Label, name)
+	defer fmt.Fprint(os.Stderr, "\r\033[K")
+	server, err := r.server(peer.Server)
+	if err != nil {
+		return nil, err
+	}
+	if server != r.etcd {
+		defer server.Kill()
+	}
+	r.count++
+	ctx, cancel := context.WithTimeout(ctx, atMost+r.scale.Window)
+	defer cancel()
+	return w.Measure(ctx, &workloads.Bench{Peer: peer, Case: c, Scale: r.scale, Server: server, Key: fmt.Sprintf("key-%d", r.count)})
+}
+
+func (r *run) server(kind string) (host.Server, error) {
+	if kind != peers.Etcd {
+		return host.Serve(kind)
+	}
+	if r.etcd == nil {
+		server, err := host.Serve(kind)
+		if err != nil {
+			return nil, err
+		}
+		r.etcd = server
+	}
+	return r.etcd, nil
+}
+
+// plotsSeenFrom is the path from a document to the directory of the plots.
+func plotsSeenFrom(document, out string) string {
+	relative, err := filepath.Rel(filepath.Dir(document), out)
+	if err != nil {
+		return out
+	}
+	return filepath.ToSlash(relative)
+}

@@ -1,0 +1,253 @@
+package workloads
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/locks/bench/host"
+)
+
+const processes = 4 // among which waiters are divided
+
+// handover is workload 3.
+var handover = Workload{
+	Name:  "handover",
+	Title: "3. Hand-overs on one key",
+	About: "Waiters over 4 processes: each locks, unlocks at once and waits again. Waits are those of calls that were granted. A grant is out of " +
+		"order if a call whose request had arrived before this one's was sent was still waiting; arrival is what the peer tells of, or 100 ms " +
+		"after the call; etcd's is its own create revision. It is judged in a second phase, in which peers are asked to tell: that may cost them. " +
+		"Jain's index is over whole rounds of as many grants as there are waiters; '-' where there was not even one.",
+	Columns: []Column{
+		{"rate", "grants/s"},
+		{"p50", "wait p50 ms"},
+		{"p99", "wait p99 ms"},
+		{"requests", "requests/grant"},
+		{"publishes", "publishes/grant"},
+		{"server", "server CPU us/grant"},
+		{"client", "client CPU us/grant"},
+		{"out", "out of order %"},
+		{"jain", "Jain"},
+	},
+	Plot: "rate",
+	Cases: func(s Scale) []Case {
+		var cases []Case
+		for _, n := range s.Lines {
+			cases = append(cases, Case{Label: strconv.Itoa(n) + " waiters", Size: n})
+		}
+		return cases
+	},
+	Run: runHandover,
+	Goals: func(at Lookup) []Goal {
+		const mid, long, short = "64 waiters", "10000 waiters", "8 waiters"
+		return []Goal{
+			goal("at least 0.75x of the bare baton at 64 waiters", ratioIn(at, mid, "rate", ours, batonFloor), atLeast(0.75)),
+			goal("at least 3.3x of Redisson's at 64 waiters", ratioIn(at, mid, "rate", ours, redissons), atLeast(3.3)),
+			goal("at 10,000 waiters at least 0.9x of its own at 8", func() (float64, bool) {
+				x, ok := at(ours, long, "rate")
+				y, ok2 := at(ours, short, "rate")
+				return x / max(y, 1), ok && ok2
+			}, atLeast(0.9)),
+			goal("at most 2 requests per grant", func() (float64, bool) { return at(ours, mid, "requests") }, atMost(2)),
+			goal("at most 1 publish per grant", func() (float64, bool) { return at(ours, mid, "publishes") }, atMost(1)),
+			goal("no grant out of order (%)", func() (float64, bool) { return at(ours, mid, "out") }, atMost(0)),
+			goal("Jain's index at least 0.99", func() (float64, bool) { return at(ours, mid, "jain") }, atLeast(0.99)),
+		}
+	},
+}
+
+// ContendArgs has a worker contend for a key, and note what happens from Start to End, and more from End to Until.
+type ContendArgs struct {
+	Key               string
+	First, Waiters    int // numbers of the waiters
+	Hold              time.Duration
+	Start, End, Until time.Time
+}
+
+// ContendReply is the worker's log: attempts that ended after Start or have not, and the processor time from Start to End.
+type ContendReply struct {
+	Attempts []Attempt
+	CPU      time.Duration
+}
+
+func runHandover(ctx context.Context, b *Bench) (Sample, error) {
+	log, err := b.contend(ctx, b.Case.Size, 0)
+	if err != nil {
+		return nil, err
+	}
+	var waits []int64
+	for _, a := range log.measured {
+		waits = append(waits, a.Granted-a.Began)
+	}
+	n := float64(len(waits))
+	if n == 0 {
+		return nil, errors.New("nobody was granted the lock")
+	}
+	sample := Sample{
+		"rate": n / b.Scale.Contend.Seconds(),
+		"p50":  ms(time.Duration(quantile(waits, 0.50))), "p99": ms(time.Duration(quantile(waits, 0.99))),
+		"requests": b.requests(log.stats) / n, "publishes": float64(log.stats.Commands["publish"]) / n,
+		"server": us(log.stats.CPU) / n, "client": us(log.cpu) / n,
+	}
+	if out, of := overtaken(log.judged()); of > 0 {
+		sample["out"] = 100 * float64(out) / float64(of)
+	}
+	if index, ok := jain(log.measured, b.Case.Size); ok {
+		sample["jain"] = index
+	}
+	return sample, nil
+}
+
+// contention is what all workers noted.
+type contention struct {
+	measured []Attempt // granted between Start and End
+	told     []Attempt // begun after End, when the peer was asked to tell that it waits; with those never granted
+	all      []Attempt // granted from Start on, or never
+	stats    host.Stats
+	cpu      time.Duration
+}
+
+func (b *Bench) contend(ctx context.Context, waiters int, hold time.Duration) (contention, error) {
+	var log contention
+	team := min(processes, waiters)
+	hired, err := b.hire(team, (waiters+team-1)/team, b.Scale.Long)
+	if err != nil {
+		return log, err
+	}
+	var pid int
+	for _, w := range hired { // all are up, and not only under way
+		if err := w.Call(ctx, "Queued", None{}, &pid); err != nil {
+			return log, err
+		}
+	}
+	if err := b.prepare(ctx, b.Key); err != nil {
+		return log, err
+	}
+	warm := b.Scale.Contend/3 + 8*b.Case.Delay + time.Duration(waiters)*400*time.Microsecond
+	args := ContendArgs{Key: b.Key, Hold: hold, Start: time.Now().Add(warm)}
+	args.End = args.Start.Add(b.Scale.Contend)
+	args.Until = args.End.Add(b.Scale.Contend / 2)
+	replies := make([]ContendReply, team)
+	failed := make(chan error, team)
+	for i, w := range hired {
+		args.Waiters = waiters / team
+		if i < waiters%team {
+			args.Waiters++
+		}
+		go func(args ContendArgs) { failed <- w.Call(ctx, "Contend", args, &replies[i]) }(args)
+		args.First += args.Waiters
+	}
+	time.Sleep(time.Until(args.Start))
+	log.stats, err = b.used(ctx, func() error {
+		time.Sleep(time.Until(args.End))
+		return nil
+	})
+	for range hired {
+		err = errors.Join(err, <-failed)
+	}
+	for _, r := range replies {
+		log.cpu += r.CPU
+		log.sort(r.Attempts, args)
+	}
+	return log, err
+}
+
+func (c *contention) sort(attempts []Attempt, args ContendArgs) {
+	for _, a := range attempts {
+		if a.Granted > args.Until.UnixNano() {
+			a.Granted = 0 // workers do not stop writing at the same instant
+		}
+		c.all = append(c.all, a)
+		if a.Granted >= args.Start.UnixNano() && a.Granted < args.End.UnixNano() {
+			c.measured = append(c.measured, a)
+		}
+		if a.Began >= args.End.UnixNano() || a.Granted == 0 && a.Began < args.Until.UnixNano() {
+			c.told = append(c.told, a)
+		}
+	}
+}
+
+// judged are the attempts by which the order is judged: all, if the peer does not tell.
+func (c *contention) judged() []Attempt {
+	if slices.ContainsFunc(c.told, func(a Attempt) bool { return a.Queued != 0 }) {
+		return c.told
+	}
+	return c.all
+}
+
+// diary is one waiter's attempts; the last one may be under way.
+type diary struct {
+	mu       sync.Mutex // guards attempts
+	attempts []Attempt
+}
+
+func (d *diary) note(change func(*Attempt)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.attempts[len(d.attempts)-1])
+}
+
+// Contend lets the waiters contend and answers at args.Until, with them still at it: the process is killed afterwards.
+func (w *Worker) Contend(args ContendArgs, r *ContendReply) error {
+	diaries := make([]diary, args.Waiters)
+	failed := make(chan error, args.Waiters)
+	var telling atomic.Bool
+	for i := range diaries {
+		go func() { failed <- w.contend(args, args.First+i, &diaries[i], &telling) }()
+	}
+	time.Sleep(time.Until(args.Start))
+	cpu := host.CPU()
+	time.Sleep(time.Until(args.End))
+	r.CPU = host.CPU() - cpu
+	telling.Store(true)
+	select {
+	case err := <-failed:
+		return err
+	case <-time.After(time.Until(args.Until.Add(args.Hold + 50*time.Millisecond))): // all until then is written down
+	}
+	for i := range diaries {
+		diaries[i].mu.Lock()
+		for _, a := range diaries[i].attempts {
+			if a.Granted == 0 || a.Granted >= args.Start.UnixNano() {
+				r.Attempts = append(r.Attempts, a)
+			}
+		}
+		diaries[i].mu.Unlock()
+	}
+	return nil
+}
+
+func (w *Worker) contend(args ContendArgs, waiter int, d *diary, telling *atomic.Bool) error {
+	now := func() int64 { return time.Now().UnixNano() }
+	for {
+		var queued func()
+		if telling.Load() {
+			queued = func() {
+				d.note(func(a *Attempt) {
+					if a.Queued == 0 {
+						a.Queued = now()
+					}
+				})
+			}
+		}
+		d.mu.Lock()
+		d.attempts = append(d.attempts, Attempt{Waiter: waiter, Began: now()})
+		d.mu.Unlock()
+		lock, err := w.locker.Lock(context.Background(), args.Key, queued)
+		if err != nil {
+			return err
+		}
+		granted := now()
+		if args.Hold > 0 {
+			time.Sleep(args.Hold)
+		}
+		d.note(func(a *Attempt) { a.Granted, a.Released, a.Place = granted, now(), place(lock) })
+		if err := lock.Unlock(context.Background()); err != nil {
+			return err
+		}
+	}
+}
