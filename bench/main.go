@@ -16,7 +16,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/fairlock/locks/bench/host"
 	"github.com/fairlock/locks/bench/report"
@@ -24,7 +24,7 @@ import (
 )
 
 func main() {
-	redis.SetLogger(silence{})
+	logging.Disable() // go-redis tells of servers that are gone; here they are meant to be
 	if len(os.Args) == 3 && os.Args[1] == host.WorkerArg {
 		exit(work(os.Args[2]))
 	}
@@ -94,9 +94,3 @@ func direct(ctx context.Context, args []string) error {
 	}
 	return nil
 }
-
-// silence is a logger for go-redis: killed servers are no news here.
-type silence struct{}
-
-// Printf drops a line.
-func (silence) Printf(context.Context, string, ...any) {}

@@ -74,14 +74,14 @@ var (
 	Quick = Scale{
 		Name: "quick", Repeats: 1, Pairs: 1_000, Keys: 300 * time.Millisecond, Lines: []int{8, 64},
 		Contend: 300 * time.Millisecond, Delays: []time.Duration{0, 10 * time.Millisecond},
-		Cap: 1500 * time.Millisecond, Lease: time.Second, Leases: []int{500}, Crowds: []int{200},
+		Cap: 1500 * time.Millisecond, Lease: 2 * time.Second, Leases: []int{500}, Crowds: []int{200},
 		Window: 1500 * time.Millisecond, Long: 3 * time.Second, Buyers: 2_000, Settle: 200 * time.Millisecond,
 	}
 	Tiny = Scale{
 		Name: "tiny", Repeats: 1, Pairs: 5, Keys: 20 * time.Millisecond, Lines: []int{4},
-		Contend: 50 * time.Millisecond, Delays: []time.Duration{time.Millisecond},
-		Cap: 500 * time.Millisecond, Lease: 500 * time.Millisecond, Leases: []int{4}, Crowds: []int{4},
-		Window: 50 * time.Millisecond, Long: 3 * time.Second, Buyers: 8, Settle: 50 * time.Millisecond,
+		Contend: 600 * time.Millisecond, Delays: []time.Duration{time.Millisecond},
+		Cap: time.Second, Lease: 3 * time.Second, Leases: []int{4}, Crowds: []int{4},
+		Window: 50 * time.Millisecond, Long: 3 * time.Second, Buyers: 240, Settle: 50 * time.Millisecond,
 	}
 )
 
