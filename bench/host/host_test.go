@@ -121,4 +121,3 @@ func TestAProgramThatIsNotThereIsSaidToBeMissing(t *testing.T) {
 		t.Errorf("%v, want ErrMissing", err)
 	}
 }
-

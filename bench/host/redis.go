@@ -54,7 +54,7 @@ func startRedis() (Server, error) {
 	if s.Process, err = start(cmd); err != nil {
 		return nil, err
 	}
-	s.admin = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1})
+	s.admin = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: time.Minute})
 	if err := s.until(func() error { return s.admin.Ping(context.Background()).Err() }); err != nil {
 		s.Kill()
 		return nil, err

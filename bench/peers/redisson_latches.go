@@ -26,7 +26,8 @@ type latches struct {
 	rdb     *redis.Client
 	stripes [stripes]sync.Mutex
 	once    sync.Once
-	room    chan struct{} // a token for each subscription there is room for
+	room    chan struct{} // has a token for each subscription
+	ended   chan struct{}
 
 	mu    sync.Mutex // guards all below
 	conns []*listener
@@ -49,6 +50,7 @@ type latch struct {
 
 func (l *latches) begin() {
 	l.room = make(chan struct{}, subscriptions)
+	l.ended = make(chan struct{})
 	l.byKey = map[string]*latch{}
 }
 
@@ -143,7 +145,11 @@ func (l *latches) unsubscribe(done *latch, channel string) {
 	if err := done.at.pubsub.Unsubscribe(context.Background(), channel); err != nil {
 		return // the client is closed
 	}
-	<-done.gone
+	select {
+	case <-done.gone:
+	case <-l.ended:
+		return
+	}
 	l.mu.Lock()
 	delete(l.byKey, channel)
 	done.at.channels--
@@ -152,6 +158,8 @@ func (l *latches) unsubscribe(done *latch, channel string) {
 }
 
 func (l *latches) close() {
+	l.once.Do(l.begin)
+	close(l.ended)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, conn := range l.conns {

@@ -13,10 +13,14 @@ import (
 // least stands for nothing where values are far apart: a logarithm has no zero.
 const least = 0.01
 
+const margin = 0.3 * vg.Centimeter
+
 // Draw writes the table's plot into dir: bars of the peers if there is one case, lines over the cases otherwise.
 func (t *Table) Draw(dir string) error {
+	plot.DefaultFont.Variant = "Sans"
 	p := plot.New()
-	p.Title.Text = t.Title
+	p.Title.Text, p.Title.Padding = t.Title, margin
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks(plot.DefaultTicks{}), ticks(plot.DefaultTicks{})
 	head := t.head()
 	cases := t.cases()
 	draw, height := t.lines, 12*vg.Centimeter
@@ -29,7 +33,20 @@ func (t *Table) Draw(dir string) error {
 	if err := draw(p, cases); err != nil {
 		return err
 	}
-	return p.Save(20*vg.Centimeter, height, filepath.Join(dir, t.Workload+".svg"))
+	return p.Save(22*vg.Centimeter, height, filepath.Join(dir, t.Workload+".svg"))
+}
+
+// ticks labels the marks of another ticker as tables write numbers.
+func ticks(t plot.Ticker) plot.Ticker {
+	return plot.TickerFunc(func(low, high float64) []plot.Tick {
+		marks := t.Ticks(low, high)
+		for i, m := range marks {
+			if m.Label != "" {
+				marks[i].Label = digits(m.Value)
+			}
+		}
+		return marks
+	})
 }
 
 func (t *Table) head() string {
@@ -69,13 +86,17 @@ func (t *Table) bars(p *plot.Plot, _ []string) error {
 	chart.Color = plotutil.Color(2)
 	p.Add(chart)
 	p.NominalY(names...)
+	p.X.Min, p.X.Max = 0, 1.05*slices.Max(values)
+	p.X.Label.Padding, p.Y.Padding = margin, margin
 	return nil
 }
 
 func (t *Table) lines(p *plot.Plot, cases []string) error {
 	if t.Log {
 		p.Y.Scale = plot.LogScale{}
-		p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
+		p.Y.Tick.Marker = ticks(plot.LogTicks{})
+	} else {
+		p.Y.Min = 0
 	}
 	lines := map[string]plotter.XYs{}
 	var names []string
@@ -104,8 +125,9 @@ func (t *Table) lines(p *plot.Plot, cases []string) error {
 		p.Add(line, points)
 		p.Legend.Add(name, line, points)
 	}
-	p.Legend.Top = true
-	p.X.Max = float64(len(cases)) // room for the legend
+	p.Legend.Top, p.Legend.Padding = true, margin/3
 	p.NominalX(append(cases, "")...)
+	p.X.Max = float64(len(cases)) // room for the legend
+	p.Y.Label.Padding = margin
 	return nil
 }

@@ -121,8 +121,8 @@ func (b *Bench) watch(ctx context.Context, hired []*host.Worker, busy func() err
 	for i := range hired {
 		sample["client"] += ms(cpu[i]) / seconds
 		sample["goroutines"] += float64(before[i].Goroutines - idle[i].Goroutines)
-		sample["heap"] += (before[i].Heap - idle[i].Heap) / n
-		sample["stack"] += (before[i].Stack - idle[i].Stack) / n
+		sample["heap"] += max(0, before[i].Heap-idle[i].Heap) / n
+		sample["stack"] += max(0, before[i].Stack-idle[i].Stack) / n // it may have shrunk
 	}
 	return sample, nil
 }
