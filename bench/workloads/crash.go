@@ -20,8 +20,8 @@ var crash = Workload{
 	Title: "5. Killed processes",
 	About: "A holder, heads of the line and one behind them, each a process of its own. The heads are killed (SIGKILL), then the holder " +
 		"unlocks: the time from there until the one behind them holds. Or the holder is killed: the time from there until the one that waits " +
-		"holds, beside the lease that was asked for (when it was renewed last is left to chance). A peer without a line has no head: the same processes are killed. After the cap the wait " +
-		"is given up ('>').",
+		"holds, beside the lease that was asked for (when it was renewed last is left to chance). A peer without a line has no head: the same " +
+		"processes are killed. After the cap the wait is given up ('>').",
 	Columns: []Column{{"next", "next holds after ms"}, {"over", "beyond the lease ms"}, {"requests", "requests meanwhile"}},
 	Plot:    "next",
 	Log:     true,
