@@ -206,7 +206,7 @@ func (r *referee) inTime(b *belief, from time.Time) bool {
 		return true
 	}
 	since, able := b.by.link.able()
-	return !able || since.After(g.forced.Add(-time.Second)) || from.Sub(g.forced) < r.promptly()
+	return !able || since.After(g.forced.Add(-5*time.Second)) || from.Sub(g.forced) < r.promptly()
 }
 
 func later(a, b time.Time) time.Time {
