@@ -128,6 +128,15 @@ func TestAWaiterThatWasPassedOverIsNotOvertakenBecauseItsLockerHasANewcomer(t *t
 	passedOver(t, func(a *faultUser) []*faultWait { return []*faultWait{a.queues("x", 3)} })
 }
 
+// returns tells that a Locker has its subscription again.
+type returns chan struct{}
+
+func (r returns) Observe(e fairlock.Event) {
+	if e.Kind == fairlock.Reconnected {
+		r <- struct{}{}
+	}
+}
+
 func isTicket(arg string) bool {
 	_, err := lua.ParseTicket(arg)
 	return err == nil
@@ -137,10 +146,12 @@ func isTicket(arg string) bool {
 func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
 	t.Helper()
 	f := newFaulty(t)
-	a, b := f.behind(), f.beside()
+	back := make(returns, 1)
+	a, b := f.behind(), f.beside(fairlock.WithObserver(back))
 	lease := f.beside().locks("x")
 	first, then, later, last := a.queues("x", 1), b.queues("x", 2), a.queues("x", 3), b.queues("x", 4)
 	f.heard(2)
+	f.until("nobody passes for blind", func() bool { return f.direct.ZCount(faultCtx, f.keys("x").Waiters, "-inf", "(0").Val() == 0 })
 	enter := f.verb("enter")
 	returning := func(args []string) bool {
 		return enter(args) && args[slices.IndexFunc(args, isTicket)+1] != "0" // the first ticket has a place
@@ -148,7 +159,8 @@ func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
 	subscribes := f.all(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
 	enters := f.all(returning, faultproxy.HoldRequest())
 	f.cuts()
-	f.heard(1) // only b is back
+	<-back // b; what go-redis subscribes by itself, the Locker takes down again
+	f.heard(1)
 	f.unlocks(lease)
 	lease = then.gets() // a was out of reach when it was its turn
 	subscribes.Remove()

@@ -51,6 +51,9 @@ func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
 	}
 	err := <-answer
 	c.contact.made.Store(err == nil)
+	if err != nil && ctx.Err() != nil {
+		err = EndOf(ctx)
+	}
 	return err
 }
 

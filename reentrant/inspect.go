@@ -85,10 +85,13 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 // ready checks what an operation on one lock needs.
 func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
 	keys, err := c.keys(name)
-	if err == nil && c.Keeper.over() {
+	switch {
+	case err != nil:
+	case c.Keeper.over():
 		err = ErrClosed
-	}
-	if err == nil {
+	case ctx.Err() != nil:
+		err = EndOf(ctx)
+	default:
 		err = c.Contact(ctx, 0)
 	}
 	return keys, err
