@@ -68,6 +68,7 @@ func (l *Locker) hurry(keys lua.Keys) {
 
 // beat sends the line's heartbeat, in chunks side by side.
 func (l *Locker) beat(ln *line) {
+	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.lines[ln.keys.Record] != ln {

@@ -24,6 +24,14 @@ type Settings struct {
 	Identity Identity
 	Observer Observer // may be nil
 	Err      error    // the options that made no sense; every call returns them
+	Alarm    func()   // called before a timer's work is done, with no mutex held; for a simulation, whose processes may stand still. May be nil
+}
+
+// Alarmed calls Alarm.
+func (s *Settings) Alarmed() {
+	if s.Alarm != nil {
+		s.Alarm()
+	}
 }
 
 // Option configures a Locker.

@@ -129,6 +129,7 @@ func (r *room) at(when time.Time) {
 
 // ring is the timer's: the record may have ended, or a release gone unheard.
 func (l *Locker) ring(r *room) {
+	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.rooms[r.keys.Record] != r {

@@ -104,6 +104,7 @@ func (k *Keeper) watchdog() {
 		case <-k.stop:
 			return
 		case <-k.timer.C:
+			k.settings.Alarmed()
 			k.tick(time.Now())
 		}
 	}

@@ -60,7 +60,8 @@ func (w *World) newClient() *client {
 		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	c.rdb.AddHook(pacer{c})
-	options := []reentrant.Option{reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(slog.DiscardHandler))}
+	options := []reentrant.Option{reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(slog.DiscardHandler)),
+		func(s *reentrant.Settings) { s.Alarm = func() { c.runs(0) } }}
 	c.uuid = named(w.plan.Seed, id, func() {
 		if w.plan.Plain {
 			c.locker = reentrant.New(c.rdb, options...)
@@ -152,7 +153,7 @@ func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-// pause stops the client's code and its network, as SIGSTOP would. What its library's timers do meanwhile stays inside.
+// pause stops the client's code, its timers and its network, as SIGSTOP would.
 func (c *client) pause() (resume func()) {
 	release := c.link.hold(true, true)
 	c.paused = make(chan struct{})

@@ -33,8 +33,9 @@
 //
 // # What it does not show
 //
-// A bubble has one clock. So the library's timers go on in a client that is paused: its code, its network and the
-// deadlines of its connections stand still, and what its timers do stays inside until it goes on. Dials and handshakes
+// A bubble has one clock. In a client that is paused its code, its network, the deadlines of its connections and the timers of
+// the library that matter (heartbeats, renewals, the end of trust) stand still, and jump when it goes on: [reentrant.Settings] has
+// a hook for that. Those of waits and pings go on, and what they do stays inside. Dials and handshakes
 // take no time, since go-redis holds a mutex meanwhile; where a dial would hang, it fails. An answered request is not
 // executed again later than its answer: nothing between a client and Redis does that. There is one server: no replicas,
 // no cluster, no real Redis.
