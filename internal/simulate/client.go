@@ -60,8 +60,10 @@ func (w *World) newClient() *client {
 		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	c.rdb.AddHook(pacer{c})
-	options := []reentrant.Option{reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(slog.DiscardHandler)),
-		func(s *reentrant.Settings) { s.Alarm = func() { c.runs(0) } }}
+	options := []reentrant.Option{
+		reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(slog.DiscardHandler)),
+		func(s *reentrant.Settings) { s.Alarm = func() { c.runs(0) } },
+	}
 	c.uuid = named(w.plan.Seed, id, func() {
 		if w.plan.Plain {
 			c.locker = reentrant.New(c.rdb, options...)
