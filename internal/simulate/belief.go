@@ -58,11 +58,10 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 
 // writes is the owner's code using what the lock protects: it hands in its token (3).
 func (r *referee) writes(b *belief) {
-	g := b.lk.grants[b.token]
 	switch {
 	case b.token >= b.lk.fence:
 		b.lk.fence = b.token
-	case b.until(r.w).After(time.Now()) && b.end.IsZero() && !r.exempt(b, b.lk.fence) && (g == nil || !g.low):
+	case b.until(r.w).After(time.Now()) && b.end.IsZero() && !r.exempt(b, b.lk.fence):
 		r.violated(3, "%s: %s has trust in token %d, but the resource has seen %d", b.lk.name, b.by.name, b.token, b.lk.fence)
 	default:
 		r.stats.Refused++
@@ -189,6 +188,9 @@ func (r *referee) exempt(b *belief, token int64) bool {
 		return true
 	// Data was lost, and a newcomer came before anybody who knew.
 	case slices.ContainsFunc(b.lk.broken, func(lost time.Time) bool { return g.at.Before(lost) && lost.Before(next.at) }):
+		return true
+	// Data was lost, the clock set back, and somebody came who knew of a larger token: the record was a ghost's.
+	case g.low:
 		return true
 	// Data was lost, the lock was kept for a lease of those who knew, and the holder, whose own is longer, did not come back.
 	case slices.ContainsFunc(b.lk.lapses, func(l loss) bool {

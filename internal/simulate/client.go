@@ -180,6 +180,7 @@ func (c *client) pause() (resume func()) {
 
 // runs returns when the client's code may go on; false: never.
 func (c *client) runs(id uint64) bool {
+	since := uint64(time.Since(c.w.start)) //nolint:gosec // it is not negative
 	for {
 		c.w.mu.Lock()
 		paused, crashed := c.paused, c.crashed
@@ -192,7 +193,7 @@ func (c *client) runs(id uint64) bool {
 		}
 		select {
 		case <-paused:
-			time.Sleep(span(c.w.draw(c.id, id, 9), 1, 50*time.Microsecond))
+			time.Sleep(span(c.w.draw(c.id, id, since, 9), 1, 50*time.Microsecond))
 		case <-c.gone:
 		}
 	}

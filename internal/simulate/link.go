@@ -197,7 +197,7 @@ func (l *link) execute(f *flight, how string) []byte {
 	reply := w.server.execute(f.c, f.args)
 	w.requests++
 	w.history.note(l.owner.name, "%s%s %s", how, verb, transcript(verb, f.args, reply))
-	look.after()
+	look.after(reply)
 	out := w.server.outbox
 	w.server.outbox = nil
 	for _, m := range out {

@@ -141,10 +141,12 @@ func (r *referee) before(by *client, verb string, args []string) *look {
 }
 
 // after judges what the request has done.
-func (l *look) after() {
+func (l *look) after(reply []byte) {
 	for i, lk := range l.locks {
 		was, is := l.was[i], l.r.w.server.read(lk.keys)
-		l.knowledge(lk)
+		if reply[0] != '-' { // a script that the server does not have tells it nothing
+			l.knowledge(lk)
+		}
 		l.holds(lk, was, is)
 		l.released(lk, was)
 		if g := l.given(lk, was, is); g != nil && !l.r.w.plan.Plain {
@@ -222,8 +224,8 @@ func (l *look) holds(lk *lock, was, is *state) {
 		case l.verb == "leave" && l.names(ticket):
 		case l.verb == "force" && l.number(4) == was.token:
 		case is.holds[ticket] >= deadline:
-		case !lk.lost.IsZero() && was.token < is.token && lk.grants[is.token] != nil && lk.grants[is.token].at.Before(lk.lost):
-			// The record is a ghost of one who did not know that the server had forgotten: the real holder replaces it.
+		case was.token < is.token && lk.grants[was.token] != nil && lk.grants[was.token].low:
+			// The record is a ghost: it was given by a server that had forgotten a larger token.
 		default:
 			l.r.violated(6, "%s: the %s of %s took %s of %s from its holder", lk.name, l.verb, l.by.name,
 				time.Duration(deadline-is.holds[ticket])*time.Millisecond, ticket)
@@ -233,8 +235,10 @@ func (l *look) holds(lk *lock, was, is *state) {
 		if is.kept {
 			lk.kept = later(lk.kept, is.keptUntil.Add(-l.r.w.server.offset))
 		}
-		for ticket := range is.holds {
-			lk.back[clientOf(ticket)] = true
+		if g := lk.grants[is.token]; g != nil && g.at.Before(lk.lost) {
+			for ticket := range is.holds {
+				lk.back[clientOf(ticket)] = true
+			}
 		}
 	}
 	if g := lk.grants[is.token]; g != nil {

@@ -66,6 +66,7 @@ func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
 	began := time.Now()
 	var mu sync.Mutex
 	var all Stats
+	var digest uint64
 	t.Run("seeds", func(t *testing.T) {
 		for seed := from; seed <= to; seed++ {
 			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -80,6 +81,7 @@ func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
 				o := run(t, plan)
 				mu.Lock()
 				all.Add(o.Stats)
+				digest ^= o.Digest
 				mu.Unlock()
 				for _, v := range o.Violations[:min(len(o.Violations), 3)] {
 					t.Error(v)
@@ -90,7 +92,7 @@ func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("seeds %d to %d in %v: %v", from, to, time.Since(began).Round(time.Millisecond), all)
+	t.Logf("seeds %d to %d in %v, digest %x: %v", from, to, time.Since(began).Round(time.Millisecond), digest, all)
 	if asked || raceDetector || t.Failed() {
 		return
 	}
