@@ -236,9 +236,8 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 		}
 		a.shown = max(a.shown, e.Token)
 		if s.at >= a.last.at {
-			a.last, a.place = s, t.Place
+			a.last, a.place = s, t.Place // answers may overtake one another
 		}
-		a.place = cmp.Or(a.place, t.Place) // answers may overtake one another
 		l.enqueue(a)
 	case lua.Held:
 		l.settle(a, nil, &HeldError{Owner: e.Holder, Remaining: e.Remaining, Waiting: e.Waiting})

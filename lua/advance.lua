@@ -24,6 +24,23 @@ end
 local function place_of(element) return tonumber(string.match(element, '^%d+') or 0) end
 local function ticket_of(element) return string.match(element, ':(.*)$') or '' end
 
+-- The element of a ticket in a line of so many whose client does not know its place.
+local function find(ticket, line)
+  for to = line - 1, 0, -500 do
+    for _, element in ipairs(redis.call('LRANGE', queue, math.max(0, to - 499), to)) do
+      if ticket_of(element) == ticket then return element end
+    end
+  end
+end
+
+-- Takes a ticket out of the line, wherever it stands: a late request may have put it elsewhere than its client knows.
+-- Returns how many elements that were, 1 or 0.
+local function take_out(ticket, at, line)
+  if at > 0 and redis.call('LREM', queue, 1, num(at) .. ':' .. ticket) == 1 then return 1 end
+  local element = find(ticket, line)
+  return element and redis.call('LREM', queue, 1, element) or 0
+end
+
 -- A subscriber of the exact name; PUBLISH's own count would include any pattern subscriber, such as a monitor.
 local function heard(client)
   local reply = redis.pcall('PUBSUB', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channels .. client)

@@ -137,32 +137,11 @@ local function position(ticket, at)
   return index and index + 1 or 0
 end
 
--- The place of a ticket in line whose client never learned it: the answer that told it was lost.
-local function find(ticket)
-  for to = line - 1, 0, -500 do
-    for _, element in ipairs(redis.call('LRANGE', queue, math.max(0, to - 499), to)) do
-      if ticket_of(element) == ticket then return place_of(element), element end
-    end
-  end
-end
-
--- Out of the line, wherever it stands: a late request may have put it elsewhere than its client knows.
-local function unqueue(ticket, at)
-  if at > 0 and redis.call('LREM', queue, 1, num(at) .. ':' .. ticket) == 1 then
-    line = line - 1
-    return
-  end
-  local _, element = find(ticket)
-  if element then line = line - redis.call('LREM', queue, 1, element) end
-end
-
 -- Overdue tickets do not fill a line. Only asked when it looks full.
 local function sweep()
   if redis.call('ZCOUNT', waiters, 0, ms) == 0 then return end
-  local swept = 0
   for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, 100)) do
-    local _, element = find(ticket)
-    if element then redis.call('LREM', queue, 1, element) end
+    take_out(ticket, 0, line)
     redis.call('ZREM', waiters, ticket)
     line = line - 1
   end
@@ -176,7 +155,7 @@ local function join(ticket, at)
   redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)
   last = math.max(last, holder.token)
   redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * holder.lease)))
-  if redis.call('ZREM', waiters, ticket) == 1 then unqueue(ticket, at) end
+  if redis.call('ZREM', waiters, ticket) == 1 then line = line - take_out(ticket, at, line) end
   return {'granted', holder.token, lease, ms}
 end
 
@@ -198,9 +177,9 @@ local function enter(i, k, hold)
   if free and line == 0 and (try or returning or not valid(scores[3])) then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
-  if score and at == 0 then at = find(ticket) or 0 end
+  if score and at == 0 then at = place_of(find(ticket, line) or '') end
   if score and at > 0 and ARGV[i + 3] == '1' and line <= 10000 and position(ticket, at) == 0 then
-    unqueue(ticket, at)
+    line = line - take_out(ticket, at, line)
     return back(ticket, at)
   end
   if score and at > 0 then

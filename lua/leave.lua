@@ -62,14 +62,7 @@ end
 local function unqueue(ticket, at)
   local listed = redis.call('ZREM', waiters, ticket)
   if line == 0 or listed == 0 and redis.call('EXISTS', waiters) == 1 then return listed == 1 end
-  if at > 0 and redis.call('LREM', queue, 1, num(at) .. ':' .. ticket) == 1 then return true end
-  -- Its place is not known, or a late request put it elsewhere.
-  for from = 0, line - 1, 500 do
-    for _, element in ipairs(redis.call('LRANGE', queue, from, from + 499)) do
-      if ticket_of(element) == ticket then return redis.call('LREM', queue, 1, element) == 1 end
-    end
-  end
-  return listed == 1
+  return take_out(ticket, at, line) + listed > 0
 end
 
 local function leave(ticket, at, token, retire)
