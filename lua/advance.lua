@@ -56,14 +56,23 @@ end
 
 local function tell(client, message) redis.pcall(verb, channels .. client, message) end
 
--- Writes a fresh record for ticket, held until ms + span; returns its token.
-local function write(ticket, span)
-  local _, lease, owner = split(ticket)
-  local token = num(math.max(tonumber(redis.call('GET', tokens) or 0) + 1, us))
+-- Writes a fresh record for ticket, held until ms + span; returns its token, which is larger than the last one.
+local function write(ticket, owner, lease, span, last)
+  local token, deadline = num(math.max(last + 1, us)), num(ms + span)
   redis.call('SET', tokens, token, 'PXAT', num(ms + math.max(600000, 2 * lease)))
-  redis.call('HSET', record, 'owner', owner, 'token', token, 'since', num(ms), 'lease', lease, ticket, num(ms + span) .. ':1')
-  redis.call('PEXPIREAT', record, num(ms + span))
+  redis.call('HSET', record, 'owner', owner, 'token', token, 'since', num(ms), 'lease', lease, ticket, deadline .. ':1')
+  redis.call('PEXPIREAT', record, deadline)
   return token
+end
+
+-- Gives the lock to the first ticket of the line.
+local function grant(ticket, client, owner, lease, last)
+  redis.call('LPOP', queue)
+  redis.call('ZREM', waiters, ticket)
+  local claim = math.min(CLAIM, lease)
+  local token = write(ticket, owner, lease, claim, last)
+  if client ~= me then tell(client, 'grant ' .. num(us) .. ' ' .. claim .. ' ' .. token .. ' ' .. ticket .. ' ' .. record) end
+  return {ticket, token, claim}
 end
 
 -- Clients whose turn came, and whether they are passed over: nobody hears them, or others of theirs have yet to return.
@@ -74,7 +83,7 @@ local function nominate()
     local element = redis.call('LINDEX', queue, 0)
     if not element then return nil end
     local ticket = ticket_of(element)
-    local client, lease = split(ticket)
+    local client, lease, owner = split(ticket)
     local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. (client or ''), '?', '^' .. (client or ''))
     if valid(seen[4]) then return nil end
     -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability decides.
@@ -83,16 +92,9 @@ local function nominate()
       dead[client] = valid(seen[5]) or client ~= me and not heard(client) and not valid(seen[3])
       if valid(seen[5]) then tell(client, 'hint ' .. ticket .. ' ' .. record) end -- it may be back, and not know
     end
+    if alive and not dead[client] then return grant(ticket, client, owner, lease, tonumber(redis.call('GET', tokens) or 0)) end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)
-    if alive and not dead[client] then
-      local claim = math.min(CLAIM, lease)
-      local token = write(ticket, claim)
-      if client ~= me then
-        tell(client, 'grant ' .. num(us) .. ' ' .. claim .. ' ' .. token .. ' ' .. ticket .. ' ' .. record)
-      end
-      return {ticket, token, claim}
-    end
   end
   return false
 end

@@ -92,6 +92,7 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 			for n, count := range map[int]*map[string]int{5: &few, 5000: &many} {
 				s, a, b, hold, token, line := crowded(t, n)
 				*count = s.calls(func() { act(s, a, b, hold, token, line) })
+				delete(*count, "pexpireat") // the first to join in five seconds has two more of them
 			}
 			if len(few) == 0 || !maps.Equal(few, many) {
 				t.Errorf("with five:\n%v\nwith five thousand:\n%v", few, many)
@@ -128,4 +129,22 @@ func TestWithoutContentionAcquireAndReleaseAreAFewCommands(t *testing.T) {
 	equal(t, "acquire", fmt.Sprint(calls), fmt.Sprint(map[string]int{"exists": 1, "get": 1, "time": 1, "set": 1, "hset": 1, "pexpireat": 1}))
 	calls = s.calls(func() { a.leaves(ticket, token, Held) })
 	equal(t, "release", fmt.Sprint(calls), fmt.Sprint(map[string]int{"exists": 1, "hdel": 1, "del": 1}))
+}
+
+func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
+	s := onRedis(t)
+	s.scripts = s.rdb
+	a, b := s.party("a"), s.party("b")
+	hold, token := a.holds(usual)
+	b.waits(usual)
+	joins := s.calls(func() { b.ask(EnterTicket{Ticket: b.ticket(usual)}) })
+	delete(joins, "pexpireat") // the first to join in five seconds has two
+	equal(t, "join", fmt.Sprint(joins), fmt.Sprint(map[string]int{
+		"time": 1, "exists": 1, "hmget": 1, "get": 1, "lindex": 1, "llen": 1, "zrange": 1, "zcard": 1, "pubsub|numsub": 1, "zadd": 1, "rpush": 1, "pttl": 1,
+	}))
+	hands := s.calls(func() { a.leaves(hold, token, Held) })
+	equal(t, "hand over", fmt.Sprint(hands), fmt.Sprint(map[string]int{
+		"time": 1, "exists": 1, "lindex": 1, "llen": 1, "zrange": 1, "zcard": 1, "get": 1, "pubsub|numsub": 1,
+		"hdel": 1, "lpop": 1, "zrem": 1, "set": 1, "hset": 1, "pexpireat": 1, "publish": 1,
+	}))
 }

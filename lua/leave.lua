@@ -33,6 +33,23 @@ local ms = math.floor(us / 1000)
 
 --#include advance.lua
 
+-- One holder, nothing unanswered, and nothing out of the ordinary in the line: no marks, which sort first in the set, and as
+-- many deadlines as places. The lock is handed to the first, if that is alive and in reach.
+if #ARGV == 8 and ARGV[8] == '0' and not plain and string.find(ARGV[5], '^[^:]+:%d+:%d+::') then
+  local head, line = redis.call('LINDEX', queue, 0), redis.call('LLEN', queue)
+  local first = redis.call('ZRANGE', waiters, 0, 0, 'WITHSCORES')
+  local ticket = head and ticket_of(head)
+  local client, lease, owner = split(ticket or '')
+  local last = tonumber(redis.call('GET', tokens) or 0)
+  if client and first[2] and tonumber(first[2]) > 0 and line == redis.call('ZCARD', waiters) and last then
+    local deadline = first[1] == ticket and first[2] or redis.call('ZSCORE', waiters, ticket)
+    if deadline and tonumber(deadline) > ms and (client == me or heard(client)) and redis.call('HDEL', record, ARGV[5]) == 1 then
+      local given = grant(ticket, client, owner, lease, last)
+      return {0, client == me and {given[1], tonumber(given[2]), given[3], us} or {}, 'held'}
+    end
+  end
+end
+
 local held = redis.call('HMGET', record, 'token', '?')
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')

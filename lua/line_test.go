@@ -143,3 +143,19 @@ func TestATicketThatReturnsToATakenPlaceStandsBehindIt(t *testing.T) {
 		s.lined(one, three, two)
 	})
 }
+
+// Nobody waits for long enough to send a heartbeat.
+func TestALineThatAllPassThroughQuicklyLivesOn(t *testing.T) {
+	s := onMiniredis(t)
+	a := s.party("a")
+	hold, token := a.holds(usual)
+	next, _ := a.waits(usual)
+	for range 60 {
+		s.pass(time.Second)
+		last, _ := a.waits(usual)
+		s.lined(next, last)
+		given := a.leaves(hold, token, Held).Grant
+		equal(t, "granted", given.Ticket, next)
+		hold, token, next = next, given.Token, last
+	}
+}

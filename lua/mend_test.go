@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // broken is a held lock with five waiters, of which the tests lose parts.
@@ -261,4 +263,21 @@ func (b broken) loseElement(i int) {
 	n, err := b.rdb.LRem(ctx, b.keys.Queue, 1, fmt.Sprintf("%d:%s", b.places[i], b.tickets[i])).Result()
 	must(b.t, err)
 	equal(b.t, "removed", n, 1)
+}
+
+// As many deadlines are missing as there are marks: counts alone do not tell.
+func TestAMarkDoesNotPassForADeadlineThatWasDeleted(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		b.b.leave(LeaveTicket{Ticket: b.tickets[4], Place: b.places[4], Retire: true})
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[3]).Err())
+		state, _ := b.b.enter(b.tickets[4])
+		equal(t, "a late enter", state.Status, Gone)
+	})
+	eachBroken(t, func(t *testing.T, b broken) {
+		must(t, b.rdb.ZAdd(ctx, b.keys.Waiters, redis.Z{Score: -float64(int64(b.now())/1000 + 6000), Member: "?"}).Err())
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[3]).Err())
+		b.a.leaves(b.hold, b.token, Held)
+		equal(t, "while all come back to their places it is given to nobody", b.gone(b.keys.Record), true)
+		b.heartbeat(3)
+	})
 }

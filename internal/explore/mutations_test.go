@@ -18,7 +18,7 @@ type mutation struct {
 var mutations = []mutation{
 	{
 		name:     "a ticket that is taken out of the line stays in the set",
-		changes:  []change{{"advance.lua", "redis.call('ZREM', waiters, ticket)", ""}},
+		changes:  []change{{"advance.lua", "redis.call('ZREM', waiters, ticket)\n  local claim", "local claim"}},
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
 	}, {
@@ -27,13 +27,28 @@ var mutations = []mutation{
 		scenario: all(once, budget{faults: 1, crash: 1}),
 		breaks:   []int{4},
 	}, {
+		name:     "a hand-over does not ask whether the next one is reachable",
+		changes:  []change{{"leave.lua", "(client == me or heard(client)) and ", ""}},
+		scenario: all(once, budget{faults: 1, crash: 1}),
+		breaks:   []int{4},
+	}, {
+		name:     "a hand-over does not look at the deadline",
+		changes:  []change{{"leave.lua", "tonumber(deadline) > ms and", ""}},
+		scenario: all(once, budget{ticks: 3, faults: 1, stop: 1}),
+		breaks:   []int{4},
+	}, {
+		name:     "who joins the line is not asked whether it stands there",
+		changes:  []change{{"enter.lua", "heard(me) and redis.call('ZADD', waiters, 'NX', num(ms + LIVENESS), ticket) == 1", "heard(me) and redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)"}},
+		scenario: all(once, budget{faults: 1, late: 1}),
+		breaks:   []int{2, 4, 8},
+	}, {
 		name:     "a renewal does not ask whether there is such a hold",
 		changes:  []change{{"renew.lua", "if deadline > ms then", "if true then"}},
 		scenario: all(once, budget{faults: 1, late: 1}),
 		breaks:   []int{5},
 	}, {
 		name:     "leave does not let the next one have the lock",
-		changes:  []change{{"leave.lua", "local given = advance()", "local given"}},
+		changes:  []change{{"leave.lua", "local given = advance()", "local given"}, {"leave.lua", "if deadline and tonumber(deadline) > ms", "if false"}},
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
 	}, {
@@ -43,7 +58,7 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "a token is given twice",
-		changes:  []change{{"advance.lua", "redis.call('GET', tokens) or 0) + 1, us)", "redis.call('GET', tokens) or 0), us)"}},
+		changes:  []change{{"advance.lua", "math.max(last + 1, us)", "math.max(last, us)"}},
 		scenario: all(once, budget{}).clockSetBack(),
 		breaks:   []int{3},
 	}, {
@@ -108,7 +123,7 @@ var mutations = []mutation{
 		breaks:   []int{2, 8},
 	}, {
 		name:     "the line has no end of its own",
-		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}},
+		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}, {"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n      redis", "redis"}},
 		scenario: all(once, budget{}),
 		breaks:   []int{5},
 	}, {
