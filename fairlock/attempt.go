@@ -26,6 +26,7 @@ type attempt struct {
 	request  reentrant.Request
 	within   bool // the call was made under a live hold
 	requests reentrant.Requests
+	alone    [1]*attempt // itself, for requests that are about nobody else
 	began    time.Time
 
 	// Guarded by Locker.mu.
@@ -88,6 +89,7 @@ func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request 
 		began:  time.Now(),
 	}
 	a.text = a.ticket.String()
+	a.alone[0] = a
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.draining && !a.within {

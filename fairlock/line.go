@@ -130,6 +130,8 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	if ln := l.lines[keys.Record]; ln != nil {
 		request.Lease = max(request.Lease, ln.lease)
 	}
+	var room [1]lua.EnterTicket
+	request.Tickets = room[:0]
 	for _, a := range all {
 		if a.state != waiting {
 			continue
@@ -144,7 +146,11 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 			request.Replicas = a.request.Replicas    // a later answer seldom brings the grant
 		}
 		a.requests.Sent()
-		q.of = append(q.of, a)
+		if len(all) == 1 {
+			q.of = a.alone[:]
+		} else {
+			q.of = append(q.of, a)
+		}
 		request.Tickets = append(request.Tickets, ticket)
 	}
 	l.mu.Unlock()

@@ -157,6 +157,9 @@ type Left struct {
 	States []Status // Held, Waiting or None, in the order of the request
 }
 
+// justHeld are the states of the usual release.
+var justHeld = []Status{Held}
+
 // Leave runs leave.lua: one request.
 func (s *Server) Leave(ctx context.Context, l Leave) (Left, error) {
 	args := leaveScript.on(l.Keys.all(), 4+4*len(l.Tickets))
@@ -174,7 +177,7 @@ func (s *Server) Leave(ctx context.Context, l Leave) (Left, error) {
 
 func decodeLeft(reply []any, n int) (Left, error) {
 	if len(reply) == 1 && reply[0] == int64(1) && n == 1 {
-		return Left{States: []Status{Held}}, nil
+		return Left{States: justHeld}, nil
 	}
 	r := reader{list: reply}
 	left := Left{More: r.int() == 1, Grant: r.grant(), States: make([]Status, n)}

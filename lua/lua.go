@@ -162,12 +162,18 @@ func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, erro
 	return list(reply)
 }
 
+// justOne is the reply to the usual release.
+var justOne = []any{int64(1)}
+
 // list is a script's reply; a number is one of length 1.
 func list(reply any) ([]any, error) {
 	switch reply := reply.(type) {
 	case []any:
 		return reply, nil
 	case int64:
+		if reply == 1 {
+			return justOne, nil
+		}
 		return []any{reply}, nil
 	}
 	return nil, wrongReply("script", reply)

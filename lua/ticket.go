@@ -31,8 +31,12 @@ type Ticket struct {
 
 // String is the ticket's form on the wire.
 func (t Ticket) String() string {
-	return t.Client + ":" + strconv.FormatUint(t.Counter, 10) + ":" + strconv.FormatInt(millis(t.Lease), 10) + ":" +
-		escape(t.Owner) + ":" + escape(t.Note)
+	var room [128]byte
+	text := append(append(room[:0], t.Client...), ':')
+	text = append(strconv.AppendUint(text, t.Counter, 10), ':')
+	text = append(strconv.AppendInt(text, millis(t.Lease), 10), ':')
+	text = append(append(text, escape(t.Owner)...), ':')
+	return string(append(text, escape(t.Note)...))
 }
 
 // Identity names the owner: the explicit one, or the client and counter.

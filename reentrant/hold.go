@@ -54,6 +54,7 @@ type Hold struct {
 	told    int             // depth that the record shows
 	syncAt  time.Time       // when the record is told another depth; zero: it knows
 	grips   []*grip         // of the Leases that have not ended
+	first   [1]*grip        // room for the usual one
 	dropped int             // how many of them were dropped without Unlock
 	index   int             // in the schedule; -1 if it is not there
 	kept    time.Time       // when the token key was last kept alive

@@ -21,6 +21,7 @@ func (l *Lease) none() bool { return l == nil || l.grip == nil }
 // dropped. All fields but hold and ctx are guarded by the Keeper's mu.
 type grip struct {
 	hold      *Hold
+	from      carrying // what ctx is derived from
 	ctx       context.Context
 	end       context.CancelCauseFunc
 	inner     context.CancelCauseFunc // of the context inside Do
@@ -41,14 +42,17 @@ func (g *grip) cancel(cause error) {
 
 // grasp adds a Lease to h. k.mu must be held.
 func (k *Keeper) grasp(ctx context.Context, h *Hold) *Lease {
-	g := &grip{hold: h}
-	g.ctx, g.end = context.WithCancelCause(&carrying{detached(ctx), h})
+	g := &grip{hold: h, from: carrying{detached(ctx), h}}
+	g.ctx, g.end = context.WithCancelCause(&g.from)
 	if k.settings.Identity == ByGoroutine {
 		g.bind(current())
 	}
+	if h.grips == nil {
+		h.grips = h.first[:0]
+	}
 	h.grips = append(h.grips, g)
 	lease := &Lease{g}
-	g.cleanup = runtime.AddCleanup(lease, k.drop, g)
+	g.cleanup = runtime.AddCleanup(lease, drop, g)
 	return lease
 }
 
@@ -61,7 +65,8 @@ func (g *grip) bind(to goroutine) {
 }
 
 // drop reports a Lease that was garbage-collected without Unlock. When all of a hold's are, it is no longer renewed.
-func (k *Keeper) drop(g *grip) {
+func drop(g *grip) {
+	k := g.hold.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if g.ended || g.dropped || g.hold.state != held || k.closed {
