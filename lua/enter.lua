@@ -48,23 +48,29 @@ local ms = math.floor(us / 1000)
 --#include advance.lua
 
 -- One new ticket while somebody else has the lock, and nothing out of the ordinary: no marks, which sort first in the set, and
--- as many deadlines as places. It joins the line. The keys' ends are moved by the first to come in every five seconds.
-if #ARGV == 12 and ARGV[10] == '0' and ARGV[11] == '0' and not try then
-  local ticket = ARGV[9]
+-- as many deadlines as places. It joins the line, or is turned away. The keys' ends are moved by the first to join in five seconds.
+if #ARGV == 12 and ARGV[10] == '0' and not try then
+  local ticket, most = ARGV[9], tonumber(ARGV[11])
   local now = redis.call('HMGET', record, 'owner', 'token', 'lease', ticket)
-  local last = tonumber(redis.call('GET', tokens) or 0)
-  local tail, line = redis.call('LINDEX', queue, -1), redis.call('LLEN', queue)
-  local first = redis.call('ZRANGE', waiters, 0, 0, 'WITHSCORES')[2]
-  if now[1] and now[1] ~= ARGV[8] and not now[4] and last and last >= seen and (not first or tonumber(first) > 0)
-    and line == redis.call('ZCARD', waiters) and heard(me) and redis.call('ZADD', waiters, 'NX', num(ms + LIVENESS), ticket) == 1 then
-    local latest = tail and place_of(tail) or 0
-    local at = math.max(us, latest + 1)
-    line = redis.call('RPUSH', queue, num(at) .. ':' .. ticket)
-    if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
-      redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))
-      redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+  local last, line = tonumber(redis.call('GET', tokens) or 0), redis.call('LLEN', queue)
+  local first = tonumber(redis.call('ZRANGE', waiters, 0, 0, 'WITHSCORES')[2] or ms + LIVENESS)
+  local function answer(is_heard, state)
+    return {us, last, now[1], tonumber(now[3] or 0), math.max(1, redis.call('PTTL', record)), line, is_heard, 0, 0, {}, state}
+  end
+  if now[1] and now[1] ~= ARGV[8] and not now[4] and last and last >= seen and first > 0 and line == redis.call('ZCARD', waiters) then
+    local full = most > 0 and line >= most
+    if full and first > ms and not redis.call('ZSCORE', waiters, ticket) then return answer(0, {'full'}) end -- nobody is overdue
+    local tail = redis.call('LINDEX', queue, -1)
+    if not full and heard(me) and redis.call('ZADD', waiters, 'NX', num(ms + LIVENESS), ticket) == 1 then
+      local latest = tail and place_of(tail) or 0
+      local at = math.max(us, latest + 1)
+      line = redis.call('RPUSH', queue, num(at) .. ':' .. ticket)
+      if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
+        redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))
+        redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+      end
+      return answer(1, {'waiting', at, line})
     end
-    return {us, last, now[1], tonumber(now[3] or 0), math.max(1, redis.call('PTTL', record)), line, 1, 0, 0, {}, {'waiting', at, line}}
   end
 end
 

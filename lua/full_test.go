@@ -16,6 +16,9 @@ func TestALineThatIsLongEnoughTakesNoMore(t *testing.T) {
 			equal(t, "state", state, TicketState{Status: Full})
 		}
 		equal(t, "waiting", refused.Waiting, 2)
+		alone := c.ask(EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 2})
+		equal(t, "one alone", alone.Tickets[0], TicketState{Status: Full})
+		equal(t, "it sees waiting", alone.Waiting, 2)
 		s.lined(one, two)
 		three, four := c.ticket(usual), c.ticket(usual)
 		answer := c.ask(EnterTicket{Ticket: three, MaxWaiters: 3}, EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 3}, EnterTicket{Ticket: four})

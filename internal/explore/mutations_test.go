@@ -123,7 +123,7 @@ var mutations = []mutation{
 		breaks:   []int{2, 8},
 	}, {
 		name:     "the line has no end of its own",
-		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}, {"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n      redis", "redis"}},
+		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}, {"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n        redis", "redis"}},
 		scenario: all(once, budget{}),
 		breaks:   []int{5},
 	}, {
