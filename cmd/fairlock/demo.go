@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
 )
@@ -23,10 +21,11 @@ const (
 
 // demoVerb is "fairlock demo".
 type demoVerb struct {
-	Redis   string `placeholder:"URL" help:"The Redis to play on; without it, one that is embedded for the time of the demo."`
-	Workers int    `default:"4" placeholder:"4" help:"How many worker processes, from 2 to 26 (default ${default})."`
-	Plain   bool   `help:"Print nothing but the results, as key=value lines."`
-	NoColor bool   `help:"Do without colours, as with the environment variable NO_COLOR."`
+	Redis string `placeholder:"URL" help:"The Redis to play on; without it, one that is embedded for the time of the demo."`
+	papers
+	Workers int  `default:"4" placeholder:"4" help:"How many worker processes, from 2 to 26 (default ${default})."`
+	Plain   bool `help:"Print nothing but the results, as key=value lines."`
+	NoColor bool `help:"Do without colours, as with the environment variable NO_COLOR."`
 }
 
 // Help is the long text of "fairlock demo --help".
@@ -50,12 +49,12 @@ func (d *demoVerb) Run() (err error) {
 	if d.Workers < 2 || d.Workers > mostWorkers {
 		return fail(exitUsage, "--workers: %d is not between 2 and %d", d.Workers, mostWorkers)
 	}
-	address, where, stop, err := d.server()
+	server, where, stop, err := d.server()
 	if err != nil {
 		return err
 	}
 	defer stop()
-	rdb, err := connect(address)
+	rdb, err := server.open()
 	if err != nil {
 		return err
 	}
@@ -65,25 +64,26 @@ func (d *demoVerb) Run() (err error) {
 	prefix := "fairlock-demo-" + strings.ToLower(rand.Text()[:8])
 	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(demoLease), fairlock.WithLogger(slog.New(newNotices(os.Stderr))))
 	defer locker.Close()
-	crew, err := newCrew(command{Do: doOpen, URL: address, Prefix: prefix})
+	crew, err := newCrew(command{Do: doOpen, Server: server, Prefix: prefix})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, crew.dismiss()) }()
 	s := &stage{ctx: ctx, screen: newScreen(os.Stdout, d.Plain, d.NoColor), locker: locker, crew: crew, witness: newWitness()}
-	return s.play(rdb, d.Workers, where)
+	return s.play(d.Workers, where)
 }
 
-// server is the address of the one to play on, and what to call it.
-func (d *demoVerb) server() (address, where string, stop func(), err error) {
+// server is the one to play on, and what to call it.
+func (d *demoVerb) server() (server connection, where string, stop func(), err error) {
 	if d.Redis != "" {
-		return d.Redis, "", func() {}, nil
+		server = connection{Redis: d.Redis, papers: d.papers}
+		return server, "the server at " + server.String(), func() {}, nil
 	}
-	server, err := embedded.Start()
+	own, err := embedded.Start()
 	if err != nil {
-		return "", "", nil, err
+		return connection{}, "", nil, err
 	}
-	return "redis://" + server.Addr(), "embedded", server.Close, nil
+	return connection{Redis: "redis://" + own.Addr()}, "the embedded server at " + own.Addr(), own.Close, nil
 }
 
 // watched is a context that ends with the first signal, or when the demo has gone on for too long.
@@ -106,11 +106,11 @@ func watched() (context.Context, context.CancelFunc) {
 }
 
 // play plays the scenes and says how they went.
-func (s *stage) play(rdb *redis.Client, workers int, where string) error {
+func (s *stage) play(workers int, where string) error {
 	if _, err := s.locker.Inspect(s.ctx, "ready"); err != nil {
 		return s.unavailable(err)
 	}
-	s.screen.title(workers, where, rdb.Options().Addr)
+	s.screen.title(workers, where)
 	if err := s.assemble(workers); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -19,9 +20,11 @@ import (
 
 // The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
 const (
-	exitBroken      = 1   // demo: a promise was broken
+	exitBroken      = 1   // demo: a promise was broken; doctor: something is wrong
+	exitNothing     = 1   // show, force, evict: there is nothing of the kind
 	exitUsage       = 64  // the command line makes no sense
 	exitUnavailable = 69  // the server cannot be reached or used
+	exitOutput      = 74  // standard output cannot be written
 	exitNotAcquired = 75  // the lock was not acquired in time
 	exitLost        = 76  // the lock was lost while the command ran
 	exitCannotRun   = 126 // the command cannot be executed
@@ -51,9 +54,14 @@ func fail(code int, format string, args ...any) error {
 
 // verbs are the subcommands.
 type verbs struct {
-	Run    runVerb    `cmd:"" help:"Run a command under a lock."`
-	Demo   demoVerb   `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
-	Worker workerVerb `cmd:"" name:"demo-worker" hidden:""`
+	Run     runVerb     `cmd:"" help:"Run a command under a lock."`
+	Ls      lsVerb      `cmd:"" help:"List the locks, the most troubled first."`
+	Show    showVerb    `cmd:"" help:"Show who has a lock and who waits for it."`
+	Force   forceVerb   `cmd:"" help:"End the ownership of a lock, whoever has it."`
+	Evict   evictVerb   `cmd:"" help:"Take one waiter out of the line."`
+	Demo    demoVerb    `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
+	Version versionVerb `cmd:"" help:"Say which fairlock this is."`
+	Worker  workerVerb  `cmd:"" name:"demo-worker" hidden:""`
 }
 
 func main() { os.Exit(execute(os.Args[1:])) }
@@ -72,7 +80,7 @@ func execute(args []string) int {
 // parser reads a command line into v.
 func parser(v *verbs, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"most": strconv.Itoa(mostShown)}, kong.Help(help))...)
 }
 
 // help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper end.

@@ -15,7 +15,7 @@ import (
 
 // runVerb is "fairlock run".
 type runVerb struct {
-	Redis   string        `placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the lock (${env}; default ${default})."`
+	connection
 	Lease   time.Duration `default:"30s" placeholder:"DURATION" help:"How long the lock outlives a holder that died (default ${default})."`
 	Wait    patience      `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
 	Grace   time.Duration `default:"10s" placeholder:"DURATION" help:"Between SIGTERM and SIGKILL when the lock is lost (default ${default})."`
@@ -67,7 +67,7 @@ func (r *runVerb) Run() error {
 	if err != nil {
 		return err
 	}
-	rdb, err := connect(r.Redis)
+	rdb, err := r.open()
 	if err != nil {
 		return err
 	}

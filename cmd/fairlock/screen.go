@@ -4,17 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // screen shows the demo to a person. It only ever adds lines; one, the bar, grows.
 type screen struct {
 	out    io.Writer
 	plain  io.Writer // for the results alone; nil: everything is shown
-	colour bool
+	ink
 	live   bool // a terminal: lines may be written over
 	scenes int
 	barred bool // the cursor is on the bar
@@ -25,30 +22,11 @@ func newScreen(out *os.File, plain, noColour bool) *screen {
 	if plain {
 		return &screen{out: io.Discard, plain: out}
 	}
-	live := term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb" && runtime.GOOS != "windows"
-	return &screen{out: out, live: live, colour: live && !noColour && os.Getenv("NO_COLOR") == ""}
+	return &screen{out: out, live: isLive(out), ink: inkFor(out) && !ink(noColour)}
 }
-
-// The colours, as the terminal's owner has set them.
-const (
-	bold   = "1"
-	faint  = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-)
 
 // shades are the workers'.
 var shades = []string{"36", "35", "34", "33", "32", "96", "95", "94", "93", "92"}
-
-func (s *screen) paint(colour, text string) string {
-	if !s.colour || text == "" {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
-}
-
-func (s *screen) dim(text string) string { return s.paint(faint, text) }
 
 // worker is its name in its colour.
 func (s *screen) worker(number int) string {
@@ -56,11 +34,8 @@ func (s *screen) worker(number int) string {
 }
 
 // title says what is going to happen, and where.
-func (s *screen) title(workers int, kind, address string) {
-	if kind != "" {
-		kind += " "
-	}
-	fmt.Fprintf(s.out, "%s  %s\n", s.paint(bold, "fairlock demo"), s.dim(fmt.Sprintf("%d worker processes on the %sserver at %s", workers, kind, address)))
+func (s *screen) title(workers int, where string) {
+	fmt.Fprintf(s.out, "%s  %s\n", s.paint(bold, "fairlock demo"), s.dim(fmt.Sprintf("%d worker processes on %s", workers, where)))
 }
 
 // scene begins a new one.

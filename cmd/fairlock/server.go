@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,34 +15,132 @@ import (
 // impatience is how long one dial, read or write may take. The library tries a first contact three times.
 const impatience = 2 * time.Second
 
-// connect makes a client for a Redis URL. It does no I/O.
-func connect(address string) (*redis.Client, error) {
+// connection is where the Redis is and how to talk to it: the flags of every verb that needs one.
+type connection struct {
+	Redis string `placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default})."`
+	papers
+}
+
+// urls says what --redis takes, for the long help of the verbs.
+const urls = `The server is one of
+  redis://[user:password@]host[:6379][/database]     rediss:// for TLS
+  unix://[user:password@]/path/to/socket[?db=1]
+  redis://[user:password@]sentinel:26379[/database]?master_name=NAME[&addr=sentinel:26379...]
+                [&username=U][&password=P]           user and password before the @ are for the Sentinels
+  redis+cluster://[user:password@]host[:6379][?addr=host:6379...]
+and takes go-redis's parameters, such as read_timeout=5s or skip_verify=true.`
+
+// open makes a client. It does no I/O but to read the files for TLS.
+func (c *connection) open() (redis.UniversalClient, error) {
 	redis.SetLogger(silence{})
-	options, err := clientOptions(address)
+	client, err := c.prepare()
 	if err != nil {
 		return nil, err
 	}
-	return redis.NewClient(options), nil
+	return client(), nil
 }
 
-// clientOptions reads a Redis URL. What it leaves open is set so that an unreachable server is reported soon: the library
-// does all the retrying that is needed.
-func clientOptions(address string) (*redis.Options, error) {
-	options, err := redis.ParseURL(address)
-	if err != nil {
-		var parse *url.Error // its text has the URL, and that the password
-		if errors.As(err, &parse) {
-			err = parse.Err
-		}
-		return nil, fail(exitUsage, "--redis wants redis://[user:password@]host[:port][/database]: %w", err)
+// form is what kind of deployment a URL is of.
+type form int
+
+const (
+	single form = iota
+	sentinel
+	cluster
+)
+
+// address reads the URL as far as is needed to know which of go-redis's parsers it is for.
+func (c *connection) address() (form, *url.URL, error) {
+	u, err := url.Parse(c.Redis)
+	if err == nil && u.User == nil && strings.Contains(c.Redis, "@") {
+		err = errors.New("user or password end early") // what follows the first of / ? # is taken for something else
 	}
-	options.ClientName = "fairlock"
-	preset(&options.DialTimeout, impatience)
-	preset(&options.ReadTimeout, impatience)
-	preset(&options.WriteTimeout, impatience)
-	preset(&options.MaxRetries, -1)
-	preset(&options.DialerRetries, 1)
-	return options, nil
+	if err != nil {
+		return 0, nil, c.nonsense(err)
+	}
+	scheme, said, _ := strings.Cut(u.Scheme, "+")
+	query := u.Query()
+	switch {
+	case said == "cluster" || said == "" && query.Has("addr") && !query.Has("master_name"):
+		u.Scheme = scheme
+		return cluster, u, nil
+	case said == "" && query.Has("master_name"):
+		return sentinel, u, nil
+	}
+	return single, u, nil
+}
+
+// prepare reads the URL and returns what makes a client of it.
+func (c *connection) prepare() (func() redis.UniversalClient, error) {
+	form, u, err := c.address()
+	if err != nil {
+		return nil, err
+	}
+	switch form {
+	case sentinel:
+		o, err := redis.ParseFailoverURL(u.String())
+		if err == nil {
+			anyName(o.TLSConfig)
+			err = c.tune(knobs{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+		}
+		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, c.nonsense(err)
+	case cluster:
+		o, err := redis.ParseClusterURL(u.String())
+		if err == nil {
+			anyName(o.TLSConfig)
+			err = c.tune(knobs{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+		}
+		return func() redis.UniversalClient { return redis.NewClusterClient(o) }, c.nonsense(err)
+	default:
+		o, err := redis.ParseURL(u.String())
+		if err == nil {
+			err = c.tune(knobs{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+		}
+		return func() redis.UniversalClient { return redis.NewClient(o) }, c.nonsense(err)
+	}
+}
+
+// nonsense is the exit for a URL that cannot be used. It does not tell the password.
+func (c *connection) nonsense(err error) error {
+	var end *exit
+	if err == nil || errors.As(err, &end) {
+		return err
+	}
+	var parse *url.Error // its text has the URL
+	if errors.As(err, &parse) {
+		err = parse.Err
+		if strings.Contains(c.Redis, "@") {
+			err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25")
+		}
+	}
+	return fail(exitUsage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that fairlock ls --help tells: %w", err)
+}
+
+// anyName has each node prove its own name, and not that of the first address.
+func anyName(config *tls.Config) {
+	if config != nil {
+		config.ServerName, config.MinVersion = "", tls.VersionTLS12
+	}
+}
+
+// knobs are what the options of all kinds of client have in common.
+type knobs struct {
+	name              *string
+	dial, read, write *time.Duration
+	retries, dials    *int
+	tls               *tls.Config
+}
+
+// tune sets what the URL leaves open so that an unreachable server is reported soon: the library does all the retrying
+// that is needed.
+func (c *connection) tune(k knobs) error {
+	preset(k.name, "fairlock")
+	preset(k.dial, impatience)
+	preset(k.read, impatience)
+	preset(k.write, impatience)
+	preset(k.retries, -1)
+	preset(k.dials, 1)
+	return c.show(k.tls)
 }
 
 func preset[T comparable](field *T, value T) {
@@ -47,6 +148,22 @@ func preset[T comparable](field *T, value T) {
 	if *field == unset {
 		*field = value
 	}
+}
+
+// String says where the server is, without the password.
+func (c *connection) String() string {
+	form, u, err := c.address()
+	switch {
+	case err != nil:
+		return "?"
+	case form == sentinel:
+		return fmt.Sprintf("%s of the Sentinel at %s", u.Query().Get("master_name"), u.Host)
+	case form == cluster:
+		return "the cluster at " + u.Host
+	case u.Host == "":
+		return u.Path
+	}
+	return u.Host
 }
 
 // silence is a logger for go-redis, whose every error reaches us as a value anyway.

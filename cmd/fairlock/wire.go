@@ -13,7 +13,7 @@ import "time"
 type verb string
 
 const (
-	doOpen    verb = "open"     // connect to URL; Prefix
+	doOpen    verb = "open"     // connect to Server; Prefix
 	doJob     verb = "job"      // take Lock, work for Work, until told to finish if Hold is set, unlock
 	doFinish  verb = "finish"   // Who: end of the work, or one step on
 	doNest    verb = "nest"     // take Lock three deep and come back, a step at each finish
@@ -26,7 +26,7 @@ const (
 // command is a line to a worker.
 type command struct {
 	Do      verb
-	URL     string        `json:",omitempty"`
+	Server  connection    `json:",omitzero"`
 	Prefix  string        `json:",omitempty"`
 	Lock    string        `json:",omitempty"`
 	Who     string        `json:",omitempty"`

@@ -38,7 +38,7 @@ func (v *workerVerb) Run() error {
 type worker struct {
 	ctx    context.Context // ends with standard input
 	number int
-	rdb    *redis.Client
+	rdb    redis.UniversalClient
 	locker *fairlock.Locker
 	tasks  sync.WaitGroup // whatever was started by a command
 	market market
@@ -79,7 +79,7 @@ func (w *worker) obey(in *json.Decoder) error {
 }
 
 func (w *worker) open(c command) {
-	rdb, err := connect(c.URL)
+	rdb, err := c.Server.open()
 	if err != nil {
 		w.fail(err)
 		return

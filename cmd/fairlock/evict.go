@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// evictVerb is "fairlock evict".
+type evictVerb struct {
+	site
+	output
+	Name   string `arg:"" complete:"lock" help:"The lock's name."`
+	Waiter string `arg:"" complete:"waiter" help:"The waiter's id, as show tells it, or the beginning of it."`
+}
+
+// Help is the long text of "fairlock evict --help".
+func (*evictVerb) Help() string {
+	return `Takes one waiter out of the line of a fair lock, named by the id that show tells. Its call returns ErrEvicted, at once
+or, should its process not listen, with its next heartbeat. The beginning of an id will do if no other begins so.
+
+  fairlock show nightly
+  fairlock evict nightly 0198c5c2-7a3e-7d1b-9f0a-3c5d7e9f1a2b:4
+
+--json: name and evicted (the waiter, as of show).
+
+Exit codes:
+    0  it was evicted
+    1  there is no such waiter, or it was granted the lock meanwhile
+   64  the command line makes no sense; also an id that several begin with
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
+}
+
+// evictedRecord is what evict has done, as JSON.
+type evictedRecord struct {
+	Name    string        `json:"name"`
+	Evicted *waiterRecord `json:"evicted"`
+}
+
+// Run is called by kong.
+func (v *evictVerb) Run() error {
+	s, err := v.open(fairKind)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	l := s.kinds[0]
+	state, err := l.inspect(v.Name)
+	if err != nil {
+		return err
+	}
+	waiter, err := v.find(state.Waiters)
+	if err != nil {
+		return err
+	}
+	// Of the kinds of locks only this one has a line.
+	if err := l.Interface.(*fairlock.Locker).Evict(context.Background(), v.Name, waiter.ID); err != nil {
+		return troubled(err)
+	}
+	p := v.page()
+	p.object(&evictedRecord{v.Name, waiter})
+	p.say("%s: evicted %s, who had place %d and waited for %s", p.paint(bold, clean(v.Name)), called(waiter), waiter.Place, span(waiter.Waited))
+	return p.print()
+}
+
+// find is the waiter that is meant.
+func (v *evictVerb) find(line []waiterRecord) (*waiterRecord, error) {
+	var like []*waiterRecord
+	for i := range line {
+		switch w := &line[i]; {
+		case w.ID == v.Waiter:
+			return w, nil
+		case v.Waiter != "" && strings.HasPrefix(w.ID, v.Waiter):
+			like = append(like, w)
+		}
+	}
+	switch len(like) {
+	case 0:
+		return nil, fail(exitNothing, "nobody with the id %q waits for %q", v.Waiter, v.Name)
+	case 1:
+		return like[0], nil
+	default:
+		return nil, fail(exitUsage, "%d waiters of %q have ids that begin with %q", len(like), v.Name, v.Waiter)
+	}
+}
+
+// called names the waiter for people, whether it has a note or not.
+func called(w *waiterRecord) string {
+	if who := w.who(); who != "" {
+		return who
+	}
+	return w.ID
+}

@@ -1,0 +1,94 @@
+package main
+
+import "context"
+
+// forceVerb is "fairlock force".
+type forceVerb struct {
+	selection
+	output
+	Token int64  `placeholder:"N" help:"Only the ownership that has this token, as show tells it."`
+	Name  string `arg:"" complete:"lock" help:"The lock's name."`
+}
+
+// Help is the long text of "fairlock force --help".
+func (*forceVerb) Help() string {
+	return `Ends the present ownership of a lock, whoever has it, and says whose it was. Its holder is told that the lock is lost,
+at once or, should its process not listen, with its next renewal; the next in line has the lock. For as long as that
+takes two may believe that they have it; the token tells them apart.
+
+It does not ask. Look first, and name what you have seen: if the lock has changed hands meanwhile, nothing is done.
+
+  fairlock show nightly
+  fairlock force --token 1764000000000001 nightly
+
+The token is compared a round trip before the lock is forced. A plain lock is meant only with --plain.
+
+--json: name, kind, forced (the holder that was, as of ls) and next (the holder now, or null).
+
+Exit codes:
+    0  it was ended
+    1  nobody has the lock, or it is not the token's any more
+   64  the command line makes no sense
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
+}
+
+// forcedRecord is what force has done, as JSON.
+type forcedRecord struct {
+	Name   string        `json:"name"`
+	Kind   string        `json:"kind"`
+	Forced *holderRecord `json:"forced"`
+	Next   *holderRecord `json:"next"` // null: nobody has it now
+}
+
+// Run is called by kong.
+func (v *forceVerb) Run() error {
+	s, err := v.open(v.kinds()...)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	l := s.kinds[0]
+	before, err := l.inspect(v.Name)
+	if err != nil {
+		return err
+	}
+	if before.Holder == nil {
+		return v.nobody(s)
+	}
+	if h := before.Holder; v.Token != 0 && v.Token != h.Token {
+		return fail(exitNothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.who())
+	}
+	s.log.hush() // that a lock was forced
+	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
+		return troubled(err)
+	}
+	after, err := l.inspect(v.Name)
+	if err != nil {
+		return err
+	}
+	return v.tell(&forcedRecord{Name: v.Name, Kind: l.kind, Forced: before.Holder, Next: after.Holder})
+}
+
+// nobody says that there is nothing to force, and where there would be.
+func (v *forceVerb) nobody(s *store) error {
+	for _, other := range s.kinds[1:] {
+		if r, err := other.inspect(v.Name); err == nil && r.Holder != nil {
+			return fail(exitNothing, "nobody has the %s lock %q; %s has the %s one: --plain", s.kinds[0].kind, v.Name, r.Holder.who(), other.kind)
+		}
+	}
+	return fail(exitNothing, "nobody has the %s lock %q", s.kinds[0].kind, v.Name)
+}
+
+func (v *forceVerb) tell(r *forcedRecord) error {
+	p := v.page()
+	p.object(r)
+	h := r.Forced
+	p.say("%s: ended the ownership of %s (token %d), who had it for %s", p.paint(bold, clean(r.Name)), h.who(), h.Token, span(h.Held))
+	if r.Next != nil {
+		p.say("%s: %s has it now (token %d)", p.paint(bold, clean(r.Name)), r.Next.who(), r.Next.Token)
+	} else {
+		p.say("%s: nobody has it now", p.paint(bold, clean(r.Name)))
+	}
+	return p.print()
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// lsVerb is "fairlock ls".
+type lsVerb struct {
+	selection
+	output
+	Sort    string `enum:"waiting,held,remaining,name" default:"waiting" help:"What comes first: most waiting, longest held, least remaining, or by name (default ${default})."`
+	Pattern string `arg:"" optional:"" complete:"lock" help:"Only locks whose name is like this: * is any text, ? any character, [a-z] one of these."`
+}
+
+// Help is the long text of "fairlock ls --help".
+func (*lsVerb) Help() string {
+	return `Lists the locks that are held or waited for, fair and plain, the most troubled first: by how many wait, then by how
+long it is held. A pattern is quoted, so that the shell leaves it alone.
+
+  fairlock ls 'order:*'
+  fairlock ls --json | jq -r 'select(.waiting > 10) | .name'
+
+REMAINING is when the lock is free if nobody renews it: a live holder renews every third of its lease. Who waits for a
+plain lock is known to its own process only. A large database takes a while: all its keys are gone through.
+
+` + urls + `
+
+--json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds, depth, since, held_ms,
+remaining_ms) and waiting.
+
+Exit codes:
+    0  also if there are none
+   64  the command line makes no sense
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
+}
+
+// Run is called by kong.
+func (v *lsVerb) Run() error {
+	if _, err := path.Match(v.Pattern, ""); err != nil {
+		return fail(exitUsage, "%q: %w", v.Pattern, err)
+	}
+	s, err := v.open(v.kinds()...)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	found, err := v.find(s)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(found, v.order)
+	p := v.page()
+	lines := table{bends: 2}
+	lines.add("NAME", "KIND", "HOLDER", "HELD", "REMAINING", "WAITING")
+	for _, r := range found {
+		lines.add(r.cells(p.ink)...)
+		p.object(r)
+	}
+	if len(found) > 0 {
+		p.table(lines)
+	} else {
+		p.say("%s", p.dim("no locks"))
+	}
+	return p.print()
+}
+
+// find is the locks that match, in no order.
+func (v *lsVerb) find(s *store) (found []*lockRecord, err error) {
+	for _, l := range s.kinds {
+		for state, err := range l.List(context.Background()) {
+			if err != nil {
+				return nil, troubled(err)
+			}
+			if matches(v.Pattern, state.Name) {
+				found = append(found, newLockRecord(l.kind, state))
+			}
+		}
+	}
+	return found, nil
+}
+
+// matches reports whether a name is like the pattern. To path.Match a slash is a border; in a name it is not.
+func matches(pattern, name string) bool {
+	noSlash := strings.NewReplacer("/", "\x00")
+	ok, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))
+	return pattern == "" || ok && err == nil
+}
+
+// order compares as --sort says, and those that are alike by what else is of interest.
+func (v *lsVerb) order(a, b *lockRecord) int {
+	waiting, held := cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.held(), a.held())
+	name := cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	switch v.Sort {
+	case "held":
+		return cmp.Or(held, waiting, name)
+	case "remaining":
+		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), waiting, held, name)
+	case "name":
+		return name
+	default:
+		return cmp.Or(waiting, held, name)
+	}
+}
+
+// cells is a lock in a line of ls.
+func (r *lockRecord) cells(i ink) []string {
+	held, remaining, waiting := "-", "-", "-"
+	if h := r.Holder; h != nil {
+		held, remaining = span(h.Held), span(h.Remaining)
+	}
+	if r.Kind == fairKind {
+		waiting = fmt.Sprint(r.Waiting)
+	}
+	if r.Waiting > 0 {
+		waiting = i.paint(yellow, waiting)
+	}
+	return []string{i.paint(bold, clean(r.Name)), r.Kind, r.Holder.who(), held, remaining, waiting}
+}

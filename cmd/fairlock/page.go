@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// output is the flag of every verb that prints.
+type output struct {
+	JSON bool `help:"Print JSON instead, one object per line."`
+}
+
+// page is what a verb prints, all at once at its end: for people, in colour where they see it, or for programs.
+type page struct {
+	ink
+	text  strings.Builder
+	out   *os.File
+	width int  // of the terminal; 0: it is none
+	json  bool // only what is given to object is printed
+}
+
+// page begins one on standard output.
+func (o output) page() *page {
+	p := &page{out: os.Stdout, ink: inkFor(os.Stdout), json: o.JSON}
+	if isLive(p.out) {
+		p.width, _, _ = term.GetSize(int(p.out.Fd())) // 0 if it does not know
+	}
+	return p
+}
+
+// say adds a line for people.
+func (p *page) say(format string, args ...any) {
+	if !p.json {
+		fmt.Fprintf(&p.text, format+"\n", args...)
+	}
+}
+
+// object adds a line for programs.
+func (p *page) object(value any) {
+	if !p.json {
+		return
+	}
+	line := json.NewEncoder(&p.text)
+	line.SetEscapeHTML(false)
+	_ = line.Encode(value) // our own records can be encoded, and a Builder does not fail
+}
+
+// print ends the page.
+func (p *page) print() error {
+	if _, err := p.out.WriteString(p.text.String()); err != nil {
+		return fail(exitOutput, "standard output: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+)
+
+// papers are what a TLS connection needs that a URL has no place for.
+type papers struct {
+	CA   string `name:"tls-ca" placeholder:"FILE" env:"FAIRLOCK_TLS_CA" complete:"file" help:"With rediss://, trust the authorities in this PEM file instead of the system's (${env})."`
+	Cert string `name:"tls-cert" placeholder:"FILE" env:"FAIRLOCK_TLS_CERT" complete:"file" help:"The certificate to show to the server, in PEM (${env})."`
+	Key  string `name:"tls-key" placeholder:"FILE" env:"FAIRLOCK_TLS_KEY" complete:"file" help:"Its key (${env})."`
+}
+
+// show puts the papers into config, which is nil where there is no TLS.
+func (p *papers) show(config *tls.Config) error {
+	switch {
+	case *p == papers{}:
+		return nil
+	case config == nil:
+		return fail(exitUsage, "--tls-ca, --tls-cert and --tls-key are of use with rediss:// only")
+	case (p.Cert == "") != (p.Key == ""):
+		return fail(exitUsage, "--tls-cert and --tls-key need each other")
+	}
+	if p.CA != "" {
+		text, err := os.ReadFile(p.CA)
+		if err != nil {
+			return fail(exitUsage, "--tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return fail(exitUsage, "--tls-ca: %w", errors.New(p.CA+" has no certificate in PEM"))
+		}
+	}
+	if p.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			return fail(exitUsage, "--tls-cert and --tls-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// lockRecord is a lock as JSON shows it. Names of fields stay; durations are whole milliseconds, times RFC 3339 in UTC,
+// by the server's clock.
+type lockRecord struct {
+	Name    string         `json:"name"`
+	Kind    string         `json:"kind"`              // "fair" or "plain"
+	Token   int64          `json:"token"`             // the largest given so far, 0 if the lock was not used for some minutes
+	Holder  *holderRecord  `json:"holder"`            // null: it is free
+	Waiting int            `json:"waiting"`           // length of the line; who waits for a plain lock is known to its own process only
+	Waiters []waiterRecord `json:"waiters,omitempty"` // in order; not of ls
+}
+
+// holderRecord is who has a lock.
+type holderRecord struct {
+	Owner     string    `json:"owner"` // "" while the server, having lost data, waits for the holder to return
+	Note      string    `json:"note"`
+	Token     int64     `json:"token"`
+	Holds     int       `json:"holds"` // calls that hold it; more than one only of an owner that is named
+	Depth     int       `json:"depth"` // leases on it, nested ones too
+	Since     time.Time `json:"since"`
+	Held      int64     `json:"held_ms"`
+	Remaining int64     `json:"remaining_ms"` // until it is free if nobody renews it
+}
+
+// waiterRecord is one place in line.
+type waiterRecord struct {
+	Place  int       `json:"place"` // 1 is next
+	ID     string    `json:"id"`    // for fairlock evict
+	Owner  string    `json:"owner"`
+	Note   string    `json:"note"`
+	Since  time.Time `json:"since"`
+	Waited int64     `json:"waited_ms"`
+}
+
+func newLockRecord(kind string, s *fairlock.State) *lockRecord {
+	r := &lockRecord{Name: s.Name, Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
+	for i, w := range s.Waiters {
+		r.Waiters = append(r.Waiters, waiterRecord{
+			Place: i + 1, ID: w.ID, Owner: w.Owner, Note: w.Note, Since: w.Since.UTC(), Waited: w.Waited.Milliseconds(),
+		})
+	}
+	return r
+}
+
+func newHolderRecord(h *fairlock.Holder) *holderRecord {
+	if h == nil {
+		return nil
+	}
+	return &holderRecord{
+		Owner: h.Owner, Note: h.Note, Token: h.Token, Holds: h.Holds, Depth: h.Depth, Since: h.Since.UTC(),
+		Held: h.Held.Milliseconds(), Remaining: h.Remaining.Milliseconds(),
+	}
+}
+
+// idle reports whether nobody has the lock and nobody waits for it.
+func (r *lockRecord) idle() bool { return r.Holder == nil && r.Waiting == 0 }
+
+// held and remaining are zero of a free lock.
+func (r *lockRecord) held() int64 {
+	if r.Holder == nil {
+		return 0
+	}
+	return r.Holder.Held
+}
+
+func (r *lockRecord) remaining() int64 {
+	if r.Holder == nil {
+		return 0
+	}
+	return r.Holder.Remaining
+}
+
+// who names the holder for people: by its note, if it has one.
+func (h *holderRecord) who() string {
+	switch {
+	case h == nil:
+		return "-"
+	case h.Note != "":
+		return clean(h.Note)
+	case h.Owner == "":
+		return "(not known: the server has lost data)"
+	}
+	return clean(h.Owner)
+}
+
+// who names the waiter for people; its id stands elsewhere.
+func (w *waiterRecord) who() string {
+	named := w.Owner != w.ID
+	switch {
+	case named && w.Note != "":
+		return clean(w.Owner + " (" + w.Note + ")")
+	case named:
+		return clean(w.Owner)
+	}
+	return clean(w.Note)
+}
+
+// clean has names and notes, which anybody may choose, do nothing to a terminal.
+func clean(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// span is a duration for people: 350ms, 3.4s, 2m13s, 4h5m, 3d4h.
+func span(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d < time.Second:
+		return d.String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 24*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	hours := int64(d.Round(time.Hour) / time.Hour)
+	return strconv.FormatInt(hours/24, 10) + "d" + strconv.FormatInt(hours%24, 10) + "h"
+}
+
+// at is a time for people, in their zone.
+func at(t time.Time) string { return t.Local().Format(time.DateTime) }

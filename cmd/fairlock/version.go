@@ -1,0 +1,48 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// versionVerb is "fairlock version".
+type versionVerb struct {
+	output
+}
+
+// versionRecord is what this program is, as JSON.
+type versionRecord struct {
+	Version  string `json:"version"`  // "(devel)" if it was built from a checkout
+	Revision string `json:"revision"` // "" if nobody told
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// newVersionRecord asks the binary itself.
+func newVersionRecord() *versionRecord {
+	r := &versionRecord{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		r.Version = cmp.Or(info.Main.Version, r.Version)
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				r.Revision = s.Value
+			}
+		}
+	}
+	return r
+}
+
+// Run is called by kong.
+func (v *versionVerb) Run() error {
+	r := newVersionRecord()
+	p := v.page()
+	p.object(r)
+	revision := ""
+	if r.Revision != "" {
+		revision = ", " + r.Revision[:min(len(r.Revision), 12)]
+	}
+	p.say("%s", fmt.Sprintf("fairlock %s%s (%s, %s)", r.Version, revision, r.Go, r.Platform))
+	return p.print()
+}
