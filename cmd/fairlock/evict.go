@@ -57,7 +57,7 @@ func (v *evictVerb) Run() error {
 	}
 	// Of the kinds of locks only this one has a line.
 	if err := l.Interface.(*fairlock.Locker).Evict(context.Background(), v.Name, waiter.ID); err != nil {
-		return troubled(err)
+		return l.failed(err)
 	}
 	p := v.page()
 	p.object(&evictedRecord{v.Name, waiter})

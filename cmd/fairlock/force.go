@@ -61,7 +61,7 @@ func (v *forceVerb) Run() error {
 	}
 	s.log.hush() // that a lock was forced
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
-		return troubled(err)
+		return l.failed(err)
 	}
 	after, err := l.inspect(v.Name)
 	if err != nil {

@@ -26,7 +26,8 @@ type site struct {
 
 // locks are those of one kind.
 type locks struct {
-	kind string
+	kind  string
+	where string // the server
 	fairlock.Interface
 }
 
@@ -45,7 +46,7 @@ func (s *site) open(kinds ...string) (*store, error) {
 	}
 	opened := &store{log: newNotices(os.Stderr)}
 	for _, kind := range kinds {
-		opened.kinds = append(opened.kinds, lockerOf(rdb, kind, s.Prefix, slog.New(opened.log)))
+		opened.kinds = append(opened.kinds, locks{kind, s.String(), lockerOf(rdb, kind, s.Prefix, slog.New(opened.log))})
 	}
 	opened.close = func() {
 		for _, l := range opened.kinds {
@@ -57,15 +58,15 @@ func (s *site) open(kinds ...string) (*store, error) {
 }
 
 // lockerOf is a Locker of one kind. An empty prefix is the kind's own.
-func lockerOf(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger) locks {
+func lockerOf(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger) fairlock.Interface {
 	options := []fairlock.Option{fairlock.WithLogger(log)}
 	if prefix != "" {
 		options = append(options, fairlock.WithPrefix(prefix))
 	}
 	if kind == plainKind {
-		return locks{kind, reentrant.New(rdb, options...)}
+		return reentrant.New(rdb, options...)
 	}
-	return locks{kind, fairlock.New(rdb, options...)}
+	return fairlock.New(rdb, options...)
 }
 
 // selection is which locks: of either kind.
@@ -90,18 +91,15 @@ func (s *selection) kinds() []string {
 	return []string{fairKind, plainKind}
 }
 
-// troubled turns an error of the library into an exit.
-func troubled(err error) error {
-	var end *exit
+// failed turns an error of the library into an exit.
+func (l locks) failed(err error) error {
 	switch {
-	case err == nil || errors.As(err, &end):
-		return err
 	case errors.Is(err, fairlock.ErrInvalid):
 		return &exit{exitUsage, err}
 	case errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
 		return &exit{exitNothing, err}
 	default:
-		return &exit{exitUnavailable, err}
+		return fail(exitUnavailable, "%w (the server is %s)", err, l.where)
 	}
 }
 
@@ -109,7 +107,7 @@ func troubled(err error) error {
 func (l locks) inspect(name string) (*lockRecord, error) {
 	state, err := l.Inspect(context.Background(), name)
 	if err != nil {
-		return nil, troubled(err)
+		return nil, l.failed(err)
 	}
 	return newLockRecord(l.kind, state), nil
 }

@@ -28,8 +28,6 @@ long it is held. A pattern is quoted, so that the shell leaves it alone.
 REMAINING is when the lock is free if nobody renews it: a live holder renews every third of its lease. Who waits for a
 plain lock is known to its own process only. A large database takes a while: all its keys are gone through.
 
-` + urls + `
-
 --json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds, depth, since, held_ms,
 remaining_ms) and waiting.
 
@@ -75,7 +73,7 @@ func (v *lsVerb) find(s *store) (found []*lockRecord, err error) {
 	for _, l := range s.kinds {
 		for state, err := range l.List(context.Background()) {
 			if err != nil {
-				return nil, troubled(err)
+				return nil, l.failed(err)
 			}
 			if matches(v.Pattern, state.Name) {
 				found = append(found, newLockRecord(l.kind, state))

@@ -54,14 +54,18 @@ func fail(code int, format string, args ...any) error {
 
 // verbs are the subcommands.
 type verbs struct {
-	Run     runVerb     `cmd:"" help:"Run a command under a lock."`
-	Ls      lsVerb      `cmd:"" help:"List the locks, the most troubled first."`
-	Show    showVerb    `cmd:"" help:"Show who has a lock and who waits for it."`
-	Force   forceVerb   `cmd:"" help:"End the ownership of a lock, whoever has it."`
-	Evict   evictVerb   `cmd:"" help:"Take one waiter out of the line."`
-	Demo    demoVerb    `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
-	Version versionVerb `cmd:"" help:"Say which fairlock this is."`
-	Worker  workerVerb  `cmd:"" name:"demo-worker" hidden:""`
+	Run        runVerb        `cmd:"" help:"Run a command under a lock."`
+	Ls         lsVerb         `cmd:"" help:"List the locks, the most troubled first."`
+	Show       showVerb       `cmd:"" help:"Show who has a lock and who waits for it."`
+	Force      forceVerb      `cmd:"" help:"End the ownership of a lock, whoever has it."`
+	Evict      evictVerb      `cmd:"" help:"Take one waiter out of the line."`
+	Doctor     doctorVerb     `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`
+	Demo       demoVerb       `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
+	Completion completionVerb `cmd:"" help:"Print what makes a shell complete command lines."`
+	Man        manVerb        `cmd:"" help:"Print the manual page."`
+	Version    versionVerb    `cmd:"" help:"Say which fairlock this is."`
+	Complete   completeVerb   `cmd:"" hidden:""`
+	Worker     workerVerb     `cmd:"" name:"demo-worker" hidden:""`
 }
 
 func main() { os.Exit(execute(os.Args[1:])) }
@@ -80,7 +84,8 @@ func execute(args []string) int {
 // parser reads a command line into v.
 func parser(v *verbs, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"most": strconv.Itoa(mostShown)}, kong.Help(help))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: urls}}),
+		kong.Vars{"most": strconv.Itoa(mostShown)}, kong.Help(help))...)
 }
 
 // help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper end.
@@ -92,9 +97,13 @@ func help(options kong.HelpOptions, call *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(options, call); err != nil {
 		return err
 	}
-	right := strings.Replace(text.String(), "<name> <command> ... [flags]", "[flags] <name> -- <command> ...", 1)
-	_, err := io.WriteString(out, right)
+	_, err := io.WriteString(out, asTyped(text.String()))
 	return err
+}
+
+// asTyped puts the usage of run right.
+func asTyped(usage string) string {
+	return strings.Replace(usage, "<name> <command> ... [flags]", "[flags] <name> -- <command> ...", 1)
 }
 
 // conclude says on stderr what is to be said of err and returns its exit code.

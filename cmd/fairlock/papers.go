@@ -9,9 +9,9 @@ import (
 
 // papers are what a TLS connection needs that a URL has no place for.
 type papers struct {
-	CA   string `name:"tls-ca" placeholder:"FILE" env:"FAIRLOCK_TLS_CA" complete:"file" help:"With rediss://, trust the authorities in this PEM file instead of the system's (${env})."`
-	Cert string `name:"tls-cert" placeholder:"FILE" env:"FAIRLOCK_TLS_CERT" complete:"file" help:"The certificate to show to the server, in PEM (${env})."`
-	Key  string `name:"tls-key" placeholder:"FILE" env:"FAIRLOCK_TLS_KEY" complete:"file" help:"Its key (${env})."`
+	CA   string `group:"server" name:"tls-ca" placeholder:"FILE" env:"FAIRLOCK_TLS_CA" complete:"file" help:"With rediss://, trust the authorities in this PEM file instead of the system's (${env})."`
+	Cert string `group:"server" name:"tls-cert" placeholder:"FILE" env:"FAIRLOCK_TLS_CERT" complete:"file" help:"The certificate to show to the server, in PEM (${env})."`
+	Key  string `group:"server" name:"tls-key" placeholder:"FILE" env:"FAIRLOCK_TLS_KEY" complete:"file" help:"Its key (${env})."`
 }
 
 // show puts the papers into config, which is nil where there is no TLS.

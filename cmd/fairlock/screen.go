@@ -9,8 +9,8 @@ import (
 
 // screen shows the demo to a person. It only ever adds lines; one, the bar, grows.
 type screen struct {
-	out    io.Writer
-	plain  io.Writer // for the results alone; nil: everything is shown
+	out   io.Writer
+	plain io.Writer // for the results alone; nil: everything is shown
 	ink
 	live   bool // a terminal: lines may be written over
 	scenes int

@@ -17,17 +17,19 @@ const impatience = 2 * time.Second
 
 // connection is where the Redis is and how to talk to it: the flags of every verb that needs one.
 type connection struct {
-	Redis string `placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default})."`
+	Redis string `group:"server" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default})."`
 	papers
 }
 
-// urls says what --redis takes, for the long help of the verbs.
+// urls says what --redis takes.
 const urls = `The server is one of
+
   redis://[user:password@]host[:6379][/database]     rediss:// for TLS
   unix://[user:password@]/path/to/socket[?db=1]
   redis://[user:password@]sentinel:26379[/database]?master_name=NAME[&addr=sentinel:26379...]
                 [&username=U][&password=P]           user and password before the @ are for the Sentinels
   redis+cluster://[user:password@]host[:6379][?addr=host:6379...]
+
 and takes go-redis's parameters, such as read_timeout=5s or skip_verify=true.`
 
 // open makes a client. It does no I/O but to read the files for TLS.
@@ -113,7 +115,7 @@ func (c *connection) nonsense(err error) error {
 			err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25")
 		}
 	}
-	return fail(exitUsage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that fairlock ls --help tells: %w", err)
+	return fail(exitUsage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that --help tells: %w", err)
 }
 
 // anyName has each node prove its own name, and not that of the first address.

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"strings"
+)
+
+//go:embed completion
+var shells embed.FS
+
+// completionVerb is "fairlock completion".
+type completionVerb struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help is the long text of "fairlock completion --help".
+func (*completionVerb) Help() string {
+	return `Prints what makes the shell complete verbs, flags, and the names of locks and the ids of waiters, which it asks the
+server for, a second at most. For the present shell, and in its start-up file for all to come:
+
+  source <(fairlock completion bash)     ~/.bashrc
+  source <(fairlock completion zsh)      ~/.zshrc, after compinit
+  fairlock completion fish | source      ~/.config/fish/config.fish`
+}
+
+// Run is called by kong.
+func (v *completionVerb) Run() error {
+	text, err := shells.ReadFile("completion/" + v.Shell)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stdout.Write(text); err != nil {
+		return fail(exitOutput, "standard output: %w", err)
+	}
+	return nil
+}
+
+// completeVerb is what those scripts ask.
+type completeVerb struct {
+	Shell string   `arg:"" enum:"bash,zsh,fish"`
+	Words []string `arg:"" optional:"" passthrough:"partial"`
+}
+
+// Run is called by kong.
+func (v *completeVerb) Run() error {
+	words := v.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	typed := ""
+	if v.Shell == "bash" {
+		words, typed = wordsOf(strings.Join(words, " "))
+	}
+	for _, c := range complete(words) {
+		fmt.Println(c.inWordsOf(v.Shell, typed))
+	}
+	return nil
+}
+
+// wordsOf are those of a line that is still being typed, without the first, and the last as it is typed. Bash would
+// hand over its own words, which end at colons.
+func wordsOf(line string) (words []string, typed string) {
+	var word strings.Builder
+	quote, escaped, begun := rune(0), false, 0
+	for i, r := range line {
+		switch {
+		case escaped:
+			escaped = false
+			word.WriteRune(r)
+		case r == '\\' && quote != '\'':
+			escaped = true
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		case r == quote:
+			quote = 0
+		case quote == 0 && r == ' ':
+			words = append(words, word.String())
+			word.Reset()
+			begun = i + 1
+		default:
+			word.WriteRune(r)
+		}
+	}
+	return append(words, word.String())[1:], line[begun:]
+}
+
+// candidate is a word that may be meant.
+type candidate struct {
+	word, about string
+}
+
+// inWordsOf is c as the shell's script reads it. Typed is what bash has of the word.
+func (c candidate) inWordsOf(shell, typed string) string {
+	switch about := strings.Join(strings.Fields(c.about), " "); {
+	case shell == "bash" && strings.ContainsAny(typed, `'"`):
+		return c.word // bash quotes it by itself, and ends no word at a colon
+	case shell == "bash":
+		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces what comes after these only
+		return strings.TrimPrefix(bare.Replace(c.word), typed[:known])
+	case shell == "zsh":
+		return strings.ReplaceAll(c.word, ":", `\:`) + ":" + about
+	default:
+		return c.word + "\t" + about
+	}
+}
+
+// bare escapes what has a meaning for the shell.
+var bare = func() *strings.Replacer {
+	var pairs []string
+	for _, r := range "\\ \"'`$&|;<>()[]{}*?!#~" {
+		pairs = append(pairs, string(r), `\`+string(r))
+	}
+	return strings.NewReplacer(pairs...)
+}()

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// doctorVerb is "fairlock doctor".
+type doctorVerb struct {
+	selection
+	output
+}
+
+// Help is the long text of "fairlock doctor --help".
+func (*doctorVerb) Help() string {
+	return `Looks at a server as the home of locks, and says of everything that it finds what to do about it. Nothing is changed,
+but that two lockers in here take, wait for, hand over, evict and force a lock called fairlock-doctor- and a random
+name; what is left of it expires by itself within minutes.
+
+  ok     as it should be
+  note   worth knowing, or could not be found out
+  wrong  locks are slow, refused or lost because of this
+
+--json: a line for each check, with check (server, version, topology, rights, practice, latency, clock, eviction,
+persistence, keyspace), status (ok, note, wrong), found, do (what to do, if anything) and figures.
+
+Exit codes:
+    0  nothing is wrong
+    1  something is
+   64  the command line makes no sense
+   69  the server cannot be reached or used; what is known is printed all the same
+   74  standard output cannot be written`
+}
+
+// status is what is to be thought of a finding.
+type status string
+
+const (
+	good  status = "ok"
+	note  status = "note"
+	wrong status = "wrong"
+)
+
+// finding is what a check has found. The names of its JSON fields stay.
+type finding struct {
+	Check   string           `json:"check"`
+	Status  status           `json:"status"`
+	Found   string           `json:"found"`
+	Do      string           `json:"do,omitzero"`
+	Figures map[string]int64 `json:"figures,omitzero"` // durations are whole microseconds
+}
+
+// patient is the server that is looked at.
+type patient struct {
+	connection
+	rdb    redis.UniversalClient
+	info   map[string]string // the answer to INFO; empty if that is not allowed
+	denied error             // why it is empty
+	kind   string            // of locks, for what is tried out
+	prefix string            // theirs
+	clock  *clockReading     // the first
+}
+
+// doctorWithin bounds it all: a server that is slower is a finding.
+const doctorWithin = 30 * time.Second
+
+// Run is called by kong.
+func (v *doctorVerb) Run() error {
+	rdb, err := v.connection.open()
+	if err != nil {
+		return err
+	}
+	defer rdb.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), doctorWithin)
+	defer cancel()
+	prefix := v.Prefix
+	if prefix == "" {
+		prefix = ownPrefix[v.kind()]
+	}
+	p := &patient{connection: v.connection, rdb: rdb, kind: v.kind(), prefix: prefix}
+	found, reached := p.examine(ctx)
+	if err := v.tell(found); err != nil {
+		return err
+	}
+	switch n := amount(found, wrong); {
+	case !reached:
+		return &exit{code: exitUnavailable}
+	case n > 0:
+		return &exit{code: exitBroken}
+	}
+	return nil
+}
+
+// ownPrefix is what the keys of each kind begin with unless told otherwise.
+var ownPrefix = map[string]string{fairKind: "fairlock", plainKind: "reentrant"}
+
+// examine goes through all checks, if the server answers at all.
+func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
+	first := p.server(ctx)
+	if first.Status == wrong {
+		return []finding{first}, false
+	}
+	found = append(found, first)
+	for _, check := range []struct {
+		name string
+		look func(context.Context) finding
+	}{
+		{"version", p.version},
+		{"topology", p.topology},
+		{"rights", p.rights},
+		{"practice", p.practice},
+		{"latency", p.latency},
+		{"clock", p.clocks},
+		{"eviction", p.eviction},
+		{"persistence", p.persistence},
+		{"keyspace", p.keyspace},
+	} {
+		f := check.look(ctx)
+		f.Check = check.name
+		found = append(found, f)
+	}
+	return found, true
+}
+
+// server finds out whether the server answers, and what it tells of itself.
+func (p *patient) server(ctx context.Context) finding {
+	if err := p.rdb.Ping(ctx).Err(); err != nil {
+		return finding{Check: "server", Status: wrong, Found: fmt.Sprintf("%s: %v", p, err), Do: remedy(err)}
+	}
+	var text string
+	text, p.denied = p.rdb.Info(ctx).Result()
+	p.info = fieldsOf(text)
+	p.clock = readClock(ctx, p.rdb)
+	return finding{Check: "server", Status: good, Found: p.String() + " answers"}
+}
+
+// tell prints the findings.
+func (v *doctorVerb) tell(found []finding) error {
+	p := v.page()
+	colours := map[status]string{good: green, note: yellow, wrong: red}
+	for _, f := range found {
+		p.object(f)
+		p.say("%s  %-11s  %s", p.paint(colours[f.Status], fmt.Sprintf("%-5s", f.Status)), f.Check, clean(f.Found))
+		if f.Do != "" {
+			p.say("%20s%s", "", p.dim("-> ")+clean(f.Do))
+		}
+	}
+	p.say("")
+	p.say("%d ok, %s, %d wrong", amount(found, good), count(amount(found, note), "note"), amount(found, wrong))
+	return p.print()
+}
+
+func amount(found []finding, s status) (n int) {
+	for _, f := range found {
+		if f.Status == s {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// remedies are what to do about errors, by what their text has in it.
+var remedies = []struct{ says, do string }{
+	{"NOAUTH", "name user and password in the URL: redis://USER:PASSWORD@HOST"},
+	{"WRONGPASS", "the URL's user or password is wrong; / ? # @ : and % in them are written %2F %3F %23 %40 %3A and %25"},
+	{"connection refused", "start the server, or look at the address; a server that listens on loopback only (bind, protected-mode) refuses everybody else"},
+	{"no such host", "look at the address: the name is not known"},
+	{"no such file", "look at the path: there is no such socket; unixsocket in the server's configuration makes it"},
+	{"permission denied", "ask for the socket: unixsocketperm and its group say who may use it"},
+	{"certificate signed by unknown authority", "name the authority with --tls-ca FILE"},
+	{"certificate is valid for", "use a name that the server's certificate has"},
+	{"certificate required", "show a certificate with --tls-cert FILE and --tls-key FILE"},
+	{"first record does not look like a TLS handshake", "the server speaks no TLS on this port: redis://, or the port of tls-port"},
+	{"EOF", "the server hangs up: it may want TLS (rediss://), or be at its maxclients"},
+	{"max number of clients", "raise maxclients, or look with CLIENT LIST at who keeps so many connections"},
+	{"i/o timeout", "nothing answers: look at the network, a firewall, or a server that is stopped or busy"},
+	{"deadline exceeded", "nothing answers in time: look at the network, a firewall, or a server that is stopped or busy"},
+	{"sentinels specified", "look at the Sentinels' addresses, their password (before the @) and the master's name"},
+	{"LOADING", "wait until the server has loaded its data"},
+	{"READONLY", "connect to the master: this is a replica"},
+	{"MISCONF", "look at the server's disk and log: it refuses writes because it cannot save"},
+	{"OOM ", "make room, or CONFIG SET maxmemory to more: the server is full and refuses new locks"},
+	{"WRONGTYPE", "somebody else has keys under the prefix: see keyspace"},
+	{"BUSY", "a script keeps the server busy: SCRIPT KILL ends it if it has not written"},
+	{"only a single Redis is supported", "use a single Redis, or one with replicas and Sentinels: a cluster is not supported yet"},
+	{"MOVED", "use a single Redis, or one with replicas and Sentinels: a cluster is not supported yet"},
+	{"unknown command", "this is no Redis 7, or a proxy that does not pass everything on: connect directly"},
+}
+
+// remedy is what to do about an error; "" if nobody knows.
+func remedy(err error) string {
+	for _, r := range remedies {
+		if strings.Contains(err.Error(), r.says) {
+			return r.do
+		}
+	}
+	return ""
+}
+
+// remedy is what to do about an error of the library.
+func (p *patient) remedy(err error) string {
+	var said redis.Error
+	if errors.As(err, &said) {
+		for _, refusal := range []string{"NOPERM", "The user executing the script"} {
+			if strings.Contains(err.Error(), refusal) {
+				return p.rule()
+			}
+		}
+	}
+	return remedy(err)
+}

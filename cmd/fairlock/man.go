@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// manVerb is "fairlock man".
+type manVerb struct{}
+
+// Help is the long text of "fairlock man --help".
+func (*manVerb) Help() string {
+	return `Prints the manual page, made from what --help knows:
+
+  fairlock man | man -l -
+  fairlock man >/usr/local/share/man/man1/fairlock.1`
+}
+
+// Run is called by kong.
+func (*manVerb) Run(parser *kong.Kong) error {
+	if _, err := os.Stdout.WriteString(manual(parser.Model)); err != nil {
+		return fail(exitOutput, "standard output: %w", err)
+	}
+	return nil
+}
+
+// roff is a manual page under way.
+type roff struct{ strings.Builder }
+
+// manual is the page of the whole program.
+func manual(app *kong.Application) string {
+	r := &roff{}
+	r.macro("TH", strings.ToUpper(app.Name), "1", "", newVersionRecord().Version, "User Commands")
+	r.macro("SH", "NAME")
+	r.text(app.Name + ` \- ` + escaped(strings.TrimSuffix(app.Help, ".")))
+	r.macro("SH", "SYNOPSIS")
+	for _, verb := range visible(app.Node) {
+		r.macro("B", usage(verb))
+		r.macro("br")
+	}
+	r.macro("SH", "COMMANDS")
+	for _, verb := range visible(app.Node) {
+		r.verb(verb)
+	}
+	r.macro("SH", "SERVER")
+	r.prose(urls)
+	shown := make(map[string]bool)
+	for _, verb := range visible(app.Node) {
+		for _, flag := range verb.Flags {
+			if flag.Group != nil && !shown[flag.Name] {
+				r.item(flag.String(), flag.Help)
+				shown[flag.Name] = true
+			}
+		}
+	}
+	return r.String()
+}
+
+// visible are the verbs that people use.
+func visible(node *kong.Node) (all []*kong.Node) {
+	for _, child := range node.Children {
+		if !child.Hidden {
+			all = append(all, child)
+		}
+	}
+	return all
+}
+
+// usage is a verb's first line of help.
+func usage(verb *kong.Node) string { return asTyped("fairlock " + verb.Summary()) }
+
+func (r *roff) verb(verb *kong.Node) {
+	r.macro("SS", usage(verb))
+	r.text(escaped(verb.Help))
+	r.prose(verb.Detail)
+	for _, argument := range verb.Positional {
+		r.item("<"+argument.Name+">", argument.Help)
+	}
+	for _, flag := range verb.Flags {
+		if !flag.Hidden && flag.Name != "help" && flag.Group == nil { // groups have a section of their own
+			r.item(strings.TrimSpace(flag.String()), flag.Help)
+		}
+	}
+}
+
+// prose is the long text: what is indented stays as it is.
+func (r *roff) prose(text string) {
+	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		r.macro("PP")
+		kept := false
+		for line := range strings.Lines(part) {
+			if indented := strings.HasPrefix(line, " "); indented != kept {
+				r.macro(map[bool]string{true: "RS 2\n.nf", false: "fi\n.RE"}[indented])
+				kept = indented
+			}
+			r.text(escaped(strings.TrimRight(line, "\n")))
+		}
+		if kept {
+			r.macro("fi\n.RE")
+		}
+	}
+}
+
+// item is a flag or an argument.
+func (r *roff) item(name, about string) {
+	r.macro("TP")
+	r.macro("B", name)
+	r.text(escaped(about))
+}
+
+// macro is a line with a request and its arguments.
+func (r *roff) macro(name string, arguments ...string) {
+	r.WriteString("." + name)
+	for _, argument := range arguments {
+		fmt.Fprintf(r, ` "%s"`, strings.ReplaceAll(escaped(argument), `"`, `\(dq`))
+	}
+	r.WriteString("\n")
+}
+
+// text is a line, already escaped, that is no request however it begins.
+func (r *roff) text(line string) { r.WriteString(`\&` + line + "\n") }
+
+// escaped has nothing left that roff would take for its own.
+func escaped(text string) string {
+	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(text)
+}
