@@ -30,7 +30,9 @@ func complete(words []string) []candidate {
 		node = parser.Model.Node
 	}
 	all := next(call, node, before, last)
-	return slices.DeleteFunc(all, func(c candidate) bool { return !strings.HasPrefix(c.word, last) })
+	return slices.DeleteFunc(all, func(c candidate) bool {
+		return !strings.HasPrefix(c.word, last) || clean(c.word) != c.word // nobody can type those
+	})
 }
 
 // next is everything that may come after before.

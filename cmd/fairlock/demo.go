@@ -25,6 +25,7 @@ type demoVerb struct {
 	papers
 	Workers int  `default:"4" placeholder:"4" help:"How many worker processes, from 2 to 26 (default ${default})."`
 	Plain   bool `help:"Print nothing but the results, as key=value lines."`
+	JSON    bool `help:"Print nothing but the results, as JSON."`
 	NoColor bool `help:"Do without colours, as with the environment variable NO_COLOR."`
 }
 
@@ -69,7 +70,8 @@ func (d *demoVerb) Run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, crew.dismiss()) }()
-	s := &stage{ctx: ctx, screen: newScreen(os.Stdout, d.Plain, d.NoColor), locker: locker, crew: crew, witness: newWitness()}
+	s := &stage{ctx: ctx, screen: newScreen(os.Stdout, d.Plain || d.JSON, d.NoColor), locker: locker, crew: crew, witness: newWitness()}
+	s.screen.json = d.JSON
 	return s.play(d.Workers, where)
 }
 

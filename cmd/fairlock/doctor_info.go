@@ -23,7 +23,7 @@ func (p *patient) unknown() finding {
 	if p.denied != nil {
 		return finding{Status: note, Found: fmt.Sprintf("not known: INFO: %v", p.denied), Do: "allow +info, or ask who runs the server"}
 	}
-	return finding{Status: note, Found: "not known: the server does not tell"}
+	return finding{Status: note, Found: "not known: the server does not tell", Do: "ask who runs the server"}
 }
 
 // version is of Redis or Valkey; those who only speak their language were not tried.
@@ -70,10 +70,10 @@ func (p *patient) topology(context.Context) finding {
 		return finding{Status: wrong, Found: "a cluster", Do: "use a single Redis, or one with replicas and Sentinels: a cluster is not supported yet"}
 	}
 	switch {
-	case role == "":
-		return p.unknown()
 	case mode == "sentinel":
 		return finding{Status: wrong, Found: "this is a Sentinel, which keeps no locks", Do: "name the master that it watches: redis://HOST:PORT?master_name=NAME"}
+	case role == "":
+		return p.unknown()
 	case role != "master":
 		master := p.info["master_host"] + ":" + p.info["master_port"]
 		return finding{Status: wrong, Found: "a replica of " + master, Do: "connect to its master: locks are written"}

@@ -7,8 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+const silent = "nothing answers in time: look at the network, a firewall, a server that is stopped or busy, or one that speaks no TLS on this port"
+
 // remedies are what to do about errors, by what their text has in it.
 var remedies = []struct{ says, do string }{
+	{"sentinels specified", "look at the Sentinels' addresses, their password (before the @) and the master's name"},
 	{"NOAUTH", "name user and password in the URL: redis://USER:PASSWORD@HOST"},
 	{"WRONGPASS", "the URL's user or password is wrong; / ? # @ : and % in them are written %2F %3F %23 %40 %3A and %25"},
 	{"connection refused", "start the server, or look at the address; a server that listens on loopback only (bind, protected-mode) refuses everybody else"},
@@ -21,9 +24,8 @@ var remedies = []struct{ says, do string }{
 	{"first record does not look like a TLS handshake", "the server speaks no TLS on this port: redis://, or the port of tls-port"},
 	{"EOF", "the server hangs up: it may want TLS (rediss://), or be at its maxclients"},
 	{"max number of clients", "raise maxclients, or look with CLIENT LIST at who keeps so many connections"},
-	{"i/o timeout", "nothing answers: look at the network, a firewall, or a server that is stopped or busy"},
-	{"deadline exceeded", "nothing answers in time: look at the network, a firewall, or a server that is stopped or busy"},
-	{"sentinels specified", "look at the Sentinels' addresses, their password (before the @) and the master's name"},
+	{"i/o timeout", silent},
+	{"deadline exceeded", silent},
 	{"LOADING", "wait until the server has loaded its data"},
 	{"READONLY", "connect to the master: this is a replica"},
 	{"MISCONF", "look at the server's disk and log: it refuses writes because it cannot save"},

@@ -14,7 +14,8 @@ func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
 		"", "--help", "run", "run nightly -- true", "run --wait 0 --lease 30s --grace=1s nightly -- sh -c exit", "run nightly true",
 		"run --redis redis://:secret@h:1/2 n -- true", "run --wait forever --wait -1s n -- true", "run --grace -1s n -- true", "run n --",
-		"run -- n -- true", "demo --workers 4 --plain --no-color", "demo --workers 99999999999999999999", "demo-worker 1", "run --lease 9999999h n -- true",
+		"run -- n -- true", "demo --workers 4 --plain --no-color", "demo --workers 99999999999999999999", "demo-worker 1",
+		"ls --sort held order:*", "show --all n", "force --token 1 n", "evict n 1", "doctor --json", "completion bash", "complete fish -- show", "run --lease 9999999h n -- true",
 	} {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}
@@ -46,15 +47,22 @@ func FuzzRedisURL(f *testing.F) {
 		f.Add("rediss", rest)
 	}
 	f.Add("unix", "/run/redis.sock?db=1")
+	f.Add("redis", "h:26379/2?master_name=m&addr=h:1&username=u&password=p")
+	f.Add("rediss+cluster", "h?addr=h:1")
+	f.Add("redis+nothing", "h")
 	f.Add("http", "h")
 	f.Fuzz(func(t *testing.T, scheme, rest string) {
 		const secret = "pA55-0f-n0b0dy"
-		options, err := clientOptions(scheme + "://me:" + secret + "@" + rest)
+		c := connection{Redis: scheme + "://me:" + secret + "@" + rest}
+		_, err := c.prepare()
+		if strings.Contains(c.String(), secret) {
+			t.Fatalf("%s, %q: the password is told: %s", scheme, rest, &c)
+		}
 		if err == nil {
 			return
 		}
-		if options != nil || code(err) != exitUsage {
-			t.Fatalf("%s, %q: %v, exit code %d", scheme, rest, options, code(err))
+		if code(err) != exitUsage {
+			t.Fatalf("%s, %q: exit code %d", scheme, rest, code(err))
 		}
 		if strings.Contains(err.Error(), secret) {
 			t.Fatalf("%s, %q: the password is told: %v", scheme, rest, err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/fairlock/locks/fairlock"
 )
@@ -107,7 +108,7 @@ func (w *waiterRecord) who() string {
 
 // clean has names and notes, which anybody may choose, do nothing to a terminal.
 func clean(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
 	}
 	return strconv.Quote(text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -44,10 +45,13 @@ func (s *stage) verdict() []string {
 // conclude shows the results. The error is for a broken promise.
 func (s *stage) conclude() error {
 	broken := s.verdict()
-	if s.screen.plain != nil {
-		s.values(s.screen.plain)
-	} else {
+	switch c := s.screen; {
+	case c.plain == nil:
 		s.table(len(broken) == 0)
+	case c.json:
+		s.object(c.plain)
+	default:
+		s.values(c.plain)
 	}
 	if len(broken) > 0 {
 		return fail(exitBroken, "broken: %s", strings.Join(broken, "; "))
@@ -55,13 +59,16 @@ func (s *stage) conclude() error {
 	return nil
 }
 
-// values prints the results for programs: always these keys, in this order.
-func (s *stage) values(out io.Writer) {
+// result is a line of the results for programs.
+type result struct {
+	key   string
+	value int64
+}
+
+// results are always these, in this order.
+func (s *stage) results() []result {
 	w, r := s.witness, s.report
-	for _, line := range []struct {
-		key   string
-		value int64
-	}{
+	return []result{
 		{"grants", int64(w.grants)},
 		{"inversions", int64(w.inversions)},
 		{"overlaps", int64(w.overlaps)},
@@ -71,9 +78,23 @@ func (s *stage) values(out io.Writer) {
 		{"handover_p50_us", percentile(w.handovers, 0.50).Microseconds()},
 		{"handover_p99_us", percentile(w.handovers, 0.99).Microseconds()},
 		{"recovered_ms", (r.recovered + time.Millisecond - 1).Milliseconds()},
-	} {
-		fmt.Fprintf(out, "%s=%d\n", line.key, line.value)
 	}
+}
+
+// values prints the results as lines.
+func (s *stage) values(out io.Writer) {
+	for _, r := range s.results() {
+		fmt.Fprintf(out, "%s=%d\n", r.key, r.value)
+	}
+}
+
+// object prints the results as JSON.
+func (s *stage) object(out io.Writer) {
+	all := make(map[string]int64)
+	for _, r := range s.results() {
+		all[r.key] = r.value
+	}
+	_ = json.NewEncoder(out).Encode(all) // as with values: if nobody can read it, there is nobody to tell
 }
 
 // table prints the results for people.

@@ -11,6 +11,7 @@ import (
 type screen struct {
 	out   io.Writer
 	plain io.Writer // for the results alone; nil: everything is shown
+	json  bool      // and that as JSON
 	ink
 	live   bool // a terminal: lines may be written over
 	scenes int

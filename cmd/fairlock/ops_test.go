@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// prints runs fairlock to its end and returns its standard output.
+func prints(t *testing.T, s *redistest.Server, want int, args ...string) string {
+	t.Helper()
+	p := launch(t, s, args...)
+	p.ends(want)
+	if text := p.stderr.String(); want == 0 && text != "" {
+		t.Errorf("%q: stderr: %s", args, text)
+	}
+	return strings.Join(p.rest(), "\n")
+}
+
+// objects is what fairlock prints with --json, a line each.
+func objects[T any](t *testing.T, s *redistest.Server, want int, args ...string) (all []T) {
+	t.Helper()
+	for line := range strings.Lines(prints(t, s, want, append(args, "--json")...)) {
+		var o T
+		decoder := json.NewDecoder(strings.NewReader(line))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&o); err != nil {
+			t.Errorf("%q: %v in %s", args, err, line)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// plainly replaces what differs from run to run, and the columns' widths with it.
+func plainly(text string) string {
+	for _, r := range []struct{ like, by string }{
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`, "ID"},
+		{`\b1\d{15}\b`, "TOKEN"},
+		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
+		{`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`, `"TIME"`},
+		{`_ms":[1-9]\d*`, `_ms":MS`},
+		{`\b\d+(\.\d+)?(ms|s)\b`, "AGE"},
+		{`  +`, "  "},
+	} {
+		text = regexp.MustCompile(r.like).ReplaceAllString(text, r.by)
+	}
+	return text
+}
+
+func checkText(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got, want = plainly(got), strings.TrimSpace(want); got != want {
+		t.Errorf("%s says\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+// waits has somebody wait for a lock; the channel has how that ended.
+func waits(t *testing.T, locker *fairlock.Locker, name string, options ...fairlock.LockOption) <-chan error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	before := inspect(t, locker, name).Waiting
+	ended := make(chan error, 1)
+	go func() {
+		_, err := locker.Lock(ctx, name, options...)
+		ended <- err
+	}()
+	eventually(t, "it waits", func() bool { return inspect(t, locker, name).Waiting == before+1 })
+	t.Cleanup(cancel)
+	return ended
+}
+
+// take takes a lock until the end of the test.
+func take(t *testing.T, locker fairlock.Interface, name string, options ...fairlock.LockOption) *fairlock.Lease {
+	t.Helper()
+	lease, err := locker.Lock(t.Context(), name, options...)
+	must(t, err)
+	t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // the test may have lost it
+	return lease
+}
+
+// plainLocker is one whose holds hear of a force soon: with their next renewal.
+func plainLocker(t *testing.T, rdb redis.UniversalClient) *reentrant.Locker {
+	t.Helper()
+	locker := reentrant.New(rdb, reentrant.WithLease(time.Second), reentrant.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _ = locker.Close() })
+	return locker
+}
+
+// scene is a server with a few locks: the same ones for every verb that only looks.
+func scene(t *testing.T) *redistest.Server {
+	t.Helper()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	take(t, locker, "order:42", fairlock.Note("web-1"))
+	take(t, locker, "nightly", fairlock.Note("build-7:4242 backup.sh"))
+	waits(t, locker, "nightly", fairlock.Note("build-8:11 backup.sh"))
+	waits(t, locker, "nightly", fairlock.WithOwner("saga-7"))
+	waits(t, locker, "nightly", fairlock.WithOwner("saga-8"), fairlock.Note("step 2"))
+	take(t, plainLocker(t, s.Client(t)), "cache {eu}/a b", fairlock.WithOwner("refresher"))
+	return s
+}
+
+func TestLsAndShowTellEverythingThatIsKnown(t *testing.T) {
+	t.Parallel()
+	s := scene(t)
+	for _, test := range []struct{ args, want string }{
+		{"ls", `
+NAME  KIND  HOLDER  HELD  REMAINING  WAITING
+nightly  fair  build-7:4242 backup.sh  AGE  AGE  3
+order:42  fair  web-1  AGE  AGE  0
+cache {eu}/a b  plain  refresher  AGE  AGE  -`},
+		{"ls,--json", `
+{"name":"nightly","kind":"fair","token":TOKEN,"holder":{"owner":"ID","note":"build-7:4242 backup.sh","token":TOKEN,"holds":1,"depth":1,"since":"TIME","held_ms":MS,"remaining_ms":MS},"waiting":3}
+{"name":"order:42","kind":"fair","token":TOKEN,"holder":{"owner":"ID","note":"web-1","token":TOKEN,"holds":1,"depth":1,"since":"TIME","held_ms":MS,"remaining_ms":MS},"waiting":0}
+{"name":"cache {eu}/a b","kind":"plain","token":TOKEN,"holder":{"owner":"refresher","note":"","token":TOKEN,"holds":1,"depth":1,"since":"TIME","held_ms":MS,"remaining_ms":MS},"waiting":0}`},
+		{"ls,no*", `no locks`},
+		{"ls,--json,no*", ``},
+		{"show,nightly", `
+nightly  fair lock
+  held by  build-7:4242 backup.sh
+  owner  ID
+  token  TOKEN
+  held for  AGE, since TIME
+  remaining  AGE if nobody renews it
+  depth  1, in 1 hold
+  waiting  3
+
+PLACE  WAITED  WHO  ID
+1  AGE  build-8:11 backup.sh  ID
+2  AGE  saga-7  ID
+3  AGE  saga-8 (step 2)  ID`},
+		{"show,nightly,--json", `
+{"name":"nightly","kind":"fair","token":TOKEN,"holder":{"owner":"ID","note":"build-7:4242 backup.sh","token":TOKEN,"holds":1,"depth":1,"since":"TIME","held_ms":MS,"remaining_ms":MS},"waiting":3,"waiters":[` +
+			`{"place":1,"id":"ID","owner":"ID","note":"build-8:11 backup.sh","since":"TIME","waited_ms":MS},` +
+			`{"place":2,"id":"ID","owner":"saga-7","note":"","since":"TIME","waited_ms":MS},` +
+			`{"place":3,"id":"ID","owner":"saga-8","note":"step 2","since":"TIME","waited_ms":MS}]}`},
+		{"show,cache {eu}/a b", `
+cache {eu}/a b  plain lock
+  held by  refresher
+  owner  refresher
+  token  TOKEN
+  held for  AGE, since TIME
+  remaining  AGE if nobody renews it
+  depth  1, in 1 hold`},
+	} {
+		checkText(t, test.args, prints(t, s, 0, strings.Split(test.args, ",")...), test.want)
+	}
+	checkText(t, "show other", prints(t, s, 1, "show", "other"), "other: nobody holds it and nobody waits for it")
+	checkText(t, "show other --json", prints(t, s, 1, "show", "other", "--json"), `{"name":"other","kind":"fair","token":0,"holder":null,"waiting":0}`)
+}
+
+// named are the names in the order in which ls shows them.
+func named(t *testing.T, s *redistest.Server, args ...string) string {
+	t.Helper()
+	var all []string
+	for _, r := range objects[lockRecord](t, s, 0, append([]string{"ls"}, args...)...) {
+		all = append(all, r.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestLsShowsTheMostTroubledFirstUnlessToldOtherwise(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	take(t, locker, "b/old", fairlock.LeaseFor(time.Hour))
+	eventually(t, "it is older", func() bool { return inspect(t, locker, "b/old").Holder.Held > 5*time.Millisecond })
+	take(t, locker, "c:busy", fairlock.LeaseFor(2*time.Hour))
+	eventually(t, "it is older", func() bool { return inspect(t, locker, "c:busy").Holder.Held > 5*time.Millisecond })
+	take(t, locker, "a/new", fairlock.LeaseFor(3*time.Hour))
+	waits(t, locker, "c:busy")
+	take(t, plainLocker(t, s.Client(t)), "d", fairlock.LeaseFor(time.Minute))
+	for args, want := range map[string]string{
+		"":                 "c:busy b/old a/new d",
+		"--sort held":      "b/old c:busy a/new d",
+		"--sort remaining": "d b/old c:busy a/new",
+		"--sort name":      "a/new b/old c:busy d",
+		"--plain":          "d",
+		"--prefix other":   "",
+		"*":                "c:busy b/old a/new d",
+		"*/*":              "b/old a/new",
+		"[ac]*":            "c:busy a/new",
+		"c:bus?":           "c:busy",
+		"c:bus":            "",
+	} {
+		if got := named(t, s, strings.Fields(args)...); got != want {
+			t.Errorf("ls %s shows %q, want %q", args, got, want)
+		}
+	}
+	launch(t, s, "ls", "[").ends(64)
+	launch(t, s, "ls", "--sort", "size").ends(64)
+}
+
+func TestWhatOthersCallThemselvesDoesNothingToATerminal(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	take(t, observer(t, s), "a\x1b[2J", fairlock.Note("b\nc\x1b]0;title\a"), fairlock.WithOwner("\x9b1m"))
+	for _, args := range [][]string{{"ls"}, {"show", "a\x1b[2J"}, {"force", "a\x1b[2J"}} {
+		text := prints(t, s, 0, args...)
+		if strings.ContainsAny(text, "\x1b\a\x9b") || !strings.Contains(text, `"a\x1b[2J"`) || !strings.Contains(text, `"b\nc\x1b]0;title\a"`) {
+			t.Errorf("%q prints %q", args, text)
+		}
+	}
+}
+
+func TestShowShowsTheBeginningOfALongLineToPeople(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	take(t, locker, "x")
+	for range 22 {
+		waits(t, locker, "x", fairlock.Note("somebody"))
+	}
+	if text := prints(t, s, 0, "show", "x"); strings.Count(text, "somebody") != 20 || !strings.Contains(text, "and 2 more") {
+		t.Errorf("show: %s", text)
+	}
+	if text := prints(t, s, 0, "show", "--all", "x"); strings.Count(text, "somebody") != 22 {
+		t.Errorf("show --all: %s", text)
+	}
+	if r := objects[lockRecord](t, s, 0, "show", "x"); len(r) != 1 || len(r[0].Waiters) != 22 || r[0].Waiters[21].Place != 22 {
+		t.Errorf("show --json: %+v", r)
+	}
+}
+
+func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	holder := launch(t, s, "run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
+	holder.says("in")
+	next := launch(t, s, "run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
+	inLine(t, locker, "nightly", 1)
+	was := objects[lockRecord](t, s, 0, "show", "nightly")[0].Holder
+
+	p := launch(t, s, "force", "nightly", "--token", "1")
+	p.ends(1)
+	p.complains("nightly", "token 1", was.Note)
+
+	got := objects[forcedRecord](t, s, 0, "force", "nightly", "--token", strconv.FormatInt(was.Token, 10))[0]
+	if got.Name != "nightly" || got.Kind != "fair" || got.Forced.Note != was.Note || got.Forced.Token != was.Token || got.Next == nil || got.Next.Token <= was.Token {
+		t.Errorf("%+v of %+v", got, was)
+	}
+	holder.ends(76)
+	next.says("in")
+
+	checkText(t, "force", prints(t, s, 0, "force", "nightly"),
+		"nightly: ended the ownership of "+got.Next.Note+" (token TOKEN), who had it for AGE\nnightly: nobody has it now")
+	next.ends(76)
+	p = launch(t, s, "force", "nightly")
+	p.ends(1)
+	p.complains(`nobody has the fair lock "nightly"`)
+}
+
+func TestForceMeansAPlainLockOnlyIfTold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	lease := take(t, plainLocker(t, s.Client(t)), "cache", fairlock.Note("web-1"))
+	p := launch(t, s, "force", "cache")
+	p.ends(1)
+	p.complains("web-1", "--plain")
+	must(t, lease.Err())
+	checkText(t, "force --plain", prints(t, s, 0, "force", "--plain", "cache"), "cache: ended the ownership of web-1 (token TOKEN), who had it for AGE\ncache: nobody has it now")
+	select {
+	case <-lease.Done():
+	case <-time.After(patienceOfTests):
+		t.Error("the holder was not told")
+	}
+}
+
+func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker, other := observer(t, s), observer(t, s)
+	take(t, locker, "x")
+	first := waits(t, other, "x", fairlock.Note("first"))
+	second := waits(t, other, "x", fairlock.WithOwner("second"))
+	line := objects[lockRecord](t, s, 0, "show", "x")[0].Waiters
+	client, _, _ := strings.Cut(line[0].ID, ":")
+
+	p := launch(t, s, "evict", "x", client)
+	p.ends(64)
+	p.complains("2 waiters")
+	p = launch(t, s, "evict", "x", "nobody")
+	p.ends(1)
+	p.complains(`"nobody"`, `"x"`)
+
+	checkText(t, "evict", prints(t, s, 0, "evict", "x", line[0].ID), "x: evicted first, who had place 1 and waited for AGE")
+	if err := <-first; !errors.Is(err, fairlock.ErrEvicted) {
+		t.Errorf("the call of who was evicted: %v", err)
+	}
+	got := objects[evictedRecord](t, s, 0, "evict", "x", line[1].ID[:8])
+	if len(got) != 1 || got[0].Name != "x" || got[0].Evicted.Owner != "second" || got[0].Evicted.Place != 1 {
+		t.Errorf("%+v", got)
+	}
+	if err := <-second; !errors.Is(err, fairlock.ErrEvicted) {
+		t.Errorf("the call of who was evicted: %v", err)
+	}
+	launch(t, s, "evict", "x", line[1].ID).ends(1)
+}
+
+func TestVersionSaysWhichFairlockThisIs(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	if text := prints(t, s, 0, "version"); !strings.HasPrefix(text, "fairlock ") || !strings.Contains(text, "go1.") {
+		t.Errorf("%q", text)
+	}
+	if got := objects[versionRecord](t, s, 0, "version"); len(got) != 1 || got[0].Version == "" || !strings.HasPrefix(got[0].Go, "go1.") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, args := range []string{"ls", "ls --json", "version", "man", "completion bash", "doctor"} {
+		p := launch(t, s, slices.Concat([]string{"run", "x", "--", "sh", "-c", `"$@" >/dev/full`, "sh", os.Args[0]}, strings.Fields(args))...)
+		p.ends(74)
+		p.complains("standard output")
+	}
+}
+
+func TestASpanIsShort(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]time.Duration{
+		"0s": 0, "350ms": 350 * time.Millisecond, "3.4s": 3420 * time.Millisecond, "27s": 27 * time.Second, "2m13s": 133 * time.Second,
+		"4h5m": 4*time.Hour + 5*time.Minute, "3d4h": 76 * time.Hour,
+	} {
+		if got := span(d.Milliseconds()); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}

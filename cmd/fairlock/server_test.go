@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+// lists checks that fairlock ls with these arguments and this environment shows a lock called x.
+func lists(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	p := fairlockWith(t, env, append([]string{"ls", "--json"}, args...)...).start()
+	p.ends(0)
+	if text := strings.Join(p.rest(), "\n"); !strings.Contains(text, `"name":"x"`) {
+		t.Errorf("%q %q: %q, stderr %s", env, args, text, p.stderr.String())
+	}
+}
+
+// holdDirectly takes the lock x over the server's port.
+func holdDirectly(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	hold(t, observer(t, s), "x")
+}
+
+func TestAServerIsReachedOverASocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	s := redistest.Start(t, "--unixsocket", path)
+	holdDirectly(t, s)
+	lists(t, nil, "--redis", "unix://"+path)
+	lists(t, []string{"FAIRLOCK_REDIS=unix://" + path + "?db=0"})
+}
+
+func TestTheMasterIsFoundThroughItsSentinels(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--requirepass", "sesame")
+	holdDirectly(t, s)
+	watching := startSentinel(t, s, "sesame")
+	url := "redis://" + watching + "/0?master_name=main&password=sesame"
+	lists(t, nil, "--redis", url)
+
+	p := fairlockWith(t, nil, "doctor", "--redis", url).start()
+	p.ends(0)
+	if text := strings.Join(p.rest(), "\n"); !strings.Contains(text, "main of the Sentinel at "+watching+" answers") {
+		t.Error(text)
+	}
+	p = fairlockWith(t, nil, "ls", "--redis", strings.Replace(url, "main", "other", 1)).start()
+	p.ends(69)
+	p.complains("sentinels", "other of the Sentinel at "+watching)
+	p = fairlockWith(t, nil, "doctor", "--redis", "redis://"+watching).start()
+	p.ends(1)
+	if text := strings.Join(p.rest(), "\n"); !strings.Contains(text, "this is a Sentinel") || !strings.Contains(text, "master_name=NAME") {
+		t.Error(text)
+	}
+}
+
+// startSentinel starts a Sentinel that watches s, by the name main, and returns its address.
+func startSentinel(t *testing.T, s *redistest.Server, password string) string {
+	t.Helper()
+	port := freePort(t)
+	address := "127.0.0.1:" + port
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "bind 127.0.0.1\nport %s\nsentinel monitor main 127.0.0.1 %d 1\nsentinel auth-pass main %s\n", port, s.Port(), password), 0o600))
+	program := os.Getenv("REDIS_SERVER")
+	if program == "" {
+		program = "redis-server"
+	}
+	cmd := exec.Command(program, config, "--sentinel")
+	cmd.SysProcAttr = dieWithParent()
+	ended := make(chan struct{})
+	must(t, onThread(cmd.Start, func() {
+		_ = cmd.Wait() // it is killed
+		close(ended)
+	}))
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	rdb := redis.NewClient(&redis.Options{Addr: address})
+	t.Cleanup(func() { _ = rdb.Close() })
+	eventually(t, "the Sentinel knows the master", func() bool {
+		return rdb.Do(context.Background(), "sentinel", "get-master-addr-by-name", "main").Err() == nil
+	})
+	return address
+}
+
+func TestAClusterIsRefusedWithAClearError(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, url := range []string{"redis+cluster://" + s.Addr(), "redis://" + s.Addr() + "?addr=" + s.Addr(), "rediss+cluster://" + s.Addr()} {
+		for _, args := range [][]string{{"ls"}, {"show", "x"}, {"force", "x"}, {"evict", "x", "y"}, {"run", "x", "--", "true"}} {
+			p := fairlockWith(t, []string{"FAIRLOCK_REDIS=" + url}, args...).start()
+			p.ends(69)
+			p.complains("only a single Redis is supported")
+		}
+	}
+}
+
+// stamps makes an authority and what it signs for 127.0.0.1, as files in PEM: ca, cert, key.
+func stamps(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "the tests"}, NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
+	must(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(secret)
+	must(t, err)
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600))
+	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	return cert, cert, key
+}
+
+func TestAServerWithAnAuthorityOfItsOwnIsTrustedIfThatIsNamed(t *testing.T) {
+	t.Parallel()
+	ca, cert, key := stamps(t)
+	port := freePort(t)
+	s := redistest.Start(t, "--tls-port", port, "--tls-ca-cert-file", ca, "--tls-cert-file", cert, "--tls-key-file", key)
+	holdDirectly(t, s)
+	url := "rediss://127.0.0.1:" + port
+	lists(t, nil, "--redis", url, "--tls-ca", ca, "--tls-cert", cert, "--tls-key", key)
+	lists(t, []string{"FAIRLOCK_REDIS=" + url, "FAIRLOCK_TLS_CA=" + ca, "FAIRLOCK_TLS_CERT=" + cert, "FAIRLOCK_TLS_KEY=" + key})
+	lists(t, nil, "--redis", url+"?skip_verify=true", "--tls-cert", cert, "--tls-key", key)
+	for _, test := range []struct {
+		code       int
+		says, args string
+	}{
+		{69, "unknown authority", "--redis " + url + " --tls-cert " + cert + " --tls-key " + key},
+		{69, "certificate required", "--redis " + url + " --tls-ca " + ca},
+		{64, "rediss://", "--redis redis://" + s.Addr() + " --tls-ca " + ca},
+		{64, "need each other", "--redis " + url + " --tls-key " + key},
+		{64, "no certificate", "--redis " + url + " --tls-ca " + key},
+		{64, "no such file", "--redis " + url + " --tls-ca " + ca + ".not"},
+		{64, "--tls-key", "--redis " + url + " --tls-cert " + cert + " --tls-key " + cert},
+	} {
+		p := fairlockWith(t, nil, append([]string{"ls"}, strings.Fields(test.args)...)...).start()
+		p.ends(test.code)
+		p.complains(test.says)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	must(t, err)
+	must(t, listener.Close())
+	return port
+}
+
+func TestNoErrorTellsAPassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"redis://me:se/cret@h", "redis://me:se#cret@h", "redis://me:se?cret@h", "redis://me:1/cret@h", "redis://:se%cret@h", "http://me:cret@h",
+		"redis://me:cret@h/x", "redis://me:cret@h?no=1", "redis://me:cret@h:port", "redis://h?master_name=m&password=cret&db=x",
+		"redis+cluster://me:cret@h?no=1", "redis+sentinel://me:cret@h",
+	} {
+		c := connection{Redis: url}
+		_, err := c.prepare()
+		if code(err) != exitUsage || strings.Contains(err.Error(), "cret") || strings.Contains(c.String(), "cret") {
+			t.Errorf("%s: %v, called %s", url, err, &c)
+		}
+	}
+}
