@@ -20,7 +20,6 @@ func complete(words []string) []candidate {
 	before, last := words[:len(words)-1], words[len(words)-1]
 	v := &verbs{}
 	parser := parser(v)
-	// An unfinished line has errors; what could be read is in the call.
 	call, err := kong.Trace(parser, before)
 	if err != nil {
 		return nil
@@ -48,6 +47,8 @@ func next(call *kong.Context, node *kong.Node, before []string, last string) []c
 		}
 	}
 	switch {
+	case call.Error != nil: // something before makes no sense
+		return nil
 	case strings.HasPrefix(last, "-"):
 		return flags(node)
 	case len(node.Children) > 0:
@@ -113,8 +114,9 @@ func arguments(call *kong.Context, node *kong.Node) []candidate {
 		return nil
 	}
 	argument := node.Positional[given]
+	what := argument.Tag.Get("complete")
 	verb, ok := node.Target.Addr().Interface().(predictor)
-	if !ok {
+	if !ok || what == "" {
 		return choices(argument, "")
 	}
 	// What was typed so far says which server to ask.
@@ -126,7 +128,11 @@ func arguments(call *kong.Context, node *kong.Node) []candidate {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	return verb.predict(ctx, argument.Tag.Get("complete"))
+	return verb.predict(ctx, what)
+}
+
+func (c *connection) predict(ctx context.Context, _ string) []candidate {
+	return (&site{connection: *c}).names(ctx, fairKind)
 }
 
 func (s *selection) predict(ctx context.Context, _ string) []candidate {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+func TestThereIsColourOnATerminalOnlyAndNotForThoseWhoMind(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	take(t, locker, "x", fairlock.Note("web-1"))
+	waits(t, locker, "x")
+	for _, verb := range []string{"ls", "show x", "doctor"} {
+		for script, coloured := range map[string]bool{
+			`TERM=xterm $FAIRLOCK ` + verb:             true,
+			`TERM=xterm NO_COLOR=1 $FAIRLOCK ` + verb:  false,
+			`TERM=dumb $FAIRLOCK ` + verb:              false,
+			`TERM=xterm $FAIRLOCK ` + verb + ` --json`: false,
+			`TERM=xterm $FAIRLOCK ` + verb + ` | cat`:  false,
+		} {
+			c := sitDown(t, s, "sh", "-c", "unset NO_COLOR; "+script)
+			c.ends(0)
+			c.sees("\n") // all of it comes at once
+			if got := strings.Contains(c.seen.String(), "\x1b["); got != coloured {
+				t.Errorf("%s: colour %v: %q", script, got, c.seen.String())
+			}
+		}
+	}
+}
+
+func TestATableFitsTheTerminalAndKeepsNamesAndIDsWhole(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	name, note := "order:"+strings.Repeat("4", 20), strings.Repeat("long ", 20)+"end"
+	take(t, locker, name, fairlock.Note(note))
+	waits(t, locker, name, fairlock.Note(note))
+	id := inspect(t, locker, name).Waiters[0].ID
+	for verb, whole := range map[string]string{"ls": name, "show " + name: id} {
+		c := sitDown(t, s, "sh", "-c", "stty cols 80; NO_COLOR=1 TERM=xterm exec $FAIRLOCK "+verb)
+		c.ends(0)
+		c.sees("…")
+		text := c.seen.String()
+		if !strings.Contains(text, whole) {
+			t.Errorf("%s: no %q in %s", verb, whole, text)
+		}
+		table := text[max(strings.Index(text, "PLACE"), strings.Index(text, "NAME")):]
+		for line := range strings.Lines(table) {
+			if n := len([]rune(strings.TrimSpace(line))); n > 80 {
+				t.Errorf("%s: %d columns: %s", verb, n, line)
+			}
+		}
+		if piped := prints(t, s, 0, strings.Fields(verb)...); !strings.Contains(piped, note) {
+			t.Errorf("%s cuts what nobody needs cut: %s", verb, piped)
+		}
+	}
+}

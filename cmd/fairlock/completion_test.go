@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+// offered is what the shell is told that a line may go on with.
+func offered(t *testing.T, s *redistest.Server, args ...string) []string {
+	t.Helper()
+	return strings.Split(prints(t, s, 0, append([]string{"complete"}, args...)...), "\n")
+}
+
+func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	take(t, locker, "order:42", fairlock.Note("web-1"))
+	take(t, locker, "order:43")
+	take(t, locker, "a {b}*")
+	take(t, locker, "not\nto be typed")
+	take(t, plainLocker(t, s.Client(t)), "cache")
+	waits(t, locker, "order:42", fairlock.Note("web-2"))
+	id := inspect(t, locker, "order:42").Waiters[0].ID
+	for _, test := range []struct{ line, want string }{
+		{"fairlock fo", "force"},
+		{"fairlock s", "show"},
+		{"fairlock ls --so", "--sort"},
+		{"fairlock ls --sort ", "waiting held remaining name"},
+		{"fairlock ls --sort=h", "held"},
+		{"fairlock completion z", "zsh"},
+		{"fairlock show order:4", "42 43"}, // bash has the word end at the colon
+		{"fairlock show --json --prefix fairlock order:42", "42"},
+		{`fairlock show "order:4`, "order:42 order:43"},
+		{"fairlock show ca", "cache"},
+		{"fairlock show --plain order", ""},
+		{"fairlock force a", `a\ \{b\}\*`},
+		{`fairlock force a\ `, `a\ \{b\}\*`},
+		{"fairlock evict order:42 ", id},
+		{"fairlock evict ca", ""},
+		{"fairlock show x ", ""},
+		{"fairlock show --redis redis://127.0.0.1:1 o", ""},
+		{"fairlock run x -- ca", ""},
+		{"fairlock nothing ", ""},
+		{"fairlock demo-", ""},
+		{"", ""},
+	} {
+		got := offered(t, s, "bash", test.line)
+		slices.Sort(got)
+		want := strings.Split(test.want, " ")
+		if strings.Contains(test.want, `\`) {
+			want = []string{test.want}
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q goes on with %q, want %q", test.line, got, want)
+		}
+	}
+	if got := offered(t, s, "fish", "--", "show", "order:42"); !slices.Equal(got, []string{"order:42\tfair, held by web-1, 1 waiting"}) {
+		t.Errorf("fish: %q", got)
+	}
+	if got := offered(t, s, "zsh", "--", "show", "order:42"); !slices.Equal(got, []string{`order\:42:fair, held by web-1, 1 waiting`}) {
+		t.Errorf("zsh: %q", got)
+	}
+	if got := offered(t, s, "fish", "--", ""); !slices.Contains(got, "doctor\tLook for what is wrong with the server, and say what to do about it.") || slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, "complete\t") }) {
+		t.Errorf("verbs: %q", got)
+	}
+}
+
+// onPath puts the test binary into a directory as fairlock.
+func onPath(t *testing.T) (dir string) {
+	t.Helper()
+	program, err := filepath.Abs(os.Args[0])
+	must(t, err)
+	dir = t.TempDir()
+	must(t, os.Symlink(program, filepath.Join(dir, "fairlock")))
+	return dir
+}
+
+func TestBashCompletesANameWithAColon(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	take(t, observer(t, s), "order:42")
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skipf("NOT SHOWN: no bash here: %v", err)
+	}
+	const script = `source <(fairlock completion bash); complete -p fairlock
+COMP_LINE="$1" COMP_POINT=${#1}; _fairlock; printf '<%s>\n' "${COMPREPLY[@]}"`
+	cmd := exec.Command(bash, "--norc", "-c", script, "bash", "fairlock show ord")
+	cmd.Env = append(os.Environ(), asFairlock+"=1", "GORACE=atexit_sleep_ms=0", "FAIRLOCK_REDIS=redis://"+s.Addr(), "PATH="+onPath(t)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if want := "complete -o default -F _fairlock fairlock\n<order:42>\n"; err != nil || string(out) != want {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestEveryShellAcceptsItsScript(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		text, err := shells.ReadFile("completion/" + shell)
+		must(t, err)
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("NOT SHOWN: no %s here", shell)
+			continue
+		}
+		cmd := exec.Command(path, "-n")
+		cmd.Stdin = strings.NewReader(string(text))
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v: %s", shell, err, out)
+		}
+	}
+}
+
+func TestTheManualHasEveryVerbFlagAndExitCode(t *testing.T) {
+	t.Parallel()
+	model := parser(&verbs{}).Model
+	page := manual(model)
+	plain := strings.NewReplacer(`\-`, "-", `\&`, "", `\(dq`, `"`, `\(aq`, "'", `\e`, `\`).Replace(page)
+	must(t, kong.Visit(model.Node, func(node kong.Visitable, next kong.Next) error {
+		switch node := node.(type) {
+		case *kong.Node:
+			if node.Hidden {
+				return nil
+			}
+			for line := range strings.Lines(strings.TrimSuffix(node.Help, ".") + "\n" + node.Detail) {
+				if !strings.Contains(plain, strings.TrimRight(line, "\n")) {
+					t.Errorf("the manual does not say %q", line)
+				}
+			}
+		case *kong.Flag:
+			if !strings.Contains(plain, "--"+node.Name) || node.Name != "help" && !strings.Contains(plain, node.Help) {
+				t.Errorf("the manual does not tell of --%s", node.Name)
+			}
+		}
+		return next(nil)
+	}))
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Logf("NOT SHOWN: no groff here: %v", err)
+		return
+	}
+	cmd := exec.Command(groff, "-man", "-Tutf8", "-ww", "-z")
+	cmd.Stdin = strings.NewReader(page)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("groff: %v: %s", err, out)
+	}
+}
+
+func TestEveryVerbThatNeedsAServerTellsItsExitCodesAndTheFormsOfAURL(t *testing.T) {
+	t.Parallel()
+	for _, verb := range visible(parser(&verbs{}).Model.Node) {
+		if !slices.ContainsFunc(verb.Flags, func(f *kong.Flag) bool { return f.Name == "redis" }) {
+			continue
+		}
+		p := fairlockWith(t, nil, verb.Name, "--help").start()
+		p.ends(0)
+		text := strings.Join(p.rest(), "\n")
+		for _, part := range []string{"64 ", "69 ", "unix://", "rediss://", "redis+cluster://", "master_name=NAME", "--tls-ca"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s --help does not tell %q", verb.Name, part)
+			}
+		}
+	}
+}
+
+func TestTheDemoTellsItsResultsAsJSON(t *testing.T) {
+	t.Parallel()
+	s := &stage{witness: newWitness()}
+	var lines, object strings.Builder
+	s.values(&lines)
+	s.object(&object)
+	for line := range strings.Lines(lines.String()) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if want := fmt.Sprintf("%q:%s", key, value); !strings.Contains(object.String(), want) {
+			t.Errorf("no %s in %s", want, &object)
+		}
+	}
+}
