@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -115,7 +116,7 @@ func arguments(call *kong.Context, node *kong.Node) []candidate {
 	}
 	argument := node.Positional[given]
 	what := argument.Tag.Get("complete")
-	verb, ok := node.Target.Addr().Interface().(predictor)
+	verb, ok := reflect.TypeAssert[predictor](node.Target.Addr())
 	if !ok || what == "" {
 		return choices(argument, "")
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"embed"
-	"fmt"
 	"os"
 	"strings"
 )
@@ -45,6 +44,15 @@ type completeVerb struct {
 
 // Run is called by kong.
 func (v *completeVerb) Run() error {
+	text := strings.Join(append(v.lines(), ""), "\n")
+	if _, err := os.Stdout.WriteString(text); err != nil {
+		return fail(exitOutput, "standard output: %w", err)
+	}
+	return nil
+}
+
+// lines are what the shell's script reads.
+func (v *completeVerb) lines() (all []string) {
 	words := v.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
@@ -54,9 +62,9 @@ func (v *completeVerb) Run() error {
 		words, typed = wordsOf(strings.Join(words, " "))
 	}
 	for _, c := range complete(words) {
-		fmt.Println(c.inWordsOf(v.Shell, typed))
+		all = append(all, c.inWordsOf(v.Shell, typed))
 	}
-	return nil
+	return all
 }
 
 // wordsOf are those of a line that is still being typed, without the first, and the last as it is typed. Bash would

@@ -69,19 +69,10 @@ const doctorWithin = 30 * time.Second
 
 // Run is called by kong.
 func (v *doctorVerb) Run() error {
-	rdb, err := v.connection.open()
+	found, reached, err := v.examine()
 	if err != nil {
 		return err
 	}
-	defer rdb.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), doctorWithin)
-	defer cancel()
-	prefix := v.Prefix
-	if prefix == "" {
-		prefix = ownPrefix[v.kind()]
-	}
-	p := &patient{connection: v.connection, rdb: rdb, kind: v.kind(), prefix: prefix}
-	found, reached := p.examine(ctx)
 	if err := v.tell(found); err != nil {
 		return err
 	}
@@ -92,6 +83,24 @@ func (v *doctorVerb) Run() error {
 		return &exit{code: exitBroken}
 	}
 	return nil
+}
+
+// examine looks at the server.
+func (v *doctorVerb) examine() (found []finding, reached bool, err error) {
+	rdb, err := v.connection.open()
+	if err != nil {
+		return nil, false, err
+	}
+	defer rdb.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), doctorWithin)
+	defer cancel()
+	prefix := v.Prefix
+	if prefix == "" {
+		prefix = ownPrefix[v.kind()]
+	}
+	p := &patient{connection: v.connection, rdb: rdb, kind: v.kind(), prefix: prefix}
+	found, reached = p.examine(ctx)
+	return found, reached, nil
 }
 
 // ownPrefix is what the keys of each kind begin with unless told otherwise.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ func (p *patient) practice(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, practiceWithin)
 	defer cancel()
 	d := &drill{ctx: ctx, name: "fairlock-doctor-" + strings.ToLower(rand.Text()[:8])}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	d.holder = lockerOf(p.rdb, p.kind, p.prefix, quiet)
 	defer d.holder.Close()
 	d.waiter = lockerOf(p.rdb, p.kind, p.prefix, quiet)

@@ -26,6 +26,7 @@ var remedies = []struct{ says, do string }{
 	{"max number of clients", "raise maxclients, or look with CLIENT LIST at who keeps so many connections"},
 	{"i/o timeout", silent},
 	{"deadline exceeded", silent},
+	{"Sentinel instances", "name the master that the Sentinel watches: redis://HOST:PORT?master_name=NAME"},
 	{"LOADING", "wait until the server has loaded its data"},
 	{"READONLY", "connect to the master: this is a replica"},
 	{"MISCONF", "look at the server's disk and log: it refuses writes because it cannot save"},

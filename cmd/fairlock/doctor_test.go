@@ -7,23 +7,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/redistest"
 )
 
-// finds is what the doctor finds, by check.
-func finds(t *testing.T, s *redistest.Server, want int, args ...string) map[string]finding {
+// finds is what the doctor finds with these flags, by check.
+func finds(t *testing.T, s *redistest.Server, flags ...string) map[string]finding {
 	t.Helper()
+	return findsAt(t, "redis://"+s.Addr(), flags...)
+}
+
+func findsAt(t *testing.T, url string, flags ...string) map[string]finding {
+	t.Helper()
+	all, _, err := read(t, slices.Concat([]string{"doctor", "--redis", url}, flags)...).Doctor.examine()
+	must(t, err)
 	found := make(map[string]finding)
-	for _, f := range objects[finding](t, s, want, append([]string{"doctor"}, args...)...) {
+	for _, f := range all {
 		if f.Status != good && f.Do == "" {
 			t.Errorf("%s: %s, and nothing to do about it: %s", f.Check, f.Status, f.Found)
 		}
 		found[f.Check] = f
 	}
 	return found
+}
+
+// read is the command line as verbs have it.
+func read(t *testing.T, args ...string) *verbs {
+	t.Helper()
+	v := &verbs{}
+	_, err := parser(v).Parse(args)
+	must(t, err)
+	return v
 }
 
 // checkFound checks one finding: its status and what it and its advice say.
@@ -63,7 +77,7 @@ ok     keyspace     3 keys, with 1 lock and 0 lines under "fairlock"
 		t.Errorf("%s\nwant%s", text, want)
 	}
 	for _, kind := range [][]string{nil, {"--plain"}, {"--prefix", "mine"}} {
-		found := finds(t, s, 0, kind...)
+		found := finds(t, s, kind...)
 		if len(found) != 10 || found["practice"].Figures["handover_us"] <= 0 || found["latency"].Figures["median_us"] <= 0 || found["latency"].Figures["worst_us"] < found["latency"].Figures["median_us"] {
 			t.Errorf("%q: %+v", kind, found)
 		}
@@ -79,21 +93,24 @@ func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	rdb := s.Client(t)
 	set := func(name, value string) { must(t, rdb.ConfigSet(t.Context(), name, value).Err()) }
 
-	found := finds(t, s, 0)
+	found := finds(t, s)
 	checkFound(t, found, "persistence", note, "none", "appendonly yes")
 	set("save", "60 1")
 	set("maxmemory-policy", "allkeys-lru")
-	found = finds(t, s, 0)
+	found = finds(t, s)
 	checkFound(t, found, "persistence", note, "save: 60 1", "appendonly yes")
 	checkFound(t, found, "eviction", note, "allkeys-lru", "noeviction")
 
 	set("maxmemory", "100mb")
-	found = finds(t, s, 1)
+	if objects := objects[finding](t, s, 1, "doctor"); len(objects) != 10 {
+		t.Errorf("%+v", objects)
+	}
+	found = finds(t, s)
 	checkFound(t, found, "eviction", wrong, "allkeys-lru", "of 100.00M used", "CONFIG SET maxmemory-policy noeviction")
 
 	set("maxmemory-policy", "noeviction")
 	set("maxmemory", "1")
-	found = finds(t, s, 1)
+	found = finds(t, s)
 	checkFound(t, found, "eviction", wrong, "refuses new locks", "maxmemory to more")
 	checkFound(t, found, "practice", wrong, "OOM", "maxmemory to more")
 	set("maxmemory", "0")
@@ -101,13 +118,13 @@ func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	must(t, rdb.Set(t.Context(), "fairlock:lock:{stolen}", "somebody else's", time.Hour).Err())
 	must(t, rdb.HSet(t.Context(), "fairlock:lock:{stuck}", "owner", "a:1", "token", "7", "since", "1").Err())
 	must(t, rdb.Set(t.Context(), "fairlock:cache", "", time.Hour).Err())
-	found = finds(t, s, 1)
+	found = finds(t, s)
 	checkFound(t, found, "keyspace", wrong, `"fairlock:lock:{stolen}" (string instead of hash)`, `"fairlock:lock:{stuck}" (never expires)`, `"fairlock:cache"`, "DEL")
 	must(t, rdb.FlushAll(t.Context()).Err())
 
 	set("replica-serve-stale-data", "yes")
-	must(t, rdb.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
-	found = finds(t, s, 1)
+	must(t, rdb.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	found = finds(t, s)
 	checkFound(t, found, "topology", wrong, "a replica of 127.0.0.1:1", "its master")
 	checkFound(t, found, "practice", wrong, "READONLY", "connect to the master")
 }
@@ -124,24 +141,28 @@ func TestTheDoctorKnowsWhyAServerIsNotReached(t *testing.T) {
 		"redis://no-such-host.invalid":              {"no-such-host", ""},
 		"redis://" + s.Addr() + "?master_name=main": {"sentinels", "Sentinels' addresses"},
 	} {
-		p := fairlockWith(t, nil, "doctor", "--json", "--redis", url).start()
-		p.ends(69)
-		text := strings.Join(p.rest(), "\n")
-		if !strings.Contains(text, `"check":"server","status":"wrong"`) || !strings.Contains(text, want[0]) || !strings.Contains(text, want[1]) || strings.Contains(text, "open@") {
-			t.Errorf("%s: %s", url, text)
+		found := findsAt(t, url)
+		checkFound(t, found, "server", wrong, want[0], want[1])
+		if len(found) != 1 || strings.Contains(found["server"].Found, "open") {
+			t.Errorf("%s: %v", url, found)
 		}
+	}
+	p := fairlockWith(t, nil, "doctor", "--json", "--redis", "redis://127.0.0.1:1").start()
+	p.ends(69)
+	if line := p.line(); !strings.HasPrefix(line, `{"check":"server","status":"wrong","found":"127.0.0.1:1: `) {
+		t.Error(line)
 	}
 }
 
-// as creates a user and is the environment that makes fairlock that user.
-func as(t *testing.T, s *redistest.Server, user string, rules ...string) []string {
+// as creates a user and is the URL for it.
+func as(t *testing.T, s *redistest.Server, user string, rules ...string) (url string) {
 	t.Helper()
 	command := []any{"acl", "setuser", user, "reset", "on", ">pass"}
 	for _, rule := range rules {
 		command = append(command, rule)
 	}
 	must(t, s.Client(t).Do(t.Context(), command...).Err())
-	return []string{"FAIRLOCK_REDIS=redis://" + user + ":pass@" + s.Addr()}
+	return "redis://" + user + ":pass@" + s.Addr()
 }
 
 func TestAUserWithTheRightsThatTheDoctorAdvisesLacksNone(t *testing.T) {
@@ -153,15 +174,10 @@ func TestAUserWithTheRightsThatTheDoctorAdvisesLacksNone(t *testing.T) {
 		if !ok {
 			t.Fatalf("%q", advised)
 		}
-		env := as(t, s, prefix, strings.Fields(rules)...)
-		p := fairlockWith(t, env, append([]string{"doctor"}, flags...)...).start()
-		p.ends(0)
-		if text := strings.Join(p.rest(), "\n"); !strings.Contains(text, "10 ok, 0 notes, 0 wrong") {
-			t.Error(text)
-		}
-		p = fairlockWith(t, env, append([]string{"ls"}, flags...)...).start()
-		if flags != nil { // without, both kinds are looked for
-			p.ends(0)
+		for _, f := range findsAt(t, as(t, s, prefix, strings.Fields(rules)...), flags...) {
+			if f.Status != good {
+				t.Errorf("%s: %+v", advised, f)
+			}
 		}
 	}
 }
@@ -183,22 +199,7 @@ func TestTheDoctorSaysWhichRightsAreMissing(t *testing.T) {
 		{"~* +@all allchannels -info", "version", note, []string{"not known: INFO: NOPERM", "+info"}},
 		{"~* +@all allchannels -scan", "keyspace", note, []string{"NOPERM", "+scan"}},
 	} {
-		p := fairlockWith(t, as(t, s, "limited", strings.Fields(test.rules)...), "doctor", "--json").start()
-		p.ends(map[status]int{wrong: 1}[test.status])
-		for _, line := range p.rest() {
-			if !strings.Contains(line, `"check":"`+test.check+`","status":"`+string(test.status)) {
-				continue
-			}
-			for _, part := range test.says {
-				if !strings.Contains(line, part) {
-					t.Errorf("%s: no %q in %s", test.rules, part, line)
-				}
-			}
-			test.says = nil
-		}
-		if test.says != nil {
-			t.Errorf("%s: %s is not %s", test.rules, test.check, test.status)
-		}
+		checkFound(t, findsAt(t, as(t, s, "limited", strings.Fields(test.rules)...)), test.check, test.status, test.says...)
 	}
 }
 
@@ -208,7 +209,7 @@ func TestTheDoctorDisturbsNoLock(t *testing.T) {
 	locker := observer(t, s)
 	lease := take(t, locker, "x")
 	waits(t, locker, "x", fairlock.Note("next"))
-	finds(t, s, 0)
+	finds(t, s)
 	must(t, lease.Err())
 	inLine(t, locker, "x", 1)
 	channels, err := s.Client(t).PubSubChannels(t.Context(), "*").Result()
@@ -250,9 +251,8 @@ func TestTheDoctorSeesAClockThatWasSet(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rdb := s.Client(t)
-	var universal redis.UniversalClient = rdb
 	for step, want := range map[time.Duration]status{0: good, time.Second: wrong, -time.Second: wrong} {
-		p := &patient{rdb: universal, clock: readClock(t.Context(), universal)}
+		p := &patient{rdb: rdb, clock: readClock(t.Context(), rdb)}
 		p.clock.server = p.clock.server.Add(-step) // as if it had gone forward since
 		if f := p.clocks(t.Context()); f.Status != want || want == wrong && !strings.Contains(f.Do, "NTP") {
 			t.Errorf("%v: %+v", step, f)

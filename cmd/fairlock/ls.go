@@ -43,16 +43,10 @@ func (v *lsVerb) Run() error {
 	if _, err := path.Match(v.Pattern, ""); err != nil {
 		return fail(exitUsage, "%q: %w", v.Pattern, err)
 	}
-	s, err := v.open(v.kinds()...)
+	found, err := v.find()
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	found, err := v.find(s)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(found, v.order)
 	p := v.page()
 	lines := table{bends: 2}
 	lines.add("NAME", "KIND", "HOLDER", "HELD", "REMAINING", "WAITING")
@@ -68,8 +62,13 @@ func (v *lsVerb) Run() error {
 	return p.print()
 }
 
-// find is the locks that match, in no order.
-func (v *lsVerb) find(s *store) (found []*lockRecord, err error) {
+// find is the locks that match, in their order.
+func (v *lsVerb) find() (found []*lockRecord, err error) {
+	s, err := v.open(v.kinds()...)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
 	for _, l := range s.kinds {
 		for state, err := range l.List(context.Background()) {
 			if err != nil {
@@ -80,6 +79,7 @@ func (v *lsVerb) find(s *store) (found []*lockRecord, err error) {
 			}
 		}
 	}
+	slices.SortFunc(found, v.order)
 	return found, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 )
 
 // The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
@@ -72,6 +73,7 @@ func main() { os.Exit(execute(os.Args[1:])) }
 
 // execute does what args ask for and returns the exit code.
 func execute(args []string) int {
+	redis.SetLogger(silence{})
 	call, err := parser(&verbs{}).Parse(args)
 	if err != nil {
 		err = fail(exitUsage, "%w (fairlock --help tells more)", err)

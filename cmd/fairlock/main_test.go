@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asFairlock) != "1" {
 		// Under nohup, SIGHUP would stay ignored in whatever is launched here.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		redis.SetLogger(silence{})
 		goleak.VerifyTestMain(m)
 		return
 	}

@@ -34,7 +34,6 @@ and takes go-redis's parameters, such as read_timeout=5s or skip_verify=true.`
 
 // open makes a client. It does no I/O but to read the files for TLS.
 func (c *connection) open() (redis.UniversalClient, error) {
-	redis.SetLogger(silence{})
 	client, err := c.prepare()
 	if err != nil {
 		return nil, err
