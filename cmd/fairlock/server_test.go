@@ -172,7 +172,7 @@ func freePort(t *testing.T) string {
 func TestNoErrorTellsAPassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"redis://me:se/cret@h", "redis://me:se#cret@h", "redis://me:se?cret@h", "redis://me:1/cret@h", "redis://:se%cret@h", "http://me:cret@h",
+		"redis://me:cret/x@h", "redis://me:cret#x@h", "redis://me:cret?x@h", "redis://me:se/cret@h", "redis://me:se#cret@h", "redis://me:se?cret@h", "redis://me:1/cret@h", "redis://:se%cret@h", "http://me:cret@h",
 		"redis://me:cret@h/x", "redis://me:cret@h?no=1", "redis://me:cret@h:port", "redis://h?master_name=m&password=cret&db=x",
 		"redis+cluster://me:cret@h?no=1", "redis+sentinel://me:cret@h",
 	} {
