@@ -59,3 +59,21 @@ func TestATableFitsTheTerminalAndKeepsNamesAndIDsWhole(t *testing.T) {
 		}
 	}
 }
+
+func TestAdviceIsWrappedBetweenWordsSoThatItCanBeCopied(t *testing.T) {
+	t.Parallel()
+	p := &page{width: 60}
+	rule := (&patient{prefix: "fairlock"}).rule()
+	text := p.wrapped(rule, 20)
+	if got := strings.Join(strings.Fields(text), " "); got != rule {
+		t.Errorf("%q, want %q", got, rule)
+	}
+	for line := range strings.Lines(text) {
+		if n := len(strings.TrimSpace(line)); n > 40 || n == 0 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if got := (&page{}).wrapped(rule, 20); got != rule {
+		t.Errorf("not for a terminal: %q", got)
+	}
+}

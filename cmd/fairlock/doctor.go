@@ -149,12 +149,13 @@ func (p *patient) server(ctx context.Context) finding {
 // tell prints the findings.
 func (v *doctorVerb) tell(found []finding) error {
 	p := v.page()
+	const indent = len("wrong  persistence  ")
 	colours := map[status]string{good: green, note: yellow, wrong: red}
 	for _, f := range found {
 		p.object(f)
-		p.say("%s  %-11s  %s", p.paint(colours[f.Status], fmt.Sprintf("%-5s", f.Status)), f.Check, clean(f.Found))
+		p.say("%s  %-11s  %s", p.paint(colours[f.Status], fmt.Sprintf("%-5s", f.Status)), f.Check, p.wrapped(clean(f.Found), indent))
 		if f.Do != "" {
-			p.say("%20s%s", "", p.dim("-> ")+clean(f.Do))
+			p.say("%*s%s", indent, "", p.dim("-> ")+p.wrapped(clean(f.Do), indent+len("-> ")))
 		}
 	}
 	p.say("")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
 
@@ -37,6 +38,31 @@ func (p *page) say(format string, args ...any) {
 	if !p.json {
 		fmt.Fprintf(&p.text, format+"\n", args...)
 	}
+}
+
+// wrapped is text that begins so far from the left, in lines that fit the terminal. No word is broken: it may be there to
+// be copied.
+func (p *page) wrapped(text string, indent int) string {
+	if p.width < 2*indent {
+		return text // it is no terminal, or one that nothing fits
+	}
+	var out strings.Builder
+	at := indent
+	for word := range strings.FieldsSeq(text) {
+		width := ansi.StringWidth(word)
+		switch {
+		case at == indent:
+		case at+1+width > p.width:
+			out.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		default:
+			out.WriteString(" ")
+			at++
+		}
+		out.WriteString(word)
+		at += width
+	}
+	return out.String()
 }
 
 // object adds a line for programs.
