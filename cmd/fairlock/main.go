@@ -1,9 +1,12 @@
-// Command fairlock runs commands under fair distributed locks, and shows what such a lock does.
+// Command fairlock runs commands under fair distributed locks, and is for those who look after them.
 //
-//	fairlock demo
 //	fairlock run nightly -- ./backup.sh
+//	fairlock ls
+//	fairlock doctor
+//	fairlock demo
 //
-// It is a guest of the library: it uses nothing but package fairlock's public names.
+// It is a guest of the library: it uses nothing but the public names of its packages. What a verb prints it prints at
+// its end, as text or, with --json, as an object per line (page.go); how it ended is the exit code.
 package main
 
 import (
