@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,6 +28,7 @@ type Stage struct {
 	url     string
 	role    *role          // nil in the process that plays
 	dismiss []func() error // ends the processes that were started
+	tidy    []func() error // removes what they have worked with
 	broken  []string       // promises
 }
 
@@ -70,10 +72,19 @@ func (s *Stage) play(play func(context.Context, *Stage) error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	for _, dismiss := range s.dismiss {
-		err = errors.Join(err, dismiss())
+	for _, end := range slices.Concat(s.dismiss, s.tidy) {
+		err = errors.Join(err, end())
 	}
 	return err
+}
+
+// TempDir is a directory for the example, until the last process has ended.
+func (s *Stage) TempDir() (string, error) {
+	dir, err := os.MkdirTemp("", "fairlock-example-")
+	if err == nil {
+		s.tidy = append(s.tidy, func() error { return os.RemoveAll(dir) })
+	}
+	return dir, err
 }
 
 func (s *Stage) connect(ctx context.Context) error {

@@ -4,6 +4,7 @@ package stagetest
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ const patience = 2 * time.Minute
 // Main is the TestMain of an example.
 func Main(m *testing.M, example func()) {
 	if os.Getenv(asExample) == "" {
+		_ = flag.Set("test.parallel", "4") // they wait for leases to end, most of the time
 		goleak.VerifyTestMain(m)
 		return
 	}
