@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,7 +27,7 @@ type host struct {
 }
 
 // open has a host listen.
-func (h *host) open() error {
+func (h *host) open(ctx context.Context) error {
 	byOrder := &Serializer{
 		Locker:     h.locker,
 		Key:        func(r *http.Request) string { return "order:" + r.PathValue("order") },
@@ -39,7 +38,7 @@ func (h *host) open() error {
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{order}/pay", byOrder.Wrap(http.HandlerFunc(h.pay)))
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -48,7 +47,10 @@ func (h *host) open() error {
 	return nil
 }
 
-func (h *host) close() error { return errors.Join(h.server.Close(), h.locker.Close()) }
+func (h *host) close() {
+	_ = h.server.Close() // the program ends
+	_ = h.locker.Close()
+}
 
 // pay is the handler. No two of them are ever in here for one order.
 func (h *host) pay(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +73,7 @@ func (h *host) pay(w http.ResponseWriter, r *http.Request) {
 
 // orders sees who works on which order.
 type orders struct {
-	mu       sync.Mutex // guards all
+	mu       sync.Mutex // guards all of it
 	busy     map[string]bool
 	token    map[string]int64
 	overlaps int
@@ -94,4 +96,10 @@ func (o *orders) end(order string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.busy[order] = false
+}
+
+func (o *orders) seen() (overlaps, stale int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.overlaps, o.stale
 }

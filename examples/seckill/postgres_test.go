@@ -15,7 +15,7 @@ func startPostgres(t *testing.T) string {
 	if url := os.Getenv("POSTGRES_URL"); url != "" {
 		return url
 	}
-	dir, err := os.MkdirTemp("", "pg-") // for a socket, whose path must be short
+	dir, err := os.MkdirTemp("", "pg-") //nolint:usetesting // for a socket, whose path must be short, and for another user
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,11 @@ func startPostgres(t *testing.T) string {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = server.Wait() // it is told to end, and says that it was
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		<-ended
@@ -51,9 +54,8 @@ func startPostgres(t *testing.T) string {
 			return url
 		}
 		select {
-		case end := <-ended:
-			ended <- end
-			t.Fatalf("PostgreSQL has ended: %v\n%s", end, &log)
+		case <-ended:
+			t.Fatalf("PostgreSQL has ended:\n%s", &log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairlock/locks/examples/internal/stagetest"
 	"github.com/fairlock/locks/internal/redistest"
@@ -21,6 +24,36 @@ func TestBackupsTakeOverInTheOrderOfTheirLine(t *testing.T) {
 		t.Parallel()
 		checkStandby(t, stagetest.Run(t, "-redis", "redis://"+redistest.Start(t).Addr()))
 	})
+}
+
+func TestTheInstancesOfAKilledExampleEnd(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	cmd := stagetest.Command(t.Context(), "-redis", "redis://"+s.Addr())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan() && !strings.Contains(lines.Text(), "number 2 in line"); {
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		list, err := rdb.ClientList(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(list, "\n") == 1 { // that is us
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still connected are\n%s", list)
+		}
+	}
 }
 
 // story is what happens, in the order in which it does.

@@ -99,10 +99,10 @@ func (c *Crew[E]) Start(name string) (*Process, error) {
 
 // bury waits for the end of p.
 func (c *Crew[E]) bury(p *Process) {
-	err := p.cmd.Wait()
+	_ = p.cmd.Wait() // its state says it all
 	close(p.ended)
 	if !p.meant.Load() {
-		c.pass(told[E]{err: fmt.Errorf("process %s ended by itself: %v", p.Name, err)})
+		c.pass(told[E]{err: fmt.Errorf("process %s ended by itself: %v", p.Name, p.cmd.ProcessState)})
 	}
 }
 

@@ -39,10 +39,14 @@ func Name(kind, name string) string {
 	return paint([]string{"36", "35", "34", "33", "32"}[hue%5], kind+" "+name)
 }
 
-// Dim is for what matters less, Red for what is done to a process and Green for what went well.
-func Dim(text string) string   { return paint("2", text) }
-func Red(text string) string   { return paint("31", text) } //nolint:revive // see Dim
-func Green(text string) string { return paint("32", text) } //nolint:revive // see Dim
+// Dim is for what matters less.
+func Dim(text string) string { return paint("2", text) }
+
+// Red is for what is done to a process, and for who is turned away.
+func Red(text string) string { return paint("31", text) }
+
+// Green is for what went well.
+func Green(text string) string { return paint("32", text) }
 
 func paint(colour, text string) string {
 	if !live || os.Getenv("NO_COLOR") != "" {
