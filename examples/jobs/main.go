@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,7 +61,13 @@ func work(ctx context.Context, s *stage.Stage, name string) error {
 	w := &worker{name, locker, ledger{s.Redis, s.Prefix}, func(e event) { e.Worker = name; s.Tell(e) }}
 	jobs, ctx := errgroup.WithContext(ctx)
 	for j := range stage.Orders[job](ctx, s) {
-		jobs.Go(func() error { return w.do(ctx, j) })
+		jobs.Go(func() error {
+			err := w.do(ctx, j)
+			for errors.Is(err, fairlock.ErrLost) { // this process stood still for too long: once more, in line
+				err = w.do(ctx, j)
+			}
+			return err
+		})
 	}
 	return jobs.Wait()
 }

@@ -20,11 +20,13 @@ const (
 
 func main() { stage.Main(play, keep) }
 
-// order is what a shop is told: that a crowd comes, of the buyers First, First+Step and so on; or to oversleep, or to wake up.
+// order is what a shop is told: that the buyers First, First+Step and so on come, all at once or one after the other; or to oversleep,
+// or to wake up.
 type order struct {
 	Do                what
 	SKU               string
 	First, Last, Step int
+	OneByOne          bool
 }
 
 // event is what a shop tells.

@@ -18,10 +18,6 @@ func TestNothingIsSoldTwiceOrOutOfTurnAndAStaleWriteIsRefused(t *testing.T) {
 		t.Parallel()
 		checkSeckill(t, "", filepath.Join(t.TempDir(), "shop.db"))
 	})
-	t.Run("real and SQLite", func(t *testing.T) {
-		t.Parallel()
-		checkSeckill(t, "", filepath.Join(t.TempDir(), "shop.db"), "-redis", "redis://"+redistest.Start(t).Addr())
-	})
 	t.Run("real and PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		checkSeckill(t, startPostgres(t), "", "-redis", "redis://"+redistest.Start(t).Addr())

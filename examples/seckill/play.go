@@ -82,7 +82,7 @@ func (m *market) flashSale(ctx context.Context, sku string) (summary string, err
 	}
 	defer doors.Unlock(ctx)
 	began := time.Now()
-	m.admit(sku, 1, early)
+	m.admit(order{Do: crowd, SKU: sku, First: 1, Last: early})
 	if err := m.await(ctx, arrived, shops); err != nil {
 		return "", err
 	}
@@ -93,22 +93,24 @@ func (m *market) flashSale(ctx context.Context, sku string) (summary string, err
 	m.Check(len(state.Waiters) == mostInLine, "%d are in line", len(state.Waiters))
 	m.Say("%d buyers come to closed doors, to %d shops: %d are in line, all others were told within %.1f s that it is full",
 		early, shops, len(state.Waiters), time.Since(began).Seconds())
-	m.admit(sku, early+1, buyers)
+	m.admit(order{Do: crowd, SKU: sku, First: early + 1, Last: buyers, OneByOne: true})
 	if err := doors.Unlock(ctx); err != nil {
 		return "", err
 	}
 	if err := m.await(ctx, home, 2*shops); err != nil {
 		return "", err
 	}
-	m.Say("%d bought, %d were told that it is sold out, %d that the line is full; %d had to ask the server for that",
+	m.Say("%d bought, %d were told that it is sold out, %d that the line is full; %d had asked the server",
 		m.told.Bought, m.told.SoldOut, m.told.Full, m.told.Asked)
 	return m.count(ctx, sku, state.Waiters)
 }
 
 // admit sends buyers, each to the next shop.
-func (m *market) admit(sku string, from, to int) {
-	for i, p := range m.shops {
-		p.Send(order{Do: crowd, SKU: sku, First: from + i, Last: to, Step: len(m.shops)})
+func (m *market) admit(o order) {
+	o.Step = len(m.shops)
+	for _, p := range m.shops {
+		p.Send(o)
+		o.First++
 	}
 }
 
@@ -129,6 +131,7 @@ func (m *market) await(ctx context.Context, want what, times int) error {
 			m.told.Bought += e.Tally.Bought
 			m.told.SoldOut += e.Tally.SoldOut
 			m.told.Full += e.Tally.Full
+			m.told.Lost += e.Tally.Lost
 			m.told.Asked += e.Tally.Asked
 		case awake:
 			m.woke = e
@@ -152,7 +155,8 @@ func (m *market) count(ctx context.Context, sku string, line []fairlock.Waiter) 
 		}
 	}
 	m.Check(inOrder == pieces, "%d pieces were sold in the order of the line", inOrder)
-	all := m.told.Bought + m.told.SoldOut + m.told.Full
+	m.Check(m.told.Lost == 0, "%d lost the lock before they had bought", m.told.Lost)
+	all := m.told.Bought + m.told.SoldOut + m.told.Full + m.told.Lost
 	m.Check(m.told.Bought == len(sales), "%d buyers believe that they have one of %d pieces", m.told.Bought, len(sales))
 	m.Check(all == buyers, "%d buyers have gone home", all)
 	return fmt.Sprintf("%d buyers, %d of %d pieces sold, to the first %d in line and in their order, %d left", all, len(sales), pieces, inOrder, left), nil

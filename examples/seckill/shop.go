@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -47,15 +48,32 @@ func (s *shop) buy(sku string, buyer int, options ...fairlock.LockOption) error 
 	return err
 }
 
-// serve has a crowd of buyers come, all at once.
+// What a buyer is told at the door: there is no need to ask the server.
+var (
+	errCrowded = fmt.Errorf("as many as there may be, with the one that is served, are in this shop alone: %w", fairlock.ErrQueueFull)
+	errClosed  = fmt.Errorf("the shop has closed: %w", errSoldOut)
+)
+
+// enter lets a buyer in, or tells it why not.
+func (s *shop) enter() error {
+	if s.open.Err() != nil {
+		return errClosed
+	}
+	select {
+	case s.inside <- struct{}{}:
+		return nil
+	default:
+		return errCrowded
+	}
+}
+
+// serve has buyers come.
 func (s *shop) serve(o order) error {
 	results := make(chan error, o.Last)
 	var inLine, buyers sync.WaitGroup
 	for buyer := o.First; buyer <= o.Last; buyer += o.Step {
-		select {
-		case s.inside <- struct{}{}:
-		default: // as many as there may be, with the one that is served, and in this shop alone: no need to ask the server
-			results <- errCrowded
+		if err := s.enter(); err != nil {
+			results <- err
 			continue
 		}
 		inLine.Add(1)
@@ -65,6 +83,9 @@ func (s *shop) serve(o order) error {
 			isInLine()
 			<-s.inside
 		})
+		if o.OneByOne {
+			inLine.Wait()
+		}
 	}
 	inLine.Wait()
 	s.tell(event{What: arrived})
@@ -94,21 +115,21 @@ func (s *shop) oversleep(ctx context.Context, sku string, buyer int) error {
 }
 
 // tally is how many buyers went home with what, and how many of them had asked the server.
-type tally struct{ Bought, SoldOut, Full, Asked int }
-
-var errCrowded = errors.New("the shop is full")
+type tally struct{ Bought, SoldOut, Full, Lost, Asked int }
 
 // count counts buyers by the errors with which they went home.
 func count(results <-chan error) (all tally, err error) {
 	for result := range results {
-		if !errors.Is(result, errCrowded) {
+		if !errors.Is(result, errCrowded) && !errors.Is(result, errClosed) {
 			all.Asked++
 		}
 		switch {
 		case result == nil:
 			all.Bought++
-		case errors.Is(result, fairlock.ErrQueueFull), errors.Is(result, errCrowded):
+		case errors.Is(result, fairlock.ErrQueueFull):
 			all.Full++
+		case errors.Is(result, fairlock.ErrLost): // before it had bought
+			all.Lost++
 		case errors.Is(result, errSoldOut), errors.Is(result, context.Canceled): // while it waited
 			all.SoldOut++
 		default:

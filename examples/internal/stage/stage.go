@@ -41,9 +41,12 @@ func Main(play func(context.Context, *Stage) error, role func(ctx context.Contex
 	flag.Parse()
 	s := &Stage{Prefix: *prefix, url: *url}
 	var err error
-	if name := flag.Arg(0); name == "" {
+	switch name := flag.Arg(0); {
+	case name == "":
 		err = s.play(play)
-	} else {
+	case role == nil:
+		err = fmt.Errorf("%q is too much: there are only flags", name)
+	default:
 		err = s.act(role, name)
 	}
 	if err != nil {
