@@ -55,3 +55,8 @@ find_redis() {
 	done
 	return 1
 }
+
+# find_postgres tells whether there is a PostgreSQL for the example that sells from one. Debian keeps it off the PATH.
+find_postgres() {
+	[ -n "${POSTGRES_URL:-}" ] || command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null
+}

@@ -18,6 +18,9 @@ if ! use_redis; then
 		"PATH or in REDIS_SERVER. The tests run on the embedded server only.")
 fi
 
+find_postgres || loud "Not shown: the example seckill on PostgreSQL. There is none on the PATH, in" \
+	"/usr/lib/postgresql or in POSTGRES_URL. It is tested with SQLite only."
+
 race=-race
 if ! go list -race errors >/dev/null 2>&1; then
 	race=

@@ -1,0 +1,105 @@
+// Command http has a middleware serialize the requests for one order, over two servers and in the order in which they came, while
+// those for another order pass. When the line is full, a client is sent away with 429 Too Many Requests and Retry-After; one that hangs
+// up leaves the line; and a handler hears of it when its lock is lost.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/fairlock/locks/examples/internal/stage"
+	"github.com/fairlock/locks/fairlock"
+)
+
+func main() { stage.Main(play, nil) }
+
+// host is one of the servers.
+type host struct {
+	name   string
+	url    string
+	server *http.Server
+	locker *fairlock.Locker
+	orders *orders
+}
+
+// open has a host listen.
+func (h *host) open(ctx context.Context) error {
+	byOrder := &Serializer{
+		Locker:     h.locker,
+		Key:        func(r *http.Request) string { return "order:" + r.PathValue("order") },
+		MostInLine: mostInLine,
+		RetryAfter: 2 * time.Second,
+		MostBody:   1 << 20,
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders/{order}/pay", byOrder.Wrap(http.HandlerFunc(h.pay)))
+	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	h.url = "http://" + listener.Addr().String()
+	go func() { _ = h.server.Serve(listener) }() // until close
+	return nil
+}
+
+func (h *host) close() {
+	_ = h.server.Close() // the program ends
+	_ = h.locker.Close()
+}
+
+// pay is the handler. No two of them are ever in here for one order.
+func (h *host) pay(w http.ResponseWriter, r *http.Request) {
+	order, token := r.PathValue("order"), Lease(r.Context()).Token()
+	h.orders.begin(order, token)
+	defer h.orders.end(order)
+	takes, err := time.ParseDuration(r.FormValue("takes"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	select {
+	case <-time.After(takes):
+		// Where it is written down that the order is paid, the token goes with it: so that it can be refused if it comes too late.
+		fmt.Fprintf(w, "paid, with token %d", token)
+	case <-r.Context().Done():
+		http.Error(w, fmt.Sprintf("not paid: %v", context.Cause(r.Context())), http.StatusServiceUnavailable)
+	}
+}
+
+// orders sees who works on which order.
+type orders struct {
+	mu       sync.Mutex // guards all of it
+	busy     map[string]bool
+	token    map[string]int64
+	overlaps int
+	stale    int // tokens that were not larger than the one before
+}
+
+func (o *orders) begin(order string, token int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy[order] {
+		o.overlaps++
+	}
+	if token <= o.token[order] {
+		o.stale++
+	}
+	o.busy[order], o.token[order] = true, token
+}
+
+func (o *orders) end(order string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy[order] = false
+}
+
+func (o *orders) seen() (overlaps, stale int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.overlaps, o.stale
+}

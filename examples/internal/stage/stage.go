@@ -1,0 +1,124 @@
+// Package stage is the machinery of the examples, so that what they show can stand in front: a server to play on, processes
+// of the example's own program, lines for a person to watch, and the audit at the end.
+package stage
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock/embedded"
+)
+
+// Stage is what an example plays on.
+type Stage struct {
+	Redis  *redis.Client
+	Prefix string // of all keys: an example disturbs nobody on a server that it shares
+
+	url     string
+	role    *role          // nil in the process that plays
+	dismiss []func() error // ends the processes that were started
+	tidy    []func() error // removes what they have worked with
+	broken  []string       // promises
+}
+
+// Main is an example's main function: it runs play, or, in a process that play has started, the role with the name that
+// the process was given. It returns if all went well, and ends the program with exit code 1 if not. The role's context
+// ends when its process is to end.
+func Main(play func(context.Context, *Stage) error, role func(ctx context.Context, s *Stage, name string) error) {
+	url := flag.String("redis", "", "the `URL` of a Redis to play on; without it, a server that is embedded")
+	prefix := flag.String("prefix", "example-"+strings.ToLower(rand.Text()[:8]), "what all `keys` begin with")
+	flag.Parse()
+	s := &Stage{Prefix: *prefix, url: *url}
+	var err error
+	switch name := flag.Arg(0); {
+	case name == "":
+		err = s.play(play)
+	case role == nil:
+		err = fmt.Errorf("%q is too much: there are only flags", name)
+	default:
+		err = s.act(role, name)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		os.Exit(1)
+	}
+}
+
+// play opens the server, plays and sends everybody home.
+func (s *Stage) play(play func(context.Context, *Stage) error) error {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if s.url == "" {
+		server, err := embedded.Start()
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		s.url = "redis://" + server.Addr()
+	}
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	defer s.Redis.Close()
+	err := play(ctx, s)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	for _, end := range slices.Concat(s.dismiss, s.tidy) {
+		err = errors.Join(err, end())
+	}
+	return err
+}
+
+// TempDir is a directory for the example, until the last process has ended.
+func (s *Stage) TempDir() (string, error) {
+	dir, err := os.MkdirTemp("", "fairlock-example-")
+	if err == nil {
+		s.tidy = append(s.tidy, func() error { return os.RemoveAll(dir) })
+	}
+	return dir, err
+}
+
+func (s *Stage) connect(ctx context.Context) error {
+	options, err := redis.ParseURL(s.url)
+	if err != nil {
+		return errors.New("-redis wants redis://[user:password@]host[:port][/database]") // the URL has a password, and err the URL
+	}
+	s.Redis = redis.NewClient(options)
+	if err := s.Redis.Ping(ctx).Err(); err != nil {
+		_ = s.Redis.Close()
+		return fmt.Errorf("no Redis at %s: %w", options.Addr, err)
+	}
+	return nil
+}
+
+// Check notes a promise as broken unless it was kept.
+func (s *Stage) Check(kept bool, format string, args ...any) {
+	if !kept {
+		s.broken = append(s.broken, fmt.Sprintf(format, args...))
+	}
+}
+
+// Audit is the end of an example: one line that sums up, and an error if a promise was broken.
+func (s *Stage) Audit(format string, args ...any) error {
+	for _, what := range s.broken {
+		s.Say("%s", Red("broken: "+what))
+	}
+	s.Say("\naudit: %s", fmt.Sprintf(format, args...))
+	if len(s.broken) > 0 {
+		return fmt.Errorf("%d promises were broken", len(s.broken))
+	}
+	s.Say("%s", Green("every promise was kept"))
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package stagetest runs an example as its user does, for the example's test.
+package stagetest
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// asExample makes the test binary behave as the example: so it is also run under the race detector.
+const asExample = "FAIRLOCK_TEST_AS_EXAMPLE"
+
+// leaked is the exit code of an example, or of one of its processes, that ended with goroutines left.
+const leaked = 99
+
+// patience bounds a run; none should come near it.
+const patience = 2 * time.Minute
+
+// Main is the TestMain of an example.
+func Main(m *testing.M, example func()) {
+	if os.Getenv(asExample) == "" {
+		_ = flag.Set("test.parallel", "4") // they wait for leases to end, most of the time
+		goleak.VerifyTestMain(m)
+		return
+	}
+	example()
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(leaked)
+	}
+}
+
+// Command prepares for a run of the example.
+func Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asExample+"=1", "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+// Run runs the example, which must end well, and returns what it shows.
+func Run(t *testing.T, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := Command(ctx, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\nstderr: %s\nstdout: %s", err, &stderr, out)
+	}
+	return string(out)
+}

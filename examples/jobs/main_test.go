@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fairlock/locks/examples/internal/stagetest"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+func TestMain(m *testing.M) { stagetest.Main(m, main) }
+
+func TestEachCustomersJobsAreDoneInOrderAlthoughAWorkerIsKilled(t *testing.T) {
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		checkShown(t, stagetest.Run(t))
+	})
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		checkShown(t, stagetest.Run(t, "-redis", "redis://"+s.Addr(), "-prefix", "test"))
+		checkLedger(t, ledger{s.Client(t), "test"})
+	})
+}
+
+var (
+	doneLine  = regexp.MustCompile(`(?m)^ *(\w+) +(\d+) by [A-E]( left by [A-E])?$`)
+	killLine  = regexp.MustCompile(`(?m)^worker ([A-E]) hangs in job 5 of ben: kill -9 of process \d+, which has \d+ more jobs in line$`)
+	auditLine = regexp.MustCompile(`(?m)^audit: 60 jobs done, each customer's in order and one at a time; ([1-9]\d*) were left by worker ([A-E]);`)
+)
+
+// checkShown looks at what was shown: everything but what the killed worker did and could not tell any more.
+func checkShown(t *testing.T, shown string) {
+	t.Helper()
+	kill, audit := killLine.FindStringSubmatch(shown), auditLine.FindStringSubmatch(shown)
+	if kill == nil || audit == nil || kill[1] != audit[2] {
+		t.Errorf("nobody was killed, or there is no audit: %q, %q", kill, audit)
+	}
+	last := map[string]int{}
+	for _, line := range doneLine.FindAllStringSubmatch(shown, -1) {
+		number, _ := strconv.Atoi(line[2])
+		if customer := line[1]; number > last[customer] {
+			last[customer] = number
+		} else {
+			t.Errorf("job %d of %s was done after its job %d", number, customer, last[customer])
+		}
+	}
+	for _, customer := range customers {
+		if last[customer] != perCustomer {
+			t.Errorf("the last job of %s that was done is number %d", customer, last[customer])
+		}
+	}
+	if t.Failed() {
+		t.Log(shown)
+	}
+}
+
+// checkLedger looks at what was written down: everything.
+func checkLedger(t *testing.T, l ledger) {
+	t.Helper()
+	for _, customer := range customers {
+		entries, err := l.all(context.Background(), customer)
+		if err != nil || len(entries) != perCustomer {
+			t.Errorf("%s: %q, %v", customer, entries, err)
+		}
+		for i, entry := range entries {
+			if !strings.HasPrefix(entry, strconv.Itoa(i+1)+" ") {
+				t.Errorf("%s: entry %d is %q", customer, i+1, entry)
+			}
+		}
+	}
+}
