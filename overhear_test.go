@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/redistest"
@@ -110,7 +111,9 @@ func TestWhoOverhearsHearsOfHandOversEvictionsAndForce(t *testing.T) {
 		}
 		lease := (<-next).lease
 		call := fairlock.Overheard{Kind: fairlock.Acquired, ID: line[1].ID, Owner: "an owner", Note: "next", Token: lease.Token()}
-		both(call, name)
+		granted := call
+		granted.Remaining = 3 * time.Second // a claim
+		both(granted, name)
 		if err := a.ForceUnlock(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}

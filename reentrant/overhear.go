@@ -3,6 +3,7 @@ package reentrant
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/pubsub"
@@ -10,18 +11,19 @@ import (
 
 // Overheard is something that the server told the clients of a lock. Which of the fields there are follows from the Kind:
 //
-//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token by whoever released it
+//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining unless it is renewed
 //	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the call that had it
 //	GaveUp       a waiter (ID, Owner, Note) was evicted
 //	Released     a plain lock was given back or forced
 //	Reconnected  none, not even Name: from here on all is heard. The first of all, and again after a failure
 type Overheard struct {
-	Kind  Kind
-	Name  string
-	ID    string // as in Waiter
-	Owner string
-	Note  string
-	Token int64
+	Kind      Kind
+	Name      string
+	ID        string // as in Waiter
+	Owner     string
+	Note      string
+	Token     int64
+	Remaining time.Duration
 }
 
 // Overhear goes through what the server tells the clients of the locks under the prefix, or of those named, as it
@@ -83,7 +85,7 @@ func (c *Core) overheard(said pubsub.Said, wanted map[lua.Keys]string) (o Overhe
 		case m.Evicted:
 			o.Kind = GaveUp
 		default:
-			o.Kind = Acquired
+			o.Kind, o.Remaining = Acquired, m.Claim
 		}
 	}
 	name, keys, err := lua.Named(c.Settings.Prefix, record)
