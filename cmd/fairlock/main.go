@@ -52,6 +52,8 @@ func fail(code int, format string, args ...any) error {
 // verbs are the subcommands.
 type verbs struct {
 	Run    runVerb    `cmd:"" help:"Run a command under a lock."`
+	Watch  watchVerb  `cmd:"" help:"Tell what happens to a lock as it happens."`
+	Top    topVerb    `cmd:"" help:"Show all locks, live."`
 	Demo   demoVerb   `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
 	Worker workerVerb `cmd:"" name:"demo-worker" hidden:""`
 }
