@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	tea "charm.land/bubbletea/v2"
@@ -45,6 +44,8 @@ func (v *topVerb) Run() error {
 	survey := top.NewSurvey(locker, rdb)
 	ctx, got, release := untilSignal()
 	defer release()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if v.Once || v.JSON || !interactive() {
 		return v.once(ctx, survey, got)
 	}
@@ -52,12 +53,17 @@ func (v *topVerb) Run() error {
 	if err != nil {
 		return unusable(err)
 	}
-	model := top.NewModel(ctx, survey, address(rdb), v.Plain)
-	_, err = tea.NewProgram(model, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
-	if errors.Is(err, tea.ErrProgramKilled) {
-		return got()
+	return show(ctx, top.NewModel(ctx, survey, address(rdb), v.Plain), got)
+}
+
+// show shows the live screen until somebody ends it, or a signal does.
+func show(ctx context.Context, model tea.Model, got func() error) error {
+	program := tea.NewProgram(model, tea.WithoutSignalHandler()) // signals end ctx
+	defer context.AfterFunc(ctx, program.Quit)()
+	if _, err := program.Run(); err != nil {
+		return err
 	}
-	return err
+	return got()
 }
 
 // once prints a snapshot.

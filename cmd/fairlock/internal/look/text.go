@@ -44,7 +44,7 @@ func Holder(h *fairlock.Holder) string {
 // Span is a duration in at most seven characters.
 func Span(d time.Duration) string {
 	switch {
-	case d < 0:
+	case d <= 0:
 		return "0s"
 	case d < time.Millisecond:
 		return fmt.Sprintf("%dµs", d.Microseconds())

@@ -27,7 +27,7 @@ func TestNobodyCommandsTheTerminalWithANameOrANote(t *testing.T) {
 
 func TestADurationOfAnyLengthIsShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0µs", 999 * time.Microsecond: "999µs", 1500 * time.Microsecond: "1ms", 999 * time.Millisecond: "999ms",
+		-time.Second: "0s", 0: "0s", time.Microsecond: "1µs", 999 * time.Microsecond: "999µs", 1500 * time.Microsecond: "1ms", 999 * time.Millisecond: "999ms",
 		time.Second: "1.0s", 9999 * time.Millisecond: "9.9s", 10 * time.Second: "10s", 59999 * time.Millisecond: "59s",
 		61 * time.Second: "1m01s", time.Hour - 1: "59m59s", 25*time.Hour - 1: "1d00h", 24*time.Hour - 1: "23h59m", 49 * time.Hour: "2d01h",
 	} {

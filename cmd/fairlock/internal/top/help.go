@@ -1,6 +1,10 @@
 package top
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
 
 // foot says what the keys are, as far as there is room.
 func (m *Model) foot() string {
@@ -46,8 +50,6 @@ func (m *Model) viewHelp() []string {
 	if m.plain {
 		lines = append(lines[:6], "HAND/S   owners a second, by the last eight looks", "HELD     for how long its holder has had it", "LEASE    until it is free if nobody renews it")
 	}
-	for i := range lines {
-		lines[i] = cell(lines[i], m.width, false)
-	}
-	return append([]string{titled.Render(cell("fairlock top", m.width, false))}, lines...)
+	text := ansi.Wordwrap(strings.Join(lines, "\n"), m.width, "")
+	return append([]string{titled.Render("fairlock top")}, strings.Split(text, "\n")...)
 }

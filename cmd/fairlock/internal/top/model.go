@@ -46,7 +46,7 @@ type Model struct {
 	turn  int // looks of an earlier one are not taken in
 }
 
-// NewModel shows what source sees of the server. Looks end with ctx.
+// NewModel shows what source sees of the server. What it waits for ends with ctx.
 func NewModel(ctx context.Context, source Source, server string, plain bool) *Model {
 	filter := textinput.New()
 	filter.Prompt = "/"
@@ -105,8 +105,14 @@ func (m *Model) rest(next time.Duration, err error) tea.Cmd {
 	if err != nil {
 		next = again
 	}
-	turn := m.turn
-	return tea.Tick(next, func(time.Time) tea.Msg { return rested{turn} })
+	ctx, turn := m.ctx, m.turn
+	return func() tea.Msg { // not tea.Tick, which nothing ends
+		select {
+		case <-ctx.Done():
+		case <-time.After(next):
+		}
+		return rested{turn}
+	}
 }
 
 // Update takes in a message.

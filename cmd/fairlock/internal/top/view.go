@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
@@ -49,6 +50,9 @@ func (m *Model) View() tea.View {
 		}
 	} else {
 		lines = append(lines, faint.Render(cell(foot, m.width, false)))
+	}
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], m.width, "") // where not even the columns have room
 	}
 	view.Content = strings.Join(lines, "\n")
 	return view

@@ -2,10 +2,7 @@
 // differences between looks.
 package watch
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // Kind says what happened.
 type Kind string
@@ -44,13 +41,10 @@ type Event struct {
 	Waiting   int           `json:"waiting"`            // the length of the line, as far as is known
 }
 
-// MarshalJSON has durations in whole milliseconds.
-func (e Event) MarshalJSON() ([]byte, error) {
-	type fields Event
-	return json.Marshal(struct {
-		fields
-		Waited    int64 `json:"waited_ms,omitempty"`
-		Held      int64 `json:"held_ms,omitempty"`
-		Remaining int64 `json:"remaining_ms,omitempty"`
-	}{fields(e), e.Waited.Milliseconds(), e.Held.Milliseconds(), e.Remaining.Milliseconds()})
+// wire is an Event for programs, with durations in whole milliseconds.
+type wire struct {
+	Event
+	Waited    int64 `json:"waited_ms,omitempty"`
+	Held      int64 `json:"held_ms,omitempty"`
+	Remaining int64 `json:"remaining_ms,omitempty"`
 }

@@ -17,7 +17,7 @@ func WriteJSON(out io.Writer, events []Event) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	for _, e := range events {
-		if err := encoder.Encode(e); err != nil {
+		if err := encoder.Encode(wire{e, e.Waited.Milliseconds(), e.Held.Milliseconds(), e.Remaining.Milliseconds()}); err != nil {
 			return err
 		}
 	}
