@@ -29,8 +29,10 @@ func (h *Hub) overhear(ctx context.Context, patterns []string, more func(Said) b
 	sub := h.rdb.PSubscribe(h.ctx)
 	end := func() { _ = sub.Close() } // what Receive heeds, rather than a context
 	defer end()
-	defer context.AfterFunc(ctx, end)()
-	defer context.AfterFunc(h.ctx, end)()
+	stop := context.AfterFunc(ctx, end)
+	defer stop()
+	stopHub := context.AfterFunc(h.ctx, end)
+	defer stopHub()
 	confirmed := 0
 	hears := func(message any) bool {
 		switch m := message.(type) {

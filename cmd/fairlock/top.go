@@ -59,7 +59,8 @@ func (v *topVerb) Run() error {
 // show shows the live screen until somebody ends it, or a signal does.
 func show(ctx context.Context, model tea.Model, got func() error) error {
 	program := tea.NewProgram(model, tea.WithoutSignalHandler()) // signals end ctx
-	defer context.AfterFunc(ctx, program.Quit)()
+	stop := context.AfterFunc(ctx, program.Quit)
+	defer stop()
 	if _, err := program.Run(); err != nil {
 		return err
 	}

@@ -35,23 +35,14 @@ func BenchmarkServer(b *testing.B) {
 			survey := NewSurvey(locker, rdb)
 			for range b.N {
 				idle := busy(b, rdb, 10*time.Second, func(ctx context.Context) { <-ctx.Done() })
-				looks := 0
+				count := 0
 				all := busy(b, rdb, 30*time.Second, func(ctx context.Context) {
 					for ctx.Err() == nil {
-						seen, next := 0, time.Duration(0)
-						if size.line {
-							state, rest, err := survey.Line(ctx, "order:0")
-							must(b, err)
-							seen, next = len(state.Waiters), rest
-						} else {
-							p, err := survey.Look(ctx)
-							must(b, err)
-							seen, next = p.Totals().Waiting, p.Next
-						}
+						seen, next := looks(ctx, b, survey, size.line)
 						if seen != size.waiters {
 							b.Errorf("%d waiters were seen", seen)
 						}
-						looks++
+						count++
 						select {
 						case <-ctx.Done():
 						case <-time.After(next):
@@ -59,12 +50,25 @@ func BenchmarkServer(b *testing.B) {
 					}
 				})
 				b.ReportMetric(100*(all-idle), "server-%")
-				b.ReportMetric(30/float64(looks), "s/look")
-				b.ReportMetric(1000*(all-idle)*30/float64(looks), "server-ms/look")
+				b.ReportMetric(30/float64(count), "s/look")
+				b.ReportMetric(1000*(all-idle)*30/float64(count), "server-ms/look")
 				b.ReportMetric(0, "ns/op")
 			}
 		})
 	}
+}
+
+// looks once, and returns how many waiters there are and when to look again.
+func looks(ctx context.Context, b *testing.B, survey *Survey, line bool) (waiters int, next time.Duration) {
+	b.Helper()
+	if line {
+		state, next, err := survey.Line(ctx, "order:0")
+		must(b, err)
+		return len(state.Waiters), next
+	}
+	p, err := survey.Look(ctx)
+	must(b, err)
+	return p.Totals().Waiting, p.Next
 }
 
 func must(b *testing.B, err error) {

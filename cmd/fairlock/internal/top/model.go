@@ -179,7 +179,7 @@ func (m *Model) press(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	case name == "ctrl+z":
 		return tea.Suspend
 	case m.filter.Focused():
-		return m.type_(key)
+		return m.typeIn(key)
 	case name == "q":
 		return tea.Quit
 	case name == "?":
@@ -220,8 +220,8 @@ func (m *Model) pressInTable(name string) tea.Cmd {
 }
 
 func (m *Model) pressInLine(name string) tea.Cmd {
-	switch {
-	case name == "esc", name == "backspace", name == "left":
+	switch name {
+	case "esc", "backspace", "left":
 		return m.turnTo("")
 	default:
 		m.line.move(name)
@@ -239,8 +239,8 @@ func (m *Model) turnTo(name string) tea.Cmd {
 	return m.rest(time.Until(m.picture.At.Add(m.picture.Next)), nil)
 }
 
-// type_ types into the filter.
-func (m *Model) type_(key tea.KeyPressMsg) (cmd tea.Cmd) {
+// typeIn types into the filter.
+func (m *Model) typeIn(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	switch key.String() {
 	case "enter":
 		m.filter.Blur()

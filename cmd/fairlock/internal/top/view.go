@@ -72,7 +72,7 @@ func (m *Model) viewTable() []string {
 	if p == nil {
 		return []string{m.ends(titled, "fairlock top  "+m.server, ""), m.trouble("looking ...")}
 	}
-	head := []string{
+	lines := []string{
 		m.ends(titled, "fairlock top  "+m.server, fmt.Sprintf("%s, every %s", p.At.Format("15:04:05"), look.Span(p.Next))),
 		m.trouble(m.totals()),
 	}
@@ -84,7 +84,7 @@ func (m *Model) viewTable() []string {
 		}
 		row[i] = cell(c.title, c.width, c.right)
 	}
-	lines := append(head, header.Render(strings.Join(row, " ")))
+	lines = append(lines, header.Render(strings.Join(row, " ")))
 	from, to := m.table.seen()
 	for at := from; at < to; at++ {
 		l := m.shown[at]
