@@ -17,8 +17,8 @@ import (
 const idle = 200
 
 // least is of how many looks the one counts that took least: each is the same work for the server, and whatever else
-// keeps them up only adds to it.
-const least = 3
+// keeps them up only adds to it. Until there are so many, a tenth of the rest is enough: the first look has connections to make.
+const least = 5
 
 // Pace says when to look again. It takes as the server's work on a request what that took beyond the bare way there and
 // back, so it errs to the server's advantage.
@@ -60,6 +60,9 @@ func (p *Pace) End() (spent, rest time.Duration) {
 	p.past = append(p.past, max(0, p.spent-time.Duration(p.sent)*p.bare))
 	p.past = p.past[max(0, len(p.past)-least):]
 	spent = slices.Min(p.past)
+	if len(p.past) < least {
+		return spent, max(p.shortly, idle*spent/10)
+	}
 	return spent, max(p.shortly, idle*spent)
 }
 
