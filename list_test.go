@@ -62,3 +62,31 @@ func TestAListOfManyLocksShowsEachOnceAndLeavesOthersKeysAlone(t *testing.T) {
 		}
 	})
 }
+
+func TestAListShowsWhoIsNextAndLooksAtEachLockOnce(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	locker := quietLocker(t, server)
+	const n = 40
+	for i := range n {
+		name := fmt.Sprint("lock ", i)
+		if _, err := locker.Lock(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		queues(t, locker, name, fairlock.Note("next of "+name))
+		queues(t, locker, name)
+	}
+	if err := rdb.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for s, err := range locker.List(t.Context()) {
+		if err != nil || s.Waiting != 2 || len(s.Waiters) != 1 || s.Waiters[0].Note != "next of "+s.Name || s.Waiters[0].Waited <= 0 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		seen++
+	}
+	if stats := rdb.Info(t.Context(), "commandstats").Val(); seen != n || !strings.Contains(stats, fmt.Sprintf("cmdstat_hgetall:calls=%d,", n)) {
+		t.Errorf("%d shown: %s", seen, stats)
+	}
+}

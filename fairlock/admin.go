@@ -13,9 +13,17 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 }
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order, by SCAN: a lock that is
-// one or the other all the time is shown once, any other once or not at all. Their waiters are counted only. It takes
-// about two round trips for every hundred keys of the database. An error ends it.
+// one or the other all the time is shown once, any other once or not at all. Their waiters are counted, and the first
+// is shown. It takes about two round trips for every hundred keys of the database. An error ends it.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
+
+// Overhear goes through what the server tells the clients of the locks under the Locker's prefix, or of those named, as
+// it happens: each hand-over to another process, each forced hold, each eviction. It is for watching: that a free lock was
+// taken, or one handed on within a process, or given back with nobody in line, is told to nobody and not heard. It takes one
+// connection, which is made again if it fails. An error ends it, as do ctx and Close. See [Overheard].
+func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error] {
+	return l.core.Overhear(ctx, names...)
+}
 
 // ForceUnlock ends the present ownership of a lock, whoever has it: the Leases of its holder are lost at once, or, should
 // its process not listen, with their next renewal, and the next in line has the lock. For as long as that takes two may

@@ -54,6 +54,8 @@ type (
 	Holder = reentrant.Holder
 	// Waiter is one place in line.
 	Waiter = reentrant.Waiter
+	// Overheard is something that the server told the clients of a lock.
+	Overheard = reentrant.Overheard
 	// Observer is told what happens to the locks of a Locker.
 	Observer = reentrant.Observer
 	// Event is one thing that happened.

@@ -64,11 +64,42 @@ func KeysOf(prefix, record string) (Keys, error) {
 	return build(prefix, name), nil
 }
 
+// Named is the lock whose record is called so: its name as people gave it, with no braces that were only put around it.
+func Named(prefix, record string) (name string, keys Keys, err error) {
+	keys, err = KeysOf(prefix, record)
+	if err != nil {
+		return "", keys, err
+	}
+	name = strings.TrimPrefix(record, prefix+":lock:")
+	if inner := strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}"); len(inner) == len(name)-2 {
+		if same, err := NewKeys(prefix, inner); err == nil && same == keys {
+			name = inner
+		}
+	}
+	return name, keys, nil
+}
+
 // all is the order in which the scripts take them.
 func (k Keys) all() []string { return []string{k.Record, k.Queue, k.Waiters, k.Token} }
 
 // Channels is what the channel of every client under prefix begins with.
 func Channels(prefix string) string { return prefix + ":wake:" }
+
+// Patterns match the channels of all clients under prefix, and those of all locks without a line.
+func Patterns(prefix string) []string {
+	return []string{globbed(prefix) + ":wake:*", globbed(prefix) + ":freed:*"}
+}
+
+// FreedOf is the record of the lock that is told to be free on this channel.
+func FreedOf(prefix, channel string) (record string, ok bool) {
+	name, ok := strings.CutPrefix(channel, prefix+":freed:")
+	return prefix + ":lock:" + name, ok
+}
+
+// globbed is a text as patterns of keys and channels match it.
+func globbed(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
 
 func checkPrefix(prefix string) error {
 	switch {

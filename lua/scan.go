@@ -16,24 +16,24 @@ type Scan struct {
 	count  int
 	nodes  []redis.UniversalClient // still to be scanned; the first is being
 	cursor any
+	seen   map[Keys]bool // locks of which a key was found
 }
 
 // Listed is a lock that a Scan found.
 type Listed struct {
 	Name  string
 	Keys  Keys
-	State State // without waiters
+	State State // with the first waiter alone
 }
 
 // Scan begins one that looks at about count keys at a time.
 func (s *Server) Scan(prefix string, count int) *Scan {
-	escaped := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
 	// Of a lock that is held there is a record, of one that is only waited for a queue.
-	return &Scan{s: s, prefix: prefix, match: escaped + ":[lq]*", count: count, cursor: 0}
+	return &Scan{s: s, prefix: prefix, match: globbed(prefix) + ":[lq]*", count: count, cursor: 0, seen: make(map[Keys]bool)}
 }
 
 // Next is the next page, which may be empty, and whether there are more: two requests, one to each node that has a
-// lock of the page.
+// lock of the page. No page shows a lock that an earlier one has shown.
 func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) {
 	if sc.nodes == nil {
 		if sc.nodes, err = masters(ctx, sc.s.rdb); err != nil {
@@ -53,7 +53,8 @@ func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) 
 		sc.cursor, sc.nodes = 0, sc.nodes[1:]
 	}
 	for _, key := range found {
-		if l, ok := sc.listed(key); ok {
+		if l, ok := sc.listed(key); ok && !sc.seen[l.Keys] {
+			sc.seen[l.Keys] = true
 			page = append(page, l)
 		}
 	}
@@ -66,17 +67,8 @@ func (sc *Scan) listed(key string) (Listed, bool) {
 	if !ok {
 		name, ok = strings.CutPrefix(key, sc.prefix+":queue:")
 	}
-	keys, err := KeysOf(sc.prefix, sc.prefix+":lock:"+name)
-	if !ok || err != nil {
-		return Listed{}, false
-	}
-	// The name that people gave it has no braces if they were only put around it.
-	if inner := strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}"); len(inner) == len(name)-2 {
-		if same, err := NewKeys(sc.prefix, inner); err == nil && same == keys {
-			name = inner
-		}
-	}
-	return Listed{Name: name, Keys: keys}, true
+	name, keys, err := Named(sc.prefix, sc.prefix+":lock:"+name)
+	return Listed{Name: name, Keys: keys}, ok && err == nil
 }
 
 // inspectAll looks at all locks of a page at once.
@@ -84,7 +76,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 	pipe := s.rdb.Pipeline()
 	replies := make([]*redis.Cmd, len(page))
 	for i, l := range page {
-		replies[i] = pipe.Do(ctx, append(inspectScript.on(l.Keys.all(), 2), 0, 0)...)
+		replies[i] = pipe.Do(ctx, append(inspectScript.on(l.Keys.all(), 2), 0, 1)...)
 	}
 	_, _ = pipe.Exec(ctx) // each reply has its error
 	for i, cmd := range replies {
@@ -92,7 +84,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 		if err == nil {
 			page[i].State, err = decodeState(reply)
 		} else if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			page[i].State, err = s.Inspect(ctx, page[i].Keys, 0, 0)
+			page[i].State, err = s.Inspect(ctx, page[i].Keys, 0, 1)
 		}
 		if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
 			continue // somebody else's key; nothing is known of the lock

@@ -20,7 +20,7 @@ type State struct {
 	Token   int64    // the largest given so far; 0 if the lock was not used for some minutes
 	Holder  *Holder  // nil: it is free
 	Waiting int      // length of the line
-	Waiters []Waiter // in order; the first is next. None in a State of List
+	Waiters []Waiter // in order; the first is next, and the only one in a State of List
 }
 
 // Holder is who has a lock.
@@ -71,11 +71,7 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 		if from == 0 {
 			state = newState(name, page)
 		}
-		for _, w := range page.Waiters {
-			state.Waiters = append(state.Waiters, Waiter{
-				ID: w.Ticket.ID(), Owner: w.Ticket.Identity(), Note: w.Ticket.Note, Since: w.Place.Time(), Waited: page.Now.Sub(w.Place),
-			})
-		}
+		state.stand(page)
 		if len(page.Waiters) < inspectPage {
 			return state, nil
 		}
@@ -119,9 +115,18 @@ func newState(name string, page lua.State) *State {
 	return state
 }
 
+// stand adds the waiters of a page.
+func (s *State) stand(page lua.State) {
+	for _, w := range page.Waiters {
+		s.Waiters = append(s.Waiters, Waiter{
+			ID: w.Ticket.ID(), Owner: w.Ticket.Identity(), Note: w.Ticket.Note, Since: w.Place.Time(), Waited: page.Now.Sub(w.Place),
+		})
+	}
+}
+
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order, by SCAN: a lock that is
-// one or the other all the time is shown once, any other once or not at all. Their waiters are counted only. It takes
-// about two round trips for every hundred keys under the prefix. An error ends it.
+// one or the other all the time is shown once, any other once or not at all. Their waiters are counted, and the first is
+// shown. It takes about two round trips for every hundred keys under the prefix. An error ends it.
 func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		if err := c.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {
@@ -134,7 +139,6 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 	if _, err := c.ready(ctx, "any"); err != nil {
 		return err
 	}
-	shown := make(map[lua.Keys]bool)
 	scan := c.Server.Scan(c.Settings.Prefix, listPage)
 	for more := true; more; {
 		var states []lua.Listed
@@ -146,11 +150,12 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 			return err
 		}
 		for _, s := range states {
-			if shown[s.Keys] || !s.State.Held && s.State.Waiting == 0 {
+			if !s.State.Held && s.State.Waiting == 0 {
 				continue
 			}
-			shown[s.Keys] = true
-			if !yield(newState(s.Name, s.State)) {
+			state := newState(s.Name, s.State)
+			state.stand(s.State)
+			if !yield(state) {
 				return nil
 			}
 		}

@@ -18,6 +18,7 @@ type Interface interface {
 	Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error
 	Inspect(ctx context.Context, name string) (*State, error)
 	List(ctx context.Context) iter.Seq2[*State, error]
+	Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error]
 	ForceUnlock(ctx context.Context, name string) error
 	Close() error
 	Shutdown(ctx context.Context) error
@@ -96,6 +97,13 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 // time is shown once, any other once or not at all. It takes about two round trips for every hundred keys of the
 // database. An error ends it.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
+
+// Overhear goes through what the server tells the clients of the locks under the Locker's prefix, or of those named, as
+// it happens: every release and every forced hold. It is for watching, and takes one connection, which is made again if
+// it fails. An error ends it, as do ctx and Close. See [Overheard].
+func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error] {
+	return l.core.Overhear(ctx, names...)
+}
 
 // ForceUnlock ends the present ownership of a lock, whoever has it: the Leases of its holder are lost at once, or, should
 // its process not listen, with their next renewal. For as long as that takes two may believe that they have it; the token

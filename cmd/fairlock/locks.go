@@ -33,6 +33,7 @@ type locks struct {
 
 // store is the locks of a server, as a verb looks at them.
 type store struct {
+	rdb   redis.UniversalClient
 	kinds []locks
 	log   *notices // what the library has to say of the server
 	close func()
@@ -44,7 +45,7 @@ func (s *site) open(kinds ...string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	opened := &store{log: newNotices(os.Stderr)}
+	opened := &store{rdb: rdb, log: newNotices(os.Stderr)}
 	for _, kind := range kinds {
 		opened.kinds = append(opened.kinds, locks{kind, s.String(), lockerOf(rdb, kind, s.Prefix, slog.New(opened.log))})
 	}

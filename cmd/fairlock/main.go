@@ -61,6 +61,8 @@ type verbs struct {
 	Run        runVerb        `cmd:"" help:"Run a command under a lock."`
 	Ls         lsVerb         `cmd:"" help:"List the locks, the most troubled first."`
 	Show       showVerb       `cmd:"" help:"Show who has a lock and who waits for it."`
+	Watch      watchVerb      `cmd:"" help:"Tell what happens to a lock as it happens."`
+	Top        topVerb        `cmd:"" help:"Show all locks, live."`
 	Force      forceVerb      `cmd:"" help:"End the ownership of a lock, whoever has it."`
 	Evict      evictVerb      `cmd:"" help:"Take one waiter out of the line."`
 	Doctor     doctorVerb     `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`

@@ -1,0 +1,86 @@
+package look
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// Plain is a name, an owner or a note that can be shown: who chose it cannot move the cursor, colour the screen or begin a
+// line with it.
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '·'
+		}
+		return r
+	}, text)
+}
+
+// Who is somebody in words: the note, or else the owner.
+func Who(note, owner string) string {
+	if note == "" {
+		return Plain(owner)
+	}
+	return Plain(note)
+}
+
+// Holder is who has a lock, in words.
+func Holder(h *fairlock.Holder) string {
+	switch {
+	case h == nil:
+		return "nobody"
+	case h.Owner == "":
+		return "(the server lost data: kept for who had it)"
+	default:
+		return Who(h.Note, h.Owner)
+	}
+}
+
+// Span is a duration in at most seven characters.
+func Span(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dµs", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}
+
+// Count is a number with a comma for each thousand.
+func Count(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", Count(n/1000), n%1000)
+}
+
+// Rate is so many a second.
+func Rate(perSecond float64) string {
+	switch {
+	case perSecond <= 0:
+		return "-"
+	case perSecond < 0.1:
+		return "<0.1"
+	case perSecond < 99.95:
+		return fmt.Sprintf("%.1f", perSecond)
+	default:
+		return Count(int(perSecond + 0.5))
+	}
+}

@@ -1,0 +1,133 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+)
+
+// column is one of the table of locks.
+type column struct {
+	title string
+	key   string // which sorts by it; "": none
+	help  string
+	width int  // 0: what is left
+	from  int  // the narrowest screen that has it
+	right bool // flush right
+	line  bool // of the line, which plain locks have not
+	text  func(Lock) string
+	order func(a, b Lock) int // the most interesting first
+}
+
+// columns in the order in which they stand.
+var columns = []column{
+	{title: "LOCK", key: "n", help: "name", text: func(l Lock) string { return look.Plain(l.Name) }, order: byName},
+	{
+		title: "WAITING", key: "w", help: "waiting", width: 8, right: true, line: true,
+		text:  func(l Lock) string { return look.Count(l.Waiting) },
+		order: func(a, b Lock) int { return cmp.Compare(b.Waiting, a.Waiting) },
+	},
+	{
+		title: "HAND/S", key: "h", help: "hand-overs", width: 7, right: true,
+		text:  func(l Lock) string { return look.Rate(l.Rate) },
+		order: func(a, b Lock) int { return cmp.Compare(b.Rate, a.Rate) },
+	},
+	{
+		title: "LONGEST", key: "l", help: "longest wait", width: 8, right: true, line: true,
+		text:  longest,
+		order: func(a, b Lock) int { return cmp.Compare(b.Longest, a.Longest) },
+	},
+	{
+		title: "HELD", key: "a", help: "held for", width: 7, right: true, from: 56,
+		text:  func(l Lock) string { return ofHolder(l, held(l)) },
+		order: func(a, b Lock) int { return cmp.Compare(held(b), held(a)) },
+	},
+	{
+		title: "LEASE", width: 6, right: true, from: 64,
+		text: func(l Lock) string { return ofHolder(l, remaining(l)) },
+	},
+	{title: "HOLDER", from: 64, text: func(l Lock) string { return look.Holder(l.Holder) }},
+}
+
+func byName(a, b Lock) int { return strings.Compare(a.Name, b.Name) }
+
+func longest(l Lock) string {
+	if l.Waiting == 0 {
+		return "-"
+	}
+	return look.Span(l.Longest)
+}
+
+func held(l Lock) time.Duration {
+	if l.Holder == nil {
+		return 0
+	}
+	return l.Holder.Held
+}
+
+func remaining(l Lock) time.Duration {
+	if l.Holder == nil {
+		return 0
+	}
+	return l.Holder.Remaining
+}
+
+func ofHolder(l Lock, d time.Duration) string {
+	if l.Holder == nil {
+		return "-"
+	}
+	return look.Span(d)
+}
+
+// sorted is a copy in the order of a column, and by name where that says nothing.
+func sorted(locks []Lock, by column, reverse bool) []Lock {
+	all := slices.Clone(locks)
+	slices.SortFunc(all, func(a, b Lock) int {
+		order := by.order(a, b)
+		if reverse {
+			order = -order
+		}
+		return cmp.Or(order, byName(a, b))
+	})
+	return all
+}
+
+// fitting are the columns for a screen of this width, with their widths.
+func fitting(width int, plain bool) []column {
+	var all []column
+	rest, open := width, 0
+	for _, c := range columns {
+		if c.from > width || plain && c.line {
+			continue
+		}
+		if c.width == 0 {
+			open++
+		}
+		rest -= c.width + 1
+		all = append(all, c)
+	}
+	rest++ // no gap after the last
+	for i := range all {
+		if all[i].width == 0 {
+			all[i].width = max(1, rest/open)
+			rest -= all[i].width
+			open--
+		}
+	}
+	return all
+}
+
+// cell is a text cut or filled up to a width.
+func cell(text string, width int, right bool) string {
+	text = ansi.Truncate(text, width, "…")
+	space := strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))
+	if right {
+		return space + text
+	}
+	return text + space
+}

@@ -1,0 +1,139 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+// BenchmarkServer measures what the live screen costs a server with 500 locks and 10,000 waiters, in percent of a core:
+//
+//	go test -run '^$' -bench Server -benchtime 1x ./internal/top
+//
+// The last case is one lock with all of them, whose line is shown, as fairlock watch looks at it too.
+//
+// It looks for half a minute at a still life: copies of the keys of real locks, on a server that has nothing else to do,
+// so that all it does is for the screen. What it does when it does nothing at all is taken off.
+func BenchmarkServer(b *testing.B) {
+	for _, size := range []struct {
+		locks, waiters int
+		line           bool
+	}{{10, 50, false}, {500, 10_000, false}, {1, 10_000, true}} {
+		b.Run(fmt.Sprintf("%d_locks_%d_waiters", size.locks, size.waiters), func(b *testing.B) {
+			rdb := stillLife(b, size.locks, size.waiters)
+			locker := fairlock.New(rdb, fairlock.WithPrefix("still"), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+			defer locker.Close()
+			survey := NewSurvey(locker, rdb)
+			for range b.N {
+				idle := busy(b, rdb, 10*time.Second, func(ctx context.Context) { <-ctx.Done() })
+				count := 0
+				all := busy(b, rdb, 30*time.Second, func(ctx context.Context) {
+					for ctx.Err() == nil {
+						seen, next := looks(ctx, b, survey, size.line)
+						if seen != size.waiters {
+							b.Errorf("%d waiters were seen", seen)
+						}
+						count++
+						select {
+						case <-ctx.Done():
+						case <-time.After(next):
+						}
+					}
+				})
+				b.ReportMetric(100*(all-idle), "server-%")
+				b.ReportMetric(30/float64(count), "s/look")
+				b.ReportMetric(1000*(all-idle)*30/float64(count), "server-ms/look")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
+
+// looks once, and returns how many waiters there are and when to look again.
+func looks(ctx context.Context, b *testing.B, survey *Survey, line bool) (waiters int, next time.Duration) {
+	b.Helper()
+	if line {
+		state, next, err := survey.Line(ctx, "order:0")
+		must(b, err)
+		return len(state.Waiters), next
+	}
+	p, err := survey.Look(ctx)
+	must(b, err)
+	return p.Totals().Waiting, p.Next
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// busy is which share of a time the server works while something is done.
+func busy(b *testing.B, rdb *redis.Client, d time.Duration, do func(context.Context)) float64 {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), d)
+	defer cancel()
+	start, before := time.Now(), cpu(b, rdb)
+	do(ctx)
+	return (cpu(b, rdb) - before).Seconds() / time.Since(start).Seconds()
+}
+
+// cpu is what the server has worked so far.
+func cpu(b *testing.B, rdb *redis.Client) (sum time.Duration) {
+	b.Helper()
+	for line := range strings.Lines(rdb.Info(b.Context(), "cpu").Val()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			d, err := time.ParseDuration(value + "s")
+			must(b, err)
+			sum += d
+		}
+	}
+	return sum
+}
+
+// stillLife is a client of a server with copies of locks that are held and waited for, under the prefix "still".
+func stillLife(b *testing.B, locks, waiters int) *redis.Client {
+	b.Helper()
+	s := redistest.Start(b)
+	rdb := s.Client(b)
+	locker := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	ctx, cancel := context.WithCancel(b.Context())
+	var waiting sync.WaitGroup
+	for i := range locks {
+		name := fmt.Sprintf("order:%d", i)
+		_, err := locker.Lock(ctx, name, fairlock.Note("web-3:4242 backup.sh"))
+		must(b, err)
+		for j := range waiters / locks {
+			waiting.Go(func() { _, _ = locker.Lock(ctx, name, fairlock.Note(fmt.Sprintf("web-%d:4242 job", j))) })
+		}
+	}
+	for sum := 0; sum < waiters; time.Sleep(100 * time.Millisecond) {
+		sum = 0
+		for state, err := range locker.List(ctx) {
+			must(b, err)
+			sum += state.Waiting
+		}
+	}
+	keys, err := rdb.Keys(ctx, "fairlock:*").Result()
+	must(b, err)
+	for _, key := range keys {
+		still := "still" + strings.TrimPrefix(key, "fairlock")
+		must(b, rdb.Copy(ctx, key, still, 0, false).Err())
+		must(b, rdb.PExpire(ctx, still, time.Hour).Err())
+	}
+	cancel()
+	waiting.Wait()
+	_ = locker.Close()
+	return rdb
+}

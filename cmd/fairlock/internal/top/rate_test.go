@@ -1,0 +1,86 @@
+package top
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// schedule is who had a lock since when, in order, and until when.
+type schedule struct{ since, until []time.Duration }
+
+// at is what a look at a time finds.
+func (s schedule) at(d time.Duration) *fairlock.Holder {
+	for i, since := range s.since {
+		if since <= d && d < s.until[i] {
+			return &fairlock.Holder{Owner: "a", Token: int64(i + 1), Held: d - since.Truncate(time.Millisecond)}
+		}
+	}
+	return nil
+}
+
+// plays lets hold and gap alternate for some minutes.
+func plays(hold, gap func() time.Duration) (s schedule) {
+	for now := time.Duration(0); now < 5*time.Minute; {
+		s.since = append(s.since, now)
+		now += hold()
+		s.until = append(s.until, now)
+		now += gap()
+	}
+	return s
+}
+
+// looked is the mean of the rates shown over all the looks.
+func looked(s schedule, every time.Duration) float64 {
+	var m memory
+	var sum float64
+	n := 0
+	for now := time.Duration(0); now < 5*time.Minute; now += every {
+		p := &Picture{At: time.Unix(0, 0).Add(now), Locks: []Lock{{Name: "x", Holder: s.at(now)}}}
+		m.rates(p)
+		if len(m) == remembered && p.Locks[0].Holder != nil {
+			sum += p.Locks[0].Rate
+			n++
+		}
+	}
+	return sum / float64(max(n, 1))
+}
+
+func always(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+
+func TestHandOversAreCountedWhereHoldsAreLongAndWorkedOutWhereTheyAreShort(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	about := func(d time.Duration) func() time.Duration {
+		return func() time.Duration { return time.Duration(float64(d) * (0.5 + random.Float64())) }
+	}
+	for _, c := range []struct {
+		what      string
+		hold, gap func() time.Duration
+		want      float64
+	}{
+		{"a minute each", about(time.Minute), always(0), 1.0 / 60},
+		{"ten seconds each", about(10 * time.Second), always(0), 0.1},
+		{"as long as looks are apart", about(2500 * time.Millisecond), always(0), 0.4},
+		{"100 ms each", about(100 * time.Millisecond), always(0), 10},
+		{"5 ms each", about(5 * time.Millisecond), always(0), 200},
+		{"100 ms each, free half of the time", about(100 * time.Millisecond), about(100 * time.Millisecond), 5},
+	} {
+		if got := looked(plays(c.hold, c.gap), 2537*time.Millisecond); math.Abs(got-c.want) > c.want/3 {
+			t.Errorf("%s: %.3f hand-overs a second, in truth %.3f", c.what, got, c.want)
+		}
+	}
+}
+
+func TestALockThatNobodyHandsOnHasNoHandOvers(t *testing.T) {
+	if got := looked(plays(always(time.Hour), always(0)), time.Second); got != 0 {
+		t.Errorf("%v", got)
+	}
+	var m memory
+	p := &Picture{At: time.Now(), Locks: []Lock{{Name: "x", Holder: &fairlock.Holder{Token: 1}}, {Name: "y"}}}
+	if m.rates(p); p.Totals().Rate != 0 {
+		t.Errorf("after one look: %+v", p.Totals())
+	}
+}

@@ -1,0 +1,89 @@
+package watch
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+)
+
+// many is how many waiters that come, or go, at one time get a line each; of more there is one line for all.
+const many = 8
+
+// WriteJSON writes each event as an object on a line.
+func WriteJSON(out io.Writer, events []Event) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	for _, e := range events {
+		if err := encoder.Encode(wire{e, e.Waited.Milliseconds(), e.Held.Milliseconds(), e.Remaining.Milliseconds()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteText writes events for people. Paint colours the word that says what happened.
+func WriteText(out io.Writer, events []Event, paint func(Kind, string) string) error {
+	count := make(map[Kind]int)
+	for _, e := range events {
+		count[e.Kind]++
+	}
+	var text strings.Builder
+	told := make(map[Kind]bool)
+	for _, e := range events {
+		parts := e.words()
+		if n := count[e.Kind]; n > many && (e.Kind == Came || e.Kind == Left || e.Kind == Gone) {
+			if told[e.Kind] {
+				continue
+			}
+			told[e.Kind] = true
+			parts = []string{look.Count(n) + " waiters"}
+		}
+		fmt.Fprintf(&text, "%s  %s  %s\n", e.At.Format("15:04:05.000"), paint(e.Kind, fmt.Sprintf("%-9s", e.Kind)), strings.Join(append(parts, e.rest()), "   "))
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// words are what there is to say of one event, but for the line.
+func (e Event) words() []string {
+	who := look.Who(e.Note, e.Owner)
+	var all []string
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	switch {
+	case e.Kind == Unseen:
+		add("somebody had it between two looks")
+	case e.Kind == Forgotten && e.Owner == "":
+		add("the server lost data, and waits for who had it")
+	case e.Kind == Forgotten:
+		add("the server lost data; %s had it", who)
+	case e.Kind == Standing && e.Token == 0:
+		add("nobody has it")
+	case e.Kind == Standing && e.Owner == "":
+		add("the server lost data, and waits for who had it")
+	case e.Kind == Standing:
+		add("%s has it", who)
+	default:
+		add("%s", who)
+	}
+	if e.Token > 0 {
+		add("token %d", e.Token)
+	}
+	if e.Position > 0 {
+		add("at %s", look.Count(e.Position))
+	}
+	if e.Waited > 0 && e.Kind != Came {
+		add("waited %s", look.Span(e.Waited))
+	}
+	if e.Held > 0 {
+		add("held %s", look.Span(e.Held))
+	}
+	if e.Remaining > 0 && e.Kind != Granted {
+		add("lease ends in %s", look.Span(e.Remaining))
+	}
+	return all
+}
+
+func (e Event) rest() string { return look.Count(e.Waiting) + " waiting" }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/watch"
+)
+
+// watchVerb is "fairlock watch".
+type watchVerb struct {
+	selection
+	output
+	Name string `arg:"" complete:"lock" help:"The lock's name."`
+}
+
+// Help is the long text of "fairlock watch --help".
+func (*watchVerb) Help() string {
+	return `Tells what happens to a lock, as it happens, until it is interrupted:
+
+  standing   how it is at first
+  granted    somebody has it          released   its holder gave it back
+  expired    its lease ended          ended      it was given back, or its lease ended
+  forced     its holder lost it       unseen     somebody had it between two looks
+  expiring   two thirds of its lease are over and it was not renewed      renewed   it was, after that
+  forgotten  the server lost data: who has it may come back for it
+  came       a waiter is in line      left       it gave up, or died
+  evicted    it was sent away         gone       it had the lock between two looks, or left
+
+Whom a lock is handed to in another process, force and evictions are heard the moment they happen. The rest is seen by
+looking, four times a second at a short line and less often at a long one, so that it costs the server less than one
+percent of its time. A lock that nobody waits for can be taken and given back between two looks: the next one shows by
+its token that this happened, but not how often, nor by whom. One that is handed on within one process is as quiet.
+
+With --json: at, lock, event, and where they apply id, owner, note, token, position, waited_ms, held_ms, remaining_ms,
+waiting.`
+}
+
+// Run is called by kong.
+func (w *watchVerb) Run() error {
+	s, err := w.open(w.kind())
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	locker := s.kinds[0]
+	ctx, got, release := untilSignal()
+	defer release()
+	if _, err := locker.Inspect(ctx, w.Name); err != nil && ctx.Err() == nil {
+		return locker.failed(err)
+	}
+	s.log.hush()
+	c := inkFor(os.Stdout)
+	teller := &teller{write: func(events []watch.Event) error {
+		if w.JSON {
+			return watch.WriteJSON(os.Stdout, events)
+		}
+		return watch.WriteText(os.Stdout, events, func(k watch.Kind, text string) string { return c.paint(shadeOf[k], text) })
+	}}
+	if err := watch.Follow(ctx, locker, look.NewPace(s.rdb, 250*time.Millisecond), w.Name, teller); err != nil {
+		return err
+	}
+	return got()
+}
+
+// shadeOf are the colours of what happens.
+var shadeOf = map[watch.Kind]string{
+	watch.Standing: bold, watch.Granted: green, watch.Released: faint, watch.Ended: faint, watch.Renewed: green,
+	watch.Expired: red, watch.Forced: red, watch.Evicted: red, watch.Forgotten: red, watch.Expiring: yellow,
+}
+
+// teller writes what happens to a lock, and complains, once each time, when it can no longer be seen.
+type teller struct {
+	write func([]watch.Event) error
+	blind bool
+}
+
+// Tell writes events.
+func (t *teller) Tell(events []watch.Event) error { return t.write(events) }
+
+// Blind complains.
+func (t *teller) Blind(err error) {
+	if !t.blind {
+		complain(os.Stderr, err)
+	}
+	t.blind = true
+}
+
+// Sees notes that the server answers.
+func (t *teller) Sees() {
+	if t.blind {
+		complain(os.Stderr, errorText("the server answers again"))
+	}
+	t.blind = false
+}
+
+// Deaf complains.
+func (t *teller) Deaf(err error) {
+	complain(os.Stderr, fmt.Errorf("what the server tells others is not heard, and only looked for: %w", err))
+}
+
+// untilSignal is a context that ends with the first signal, and the exit for that one, if there was any.
+func untilSignal() (ctx context.Context, got func() error, release func()) {
+	signals, stop := catch()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(&exit{code: exitSignal + number(s)})
+		case <-done:
+		}
+	}()
+	return ctx, func() error { return context.Cause(ctx) }, func() { stop(); close(done) }
+}
