@@ -24,7 +24,7 @@ func TestACommandWhoseLockIsLostIsToldToEnd(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			p := launch(t, s, "run", "--lease", "500ms", "x", "--", "sh", "-c", obedient)
+			p := launch(t, s, "run", "--lease", "500ms", "--kill-after", "10s", "x", "--", "sh", "-c", obedient)
 			p.says("in")
 			lose(t, s)
 			p.says("told")
@@ -38,7 +38,7 @@ func TestWhoDoesNotEndWithinTheGraceIsKilledWithItsGroup(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	script := `exec 2>/dev/null; trap 'echo told' TERM; sh -c 'trap "" TERM; echo $$; while :; do sleep 0.01; done' & wait; wait; echo never`
-	p := launch(t, s, "run", "--lease", "300ms", "--grace", "100ms", "x", "--", "sh", "-c", script)
+	p := launch(t, s, "run", "--lease", "300ms", "--kill-after", "100ms", "x", "--", "sh", "-c", script)
 	pid, err := strconv.Atoi(p.line())
 	must(t, err)
 	must(t, s.Client(t).Del(t.Context(), "fairlock:lock:{x}").Err())
@@ -55,7 +55,7 @@ func TestWhatIsLeftOfTheGroupHasItsGraceToo(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	script := `exec 2>/dev/null; sh -c 'trap "sleep 0.1; echo tidied up; exit" TERM; echo in; while :; do sleep 0.01; done' & wait`
-	p := launch(t, s, "run", "--lease", "300ms", "x", "--", "sh", "-c", script)
+	p := launch(t, s, "run", "--lease", "300ms", "--kill-after", "10s", "x", "--", "sh", "-c", script)
 	p.says("in")
 	must(t, s.Client(t).Del(t.Context(), "fairlock:lock:{x}").Err())
 	p.says("tidied up")

@@ -48,7 +48,7 @@ func TestACommandLineThatMakesNoSenseIs64(t *testing.T) {
 		{"run", "--wait=-1s", "x", "--", "true"},
 		{"run", "--lease", "3", "x", "--", "true"},
 		{"run", "--lease", "1ms", "x", "--", "true"},
-		{"run", "--grace=-1s", "x", "--", "true"},
+		{"run", "--kill-after=-1s", "x", "--", "true"},
 		{"run", "", "--", "true"},
 		{"run", "--redis", "http://:secret@127.0.0.1", "x", "--", "true"},
 		{"run", "--redis", "redis://:sec%ret@127.0.0.1", "x", "--", "true"},
