@@ -38,6 +38,7 @@ func (c *child) pass(os.Signal)                  { c.kill() }
 func (c *child) quit()                           { c.kill() }
 func (c *child) kill()                           { _ = c.process.Kill() } // fails only if it has ended
 func (c *child) gone() bool                      { return true }
+func (c *child) interrupted() bool               { return false }
 func (c *child) release()                        {}
 func (c *child) halt()                           {}
 func (c *child) suspend(os.Signal, func() error) {}

@@ -21,6 +21,7 @@ type child struct {
 	halted   chan os.Signal // what should stop it, and came to us
 	terminal *terminal
 	guard    *guard
+	struck   bool // it died of a SIGINT
 }
 
 // start starts cmd. Whoever calls it must release the child when it has ended.
@@ -66,6 +67,7 @@ func (c *child) watch() {
 		case status.Stopped():
 			c.stopped <- status.StopSignal()
 		case status.Signaled():
+			c.struck = status.Signal() == unix.SIGINT
 			c.code = exitSignal + int(status.Signal())
 			return
 		case status.Exited():
@@ -114,7 +116,13 @@ func (c *child) groupExists() bool { return !errors.Is(unix.Kill(-c.pid, 0), uni
 // release takes the terminal back and sends the guard home.
 func (c *child) release() {
 	signal.Stop(c.halted)
-	c.terminal.take()
+	if lent := c.terminal.take(); lent && c.struck {
+		_ = unix.Kill(0, unix.SIGINT) // Ctrl-C was for the whole script or pipeline that we belong to
+	}
 	c.terminal.close(c.code >= exitSignal)
 	c.guard.dismiss()
 }
+
+// interrupted reports whether Ctrl-C ended the command. Then a shell script must see that we died of it, too: if we merely
+// had an exit code, it would take it that we had dealt with it, and go on.
+func (c *child) interrupted() bool { return c.struck && c.terminal != nil }

@@ -19,6 +19,9 @@ type program struct {
 	args      []string
 	killAfter time.Duration // from SIGTERM to SIGKILL
 	insists   bool          // so it is after a SIGTERM that is passed on, too
+	fixed     time.Duration // the lease, if it is not renewed
+
+	interrupted bool // by Ctrl-C: see child.interrupted
 }
 
 // lookUp finds the program.
@@ -74,7 +77,10 @@ func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 	if err != nil {
 		return 0, unrunnable(c.args[0], err)
 	}
-	defer child.release()
+	defer func() {
+		child.release()
+		c.interrupted = child.interrupted()
+	}()
 	var kill <-chan time.Time
 	for {
 		select {
@@ -96,10 +102,19 @@ func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		case why := <-child.stopped:
 			child.suspend(why, lease.Err)
 		case <-lease.Done():
+			why := c.loss(lease)
 			child.end(signals, c.killAfter)
-			return 0, fail(exitLost, "%w; the command was told to stop, and had exit code %d", lease.Err(), child.code)
+			return 0, fail(exitLost, "%w; the command was told to stop, and had exit code %d", why, child.code)
 		}
 	}
+}
+
+// loss says why the command must end.
+func (c *program) loss(lease *fairlock.Lease) error {
+	if c.fixed > 0 && !time.Now().Before(lease.Deadline()) {
+		return fmt.Errorf("%q: the fixed lease of %v is over", lease.Name(), c.fixed)
+	}
+	return lease.Err()
 }
 
 // prepare wires the command to our own streams, as files: nothing is copied.

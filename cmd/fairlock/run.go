@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,6 +85,15 @@ func (r *runVerb) Run() error {
 	if err != nil {
 		return err
 	}
+	err = r.under(command)
+	if command.interrupted && decides(err, exitSignal+int(syscall.SIGINT)) {
+		dieOfInterrupt()
+	}
+	return err
+}
+
+// under runs the command under the lock, and leaves nothing behind.
+func (r *runVerb) under(command *program) error {
 	rdb, err := connect(r.Redis)
 	if err != nil {
 		return err
@@ -97,6 +107,7 @@ func (r *runVerb) Run() error {
 	defer release()
 	lease, err := r.acquire(locker, signals, shown)
 	if err != nil {
+		command.interrupted = controlled() && decides(err, exitSignal+int(syscall.SIGINT))
 		return err
 	}
 	log.hush()
@@ -132,6 +143,9 @@ func (r *runVerb) command() (*program, error) {
 		return nil, err
 	}
 	p.killAfter, p.insists = r.killAfter(), r.KillAfter != nil
+	if r.FixedLease != nil {
+		p.fixed = *r.FixedLease
+	}
 	return p, nil
 }
 

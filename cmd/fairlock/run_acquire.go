@@ -60,7 +60,13 @@ func interrupted(got os.Signal, name string, err error) error {
 	if errors.As(err, &wait) {
 		return fail(exitSignal+number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)
 	}
-	return fail(exitSignal+number(got), "%v before the command was started", got)
+	return fail(exitSignal+number(got), "%v before the command was started under %q", got, name)
+}
+
+// decides reports whether err is an exit with this code.
+func decides(err error, code int) bool {
+	var end *exit
+	return errors.As(err, &end) && end.code == code
 }
 
 // refused turns the error of a Lock into an exit.
@@ -86,11 +92,11 @@ func holder(locker fairlock.Interface, name string, err error) string {
 		return err.Error() // it has changed hands meanwhile, or the server is gone: this is what we were told
 	}
 	h := state.Holder
-	return fmt.Sprintf("held by %s since %s, %d waiting", called(h), h.Since.Format(time.DateTime), state.Waiting)
+	return fmt.Sprintf("held by %s since %s, %d waiting", nickname(h), h.Since.Format(time.DateTime), state.Waiting)
 }
 
-// called is what a holder calls itself.
-func called(h *fairlock.Holder) string {
+// nickname is what a holder calls itself.
+func nickname(h *fairlock.Holder) string {
 	if h.Note != "" {
 		return h.Note
 	}

@@ -108,11 +108,12 @@ type follower struct {
 	stop    chan struct{}
 	stopped chan struct{}
 
-	place  int
-	looked time.Time
-	holder string
-	since  time.Time // it has had the lock, as far as we can tell
-	said   string    // of a holder and a place
+	place      int
+	looked     time.Time // for the holder
+	lookedFrom int       // the place then
+	holder     string
+	since      time.Time // it has had the lock, as far as we can tell
+	said       string    // of a holder and a place
 }
 
 // follow begins to show how r waits. end must follow.
@@ -159,7 +160,7 @@ func (f *follower) run() {
 		case f.place = <-f.places:
 		case <-tick.C:
 		}
-		if f.place > 0 && (f.verbose || time.Since(f.began) >= unasked) {
+		if f.place > 0 && (f.verbose || time.Since(f.began) >= unasked) && (!f.live || attended(int(f.out.Fd()))) {
 			f.show()
 		}
 	}
@@ -167,7 +168,7 @@ func (f *follower) run() {
 
 // show draws what is new.
 func (f *follower) show() {
-	if f.place <= lookDown && time.Since(f.looked) >= lookOut {
+	if f.place <= lookDown && (f.place != f.lookedFrom || time.Since(f.looked) >= lookOut) {
 		f.look()
 	}
 	if now := fmt.Sprint(f.place, f.holder); f.live || now != f.said {
@@ -178,9 +179,9 @@ func (f *follower) show() {
 
 // look finds out who has the lock.
 func (f *follower) look() {
-	f.looked, f.holder = time.Now(), ""
+	f.looked, f.lookedFrom, f.holder = time.Now(), f.place, ""
 	if state := look(f.locker, f.name); state != nil && state.Holder != nil {
-		f.holder, f.since = called(state.Holder), f.looked.Add(-state.Holder.Held)
+		f.holder, f.since = nickname(state.Holder), f.looked.Add(-state.Holder.Held)
 	}
 }
 

@@ -13,7 +13,7 @@ var endings = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, sysca
 func ends(s os.Signal) bool { return slices.Contains(endings, s) }
 
 // catch has the signals sent to the channel, but for those that we were started to ignore (nohup, a shell's background
-// job). The function ends that.
+// job). The function ends that, but not the deafness.
 func catch() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 64) // a window that is being resized tells that many times
 	for _, each := range slices.Concat(endings, heralds) {
@@ -21,12 +21,10 @@ func catch() (<-chan os.Signal, func()) {
 			signal.Notify(signals, each)
 		}
 	}
-	deaf := make(chan os.Signal, 1)
-	signal.Notify(deaf, deafTo...)
-	return signals, func() {
-		signal.Stop(signals)
-		signal.Stop(deaf)
+	for _, each := range deafTo {
+		signal.Notify(make(chan os.Signal, 1), each)
 	}
+	return signals, func() { signal.Stop(signals) }
 }
 
 // number is n in 128+n.

@@ -84,7 +84,7 @@ func (c *console) ends(want int) {
 	case <-time.After(patienceOfTests):
 		c.t.Fatalf("it does not end, screen: %q", c.seen.String())
 	}
-	if got := c.cmd.ProcessState.ExitCode(); got != want {
+	if got := asAShellSees(c.cmd.ProcessState); got != want {
 		c.t.Fatalf("exit code %d, want %d, screen: %q", got, want, c.seen.String())
 	}
 }
@@ -165,4 +165,84 @@ func TestAJobWhoseLockWasLostWhileItWasStoppedIsEnded(t *testing.T) {
 	c.types("echo code $?; exit 0\n")
 	c.sees("code 76")
 	c.ends(0)
+}
+
+func TestAPagerKeepsTheTerminalThatItSharesWithTheCommand(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run x -- sh -c 'echo wai""ting; exec sleep 60' | { read first; echo $first; read line </dev/tty; echo "pager g""ot $line"; cat; }` + "\n")
+	c.sees("waiting")
+	c.types("one\n")
+	c.sees("pager got one")
+	c.types("\x03")
+	c.types("\n")
+	c.types("exit 6\n")
+	c.ends(6)
+}
+
+func TestCtrlZStopsAPipelineAndTheCommandWithIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	c := sitDown(t, s, "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run --lease 1s x -- sh -c 'echo wai""ting; while :; do sleep 0.02; done' | cat` + "\n")
+	c.sees("waiting")
+	c.types("\x1a")
+	c.sees("Stopped")
+	eventually(t, "fairlock stands still, too: the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
+	c.types("fg\n")
+	c.sees("the command was told to stop")
+	c.types("exit 6\n")
+	c.ends(6)
+}
+
+func TestCtrlCEndsTheScriptThatRunsUs(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{
+		`"$FAIRLOCK" run x -- sh -c "echo wai''ting; exec sleep 60"`,
+		`"$FAIRLOCK" run x -- sh -c "echo wai''ting; exec sleep 60" | cat`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			shell, err := exec.LookPath("bash") // it looks closely at what its child died of
+			if err != nil {
+				t.Skip("NOT SHOWN: there is no bash here")
+			}
+			c := sitDown(t, redistest.Start(t), shell, "-c", what+"; echo went on")
+			c.sees("waiting")
+			c.types("\x03")
+			<-c.done
+			if text := c.seen.String(); strings.Contains(text, "went on") {
+				t.Errorf("screen: %q", text)
+			}
+		})
+	}
+}
+
+func TestACommandThatIsKilledLeavesAnEchoBehind(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := sitDown(t, s, "sh", "-c", `"$FAIRLOCK" run --lease 300ms x -- sh -c 'stty -echo; echo wai""ting; exec sleep 60'; stty -a; exit 6`)
+	c.sees("waiting")
+	must(t, observer(t, s).ForceUnlock(t.Context(), "x"))
+	c.ends(6)
+	c.sees(" echo ")
+}
+
+func TestATerminalShowsTheWaitingInOneLineThatGoes(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	gate := hold(t, observer(t, s), "x")
+	c := sitDown(t, s, os.Args[0], "run", "x", "--", "echo", "in")
+	c.sees(`waiting for "x" for 1s: place 1 in line; `)
+	c.sees(`waiting for "x" for 2s`)
+	must(t, gate.Unlock(t.Context()))
+	c.ends(0)
+	c.sees("in\r\n")
+	text := c.seen.String()
+	if lines := strings.Count(text, "\n"); lines != 1 || !strings.HasSuffix(text, "\r\x1b[Kin\r\n") {
+		t.Errorf("%q", text)
+	}
 }

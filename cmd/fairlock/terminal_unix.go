@@ -36,6 +36,19 @@ func ourTerminal() *terminal {
 	return t
 }
 
+// controlled reports whether there is a terminal that controls us.
+func controlled() bool {
+	t := ourTerminal()
+	t.close(false)
+	return t != nil
+}
+
+// attended reports whether we are in the foreground of the terminal: a job in the background does not draw on it.
+func attended(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
 // isShared reports whether we are part of a pipeline: others of our group, say a pager, need the foreground as well, and
 // the command gets it only once it wants to read.
 func (t *terminal) isShared() bool { return t != nil && t.shared }
