@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"syscall"
@@ -66,16 +66,18 @@ func processes() (map[int][]procfs, error) {
 		if p.pid, err = strconv.Atoi(name); err != nil {
 			continue
 		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		stat, err := fs.ReadFile(os.DirFS("/proc"), name+"/stat")
 		if err != nil {
 			continue // it has ended
 		}
 		// "pid (what it calls itself) state parent group session ...": it may call itself anything.
-		var state string
-		if _, err := fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &p.parent, &p.group, &p.session); err != nil {
-			return nil, fmt.Errorf("/proc/%d/stat: %w", p.pid, err)
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		for i, number := range []*int{&p.parent, &p.group, &p.session} {
+			if *number, err = strconv.Atoi(string(fields[i+1])); err != nil {
+				return nil, err
+			}
 		}
-		p.dead = state == "Z" || state == "X"
+		p.dead = fields[0][0] == 'Z' || fields[0][0] == 'X'
 		all[p.parent] = append(all[p.parent], p)
 	}
 	return all, nil

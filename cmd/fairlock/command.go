@@ -128,7 +128,7 @@ func (c *program) prepare(lease *fairlock.Lease) *exec.Cmd {
 
 const (
 	// glance is how often those who are to end are looked at: nobody tells us that the last has ended.
-	glance = 10 * time.Millisecond
+	glance = 20 * time.Millisecond
 	// lingering is how long those who outlive the command may take to end by themselves: a tee has a last line to write.
 	lingering = time.Second
 	// deadEnd is how long after SIGKILL we wait for others than the command itself: one that sits in the kernel, on a disk

@@ -37,6 +37,13 @@ func (p *progress) Write(text []byte) (int, error) {
 	return p.out.Write(text)
 }
 
+// clear takes the line back.
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+}
+
 // erase takes the line back. p.mu must be held.
 func (p *progress) erase() {
 	if p.drawn {
@@ -153,9 +160,7 @@ func (f *follower) run() {
 	for {
 		select {
 		case <-f.stop:
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.erase()
+			f.clear()
 			return
 		case f.place = <-f.places:
 		case <-tick.C:

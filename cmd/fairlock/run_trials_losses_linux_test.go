@@ -42,10 +42,14 @@ var trialsOfLosses = []trial{
 	{"an operator ends the ownership", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76", loses(short, func(s *scene) {
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
 	})},
-	{"the server is gone for longer than the lease", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76",
-		onItsOwn(loses(short, func(s *scene) { s.server.Kill() }))},
-	{"the server is silent for longer than the lease", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76",
-		onItsOwn(loses(short, func(s *scene) { s.server.Pause() }))},
+	{
+		"the server is gone for longer than the lease", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76",
+		onItsOwn(loses(short, func(s *scene) { s.server.Kill() })),
+	},
+	{
+		"the server is silent for longer than the lease", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76",
+		onItsOwn(loses(short, func(s *scene) { s.server.Pause() })),
+	},
 	{"a lease that is not renewed is over", "-", "-", "is told to end: 76", loses(flags{"--fixed-lease=300ms", "--kill-after=1m"}, func(*scene) {})},
 	{"the lock is lost while the command is stopped", "-", "SIGTERM is not heard; SIGKILL after 5 s", "is woken and told to end: 76", func(s *scene) string {
 		p := s.sh(flags{"--lease=300ms", "--kill-after=1m"}, "echo in; kill -STOP $$; exit 8")
