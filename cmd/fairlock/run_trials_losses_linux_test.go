@@ -10,7 +10,7 @@ import (
 const obedient = `exec 2>/dev/null; trap 'echo told; exit 3' TERM; echo in; while :; do sleep 0.02; done`
 
 // short is a lease that ends soon, with all the time in the world to end after it.
-var short = flags{"--lease=500ms", "--kill-after=1m"}
+var short = flags{"--lease=1s", "--kill-after=1m"}
 
 // loses plays a lock that is lost in some way.
 func loses(f flags, lose func(*scene)) func(*scene) string {
@@ -50,15 +50,15 @@ var trialsOfLosses = []trial{
 		"the server is silent for longer than the lease", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76",
 		onItsOwn(loses(short, func(s *scene) { s.server.Pause() })),
 	},
-	{"a lease that is not renewed is over", "-", "-", "is told to end: 76", loses(flags{"--fixed-lease=300ms", "--kill-after=1m"}, func(*scene) {})},
+	{"a lease that is not renewed is over", "-", "-", "is told to end: 76", loses(flags{"--fixed-lease=1s", "--kill-after=1m"}, func(*scene) {})},
 	{"the lock is lost while the command is stopped", "-", "SIGTERM is not heard; SIGKILL after 5 s", "is woken and told to end: 76", func(s *scene) string {
-		p := s.sh(flags{"--lease=300ms", "--kill-after=1m"}, "echo in; kill -STOP $$; exit 8")
+		p := s.sh(flags{"--lease=1s", "--kill-after=1m"}, "echo in; kill -STOP $$; exit 8")
 		p.says("in")
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
 		return "is woken and told to end: " + s.ends(p)
 	}},
 	{"the lock is lost, and command and children ignore SIGTERM", "-", "SIGKILL after 5 s; children live on", "all are killed: 76", func(s *scene) string {
-		p := s.sh(flags{"--lease=300ms"}, `trap "" TERM; timeout -s INT 60 sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
+		p := s.sh(flags{"--lease=1s"}, `trap "" TERM; timeout -s INT 60 sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
 		one, two := s.pid(p), s.pid(p)
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
 		code := s.ends(p)
@@ -69,7 +69,7 @@ var trialsOfLosses = []trial{
 	}},
 	{"the server restarts within the lease, and has lost all data", "-", "-", "notices nothing", func(s *scene) string {
 		server := s.ownServer()
-		p := s.sh(flags{"--lease=3s"}, "echo in; read line; exit 0")
+		p := s.sh(flags{"--lease=5s"}, "echo in; read line; exit 0")
 		p.says("in")
 		server.Kill()
 		server.Restart()
@@ -82,7 +82,7 @@ var trialsOfLosses = []trial{
 	}},
 	{"the server restarts while it waits, and has lost all data", "-", "1", "waits on, in its place", func(s *scene) string {
 		server := s.ownServer()
-		holder := s.sh(flags{"--lease=2s"}, "echo in; read line; exit 0")
+		holder := s.sh(flags{"--lease=5s"}, "echo in; read line; exit 0")
 		holder.says("in")
 		script := "echo in; read line; exit 0"
 		one := s.sh(nil, script)
@@ -107,7 +107,7 @@ var trialsOfLosses = []trial{
 	}},
 	{"two hosts, and one is cut off from the server", "-", "SIGTERM, 5 s, SIGKILL; the other begins 15 s after the session has ended", "its command is killed before the other's begins", func(s *scene) string {
 		proxy := faultproxy.New(s.T, s.server.Addr())
-		one := s.start(s.on("one", flags{"--lease=4s", "--redis=redis://" + proxy.Addr()}, "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.02; done`))
+		one := s.start(s.on("one", flags{"--lease=5s", "--redis=redis://" + proxy.Addr()}, "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.02; done`))
 		pid := one.line()
 		two := s.start(s.on("two", nil, "sh", "-c", `kill -0 $0 && echo together || echo alone`, pid))
 		s.waits(two)

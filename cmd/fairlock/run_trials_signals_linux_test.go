@@ -150,7 +150,7 @@ var trialsOfSignals = []trial{
 	{"it is killed itself (SIGKILL)", "the command lives on, with the lock", "the command lives on, without the lock", "command and children are killed; the next has the lock when the lease is over", func(s *scene) string {
 		var f flags
 		if !s.flock {
-			f = flags{"--lease=500ms"}
+			f = flags{"--lease=1s"}
 		}
 		p := s.sh(f, `sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
 		one, two := s.pid(p), s.pid(p)
@@ -168,7 +168,7 @@ var trialsOfSignals = []trial{
 		return "command and children are killed; the next has the lock when the lease is over"
 	}},
 	{"it stands still for longer than the lease (SIGSTOP)", "-", "the lock is lost", "the lock is lost: 76", func(s *scene) string {
-		p := s.sh(flags{"--lease=300ms"}, "echo in; exec sleep 60")
+		p := s.sh(flags{"--lease=1s"}, "echo in; exec sleep 60")
 		p.says("in")
 		s.hit(p, unix.SIGSTOP)
 		eventually(s.T, "the lease has ended", func() bool { return inspect(s.T, s.locker, s.name).Holder == nil })
