@@ -24,10 +24,13 @@ type child struct {
 	struck   bool // it died of a SIGINT
 }
 
-// start starts cmd. Whoever calls it must release the child when it has ended.
+// start starts cmd. If it returns a child, whoever calls it must release that when it has ended.
 func start(cmd *exec.Cmd) (*child, error) {
 	adopt()
-	c := &child{ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1), guard: post()}
+	c := &child{ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1), terminal: ourTerminal(), guard: post()}
+	if c.terminal.isShared() {
+		signal.Notify(c.halted, unix.SIGTSTP)
+	}
 	cmd.SysProcAttr = dieWithParent()
 	cmd.SysProcAttr.Setpgid = true
 	begin := func() error {
@@ -40,14 +43,11 @@ func start(cmd *exec.Cmd) (*child, error) {
 		return err
 	}
 	if err := onThread(begin, c.watch); err != nil {
-		c.guard.dismiss()
+		c.release()
 		return nil, err
 	}
-	c.terminal = ourTerminal()
 	if !c.terminal.isShared() {
 		c.terminal.give(c.pid)
-	} else {
-		signal.Notify(c.halted, unix.SIGTSTP)
 	}
 	return c, nil
 }

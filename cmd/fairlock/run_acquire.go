@@ -71,6 +71,7 @@ func decides(err error, code int) bool {
 
 // refused turns the error of a Lock into an exit.
 func (r *runVerb) refused(locker fairlock.Interface, err error) error {
+	var wait *fairlock.WaitError
 	switch {
 	case errors.Is(err, fairlock.ErrInvalid):
 		return &exit{exitUsage, err}
@@ -78,9 +79,9 @@ func (r *runVerb) refused(locker fairlock.Interface, err error) error {
 		return fail(r.Conflict, "%q was not acquired within %v: %s", r.Name, time.Duration(r.Wait), holder(locker, r.Name, err))
 	case errors.Is(err, fairlock.ErrQueueFull):
 		return fail(r.Conflict, "%q was not acquired: the line is full: %s", r.Name, holder(locker, r.Name, err))
-	case errors.Is(err, fairlock.ErrEvicted):
+	case errors.Is(err, fairlock.ErrEvicted), errors.As(err, &wait) && wait.Position > 0:
 		return &exit{r.Conflict, err}
-	default:
+	default: // that of a server which has not even said where we stand, too: who skips a conflict must hear of that
 		return &exit{exitUnavailable, err}
 	}
 }

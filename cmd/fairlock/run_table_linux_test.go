@@ -97,7 +97,7 @@ type scene struct {
 // inFlocksWords are the flags that flock has, too.
 var inFlocksWords = map[string][]string{
 	"--wait=0":               {"-n"},
-	"--wait=100ms":           {"-w", "0.1"},
+	"--wait=1s":              {"-w", "1"},
 	"--conflict-exit-code=9": {"-E", "9"},
 }
 

@@ -59,7 +59,7 @@ var trialsOfLines = []trial{
 		return "in the order in which they came"
 	}},
 	{"the command asks for the same lock", "waits for itself for ever", "waits for itself for ever", "waits for itself for ever", func(s *scene) string {
-		inner := s.command(flags{"--wait=100ms"}, "echo", "never")
+		inner := s.command(flags{"--wait=1s"}, "echo", "never")
 		p := s.run(nil, append([]string{"sh", "-c", `"$@" 2>/dev/null; echo $?`, "sh", inner.Path}, inner.Args[1:]...)...)
 		if code := p.line(); code != "75" && code != "1" {
 			return code

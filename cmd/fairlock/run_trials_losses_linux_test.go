@@ -105,11 +105,19 @@ var trialsOfLosses = []trial{
 		two.says("in")
 		return "waits on, in its place"
 	}},
+	{"the server is gone while it waits, for longer than it may", "-", "1", "75", func(s *scene) string {
+		server := s.ownServer()
+		s.taken()
+		p := s.sh(flags{"--wait=2s"}, "echo never")
+		s.waits(p)
+		server.Kill()
+		return s.ends(p)
+	}},
 	{"two hosts, and one is cut off from the server", "-", "SIGTERM, 5 s, SIGKILL; the other begins 15 s after the session has ended", "its command is killed before the other's begins", func(s *scene) string {
 		proxy := faultproxy.New(s.T, s.server.Addr())
-		one := s.start(s.on("one", flags{"--lease=5s", "--redis=redis://" + proxy.Addr()}, "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.02; done`))
+		one := s.start(s.on("one", flags{"--lease=10s", "--kill-after=0", "--redis=redis://" + proxy.Addr()}, "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.02; done`))
 		pid := one.line()
-		two := s.start(s.on("two", nil, "sh", "-c", `kill -0 $0 && echo together || echo alone`, pid))
+		two := s.start(s.on("two", nil, "sh", "-c", `case $(cut -d" " -f3 /proc/$0/stat 2>/dev/null) in ""|[ZX]) echo alone;; *) echo together;; esac`, pid))
 		s.waits(two)
 		proxy.Freeze(true)
 		said := two.line()

@@ -152,7 +152,8 @@ var trialsOfSignals = []trial{
 		if !s.flock {
 			f = flags{"--lease=1s"}
 		}
-		p := s.sh(f, `sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
+		// Not at once: the guard may not have heard yet whom to watch over.
+		p := s.sh(f, `sleep 0.3; sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
 		one, two := s.pid(p), s.pid(p)
 		s.hit(p, unix.SIGKILL)
 		s.ended(p)

@@ -187,7 +187,7 @@ func TestCtrlZStopsAPipelineAndTheCommandWithIt(t *testing.T) {
 	locker := observer(t, s)
 	c := sitDown(t, s, "sh", "-i")
 	c.sees("ready> ")
-	c.types(`"$FAIRLOCK" run --lease 1s x -- sh -c 'echo wai""ting; while :; do sleep 0.02; done' | cat` + "\n")
+	c.types(`"$FAIRLOCK" run --lease 1s x -- sh -c 'echo wai""ting; exec sleep 60' | cat` + "\n")
 	c.sees("waiting")
 	c.types("\x1a")
 	c.sees("Stopped")

@@ -117,9 +117,8 @@ func (c *child) suspend(why os.Signal, lost func() error) {
 	}
 	lent := t.take()
 	t.sleep()
-	select {
-	case <-c.halted: // which we heard of with the rest of our group, just now
-	default:
+	if t.shared {
+		signal.Notify(c.halted, unix.SIGTSTP) // which sleep has ended
 	}
 	if lent || !t.shared {
 		t.give(c.pid)
@@ -136,9 +135,12 @@ const unheard = 200 * time.Millisecond
 func (t *terminal) sleep() {
 	signal.Notify(t.awake, unix.SIGCONT)
 	defer signal.Stop(t.awake)
+	if t.shared {
+		signal.Ignore(unix.SIGTSTP) // having caught it once we would not stop at it
+	}
 	_ = unix.Kill(0, unix.SIGTSTP)
 	if t.shared && minded() {
-		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP) // we do not stop at a signal that we catch
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 	}
 	select {
 	case <-t.awake:
