@@ -24,7 +24,7 @@ type runVerb struct {
 	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
 	Lease      time.Duration  `default:"30s" placeholder:"DURATION" help:"How long the lock outlives a holder that died (default ${default})."`
 	FixedLease *time.Duration `placeholder:"DURATION" help:"A lease that is not renewed: shortly before it is over, the command is told to end."`
-	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL; see below for the default."`
+	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL (default: a fifteenth of the lease)."`
 	Owner      *string        `placeholder:"OWNER" help:"Share the lock with whoever names the same owner."`
 	Note       *string        `placeholder:"TEXT" help:"What others see beside our host and process (default: the command's name)."`
 	Plain      bool           `help:"A lock without a line: whoever asks when it is free has it."`
@@ -45,7 +45,7 @@ SIGHUP, SIGINT, SIGQUIT and SIGTERM go on to the command and all its process gro
 it out of the line. SIGUSR1, SIGUSR2 and SIGWINCH only go on to the command.
 
 If the lock is lost (the server was away for longer than the lease, somebody ended it, or a --fixed-lease is over) the
-command and all that it has started get SIGTERM and, --kill-after later, SIGKILL. The default, a fifteenth of the lease,
+command and all that it has started get SIGTERM and, --kill-after later, SIGKILL. The default, at most 40s,
 sees to it that they are gone before the server gives the lock to another. A SIGTERM that only goes on to the command
 is followed by SIGKILL if --kill-after is given.
 
