@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
@@ -14,8 +15,13 @@ import (
 
 // program is what is run under the lock.
 type program struct {
-	path string
-	args []string
+	path      string
+	args      []string
+	killAfter time.Duration // from SIGTERM to SIGKILL
+	insists   bool          // so it is after a SIGTERM that is passed on, too
+	fixed     time.Duration // the lease, if it is not renewed
+
+	interrupted bool // by Ctrl-C: see child.interrupted
 }
 
 // lookUp finds the program.
@@ -24,7 +30,7 @@ func lookUp(args []string) (*program, error) {
 	if err != nil && !errors.Is(err, exec.ErrDot) { // a PATH with the current directory in it is its owner's decision
 		return nil, unrunnable(args[0], err)
 	}
-	return &program{path, args}, nil
+	return &program{path: path, args: args}, nil
 }
 
 // unrunnable is the exit for a program that cannot be started.
@@ -40,8 +46,8 @@ func unrunnable(name string, err error) error {
 }
 
 // under runs the command while lease is held, and unlocks it afterwards. The error says how to end.
-func (c *program) under(lease *fairlock.Lease, signals <-chan os.Signal, grace time.Duration) error {
-	code, err := c.run(lease, signals, grace)
+func (c *program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
+	code, err := c.run(lease, signals)
 	unlocked := lease.Unlock(context.Background())
 	switch {
 	case err != nil:
@@ -57,31 +63,58 @@ func (c *program) under(lease *fairlock.Lease, signals <-chan os.Signal, grace t
 	return nil
 }
 
-// run returns when the command has ended, with its exit code, or with an error that decides how to end.
-func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal, grace time.Duration) (int, error) {
+// run returns when the command and what came of it have ended, with the command's exit code, or with an error that
+// decides how to end.
+func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
 	select {
 	case got := <-signals:
-		return 0, interrupted(got, lease.Name(), nil)
+		if ends(got) {
+			return 0, interrupted(got, lease.Name(), nil)
+		}
 	default:
 	}
 	child, err := start(c.prepare(lease))
 	if err != nil {
 		return 0, unrunnable(c.args[0], err)
 	}
-	defer child.release()
+	defer func() {
+		child.release()
+		c.interrupted = child.interrupted()
+	}()
+	var kill <-chan time.Time
 	for {
 		select {
-		case code := <-child.ended:
-			return code, nil
+		case <-child.ended:
+			if left := child.linger(signals, lease.Done()); left {
+				complain(os.Stderr, fmt.Errorf("%q: the command has left something running, which is told to end", lease.Name()))
+				child.end(signals, c.killAfter)
+			}
+			return child.code, nil
 		case got := <-signals:
-			child.signal(got)
+			child.pass(got)
+			if c.insists && kill == nil && got == syscall.SIGTERM {
+				kill = time.After(c.killAfter)
+			}
+		case <-kill:
+			child.kill()
+		case <-child.halted:
+			child.halt()
 		case why := <-child.stopped:
 			child.suspend(why, lease.Err)
 		case <-lease.Done():
-			code := child.terminate(signals, grace)
-			return 0, fail(exitLost, "%w; the command was told to stop, and had exit code %d", lease.Err(), code)
+			why := c.loss(lease)
+			child.end(signals, c.killAfter)
+			return 0, fail(exitLost, "%w; the command was told to stop, and had exit code %d", why, child.code)
 		}
 	}
+}
+
+// loss says why the command must end.
+func (c *program) loss(lease *fairlock.Lease) error {
+	if c.fixed > 0 && !time.Now().Before(lease.Deadline()) {
+		return fmt.Errorf("%q: the fixed lease of %v is over", lease.Name(), c.fixed)
+	}
+	return lease.Err()
 }
 
 // prepare wires the command to our own streams, as files: nothing is copied.
@@ -93,31 +126,71 @@ func (c *program) prepare(lease *fairlock.Lease) *exec.Cmd {
 	}
 }
 
-// glance is how often a group that was told to end is looked at: nobody tells us that its last process has ended.
-const glance = 10 * time.Millisecond
+const (
+	// glance is how often those who are to end are looked at: nobody tells us that the last has ended.
+	glance = 20 * time.Millisecond
+	// lingering is how long those who outlive the command may take to end by themselves: a tee has a last line to write.
+	lingering = time.Second
+	// deadEnd is how long after SIGKILL we wait for others than the command itself: one that sits in the kernel, on a disk
+	// that does not answer, does nothing any more.
+	deadEnd = time.Second
+)
 
-// terminate ends the child's whole group: SIGTERM, and SIGKILL to what is left of it after grace. It returns the
-// child's exit code.
-func (c *child) terminate(signals <-chan os.Signal, grace time.Duration) (code int) {
-	c.quit()
-	over := time.NewTimer(grace)
+// linger waits a little, once the command has ended, for what it has left running, and reports whether that still runs.
+func (c *child) linger(signals <-chan os.Signal, lost <-chan struct{}) bool {
+	over := time.NewTimer(lingering)
 	defer over.Stop()
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
-	ended, killed := false, false
-	for !ended || !killed && !c.gone() {
+	for !c.gone() {
 		select {
-		case code = <-c.ended:
-			ended = true
 		case got := <-signals:
-			c.signal(got)
-		case <-c.stopped:
-			c.quit() // nobody may stop now
+			c.pass(got)
+		case <-lost:
+			return true
 		case <-over.C:
-			c.kill()
-			killed = true
+			return true
 		case <-tick.C:
 		}
 	}
-	return code
+	return false
+}
+
+// end ends the command and all that came of it: SIGTERM, and SIGKILL to what is left of it after killAfter.
+func (c *child) end(signals <-chan os.Signal, killAfter time.Duration) {
+	c.quit()
+	over := time.NewTimer(killAfter)
+	defer over.Stop()
+	tick := time.NewTicker(glance)
+	defer tick.Stop()
+	var killed time.Time
+	for !c.hasEnded() || !c.gone() {
+		select {
+		case got := <-signals:
+			c.pass(got)
+		case <-c.halted: // nobody may stop now
+		case <-c.stopped:
+			c.quit()
+		case <-over.C:
+			killed = time.Now()
+		case <-tick.C:
+		}
+		switch {
+		case killed.IsZero():
+		case c.hasEnded() && time.Since(killed) > deadEnd:
+			return
+		default:
+			c.kill() // again: it may have just started another
+		}
+	}
+}
+
+// hasEnded reports whether the command itself has.
+func (c *child) hasEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
 }

@@ -12,8 +12,8 @@ import (
 // FuzzCommandLine reads command lines, of arguments that end with a newline, and runs nothing.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
-		"", "--help", "run", "run nightly -- true", "run --wait 0 --lease 30s --grace=1s nightly -- sh -c exit", "run nightly true",
-		"run --redis redis://:secret@h:1/2 n -- true", "run --wait forever --wait -1s n -- true", "run --grace -1s n -- true", "run n --",
+		"", "--help", "run", "run nightly -- true", "run --wait 0 --lease 30s --kill-after=1s nightly -- sh -c exit", "run nightly true",
+		"run --redis redis://:secret@h:1/2 n -- true", "run --wait forever --wait -1s n -- true", "run --kill-after -1s n -- true", "run n --",
 		"run -- n -- true", "demo --workers 4 --plain --no-color", "demo --workers 99999999999999999999", "demo-worker 1",
 		"ls --sort held order:*", "show --all n", "force --token 1 n", "evict n 1", "doctor --json", "completion bash", "complete fish -- show", "run --lease 9999999h n -- true",
 	} {
@@ -30,7 +30,7 @@ func FuzzCommandLine(f *testing.F) {
 		}
 		switch _, err := v.Run.command(); code(err) {
 		case 0:
-			if v.Run.Grace < 0 || v.Run.Command[0] != "--" || len(v.Run.note()) > 256 {
+			if v.Run.killAfter() < 0 || v.Run.Command[0] != "--" || v.Run.Note == nil && len(v.Run.note()) > 256 {
 				t.Fatalf("%q is %+v", line, v.Run)
 			}
 		case exitUsage, exitNotFound, exitCannotRun:

@@ -30,8 +30,12 @@ const leaked = 99
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asFairlock) != "1" {
-		// Under nohup, SIGHUP would stay ignored in whatever is launched here.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		// Under nohup, or as a script's background job, one of these would stay ignored in whatever is launched here.
+		for _, each := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+			if signal.Ignored(each) {
+				signal.Notify(make(chan os.Signal, 1), each)
+			}
+		}
 		redis.SetLogger(silence{})
 		goleak.VerifyTestMain(m)
 		return

@@ -102,8 +102,8 @@ func plainLocker(t *testing.T, rdb redis.UniversalClient) *reentrant.Locker {
 	return locker
 }
 
-// scene is a server with a few locks: the same ones for every verb that only looks.
-func scene(t *testing.T) *redistest.Server {
+// busyServer is a server with a few locks: the same ones for every verb that only looks.
+func busyServer(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
 	locker := observer(t, s)
@@ -118,7 +118,7 @@ func scene(t *testing.T) *redistest.Server {
 
 func TestLsAndShowTellEverythingThatIsKnown(t *testing.T) {
 	t.Parallel()
-	s := scene(t)
+	s := busyServer(t)
 	for _, test := range []struct{ args, want string }{
 		{"ls", `
 NAME  KIND  HOLDER  HELD  REMAINING  WAITING

@@ -2,25 +2,35 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
 )
 
 // runVerb is "fairlock run".
 type runVerb struct {
 	connection
-	Lease   time.Duration `default:"30s" placeholder:"DURATION" help:"How long the lock outlives a holder that died (default ${default})."`
-	Wait    patience      `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
-	Grace   time.Duration `default:"10s" placeholder:"DURATION" help:"Between SIGTERM and SIGKILL when the lock is lost (default ${default})."`
-	Name    string        `arg:"" help:"The lock's name."`
-	Command []string      `arg:"" passthrough:"partial" help:"The command and its arguments, after --."`
+	Wait       patience       `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
+	MaxWaiters *int           `placeholder:"N" help:"Do not join a line in which N wait already."`
+	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
+	Lease      time.Duration  `default:"30s" placeholder:"DURATION" help:"How long the lock outlives a holder that died (default ${default})."`
+	FixedLease *time.Duration `placeholder:"DURATION" help:"A lease that is not renewed: shortly before it is over, the command is told to end."`
+	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL (default: a fifteenth of the lease)."`
+	Owner      *string        `placeholder:"OWNER" help:"Share the lock with whoever names the same owner."`
+	Note       *string        `placeholder:"TEXT" help:"What others see beside our host and process (default: the command's name)."`
+	Plain      bool           `help:"A lock without a line: whoever asks when it is free has it."`
+	Verbose    bool           `short:"v" help:"Tell on stderr of the place in line, of the lock and of its release."`
+	Name       string         `arg:"" complete:"lock" help:"The lock's name."`
+	Command    []string       `arg:"" passthrough:"partial" help:"The command and its arguments, after --."`
 }
 
 // Help is the long text of "fairlock run --help".
@@ -31,14 +41,22 @@ the lock's name and its fencing token in FAIRLOCK_NAME and FAIRLOCK_TOKEN.
   fairlock run nightly -- ./backup.sh
   fairlock run --wait 0 nightly -- sh -c './backup.sh && ./upload.sh'
 
-SIGINT, SIGTERM and SIGHUP go on to the command and all its process group; while fairlock still waits they take it
-out of the line. If the lock is lost (the server was away for longer than the lease, or somebody deleted the lock)
-the group gets SIGTERM and, when the grace is over, SIGKILL. On Linux the command is killed if fairlock is.
+SIGHUP, SIGINT, SIGQUIT and SIGTERM go on to the command and all its process group; while fairlock still waits they take
+it out of the line. SIGUSR1, SIGUSR2 and SIGWINCH only go on to the command.
+
+If the lock is lost (the server was away for longer than the lease, somebody ended it, or a --fixed-lease is over) the
+command and all that it has started get SIGTERM and, --kill-after later, SIGKILL. The default, at most 40s,
+sees to it that they are gone before the server gives the lock to another. A SIGTERM that only goes on to the command
+is followed by SIGKILL if --kill-after is given.
+
+What the command leaves running when it ends has a second to end by itself and is ended in the same way then, before the
+lock is handed on; a daemon, which has made a session of its own (setsid), is left alone. If fairlock itself is killed,
+so is the command's process group. Only Linux tells what the command has started outside of its process group.
 
 Exit codes: the command's own, or 128+n if signal n ended it (or fairlock, while it waited), or
    64  the command line makes no sense
    69  the server cannot be reached or used
-   75  the lock was not acquired in time
+   75  the lock was not acquired: not in time, the line was full, or somebody took us out of it
    76  the lock was lost while the command ran
   126  the command cannot be executed
   127  the command was not found`
@@ -67,117 +85,116 @@ func (r *runVerb) Run() error {
 	if err != nil {
 		return err
 	}
+	err = r.under(command)
+	if command.interrupted && decides(err, exitSignal+int(syscall.SIGINT)) {
+		dieOfInterrupt()
+	}
+	return err
+}
+
+// under runs the command under the lock, and leaves nothing behind.
+func (r *runVerb) under(command *program) error {
 	rdb, err := r.open()
 	if err != nil {
 		return err
 	}
 	defer rdb.Close()
-	log := newNotices(os.Stderr)
-	locker := fairlock.New(rdb, fairlock.WithLease(r.Lease), fairlock.WithLogger(slog.New(log)))
+	shown := newProgress(os.Stderr, r.Verbose)
+	log := newNotices(shown)
+	locker := r.locker(rdb, slog.New(log))
 	defer locker.Close()
 	signals, release := catch()
 	defer release()
-	lease, err := r.acquire(locker, signals)
+	lease, err := r.acquire(locker, signals, shown)
 	if err != nil {
+		command.interrupted = controlled() && decides(err, exitSignal+int(syscall.SIGINT))
 		return err
 	}
 	log.hush()
-	return command.under(lease, signals, r.Grace)
+	shown.acquired(lease)
+	err = command.under(lease, signals)
+	shown.released(lease)
+	return err
+}
+
+// locker is one of the kind that was asked for.
+func (r *runVerb) locker(rdb redis.UniversalClient, log *slog.Logger) fairlock.Interface {
+	options := []fairlock.Option{fairlock.WithLease(r.Lease), fairlock.WithLogger(log)}
+	if r.Plain {
+		return reentrant.New(rdb, options...)
+	}
+	return fairlock.New(rdb, options...)
 }
 
 // command checks what is to be run before anybody waits for it.
 func (r *runVerb) command() (*program, error) {
-	if len(r.Command) < 2 || r.Command[0] != "--" {
+	switch {
+	case len(r.Command) < 2 || r.Command[0] != "--":
 		return nil, fail(exitUsage, "expected NAME -- COMMAND ARG... (fairlock run --help tells more)")
+	case r.KillAfter != nil && *r.KillAfter < 0:
+		return nil, fail(exitUsage, "--kill-after: %v is negative", *r.KillAfter)
+	case r.Conflict < 0 || r.Conflict > 255:
+		return nil, fail(exitUsage, "--conflict-exit-code: %d is not between 0 and 255", r.Conflict)
+	case r.Plain && r.MaxWaiters != nil:
+		return nil, fail(exitUsage, "--max-waiters: a plain lock has no line")
 	}
-	if r.Grace < 0 {
-		return nil, fail(exitUsage, "--grace: %v is negative", r.Grace)
-	}
-	return lookUp(r.Command[1:])
-}
-
-// acquire waits for the lock or the first signal.
-func (r *runVerb) acquire(locker *fairlock.Locker, signals <-chan os.Signal) (*fairlock.Lease, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var lease *fairlock.Lease
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		lease, err = r.lock(ctx, locker)
-	}()
-	select {
-	case <-done:
-	case got := <-signals:
-		cancel()
-		<-done
-		if err == nil {
-			err = lease.Unlock(ctx)
-		}
-		return nil, interrupted(got, r.Name, err)
-	}
+	p, err := lookUp(r.Command[1:])
 	if err != nil {
-		return nil, r.refused(locker, err)
+		return nil, err
 	}
-	return lease, nil
+	p.killAfter, p.insists = r.killAfter(), r.KillAfter != nil
+	if r.FixedLease != nil {
+		p.fixed = *r.FixedLease
+	}
+	return p, nil
 }
 
-func (r *runVerb) lock(ctx context.Context, locker *fairlock.Locker) (*fairlock.Lease, error) {
-	note := fairlock.Note(r.note())
+// killAfter leaves a third of the margin, by which trust in the lease ends early, for clocks that run apart.
+func (r *runVerb) killAfter() time.Duration {
+	switch {
+	case r.KillAfter != nil:
+		return *r.KillAfter
+	case r.FixedLease != nil:
+		return reentrant.Margin(*r.FixedLease) * 2 / 3
+	default:
+		return reentrant.Margin(r.Lease) * 2 / 3
+	}
+}
+
+// lock waits for the lock as the flags say.
+func (r *runVerb) lock(ctx context.Context, locker fairlock.Interface, queued func(int)) (*fairlock.Lease, error) {
+	options := []fairlock.LockOption{fairlock.Note(r.note())}
+	if r.MaxWaiters != nil {
+		options = append(options, fairlock.MaxWaiters(*r.MaxWaiters))
+	}
+	if r.FixedLease != nil {
+		options = append(options, fairlock.LeaseFor(*r.FixedLease))
+	}
+	if r.Owner != nil {
+		options = append(options, fairlock.WithOwner(*r.Owner))
+	}
+	if queued != nil {
+		options = append(options, fairlock.OnQueued(queued))
+	}
 	switch {
 	case r.Wait == 0:
-		return locker.TryLock(ctx, r.Name, note)
+		return locker.TryLock(ctx, r.Name, options...)
 	case r.Wait > 0:
-		return locker.Lock(ctx, r.Name, note, fairlock.WaitAtMost(time.Duration(r.Wait)))
-	default:
-		return locker.Lock(ctx, r.Name, note)
+		options = append(options, fairlock.WaitAtMost(time.Duration(r.Wait)))
 	}
+	return locker.Lock(ctx, r.Name, options...)
 }
 
-// note is what others see of us in the line. No arguments: they may be secrets.
+// note is what others see of us in the line. No arguments unless asked for: they may be secrets.
 func (r *runVerb) note() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "?"
 	}
-	note := fmt.Sprintf("%s:%d %s", host, os.Getpid(), filepath.Base(r.Command[1]))
-	return strings.ToValidUTF8(note[:min(len(note), 256)], "")
-}
-
-// interrupted is the exit of a fairlock that was told to go while it waited.
-func interrupted(got os.Signal, name string, err error) error {
-	var wait *fairlock.WaitError
-	if errors.As(err, &wait) {
-		return fail(exitSignal+number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)
+	who := fmt.Sprintf("%s:%d ", host, os.Getpid())
+	if r.Note != nil {
+		return who + *r.Note
 	}
-	return fail(exitSignal+number(got), "%v before the command was started", got)
-}
-
-// refused turns the error of a Lock into an exit.
-func (r *runVerb) refused(locker *fairlock.Locker, err error) error {
-	switch {
-	case errors.Is(err, fairlock.ErrInvalid):
-		return &exit{exitUsage, err}
-	case errors.Is(err, fairlock.ErrHeld):
-		return fail(exitNotAcquired, "%q was not acquired within %v: %s", r.Name, time.Duration(r.Wait), holder(locker, r.Name, err))
-	default:
-		return &exit{exitUnavailable, err}
-	}
-}
-
-// holder says who has the lock.
-func holder(locker *fairlock.Locker, name string, err error) string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	state, failed := locker.Inspect(ctx, name)
-	if failed != nil || state.Holder == nil {
-		return err.Error() // it has changed hands meanwhile, or the server is gone: this is what we were told
-	}
-	h := state.Holder
-	who := h.Note
-	if who == "" {
-		who = h.Owner
-	}
-	return fmt.Sprintf("held by %s since %s, %d waiting", who, h.Since.Format(time.DateTime), len(state.Waiters))
+	who += filepath.Base(r.Command[1])
+	return strings.ToValidUTF8(who[:min(len(who), 256)], "")
 }

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/reentrant"
 )
 
 func TestTheCommandsExitCodeIsPassedOn(t *testing.T) {
@@ -48,7 +50,7 @@ func TestACommandLineThatMakesNoSenseIs64(t *testing.T) {
 		{"run", "--wait=-1s", "x", "--", "true"},
 		{"run", "--lease", "3", "x", "--", "true"},
 		{"run", "--lease", "1ms", "x", "--", "true"},
-		{"run", "--grace=-1s", "x", "--", "true"},
+		{"run", "--kill-after=-1s", "x", "--", "true"},
 		{"run", "", "--", "true"},
 		{"run", "--redis", "http://:secret@127.0.0.1", "x", "--", "true"},
 		{"run", "--redis", "redis://:sec%ret@127.0.0.1", "x", "--", "true"},
@@ -119,7 +121,7 @@ func TestALockThatIsNotFreeInTimeIs75AndSaysWhoHasIt(t *testing.T) {
 	s := redistest.Start(t)
 	holder := launch(t, s, "run", "nightly", "--", "sh", "-c", "echo in; read line")
 	holder.says("in")
-	for _, wait := range []string{"0", "50ms"} {
+	for _, wait := range []string{"0", "1s"} {
 		p := launch(t, s, "run", "--wait", wait, "nightly", "--", "echo", "never")
 		p.ends(75)
 		p.complains("nightly", fmt.Sprintf(":%d sh since", holder.cmd.Process.Pid))
@@ -159,6 +161,17 @@ func TestHelpTellsTheExitCodes(t *testing.T) {
 	for _, part := range []string{"run [flags] <name> -- <command>", "64 ", "69 ", "75 ", "76 ", "126 ", "127 ", "128+n", "FAIRLOCK_TOKEN"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+}
+
+func TestByDefaultTheCommandIsDeadBeforeTheServerGivesTheLockToAnother(t *testing.T) {
+	t.Parallel()
+	for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
+		for _, r := range []runVerb{{Lease: lease}, {Lease: time.Hour, FixedLease: &lease}, {Lease: time.Millisecond, FixedLease: &lease}} {
+			if after, margin := r.killAfter(), reentrant.Margin(lease); after <= 0 || after > margin*3/4 {
+				t.Errorf("a lease of %v: SIGKILL %v after SIGTERM, and the margin is %v", lease, after, margin)
+			}
 		}
 	}
 }

@@ -20,6 +20,7 @@ type console struct {
 	t      *testing.T
 	master *os.File
 	seen   buffer
+	read   chan struct{} // closed when all that was shown is in seen: when nobody has the terminal any more
 	done   chan struct{}
 	cmd    *exec.Cmd
 }
@@ -37,14 +38,13 @@ func sitDown(t *testing.T, s *redistest.Server, program string, args ...string) 
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	must(t, err)
 	defer slave.Close()
-	c := &console{t: t, master: master, done: make(chan struct{}), cmd: exec.Command(program, args...)}
+	c := &console{t: t, master: master, read: make(chan struct{}), done: make(chan struct{}), cmd: exec.Command(program, args...)}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	c.cmd.Env = append(os.Environ(), asFairlock+"=1", "GORACE=atexit_sleep_ms=0", "FAIRLOCK_REDIS=redis://"+s.Addr(), "FAIRLOCK="+os.Args[0], "PS1=ready> ")
 	must(t, c.cmd.Start())
-	read := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(c.read)
 		_, _ = io.Copy(&c.seen, master) // ends with an error when nobody has the terminal open any more
 	}()
 	go func() {
@@ -55,7 +55,7 @@ func sitDown(t *testing.T, s *redistest.Server, program string, args ...string) 
 		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
 		<-c.done
 		_ = master.Close()
-		<-read
+		<-c.read
 	})
 	return c
 }
@@ -84,7 +84,7 @@ func (c *console) ends(want int) {
 	case <-time.After(patienceOfTests):
 		c.t.Fatalf("it does not end, screen: %q", c.seen.String())
 	}
-	if got := c.cmd.ProcessState.ExitCode(); got != want {
+	if got := asAShellSees(c.cmd.ProcessState); got != want {
 		c.t.Fatalf("exit code %d, want %d, screen: %q", got, want, c.seen.String())
 	}
 }
@@ -165,4 +165,87 @@ func TestAJobWhoseLockWasLostWhileItWasStoppedIsEnded(t *testing.T) {
 	c.types("echo code $?; exit 0\n")
 	c.sees("code 76")
 	c.ends(0)
+}
+
+func TestAPagerKeepsTheTerminalThatItSharesWithTheCommand(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run x -- sh -c 'echo wai""ting; exec sleep 60' | { read first; echo $first; read line </dev/tty; echo "pager g""ot $line"; cat; }` + "\n")
+	c.sees("waiting")
+	c.types("one\n")
+	c.sees("pager got one")
+	c.types("\x03")
+	c.types("\n")
+	c.types("exit 6\n")
+	c.ends(6)
+}
+
+func TestCtrlZStopsAPipelineAndTheCommandWithIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	c := sitDown(t, s, "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run --lease 1s x -- sh -c 'echo wai""ting; exec sleep 60' | cat` + "\n")
+	c.sees("waiting")
+	c.types("\x1a")
+	c.sees("Stopped")
+	eventually(t, "fairlock stands still, too: the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
+	c.types("fg\n")
+	c.sees("the command was told to stop")
+	c.types("exit 6\n")
+	c.ends(6)
+}
+
+func TestCtrlCEndsTheScriptThatRunsUs(t *testing.T) {
+	t.Parallel()
+	const us = `"$FAIRLOCK" run x -- sh -c "echo wai''ting; exec sleep 60"`
+	for _, script := range []string{us, us + " | cat"} {
+		for _, shell := range []string{"sh", "bash"} { // which look at different signs of it
+			t.Run(shell+" "+script, func(t *testing.T) {
+				t.Parallel()
+				if _, err := exec.LookPath(shell); err != nil {
+					t.Skipf("NOT SHOWN: %v", err)
+				}
+				c := sitDown(t, redistest.Start(t), shell, "-c", script+"; echo went on")
+				c.sees("waiting")
+				c.types("\x03")
+				<-c.done
+				<-c.read
+				if text := c.seen.String(); strings.Contains(text, "went on") {
+					t.Errorf("screen: %q", text)
+				}
+			})
+		}
+	}
+}
+
+func TestACommandThatIsKilledLeavesAnEchoBehind(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := sitDown(t, s, "sh", "-c", `"$FAIRLOCK" run --lease 300ms x -- sh -c 'stty -echo; echo wai""ting; exec sleep 60'; stty -a; exit 6`)
+	c.sees("waiting")
+	must(t, observer(t, s).ForceUnlock(t.Context(), "x"))
+	c.ends(6)
+	<-c.read
+	if text := c.seen.String(); !strings.Contains(text, " echo ") {
+		t.Errorf("screen: %q", text)
+	}
+}
+
+func TestATerminalShowsTheWaitingInOneLineThatGoes(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	gate := hold(t, observer(t, s), "x")
+	c := sitDown(t, s, os.Args[0], "run", "x", "--", "echo", "in")
+	c.sees(`waiting for "x" for 1s: place 1 in line; `)
+	c.sees(`waiting for "x" for 2s`)
+	must(t, gate.Unlock(t.Context()))
+	c.ends(0)
+	<-c.read
+	text := c.seen.String()
+	if lines := strings.Count(text, "\n"); lines != 1 || !strings.HasSuffix(text, "\r\x1b[Kin\r\n") {
+		t.Errorf("%q", text)
+	}
 }
