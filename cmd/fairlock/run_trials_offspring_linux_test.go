@@ -7,7 +7,7 @@ import (
 // leaves plays a command that ends and has left somebody behind, who has said his process id.
 func leaves(script string) func(*scene) string {
 	return func(s *scene) string {
-		var f flags
+		var f runFlags
 		if !s.flock {
 			f = runFlags{"--kill-after=100ms"}
 		}

@@ -148,7 +148,7 @@ var trialsOfSignals = []trial{
 		return "goes on"
 	}},
 	{"it is killed itself (SIGKILL)", "the command lives on, with the lock", "the command lives on, without the lock", "command and children are killed; the next has the lock when the lease is over", func(s *scene) string {
-		var f flags
+		var f runFlags
 		if !s.flock {
 			f = runFlags{"--lease=1s"}
 		}
