@@ -91,7 +91,7 @@ func (d *demoVerb) server() (server connection, where string, stop func(), err e
 // watched is a context that ends with the first signal, or when the demo has gone on for too long.
 func watched() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	signals, release := catch()
+	signals, release := catch(endings...)
 	late := time.AfterFunc(demoAtMost, func() { cancel(fail(exitBroken, "the demo did not end within %v", demoAtMost)) })
 	go func() {
 		select {

@@ -75,6 +75,7 @@ func (v *lsVerb) find() (found []*lockRecord, err error) {
 				return nil, l.failed(err)
 			}
 			if matches(v.Pattern, state.Name) {
+				state.Waiters = nil // the first alone, which show tells
 				found = append(found, newLockRecord(l.kind, state))
 			}
 		}

@@ -77,7 +77,13 @@ func (p *page) object(value any) {
 
 // print ends the page.
 func (p *page) print() error {
-	if _, err := p.out.WriteString(p.text.String()); err != nil {
+	_, err := p.out.WriteString(p.text.String())
+	return written(err)
+}
+
+// written is the exit for what a write to standard output may end with.
+func written(err error) error {
+	if err != nil {
 		return fail(exitOutput, "standard output: %w", err)
 	}
 	return nil

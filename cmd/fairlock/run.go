@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -103,7 +104,8 @@ func (r *runVerb) under(command *program) error {
 	log := newNotices(shown)
 	locker := r.locker(rdb, slog.New(log))
 	defer locker.Close()
-	signals, release := catch()
+	deafen()
+	signals, release := catch(slices.Concat(endings, heralds)...)
 	defer release()
 	lease, err := r.acquire(locker, signals, shown)
 	if err != nil {

@@ -27,7 +27,16 @@ every few seconds where there are hundreds. What is not seen within one look is 
 
 Nobody counts hand-overs, so how many there are in a second is worked out from the last eight looks: while a lock is
 found with the same holder again, by counting holders, and if each look finds another, by how long it has had the lock
-on average, which is half a hold. If some hold it for much longer than others, that is too few.`
+on average, which is half a hold. If some hold it for much longer than others, that is too few.
+
+--json: one object with all locks, once.
+
+Exit codes:
+    0  q was pressed, or it was shown once
+  129, 130, 131, 143  SIGHUP, SIGINT, SIGQUIT or SIGTERM ended it
+   64  the command line makes no sense
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
 }
 
 // Run is called by kong.
@@ -73,9 +82,9 @@ func (v *topVerb) once(ctx context.Context, locker locks, survey *top.Survey, go
 	case err != nil:
 		return locker.failed(err)
 	case v.JSON:
-		return top.WriteJSON(os.Stdout, picture)
+		return written(top.WriteJSON(os.Stdout, picture))
 	default:
-		return top.WriteText(os.Stdout, picture, v.Plain)
+		return written(top.WriteText(os.Stdout, picture, v.Plain))
 	}
 }
 

@@ -35,8 +35,14 @@ looking, four times a second at a short line and less often at a long one, so th
 percent of its time. A lock that nobody waits for can be taken and given back between two looks: the next one shows by
 its token that this happened, but not how often, nor by whom. One that is handed on within one process is as quiet.
 
-With --json: at, lock, event, and where they apply id, owner, note, token, position, waited_ms, held_ms, remaining_ms,
-waiting.`
+--json: at, lock, event, and where they apply id, owner, note, token, position, waited_ms, held_ms, remaining_ms,
+waiting.
+
+Exit codes:
+  129, 130, 131, 143  SIGHUP, SIGINT, SIGQUIT or SIGTERM ended it
+   64  the command line makes no sense
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
 }
 
 // Run is called by kong.
@@ -56,9 +62,9 @@ func (w *watchVerb) Run() error {
 	c := inkFor(os.Stdout)
 	teller := &teller{write: func(events []watch.Event) error {
 		if w.JSON {
-			return watch.WriteJSON(os.Stdout, events)
+			return written(watch.WriteJSON(os.Stdout, events))
 		}
-		return watch.WriteText(os.Stdout, events, func(k watch.Kind, text string) string { return c.paint(shadeOf[k], text) })
+		return written(watch.WriteText(os.Stdout, events, func(k watch.Kind, text string) string { return c.paint(shadeOf[k], text) }))
 	}}
 	if err := watch.Follow(ctx, locker, look.NewPace(s.rdb, 250*time.Millisecond), w.Name, teller); err != nil {
 		return err
@@ -104,7 +110,7 @@ func (t *teller) Deaf(err error) {
 
 // untilSignal is a context that ends with the first signal, and the exit for that one, if there was any.
 func untilSignal() (ctx context.Context, got func() error, release func()) {
-	signals, stop := catch()
+	signals, stop := catch(endings...)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan struct{})
 	go func() {
