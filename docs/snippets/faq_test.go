@@ -1,0 +1,61 @@
+package snippets_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/embedded"
+)
+
+func TestAnInnerCallThatIsGivenTheOuterContextReEnters(t *testing.T) {
+	locker, ctx := tryOut(t), t.Context()
+	depth := 0
+	nested := func() error {
+		//guide:faq.md
+		lease, err := locker.Lock(ctx, "account:7")
+		if err != nil {
+			return err
+		}
+		defer lease.Unlock(ctx)
+		inner, err := locker.Lock(lease.Context(), "account:7") // with ctx, it would wait for lease
+		if err != nil {
+			return err
+		}
+		defer inner.Unlock(ctx)
+		//guide:end
+		depth = inner.Depth()
+		return nil
+	}
+	must(t, nested())
+	if depth != 2 {
+		t.Errorf("depth %d", depth)
+	}
+}
+
+func TestAnInnerCallThatIsNotWaitsForItselfAndShowSays(t *testing.T) {
+	locker := tryOut(t)
+	outer := take(t, locker, "account:7")
+	queues(t, locker, "account:7")
+	state, err := locker.Inspect(t.Context(), "account:7")
+	must(t, err)
+	if process(state.Waiters[0].ID) != process(outer.Owner()) {
+		t.Errorf("%s waits for %s", state.Waiters[0].ID, outer.Owner())
+	}
+}
+
+func TestYourCodeIsTestedWithTheEmbeddedServer(t *testing.T) {
+	//guide:faq.md
+	server, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	locker := fairlock.New(rdb)
+	defer locker.Close()
+	//guide:end
+	must(t, take(t, locker, "x").Unlock(t.Context()))
+}
