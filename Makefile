@@ -1,6 +1,6 @@
 # The verbs are scripts; see scripts/. CI runs the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help fmt lint test simulate torture bench bench-quick microbench fuzz
+.PHONY: help fmt lint test simulate torture bench bench-quick microbench fuzz picture
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,3 +31,6 @@ microbench: ## Go's benchmarks; BENCH=regexp, ARGS='-count=10'
 
 fuzz: ## every fuzz test in turn, each for FUZZTIME (30s)
 	@FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(ARGS)
+
+picture: ## docs/demo.svg, which the README shows: the demo in a terminal (needs tmux)
+	@scripts/picture.sh

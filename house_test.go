@@ -37,7 +37,7 @@ var houseFloors = map[string]int{
 
 // houseGuests are the directories for programs, and for what only some users want and needs modules of its own. They see
 // what every user of the library sees.
-var houseGuests = []string{"cmd", "examples", "bench", "otel"}
+var houseGuests = []string{"cmd", "examples", "bench", "otel", "docs"}
 
 // houseLibraries are the modules of others that the library needs, and where: "" is everywhere.
 var houseLibraries = map[string]string{

@@ -109,7 +109,7 @@ func TestTheRightsThatTheGuideTellsAreThoseOfTheScripts(t *testing.T) {
 		}
 	}
 	told := map[string]bool{}
-	for _, word := range strings.Fields(blocks(guides(t)["operations.md"], "acl")[0]) {
+	for word := range strings.FieldsSeq(blocks(guides(t)["operations.md"], "acl")[0]) {
 		if name, ok := strings.CutPrefix(word, "+"); ok {
 			told[name] = true
 		}

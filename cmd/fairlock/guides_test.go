@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+// shown is a command in a page of documentation, and what it is said to print there.
+type shown struct {
+	page, line, prints string
+	args               []string
+}
+
+// commands are all of fairlock's in the pages, in their order: lines of blocks marked sh, and those after $ in blocks marked
+// console, with what follows them.
+func commands(t *testing.T) (all []shown) {
+	t.Helper()
+	pages, err := filepath.Glob("../../docs/*.md")
+	must(t, err)
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		must(t, err)
+		language := ""
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSuffix(line, "\n")
+			fence, isFence := strings.CutPrefix(line, "```")
+			command, isCommand := strings.CutPrefix(line, "$ ")
+			switch {
+			case isFence:
+				language = fence
+			case language == "sh" && strings.HasPrefix(line, "fairlock "), language == "console" && isCommand:
+				if language == "sh" {
+					command = line
+				}
+				words := strings.Fields(strings.ReplaceAll(command, "'", ""))
+				all = append(all, shown{page: filepath.Base(page), line: command, args: words[1:]})
+			case language == "console" && len(all) > 0:
+				all[len(all)-1].prints += line + "\n"
+			}
+		}
+	}
+	return all
+}
+
+// knows reports whether there is a verb of the name.
+func knows(verb string) bool {
+	for _, node := range parser(&verbs{}).Model.Children {
+		if node.Name == verb {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEveryCommandLineOfTheGuidesMakesSense(t *testing.T) {
+	found := commands(t)
+	if len(found) == 0 {
+		t.Fatal("there is none")
+	}
+	for _, c := range found {
+		if _, err := parser(&verbs{}).Parse(c.args); err != nil && knows(c.args[0]) {
+			t.Errorf("%s: %s: %v", c.page, c.line, err)
+		}
+	}
+}
+
+// alike is text without what differs from run to run.
+func alike(text string) string {
+	for _, r := range []struct{ like, by string }{
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`, "ID"},
+		{`\b1\d{15}\b`, "TOKEN"},
+		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
+		{`\b(\d+(\.\d+)?(ms|s|m|h|d))+\b`, "AGE"},
+		{`  +`, "  "},
+	} {
+		text = regexp.MustCompile(r.like).ReplaceAllString(text, r.by)
+	}
+	return strings.TrimSpace(text)
+}
+
+// The runbook of docs/operations.md is played on a lock that is as stuck as the one there.
+func TestTheRunbookPrintsWhatItSays(t *testing.T) {
+	if !knows("evict") {
+		t.Skip("there are no verbs for operators")
+	}
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	for name, note := range map[string]string{"nightly": "build-7:4242 backup.sh", "order:42": "web-1"} {
+		lease, err := locker.Lock(t.Context(), name, fairlock.Note(note))
+		must(t, err)
+		t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // one is forced
+	}
+	for i, note := range []string{"build-8:11 backup.sh", "build-9:7 backup.sh"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		go func() { _, _ = locker.Lock(ctx, "nightly", fairlock.Note(note)) }()
+		inLine(t, locker, "nightly", i+1)
+	}
+	state := inspect(t, locker, "nightly")
+	for _, c := range commands(t) {
+		if c.prints == "" {
+			continue
+		}
+		for i, arg := range c.args {
+			switch alike(arg) {
+			case "TOKEN":
+				c.args[i] = strconv.FormatInt(state.Holder.Token, 10)
+			case "ID":
+				c.args[i] = state.Waiters[1].ID
+			}
+		}
+		p := launch(t, s, c.args...)
+		p.ends(0)
+		var text []string
+		for line := range p.lines {
+			text = append(text, line)
+		}
+		if got, want := alike(strings.Join(text, "\n")), alike(c.prints); got != want {
+			t.Errorf("%s: %s prints\n%s\nand is said to print\n%s", c.page, c.line, got, want)
+		}
+	}
+}
