@@ -12,7 +12,8 @@ trap 'terminal kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
 go build -o "$work/fairlock" ./cmd/fairlock
 go build -o "$work/picture" ./docs/picture
 # The pane stays when the demo has ended, so that there is time to look at it. It is as high as nothing scrolls out of it.
-env -u NO_COLOR TERM=xterm-256color tmux -S "$work/socket" -f /dev/null new-session -d -x $columns -y 80 \
+unset NO_COLOR
+terminal new-session -d -x $columns -y 80 \
 	"'$work/fairlock' demo; echo \$? >'$work/code'; tmux -S '$work/socket' wait-for -S over; sleep 60"
 terminal wait-for over
 [ "$(cat "$work/code")" = 0 ] || {
