@@ -61,7 +61,7 @@ func (p *patient) subscribes(ctx context.Context, channel string) error {
 
 // rule is what a user of locks needs, and no more.
 func (p *patient) rule() string {
-	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:* %[2]s", p.prefix, rights)
+	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:* &%[1]s:freed:* %[2]s", p.prefix, rights)
 }
 
 // rights are the commands of that rule.

@@ -191,7 +191,7 @@ func TestTheDoctorSaysWhichRightsAreMissing(t *testing.T) {
 		status status
 		says   []string
 	}{
-		{"~fairlock:* +@all resetchannels", "rights", wrong, []string{"publish, subscribe", "ACL SETUSER", "&fairlock:*"}},
+		{"~fairlock:* +@all resetchannels", "rights", wrong, []string{"publish, subscribe", "ACL SETUSER", "&fairlock:wake:*"}},
 		{"~fairlock:* +@all resetchannels", "practice", wrong, []string{"NOPERM", "ACL SETUSER"}},
 		{"~other:* +@all allchannels", "rights", wrong, []string{"eval", "~fairlock:*"}},
 		{"~* +@all allchannels -hset", "practice", wrong, []string{"can't run this command", "ACL SETUSER"}},
