@@ -88,9 +88,9 @@ func numbers(line []string) string {
 
 // follow watches until all jobs of the living are done.
 func (s *jobsScene) follow() error {
-	expected := 0
-	for place, who := range s.line {
-		if !s.isVictims(who) || place < s.order.places[s.last] {
+	expected := 0 // the victim's turns before its end are over when it dies, but it may not live to tell of the last
+	for _, who := range s.line {
+		if !s.isVictims(who) {
 			expected++
 		}
 	}
@@ -113,7 +113,9 @@ func (s *jobsScene) take(e event) {
 			s.freed = e.At
 		}
 	case onDone:
-		s.through++
+		if !s.isVictims(e.Who) {
+			s.through++
+		}
 	}
 }
 
