@@ -48,8 +48,8 @@ func checkPromises(t *testing.T, v map[string]int) {
 	}
 }
 
+// Not beside other tests: with the race detector the embedded server, which is the demo's own process, has enough to do.
 func TestTheDemoKeepsItsPromisesOnTheEmbeddedServer(t *testing.T) {
-	t.Parallel()
 	checkPromises(t, results(t))
 }
 
@@ -81,8 +81,8 @@ func TestTheDemoKeepsItsPromisesOnARealServerAndDisturbsNobody(t *testing.T) {
 	}
 }
 
+// Not beside other tests, either.
 func TestADemoForPeopleTellsItsStory(t *testing.T) {
-	t.Parallel()
 	p := fairlockWith(t, nil, "demo").start()
 	p.ends(0)
 	text := strings.Join(p.rest(), "\n")
