@@ -2,22 +2,26 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// in replaces a text in one script, wherever it stands there.
-func in(verb, old, other string) func(string, string) string {
+// in replaces texts in one script, each by the next one, wherever they stand there.
+func in(verb string, texts ...string) func(string, string) string {
 	return func(v, source string) string {
 		if v != verb {
 			return source
 		}
-		if !strings.Contains(source, old) {
-			panic(fmt.Sprintf("%s does not say %q any more", verb, old))
+		for pair := range slices.Chunk(texts, 2) {
+			if !strings.Contains(source, pair[0]) {
+				panic(fmt.Sprintf("%s does not say %q any more", verb, pair[0]))
+			}
+			source = strings.ReplaceAll(source, pair[0], pair[1])
 		}
-		return strings.ReplaceAll(source, old, other)
+		return source
 	}
 }
 
@@ -29,16 +33,18 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 		"a client that trusts its lock for longer than it may": {1, Break{Trust: 5 * time.Second}},
 		"a message that names another token":                   {1, Break{Message: largerToken}},
 		"a lock that is given though it is held": {1, Break{Script: in("enter",
-			"local free = not holder.owner and not gathering", "local free = true")}},
+			"local free = not holder.owner and not gathering", "local free = true", "if now[1] and", "if false and")}},
 		"newcomers at the head of the line": {2, Break{Script: in("enter",
 			"redis.call('RPUSH', queue, num(at) .. ':' .. ticket)", "redis.call('LPUSH', queue, num(at) .. ':' .. ticket)")}},
 		"a release that drops the next in line": {2, Break{Script: in("leave",
-			"local given = advance()", "redis.call('LPOP', queue) local given = advance()")}},
+			"local given = advance()", "redis.call('LPOP', queue) local given = advance()",
+			"local given = grant(", "redis.call('LPOP', queue) local given = grant(")}},
 		"tokens that do not grow": {3, Break{Script: in("leave",
-			"math.max(tonumber(redis.call('GET', tokens) or 0) + 1, us)", "math.max(tonumber(redis.call('GET', tokens) or 0), 1)")}},
-		"a release that hands over to nobody": {4, Break{Script: in("leave", "local given = advance()", "local given = nil")}},
+			"math.max(last + 1, us)", "math.max(last, 1)")}},
+		"a release that hands over to nobody": {4, Break{Script: in("leave", "local given = advance()", "local given = nil",
+			"if deadline and tonumber(deadline) > ms", "if false")}},
 		"a record that does not end": {5, Break{Script: in("enter",
-			"redis.call('PEXPIREAT', record, num(ms + span))", "redis.call('PERSIST', record)")}},
+			"redis.call('PEXPIREAT', record, deadline)", "redis.call('PERSIST', record)")}},
 		"a release by somebody who does not hold": {6, Break{Script: in("leave",
 			"redis.call('HDEL', record, ticket)", "redis.call('DEL', record)")}},
 		"a loss that is reported as a clean unlock": {6, Break{Unlock: func(error) error { return nil }}},
