@@ -48,11 +48,6 @@ func checkPromises(t *testing.T, v map[string]int) {
 	}
 }
 
-// Not beside other tests: with the race detector the embedded server, which is the demo's own process, has enough to do.
-func TestTheDemoKeepsItsPromisesOnTheEmbeddedServer(t *testing.T) {
-	checkPromises(t, results(t))
-}
-
 func TestTheDemoKeepsItsPromisesOnARealServerAndDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -81,8 +76,8 @@ func TestTheDemoKeepsItsPromisesOnARealServerAndDisturbsNobody(t *testing.T) {
 	}
 }
 
-// Not beside other tests, either.
-func TestADemoForPeopleTellsItsStory(t *testing.T) {
+// Not beside other tests: with the race detector the embedded server, which is the demo's own process, has enough to do.
+func TestADemoForPeopleTellsItsStoryAndKeepsItsPromisesOnTheEmbeddedServer(t *testing.T) {
 	p := fairlockWith(t, nil, "demo").start()
 	p.ends(0)
 	text := strings.Join(p.rest(), "\n")
