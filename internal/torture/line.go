@@ -106,11 +106,21 @@ func (l *line) marks(words []string) {
 	}
 }
 
+// alone reports whether a ticket names no owner, so that nobody shares its hold.
+func alone(ticket string) bool {
+	part := strings.SplitN(ticket, ":", 5)
+	return len(part) == 5 && part[3] == ""
+}
+
 // record takes in a change of who holds the lock.
 func (o *order) record(l *line, words []string) {
 	switch strings.ToUpper(words[0]) {
 	case "DEL", "UNLINK":
 		l.record = ""
+	case "HDEL": // a hand-over, which writes the next record over what is left of this one
+		if slices.Contains(words[2:], l.record) && alone(l.record) {
+			l.record = ""
+		}
 	case "HSET":
 		var ticket string
 		var token int64

@@ -91,6 +91,8 @@ func TestTheJudgeOfOrderSeesEveryInversion(t *testing.T) {
 		"a second time with a new place":     {[][][]string{script(wait(3, a)), script(pop(), hold(4, a)), free(), script(wait(5, a))}, 0, 0},
 		"an old token":                       {[][][]string{hold(5, a), free(), hold(4, b)}, 0, 1},
 		"one record over another":            {[][][]string{hold(4, a), hold(5, b)}, 0, 1},
+		"over what is left of one":           {[][][]string{hold(4, a), script([][]string{{"HDEL", "fairlock:lock:{x}", a}}, hold(5, b))}, 0, 0},
+		"over one that an owner may share":   {[][][]string{hold(4, "p:1:1000:o:"), script([][]string{{"HDEL", "fairlock:lock:{x}", "p:1:1000:o:"}}, hold(5, b))}, 0, 1},
 	} {
 		o := follow(test.scripts...)
 		if len(o.inversions) != test.inversions || len(o.disorder) != test.disorder {
