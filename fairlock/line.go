@@ -130,8 +130,6 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	if ln := l.lines[keys.Record]; ln != nil {
 		request.Lease = max(request.Lease, ln.lease)
 	}
-	var room [1]lua.EnterTicket
-	request.Tickets = room[:0]
 	for _, a := range all {
 		if a.state != waiting {
 			continue
