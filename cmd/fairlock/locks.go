@@ -59,8 +59,8 @@ func (s *site) open(kinds ...string) (*store, error) {
 }
 
 // lockerOf is a Locker of one kind. An empty prefix is the kind's own.
-func lockerOf(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger) fairlock.Interface {
-	options := []fairlock.Option{fairlock.WithLogger(log)}
+func lockerOf(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger, options ...fairlock.Option) fairlock.Interface {
+	options = append(options, fairlock.WithLogger(log))
 	if prefix != "" {
 		options = append(options, fairlock.WithPrefix(prefix))
 	}
@@ -77,8 +77,10 @@ type selection struct {
 }
 
 // kind is the one that is meant unless another is told.
-func (s *selection) kind() string {
-	if s.Plain {
+func (s *selection) kind() string { return kindOf(s.Plain) }
+
+func kindOf(plain bool) string {
+	if plain {
 		return plainKind
 	}
 	return fairKind

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -102,7 +100,7 @@ func (r *runVerb) under(command *program) error {
 	defer rdb.Close()
 	shown := newProgress(os.Stderr, r.Verbose)
 	log := newNotices(shown)
-	locker := r.locker(rdb, slog.New(log))
+	locker := lockerOf(rdb, kindOf(r.Plain), "", slog.New(log), fairlock.WithLease(r.Lease))
 	defer locker.Close()
 	deafen()
 	signals, release := catch(slices.Concat(endings, heralds)...)
@@ -117,15 +115,6 @@ func (r *runVerb) under(command *program) error {
 	err = command.under(lease, signals)
 	shown.released(lease)
 	return err
-}
-
-// locker is one of the kind that was asked for.
-func (r *runVerb) locker(rdb redis.UniversalClient, log *slog.Logger) fairlock.Interface {
-	options := []fairlock.Option{fairlock.WithLease(r.Lease), fairlock.WithLogger(log)}
-	if r.Plain {
-		return reentrant.New(rdb, options...)
-	}
-	return fairlock.New(rdb, options...)
 }
 
 // command checks what is to be run before anybody waits for it.
