@@ -217,6 +217,25 @@ func BenchmarkHandover(b *testing.B) {
 	}
 }
 
+// takeTurns has n goroutines lock, say so and unlock until ctx ends.
+func takeTurns(ctx context.Context, all *sync.WaitGroup, locker *fairlock.Locker, n int, grants chan<- struct{}) {
+	for range n {
+		all.Go(func() {
+			for {
+				lease, err := locker.Lock(ctx, "x")
+				if err != nil {
+					return
+				}
+				select {
+				case grants <- struct{}{}:
+				case <-ctx.Done():
+				}
+				_ = lease.Unlock(ctx)
+			}
+		})
+	}
+}
+
 func handover(b *testing.B, waiters int) {
 	server := redistest.Start(b)
 	admin := server.Client(b)
@@ -227,21 +246,7 @@ func handover(b *testing.B, waiters int) {
 	for range 4 {
 		locker := fairlock.New(server.Client(b))
 		b.Cleanup(func() { _ = locker.Close() })
-		for range waiters / 4 {
-			all.Go(func() {
-				for {
-					lease, err := locker.Lock(ctx, "x")
-					if err != nil {
-						return
-					}
-					select {
-					case grants <- struct{}{}:
-					case <-ctx.Done():
-					}
-					_ = lease.Unlock(ctx)
-				}
-			})
-		}
+		takeTurns(ctx, &all, locker, waiters/4, grants)
 	}
 	for range waiters { // everybody had a turn: all subscriptions are up, the line is full
 		<-grants

@@ -28,6 +28,8 @@ func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T)  { onEmbedded(t, ne
 func TestPlainLockOnTheEmbeddedServerInFakeTime(t *testing.T) { onEmbedded(t, newPlain, true) }
 func TestFairLockOnARealServer(t *testing.T)                  { onReal(t, newFair, false) }
 func TestPlainLockOnARealServer(t *testing.T)                 { onReal(t, newPlain, true) }
+func TestFairLockOverTLSOnARealServer(t *testing.T)           { overTLS(t, newFair, false) }
+func TestPlainLockOverTLSOnARealServer(t *testing.T)          { overTLS(t, newPlain, true) }
 
 type newLocker = func(redis.UniversalClient, ...fairlock.Option) conformance.Locker
 
@@ -38,7 +40,7 @@ func onEmbedded(t *testing.T, kind newLocker, plain bool) {
 			mini := miniredis.NewMiniRedis()
 			mini.ClockTTL(true)
 			defer mini.Close()
-			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() *redis.Client {
+			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
 					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
 					Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
@@ -50,11 +52,35 @@ func onEmbedded(t *testing.T, kind newLocker, plain bool) {
 
 func onReal(t *testing.T, kind newLocker, plain bool) {
 	t.Helper()
+	beside(t)
 	server := redistest.Start(t)
+	on(t, server, &redis.Options{Addr: server.Addr()}, 600*time.Millisecond, kind, plain)
+}
+
+func overTLS(t *testing.T, kind newLocker, plain bool) {
+	t.Helper()
+	beside(t)
+	authority := redistest.NewAuthority(t)
+	server := redistest.StartTLS(t, authority, "--tls-auth-clients", "yes")
+	on(t, server.Server, server.Over(authority.Client("a worker")), time.Second, kind, plain)
+}
+
+// beside lets the test wait beside others that wait.
+func beside(t *testing.T) {
+	t.Parallel()
+	machine.RLock()
+	t.Cleanup(machine.RUnlock)
+}
+
+func on(t *testing.T, server *redistest.Server, options *redis.Options, lease time.Duration, kind newLocker, plain bool) {
+	t.Helper()
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
 		server.Client(t).FlushAll(context.Background())
-		test(conformance.World{T: t, Lease: 600 * time.Millisecond, New: kind, Plain: plain, Dial: func() *redis.Client {
-			return redis.NewClient(&redis.Options{Addr: server.Addr()})
+		test(conformance.World{T: t, Lease: lease, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
+			each := *options
+			rdb := redis.NewClient(&each)
+			rdb.Ping(context.Background()) // a handshake takes its time, and is not what is measured
+			return rdb
 		}})
 	})
 }

@@ -120,6 +120,7 @@ func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
 			f.Errorf("it took %v", w.took)
 		}
 		look.WaitExecuted(f, 1, faultPatience)
+		f.until("it has left", func() bool { return f.line("x") == 0 })
 		f.unlocks(lease)
 		f.nobody("x")
 	})

@@ -138,11 +138,26 @@ func TestALeavingIsRepeatedWhileErrorsPass(t *testing.T) {
 	})
 }
 
-func TestANewCallFailsAtOnceWithAnErrorThatPasses(t *testing.T) {
+func TestANewCallFailsAtOnceWithAnErrorThatPassesUnlessItsKeysAreOnTheirWayToAnotherNode(t *testing.T) {
 	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
 		f.unlocks(u.locks("x"))
-		server.on.Store(true)
 		word, _, _ := strings.Cut(server.text, " ")
+		if word == "TRYAGAIN" {
+			got := make(chan *fairlock.Lease, 1)
+			go func() {
+				lease, err := u.Lock(faultCtx, "x")
+				if err != nil {
+					f.Error(err)
+				}
+				got <- lease
+			}()
+			server.says(f, 2)
+			server.on.Store(false)
+			f.unlocks(<-got)
+			f.nobody("x")
+			return
+		}
+		server.on.Store(true)
 		f.refuses(u.Interface, "x", refusal{is: serverSays(server.text), says: word})
 		f.inspectRefused(u.Interface, "x", refusal{is: serverSays(server.text), says: word})
 		server.on.Store(false)

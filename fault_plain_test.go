@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/lua"
 )
 
 // plain has the users of f use plain locks.
@@ -32,7 +33,7 @@ func (u *faultUser) waitsPlainly(name string) *faultWait {
 // listens returns when the server has as many subscribers of the lock's releases.
 func (f *faulty) listens(name string, n int64) {
 	f.Helper()
-	channel := f.keys(name).Freed
+	channel := lua.Freed("reentrant", f.keys(name))
 	f.until("they listen", func() bool { return f.direct.PubSubNumSub(faultCtx, channel).Val()[channel] == n })
 }
 

@@ -1,8 +1,10 @@
 package fairlock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"syscall"
@@ -100,7 +102,7 @@ func TestAReadOnlyReplicaIsAClearError(t *testing.T) {
 	f := newFaulty(t)
 	master := redistest.Start(t)
 	f.must(f.direct.Do(faultCtx, "REPLICAOF", "127.0.0.1", master.Port()).Err())
-	f.refuses(f.beside().Interface, "x", refusal{says: "READONLY"})
+	f.refuses(f.beside().Interface, "x", refusal{says: "a replica of"})
 }
 
 func TestAMissingPasswordIsAClearError(t *testing.T) {
@@ -164,4 +166,19 @@ func TestAPermissionToPublishThatIsTakenAwayStopsNobody(t *testing.T) {
 	grant("&*")
 	f.served(waits...)
 	f.nobody("x")
+}
+
+func TestAWaiterThatMayNotSubscribeIsServedAllTheSameAndTheLogSaysToWhat(t *testing.T) {
+	f := newFaulty(t)
+	f.must(f.direct.Do(faultCtx, "ACL", "SETUSER", "deaf", "on", "nopass", "+@all", "-subscribe", "~*", "&*").Err())
+	var log bytes.Buffer
+	u := f.user(&redis.Options{Addr: f.addr, Username: "deaf", Password: "any"}, fairlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	lease := f.beside().locks("x")
+	w := u.queues("x", 1)
+	f.unlocks(lease)
+	f.within(claim+enterInterval, "a hand-over by asking", func() { f.unlocks(w.gets()) })
+	f.must(u.Close()) // nobody writes to the log any more
+	if text := log.String(); !strings.Contains(text, "subscribing to fairlock:wake:") || !strings.Contains(text, "NOPERM") {
+		f.Errorf("the log says %s", text)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/internal/faultproxy"
 	"github.com/fairlock/locks/internal/redistest"
 )
 
@@ -104,13 +105,16 @@ func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
 		t.Cleanup(replica.Resume)
 		return master
 	}
-	for what, server := range map[string]func(*testing.T) *redistest.Server{
-		"the replica is paused":    paused,
-		"there are no replicas":    func(*testing.T) *redistest.Server { return alone },
-		"there are fewer replicas": func(*testing.T) *redistest.Server { return master },
+	for what, c := range map[string]struct {
+		server func(*testing.T) *redistest.Server
+		says   string
+	}{
+		"the replica is paused":    {paused, "the server has 1 connected"},
+		"there are no replicas":    {func(*testing.T) *redistest.Server { return alone }, "the server has 0 connected"},
+		"there are fewer replicas": {func(*testing.T) *redistest.Server { return master }, "the server has 1 connected"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s := server(t)
+			s := c.server(t)
 			bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
 				locker, other := kind(s.Client(t)), kind(s.Client(t))
 				defer locker.Close()
@@ -118,7 +122,7 @@ func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
 				begin := time.Now()
 				_, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(2, 150*time.Millisecond))
 				took := time.Since(begin)
-				if !errors.Is(err, fairlock.ErrNotReplicated) || !strings.Contains(err.Error(), " of 2 ") {
+				if !errors.Is(err, fairlock.ErrNotReplicated) || !strings.Contains(err.Error(), " of 2 ") || !strings.Contains(err.Error(), c.says) {
 					t.Fatalf("got %v", err)
 				}
 				if took > 2*time.Second {
@@ -240,5 +244,115 @@ func TestALockThatMayNotBeConfirmedIsGivenBackAndTheErrorSaysWhy(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		waitUntil(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+	})
+}
+
+func TestAServerWithoutWAITAOFSaysSoAndTheLockIsGivenBack(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	if err := admin.Do(t.Context(), "waitaof", 0, 0, 1).Err(); err == nil {
+		t.Skip("NOT SHOWN: this server has WAITAOF")
+	}
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		locker := kind(server.Client(t))
+		defer locker.Close()
+		_, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(0, 100*time.Millisecond))
+		if !errors.Is(err, fairlock.ErrNotReplicated) || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "7.2") {
+			t.Fatalf("got %v", err)
+		}
+		waitUntil(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+	})
+}
+
+// The answers are those of a server that has WAITAOF.
+func TestALockIsHadOnlyOnceItIsOnDiskAsOftenAsWasAskedFor(t *testing.T) {
+	server := redistest.Start(t)
+	for _, c := range []struct {
+		reply    string
+		replicas int
+		had      bool
+	}{
+		{"*2\r\n:1\r\n:0\r\n", 0, true},
+		{"*2\r\n:1\r\n:2\r\n", 2, true},
+		{"*2\r\n:0\r\n:0\r\n", 0, false},
+		{"*2\r\n:0\r\n:1\r\n", 1, false},
+		{"*2\r\n:1\r\n:1\r\n", 2, false},
+		{"-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n", 0, false},
+		{":1\r\n", 0, false},
+	} {
+		t.Run(strconv.Quote(c.reply), func(t *testing.T) {
+			bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+				proxy := faultproxy.New(t, server.Addr())
+				asked := proxy.Add(faultproxy.Rule{
+					Match: func(args []string) bool {
+						return slices.Equal(args, []string{"waitaof", "1", strconv.Itoa(c.replicas), "150"})
+					},
+					Action: faultproxy.RewriteReply(func([]byte) []byte { return []byte(c.reply) }),
+				})
+				rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+				defer rdb.Close()
+				locker := kind(rdb)
+				defer locker.Close()
+				lease, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(c.replicas, 150*time.Millisecond))
+				if c.had && (err != nil || lease.Unlock(t.Context()) != nil) || !c.had && !errors.Is(err, fairlock.ErrNotReplicated) {
+					t.Fatalf("got %v", err)
+				}
+				if asked.Executed() == 0 {
+					t.Error("it was not asked")
+				}
+				waitUntil(t, "it is free", func() bool { return server.Client(t).Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+			})
+		})
+	}
+}
+
+func TestReplicasAndDiskAreNotAskedForTogether(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	locker := fairlock.New(rdb)
+	defer locker.Close()
+	for _, options := range [][]fairlock.LockOption{
+		{fairlock.WithReplicas(1, time.Second), fairlock.WithFsync(1, time.Second)},
+		{fairlock.WithFsync(0, time.Second), fairlock.WithReplicas(1, time.Second)},
+	} {
+		if _, err := locker.Lock(t.Context(), "x", options...); !errors.Is(err, fairlock.ErrInvalid) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestAReplicaIsRefusedAtOnceAndServesWhenItHasBecomeTheMaster(t *testing.T) {
+	master, replica := replicated(t)
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		rdb := replica.Client(t)
+		locker := kind(rdb)
+		defer locker.Close()
+		_, err := locker.Lock(t.Context(), "x")
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "a replica of "+master.Addr()) {
+			t.Fatalf("got %v", err)
+		}
+		if err := rdb.ReplicaOf(t.Context(), "no", "one").Err(); err != nil {
+			t.Fatal(err)
+		}
+		lease, err := locker.Lock(t.Context(), "x")
+		if err != nil || lease.Unlock(t.Context()) != nil {
+			t.Fatal(err)
+		}
+		if err := rdb.ReplicaOf(t.Context(), "127.0.0.1", strconv.Itoa(master.Port())).Err(); err != nil {
+			t.Fatal(err)
+		}
+		waitUntil(t, "it follows again", func() bool { return master.Client(t).Wait(t.Context(), 1, time.Second).Val() == 1 })
+	})
+}
+
+func TestARingIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
+	defer ring.Close()
+	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+		locker := kind(ring)
+		defer locker.Close()
+		if _, err := locker.TryLock(t.Context(), "x"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Ring") {
+			t.Fatalf("got %v", err)
+		}
 	})
 }

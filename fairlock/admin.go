@@ -20,7 +20,7 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.c
 // Overhear goes through what the server tells the clients of the locks under the Locker's prefix, or of those named, as
 // it happens: each hand-over to another process, each forced hold, each eviction. It is for watching: that a free lock was
 // taken, or one handed on within a process, or given back with nobody in line, is told to nobody and not heard. It takes one
-// connection, which is made again if it fails. An error ends it, as do ctx and Close. See [Overheard].
+// connection, which is made again if it fails. An error ends it, as do ctx and Close; on a cluster it is errors.ErrUnsupported. See [Overheard].
 func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error] {
 	return l.core.Overhear(ctx, names...)
 }

@@ -24,9 +24,9 @@ type attempt struct {
 	ticket   lua.Ticket
 	text     string // the ticket on the wire
 	request  reentrant.Request
-	within   bool // the call was made under a live hold
-	requests reentrant.Requests
-	alone    [1]*attempt // itself, for requests that are about nobody else
+	within   bool                // the call was made under a live hold
+	requests *reentrant.Requests // the hold has them, too
+	alone    [1]*attempt         // itself, for requests that are about nobody else
 	began    time.Time
 
 	// Guarded by Locker.mu.
@@ -43,6 +43,9 @@ type attempt struct {
 	hold     *reentrant.Hold
 	err      error
 }
+
+// inHold stands in the table for every attempt that became a hold, which lives longer and needs no more of it.
+var inHold = &attempt{state: held}
 
 // sighting ties the two clocks: a request sent at local time sent was answered at server time at.
 type sighting struct {
@@ -76,7 +79,7 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		if err != nil {
 			return nil, err
 		}
-		return l.core.Keeper.Adopt(ctx, hold)
+		return l.core.Keeper.Adopt(ctx, hold, a.began)
 	})
 }
 
@@ -86,7 +89,7 @@ func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request 
 		name: name, keys: keys, request: request,
 		ticket: l.core.Ticket(request),
 		within: l.core.Keeper.Within(ctx),
-		began:  time.Now(),
+		began:  time.Now(), requests: new(reentrant.Requests),
 	}
 	a.text = a.ticket.String()
 	a.alone[0] = a
@@ -210,12 +213,14 @@ func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
 	a.state, a.hold, a.err = finished, hold, err
 	if hold != nil {
 		a.state = held
+		l.attempts[a.ticket.Counter] = inHold
 	}
 	if ln := l.lines[a.keys.Record]; ln != nil {
 		ln.remove(a)
 		if len(ln.waiting) == 0 {
 			ln.timer.Stop()
 			delete(l.lines, a.keys.Record)
+			l.rests(a.keys)
 		}
 	}
 	if a.settled != nil {

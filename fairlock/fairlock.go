@@ -143,5 +143,8 @@ func WithReplicas(n int, timeout time.Duration) LockOption {
 	return reentrant.WithReplicas(n, timeout)
 }
 
+// WithFsync has the call succeed only once the server and n replicas have the lock on disk. See [reentrant.WithFsync].
+func WithFsync(n int, timeout time.Duration) LockOption { return reentrant.WithFsync(n, timeout) }
+
 // Note is a short text that inspection shows beside the call. See [reentrant.Note].
 func Note(text string) LockOption { return reentrant.Note(text) }

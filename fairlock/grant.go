@@ -4,29 +4,10 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/pubsub"
 	"github.com/fairlock/locks/reentrant"
 )
 
-// listener hears what the server tells this client.
-func (l *Locker) listener() *pubsub.Listener {
-	return &pubsub.Listener{Up: l.resubscribed, Message: l.message}
-}
-
-// resubscribed has everybody enter: until now grants may have gone unheard.
-func (l *Locker) resubscribed() {
-	l.mu.Lock()
-	l.session++
-	again := l.session > 1
-	for _, ln := range l.lines {
-		ln.enterAt(time.Now())
-	}
-	l.mu.Unlock()
-	if again {
-		l.core.Settings.Observe(reentrant.Event{Kind: reentrant.Reconnected})
-	}
-}
-
+// message takes in what the server tells this client.
 func (l *Locker) message(payload string) {
 	m, err := lua.ParseMessage(payload)
 	if err != nil || m.Ticket.Client != l.core.ID {
@@ -62,10 +43,10 @@ func (l *Locker) message(payload string) {
 // grantedByMessage believes a grant, or asks the server. l.mu must be held.
 func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time) {
 	l.memory.Note(a.keys.Record, m.Token)
-	expires, ok := a.believe(m, received, l.session)
-	g := a.grant(m.Token, m.At, m.Claim, expires)
-	if ok && g.TrustEnds().After(received) {
-		l.settle(a, l.core.Keeper.Begin(g), nil)
+	expires, ok := a.believe(m, received, l.earOf(a.keys).up())
+	term := reentrant.Term{Span: m.Claim, Expires: expires}
+	if ok && term.TrustEnds().After(received) {
+		l.settle(a, l.core.Keeper.Begin(a.grant(m.Token, m.At), term, a.request.Fixed), nil)
 		return
 	}
 	if ok {
@@ -101,31 +82,32 @@ func (a *attempt) believe(m lua.Message, received time.Time, session uint64) (ex
 }
 
 // granted takes in that an answer to a request sent then says that a holds the lock. l.mu must be held.
-func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time, confirmed lua.Confirmed) {
+func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time, confirmed *lua.Confirmed) {
 	l.memory.Note(a.keys.Record, g.Token)
 	span := a.ticket.Lease
 	if claim := a.ticket.Claim(); g.Remaining <= claim {
 		span = claim
 	}
-	grant := a.grant(g.Token, g.Since, span, sent.Add(g.Remaining))
-	grant.Confirmed = confirmed
-	if !grant.TrustEnds().After(time.Now()) {
+	term := reentrant.Term{Span: span, Expires: sent.Add(g.Remaining)}
+	if !term.TrustEnds().After(time.Now()) {
 		// Too short to be of use. Whoever waits asks again when it is over.
 		if a.request.Wait != 0 {
-			l.enqueue(a).enterAt(grant.Expires)
+			l.enqueue(a).enterAt(term.Expires)
 		} else {
 			l.settle(a, nil, &HeldError{Owner: a.ticket.Identity(), Remaining: g.Remaining})
 			l.dismiss(a)
 		}
 		return
 	}
-	l.settle(a, l.core.Keeper.Begin(grant), nil)
+	grant := a.grant(g.Token, g.Since)
+	grant.Confirmed = confirmed
+	l.settle(a, l.core.Keeper.Begin(grant, term, a.request.Fixed), nil)
 }
 
-func (a *attempt) grant(token int64, since lua.Micros, span time.Duration, expires time.Time) reentrant.Granted {
+func (a *attempt) grant(token int64, since lua.Micros) reentrant.Granted {
 	return reentrant.Granted{
 		Name: a.name, Keys: a.keys, Ticket: a.ticket, Text: a.text, Token: token, Since: since,
-		Fixed: a.request.Fixed, Span: span, Expires: expires, Requests: &a.requests, Began: a.began, Replicas: a.request.Replicas,
+		Requests: a.requests, Replicas: a.request.Replicas,
 	}
 }
 
@@ -140,6 +122,6 @@ func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	case a == nil:
 		l.unwanted(keys, g.Ticket, g.Token)
 	case a.state == waiting && g.Token > a.shown:
-		l.granted(a, *g, sent, lua.Confirmed{})
+		l.granted(a, *g, sent, nil)
 	}
 }

@@ -20,14 +20,11 @@ func (l releaser) Release(ctx context.Context, h *reentrant.Hold) (lua.Status, e
 	return states[0], nil
 }
 
-// Forget drops the attempt of a hold that has ended.
+// Forget drops what is left of the attempt when its hold has ended.
 func (l releaser) Forget(h *reentrant.Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.attempts[h.Ticket.Counter]; a != nil {
-		a.state = finished
-		l.forget(a)
-	}
+	delete(l.attempts, h.Ticket.Counter)
 }
 
 // forget takes a finished attempt out of the table. l.mu must be held.
@@ -78,7 +75,7 @@ func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTic
 	var states []lua.Status
 	for {
 		sent := time.Now()
-		left, err := l.core.Server.Leave(ctx, lua.Leave{Keys: keys, Tickets: tickets})
+		left, err := l.core.Server.Leave(ctx, keys, tickets)
 		l.mu.Lock()
 		if err != nil && lua.Unanswered(err) {
 			l.hurry(keys) // the answer may have carried a grant

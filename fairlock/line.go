@@ -123,9 +123,10 @@ type question struct {
 // ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
 func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	keys := all[0].keys
-	request := lua.Enter{Keys: keys, Try: all[0].request.Wait == 0, Lease: l.core.Settings.Lease}
+	request := lua.Enter{Try: all[0].request.Wait == 0, Lease: l.core.Settings.Lease}
+	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
-	q := question{sent: sighting{session: l.session}}
+	q := question{sent: sighting{session: l.earOf(keys).up()}}
 	request.Seen = l.memory.Recall(keys.Record)
 	if ln := l.lines[keys.Record]; ln != nil {
 		request.Lease = max(request.Lease, ln.lease)
@@ -149,14 +150,15 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 		} else {
 			q.of = append(q.of, a)
 		}
-		request.Tickets = append(request.Tickets, ticket)
+		tickets = append(tickets, ticket)
 	}
 	l.mu.Unlock()
 	if len(q.of) == 0 {
 		return q
 	}
+	request.Tickets = tickets
 	q.sent.sent = time.Now()
-	q.answer, q.err = l.core.Server.Enter(ctx, request)
+	q.answer, q.err = l.core.Server.Enter(ctx, keys, request)
 	for _, a := range q.of {
 		a.requests.Done(q.err)
 	}
@@ -214,7 +216,7 @@ func (l *Locker) answered(q question) {
 	inLine := func(t lua.TicketState) bool { return t.Status == lua.Waiting }
 	if !e.Heard && slices.ContainsFunc(e.Tickets, inLine) {
 		ln.enterAt(time.Now().Add(blindEvery))
-		l.listen(sent.session)
+		l.listen(ln.keys, sent.session)
 	}
 }
 
@@ -255,20 +257,6 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) 
 	}
 }
 
-// listen opens the subscription if there is none, and makes it again if the server does not see the one that we had
-// when we asked. l.mu must be held.
-func (l *Locker) listen(session uint64) {
-	if !l.listening {
-		l.listening = true
-		l.core.Hub.Listen(l.core.Server.Channel(), l.listener())
-		return
-	}
-	if now := time.Now(); session > 0 && session == l.session && now.Sub(l.remade) > remakeEvery {
-		l.remade = now
-		l.core.Keeper.Go(l.core.Hub.Remake)
-	}
-}
-
 // try is the one request of a call that does not wait. Only if it goes unanswered is it sent again, in the background.
 func (l *Locker) try(ctx context.Context, all ...*attempt) {
 	if l.tried(ctx, all[0]) {
@@ -290,7 +278,7 @@ func (l *Locker) tried(ctx context.Context, a *attempt) bool {
 	switch {
 	case q.err == nil:
 		l.answered(q)
-	case !lua.Unanswered(q.err) || time.Since(a.began) > reentrant.InsistFor:
+	case !lua.Unanswered(q.err) && !lua.Moving(q.err) || time.Since(a.began) > reentrant.InsistFor:
 		l.settle(a, nil, q.err)
 		l.dismiss(a)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,19 +12,19 @@ import (
 )
 
 // Locker gives out fair locks. One per process and Redis is enough; its methods are safe for concurrent use. It opens one
-// connection of its own, for being told of grants, when a call first has to wait.
+// connection of its own, on a cluster one to each master, for being told of grants, when a call first has to wait.
 type Locker struct {
 	core *reentrant.Core
 
-	mu        sync.Mutex // guards all below, and what attempt and line say it guards
-	attempts  map[uint64]*attempt
-	lines     map[string]*line // by record key: those with somebody waiting
-	memory    reentrant.Memory
-	session   uint64 // how often the subscription came up
-	listening bool
-	remade    time.Time // when the subscription was last made again because the server did not see it
-	draining  bool
-	closed    bool
+	mu       sync.Mutex // guards all below, and what attempt and line say it guards
+	attempts map[uint64]*attempt
+	lines    map[string]*line // by record key: those with somebody waiting
+	memory   reentrant.Memory
+	ear      *ear            // nil until somebody had to wait
+	ears     map[string]*ear // instead, where channels are sharded: by record key
+	sessions uint64          // how often any of them came up
+	draining bool
+	closed   bool
 }
 
 // New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is wrong with
@@ -35,6 +34,7 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 		core:     reentrant.NewCore(rdb, "fairlock", lua.NewServer, options),
 		attempts: make(map[uint64]*attempt),
 		lines:    make(map[string]*line),
+		ears:     make(map[string]*ear),
 	}
 	l.core.Keep(releaser{l})
 	return l
@@ -86,6 +86,9 @@ func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.abandon(func(*attempt) bool { return true })
+	for _, e := range l.ears {
+		e.idle.Stop()
+	}
 	l.mu.Unlock()
 	l.core.End()
 	return nil

@@ -100,7 +100,7 @@ func (s *State) field(name, value string) (err error) {
 // Force runs force.lua: one request. It ends the ownership that has this token and tells its clients; it reports
 // whether that was the present one. More and Grant are as in [Left].
 func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool, left Left, err error) {
-	args := append(forceScript.on(keys.all(), 5), s.caller...)
+	args := append(s.writing(forceScript, keys, 5), s.caller(keys)...)
 	reply, err := s.run(ctx, forceScript, append(args, s.freed(keys), token))
 	if err != nil {
 		return false, Left{}, err
@@ -113,7 +113,7 @@ func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool
 
 // Evict runs evict.lua: one request. It takes w out of the line and tells its client; it reports whether it was there.
 func (s *Server) Evict(ctx context.Context, keys Keys, w Waiter) (bool, error) {
-	args := append(evictScript.on(keys.all(), 4), s.caller...)
+	args := append(s.writing(evictScript, keys, 4), s.caller(keys)...)
 	reply, err := s.run(ctx, evictScript, append(args, strconv.FormatInt(int64(w.Place), 10)+":"+w.Ticket.String()))
 	if err != nil {
 		return false, err

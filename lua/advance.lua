@@ -13,7 +13,7 @@
 
 local LIVENESS, LINE_TTL, MARK_TTL, BLIND, GATHER, CLAIM, DROPS = 15000, 30000, 60000, 3000, 6000, 3000, 500
 
-local function num(n) return string.format('%.0f', n) end
+local function num(n) return string.format('%d', n) end
 
 local function split(ticket)
   local client, counter, lease, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')

@@ -7,7 +7,7 @@ import (
 )
 
 // MaxTickets is the most tickets that one Enter or Leave may carry.
-const MaxTickets = 400
+const MaxTickets = 500
 
 // Place is a waiter's position in time: the server's clock at its first arrival, made larger than the place before it.
 // Zero is none yet.
@@ -15,7 +15,6 @@ type Place = Micros
 
 // Enter asks for a lock on behalf of some of the client's tickets.
 type Enter struct {
-	Keys     Keys
 	Try      bool          // one ticket, one attempt, no waiting: all there is for a lock without a line
 	Seen     int64         // largest recent token known of this lock
 	Lease    time.Duration // how long nobody may take the lock if the server has forgotten Seen
@@ -65,7 +64,7 @@ type Entered struct {
 	More      bool          // the lock is free and the line still begins with dead tickets: ask again
 	Grant     *Grant        // to a ticket of this client that was not in the request
 	Tickets   []TicketState // in the order of the request
-	Confirmed Confirmed     // if Replicas were asked for
+	Confirmed *Confirmed    // if Replicas were asked for
 }
 
 // TicketState is the answer for one ticket.
@@ -78,26 +77,31 @@ type TicketState struct {
 }
 
 // Enter runs enter.lua: one request.
-func (s *Server) Enter(ctx context.Context, e Enter) (Entered, error) {
+func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error) {
 	var lease, owner string
 	if len(e.Tickets) > 0 {
 		lease, owner = asks(e.Tickets[0].Ticket)
 	}
-	args := enterScript.on(e.Keys.all(), 8+4*len(e.Tickets))
-	mode := "wait"
+	args := s.writing(enterScript, keys, 8+4*len(e.Tickets))
+	var mode any = "wait" // constants are boxed for nothing
 	switch {
 	case s.plain:
 		mode = "plain"
 	case e.Try:
 		mode = "try"
 	}
-	args = append(args, mode, e.Seen, millis(e.Lease))
-	args = append(args, s.caller...)
-	args = append(args, lease, owner)
+	asked := any(lease)
+	kept := asked // what is boxed is usually the same
+	if ms, err := strconv.ParseInt(lease, 10, 64); err != nil || ms != millis(e.Lease) {
+		kept = millis(e.Lease)
+	}
+	args = append(args, mode, e.Seen, kept)
+	args = append(args, s.caller(keys)...)
+	args = append(args, asked, owner)
 	for _, t := range e.Tickets {
 		args = append(args, t.Ticket, int64(t.Place), t.MaxWaiters, flag(t.Tell))
 	}
-	reply, got, err := s.replicated(ctx, enterScript, args, e.Replicas)
+	reply, got, err := s.replicated(ctx, enterScript, keys, args, e.Replicas)
 	if err != nil {
 		return Entered{}, err
 	}
@@ -136,12 +140,6 @@ func (e *Entered) simply(ticket string) {
 	e.Tickets[0] = TicketState{Status: Granted, Grant: Grant{Ticket: ticket, Token: e.Token, Remaining: e.Lease, Since: e.Now - e.Now%1000}}
 }
 
-// Leave gives up tickets: those that wait and those that hold.
-type Leave struct {
-	Keys    Keys
-	Tickets []LeaveTicket // none: only let a free lock go to the next in line
-}
-
 // LeaveTicket is one ticket of a Leave.
 type LeaveTicket struct {
 	Ticket string
@@ -161,18 +159,18 @@ type Left struct {
 var justHeld = []Status{Held}
 
 // Leave runs leave.lua: one request.
-func (s *Server) Leave(ctx context.Context, l Leave) (Left, error) {
-	args := leaveScript.on(l.Keys.all(), 4+4*len(l.Tickets))
-	args = append(args, s.caller...)
-	args = append(args, s.freed(l.Keys))
-	for _, t := range l.Tickets {
+func (s *Server) Leave(ctx context.Context, keys Keys, tickets []LeaveTicket) (Left, error) {
+	args := s.writing(leaveScript, keys, 4+4*len(tickets))
+	args = append(args, s.caller(keys)...)
+	args = append(args, s.freed(keys))
+	for _, t := range tickets {
 		args = append(args, t.Ticket, int64(t.Place), t.Token, flag(t.Retire))
 	}
 	reply, err := s.run(ctx, leaveScript, args)
 	if err != nil {
 		return Left{}, err
 	}
-	return decodeLeft(reply, len(l.Tickets))
+	return decodeLeft(reply, len(tickets))
 }
 
 func decodeLeft(reply []any, n int) (Left, error) {

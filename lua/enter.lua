@@ -30,9 +30,9 @@ if #ARGV == 12 and ARGV[10] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KE
     local us = time[1] * 1000000 + time[2]
     local ms = math.floor(us / 1000)
     local token = last >= us and last + 1 or us
-    local text, deadline = string.format('%.0f', token), string.format('%.0f', ms + lease)
-    redis.call('SET', KEYS[4], text, 'PXAT', string.format('%.0f', ms + math.max(600000, 2 * lease)))
-    redis.call('HSET', KEYS[1], 'owner', ARGV[8], 'token', text, 'since', string.format('%.0f', ms), 'lease', lease, ARGV[9], deadline .. ':1')
+    local text, deadline = string.format('%d', token), string.format('%d', ms + lease)
+    redis.call('SET', KEYS[4], text, 'PXAT', string.format('%d', ms + math.max(600000, 2 * lease)))
+    redis.call('HSET', KEYS[1], 'owner', ARGV[8], 'token', text, 'since', string.format('%d', ms), 'lease', lease, ARGV[9], deadline .. ':1')
     redis.call('PEXPIREAT', KEYS[1], deadline)
     return {us, token}
   end

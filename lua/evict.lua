@@ -8,7 +8,7 @@
 
 local time = redis.call('TIME')
 local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
-local function num(n) return string.format('%.0f', n) end
+local function num(n) return string.format('%d', n) end
 
 redis.call('ZCARD', KEYS[3])
 local ticket = string.match(ARGV[4], ':(.*)$')

@@ -12,13 +12,12 @@ const (
 	maxPrefix = 128
 )
 
-// Keys are the names of one lock's four keys and of its channel. All share one hash tag, so they live in one slot of a cluster.
+// Keys are the names of one lock's four keys. All share one hash tag, so they live in one slot of a cluster.
 type Keys struct {
 	Record  string // hash: owner, token, since, lease, and a field per hold
 	Queue   string // list: the line, next first
 	Waiters string // zset: ticket -> liveness deadline
 	Token   string // string: the largest token given
-	Freed   string // no key but a channel: who releases a plain lock tells so there
 }
 
 // NewKeys builds the keys of the lock called name under prefix. The kind stands before the name, so the keys of two
@@ -44,15 +43,14 @@ func NewKeys(prefix, name string) (Keys, error) {
 
 // build takes a name with its tag. All share one piece of memory.
 func build(prefix, name string) Keys {
-	all := prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name +
-		prefix + ":freed:" + name
+	all := prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name
 	cut := func(kind string) string {
 		n := len(prefix) + len(kind) + len(name)
 		key := all[:n]
 		all = all[n:]
 		return key
 	}
-	return Keys{Record: cut(":lock:"), Queue: cut(":queue:"), Waiters: cut(":waiters:"), Token: cut(":token:"), Freed: cut(":freed:")}
+	return Keys{Record: cut(":lock:"), Queue: cut(":queue:"), Waiters: cut(":waiters:"), Token: cut(":token:")}
 }
 
 // KeysOf are the keys of the lock whose record is called so.
@@ -83,11 +81,18 @@ func Named(prefix, record string) (name string, keys Keys, err error) {
 func (k Keys) all() []string { return []string{k.Record, k.Queue, k.Waiters, k.Token} }
 
 // Channels is what the channel of every client under prefix begins with.
-func Channels(prefix string) string { return prefix + ":wake:" }
+func Channels(prefix string) string { return prefix + channels }
+
+const channels = ":wake:"
 
 // Patterns match the channels of all clients under prefix, and those of all locks without a line.
 func Patterns(prefix string) []string {
 	return []string{globbed(prefix) + ":wake:*", globbed(prefix) + ":freed:*"}
+}
+
+// Freed is the channel on which releases of a lock without a line are told.
+func Freed(prefix string, keys Keys) string {
+	return prefix + ":freed:" + keys.Record[len(prefix+":lock:"):]
 }
 
 // FreedOf is the record of the lock that is told to be free on this channel.

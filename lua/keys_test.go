@@ -30,8 +30,9 @@ func TestANameKeepsItsHashTagOrIsWrappedIntoOne(t *testing.T) {
 	for _, c := range names {
 		keys, err := NewKeys("fairlock", c.name)
 		must(t, err)
-		want := Keys{"fairlock:lock:" + c.want, "fairlock:queue:" + c.want, "fairlock:waiters:" + c.want, "fairlock:token:" + c.want, "fairlock:freed:" + c.want}
+		want := Keys{"fairlock:lock:" + c.want, "fairlock:queue:" + c.want, "fairlock:waiters:" + c.want, "fairlock:token:" + c.want}
 		equal(t, "keys of "+c.name, keys, want)
+		equal(t, "freed of "+c.name, Freed("fairlock", keys), "fairlock:freed:"+c.want)
 	}
 }
 

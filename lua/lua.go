@@ -14,6 +14,7 @@ package lua
 import (
 	"context"
 	"crypto/sha1"
+	"crypto/tls"
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -84,40 +85,47 @@ func wrongReply(verb string, r any) error {
 
 // Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use.
 type Server struct {
-	rdb     redis.UniversalClient
-	plain   bool   // its locks have no line
-	channel string // common start of the clients' channels
-	client  string // the calling client
-	caller  []any  // what the scripts have to know of it: verb, channel, client
-	manner  manner
+	rdb      redis.UniversalClient
+	cluster  *redis.ClusterClient // rdb, if it is one: channels are sharded then
+	plain    bool                 // its locks have no line
+	channel  string               // common start of the clients' channels
+	client   string               // the calling client
+	alone    []any                // what the scripts have to know of the caller where there is one server: verb, channel, client
+	manner   manner
+	together *together
 }
 
-// NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with;
-// the client's id follows it.
+// NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with, as
+// [Channels] has it; the client's id follows it, on a cluster after the lock's name.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
-	s := &Server{rdb: rdb, channel: channel, client: client, caller: []any{"PUBLISH", channel, client}}
+	s := &Server{rdb: rdb, channel: channel, client: client, alone: []any{"PUBLISH", channel, client}}
+	s.cluster, _ = rdb.(*redis.ClusterClient)
+	s.together = &together{rdb: rdb, apart: s.Sharded()}
 	s.manner.learn(rdb)
 	return s
 }
 
 // NewPlainServer returns a Server of locks without a line: every Enter is a try, and every Leave or Force of a holder is
-// told on the channel [Keys.Freed].
+// told on the channel [Freed].
 func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 	s := NewServer(rdb, channel, client)
 	s.plain = true
 	return s
 }
 
+// Apart has each request go out by itself, before the first does.
+func (s *Server) Apart() { s.together.apart = true }
+
 // freed is the channel that is told of releases, or nothing where the next in line is.
 func (s *Server) freed(keys Keys) string {
 	if s.plain {
-		return keys.Freed
+		return s.Freed(keys)
 	}
 	return ""
 }
 
-// Channel is the name of the channel on which this client hears of its grants.
-func (s *Server) Channel() string { return s.channel + s.client }
+// Freed is the channel on which releases of the lock are told if it has no line.
+func (s *Server) Freed(keys Keys) string { return Freed(strings.TrimSuffix(s.channel, channels), keys) }
 
 // once is a command that go-redis does not send again by itself.
 type once struct{ *redis.Cmd }
@@ -128,10 +136,15 @@ func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ct
 
 // Do sends one command that is not repeated and returns its reply.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
+	return s.send(ctx, args, s.rdb.Process)
+}
+
+func (s *Server) send(ctx context.Context, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
 	cmd := newOnce(ctx, args)
 	start := time.Now()
-	err := s.rdb.Process(ctx, cmd) // the command keeps it too
+	err := process(ctx, cmd) // the command keeps it too
 	s.manner.took(time.Since(start), err)
+	s.suspect(err)
 	return cmd.Result()
 }
 
@@ -152,12 +165,12 @@ func (sc script) whole(command []any) []any {
 
 // run sends a script by its hash, and whole when the server does not have it yet.
 func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, error) {
-	reply, err := s.Do(ctx, command...)
+	reply, err := s.send(ctx, command, s.together.process)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
-		return nil, err
+		return nil, sc.named(err, command)
 	}
 	return list(reply)
 }
@@ -197,14 +210,15 @@ func Answered(err error) bool {
 // Unsent reports whether err came before the request could be sent: no connection could be had.
 func Unsent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) ||
+	var stranger *tls.CertificateVerificationError
+	return errors.As(err, &stranger) || errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) ||
 		errors.Is(err, redis.ErrClosed)
 }
 
 // Passing reports whether an answered error is about the server's present state, so that the same request may succeed
-// a moment later: it is starting, failing over, or busy with a script.
+// a moment later: it is starting, failing over, busy with a script, or giving slots away.
 func Passing(err error) bool {
-	for _, prefix := range []string{"LOADING", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED"} {
+	for _, prefix := range []string{"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED"} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

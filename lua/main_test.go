@@ -81,18 +81,38 @@ type declared struct{ admin redis.UniversalClient }
 func (d declared) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (d declared) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if err := d.declare(ctx, cmds...); err != nil {
+			return err
+		}
+		return next(ctx, cmds)
+	}
 }
 
 func (d declared) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "eval") {
-			if err := d.allow(ctx, args[3:3+args[2].(int)]); err != nil {
-				return fmt.Errorf("declare keys: %w", err)
-			}
+		if err := d.declare(ctx, cmd); err != nil {
+			return err
 		}
 		return next(ctx, cmd)
 	}
+}
+
+// declare allows the keys of scripts, if there are any.
+func (d declared) declare(ctx context.Context, cmds ...redis.Cmder) error {
+	var keys []any
+	for _, cmd := range cmds {
+		if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "eval") {
+			keys = append(keys, args[3:3+args[2].(int)]...)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := d.allow(ctx, keys); err != nil {
+		return fmt.Errorf("declare keys: %w", err)
+	}
+	return nil
 }
 
 func (d declared) allow(ctx context.Context, keys []any) error {

@@ -36,10 +36,17 @@ func (s *site) party(id string) *party {
 	return p
 }
 
+// channel is the client's for the site's lock.
+func (p *party) channel() string { return p.Channel(p.s.keys) }
+
 // listen returns when the server sees the client's subscription.
 func (p *party) listen() {
 	p.s.t.Helper()
-	p.sub = p.s.rdb.Subscribe(ctx, p.Channel())
+	if p.sub = p.s.rdb.Subscribe(ctx); p.Sharded() {
+		must(p.s.t, p.sub.SSubscribe(ctx, p.channel()))
+	} else {
+		must(p.s.t, p.sub.Subscribe(ctx, p.channel()))
+	}
 	_, err := p.sub.Receive(ctx)
 	must(p.s.t, err)
 	p.inbox = p.sub.Channel(redis.WithChannelSize(1000)) // the embedded server waits for its readers
@@ -51,7 +58,11 @@ func (p *party) die() {
 	p.s.t.Helper()
 	must(p.s.t, p.sub.Close())
 	eventually(p.s.t, "the server sees the end of the subscription", func() bool {
-		return p.s.rdb.PubSubNumSub(ctx, p.Channel()).Val()[p.Channel()] == 0
+		count := p.s.rdb.PubSubNumSub
+		if p.Sharded() {
+			count = p.s.rdb.PubSubShardNumSub
+		}
+		return count(ctx, p.channel()).Val()[p.channel()] == 0
 	})
 }
 
@@ -92,7 +103,11 @@ func (p *party) hears() Message {
 // hearsNothing fails if there is a message that hears has not returned.
 func (p *party) hearsNothing() {
 	p.s.t.Helper()
-	must(p.s.t, p.s.rdb.Publish(ctx, p.Channel(), "end").Err())
+	publish := p.s.rdb.Publish
+	if p.Sharded() {
+		publish = p.s.rdb.SPublish
+	}
+	must(p.s.t, publish(ctx, p.channel(), "end").Err())
 	equal(p.s.t, "message to "+p.id, p.raw(), "end")
 }
 
@@ -114,11 +129,10 @@ func (p *party) ask(tickets ...EnterTicket) Entered {
 // send sends e, for the site's lock.
 func (p *party) send(e Enter) Entered {
 	p.s.t.Helper()
-	e.Keys = p.s.keys
 	if e.Lease == 0 {
 		e.Lease = usual
 	}
-	answer, err := p.Enter(ctx, e)
+	answer, err := p.Enter(ctx, p.s.keys, e)
 	must(p.s.t, err)
 	p.s.check()
 	return answer
@@ -170,7 +184,7 @@ func (p *party) queues(ticket string, place ...Place) Place {
 // leave sends the tickets in one leave.
 func (p *party) leave(tickets ...LeaveTicket) Left {
 	p.s.t.Helper()
-	left, err := p.Leave(ctx, Leave{p.s.keys, tickets})
+	left, err := p.Leave(ctx, p.s.keys, tickets)
 	must(p.s.t, err)
 	p.s.check()
 	return left

@@ -3,6 +3,8 @@ package lua
 import (
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // plain is a client of locks without a line.
@@ -13,14 +15,19 @@ func (s *site) plain(id string) *party {
 // freed hears of releases.
 func (s *site) freed() (heard func() string) {
 	s.t.Helper()
-	sub := s.rdb.Subscribe(ctx, s.keys.Freed)
+	subscribe, publish := s.rdb.Subscribe, s.rdb.Publish
+	if _, sharded := s.rdb.(*redis.ClusterClient); sharded {
+		subscribe, publish = s.rdb.SSubscribe, s.rdb.SPublish
+	}
+	channel := Freed("fairlock", s.keys)
+	sub := subscribe(ctx, channel)
 	_, err := sub.Receive(ctx)
 	must(s.t, err)
 	s.t.Cleanup(func() { _ = sub.Close() }) // nothing depends on how it ends
 	inbox := sub.Channel()
 	return func() string {
 		s.t.Helper()
-		must(s.t, s.rdb.Publish(ctx, s.keys.Freed, "nobody").Err())
+		must(s.t, publish(ctx, channel, "nobody").Err())
 		var who string
 		for m := range inbox {
 			if m.Payload == "nobody" {
@@ -120,7 +127,7 @@ func TestALateTryOfAPlainLockThatHasLeftTakesNothing(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.plain("a")
 		ticket := a.ticket(usual)
-		left, err := a.Leave(ctx, Leave{Keys: s.keys, Tickets: []LeaveTicket{{Ticket: ticket, Retire: true}}})
+		left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Retire: true}})
 		must(t, err)
 		equal(t, "left", left.States[0], None)
 		state, _ := a.enter(ticket)

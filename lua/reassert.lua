@@ -10,7 +10,7 @@ local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, token, lease, till, depth = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local time = redis.call('TIME')
 local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
-local function num(n) return string.format('%.0f', n) end
+local function num(n) return string.format('%d', n) end
 
 local now = redis.call('HMGET', record, ticket, 'token', '?', 'lease')
 local last = tonumber(redis.call('GET', tokens) or 0)

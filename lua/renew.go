@@ -25,11 +25,28 @@ type Renewal struct {
 const (
 	Failed time.Duration = -1 // its record could not be read; this does not concern the others
 	Forced time.Duration = -2 // an administrator ended it
+	Missed time.Duration = -3 // its own request failed; the error is that of one of these, an unanswered one if there is any
 )
 
-// Renew runs renew.lua over all of them in one request. Each answer is the hold's remaining time, 0 where the record
-// does not have it: [Server.Reassert] tells why, or Failed.
+// Renew runs renew.lua over all of them in one request; on a cluster, where all have to be of one [Server.Node], in as many as
+// there are, sent at once. Each answer is the hold's remaining time, 0 where the record does not have it: [Server.Reassert] tells
+// why, or Failed. There are no answers, or some are Missed, if there is an error.
 func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
+	if s.Sharded() && len(holds) > 1 {
+		return s.renewEach(ctx, holds)
+	}
+	reply, err := s.run(ctx, renewScript, renewals(holds))
+	if redis.HasErrorPrefix(err, "CROSSSLOT") && len(holds) > 1 {
+		return s.renewEach(ctx, holds)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeRenewed(reply, len(holds))
+}
+
+// renewals is the command that renews all.
+func renewals(holds []Renewal) []any {
 	keys := make([]string, len(holds))
 	for i, h := range holds {
 		keys[i] = h.Keys.Record
@@ -38,15 +55,12 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 	for _, h := range holds {
 		args = append(args, h.Ticket, millis(h.Lease), h.Until.millis(), h.Depth)
 	}
-	reply, err := s.run(ctx, renewScript, args)
-	if redis.HasErrorPrefix(err, "CROSSSLOT") && len(holds) > 1 {
-		return s.renewEach(ctx, holds)
-	}
-	if err != nil {
-		return nil, err
-	}
+	return args
+}
+
+func decodeRenewed(reply []any, n int) ([]time.Duration, error) {
 	r := reader{list: reply}
-	left := make([]time.Duration, len(holds))
+	left := make([]time.Duration, n)
 	for i := range left {
 		if len(r.list) > 0 && r.list[0] == int64(-1) {
 			left[i], r.list = Failed, r.list[1:]
@@ -57,28 +71,54 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 	return decoded(left, &r, "renew", reply)
 }
 
-// renewEach serves deployments behind one address that are clusters inside (Redisson #6867).
-func (s *Server) renewEach(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
-	left := make([]time.Duration, len(holds))
-	for i, h := range holds {
-		one, err := s.Renew(ctx, []Renewal{h})
+// renewEach sends a request for each, all at once: on a cluster, and for what is one behind a single address (Redisson #6867), their
+// records lie in different slots. A node that does not have the script, or no longer the slot, is asked again for that hold alone.
+func (s *Server) renewEach(ctx context.Context, holds []Renewal) (left []time.Duration, failed error) {
+	pipe := s.Node(holds[0].Keys).Pipeline()
+	requests := make([]once, len(holds))
+	for i := range holds {
+		requests[i] = newOnce(ctx, renewals(holds[i:i+1]))
+		_ = pipe.Process(ctx, requests[i]) // it is only noted
+	}
+	_, err := pipe.Exec(ctx) // each has its error
+	s.suspect(err)
+	left = make([]time.Duration, len(holds))
+	for i, request := range requests {
+		one, err := renewedOne(request)
+		if again := redis.HasErrorPrefix(err, "NOSCRIPT") || elsewhere(err); again && !Unanswered(failed) {
+			one, err = s.Renew(ctx, holds[i:i+1])
+		}
 		switch {
 		case redis.HasErrorPrefix(err, "WRONGTYPE"):
 			left[i] = Failed
 		case err != nil:
-			return nil, err
+			left[i] = Missed
+			if failed == nil || Unanswered(err) {
+				failed = err
+			}
 		default:
 			left[i] = one[0]
 		}
 	}
-	return left, nil
+	return left, failed
+}
+
+func renewedOne(request once) ([]time.Duration, error) {
+	reply, err := request.Result()
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := list(reply)
+	if err != nil {
+		return nil, err
+	}
+	return decodeRenewed(numbers, 1)
 }
 
 // Confirm runs renew.lua for one hold and waits for replicas to have it: one round trip. The hold's remaining time is as
 // in Renew.
-func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left time.Duration, got Confirmed, err error) {
-	args := append(renewScript.on([]string{h.Keys.Record}, 4), h.Ticket, millis(h.Lease), h.Until.millis(), h.Depth)
-	reply, got, err := s.replicated(ctx, renewScript, args, need)
+func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left time.Duration, got *Confirmed, err error) {
+	reply, got, err := s.replicated(ctx, renewScript, h.Keys, renewals([]Renewal{h}), need)
 	if err != nil {
 		return 0, got, err
 	}
@@ -90,7 +130,7 @@ func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left ti
 // Reassert runs reassert.lua: one request. It renews h, keeps the token key alive and, where the server has forgotten
 // the hold, writes it again. 0 means that the hold is lost, Forced that it was forced.
 func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
-	args := append(reassertScript.on(h.Keys.all(), 6), h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
+	args := append(s.writing(reassertScript, h.Keys, 6), h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
 	reply, err := s.run(ctx, reassertScript, args)
 	if err != nil {
 		return 0, err

@@ -16,8 +16,8 @@ for k, record in ipairs(KEYS) do
   reply[k] = now.err and -1 or 0
   if deadline > ms then
     deadline = math.max(deadline, ms + lease, till)
-    redis.call('PEXPIREAT', record, string.format('%.0f', math.max(redis.call('PEXPIRETIME', record), deadline)))
-    redis.call('HSET', record, ticket, string.format('%.0f:%s', deadline, depth), 'lease', math.max(tonumber(now[2] or 0), lease))
+    redis.call('PEXPIREAT', record, string.format('%d', math.max(redis.call('PEXPIRETIME', record), deadline)))
+    redis.call('HSET', record, ticket, string.format('%d:%s', deadline, depth), 'lease', math.max(tonumber(now[2] or 0), lease))
     reply[k] = deadline - ms
   end
 end

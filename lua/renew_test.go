@@ -140,7 +140,7 @@ func TestManyHoldsAreRenewedInOneRequest(t *testing.T) {
 			r := a.renewal(a.ticket(usual), 1)
 			r.Lease = time.Hour
 			if i%3 != 1 { // every third one holds nothing
-				answer, err := a.Enter(ctx, Enter{Keys: s.keys, Tickets: []EnterTicket{{Ticket: r.Ticket}}})
+				answer, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: r.Ticket}}})
 				must(t, err)
 				r.Token = answer.Token
 			}

@@ -2,49 +2,140 @@ package lua
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Replicas is how many of them must have a write, and how soon, for it to count. The zero value asks for none.
+// Replicas is who must have a write, and how soon, for it to count. The zero value asks nobody.
 type Replicas struct {
 	N      int
+	Disk   bool // they, and the server itself, must have it on disk
 	Within time.Duration
 }
 
-// Confirmed is what became of a write for which Replicas were asked.
-type Confirmed struct {
-	Asked bool  // it was asked for
-	N     int   // how many have it
-	Err   error // why that could not be found out
+// Asked reports whether there is anything to wait for.
+func (r Replicas) Asked() bool { return r.N > 0 || r.Disk }
+
+// command is the question that follows the write.
+func (r Replicas) command() []any {
+	if r.Disk {
+		return []any{"waitaof", 1, r.N, millis(r.Within)}
+	}
+	return []any{"wait", r.N, millis(r.Within)}
 }
 
+// Confirmed is what became of a write for which Replicas were asked; nil where they were not.
+type Confirmed struct {
+	N    int   // how many have it
+	Disk bool  // the server itself has it on disk; not known unless that was asked for
+	Err  error // why that could not be found out
+}
+
+// Enough reports whether that is what was asked for.
+func (c Confirmed) Enough(need Replicas) bool {
+	return c.Err == nil && c.N >= need.N && (c.Disk || !need.Disk)
+}
+
+// confirmed reads the answer.
+func (r Replicas) confirmed(wait once) *Confirmed {
+	got := new(Confirmed)
+	reply, err := wait.Result()
+	switch counts, _ := reply.([]any); {
+	case err != nil && r.Disk && strings.HasPrefix(err.Error(), "ERR unknown command"):
+		got.Err = fmt.Errorf("the server has no WAITAOF, which came with Redis 7.2: %w", errors.ErrUnsupported)
+	case err != nil:
+		got.Err = err
+	case len(counts) == 2:
+		local, _ := counts[0].(int64)
+		n, _ := counts[1].(int64)
+		got.Disk, got.N = local == 1, int(n)
+	default:
+		n, ok := reply.(int64)
+		if got.N = int(n); !ok {
+			got.Err = wrongReply("wait", reply)
+		}
+	}
+	return got
+}
+
+// Waits between attempts to find a lock's server that has moved.
+const (
+	firstMove = 20 * time.Millisecond
+	lastMove  = 640 * time.Millisecond
+)
+
 // replicated sends a script and, on the same connection and in the same round trip, WAIT. An error means that the script
-// failed.
-func (s *Server) replicated(ctx context.Context, sc script, command []any, need Replicas) (reply []any, got Confirmed, err error) {
-	if need.N == 0 {
+// failed. If the lock is on its way to another node, the script runs there and nothing is asked for.
+func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command []any, need Replicas) (reply []any, got *Confirmed, err error) {
+	if !need.Asked() {
 		reply, err = s.run(ctx, sc, command)
-		return reply, got, err
+		return reply, nil, err
 	}
-	send := func(command []any) (any, error) {
-		pipe := s.rdb.Pipeline()
-		cmd := newOnce(ctx, command)
-		_ = pipe.Process(ctx, cmd)
-		wait := newOnce(ctx, []any{"wait", need.N, millis(need.Within)})
-		_ = pipe.Process(ctx, wait)
-		_, _ = pipe.Exec(ctx) // each has its error
-		got.Asked = true
-		got.N, got.Err = wait.Int()
-		return cmd.Result()
-	}
-	answer, err := send(command)
+	answer, got, err := s.settled(ctx, keys, command, need)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		answer, err = send(sc.whole(command))
+		answer, got, err = s.settled(ctx, keys, sc.whole(command), need)
+	}
+	s.suspect(err)
+	if elsewhere(err) && s.Sharded() {
+		reply, err = s.run(ctx, sc, command)
+		return reply, nil, err
 	}
 	if err != nil {
-		return nil, got, err
+		return nil, got, sc.named(err, command)
 	}
 	reply, err = list(answer)
 	return reply, got, err
+}
+
+// settled is waited, and again where the lock's slot has moved to: what is answered so was not executed.
+func (s *Server) settled(ctx context.Context, keys Keys, command []any, need Replicas) (answer any, got *Confirmed, err error) {
+	for pause := firstMove; ; pause *= 2 {
+		answer, got, err = s.waited(ctx, keys, command, need)
+		if !s.Sharded() || !redis.HasErrorPrefix(err, "MOVED") || pause > lastMove {
+			return answer, got, err
+		}
+		s.cluster.ReloadState(ctx)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, got, err
+		}
+	}
+}
+
+// waited sends a command and the question to the replicas.
+func (s *Server) waited(ctx context.Context, keys Keys, command []any, need Replicas) (any, *Confirmed, error) {
+	home, err := s.home(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	pipe := home.Pipeline()
+	cmd, wait := newOnce(ctx, command), newOnce(ctx, need.command())
+	_ = pipe.Process(ctx, cmd)
+	_ = pipe.Process(ctx, wait)
+	_, _ = pipe.Exec(ctx) // each has its error
+	answer, err := cmd.Result()
+	return answer, need.confirmed(wait), err
+}
+
+// Attached is how many replicas are connected to the server that keeps the lock, in step or not.
+func (s *Server) Attached(ctx context.Context, keys Keys) (int, error) {
+	home, err := s.home(ctx, keys)
+	if err != nil {
+		return 0, err
+	}
+	cmd := newOnce(ctx, []any{"info", "replication"})
+	_ = home.Process(ctx, cmd) // the command keeps its error
+	info, err := cmd.Text()
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(info, "connected_slaves:")
+	n, _, _ := strings.Cut(rest, "\r\n")
+	return strconv.Atoi(n)
 }

@@ -86,7 +86,7 @@ func enterAt(t *testing.T, addr string, within time.Duration, mutate ...func(*re
 	}
 	c := redis.NewClient(opts)
 	defer c.Close()
-	_, err := NewServer(c, "w:", "a").Enter(ctx, Enter{Keys: keysOf(t, "x"), Tickets: []EnterTicket{{Ticket: "a:1:30000::"}}})
+	_, err := NewServer(c, "w:", "a").Enter(ctx, keysOf(t, "x"), Enter{Tickets: []EnterTicket{{Ticket: "a:1:30000::"}}})
 	if err == nil {
 		t.Fatal("it was answered")
 	}
@@ -168,8 +168,8 @@ func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
 		addr, _ := listener(t, func(conn net.Conn, _ string) { fmt.Fprint(conn, reply) })
 		c := redis.NewClient(&redis.Options{Addr: addr})
 		p, keys := NewServer(c, "w:", "a"), keysOf(t, "x")
-		_, entered := p.Enter(ctx, Enter{Keys: keys})
-		_, left := p.Leave(ctx, Leave{Keys: keys})
+		_, entered := p.Enter(ctx, keys, Enter{})
+		_, left := p.Leave(ctx, keys, nil)
 		_, renewed := p.Renew(ctx, []Renewal{{Keys: keys}, {Keys: keys}})
 		_, inspected := p.Inspect(ctx, keys, 0, 1)
 		_, _, forced := p.Force(ctx, keys, 1)

@@ -71,7 +71,7 @@ func onCluster(t *testing.T) *site {
 	must(t, admin.FlushAll(ctx).Err())
 	must(t, declared{admin}.allow(ctx, nil))
 	scripts := clusterClient(t, server, func(o *redis.ClusterOptions) { o.Username, o.Password = scriptUser, anyPassword })
-	scripts.AddHook(declared{admin})
+	scripts.OnNewNode(func(node *redis.Client) { node.AddHook(declared{admin}) })
 	return &site{t: t, keys: keysOf(t, "x"), rdb: admin, scripts: scripts}
 }
 

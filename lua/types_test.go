@@ -38,13 +38,13 @@ func newTyped(s *site) typed {
 }
 
 func (l typed) enter(p *party, e Enter) error {
-	e.Keys, e.Lease = l.keys, usual
-	_, err := p.Enter(ctx, e)
+	e.Lease = usual
+	_, err := p.Enter(ctx, l.keys, e)
 	return err
 }
 
 func (l typed) leave(p *party, tickets ...LeaveTicket) error {
-	_, err := p.Leave(ctx, Leave{l.keys, tickets})
+	_, err := p.Leave(ctx, l.keys, tickets)
 	return err
 }
 
@@ -179,7 +179,7 @@ func TestALoneHolderDoesNotLeaveBesideALineOfAnotherType(t *testing.T) {
 				ticket, token := a.holds(usual)
 				s.spoil(s.key(kind), other)
 				leaves := func(typed) error {
-					_, err := a.Leave(ctx, Leave{s.keys, []LeaveTicket{{Ticket: ticket, Token: token}}})
+					_, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Token: token}})
 					return err
 				}
 				s.unchanged(func() {
@@ -201,7 +201,7 @@ func TestALoneHolderLeavesWhateverTheTokenKeyIs(t *testing.T) {
 				ticket, token := a.holds(usual)
 				s.spoil(s.key(kind), other)
 				content := s.rdb.Type(ctx, s.key(kind)).Val()
-				left, err := a.Leave(ctx, Leave{s.keys, []LeaveTicket{{Ticket: ticket, Token: token}}})
+				left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Token: token}})
 				must(t, err)
 				equal(t, "left", left.States[0], Held)
 				equal(t, "free", s.gone(s.keys.Record), true)

@@ -2,6 +2,10 @@ package pubsub
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +25,7 @@ func (h *Hub) run() {
 			backoff = minBackoff
 		}
 		h.log.Warn("fairlock: subscription lost, making it again", "error", err, "in", backoff)
+		h.stray(h.channels())
 		select {
 		case <-h.ctx.Done():
 			return
@@ -49,12 +54,25 @@ func (h *Hub) connection() (confirmed bool, err error) {
 	writer.Go(func() { h.write(sub, quit) })
 	for {
 		message, err := sub.Receive(h.ctx)
+		if h.misplaced(err) {
+			continue
+		}
 		if err != nil {
-			return confirmed, err
+			return confirmed, h.named(err)
 		}
 		confirmed = true
 		h.dispatch(message)
 	}
+}
+
+// named makes a refusal say which channels it may be about; the server tells only that there is one.
+func (h *Hub) named(err error) error {
+	if !redis.HasErrorPrefix(err, "NOPERM") {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Errorf("subscribing to %s: %w", strings.Join(slices.Sorted(maps.Keys(h.listeners)), ", "), err)
 }
 
 // adopt makes sub the present connection, on which everything has yet to be subscribed.
@@ -63,6 +81,7 @@ func (h *Hub) adopt(sub *redis.PubSub) {
 	defer h.mu.Unlock()
 	h.sub, h.active, h.pinged = sub, time.Now(), time.Time{}
 	clear(h.dirty)
+	clear(h.unheard)
 	for channel := range h.listeners {
 		h.touch(channel)
 	}
@@ -104,6 +123,9 @@ func (h *Hub) tell(sub *redis.PubSub) error {
 	}
 	clear(h.dirty)
 	h.mu.Unlock()
+	if h.astray != nil {
+		return h.tellEach(sub, on, off)
+	}
 	if len(off) > 0 {
 		if err := sub.Unsubscribe(h.ctx, off...); err != nil {
 			return err
@@ -133,14 +155,18 @@ func (h *Hub) dispatch(message any) {
 	var call func(*Listener)
 	switch m := message.(type) {
 	case *redis.Subscription:
-		if m.Kind == "subscribe" {
+		switch m.Kind {
+		case "subscribe", "ssubscribe":
 			channel, call = m.Channel, func(l *Listener) { l.Up() }
+		case "sunsubscribe":
+			h.dismissed(m.Channel)
 		}
 	case *redis.Message:
 		channel, call = m.Channel, func(l *Listener) { l.Message(m.Payload) }
 	}
 	h.mu.Lock()
 	h.active = time.Now()
+	delete(h.unheard, channel)
 	var to []*Listener
 	for l := range h.listeners[channel] {
 		to = append(to, l)

@@ -7,6 +7,8 @@
 // The hub pings by itself and replaces a connection that fails or stays silent. It never lets go-redis re-subscribe on
 // its own: at the first error the connection is closed and a new one is built from the hub's own table. (The habit of one
 // shared connection with counted topics is river's notifier's.)
+//
+// On a Redis Cluster a channel lives where its slot does. A [Cluster] has a Hub for each master and follows the channels.
 package pubsub
 
 import (
@@ -41,9 +43,13 @@ type Hub struct {
 
 	changed chan struct{} // holds one: dirty is not empty
 
+	// Of a node of a cluster, on which channels are sharded: it is given those that may live elsewhere. Else nil.
+	astray func(channels []string)
+
 	mu        sync.Mutex // guards all below
 	listeners map[string]map[*Listener]struct{}
 	dirty     map[string]struct{} // channels of which the server has to be told
+	unheard   map[string]struct{} // sharded channels of which it was told and that it has yet to confirm
 	sub       *redis.PubSub       // the present connection; nil when there is none
 	started   bool
 	closed    bool
@@ -57,7 +63,7 @@ func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
 	return &Hub{
 		rdb: rdb, log: log,
 		ctx: ctx, stop: stop, done: make(chan struct{}), changed: make(chan struct{}, 1),
-		listeners: make(map[string]map[*Listener]struct{}), dirty: make(map[string]struct{}),
+		listeners: make(map[string]map[*Listener]struct{}), dirty: make(map[string]struct{}), unheard: make(map[string]struct{}),
 	}
 }
 
@@ -98,8 +104,8 @@ func (h *Hub) touch(channel string) {
 	}
 }
 
-// Remake replaces the connection: somebody learned that the server does not see it.
-func (h *Hub) Remake() {
+// Remake replaces the connection: somebody learned that the server does not see the subscription to the channel.
+func (h *Hub) Remake(string) {
 	h.mu.Lock()
 	sub := h.sub
 	h.mu.Unlock()

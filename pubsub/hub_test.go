@@ -136,7 +136,7 @@ func TestAnUpIsReportedAfterEveryCutAndNothingIsMissedAfterIt(t *testing.T) {
 		if cut%2 == 0 {
 			rdb.ClientKillByFilter(ctx, "TYPE", "pubsub")
 		} else {
-			hub.Remake()
+			hub.Remake("a")
 		}
 	}
 }

@@ -35,8 +35,8 @@ func (b *Backoff) Wait(ctx context.Context) error {
 func retryable(err error) bool { return !lua.Answered(err) || lua.Passing(err) }
 
 // Patient reports whether a call that waits goes on after a request failed so. One that the server has never answered
-// does not, unless the request may have been executed or the client was merely busy.
+// does not, unless the request may have been executed, the client was merely busy, or the keys are on their way to another node.
 func Patient(answered bool, err error) bool {
-	waits := answered || lua.Unanswered(err) || errors.Is(err, redis.ErrPoolTimeout)
+	waits := answered || lua.Unanswered(err) || lua.Moving(err) || errors.Is(err, redis.ErrPoolTimeout)
 	return waits && retryable(err)
 }

@@ -60,7 +60,7 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		if err != nil {
 			return nil, err
 		}
-		return l.core.Keeper.Adopt(ctx, hold)
+		return l.core.Keeper.Adopt(ctx, hold, c.began)
 	})
 }
 
@@ -220,7 +220,7 @@ func (c *call) learns(o outcome) outcome {
 func (l *Locker) send(ctx context.Context, c *call) outcome {
 	t := l.core.Ticket(c.request)
 	g := Granted{
-		Name: c.name, Keys: c.keys, Ticket: t, Text: t.String(), Began: c.began, Fixed: c.request.Fixed, Span: t.Lease,
+		Name: c.name, Keys: c.keys, Ticket: t, Text: t.String(),
 		Replicas: c.request.Replicas, Requests: new(Requests),
 	}
 	l.mu.Lock()
@@ -228,8 +228,8 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	l.mu.Unlock()
 	g.Requests.Sent()
 	sent := time.Now()
-	answer, err := l.core.Server.Enter(ctx, lua.Enter{
-		Keys: c.keys, Try: true, Seen: seen, Lease: l.core.Settings.Lease, Replicas: c.request.Replicas,
+	answer, err := l.core.Server.Enter(ctx, c.keys, lua.Enter{
+		Try: true, Seen: seen, Lease: l.core.Settings.Lease, Replicas: c.request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: g.Text}},
 	})
 	g.Requests.Done(err)
@@ -246,12 +246,13 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	l.mu.Unlock()
 	switch state := answer.Tickets[0]; state.Status {
 	case lua.Granted:
-		g.Token, g.Since, g.Expires, g.Confirmed = state.Grant.Token, state.Grant.Since, sent.Add(state.Grant.Remaining), answer.Confirmed
-		if refused || !g.TrustEnds().After(time.Now()) {
+		g.Token, g.Since, g.Confirmed = state.Grant.Token, state.Grant.Since, answer.Confirmed
+		term := Term{t.Lease, sent.Add(state.Grant.Remaining)}
+		if refused || !term.TrustEnds().After(time.Now()) {
 			l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Token: g.Token})
 			break
 		}
-		return outcome{hold: l.core.Keeper.Begin(g)}
+		return outcome{hold: l.core.Keeper.Begin(g, term, c.request.Fixed)}
 	case lua.Held:
 		if !refused {
 			return outcome{held: &HeldError{Owner: answer.Holder, Remaining: answer.Remaining, Waiting: waiting}}
@@ -271,7 +272,7 @@ func (l *Locker) retire(keys lua.Keys, t lua.LeaveTicket) (left <-chan struct{})
 	l.core.Keeper.Go(func() {
 		defer close(done)
 		l.core.Persist(func(ctx context.Context) error {
-			_, err := l.core.Server.Leave(ctx, lua.Leave{Keys: keys, Tickets: []lua.LeaveTicket{t}})
+			_, err := l.core.Server.Leave(ctx, keys, []lua.LeaveTicket{t})
 			return err
 		})
 	})

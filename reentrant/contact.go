@@ -21,7 +21,7 @@ type contact struct {
 	turn chan struct{} // holds one while somebody looks
 }
 
-// Contact makes contact if that has not been done: two requests, once in a Locker's life. A wait that is positive bounds it.
+// Contact makes contact if that has not been done: three requests, once in a Locker's life. A wait that is positive bounds it.
 func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
 	if c.contact.made.Load() {
 		return nil
@@ -59,32 +59,55 @@ func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
 
 // look finds out whether the server can keep locks at all.
 func (c *Core) look(ctx context.Context) error {
-	info, err := c.insist(ctx, "info")
-	if err == nil {
-		text, _ := info.(string)
-		err = c.judge(text)
-	} else if redis.HasErrorPrefix(err, "NOPERM") {
+	infos, err := insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
+	for _, info := range infos {
+		if text, _ := info.(string); err == nil {
+			err = c.judge(text)
+		}
+	}
+	if redis.HasErrorPrefix(err, "NOPERM") {
 		err = nil // then it is the operator who knows
 	}
 	if err != nil {
 		return err
 	}
 	// Nobody listens there yet. Better to fail now than to leave the next in line untold at a release.
-	if _, err = c.insist(ctx, "publish", c.Server.Channel(), ""); err != nil {
-		return fmt.Errorf("publishing on %s: %w", c.Server.Channel(), err)
+	keys, err := c.keys("any")
+	if err != nil {
+		return err
 	}
-	return nil
+	publish, numsub, channel := "publish", "NUMSUB", c.Server.Channel(keys)
+	if c.Server.Sharded() {
+		publish, numsub = "spublish", "SHARDNUMSUB"
+	}
+	ask := func(args ...any) error {
+		_, err := insist(ctx, func() (any, error) { return c.Server.Do(ctx, args...) })
+		if c.Server.Sharded() && (!lua.Answered(err) || lua.Passing(err)) {
+			return nil // one node is away, which says nothing of the others
+		}
+		return err
+	}
+	if err := ask(publish, channel, ""); err != nil {
+		return fmt.Errorf("publishing on %s: %w", channel, err)
+	}
+	// The scripts do without the answer, and hand over to whoever asks. That is slow, and should not be a riddle.
+	err = ask("eval", "return redis.call('PUBSUB', ARGV[1], ARGV[2])", 0, numsub, channel)
+	if lua.Answered(err) {
+		c.Settings.Logger.Warn("fairlock: scripts cannot ask who listens (PUBSUB NUMSUB), so hand-overs take seconds", "error", err)
+		return nil
+	}
+	return err
 }
 
 // InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does not wait: pooled
 // connections may have died unnoticed, and such a failure comes soon.
 const InsistFor = time.Second
 
-// insist repeats a command that is safe to repeat.
-func (c *Core) insist(ctx context.Context, args ...any) (reply any, err error) {
+// insist repeats commands that are safe to repeat.
+func insist[R any](ctx context.Context, send func() (R, error)) (reply R, err error) {
 	var backoff Backoff
 	for start := time.Now(); ; {
-		reply, err = c.Server.Do(ctx, args...)
+		reply, err = send()
 		if err == nil || !lua.Unanswered(err) || time.Since(start) > InsistFor || backoff.Wait(ctx) != nil {
 			return reply, err
 		}
@@ -103,6 +126,10 @@ func (c *Core) judge(info string) error {
 		if n, err := strconv.Atoi(major); err == nil && n < 7 {
 			return fmt.Errorf("the server is Redis %s, and 7.0 is the oldest that will do: %w", version, errors.ErrUnsupported)
 		}
+	}
+	if field["role"] == "slave" { // it may be promoted, or the client may be told of another: the next call looks again
+		return fmt.Errorf("the server is a replica of %s:%s, and only its master can keep locks: %w",
+			field["master_host"], field["master_port"], errors.ErrUnsupported)
 	}
 	if policy := field["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		c.Settings.Logger.Warn("fairlock: the server may evict locks when its memory is full; only noeviction keeps them", "maxmemory-policy", policy)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -21,11 +23,26 @@ type Core struct {
 	Settings Settings
 	ID       string // the client; the first part of its tickets
 	Server   *lua.Server
-	Hub      *pubsub.Hub
+	Hub      Hub
 	Keeper   *Keeper
 
 	counter atomic.Uint64 // of its tickets
 	contact contact
+}
+
+// Hub is how a Locker hears of it: see [pubsub.Hub] and [pubsub.Cluster].
+type Hub interface {
+	Listen(channel string, l *pubsub.Listener) (forget func())
+	Remake(channel string)
+	Overhear(ctx context.Context, patterns ...string) iter.Seq2[pubsub.Said, error]
+	Close()
+}
+
+func newHub(rdb redis.UniversalClient, log *slog.Logger) Hub {
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		return pubsub.NewCluster(cluster, log)
+	}
+	return pubsub.New(rdb, log)
 }
 
 // serves makes the Server of one kind of lock.
@@ -42,10 +59,14 @@ func NewCore(rdb redis.UniversalClient, prefix string, server serves, options []
 		settings.Err = errors.Join(settings.Err, Invalid("WithPrefix: %v", err))
 	}
 	id := uuid.NewString()
+	scripts := server(rdb, lua.Channels(settings.Prefix), id)
+	if settings.Alarm != nil {
+		scripts.Apart() // who happens to run at an instant would decide, and no run be like another
+	}
 	return &Core{
 		Settings: settings, ID: id,
-		Server:  server(rdb, lua.Channels(settings.Prefix), id),
-		Hub:     pubsub.New(rdb, settings.Logger),
+		Server:  scripts,
+		Hub:     newHub(rdb, settings.Logger),
 		contact: contact{turn: make(chan struct{}, 1)},
 	}
 }
@@ -57,9 +78,8 @@ func checkClient(rdb redis.UniversalClient) error {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return Invalid("the client is nil")
 	}
-	switch rdb.(type) {
-	case *redis.ClusterClient, *redis.Ring:
-		return fmt.Errorf("%T: only a single Redis is supported: %w", rdb, errors.ErrUnsupported)
+	if _, ring := rdb.(*redis.Ring); ring {
+		return fmt.Errorf("%T: only a single Redis or a Redis Cluster is supported: %w", rdb, errors.ErrUnsupported)
 	}
 	return nil
 }
@@ -96,7 +116,7 @@ func (c *Core) read(ctx context.Context, name string, options []LockOption) (Req
 	}
 	keys, err := c.keys(name)
 	if bound := c.Server.Bound(); err == nil && bound > 0 && request.Replicas.Within >= bound {
-		err = Invalid("WithReplicas: a timeout of %v is not shorter than the client's read timeout of %v", request.Replicas.Within, bound)
+		err = Invalid("%s: a timeout of %v is not shorter than the client's read timeout of %v", request.replication(), request.Replicas.Within, bound)
 	}
 	if err == nil && ctx.Err() != nil {
 		err = EndOf(ctx)
@@ -153,7 +173,7 @@ const mostKept = 5 * time.Second
 
 // Prompt is a context under which a call may send a request from its own goroutine, if it is sure to come back soon.
 func (c *Core) Prompt(ctx context.Context, r Request) (context.Context, bool) {
-	if r.Replicas.N > 0 { // which are waited for
+	if r.Replicas.Asked() { // they are waited for
 		return nil, false
 	}
 	limit := mostKept

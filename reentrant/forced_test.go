@@ -3,6 +3,7 @@ package reentrant
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -13,12 +14,12 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()
 		first := holding(t, l, "x")
-		forced := first.grip.hold.Granted
+		forced, term := first.grip.hold.Granted, first.grip.hold.term
 		next := forced
 		next.Ticket = l.core.Ticket(Request{Lease: DefaultLease})
 		next.Text, next.Requests = next.Ticket.String(), new(Requests)
 		next.Token++
-		second, err := l.core.Keeper.Adopt(t.Context(), l.core.Keeper.Begin(next))
+		second, err := l.core.Keeper.Adopt(t.Context(), l.core.Keeper.Begin(next, term, false), time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

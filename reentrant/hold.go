@@ -2,12 +2,13 @@ package reentrant
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fairlock/locks/lua"
 )
 
-// Granted is what the server gave, in the words of the client's clock.
+// Granted is what the server gave to a call.
 type Granted struct {
 	Name     string
 	Keys     lua.Keys
@@ -15,20 +16,22 @@ type Granted struct {
 	Text     string // the ticket on the wire
 	Token    int64
 	Since    lua.Micros
-	Began    time.Time // when the call began to wait for it
-	Fixed    bool
-	Span     time.Duration // what the record was written for: the lease, or a claim on it
-	Expires  time.Time     // not before this does the server give the lock away
 	Requests *Requests
 
-	Replicas  lua.Replicas  // that must have it before the call returns
-	Confirmed lua.Confirmed // by them, with the request that brought the grant
+	Replicas  lua.Replicas   // that must have it before the call returns
+	Confirmed *lua.Confirmed // by them, with the request that brought the grant; nil if that did not ask
+}
+
+// Term is how long a grant lasts by the client's clock.
+type Term struct {
+	Span    time.Duration // what the record was written for: the lease, or a claim on it
+	Expires time.Time     // not before this does the server give the lock away
 }
 
 // TrustEnds is when the grant stops being one.
-func (g *Granted) TrustEnds() time.Time { return g.Expires.Add(-Margin(g.Span)) }
+func (t Term) TrustEnds() time.Time { return t.Expires.Add(-Margin(t.Span)) }
 
-type state int
+type state int8
 
 const (
 	held state = iota
@@ -42,38 +45,45 @@ type Hold struct {
 	Granted
 	keeper *Keeper
 	ready  chan struct{} // nil, or closed when a fixed lease's claim has become that lease, or was lost
+	fixed  bool          // its lease is not renewed
 
 	// Guarded by keeper.mu.
 	state   state
-	err     error           // why it is lost
-	span    time.Duration   // what the record was last written for
-	expires time.Time       // not before this does the server give the lock away
-	trusted time.Time       // trust ends
-	renewAt time.Time       // next renewal; zero: none
-	lease   time.Duration   // what a renewal asks for; 0 while the lease is fixed
-	told    int             // depth that the record shows
-	syncAt  time.Time       // when the record is told another depth; zero: it knows
-	grips   []*grip         // of the Leases that have not ended
-	first   [1]*grip        // room for the usual one
-	dropped int             // how many of them were dropped without Unlock
-	index   int             // in the schedule; -1 if it is not there
-	kept    time.Time       // when the token key was last kept alive
-	settled bool            // ready is closed
-	ending  release         // once its last Lease has ended
-	adopted time.Time       // when it got its first Lease; zero: it has had none
-	context context.Context // of that one, for the observer
+	settled bool          // ready is closed
+	told    int32         // depth that the record shows
+	dropped int32         // how many Leases were dropped without Unlock
+	index   int32         // in the schedule; -1 if it is not there
+	term    Term          // of what the record was last written for
+	trusted time.Time     // trust ends
+	renewAt moment        // next renewal; 0: none
+	syncAt  moment        // when the record is told another depth; 0: it knows
+	kept    moment        // when the token key was last kept alive
+	lease   time.Duration // what a renewal asks for; 0 while the lease is fixed
+	grips   []*grip       // of the Leases that have not ended
+	ending  release       // or how it was lost
+	adopted *adoption     // for the observer; nil if there is none, or it has had no Lease
+
+	// Room for what a hold usually has one of.
+	first grip
+	only  [1]*grip
 }
 
-// Begin takes a grant into the watchdog's care. It has no Lease yet: Adopt or Abandon must follow.
-func (k *Keeper) Begin(g Granted) *Hold {
+// adoption is how a hold got its first Lease.
+type adoption struct {
+	at  time.Time
+	ctx context.Context // of that Lease
+}
+
+// Begin takes a grant into the watchdog's care; a fixed lease is not renewed. It has no Lease yet: Adopt or Abandon must follow.
+func (k *Keeper) Begin(g Granted, t Term, fixed bool) *Hold {
 	now := time.Now()
-	h := &Hold{Granted: g, keeper: k, span: g.Span, expires: g.Expires, trusted: g.TrustEnds(), told: 1, index: -1, kept: now}
-	claim := g.Span < g.Ticket.Lease
-	if !g.Fixed {
+	h := &Hold{Granted: g, keeper: k, fixed: fixed, term: t, trusted: t.TrustEnds(), told: 1, index: -1, kept: k.moment(now)}
+	claim := t.Span < g.Ticket.Lease
+	if !fixed {
 		h.lease = g.Ticket.Lease
-		h.renewAt = g.Expires.Add(-g.Span + min(g.Span/3, mostRenewed))
+		h.renewAt = k.moment(t.Expires.Add(-t.Span + min(t.Span/3, mostRenewed)))
 	} else if claim { // a fixed lease is confirmed before anybody has it
-		h.renewAt, h.ready = now, make(chan struct{})
+		h.renewAt, h.ready = k.moment(now), make(chan struct{})
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,31 +98,32 @@ func (k *Keeper) Begin(g Granted) *Hold {
 }
 
 // Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first, and the replicas that the call
-// asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back.
-func (k *Keeper) Adopt(ctx context.Context, h *Hold) (*Lease, error) {
+// asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back. The call
+// has waited since began.
+func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, error) {
 	if h.ready != nil {
-		if err := k.confirmed(ctx, h); err != nil {
+		if err := k.confirmed(ctx, h, began); err != nil {
 			return nil, err
 		}
 	}
 	if err := k.replicate(ctx, h); err != nil {
 		k.Abandon(h)
 		if ctx.Err() != nil {
-			err = h.waited(ctx)
+			err = waited(ctx, began)
 		}
 		return nil, err
 	}
 	lease, err := k.adopt(ctx, h)
 	if err == nil && k.settings.Observer != nil {
 		k.settings.Observe(Event{
-			Kind: Acquired, Context: lease.grip.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.Sub(h.Began),
+			Kind: Acquired, Context: lease.grip.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.at.Sub(began),
 		})
 	}
 	return lease, err
 }
 
 // confirmed returns when the claim has become the fixed lease, or was lost; else h is given back.
-func (k *Keeper) confirmed(ctx context.Context, h *Hold) error {
+func (k *Keeper) confirmed(ctx context.Context, h *Hold, began time.Time) error {
 	k.Begun()
 	defer k.Done()
 	select {
@@ -120,7 +131,7 @@ func (k *Keeper) confirmed(ctx context.Context, h *Hold) error {
 		return nil
 	case <-ctx.Done():
 		k.Abandon(h)
-		return h.waited(ctx)
+		return waited(ctx, began)
 	case <-k.stop: // nobody asks for the confirmation any more
 		k.Abandon(h)
 		return ErrClosed
@@ -128,20 +139,21 @@ func (k *Keeper) confirmed(ctx context.Context, h *Hold) error {
 }
 
 // waited is the error of a call whose context ended when it nearly had the lock.
-func (h *Hold) waited(ctx context.Context) error {
-	return &WaitError{Waited: time.Since(h.Began), Err: EndOf(ctx)}
+func waited(ctx context.Context, began time.Time) error {
+	return &WaitError{Waited: time.Since(began), Err: EndOf(ctx)}
 }
 
 func (k *Keeper) adopt(ctx context.Context, h *Hold) (*Lease, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if h.state != held {
-		return nil, h.err
+		return nil, h.ending.err
 	}
-	h.adopted = time.Now()
 	k.holds[h.Keys.Record] = h
 	lease := k.grasp(ctx, h)
-	h.context = lease.grip.ctx
+	if k.settings.Observer != nil {
+		h.adopted = &adoption{time.Now(), lease.grip.ctx}
+	}
 	return lease, nil
 }
 
@@ -153,7 +165,7 @@ func (k *Keeper) Present(record string) (owner string, expires time.Time, held b
 	if h == nil || passed(h.trusted, time.Now()) {
 		return "", time.Time{}, false
 	}
-	return h.Ticket.Identity(), h.expires, true
+	return h.Ticket.Identity(), h.term.Expires, true
 }
 
 // Forced takes in a message that an ownership was ended by force. Its process may have the lock again by now.
@@ -200,12 +212,12 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	if now := time.Now(); now.Before(h.trusted) {
 		h.trusted = now
 	}
-	h.err = &reason{ErrLost, why}
+	h.ending.err = &reason{ErrLost, why}
 	over.add(h, ErrLost)
-	over.lost(k, h)
+	over.lost(h)
 	k.forget(h)
 	k.settings.Logger.Warn("fairlock: lock lost", "lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
-		"why", why, "since", h.Since.Time(), "lease", h.Ticket.Lease, "renewed", h.expires.Add(-h.span), "expires", h.expires, "depth", len(h.grips))
+		"why", why, "since", h.Since.Time(), "lease", h.Ticket.Lease, "renewed", h.term.Expires.Add(-h.term.Span), "expires", h.term.Expires, "depth", len(h.grips))
 	h.settle()
 	if h.Requests.Open() {
 		// A late renewal could still prolong what nobody holds: when the server's lease is over, leave for certain.
@@ -266,10 +278,13 @@ func (k *Keeper) check(h *Hold, over *ending) error {
 	if h.state == held && passed(h.trusted, time.Now()) {
 		k.lose(h, expired, over)
 	}
-	if h.err == nil && h.state != held {
+	switch lost := h.ending.err; {
+	case errors.Is(lost, ErrLost):
+		return lost
+	case h.state != held:
 		return ErrNotHeld
 	}
-	return h.err
+	return nil
 }
 
 // ending collects what is to be done once no mutex is held.
@@ -286,15 +301,15 @@ func (e *ending) add(h *Hold, cause error) {
 }
 
 // lost notes what the observer is to be told.
-func (e *ending) lost(k *Keeper, h *Hold) {
-	if k.settings.Observer != nil && !h.adopted.IsZero() {
-		e.events = append(e.events, h.ended(Lost, h.err))
+func (e *ending) lost(h *Hold) {
+	if h.adopted != nil {
+		e.events = append(e.events, h.ended(Lost, h.ending.err))
 	}
 }
 
 // ended is the event of its end.
 func (h *Hold) ended(kind Kind, err error) Event {
-	return Event{Kind: kind, Context: h.context, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: time.Since(h.adopted), Err: err}
+	return Event{Kind: kind, Context: h.adopted.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: time.Since(h.adopted.at), Err: err}
 }
 
 func (e *ending) carryOut(k *Keeper) {

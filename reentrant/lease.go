@@ -18,10 +18,9 @@ type Lease struct{ grip *grip }
 func (l *Lease) none() bool { return l == nil || l.grip == nil }
 
 // grip is what the Keeper knows of a Lease; the Lease itself it must not know, or it could not notice that it was
-// dropped. All fields but hold and ctx are guarded by the Keeper's mu.
+// dropped. All fields but carrying and ctx are guarded by the Keeper's mu.
 type grip struct {
-	hold      *Hold
-	from      carrying // what ctx is derived from
+	carrying  // the hold; and what ctx is derived from
 	ctx       context.Context
 	end       context.CancelCauseFunc
 	inner     context.CancelCauseFunc // of the context inside Do
@@ -33,22 +32,31 @@ type grip struct {
 	cleanup   runtime.Cleanup
 }
 
+// cancel ends the contexts. The Keeper's mu must not be held.
 func (g *grip) cancel(cause error) {
 	g.end(cause)
-	if g.inner != nil {
-		g.inner(cause)
+	k := g.hold.keeper
+	k.mu.Lock()
+	inner := g.inner // which Scoped may be about to set; it looks at ctx afterwards
+	k.mu.Unlock()
+	if inner != nil {
+		inner(cause)
 	}
 }
 
 // grasp adds a Lease to h. k.mu must be held.
 func (k *Keeper) grasp(ctx context.Context, h *Hold) *Lease {
-	g := &grip{hold: h, from: carrying{detached(ctx), h}}
-	g.ctx, g.end = context.WithCancelCause(&g.from)
+	g := &h.first
+	if g.hold != nil {
+		g = new(grip)
+	}
+	g.carrying = carrying{detached(ctx), h}
+	g.ctx, g.end = context.WithCancelCause(&g.carrying)
 	if k.settings.Identity == ByGoroutine {
 		g.bind(current())
 	}
 	if h.grips == nil {
-		h.grips = h.first[:0]
+		h.grips = h.only[:0]
 	}
 	h.grips = append(h.grips, g)
 	lease := &Lease{g}
@@ -76,9 +84,9 @@ func drop(g *grip) {
 	h := g.hold
 	k.settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
 		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)
-	if h.dropped++; h.dropped == len(h.grips) {
-		h.renewAt, h.syncAt, h.lease = time.Time{}, time.Time{}, 0
-		heap.Fix(&k.schedule, h.index) // it is due later than it was: the timer may stay as it is
+	if h.dropped++; int(h.dropped) == len(h.grips) {
+		h.renewAt, h.syncAt, h.lease = 0, 0, 0
+		heap.Fix(&k.schedule, int(h.index)) // it is due later than it was: the timer may stay as it is
 	}
 }
 

@@ -25,8 +25,8 @@ type Interface interface {
 }
 
 // Locker gives out plain locks: reentrant, fenced, renewed, and in no order. Whoever asks when a lock is free has it.
-// One per process and Redis is enough; its methods are safe for concurrent use. It opens one connection of its own, for
-// being told of releases, when a call first has to wait.
+// One per process and Redis is enough; its methods are safe for concurrent use. It opens one connection of its own, on a
+// cluster one to each master, for being told of releases, when a call first has to wait.
 type Locker struct {
 	core *Core
 
@@ -100,7 +100,7 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.c
 
 // Overhear goes through what the server tells the clients of the locks under the Locker's prefix, or of those named, as
 // it happens: every release and every forced hold. It is for watching, and takes one connection, which is made again if
-// it fails. An error ends it, as do ctx and Close. See [Overheard].
+// it fails. An error ends it, as do ctx and Close; on a cluster it is errors.ErrUnsupported. See [Overheard].
 func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error] {
 	return l.core.Overhear(ctx, names...)
 }
@@ -164,9 +164,7 @@ type releaser struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
 func (l releaser) Release(ctx context.Context, h *Hold) (lua.Status, error) {
-	left, err := l.core.Server.Leave(ctx, lua.Leave{Keys: h.Keys, Tickets: []lua.LeaveTicket{
-		{Ticket: h.Text, Token: h.Token, Retire: h.Requests.Open()},
-	}})
+	left, err := l.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{{Ticket: h.Text, Token: h.Token, Retire: h.Requests.Open()}})
 	if err != nil {
 		return "", err
 	}

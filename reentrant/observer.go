@@ -23,7 +23,7 @@ const (
 	Lost                    // an ownership ended otherwise, after Took, because of Err
 	Renewed                 // one request prolonged the leases of Locks locks
 	PassedOver              // a waiter was not in line any more when it entered again: it was out of reach, or data was lost. It has its old place
-	Reconnected             // the subscription was made again; everybody who waits asks at once
+	Reconnected             // the subscription was made again; everybody who waits asks at once. On a cluster, that of one lock
 )
 
 var kinds = [...]string{"queued", "acquired", "gave up", "released", "lost", "renewed", "passed over", "reconnected"}

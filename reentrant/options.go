@@ -179,14 +179,48 @@ func OnQueued(f func(position int)) LockOption {
 // client's read timeout.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return func(r *Request) {
-		r.Replicas = lua.Replicas{N: n, Within: timeout}
+		r.replicate(lua.Replicas{N: n, Within: timeout})
 		if n <= 0 {
 			r.Err = errors.Join(r.Err, Invalid("WithReplicas: %d is not positive", n))
 		}
-		if timeout < time.Millisecond {
-			r.Err = errors.Join(r.Err, Invalid("WithReplicas: a timeout of %v is less than a millisecond", timeout))
+	}
+}
+
+// WithFsync has the call succeed only once the server and n of its replicas have confirmed that they have the lock on disk,
+// in the same round trip (WAITAOF). If that takes longer than the timeout, the lock is given back and the error is
+// ErrNotReplicated. 0 replicas are a server without any: then a crash and restart of it forgets no lock that was had so.
+// It narrows what a failover can lose as WithReplicas does, and no more.
+//
+// The server needs appendonly yes, and must be Redis or Valkey 7.2 or later: the error says so, and is errors.ErrUnsupported, where
+// it is older. With appendfsync everysec a call takes up to a second. The timeout must be shorter than the client's read
+// timeout. Not together with WithReplicas.
+func WithFsync(n int, timeout time.Duration) LockOption {
+	return func(r *Request) {
+		r.replicate(lua.Replicas{N: n, Disk: true, Within: timeout})
+		if n < 0 {
+			r.Err = errors.Join(r.Err, Invalid("WithFsync: %d is negative", n))
 		}
 	}
+}
+
+// replicate notes what a call asks of replicas.
+func (r *Request) replicate(need lua.Replicas) {
+	both := r.Replicas.Asked() && r.Replicas.Disk != need.Disk
+	r.Replicas = need
+	if both {
+		r.Err = errors.Join(r.Err, Invalid("WithReplicas and WithFsync: only one of them"))
+	}
+	if need.Within < time.Millisecond {
+		r.Err = errors.Join(r.Err, Invalid("%s: a timeout of %v is less than a millisecond", r.replication(), need.Within))
+	}
+}
+
+// replication is the name of the option.
+func (r *Request) replication() string {
+	if r.Replicas.Disk {
+		return "WithFsync"
+	}
+	return "WithReplicas"
 }
 
 // Note is a short text that inspection shows beside the call. At most 256 bytes.

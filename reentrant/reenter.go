@@ -47,10 +47,10 @@ func (k *Keeper) falls(h *Hold, r Request) bool {
 // deepen has the record show a new depth before long; if it is soon the old one again, nothing is sent. k.mu must be
 // held.
 func (k *Keeper) deepen(h *Hold) {
-	if len(h.grips) == h.told || h.lease == 0 && h.dropped > 0 {
-		h.syncAt = time.Time{}
-	} else if h.syncAt.IsZero() {
-		h.syncAt = time.Now().Add(syncWithin)
+	if len(h.grips) == int(h.told) || h.lease == 0 && h.dropped > 0 {
+		h.syncAt = 0
+	} else if h.syncAt == 0 {
+		h.syncAt = k.moment(time.Now().Add(syncWithin))
 	}
 	k.watch(h)
 }
@@ -117,7 +117,7 @@ func (k *Keeper) extend(ctx context.Context, h *Hold, lease time.Duration) error
 // renewal is what the hold's next renewal says. k.mu must be held.
 func (h *Hold) renewal() lua.Renewal {
 	r := lua.Renewal{Keys: h.Keys, Ticket: h.Text, Token: h.Token, Since: h.Since, Lease: h.lease, Depth: max(1, len(h.grips))}
-	if h.Fixed {
+	if h.fixed {
 		r.Until = h.Since + lua.Micros(h.Ticket.Lease.Microseconds())
 	}
 	return r

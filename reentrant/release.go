@@ -24,10 +24,10 @@ const (
 
 // release is how a hold is released. All but unanswered, the releasing goroutine's own, is guarded by the Keeper's mu.
 type release struct {
-	over       bool
-	err        error         // once it is over
+	err        error         // once it is over; or why the hold is lost
 	done       chan struct{} // made by whoever has to wait; closed when it is over
-	unanswered bool          // an attempt that was sent under trust may have been executed
+	over       bool
+	unanswered bool // an attempt that was sent under trust may have been executed
 }
 
 // Unlock ends this Lease; the lock is released with the last Lease on it, in whatever order they end. One request then,
@@ -161,13 +161,13 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	switch {
 	case err == nil && status != lua.Held && !h.ending.unanswered:
 		err = &reason{ErrLost, vanished}
-	case err != nil && retryable(err) && time.Now().Before(h.expires) && !k.over():
+	case err != nil && retryable(err) && time.Now().Before(h.term.Expires) && !k.over():
 		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
 		return false
 	case err != nil:
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
-	if k.settings.Observer != nil && !h.adopted.IsZero() {
+	if h.adopted != nil {
 		kind := Released
 		if errors.Is(err, ErrLost) {
 			kind = Lost
@@ -177,9 +177,6 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	k.mu.Lock()
 	h.state = gone
 	k.finish()
-	if errors.Is(err, ErrLost) {
-		h.err = err
-	}
 	h.ending.over, h.ending.err = true, err
 	if h.ending.done != nil {
 		close(h.ending.done)

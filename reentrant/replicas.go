@@ -11,28 +11,53 @@ import (
 // replicate returns when as many replicas have the hold as its call asks for, or with an error.
 func (k *Keeper) replicate(ctx context.Context, h *Hold) error {
 	need := h.Replicas
-	if need.N == 0 {
+	if !need.Asked() {
 		return nil
 	}
 	got := h.Confirmed
-	if !got.Asked { // it came by a message: the first renewal asks
+	if got == nil { // it came by a message: the first renewal asks
 		var err error
 		if got, err = k.confirm(ctx, h); err != nil {
 			return err
 		}
 	}
-	if got.N >= need.N && got.Err == nil {
+	if got.Enough(need) {
 		return nil
 	}
+	return k.unconfirmed(ctx, h, got)
+}
+
+// unconfirmed says what is missing, and asks the server for the reason if it can be that there are no replicas.
+func (k *Keeper) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) error {
+	need := h.Replicas
 	err := fmt.Errorf("%w: %d of %d within %v; it was given back", ErrNotReplicated, got.N, need.N, need.Within)
-	if got.Err != nil {
-		err = fmt.Errorf("%w: %w", err, got.Err)
+	switch {
+	case got.Err != nil:
+		return fmt.Errorf("%w: %w", err, got.Err)
+	case need.Disk && !got.Disk:
+		err = fmt.Errorf("%w: the server itself does not have it on disk", err)
+	}
+	if got.N >= need.N {
+		return err
+	}
+	attached := make(chan int, 1)
+	_ = k.Await(ctx, func() {
+		if n, failed := k.server.Attached(context.WithoutCancel(ctx), h.Keys); failed == nil {
+			attached <- n
+		}
+	})
+	select {
+	case n := <-attached:
+		if n < need.N {
+			err = fmt.Errorf("%w: the server has %d connected", err, n)
+		}
+	default:
 	}
 	return err
 }
 
 // confirm renews h together with the question to the replicas, until that is answered, ctx ends or the hold is lost.
-func (k *Keeper) confirm(ctx context.Context, h *Hold) (got lua.Confirmed, err error) {
+func (k *Keeper) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err error) {
 	var backoff Backoff
 	for {
 		var over ending
@@ -48,7 +73,7 @@ func (k *Keeper) confirm(ctx context.Context, h *Hold) (got lua.Confirmed, err e
 		}
 		type answer struct {
 			left time.Duration
-			got  lua.Confirmed
+			got  *lua.Confirmed
 			err  error
 		}
 		answers := make(chan answer, 1)
@@ -61,12 +86,12 @@ func (k *Keeper) confirm(ctx context.Context, h *Hold) (got lua.Confirmed, err e
 			return got, err
 		}
 		switch a := <-answers; {
-		case a.err == nil && a.left > 0:
+		case a.err == nil && a.left > 0 && a.got != nil:
 			k.renewed(h, renewal, sent, a.left)
 			return a.got, nil
-		case a.err == nil:
+		case a.err == nil && a.left <= 0:
 			k.Lose(h, vanished)
-		case !retryable(a.err):
+		case a.err != nil && !retryable(a.err):
 			return got, a.err
 		default:
 			if err := backoff.Wait(ctx); err != nil {

@@ -76,9 +76,13 @@ func (l *Locker) join(c *call, asked time.Time, held *HeldError) (*room, error) 
 
 // open makes a room and subscribes to the releases of its lock. l.mu must be held.
 func (l *Locker) open(keys lua.Keys) *room {
-	if !l.own {
+	forget := func() {}
+	if sharded := l.core.Server.Sharded(); sharded || !l.own {
 		l.own = true
-		l.core.Hub.Listen(l.core.Server.Channel(), l.listener())
+		forgetOwn := l.core.Hub.Listen(l.core.Server.Channel(keys), l.listener())
+		if sharded { // it is for this lock alone
+			forget = forgetOwn
+		}
 	}
 	r := &room{keys: keys, due: time.Now().Add(tryEvery)}
 	r.timer = time.AfterFunc(tryEvery, func() { l.ring(r) })
@@ -88,7 +92,11 @@ func (l *Locker) open(keys lua.Keys) *room {
 		r.heard = time.Now()
 		l.rouse(r)
 	}
-	r.forget = l.core.Hub.Listen(keys.Freed, &pubsub.Listener{Up: freed, Message: func(string) { freed() }})
+	forgetFreed := l.core.Hub.Listen(l.core.Server.Freed(keys), &pubsub.Listener{Up: freed, Message: func(string) { freed() }})
+	r.forget = func() {
+		forget()
+		forgetFreed()
+	}
 	l.rooms[keys.Record] = r
 	return r
 }

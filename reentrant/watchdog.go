@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/lua"
 )
 
@@ -24,12 +26,12 @@ func (s schedule) Len() int           { return len(s) }
 func (s schedule) Less(i, j int) bool { return s[i].due().Before(s[j].due()) }
 func (s schedule) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
+	s[i].index, s[j].index = int32(i), int32(j) //nolint:gosec // memory is full before that overflows
 }
 
 func (s *schedule) Push(x any) {
 	h := x.(*Hold)
-	h.index = len(*s)
+	h.index = int32(len(*s)) //nolint:gosec // as in Swap
 	*s = append(*s, h)
 }
 
@@ -42,17 +44,21 @@ func (s *schedule) Pop() any {
 	return h
 }
 
+// moment is a time as what has passed since the Keeper began, by the monotonic clock: a third of a time.Time. 0 is none.
+type moment = time.Duration
+
+func (k *Keeper) moment(at time.Time) moment { return max(1, at.Sub(k.began)) }
+
 // due is when h next needs something: a renewal, a word on its depth, or the end of its trust.
 func (h *Hold) due() time.Time {
 	if h.state == lost {
-		return h.expires
+		return h.term.Expires
 	}
 	at := h.trusted
-	if !h.renewAt.IsZero() && h.renewAt.Before(at) {
-		at = h.renewAt
-	}
-	if !h.syncAt.IsZero() && h.syncAt.Before(at) {
-		at = h.syncAt
+	for _, m := range [...]moment{h.renewAt, h.syncAt} {
+		if due := h.keeper.began.Add(m); m != 0 && due.Before(at) {
+			at = due
+		}
 	}
 	return at
 }
@@ -65,7 +71,7 @@ func (k *Keeper) watch(h *Hold) {
 	if h.index < 0 {
 		heap.Push(&k.schedule, h)
 	} else {
-		heap.Fix(&k.schedule, h.index)
+		heap.Fix(&k.schedule, int(h.index))
 	}
 	if h.index == 0 {
 		k.arm()
@@ -75,7 +81,7 @@ func (k *Keeper) watch(h *Hold) {
 // unwatch takes h out of the schedule. k.mu must be held.
 func (k *Keeper) unwatch(h *Hold) {
 	if h.index >= 0 {
-		heap.Remove(&k.schedule, h.index)
+		heap.Remove(&k.schedule, int(h.index))
 	}
 }
 
@@ -131,20 +137,20 @@ func (k *Keeper) tick(now time.Time) {
 
 // serve does what h needs now, if it needs anything. k.mu must be held.
 func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool {
-	span := min(h.lease, h.span)
+	span := min(h.lease, h.term.Span)
 	switch {
 	case h.state == lost:
-		if !passed(h.expires, now) {
+		if !passed(h.term.Expires, now) {
 			return false
 		}
 		k.farewell(h)
 	case passed(h.trusted, now):
 		k.lose(h, expired, over)
 	// What is due soon goes along: leases taken at random times so come to share their requests.
-	case !h.renewAt.IsZero() && !h.renewAt.After(now.Add(span/15)), !h.syncAt.IsZero() && !h.syncAt.After(now):
+	case h.renewAt != 0 && h.renewAt <= k.moment(now.Add(span/15)), h.syncAt != 0 && h.syncAt <= k.moment(now):
 		batch.add(h)
-		h.syncAt = time.Time{}
-		h.renewAt = now.Add(max(cmp.Or(span, h.span)/10, 10*time.Millisecond)) // unanswered, it is sent again beside the first
+		h.syncAt = 0
+		h.renewAt = k.moment(now.Add(max(cmp.Or(span, h.term.Span)/10, 10*time.Millisecond))) // unanswered, it is sent again beside the first
 		k.watch(h)
 	default:
 		return false
@@ -166,10 +172,35 @@ func (b *batch) add(h *Hold) {
 
 // send sends them side by side, as many as one request takes in each.
 func (b *batch) send(k *Keeper) {
+	if k.server.Sharded() {
+		for _, part := range b.parted(k.server) {
+			part.sendAll(k)
+		}
+		return
+	}
+	b.sendAll(k)
+}
+
+func (b *batch) sendAll(k *Keeper) {
 	for from := 0; from < len(b.holds); from += lua.MaxRenewals {
 		to := min(from+lua.MaxRenewals, len(b.holds))
 		k.Go(func() { _ = k.renew(b.holds[from:to], b.renewals[from:to]) })
 	}
+}
+
+// parted is the batch by the nodes that its locks live on: one that is dead must not hold up the others.
+func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
+	parts := make(map[redis.UniversalClient]*batch)
+	for i, h := range b.holds {
+		node := server.Node(h.Keys)
+		part := parts[node]
+		if part == nil {
+			part = new(batch)
+			parts[node] = part
+		}
+		part.holds, part.renewals = append(part.holds, h), append(part.renewals, b.renewals[i])
+	}
+	return parts
 }
 
 // wake ends the trust in everything whose time has passed by the wall clock. k.mu must be held.
@@ -198,15 +229,24 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
 	sent := time.Now()
 	left, err := k.server.Renew(ctx, renewals)
-	for _, h := range holds {
-		h.Requests.Done(err)
+	for i, h := range holds {
+		if missed := len(left) == 0 || left[i] == lua.Missed; missed {
+			h.Requests.Done(err)
+		} else {
+			h.Requests.Done(nil)
+		}
 	}
 	if err != nil {
 		k.settings.Logger.Debug("fairlock: renewal failed", "locks", len(holds), "first", holds[0].Name, "error", err)
-		return err
+		if left == nil {
+			return err
+		}
 	}
 	prolonged := 0
 	for i, h := range holds {
+		if left[i] == lua.Missed {
+			continue
+		}
 		if left[i] == lua.Failed {
 			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record)
 			continue
@@ -231,7 +271,7 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 func (k *Keeper) tokenAges(h *Hold, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return now.Sub(h.kept) > max(5*time.Minute, h.Ticket.Lease)
+	return now.Sub(k.began.Add(h.kept)) > max(5*time.Minute, h.Ticket.Lease)
 }
 
 func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
@@ -260,7 +300,7 @@ func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 		return nil
 	}
 	k.mu.Lock()
-	h.kept = sent
+	h.kept = k.moment(sent)
 	k.mu.Unlock()
 	k.renewed(h, r, sent, left)
 	return nil
@@ -275,16 +315,16 @@ func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Durat
 		return false
 	}
 	expires := sent.Add(left)
-	if expires.After(h.expires) {
-		h.span, h.expires = left, expires
+	if expires.After(h.term.Expires) {
+		h.term = Term{left, expires}
 	}
 	if trusted := expires.Add(-Margin(left)); trusted.After(h.trusted) {
 		h.trusted = trusted
 	}
-	h.told = r.Depth
-	h.renewAt, h.syncAt = time.Time{}, time.Time{}
-	if h.lease > 0 && h.dropped < max(1, len(h.grips)) {
-		h.renewAt = sent.Add(min(h.lease/3, mostRenewed))
+	h.told = int32(r.Depth) //nolint:gosec // as in Swap
+	h.renewAt, h.syncAt = 0, 0
+	if h.lease > 0 && int(h.dropped) < max(1, len(h.grips)) {
+		h.renewAt = k.moment(sent.Add(min(h.lease/3, mostRenewed)))
 	}
 	h.settle()
 	k.deepen(h)

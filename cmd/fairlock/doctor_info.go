@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // fieldsOf reads the answer to INFO.
@@ -28,7 +30,7 @@ func (p *patient) unknown() finding {
 
 // version is of Redis or Valkey; those who only speak their language were not tried.
 func (p *patient) version(context.Context) finding {
-	redis, ok := p.info["redis_version"]
+	version, ok := p.info["redis_version"]
 	valkey := p.info["valkey_version"]
 	switch {
 	case !ok:
@@ -37,18 +39,18 @@ func (p *patient) version(context.Context) finding {
 		return finding{Status: wrong, Found: "Valkey " + valkey, Do: "upgrade to Valkey 7.2 or later"}
 	case valkey != "":
 		return finding{Status: good, Found: "Valkey " + valkey}
-	case older(redis, 7, 0):
-		return finding{Status: wrong, Found: "Redis " + redis, Do: "upgrade to Redis 7.0 or later, or Valkey 7.2 or later"}
+	case older(version, 7, 0):
+		return finding{Status: wrong, Found: "Redis " + version, Do: "upgrade to Redis 7.0 or later, or Valkey 7.2 or later"}
 	}
 	for _, other := range []string{"dragonfly_version", "keydb_version", "garnet_version"} {
-		if version := p.info[other]; version != "" {
+		if its := p.info[other]; its != "" {
 			return finding{
-				Status: note, Found: fmt.Sprintf("%s:%s, which says that it is like Redis %s", other, version, redis),
+				Status: note, Found: fmt.Sprintf("%s:%s, which says that it is like Redis %s", other, its, version),
 				Do: "Fairlock is tested on Redis and Valkey only: see what practice says",
 			}
 		}
 	}
-	return finding{Status: good, Found: "Redis " + redis}
+	return finding{Status: good, Found: "Redis " + version}
 }
 
 // older reports whether a version is before major.minor.
@@ -63,13 +65,20 @@ func older(version string, major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
+// sharded reports whether the client knows of a cluster.
+func (p *patient) sharded() bool {
+	_, ok := p.rdb.(*redis.ClusterClient)
+	return ok
+}
+
 // topology is what the server is to others.
 func (p *patient) topology(context.Context) finding {
 	mode, role := p.info["redis_mode"], p.info["role"]
-	if form, _, err := p.address(); err == nil && form == cluster || mode == "cluster" {
-		return finding{Status: wrong, Found: "a cluster", Do: "use a single Redis, or one with replicas and Sentinels: a cluster is not supported yet"}
-	}
 	switch {
+	case mode == "cluster" && !p.sharded():
+		return finding{Status: wrong, Found: "a node of a cluster, which has some of the slots", Do: asCluster}
+	case mode == "cluster":
+		return finding{Status: good, Found: "a cluster: each lock lives on the master of its slot; of what concerns a server, one of the nodes was asked"}
 	case mode == "sentinel":
 		return finding{Status: wrong, Found: "this is a Sentinel, which keeps no locks", Do: "name the master that it watches: redis://HOST:PORT?master_name=NAME"}
 	case role == "":

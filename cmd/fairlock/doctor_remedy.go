@@ -29,14 +29,20 @@ var remedies = []struct{ says, do string }{
 	{"Sentinel instances", "name the master that the Sentinel watches: redis://HOST:PORT?master_name=NAME"},
 	{"LOADING", "wait until the server has loaded its data"},
 	{"READONLY", "connect to the master: this is a replica"},
+	{"the server is a replica", "connect to the master, or let Sentinels name it: redis://HOST:PORT?master_name=NAME"},
 	{"MISCONF", "look at the server's disk and log: it refuses writes because it cannot save"},
 	{"OOM ", "make room, or CONFIG SET maxmemory to more: the server is full and refuses new locks"},
 	{"WRONGTYPE", "somebody else has keys under the prefix: see keyspace"},
 	{"BUSY", "a script keeps the server busy: SCRIPT KILL ends it if it has not written"},
-	{"only a single Redis is supported", "use a single Redis, or one with replicas and Sentinels: a cluster is not supported yet"},
-	{"MOVED", "use a single Redis, or one with replicas and Sentinels: a cluster is not supported yet"},
+	{"only a single Redis", "use a single Redis, one with replicas and Sentinels, or a Redis Cluster"},
+	{"cluster support disabled", "this is no cluster: redis://HOST:PORT"},
+	{"CLUSTERDOWN", "look at CLUSTER INFO and CLUSTER NODES: not all slots are served"},
+	{"MOVED", asCluster},
 	{"unknown command", "this is no Redis 7, or a proxy that does not pass everything on: connect directly"},
 }
+
+// asCluster is how to connect to one.
+const asCluster = "connect to it as a cluster: redis+cluster://HOST:PORT"
 
 // remedy is what to do about an error; "" if nobody knows.
 func remedy(err error) string {

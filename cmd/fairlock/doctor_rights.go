@@ -15,13 +15,17 @@ func (p *patient) rights(ctx context.Context) finding {
 		user = "a user that may not ask its name"
 	}
 	channel := p.prefix + ":wake:fairlock-doctor"
+	publish, count := "publish", "numsub"
+	if p.sharded() {
+		publish, count = "spublish", "shardnumsub"
+	}
 	var needed, missed []string
 	for _, try := range []struct {
 		command []any
 		without string // what does not work; "": locks
 	}{
-		{[]any{"publish", channel, ""}, ""},
-		{[]any{"pubsub", "numsub", channel}, ""},
+		{[]any{publish, channel, ""}, ""},
+		{[]any{"pubsub", count, channel}, ""},
 		{[]any{"time"}, ""},
 		{[]any{"eval", "return redis.call('HGETALL', KEYS[1])", 1, p.prefix + ":lock:{fairlock-doctor}"}, ""},
 		{[]any{"info"}, "the look at version and eviction policy"},
@@ -52,7 +56,11 @@ func (p *patient) rights(ctx context.Context) finding {
 func (p *patient) subscribes(ctx context.Context, channel string) error {
 	sub := p.rdb.Subscribe(ctx)
 	defer sub.Close()
-	if err := sub.Subscribe(ctx, channel); err != nil {
+	subscribe := sub.Subscribe
+	if p.sharded() {
+		subscribe = sub.SSubscribe
+	}
+	if err := subscribe(ctx, channel); err != nil {
 		return err
 	}
 	_, err := sub.Receive(ctx)
@@ -61,7 +69,11 @@ func (p *patient) subscribes(ctx context.Context, channel string) error {
 
 // rule is what a user of locks needs, and no more.
 func (p *patient) rule() string {
-	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:* &%[1]s:freed:* %[2]s", p.prefix, rights)
+	more := ""
+	if p.sharded() {
+		more = " +cluster|slots"
+	}
+	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:* &%[1]s:freed:* %[2]s%[3]s", p.prefix, rights, more)
 }
 
 // rights are the commands of that rule.

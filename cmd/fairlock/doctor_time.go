@@ -90,7 +90,7 @@ func apart(offset time.Duration) string {
 		return "less than 1 ms"
 	}
 	if offset.Abs() < 10*time.Second {
-		return offset.Abs().Round(time.Millisecond).String()
+		return fmt.Sprintf("%d ms", offset.Abs().Milliseconds())
 	}
 	return offset.Abs().Round(time.Second).String()
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/redistest"
 )
 
@@ -93,20 +94,25 @@ func startSentinel(t *testing.T, s *redistest.Server, password string) string {
 	return address
 }
 
-func TestAClusterIsRefusedWithAClearError(t *testing.T) {
+func TestTheToolWorksOnAClusterAndSaysSoIfItIsNotToldThatItIsOne(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	for _, args := range [][]string{{"ls"}, {"force", "x"}, {"run", "x", "--", "true"}} {
-		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis+cluster://" + s.Addr()}, args...).start()
-		p.ends(69)
-		p.complains("only a single Redis is supported")
+	s := redistest.StartCluster(t)
+	env := []string{"FAIRLOCK_REDIS=redis+cluster://" + s.Addr()}
+	for _, args := range [][]string{{"ls"}, {"run", "x", "--", "true"}, {"doctor"}} {
+		fairlockWith(t, env, args...).start().ends(0)
 	}
-	for _, url := range []string{"redis://" + s.Addr() + "?addr=" + s.Addr(), "rediss+cluster://" + s.Addr()} {
-		_, err := read(t, "ls", "--redis", url).Ls.find()
-		if code(err) != exitUnavailable || !strings.Contains(err.Error(), "only a single Redis is supported") {
-			t.Errorf("%s: %v", url, err)
-		}
-	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	locker := fairlock.New(rdb)
+	t.Cleanup(func() { _ = locker.Close() }) // it never fails
+	_, err := locker.Lock(t.Context(), "x")
+	must(t, err)
+	lists(t, env)
+	lists(t, nil, "--redis", "redis://"+s.Addr()+"?addr="+s.Addr())
+	fairlockWith(t, env, "force", "x").start().ends(0)
+
+	p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, "doctor").start()
+	p.ends(1)
 }
 
 // stamps makes an authority and what it signs for 127.0.0.1, as files in PEM: ca, cert, key.

@@ -186,8 +186,10 @@ func TestTheRightsThatTheGuideTellsAreEnough(t *testing.T) {
 		exercises(t, kind)
 		must(t, kind.Close())
 	}
-	if log := s.Client(t).ACLLog(t.Context(), 10).Val(); len(log) > 0 {
-		t.Errorf("refused: %+v", *log[0])
+	for _, entry := range s.Client(t).ACLLog(t.Context(), 10).Val() {
+		if entry.Object != "client|setinfo" { // go-redis tells its name where it can, and goes on where it may not
+			t.Errorf("refused: %+v", *entry)
+		}
 	}
 	listing := restricted(t, s, "+scan", "+wait")
 	locker := fairlock.New(listing)

@@ -90,12 +90,14 @@ var classicTests = []test{
 		const n = 4
 		each := (w.Lease - w.Lease/9).Truncate(time.Millisecond) // no multiple of when they ask by themselves
 		fixed := fairlock.LeaseFor(each)
-		began := time.Now()
-		last := w.Lock(w.Locker(), "x", fixed)
+		first := w.Lock(w.Locker(), "x") // until all are there, however long that takes
 		var line []<-chan Outcome
-		for i := range n {
+		for i := range n + 1 {
 			line = append(line, w.Queue(w.Context(), w.Locker(), "x", i+1, fixed))
 		}
+		began := time.Now()
+		w.Unlock(first)
+		last := w.Take(w.next(&line))
 		for len(line) > 0 {
 			<-last.Done()
 			w.That(!slices.ContainsFunc(line, func(c <-chan Outcome) bool { return len(c) > 0 }), "two trust the lock")

@@ -131,7 +131,8 @@ var inputTests = []test{
 		for _, option := range []fairlock.LockOption{
 			fairlock.LeaseFor(0), fairlock.LeaseFor(-time.Second), fairlock.LeaseFor(99 * time.Millisecond), fairlock.WaitAtMost(-1),
 			fairlock.MaxWaiters(0), fairlock.MaxWaiters(-1), fairlock.OnQueued(nil), fairlock.WithReplicas(0, time.Second), fairlock.WithReplicas(1, 0),
-			fairlock.WithReplicas(1, time.Hour), fairlock.WithOwner(""), fairlock.WithOwner(long), fairlock.Note(long),
+			fairlock.WithReplicas(1, time.Hour), fairlock.WithFsync(-1, time.Second), fairlock.WithFsync(0, 0), fairlock.WithFsync(0, time.Hour),
+			fairlock.WithOwner(""), fairlock.WithOwner(long), fairlock.Note(long),
 		} {
 			_, err := a.Lock(w.Context(), "x", option)
 			w.Is(err, fairlock.ErrInvalid)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,13 +32,13 @@ type World struct {
 	// Fake says that time is the bubble's: waiting costs nothing and is exact.
 	Fake bool
 	// Dial connects one more client; the test closes it.
-	Dial func() *redis.Client
+	Dial func() redis.UniversalClient
 	// New makes a Locker of the kind under test.
 	New func(redis.UniversalClient, ...fairlock.Option) Locker
 	// Plain says that its Lockers promise no order. Nothing else differs.
 	Plain bool
 
-	admin   *redis.Client
+	admin   redis.UniversalClient
 	waiting *atomic.Int64 // calls that were told that they wait and have not returned
 }
 
@@ -216,12 +217,30 @@ func (w *World) That(holds bool, format string, args ...any) {
 	}
 }
 
+// keys are all that there are.
+func (w *World) keys(ctx context.Context) []string {
+	cluster, ok := w.admin.(*redis.ClusterClient)
+	if !ok {
+		return w.admin.Keys(ctx, "*").Val()
+	}
+	var mu sync.Mutex // guards all
+	var all []string
+	w.NoError(cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		keys, err := node.Keys(ctx, "*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, keys...)
+		return err
+	}))
+	return all
+}
+
 // nothingStays: whatever happened, the server is left with token keys, and marks that expire.
 func (w *World) nothingStays() {
 	w.Helper()
 	ctx := context.Background()
 	w.Until("records and lines gone", func() bool {
-		for _, key := range w.admin.Keys(ctx, "*").Val() {
+		for _, key := range w.keys(ctx) {
 			if strings.Contains(key, ":lock:") || strings.Contains(key, ":queue:") {
 				return false
 			}

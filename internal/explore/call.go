@@ -38,11 +38,11 @@ func (w *words) renewal(keys lua.Keys, r *request) lua.Renewal {
 }
 
 func (e *engine) enter(ctx context.Context, caller *lua.Server, w *words, r *request) (reply, error) {
-	request := lua.Enter{Keys: e.keys, Try: r.verb == try, Seen: w.tokenOf(r.seen), Lease: time.Duration(lease) * time.Millisecond}
+	request := lua.Enter{Try: r.verb == try, Seen: w.tokenOf(r.seen), Lease: time.Duration(lease) * time.Millisecond}
 	for _, a := range r.of[:r.n] {
 		request.Tickets = append(request.Tickets, lua.EnterTicket{Ticket: w.ticket(a.ticket), Place: lua.Place(w.number(a.place, 0)), Tell: a.tell})
 	}
-	got, err := caller.Enter(ctx, request)
+	got, err := caller.Enter(ctx, e.keys, request)
 	if err != nil {
 		return reply{}, err
 	}
@@ -60,13 +60,13 @@ func (e *engine) enter(ctx context.Context, caller *lua.Server, w *words, r *req
 }
 
 func (e *engine) leave(ctx context.Context, caller *lua.Server, w *words, r *request) (reply, error) {
-	request := lua.Leave{Keys: e.keys}
+	var tickets []lua.LeaveTicket
 	for _, a := range r.of[:r.n] {
-		request.Tickets = append(request.Tickets, lua.LeaveTicket{
+		tickets = append(tickets, lua.LeaveTicket{
 			Ticket: w.ticket(a.ticket), Place: lua.Place(w.number(a.place, 0)), Token: w.tokenOf(r.token), Retire: a.retire,
 		})
 	}
-	left, err := caller.Leave(ctx, request)
+	left, err := caller.Leave(ctx, e.keys, tickets)
 	if err != nil {
 		return reply{}, err
 	}

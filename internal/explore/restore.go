@@ -30,7 +30,7 @@ func (e *engine) restore(w *words, k *keys) {
 		e.expire(e.keys.Token, 600000)
 	}
 	for i := range clients {
-		channel := e.callers[i].Channel()
+		channel := e.callers[i].Channel(e.keys)
 		if k.heard[i] {
 			e.ears.Subscribe(channel)
 		} else {

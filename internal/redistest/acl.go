@@ -13,8 +13,8 @@ const keysUser = "only-these-keys"
 // ClientForKeys returns a client that may run every command and use every
 // channel, but may touch no key except these. The server enforces that inside
 // scripts too: a script that builds a key's name itself fails with an error
-// that says "can't access at least one of the keys". Use it to prove that a
-// script's declared keys are all the keys it uses.
+// for which [Undeclared] is true. Use it to prove that a script's declared keys
+// are all the keys it uses.
 //
 // A second call changes what the clients of the first may touch.
 func (s *Server) ClientForKeys(tb testing.TB, keys ...string) *redis.Client {
@@ -27,6 +27,13 @@ func (s *Server) ClientForKeys(tb testing.TB, keys ...string) *redis.Client {
 		tb.Fatalf("create a user for the keys %q: %v", keys, err)
 	}
 	return s.Client(tb, func(o *redis.Options) { o.Username, o.Password = keysUser, "any" })
+}
+
+// Undeclared reports whether err is what a server says to a script that touches
+// a key which its user may not: Redis 7.0 in one way, those after it in another.
+func Undeclared(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "can't access at least one of the keys") ||
+		strings.Contains(err.Error(), "No permissions to access a key"))
 }
 
 // literal turns a key into the glob pattern that matches only this key.

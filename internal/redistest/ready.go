@@ -37,7 +37,7 @@ func (s *Server) startOnFreePort(args []string) {
 		if !free(s.Addr()) {
 			continue
 		}
-		s.args = append([]string{"--port", strconv.Itoa(s.port)}, args...)
+		s.args = append(append(s.conf, "--port", strconv.Itoa(s.port)), args...)
 		err := s.run(log)
 		if err == nil {
 			return

@@ -21,6 +21,7 @@ type Server struct {
 	tb   testing.TB
 	bin  string
 	port int
+	conf []string // what stands before all options: a file, for a sentinel
 	args []string // complete command line, used again by Restart
 	auth string   // the value of --requirepass among the args, if any
 

@@ -243,8 +243,10 @@ func (l *look) holds(lk *lock, was, is *state) {
 	}
 	if g := lk.grants[is.token]; g != nil {
 		switch left := time.Duration(is.latest()-is.ms) * time.Millisecond; {
-		case is.latest() != was.latest() || is.token != was.token:
+		case is.latest() > was.latest() || is.token != was.token:
 			g.written, g.stepped = left, 0
+		case is.latest() < was.latest(): // one of several holds is gone; what is left was written before
+			g.written = left
 		case l.verb == "renew": // the margin is of what is left when a client is told
 			g.written = min(g.written, left)
 		}

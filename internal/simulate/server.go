@@ -90,7 +90,9 @@ func (s *redisServer) execute(c *conn, args []string) (reply []byte) {
 		}
 		return reply
 	case "EVAL":
-		s.learn(args[1])
+		if strings.HasPrefix(args[1], "-- ") {
+			s.learn(args[1])
+		}
 	case "EVALSHA":
 		if source, ok := s.swapped[args[1]]; ok {
 			args = append([]string{"EVAL", source}, args[2:]...)
@@ -122,8 +124,10 @@ func (s *redisServer) learn(source string) {
 func (s *redisServer) verb(args []string) string {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
-		verb, _, _ := strings.Cut(strings.TrimPrefix(args[1], "-- "), ":")
-		return verb
+		if source, ours := strings.CutPrefix(args[1], "-- "); ours {
+			verb, _, _ := strings.Cut(source, ":")
+			return verb
+		}
 	case "EVALSHA":
 		return s.verbs[args[1]]
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
 )
 
@@ -44,9 +46,12 @@ func work(in io.Reader, out io.Writer) error {
 
 // worker is the process's side.
 type worker struct {
-	rdb    *redis.Client
+	rdb    redis.UniversalClient
 	locker fairlock.Interface
-	tasks  sync.WaitGroup // a goroutine or more for each command
+
+	resource redis.UniversalClient // what the locks of a cluster protect; else nil
+
+	tasks sync.WaitGroup // a goroutine or more for each command
 
 	writing sync.Mutex // guards out
 	out     *json.Encoder
@@ -54,6 +59,8 @@ type worker struct {
 	mu       sync.Mutex // guards all below
 	held     map[int][]*fairlock.Lease
 	rounds   int       // that loops have done
+	resting  bool      // toil ends
+	halted   bool      // those at the fence end
 	closed   bool      // loops end
 	progress sync.Cond // rounds or closed changed
 }
@@ -67,7 +74,9 @@ func (w *worker) obey(in *json.Decoder) error {
 		case err != nil:
 			return err
 		}
-		do, ok := map[verb]func(command){lock: w.lock, nest: w.nest, unlock: w.unlock, loop: w.loop, reach: w.reach}[c.Do]
+		do, ok := map[verb]func(command){
+			lock: w.lock, nest: w.nest, unlock: w.unlock, loop: w.loop, reach: w.reach, toil: w.toil, rest: w.rest, guard: w.guarded, halt: w.halt,
+		}[c.Do]
 		switch {
 		case c.Do == open:
 			w.open(c)
@@ -80,11 +89,24 @@ func (w *worker) obey(in *json.Decoder) error {
 }
 
 func (w *worker) open(c command) {
-	w.rdb = redis.NewClient(&redis.Options{Addr: c.Addr})
-	if lease := fairlock.WithLease(c.Lease); c.Plain {
-		w.locker = reentrant.New(w.rdb, lease)
+	switch {
+	case c.Cluster != nil:
+		w.resource = redis.NewClient(&redis.Options{Addr: c.Addr})
+		w.rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Cluster})
+	case c.Group != nil:
+		w.rdb = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: c.Group})
+	default:
+		w.rdb = redis.NewClient(&redis.Options{Addr: c.Addr})
+	}
+	options := []fairlock.Option{fairlock.WithLease(c.Lease)}
+	if c.Cluster != nil { // of which a node may be away
+		redis.SetLogger(silence{})
+		options = append(options, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	}
+	if c.Plain {
+		w.locker = reentrant.New(w.rdb, options...)
 	} else {
-		w.locker = fairlock.New(w.rdb, lease)
+		w.locker = fairlock.New(w.rdb, options...)
 	}
 	w.tell(Event{ID: c.ID, Kind: Opened})
 }
@@ -100,6 +122,9 @@ func (w *worker) close() {
 	w.tasks.Wait()
 	if w.rdb != nil {
 		_ = w.rdb.Close() // how a connection ends changes nothing here
+	}
+	if w.resource != nil {
+		_ = w.resource.Close() // nor here
 	}
 }
 

@@ -12,6 +12,10 @@ const (
 	unlock verb = "unlock" // what the command Of holds
 	loop   verb = "loop"   // Count goroutines lock and unlock Name, Rounds times together or for as long as there is time
 	reach  verb = "reach"  // answer when the loops have done Rounds more rounds
+	toil   verb = "toil"   // Count goroutines lock Name, write to the resource and unlock, whatever fails, until rest
+	rest   verb = "rest"   // those end, and answer
+	guard  verb = "guard"  // Count goroutines lock and unlock Name until halt, and write to the fence at Addr
+	halt   verb = "halt"
 )
 
 // command is a line that a worker reads.
@@ -19,6 +23,8 @@ type command struct {
 	ID      int
 	Do      verb
 	Addr    string        `json:",omitempty"`
+	Cluster []string      `json:",omitempty"` // instead of Addr: the nodes of a cluster; Addr is the resource then
+	Group   []string      `json:",omitempty"` // sentinels, instead of Addr
 	Lease   time.Duration `json:",omitempty"`
 	Plain   bool          `json:",omitempty"` // its locks have no line
 	Name    string        `json:",omitempty"`
@@ -68,4 +74,9 @@ type Turn struct {
 	Asked time.Time // Lock was called
 	Taken time.Time // Lock returned
 	Freed time.Time // Unlock was called
+
+	Refused bool   `json:",omitempty"` // by the resource or the fence, which has seen a later token
+	Inside  int64  `json:",omitempty"` // of toil: who had come to the resource and not gone, with this one
+	Lost    bool   `json:",omitempty"` // of one at the fence: the lock was lost before the Unlock, or by it
+	Error   string `json:",omitempty"` // of one at the fence: of the Lock, if there is no Token, or of the Unlock
 }

@@ -31,6 +31,12 @@ func StartPlain(tb testing.TB, name, addr string, lease time.Duration) *Worker {
 	return launch(tb, name, command{Do: open, Addr: addr, Lease: lease, Plain: true})
 }
 
+// StartBehind is Start, or StartPlain, of a worker that asks sentinels where its server is.
+func StartBehind(tb testing.TB, name string, sentinels []string, lease time.Duration, plain bool) *Worker {
+	tb.Helper()
+	return launch(tb, name, command{Do: open, Group: sentinels, Lease: lease, Plain: plain})
+}
+
 // launch starts a worker and opens its Locker.
 func launch(tb testing.TB, name string, first command) *Worker {
 	tb.Helper()
@@ -119,6 +125,19 @@ func (w *Worker) Labour(name string, rounds int, lasting time.Duration) *Call {
 func (w *Worker) Reach(rounds int) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: reach, Rounds: rounds})
+}
+
+// Guard has n goroutines lock and unlock name, for so long each time, and write to the fence at addr while they have it. It is
+// Done after a Halt.
+func (w *Worker) Guard(name, addr string, n int, lasting time.Duration) *Call {
+	w.tb.Helper()
+	return w.send(command{Do: guard, Name: name, Addr: addr, Count: n, Lasting: lasting})
+}
+
+// Halt has those at the fence end.
+func (w *Worker) Halt() {
+	w.tb.Helper()
+	w.send(command{Do: halt})
 }
 
 // Call is a command and what the worker reports of it.

@@ -1,9 +1,12 @@
 package lua
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/redistest"
 )
 
 // as makes the parties that follow run the scripts as a user with these rules, beside all commands and keys.
@@ -18,7 +21,7 @@ func TestAUserThatMayNotPublishStillHandsOver(t *testing.T) {
 	b := s.party("b")
 	s.as("resetchannels")
 	a := s.party("a")
-	if err := s.scripts.Publish(ctx, b.Channel(), "x").Err(); !redis.HasErrorPrefix(err, "NOPERM") {
+	if err := s.scripts.Publish(ctx, b.channel(), "x").Err(); !redis.HasErrorPrefix(err, "NOPERM") {
 		t.Fatalf("the user may publish: %v", err)
 	}
 	hold, token := a.holds(usual)
@@ -49,4 +52,30 @@ func TestAUserThatMayNotAskWhoListensTakesEverybodyForBlind(t *testing.T) {
 	c.granted(next)
 	b.queues(dropped, place)
 	s.lined(dropped)
+}
+
+func TestARefusedCommandOfAScriptAndRefusedKeysAreNamed(t *testing.T) {
+	s := onRedis(t)
+	for rule, named := range map[string]string{
+		"-hset":     "hset",
+		"-evalsha":  "evalsha",
+		"resetkeys": "one of " + s.keys.Record + " " + s.keys.Queue + " ",
+	} {
+		s.as("allchannels", rule)
+		a := s.party("a")
+		_, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		if err == nil || !strings.Contains(strings.ToLower(err.Error()), named) || !Answered(err) {
+			t.Errorf("with %s it says %v", rule, err)
+		}
+	}
+}
+
+func TestACommandThatTheServerDoesNotKnowIsNamed(t *testing.T) {
+	server := redistest.Start(t, "--rename-command", "HSET", "")
+	s := &site{t: t, keys: keysOf(t, "x"), rdb: server.Client(t), scripts: server.Client(t)}
+	a := s.party("a")
+	_, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+	if err == nil || !strings.Contains(err.Error(), "does not know HSET") || !Answered(err) {
+		t.Errorf("it says %v", err)
+	}
 }

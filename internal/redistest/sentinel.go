@@ -1,0 +1,225 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MasterName is what the sentinels of [StartSentinels] call their master.
+const MasterName = "locks"
+
+// failoverTimeout bounds a wait for the sentinels, who may need a second attempt.
+const failoverTimeout = 60 * time.Second
+
+// Sentinels are three sentinels that watch a master with two replicas.
+//
+// Its methods belong to the test's own goroutine.
+type Sentinels struct {
+	tb       testing.TB
+	master   *Server
+	replicas []*Server
+	watchers []*Server
+}
+
+// StartSentinels starts them all and returns when every sentinel knows of all others and of both replicas, and these have
+// the master's data. A master that is away for a second counts as dead to two of them.
+func StartSentinels(tb testing.TB) *Sentinels {
+	tb.Helper()
+	s := &Sentinels{tb: tb}
+	s.master = Start(tb, replicating...)
+	for range 2 {
+		s.replicas = append(s.replicas, Start(tb, slices.Concat(replicating, replicaOf(s.master))...))
+	}
+	for _, patience := range []int{1000, 1000, 5000} { // were all three as quick, each might vote for itself
+		s.watchers = append(s.watchers, s.watcher(patience))
+	}
+	s.settled()
+	return s
+}
+
+// replicating has a full copy begin at once, and none fail for want of a heartbeat while a test pauses somebody.
+var replicating = []string{"--repl-diskless-sync-delay", "0", "--repl-timeout", "3600"}
+
+func replicaOf(master *Server) []string {
+	return []string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.Port())}
+}
+
+// watcher starts one sentinel, for which a master that is silent for so many milliseconds is dead. It keeps what it knows in
+// its file, so it needs one of its own.
+func (s *Sentinels) watcher(patience int) *Server {
+	s.tb.Helper()
+	dir := s.tb.TempDir()
+	file := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\n"+
+		"sentinel down-after-milliseconds %[1]s %[3]d\nsentinel failover-timeout %[1]s 1500\n", MasterName, s.master.Port(), patience)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		s.tb.Fatal(err)
+	}
+	w := &Server{tb: s.tb, bin: s.master.bin, conf: []string{file, "--sentinel"}}
+	w.startOnFreePort([]string{"--bind", "127.0.0.1", "--dir", dir})
+	s.tb.Cleanup(w.Kill)
+	s.hurried(w)
+	return w
+}
+
+// hurried has a sentinel look and talk more often than once in a second or two. With its usual ping period it would take a new
+// master for dead before it had first asked; with one under 200 ms it would find no replica's INFO, asked for once in a second,
+// fresh enough (five periods) to promote it. And it must not lose faith in its clock, for half a minute, because the machine is busy.
+func (s *Sentinels) hurried(w *Server) {
+	s.tb.Helper()
+	c := w.Client(s.tb, func(o *redis.Options) { o.DisableIdentity = true })
+	defer c.Close()
+	err := c.Do(context.Background(), "sentinel", "debug", "ping-period", 300, "info-period", 500, "publish-period", 200, "ask-period", 200,
+		"tilt-trigger", 60_000).Err()
+	if err != nil {
+		s.tb.Fatalf("hurry a sentinel: %v", err)
+	}
+}
+
+// Addrs are those of the sentinels.
+func (s *Sentinels) Addrs() []string {
+	var addrs []string
+	for _, w := range s.watchers {
+		addrs = append(addrs, w.Addr())
+	}
+	return addrs
+}
+
+// Master is the server that was the master when last looked at.
+func (s *Sentinels) Master() *Server { return s.master }
+
+// Replicas are the others, dead or alive.
+func (s *Sentinels) Replicas() []*Server { return slices.Clone(s.replicas) }
+
+// Client returns a new client that asks the sentinels where the master is, with go-redis's own defaults, changed by mutate,
+// and closes it when the test ends.
+func (s *Sentinels) Client(tb testing.TB, mutate ...func(*redis.FailoverOptions)) *redis.Client {
+	tb.Helper()
+	opts := &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs()}
+	for _, change := range mutate {
+		change(opts)
+	}
+	c := redis.NewFailoverClient(opts)
+	tb.Cleanup(func() { _ = c.Close() }) // the test may have closed it already
+	return c
+}
+
+// KillMaster ends the master without a farewell (SIGKILL) and returns when every sentinel names another, which is the master
+// from then on. The dead one is the last of the replicas; see [Sentinels.Revive].
+func (s *Sentinels) KillMaster() (took time.Duration) {
+	s.tb.Helper()
+	began := time.Now()
+	s.master.Kill()
+	s.promoted()
+	return time.Since(began)
+}
+
+// SwitchMaster has the sentinels make a replica the master while the old one is alive, and returns when every sentinel names
+// it. The old one goes on as a master of its own, whose writes will be lost, until a sentinel tells it otherwise some ten
+// seconds later.
+func (s *Sentinels) SwitchMaster() {
+	s.tb.Helper()
+	s.eventually("a failover begins", func() bool {
+		return s.ask(s.watchers[0], func(c *redis.SentinelClient) bool { return c.Failover(context.Background(), MasterName).Err() == nil })
+	})
+	s.promoted()
+}
+
+// promoted returns when every sentinel names another master than before.
+func (s *Sentinels) promoted() {
+	s.tb.Helper()
+	old := s.master
+	s.eventually("every sentinel names the same new master", func() bool { return s.agreed() && s.master != old })
+}
+
+// agreed reports whether all sentinels name the same server, which is then the master.
+func (s *Sentinels) agreed() bool {
+	all := append([]*Server{s.master}, s.replicas...)
+	at := slices.IndexFunc(all, func(r *Server) bool {
+		return !slices.ContainsFunc(s.watchers, func(w *Server) bool { return s.named(w) != r.Addr() })
+	})
+	if at > 0 {
+		s.master = all[at]
+		s.replicas = append(slices.Delete(all[1:], at-1, at), all[0])
+	}
+	return at >= 0
+}
+
+// Revive starts the dead as replicas of the present master and returns when all is as it was in the beginning.
+func (s *Sentinels) Revive() {
+	s.tb.Helper()
+	for _, r := range s.replicas {
+		if r.process().ended() {
+			r.args = append(slices.Clone(r.args), replicaOf(s.master)...) // the last one wins
+			r.Restart()
+		}
+	}
+	s.settled()
+}
+
+// settled returns when every sentinel sees a master, two replicas that are up and two other sentinels, and both replicas have
+// what the master has. On a machine that is too busy a sentinel may have taken a master for dead that was not.
+func (s *Sentinels) settled() {
+	s.tb.Helper()
+	s.eventually("every sentinel knows them all, and both replicas have the master's data", func() bool {
+		return s.agreed() && !slices.ContainsFunc(s.watchers, func(w *Server) bool { return !s.knowsAll(w) }) && s.inStep()
+	})
+}
+
+func (s *Sentinels) knowsAll(w *Server) bool {
+	return s.ask(w, func(c *redis.SentinelClient) bool {
+		master, err := c.Master(context.Background(), MasterName).Result()
+		replicas, _ := c.Replicas(context.Background(), MasterName).Result()
+		up := func(r map[string]string) bool { return r["flags"] == "slave" && r["master-link-status"] == "ok" }
+		return err == nil && master["flags"] == "master" && master["num-other-sentinels"] == "2" &&
+			len(replicas) == 2 && up(replicas[0]) && up(replicas[1])
+	})
+}
+
+// inStep reports whether both replicas have a write to the master. WAIT is about what its own connection wrote.
+func (s *Sentinels) inStep() bool {
+	c := redis.NewClient(&redis.Options{Addr: s.master.Addr()})
+	defer c.Close()
+	both := c.Pipeline()
+	both.Set(context.Background(), "sentinels:settled", "1", time.Millisecond)
+	wait := both.Do(context.Background(), "wait", 2, 1000)
+	_, err := both.Exec(context.Background())
+	return err == nil && wait.Val() == int64(2)
+}
+
+// named is the address of the master as a sentinel knows it.
+func (s *Sentinels) named(w *Server) (addr string) {
+	s.ask(w, func(c *redis.SentinelClient) bool {
+		parts, err := c.GetMasterAddrByName(context.Background(), MasterName).Result()
+		if err == nil {
+			addr = net.JoinHostPort(parts[0], parts[1])
+		}
+		return err == nil
+	})
+	return addr
+}
+
+// ask asks one sentinel.
+func (s *Sentinels) ask(w *Server, question func(*redis.SentinelClient) bool) bool {
+	c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr()})
+	defer c.Close()
+	return question(c)
+}
+
+func (s *Sentinels) eventually(what string, ok func() bool) {
+	s.tb.Helper()
+	for deadline := time.Now().Add(failoverTimeout); !ok(); time.Sleep(10 * pollInterval) {
+		if time.Now().After(deadline) {
+			s.tb.Fatalf("waited %v in vain until %s", failoverTimeout, what)
+		}
+	}
+}

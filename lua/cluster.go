@@ -1,0 +1,95 @@
+package lua
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sharded reports whether each lock has channels of its own, in its own slot, as on a cluster. Else the client has one for all.
+func (s *Server) Sharded() bool { return s.cluster != nil }
+
+// Channel is the name of the channel on which this client hears of its grants of the lock.
+func (s *Server) Channel(keys Keys) string { return s.channels(keys) + s.client }
+
+// channels is what the clients' channels of the lock begin with.
+func (s *Server) channels(keys Keys) string {
+	if !s.Sharded() {
+		return s.channel
+	}
+	name := keys.Record[len(s.channel):] // ":lock:" is as long as ":wake:"
+	return s.channel + name + ":"
+}
+
+// caller is what the scripts have to know of who calls: verb, channels, client.
+func (s *Server) caller(keys Keys) []any {
+	if !s.Sharded() {
+		return s.alone
+	}
+	return []any{"SPUBLISH", s.channels(keys), s.client}
+}
+
+// writing is the command that runs a script which writes. On a cluster it names one more key, which never exists: a node that is
+// giving away or taking in the slot then refuses the script as a whole, with TRYAGAIN. Otherwise it would run where all four keys happen to be,
+// and be refused a key that it has deleted itself, halfway through; and clients that listen on the other node would seem dead.
+func (s *Server) writing(sc script, keys Keys, n int) []any {
+	if !s.Sharded() {
+		return sc.on(keys.all(), n)
+	}
+	return sc.on(append(keys.all(), s.Freed(keys)), n)
+}
+
+// Moving reports whether err says that the keys of a lock are on their way to another node: a moment later they are there.
+func Moving(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+
+// suspect has the map of the slots read again if err may mean that it is out of date. go-redis does so when a node redirects it,
+// and not when one is dead: of a command that it may not repeat it learns nothing.
+func (s *Server) suspect(err error) {
+	if err != nil && s.Sharded() && (!Answered(err) || Passing(err)) {
+		s.cluster.ReloadState(context.Background())
+	}
+}
+
+// home is the client of the one server that keeps the lock, as far as is known. It follows no redirection.
+func (s *Server) home(ctx context.Context, keys Keys) (redis.UniversalClient, error) {
+	if s.Sharded() {
+		return s.cluster.MasterForKey(ctx, keys.Record)
+	}
+	return s.rdb, nil
+}
+
+// Node is where a lock lives: requests about locks of different nodes do not wait for one another. It is the whole cluster as long as
+// that is not known.
+func (s *Server) Node(keys Keys) redis.UniversalClient {
+	if home, err := s.home(context.Background(), keys); err == nil {
+		return home
+	}
+	return s.rdb
+}
+
+// elsewhere reports whether a node answered that another one has the keys.
+func elsewhere(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
+}
+
+// Masters sends a command to the server, or to each node that has keys, and returns the replies. There is an error only if there
+// are none: of a cluster a node may be away.
+func (s *Server) Masters(ctx context.Context, args ...any) (replies []any, err error) {
+	if !s.Sharded() {
+		reply, err := s.Do(ctx, args...)
+		return []any{reply}, err
+	}
+	nodes, err := masters(ctx, s.rdb)
+	for _, node := range nodes {
+		cmd := newOnce(ctx, args)
+		if e := node.Process(ctx, cmd); e != nil {
+			err = e
+			continue
+		}
+		replies = append(replies, cmd.Val())
+	}
+	if len(replies) > 0 {
+		err = nil
+	}
+	return replies, err
+}

@@ -1,0 +1,56 @@
+package lua
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Where a refusal names the script's line, and what a line calls.
+var (
+	refusedAt = regexp.MustCompile(`on @user_script:(\d+)`)
+	calls     = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+)
+
+// named makes a refusal say what is missing: which permission, or which command the server does not know. A server tells of
+// a key only that there is one, and of a command in a script only its line: Redis 7.0 also of one that it knows.
+func (sc script) named(err error, command []any) error {
+	switch said := err.Error(); {
+	case strings.Contains(said, "can't run this command"):
+		return fmt.Errorf("the user may not run %s: %w", sc.commandsAt(said), err)
+	case strings.Contains(said, "Unknown Redis command"):
+		return fmt.Errorf("the server does not know %s: %w", sc.commandsAt(said), err)
+	case strings.Contains(said, "one of the keys"), strings.Contains(said, "No permissions to access a key"):
+		return fmt.Errorf("the user may not read and write one of %s: %w", keysIn(command), err)
+	}
+	return err
+}
+
+// commandsAt is what the script calls on the line that the server's error names.
+func (sc script) commandsAt(said string) string {
+	at := refusedAt.FindStringSubmatch(said)
+	if at == nil {
+		return "a command"
+	}
+	n, _ := strconv.Atoi(at[1])
+	var names []string
+	if lines := strings.Split(sc.source, "\n"); n > 0 && n <= len(lines) {
+		for _, call := range calls.FindAllStringSubmatch(lines[n-1], -1) {
+			names = append(names, call[1])
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// keysIn is the keys of a command, few enough to read.
+func keysIn(command []any) string {
+	const most = 4
+	n, _ := command[2].(int)
+	keys := command[3 : 3+n]
+	if n > most {
+		keys = append(slices.Clone(keys[:most]), "...")
+	}
+	return strings.Trim(fmt.Sprint(keys), "[]")
+}

@@ -1,0 +1,110 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pipelines notes how many evals are sent together.
+type pipelines struct{ sizes []int }
+
+func (*pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "eval" {
+			p.sizes = append(p.sizes, len(cmds))
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// joined has n requests share a write, each of which asks for its own number.
+func joined(t *testing.T, together *together, n int) (*group, []once) {
+	t.Helper()
+	var g *group
+	requests := make([]once, n)
+	for i := range requests {
+		requests[i] = newOnce(ctx, []any{"eval", "return tonumber(ARGV[1])", 0, i})
+		with, first := together.join(requests[i], false)
+		equal(t, "first", first, i == 0)
+		if g = with; first {
+			continue
+		}
+		equal(t, "in one group", with, g)
+	}
+	return g, requests
+}
+
+func TestRequestsThatComeTogetherShareAWriteAndHaveEachItsOwnAnswer(t *testing.T) {
+	twice(t, func(t *testing.T, s *site) {
+		writes := new(pipelines)
+		s.rdb.AddHook(writes)
+		var together together
+		g, requests := joined(t, &together, most)
+		must(t, g.send(ctx, s.rdb))
+		for i, r := range requests {
+			got, err := r.Int()
+			must(t, err)
+			equal(t, "answer", got, i)
+		}
+		equal(t, "writes", fmt.Sprint(writes.sizes), fmt.Sprint([]int{most}))
+		_, first := together.join(newOnce(ctx, nil), false)
+		equal(t, "one more is the first of the next", first, true)
+	})
+}
+
+func TestARequestThatWantsAPromptAnswerIsKeptByNoneThatDoesNot(t *testing.T) {
+	var together together
+	for _, hasty := range []bool{false, true, false} {
+		g, first := together.join(newOnce(ctx, nil), hasty)
+		equal(t, "first", first, true)
+		equal(t, "hasty", g.hasty, hasty)
+	}
+}
+
+func TestAConnectionThatFailsLeavesAllThatShareItUnanswered(t *testing.T) {
+	addr, scripts := listener(t, func(conn net.Conn, _ string) { _ = conn.Close() })
+	c := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Second})
+	defer c.Close()
+	g, requests := joined(t, new(together), 3)
+	_ = g.send(ctx, c) // it is the first one's
+	for _, r := range requests {
+		equal(t, "unanswered", Unanswered(r.Err()), true)
+	}
+	if n := scripts.Load(); n > 3 {
+		t.Errorf("%d requests were sent again", n-3)
+	}
+}
+
+func TestManyAtOnceAreAllAnswered(t *testing.T) {
+	s := onRedis(t)
+	server := NewServer(s.rdb, "w:", "a")
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			keys := keysOf(t, fmt.Sprint(i))
+			for n := range 50 {
+				ticket := fmt.Sprintf("a:%d:30000::", 1+n*64+i)
+				answer, err := server.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}})
+				if err != nil || answer.Tickets[0].Status != Granted || answer.Tickets[0].Grant.Ticket != ticket {
+					t.Errorf("enter: %+v, %v", answer, err)
+					return
+				}
+				left, err := server.Leave(ctx, keys, []LeaveTicket{{Ticket: ticket, Token: answer.Tickets[0].Grant.Token}})
+				if err != nil || left.States[0] != Held {
+					t.Errorf("leave: %+v, %v", left, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}

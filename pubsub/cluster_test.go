@@ -1,0 +1,73 @@
+package pubsub_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/pubsub"
+)
+
+// say publishes on a sharded channel until it is heard.
+func say(t *testing.T, rdb *redis.ClusterClient, channel, text string, e *ear) {
+	t.Helper()
+	until(t, text+" is heard", func() bool {
+		if err := rdb.SPublish(context.Background(), channel, text).Err(); err != nil {
+			return false // a new master is yet to be found
+		}
+		_, messages := e.heard()
+		return len(messages) > 0 && messages[len(messages)-1] == text
+	})
+}
+
+func TestShardedChannelsFollowTheirSlotsAndShareOneConnectionToEachMaster(t *testing.T) {
+	c := redistest.StartNodes(t, 3, time.Second)
+	rdb := c.Client(t)
+	hub := pubsub.NewCluster(rdb, slog.New(slog.DiscardHandler))
+	defer hub.Close()
+	const channels = 60
+	ears, forget := make([]ear, channels), make([]func(), channels)
+	name := func(i int) string { return fmt.Sprintf("c:{%d}", i) }
+	for i := range ears {
+		forget[i] = hub.Listen(name(i), ears[i].listener())
+	}
+	for i := range ears {
+		say(t, rdb, name(i), "hello "+name(i), &ears[i])
+	}
+	subscribed := func() (n int) {
+		for _, node := range c.Masters() {
+			admin := node.Client(t)
+			n += len(admin.PubSubShardChannels(context.Background(), "*").Val())
+			_ = admin.Close() // it has answered
+		}
+		return n
+	}
+	if n := subscribed(); n != channels {
+		t.Fatalf("%d channels", n)
+	}
+
+	before, _ := ears[0].heard()
+	from := c.MasterOf(name(0))
+	for _, to := range c.Masters() {
+		if to != from {
+			c.Move(c.Slot(name(0)), to)
+			break
+		}
+	}
+	until(t, "it is up again where the slot is now", func() bool { ups, _ := ears[0].heard(); return ups > before })
+	say(t, rdb, name(0), "moved", &ears[0])
+
+	dead, _ := c.Failover(name(1))
+	for i := range ears {
+		say(t, rdb, name(i), "after "+dead.Addr(), &ears[i])
+	}
+	for i := range ears {
+		forget[i]()
+	}
+	until(t, "nothing is subscribed to", func() bool { return subscribed() == 0 })
+}

@@ -1,0 +1,130 @@
+package fairlock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/conformance"
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+func TestFairLockBehindSentinels(t *testing.T)  { onSentinels(t, newFair, false) }
+func TestPlainLockBehindSentinels(t *testing.T) { onSentinels(t, newPlain, true) }
+
+func onSentinels(t *testing.T, kind newLocker, plain bool) {
+	t.Helper()
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+		group.Master().Client(t).FlushAll(context.Background())
+		test(conformance.World{T: t, Lease: time.Second, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
+			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: group.Addrs()})
+		}})
+	})
+}
+
+// The sentinels tell the clients of the new master at once, and the old one that it is none some time later. Until then it keeps its
+// subscribers, who hear nothing there.
+func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		holder, waiter := kind(group.Client(t)), kind(group.Client(t))
+		defer holder.Close()
+		defer waiter.Close()
+		lease, err := holder.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := inBackground(waiter)
+		old := group.Master().Client(t)
+		channels := func(rdb *redis.Client) int { return len(rdb.PubSubChannels(t.Context(), prefix+":*").Val()) }
+		waitUntil(t, "somebody waits and listens", func() bool { return channels(old) > 0 })
+		group.SwitchMaster()
+		switched := time.Now()
+		waitUntil(t, "they listen where the writes go", func() bool { return channels(group.Master().Client(t)) > 0 })
+		listens := time.Since(switched)
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		freed := time.Now()
+		got := <-next
+		if got.err != nil || got.lease.Token() <= lease.Token() || got.lease.Unlock(t.Context()) != nil {
+			t.Fatalf("%+v after %d", got, lease.Token())
+		}
+		t.Logf("the subscription moved after %v, and the hand-over took %v", listens, time.Since(freed))
+		if took := time.Since(freed); took > 2*time.Second {
+			t.Errorf("the hand-over took %v", took)
+		}
+		group.Revive()
+	})
+}
+
+// Replicas that lose everything before one of them is promoted stand for any that is behind.
+func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t *testing.T) {
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		holder := kind(group.Client(t), fairlock.WithLease(10*time.Second))
+		defer holder.Close()
+		lease, err := holder.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line []<-chan lockResult
+		for range 3 {
+			waiter := kind(group.Client(t), fairlock.WithLease(10*time.Second))
+			t.Cleanup(func() { _ = waiter.Close() })
+			waits := make(chan struct{})
+			once := sync.OnceFunc(func() { close(waits) })
+			line = append(line, inBackground(waiter, fairlock.OnQueued(func(int) { once() })))
+			<-waits
+		}
+		for _, r := range group.Replicas() {
+			rdb := r.Client(t)
+			if err := errors.Join(rdb.ConfigSet(t.Context(), "replica-read-only", "no").Err(), rdb.FlushAll(t.Context()).Err()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group.KillMaster()
+		waitUntil(t, "the holder has put its record back", func() bool {
+			return group.Master().Client(t).HGet(t.Context(), prefix+":lock:{x}", "token").Val() == strconv.FormatInt(lease.Token(), 10)
+		})
+		if err := errors.Join(lease.Err(), lease.Unlock(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		last := lease.Token()
+		for len(line) > 0 {
+			next := 0
+			if prefix == "reentrant" { // which promises no order
+				waitUntil(t, "somebody has it", func() bool {
+					next = slices.IndexFunc(line, func(c <-chan lockResult) bool { return len(c) > 0 })
+					return next >= 0
+				})
+			}
+			got := <-line[next]
+			if got.err != nil || got.lease.Token() <= last {
+				t.Fatalf("%+v after %d", got, last)
+			}
+			last = got.lease.Token()
+			line = slices.Delete(line, next, next+1)
+			for _, other := range line {
+				if len(other) > 0 {
+					t.Fatal("two have it")
+				}
+			}
+			if err := got.lease.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group.Revive()
+	})
+}

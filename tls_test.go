@@ -1,0 +1,30 @@
+package fairlock_test
+
+import (
+	"crypto/x509"
+	"errors"
+	"testing"
+
+	"github.com/fairlock/locks/internal/redistest"
+)
+
+func TestACertificateOfAnUnknownAuthorityIsAClearErrorAtOnce(t *testing.T) {
+	f := newFaulty(t)
+	server := redistest.StartTLS(t, redistest.NewAuthority(t))
+	u := f.user(server.Over(redistest.NewAuthority(t).Client("")))
+	why := refusal{says: "certificate signed by unknown authority"}
+	f.refuses(u.Interface, "x", why)
+	f.inspectRefused(u.Interface, "x", why)
+	var unknown x509.UnknownAuthorityError
+	if _, err := u.Lock(faultCtx, "x"); !errors.As(err, &unknown) {
+		t.Errorf("it is not to be found in %v", err)
+	}
+}
+
+func TestAServerThatWantsACertificateOfItsClientsIsAClearErrorToThoseWithout(t *testing.T) {
+	f := newFaulty(t)
+	authority := redistest.NewAuthority(t)
+	server := redistest.StartTLS(t, authority, "--tls-auth-clients", "yes")
+	f.refuses(f.user(server.Over(authority.Client(""))).Interface, "x", refusal{says: "certificate required"})
+	f.unlocks(f.user(server.Over(authority.Client("a worker"))).locks("x"))
+}
