@@ -22,6 +22,12 @@ var (
 		Open:  func(c Config) (Locker, error) { return floor{client(c), doSetNX, doCompareAndDelete}, nil },
 		About: "SET NX PX and a script that compares and deletes; waits for nobody",
 	}
+	calls = Peer{
+		Name: "the calls alone", Server: Redis, Floor: true, Requests: scripted, Only: []string{"pair", "keys"},
+		Open: func(c Config) (Locker, error) { return floor{client(c), doTake, doGive}, nil },
+		About: "two scripts with nothing but the nine commands that Fairlock's call for a free lock: is it free and does nobody wait, the record with " +
+			"its deadline, the token that outlives it; and the way back",
+	}
 	get = Peer{
 		Name: "GET", Server: Redis, Floor: true, Requests: append([]string{"get"}, scripted...), Only: []string{"seckill"},
 		Open:  func(c Config) (Locker, error) { return getFloor{floor{client(c), doPing, doPing}}, nil },
@@ -83,6 +89,36 @@ func doSetNX(ctx context.Context, rdb *redis.Client, name string) error {
 
 func doCompareAndDelete(ctx context.Context, rdb *redis.Client, name string) error {
 	return compareAndDelete.Run(ctx, rdb, []string{name}, owner).Err()
+}
+
+var (
+	take = redis.NewScript(`
+		redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3])
+		redis.call('GET', KEYS[4])
+		redis.call('TIME')
+		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
+		redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'token', '1790000000000000', 'since', '1790000000000', 'lease', '30000', ARGV[2], '9999999999999:1')
+		redis.call('PEXPIREAT', KEYS[1], '9999999999999')
+		return {1, 2}`)
+	give = redis.NewScript(`
+		redis.call('EXISTS', KEYS[2], KEYS[3])
+		redis.call('HDEL', KEYS[1], ARGV[2])
+		redis.call('DEL', KEYS[1])
+		return 1`)
+)
+
+const ticket = owner + ":1:30000::"
+
+func keysOf(name string) []string {
+	return []string{"lock:{" + name + "}", "queue:{" + name + "}", "waiters:{" + name + "}", "token:{" + name + "}"}
+}
+
+func doTake(ctx context.Context, rdb *redis.Client, name string) error {
+	return take.Run(ctx, rdb, keysOf(name), owner+":1", ticket).Err()
+}
+
+func doGive(ctx context.Context, rdb *redis.Client, name string) error {
+	return give.Run(ctx, rdb, keysOf(name), owner+":1", ticket).Err()
 }
 
 // getFloor answers every Try by a GET, and always the same.
