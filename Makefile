@@ -1,6 +1,6 @@
 # The verbs are scripts; see scripts/. CI runs the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help fmt lint test simulate torture bench bench-quick microbench fuzz picture
+.PHONY: help fmt lint test simulate torture conformance bench bench-quick microbench fuzz picture
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ simulate: ## whole clients under faults in fake time: CI's 25 h; SEEDS=1000-1999
 
 torture: ## six processes, a saboteur and the judges, for FOR (60s); SEED repeats the choices of a run
 	@FOR='$(FOR)' SEED='$(SEED)' scripts/torture.sh $(ARGS)
+
+conformance: ## what every server must do, on one: REDIS_SERVER=program; its last line is a row of docs/compatibility.md
+	@REDIS_SERVER='$(REDIS_SERVER)' scripts/conformance.sh
 
 bench: ## Fairlock beside its peers, for docs/performance.md; ARGS='-workloads handover -peers fairlock,baton' (one and a half hours)
 	@scripts/bench.sh $(ARGS)

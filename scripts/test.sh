@@ -47,31 +47,67 @@ go vet $guests
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+trap 'trap "" TERM; kill 0; exit 130' INT # what a script runs in the background does not hear Ctrl-C
 test_all() {
-	# One package at a time: tests of how soon something happens have the machine to themselves.
+	# One package at a time: tests of how soon something happens have nothing beside them but what is said below.
 	go test $race -p 1 -count=1 -shuffle=on -timeout 20m "$@"
 }
 
-# prove runs side by side what takes minutes and says nothing of how soon: the torture, which ends with a minute of waiting for keys to
-# vanish, and without the race detector, under which they are samples, the explorer and the simulation.
-prove() {
-	local status=0
-	go test -count=1 -timeout 20m ./internal/explore ./internal/simulate &
-	go test $race -count=1 -timeout 20m ./internal/torture || status=$?
-	wait $! || status=$?
+# Where a run waits most of its time, others run beside it; each has its servers to itself. What computes does so at the lowest
+# priority: the others hardly notice it.
+
+# root runs the tests of the root as three processes: those of what fails, then those of worker processes and the rest, whatever it is.
+root() {
+	local processes faults status=0
+	processes=$(tests_in process_*_test.go)
+	faults=$(tests_in fault_*_test.go)
+	test_all -run "^($faults)$" . || status=$? # alone: leases of less than a second are at stake
+	test_all -run "^($processes)$" . &
+	local beside=$!
+	test_all -skip "^($processes|$faults)$" . || status=$?
+	wait "$beside" || status=$?
 	return "$status"
 }
+
+# prove runs the explorer and the simulation: samples of them with the race detector, and all without.
+prove() {
+	local status=0
+	nice -n 19 go test -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
+	nice -n 19 go test $race -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
+	return "$status"
+}
+
+# both runs two commands side by side.
+both() {
+	local status=0
+	$1 &
+	local first=$!
+	$2 || status=$?
+	wait "$first" || status=$?
+	return "$status"
+}
+
+torture() { test_all ./internal/torture; } # it ends with a minute of waiting for keys to vanish
+# shellcheck disable=SC2086
+guests() { race='' test_all $guests; }
+# shellcheck disable=SC2046
+tool() { test_all $(echo "$light" | grep /cmd/); }
+# shellcheck disable=SC2046
+floors() { test_all $(echo "$light" | grep -vE '/cmd/|/locks$|/internal/(explore|simulate|torture)$'); }
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
 		test_all "$@" work
 		exit
 	fi
-	# shellcheck disable=SC2046,SC2086
-	test_all $(echo "$light" | grep -v /internal/torture)
-	race='' test_all $guests
-	prove
-	exit
+	status=0
+	prove &
+	proofs=$!
+	root || status=$?
+	both torture guests || status=$?
+	both tool floors || status=$?
+	wait "$proofs" || status=$?
+	exit "$status"
 fi
 # failures prints from the log what belongs to tests that failed.
 failures() {
