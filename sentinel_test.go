@@ -37,7 +37,8 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
 	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
-		holder, waiter := kind(group.Client(t)), kind(group.Client(t))
+		rdb := group.Client(t)
+		holder, waiter := kind(rdb), kind(group.Client(t))
 		defer holder.Close()
 		defer waiter.Close()
 		lease, err := holder.Lock(t.Context(), "x")
@@ -52,6 +53,12 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		switched := time.Now()
 		waitUntil(t, "they listen where the writes go", func() bool { return channels(group.Master().Client(t)) > 0 })
 		listens := time.Since(switched)
+		if listens > 2*time.Second {
+			t.Errorf("they listened there only after %v", listens)
+		}
+		waitUntil(t, "the holder was told, too", func() bool { // what the old master is told now is lost
+			return rdb.ConfigGet(t.Context(), "port").Val()["port"] == strconv.Itoa(group.Master().Port())
+		})
 		if err := lease.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,11 @@ import (
 // run keeps a connection until Close.
 func (h *Hub) run() {
 	defer close(h.done)
+	if h.astray == nil {
+		var lookout sync.WaitGroup
+		defer lookout.Wait()
+		lookout.Go(h.lookOut)
+	}
 	backoff := minBackoff
 	for {
 		confirmed, err := h.connection()
@@ -107,6 +112,39 @@ func (h *Hub) write(sub *redis.PubSub, quit <-chan struct{}) {
 			_ = sub.Close() // the reader notices
 			return
 		}
+	}
+}
+
+// lookOut asks whether the subscription is seen where requests go to, when the client has thrown connections away. Behind
+// sentinels it does so with all to a master that is none any more, but not with ours; and such a master may live on for a while.
+func (h *Hub) lookOut() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	dropped := h.rdb.PoolStats().StaleConns
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		before := dropped
+		if dropped = h.rdb.PoolStats().StaleConns; dropped != before {
+			h.look()
+		}
+	}
+}
+
+// look asks about one of the channels.
+func (h *Hub) look() {
+	h.mu.Lock()
+	sub, channel := h.sub, ""
+	for channel = range h.listeners {
+		break
+	}
+	h.mu.Unlock()
+	seen, err := h.rdb.PubSubNumSub(h.ctx, channel).Result()
+	if err == nil && seen[channel] == 0 && sub != nil {
+		_ = sub.Close() // its reader builds the next one
 	}
 }
 

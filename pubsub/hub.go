@@ -22,6 +22,7 @@ import (
 
 const (
 	pingEvery  = 3 * time.Second
+	lookEvery  = 500 * time.Millisecond
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = time.Second
 )

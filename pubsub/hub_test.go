@@ -21,6 +21,37 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// The client goes to another server while the first one, with the subscription, lives on: so it is when sentinels make another
+// server the master.
+func TestASubscriptionFollowsTheRequestsToAnotherServer(t *testing.T) {
+	first, second := redistest.Start(t), redistest.Start(t)
+	var to atomic.Pointer[redistest.Server]
+	to.Store(first)
+	rdb := redis.NewClient(&redis.Options{Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, to.Load().Addr())
+	}})
+	defer rdb.Close()
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // a connection in the pool
+		t.Fatal(err)
+	}
+	var heard ear
+	newHub(t, rdb).Listen("a", heard.listener())
+	until(t, "it is up", func() bool { ups, _ := heard.heard(); return ups == 1 })
+	to.Store(second)
+	if err := first.Client(t).ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // notices that it is gone
+		t.Fatal(err)
+	}
+	until(t, "it is up again", func() bool { ups, _ := heard.heard(); return ups == 2 })
+	if err := rdb.Publish(t.Context(), "a", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it hears", func() bool { _, messages := heard.heard(); return len(messages) == 1 })
+}
+
 // ear is a listener that remembers what it heard.
 type ear struct {
 	mu       sync.Mutex // guards ups and messages

@@ -224,8 +224,8 @@ func (l *look) holds(lk *lock, was, is *state) {
 		case l.verb == "leave" && l.names(ticket):
 		case l.verb == "force" && l.number(4) == was.token:
 		case is.holds[ticket] >= deadline:
-		case was.token < is.token && lk.grants[was.token] != nil && lk.grants[was.token].low:
-			// The record is a ghost: it was given by a server that had forgotten a larger token.
+		case was.token < is.token && was.token < lk.top:
+			// The record is a ghost: given, or put back, by a server that had forgotten a larger token.
 		default:
 			l.r.violated(6, "%s: the %s of %s took %s of %s from its holder", lk.name, l.verb, l.by.name,
 				time.Duration(deadline-is.holds[ticket])*time.Millisecond, ticket)
