@@ -93,7 +93,7 @@ func matches(pattern, name string) bool {
 
 // order compares as --sort says, and those that are alike by what else is of interest.
 func (v *lsVerb) order(a, b *lockRecord) int {
-	waiting, held := cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.held(), a.held())
+	waiting, held := cmp.Compare(b.Waiting, a.Waiting), a.olderThan(b)
 	name := cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	switch v.Sort {
 	case "held":

@@ -66,14 +66,20 @@ func newHolderRecord(h *fairlock.Holder) *holderRecord {
 // idle reports whether nobody has the lock and nobody waits for it.
 func (r *lockRecord) idle() bool { return r.Holder == nil && r.Waiting == 0 }
 
-// held and remaining are zero of a free lock.
-func (r *lockRecord) held() int64 {
-	if r.Holder == nil {
-		return 0
+// olderThan compares since when two locks are held; free ones come last. (For how long they are was read at different times.)
+func (r *lockRecord) olderThan(other *lockRecord) int {
+	switch {
+	case r.Holder != nil && other.Holder != nil:
+		return r.Holder.Since.Compare(other.Holder.Since)
+	case r.Holder != nil:
+		return -1
+	case other.Holder != nil:
+		return 1
 	}
-	return r.Holder.Held
+	return 0
 }
 
+// remaining is zero of a free lock.
 func (r *lockRecord) remaining() int64 {
 	if r.Holder == nil {
 		return 0
