@@ -252,3 +252,23 @@ func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
 		f.nobody("x")
 	})
 }
+
+// The grant is told on another connection than the one on which the answer comes. A mark for each would be kept for a minute.
+func TestAGrantThatOvertakesItsAnswerLeavesNoMark(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.behind(), f.beside()
+		other := b.locks("another")
+		first := a.queues("another", 1) // now it has its subscription
+		f.unlocks(other)
+		f.served(first)
+		holder := b.locks("x")
+		f.once(f.verb("enter"), faultproxy.SwallowReplySilently())
+		w := a.asks(faultCtx, "x")
+		f.until("it is in line", func() bool { return f.line("x") == 1 })
+		f.unlocks(holder)
+		f.within(faultSoon, "the hand-over", func() { f.unlocks(w.gets()) })
+		if marks := f.direct.ZRange(faultCtx, f.prefix+":waiters:{x}", 0, -1).Val(); len(marks) > 0 {
+			f.Errorf("there stays %v", marks)
+		}
+	})
+}

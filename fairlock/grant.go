@@ -46,6 +46,9 @@ func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time)
 	expires, ok := a.believe(m, received, l.earOf(a.keys).up())
 	term := reentrant.Term{Span: m.Claim, Expires: expires}
 	if ok && term.TrustEnds().After(received) {
+		if a.last.at == 0 {
+			a.requests.Executed() // the grant overtook the answer
+		}
 		l.settle(a, l.core.Keeper.Begin(a.grant(m.Token, m.At), term, a.request.Fixed), nil)
 		return
 	}

@@ -160,7 +160,7 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	q.sent.sent = time.Now()
 	q.answer, q.err = l.core.Server.Enter(ctx, keys, request)
 	for _, a := range q.of {
-		a.requests.Done(q.err)
+		a.requests.EnterDone(q.err)
 	}
 	return q
 }

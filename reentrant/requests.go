@@ -11,6 +11,7 @@ import (
 type Requests struct {
 	underway atomic.Int32
 	lost     atomic.Bool
+	executed atomic.Bool // of the one whose answer is still to come it is known
 }
 
 // Sent notes a request that goes out; Done must follow.
@@ -22,6 +23,21 @@ func (r *Requests) Done(err error) {
 		r.lost.Store(true)
 	}
 	r.underway.Add(-1)
+}
+
+// Executed notes that a ticket of which nothing was answered yet has the lock: if one request is all that went out, that
+// was executed. Its end is noted with [Requests.EnterDone], and none like it may be sent any more.
+func (r *Requests) Executed() {
+	if !r.lost.Load() && r.underway.CompareAndSwap(1, 0) {
+		r.executed.Store(true)
+	}
+}
+
+// EnterDone is Done for a request that Executed may have been about.
+func (r *Requests) EnterDone(err error) {
+	if !r.executed.Swap(false) {
+		r.Done(err)
+	}
 }
 
 // Open reports whether one may still be executed.
