@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/locks/fairlock/embedded"
 	"github.com/fairlock/locks/internal/faultproxy"
 	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/lua"
 )
 
 const (
@@ -134,14 +135,13 @@ func noGoroutineLeft(t *testing.T) {
 // faultScript is a verb's script as it goes over the wire, and its hash.
 func faultScript(tb testing.TB, verb string) (source, sha string) {
 	tb.Helper()
-	read := func(name string) string {
+	source = lua.Whole(verb+".lua", func(name string) string {
 		text, err := os.ReadFile("lua/" + name)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		return string(text)
-	}
-	source = strings.Replace(read(verb+".lua"), "--#include advance.lua", read("advance.lua"), 1)
+	})
 	sum := sha1.Sum([]byte(source))
 	return source, hex.EncodeToString(sum[:])
 }

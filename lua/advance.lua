@@ -3,15 +3,15 @@
 -- Expects the including script to have declared
 --   record, queue, waiters, tokens   the four keys
 --   verb, channels, me               PUBLISH or SPUBLISH; the channels' common start; the calling client
+--   numsub                           NUMSUB or SHARDNUMSUB
 --   us, ms                           the server's time, read once
+--   LIVENESS, ...                    terms.lua
 -- and to have read all four keys once (a wrong type must fail before anything is written).
 --
 -- A ticket is client:counter:lease:owner:note, an element of the line is place:ticket, and in the set a score below
 -- zero is no deadline but a mark, -(its own end): '!'..ticket is a retired ticket, '~'..client a blind client, '#'..token a forced ownership,
 -- '^'..client one of whom a ticket was passed over, so that no later one of its tickets comes first, and '?' says that
 -- places were lost: until it ends the lock is given to nobody, so that all can come back to theirs.
-
-local LIVENESS, LINE_TTL, MARK_TTL, BLIND, GATHER, CLAIM, DROPS = 15000, 30000, 60000, 3000, 6000, 3000, 500
 
 local function num(n) return string.format('%d', n) end
 
@@ -43,8 +43,7 @@ end
 
 -- A subscriber of the exact name; PUBLISH's own count would include any pattern subscriber, such as a monitor.
 local function heard(client)
-  local reply = redis.pcall('PUBSUB', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channels .. client)
-  return not reply.err and tonumber(reply[2]) > 0
+  return tonumber(redis.pcall('PUBSUB', numsub, channels .. client)[2] or 0) > 0
 end
 
 local function valid(mark) return mark and -tonumber(mark) > ms end
@@ -56,23 +55,15 @@ end
 
 local function tell(client, message) redis.pcall(verb, channels .. client, message) end
 
--- Writes a fresh record for ticket, held until ms + span; returns its token, which is larger than the last one.
+-- Writes a fresh record for ticket, held until ms + span; returns its token.
 local function write(ticket, owner, lease, span, last)
-  local token, deadline = num(math.max(last + 1, us)), num(ms + span)
-  redis.call('SET', tokens, token, 'PXAT', num(ms + math.max(600000, 2 * lease)))
-  redis.call('HSET', record, 'owner', owner, 'token', token, 'since', num(ms), 'lease', lease, ticket, deadline .. ':1')
-  redis.call('PEXPIREAT', record, deadline)
+  --#include record.lua
   return token
 end
 
--- Gives the lock to the first ticket of the line.
 local function grant(ticket, client, owner, lease, last)
-  redis.call('LPOP', queue)
-  redis.call('ZREM', waiters, ticket)
-  local claim = math.min(CLAIM, lease)
-  local token = write(ticket, owner, lease, claim, last)
-  if client ~= me then tell(client, 'grant ' .. num(us) .. ' ' .. claim .. ' ' .. token .. ' ' .. ticket .. ' ' .. record) end
-  return {ticket, token, claim}
+  --#include grant.lua
+  return given
 end
 
 -- Clients whose turn came, and whether they are passed over: nobody hears them, or others of theirs have yet to return.

@@ -22,57 +22,62 @@
 --                        {'gone'}    it was retired
 -- Errors: WRONGTYPE (also of a token that is no number) and OOM come before anything is written.
 
-if #ARGV == 12 and ARGV[10] == '0' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
-  local last = tonumber(redis.call('GET', KEYS[4]) or 0)
-  if not last then return redis.error_reply('WRONGTYPE the token key ' .. KEYS[4] .. ' holds no number') end
-  if last >= tonumber(ARGV[2]) then
-    local time, lease = redis.call('TIME'), ARGV[7]
-    local us = time[1] * 1000000 + time[2]
-    local ms = math.floor(us / 1000)
-    local token = last >= us and last + 1 or us
-    local text, deadline = string.format('%d', token), string.format('%d', ms + lease)
-    redis.call('SET', KEYS[4], text, 'PXAT', string.format('%d', ms + math.max(600000, 2 * lease)))
-    redis.call('HSET', KEYS[1], 'owner', ARGV[8], 'token', text, 'since', string.format('%d', ms), 'lease', lease, ARGV[9], deadline .. ':1')
-    redis.call('PEXPIREAT', KEYS[1], deadline)
-    return {us, token}
-  end
-end
-
+--#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local plain, try = ARGV[1] == 'plain', ARGV[1] ~= 'wait'
 local seen, verb, channels, me = tonumber(ARGV[2]), ARGV[4], ARGV[5], ARGV[6]
+local numsub = verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB'
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
 
---#include advance.lua
+-- One new ticket, and nothing out of the ordinary: no marks, which sort first in the set, and as many deadlines as places.
+if #ARGV == 12 and ARGV[10] == '0' then
+  local ticket, owner, lease, most = ARGV[9], ARGV[8], ARGV[7], tonumber(ARGV[11])
+  local line = most > 0 and redis.call('LLEN', queue)
+  local full = line and line >= most
+  local last = tonumber(redis.call('GET', tokens) or 0)
+  if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
 
--- One new ticket while somebody else has the lock, and nothing out of the ordinary: no marks, which sort first in the set, and
--- as many deadlines as places. It joins the line, or is turned away. The keys' ends are moved by the first to join in five seconds.
-if #ARGV == 12 and ARGV[10] == '0' and not try then
-  local ticket, most = ARGV[9], tonumber(ARGV[11])
-  local now = redis.call('HMGET', record, 'owner', 'token', 'lease', ticket)
-  local last, line = tonumber(redis.call('GET', tokens) or 0), redis.call('LLEN', queue)
-  local first = tonumber(redis.call('ZRANGE', waiters, 0, 0, 'WITHSCORES')[2] or ms + LIVENESS)
-  local function answer(is_heard, state)
-    return {us, last, now[1], tonumber(now[3] or 0), math.max(1, redis.call('PTTL', record)), line, is_heard, 0, 0, {}, state}
+  -- It takes a free lock.
+  if not full and last >= seen and redis.call('EXISTS', record, queue, waiters) == 0 then
+    local span = lease
+    --#include record.lua
+    return {us, tonumber(token)}
   end
-  if now[1] and now[1] ~= ARGV[8] and not now[4] and last and last >= seen and first > 0 and line == redis.call('ZCARD', waiters) then
-    local full = most > 0 and line >= most
-    if full and first > ms and not redis.call('ZSCORE', waiters, ticket) then return answer(0, {'full'}) end -- nobody is overdue
-    local tail = redis.call('LINDEX', queue, -1)
-    if not full and heard(me) and redis.call('ZADD', waiters, 'NX', num(ms + LIVENESS), ticket) == 1 then
-      local latest = tail and place_of(tail) or 0
-      local at = math.max(us, latest + 1)
-      line = redis.call('RPUSH', queue, num(at) .. ':' .. ticket)
-      if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
-        redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))
-        redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+
+  -- Somebody else has the lock: it joins the line, or is turned away. The keys' ends are moved by the first to join in five seconds.
+  local now = redis.call('HMGET', record, 'owner', 'lease', ticket)
+  if now[1] and now[1] ~= owner and not now[3] and last >= seen then
+    local state, is_heard = nil, 0
+    line = line or redis.call('LLEN', queue)
+    if plain then
+      state = {'held'}
+    elseif try then -- it looks at the line, too
+    elseif full then
+      local usual = redis.call('ZCOUNT', waiters, '-inf', string.format('%d', ms)) == 0 -- nor is anybody overdue
+      if usual and not redis.call('ZSCORE', waiters, ticket) then state = {'full'} end
+    elseif line == redis.call('ZCARD', waiters) and redis.call('ZCOUNT', waiters, '-inf', '(0') == 0 and
+      tonumber(redis.pcall('PUBSUB', numsub, channels .. me)[2] or 0) > 0 then
+      local tail = redis.call('LINDEX', queue, '-1')
+      if redis.call('ZADD', waiters, 'NX', string.format('%d', ms + LIVENESS), ticket) == 1 then
+        local latest = tonumber(string.match(tail or '', '^%d+') or 0)
+        local at = latest >= us and latest + 1 or us
+        line, is_heard = redis.call('RPUSH', queue, string.format('%d', at) .. ':' .. ticket), 1
+        if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
+          redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))
+          redis.call('PEXPIREAT', waiters, string.format('%d', ms + MARK_TTL))
+        end
+        state = {'waiting', at, line}
       end
-      return answer(1, {'waiting', at, line})
+    end
+    if state then
+      return {us, last, now[1], tonumber(now[2] or 0), math.max(1, redis.call('PTTL', record)), line, is_heard, 0, 0, {}, state}
     end
   end
 end
+
+--#include advance.lua
 
 local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?', '^' .. me}, false
 for i = 9, #ARGV, 4 do

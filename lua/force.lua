@@ -9,8 +9,10 @@
 -- Each client that held it is told 'forced <token> <ticket> <record>'; if one does not listen, a mark tells its next renewal.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
+--#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local numsub = verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB'
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)

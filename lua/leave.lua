@@ -14,41 +14,42 @@
 -- lock for less long than the line knows; and by advance if it was passed over once more and may not know.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
+--#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local plain, numsub = freed ~= '', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB'
 
--- One holder, nobody in line, nothing unanswered: Unlock in three calls, and a fourth where there is no line.
-if redis.call('EXISTS', queue, waiters) == 0 and #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '^[^:]+:%d+:%d+::') then
-  if redis.call('HDEL', record, ARGV[5]) == 1 then
-    redis.call('DEL', record)
-    if ARGV[4] ~= '' then redis.pcall(ARGV[1], ARGV[4], ARGV[3]) end
-    return 1
-  end
+-- The usual release is of a hold that is the only one, with nothing unanswered.
+local usual = #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '^[^:]+:%d+:%d+::')
+
+-- Nobody is in line: Unlock in three calls, and a fourth where there is no line.
+if usual and redis.call('EXISTS', queue, waiters) == 0 and redis.call('HDEL', record, ARGV[5]) == 1 then
+  redis.call('DEL', record)
+  if plain then redis.pcall(verb, freed, me) end
+  return 1
 end
 
-local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local plain = freed ~= ''
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
 
---#include advance.lua
-
--- One holder, nothing unanswered, and nothing out of the ordinary in the line: no marks, which sort first in the set, and as
--- many deadlines as places. The lock is handed to the first, if that is alive and in reach.
-if #ARGV == 8 and ARGV[8] == '0' and not plain and string.find(ARGV[5], '^[^:]+:%d+:%d+::') then
-  local head, line = redis.call('LINDEX', queue, 0), redis.call('LLEN', queue)
-  local first = redis.call('ZRANGE', waiters, 0, 0, 'WITHSCORES')
-  local ticket = head and ticket_of(head)
-  local client, lease, owner = split(ticket or '')
+-- The first in line is alive and in reach, and nothing is out of the ordinary: no marks, which sort first in the set, and as many
+-- deadlines as places.
+if usual and not plain then
+  local ticket, client, lease, owner = string.match(redis.call('LINDEX', queue, '0') or '', '^%d+:(([^:]+):%d+:(%d+):([^:]*).*)$')
   local last = tonumber(redis.call('GET', tokens) or 0)
-  if client and first[2] and tonumber(first[2]) > 0 and line == redis.call('ZCARD', waiters) and last then
-    local deadline = first[1] == ticket and first[2] or redis.call('ZSCORE', waiters, ticket)
-    if deadline and tonumber(deadline) > ms and (client == me or heard(client)) and redis.call('HDEL', record, ARGV[5]) == 1 then
-      local given = grant(ticket, client, owner, lease, last)
-      return {0, client == me and {given[1], tonumber(given[2]), given[3], us} or {}, 'held'}
-    end
+  local soonest = redis.call('ZRANGE', waiters, '0', '0', 'WITHSCORES')
+  local ordinary = tonumber(soonest[2] or 0) > 0 and redis.call('LLEN', queue) == redis.call('ZCARD', waiters)
+  local deadline = ordinary and ticket and (soonest[1] == ticket and soonest[2] or redis.call('ZSCORE', waiters, ticket))
+  if last and deadline and tonumber(deadline) > ms and
+    (client == me or tonumber(redis.pcall('PUBSUB', numsub, channels .. client)[2] or 0) > 0) and redis.call('HDEL', record, ARGV[5]) == 1 then
+    if owner == '' then owner = string.match(ticket, '^[^:]+:%d+') end
+    --#include grant.lua
+    return {0, client == me and {ticket, tonumber(token), span, us} or {}, 'held'}
   end
 end
+
+--#include advance.lua
 
 local held = redis.call('HMGET', record, 'token', '?')
 local line = redis.call('LLEN', queue)

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -47,16 +48,24 @@ var (
 )
 
 func load(name string) script {
-	read := func(name string) string {
+	source := Whole(name, func(name string) string {
 		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			panic(err) // the file is part of the binary
 		}
 		return string(text)
-	}
-	source := strings.Replace(read(name), "--#include advance.lua", read("advance.lua"), 1)
+	})
 	sum := sha1.Sum([]byte(source))
 	return script{source, hex.EncodeToString(sum[:])}
+}
+
+var include = regexp.MustCompile(`(?m)^ *--#include (\S+)$`)
+
+// Whole is a script as it goes over the wire: its file with what that includes, in the place of the line that names it.
+func Whole(name string, read func(name string) string) string {
+	return include.ReplaceAllStringFunc(read(name), func(line string) string {
+		return strings.TrimSuffix(Whole(include.FindStringSubmatch(line)[1], read), "\n")
+	})
 }
 
 // Micros is a time of the server's clock in microseconds since the Unix epoch.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // change is a mutation of a script: the text to replace, which must be there exactly once, and what comes in its place.
@@ -37,16 +39,12 @@ func sources(dir string, changes ...change) (map[string]string, error) {
 	}
 	run := make(map[string]string)
 	for name := range text {
-		if name != "advance.lua" {
-			run[hash(whole(text, name))] = whole(changed, name)
+		whole := func(text map[string]string) string {
+			return lua.Whole(name, func(name string) string { return text[name] })
 		}
+		run[hash(whole(text))] = whole(changed)
 	}
 	return run, nil
-}
-
-// whole is a script as package lua sends it.
-func whole(text map[string]string, name string) string {
-	return strings.Replace(text[name], "--#include advance.lua", text["advance.lua"], 1)
 }
 
 func hash(source string) string {
