@@ -49,7 +49,7 @@ func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time)
 		if a.last.at == 0 {
 			a.requests.Executed() // the grant overtook the answer
 		}
-		l.settle(a, l.core.Keeper.Begin(a.grant(m.Token, m.At), term, a.request.Fixed), nil)
+		l.settle(a, l.core.Keeper.Begin(a.grant(m.Token, m.At, nil), term, a.request.Fixed), nil)
 		return
 	}
 	if ok {
@@ -102,15 +102,13 @@ func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time, confirmed *lua
 		}
 		return
 	}
-	grant := a.grant(g.Token, g.Since)
-	grant.Confirmed = confirmed
-	l.settle(a, l.core.Keeper.Begin(grant, term, a.request.Fixed), nil)
+	l.settle(a, l.core.Keeper.Begin(a.grant(g.Token, g.Since, confirmed), term, a.request.Fixed), nil)
 }
 
-func (a *attempt) grant(token int64, since lua.Micros) reentrant.Granted {
+func (a *attempt) grant(token int64, since lua.Micros, confirmed *lua.Confirmed) reentrant.Granted {
 	return reentrant.Granted{
 		Name: a.name, Keys: a.keys, Ticket: a.ticket, Text: a.text, Token: token, Since: since,
-		Requests: a.requests, Replicas: a.request.Replicas,
+		Requests: a.requests, Copies: reentrant.NewCopies(a.request.Replicas, confirmed),
 	}
 }
 

@@ -221,7 +221,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	t := l.core.Ticket(c.request)
 	g := Granted{
 		Name: c.name, Keys: c.keys, Ticket: t, Text: t.String(),
-		Replicas: c.request.Replicas, Requests: new(Requests),
+		Requests: new(Requests),
 	}
 	l.mu.Lock()
 	seen := l.memory.Recall(c.keys.Record)
@@ -246,7 +246,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	l.mu.Unlock()
 	switch state := answer.Tickets[0]; state.Status {
 	case lua.Granted:
-		g.Token, g.Since, g.Confirmed = state.Grant.Token, state.Grant.Since, answer.Confirmed
+		g.Token, g.Since, g.Copies = state.Grant.Token, state.Grant.Since, NewCopies(c.request.Replicas, answer.Confirmed)
 		term := Term{t.Lease, sent.Add(state.Grant.Remaining)}
 		if refused || !term.TrustEnds().After(time.Now()) {
 			l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Token: g.Token})

@@ -17,9 +17,21 @@ type Granted struct {
 	Token    int64
 	Since    lua.Micros
 	Requests *Requests
+	Copies   *Copies // nil: there need not be any
+}
 
-	Replicas  lua.Replicas   // that must have it before the call returns
-	Confirmed *lua.Confirmed // by them, with the request that brought the grant; nil if that did not ask
+// Copies are what a call wants to be sure of before it has the lock.
+type Copies struct {
+	Need lua.Replicas
+	Have *lua.Confirmed // by the request that brought the grant; nil if that did not ask
+}
+
+// NewCopies is nil if none are needed.
+func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
+	if !need.Asked() {
+		return nil
+	}
+	return &Copies{need, have}
 }
 
 // Term is how long a grant lasts by the client's clock.

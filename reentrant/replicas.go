@@ -10,18 +10,17 @@ import (
 
 // replicate returns when as many replicas have the hold as its call asks for, or with an error.
 func (k *Keeper) replicate(ctx context.Context, h *Hold) error {
-	need := h.Replicas
-	if !need.Asked() {
+	if h.Copies == nil {
 		return nil
 	}
-	got := h.Confirmed
+	got := h.Copies.Have
 	if got == nil { // it came by a message: the first renewal asks
 		var err error
 		if got, err = k.confirm(ctx, h); err != nil {
 			return err
 		}
 	}
-	if got.Enough(need) {
+	if got.Enough(h.Copies.Need) {
 		return nil
 	}
 	return k.unconfirmed(ctx, h, got)
@@ -29,7 +28,7 @@ func (k *Keeper) replicate(ctx context.Context, h *Hold) error {
 
 // unconfirmed says what is missing, and asks the server for the reason if it can be that there are no replicas.
 func (k *Keeper) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) error {
-	need := h.Replicas
+	need := h.Copies.Need
 	err := fmt.Errorf("%w: %d of %d within %v; it was given back", ErrNotReplicated, got.N, need.N, need.Within)
 	switch {
 	case got.Err != nil:
@@ -79,7 +78,7 @@ func (k *Keeper) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err 
 		answers := make(chan answer, 1)
 		sent := time.Now()
 		if err := k.Await(ctx, func() {
-			left, got, err := k.server.Confirm(context.WithoutCancel(ctx), renewal, h.Replicas)
+			left, got, err := k.server.Confirm(context.WithoutCancel(ctx), renewal, h.Copies.Need)
 			h.Requests.Done(err)
 			answers <- answer{left, got, err}
 		}); err != nil {
