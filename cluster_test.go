@@ -19,7 +19,7 @@ import (
 	"github.com/fairlock/locks/internal/workers"
 )
 
-// A cluster takes seconds to form, so these share one. None of them harms it.
+// A cluster takes seconds to form, so these share one. None of them harms it; the last leaves it with one more master.
 func TestOnACluster(t *testing.T) {
 	c := redistest.StartNodes(t, 3, 5*time.Second)
 	t.Run("fair_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, newFair, false) })
@@ -27,6 +27,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("ten_thousand_waiters_of_five_hundred_locks_need_one_subscription_connection_to_each_master", func(t *testing.T) { crowded(t, c) })
 	t.Run("a_hand_over_takes_as_many_requests_as_on_one_server", func(t *testing.T) { asFewRequests(t, c) })
 	t.Run("slots_move_and_nobody_loses_a_lock_or_waits_longer_than_an_enter_interval", func(t *testing.T) { whileSlotsMove(t, c) })
+	t.Run("a_node_that_no_client_knew_takes_over_slots_and_nobody_loses_a_lock_or_a_place", func(t *testing.T) { whenANodeIsAdded(t, c) })
 }
 
 func onCluster(t *testing.T, c *redistest.Cluster, kind newLocker, plain bool) {

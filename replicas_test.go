@@ -207,9 +207,13 @@ type lockResult struct {
 }
 
 func inBackground(l fairlock.Interface, options ...fairlock.LockOption) <-chan lockResult {
+	return lockInBackground(l, "x", options...)
+}
+
+func lockInBackground(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan lockResult {
 	result := make(chan lockResult, 1)
 	go func() {
-		lease, err := l.Lock(context.Background(), "x", options...)
+		lease, err := l.Lock(context.Background(), name, options...)
 		result <- lockResult{lease, err}
 	}()
 	return result

@@ -20,7 +20,8 @@ const clusterTimeout = 60 * time.Second
 // Cluster is a Redis Cluster of several masters with a replica each, which take over for one another.
 type Cluster struct {
 	tb    testing.TB
-	nodes []*Server // the first half began as masters
+	args  []string  // of each node
+	nodes []*Server // masters, a replica for each, and those that joined
 	ids   map[*Server]string
 }
 
@@ -28,13 +29,13 @@ type Cluster struct {
 // is silent for nodeTimeout is replaced. Extra args are for each node.
 func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration, args ...string) *Cluster {
 	tb.Helper()
-	c := &Cluster{tb: tb, ids: make(map[*Server]string)}
+	c := &Cluster{tb: tb, ids: make(map[*Server]string), args: append([]string{
+		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
+		"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+	}, args...)}
 	for range 2 * masters {
-		c.nodes = append(c.nodes, Start(tb, append([]string{
-			"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
-			"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
-			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
-		}, args...)...))
+		c.nodes = append(c.nodes, Start(tb, c.args...))
 	}
 	ctx := context.Background()
 	for i, node := range c.nodes {
@@ -51,6 +52,19 @@ func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration, args ...s
 	}
 	c.AwaitWhole()
 	return c
+}
+
+// Join adds a master that has no slots, and no replica, and returns it when all know it and it serves.
+func (c *Cluster) Join() *Server {
+	c.tb.Helper()
+	node := Start(c.tb, c.args...)
+	rdb := node.Client(c.tb)
+	defer rdb.Close()
+	c.must(rdb.ClusterMeet(context.Background(), "127.0.0.1", strconv.Itoa(c.living()[0].Port())).Err())
+	c.nodes = append(c.nodes, node)
+	c.Await("all know the one that joined", func(at *view) bool { return len(at.nodes) == len(c.nodes) })
+	c.AwaitWhole()
+	return node
 }
 
 func (c *Cluster) must(err error) {
