@@ -114,6 +114,18 @@ func (c *Cluster) MasterOf(key string) *Server {
 	return c.owner(c.Slot(key))
 }
 
+// ReplicasOf are the living nodes that follow a master, in its own eyes.
+func (c *Cluster) ReplicasOf(master *Server) (all []*Server) {
+	c.tb.Helper()
+	at := c.look(master)
+	for _, node := range c.living() {
+		if n := at.nodes[node.Addr()]; n != nil && n.follows == c.id(master) {
+			all = append(all, node)
+		}
+	}
+	return all
+}
+
 // Slot is that of a key.
 func (c *Cluster) Slot(key string) int {
 	c.tb.Helper()
@@ -259,8 +271,9 @@ type view struct {
 }
 
 type member struct {
-	slots  [][2]int
-	failed bool
+	slots   [][2]int
+	follows string // its master's id; "-": it is one itself
+	failed  bool
 }
 
 func (m *member) owns(slot int) bool {
@@ -307,7 +320,7 @@ func (c *Cluster) look(node *Server) *view {
 			continue
 		}
 		addr, _, _ := strings.Cut(field[1], "@")
-		m := &member{failed: strings.Contains(field[2], "fail")}
+		m := &member{follows: field[3], failed: strings.Contains(field[2], "fail")}
 		for _, text := range field[8:] {
 			var r [2]int
 			if n, _ := fmt.Sscanf(text, "%d-%d", &r[0], &r[1]); n == 1 {
