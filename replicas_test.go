@@ -28,15 +28,6 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 	return master, replica
 }
 
-func waitUntil(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 // bothKinds runs a test with a Locker maker of each kind.
 func bothKinds(t *testing.T, test func(t *testing.T, kind newLocker, prefix string)) {
 	t.Helper()
