@@ -3,7 +3,9 @@ package fairlock_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,4 +138,32 @@ func TestThoseWhoWaitOutlastAServerThatIsAReplicaForAWhile(t *testing.T) {
 	f.must(f.direct.Do(faultCtx, "REPLICAOF", "NO", "ONE").Err())
 	f.served(waits...)
 	f.nobody("x")
+}
+
+// A server that lost its data keeps the lock for whom others tell it of: for a lease, unless that one says that it is done.
+func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testing.T) {
+	server := redistest.Start(t)
+	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+		holder, waiter := kind(server.Client(t), quiet, fairlock.WithLease(900*time.Millisecond)), kind(server.Client(t), quiet)
+		defer holder.Close()
+		defer waiter.Close()
+		lease, err := holder.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := make(chan struct{})
+		once := sync.OnceFunc(func() { close(waits) })
+		next := inBackground(waiter, fairlock.OnQueued(func(int) { once() }))
+		<-waits
+		server.Kill()
+		if err := lease.Unlock(t.Context()); err == nil {
+			t.Fatal("the server is gone")
+		}
+		server.Restart()
+		waitUntil(t, "it is free", func() bool { return len(next) > 0 }) // the lease of who waits is 30 s
+		if got := <-next; got.err != nil || got.lease.Token() <= lease.Token() || got.lease.Unlock(t.Context()) != nil {
+			t.Fatalf("%+v", got)
+		}
+	})
 }

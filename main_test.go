@@ -2,6 +2,7 @@ package fairlock_test
 
 import (
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -11,4 +12,19 @@ import (
 func TestMain(m *testing.M) {
 	workers.Main() // if this process was started as one
 	goleak.VerifyTestMain(m)
+}
+
+// waitUntil returns when something holds. It must within a time that only a bug needs.
+func waitUntil(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	waitWithin(t, 20*time.Second, what, holds)
+}
+
+func waitWithin(t testing.TB, within time.Duration, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(within); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited %v in vain until %s", within, what)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,6 +73,38 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 			t.Errorf("the hand-over took %v", took)
 		}
 		group.Revive()
+	})
+}
+
+func TestBehindSentinelsReplicasConfirmALockAndThoseOfTheNextMasterToo(t *testing.T) {
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+		locker := kind(group.Client(t))
+		defer locker.Close()
+		confirmed := func() {
+			t.Helper()
+			lease, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(2, 2*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, replica := range group.Replicas() {
+				if got := replica.Client(t).HGet(t.Context(), prefix+":lock:{x}", "token").Val(); got != strconv.FormatInt(lease.Token(), 10) {
+					t.Errorf("a replica has token %q of %d", got, lease.Token())
+				}
+			}
+			if err := lease.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		confirmed()
+		group.KillMaster()
+		waitUntil(t, "the new master says that it has too few", func() bool {
+			_, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(2, 10*time.Millisecond))
+			return errors.Is(err, fairlock.ErrNotReplicated) && strings.Contains(err.Error(), " of 2 ") && strings.Contains(err.Error(), " connected")
+		})
+		group.Revive()
+		confirmed()
 	})
 }
 

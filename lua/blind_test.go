@@ -104,3 +104,19 @@ func TestAMonitorOfAllChannelsIsNoSubscriber(t *testing.T) {
 		equal(t, "heard", answer.Heard, false)
 	})
 }
+
+// A server that has lost data may grant the lock to a ticket whose call is over. Its client hears of it when it listens again.
+func TestABlindClientIsToldOfAGrantThatItDidNotAskAbout(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, d := s.party("a"), s.deaf("d")
+		hold, token := a.holds(usual)
+		forgotten, _ := d.waits(usual)
+		a.leaves(hold, token, Held)
+		answer := d.send(Enter{Tickets: []EnterTicket{{Ticket: d.ticket(usual)}}})
+		if g := answer.Grant; g == nil || g.Ticket != forgotten || g.Token <= token || g.Remaining <= 0 || g.Remaining > Claim {
+			t.Fatalf("%+v", g)
+		}
+		equal(t, "status", answer.Tickets[0].Status, Waiting)
+		d.leaves(forgotten, answer.Grant.Token, Held)
+	})
+}

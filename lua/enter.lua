@@ -13,7 +13,8 @@
 --       1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
 --       4 holder's lease (ms)   5 how long nobody can have it unless it is released (ms)   6 length of the line
 --       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: call again: the lock is free and 500 were dropped, or others of the client have to come back
---       10 {} or a grant to a ticket of this client that is not in the request: {ticket, token, remaining ms, since us}
+--       10 {} or a grant to a ticket of this client that is not in the request, made by it or while the client was blind:
+--          {ticket, token, remaining ms, since us}
 --       11.. per ticket: {'granted', token, remaining ms, since ms}  it holds the lock
 --                        {'waiting', place, position}  in line; the position (1 = next) if it is new or asked for, else 0
 --                        {'returned', place, position}  the same; it had been passed over, swept or lost
@@ -256,6 +257,15 @@ if free then
     more = 1
   elseif try and states[1][1] == 'held' then
     states[1] = take(ARGV[9])
+  end
+end
+
+-- What was granted while nobody heard this client is told when it asks: it may be to a ticket that it knows no more.
+if scores[1] and not try and #grant == 0 then
+  local fields = redis.call('HGETALL', record)
+  for i = 1, #fields, 2 do
+    local deadline = split(fields[i]) == me and not mine[fields[i]] and tonumber(string.match(fields[i + 1], '^%d+')) or 0
+    if deadline > ms then grant = {fields[i], holder.token, deadline - ms, (holder.since or ms) * 1000} end
   end
 end
 

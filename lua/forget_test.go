@@ -211,8 +211,37 @@ func TestAWaiterOrAStrangerThatLeavesDoesNotEndAPlaceholder(t *testing.T) {
 		s.unchanged(func() {
 			b.leaves(b.ticket(usual), 0, None)
 			b.leaves(b.ticket(usual), token-1, None)
-			b.leaves(b.ticket(usual), token+1, None)
 			b.leave()
 		})
+	})
+}
+
+// Others knew less: of the one who had the lock before the one that leaves. It was over when that one was granted it.
+func TestTheLastHolderThatLeavesAfterALossEndsAPlaceholderForOneBeforeIt(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		_, token := a.holds(usual)
+		waiter, place := b.waits(usual)
+		s.forgetAll()
+		c.placeholder(token - 1)
+		b.send(Enter{Seen: token - 1, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}})
+		s.allCameBack()
+		a.leaves(a.ticket(usual), token, Held)
+		next := b.granted(waiter)
+		if next <= token {
+			t.Fatalf("token %d after %d", next, token)
+		}
+		b.leaves(waiter, next, Held)
+		equal(t, "free", s.gone(s.keys.Record), true)
+	})
+}
+
+// Whoever has it with a smaller token may have been let in since, by a server whose clock is behind that of the one before.
+func TestTheLastHolderThatLeavesAfterALossTakesTheLockFromNobody(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		token := int64(s.now())
+		s.ghost(token-1, time.Hour)
+		s.unchanged(func() { a.leaves(a.ticket(usual), token, None) })
 	})
 }

@@ -41,13 +41,15 @@ func TestJointHoldersComeBackInEitherOrder(t *testing.T) {
 
 // The first that comes back may also leave before the other is back: the lock is not free until that one has had time.
 func TestAJointHolderThatLeavesAfterALossKeepsTheLockForTheOther(t *testing.T) {
-	for _, before := range []string{"nothing", "a placeholder", "its own return"} {
+	for _, before := range []string{"nothing", "a placeholder", "a placeholder for one before", "its own return"} {
 		t.Run(before, func(t *testing.T) {
 			eachJoint(t, usual, usual, func(t *testing.T, j joint) {
 				j.forgetAll()
 				switch before {
 				case "a placeholder":
 					j.c.placeholder(j.token)
+				case "a placeholder for one before":
+					j.c.placeholder(j.token - 1)
 				case "its own return":
 					j.a.reasserts(j.a.renewal(j.one, j.token))
 				}

@@ -51,7 +51,7 @@ end
 
 --#include advance.lua
 
-local held = redis.call('HMGET', record, 'token', '?')
+local held = redis.call('HMGET', record, 'token', '?', 'owner')
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 local last = tonumber(redis.call('GET', tokens) or 0)
@@ -59,16 +59,18 @@ if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .
 
 local function implicit(ticket) return string.find(ticket, '^[^:]+:%d+:%d+::') end
 
--- A release by one whom the server has forgotten is as clean as any: nobody was let in since. For the others who may
--- hold it under an explicit owner's name the lock is kept for a lease.
+-- A release by one whom the server has forgotten is as clean as any: nobody was let in since. What is kept for one who had the
+-- lock before is kept for nobody. For the others who may hold it under an explicit owner's name the lock is kept for a lease.
 local function forgotten(ticket, token)
   local kept = held[2] and tonumber(string.match(held[2], '^%d+')) > ms
   if token > 0 and kept and tonumber(held[1]) == token then
     if implicit(ticket) then redis.call('DEL', record) end
     return true
   end
-  if token == 0 or held[1] or last >= token then return false end
+  local before = kept and held[3] == '' and tonumber(held[1] or 0) < token
+  if token == 0 or held[1] and not before or last >= token then return false end
   local _, lease, owner = split(ticket)
+  redis.call('DEL', record)
   redis.call('SET', tokens, num(token), 'PXAT', num(ms + math.max(600000, 2 * lease)))
   if not implicit(ticket) then
     redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', num(ms), 'lease', lease, '?', num(ms + lease) .. ':0')

@@ -165,6 +165,9 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
 		return false
 	case err != nil:
+		if retryable(err) && !k.over() {
+			k.Go(func() { k.clear(h) })
+		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
 	if h.adopted != nil {
@@ -184,6 +187,19 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	k.mu.Unlock()
 	k.releaser.Forget(h)
 	return true
+}
+
+// clear goes on with a release after the lease: a server that has lost it, and learns of it from others, keeps the lock for h for
+// another lease.
+func (k *Keeper) clear(h *Hold) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	var backoff Backoff
+	for backoff.Wait(ctx) == nil && !k.over() {
+		if _, err := k.releaser.Release(ctx, h); err == nil || !retryable(err) {
+			return
+		}
+	}
 }
 
 // over reports whether the Locker was closed: releases are then tried once and not again.

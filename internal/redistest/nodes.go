@@ -20,7 +20,8 @@ const clusterTimeout = 60 * time.Second
 // Cluster is a Redis Cluster of several masters with a replica each, which take over for one another.
 type Cluster struct {
 	tb    testing.TB
-	nodes []*Server // the first half began as masters
+	args  []string  // of each node
+	nodes []*Server // masters, a replica for each, and those that joined
 	ids   map[*Server]string
 }
 
@@ -28,13 +29,13 @@ type Cluster struct {
 // is silent for nodeTimeout is replaced. Extra args are for each node.
 func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration, args ...string) *Cluster {
 	tb.Helper()
-	c := &Cluster{tb: tb, ids: make(map[*Server]string)}
+	c := &Cluster{tb: tb, ids: make(map[*Server]string), args: append([]string{
+		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
+		"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+	}, args...)}
 	for range 2 * masters {
-		c.nodes = append(c.nodes, Start(tb, append([]string{
-			"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
-			"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
-			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
-		}, args...)...))
+		c.nodes = append(c.nodes, Start(tb, c.args...))
 	}
 	ctx := context.Background()
 	for i, node := range c.nodes {
@@ -51,6 +52,19 @@ func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration, args ...s
 	}
 	c.AwaitWhole()
 	return c
+}
+
+// Join adds a master that has no slots, and no replica, and returns it when all know it and it serves.
+func (c *Cluster) Join() *Server {
+	c.tb.Helper()
+	node := Start(c.tb, c.args...)
+	rdb := node.Client(c.tb)
+	defer rdb.Close()
+	c.must(rdb.ClusterMeet(context.Background(), "127.0.0.1", strconv.Itoa(c.living()[0].Port())).Err())
+	c.nodes = append(c.nodes, node)
+	c.Await("all know the one that joined", func(at *view) bool { return len(at.nodes) == len(c.nodes) })
+	c.AwaitWhole()
+	return node
 }
 
 func (c *Cluster) must(err error) {
@@ -98,6 +112,18 @@ func (c *Cluster) Masters() (all []*Server) {
 func (c *Cluster) MasterOf(key string) *Server {
 	c.tb.Helper()
 	return c.owner(c.Slot(key))
+}
+
+// ReplicasOf are the living nodes that follow a master, in its own eyes.
+func (c *Cluster) ReplicasOf(master *Server) (all []*Server) {
+	c.tb.Helper()
+	at := c.look(master)
+	for _, node := range c.living() {
+		if n := at.nodes[node.Addr()]; n != nil && n.follows == c.id(master) {
+			all = append(all, node)
+		}
+	}
+	return all
 }
 
 // Slot is that of a key.
@@ -245,8 +271,9 @@ type view struct {
 }
 
 type member struct {
-	slots  [][2]int
-	failed bool
+	slots   [][2]int
+	follows string // its master's id; "-": it is one itself
+	failed  bool
 }
 
 func (m *member) owns(slot int) bool {
@@ -293,7 +320,7 @@ func (c *Cluster) look(node *Server) *view {
 			continue
 		}
 		addr, _, _ := strings.Cut(field[1], "@")
-		m := &member{failed: strings.Contains(field[2], "fail")}
+		m := &member{follows: field[3], failed: strings.Contains(field[2], "fail")}
 		for _, text := range field[8:] {
 			var r [2]int
 			if n, _ := fmt.Sscanf(text, "%d-%d", &r[0], &r[1]); n == 1 {

@@ -3,6 +3,8 @@ package workers
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,44 +12,48 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// The fence is what the locks protect: a place on a server of its own, which nothing happens to, that takes no write with a
-// smaller token than it has seen.
+// The fence is what the locks protect: a place on a server of its own, which nothing happens to, that takes each token once and
+// no smaller one after it. It counts who is there, with a write that it takes or not, until he says that he goes.
 //
-//	KEYS  1 the largest token  2 how many writes were taken  3 how many were refused
-//	ARGV  1 the writer's token
-//	Reply 1 if the write was taken
+//	KEYS  1 the largest token  2 how many writes were taken  3 how many were refused  4 how many are there  5 turns of each process
+//	ARGV  1 the writer's token  2 its process
+//	Reply {how many are there now, 1: the write was refused}
 var fenced = redis.NewScript(`
-	if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then
+	local refused = tonumber(ARGV[1]) <= tonumber(redis.call('GET', KEYS[1]) or 0)
+	if refused then
 		redis.call('INCR', KEYS[3])
-		return 0
+	else
+		redis.call('SET', KEYS[1], ARGV[1])
+		redis.call('INCR', KEYS[2])
 	end
-	redis.call('SET', KEYS[1], ARGV[1])
-	return redis.call('INCR', KEYS[2]) and 1`)
+	redis.call('HINCRBY', KEYS[5], ARGV[2], 1)
+	return {redis.call('INCR', KEYS[4]), refused and 1 or 0}`)
 
-// FenceKeys are where the fence of a lock keeps the largest token, and how many writes it took and refused.
+// FenceKeys are where the fence of a lock keeps the largest token, how many writes it took and refused, how many are there, and how
+// often each process came.
 func FenceKeys(name string) []string {
-	return []string{"fence:token:" + name, "fence:taken:" + name, "fence:refused:" + name}
+	return []string{"fence:token:" + name, "fence:taken:" + name, "fence:refused:" + name, "fence:inside:" + name, "fence:turns:" + name}
 }
 
 // guarded locks and unlocks in Count goroutines until Halt, and writes to the fence while it holds the lock. Failures are
 // counted: they are what a server that is away costs.
 func (w *worker) guarded(c command) {
-	all := make(chan []Turn, c.Count)
-	fence := redis.NewClient(&redis.Options{Addr: c.Addr})
+	fence := redis.NewClient(&redis.Options{Addr: c.Addr, MaxRetries: -1, ReadTimeout: Patience}) // who comes once is counted once
 	defer fence.Close()
-	for range c.Count {
-		go func() {
-			var turns []Turn
-			for !w.isHalted() {
-				turns = append(turns, w.guard(c, fence))
-			}
-			all <- turns
-		}()
-	}
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards turns
 	var turns []Turn
 	for range c.Count {
-		turns = append(turns, <-all...)
+		all.Go(func() {
+			for !w.isHalted() {
+				turn := w.guard(c, fence)
+				mu.Lock()
+				turns = append(turns, turn)
+				mu.Unlock()
+			}
+		})
 	}
+	all.Wait()
 	w.tell(Event{ID: c.ID, Kind: Done, Turns: turns})
 }
 
@@ -56,16 +62,20 @@ func (w *worker) guard(c command, fence *redis.Client) Turn {
 	ctx, turn := context.Background(), Turn{Asked: time.Now()}
 	lease, err := w.locker.Lock(ctx, c.Name)
 	if err != nil {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // as a user's loop would, while there is no master
 		turn.Error = err.Error()
 		return turn
 	}
 	turn.Token, turn.Owner, turn.Taken = lease.Token(), lease.Owner(), time.Now()
-	taken, err := fenced.Run(ctx, fence, FenceKeys(c.Name), turn.Token).Int()
-	turn.Refused = err == nil && taken == 0
-	select {
-	case <-time.After(c.Lasting):
-	case <-lease.Done():
+	process, _, _ := strings.Cut(turn.Owner, ":")
+	seen, err := fenced.Run(ctx, fence, FenceKeys(c.Name), turn.Token, process).Int64Slice()
+	if err == nil {
+		turn.Inside, turn.Refused = seen[0], seen[1] == 1
+		select {
+		case <-time.After(c.Lasting):
+		case <-lease.Done():
+		}
+		err = fence.Decr(ctx, FenceKeys(c.Name)[3]).Err()
 	}
 	turn.Freed = time.Now()
 	if err := errors.Join(err, lease.Unlock(ctx)); err != nil {

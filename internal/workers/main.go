@@ -49,8 +49,6 @@ type worker struct {
 	rdb    redis.UniversalClient
 	locker fairlock.Interface
 
-	resource redis.UniversalClient // what the locks of a cluster protect; else nil
-
 	tasks sync.WaitGroup // a goroutine or more for each command
 
 	writing sync.Mutex // guards out
@@ -59,7 +57,6 @@ type worker struct {
 	mu       sync.Mutex // guards all below
 	held     map[int][]*fairlock.Lease
 	rounds   int       // that loops have done
-	resting  bool      // toil ends
 	halted   bool      // those at the fence end
 	closed   bool      // loops end
 	progress sync.Cond // rounds or closed changed
@@ -75,7 +72,7 @@ func (w *worker) obey(in *json.Decoder) error {
 			return err
 		}
 		do, ok := map[verb]func(command){
-			lock: w.lock, nest: w.nest, unlock: w.unlock, loop: w.loop, reach: w.reach, toil: w.toil, rest: w.rest, guard: w.guarded, halt: w.halt,
+			lock: w.lock, nest: w.nest, unlock: w.unlock, loop: w.loop, reach: w.reach, guard: w.guarded, halt: w.halt,
 		}[c.Do]
 		switch {
 		case c.Do == open:
@@ -91,7 +88,6 @@ func (w *worker) obey(in *json.Decoder) error {
 func (w *worker) open(c command) {
 	switch {
 	case c.Cluster != nil:
-		w.resource = redis.NewClient(&redis.Options{Addr: c.Addr})
 		w.rdb = redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Cluster})
 	case c.Group != nil:
 		w.rdb = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: c.Group})
@@ -123,9 +119,6 @@ func (w *worker) close() {
 	if w.rdb != nil {
 		_ = w.rdb.Close() // how a connection ends changes nothing here
 	}
-	if w.resource != nil {
-		_ = w.resource.Close() // nor here
-	}
 }
 
 func (w *worker) tell(e Event) {
@@ -133,6 +126,11 @@ func (w *worker) tell(e Event) {
 	defer w.writing.Unlock()
 	_ = w.out.Encode(e) // if nobody listens any more, this process has no reason to go on either, and will hear of it
 }
+
+// silence keeps go-redis from telling that it could not dial.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 // failed reports an error, unless it is that the Locker was closed, which is how a worker ends.
 func (w *worker) failed(c command, err error) {

@@ -12,9 +12,7 @@ const (
 	unlock verb = "unlock" // what the command Of holds
 	loop   verb = "loop"   // Count goroutines lock and unlock Name, Rounds times together or for as long as there is time
 	reach  verb = "reach"  // answer when the loops have done Rounds more rounds
-	toil   verb = "toil"   // Count goroutines lock Name, write to the resource and unlock, whatever fails, until rest
-	rest   verb = "rest"   // those end, and answer
-	guard  verb = "guard"  // Count goroutines lock and unlock Name until halt, and write to the fence at Addr
+	guard  verb = "guard"  // Count goroutines lock and unlock Name until halt, whatever fails, and write to the fence at Addr
 	halt   verb = "halt"
 )
 
@@ -23,7 +21,7 @@ type command struct {
 	ID      int
 	Do      verb
 	Addr    string        `json:",omitempty"`
-	Cluster []string      `json:",omitempty"` // instead of Addr: the nodes of a cluster; Addr is the resource then
+	Cluster []string      `json:",omitempty"` // nodes of one, instead of Addr
 	Group   []string      `json:",omitempty"` // sentinels, instead of Addr
 	Lease   time.Duration `json:",omitempty"`
 	Plain   bool          `json:",omitempty"` // its locks have no line
@@ -75,8 +73,9 @@ type Turn struct {
 	Taken time.Time // Lock returned
 	Freed time.Time // Unlock was called
 
-	Refused bool   `json:",omitempty"` // by the resource or the fence, which has seen a later token
-	Inside  int64  `json:",omitempty"` // of toil: who had come to the resource and not gone, with this one
-	Lost    bool   `json:",omitempty"` // of one at the fence: the lock was lost before the Unlock, or by it
-	Error   string `json:",omitempty"` // of one at the fence: of the Lock, if there is no Token, or of the Unlock
+	// Of one at the fence.
+	Inside  int64  `json:",omitempty"` // how many had come there and not gone, with this one
+	Refused bool   `json:",omitempty"` // it had seen this token, or a later one
+	Lost    bool   `json:",omitempty"` // the lock was lost before the Unlock, or by it
+	Error   string `json:",omitempty"` // of the Lock, if there is no Token, or of the Unlock
 }

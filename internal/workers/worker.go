@@ -37,6 +37,12 @@ func StartBehind(tb testing.TB, name string, sentinels []string, lease time.Dura
 	return launch(tb, name, command{Do: open, Group: sentinels, Lease: lease, Plain: plain})
 }
 
+// StartOnCluster is Start of a worker that uses the cluster of these nodes.
+func StartOnCluster(tb testing.TB, name string, nodes []string, lease time.Duration) *Worker {
+	tb.Helper()
+	return launch(tb, name, command{Do: open, Cluster: nodes, Lease: lease})
+}
+
 // launch starts a worker and opens its Locker.
 func launch(tb testing.TB, name string, first command) *Worker {
 	tb.Helper()
