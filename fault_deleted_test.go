@@ -19,19 +19,19 @@ func (f *faulty) deletes(key string) {
 
 // scored is how many tickets of a lock have a deadline.
 func (f *faulty) scored(name string) int64 {
-	return f.direct.ZCount(faultCtx, f.keys(name).Waiters, "0", "+inf").Val()
+	return f.direct.ZCount(faultCtx, f.keys(name).Waiters(), "0", "+inf").Val()
 }
 
 // mending is what happens after a key was deleted.
 var mending = map[string]func(f *faulty){
-	"the list mends itself":  mends(func(k lua.Keys) string { return k.Queue }),
-	"the set mends itself":   mends(func(k lua.Keys) string { return k.Waiters }),
-	"the token mends itself": mends(func(k lua.Keys) string { return k.Token }),
+	"the list mends itself":  mends(func(k lua.Keys) string { return k.Queue() }),
+	"the set mends itself":   mends(func(k lua.Keys) string { return k.Waiters() }),
+	"the token mends itself": mends(func(k lua.Keys) string { return k.Token() }),
 
 	"a release right after the loss of the list hands over in order": func(f *faulty) {
 		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
 		waits, _ := f.tenWait(calmLease)
-		f.deletes(f.keys("x").Queue)
+		f.deletes(f.keys("x").Queue())
 		f.unlocks(lease)
 		f.served(waits...)
 	},
@@ -40,7 +40,7 @@ var mending = map[string]func(f *faulty){
 		lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
 		waits, _ := f.tenWait(calmLease)
 		f.ends(lease) // until its next renewal it cannot know, and others may come before
-		f.deletes(f.keys("x").Record)
+		f.deletes(f.keys("x").Record())
 		f.within(calmLease, "learning", func() { <-lease.Done() })
 		if !errors.Is(lease.Err(), fairlock.ErrLost) {
 			f.Errorf("it says %v", lease.Err())
@@ -60,7 +60,7 @@ func mends(key func(lua.Keys) string) func(f *faulty) {
 		f.heard(4)
 		f.deletes(key(f.keys("x")))
 		f.until("all is as it was", func() bool {
-			return f.line("x") == 10 && f.scored("x") == 10 && f.direct.Exists(faultCtx, f.keys("x").Token).Val() == 1
+			return f.line("x") == 10 && f.scored("x") == 10 && f.direct.Exists(faultCtx, f.keys("x").Token()).Val() == 1
 		})
 		f.keeps(lease)
 		f.unlocks(lease)
@@ -86,7 +86,7 @@ func TestAReleaseRightAfterTheSetWasDeletedHandsOverAtOnceAndInOrder(t *testing.
 		lease := f.beside().locks("x")
 		waits, _ := f.tenWait(30 * time.Second)
 		f.heard(4)
-		f.deletes(f.keys("x").Waiters)
+		f.deletes(f.keys("x").Waiters())
 		f.unlocks(lease)
 		f.within(faultSoon, "the hand-over", func() { waits[0].gets() })
 		f.served(waits...)
@@ -104,7 +104,7 @@ func TestAReleaseRightAfterTheTokenWasDeletedHandsOverWithALargerToken(t *testin
 	onFaulty(t, func(f *faulty) {
 		lease := f.beside().locks("x")
 		waits, _ := f.tenWait(30 * time.Second)
-		f.deletes(f.keys("x").Token)
+		f.deletes(f.keys("x").Token())
 		f.unlocks(lease)
 		if next := waits[0].gets(); next.Token() <= lease.Token() {
 			f.Errorf("%d comes after %d", next.Token(), lease.Token())
@@ -118,7 +118,7 @@ func TestAnUnlockWhoseRecordWasDeletedSaysLost(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		lease := f.beside().locks("x")
 		w := f.beside(fairlock.WithLease(briefLease)).queues("x", 1)
-		f.deletes(f.keys("x").Record)
+		f.deletes(f.keys("x").Record())
 		f.ends(lease)
 		if err := lease.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
 			f.Errorf("Unlock says %v", err)

@@ -57,7 +57,7 @@ func (f *faulty) keys(name string) lua.Keys {
 // line is the length of a lock's line.
 func (f *faulty) line(name string) int {
 	f.Helper()
-	n, err := f.direct.LLen(faultCtx, f.keys(name).Queue).Result()
+	n, err := f.direct.LLen(faultCtx, f.keys(name).Queue()).Result()
 	f.must(err)
 	return int(n)
 }
@@ -65,7 +65,7 @@ func (f *faulty) line(name string) int {
 // holder is the token in a lock's record, 0 if there is none.
 func (f *faulty) holder(name string) int64 {
 	f.Helper()
-	token, err := f.direct.HGet(faultCtx, f.keys(name).Record, "token").Int64()
+	token, err := f.direct.HGet(faultCtx, f.keys(name).Record(), "token").Int64()
 	if err != nil && err != redis.Nil {
 		f.Fatal(err)
 	}

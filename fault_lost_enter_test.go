@@ -31,7 +31,7 @@ func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
 			f.Errorf("it took %v", w.took)
 		}
 		f.keeps(lease)
-		record := f.direct.PTTL(faultCtx, f.keys("x").Record).Val()
+		record := f.direct.PTTL(faultCtx, f.keys("x").Record()).Val()
 		if trust := time.Until(lease.Deadline()); trust > record-3*time.Second+time.Millisecond {
 			f.Errorf("it is trusted for %v, and on the server for %v", trust, record)
 		}

@@ -55,7 +55,7 @@ func TestAFixedLeaseWhoseConfirmationWasLostIsConfirmedBeforeLockReturns(t *test
 		lease := w.gets()
 		reply.WaitExecuted(f, 1, faultPatience)
 		f.keeps(lease)
-		if record := f.direct.PTTL(faultCtx, f.keys("x").Record).Val(); record < 50*time.Second {
+		if record := f.direct.PTTL(faultCtx, f.keys("x").Record()).Val(); record < 50*time.Second {
 			f.Errorf("a fixed lease of a minute is %v when Lock returns", record)
 		}
 		f.unlocks(lease)

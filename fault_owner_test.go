@@ -69,7 +69,7 @@ func TestOwnersHoldsAreBothBackAfterTheServerLostItsData(t *testing.T) {
 		second := f.beside(brief).locks("x", saga)
 		w := f.beside(brief).queues("x", 1)
 		f.loses()
-		f.until("both are back", func() bool { return f.direct.HLen(faultCtx, f.keys("x").Record).Val() >= 6 })
+		f.until("both are back", func() bool { return f.direct.HLen(faultCtx, f.keys("x").Record()).Val() >= 6 })
 		f.keeps(first)
 		f.keeps(second)
 		w.waits()

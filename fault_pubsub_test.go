@@ -151,7 +151,7 @@ func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
 	lease := f.beside().locks("x")
 	first, then, later, last := a.queues("x", 1), b.queues("x", 2), a.queues("x", 3), b.queues("x", 4)
 	f.heard(2)
-	f.until("nobody passes for blind", func() bool { return f.direct.ZCount(faultCtx, f.keys("x").Waiters, "-inf", "(0").Val() == 0 })
+	f.until("nobody passes for blind", func() bool { return f.direct.ZCount(faultCtx, f.keys("x").Waiters(), "-inf", "(0").Val() == 0 })
 	enter := f.verb("enter")
 	returning := func(args []string) bool {
 		return enter(args) && args[slices.IndexFunc(args, isTicket)+1] != "0" // the first ticket has a place

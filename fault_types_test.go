@@ -15,10 +15,10 @@ var kinds = map[string]struct {
 	key  func(lua.Keys) string
 	says string
 }{
-	"record":  {func(k lua.Keys) string { return k.Record }, "WRONGTYPE"},
-	"queue":   {func(k lua.Keys) string { return k.Queue }, "WRONGTYPE"},
-	"waiters": {func(k lua.Keys) string { return k.Waiters }, "WRONGTYPE"},
-	"token":   {func(k lua.Keys) string { return k.Token }, "token"}, // it is one; but this one is no number
+	"record":  {func(k lua.Keys) string { return k.Record() }, "WRONGTYPE"},
+	"queue":   {func(k lua.Keys) string { return k.Queue() }, "WRONGTYPE"},
+	"waiters": {func(k lua.Keys) string { return k.Waiters() }, "WRONGTYPE"},
+	"token":   {func(k lua.Keys) string { return k.Token() }, "token"}, // it is one; but this one is no number
 }
 
 // onEachKey runs the test for each of the four keys.
@@ -101,7 +101,7 @@ func TestAStringUnderOneLocksRecordDoesNotEndTheOthers(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a := f.behind(fairlock.WithLease(briefLease))
 		leases := []*fairlock.Lease{a.locks("x"), a.locks("y"), a.locks("z")}
-		yields := f.occupies(f.keys("y").Record)
+		yields := f.occupies(f.keys("y").Record())
 		<-leases[1].Done()
 		time.Sleep(briefLease) // for as long as the others could live without a renewal
 		f.keeps(leases[0])

@@ -198,7 +198,7 @@ func (l *Locker) timeUp(a *attempt) error {
 		return &WaitError{Waited: time.Since(a.began), Err: context.DeadlineExceeded}
 	}
 	e := &HeldError{}
-	if ln := l.lines[a.keys.Record]; ln != nil {
+	if ln := l.lines[a.keys.Record()]; ln != nil {
 		e.Owner, e.Waiting = ln.holder, ln.length
 		e.Remaining = max(0, time.Until(ln.free))
 	}
@@ -215,11 +215,11 @@ func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
 		a.state = held
 		l.attempts[a.ticket.Counter] = inHold
 	}
-	if ln := l.lines[a.keys.Record]; ln != nil {
+	if ln := l.lines[a.keys.Record()]; ln != nil {
 		ln.remove(a)
 		if len(ln.waiting) == 0 {
 			ln.timer.Stop()
-			delete(l.lines, a.keys.Record)
+			delete(l.lines, a.keys.Record())
 			l.rests(a.keys)
 		}
 	}

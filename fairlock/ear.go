@@ -31,7 +31,7 @@ func (e *ear) up() uint64 {
 // earOf is the ear for a lock; nil: there is none yet. l.mu must be held.
 func (l *Locker) earOf(keys lua.Keys) *ear {
 	if l.core.Server.Sharded() {
-		return l.ears[keys.Record]
+		return l.ears[keys.Record()]
 	}
 	return l.ear
 }
@@ -44,7 +44,7 @@ func (l *Locker) listen(keys lua.Keys, session uint64) {
 	if e == nil {
 		e = new(ear)
 		if l.core.Server.Sharded() {
-			l.ears[keys.Record] = e
+			l.ears[keys.Record()] = e
 			e.idle = time.AfterFunc(earStays, func() { l.deafen(keys, e) })
 		} else {
 			l.ear = e
@@ -60,7 +60,7 @@ func (l *Locker) listen(keys lua.Keys, session uint64) {
 
 // rests is told that nobody waits for the lock any more. l.mu must be held.
 func (l *Locker) rests(keys lua.Keys) {
-	if e := l.ears[keys.Record]; e != nil {
+	if e := l.ears[keys.Record()]; e != nil {
 		e.idle.Reset(earStays)
 	}
 }
@@ -69,8 +69,8 @@ func (l *Locker) rests(keys lua.Keys) {
 func (l *Locker) deafen(keys lua.Keys, e *ear) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lines[keys.Record] == nil && !l.closed {
-		delete(l.ears, keys.Record)
+	if l.lines[keys.Record()] == nil && !l.closed {
+		delete(l.ears, keys.Record())
 		e.forget()
 	}
 }

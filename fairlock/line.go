@@ -38,11 +38,11 @@ func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
 
 // enqueue has a's heartbeats sent. l.mu must be held.
 func (l *Locker) enqueue(a *attempt) *line {
-	ln := l.lines[a.keys.Record]
+	ln := l.lines[a.keys.Record()]
 	if ln == nil {
 		ln = &line{keys: a.keys, waiting: make(map[*attempt]struct{}), due: time.Now().Add(enterEvery), entered: time.Now()}
 		ln.timer = time.AfterFunc(enterEvery, func() { l.beat(ln) })
-		l.lines[a.keys.Record] = ln
+		l.lines[a.keys.Record()] = ln
 	}
 	ln.waiting[a] = struct{}{}
 	return ln
@@ -61,7 +61,7 @@ func (ln *line) enterAt(at time.Time) {
 
 // hurry has the waiters of a lock enter at once: something may have been missed. l.mu must be held.
 func (l *Locker) hurry(keys lua.Keys) {
-	if ln := l.lines[keys.Record]; ln != nil {
+	if ln := l.lines[keys.Record()]; ln != nil {
 		ln.enterAt(time.Now())
 	}
 }
@@ -71,7 +71,7 @@ func (l *Locker) beat(ln *line) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.lines[ln.keys.Record] != ln {
+	if l.closed || l.lines[ln.keys.Record()] != ln {
 		return
 	}
 	all := make([]*attempt, 0, len(ln.waiting))
@@ -127,8 +127,8 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
 	q := question{sent: sighting{session: l.earOf(keys).up()}}
-	request.Seen = l.memory.Recall(keys.Record)
-	if ln := l.lines[keys.Record]; ln != nil {
+	request.Seen = l.memory.Recall(keys.Record())
+	if ln := l.lines[keys.Record()]; ln != nil {
 		request.Lease = max(request.Lease, ln.lease)
 	}
 	for _, a := range all {
@@ -191,7 +191,7 @@ func (l *Locker) answered(q question) {
 	}
 	e, sent := q.answer, q.sent
 	sent.at = e.Now
-	record := q.of[0].keys.Record
+	record := q.of[0].keys.Record()
 	l.memory.Note(record, e.Token)
 	for i, a := range q.of {
 		l.told(a, e, e.Tickets[i], sent)

@@ -53,13 +53,13 @@ func TestAGrantIsHeldForItsClaimUnlessItIsConfirmed(t *testing.T) {
 				ms := int64(m.At) / 1000
 				equal(t, "claim", m.Claim, claim)
 				equal(t, "token", m.Token, max(token+1, int64(m.At)))
-				equal(t, "record", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
+				equal(t, "record", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record()).Val()), fmt.Sprint(map[string]string{
 					"owner": "b:1", "token": fmt.Sprint(m.Token), "since": fmt.Sprint(ms), "lease": fmt.Sprint(lease.Milliseconds()),
 					ticket: fmt.Sprint(ms+claim.Milliseconds(), ":1"),
 				}))
-				equal(t, "end of the record", s.ends(s.keys.Record), ms+claim.Milliseconds())
-				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(m.Token))
-				equal(t, "end of the token key", s.ends(s.keys.Token), ms+max(10*time.Minute, 2*lease).Milliseconds())
+				equal(t, "end of the record", s.ends(s.keys.Record()), ms+claim.Milliseconds())
+				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(m.Token))
+				equal(t, "end of the token key", s.ends(s.keys.Token()), ms+max(10*time.Minute, 2*lease).Milliseconds())
 				s.lined(next)
 				if _, waits := s.score(ticket); waits || place == 0 {
 					t.Fatal("the holder has a deadline as a waiter")
@@ -148,7 +148,7 @@ func TestALockWithoutALivingWaiterIsFree(t *testing.T) {
 		b.die()
 		left := a.leaves(hold, token, Held)
 		equal(t, "more", left.More, false)
-		equal(t, "free", s.gone(s.keys.Record, s.keys.Queue, s.keys.Waiters), true)
+		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue(), s.keys.Waiters()), true)
 		b.holds(usual)
 	})
 }
@@ -223,11 +223,11 @@ func TestFiveHundredTicketsAreDroppedPerCall(t *testing.T) {
 					equal(t, "more", more(), true)
 				}
 				equal(t, "left in line", len(s.line()), 501)
-				equal(t, "free", s.gone(s.keys.Record), true)
+				equal(t, "free", s.gone(s.keys.Record()), true)
 				equal(t, "still more", more(), true)
 				equal(t, "left in line", len(s.line()), 1)
 				equal(t, "still more", more(), false)
-				equal(t, "granted", s.rdb.HExists(ctx, s.keys.Record, next).Val(), true)
+				equal(t, "granted", s.rdb.HExists(ctx, s.keys.Record(), next).Val(), true)
 			})
 		})
 	}

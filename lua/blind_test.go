@@ -40,7 +40,7 @@ func TestNobodyIsMarkedWithoutALine(t *testing.T) {
 		a.holds(usual)
 		_, answer := b.try(b.ticket(usual))
 		equal(t, "heard", answer.Heard, false)
-		equal(t, "no marks", s.gone(s.keys.Waiters, s.keys.Queue), true)
+		equal(t, "no marks", s.gone(s.keys.Waiters(), s.keys.Queue()), true)
 	})
 }
 

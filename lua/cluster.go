@@ -17,7 +17,7 @@ func (s *Server) channels(keys Keys) string {
 	if !s.Sharded() {
 		return s.channel
 	}
-	name := keys.Record[len(s.channel):] // ":lock:" is as long as ":wake:"
+	name := keys.Record()[len(s.channel):] // ":lock:" is as long as ":wake:"
 	return s.channel + name + ":"
 }
 
@@ -53,7 +53,7 @@ func (s *Server) suspect(err error) {
 // home is the client of the one server that keeps the lock, as far as is known. It follows no redirection.
 func (s *Server) home(ctx context.Context, keys Keys) (redis.UniversalClient, error) {
 	if s.Sharded() {
-		return s.cluster.MasterForKey(ctx, keys.Record)
+		return s.cluster.MasterForKey(ctx, keys.Record())
 	}
 	return s.rdb, nil
 }

@@ -15,15 +15,26 @@ func TestAScriptThatTouchesAnUndeclaredKeyIsRefused(t *testing.T) {
 	for name, at := range map[string]func(*testing.T) *site{"real": onRedis, "cluster": onCluster} {
 		t.Run(name, func(t *testing.T) {
 			s := at(t)
-			for _, source := range []string{`return redis.call('GET', KEYS[1] .. 'x')`, `redis.call('GET', KEYS[1]) return redis.call('DEL', '` + s.keys.Queue + `')`} {
-				err := s.scripts.Eval(ctx, source, []string{s.keys.Record}).Err()
+			for _, source := range []string{`return redis.call('GET', KEYS[1] .. 'x')`, `redis.call('GET', KEYS[1]) return redis.call('DEL', '` + s.keys.Queue() + `')`} {
+				err := s.scripts.Eval(ctx, source, []string{s.keys.Record()}).Err()
 				if !redistest.Undeclared(err) {
 					t.Fatalf("%s: %v", source, err)
 				}
 			}
-			must(t, s.scripts.Eval(ctx, `return redis.call('EXISTS', KEYS[1], KEYS[2])`, []string{s.keys.Record, s.keys.Queue}).Err())
+			must(t, s.scripts.Eval(ctx, `return redis.call('EXISTS', KEYS[1], KEYS[2])`, []string{s.keys.Record(), s.keys.Queue()}).Err())
 		})
 	}
+}
+
+// mixed are keys that no lock has.
+func mixed(all []string) (k Keys) {
+	for i, key := range all {
+		k.text += key
+		if i < len(k.ends) {
+			k.ends[i] = uint16(len(k.text))
+		}
+	}
+	return k
 }
 
 func TestKeysOfSeveralSlotsAreRefused(t *testing.T) {
@@ -32,8 +43,9 @@ func TestKeysOfSeveralSlotsAreRefused(t *testing.T) {
 	own, other := keysOf(t, "x"), keysOf(t, "y")
 	ticket := a.ticket(usual)
 	for i := range 4 {
-		keys := own
-		*[]*string{&keys.Record, &keys.Queue, &keys.Waiters, &keys.Token}[i] = other.all()[i]
+		all := own.all()
+		all[i] = other.all()[i]
+		keys := mixed(all)
 		_, entered := a.Enter(ctx, keys, Enter{Tickets: []EnterTicket{{Ticket: ticket}}})
 		_, left := a.Leave(ctx, keys, []LeaveTicket{{Ticket: ticket}})
 		_, _, forced := a.Force(ctx, keys, 1)
@@ -74,7 +86,7 @@ func TestRenewalsOfSeveralSlotsAreSentAtOnceAndAnsweredOneByOne(t *testing.T) {
 				s.keys = holds[i].Keys
 				equal(t, "renewed", s.field("lease") == "3600000", i != 2)
 			}
-			s.spoil(holds[4].Keys.Record, "string")
+			s.spoil(holds[4].Keys.Record(), "string")
 			left, err = a.Renew(ctx, holds)
 			must(t, err)
 			for i, d := range left {
@@ -156,7 +168,7 @@ func TestAScriptThatWritesIsRefusedWholeWhileItsSlotMovesAndARenewalIsNot(t *tes
 	admin, target := cluster(t).Client(t), other.Client(t)
 	must(t, admin.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(other.Port())).Err())
 	id := target.Do(ctx, "cluster", "myid").Val()
-	slot := admin.ClusterKeySlot(ctx, s.keys.Record).Val()
+	slot := admin.ClusterKeySlot(ctx, s.keys.Record()).Val()
 	eventually(t, "the nodes know each other", func() bool {
 		return admin.Do(ctx, "cluster", "setslot", slot, "migrating", id).Err() == nil
 	})

@@ -66,15 +66,15 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 		"reassert": func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.reasserts(a.renewal(hold, token)) },
 		"inspect":  func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.inspects() },
 		"enter that finds it free": func(s *site, a, _ *party, _ string, _ int64, _ []string) {
-			s.rdb.Del(ctx, s.keys.Record)
+			s.rdb.Del(ctx, s.keys.Record())
 			a.waits(usual)
 		},
 		"heartbeat that finds free": func(s *site, _, b *party, _ string, _ int64, line []string) {
-			s.rdb.Del(ctx, s.keys.Record)
+			s.rdb.Del(ctx, s.keys.Record())
 			b.enter(line[0], 1)
 		},
 		"try that finds it free": func(s *site, a, _ *party, _ string, _ int64, _ []string) {
-			s.rdb.Del(ctx, s.keys.Record)
+			s.rdb.Del(ctx, s.keys.Record())
 			a.try(a.ticket(usual))
 		},
 		"leave that retires": func(_ *site, a, _ *party, hold string, token int64, _ []string) {
@@ -82,7 +82,7 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 		},
 		"return to the line's end": func(s *site, a, _ *party, _ string, _ int64, _ []string) { a.enter(a.ticket(usual), s.placeOf(-1)+1) },
 		"enter after a loss of token": func(s *site, a, _ *party, _ string, token int64, _ []string) {
-			s.rdb.Del(ctx, s.keys.Token)
+			s.rdb.Del(ctx, s.keys.Token())
 			a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
 		},
 	}
@@ -104,7 +104,7 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 // placeOf is the place of the i-th in line, from the end if i is below zero.
 func (s *site) placeOf(i int64) (place Place) {
 	s.t.Helper()
-	element, err := s.rdb.LIndex(ctx, s.keys.Queue, i).Result()
+	element, err := s.rdb.LIndex(ctx, s.keys.Queue(), i).Result()
 	must(s.t, err)
 	_, err = fmt.Sscanf(element, "%d:", &place)
 	must(s.t, err)

@@ -23,16 +23,16 @@ func TestAFreeLockIsGrantedForTheFullLease(t *testing.T) {
 				equal(t, "largest token", answer.Token, state.Grant.Token)
 				equal(t, "waiting", answer.Waiting, 0)
 
-				record := fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val())
+				record := fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record()).Val())
 				end := ms + lease.Milliseconds()
 				equal(t, "record", record, fmt.Sprint(map[string]string{
 					"owner": "a:1", "token": fmt.Sprint(state.Grant.Token),
 					"since": fmt.Sprint(ms), "lease": fmt.Sprint(lease.Milliseconds()), ticket: fmt.Sprint(end, ":1"),
 				}))
-				equal(t, "end of the record", s.ends(s.keys.Record), end)
-				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), strconv.FormatInt(state.Grant.Token, 10))
-				equal(t, "end of the token key", s.ends(s.keys.Token), ms+max(10*time.Minute, 2*lease).Milliseconds())
-				equal(t, "no line", s.gone(s.keys.Queue, s.keys.Waiters), true)
+				equal(t, "end of the record", s.ends(s.keys.Record()), end)
+				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), strconv.FormatInt(state.Grant.Token, 10))
+				equal(t, "end of the token key", s.ends(s.keys.Token()), ms+max(10*time.Minute, 2*lease).Milliseconds())
+				equal(t, "no line", s.gone(s.keys.Queue(), s.keys.Waiters()), true)
 			})
 		})
 	}
@@ -98,8 +98,8 @@ func TestAWaiterLivesFifteenSecondsAndItsLineThirty(t *testing.T) {
 			ms := int64(answer.Now) / 1000
 			deadline, _ := s.score(ticket)
 			equal(t, "deadline", deadline, ms+15_000)
-			equal(t, "end of the line", s.ends(s.keys.Queue), ms+30_000)
-			equal(t, "end of the deadlines", s.ends(s.keys.Waiters), ms+60_000)
+			equal(t, "end of the line", s.ends(s.keys.Queue()), ms+30_000)
+			equal(t, "end of the deadlines", s.ends(s.keys.Waiters()), ms+60_000)
 			s.pass(20 * time.Millisecond)
 		}
 	})
@@ -109,13 +109,13 @@ func TestTheSameRequestTwiceIsTheSameAsOnce(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		hold, token := a.holds(usual)
-		end := s.ends(s.keys.Record)
+		end := s.ends(s.keys.Record())
 		s.pass(30 * time.Millisecond)
 		again, answer := a.enter(hold)
 		equal(t, "status", again.Status, Granted)
 		equal(t, "token", again.Grant.Token, token)
 		equal(t, "remaining", again.Grant.Remaining.Milliseconds(), end-int64(answer.Now)/1000)
-		equal(t, "end of the record", s.ends(s.keys.Record), end)
+		equal(t, "end of the record", s.ends(s.keys.Record()), end)
 
 		ticket, place := b.waits(usual)
 		other, _ := b.waits(usual)
@@ -137,7 +137,7 @@ func TestAGrantedTicketThatEntersAgainLearnsWhatIsLeftOfItsClaim(t *testing.T) {
 		state, answer := b.enter(ticket, place)
 		equal(t, "status", state.Status, Granted)
 		equal(t, "token", state.Grant.Token, granted)
-		equal(t, "remaining", state.Grant.Remaining.Milliseconds(), s.ends(s.keys.Record)-int64(answer.Now)/1000)
+		equal(t, "remaining", state.Grant.Remaining.Milliseconds(), s.ends(s.keys.Record())-int64(answer.Now)/1000)
 		equal(t, "less than the claim", state.Grant.Remaining < Claim, true)
 		equal(t, "since", strconv.FormatInt(int64(state.Grant.Since)/1000, 10), s.field("since"))
 	})

@@ -30,7 +30,7 @@ func TestAnEvictedWaiterIsToldAndCannotComeBack(t *testing.T) {
 		next, _ := b.waits(usual)
 		w := admin.waiter(first)
 		equal(t, "evicted", admin.evicts(w), true)
-		equal(t, "message", b.hears(), Message{Ticket: w.Ticket, Record: s.keys.Record, Evicted: true})
+		equal(t, "message", b.hears(), Message{Ticket: w.Ticket, Record: s.keys.Record(), Evicted: true})
 		s.lined(next)
 		state, _ := b.enter(first, place)
 		equal(t, "status", state.Status, Gone)
@@ -60,7 +60,7 @@ func TestTheLastWaiterMayBeEvicted(t *testing.T) {
 		equal(t, "evicted", admin.evicts(admin.waiter(ticket)), true)
 		s.lined()
 		a.leaves(hold, token, Held)
-		equal(t, "free", s.gone(s.keys.Record, s.keys.Queue), true)
+		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue()), true)
 	})
 }
 

@@ -15,7 +15,7 @@ func TestForceEndsTheHoldTellsItsClientAndHandsOver(t *testing.T) {
 		equal(t, "forced", forced, true)
 		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{}))
 		m := a.hears()
-		equal(t, "message", m, Message{Ticket: Ticket{Client: "a", Counter: 1, Lease: usual}, Record: s.keys.Record, Token: token, Forced: true})
+		equal(t, "message", m, Message{Ticket: Ticket{Client: "a", Counter: 1, Lease: usual}, Record: s.keys.Record(), Token: token, Forced: true})
 		if granted := b.granted(next); granted <= token+1 && s.mini == nil {
 			t.Fatalf("token %d after %d", granted, token)
 		}
@@ -30,9 +30,9 @@ func TestForceOfALockWithoutALineFreesIt(t *testing.T) {
 		_, token := a.holds(usual)
 		before := int64(s.now()) / 1000
 		admin.forces(token)
-		equal(t, "free", s.gone(s.keys.Record, s.keys.Queue, s.keys.Waiters), true)
-		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token+1))
-		if end := s.ends(s.keys.Token); end < before+600_000 {
+		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue(), s.keys.Waiters()), true)
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+1))
+		if end := s.ends(s.keys.Token()); end < before+600_000 {
 			t.Fatalf("the token key ends at %d", end)
 		}
 		if _, next := b.holds(usual); next <= token+1 {
@@ -106,13 +106,13 @@ func TestAForcedHoldOfALongLeaseIsNotResurrectedByItsNextRenewal(t *testing.T) {
 		each(t, func(t *testing.T, s *site) {
 			a, b := s.party("a"), s.party("b")
 			hold, token := a.holds(time.Hour)
-			end := s.ends(s.keys.Record)
+			end := s.ends(s.keys.Record())
 			b.forces(token)
 			if taken { // and given back
 				other, next := b.holds(usual)
 				b.leaves(other, next, Held)
 			}
-			if until := s.ends(s.keys.Token); !taken && until < end {
+			if until := s.ends(s.keys.Token()); !taken && until < end {
 				t.Errorf("the token is forgotten %v before the forced hold would have ended", time.Duration(end-until)*time.Millisecond)
 			}
 			if s.mini != nil {

@@ -24,17 +24,17 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					equal(t, "its lease", answer.Lease, 40*time.Second)
 					equal(t, "waiting", answer.Waiting, map[bool]int{true: 0, false: 1}[try])
 					ms := int64(answer.Now) / 1000
-					equal(t, "placeholder", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
+					equal(t, "placeholder", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record()).Val()), fmt.Sprint(map[string]string{
 						"owner": "", "token": fmt.Sprint(seen), "since": fmt.Sprint(ms), "lease": "40000", "?": fmt.Sprint(ms+40_000, ":0"),
 					}))
-					equal(t, "end of the placeholder", s.ends(s.keys.Record), ms+40_000)
-					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(seen))
-					equal(t, "end of the token key", s.ends(s.keys.Token), ms+600_000)
+					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
+					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(seen))
+					equal(t, "end of the token key", s.ends(s.keys.Token()), ms+600_000)
 
 					again := b.send(Enter{Try: try, Seen: seen, Lease: time.Hour, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
 					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
 					equal(t, "forgot again", again.Forgot, false)
-					equal(t, "end of the placeholder", s.ends(s.keys.Record), ms+40_000)
+					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
 				})
 			})
 		}
@@ -58,7 +58,7 @@ func TestALostTokenKeyAloneIsWrittenAgain(t *testing.T) {
 		a, b := s.party("a"), s.party("b")
 		ticket, token := a.holds(usual)
 		for _, seen := range []int64{token, token - 1} {
-			must(t, s.rdb.Del(ctx, s.keys.Token).Err())
+			must(t, s.rdb.Del(ctx, s.keys.Token()).Err())
 			answer := b.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
 			equal(t, "forgot", answer.Forgot, true)
 			equal(t, "holder", answer.Holder, "a:1")
@@ -78,8 +78,8 @@ func TestAGhostGivesWayToAPlaceholder(t *testing.T) {
 		equal(t, "status", answer.Tickets[0].Status, Waiting)
 		equal(t, "forgot", answer.Forgot, true)
 		equal(t, "token", s.field("token"), fmt.Sprint(seen))
-		equal(t, "ghost", s.rdb.HLen(ctx, s.keys.Record).Val(), 5)
-		equal(t, "end", s.ends(s.keys.Record), int64(answer.Now)/1000+usual.Milliseconds())
+		equal(t, "ghost", s.rdb.HLen(ctx, s.keys.Record()).Val(), 5)
+		equal(t, "end", s.ends(s.keys.Record()), int64(answer.Now)/1000+usual.Milliseconds())
 	})
 }
 
@@ -169,7 +169,7 @@ func TestAHolderThatLeavesAfterALossLeavesCleanlyAndHandsOver(t *testing.T) {
 				if waiterEnters {
 					next = b.granted(waiter)
 				} else {
-					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token))
 					answer := b.send(enter)
 					equal(t, "status before all could come back", answer.Tickets[0].Status, Waiting)
 					equal(t, "told when to ask again", answer.Remaining > 0, true)
@@ -195,7 +195,7 @@ func TestAHolderThatLeavesOverNothingHandsOverToTheLine(t *testing.T) {
 		a, b := s.party("a"), s.party("b")
 		hold, token := a.holds(usual)
 		waiter, _ := b.waits(usual)
-		must(t, s.rdb.Del(ctx, s.keys.Record, s.keys.Token).Err())
+		must(t, s.rdb.Del(ctx, s.keys.Record(), s.keys.Token()).Err())
 		a.leaves(hold, token, Held)
 		if next := b.granted(waiter); next <= token {
 			t.Fatalf("token %d after %d", next, token)
@@ -232,7 +232,7 @@ func TestTheLastHolderThatLeavesAfterALossEndsAPlaceholderForOneBeforeIt(t *test
 			t.Fatalf("token %d after %d", next, token)
 		}
 		b.leaves(waiter, next, Held)
-		equal(t, "free", s.gone(s.keys.Record), true)
+		equal(t, "free", s.gone(s.keys.Record()), true)
 	})
 }
 

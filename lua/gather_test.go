@@ -39,24 +39,24 @@ var losses = map[string]func(g gathering, hold string){
 	},
 	"the line is lost, the holder leaves": func(g gathering, hold string) {
 		g.untidy = true
-		must(g.t, g.rdb.Del(ctx, g.keys.Queue).Err())
+		must(g.t, g.rdb.Del(ctx, g.keys.Queue()).Err())
 		g.a.leaves(hold, g.seen, Held)
 		g.untidy = false
 	},
 	"the line is lost, somebody enters, the holder leaves": func(g gathering, hold string) {
-		must(g.t, g.rdb.Del(ctx, g.keys.Queue).Err())
+		must(g.t, g.rdb.Del(ctx, g.keys.Queue()).Err())
 		newcomer, _ := g.a.waits(usual)
 		g.a.leave(LeaveTicket{Ticket: newcomer})
 		g.a.leaves(hold, g.seen, Held)
 	},
 	"the first place is lost, the holder leaves": func(g gathering, hold string) {
 		g.untidy = true
-		must(g.t, g.rdb.LPop(ctx, g.keys.Queue).Err())
+		must(g.t, g.rdb.LPop(ctx, g.keys.Queue()).Err())
 		g.a.leaves(hold, g.seen, Held)
 		g.untidy = false
 	},
 	"record and line are lost, somebody tries": func(g gathering, _ string) {
-		must(g.t, g.rdb.Del(ctx, g.keys.Queue, g.keys.Record).Err())
+		must(g.t, g.rdb.Del(ctx, g.keys.Queue(), g.keys.Record()).Err())
 		state, _ := g.a.try(g.a.ticket(usual))
 		equal(g.t, "try", state.Status, Held)
 	},
@@ -134,7 +134,7 @@ func TestWithoutALossNobodyIsGivenTimeToComeBack(t *testing.T) {
 		next, _ := b.waits(usual)
 		s.age(dead)
 		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
-		must(t, s.rdb.Del(ctx, s.keys.Token).Err()) // the line is there
+		must(t, s.rdb.Del(ctx, s.keys.Token()).Err()) // the line is there
 		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
 		a.leave(LeaveTicket{Ticket: hold, Token: token})
 		b.granted(next)
@@ -153,7 +153,7 @@ func TestTheLostPlaceOfTheDeadIsNoLoss(t *testing.T) {
 		next, _ := b.waits(usual)
 		s.age(dead)
 		s.untidy = true
-		must(t, s.rdb.LPop(ctx, s.keys.Queue).Err())
+		must(t, s.rdb.LPop(ctx, s.keys.Queue()).Err())
 		a.leaves(hold, token, Held)
 		b.granted(next)
 	})
@@ -165,7 +165,7 @@ func TestALineOfTheDeadThatIsOverIsNoLoss(t *testing.T) {
 		a.holds(usual)
 		dead, _ := b.waits(usual)
 		s.age(dead)
-		must(t, s.rdb.Del(ctx, s.keys.Queue, s.keys.Record).Err()) // as their time would
+		must(t, s.rdb.Del(ctx, s.keys.Queue(), s.keys.Record()).Err()) // as their time would
 		state, _ := a.try(a.ticket(usual))
 		equal(t, "status", state.Status, Granted)
 	})

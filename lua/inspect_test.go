@@ -19,7 +19,7 @@ func TestInspectShowsHolderAndLine(t *testing.T) {
 		a.renews(r)
 		s.unchanged(func() {
 			got := b.inspects()
-			end := s.ends(s.keys.Record)
+			end := s.ends(s.keys.Record())
 			if got.Remaining <= 0 || got.Remaining > usual || got.Now < first {
 				t.Errorf("remaining %v at %d", got.Remaining, got.Now)
 			}
@@ -87,11 +87,11 @@ func TestInspectOfWhatIsNoLockIsAnError(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.party("a")
 		for what, write := range map[string]func(){
-			"a waiter that is no ticket": func() { s.rdb.RPush(ctx, s.keys.Queue, "1:x") },
-			"a waiter without a place":   func() { s.rdb.RPush(ctx, s.keys.Queue, "c:1:30000::") },
-			"a holder that is no ticket": func() { s.rdb.HSet(ctx, s.keys.Record, "a:b", "1:1") },
-			"a hold without a deadline":  func() { s.rdb.HSet(ctx, s.keys.Record, "c:1:30000::", "x") },
-			"a token that is no number":  func() { s.rdb.HSet(ctx, s.keys.Record, "token", "1.7e+15") },
+			"a waiter that is no ticket": func() { s.rdb.RPush(ctx, s.keys.Queue(), "1:x") },
+			"a waiter without a place":   func() { s.rdb.RPush(ctx, s.keys.Queue(), "c:1:30000::") },
+			"a holder that is no ticket": func() { s.rdb.HSet(ctx, s.keys.Record(), "a:b", "1:1") },
+			"a hold without a deadline":  func() { s.rdb.HSet(ctx, s.keys.Record(), "c:1:30000::", "x") },
+			"a token that is no number":  func() { s.rdb.HSet(ctx, s.keys.Record(), "token", "1.7e+15") },
 		} {
 			s.forgetAll()
 			write()

@@ -100,7 +100,7 @@ func TestWhatIsKeptForAJointHolderEndsThoughTheOtherGoesOn(t *testing.T) {
 			s.pass(usual) // the first hold is over, and so is the time of those who have not come back
 			act(t, a, ofA)
 			b.leaves(two, token, Held)
-			equal(t, "free", s.gone(s.keys.Record), true)
+			equal(t, "free", s.gone(s.keys.Record()), true)
 		})
 	}
 }
@@ -110,7 +110,7 @@ func TestAJointHoldThatReplacesAGhostEndsAtItsOwnTime(t *testing.T) {
 		j.forgetAll()
 		j.ghost(j.token-1, time.Hour)
 		equal(t, "remaining", j.a.reasserts(j.a.renewal(j.one, j.token)), usual)
-		equal(t, "end of the record", fmt.Sprint(j.ends(j.keys.Record), ":1"), j.field(j.one))
+		equal(t, "end of the record", fmt.Sprint(j.ends(j.keys.Record()), ":1"), j.field(j.one))
 	})
 }
 
@@ -118,9 +118,9 @@ func TestAJointHoldOverAPlaceholderKeepsThePlaceholdersTime(t *testing.T) {
 	eachJoint(t, usual, usual, func(t *testing.T, j joint) {
 		j.forgetAll()
 		j.c.send(Enter{Try: true, Seen: j.token, Lease: time.Minute, Tickets: []EnterTicket{{Ticket: j.c.ticket(usual)}}})
-		end := j.ends(j.keys.Record)
+		end := j.ends(j.keys.Record())
 		j.a.reasserts(j.a.renewal(j.one, j.token))
-		if got := j.ends(j.keys.Record); got < end || got > end+10_000 {
+		if got := j.ends(j.keys.Record()); got < end || got > end+10_000 {
 			t.Fatalf("the record ends at %d, the placeholder did at %d", got, end)
 		}
 	})

@@ -28,12 +28,12 @@ func eachJoint(t *testing.T, leaseOfA, leaseOfB time.Duration, test func(t *test
 	})
 }
 
-func (j joint) free() bool { j.t.Helper(); return j.gone(j.keys.Record) }
+func (j joint) free() bool { j.t.Helper(); return j.gone(j.keys.Record()) }
 
 func TestAnExplicitOwnerIsGrantedWhatItHoldsWithTheSameToken(t *testing.T) {
 	eachJoint(t, usual, time.Minute, func(t *testing.T, j joint) {
 		now := int64(j.now()) / 1000
-		end := j.ends(j.keys.Record)
+		end := j.ends(j.keys.Record())
 		if end < now+55_000 || end > now+60_000 {
 			t.Fatalf("the record ends at %d, now is %d", end, now)
 		}
@@ -44,7 +44,7 @@ func TestAnExplicitOwnerIsGrantedWhatItHoldsWithTheSameToken(t *testing.T) {
 		equal(t, "token", state.Grant.Token, j.token)
 		equal(t, "remaining", state.Grant.Remaining, brief)
 		equal(t, "holder", answer.Holder, "saga-7")
-		equal(t, "end of the record", j.ends(j.keys.Record), end)
+		equal(t, "end of the record", j.ends(j.keys.Record()), end)
 		equal(t, "largest token", answer.Token, j.token)
 		equal(t, "holds", len(j.a.inspects().Holds), 3)
 		j.lined(j.waiter)
@@ -68,7 +68,7 @@ func TestTheRecordOfAJointHoldLivesToTheLatestDeadline(t *testing.T) {
 			eachJoint(t, usual, time.Minute, func(t *testing.T, j joint) {
 				latest := func(ticket string) {
 					t.Helper()
-					equal(t, "hold", j.field(ticket), fmt.Sprint(j.ends(j.keys.Record), ":1"))
+					equal(t, "hold", j.field(ticket), fmt.Sprint(j.ends(j.keys.Record()), ":1"))
 				}
 				latest(j.two)
 				r := j.a.renewal(j.one, j.token)
@@ -174,7 +174,7 @@ func TestForceEndsAllJointHolds(t *testing.T) {
 			m := p.hears()
 			told, err := ParseTicket(ticket)
 			must(t, err)
-			equal(t, "message", m, Message{Ticket: told, Record: j.keys.Record, Token: j.token, Forced: true})
+			equal(t, "message", m, Message{Ticket: told, Record: j.keys.Record(), Token: j.token, Forced: true})
 			equal(t, "reasserted", p.reasserts(p.renewal(ticket, j.token)), 0)
 		}
 		equal(t, "holder", j.field("owner"), "c:1")
@@ -185,17 +185,17 @@ func TestAJointHoldWritesALostTokenAgain(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		token := a.takes(a.owned("saga-7", usual))
-		must(t, s.rdb.Del(ctx, s.keys.Token).Err())
+		must(t, s.rdb.Del(ctx, s.keys.Token()).Err())
 		state, answer := b.enter(b.owned("saga-7", usual))
 		equal(t, "token", state.Grant.Token, token)
 		equal(t, "largest token", answer.Token, token)
-		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token))
 	})
 }
 
 func TestTheTokenIsRememberedLongerThanAnyJointHoldLasts(t *testing.T) {
 	eachJoint(t, time.Hour, usual, func(t *testing.T, j joint) {
-		if token, record := j.ends(j.keys.Token), j.ends(j.keys.Record); token < record {
+		if token, record := j.ends(j.keys.Token()), j.ends(j.keys.Record()); token < record {
 			t.Fatalf("the token key ends %v before the record", time.Duration(record-token)*time.Millisecond)
 		}
 	})
@@ -211,7 +211,7 @@ func TestTheNextInLineIsToldWhenTheRecordEndsSoonerThanItKnows(t *testing.T) {
 		d.waits(usual)
 		b.leaves(other, token, Held)
 		m := c.hears()
-		equal(t, "message", m, Message{Ticket: m.Ticket, Record: s.keys.Record, Hint: true})
+		equal(t, "message", m, Message{Ticket: m.Ticket, Record: s.keys.Record(), Hint: true})
 		equal(t, "of", m.Ticket.String(), next)
 		d.hearsNothing()
 		third := b.owned("saga-7", time.Second)

@@ -14,11 +14,21 @@ const (
 
 // Keys are the names of one lock's four keys. All share one hash tag, so they live in one slot of a cluster.
 type Keys struct {
-	Record  string // hash: owner, token, since, lease, and a field per hold
-	Queue   string // list: the line, next first
-	Waiters string // zset: ticket -> liveness deadline
-	Token   string // string: the largest token given
+	text string    // one after the other
+	ends [3]uint16 // of all but the last
 }
+
+// Record is the hash: owner, token, since, lease, and a field per hold.
+func (k Keys) Record() string { return k.text[:k.ends[0]] }
+
+// Queue is the list: the line, next first.
+func (k Keys) Queue() string { return k.text[k.ends[0]:k.ends[1]] }
+
+// Waiters is the sorted set: ticket -> liveness deadline.
+func (k Keys) Waiters() string { return k.text[k.ends[1]:k.ends[2]] }
+
+// Token is the string: the largest token given.
+func (k Keys) Token() string { return k.text[k.ends[2]:] }
 
 // NewKeys builds the keys of the lock called name under prefix. The kind stands before the name, so the keys of two
 // locks never meet. A name with a hash tag of its own keeps it; any other is wrapped into one, so a and {a} are the
@@ -41,16 +51,16 @@ func NewKeys(prefix, name string) (Keys, error) {
 	return build(prefix, name), nil
 }
 
-// build takes a name with its tag. All share one piece of memory.
+// build takes a name with its tag.
 func build(prefix, name string) Keys {
-	all := prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name
-	cut := func(kind string) string {
-		n := len(prefix) + len(kind) + len(name)
-		key := all[:n]
-		all = all[n:]
-		return key
+	var k Keys
+	k.text = prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name
+	end := 0
+	for i, kind := range [...]string{":lock:", ":queue:", ":waiters:"} {
+		end += len(prefix) + len(kind) + len(name)
+		k.ends[i] = uint16(end) //nolint:gosec // four of the longest names are less than 3,000 bytes
 	}
-	return Keys{Record: cut(":lock:"), Queue: cut(":queue:"), Waiters: cut(":waiters:"), Token: cut(":token:")}
+	return k
 }
 
 // KeysOf are the keys of the lock whose record is called so.
@@ -78,7 +88,7 @@ func Named(prefix, record string) (name string, keys Keys, err error) {
 }
 
 // all is the order in which the scripts take them.
-func (k Keys) all() []string { return []string{k.Record, k.Queue, k.Waiters, k.Token} }
+func (k Keys) all() []string { return []string{k.Record(), k.Queue(), k.Waiters(), k.Token()} }
 
 // Channels is what the channel of every client under prefix begins with.
 func Channels(prefix string) string { return prefix + channels }
@@ -92,7 +102,7 @@ func Patterns(prefix string) []string {
 
 // Freed is the channel on which releases of a lock without a line are told.
 func Freed(prefix string, keys Keys) string {
-	return prefix + ":freed:" + keys.Record[len(prefix+":lock:"):]
+	return prefix + ":freed:" + keys.Record()[len(prefix+":lock:"):]
 }
 
 // FreedOf is the record of the lock that is told to be free on this channel.

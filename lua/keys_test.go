@@ -30,8 +30,8 @@ func TestANameKeepsItsHashTagOrIsWrappedIntoOne(t *testing.T) {
 	for _, c := range names {
 		keys, err := NewKeys("fairlock", c.name)
 		must(t, err)
-		want := Keys{"fairlock:lock:" + c.want, "fairlock:queue:" + c.want, "fairlock:waiters:" + c.want, "fairlock:token:" + c.want}
-		equal(t, "keys of "+c.name, keys, want)
+		want := [4]string{"fairlock:lock:" + c.want, "fairlock:queue:" + c.want, "fairlock:waiters:" + c.want, "fairlock:token:" + c.want}
+		equal(t, "keys of "+c.name, [4]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token()}, want)
 		equal(t, "freed of "+c.name, Freed("fairlock", keys), "fairlock:freed:"+c.want)
 	}
 }
@@ -40,7 +40,7 @@ func TestAnyPrefixWithoutBracesStandsBeforeTheKind(t *testing.T) {
 	for _, prefix := range []string{"p", "my:app", " ", strings.Repeat("p", 128)} {
 		keys, err := NewKeys(prefix, "a")
 		must(t, err)
-		equal(t, "record", keys.Record, prefix+":lock:{a}")
+		equal(t, "record", keys.Record(), prefix+":lock:{a}")
 		equal(t, "channels", Channels(prefix), prefix+":wake:")
 	}
 }
@@ -91,9 +91,9 @@ func TestTheFourKeysOfALockLieInTheSlotOfItsTag(t *testing.T) {
 func TestTheRecordTellsTheKeysOfItsLock(t *testing.T) {
 	for _, name := range names {
 		want := keysOf(t, name.name)
-		got, err := KeysOf("fairlock", want.Record)
+		got, err := KeysOf("fairlock", want.Record())
 		must(t, err)
-		equal(t, "keys of "+want.Record, got, want)
+		equal(t, "keys of "+want.Record(), got, want)
 	}
 }
 
@@ -116,14 +116,14 @@ func FuzzNewKeys(f *testing.F) {
 		if err != nil {
 			return
 		}
-		tag := hashed(keys.Record)
-		if tag == keys.Record {
-			t.Fatalf("%q has no hash tag", keys.Record)
+		tag := hashed(keys.Record())
+		if tag == keys.Record() {
+			t.Fatalf("%q has no hash tag", keys.Record())
 		}
 		for _, key := range keys.all() {
 			equal(t, "hash tag of "+key, hashed(key), tag)
 		}
-		again, err := NewKeys(prefix, strings.TrimPrefix(keys.Record, prefix+":lock:"))
+		again, err := NewKeys(prefix, strings.TrimPrefix(keys.Record(), prefix+":lock:"))
 		if err == nil {
 			equal(t, "keys of the wrapped name", again, keys)
 		}

@@ -10,10 +10,10 @@ func TestAHolderThatLeavesLeavesOnlyItsTokenBehind(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.party("a")
 		ticket, token := a.holds(usual)
-		end := s.ends(s.keys.Token)
+		end := s.ends(s.keys.Token())
 		left := a.leaves(ticket, token, Held)
 		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{States: []Status{Held}}))
-		equal(t, "all keys", s.dump(), fmt.Sprintf("%s until %d: %q\n", s.keys.Token, end, fmt.Sprint(token)))
+		equal(t, "all keys", s.dump(), fmt.Sprintf("%s until %d: %q\n", s.keys.Token(), end, fmt.Sprint(token)))
 		_, next := a.holds(usual)
 		if next <= token {
 			t.Fatalf("token %d after %d", next, token)
@@ -112,7 +112,7 @@ func TestTheLastWaiterThatLeavesTakesTheLineWithIt(t *testing.T) {
 		a.holds(usual)
 		ticket, _ := b.waits(usual)
 		b.leaves(ticket, 0, Waiting)
-		equal(t, "no line", s.gone(s.keys.Queue, s.keys.Waiters), true)
+		equal(t, "no line", s.gone(s.keys.Queue(), s.keys.Waiters()), true)
 	})
 }
 
@@ -166,7 +166,7 @@ func TestATicketThatLeavesIsNotGrantedByItsOwnLeaving(t *testing.T) {
 		next, place := a.waits(usual)
 		left := a.leave(LeaveTicket{Ticket: hold, Token: token}, LeaveTicket{Ticket: next, Place: place})
 		equal(t, "grant", left.Grant, nil)
-		equal(t, "free", s.gone(s.keys.Record, s.keys.Queue), true)
+		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue()), true)
 	})
 }
 

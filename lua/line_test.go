@@ -8,7 +8,7 @@ import (
 )
 
 // forgetLine makes the server lose the line, as a failover may.
-func (s *site) forgetLine() { must(s.t, s.rdb.Del(ctx, s.keys.Queue, s.keys.Waiters).Err()) }
+func (s *site) forgetLine() { must(s.t, s.rdb.Del(ctx, s.keys.Queue(), s.keys.Waiters()).Err()) }
 
 func TestATicketThatReturnsStandsWhereItStood(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {

@@ -162,7 +162,7 @@ func TestOnAFullServerALeaveAfterALossHandsOver(t *testing.T) {
 	a, b := s.party("a"), s.party("b")
 	hold, token := a.holds(usual)
 	next, _ := b.waits(usual)
-	must(t, s.rdb.Del(ctx, s.keys.Record, s.keys.Token).Err())
+	must(t, s.rdb.Del(ctx, s.keys.Record(), s.keys.Token()).Err())
 	s.fill()
 	a.leaves(hold, token, Held)
 	b.granted(next)

@@ -39,7 +39,7 @@ func (b broken) heartbeat(i int) { b.t.Helper(); b.b.queues(b.tickets[i], b.plac
 
 func TestALineThatWasDeletedComesBackInOrder(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.Del(ctx, b.keys.Queue).Err())
+		must(t, b.rdb.Del(ctx, b.keys.Queue()).Err())
 		b.heartbeat(3)
 		b.lined(b.tickets[3])
 		b.check()
@@ -52,7 +52,7 @@ func TestALineThatWasDeletedComesBackInOrder(t *testing.T) {
 
 func TestALineThatWasDeletedIsMendedByAnyEnter(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.Del(ctx, b.keys.Queue).Err())
+		must(t, b.rdb.Del(ctx, b.keys.Queue()).Err())
 		newcomer, _ := b.a.waits(usual)
 		b.lined(newcomer)
 		for i := range b.tickets {
@@ -64,7 +64,7 @@ func TestALineThatWasDeletedIsMendedByAnyEnter(t *testing.T) {
 
 func TestDeadlinesThatWereDeletedAreGivenAnew(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.Del(ctx, b.keys.Waiters).Err())
+		must(t, b.rdb.Del(ctx, b.keys.Waiters()).Err())
 		newcomer := b.a.ticket(usual)
 		state, answer := b.a.enter(newcomer)
 		equal(t, "position", state.Position, 6)
@@ -80,7 +80,7 @@ func TestDeadlinesThatWereDeletedAreGivenAnew(t *testing.T) {
 // A try mends too. What it writes must not live for ever, should nobody enter after it.
 func TestDeadlinesThatATryGivesAnewEnd(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.Del(ctx, b.keys.Waiters).Err())
+		must(t, b.rdb.Del(ctx, b.keys.Waiters()).Err())
 		b.a.try(b.a.ticket(usual))
 		b.untidy = false
 		b.check()
@@ -91,13 +91,13 @@ func TestWithoutAnyDeadlineTheReachableAreGrantedInOrder(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
 		c := b.party("c")
 		last, _ := c.waits(usual)
-		must(t, b.rdb.Del(ctx, b.keys.Waiters).Err())
+		must(t, b.rdb.Del(ctx, b.keys.Waiters()).Err())
 		b.a.leaves(b.hold, b.token, Held)
 		granted := b.b.granted(b.tickets[0])
 		b.b.die()
 		b.b.leaves(b.tickets[0], granted, Held)
 		// The caller's own tickets need no subscriber.
-		must(t, b.rdb.Del(ctx, b.keys.Record).Err())
+		must(t, b.rdb.Del(ctx, b.keys.Record()).Err())
 		b.a.leave()
 		c.granted(last)
 		b.lined()
@@ -106,7 +106,7 @@ func TestWithoutAnyDeadlineTheReachableAreGrantedInOrder(t *testing.T) {
 
 func TestARecordThatWasDeletedIsNotResurrectedAndTheLineGoesOn(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.Del(ctx, b.keys.Record).Err())
+		must(t, b.rdb.Del(ctx, b.keys.Record()).Err())
 		equal(t, "renewed", b.a.renews(b.a.renewal(b.hold, b.token)), 0)
 		equal(t, "reasserted", b.a.reasserts(b.a.renewal(b.hold, b.token)), 0)
 		b.a.leaves(b.hold, b.token, None) // and it lets the free lock advance
@@ -132,7 +132,7 @@ func TestPlacesThatWereRemovedComeBackWithTheirTickets(t *testing.T) {
 
 func TestDeadlinesThatWereRemovedAreGivenAnew(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[0], b.tickets[3]).Err())
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[0], b.tickets[3]).Err())
 		b.heartbeat(1)
 		b.lined(b.tickets...)
 		b.check()
@@ -142,7 +142,7 @@ func TestDeadlinesThatWereRemovedAreGivenAnew(t *testing.T) {
 // A ticket without a deadline, while others have theirs, is none that lives.
 func TestATicketWithoutADeadlineIsPassedOver(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[0]).Err())
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[0]).Err())
 		b.a.leaves(b.hold, b.token, Held)
 		b.b.granted(b.tickets[1])
 		b.lined(b.tickets[2:]...)
@@ -155,7 +155,7 @@ func TestATicketWithoutADeadlineIsPassedOver(t *testing.T) {
 func TestDamageThatCountingDoesNotShowIsMendedWhenTheLineMoves(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
 		b.loseElement(0)
-		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[1]).Err())
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[1]).Err())
 		for i := range b.tickets {
 			b.heartbeat(i)
 		}
@@ -177,10 +177,10 @@ func TestATicketWithADeadlineAndNoPlaceIsAnswered(t *testing.T) {
 			eachBroken(t, func(t *testing.T, b broken) {
 				ticket := b.b.owned(owner, usual)
 				place := b.b.queues(ticket)
-				must(t, b.rdb.LRem(ctx, b.keys.Queue, 1, fmt.Sprintf("%d:%s", place, ticket)).Err())
-				must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[1]).Err())
+				must(t, b.rdb.LRem(ctx, b.keys.Queue(), 1, fmt.Sprintf("%d:%s", place, ticket)).Err())
+				must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[1]).Err())
 				if owner != "" {
-					must(t, b.rdb.HSet(ctx, b.keys.Record, "owner", owner).Err())
+					must(t, b.rdb.HSet(ctx, b.keys.Record(), "owner", owner).Err())
 				}
 				b.b.enter(ticket)
 				for i := range b.tickets {
@@ -194,8 +194,8 @@ func TestATicketWithADeadlineAndNoPlaceIsAnswered(t *testing.T) {
 
 func TestAWaiterLeavesALineThatIsBroken(t *testing.T) {
 	for what, lose := range map[string]func(b broken){
-		"no line":      func(b broken) { b.rdb.Del(ctx, b.keys.Queue) },
-		"no deadlines": func(b broken) { b.rdb.Del(ctx, b.keys.Waiters) },
+		"no line":      func(b broken) { b.rdb.Del(ctx, b.keys.Queue()) },
+		"no deadlines": func(b broken) { b.rdb.Del(ctx, b.keys.Waiters()) },
 		"no place":     func(b broken) { b.loseElement(1); b.loseElement(2) },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -221,9 +221,9 @@ func TestWhatIsNoTicketIsDroppedFromTheLine(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			eachBroken(t, func(t *testing.T, b broken) {
 				for _, list := range []func(){
-					func() { b.rdb.LPush(ctx, b.keys.Queue, element) },
+					func() { b.rdb.LPush(ctx, b.keys.Queue(), element) },
 					func() {
-						b.rdb.LInsertAfter(ctx, b.keys.Queue, fmt.Sprintf("%d:%s", b.places[0], b.tickets[0]), element)
+						b.rdb.LInsertAfter(ctx, b.keys.Queue(), fmt.Sprintf("%d:%s", b.places[0], b.tickets[0]), element)
 					},
 				} {
 					list()
@@ -247,11 +247,11 @@ func TestALineOfManyIsMended(t *testing.T) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
 		tickets := b.crowd(1001)
-		must(t, s.rdb.Del(ctx, s.keys.Waiters).Err())
+		must(t, s.rdb.Del(ctx, s.keys.Waiters()).Err())
 		newcomer, _ := a.waits(usual)
 		s.lined(append(tickets, newcomer)...)
 		s.pass(time.Millisecond)
-		must(t, s.rdb.Del(ctx, s.keys.Queue).Err())
+		must(t, s.rdb.Del(ctx, s.keys.Queue()).Err())
 		again, _ := a.waits(usual)
 		s.lined(again)
 	})
@@ -260,7 +260,7 @@ func TestALineOfManyIsMended(t *testing.T) {
 // loseElement removes the place of the i-th ticket by hand.
 func (b broken) loseElement(i int) {
 	b.t.Helper()
-	n, err := b.rdb.LRem(ctx, b.keys.Queue, 1, fmt.Sprintf("%d:%s", b.places[i], b.tickets[i])).Result()
+	n, err := b.rdb.LRem(ctx, b.keys.Queue(), 1, fmt.Sprintf("%d:%s", b.places[i], b.tickets[i])).Result()
 	must(b.t, err)
 	equal(b.t, "removed", n, 1)
 }
@@ -269,15 +269,15 @@ func (b broken) loseElement(i int) {
 func TestAMarkDoesNotPassForADeadlineThatWasDeleted(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
 		b.b.leave(LeaveTicket{Ticket: b.tickets[4], Place: b.places[4], Retire: true})
-		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[3]).Err())
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[3]).Err())
 		state, _ := b.b.enter(b.tickets[4])
 		equal(t, "a late enter", state.Status, Gone)
 	})
 	eachBroken(t, func(t *testing.T, b broken) {
-		must(t, b.rdb.ZAdd(ctx, b.keys.Waiters, redis.Z{Score: -float64(int64(b.now())/1000 + 6000), Member: "?"}).Err())
-		must(t, b.rdb.ZRem(ctx, b.keys.Waiters, b.tickets[3]).Err())
+		must(t, b.rdb.ZAdd(ctx, b.keys.Waiters(), redis.Z{Score: -float64(int64(b.now())/1000 + 6000), Member: "?"}).Err())
+		must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[3]).Err())
 		b.a.leaves(b.hold, b.token, Held)
-		equal(t, "while all come back to their places it is given to nobody", b.gone(b.keys.Record), true)
+		equal(t, "while all come back to their places it is given to nobody", b.gone(b.keys.Record()), true)
 		b.heartbeat(3)
 	})
 }

@@ -190,7 +190,7 @@ func (m *model) agrees(s *site) bool {
 			return false
 		}
 	}
-	record := s.rdb.HGetAll(ctx, s.keys.Record).Val()
+	record := s.rdb.HGetAll(ctx, s.keys.Record()).Val()
 	if m.holder == nil {
 		return len(line) == len(m.line) && len(record) == 0
 	}

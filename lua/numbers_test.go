@@ -20,17 +20,17 @@ func TestEveryNumberIsExactToTheMicrosecond(t *testing.T) {
 		token := state.Grant.Token
 		equal(t, "token", token, int64(answer.Now))
 		equal(t, "record", s.field("token"), fmt.Sprint(token))
-		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token))
 
 		waiter := b.ticket(usual)
 		state, answer = b.enter(waiter)
 		equal(t, "place", state.Place, answer.Now)
 		element := fmt.Sprintf("%d:%s", state.Place, waiter)
-		equal(t, "element", s.rdb.LIndex(ctx, s.keys.Queue, 0).Val(), element)
+		equal(t, "element", s.rdb.LIndex(ctx, s.keys.Queue(), 0).Val(), element)
 		b.leave(LeaveTicket{Ticket: waiter, Place: state.Place})
 		again, _ := b.enter(waiter, state.Place) // and back
 		equal(t, "place again", again.Place, state.Place)
-		equal(t, "element again", s.rdb.LIndex(ctx, s.keys.Queue, 0).Val(), element)
+		equal(t, "element again", s.rdb.LIndex(ctx, s.keys.Queue(), 0).Val(), element)
 		equal(t, "inspected place", b.inspects().Waiters[0].Place, state.Place)
 
 		before = s.now()
@@ -48,8 +48,8 @@ func TestEveryNumberIsExactToTheMicrosecond(t *testing.T) {
 		must(t, err)
 		forced, _ := b.forces(given)
 		equal(t, "forced", forced, true)
-		equal(t, "message", b.raw(), fmt.Sprintf("forced %d %s %s", given, waiter, s.keys.Record))
-		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(given+1))
+		equal(t, "message", b.raw(), fmt.Sprintf("forced %d %s %s", given, waiter, s.keys.Record()))
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(given+1))
 	})
 }
 

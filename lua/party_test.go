@@ -238,9 +238,9 @@ func (p *party) inspects() State {
 func (p *party) granted(ticket string) (token int64) {
 	p.s.t.Helper()
 	m := p.hears()
-	if m.Forced || m.Ticket.String() != ticket || m.Record != p.s.keys.Record {
+	if m.Forced || m.Ticket.String() != ticket || m.Record != p.s.keys.Record() {
 		p.s.t.Fatalf("%s hears %+v instead of a grant of %s", p.id, m, ticket)
 	}
-	equal(p.s.t, "holds the lock", p.s.rdb.HExists(ctx, p.s.keys.Record, ticket).Val(), true)
+	equal(p.s.t, "holds the lock", p.s.rdb.HExists(ctx, p.s.keys.Record(), ticket).Val(), true)
 	return m.Token
 }

@@ -40,7 +40,7 @@ func eachPassedOver(t *testing.T, test func(t *testing.T, o passedOver)) {
 func (o passedOver) hinted() {
 	o.t.Helper()
 	m := o.b.hears()
-	equal(o.t, "hint", m, Message{Ticket: m.Ticket, Record: o.keys.Record, Hint: true})
+	equal(o.t, "hint", m, Message{Ticket: m.Ticket, Record: o.keys.Record(), Hint: true})
 	equal(o.t, "to", m.Ticket.String(), o.second)
 	o.b.hearsNothing()
 }
@@ -132,7 +132,7 @@ func TestThatAClientWasPassedOverIsRememberedForItsLiveness(t *testing.T) {
 		if now := int64(o.now()) / 1000; !marked || -end > now+15_000 || -end < now+10_000 {
 			t.Fatalf("remembered until %d, now is %d", -end, now)
 		}
-		must(t, o.rdb.ZIncrBy(ctx, o.keys.Waiters, float64(15*time.Second/time.Millisecond), "^b").Err()) // it is over
+		must(t, o.rdb.ZIncrBy(ctx, o.keys.Waiters(), float64(15*time.Second/time.Millisecond), "^b").Err()) // it is over
 		o.c.leaves(o.holder, o.token, Held)
 		o.b.granted(o.second)
 		o.lined(o.last)
@@ -146,7 +146,7 @@ func TestNobodyIsMarkedAsPassedOverWhenTheLineIsOver(t *testing.T) {
 		b.waits(usual)
 		b.die()
 		a.leaves(hold, token, Held)
-		equal(t, "no marks", s.gone(s.keys.Waiters), true)
+		equal(t, "no marks", s.gone(s.keys.Waiters()), true)
 	})
 }
 
@@ -159,11 +159,11 @@ func TestTheMarkOfAClientThatWasPassedOverEndsThoughTheDeadlinesWereDeleted(t *t
 		last, _ := c.waits(usual)
 		b.die()
 		s.untidy = true
-		must(t, s.rdb.Del(ctx, s.keys.Waiters).Err())
+		must(t, s.rdb.Del(ctx, s.keys.Waiters()).Err())
 		a.leaves(hold, token, Held)
 		c.granted(next)
 		s.lined(last)
-		if end := s.ends(s.keys.Waiters); end < 0 {
+		if end := s.ends(s.keys.Waiters()); end < 0 {
 			t.Fatalf("the mark ends at %d", end)
 		}
 	})

@@ -48,7 +48,7 @@ func TestAPlainLockIsTakenOrHeldAndNobodyStandsInLine(t *testing.T) {
 		state, answer := b.enter(b.ticket(usual))
 		equal(t, "status", state.Status, Held)
 		equal(t, "holder", answer.Holder, "a:1")
-		equal(t, "no line", s.gone(s.keys.Queue, s.keys.Waiters), true)
+		equal(t, "no line", s.gone(s.keys.Queue(), s.keys.Waiters()), true)
 		equal(t, "freed so far by", freed(), "")
 		a.leaves(hold, token, Held)
 		equal(t, "freed by", freed(), "a")
@@ -89,7 +89,7 @@ func TestAJointHoldersLeaveOfAPlainLockIsToldBecauseItMayEndSooner(t *testing.T)
 		}
 		a.leaves(one, token, Held)
 		equal(t, "freed by", freed(), "a")
-		equal(t, "free", s.gone(s.keys.Record), true)
+		equal(t, "free", s.gone(s.keys.Record()), true)
 	})
 }
 
@@ -132,7 +132,7 @@ func TestALateTryOfAPlainLockThatHasLeftTakesNothing(t *testing.T) {
 		equal(t, "left", left.States[0], None)
 		state, _ := a.enter(ticket)
 		equal(t, "status", state.Status, Gone)
-		equal(t, "free", s.gone(s.keys.Record), true)
+		equal(t, "free", s.gone(s.keys.Record()), true)
 		a.holds(usual)
 	})
 }
@@ -143,5 +143,5 @@ func TestAReleaseThatMayNotPublishReleasesEvenSo(t *testing.T) {
 	a := s.plain("a")
 	hold, token := a.holds(usual)
 	a.leaves(hold, token, Held)
-	equal(t, "free", s.gone(s.keys.Record), true)
+	equal(t, "free", s.gone(s.keys.Record()), true)
 }

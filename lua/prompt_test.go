@@ -103,7 +103,7 @@ func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {
 			left, err := a.Leave(soon, s.keys, []LeaveTicket{{Ticket: ticket}})
 			must(t, err)
 			equal(t, "left", left.States[0], Held)
-			_, err = a.Do(soon, "INCRBY", s.keys.Record, "x")
+			_, err = a.Do(soon, "INCRBY", s.keys.Record(), "x")
 			equal(t, "an error that is answered", Answered(err), true)
 		}
 	})

@@ -16,11 +16,11 @@ func TestAReassertKeepsTheTokenKeyAlive(t *testing.T) {
 				r := a.renewal(ticket, token)
 				r.Lease = 0 // as it is: the lease is the ticket's
 				a.reasserts(r)
-				end := s.ends(s.keys.Token) - max(10*time.Minute, 2*lease).Milliseconds()
+				end := s.ends(s.keys.Token()) - max(10*time.Minute, 2*lease).Milliseconds()
 				if now := int64(s.now()) / 1000; end > now || end < now-5000 || end < int64(r.Since)/1000 {
 					t.Fatalf("end of the token key: that of %d, now is %d", end, now)
 				}
-				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token))
 			}
 		})
 	}
@@ -37,10 +37,10 @@ func TestNothingLowersTheToken(t *testing.T) {
 		a.reasserts(a.renewal(ticket, token))
 		a.takes(a.owned("saga-7", usual))
 		a.send(Enter{Seen: token + 1, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
-		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token+10_000_000))
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+10_000_000))
 		s.forgetLine()
 		a.forces(token)
-		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token+10_000_000))
+		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+10_000_000))
 	})
 }
 
@@ -66,18 +66,18 @@ func TestAHoldThatTheServerHasForgottenIsWrittenAgain(t *testing.T) {
 				r.Since = s.now() - 5_000_000
 				equal(t, "renewed", a.renews(r), 0)
 				equal(t, "remaining", a.reasserts(r), usual)
-				end := s.ends(s.keys.Record)
-				equal(t, "record", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record).Val()), fmt.Sprint(map[string]string{
+				end := s.ends(s.keys.Record())
+				equal(t, "record", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record()).Val()), fmt.Sprint(map[string]string{
 					"owner": "a:1", "token": fmt.Sprint(token), "since": fmt.Sprint(int64(r.Since) / 1000), "lease": "30000",
 					ticket: fmt.Sprint(end, ":2"),
 				}))
 				if now := int64(s.now()) / 1000; end < now+25_000 || end > now+30_000 {
 					t.Fatalf("ends at %d, now is %d", end, now)
 				}
-				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token).Val(), fmt.Sprint(token))
+				equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token))
 				equal(t, "renewed", a.renews(r), usual)
 				a.leaves(ticket, token, Held)
-				equal(t, "free", s.gone(s.keys.Record), true)
+				equal(t, "free", s.gone(s.keys.Record()), true)
 			})
 		})
 	}
@@ -94,14 +94,14 @@ func (p *party) placeholder(seen int64) {
 func (s *site) ghost(token int64, lease time.Duration) {
 	s.t.Helper()
 	end := int64(s.now())/1000 + lease.Milliseconds()
-	must(s.t, s.rdb.HSet(ctx, s.keys.Record, "owner", "g:1", "token", token, "since", 1, "lease", lease.Milliseconds(),
+	must(s.t, s.rdb.HSet(ctx, s.keys.Record(), "owner", "g:1", "token", token, "since", 1, "lease", lease.Milliseconds(),
 		fmt.Sprintf("g:1:%d::", lease.Milliseconds()), fmt.Sprint(end, ":1")).Err())
-	must(s.t, s.rdb.Do(ctx, "PEXPIREAT", s.keys.Record, end).Err())
+	must(s.t, s.rdb.Do(ctx, "PEXPIREAT", s.keys.Record(), end).Err())
 	s.tokens(token)
 }
 
 // tokens sets the largest token given.
-func (s *site) tokens(token int64) { must(s.t, s.rdb.Set(ctx, s.keys.Token, token, usual).Err()) }
+func (s *site) tokens(token int64) { must(s.t, s.rdb.Set(ctx, s.keys.Token(), token, usual).Err()) }
 
 func TestAHoldIsNotWrittenAgainOverALargerToken(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
@@ -112,7 +112,7 @@ func TestAHoldIsNotWrittenAgainOverALargerToken(t *testing.T) {
 		b.holds(usual) // a newcomer that came before anyone who knew
 		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
 		a.leaves(ticket, token, None)
-		s.rdb.Del(ctx, s.keys.Token) // and the server forgets the token only
+		s.rdb.Del(ctx, s.keys.Token()) // and the server forgets the token only
 		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
 	})
 }
@@ -137,7 +137,7 @@ func TestAFixedLeaseIsWrittenAgainUntilItsOwnEnd(t *testing.T) {
 		r := a.renewal(ticket, token)
 		r.Lease, r.Until = 0, s.now()+Micros(time.Second.Microseconds())
 		a.reasserts(r)
-		equal(t, "end", s.ends(s.keys.Record), int64(r.Until)/1000)
+		equal(t, "end", s.ends(s.keys.Record()), int64(r.Until)/1000)
 		equal(t, "lease", s.field("lease"), "30000")
 	})
 }

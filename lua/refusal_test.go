@@ -59,7 +59,7 @@ func TestARefusedCommandOfAScriptAndRefusedKeysAreNamed(t *testing.T) {
 	for rule, named := range map[string]string{
 		"-hset":     "hset",
 		"-evalsha":  "evalsha",
-		"resetkeys": "one of " + s.keys.Record + " " + s.keys.Queue + " ",
+		"resetkeys": "one of " + s.keys.Record() + " " + s.keys.Queue() + " ",
 	} {
 		s.as("allchannels", rule)
 		a := s.party("a")

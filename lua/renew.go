@@ -49,7 +49,7 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 func renewals(holds []Renewal) []any {
 	keys := make([]string, len(holds))
 	for i, h := range holds {
-		keys[i] = h.Keys.Record
+		keys[i] = h.Keys.Record()
 	}
 	args := renewScript.on(keys, 4*len(holds))
 	for _, h := range holds {

@@ -26,7 +26,7 @@ func TestARenewalHoldsForItsLeaseFromNow(t *testing.T) {
 		r.Lease, r.Depth = time.Hour, 3
 		before := int64(s.now()) / 1000
 		equal(t, "remaining", prolong(a, r), time.Hour)
-		end := s.ends(s.keys.Record)
+		end := s.ends(s.keys.Record())
 		if end < before+r.Lease.Milliseconds() || end > int64(s.now())/1000+r.Lease.Milliseconds() {
 			t.Fatalf("ends at %d, renewed at %d", end, before)
 		}
@@ -47,7 +47,7 @@ func TestARenewalMakesAClaimALease(t *testing.T) {
 		a.leaves(hold, token, Held)
 		granted := b.granted(ticket)
 		equal(t, "remaining", prolong(b, b.renewal(ticket, granted)), usual)
-		if end := s.ends(s.keys.Record); end < granted/1000+usual.Milliseconds() {
+		if end := s.ends(s.keys.Record()); end < granted/1000+usual.Milliseconds() {
 			t.Fatalf("ends at %d", end)
 		}
 		if s.mini != nil {
@@ -62,14 +62,14 @@ func TestARenewalNeverShortens(t *testing.T) {
 	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
 		a := s.party("a")
 		ticket, token := a.holds(usual)
-		end := s.ends(s.keys.Record)
+		end := s.ends(s.keys.Record())
 		for _, shorter := range []Renewal{{Lease: time.Second}, {Lease: 0}, {Until: 1}, {Until: s.now()}, {Until: Micros(end-1) * 1000}} {
 			r := a.renewal(ticket, token)
 			r.Lease, r.Until = shorter.Lease, shorter.Until
 			if left := prolong(a, r); left <= usual-5*time.Second || left > usual {
 				t.Fatalf("remaining %v", left)
 			}
-			equal(t, "end of the record", s.ends(s.keys.Record), end)
+			equal(t, "end of the record", s.ends(s.keys.Record()), end)
 			equal(t, "hold", s.field(ticket), fmt.Sprint(end, ":1"))
 			equal(t, "lease", s.field("lease"), "30000")
 		}
@@ -83,7 +83,7 @@ func TestARenewalUntilATimeEndsExactlyThen(t *testing.T) {
 		r := a.renewal(ticket, token)
 		r.Lease, r.Until = 0, s.now()+Micros(time.Minute.Microseconds())
 		prolong(a, r)
-		equal(t, "end of the record", s.ends(s.keys.Record), int64(r.Until)/1000)
+		equal(t, "end of the record", s.ends(s.keys.Record()), int64(r.Until)/1000)
 		equal(t, "hold", s.field(ticket), fmt.Sprint(int64(r.Until)/1000, ":1"))
 		r.Lease = time.Hour // whichever is later
 		equal(t, "remaining", prolong(a, r), time.Hour)
@@ -151,7 +151,7 @@ func TestManyHoldsAreRenewedInOneRequest(t *testing.T) {
 		for i, d := range left {
 			equal(t, "remaining", d, map[bool]time.Duration{true: time.Hour}[i%3 != 1])
 			if i%3 != 1 {
-				equal(t, "lease", s.rdb.HGet(ctx, holds[i].Keys.Record, "lease").Val(), "3600000")
+				equal(t, "lease", s.rdb.HGet(ctx, holds[i].Keys.Record(), "lease").Val(), "3600000")
 			}
 		}
 		s.check()
@@ -170,7 +170,7 @@ func TestAKeyOfAnotherTypeSpoilsNoOtherRenewal(t *testing.T) {
 			holds = append(holds, r)
 		}
 		s.endRecord()
-		s.spoil(holds[1].Keys.Record, "list")
+		s.spoil(holds[1].Keys.Record(), "list")
 		left, err := a.Renew(ctx, holds)
 		must(t, err)
 		equal(t, "remaining", fmt.Sprint(left), fmt.Sprint([]time.Duration{time.Hour, Failed, time.Hour, 0}))

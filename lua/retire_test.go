@@ -23,7 +23,7 @@ func TestALateEnterOfARetiredTicketOfAFreeLockIsNoGhost(t *testing.T) {
 				left := a.leave(LeaveTicket{Ticket: ticket, Retire: true})
 				equal(t, "left", left.States[0], None)
 				s.unchanged(func() { equal(t, "status", late[how](a, ticket), Gone) })
-				equal(t, "free and empty", s.gone(s.keys.Record, s.keys.Queue), true)
+				equal(t, "free and empty", s.gone(s.keys.Record(), s.keys.Queue()), true)
 				s.pass(time.Millisecond)
 				equal(t, "again", late[how](a, ticket), Gone)
 				a.holds(usual)
@@ -64,7 +64,7 @@ func TestALateEnterOfARetiredHolderIsNoGhost(t *testing.T) {
 				left := a.leave(LeaveTicket{Ticket: ticket, Token: token, Retire: true})
 				equal(t, "left", left.States[0], Held)
 				equal(t, "status", late[how](a, ticket), Gone)
-				equal(t, "free and empty", s.gone(s.keys.Record, s.keys.Queue), true)
+				equal(t, "free and empty", s.gone(s.keys.Record(), s.keys.Queue()), true)
 			})
 		})
 	}
@@ -79,10 +79,10 @@ func TestALateTryOfARetiredTicketDoesNotTakeALockWhoseLineIsDead(t *testing.T) {
 		b.die()
 		ticket := a.ticket(usual)
 		a.leave(LeaveTicket{Ticket: ticket, Retire: true})
-		must(t, s.rdb.Del(ctx, s.keys.Record).Err())
+		must(t, s.rdb.Del(ctx, s.keys.Record()).Err())
 		state, _ := a.try(ticket)
 		equal(t, "status", state.Status, Gone)
-		equal(t, "free", s.gone(s.keys.Record), true)
+		equal(t, "free", s.gone(s.keys.Record()), true)
 	})
 }
 
@@ -96,11 +96,11 @@ func TestARetiredTicketIsRememberedForAMinute(t *testing.T) {
 		if end := -mark; !ok || end < before+60_000 || end > int64(s.now())/1000+60_000 {
 			t.Fatalf("remembered until %d", end)
 		}
-		equal(t, "end of the key", s.ends(s.keys.Waiters), -mark)
+		equal(t, "end of the key", s.ends(s.keys.Waiters()), -mark)
 		b := s.party("b")
 		b.holds(usual)
 		a.waits(usual)
-		if end := s.ends(s.keys.Waiters); end < -mark {
+		if end := s.ends(s.keys.Waiters()); end < -mark {
 			t.Fatalf("the key of the mark ends at %d", end)
 		}
 	})

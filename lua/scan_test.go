@@ -50,7 +50,7 @@ func TestAScanFindsWhatIsHeldOrWaitedForOnEveryNode(t *testing.T) {
 			must(t, err)
 			enters(keys)
 			enters(keys)
-			must(t, s.rdb.Del(ctx, keys.Record).Err())
+			must(t, s.rdb.Del(ctx, keys.Record()).Err())
 			want["waited for"] = " 1"
 			must(t, s.rdb.Set(ctx, prefix+":lock:{theirs}", "x", usual).Err())
 			want["theirs"] = " 0" // a key of another type is of no lock

@@ -107,7 +107,7 @@ func (s *site) now() Micros {
 // allCameBack is as if the time were over in which, after a loss, all come back to their places.
 func (s *site) allCameBack() {
 	s.t.Helper()
-	equal(s.t, "marked as a time to come back", s.rdb.ZRem(ctx, s.keys.Waiters, "?").Val(), 1)
+	equal(s.t, "marked as a time to come back", s.rdb.ZRem(ctx, s.keys.Waiters(), "?").Val(), 1)
 }
 
 // pass returns when the server's clock has moved by d, and by two milliseconds more, for what ends with the next one.
@@ -125,12 +125,12 @@ func (s *site) pass(d time.Duration) {
 }
 
 // field reads one field of the record, "" if it is not there.
-func (s *site) field(name string) string { return s.rdb.HGet(ctx, s.keys.Record, name).Val() }
+func (s *site) field(name string) string { return s.rdb.HGet(ctx, s.keys.Record(), name).Val() }
 
 // line is the tickets in line, next first.
 func (s *site) line() []string {
 	s.t.Helper()
-	elements, err := s.rdb.LRange(ctx, s.keys.Queue, 0, -1).Result()
+	elements, err := s.rdb.LRange(ctx, s.keys.Queue(), 0, -1).Result()
 	must(s.t, err)
 	for i, element := range elements {
 		_, elements[i], _ = strings.Cut(element, ":")
@@ -147,7 +147,7 @@ func (s *site) lined(want ...string) {
 
 // score is a member's score in the set of waiters; ok says whether it is there.
 func (s *site) score(member string) (at int64, ok bool) {
-	at64, err := s.rdb.ZScore(ctx, s.keys.Waiters, member).Result()
+	at64, err := s.rdb.ZScore(ctx, s.keys.Waiters(), member).Result()
 	return int64(at64), err == nil
 }
 
@@ -159,7 +159,7 @@ func (s *site) age(members ...string) {
 		if member[0] == '~' || member[0] == '!' {
 			end = -end
 		}
-		must(s.t, s.rdb.ZAddXX(ctx, s.keys.Waiters, redis.Z{Score: end, Member: member}).Err())
+		must(s.t, s.rdb.ZAddXX(ctx, s.keys.Waiters(), redis.Z{Score: end, Member: member}).Err())
 	}
 }
 
@@ -177,7 +177,7 @@ func (s *site) ends(key string) int64 {
 // endRecord ends the record as its time would.
 func (s *site) endRecord() {
 	s.t.Helper()
-	must(s.t, s.rdb.PExpireAt(ctx, s.keys.Record, time.Unix(1, 0)).Err())
+	must(s.t, s.rdb.PExpireAt(ctx, s.keys.Record(), time.Unix(1, 0)).Err())
 }
 
 // gone says whether none of the keys exists.

@@ -77,7 +77,7 @@ func TestATryOfAFreeLockTakesItWhenOnlyDeadTicketsAreInLine(t *testing.T) {
 				equal(t, "status", state.Status, Granted)
 				equal(t, "remaining", state.Grant.Remaining, usual)
 				equal(t, "waiting", answer.Waiting, 0)
-				equal(t, "hold", s.rdb.HExists(ctx, s.keys.Record, ticket).Val(), true)
+				equal(t, "hold", s.rdb.HExists(ctx, s.keys.Record(), ticket).Val(), true)
 				s.lined()
 			})
 		})
@@ -95,11 +95,11 @@ func (s *site) kill(p *party, how string, tickets ...string) {
 	case "retired":
 		for _, ticket := range tickets { // as a late first enter of a retired ticket would, were it not refused
 			at, _ := s.score(ticket)
-			place := s.rdb.LRange(ctx, s.keys.Queue, 0, 0).Val()[0]
+			place := s.rdb.LRange(ctx, s.keys.Queue(), 0, 0).Val()[0]
 			p.leave(LeaveTicket{Ticket: ticket, Retire: true})
-			must(s.t, s.rdb.LPush(ctx, s.keys.Queue, place).Err())
-			must(s.t, s.rdb.PExpire(ctx, s.keys.Queue, usual).Err())
-			must(s.t, s.rdb.Do(ctx, "ZADD", s.keys.Waiters, at, ticket).Err())
+			must(s.t, s.rdb.LPush(ctx, s.keys.Queue(), place).Err())
+			must(s.t, s.rdb.PExpire(ctx, s.keys.Queue(), usual).Err())
+			must(s.t, s.rdb.Do(ctx, "ZADD", s.keys.Waiters(), at, ticket).Err())
 		}
 	}
 }

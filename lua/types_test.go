@@ -93,7 +93,7 @@ func wrong(kind string) []string {
 }
 
 func (s *site) key(kind string) string {
-	return map[string]string{"lock": s.keys.Record, "queue": s.keys.Queue, "waiters": s.keys.Waiters, "token": s.keys.Token}[kind]
+	return map[string]string{"lock": s.keys.Record(), "queue": s.keys.Queue(), "waiters": s.keys.Waiters(), "token": s.keys.Token()}[kind]
 }
 
 func (s *site) spoil(key, kind string) {
@@ -117,9 +117,9 @@ func TestAKeyOfAnotherTypeIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
 					l := newTyped(s)
 					switch state {
 					case "free":
-						s.rdb.Del(ctx, s.keys.Record, s.keys.Queue, s.keys.Waiters)
+						s.rdb.Del(ctx, s.keys.Record(), s.keys.Queue(), s.keys.Waiters())
 					case "free with a line":
-						s.rdb.Del(ctx, s.keys.Record)
+						s.rdb.Del(ctx, s.keys.Record())
 					case "empty":
 						s.forgetAll()
 					}
@@ -145,11 +145,11 @@ func TestATokenThatIsNoNumberIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
 			l := newTyped(s)
 			switch state {
 			case "free":
-				s.rdb.Del(ctx, s.keys.Record, s.keys.Queue, s.keys.Waiters)
+				s.rdb.Del(ctx, s.keys.Record(), s.keys.Queue(), s.keys.Waiters())
 			case "free with a line":
 				s.endRecord()
 			}
-			must(t, s.rdb.Set(ctx, s.keys.Token, "hello", usual).Err())
+			must(t, s.rdb.Set(ctx, s.keys.Token(), "hello", usual).Err())
 			s.unchanged(func() {
 				for _, r := range requests() {
 					if slices.Contains(r.reads, "token") {
@@ -204,7 +204,7 @@ func TestALoneHolderLeavesWhateverTheTokenKeyIs(t *testing.T) {
 				left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Token: token}})
 				must(t, err)
 				equal(t, "left", left.States[0], Held)
-				equal(t, "free", s.gone(s.keys.Record), true)
+				equal(t, "free", s.gone(s.keys.Record()), true)
 				equal(t, "the other key", s.rdb.Type(ctx, s.key(kind)).Val(), content)
 				s.untidy = false
 			}

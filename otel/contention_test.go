@@ -170,8 +170,8 @@ func (c *contention) refused(name string) {
 func (c *contention) forgotten(prefix, name string) {
 	lease := c.lock(c.ctx, c.lockers[0], name)
 	keys, err := lua.NewKeys(prefix, name)
-	if err != nil || c.admin.Del(c.ctx, keys.Record).Val() != 1 {
-		c.Fatalf("%q: %v", keys.Record, err)
+	if err != nil || c.admin.Del(c.ctx, keys.Record()).Val() != 1 {
+		c.Fatalf("%q: %v", keys.Record(), err)
 	}
 	<-lease.Done()
 	c.unlock(lease)

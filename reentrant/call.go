@@ -121,8 +121,8 @@ func (l *Locker) refuse(c *call) (*HeldError, error) {
 	if l.closed || l.draining && !c.within {
 		return nil, ErrClosed
 	}
-	r := l.rooms[c.keys.Record]
-	if owner, expires, ours := l.core.Keeper.Present(c.keys.Record); ours {
+	r := l.rooms[c.keys.Record()]
+	if owner, expires, ours := l.core.Keeper.Present(c.keys.Record()); ours {
 		return &HeldError{Owner: owner, Remaining: time.Until(expires), Waiting: r.size()}, nil
 	}
 	if r.starves() && !c.kin(r) {
@@ -224,7 +224,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 		Requests: new(Requests),
 	}
 	l.mu.Lock()
-	seen := l.memory.Recall(c.keys.Record)
+	seen := l.memory.Recall(c.keys.Record())
 	l.mu.Unlock()
 	g.Requests.Sent()
 	sent := time.Now()
@@ -240,9 +240,9 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 		return outcome{err: err}
 	}
 	l.mu.Lock()
-	l.memory.Note(c.keys.Record, answer.Token)
+	l.memory.Note(c.keys.Record(), answer.Token)
 	refused := l.closed || l.draining && !c.within
-	waiting := l.rooms[c.keys.Record].size()
+	waiting := l.rooms[c.keys.Record()].size()
 	l.mu.Unlock()
 	switch state := answer.Tickets[0]; state.Status {
 	case lua.Granted:

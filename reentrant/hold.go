@@ -161,7 +161,7 @@ func (k *Keeper) adopt(ctx context.Context, h *Hold) (*Lease, error) {
 	if h.state != held {
 		return nil, h.ending.err
 	}
-	k.holds[h.Keys.Record] = h
+	k.holds[h.Keys.Record()] = h
 	lease := k.grasp(ctx, h)
 	if k.settings.Observer != nil {
 		h.adopted = &adoption{time.Now(), lease.grip.ctx}
@@ -251,8 +251,8 @@ func (h *Hold) settle() {
 
 // forget takes h out of what can be re-entered. k.mu must be held.
 func (k *Keeper) forget(h *Hold) {
-	if k.holds[h.Keys.Record] == h {
-		delete(k.holds, h.Keys.Record)
+	if k.holds[h.Keys.Record()] == h {
+		delete(k.holds, h.Keys.Record())
 	}
 }
 

@@ -59,7 +59,7 @@ type (
 func (c *carrying) Value(key any) any {
 	switch key := key.(type) {
 	case carried:
-		if c.hold.keeper == key.keeper && c.hold.Keys.Record == key.record {
+		if c.hold.keeper == key.keeper && c.hold.Keys.Record() == key.record {
 			return c.hold
 		}
 	case anyHold:

@@ -49,7 +49,7 @@ func (l *Locker) join(c *call, asked time.Time, held *HeldError) (*room, error) 
 	if l.closed || l.draining && !c.within {
 		return nil, ErrClosed
 	}
-	r := l.rooms[c.keys.Record]
+	r := l.rooms[c.keys.Record()]
 	if most := c.request.MaxWaiters; most > 0 && r.size() >= most {
 		return nil, ErrQueueFull
 	}
@@ -97,7 +97,7 @@ func (l *Locker) open(keys lua.Keys) *room {
 		forget()
 		forgetFreed()
 	}
-	l.rooms[keys.Record] = r
+	l.rooms[keys.Record()] = r
 	return r
 }
 
@@ -140,12 +140,12 @@ func (l *Locker) ring(r *room) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.rooms[r.keys.Record] != r {
+	if l.closed || l.rooms[r.keys.Record()] != r {
 		return
 	}
 	if r.size() == 0 && time.Since(r.emptied) >= roomStays {
 		r.forget()
-		delete(l.rooms, r.keys.Record)
+		delete(l.rooms, r.keys.Record())
 		return
 	}
 	r.due = time.Now().Add(tryEvery)

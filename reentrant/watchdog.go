@@ -248,7 +248,7 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 			continue
 		}
 		if left[i] == lua.Failed {
-			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record)
+			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record())
 			continue
 		}
 		if left[i] > 0 && !k.tokenAges(h, sent) {

@@ -25,16 +25,16 @@ func (e *engine) capture(w *words, before *keys) (keys, error) {
 		}
 		var err error
 		switch key {
-		case e.keys.Record:
+		case e.keys.Record():
 			k.ends = end
 			err = e.captureRecord(w, &k)
-		case e.keys.Queue:
+		case e.keys.Queue():
 			k.lined = end
 			err = e.captureQueue(w, &k)
-		case e.keys.Waiters:
+		case e.keys.Waiters():
 			k.waitered = end
 			err = e.captureWaiters(w, &k)
-		case e.keys.Token:
+		case e.keys.Token():
 			k.last, err = w.readToken(e.mini.Get(key))
 		default:
 			err = fmt.Errorf("%w: key %s", errStrange, key)
@@ -55,9 +55,9 @@ func (w *words) readToken(text string, err error) (int32, error) {
 }
 
 func (e *engine) captureRecord(w *words, k *keys) error {
-	fields, err := e.mini.HKeys(e.keys.Record)
+	fields, err := e.mini.HKeys(e.keys.Record())
 	for _, field := range fields {
-		value := e.mini.HGet(e.keys.Record, field)
+		value := e.mini.HGet(e.keys.Record(), field)
 		deadline, _, _ := strings.Cut(value, ":")
 		n, _ := strconv.ParseInt(deadline, 10, 64) // of an owner it is not used
 		switch {
@@ -84,7 +84,7 @@ func (e *engine) captureRecord(w *words, k *keys) error {
 }
 
 func (e *engine) captureQueue(w *words, k *keys) error {
-	list, err := e.mini.List(e.keys.Queue)
+	list, err := e.mini.List(e.keys.Queue())
 	if err == nil && len(list) > len(k.queue) {
 		err = fmt.Errorf("%w: a line of %q", errStrange, list)
 	}
@@ -108,7 +108,7 @@ func (e *engine) captureQueue(w *words, k *keys) error {
 }
 
 func (e *engine) captureWaiters(w *words, k *keys) error {
-	all, err := e.mini.SortedSet(e.keys.Waiters)
+	all, err := e.mini.SortedSet(e.keys.Waiters())
 	for member, score := range all {
 		end := until(score)
 		name := member[1:]

@@ -7,27 +7,27 @@ func (e *engine) restore(w *words, k *keys) {
 	m := e.mini
 	m.FlushAll()
 	if k.ends != absent {
-		m.HSet(e.keys.Record, "owner", w.owner(k.owner), "token", w.token(k.token), "since", number(nowMS-1), "lease", number(int64(k.lease)))
+		m.HSet(e.keys.Record(), "owner", w.owner(k.owner), "token", w.token(k.token), "since", number(nowMS-1), "lease", number(int64(k.lease)))
 		for t, end := range k.holds {
 			if end != absent {
-				m.HSet(e.keys.Record, w.ticket(int8(t)), at(end)+":1")
+				m.HSet(e.keys.Record(), w.ticket(int8(t)), at(end)+":1")
 			}
 		}
 		if k.kept != absent {
-			m.HSet(e.keys.Record, "?", at(k.kept)+":0")
+			m.HSet(e.keys.Record(), "?", at(k.kept)+":0")
 		}
-		e.expire(e.keys.Record, k.ends)
+		e.expire(e.keys.Record(), k.ends)
 	}
 	for _, el := range k.queue[:k.length] {
-		_, _ = m.RPush(e.keys.Queue, w.place(el.place)+":"+w.ticket(el.ticket)) // the key is of no other type
+		_, _ = m.RPush(e.keys.Queue(), w.place(el.place)+":"+w.ticket(el.ticket)) // the key is of no other type
 	}
 	if k.length > 0 {
-		e.expire(e.keys.Queue, k.lined)
+		e.expire(e.keys.Queue(), k.lined)
 	}
 	e.restoreWaiters(w, k)
 	if k.last != 0 {
-		_ = m.Set(e.keys.Token, w.token(k.last)) // the key is of no other type
-		e.expire(e.keys.Token, 600000)
+		_ = m.Set(e.keys.Token(), w.token(k.last)) // the key is of no other type
+		e.expire(e.keys.Token(), 600000)
 	}
 	for i := range clients {
 		channel := e.callers[i].Channel(e.keys)
@@ -43,7 +43,7 @@ func (e *engine) restore(w *words, k *keys) {
 func (e *engine) restoreWaiters(w *words, k *keys) {
 	add := func(member string, end ms, sign float64) {
 		if end != absent {
-			_, _ = e.mini.ZAdd(e.keys.Waiters, sign*float64(nowMS+int64(end)), member) // the key is of no other type
+			_, _ = e.mini.ZAdd(e.keys.Waiters(), sign*float64(nowMS+int64(end)), member) // the key is of no other type
 		}
 	}
 	for t := range int8(tickets) {
@@ -61,7 +61,7 @@ func (e *engine) restoreWaiters(w *words, k *keys) {
 		}
 	}
 	if k.waitered != absent {
-		e.expire(e.keys.Waiters, k.waitered)
+		e.expire(e.keys.Waiters(), k.waitered)
 	}
 }
 
