@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -58,8 +59,11 @@ func (h *Hub) connection() (confirmed bool, err error) {
 	}
 	writer.Go(func() { h.write(sub, quit) })
 	for {
-		message, err := sub.Receive(h.ctx)
-		if h.misplaced(err) {
+		message, err := sub.ReceiveTimeout(h.ctx, lookEvery)
+		if h.overlooked.Load() == sub {
+			return confirmed, errOverlooked
+		}
+		if h.misplaced(err) || errors.Is(err, os.ErrDeadlineExceeded) {
 			continue
 		}
 		if err != nil {
@@ -134,7 +138,8 @@ func (h *Hub) lookOut() {
 	}
 }
 
-// look asks about one of the channels.
+// look asks about one of the channels. What it finds is told to the reader of the connection: to close it would wait for go-redis, if
+// that should be making it again at this moment.
 func (h *Hub) look() {
 	h.mu.Lock()
 	sub, channel := h.sub, ""
@@ -143,8 +148,8 @@ func (h *Hub) look() {
 	}
 	h.mu.Unlock()
 	seen, err := h.rdb.PubSubNumSub(h.ctx, channel).Result()
-	if err == nil && seen[channel] == 0 && sub != nil {
-		_ = sub.Close() // its reader builds the next one
+	if err == nil && seen[channel] == 0 {
+		h.overlooked.Store(sub)
 	}
 }
 
@@ -175,7 +180,10 @@ func (h *Hub) tell(sub *redis.PubSub) error {
 	return nil
 }
 
-var errSilent = errors.New("no answer to a ping")
+var (
+	errSilent     = errors.New("no answer to a ping")
+	errOverlooked = errors.New("the server that requests go to does not see it")
+)
 
 // silent reports whether nothing has come since the ping before this one, and notes this one.
 func (h *Hub) silent() bool {

@@ -15,6 +15,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,7 +23,7 @@ import (
 
 const (
 	pingEvery  = 3 * time.Second
-	lookEvery  = 500 * time.Millisecond
+	lookEvery  = 500 * time.Millisecond // the reader of a connection, too, stops to look
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = time.Second
 )
@@ -46,6 +47,8 @@ type Hub struct {
 
 	// Of a node of a cluster, on which channels are sharded: it is given those that may live elsewhere. Else nil.
 	astray func(channels []string)
+
+	overlooked atomic.Pointer[redis.PubSub] // the connection of which the server turned out not to know
 
 	mu        sync.Mutex // guards all below
 	listeners map[string]map[*Listener]struct{}
