@@ -31,7 +31,7 @@ func mixed(all []string) (k Keys) {
 	for i, key := range all {
 		k.text += key
 		if i < len(k.ends) {
-			k.ends[i] = uint16(len(k.text))
+			k.ends[i] = uint16(len(k.text)) //nolint:gosec // a few dozen bytes
 		}
 	}
 	return k
