@@ -3,6 +3,7 @@ package fairlock_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,43 +13,63 @@ import (
 	"github.com/fairlock/locks/internal/redistest"
 )
 
-// Hand-overs between four Lockers on a cluster beside those on one server, in turns of 100, so that both see the same weather.
-// ratio is what one on the cluster takes in terms of the other.
+// gaps are those between a release and the next grant.
+type gaps struct {
+	released atomic.Int64 // when, in nanoseconds since the start
+	sum, n   atomic.Int64
+}
+
+// serve has the lockers' waiters hand the lock on, each after a millisecond.
+func (g *gaps) serve(ctx context.Context, b *testing.B, all *sync.WaitGroup, dial func() redis.UniversalClient) {
+	const lockers, waiters = 4, 16
+	start := time.Now()
+	for range lockers {
+		locker := fairlock.New(dial())
+		b.Cleanup(func() { _ = locker.Close() }) // a benchmark is not about how it ends
+		for range waiters {
+			all.Go(func() {
+				for {
+					lease, err := locker.Lock(ctx, "x")
+					if err != nil {
+						return
+					}
+					g.sum.Add(int64(time.Since(start)) - g.released.Load())
+					g.n.Add(1)
+					time.Sleep(time.Millisecond)
+					g.released.Store(int64(time.Since(start)))
+					_ = lease.Unlock(ctx) // the next Lock fails if this does
+				}
+			})
+		}
+	}
+}
+
+// The gap between two holders on a cluster beside that on one server, both at the same time, so that they see the same weather. ratio is
+// what one on the cluster takes in terms of the other.
 func BenchmarkHandoverOnACluster(b *testing.B) {
-	const waiters, turn = 64, 100
-	server, cluster := redistest.Start(b), redistest.StartNodes(b, 3, 5*time.Second)
+	server, _ := replicated(b) // as each master of the cluster has one
+	cluster := redistest.StartNodes(b, 3, 5*time.Second)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	begin := func(dial func() redis.UniversalClient) <-chan struct{} {
-		grants := make(chan struct{})
-		for range 4 {
-			locker := fairlock.New(dial())
-			b.Cleanup(func() { _ = locker.Close() }) // a benchmark is not about how it ends
-			takeTurns(ctx, &all, locker, waiters/4, grants)
-		}
-		for range waiters { // everybody had a turn: all subscriptions are up, the line is full
-			<-grants
-		}
-		return grants
+	var one, many gaps
+	one.serve(ctx, b, &all, func() redis.UniversalClient { return server.Client(b) })
+	many.serve(ctx, b, &all, func() redis.UniversalClient { return cluster.Client(b) })
+	for many.n.Load() < 200 || one.n.Load() < 200 { // all subscriptions are up
+		time.Sleep(time.Millisecond)
 	}
-	one := begin(func() redis.UniversalClient { return server.Client(b) })
-	many := begin(func() redis.UniversalClient { return cluster.Client(b) })
-	took := func(grants <-chan struct{}) time.Duration {
-		start := time.Now()
-		for range turn {
-			<-grants
-		}
-		return time.Since(start)
+	mean := func(g *gaps) func() float64 {
+		sum, n := g.sum.Load(), g.n.Load()
+		return func() float64 { return float64(g.sum.Load()-sum) / float64(g.n.Load()-n) }
 	}
-	var onOne, onMany time.Duration
-	n := 0
+	onOne, onMany := mean(&one), mean(&many)
 	for b.Loop() {
-		onOne, onMany, n = onOne+took(one), onMany+took(many), n+turn
+		time.Sleep(time.Second)
 	}
+	gapOfOne, gapOfMany := onOne(), onMany()
 	cancel()
 	all.Wait()
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(onOne.Nanoseconds())/float64(n), "ns/one")
-	b.ReportMetric(float64(onMany.Nanoseconds())/float64(n), "ns/cluster")
-	b.ReportMetric(float64(onMany)/float64(onOne), "ratio")
+	b.ReportMetric(gapOfOne, "ns/one")
+	b.ReportMetric(gapOfMany, "ns/cluster")
+	b.ReportMetric(gapOfMany/gapOfOne, "ratio")
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // replicated is a server with one replica that is up to date.
-func replicated(t *testing.T) (master, replica *redistest.Server) {
+func replicated(t testing.TB) (master, replica *redistest.Server) {
 	t.Helper()
 	master = redistest.Start(t, "--repl-diskless-sync-delay", "0", "--repl-timeout", "3600")
 	replica = redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port()))
