@@ -34,7 +34,7 @@ func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
 // repeated until it is answered or no longer matters.
 func (l *Locker) leave(all ...*attempt) {
 	tickets := make([]lua.LeaveTicket, len(all))
-	l.core.Persist(func(ctx context.Context) error {
+	l.core.Keeper.Persist(func(ctx context.Context) error {
 		l.mu.Lock()
 		for i, a := range all {
 			tickets[i] = lua.LeaveTicket{Ticket: a.text, Place: a.place, Retire: a.requests.Open()}
@@ -53,7 +53,7 @@ func (l *Locker) leave(all ...*attempt) {
 // unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got through.
 func (l *Locker) unwanted(keys lua.Keys, ticket string, token int64) {
 	l.core.Keeper.Go(func() {
-		l.core.Persist(func(ctx context.Context) error {
+		l.core.Keeper.Persist(func(ctx context.Context) error {
 			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: ticket, Token: token, Retire: true}})
 			return err
 		})

@@ -55,15 +55,9 @@ end
 
 local function tell(client, message) redis.pcall(verb, channels .. client, message) end
 
--- Writes a fresh record for ticket, held until ms + span; returns its token.
-local function write(ticket, owner, lease, span, last)
-  --#include record.lua
-  return token
-end
-
 local function grant(ticket, client, owner, lease, last)
   --#include grant.lua
-  return given
+  return {ticket, token, span}
 end
 
 -- Clients whose turn came, and whether they are passed over: nobody hears them, or others of theirs have yet to return.

@@ -194,9 +194,11 @@ end
 
 local function take(ticket)
   local _, lease, owner = split(ticket)
-  local token = tonumber(write(ticket, owner, lease, lease, last))
-  free, last, holder = false, token, {owner = owner, token = token, lease = lease}
-  return {'granted', token, lease, ms}
+  local span = lease
+  --#include record.lua
+  free, last = false, tonumber(token)
+  holder = {owner = owner, token = last, lease = lease}
+  return {'granted', last, lease, ms}
 end
 
 local function enter(i, k, hold)

@@ -271,7 +271,7 @@ func (l *Locker) retire(keys lua.Keys, t lua.LeaveTicket) (left <-chan struct{})
 	done := make(chan struct{})
 	l.core.Keeper.Go(func() {
 		defer close(done)
-		l.core.Persist(func(ctx context.Context) error {
+		l.core.Keeper.Persist(func(ctx context.Context) error {
 			_, err := l.core.Server.Leave(ctx, keys, []lua.LeaveTicket{t})
 			return err
 		})

@@ -188,23 +188,6 @@ func (c *Core) Ticket(r Request) lua.Ticket {
 	return lua.Ticket{Client: c.ID, Counter: c.counter.Add(1), Lease: r.Lease, Owner: r.Owner, Note: r.Note}
 }
 
-// leaveWithin is how long a leave is tried: after the server's liveness a waiting ticket is dropped anyway, and a claim given
-// to it has run out.
-const leaveWithin = 15*time.Second + lua.Claim
-
-// Persist repeats a leave until it is answered, no longer matters, or the Locker is closed.
-func (c *Core) Persist(send func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
-	defer cancel()
-	var backoff Backoff
-	for {
-		err := send(ctx)
-		if err == nil || !retryable(err) || c.Keeper.over() || backoff.Wait(ctx) != nil {
-			return
-		}
-	}
-}
-
 // Run runs fn under the lease and releases it when fn returns or panics: Do without the acquiring.
 func (c *Core) Run(ctx context.Context, lease *Lease, fn func(context.Context, *Lease) error) (err error) {
 	inner := lease.Scoped(ctx)

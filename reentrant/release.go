@@ -165,8 +165,13 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
 		return false
 	case err != nil:
-		if retryable(err) && !k.over() {
-			k.Go(func() { k.clear(h) })
+		if retryable(err) && !k.over() { // a server that has lost it, and learns of it from others, keeps the lock for h for another lease
+			k.Go(func() {
+				k.Persist(func(ctx context.Context) error {
+					_, err := k.releaser.Release(ctx, h)
+					return err
+				})
+			})
 		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
@@ -189,14 +194,18 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	return true
 }
 
-// clear goes on with a release after the lease: a server that has lost it, and learns of it from others, keeps the lock for h for
-// another lease.
-func (k *Keeper) clear(h *Hold) {
+// leaveWithin is how long a leave is tried: after the server's liveness a waiting ticket is dropped anyway, and a claim given
+// to it has run out.
+const leaveWithin = 15*time.Second + lua.Claim
+
+// Persist repeats a leave until it is answered, no longer matters, or the Locker is closed.
+func (k *Keeper) Persist(send func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 	defer cancel()
 	var backoff Backoff
-	for backoff.Wait(ctx) == nil && !k.over() {
-		if _, err := k.releaser.Release(ctx, h); err == nil || !retryable(err) {
+	for {
+		err := send(ctx)
+		if err == nil || !retryable(err) || k.over() || backoff.Wait(ctx) != nil {
 			return
 		}
 	}
