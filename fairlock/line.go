@@ -105,6 +105,7 @@ func (l *Locker) enter(ctx context.Context, all ...*attempt) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	q.done()
 	if q.err != nil {
 		l.unentered(q)
 		return
@@ -159,10 +160,14 @@ func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	request.Tickets = tickets
 	q.sent.sent = time.Now()
 	q.answer, q.err = l.core.Server.Enter(ctx, keys, request)
+	return q
+}
+
+// done ends the request. Until l.mu is held to take its answer in, who gives up has to leave as if there were none.
+func (q *question) done() {
 	for _, a := range q.of {
 		a.requests.EnterDone(q.err)
 	}
-	return q
 }
 
 // unentered takes in that an enter failed. A call that never had an answer fails with a definite error; one that may be
@@ -272,9 +277,10 @@ func (l *Locker) try(ctx context.Context, all ...*attempt) {
 
 // tried sends a request of a try and reports whether that settled it.
 func (l *Locker) tried(ctx context.Context, a *attempt) bool {
-	q := l.ask(ctx, []*attempt{a})
+	q := l.ask(ctx, a.alone[:])
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	q.done()
 	switch {
 	case q.err == nil:
 		l.answered(q)

@@ -1,10 +1,15 @@
 package fairlock
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock/embedded"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
 )
 
 func TestAnAnswerThatWasOvertakenByALaterOneDoesNotBringBackAnOlderPlace(t *testing.T) {
@@ -38,4 +43,34 @@ func TestAGrantedAnswerIsNotBelievedAfterALaterOneThatSaidWaiting(t *testing.T) 
 		t.Error("believed")
 	}
 	l.settle(a, nil, ErrClosed)
+}
+
+// It does so between the arrival of the answer and the moment in which that is taken in.
+func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
+	server, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	keys, _ := lua.NewKeys("fairlock", "x")
+	for what, request := range map[string]reentrant.Request{"lock": {Wait: -1}, "try": {}} {
+		l := New(rdb)
+		request.Lease = l.core.Settings.Lease
+		a, err := l.begin(t.Context(), "x", keys, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q := l.ask(t.Context(), []*attempt{a}); q.err != nil || q.answer.Tickets[0].Status != lua.Granted {
+			t.Fatalf("%s: %v, %v", what, q.answer, q.err)
+		}
+		_ = l.giveUp(a, func() error { return context.Canceled })
+		if err := l.Close(); err != nil { // which waits for the leave
+			t.Fatal(err)
+		}
+		if rdb.Exists(t.Context(), keys.Record()).Val() != 0 {
+			t.Errorf("%s: the lock is held, and nobody knows", what)
+		}
+	}
 }
