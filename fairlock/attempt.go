@@ -102,23 +102,30 @@ func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request 
 	return a, nil
 }
 
-// open sends an attempt's first request, in the caller's own goroutine if that is sure to come back soon.
+// open sends an attempt's first request, unless one who comes to the lock at the same moment does: in the caller's own goroutine
+// if that is sure to come back soon.
 func (l *Locker) open(ctx context.Context, a *attempt) {
-	if prompt, ok := l.core.Prompt(ctx, a.request); ok {
-		l.core.Keeper.Begun()
-		defer l.core.Keeper.Done()
-		l.first(prompt, a)
+	with, sends := l.join(a)
+	if !sends {
 		return
 	}
-	l.core.Keeper.Go(func() { l.first(context.WithoutCancel(ctx), a) })
+	prompt, ok := l.core.Prompt(ctx, a.request)
+	if ok && (with == nil || ctx.Done() == nil) { // the end of a context must not cut others short
+		l.core.Keeper.Begun()
+		defer l.core.Keeper.Done()
+		l.first(prompt, a, with)
+		return
+	}
+	l.core.Keeper.Go(func() { l.first(context.WithoutCancel(ctx), a, with) })
 }
 
-func (l *Locker) first(ctx context.Context, a *attempt) {
+func (l *Locker) first(ctx context.Context, a *attempt, with *company) {
 	if a.request.Wait == 0 {
 		l.try(ctx, a)
-	} else {
-		l.enter(ctx, a)
+		return
 	}
+	l.enter(ctx, l.depart(a, with)...)
+	l.arrive(a)
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.

@@ -18,6 +18,7 @@
 // blinked keeps its turn.
 //
 //   - An attempt (attempt.go) is a ticket's life in its process: waiting, then held, then finished, and never back.
+//   - Those of a process who come to a lock at the same moment are a crowd (crowd.go): they ask in one request.
 //   - A line (line.go) is this process's waiters of one lock. They enter together: every 5 s, when the holder's lease ends,
 //     and at once after anything that may have been missed.
 //   - A release hands over: the server takes the next live ticket out of the line, writes it down as the holder for a claim

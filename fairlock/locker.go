@@ -19,6 +19,7 @@ type Locker struct {
 	mu       sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts map[uint64]*attempt
 	lines    map[string]*line // by record key: those with somebody waiting
+	crowds   map[string]crowd // by record key: those whose first requests are under way
 	memory   reentrant.Memory
 	ear      *ear            // nil until somebody had to wait
 	ears     map[string]*ear // instead, where channels are sharded: by record key
@@ -34,6 +35,7 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 		core:     reentrant.NewCore(rdb, "fairlock", lua.NewServer, options),
 		attempts: make(map[uint64]*attempt),
 		lines:    make(map[string]*line),
+		crowds:   make(map[string]crowd),
 		ears:     make(map[string]*ear),
 	}
 	l.core.Keep(releaser{l})

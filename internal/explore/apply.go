@@ -4,7 +4,7 @@ package explore
 func (x *explorer) apply(s *state, m move) {
 	s.spend(m)
 	switch m.what {
-	case begins, beats, renews, unlocks, cancels, again, farewells:
+	case begins, together, beats, renews, unlocks, cancels, again, farewells:
 		x.send(s, x.request(s, m), m.mode)
 	case forces:
 		x.send(s, request{verb: force, client: admin, token: s.srv.token}, m.mode)
@@ -54,14 +54,14 @@ func (x *explorer) apply(s *state, m move) {
 // request is what the client sends for a move, once its own state says so.
 func (x *explorer) request(s *state, m move) request {
 	t := m.who
-	if m.what == beats {
+	if m.what == together || m.what == beats {
 		t = 2 * m.who
 	}
 	a, c := s.attempt(t), clientOf(t)
 	r := request{client: c, n: 1}
 	r.of[0] = asked{ticket: t, place: a.place, retire: (a.open || s.underway(t)) && !x.rules.neverRetire}
 	switch m.what {
-	case begins, beats:
+	case begins, together, beats:
 		return x.enters(s, c, m)
 	case renews:
 		r = request{verb: renew, client: c, ticket: t, token: a.token}
@@ -90,7 +90,7 @@ func (x *explorer) request(s *state, m move) request {
 	return r
 }
 
-// enters is an enter for one attempt that begins, or for all of the client's that wait.
+// enters is an enter for one attempt that begins, for both that do, or for all of the client's that wait.
 func (x *explorer) enters(s *state, c int8, m move) request {
 	cl := &s.clients[c]
 	r := request{verb: enter, client: c, seen: cl.seen, knew: cl.seen}
@@ -100,8 +100,12 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 	if x.rules.neverSeen {
 		r.seen = 0
 	}
-	if m.what == begins {
+	switch m.what {
+	case begins:
 		s.attempt(m.who).phase = waiting
+	case together:
+		cl.at[0].phase, cl.at[1].phase = waiting, waiting
+	default:
 	}
 	for i := range int8(2) {
 		t := 2*c + i

@@ -7,6 +7,7 @@ type what int8
 
 const (
 	begins    what = iota // a client's attempt sends its first enter or its try
+	together              // both of a client's attempts send their first enter as one
 	beats                 // a client's waiters enter
 	renews                // a holder renews, or reasserts if it was told that the record does not have it
 	unlocks               // a holder releases
@@ -125,6 +126,9 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 			}
 		default:
 		}
+	}
+	if p.parallel && cl.at[0].phase == idle && cl.at[1].phase == idle {
+		add(together, c)
 	}
 	if beating {
 		add(beats, c)

@@ -1,0 +1,106 @@
+package fairlock_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/faultproxy"
+)
+
+const many = 100
+
+// shared matches first requests that speak for several calls: none of these has a place.
+func (f *faulty) shared() func([]string) bool {
+	const first, each = 3 + 4 + 8, 4 // what comes before the first ticket: script, keys, and what concerns all
+	enter := f.verb("enter")
+	return func(args []string) bool {
+		return enter(args) && len(args) >= first+2*each && args[first+1] == "0" && args[first+each+1] == "0"
+	}
+}
+
+// crowds is many calls at the same moment.
+func (u *faultUser) crowds(options ...fairlock.LockOption) []*faultWait {
+	u.f.Helper()
+	u.f.unlocks(u.locks("another")) // the first calls of all look at the server one after the other
+	waits := make([]*faultWait, many)
+	for i := range waits {
+		waits[i] = u.asks(faultCtx, "x", options...)
+	}
+	return waits
+}
+
+func TestThoseWhoComeTogetherAreEachInLineOnceThoughTheAnswerToThemAllIsLost(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.behind(), f.beside()
+		holder := b.locks("x")
+		reply := f.once(f.shared(), lost)
+		waits := a.crowds()
+		reply.WaitExecuted(f, 1, faultPatience)
+		f.until("all are in line", func() bool { return f.line("x") == many })
+		f.unlocks(holder)
+		var all sync.WaitGroup
+		for _, w := range waits {
+			all.Go(w.passesOn)
+		}
+		all.Wait()
+		f.nobody("x")
+	})
+}
+
+func TestThoseWhoCameTogetherAndLeftAreNotInLineThoughTheirRequestIsExecutedLate(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.behind(), f.beside()
+		holder := b.locks("x")
+		var waits []*faultWait
+		execute := f.late(f.shared(), func() { waits = a.crowds() })
+		for _, w := range waits {
+			w.cancel()
+		}
+		for _, w := range waits {
+			w.fails()
+		}
+		f.must(a.Close()) // which waits for the leaves
+		execute()
+		f.unlocks(holder)
+		f.nobody("x")
+	})
+}
+
+func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.behind(), f.beside()
+		holder := b.locks("x")
+		shared := f.all(f.shared(), faultproxy.Observe())
+		var in []*faultWait
+		refused := 0
+		waits := a.crowds(fairlock.MaxWaiters(many / 4))
+		f.until("all are told", func() bool {
+			in, refused = nil, 0
+			for _, w := range waits {
+				if w.hasReturned() {
+					refused++
+				} else {
+					in = append(in, w)
+				}
+			}
+			return refused >= many-many/4
+		})
+		for _, w := range waits {
+			if w.hasReturned() && !errors.Is(w.err, fairlock.ErrQueueFull) {
+				f.Errorf("%v", w.err)
+			}
+		}
+		if len(in) != many/4 || f.line("x") != many/4 || shared.Hits() == 0 {
+			f.Errorf("%d wait, %d in line, %d common requests", len(in), f.line("x"), shared.Hits())
+		}
+		f.unlocks(holder)
+		var all sync.WaitGroup
+		for _, w := range in {
+			all.Go(w.passesOn)
+		}
+		all.Wait()
+		f.nobody("x")
+	})
+}
