@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -74,6 +75,7 @@ func direct(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	var measured error
 	if !*only {
 		run := run{scale: workloads.Full, out: *out, results: &results}
 		if *quick {
@@ -85,12 +87,10 @@ func direct(ctx context.Context, args []string) error {
 		if err := run.choose(*some, *with); err != nil {
 			return err
 		}
-		if err := run.all(ctx); err != nil {
-			return err
-		}
+		measured = run.all(ctx)
 	}
-	if *docs != "" {
-		return results.Rewrite(*docs, plotsSeenFrom(*docs, *out))
+	if *docs == "" || ctx.Err() != nil {
+		return measured
 	}
-	return nil
+	return errors.Join(measured, results.Rewrite(*docs, plotsSeenFrom(*docs, *out))) // the tables say which peer failed
 }

@@ -126,7 +126,8 @@ func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, 
 				}
 				if err != nil {
 					r.failed = append(r.failed, err)
-					rows[j].Why = "failed: " + err.Error()
+					first, _, _ := strings.Cut(err.Error(), "\n") // of what may be each worker's
+					rows[j].Why = "failed: " + first
 					continue
 				}
 				samples[j] = append(samples[j], sample)
