@@ -111,12 +111,12 @@ func (s *site) placeOf(i int64) (place Place) {
 	return place
 }
 
-func TestADeadClientIsAskedForOnce(t *testing.T) {
+func TestADeadClientIsNotAskedForOnceForEachOfItsTickets(t *testing.T) {
 	s, a, b, hold, token, _ := crowded(t, 300)
 	b.die()
 	calls := s.calls(func() { a.leaves(hold, token, Held) })
 	equal(t, "dropped", calls["lpop"], 300)
-	equal(t, "asked", calls["pubsub|numsub"], 1)
+	equal(t, "asked", calls["pubsub|numsub"], 2) // first on the usual way
 }
 
 func TestWithoutContentionAcquireAndReleaseAreAFewCommands(t *testing.T) {
@@ -137,14 +137,15 @@ func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
 	a, b := s.party("a"), s.party("b")
 	hold, token := a.holds(usual)
 	b.waits(usual)
+	a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true}) // on a busy lock there are always some who left so
 	joins := s.calls(func() { b.ask(EnterTicket{Ticket: b.ticket(usual)}) })
 	delete(joins, "pexpireat") // the first to join in five seconds has two
 	equal(t, "join", fmt.Sprint(joins), fmt.Sprint(map[string]int{
-		"time": 1, "exists": 1, "hmget": 1, "get": 1, "lindex": 1, "llen": 1, "zcount": 1, "zcard": 1, "pubsub|numsub": 1, "zadd": 1, "rpush": 1, "pttl": 1,
+		"time": 1, "exists": 1, "hmget": 1, "get": 1, "lindex": 1, "llen": 1, "zcount": 1, "zmscore": 1, "pubsub|numsub": 1, "zadd": 1, "rpush": 1, "pttl": 1,
 	}))
 	hands := s.calls(func() { a.leaves(hold, token, Held) })
 	equal(t, "hand over", fmt.Sprint(hands), fmt.Sprint(map[string]int{
-		"time": 1, "exists": 1, "lindex": 1, "llen": 1, "zrange": 1, "zcard": 1, "get": 1, "pubsub|numsub": 1,
+		"time": 1, "exists": 1, "lindex": 1, "llen": 1, "zcount": 1, "zmscore": 1, "get": 1, "pubsub|numsub": 1,
 		"hdel": 1, "lpop": 1, "zrem": 1, "set": 1, "hset": 1, "pexpireat": 1, "publish": 1,
 	}))
 }

@@ -32,7 +32,7 @@ local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
 
--- One new ticket, and nothing out of the ordinary: no marks, which sort first in the set, and as many deadlines as places.
+-- One new ticket, and nothing out of the ordinary: no marks that concern it, and as many deadlines as places.
 if #ARGV == 12 and ARGV[10] == '0' then
   local ticket, owner, lease, most = ARGV[9], ARGV[8], ARGV[7], tonumber(ARGV[11])
   local line = most > 0 and redis.call('LLEN', queue)
@@ -50,27 +50,30 @@ if #ARGV == 12 and ARGV[10] == '0' then
   -- Somebody else has the lock: it joins the line, or is turned away. The keys' ends are moved by the first to join in five seconds.
   local now = redis.call('HMGET', record, 'owner', 'lease', ticket)
   if now[1] and now[1] ~= owner and not now[3] and last >= seen then
-    local state, is_heard = nil, 0
+    local state, joins, is_heard = nil, false, 0
     line = line or redis.call('LLEN', queue)
     if plain then
       state = {'held'}
     elseif try then -- it looks at the line, too
-    elseif full then
-      local usual = redis.call('ZCOUNT', waiters, '-inf', string.format('%d', ms)) == 0 -- nor is anybody overdue
-      if usual and not redis.call('ZSCORE', waiters, ticket) then state = {'full'} end
-    elseif line == redis.call('ZCARD', waiters) and redis.call('ZCOUNT', waiters, '-inf', '(0') == 0 and
-      tonumber(redis.pcall('PUBSUB', numsub, channels .. me)[2] or 0) > 0 then
-      local tail = redis.call('LINDEX', queue, '-1')
-      if redis.call('ZADD', waiters, 'NX', string.format('%d', ms + LIVENESS), ticket) == 1 then
-        local latest = tonumber(string.match(tail or '', '^%d+') or 0)
-        local at = latest >= us and latest + 1 or us
-        line, is_heard = redis.call('RPUSH', queue, string.format('%d', at) .. ':' .. ticket), 1
-        if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
-          redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))
-          redis.call('PEXPIREAT', waiters, string.format('%d', ms + MARK_TTL))
-        end
-        state = {'waiting', at, line}
+    else
+      local marks = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. me, '^' .. me)
+      local usual = not (marks[1] or marks[2] or marks[3] or marks[4])
+      if not full then
+        joins = usual and line == redis.call('ZCOUNT', waiters, '0', '+inf')
+      elseif usual and redis.call('ZCOUNT', waiters, '0', string.format('%d', ms)) == 0 then -- nor is anybody overdue
+        state = {'full'}
       end
+    end
+    if joins and tonumber(redis.pcall('PUBSUB', numsub, channels .. me)[2] or 0) > 0 then
+      local latest = tonumber(string.match(redis.call('LINDEX', queue, '-1') or '', '^%d+') or 0)
+      local at = latest >= us and latest + 1 or us
+      redis.call('ZADD', waiters, string.format('%d', ms + LIVENESS), ticket)
+      line, is_heard = redis.call('RPUSH', queue, string.format('%d', at) .. ':' .. ticket), 1
+      if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
+        redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))
+        redis.call('PEXPIREAT', waiters, string.format('%d', ms + MARK_TTL))
+      end
+      state = {'waiting', at, line}
     end
     if state then
       return {us, last, now[1], tonumber(now[2] or 0), math.max(1, redis.call('PTTL', record)), line, is_heard, 0, 0, {}, state}

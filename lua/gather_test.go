@@ -26,6 +26,13 @@ var losses = map[string]func(g gathering, hold string){
 		equal(g.t, "reasserted", g.a.reasserts(g.a.renewal(hold, g.seen)), usual)
 		g.a.leaves(hold, g.seen, Held)
 	},
+	"everything is lost, the holder and the last in line come back, the holder leaves": func(g gathering, hold string) {
+		g.forgetAll()
+		equal(g.t, "reasserted", g.a.reasserts(g.a.renewal(hold, g.seen)), usual)
+		state, _ := g.b.enter(g.tickets[2], g.places[2])
+		equal(g.t, "status", state.Status, Waiting)
+		g.a.leaves(hold, g.seen, Held)
+	},
 	"everything is lost, a placeholder is forced": func(g gathering, _ string) {
 		g.forgetAll()
 		g.a.placeholder(g.seen)

@@ -33,14 +33,14 @@ local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local ms = math.floor(us / 1000)
 
--- The first in line is alive and in reach, and nothing is out of the ordinary: no marks, which sort first in the set, and as many
--- deadlines as places.
+-- The first in line is alive and in reach, and nothing is out of the ordinary: no marks that concern it, and as many deadlines as
+-- places.
 if usual and not plain then
   local ticket, client, lease, owner = string.match(redis.call('LINDEX', queue, '0') or '', '^%d+:(([^:]+):%d+:(%d+):([^:]*).*)$')
   local last = tonumber(redis.call('GET', tokens) or 0)
-  local soonest = redis.call('ZRANGE', waiters, '0', '0', 'WITHSCORES')
-  local ordinary = tonumber(soonest[2] or 0) > 0 and redis.call('LLEN', queue) == redis.call('ZCARD', waiters)
-  local deadline = ordinary and ticket and (soonest[1] == ticket and soonest[2] or redis.call('ZSCORE', waiters, ticket))
+  local marks = ticket and redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '^' .. client, '?') or {}
+  local ordinary = not (marks[2] or marks[3] or marks[4] or marks[5]) and redis.call('LLEN', queue) == redis.call('ZCOUNT', waiters, '0', '+inf')
+  local deadline = ordinary and marks[1]
   if last and deadline and tonumber(deadline) > ms and
     (client == me or tonumber(redis.pcall('PUBSUB', numsub, channels .. client)[2] or 0) > 0) and redis.call('HDEL', record, ARGV[5]) == 1 then
     if owner == '' then owner = string.match(ticket, '^[^:]+:%d+') end

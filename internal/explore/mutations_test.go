@@ -38,9 +38,14 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "who joins the line is not asked whether it stands there",
-		changes:  []change{{"enter.lua", "redis.call('ZADD', waiters, 'NX', string.format('%d', ms + LIVENESS), ticket) == 1", "redis.call('ZADD', waiters, string.format('%d', ms + LIVENESS), ticket)"}},
+		changes:  []change{{"enter.lua", "not (marks[1] or marks[2]", "not (marks[2]"}},
 		scenario: all(once, budget{faults: 1, late: 1}),
 		breaks:   []int{2, 4, 8},
+	}, {
+		name:     "who joins the line is not asked whether it was retired",
+		changes:  []change{{"enter.lua", "marks[1] or marks[2] or", "marks[1] or"}},
+		scenario: all(fickle, budget{faults: 1, late: 1}),
+		breaks:   []int{8},
 	}, {
 		name:     "a renewal does not ask whether there is such a hold",
 		changes:  []change{{"renew.lua", "if deadline > ms then", "if true then"}},
