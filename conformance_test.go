@@ -43,7 +43,7 @@ func onEmbedded(t *testing.T, kind newLocker, plain bool) {
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
 					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
-					Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
+					Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() }, PoolSize: enough,
 				})
 			}})
 		})

@@ -22,6 +22,10 @@ type bubble struct {
 	mini *miniredis.Miniredis
 }
 
+// enough connections for all who ask at once in fake time: go-redis keeps the timers of those who wait for one, and would give
+// them to others, outside.
+const enough = 1000
+
 func inFakeTime(t *testing.T, test func(b *bubble)) {
 	synctest.Test(t, func(t *testing.T) {
 		mini := miniredis.NewMiniRedis()
@@ -115,7 +119,7 @@ func (n *network) cut() {
 // client makes a Locker with a network of its own; both end with the test.
 func (b *bubble) client(options ...fairlock.Option) (*fairlock.Locker, *network) {
 	n := &network{mini: b.mini}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial})
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial, PoolSize: enough})
 	l := fairlock.New(rdb, append([]fairlock.Option{fairlock.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
 	b.Cleanup(func() {
 		n.resume()

@@ -95,7 +95,7 @@ type observation struct {
 
 func (o *observation) makes(options ...fairlock.Option) (fairlock.Interface, *network) {
 	n := &network{mini: o.mini}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial})
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial, PoolSize: enough})
 	l := o.kind(rdb, append([]fairlock.Option{fairlock.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
 	o.Cleanup(func() {
 		n.resume()

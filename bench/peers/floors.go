@@ -28,6 +28,14 @@ var (
 		About: "two scripts with nothing but the nine commands that Fairlock's call for a free lock: is it free and does nobody wait, the record with " +
 			"its deadline, the token that outlives it; and the way back",
 	}
+	callsAuto = Peer{
+		Name: "the calls alone +auto", Server: Redis, Floor: true, Requests: scripted, Only: []string{"keys"},
+		Open: func(c Config) (Locker, error) {
+			rdb, err := pipelined(c)
+			return floor{rdb, doTake, doGive}, err
+		},
+		About: "the same on go-redis' AutoPipeline, default options",
+	}
 	get = Peer{
 		Name: "GET", Server: Redis, Floor: true, Requests: append([]string{"get"}, scripted...), Only: []string{"seckill"},
 		Open:  func(c Config) (Locker, error) { return getFloor{floor{client(c), doPing, doPing}}, nil },
@@ -45,11 +53,11 @@ var (
 )
 
 // request is one round trip for a lock.
-type request func(ctx context.Context, rdb *redis.Client, name string) error
+type request func(ctx context.Context, rdb redis.UniversalClient, name string) error
 
 // floor sends a request to lock and one to unlock.
 type floor struct {
-	rdb          *redis.Client
+	rdb          redis.UniversalClient
 	lock, unlock request
 }
 
@@ -69,11 +77,13 @@ type floorHeld struct {
 // Unlock sends the second.
 func (h floorHeld) Unlock(ctx context.Context) error { return h.unlock(ctx, h.rdb, h.name) }
 
-func doPing(ctx context.Context, rdb *redis.Client, _ string) error { return rdb.Ping(ctx).Err() }
+func doPing(ctx context.Context, rdb redis.UniversalClient, _ string) error {
+	return rdb.Ping(ctx).Err()
+}
 
 var nothing = redis.NewScript("return 1")
 
-func doNothing(ctx context.Context, rdb *redis.Client, _ string) error {
+func doNothing(ctx context.Context, rdb redis.UniversalClient, _ string) error {
 	return nothing.Run(ctx, rdb, nil).Err()
 }
 
@@ -83,11 +93,11 @@ var compareAndDelete = redis.NewScript(`
 
 const owner = "7f9c2ba4-e88f-427d-b2a1-0c2f5a3d1e46"
 
-func doSetNX(ctx context.Context, rdb *redis.Client, name string) error {
+func doSetNX(ctx context.Context, rdb redis.UniversalClient, name string) error {
 	return rdb.SetNX(ctx, name, owner, 30*time.Second).Err()
 }
 
-func doCompareAndDelete(ctx context.Context, rdb *redis.Client, name string) error {
+func doCompareAndDelete(ctx context.Context, rdb redis.UniversalClient, name string) error {
 	return compareAndDelete.Run(ctx, rdb, []string{name}, owner).Err()
 }
 
@@ -113,11 +123,11 @@ func keysOf(name string) []string {
 	return []string{"lock:{" + name + "}", "queue:{" + name + "}", "waiters:{" + name + "}", "token:{" + name + "}"}
 }
 
-func doTake(ctx context.Context, rdb *redis.Client, name string) error {
+func doTake(ctx context.Context, rdb redis.UniversalClient, name string) error {
 	return take.Run(ctx, rdb, keysOf(name), owner+":1", ticket).Err()
 }
 
-func doGive(ctx context.Context, rdb *redis.Client, name string) error {
+func doGive(ctx context.Context, rdb redis.UniversalClient, name string) error {
 	return give.Run(ctx, rdb, keysOf(name), owner+":1", ticket).Err()
 }
 
