@@ -56,11 +56,10 @@ test_all() {
 # Where a run waits most of its time, others run beside it; each has its servers to itself. What computes does so at the lowest
 # priority: the others hardly notice it.
 
-# root runs the tests of the root as three processes: those of what fails, then those of worker processes and the rest, whatever it is;
-# the sentinels are with the rest, so that both take as long.
+# root runs the tests of the root as three processes: those of what fails, then those of worker processes and the rest, whatever it is.
 root() {
 	local processes faults status=0
-	processes=$(find . -maxdepth 1 -name 'process_*_test.go' ! -name process_sentinel_test.go -exec cat {} + | tests_in -)
+	processes=$(tests_in process_*_test.go)
 	faults=$(tests_in fault_*_test.go)
 	test_all -run "^($faults)$" . || status=$? # alone: leases of less than a second are at stake
 	test_all -run "^($processes)$" . &
