@@ -54,8 +54,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
     line = line or redis.call('LLEN', queue)
     if plain then
       state = {'held'}
-    elseif try then -- it looks at the line, too
-    else
+    elseif not try then -- a try looks at the line, too
       local marks = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. me, '^' .. me)
       local usual = not (marks[1] or marks[2] or marks[3] or marks[4])
       if not full then

@@ -35,21 +35,25 @@ local ms = math.floor(us / 1000)
 
 -- The first in line is alive and in reach, and nothing is out of the ordinary: no marks that concern it, and as many deadlines as
 -- places.
+local deaf -- the client of the first in line, if nobody hears it
 if usual and not plain then
   local ticket, client, lease, owner = string.match(redis.call('LINDEX', queue, '0') or '', '^%d+:(([^:]+):%d+:(%d+):([^:]*).*)$')
   local last = tonumber(redis.call('GET', tokens) or 0)
   local marks = ticket and redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '^' .. client, '?') or {}
   local ordinary = not (marks[2] or marks[3] or marks[4] or marks[5]) and redis.call('LLEN', queue) == redis.call('ZCOUNT', waiters, '0', '+inf')
   local deadline = ordinary and marks[1]
-  if last and deadline and tonumber(deadline) > ms and
-    (client == me or tonumber(redis.pcall('PUBSUB', numsub, channels .. client)[2] or 0) > 0) and redis.call('HDEL', record, ARGV[5]) == 1 then
-    if owner == '' then owner = string.match(ticket, '^[^:]+:%d+') end
-    --#include grant.lua
-    return {0, client == me and {ticket, tonumber(token), span, us} or {}, 'held'}
+  if last and deadline and tonumber(deadline) > ms then
+    deaf = client ~= me and tonumber(redis.pcall('PUBSUB', numsub, channels .. client)[2] or 0) == 0 and client
+    if not deaf and redis.call('HDEL', record, ARGV[5]) == 1 then
+      if owner == '' then owner = string.match(ticket, '^[^:]+:%d+') end
+      --#include grant.lua
+      return {0, client == me and {ticket, tonumber(token), span, us} or {}, 'held'}
+    end
   end
 end
 
 --#include advance.lua
+if deaf then dead[deaf] = true end
 
 local held = redis.call('HMGET', record, 'token', '?', 'owner')
 local line = redis.call('LLEN', queue)
