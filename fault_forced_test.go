@@ -24,7 +24,7 @@ func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 				sign := a.locks("sign")
 
 				arrives := make(chan struct{})
-				stuck := f.once(f.verb("enter"), faultproxy.RewriteReply(func(reply []byte) []byte {
+				stuck := f.once(f.first(1), faultproxy.RewriteReply(func(reply []byte) []byte {
 					<-arrives
 					return reply
 				}))

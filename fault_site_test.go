@@ -158,6 +158,24 @@ func (f *faulty) verb(name string, texts ...string) func(args []string) bool {
 	}
 }
 
+// first matches first requests that speak for at least n calls: none of these has a place.
+func (f *faulty) first(n int) func(args []string) bool {
+	f.Helper()
+	const tickets, each = 3 + 4 + 8, 4 // what comes before the tickets: script, keys, and what concerns all
+	enter := f.verb("enter")
+	return func(args []string) bool {
+		if !enter(args) || len(args) < tickets+n*each {
+			return false
+		}
+		for i := range n {
+			if args[tickets+i*each+1] != "0" {
+				return false
+			}
+		}
+		return true
+	}
+}
+
 // once has the action done to the next request that matches.
 func (f *faulty) once(match func([]string) bool, action faultproxy.Action) *faultproxy.Handle {
 	f.Helper()

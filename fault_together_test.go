@@ -2,7 +2,6 @@ package fairlock_test
 
 import (
 	"errors"
-	"sync"
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
@@ -10,15 +9,6 @@ import (
 )
 
 const many = 100
-
-// shared matches first requests that speak for several calls: none of these has a place.
-func (f *faulty) shared() func([]string) bool {
-	const first, each = 3 + 4 + 8, 4 // what comes before the first ticket: script, keys, and what concerns all
-	enter := f.verb("enter")
-	return func(args []string) bool {
-		return enter(args) && len(args) >= first+2*each && args[first+1] == "0" && args[first+each+1] == "0"
-	}
-}
 
 // crowds is many calls at the same moment.
 func (u *faultUser) crowds(options ...fairlock.LockOption) []*faultWait {
@@ -35,16 +25,12 @@ func TestThoseWhoComeTogetherAreEachInLineOnceThoughTheAnswerToThemAllIsLost(t *
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b := f.behind(), f.beside()
 		holder := b.locks("x")
-		reply := f.once(f.shared(), lost)
+		reply := f.once(f.first(2), lost)
 		waits := a.crowds()
 		reply.WaitExecuted(f, 1, faultPatience)
 		f.until("all are in line", func() bool { return f.line("x") == many })
 		f.unlocks(holder)
-		var all sync.WaitGroup
-		for _, w := range waits {
-			all.Go(w.passesOn)
-		}
-		all.Wait()
+		f.pass(waits...)
 		f.nobody("x")
 	})
 }
@@ -54,7 +40,7 @@ func TestThoseWhoCameTogetherAndLeftAreNotInLineThoughTheirRequestIsExecutedLate
 		a, b := f.behind(), f.beside()
 		holder := b.locks("x")
 		var waits []*faultWait
-		execute := f.late(f.shared(), func() { waits = a.crowds() })
+		execute := f.late(f.first(2), func() { waits = a.crowds() })
 		for _, w := range waits {
 			w.cancel()
 		}
@@ -72,7 +58,7 @@ func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.behind(), f.beside()
 		holder := b.locks("x")
-		shared := f.all(f.shared(), faultproxy.Observe())
+		shared := f.all(f.first(2), faultproxy.Observe())
 		var in []*faultWait
 		refused := 0
 		waits := a.crowds(fairlock.MaxWaiters(many / 4))
@@ -96,11 +82,7 @@ func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
 			f.Errorf("%d wait, %d in line, %d common requests", len(in), f.line("x"), shared.Hits())
 		}
 		f.unlocks(holder)
-		var all sync.WaitGroup
-		for _, w := range in {
-			all.Go(w.passesOn)
-		}
-		all.Wait()
+		f.pass(in...)
 		f.nobody("x")
 	})
 }

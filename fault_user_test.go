@@ -186,14 +186,20 @@ func (f *faulty) keeps(lease *fairlock.Lease) {
 	}
 }
 
-// served fails unless the waiters get the lock in this order. Each gives it to the next.
-func (f *faulty) served(waits ...*faultWait) {
+// pass returns when each of the waiters has had the lock and given it to the next, in whatever order.
+func (f *faulty) pass(waits ...*faultWait) {
 	f.Helper()
 	var all sync.WaitGroup
 	for _, w := range waits {
 		all.Go(w.passesOn)
 	}
 	all.Wait()
+}
+
+// served fails unless the waiters get the lock in this order. Each gives it to the next.
+func (f *faulty) served(waits ...*faultWait) {
+	f.Helper()
+	f.pass(waits...)
 	if !f.Failed() && !slices.IsSortedFunc(waits, func(a, b *faultWait) int { return cmp.Compare(a.lease.Token(), b.lease.Token()) }) {
 		for i, w := range waits {
 			f.Logf("number %d came with token %d", i, w.lease.Token())
