@@ -112,8 +112,12 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 
 func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	r := reader{list: reply}
-	answer := Entered{Now: Micros(r.int()), Token: r.int(), Tickets: make([]TicketState, len(tickets))}
-	if len(reply) == 2 && len(tickets) == 1 {
+	answer := Entered{Now: Micros(r.int()), Tickets: make([]TicketState, len(tickets))}
+	answer.Token = int64(answer.Now)
+	if len(reply) != 1 {
+		answer.Token = r.int()
+	}
+	if len(reply) <= 2 && len(tickets) == 1 {
 		r.wrong = r.wrong || answer.Token == 0
 		answer.simply(tickets[0].Ticket)
 		return decoded(answer, &r, "enter", reply)

@@ -9,7 +9,8 @@
 --       9.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound), '1' to be told its position, and
 --           to be put there if a late request, sent before it had a place, put it elsewhere (in a line of up to 10,000)
 --           all tickets are the client's own, in the order of their places
--- Reply {server time (us), token}: the one ticket holds the lock, nobody waits, nothing was forgotten; or
+-- Reply server time (us), which is also the token, or {server time (us), token}: the one ticket holds the lock, nobody waits, nothing
+--       was forgotten; or
 --       1 server time (us)      2 the largest token given   3 holder's owner, '' for a free lock
 --       4 holder's lease (ms)   5 how long nobody can have it unless it is released (ms)   6 length of the line
 --       7 1: the client's channel is heard   8 1: the server had forgotten seen   9 1: call again: the lock is free and 500 were dropped, or others of the client have to come back
@@ -44,6 +45,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
   if not full and last >= seen and redis.call('EXISTS', record, queue, waiters) == 0 then
     local span = lease
     --#include record.lua
+    if last < us then return us end
     return {us, tonumber(token)}
   end
 

@@ -19,8 +19,8 @@ local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local plain, numsub = freed ~= '', verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB'
 
--- The usual release is of a hold that is the only one, with nothing unanswered.
-local usual = #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '^[^:]+:%d+:%d+::')
+-- The usual release is of a hold that is the only one (a ticket names no owner but itself), with nothing unanswered.
+local usual = #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '::', 1, true)
 
 -- Nobody is in line: Unlock in three calls, and a fourth where there is no line.
 if usual and redis.call('EXISTS', queue, waiters) == 0 and redis.call('HDEL', record, ARGV[5]) == 1 then
@@ -61,7 +61,7 @@ local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 local last = tonumber(redis.call('GET', tokens) or 0)
 if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
 
-local function implicit(ticket) return string.find(ticket, '^[^:]+:%d+:%d+::') end
+local function implicit(ticket) return string.find(ticket, '::', 1, true) end
 
 -- A release by one whom the server has forgotten is as clean as any: nobody was let in since. What is kept for one who had the
 -- lock before is kept for nobody. For the others who may hold it under an explicit owner's name the lock is kept for a lease.

@@ -46,6 +46,13 @@ func TestTheAnswerOfAFreeLockIsDecoded(t *testing.T) {
 			Tickets: []TicketState{{Status: Granted, Grant: Grant{ticket, 1732186543123457, 30 * time.Second, 1732186543123000}}},
 		}
 		equal(t, "answer", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
+
+		got, err = decodeEntered([]any{int64(1732186543123457)}, []EnterTicket{{Ticket: ticket}})
+		must(t, err)
+		want.Now = 1732186543123457
+		equal(t, "answer of one number", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
+		_, err = decodeEntered([]any{int64(0)}, []EnterTicket{{Ticket: ticket}})
+		equal(t, "no token is wrong", err != nil, true)
 		_, err = decodeEntered([]any{int64(1), "2"}, []EnterTicket{{Ticket: ticket}})
 		equal(t, "a text for a token is wrong", err != nil, true)
 	}

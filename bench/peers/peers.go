@@ -78,7 +78,7 @@ func All() []Peer {
 	return []Peer{
 		fair, plain, redislockPeer, redsyncPeer, rueidislockPeer, redissonPeer, etcdPeer, // the locks
 		fairAuto, redislockAuto, redsyncAuto, // the same with pipelines
-		ping, noop, setnx, calls, callsAuto, baton, told, get, // the floors
+		ping, noop, setnx, calls, callsAuto, baton, told, toldCalls, get, // the floors
 	}
 }
 

@@ -12,19 +12,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// told is the floor for whatever locks with scripts and tells the next in line by a message: a script of one command to come,
-// one of two or three to go.
-var told = Peer{
-	Name: "told baton", Server: Redis, Floor: true, Requests: scripted, Only: []string{"handover", "gap"},
-	Open: func(c Config) (Locker, error) {
-		l := &toldLocker{rdb: client(c), id: uuid.NewString(), waiting: make(map[string]chan struct{})}
-		return l, l.listen(context.Background())
-	},
-	About: "a line in a list; a script that joins it, one that leaves it and tells the next by the reply or a message: no lease, no owner, and nobody may die",
-}
-
+// What tells the next in line by a message: the floor for whatever locks with scripts, and the one for whatever also keeps a record.
 var (
-	come = redis.NewScript(`return redis.call('RPUSH', KEYS[1], ARGV[1])`)
+	told = Peer{
+		Name: "told baton", Server: Redis, Floor: true, Requests: scripted, Only: []string{"handover", "gap"},
+		Open: func(c Config) (Locker, error) {
+			return openTold(c, func(name string) []string { return []string{name} }, come, pass)
+		},
+		About: "a line in a list; a script that joins it, one that leaves it and tells the next by the reply or a message: no lease, no owner, and nobody may die",
+	}
+	toldCalls = Peer{
+		Name: "the hand-over alone", Server: Redis, Floor: true, Requests: scripted, Only: []string{"handover", "gap"},
+		Open: func(c Config) (Locker, error) { return openTold(c, keysOf, comeWithRecord, passWithRecord) },
+		About: "the told baton with what Fairlock writes at a hand-over: the line with its deadlines, the record with its own, the token; the next one's " +
+			"channel is heard. Nothing is looked at otherwise: no marks, no lost data, no wrong types, no late requests",
+	}
+)
+
+// A script that comes returns 1 if nobody was there, and one that passes on the next one's ticket.
+var (
+	come = redis.NewScript(`return redis.call('RPUSH', KEYS[1], ARGV[2])`)
 	pass = redis.NewScript(`
 		redis.call('LPOP', KEYS[1])
 		local next = redis.call('LINDEX', KEYS[1], 0)
@@ -32,16 +39,52 @@ var (
 		local client = string.sub(next, 1, 36)
 		if client ~= ARGV[1] then redis.call('PUBLISH', 'told:' .. client, next) end
 		return next`)
+	comeWithRecord = redis.NewScript(`
+		redis.call('TIME')
+		if redis.call('HGET', KEYS[1], 'owner') then
+			redis.call('ZADD', KEYS[3], '9999999999999', ARGV[2])
+			redis.call('RPUSH', KEYS[2], ARGV[2])
+			return 2
+		end
+		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
+		redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'token', '1790000000000000', 'since', '1790000000000', 'lease', '30000', ARGV[2], '9999999999999:1')
+		redis.call('PEXPIREAT', KEYS[1], '9999999999999')
+		return 1`)
+	passWithRecord = redis.NewScript(`
+		redis.call('TIME')
+		redis.call('HDEL', KEYS[1], ARGV[2])
+		local next = redis.call('LPOP', KEYS[2])
+		if not next then
+			redis.call('DEL', KEYS[1])
+			return ''
+		end
+		redis.call('ZREM', KEYS[3], next)
+		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
+		redis.call('HSET', KEYS[1], 'owner', next, 'token', '1790000000000000', 'since', '1790000000000', 'lease', '30000', next, '9999999999999:1')
+		redis.call('PEXPIREAT', KEYS[1], '9999999999999')
+		local client = string.sub(next, 1, 36)
+		if client ~= ARGV[1] then
+			redis.call('PUBSUB', 'NUMSUB', 'told:' .. client)
+			redis.call('PUBLISH', 'told:' .. client, next)
+		end
+		return next`)
 )
 
 type toldLocker struct {
-	rdb  *redis.Client
-	sub  *redis.PubSub
-	id   string // 36 characters
-	last atomic.Int64
+	rdb        *redis.Client
+	sub        *redis.PubSub
+	id         string // 36 characters
+	keys       func(name string) []string
+	come, pass *redis.Script
+	last       atomic.Int64
 
 	mu      sync.Mutex // guards waiting
 	waiting map[string]chan struct{}
+}
+
+func openTold(c Config, keys func(name string) []string, come, pass *redis.Script) (Locker, error) {
+	l := &toldLocker{rdb: client(c), id: uuid.NewString(), keys: keys, come: come, pass: pass, waiting: make(map[string]chan struct{})}
+	return l, l.listen(context.Background())
 }
 
 // listen returns when the server knows of the subscription.
@@ -73,7 +116,7 @@ func (l *toldLocker) Lock(ctx context.Context, name string, _ func()) (Lock, err
 	l.mu.Lock()
 	l.waiting[ticket] = turn
 	l.mu.Unlock()
-	position, err := come.Run(ctx, l.rdb, []string{name}, ticket).Int()
+	position, err := l.come.Run(ctx, l.rdb, l.keys(name), l.id, ticket).Int()
 	switch {
 	case err != nil:
 		return nil, err
@@ -82,14 +125,14 @@ func (l *toldLocker) Lock(ctx context.Context, name string, _ func()) (Lock, err
 	}
 	select {
 	case <-turn:
-		return unlock(func(ctx context.Context) error { return l.leave(ctx, name) }), nil
+		return unlock(func(ctx context.Context) error { return l.leave(ctx, name, ticket) }), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (l *toldLocker) leave(ctx context.Context, name string) error {
-	next, err := pass.Run(ctx, l.rdb, []string{name}, l.id).Text()
+func (l *toldLocker) leave(ctx context.Context, name, ticket string) error {
+	next, err := l.pass.Run(ctx, l.rdb, l.keys(name), l.id, ticket).Text()
 	if err == nil && strings.HasPrefix(next, l.id) {
 		l.wake(next)
 	}
