@@ -28,9 +28,9 @@ func TestWhatIsMissingOrCannotIsARowAndWhatIsNotMeantToIsNone(t *testing.T) {
 	if err := r.choose("leases", "fairlock,redsync,etcd,baton"); err != nil {
 		t.Fatal(err)
 	}
-	rows, _ := r.rows(r.workloads[0], workloads.Case{Size: 4})
-	if len(rows) != 3 || rows[0].Why != "" || rows[1].Why == "" || rows[2].Why != "not installed" {
-		t.Errorf("%+v", rows)
+	all := r.turns(r.workloads[0])
+	if len(all) != 3 || all[0].row.Why != "" || all[1].row.Why == "" || all[2].row.Why != "not installed" {
+		t.Errorf("%+v", all)
 	}
 }
 

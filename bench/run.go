@@ -103,71 +103,71 @@ func (r *run) keep(table report.Table) error {
 	return table.Draw(r.out)
 }
 
-// measure runs a workload for all peers in turn, again and again.
+// turn is one peer in one case of a workload.
+type turn struct {
+	of      workloads.Case
+	row     report.Row
+	samples []workloads.Sample
+}
+
+// measure gives each peer its turn in each case, again and again.
 func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, error) {
 	table := report.Table{
 		Workload: w.Name, Title: w.Title, About: w.About, Scale: r.scale.Name, Repeats: r.scale.Repeats,
 		Machine: machine(), Columns: w.Columns, Plot: w.Plot, Log: w.Log,
 	}
+	turns := r.turns(w)
+	for i := range r.scale.Repeats {
+		for j := range turns {
+			if i%2 == 1 { // whoever is first finds another machine than whoever is last
+				j = len(turns) - 1 - j
+			}
+			t := &turns[j]
+			if t.row.Why != "" || t.of.Repeats > 0 && i >= t.of.Repeats {
+				continue
+			}
+			sample, err := r.once(ctx, w, t.of, t.row.Peer)
+			if ctx.Err() != nil {
+				return table, ctx.Err()
+			}
+			if err != nil {
+				r.failed = append(r.failed, err)
+				first, _, _ := strings.Cut(err.Error(), "\n") // of what may be each worker's
+				t.row.Why = "failed: " + first
+				continue
+			}
+			t.samples = append(t.samples, sample)
+		}
+	}
 	var used []peers.Peer
-	for _, c := range w.Cases(r.scale) {
-		rows, samples := r.rows(w, c)
-		for i := range r.repeats(c) {
-			for j := range rows {
-				if i%2 == 1 { // whoever is first finds another machine than whoever is last
-					j = len(rows) - 1 - j
-				}
-				if rows[j].Why != "" {
-					continue
-				}
-				sample, err := r.once(ctx, w, c, rows[j].Peer)
-				if ctx.Err() != nil {
-					return table, ctx.Err()
-				}
-				if err != nil {
-					r.failed = append(r.failed, err)
-					first, _, _ := strings.Cut(err.Error(), "\n") // of what may be each worker's
-					rows[j].Why = "failed: " + first
-					continue
-				}
-				samples[j] = append(samples[j], sample)
-			}
+	for _, t := range turns {
+		if t.samples != nil {
+			t.row.Values = report.Over(t.samples)
 		}
-		for j := range rows {
-			if samples[j] != nil {
-				rows[j].Values = report.Over(samples[j])
-			}
-			if p, _ := peers.Find(rows[j].Peer); !slices.ContainsFunc(used, func(u peers.Peer) bool { return u.Name == p.Name }) {
-				used = append(used, p)
-			}
+		table.Rows = append(table.Rows, t.row)
+		if p, _ := peers.Find(t.row.Peer); !slices.ContainsFunc(used, func(u peers.Peer) bool { return u.Name == p.Name }) {
+			used = append(used, p)
 		}
-		table.Rows = append(table.Rows, rows...)
 	}
 	table.Versions = versions(used)
 	table.Goals = w.Goals(table.Find)
 	return table, nil
 }
 
-// rows are those of all peers that the workload is for, with the reasons of those that cannot do it.
-func (r *run) rows(w workloads.Workload, c workloads.Case) ([]report.Row, [][]workloads.Sample) {
-	var rows []report.Row
-	for _, p := range r.peers {
-		why, ok := p.Does(w.Name, c.Size)
-		if missing := r.missing[p.Server]; ok && missing != "" {
-			why, ok = missing, false
-		}
-		if ok || why != "" {
-			rows = append(rows, report.Row{Case: c.Label, Peer: p.Name, Floor: p.Floor, Why: why})
+// turns are those of all peers that the workload is for, with the reasons of those that cannot do it.
+func (r *run) turns(w workloads.Workload) (all []turn) {
+	for _, c := range w.Cases(r.scale) {
+		for _, p := range r.peers {
+			why, ok := p.Does(w.Name, c.Size)
+			if missing := r.missing[p.Server]; ok && missing != "" {
+				why, ok = missing, false
+			}
+			if ok || why != "" {
+				all = append(all, turn{of: c, row: report.Row{Case: c.Label, Peer: p.Name, Floor: p.Floor, Why: why}})
+			}
 		}
 	}
-	return rows, make([][]workloads.Sample, len(rows))
-}
-
-func (r *run) repeats(c workloads.Case) int {
-	if c.Repeats > 0 {
-		return min(c.Repeats, r.scale.Repeats)
-	}
-	return r.scale.Repeats
+	return all
 }
 
 // once measures one peer on a server of its own; etcd takes seconds to start and is kept.
