@@ -21,7 +21,7 @@ func (s *site) calls(act func()) map[string]int {
 	for line := range strings.FieldsSeq(info) {
 		var n int
 		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if !ok || strings.HasPrefix(name, "client|") || slices.Contains([]string{"evalsha", "eval", "info", "config|resetstat", "hello"}, name) {
+		if !ok || strings.HasPrefix(name, "client|") || slices.Contains([]string{"evalsha", "eval", "info", "config|resetstat", "hello", "ping"}, name) {
 			continue // not by a script
 		}
 		if _, err := fmt.Sscanf(rest, "%d,", &n); err != nil {
