@@ -305,12 +305,12 @@ func whileSlotsMove(t *testing.T, c *redistest.Cluster) {
 
 // Order is judged by the wall clock that all processes share, overlaps and stale writes by a fence apart from the cluster.
 func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T) {
-	const processes, each, kills, name, nodeTimeout = 4, 16, 5, "x", time.Second
+	const processes, each, kills, name, nodeTimeout, lease = 4, 16, 5, "x", time.Second, 3 * time.Second
 	c, beside := redistest.StartNodes(t, 3, nodeTimeout), redistest.Start(t)
 	var all []*workers.Worker
 	var loops []*workers.Call
 	for i := range processes {
-		w := workers.StartOnCluster(t, fmt.Sprint("process ", i), c.Addrs(), 3*time.Second)
+		w := workers.StartOnCluster(t, fmt.Sprint("process ", i), c.Addrs(), lease)
 		all = append(all, w)
 		loops = append(loops, w.Guard(name, beside.Addr(), each, 0))
 	}
@@ -351,7 +351,9 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 		w.Quit()
 	}
 	judged(t, turns, failovers)
-	slow := 0 // one may be: seven servers and four processes share the machine with whatever else it does
+	// A new master that has not heard of the last grants keeps the lock for a lease for who had it, though that one released it. And
+	// seven servers and four processes share the machine with whatever else it does.
+	slow := 0
 	for i, f := range failovers {
 		after := f.wentOn(by, nodeTimeout)
 		t.Logf("kill %d: %v until there was a new master; the processes went on %v later", i, f.over.Sub(f.killed), after)
@@ -359,7 +361,7 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 		if worst > 2*time.Second {
 			slow++
 		}
-		if slow > 1 || worst > 3*time.Second {
+		if slow > kills/2 || worst > lease+2*time.Second {
 			t.Errorf("kill %d: a process stood for %v", i, worst)
 		}
 	}
