@@ -84,7 +84,8 @@ type toldLocker struct {
 
 func openTold(c Config, keys func(name string) []string, come, pass *redis.Script) (Locker, error) {
 	l := &toldLocker{rdb: client(c), id: uuid.NewString(), keys: keys, come: come, pass: pass, waiting: make(map[string]chan struct{})}
-	return l, l.listen(context.Background())
+	err := l.listen(context.Background())
+	return l, err
 }
 
 // listen returns when the server knows of the subscription.
