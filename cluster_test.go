@@ -351,8 +351,8 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 		w.Quit()
 	}
 	judged(t, turns, failovers)
-	// A new master that has not heard of the last grants keeps the lock for a lease for who had it, though that one released it. And
-	// seven servers and four processes share the machine with whatever else it does.
+	// One may be: a new master that has not heard of the last grants keeps the lock for a lease for who had it, though that one
+	// released it. And seven servers and four processes share the machine with whatever else it does.
 	slow := 0
 	for i, f := range failovers {
 		after := f.wentOn(by, nodeTimeout)
@@ -361,7 +361,7 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 		if worst > 2*time.Second {
 			slow++
 		}
-		if slow > kills/2 || worst > lease+2*time.Second {
+		if slow > 1 || worst > lease+time.Second {
 			t.Errorf("kill %d: a process stood for %v", i, worst)
 		}
 	}

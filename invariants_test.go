@@ -116,12 +116,16 @@ func (n *network) cut() {
 	n.pumps.Wait()
 }
 
-// client makes a Locker with a network of its own; both end with the test.
 func (b *bubble) client(options ...fairlock.Option) (*fairlock.Locker, *network) {
-	n := &network{mini: b.mini}
+	return onNetwork(b, b.mini, fairlock.New, options...)
+}
+
+// onNetwork makes a Locker with a network of its own; both end with the test.
+func onNetwork[L fairlock.Interface](tb testing.TB, mini *miniredis.Miniredis, kind func(redis.UniversalClient, ...fairlock.Option) L, options ...fairlock.Option) (L, *network) {
+	n := &network{mini: mini}
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial, PoolSize: enough})
-	l := fairlock.New(rdb, append([]fairlock.Option{fairlock.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
-	b.Cleanup(func() {
+	l := kind(rdb, append([]fairlock.Option{fairlock.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
+	tb.Cleanup(func() {
 		n.resume()
 		_ = l.Close()
 		_ = rdb.Close()

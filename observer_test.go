@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/internal/redistest"
@@ -94,16 +91,7 @@ type observation struct {
 }
 
 func (o *observation) makes(options ...fairlock.Option) (fairlock.Interface, *network) {
-	n := &network{mini: o.mini}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial, PoolSize: enough})
-	l := o.kind(rdb, append([]fairlock.Option{fairlock.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
-	o.Cleanup(func() {
-		n.resume()
-		_ = l.Close()
-		_ = rdb.Close()
-		n.cut()
-	})
-	return l, n
+	return onNetwork(o, o.mini, o.kind, options...)
 }
 
 func (o *observation) expects(t *testing.T, want ...string) {

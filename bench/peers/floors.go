@@ -101,14 +101,19 @@ func doCompareAndDelete(ctx context.Context, rdb redis.UniversalClient, name str
 	return compareAndDelete.Run(ctx, rdb, []string{name}, owner).Err()
 }
 
+// record is what Fairlock writes for a new holder, in Lua: owner and ticket are expressions.
+func record(owner, ticket string) string {
+	return `
+		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
+		redis.call('HSET', KEYS[1], 'owner', ` + owner + `, 'token', '1790000000000000', 'since', '1790000000000', 'lease', '30000', ` + ticket + `, '9999999999999:1')
+		redis.call('PEXPIREAT', KEYS[1], '9999999999999')`
+}
+
 var (
 	take = redis.NewScript(`
 		redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3])
 		redis.call('GET', KEYS[4])
-		redis.call('TIME')
-		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
-		redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'token', '1790000000000000', 'since', '1790000000000', 'lease', '30000', ARGV[2], '9999999999999:1')
-		redis.call('PEXPIREAT', KEYS[1], '9999999999999')
+		redis.call('TIME')` + record("ARGV[1]", "ARGV[2]") + `
 		return {1, 2}`)
 	give = redis.NewScript(`
 		redis.call('EXISTS', KEYS[2], KEYS[3])

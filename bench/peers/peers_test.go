@@ -16,7 +16,7 @@ import (
 func locks(t *testing.T, f func(t *testing.T, peer Peer, addr string)) {
 	t.Helper()
 	for _, p := range All() {
-		if p.Floor && !slices.Contains([]string{baton.Name, told.Name, toldCalls.Name}, p.Name) || p.Server != Redis {
+		if p.Floor && !slices.Contains(p.Only, "handover") || p.Server != Redis {
 			continue
 		}
 		t.Run(p.Name, func(t *testing.T) {

@@ -45,10 +45,7 @@ var (
 			redis.call('ZADD', KEYS[3], '9999999999999', ARGV[2])
 			redis.call('RPUSH', KEYS[2], ARGV[2])
 			return 2
-		end
-		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
-		redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'token', '1790000000000000', 'since', '1790000000000', 'lease', '30000', ARGV[2], '9999999999999:1')
-		redis.call('PEXPIREAT', KEYS[1], '9999999999999')
+		end` + record("ARGV[2]", "ARGV[2]") + `
 		return 1`)
 	passWithRecord = redis.NewScript(`
 		redis.call('TIME')
@@ -58,10 +55,7 @@ var (
 			redis.call('DEL', KEYS[1])
 			return ''
 		end
-		redis.call('ZREM', KEYS[3], next)
-		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
-		redis.call('HSET', KEYS[1], 'owner', next, 'token', '1790000000000000', 'since', '1790000000000', 'lease', '30000', next, '9999999999999:1')
-		redis.call('PEXPIREAT', KEYS[1], '9999999999999')
+		redis.call('ZREM', KEYS[3], next)` + record("next", "next") + `
 		local client = string.sub(next, 1, 36)
 		if client ~= ARGV[1] then
 			redis.call('PUBSUB', 'NUMSUB', 'told:' .. client)
