@@ -101,7 +101,7 @@ func (h home) confirms(t *testing.T, l conformance.Locker, prefix string, homes 
 // lacks locks with more replicas than can confirm it, which gives it back.
 func (h home) lacks(t *testing.T, l conformance.Locker, n int, says ...string) {
 	t.Helper()
-	_, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(n, 150*time.Millisecond))
+	_, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(n, 500*time.Millisecond))
 	if !errors.Is(err, fairlock.ErrNotReplicated) {
 		t.Fatalf("%d replicas: got %v", n, err)
 	}

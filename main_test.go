@@ -4,13 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/internal/workers"
 )
 
 func TestMain(m *testing.M) {
-	workers.Main() // if this process was started as one
+	workers.Main()    // if this process was started as one
+	logging.Disable() // servers go away here all the time
 	goleak.VerifyTestMain(m)
 }
 

@@ -45,12 +45,13 @@ go vet $race $light # it builds what the tests need, on all cores
 # shellcheck disable=SC2086
 go vet $guests
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 trap 'trap "" TERM; kill 0; exit 130' INT # what a script runs in the background does not hear Ctrl-C
+logged() { "$@" 2>&1 | tee "$(mktemp "$logs/XXXXXX")"; }
 test_all() {
 	# One package at a time: tests of how soon something happens have nothing beside them but what is said below.
-	go test $race -p 1 -count=1 -shuffle=on -timeout 20m "$@"
+	logged go test $race -p 1 -count=1 -shuffle=on -timeout 20m "$@"
 }
 
 # Where a run waits most of its time, others run beside it; each has its servers to itself. What computes does so at the lowest
@@ -72,8 +73,8 @@ root() {
 # prove runs the explorer and the simulation: samples of them with the race detector, and all without.
 prove() {
 	local status=0
-	nice -n 19 go test -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
-	nice -n 19 go test $race -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
+	logged nice -n 19 go test -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
+	logged nice -n 19 go test $race -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
 	return "$status"
 }
 
@@ -107,6 +108,10 @@ if [ ${#missing[@]} = 0 ]; then
 	both torture guests || status=$?
 	both tool floors || status=$?
 	wait "$proofs" || status=$?
+	if [ "$status" != 0 ]; then # what failed was said somewhere among all that ran beside it
+		loud "What failed:"
+		cat "$logs"/* | grep -E '^( *--- FAIL|    |panic:|fatal error:|WARNING: DATA RACE|FAIL)'
+	fi
 	exit "$status"
 fi
 # failures prints from the log what belongs to tests that failed.
@@ -116,16 +121,16 @@ failures() {
 		/^(ok|PASS)/ { flush(); next }
 		/^(--- FAIL|panic|FAIL)/ { bad = 1 }
 		{ text = text $0 "\n" }
-		END { flush() }' "$log"
+		END { flush() }' "$logs"/*
 }
 
 # With -v, to know what was skipped; shown is what go test shows without it.
 status=0
-test_all -v "$@" work 2>&1 | tee "$log" | grep -E '^(ok|FAIL|--- FAIL|panic)' || status=${PIPESTATUS[0]}
+test_all -v "$@" work | grep -E '^(ok|FAIL|--- FAIL|panic)' || status=${PIPESTATUS[0]}
 [ "$status" = 0 ] || failures
 echo "Skipped:"
-sed -n 's/^--- SKIP: \([^ ]*\).*/  \1/p' "$log" | sort
-whole=$(grep -c '^--- SKIP: ' "$log") || true
-part=$(sed -n 's/^  *--- SKIP: \([^ /]*\).*/\1/p' "$log" | sort -u | grep -c .) || true
+sed -n 's/^--- SKIP: \([^ ]*\).*/  \1/p' "$logs"/* | sort
+whole=$(cat "$logs"/* | grep -c '^--- SKIP: ') || true
+part=$(sed -n 's/^  *--- SKIP: \([^ /]*\).*/\1/p' "$logs"/* | sort -u | grep -c .) || true
 loud "${missing[@]}" "" "Skipped: the $whole tests above, and parts of $part others."
 exit "$status"

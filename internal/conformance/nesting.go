@@ -34,7 +34,8 @@ var nestingTests = []test{
 		}
 		changed := time.Now()
 		w.Until("depth 2", func() bool { return depth() == 2 })
-		w.That(time.Since(changed) < time.Second, "after %v", time.Since(changed))
+		took := time.Since(changed)
+		w.That(took < time.Second || !w.Fake && took < 3*time.Second, "after %v", took) // a machine may be busy
 		w.Unlock(inner)
 		w.Until("depth 1", func() bool { return depth() == 1 })
 		w.Unlock(outer)

@@ -76,7 +76,7 @@ var waitingTests = []test{
 	}},
 	{"WaitAtMost bounds the waiting and not the lease", func(w *World) {
 		a, b := w.Locker(), w.Locker()
-		w.Unlock(w.Lock(b, "y")) // its first look at the server counts as waiting, too
+		w.Unlock(w.Lock(b, "{x}y")) // its first look at the server counts as waiting, too
 		lease := w.Lock(a, "x")
 		_, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(200*time.Millisecond))
 		var held *fairlock.HeldError
