@@ -110,13 +110,13 @@ func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.behind(), f.beside()
 		lease := b.locks("x")
-		look := f.once(faultproxy.Command("info"), faultproxy.DelayReply(250*time.Millisecond))
-		lateness := f.lateness(400 * time.Millisecond)
-		w := a.asks(faultCtx, "x", fairlock.WaitAtMost(400*time.Millisecond))
+		look := f.once(faultproxy.Command("info"), faultproxy.DelayReply(500*time.Millisecond))
+		lateness := f.lateness(900 * time.Millisecond)
+		w := a.asks(faultCtx, "x", fairlock.WaitAtMost(900*time.Millisecond))
 		if err := w.fails(); !errors.Is(err, fairlock.ErrHeld) {
 			f.Errorf("%v", err)
 		}
-		if w.took > 490*time.Millisecond+lateness() {
+		if w.took > 990*time.Millisecond+lateness() {
 			f.Errorf("it took %v", w.took)
 		}
 		look.WaitExecuted(f, 1, faultPatience)

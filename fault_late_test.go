@@ -71,7 +71,7 @@ func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 		f.unlocks(a.locks("another")) // the first look at the server takes more than the little time below
 		execute := f.late(f.verb("enter"), func() {
 			f.left(func() {
-				ctx, cancel := context.WithTimeout(faultCtx, 20*time.Millisecond)
+				ctx, cancel := context.WithTimeout(faultCtx, 200*time.Millisecond)
 				defer cancel()
 				if lease, err := a.TryLock(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
 					f.Errorf("%v, %v", lease, err)

@@ -88,7 +88,7 @@ func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testi
 		a := f.plain().behind()
 		f.unlocks(a.locks("x"))
 		held := f.once(f.verb("enter"), faultproxy.HoldRequest())
-		ctx, cancel := context.WithTimeout(faultCtx, 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(faultCtx, 200*time.Millisecond)
 		defer cancel()
 		left := f.all(f.verb("leave"), faultproxy.Observe())
 		w := a.asks(ctx, "x")
