@@ -153,8 +153,13 @@ func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
 	f.heard(2)
 	f.until("nobody passes for blind", func() bool { return f.direct.ZCount(faultCtx, f.keys("x").Waiters(), "-inf", "(0").Val() == 0 })
 	enter := f.verb("enter")
-	returning := func(args []string) bool {
-		return enter(args) && args[slices.IndexFunc(args, isTicket)+1] != "0" // the first ticket has a place
+	returning := func(args []string) bool { // all its tickets have places
+		for i, place := range args[1:] {
+			if place == "0" && isTicket(args[i]) {
+				return false
+			}
+		}
+		return enter(args)
 	}
 	subscribes := f.all(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
 	enters := f.all(returning, faultproxy.HoldRequest())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +22,11 @@ import (
 // refusal is what every call must say when it cannot be done.
 type refusal struct {
 	is   error  // if not nil, what errors.Is finds
-	says string // part of the message
+	says string // part of the message, or several that may be, with | in between
+}
+
+func (r refusal) in(err error) bool {
+	return slices.ContainsFunc(strings.Split(r.says, "|"), func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
 // refuses fails unless every call of the Locker says at once what it was, of which lock, and why it failed.
@@ -51,7 +56,7 @@ func (f *faulty) refused(op, name string, why refusal, call func() error) {
 		f.Errorf("%s succeeded", op)
 	case !errors.As(err, &told) || told.Op != op || told.Name != name:
 		f.Errorf("%s of %q says %#v", op, name, err)
-	case !strings.Contains(err.Error(), op) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), why.says):
+	case !strings.Contains(err.Error(), op) || !strings.Contains(err.Error(), name) || !why.in(err):
 		f.Errorf("%s of %q says %q; it should name %q", op, name, err, why.says)
 	case why.is != nil && !errors.Is(err, why.is):
 		f.Errorf("%s of %q says %q, which is not %q", op, name, err, why.is)

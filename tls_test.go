@@ -25,6 +25,7 @@ func TestAServerThatWantsACertificateOfItsClientsIsAClearErrorToThoseWithout(t *
 	f := newFaulty(t)
 	authority := redistest.NewAuthority(t)
 	server := redistest.StartTLS(t, authority, "--tls-auth-clients", "yes")
-	f.refuses(f.user(server.Over(authority.Client(""))).Interface, "x", refusal{says: "certificate required"})
+	why := refusal{says: "certificate required|reset by peer|broken pipe"} // it may have hung up before it is heard
+	f.refuses(f.user(server.Over(authority.Client(""))).Interface, "x", why)
 	f.unlocks(f.user(server.Over(authority.Client("a worker"))).locks("x"))
 }
