@@ -68,7 +68,7 @@ func TestALockExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a := f.behind()
-		f.unlocks(a.locks("another")) // the first look at the server takes more than the little time below
+		f.unlocks(a.locks("another")) // the first look at the server is not part of the little time below
 		execute := f.late(f.verb("enter"), func() {
 			f.left(func() {
 				ctx, cancel := context.WithTimeout(faultCtx, 200*time.Millisecond)

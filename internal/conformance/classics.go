@@ -200,7 +200,7 @@ var classicTests = []test{
 	{"an Unlock while a renewal is on its way leaves no record, whichever comes first", renewalsInFlight},
 	{"a wait of a certain length takes as long, and does not delay who comes after it", func(w *World) {
 		a, b, c := w.Locker(), w.Locker(), w.Locker()
-		w.Unlock(w.Lock(b, "{x}y"))
+		w.Unlock(w.Lock(b, "{x}y")) // its first look at the server counts as waiting, too
 		lease := w.Lock(a, "x")
 		wait := w.Lease / 3
 		began := time.Now()
