@@ -17,7 +17,7 @@ type Place = Micros
 type Enter struct {
 	Try      bool          // one ticket, one attempt, no waiting: all there is for a lock without a line
 	Seen     int64         // largest recent token known of this lock
-	Lease    time.Duration // how long nobody may take the lock if the server has forgotten Seen
+	Lease    time.Duration // how long nobody may take the lock at least, if the server has forgotten Seen
 	Tickets  []EnterTicket // in the order of their places
 	Replicas Replicas
 }

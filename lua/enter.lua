@@ -3,7 +3,7 @@
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 'wait', 'try', or 'plain': a try for a lock without a line
 --       2 seen: the largest recent token the client knows of this lock, 0 for none
---       3 lease (ms) that a placeholder lives for, should the server have forgotten seen
+--       3 lease (ms) that a placeholder of seen lives for at least, should the server have forgotten it
 --       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
 --       7 lease (ms)  8 owner of the first ticket, as it says itself: a free lock costs no parsing then
 --       9.. per ticket: ticket, place (us; 0 for one that has none yet), most waiters (0: no bound), '1' to be told its position, and
@@ -51,7 +51,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
 
   -- Somebody else has the lock: it joins the line, or is turned away. The keys' ends are moved by the first to join in five seconds.
   local now = redis.call('HMGET', record, 'owner', 'lease', ticket)
-  if now[1] and now[1] ~= owner and not now[3] and last >= seen then
+  if now[1] and now[1] ~= '' and now[1] ~= owner and not now[3] and last >= seen then
     local state, joins, is_heard = nil, false, 0
     line = line or redis.call('LLEN', queue)
     if plain then
@@ -84,7 +84,7 @@ end
 
 --#include advance.lua
 
-local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?', '^' .. me}, false
+local fields, marks, returning = {'owner', 'token', 'lease', 'since', '?'}, {'~' .. me, '?', '^' .. me}, false
 for i = 9, #ARGV, 4 do
   fields[#fields + 1] = ARGV[i]
   marks[#marks + 1] = ARGV[i]
@@ -102,20 +102,26 @@ local holder = {owner = held[1], token = tonumber(held[2] or 0), lease = tonumbe
 if returning then redis.call('PEXPIREAT', queue, num(ms + LINE_TTL)) end
 
 -- The server has forgotten a token that was given: nobody takes the lock until its holder has had a lease's time to
--- come back. A record with a smaller token is a ghost of before.
+-- come back, the longest of which anybody tells who knows the token. A record with a smaller token is a ghost of before.
+local spare, kept = tonumber(ARGV[3]), holder.owner == '' and tonumber(string.match(held[5] or '', '^%d+')) or 0
 local forgot = seen > last
-if forgot then
-  last = math.max(seen, holder.token)
-  redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * tonumber(ARGV[3]))))
-  if holder.token < seen then
-    redis.call('DEL', record)
-    redis.call('HSET', record, 'owner', '', 'token', num(seen), 'since', num(ms), 'lease', ARGV[3], '?', num(ms + ARGV[3]) .. ':0')
-    redis.call('PEXPIREAT', record, num(ms + ARGV[3]))
-    holder = {owner = '', token = seen, lease = tonumber(ARGV[3]), since = ms}
-    for i = 5, #fields do held[i] = false end
-  end
-  if line == 0 and not plain then gather() end
+local ghost = forgot and holder.token < seen
+if ghost then holder = {owner = '', token = seen, lease = kept > 0 and holder.lease or 0, since = ms} end
+local keeps = holder.owner == '' and seen >= holder.token and (ghost or holder.since + spare > kept)
+if forgot then last = math.max(seen, holder.token) end
+if forgot or keeps then
+  redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * math.max(spare, holder.lease))))
 end
+if ghost then
+  redis.call('DEL', record)
+  for i = 6, #fields do held[i] = false end
+end
+if keeps then
+  kept, holder.lease = math.max(kept, holder.since + spare), math.max(spare, holder.lease)
+  redis.call('HSET', record, 'owner', '', 'token', num(holder.token), 'since', num(holder.since), 'lease', num(holder.lease), '?', num(kept) .. ':0')
+  redis.call('PEXPIREAT', record, num(kept))
+end
+if forgot and line == 0 and not plain then gather() end
 
 -- Line and set disagree: somebody deleted one of them. A place without a deadline gets one; a deadline without a
 -- place goes, and its client brings both back.
@@ -237,7 +243,7 @@ end
 local states, mine = {}, {}
 for k = 1, (#ARGV - 8) / 4 do
   local i = 5 + 4 * k
-  states[k] = enter(i, k, held[4 + k])
+  states[k] = enter(i, k, held[5 + k])
   mine[ARGV[i]] = k
   if ARGV[i + 3] == '1' and states[k][3] == 0 then states[k][3] = position(ARGV[i], states[k][2]) end
 end

@@ -31,13 +31,71 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(seen))
 					equal(t, "end of the token key", s.ends(s.keys.Token()), ms+600_000)
 
-					again := b.send(Enter{Try: try, Seen: seen, Lease: time.Hour, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					again := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
 					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
 					equal(t, "forgot again", again.Forgot, false)
 					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
 				})
 			})
 		}
+	}
+}
+
+// Who comes first after a loss need not know how long the lease was: its own may be shorter, and so what it has seen.
+func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testing.T) {
+	const first, longer, longest = 5 * time.Second, 40 * time.Second, time.Hour
+	for _, try := range []bool{true, false} {
+		t.Run(fmt.Sprint("try ", try), func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				b, c := s.party("b"), s.party("c")
+				seen := int64(s.now())
+				tells := func(token int64, lease time.Duration) Entered {
+					t.Helper()
+					answer := b.send(Enter{Try: try, Seen: token, Lease: lease, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
+					equal(t, "holder", answer.Holder, "")
+					return answer
+				}
+				since := int64(tells(seen, first).Now) / 1000
+				keeps := func(token int64, lease time.Duration) {
+					t.Helper()
+					end := since + lease.Milliseconds()
+					equal(t, "placeholder", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record()).Val()), fmt.Sprint(map[string]string{
+						"owner": "", "token": fmt.Sprint(token), "since": fmt.Sprint(since), "lease": fmt.Sprint(lease.Milliseconds()), "?": fmt.Sprint(end, ":0"),
+					}))
+					equal(t, "end of the placeholder", s.ends(s.keys.Record()), end)
+					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token))
+				}
+				keeps(seen, first)
+				s.pass(20 * time.Millisecond)
+				tells(seen-1, longest) // who knows only of one before it, or of nobody
+				tells(0, longest)
+				keeps(seen, first)
+
+				answer := tells(seen, longer)
+				equal(t, "lease", answer.Lease, longer)
+				equal(t, "remaining", answer.Remaining < longer, true)
+				keeps(seen, longer)
+				s.pass(20 * time.Millisecond)
+				tells(seen, longer)
+				tells(seen, first)
+				keeps(seen, longer)
+				equal(t, "end of the token key", s.ends(s.keys.Token()) >= since+600_000, true)
+
+				tells(seen, longest)
+				keeps(seen, longest)
+				equal(t, "end of the token key", s.ends(s.keys.Token()) >= since+2*longest.Milliseconds(), true)
+
+				after := int64(tells(seen+1, longer).Now) / 1000 // it cannot be sooner than what was told of the one before
+				equal(t, "end of a larger token's placeholder", s.ends(s.keys.Record()), since+longest.Milliseconds())
+				since = after
+				equal(t, "its token", s.field("token"), fmt.Sprint(seen+1))
+				equal(t, "its beginning", s.field("since"), fmt.Sprint(after))
+
+				state, _ := c.try(c.ticket(usual))
+				equal(t, "a stranger's try", state.Status, Held)
+			})
+		})
 	}
 }
 

@@ -92,6 +92,11 @@ var mutations = []mutation{
 		scenario: all(once, budget{faults: 1, flush: 1}),
 		breaks:   []int{1},
 	}, {
+		name:     "those who wait put the end of a placeholder off",
+		changes:  []change{{"enter.lua", "holder.since + spare > kept", "ms + spare > kept"}, {"enter.lua", "math.max(kept, holder.since + spare)", "ms + spare"}},
+		scenario: all(once, budget{faults: 1, flush: 1}),
+		breaks:   []int{4},
+	}, {
 		name:     "a heartbeat does not put the deadline off",
 		changes:  []change{{"enter.lua", "if score and at > 0 then\n    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)", "if score and at > 0 then"}},
 		scenario: all(once, budget{ticks: 3}),

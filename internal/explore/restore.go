@@ -7,7 +7,11 @@ func (e *engine) restore(w *words, k *keys) {
 	m := e.mini
 	m.FlushAll()
 	if k.ends != absent {
-		m.HSet(e.keys.Record(), "owner", w.owner(k.owner), "token", w.token(k.token), "since", number(nowMS-1), "lease", number(int64(k.lease)))
+		since := int64(nowMS - 1)
+		if k.owner == placeholder { // all leases are the same
+			since = nowMS + int64(k.kept-k.lease)
+		}
+		m.HSet(e.keys.Record(), "owner", w.owner(k.owner), "token", w.token(k.token), "since", number(since), "lease", number(int64(k.lease)))
 		for t, end := range k.holds {
 			if end != absent {
 				m.HSet(e.keys.Record(), w.ticket(int8(t)), at(end)+":1")
