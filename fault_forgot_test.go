@@ -90,6 +90,38 @@ var forgetting = map[string]func(f *faulty){
 		f.served(waits...)
 	},
 
+	"nobody is let in while a dead holder trusts its lease though who comes next has a shorter one": func(f *faulty) {
+		lease := f.behind(fairlock.WithLease(8 * time.Second)).locks("x") // longer than all have to come back
+		hasty := f.beside(fairlock.WithLease(calmLease))
+		if _, err := hasty.TryLock(faultCtx, "x"); !errors.Is(err, fairlock.ErrHeld) {
+			f.Fatal(err)
+		}
+		f.proxy.Freeze(true)
+		f.loses()
+		w := hasty.asks(faultCtx, "x")
+		w.gets()
+		if f.ends(lease); !errors.Is(lease.Err(), fairlock.ErrLost) {
+			f.Errorf("the dead holder says %v", lease.Err())
+		}
+		f.served(w)
+		f.proxy.Freeze(false)
+	},
+
+	"the holder is back as soon as anybody in its process asks": func(f *faulty) {
+		a := f.beside(fairlock.WithLease(time.Minute))
+		for _, lease := range []*fairlock.Lease{a.locks("x"), a.locks("y", fairlock.LeaseFor(time.Minute))} {
+			f.loses()
+			if _, err := a.TryLock(faultCtx, lease.Name()); !errors.Is(err, fairlock.ErrHeld) {
+				f.Fatal(err)
+			}
+			f.until("it is back", func() bool {
+				state, err := a.Inspect(faultCtx, lease.Name())
+				return err == nil && state.Holder != nil && state.Holder.Owner == lease.Owner()
+			})
+			f.unlocks(lease)
+		}
+	},
+
 	"nobody is let in while the lock of a closed Locker lasts": func(f *faulty) {
 		a := f.beside(fairlock.WithLease(calmLease))
 		lease := a.locks("x")

@@ -42,7 +42,7 @@ func (l *Locker) message(payload string) {
 
 // grantedByMessage believes a grant, or asks the server. l.mu must be held.
 func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time) {
-	l.memory.Note(a.keys.Record(), m.Token)
+	l.memory.Note(a.keys.Record(), m.Token, m.Ticket.Lease)
 	expires, ok := a.believe(m, received, l.earOf(a.keys).up())
 	term := reentrant.Term{Span: m.Claim, Expires: expires}
 	if ok && term.TrustEnds().After(received) {
@@ -86,7 +86,7 @@ func (a *attempt) believe(m lua.Message, received time.Time, session uint64) (ex
 
 // granted takes in that an answer to a request sent then says that a holds the lock. l.mu must be held.
 func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time, confirmed *lua.Confirmed) {
-	l.memory.Note(a.keys.Record(), g.Token)
+	l.memory.Note(a.keys.Record(), g.Token, a.ticket.Lease)
 	span := a.ticket.Lease
 	if claim := a.ticket.Claim(); g.Remaining <= claim {
 		span = claim

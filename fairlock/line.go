@@ -29,8 +29,7 @@ type line struct {
 
 	// What the last answer said.
 	holder string
-	lease  time.Duration // the longest of a holder that was seen
-	free   time.Time     // when the record ends unless it is renewed
+	free   time.Time // when the record ends unless it is renewed
 	length int
 }
 
@@ -124,14 +123,12 @@ type question struct {
 // ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
 func (l *Locker) ask(ctx context.Context, all []*attempt) question {
 	keys := all[0].keys
-	request := lua.Enter{Try: all[0].request.Wait == 0, Lease: l.core.Settings.Lease}
+	request := lua.Enter{Try: all[0].request.Wait == 0}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
 	q := question{sent: sighting{session: l.earOf(keys).up()}}
-	request.Seen = l.memory.Recall(keys.Record())
-	if ln := l.lines[keys.Record()]; ln != nil {
-		request.Lease = max(request.Lease, ln.lease)
-	}
+	request.Seen, request.Lease = l.memory.Recall(keys.Record())
+	request.Lease = max(request.Lease, l.core.Settings.Lease)
 	for _, a := range all {
 		if a.state != waiting {
 			continue
@@ -197,7 +194,8 @@ func (l *Locker) answered(q question) {
 	e, sent := q.answer, q.sent
 	sent.at = e.Now
 	record := q.of[0].keys.Record()
-	l.memory.Note(record, e.Token)
+	l.memory.Note(record, e.Token, e.Lease)
+	l.core.Keeper.Doubt(record, e.Holder, e.Now)
 	for i, a := range q.of {
 		l.told(a, e, e.Tickets[i], sent)
 	}
@@ -210,7 +208,6 @@ func (l *Locker) answered(q question) {
 	}
 	ln.backoff = 0
 	ln.holder, ln.length = e.Holder, e.Waiting
-	ln.lease = max(ln.lease, e.Lease)
 	ln.free = time.Now().Add(e.Remaining)
 	switch {
 	case e.More:

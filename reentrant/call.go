@@ -224,12 +224,12 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 		Requests: new(Requests),
 	}
 	l.mu.Lock()
-	seen := l.memory.Recall(c.keys.Record())
+	seen, lease := l.memory.Recall(c.keys.Record())
 	l.mu.Unlock()
 	g.Requests.Sent()
 	sent := time.Now()
 	answer, err := l.core.Server.Enter(ctx, c.keys, lua.Enter{
-		Try: true, Seen: seen, Lease: l.core.Settings.Lease, Replicas: c.request.Replicas,
+		Try: true, Seen: seen, Lease: max(lease, l.core.Settings.Lease), Replicas: c.request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: g.Text}},
 	})
 	g.Requests.Done(err)
@@ -240,10 +240,11 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 		return outcome{err: err}
 	}
 	l.mu.Lock()
-	l.memory.Note(c.keys.Record(), answer.Token)
+	l.memory.Note(c.keys.Record(), answer.Token, answer.Lease)
 	refused := l.closed || l.draining && !c.within
 	waiting := l.rooms[c.keys.Record()].size()
 	l.mu.Unlock()
+	l.core.Keeper.Doubt(c.keys.Record(), answer.Holder, answer.Now)
 	switch state := answer.Tickets[0]; state.Status {
 	case lua.Granted:
 		g.Token, g.Since, g.Copies = state.Grant.Token, state.Grant.Since, NewCopies(c.request.Replicas, answer.Confirmed)

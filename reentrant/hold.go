@@ -101,7 +101,7 @@ func (k *Keeper) Begin(g Granted, t Term, fixed bool) *Hold {
 	defer k.mu.Unlock()
 	k.count++
 	k.watch(h)
-	if g.Token <= k.forced.Recall(g.Text) {
+	if token, _ := k.forced.Recall(g.Text); g.Token <= token {
 		var over ending
 		k.lose(h, forced, &over)
 		k.Go(func() { over.carryOut(k) }) // the caller has mutexes of its own
@@ -185,7 +185,7 @@ func (k *Keeper) Forced(m lua.Message) {
 	ticket := m.Ticket.String()
 	var over ending
 	k.mu.Lock()
-	k.forced.Note(ticket, m.Token)
+	k.forced.Note(ticket, m.Token, 0)
 	for _, h := range k.schedule {
 		if h.Text == ticket && h.Token == m.Token {
 			k.lose(h, forced, &over)
@@ -194,6 +194,22 @@ func (k *Keeper) Forced(m lua.Message) {
 	}
 	k.mu.Unlock()
 	over.carryOut(k)
+}
+
+// Doubt takes in whom an answer of that time, by the server's clock, names as a lock's holder: nobody, if the server has
+// forgotten. If that is not whoever of this process has it, that one renews its hold at once, and so comes back or learns
+// that it is lost.
+func (k *Keeper) Doubt(record, holder string, at lua.Micros) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.holds[record]
+	if h == nil || h.state != held || holder == h.Ticket.Identity() || holder != "" && at < h.Since+1000 { // Since is in whole milliseconds
+		return
+	}
+	if h.lease > 0 || h.fixed { // it was not dropped
+		h.renewAt = k.moment(time.Now().Add(time.Millisecond)) // those of many locks share a request
+		k.watch(h)
+	}
 }
 
 // Abandon gives back a hold that nobody has a Lease on.

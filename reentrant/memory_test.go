@@ -7,23 +7,24 @@ import (
 
 func TestMemoryForgetsAfterAMinuteOrTwoAndNotBefore(t *testing.T) {
 	var m Memory
-	m.Note("a", 5)
-	m.Note("a", 3)
-	if got := m.Recall("a"); got != 5 {
-		t.Fatalf("recalls %d, want the largest", got)
+	m.Note("a", 5, time.Second)
+	m.Note("a", 3, time.Minute)
+	if token, lease := m.Recall("a"); token != 5 || lease != time.Minute {
+		t.Fatalf("recalls %d and %v, want the largest", token, lease)
 	}
 	m.turned = m.turned.Add(-remember - time.Second)
-	m.Note("b", 1)
-	if got := m.Recall("a"); got != 5 {
-		t.Fatalf("recalls %d after a turn", got)
+	m.Note("b", 1, 1)
+	if token, lease := m.Recall("a"); token != 5 || lease != time.Minute {
+		t.Fatalf("recalls %d and %v after a turn", token, lease)
 	}
 	m.turned = m.turned.Add(-remember - time.Second)
-	m.Note("b", 2)
-	if a, b := m.Recall("a"), m.Recall("b"); a != 0 || b != 2 {
-		t.Fatalf("recalls %d and %d after two turns", a, b)
+	m.Note("b", 2, 1)
+	a, lease := m.Recall("a")
+	if b, _ := m.Recall("b"); a != 0 || lease != 0 || b != 2 {
+		t.Fatalf("recalls %d, %v and %d after two turns", a, lease, b)
 	}
 	m.turned = m.turned.Add(-time.Hour)
-	if got := m.Recall("b"); got != 0 {
-		t.Fatalf("recalls %d after an hour", got)
+	if b, lease := m.Recall("b"); b != 0 || lease != 0 {
+		t.Fatalf("recalls %d and %v after an hour", b, lease)
 	}
 }
