@@ -286,8 +286,11 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 	if g := lk.grants[is.token]; g != nil && is.owned(ownerOf(g.ticket)) {
 		if lk.lost.Before(g.at) {
 			l.r.violated(3, "%s: the %s of %s gave token %d again", lk.name, l.verb, l.by.name, is.token)
+			return nil
 		}
-		return nil // its holder came back to a server that had forgotten
+		if l.verb == "reassert" || is.token == was.token {
+			return nil // its holder came back to a server that had forgotten
+		}
 	}
 	// Exempt: data was lost, and the clock is behind the token that was.
 	if is.token <= lk.top && (!lk.lost.After(lk.topped) || is.at.UnixMicro() > lk.top) {
