@@ -125,7 +125,7 @@ func (h *Hub) lookOut() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	dropped := h.rdb.PoolStats().StaleConns
-	for {
+	for h.ctx.Err() == nil { // a look may outlast both
 		select {
 		case <-h.ctx.Done():
 			return
@@ -142,11 +142,12 @@ func (h *Hub) lookOut() {
 // that should be making it again at this moment.
 func (h *Hub) look() {
 	h.mu.Lock()
-	sub, channel := h.sub, ""
-	for channel = range h.listeners {
-		break
-	}
+	sub, channels := h.sub, slices.Sorted(maps.Keys(h.listeners))
 	h.mu.Unlock()
+	if len(channels) == 0 {
+		return
+	}
+	channel := channels[len(channels)-1] // any will do, but a simulation should have the same one each time
 	seen, err := h.rdb.PubSubNumSub(h.ctx, channel).Result()
 	if err == nil && seen[channel] == 0 {
 		h.overlooked.Store(sub)

@@ -25,7 +25,7 @@ const (
 	pingEvery  = 3 * time.Second
 	lookEvery  = 500 * time.Millisecond // the reader of a connection, too, stops to look
 	minBackoff = 10 * time.Millisecond
-	maxBackoff = time.Second
+	maxBackoff = 500 * time.Millisecond
 )
 
 // Listener is called by the hub, one call at a time and never after Close has returned. Its functions must not block.
