@@ -1,7 +1,9 @@
 package fairlock_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,12 +116,28 @@ var forgetting = map[string]func(f *faulty){
 			if _, err := a.TryLock(faultCtx, lease.Name()); !errors.Is(err, fairlock.ErrHeld) {
 				f.Fatal(err)
 			}
-			f.until("it is back", func() bool {
-				state, err := a.Inspect(faultCtx, lease.Name())
-				return err == nil && state.Holder != nil && state.Holder.Owner == lease.Owner()
-			})
+			f.isBack(a, lease)
 			f.unlocks(lease)
 		}
+	},
+
+	"the holder is back though those in its process never stop asking": func(f *faulty) {
+		a := f.beside(fairlock.WithLease(time.Minute))
+		lease := a.locks("x")
+		f.loses()
+		var all sync.WaitGroup
+		ctx, cancel := context.WithCancel(faultCtx)
+		for range 8 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = a.TryLock(ctx, "x") // it has nothing else to say
+				}
+			})
+		}
+		f.isBack(a, lease)
+		cancel()
+		all.Wait()
+		f.unlocks(lease)
 	},
 
 	"nobody is let in while the lock of a closed Locker lasts": func(f *faulty) {
@@ -229,6 +247,15 @@ func TestAfterTheServerLostItsData(t *testing.T) {
 		}
 	}
 	together(t, tests)
+}
+
+// isBack returns when the server knows again whose lock it is.
+func (f *faulty) isBack(u *faultUser, lease *fairlock.Lease) {
+	f.Helper()
+	f.until("its holder is back", func() bool {
+		state, err := u.Inspect(faultCtx, lease.Name())
+		return err == nil && state.Holder != nil && state.Holder.Owner == lease.Owner()
+	})
 }
 
 // comesBack fails unless a lock whose data were lost can be had when all had time to come back.

@@ -23,7 +23,7 @@ import (
 
 const (
 	pingEvery  = 3 * time.Second
-	lookEvery  = 500 * time.Millisecond // the reader of a connection, too, stops to look
+	lookEvery  = 470 * time.Millisecond // the reader of a connection, too, stops to look; never at the instant of a ping
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = 500 * time.Millisecond
 )

@@ -203,10 +203,11 @@ func (k *Keeper) Doubt(record, holder string, at lua.Micros) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.holds[record]
-	if h == nil || h.state != held || holder == h.Ticket.Identity() || holder != "" && at < h.Since+1000 { // Since is in whole milliseconds
-		return
-	}
-	if h.lease > 0 || h.fixed { // it was not dropped
+	switch {
+	case h == nil || h.state != held || holder == h.Ticket.Identity():
+	case holder != "" && at < h.Since+1000: // which is in whole milliseconds
+	case h.Requests.Underway():
+	case h.lease > 0 || h.fixed: // it was not dropped
 		h.renewAt = k.moment(time.Now().Add(time.Millisecond)) // those of many locks share a request
 		k.watch(h)
 	}

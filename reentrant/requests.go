@@ -40,5 +40,8 @@ func (r *Requests) EnterDone(err error) {
 	}
 }
 
+// Underway reports whether one went out to which nothing has come back yet.
+func (r *Requests) Underway() bool { return r.underway.Load() > 0 }
+
 // Open reports whether one may still be executed.
-func (r *Requests) Open() bool { return r.underway.Load() > 0 || r.lost.Load() }
+func (r *Requests) Open() bool { return r.Underway() || r.lost.Load() }

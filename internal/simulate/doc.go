@@ -12,6 +12,8 @@
 // from the seed, its content and the instant it was sent at, so it does not matter which goroutine came first. A
 // client's commands begin at instants of their own (pacer), its id follows from the seed, go-redis' random backoff is
 // off, and what comes from a map's order has none in delays and in the history. What happens at one instant is sorted.
+// What is left to chance is which of two goroutines of a client goes first that wake at one instant: of fair locks one run in thirty
+// turns out otherwise, of plain ones, whose rooms all try when they are subscribed again, most do.
 //
 // # What the referee judges
 //
