@@ -84,7 +84,7 @@ end
 
 --#include advance.lua
 
-local fields, marks, returning = {'owner', 'token', 'lease', 'since', '?'}, {'~' .. me, '?', '^' .. me}, false
+local fields, marks, returning = {'owner', 'token', 'lease', 'since'}, {'~' .. me, '?', '^' .. me}, false
 for i = 9, #ARGV, 4 do
   fields[#fields + 1] = ARGV[i]
   marks[#marks + 1] = ARGV[i]
@@ -103,23 +103,22 @@ if returning then redis.call('PEXPIREAT', queue, num(ms + LINE_TTL)) end
 
 -- The server has forgotten a token that was given: nobody takes the lock until its holder has had a lease's time to
 -- come back, the longest of which anybody tells who knows the token. A record with a smaller token is a ghost of before.
-local spare, kept = tonumber(ARGV[3]), holder.owner == '' and tonumber(string.match(held[5] or '', '^%d+')) or 0
+local spare = tonumber(ARGV[3])
 local forgot = seen > last
 local ghost = forgot and holder.token < seen
-if ghost then holder = {owner = '', token = seen, lease = kept > 0 and holder.lease or 0, since = ms} end
-local keeps = holder.owner == '' and seen >= holder.token and (ghost or holder.since + spare > kept)
+if ghost then holder = {owner = '', token = seen, lease = 0, since = ms} end
+local keeps = holder.owner == '' and seen >= holder.token and spare > holder.lease
+if keeps then holder.lease = spare end
 if forgot then last = math.max(seen, holder.token) end
-if forgot or keeps then
-  redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * math.max(spare, holder.lease))))
-end
+if forgot or keeps then redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * holder.lease))) end
 if ghost then
   redis.call('DEL', record)
-  for i = 6, #fields do held[i] = false end
+  for i = 5, #fields do held[i] = false end
 end
 if keeps then
-  kept, holder.lease = math.max(kept, holder.since + spare), math.max(spare, holder.lease)
-  redis.call('HSET', record, 'owner', '', 'token', num(holder.token), 'since', num(holder.since), 'lease', num(holder.lease), '?', num(kept) .. ':0')
-  redis.call('PEXPIREAT', record, num(kept))
+  local till = holder.since + spare
+  redis.call('HSET', record, 'owner', '', 'token', num(holder.token), 'since', num(holder.since), 'lease', ARGV[3], '?', num(till) .. ':0')
+  redis.call('PEXPIREAT', record, num(till))
 end
 if forgot and line == 0 and not plain then gather() end
 
@@ -243,7 +242,7 @@ end
 local states, mine = {}, {}
 for k = 1, (#ARGV - 8) / 4 do
   local i = 5 + 4 * k
-  states[k] = enter(i, k, held[5 + k])
+  states[k] = enter(i, k, held[4 + k])
   mine[ARGV[i]] = k
   if ARGV[i + 3] == '1' and states[k][3] == 0 then states[k][3] = position(ARGV[i], states[k][2]) end
 end

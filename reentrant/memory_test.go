@@ -7,10 +7,12 @@ import (
 
 func TestMemoryForgetsAfterAMinuteOrTwoAndNotBefore(t *testing.T) {
 	var m Memory
+	m.Note("a", 4, time.Hour)
+	m.Note("a", 5, time.Minute)
 	m.Note("a", 5, time.Second)
-	m.Note("a", 3, time.Minute)
+	m.Note("a", 3, time.Hour)
 	if token, lease := m.Recall("a"); token != 5 || lease != time.Minute {
-		t.Fatalf("recalls %d and %v, want the largest", token, lease)
+		t.Fatalf("recalls %d and %v, want the largest token and the longest lease with it", token, lease)
 	}
 	m.turned = m.turned.Add(-remember - time.Second)
 	m.Note("b", 1, 1)

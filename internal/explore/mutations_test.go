@@ -93,7 +93,7 @@ var mutations = []mutation{
 		breaks:   []int{1},
 	}, {
 		name:     "those who wait put the end of a placeholder off",
-		changes:  []change{{"enter.lua", "holder.since + spare > kept", "ms + spare > kept"}, {"enter.lua", "math.max(kept, holder.since + spare)", "ms + spare"}},
+		changes:  []change{{"enter.lua", "spare > holder.lease", "true"}, {"enter.lua", "holder.since + spare", "ms + spare"}},
 		scenario: all(once, budget{faults: 1, flush: 1}),
 		breaks:   []int{4},
 	}, {

@@ -46,6 +46,7 @@ type loss struct {
 	lost  time.Time
 	known bool            // somebody who knew of the holder has asked since
 	kept  time.Time       // until when the lock is kept for those who held it
+	keeps int64           // with which token
 	back  map[string]bool // clients whose holds the server has again
 
 	lapsed bool // somebody was given the lock when that time was over
@@ -233,6 +234,9 @@ func (l *look) holds(lk *lock, was, is *state) {
 	}
 	if !lk.lost.IsZero() {
 		if is.kept {
+			if is.token > lk.keeps { // what was told of one before it has no meaning any more
+				lk.keeps, lk.kept = is.token, time.Time{}
+			}
 			lk.kept = later(lk.kept, is.keptUntil.Add(-l.r.w.server.offset))
 		}
 		if g := lk.grants[is.token]; g != nil && g.at.Before(lk.lost) {
