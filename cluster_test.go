@@ -206,9 +206,13 @@ type moving struct {
 
 func (*moving) name(i int) string { return fmt.Sprint("moved ", i) }
 
-// use locks the ith again and again.
+// rest is how long a user of a lock leaves it alone; less, and the machine is what is tested.
+const rest = 6 * time.Second
+
+// use locks the ith again and again. No two locks are begun with together, nor those whose slots move soon after each other.
 func (m *moving) use(ctx context.Context, l *fairlock.Locker, i int) {
 	var most time.Duration
+	pause(ctx, rest*time.Duration(i*37%len(m.served))/time.Duration(len(m.served)))
 	for ctx.Err() == nil {
 		asked := time.Now()
 		err := l.Do(ctx, m.name(i), func(ctx context.Context, _ *fairlock.Lease) error {
@@ -226,7 +230,7 @@ func (m *moving) use(ctx context.Context, l *fairlock.Locker, i int) {
 			m.failures = append(m.failures, fmt.Errorf("lock %d: %w", i, err))
 			m.mu.Unlock()
 		}
-		pause(ctx, 6*time.Second) // or else the machine is what is tested
+		pause(ctx, rest)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
