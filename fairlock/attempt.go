@@ -2,6 +2,7 @@ package fairlock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -74,14 +75,30 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		if err != nil {
 			return nil, err
 		}
-		l.open(ctx, a)
-		hold, err := l.await(ctx, a)
+		hold, err := l.hold(ctx, a)
 		if err != nil {
 			return nil, err
 		}
 		return l.core.Keeper.Adopt(ctx, hold, a.began)
 	})
 }
+
+// hold enters the line and waits. A call that ends otherwise, by a callback's panic for one, leaves nothing behind.
+func (l *Locker) hold(ctx context.Context, a *attempt) (hold *reentrant.Hold, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = l.giveUp(a, func() error { return errVanished })
+		}
+	}()
+	l.open(ctx, a)
+	hold, err = l.await(ctx, a)
+	returned = true
+	return hold, err
+}
+
+// errVanished settles a call to which nobody listens any more.
+var errVanished = errors.New("the caller is gone")
 
 // begin enters an attempt in the table.
 func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request reentrant.Request) (*attempt, error) {
@@ -124,8 +141,8 @@ func (l *Locker) first(ctx context.Context, a *attempt, with *company) {
 		l.try(ctx, a)
 		return
 	}
-	l.enter(ctx, l.depart(a, with)...)
-	l.arrive(a)
+	defer l.arrive(a)
+	l.enter(ctx, false, l.depart(a, with)...)
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.
@@ -159,8 +176,9 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 			l.core.Waits(ctx, a.name, a.request.Owner, a.request, position, !queued)
 			queued = true
 		case <-ctx.Done():
+			end := reentrant.EndOf(ctx) // with no mutex held: the context may be the user's
 			return nil, l.giveUp(a, func() error {
-				return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: reentrant.EndOf(ctx)}
+				return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: end}
 			})
 		case <-timeout:
 			return nil, l.giveUp(a, func() error { return l.timeUp(a) })
@@ -180,7 +198,7 @@ func (a *attempt) moved() {
 	a.news <- a.now
 }
 
-// giveUp ends a wait. If the lock came at this very moment, it is given back and the next one has it.
+// giveUp ends a wait. If the lock came at this very moment, it is given back and the next one has it. why is called with l.mu held.
 func (l *Locker) giveUp(a *attempt, why func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

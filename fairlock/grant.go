@@ -1,6 +1,7 @@
 package fairlock
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -9,25 +10,24 @@ import (
 
 // message takes in what the server tells this client.
 func (l *Locker) message(payload string) {
-	m, err := lua.ParseMessage(payload)
-	if err != nil || m.Ticket.Client != l.core.ID {
-		l.core.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "client", m.Ticket.Client)
+	received := time.Now()
+	m, keys, err := l.core.Message(payload)
+	switch {
+	case err != nil:
 		return
-	}
-	if m.Forced {
+	case m.Forced:
 		l.core.Keeper.Forced(m)
 		return
 	}
-	received := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.attempts[m.Ticket.Counter]
 	switch {
+	case a != nil && a != inHold && !a.is(keys, m.Text):
+		l.core.Nonsense(fmt.Errorf("message %.200q: its call asks for %s as %s", payload, a.keys.Record(), a.text))
 	case a == nil && (m.Evicted || m.Hint):
 	case a == nil:
-		if keys, err := lua.KeysOf(l.core.Settings.Prefix, m.Record); err == nil {
-			l.unwanted(keys, m.Ticket.String(), m.Token)
-		}
+		l.unwanted(keys, m.Ticket, m.Token)
 	case m.Evicted && a.state == waiting:
 		l.settle(a, nil, ErrEvicted)
 		l.dismiss(a)
@@ -39,6 +39,10 @@ func (l *Locker) message(payload string) {
 		l.grantedByMessage(a, m, received)
 	}
 }
+
+// is reports whether that lock and the whole of that ticket are the attempt's. The scripts tell of whatever stands in a line, with
+// the rights of whoever releases: rights to one lock's keys must give no other lock away.
+func (a *attempt) is(keys lua.Keys, ticket string) bool { return a.keys == keys && a.text == ticket }
 
 // grantedByMessage believes a grant, or asks the server. l.mu must be held.
 func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time) {
@@ -115,13 +119,14 @@ func (a *attempt) grant(token int64, since lua.Micros, confirmed *lua.Confirmed)
 // grantedInPassing takes in a grant to another ticket of this client than the request was about. l.mu must be held.
 func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	ticket, err := lua.ParseTicket(g.Ticket)
-	if err != nil {
+	if err != nil || !l.core.Given(ticket) {
 		return
 	}
 	a := l.attempts[ticket.Counter]
 	switch {
 	case a == nil:
-		l.unwanted(keys, g.Ticket, g.Token)
+		l.unwanted(keys, ticket, g.Token)
+	case a != inHold && !a.is(keys, g.Ticket):
 	case a.state == waiting && g.Token > a.shown:
 		l.granted(a, *g, sent, nil)
 	}

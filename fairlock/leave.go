@@ -34,7 +34,11 @@ func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
 // repeated until it is answered or no longer matters.
 func (l *Locker) leave(all ...*attempt) {
 	tickets := make([]lua.LeaveTicket, len(all))
-	l.core.Keeper.Persist(func(ctx context.Context) error {
+	var lease time.Duration
+	for _, a := range all {
+		lease = max(lease, a.ticket.Lease)
+	}
+	l.core.Keeper.Persist(lease, func(ctx context.Context) error {
 		l.mu.Lock()
 		for i, a := range all {
 			tickets[i] = lua.LeaveTicket{Ticket: a.text, Place: a.place, Retire: a.requests.Open()}
@@ -51,12 +55,30 @@ func (l *Locker) leave(all ...*attempt) {
 }
 
 // unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got through.
-func (l *Locker) unwanted(keys lua.Keys, ticket string, token int64) {
+func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket, token int64) {
 	l.core.Keeper.Go(func() {
-		l.core.Keeper.Persist(func(ctx context.Context) error {
-			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: ticket, Token: token, Retire: true}})
+		l.core.Keeper.Persist(t.Lease, func(ctx context.Context) error {
+			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: t.String(), Token: token, Retire: true}})
 			return err
 		})
+	})
+}
+
+// suspect gives a lock back that an answer says to be a ticket's of ours that no call knows. l.mu must be held.
+func (l *Locker) suspect(keys lua.Keys, holder string) {
+	counter, ours := l.core.Own(holder)
+	if !ours || l.attempts[counter] != nil {
+		return
+	}
+	l.core.Keeper.Go(func() {
+		strays, token := l.core.Strays(keys, func(counter uint64) bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.attempts[counter] != nil
+		})
+		for _, t := range strays {
+			l.unwanted(keys, t, token)
+		}
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	enterEvery  = 5 * time.Second      // a third of the server's liveness
+	enterEvery  = 5 * time.Second      // all of them; a third of the server's liveness
 	blindEvery  = time.Second          // as long as the server does not see our channel
 	remakeEvery = 30 * time.Second     // a proxy may never show us to the server
 	enterAgain  = 5 * time.Millisecond // no two enters of a line are closer
@@ -24,6 +24,7 @@ type line struct {
 	waiting map[*attempt]struct{}
 	timer   *time.Timer
 	due     time.Time // of the timer
+	whole   time.Time // when all of them enter next; before that, the first alone
 	entered time.Time // when the last enter went out
 	backoff time.Duration
 
@@ -39,16 +40,29 @@ func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
 func (l *Locker) enqueue(a *attempt) *line {
 	ln := l.lines[a.keys.Record()]
 	if ln == nil {
-		ln = &line{keys: a.keys, waiting: make(map[*attempt]struct{}), due: time.Now().Add(enterEvery), entered: time.Now()}
-		ln.timer = time.AfterFunc(enterEvery, func() { l.beat(ln) })
+		now := time.Now()
+		ln = &line{keys: a.keys, waiting: make(map[*attempt]struct{}), due: now.Add(a.asksEvery()), whole: now.Add(enterEvery), entered: now}
+		ln.timer = time.AfterFunc(a.asksEvery(), func() { l.beat(ln) })
 		l.lines[a.keys.Record()] = ln
 	}
 	ln.waiting[a] = struct{}{}
 	return ln
 }
 
-// enterAt has the line enter at the given time, if it would not be sooner anyway. l.mu must be held.
+// asksEvery is how often the first of a line asks, for all, when the present record ends. Who was given the lock and died before
+// its first renewal has it for a claim, and nobody is told: whoever asks within that time is there when it is over.
+func (a *attempt) asksEvery() time.Duration { return a.ticket.Claim() * 5 / 6 }
+
+// enterAt has all of the line enter at the given time, if they would not sooner anyway. l.mu must be held.
 func (ln *line) enterAt(at time.Time) {
+	if at.Before(ln.whole) {
+		ln.whole = at
+	}
+	ln.askAt(at)
+}
+
+// askAt is enterAt for the first alone: one is enough to notice that the lock is free. l.mu must be held.
+func (ln *line) askAt(at time.Time) {
 	if soonest := ln.entered.Add(enterAgain); at.Before(soonest) {
 		at = soonest
 	}
@@ -65,7 +79,7 @@ func (l *Locker) hurry(keys lua.Keys) {
 	}
 }
 
-// beat sends the line's heartbeat, in chunks side by side.
+// beat sends the line's heartbeat, in chunks side by side, or that of its first alone.
 func (l *Locker) beat(ln *line) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
@@ -81,20 +95,28 @@ func (l *Locker) beat(ln *line) {
 		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.ticket.Counter, b.ticket.Counter))
 	})
 	ln.entered = time.Now()
-	ln.due = ln.entered.Add(enterEvery)
-	ln.timer.Reset(enterEvery)
+	some := ln.entered.Before(ln.whole) && len(all) > 1
+	if some {
+		all = all[:1]
+	} else {
+		ln.whole = ln.entered.Add(enterEvery)
+	}
+	wait := min(ln.whole.Sub(ln.entered), all[0].asksEvery())
+	ln.due = ln.entered.Add(wait)
+	ln.timer.Reset(wait)
 	for from := 0; from < len(all); from += lua.MaxTickets {
 		chunk := all[from:min(from+lua.MaxTickets, len(all))]
-		l.core.Keeper.Go(func() { l.enter(context.Background(), chunk...) })
+		l.core.Keeper.Go(func() { l.enter(context.Background(), some, chunk...) })
 	}
 }
 
 // order sorts those that have no place yet behind those that have.
 func (a *attempt) order() lua.Place { return cmp.Or(a.place, math.MaxInt64) }
 
-// enter sends one request for those that still wait, all for one lock, and takes in the answer.
-func (l *Locker) enter(ctx context.Context, all ...*attempt) {
-	q := l.ask(ctx, all)
+// enter sends one request for those that still wait, all for one lock, and takes in the answer. If these are some of the line, it says
+// so.
+func (l *Locker) enter(ctx context.Context, some bool, all ...*attempt) {
+	q := l.ask(ctx, some, all)
 	for i, t := range q.answer.Tickets {
 		if a := q.of[i]; t.Returned {
 			l.core.Settings.Logger.Info("fairlock: a waiter was out of the line and is back in its place: it was out of reach, or data was lost",
@@ -121,9 +143,9 @@ type question struct {
 }
 
 // ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
-func (l *Locker) ask(ctx context.Context, all []*attempt) question {
+func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 	keys := all[0].keys
-	request := lua.Enter{Try: all[0].request.Wait == 0}
+	request := lua.Enter{Try: all[0].request.Wait == 0, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
 	q := question{sent: sighting{session: l.earOf(keys).up()}}
@@ -196,6 +218,7 @@ func (l *Locker) answered(q question) {
 	record := q.of[0].keys.Record()
 	l.memory.Note(record, e.Token, e.Lease)
 	l.core.Keeper.Doubt(record, e.Holder, e.Now)
+	l.suspect(q.of[0].keys, e.Holder)
 	for i, a := range q.of {
 		l.told(a, e, e.Tickets[i], sent)
 	}
@@ -213,7 +236,7 @@ func (l *Locker) answered(q question) {
 	case e.More:
 		ln.enterAt(time.Now())
 	case e.Remaining > 0:
-		ln.enterAt(ln.free.Add(2 * time.Millisecond)) // nobody else tells us that a holder died
+		ln.askAt(ln.free.Add(2 * time.Millisecond)) // nobody else tells us that a holder died
 	}
 	inLine := func(t lua.TicketState) bool { return t.Status == lua.Waiting }
 	if !e.Heard && slices.ContainsFunc(e.Tickets, inLine) {
@@ -274,7 +297,7 @@ func (l *Locker) try(ctx context.Context, all ...*attempt) {
 
 // tried sends a request of a try and reports whether that settled it.
 func (l *Locker) tried(ctx context.Context, a *attempt) bool {
-	q := l.ask(ctx, a.alone[:])
+	q := l.ask(ctx, false, a.alone[:])
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.done()

@@ -100,6 +100,9 @@ func (l *Locker) Close() error {
 // through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
 // says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return &Error{Op: "shutdown", Err: reentrant.Invalid("the context is nil")}
+	}
 	l.mu.Lock()
 	l.draining = true
 	l.abandon(func(a *attempt) bool { return !a.within })

@@ -16,6 +16,7 @@ type Place = Micros
 // Enter asks for a lock on behalf of some of the client's tickets.
 type Enter struct {
 	Try      bool          // one ticket, one attempt, no waiting: all there is for a lock without a line
+	Some     bool          // others of the client's tickets are in line: this does not say that they are back
 	Seen     int64         // largest recent token known of this lock
 	Lease    time.Duration // how long nobody may take the lock at least, if the server has forgotten Seen
 	Tickets  []EnterTicket // in the order of their places
@@ -89,6 +90,8 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 		mode = "plain"
 	case e.Try:
 		mode = "try"
+	case e.Some:
+		mode = "some"
 	}
 	asked := any(lease)
 	kept := asked // what is boxed is usually the same

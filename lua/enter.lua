@@ -1,7 +1,8 @@
 -- enter: acquiring, heartbeat and recovery in one.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
--- ARGV  1 'wait', 'try', or 'plain': a try for a lock without a line
+-- ARGV  1 'wait', 'some': the same for one of several of the client's tickets in line, which does not speak for the others, 'try', or
+--         'plain': a try for a lock without a line
 --       2 seen: the largest recent token the client knows of this lock, 0 for none
 --       3 lease (ms) that a placeholder of seen lives for at least, should the server have forgotten it
 --       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
@@ -26,7 +27,8 @@
 
 --#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local plain, try = ARGV[1] == 'plain', ARGV[1] ~= 'wait'
+local plain, some = ARGV[1] == 'plain', ARGV[1] == 'some'
+local try = plain or ARGV[1] == 'try'
 local seen, verb, channels, me = tonumber(ARGV[2]), ARGV[4], ARGV[5], ARGV[6]
 local numsub = verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB'
 local time = redis.call('TIME')
@@ -247,10 +249,10 @@ for k = 1, (#ARGV - 8) / 4 do
   if ARGV[i + 3] == '1' and states[k][3] == 0 then states[k][3] = position(ARGV[i], states[k][2]) end
 end
 
--- A newcomer does not speak for those of its client who were passed over: only with them the client is back.
+-- A newcomer, or one of several, does not speak for those of its client who were passed over: only with them the client is back.
 local grant, more = {}, 0
 if scores[3] and not try then
-  if returning then redis.call('ZREM', waiters, '^' .. me) else more = 1 end
+  if returning and not some then redis.call('ZREM', waiters, '^' .. me) else more = 1 end
 end
 if free then
   local given = advance()

@@ -102,6 +102,7 @@ type Server struct {
 	alone    []any                // what the scripts have to know of the caller where there is one server: verb, channel, client
 	manner   manner
 	together *together
+	spawn    func(func()) // runs a request in a goroutine that somebody waits for
 }
 
 // NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with, as
@@ -109,6 +110,7 @@ type Server struct {
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
 	s := &Server{rdb: rdb, channel: channel, client: client, alone: []any{"PUBLISH", channel, client}}
 	s.cluster, _ = rdb.(*redis.ClusterClient)
+	s.spawn = func(f func()) { go f() }
 	s.together = &together{rdb: rdb, apart: s.Sharded()}
 	s.manner.learn(rdb)
 	return s
@@ -124,6 +126,9 @@ func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 
 // Apart has each request go out by itself, before the first does.
 func (s *Server) Apart() { s.together.apart = true }
+
+// Spawn has requests that need a goroutine of their own run by an owner of those, before the first does.
+func (s *Server) Spawn(run func(func())) { s.spawn = run }
 
 // freed is the channel that is told of releases, or nothing where the next in line is.
 func (s *Server) freed(keys Keys) string {
@@ -149,6 +154,19 @@ func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 }
 
 func (s *Server) send(ctx context.Context, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
+	p, ok := ctx.(*prompt)
+	if !ok {
+		return s.sendBy(ctx, args, process)
+	}
+	p.looked.Store(0)
+	reply, err := s.sendBy(p, args, process)
+	if errors.Is(err, errNotAtHand) {
+		return s.elsewhere(p, args, process)
+	}
+	return reply, err
+}
+
+func (s *Server) sendBy(ctx context.Context, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
 	cmd := newOnce(ctx, args)
 	start := time.Now()
 	err := process(ctx, cmd) // the command keeps it too

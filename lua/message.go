@@ -10,6 +10,7 @@ import (
 // Message is what a script tells a client on its channel.
 type Message struct {
 	Ticket  Ticket
+	Text    string // the ticket on the wire
 	Record  string // the key of the lock's record
 	Token   int64
 	Forced  bool          // an administrator ended the ownership with this token
@@ -37,6 +38,7 @@ func ParseMessage(text string) (m Message, err error) {
 	if m.Ticket, err = ParseTicket(field[numbers]); err != nil {
 		return Message{}, fmt.Errorf("message %.200q: %w", text, err)
 	}
+	m.Text = field[numbers]
 	m.Record, m.Forced, m.Evicted, m.Hint = field[numbers+1], verb == "forced", verb == "evicted", verb == "hint"
 	if numbers > 0 {
 		m.Token = n[numbers-1]

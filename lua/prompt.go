@@ -2,6 +2,7 @@ package lua
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,10 @@ const (
 
 // manner is what the client is known to do with a context.
 type manner struct {
-	obeys bool          // its deadline bounds reads and writes
-	bound time.Duration // what else does; 0: nothing
-	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
+	obeys     bool          // its deadline bounds reads and writes
+	bound     time.Duration // what else bounds reads; 0: nothing
+	unwritten bool          // nothing bounds writes
+	slow      atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
 }
 
 func (m *manner) learn(rdb redis.UniversalClient) {
@@ -28,13 +30,22 @@ func (m *manner) learn(rdb redis.UniversalClient) {
 	case *redis.Client:
 		if client != nil {
 			o := client.Options()
-			m.obeys, m.bound = o.ContextTimeoutEnabled, max(0, o.ReadTimeout)
+			m.goesBy(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
 		}
 	case *redis.ClusterClient:
 		if client != nil {
 			o := client.Options()
-			m.obeys, m.bound = o.ContextTimeoutEnabled, max(0, o.ReadTimeout)
+			m.goesBy(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
 		}
+	}
+}
+
+// goesBy takes in the timeouts of a client. Below zero it sets no deadlines at all, not even those of an obeyed context; zero is none
+// of its own.
+func (m *manner) goesBy(contexts bool, read, write time.Duration) {
+	m.obeys = contexts && read >= 0 && write >= 0
+	if m.bound = max(0, read); write <= 0 && !m.obeys {
+		m.unwritten = true
 	}
 }
 
@@ -48,11 +59,11 @@ func (m *manner) took(d time.Duration, err error) {
 	}
 }
 
-// prompt is a context that an obedient client obeys soon.
-type prompt struct{ context.Context }
+// patient is a context that an obedient client obeys soon.
+type patient struct{ context.Context }
 
 // Deadline gives every read and write, as it begins, at most patience.
-func (p prompt) Deadline() (time.Time, bool) {
+func (p patient) Deadline() (time.Time, bool) {
 	end, ok := p.Context.Deadline()
 	if at := time.Now().Add(patience); !ok || at.Before(end) {
 		return at, true
@@ -60,22 +71,82 @@ func (p prompt) Deadline() (time.Time, bool) {
 	return end, true
 }
 
+// prompt is a context for one request that takes an idle connection or none: nothing bounds how long a full pool, a dial and a
+// handshake take. A pool looks at Done once before it takes a connection, and again only if it has to wait for one or dials.
+type prompt struct {
+	context.Context
+	limit  time.Duration // for those requests that have to be sent elsewhere
+	looked atomic.Int32  // at Done
+}
+
+var ended = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Done is that of the caller's context, until the pool asks a second time.
+func (p *prompt) Done() <-chan struct{} {
+	if p.looked.Add(1) > 1 {
+		return ended
+	}
+	return p.Context.Done()
+}
+
+// Err is errNotAtHand once Done has said so.
+func (p *prompt) Err() error {
+	if err := p.Context.Err(); err != nil || p.looked.Load() <= 1 {
+		return err
+	}
+	return errNotAtHand
+}
+
+var (
+	errNotAtHand = errors.New("no idle connection is at hand")
+	errKept      = errors.New("no answer in the time that the caller may be kept")
+)
+
+// elsewhere sends in another goroutine what could not be sent at once, and waits for the answer no longer than it may.
+func (s *Server) elsewhere(p *prompt, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
+	type answer struct {
+		reply any
+		err   error
+	}
+	answers := make(chan answer, 1)
+	s.spawn(func() {
+		reply, err := s.sendBy(p.Context, args, process)
+		answers <- answer{reply, err}
+	})
+	timer := time.NewTimer(p.limit)
+	defer timer.Stop()
+	select {
+	case a := <-answers:
+		return a.reply, a.err
+	case <-p.Context.Done():
+		return nil, p.Context.Err()
+	case <-timer.C:
+		s.manner.slow.Store(time.Now().Add(slowFor).UnixNano())
+		return nil, errKept
+	}
+}
+
 // Prompt derives from ctx one under which a request may be sent from the caller's own goroutine, which saves the time
 // that it takes to wait in the caller's stead: half a round trip on a busy machine. It comes back
 //
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
-//   - otherwise after the client's read timeout, so that must be within limit, and ctx one that cannot end.
+//   - otherwise after the client's read timeout, so that must be within limit, and ctx one that cannot end;
+//   - after limit, if no connection is idle: another goroutine gets one, and sends it.
 //
 // Silence leaves it open whether the request was executed. False means that the caller would be kept longer than its context
 // allows, or that the server has not been prompt lately: wait for the answer elsewhere.
 func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Context, bool) {
 	m := &s.manner
-	kept := m.bound > 0 && m.bound <= limit && ctx.Done() == nil
+	kept := m.bound > 0 && !m.unwritten && m.bound <= limit && ctx.Done() == nil
 	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && !kept {
 		return nil, false
 	}
 	if m.obeys {
-		ctx = prompt{ctx}
+		ctx = patient{ctx}
 	}
-	return ctx, true
+	return &prompt{Context: ctx, limit: limit}, true
 }

@@ -43,7 +43,7 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				begin := time.Now()
 				_, err = p.Inspect(soon, keysOf(t, "x"), 0, 1)
 				equal(t, "unanswered", Unanswered(err), true)
-				if took := time.Since(begin); took > 2*c.within {
+				if took := time.Since(begin); took > 3*c.within { // the connection is new, and greets first
 					t.Errorf("it took %v", took)
 				}
 				_, ok = p.Prompt(ctx, 5*time.Second)

@@ -34,10 +34,14 @@ type group struct {
 // process sends a request. The error is also the request's own.
 func (t *together) process(ctx context.Context, request redis.Cmder) error {
 	defer t.underway.Add(-1)
-	if t.underway.Add(1) == 1 || t.apart || ctx.Done() != nil { // one whose context can end must not keep others, nor they it
+	p, hasty := ctx.(*prompt)
+	own := ctx
+	if hasty {
+		own = p.Context
+	}
+	if t.underway.Add(1) == 1 || t.apart || own.Done() != nil { // one whose context can end must not keep others, nor they it
 		return t.rdb.Process(ctx, request)
 	}
-	_, hasty := ctx.(prompt)
 	g, first := t.join(request, hasty)
 	if !first {
 		<-g.answered

@@ -11,11 +11,11 @@ import (
 )
 
 // Backoff spaces repeated attempts: 10 ms, doubling up to a second.
-type Backoff struct{ next time.Duration }
+type Backoff struct{ next, most time.Duration }
 
 // Next is how long to wait before the next attempt.
 func (b *Backoff) Next() time.Duration {
-	b.next = min(max(2*b.next, 10*time.Millisecond), time.Second)
+	b.next = min(max(2*b.next, 10*time.Millisecond), max(b.most, time.Second))
 	return b.next
 }
 

@@ -22,6 +22,8 @@ type call struct {
 	away chan struct{} // closed when the Locker closes
 
 	// Guarded by Locker.mu.
+	calling  bool      // its OnQueued is running: it gets no turn
+	missed   bool      // a turn, meanwhile
 	sent     bool      // away is closed
 	next     time.Time // no try before this
 	failures Backoff
@@ -92,7 +94,9 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer l.quit(r, c) // however this ends: a callback may panic
 	l.core.Waits(caller, c.name, c.request.Owner, c.request, c.position, true)
+	l.returned(r, c)
 	for {
 		select {
 		case <-c.turn:
@@ -102,13 +106,11 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*Hold, error) {
 				return o.hold, nil
 			}
 			if o.err != nil && ctx.Err() == nil && !l.patient(c, o.err) {
-				l.quit(r, c)
 				return nil, o.err
 			}
 		case <-ctx.Done():
 			return nil, l.why(caller, ctx, c, l.giveUp(r, c))
 		case <-c.away:
-			l.quit(r, c)
 			return nil, ErrClosed
 		}
 	}
@@ -225,6 +227,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	}
 	l.mu.Lock()
 	seen, lease := l.memory.Recall(c.keys.Record())
+	l.known[t.Counter] = struct{}{}
 	l.mu.Unlock()
 	g.Requests.Sent()
 	sent := time.Now()
@@ -235,22 +238,27 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	g.Requests.Done(err)
 	if err != nil {
 		if lua.Unanswered(err) {
-			return outcome{err: err, left: l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Retire: true})}
+			return outcome{err: err, left: l.retire(c.keys, t, 0)}
 		}
+		l.forget(t)
 		return outcome{err: err}
 	}
 	l.mu.Lock()
 	l.memory.Note(c.keys.Record(), answer.Token, answer.Lease)
 	refused := l.closed || l.draining && !c.within
 	waiting := l.rooms[c.keys.Record()].size()
+	if answer.Tickets[0].Status != lua.Granted {
+		delete(l.known, t.Counter)
+	}
 	l.mu.Unlock()
+	l.suspect(c.keys, answer.Holder)
 	l.core.Keeper.Doubt(c.keys.Record(), answer.Holder, answer.Now)
 	switch state := answer.Tickets[0]; state.Status {
 	case lua.Granted:
 		g.Token, g.Since, g.Copies = state.Grant.Token, state.Grant.Since, NewCopies(c.request.Replicas, answer.Confirmed)
 		term := Term{t.Lease, sent.Add(state.Grant.Remaining)}
 		if refused || !term.TrustEnds().After(time.Now()) {
-			l.retire(c.keys, lua.LeaveTicket{Ticket: g.Text, Token: g.Token})
+			l.retire(c.keys, t, g.Token)
 			break
 		}
 		return outcome{hold: l.core.Keeper.Begin(g, term, c.request.Fixed)}
@@ -267,15 +275,46 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	return outcome{held: &HeldError{Owner: t.Identity()}} // it came too late to be of use
 }
 
-// retire sees to it in the background that a ticket holds nothing, now or later.
-func (l *Locker) retire(keys lua.Keys, t lua.LeaveTicket) (left <-chan struct{}) {
+// retire sees to it in the background that a ticket holds nothing, now or later: one that was given a token, or, if that is 0,
+// one of which a request may yet be executed.
+func (l *Locker) retire(keys lua.Keys, t lua.Ticket, token int64) (left <-chan struct{}) {
 	done := make(chan struct{})
+	leave := []lua.LeaveTicket{{Ticket: t.String(), Token: token, Retire: token == 0}}
 	l.core.Keeper.Go(func() {
 		defer close(done)
-		l.core.Keeper.Persist(func(ctx context.Context) error {
-			_, err := l.core.Server.Leave(ctx, keys, []lua.LeaveTicket{t})
+		l.core.Keeper.Persist(t.Lease, func(ctx context.Context) error {
+			_, err := l.core.Server.Leave(ctx, keys, leave)
 			return err
 		})
+		l.forget(t)
 	})
 	return done
+}
+
+// forget says that no call knows the ticket any more.
+func (l *Locker) forget(t lua.Ticket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, t.Counter)
+}
+
+// knows reports whether a call knows the ticket with that counter.
+func (l *Locker) knows(counter uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.known[counter]
+	return known
+}
+
+// suspect gives a lock back that an answer says to be a ticket's of ours that no call knows.
+func (l *Locker) suspect(keys lua.Keys, holder string) {
+	if counter, ours := l.core.Own(holder); !ours || l.knows(counter) {
+		return
+	}
+	l.core.Keeper.Go(func() {
+		strays, token := l.core.Strays(keys, l.knows)
+		for _, t := range strays {
+			l.retire(keys, t, token)
+		}
+	})
 }

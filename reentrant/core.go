@@ -72,7 +72,10 @@ func NewCore(rdb redis.UniversalClient, prefix string, server serves, options []
 }
 
 // Keep gives the Core its Keeper, which tells r of the ends of holds.
-func (c *Core) Keep(r Releaser) { c.Keeper = NewKeeper(c.Server, r, c.Settings) }
+func (c *Core) Keep(r Releaser) {
+	c.Keeper = NewKeeper(c.Server, r, c.Settings)
+	c.Server.Spawn(c.Keeper.Go)
+}
 
 func checkClient(rdb redis.UniversalClient) error {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
@@ -88,9 +91,6 @@ func checkClient(rdb redis.UniversalClient) error {
 // is over.
 func (c *Core) Begin(ctx context.Context, name string, try bool, options []LockOption) (Request, lua.Keys, *Lease, error) {
 	request, keys, err := c.read(ctx, name, options)
-	if err == nil && c.Keeper.over() {
-		err = ErrClosed
-	}
 	if err != nil {
 		return request, keys, nil, err
 	}
@@ -111,6 +111,9 @@ func (c *Core) Begin(ctx context.Context, name string, try bool, options []LockO
 // read checks what a call asks for, before anything is sent.
 func (c *Core) read(ctx context.Context, name string, options []LockOption) (Request, lua.Keys, error) {
 	request, err := c.Settings.Request(options)
+	if err == nil {
+		err = checkContext(ctx)
+	}
 	if err != nil {
 		return request, lua.Keys{}, err
 	}
@@ -122,6 +125,13 @@ func (c *Core) read(ctx context.Context, name string, options []LockOption) (Req
 		err = EndOf(ctx)
 	}
 	return request, keys, err
+}
+
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return Invalid("the context is nil")
+	}
+	return nil
 }
 
 func (c *Core) keys(name string) (lua.Keys, error) {
@@ -190,7 +200,6 @@ func (c *Core) Ticket(r Request) lua.Ticket {
 
 // Run runs fn under the lease and releases it when fn returns or panics: Do without the acquiring.
 func (c *Core) Run(ctx context.Context, lease *Lease, fn func(context.Context, *Lease) error) (err error) {
-	inner := lease.Scoped(ctx)
 	defer func() {
 		failed := lease.Unlock(ctx)
 		if failed == nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
@@ -201,15 +210,16 @@ func (c *Core) Run(ctx context.Context, lease *Lease, fn func(context.Context, *
 		}
 		err = failed
 	}()
-	return fn(inner, lease)
+	return fn(lease.Scoped(ctx), lease)
 }
 
-// End stops renewals, waits for what is still to be told to the server, and ends the subscription: Close, once nobody
-// waits any more.
+// End stops renewals, waits for what is still to be told to the server, ends the subscription, and waits a second for what
+// is still to be told to the user: Close, once nobody waits any more.
 func (c *Core) End() {
 	c.Keeper.Close()
 	c.Keeper.Wait() // leaves go out before the subscription ends, so nobody behind is skipped or stalled
 	c.Hub.Close()
+	c.Settings.reporter.drain()
 }
 
 // Drain lets holders finish: Shutdown, between refusing others and closing.

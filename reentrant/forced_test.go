@@ -23,7 +23,7 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.core.Keeper.Forced(lua.Message{Ticket: forced.Ticket, Record: forced.Keys.Record(), Token: forced.Token, Forced: true})
+		l.core.Keeper.Forced(lua.Message{Ticket: forced.Ticket, Text: forced.Text, Record: forced.Keys.Record(), Token: forced.Token, Forced: true})
 		if err := first.Err(); !errors.Is(err, ErrLost) {
 			t.Errorf("the forced one says %v", err)
 		}

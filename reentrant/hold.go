@@ -3,6 +3,7 @@ package reentrant
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -101,7 +102,7 @@ func (k *Keeper) Begin(g Granted, t Term, fixed bool) *Hold {
 	defer k.mu.Unlock()
 	k.count++
 	k.watch(h)
-	if token, _ := k.forced.Recall(g.Text); g.Token <= token {
+	if token, _ := k.forced.Recall(g.forcedAs()); g.Token <= token {
 		var over ending
 		k.lose(h, forced, &over)
 		k.Go(func() { over.carryOut(k) }) // the caller has mutexes of its own
@@ -109,29 +110,33 @@ func (k *Keeper) Begin(g Granted, t Term, fixed bool) *Hold {
 	return h
 }
 
+// forcedAs is what the Keeper remembers of it that it was forced.
+func (g *Granted) forcedAs() string { return g.Text + " " + g.Keys.Record() }
+
 // Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first, and the replicas that the call
 // asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back. The call
 // has waited since began.
-func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, error) {
+//
+// A Lease that it returns was given before the Locker was closed. Whatever else happens, a panic in the user's context included,
+// the hold is given back.
+func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time) (lease *Lease, err error) {
+	defer func() {
+		if lease == nil {
+			k.Abandon(h)
+		}
+	}()
 	if h.ready != nil {
 		if err := k.confirmed(ctx, h, began); err != nil {
 			return nil, err
 		}
 	}
 	if err := k.replicate(ctx, h); err != nil {
-		k.Abandon(h)
 		if ctx.Err() != nil {
 			err = waited(ctx, began)
 		}
 		return nil, err
 	}
-	lease, err := k.adopt(ctx, h)
-	if err == nil && k.settings.Observer != nil {
-		k.settings.Observe(Event{
-			Kind: Acquired, Context: lease.grip.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.at.Sub(began),
-		})
-	}
-	return lease, err
+	return k.adopt(ctx, h, began)
 }
 
 // confirmed returns when the claim has become the fixed lease, or was lost; else h is given back.
@@ -142,10 +147,8 @@ func (k *Keeper) confirmed(ctx context.Context, h *Hold, began time.Time) error 
 	case <-h.ready:
 		return nil
 	case <-ctx.Done():
-		k.Abandon(h)
 		return waited(ctx, began)
 	case <-k.stop: // nobody asks for the confirmation any more
-		k.Abandon(h)
 		return ErrClosed
 	}
 }
@@ -155,16 +158,25 @@ func waited(ctx context.Context, began time.Time) error {
 	return &WaitError{Waited: time.Since(began), Err: EndOf(ctx)}
 }
 
-func (k *Keeper) adopt(ctx context.Context, h *Hold) (*Lease, error) {
+func (k *Keeper) adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, error) {
+	values := detached(ctx)
+	var over ending
+	defer over.carryOut(k)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.state != held {
-		return nil, h.ending.err
+	if err := k.check(h, &over); err != nil {
+		return nil, err
+	}
+	if k.closed { // it has ended the contexts there were, and renews nothing
+		return nil, ErrClosed
 	}
 	k.holds[h.Keys.Record()] = h
-	lease := k.grasp(ctx, h)
+	lease := k.grasp(values, h)
 	if k.settings.Observer != nil {
 		h.adopted = &adoption{time.Now(), lease.grip.ctx}
+		k.settings.Observe(Event{
+			Kind: Acquired, Context: lease.grip.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.at.Sub(began),
+		})
 	}
 	return lease, nil
 }
@@ -182,14 +194,25 @@ func (k *Keeper) Present(record string) (owner string, expires time.Time, held b
 
 // Forced takes in a message that an ownership was ended by force. Its process may have the lock again by now.
 func (k *Keeper) Forced(m lua.Message) {
-	ticket := m.Ticket.String()
+	k.mu.Lock()
+	k.forced.Note(m.Text+" "+m.Record, m.Token, 0)
+	k.mu.Unlock()
+	k.end(m.Record, m.Token, func(h *Hold) bool { return h.Text == m.Text })
+}
+
+// ForcedHere takes in that this process has ended an ownership by force: its own holders are told by nobody else if it never
+// had to listen.
+func (k *Keeper) ForcedHere(record string, token int64) {
+	k.end(record, token, func(*Hold) bool { return true })
+}
+
+// end ends the holds of a forced ownership that match.
+func (k *Keeper) end(record string, token int64, match func(*Hold) bool) {
 	var over ending
 	k.mu.Lock()
-	k.forced.Note(ticket, m.Token, 0)
-	for _, h := range k.schedule {
-		if h.Text == ticket && h.Token == m.Token {
+	for _, h := range slices.Clone(k.schedule) {
+		if h.Token == token && h.Keys.Record() == record && match(h) {
 			k.lose(h, forced, &over)
-			break
 		}
 	}
 	k.mu.Unlock()
@@ -243,19 +266,34 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	}
 	h.ending.err = &reason{ErrLost, why}
 	over.add(h, ErrLost)
-	over.lost(h)
+	over.lost = append(over.lost, loss{h, h.adopted, []any{
+		"lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
+		"why", why, "since", h.Since.Time(), "lease", h.Ticket.Lease, "renewed", h.term.Expires.Add(-h.term.Span), "expires", h.term.Expires, "depth", len(h.grips),
+	}})
 	k.forget(h)
-	k.settings.Logger.Warn("fairlock: lock lost", "lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
-		"why", why, "since", h.Since.Time(), "lease", h.Ticket.Lease, "renewed", h.term.Expires.Add(-h.term.Span), "expires", h.term.Expires, "depth", len(h.grips))
-	h.settle()
-	if h.Requests.Open() {
-		// A late renewal could still prolong what nobody holds: when the server's lease is over, leave for certain.
-		k.watch(h)
-		return
+	for _, g := range h.grips {
+		g.unbind()
 	}
+	h.settle()
 	k.unwatch(h)
 	k.finish()
+	if h.Requests.Open() {
+		// A heartbeat or a renewal that is executed late could put back into line, or prolong, what nobody holds.
+		k.Go(func() {
+			k.takeBack(h)
+			k.releaser.Forget(h)
+		})
+		return
+	}
 	over.gone = append(over.gone, h)
+}
+
+// takeBack leaves for a hold that is none any more, until that is answered or can no longer matter.
+func (k *Keeper) takeBack(h *Hold) {
+	k.Persist(h.Ticket.Lease, func(ctx context.Context) error {
+		_, err := k.releaser.Release(ctx, h)
+		return err
+	})
 }
 
 // settle lets Adopt go on. k.mu must be held.
@@ -316,24 +354,24 @@ func (k *Keeper) check(h *Hold, over *ending) error {
 	return nil
 }
 
-// ending collects what is to be done once no mutex is held.
+// ending collects what is to be done once no mutex is held: contexts end first, and then whoever is to be told is.
 type ending struct {
-	grips  []*grip // whose contexts end
-	cause  error
-	gone   []*Hold // which the Locker can forget
-	events []Event
+	grips []*grip // whose contexts end
+	cause error
+	gone  []*Hold // which the Locker can forget
+	lost  []loss
+}
+
+// loss is what is told of a lost hold.
+type loss struct {
+	hold    *Hold
+	adopted *adoption // nil: it had no Lease, or there is no observer
+	line    []any     // of the log
 }
 
 func (e *ending) add(h *Hold, cause error) {
 	e.grips = append(e.grips, h.grips...)
 	e.cause = cause
-}
-
-// lost notes what the observer is to be told.
-func (e *ending) lost(h *Hold) {
-	if h.adopted != nil {
-		e.events = append(e.events, h.ended(Lost, h.ending.err))
-	}
 }
 
 // ended is the event of its end.
@@ -343,12 +381,20 @@ func (h *Hold) ended(kind Kind, err error) Event {
 
 func (e *ending) carryOut(k *Keeper) {
 	for _, g := range e.grips {
-		g.cancel(e.cause)
+		g.end(e.cause)
+	}
+	for _, g := range e.grips {
+		if inner := g.scope(); inner != nil {
+			go inner(e.cause) // it tells a context of the user's that a child is gone, which may take its time
+		}
+	}
+	for _, l := range e.lost {
+		k.settings.Logger.Warn("fairlock: lock lost", l.line...)
+		if l.adopted != nil {
+			k.settings.Observe(l.hold.ended(Lost, l.hold.ending.err))
+		}
 	}
 	for _, h := range e.gone {
 		k.releaser.Forget(h)
-	}
-	for _, event := range e.events {
-		k.settings.Observe(event)
 	}
 }

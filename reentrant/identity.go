@@ -70,20 +70,23 @@ func (c *carrying) Value(key any) any {
 	return c.Context.Value(key)
 }
 
+// carriedBy is the hold of the lock that a context carries, if it does. k.mu must not be held: the context may be the user's.
+func (k *Keeper) carriedBy(ctx context.Context, record string) *Hold {
+	h, _ := ctx.Value(carried{k, record}).(*Hold)
+	return h
+}
+
 // find returns the live hold of the lock that the call shares, if there is one, in the order: an owner that it names,
-// a hold that its context carries, a hold of its goroutine. k.mu must be held.
-func (k *Keeper) find(ctx context.Context, record string, r Request) *Hold {
-	if len(k.holds) == 0 {
-		return nil
-	}
+// the hold that its context carries, a hold of its goroutine. k.mu must be held.
+func (k *Keeper) find(carried *Hold, record string, r Request) *Hold {
 	if r.Owner != "" {
 		if h := k.holds[record]; h != nil && h.Ticket.Owner == r.Owner {
 			return h
 		}
 		return nil
 	}
-	if h, _ := ctx.Value(carried{k, record}).(*Hold); h != nil && h.state == held {
-		return h
+	if carried != nil && carried.state == held {
+		return carried
 	}
 	if h := k.holds[record]; h != nil && len(k.bound) > 0 && h.boundTo(current()) {
 		return h

@@ -81,6 +81,9 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 // ready checks what an operation on one lock needs.
 func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
 	keys, err := c.keys(name)
+	if err == nil {
+		err = checkContext(ctx)
+	}
 	switch {
 	case err != nil:
 	case c.Keeper.over():
@@ -173,6 +176,9 @@ func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.
 		var state lua.State
 		if state, err = c.Server.Inspect(ctx, keys, 0, 0); err == nil && state.Held {
 			forced, left, err = c.Server.Force(ctx, keys, state.HeldToken)
+		}
+		if forced {
+			c.Keeper.ForcedHere(keys.Record(), state.HeldToken)
 		}
 	}); e != nil {
 		return keys, lua.Left{}, e

@@ -131,7 +131,7 @@ func (k *Keeper) Drain(ctx context.Context) error {
 // Within reports whether the call is made under a live hold of any lock of this Keeper: its context carries one, or its
 // goroutine is inside Do.
 func (k *Keeper) Within(ctx context.Context) bool {
-	if h, _ := ctx.Value(anyHold{k}).(*Hold); h != nil {
+	if h, _ := ctx.Value(anyHold{k}).(*Hold); h != nil { // with no mutex held: the context may be the user's
 		return true
 	}
 	k.mu.Lock()

@@ -12,7 +12,18 @@ import (
 //
 // Trust in a lock ends a margin (a tenth of the lease, at least 10 ms, at most a minute) before the server may give it
 // away. At that instant Done is closed, Err is ErrLost and Context is cancelled with cause ErrLost.
-type Lease struct{ grip *grip }
+//
+// It must not be copied: the copy's lock is no longer renewed when the original is gone.
+type Lease struct {
+	_    noCopy
+	grip *grip
+}
+
+// noCopy has go vet report copies.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
 
 // none reports whether l is nil or the zero Lease.
 func (l *Lease) none() bool { return l == nil || l.grip == nil }
@@ -27,7 +38,8 @@ type grip struct {
 	goroutine goroutine               // it belongs to; 0: none
 	ended     bool                    // Unlock was called
 	last      bool                    // and it was the hold's last: its outcome is the release's
-	answered  bool                    // and that outcome was returned to somebody
+	awaited   bool                    // and somebody waits for that outcome
+	answered  bool                    // and it was returned to somebody
 	dropped   bool
 	cleanup   runtime.Cleanup
 }
@@ -35,22 +47,27 @@ type grip struct {
 // cancel ends the contexts. The Keeper's mu must not be held.
 func (g *grip) cancel(cause error) {
 	g.end(cause)
-	k := g.hold.keeper
-	k.mu.Lock()
-	inner := g.inner // which Scoped may be about to set; it looks at ctx afterwards
-	k.mu.Unlock()
-	if inner != nil {
+	if inner := g.scope(); inner != nil {
 		inner(cause)
 	}
 }
 
-// grasp adds a Lease to h. k.mu must be held.
-func (k *Keeper) grasp(ctx context.Context, h *Hold) *Lease {
+// scope ends the context inside Do; nil: there is none. To be asked for when ctx has ended: Scoped may be about to set it, and
+// looks at ctx afterwards. The Keeper's mu must not be held.
+func (g *grip) scope() context.CancelCauseFunc {
+	k := g.hold.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return g.inner
+}
+
+// grasp adds a Lease to h, with a detached context. k.mu must be held.
+func (k *Keeper) grasp(values context.Context, h *Hold) *Lease {
 	g := &h.first
 	if g.hold != nil {
 		g = new(grip)
 	}
-	g.carrying = carrying{detached(ctx), h}
+	g.carrying = carrying{values, h}
 	g.ctx, g.end = context.WithCancelCause(&g.carrying)
 	if k.settings.Identity == ByGoroutine {
 		g.bind(current())
@@ -59,7 +76,7 @@ func (k *Keeper) grasp(ctx context.Context, h *Hold) *Lease {
 		h.grips = h.only[:0]
 	}
 	h.grips = append(h.grips, g)
-	lease := &Lease{g}
+	lease := &Lease{grip: g}
 	g.cleanup = runtime.AddCleanup(lease, drop, g)
 	return lease
 }
@@ -81,6 +98,7 @@ func drop(g *grip) {
 		return
 	}
 	g.dropped = true
+	g.unbind()
 	h := g.hold
 	k.settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
 		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)

@@ -33,6 +33,7 @@ type Locker struct {
 	mu       sync.Mutex // guards all below, and what room and call say it guards
 	rooms    map[string]*room
 	memory   Memory
+	known    map[uint64]struct{} // tickets, by counter, of which a call knows
 	own      bool // the client's own channel is listened to
 	draining bool
 	closed   bool
@@ -43,7 +44,10 @@ var _ Interface = (*Locker)(nil)
 // New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is
 // wrong with an option, the client or the server is the error of every call. The default prefix is "reentrant".
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
-	l := &Locker{core: NewCore(rdb, "reentrant", lua.NewPlainServer, options), rooms: make(map[string]*room)}
+	l := &Locker{
+		core:  NewCore(rdb, "reentrant", lua.NewPlainServer, options),
+		rooms: make(map[string]*room), known: make(map[uint64]struct{}),
+	}
 	l.core.Keep(releaser{l})
 	return l
 }
@@ -114,7 +118,7 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 //	other        the context's, the server's or the connection's: unless the server refused, it may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	if _, _, err := l.core.Force(ctx, name); err != nil {
-		return &Error{"force", name, err}
+		return &Error{Op: "force", Name: name, Err: err}
 	}
 	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
 	return nil
@@ -137,6 +141,9 @@ func (l *Locker) Close() error {
 // through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
 // says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return &Error{Op: "shutdown", Err: err}
+	}
 	l.mu.Lock()
 	l.draining = true
 	l.sendAway(func(c *call) bool { return !c.within })
@@ -171,5 +178,5 @@ func (l releaser) Release(ctx context.Context, h *Hold) (lua.Status, error) {
 	return left.States[0], nil
 }
 
-// Forget does nothing: a try is forgotten as soon as it is answered.
-func (l releaser) Forget(*Hold) {}
+// Forget drops what the Locker knows of a hold that has ended.
+func (l releaser) Forget(h *Hold) { l.forget(h.Ticket) }

@@ -23,6 +23,7 @@ type Settings struct {
 	Logger   *slog.Logger
 	Identity Identity
 	Observer Observer // may be nil
+	reporter *reporter
 	Err      error    // the options that made no sense; every call returns them
 	Alarm    func()   // called before a timer's work is done, with no mutex held; for a simulation, whose processes may stand still. May be nil
 }
@@ -47,6 +48,7 @@ func NewSettings(prefix string, options []Option) Settings {
 		}
 		option(&s)
 	}
+	s.reports()
 	return s
 }
 
@@ -64,7 +66,7 @@ func WithLease(d time.Duration) Option {
 }
 
 // WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a Lease dropped, a
-// subscription made again. Default slog.Default().
+// subscription made again. Default slog.Default(). Its handler is called as an [Observer] is: in order, by a goroutine of its own.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *Settings) {
 		if logger == nil {

@@ -2,6 +2,7 @@ package reentrant
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,13 +15,24 @@ const syncWithin = 500 * time.Millisecond
 // Reenter returns a further Lease on the hold that the call shares, or nil if there is none. It costs no round trip
 // unless the call asks for more than the hold has: a longer lease, or a watchdog where there was none.
 func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease, error) {
+	switch empty, closed := k.empty(); {
+	case closed:
+		return nil, ErrClosed
+	case empty:
+		return nil, nil
+	}
+	values, carried := detached(ctx), k.carriedBy(ctx, record)
 	k.mu.Lock()
-	h := k.find(ctx, record, r)
-	if h == nil || h.state != held || passed(h.trusted, time.Now()) {
+	h := k.find(carried, record, r)
+	switch {
+	case k.closed:
+		k.mu.Unlock()
+		return nil, ErrClosed
+	case h == nil || h.state != held || passed(h.trusted, time.Now()):
 		k.mu.Unlock()
 		return nil, nil
 	}
-	lease := k.grasp(ctx, h)
+	lease := k.grasp(values, h)
 	k.deepen(h)
 	short := k.falls(h, r)
 	k.mu.Unlock()
@@ -32,6 +44,13 @@ func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease,
 		return nil, err
 	}
 	return lease, nil
+}
+
+// empty reports whether nothing can be re-entered, and whether the Locker is closed.
+func (k *Keeper) empty() (empty, closed bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.holds) == 0, k.closed
 }
 
 // falls reports whether h has less than r asks for, and takes over the watchdog where r brings one. k.mu must be held.
@@ -68,7 +87,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 		}
 		return &Error{"extend", h.Name, err}
 	}
-	if err := checkLease("Extend", d); err != nil {
+	if err := errors.Join(checkContext(ctx), checkLease("Extend", d)); err != nil {
 		return wrap(err)
 	}
 	if err := l.Err(); err != nil {

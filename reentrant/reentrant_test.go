@@ -12,20 +12,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTrustEndsATenthEarlyWithinBounds(t *testing.T) {
+func TestTrustEndsATenthEarlyAndOfWhatExceedsTenMinutesAHundredth(t *testing.T) {
 	for lease, want := range map[time.Duration]time.Duration{
 		50 * time.Millisecond: 10 * time.Millisecond,
 		3 * time.Second:       300 * time.Millisecond,
 		30 * time.Second:      3 * time.Second,
-		10 * time.Hour:        time.Minute,
+		10 * time.Minute:      time.Minute,
+		20 * time.Minute:      time.Minute + 6*time.Second,
+		MaxLease:              time.Minute + (MaxLease-10*time.Minute)/100,
 	} {
 		if got := Margin(lease); got != want {
 			t.Errorf("Margin(%v) = %v, want %v", lease, got, want)
 		}
 	}
-	for _, d := range []time.Duration{MinLease, time.Second, 17 * time.Second, 9 * time.Minute, 10 * time.Minute, 20 * time.Hour} {
+	for _, d := range []time.Duration{MinLease, time.Second, 17 * time.Second, 9 * time.Minute, 10 * time.Minute, 20 * time.Hour, 300 * 24 * time.Hour} {
 		lease := asked(d)
-		if trust := lease - Margin(lease); trust < d || trust > d+2*time.Millisecond+d/100 {
+		if trust := lease - Margin(lease); trust < d || trust > d+3*time.Millisecond {
 			t.Errorf("asking for %v is trusted for %v, want %v", lease, trust, d)
 		}
 	}

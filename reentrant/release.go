@@ -20,6 +20,7 @@ const (
 	expired  = "its lease ended before it could be renewed"
 	vanished = "the server no longer has it: it expired, was forced, or its data is gone"
 	forced   = "an administrator forced it"
+	unsure   = "its lease ended before the server confirmed the release"
 )
 
 // release is how a hold is released. All but unanswered, the releasing goroutine's own, is guarded by the Keeper's mu.
@@ -54,10 +55,11 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 func (g *grip) unlock(ctx context.Context) error {
 	h, k := g.hold, g.hold.keeper
+	limit := unlockBound(ctx)
 	var over ending
 	k.mu.Lock()
 	err := k.check(h, &over)
-	if first := !g.ended; first && h.state != held || !first && (!g.last || g.answered) {
+	if first := !g.ended; first && h.state != held || !first && (!g.last || g.answered || g.awaited) {
 		g.ended = true
 		k.mu.Unlock()
 		over.carryOut(k)
@@ -72,6 +74,7 @@ func (g *grip) unlock(ctx context.Context) error {
 		g.cleanup.Stop()
 		h.remove(g)
 		g.last = len(h.grips) == 0
+		g.awaited = g.last
 		if g.last {
 			k.letGo(h)
 		} else {
@@ -83,7 +86,6 @@ func (g *grip) unlock(ctx context.Context) error {
 	if !g.last {
 		return nil
 	}
-	limit := unlockBound(ctx)
 	until := time.Now().Add(limit)
 	if first {
 		k.release(detached(ctx), h, limit)
@@ -91,16 +93,19 @@ func (g *grip) unlock(ctx context.Context) error {
 	return g.await(until)
 }
 
-// detached has the values of ctx and no end.
+// detached has the values of ctx and no end. It asks nothing of ctx, which may be the user's.
 func detached(ctx context.Context) context.Context {
-	if ctx.Done() == nil {
-		return ctx
+	if ctx == nil || ctx == context.Background() {
+		return context.Background()
 	}
 	return context.WithoutCancel(ctx)
 }
 
 // unlockBound is how long an Unlock waits.
 func unlockBound(ctx context.Context) time.Duration {
+	if ctx == nil { // as good as any that has no end
+		return unlockAtMost
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		return min(max(time.Until(deadline), unlockAtLeast), unlockAtMost)
 	}
@@ -112,6 +117,8 @@ func (g *grip) await(until time.Time) error {
 	k, r := g.hold.keeper, &g.hold.ending
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	g.awaited = true
+	defer func() { g.awaited = false }()
 	if !r.over {
 		if r.done == nil {
 			r.done = make(chan struct{})
@@ -161,20 +168,18 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	switch {
 	case err == nil && status != lua.Held && !h.ending.unanswered:
 		err = &reason{ErrLost, vanished}
+	case err == nil && status != lua.Held && !time.Now().Before(h.term.Expires):
+		err = &reason{ErrLost, unsure}
 	case err != nil && retryable(err) && time.Now().Before(h.term.Expires) && !k.over():
 		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
 		return false
 	case err != nil:
 		if retryable(err) && !k.over() { // a server that has lost it, and learns of it from others, keeps the lock for h for another lease
-			k.Go(func() {
-				k.Persist(func(ctx context.Context) error {
-					_, err := k.releaser.Release(ctx, h)
-					return err
-				})
-			})
+			k.Go(func() { k.takeBack(h) })
 		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
+	k.mu.Lock()
 	if h.adopted != nil {
 		kind := Released
 		if errors.Is(err, ErrLost) {
@@ -182,7 +187,6 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 		}
 		k.settings.Observe(h.ended(kind, err))
 	}
-	k.mu.Lock()
 	h.state = gone
 	k.finish()
 	h.ending.over, h.ending.err = true, err
@@ -194,17 +198,21 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 	return true
 }
 
-// leaveWithin is how long a leave is tried: after the server's liveness a waiting ticket is dropped anyway, and a claim given
-// to it has run out.
-const leaveWithin = 15*time.Second + lua.Claim
+// liveness is after how long the server drops a ticket that waits and is not heard of.
+const liveness = 15 * time.Second
 
-// Persist repeats a leave until it is answered, no longer matters, or the Locker is closed.
-func (k *Keeper) Persist(send func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+// Persist repeats the leave of a ticket with that lease until it is answered, no longer matters, or the Locker is closed. It
+// matters for as long as the ticket may have the lock: each request of it that went unanswered may have been given a lease.
+func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(lease, liveness)+lua.Claim)
 	defer cancel()
+	began := time.Now()
 	var backoff Backoff
 	for {
 		err := send(ctx)
+		if time.Since(began) > liveness {
+			backoff.most = liveness / 3 // an outage: those who are to be taken back may be many
+		}
 		if err == nil || !retryable(err) || k.over() || backoff.Wait(ctx) != nil {
 			return
 		}

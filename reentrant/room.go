@@ -40,7 +40,23 @@ func (r *room) size() int {
 }
 
 // starves reports whether somebody has waited for too long to let others try.
-func (r *room) starves() bool { return r.size() > 0 && time.Since(r.waiting[0].began) > starving }
+func (r *room) starves() bool {
+	first := r.first()
+	return first != nil && time.Since(first.began) > starving
+}
+
+// first is who has waited longest of those who can have the turn; nil: nobody can.
+func (r *room) first() *call {
+	if r == nil {
+		return nil
+	}
+	for _, c := range r.waiting {
+		if !c.calling {
+			return c
+		}
+	}
+	return nil
+}
 
 // join has c wait. asked is when it last asked the server, held what that answered.
 func (l *Locker) join(c *call, asked time.Time, held *HeldError) (*room, error) {
@@ -62,7 +78,7 @@ func (l *Locker) join(c *call, asked time.Time, held *HeldError) (*room, error) 
 		at--
 	}
 	r.waiting = slices.Insert(r.waiting, at, c)
-	c.position = at + 1
+	c.position, c.calling = at+1, c.request.OnQueued != nil
 	if held == nil { // the request went unanswered
 		c.wait(r)
 	} else {
@@ -112,7 +128,7 @@ func (l *Locker) listener() *pubsub.Listener {
 			again = true
 		},
 		Message: func(payload string) {
-			if m, err := lua.ParseMessage(payload); err == nil && m.Forced {
+			if m, _, err := l.core.Message(payload); err == nil && m.Forced {
 				l.core.Keeper.Forced(m)
 			}
 		},
@@ -161,9 +177,13 @@ func (l *Locker) rouse(r *room) {
 		return
 	}
 	now := time.Now()
-	starved := r.starves()
+	starved, first := r.starves(), r.first()
 	var next *call
-	for i, c := range r.waiting {
+	for _, c := range r.waiting {
+		if c.calling {
+			c.missed = true
+			continue
+		}
 		if now.Before(c.next) {
 			r.at(c.next)
 			continue
@@ -172,7 +192,7 @@ func (l *Locker) rouse(r *room) {
 			next = c
 			break
 		}
-		if next == nil && (i == 0 || !starved) {
+		if next == nil && (c == first || !starved) {
 			next = c
 		}
 	}
@@ -208,6 +228,18 @@ func (l *Locker) tried(r *room, c *call, o outcome) {
 	}
 }
 
+// returned has c take part: its OnQueued has returned, and something may have happened meanwhile.
+func (l *Locker) returned(r *room, c *call) {
+	if c.request.OnQueued == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.calling = false; c.missed {
+		l.rouse(r)
+	}
+}
+
 // kin reports whether c has the holder's name.
 func (c *call) kin(r *room) bool { return c.request.Owner != "" && c.request.Owner == r.owner }
 
@@ -217,7 +249,7 @@ func (c *call) wait(r *room) {
 	r.at(c.next)
 }
 
-// quit takes c out; if it had the turn, that passes on.
+// quit takes c out, if it is there; if it had the turn, that passes on.
 func (l *Locker) quit(r *room, c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,9 +266,11 @@ func (r *room) known() *HeldError {
 }
 
 func (r *room) remove(c *call) {
-	if i := slices.Index(r.waiting, c); i >= 0 {
-		r.waiting = slices.Delete(r.waiting, i, i+1)
+	i := slices.Index(r.waiting, c)
+	if i < 0 {
+		return
 	}
+	r.waiting = slices.Delete(r.waiting, i, i+1)
 	if len(r.waiting) == 0 {
 		r.emptied = time.Now()
 		r.at(r.emptied.Add(roomStays))

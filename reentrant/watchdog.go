@@ -51,9 +51,6 @@ func (k *Keeper) moment(at time.Time) moment { return max(1, at.Sub(k.began)) }
 
 // due is when h next needs something: a renewal, a word on its depth, or the end of its trust.
 func (h *Hold) due() time.Time {
-	if h.state == lost {
-		return h.term.Expires
-	}
 	at := h.trusted
 	for _, m := range [...]moment{h.renewAt, h.syncAt} {
 		if due := h.keeper.began.Add(m); m != 0 && due.Before(at) {
@@ -139,11 +136,6 @@ func (k *Keeper) tick(now time.Time) {
 func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool {
 	span := min(h.lease, h.term.Span)
 	switch {
-	case h.state == lost:
-		if !passed(h.term.Expires, now) {
-			return false
-		}
-		k.farewell(h)
 	case passed(h.trusted, now):
 		k.lose(h, expired, over)
 	// What is due soon goes along: leases taken at random times so come to share their requests.
@@ -210,17 +202,6 @@ func (k *Keeper) wake(now time.Time, over *ending) {
 			k.lose(h, "the wall clock passed its end: the machine was suspended, or its clock set", over)
 		}
 	}
-}
-
-// farewell leaves for a lost hold of which a request may have been executed late. k.mu must be held.
-func (k *Keeper) farewell(h *Hold) {
-	h.state = gone
-	k.unwatch(h)
-	k.finish()
-	k.Go(func() {
-		_, _ = k.releaser.Release(context.Background(), h) // if this fails too, the lease ends by itself
-		k.releaser.Forget(h)
-	})
 }
 
 // renew sends one request for all, and one more for each that the record does not have or whose token key is to be kept

@@ -44,7 +44,7 @@ type World struct {
 
 // Run runs the whole suite; each test gets a world of its own from each.
 func Run(t *testing.T, each func(t *testing.T, test func(World))) {
-	for _, group := range [][]test{waitingTests, nestingTests, leaseTests, classicTests, endingTests, inputTests} {
+	for _, group := range [][]test{waitingTests, nestingTests, leaseTests, classicTests, endingTests, callbackTests, inputTests} {
 		for _, c := range group {
 			t.Run(strings.ReplaceAll(c.promise, " ", "_"), func(t *testing.T) {
 				each(t, func(w World) {

@@ -1,0 +1,371 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// What the user's own code does to a Locker that calls it.
+var callbackTests = []test{
+	{"a Logger that never returns keeps no context alive and holds nothing up", func(w *World) {
+		never := newBlocked()
+		w.loses(w.Locker(fairlock.WithLogger(slog.New(never))), never)
+	}},
+	{"an Observer that never returns keeps no context alive and holds nothing up", func(w *World) {
+		never := newBlocked()
+		w.loses(w.Locker(fairlock.WithObserver(never)), never)
+	}},
+	{"an Observer that panics or ends its goroutine is told all that follows, in order", func(w *World) {
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			told := make(chan fairlock.Kind, 100)
+			a := w.Locker(fairlock.WithObserver(observer(func(e fairlock.Event) {
+				told <- e.Kind
+				how()
+			})))
+			for range 3 {
+				w.Unlock(w.Lock(a, "x"))
+			}
+			for range 3 {
+				w.That(w.hears(told) == fairlock.Acquired && w.hears(told) == fairlock.Released, "not in order")
+			}
+			w.NoError(a.Close())
+		}
+	}},
+	{"a Logger that panics holds nothing up", func(w *World) {
+		a := w.Locker(fairlock.WithLogger(slog.New(handler(func(slog.Record) { panic("the user's own") }))))
+		lease := w.Lock(a, "x")
+		w.NoError(a.ForceUnlock(w.Context(), "x"))
+		w.Is(lease.Unlock(w.Context()), fairlock.ErrLost)
+		w.Unlock(w.Lock(a, "x"))
+		w.NoError(a.Close())
+	}},
+	{"a call whose OnQueued panics or ends its goroutine leaves nothing behind", func(w *World) {
+		a, b, c := w.Locker(), w.Locker(), w.Locker()
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			lease := w.Lock(a, "x")
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				_, _ = b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) { how() }))
+			}()
+			w.closes(ended, "the goroutine")
+			same := w.Queue(w.Context(), b, "x", 1)
+			w.Unlock(lease)
+			w.Unlock(w.Take(same))
+			w.Unlock(w.Lock(c, "x"))
+			w.That(w.InLine("x") == 0, "somebody is in line")
+		}
+	}},
+	{"a hold that comes while OnQueued runs is given back if that panics", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		queued, goes := make(chan struct{}), make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer func() { _ = recover() }()
+			_, _ = b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
+				close(queued)
+				<-goes
+				panic("the user's own")
+			}))
+		}()
+		w.closes(queued, "OnQueued")
+		w.Unlock(lease)
+		if !w.Plain {
+			w.Until("it has the lock", func() bool { return w.admin.Exists(w.Context(), w.Record("x")).Val() == 1 })
+		}
+		close(goes)
+		w.closes(ended, "the goroutine")
+		w.Unlock(w.Lock(a, "x"))
+	}},
+	{"while a call's OnQueued runs, those of its process who wait for the plain lock have it", func(w *World) {
+		if !w.Plain {
+			return // whose line goes by the order of the calls
+		}
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		queued, goes := make(chan struct{}), make(chan struct{})
+		slow := w.calls(func() (*fairlock.Lease, error) {
+			return b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
+				close(queued)
+				<-goes
+			}))
+		})
+		w.closes(queued, "OnQueued")
+		w.Pass(1100 * time.Millisecond) // from then on it would come before all others
+		w.Unlock(lease)
+		w.Unlock(w.Take(w.calls(func() (*fairlock.Lease, error) { return b.Lock(w.Context(), "x") })))
+		again, err := b.TryLock(w.Context(), "x")
+		w.NoError(err)
+		close(goes)
+		w.That(len(slow) == 0, "two have the lock")
+		w.Unlock(again)
+		w.Unlock(w.Take(slow))
+	}},
+	{"Close returns in every callback", func(w *World) {
+		for name, run := range closings {
+			returned := make(chan struct{})
+			run(w, func(l Locker) {
+				_ = l.Close()
+				close(returned)
+			})
+			w.closes(returned, name)
+		}
+	}},
+	{"no Lease is given by a Locker that is closed", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		queued, goes := make(chan struct{}), make(chan struct{})
+		slow := w.calls(func() (*fairlock.Lease, error) {
+			return b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
+				close(queued)
+				<-goes
+			}))
+		})
+		w.closes(queued, "OnQueued")
+		w.Unlock(lease)
+		if has := func() bool { return w.admin.Exists(w.Context(), w.Record("x")).Val() == 1 }; !w.Plain {
+			w.Until("it has the lock", has)
+			w.Pass(w.Lease)
+			w.That(has(), "it does not renew what it has")
+		}
+		w.NoError(b.Close())
+		close(goes)
+		w.Is(w.Wait(slow).Err, fairlock.ErrClosed)
+		w.Unlock(w.Lock(a, "x"))
+	}},
+	{"of many calls that are under way when their Locker is closed none gives a Lease whose context lives on", func(w *World) {
+		for n := range 20 {
+			l := w.Locker()
+			busy, ends := make(chan struct{}), new(atomic.Bool)
+			var all sync.WaitGroup
+			var had atomic.Int64
+			last := make([]*fairlock.Lease, 32)
+			for i := range last {
+				all.Go(func() {
+					for !ends.Load() {
+						lease, err := l.Lock(context.Background(), string(rune('a'+i%4)))
+						if errors.Is(err, fairlock.ErrClosed) {
+							return
+						}
+						w.NoError(err)
+						if last[i] = lease; ends.Load() {
+							return // and keeps it
+						}
+						_ = lease.Unlock(context.Background()) // which may hear of the end
+						if had.Add(1) == int64(20+n) {
+							close(busy)
+						}
+					}
+				})
+			}
+			<-busy
+			ends.Store(true)
+			w.NoError(l.Close())
+			all.Wait()
+			for _, lease := range last {
+				w.That(lease.Err() != nil && lease.Context().Err() != nil, "a lease outlives its Locker: %v", lease.Err())
+				_ = lease.Unlock(context.Background())
+			}
+		}
+	}},
+	{"a context of the user's may ask a Lease for anything", func(w *World) {
+		a := w.Locker()
+		lease := w.Lock(a, "x")
+		ctx := curious{w.Context(), func() { _, _ = lease.Err(), lease.Depth() }}
+		w.NoError(a.Do(ctx, "y", func(ctx context.Context, l *fairlock.Lease) error {
+			nested := w.LockIn(ctx, a, "y")
+			w.Unlock(nested)
+			return a.ForceUnlock(ctx, "x")
+		}))
+		waits := w.Lock(a, "z")
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := a.Lock(curious{short, ctx.ask}, "z")
+		w.Is(err, context.DeadlineExceeded)
+		w.Unlock(waits)
+	}},
+	{"a context of the user's that never answers keeps no other one alive", func(w *World) {
+		a := w.Locker()
+		never, asked := make(chan struct{}), new(atomic.Bool)
+		ctx := curious{w.Context(), func() {
+			if asked.Load() {
+				<-never
+			}
+		}}
+		in, out := make(chan context.Context), make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- a.Do(ctx, "x", func(ctx context.Context, _ *fairlock.Lease) error {
+				in <- ctx
+				<-out
+				return nil
+			}, fairlock.LeaseFor(w.Lease))
+		}()
+		inner := <-in
+		other := w.Lock(a, "y", fairlock.LeaseFor(w.Lease+100*time.Millisecond))
+		asked.Store(true)
+		w.closes(inner.Done(), "the context in Do")
+		w.closes(other.Done(), "the other one")
+		close(never)
+		close(out)
+		w.Is(<-done, fairlock.ErrLost)
+	}},
+}
+
+// loses has a Locker whose user's code never returns lose one of its two locks.
+func (w *World) loses(a Locker, never *blocked) {
+	x, y := w.Lock(a, "x"), w.Lock(a, "y")
+	w.NoError(w.admin.Del(w.Context(), w.Record("x")).Err())
+	w.closes(x.Done(), "the context of what is lost")
+	w.closes(never.called, "the user's code")
+	w.Is(x.Err(), fairlock.ErrLost)
+	w.Is(x.Unlock(w.Context()), fairlock.ErrLost)
+	w.Pass(3 * w.Lease)
+	w.NoError(y.Err())
+	w.Unlock(y)
+	w.Unlock(w.Lock(a, "x"))
+	w.NoError(a.Close())
+	close(never.goes)
+}
+
+// closings call Close from each of the callbacks there are.
+var closings = map[string]func(w *World, closes func(Locker)){
+	"OnQueued": func(w *World, closes func(Locker)) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		_, err := b.Lock(w.Context(), "x", fairlock.OnQueued(func(int) { closes(b) }))
+		w.Is(err, fairlock.ErrClosed)
+		w.Unlock(lease)
+	},
+	"Do": func(w *World, closes func(Locker)) {
+		a := w.Locker()
+		w.NoError(a.Do(w.Context(), "x", func(context.Context, *fairlock.Lease) error {
+			closes(a)
+			return nil
+		}))
+	},
+	"AfterFunc": func(w *World, closes func(Locker)) {
+		a := w.Locker()
+		lease := w.Lock(a, "x")
+		context.AfterFunc(lease.Context(), func() { closes(a) })
+		w.NoError(a.ForceUnlock(w.Context(), "x"))
+	},
+	"Observe(Lost)": func(w *World, closes func(Locker)) {
+		var a Locker
+		a = w.Locker(fairlock.WithObserver(observer(func(e fairlock.Event) {
+			if e.Kind == fairlock.Lost {
+				closes(a)
+			}
+		})))
+		w.Lock(a, "x")
+		w.NoError(w.admin.Del(w.Context(), w.Record("x")).Err())
+		w.Pass(w.Lease)
+	},
+	"Observe(Renewed)": func(w *World, closes func(Locker)) {
+		var a Locker
+		var once sync.Once
+		a = w.Locker(fairlock.WithObserver(observer(func(e fairlock.Event) {
+			if e.Kind == fairlock.Renewed {
+				once.Do(func() { closes(a) })
+			}
+		})))
+		lease := w.Lock(a, "x")
+		w.closes(lease.Done(), "the lease")
+		w.NoError(lease.Unlock(w.Context()))
+	},
+	"the Logger": func(w *World, closes func(Locker)) {
+		var a Locker
+		a = w.Locker(fairlock.WithLogger(slog.New(handler(func(line slog.Record) { closes(a) }))))
+		w.Lock(a, "x")
+		w.NoError(a.ForceUnlock(w.Context(), "x"))
+	},
+}
+
+// blocked is a Logger and an Observer that never returns.
+type blocked struct {
+	handler
+	called, goes chan struct{}
+	once         sync.Once
+}
+
+func newBlocked() *blocked {
+	b := &blocked{called: make(chan struct{}), goes: make(chan struct{})}
+	b.handler = func(slog.Record) { b.blocks() }
+	return b
+}
+
+func (b *blocked) Observe(e fairlock.Event) {
+	if e.Kind == fairlock.Lost {
+		b.blocks()
+	}
+}
+
+func (b *blocked) blocks() {
+	b.once.Do(func() { close(b.called) })
+	<-b.goes
+}
+
+// observer and handler are functions as what they are called.
+type (
+	observer func(fairlock.Event)
+	handler  func(slog.Record)
+)
+
+func (o observer) Observe(e fairlock.Event)                     { o(e) }
+func (h handler) Enabled(context.Context, slog.Level) bool      { return true }
+func (h handler) Handle(_ context.Context, r slog.Record) error { h(r); return nil }
+func (h handler) WithAttrs([]slog.Attr) slog.Handler            { return h }
+func (h handler) WithGroup(string) slog.Handler                 { return h }
+
+// curious is a context that does something of its own when it is asked for a value.
+type curious struct {
+	context.Context
+	ask func()
+}
+
+func (c curious) Value(key any) any {
+	c.ask()
+	return c.Context.Value(key)
+}
+
+// hears is what was told next.
+func (w *World) hears(told <-chan fairlock.Kind) fairlock.Kind {
+	w.Helper()
+	select {
+	case kind := <-told:
+		return kind
+	case <-time.After(20 * time.Second):
+		w.Fatal("it is told nothing more")
+		return 0
+	}
+}
+
+// closes waits for the end of something.
+func (w *World) closes(c <-chan struct{}, what string) {
+	w.Helper()
+	select {
+	case <-c:
+	case <-time.After(2*w.Lease + 20*time.Second):
+		w.Fatalf("%s does not end", what)
+	}
+}
+
+// calls makes a call in the background.
+func (w *World) calls(call func() (*fairlock.Lease, error)) <-chan Outcome {
+	result := make(chan Outcome, 1)
+	go func() {
+		lease, err := call()
+		result <- Outcome{lease, err}
+	}()
+	return result
+}

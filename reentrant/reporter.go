@@ -1,0 +1,165 @@
+package reentrant
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	mostUntold = 10_000      // what waits to be told; what comes on top is counted and dropped
+	toldWithin = time.Second // how long Close waits for it
+)
+
+// reporter tells a Locker's Logger and Observer what happened, in order, from one goroutine that lives as long as there is
+// something to tell. They are the user's: one that blocks, panics or calls back into the Locker holds up nothing but what is
+// told after it.
+type reporter struct {
+	handler  slog.Handler
+	observer Observer     // may be nil
+	teller   atomic.Int64 // the goroutine that tells, as long as there is one
+
+	mu      sync.Mutex // guards what follows; nothing of the user's is called under it
+	untold  []func()
+	dropped int
+	idle    chan struct{} // closed when nothing is left to tell; nil: nothing is
+}
+
+// tell has f called. It never blocks, and may be called with any mutex held.
+func (r *reporter) tell(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.untold) == mostUntold {
+		r.dropped++
+		return
+	}
+	r.untold = append(r.untold, f)
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+		go r.run()
+	}
+}
+
+// run tells what there is to tell. Should the user's code end this goroutine, another one goes on.
+func (r *reporter) run() {
+	me, all := int64(current()), false
+	r.teller.Store(me)
+	defer func() {
+		r.teller.CompareAndSwap(me, 0)
+		if !all {
+			go r.run()
+		}
+	}()
+	for f := r.next(); f != nil; f = r.next() {
+		r.guarded(f)
+	}
+	all = true
+}
+
+// next is what is told next; nil: that was all.
+func (r *reporter) next() (f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case len(r.untold) > 0:
+		f, r.untold = r.untold[0], r.untold[1:]
+	case r.dropped > 0:
+		n := r.dropped
+		r.dropped = 0
+		f = func() { r.write(slog.LevelWarn, time.Now(), "fairlock: the Logger or the Observer is too slow", "untold", n) }
+	default:
+		r.untold = nil
+		close(r.idle)
+		r.idle = nil
+	}
+	return f
+}
+
+// guarded calls the user's code. A panic of it is no reason to end a process that holds locks.
+func (r *reporter) guarded(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := string(debug.Stack())
+			defer func() { _ = recover() }() // it is the Logger that panics
+			r.write(slog.LevelError, time.Now(), "fairlock: the Logger or the Observer panicked", "panic", fmt.Sprint(p), "stack", stack)
+		}
+	}()
+	f()
+}
+
+// write has the handler write a line.
+func (r *reporter) write(level slog.Level, at time.Time, message string, args ...any) {
+	ctx := context.Background()
+	if !r.handler.Enabled(ctx, level) {
+		return
+	}
+	record := slog.NewRecord(at, level, message, 0)
+	record.Add(args...)
+	_ = r.handler.Handle(ctx, record)
+}
+
+// observe tells the observer, if there is one.
+func (r *reporter) observe(e Event) {
+	if r.observer == nil {
+		return
+	}
+	e.At = time.Now()
+	r.tell(func() { r.observer.Observe(e) })
+}
+
+// drain returns when all is told, after a second at most, and at once if it is the user's code there that asks.
+func (r *reporter) drain() {
+	if me := current(); me != 0 && r.teller.Load() == int64(me) {
+		return
+	}
+	r.mu.Lock()
+	idle := r.idle
+	r.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(toldWithin)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
+
+// aside is a slog.Handler that writes through a reporter: whoever logs waits for nobody.
+type aside struct {
+	slog.Handler // the user's
+	*reporter
+}
+
+// Enabled reports that a line may be wanted: the user's handler is asked when its turn comes.
+func (a aside) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle takes a line to be written.
+func (a aside) Handle(_ context.Context, line slog.Record) error {
+	line = line.Clone()
+	a.tell(func() {
+		if ctx := context.Background(); a.Handler.Enabled(ctx, line.Level) {
+			_ = a.Handler.Handle(ctx, line)
+		}
+	})
+	return nil
+}
+
+func (a aside) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return aside{a.Handler.WithAttrs(attrs), a.reporter}
+}
+
+func (a aside) WithGroup(name string) slog.Handler {
+	return aside{a.Handler.WithGroup(name), a.reporter}
+}
+
+// reports has what the settings' Logger and Observer are told go through a reporter.
+func (s *Settings) reports() {
+	s.reporter = &reporter{handler: s.Logger.Handler(), observer: s.Observer}
+	s.Logger = slog.New(aside{s.Logger.Handler(), s.reporter})
+}

@@ -1,0 +1,55 @@
+package reentrant
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Own is the counter of the ticket that an answer names as a lock's holder, if it is one of this client's.
+func (c *Core) Own(holder string) (counter uint64, ours bool) {
+	text, ours := strings.CutPrefix(holder, c.ID+":")
+	counter, err := strconv.ParseUint(text, 10, 64)
+	return counter, ours && err == nil
+}
+
+// Given reports whether a ticket is one that this client has given out.
+func (c *Core) Given(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
+
+// Message reads what the server tells this client, of which lock. What makes no sense is reported: it is not of the scripts.
+func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error) {
+	m, err = lua.ParseMessage(payload)
+	if err == nil {
+		keys, err = lua.KeysOf(c.Settings.Prefix, m.Record)
+	}
+	if err == nil && !c.Given(m.Ticket) {
+		err = fmt.Errorf("message %.200q: its ticket was never given out here", payload)
+	}
+	if err != nil {
+		c.Nonsense(err)
+	}
+	return m, keys, err
+}
+
+// Nonsense reports a message that is not of the scripts.
+func (c *Core) Nonsense(err error) {
+	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err)
+}
+
+// Strays looks for tickets of this client that have a lock though no call of it knows them: requests that were executed when
+// nobody waited for them any more. Whoever finds one gives it back.
+func (c *Core) Strays(keys lua.Keys, known func(counter uint64) bool) (strays []lua.Ticket, token int64) {
+	state, err := c.Server.Inspect(context.Background(), keys, 0, 0)
+	if err != nil {
+		return nil, 0 // whoever asks next sees it again
+	}
+	for _, h := range state.Holds {
+		if h.Ticket.Client == c.ID && !known(h.Ticket.Counter) {
+			strays = append(strays, h.Ticket)
+		}
+	}
+	return strays, state.HeldToken
+}
