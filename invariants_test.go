@@ -38,8 +38,10 @@ func inFakeTime(t *testing.T, test func(b *bubble)) {
 // network carries bytes for one client, or stops carrying them without a word.
 type network struct {
 	mini  *miniredis.Miniredis
-	mu    sync.Mutex // guards held and all
+	mu    sync.Mutex // guards what follows
 	held  chan struct{}
+	lost  [2]bool // what goes to the server, and what comes from it
+	bytes int     // that went to the server
 	all   []net.Conn
 	pumps sync.WaitGroup
 }
@@ -50,9 +52,39 @@ func (n *network) stop() {
 	n.held = make(chan struct{})
 }
 
+// loseRequests and loseReplies lose what goes one way, until it is resumed.
+func (n *network) loseRequests() { n.lose(0) }
+func (n *network) loseReplies()  { n.lose(1) }
+
+func (n *network) lose(way int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost[way] = true
+}
+
+// sent is how many bytes went to the server.
+func (n *network) sent() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.bytes
+}
+
+func (n *network) count(way, bytes int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.bytes += bytes * (1 - way)
+}
+
+func (n *network) loses(way int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost[way]
+}
+
 func (n *network) resume() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.lost = [2]bool{}
 	if n.held != nil {
 		close(n.held)
 		n.held = nil
@@ -80,11 +112,15 @@ func (n *network) dial(context.Context, string, string) (net.Conn, error) {
 	n.mu.Lock()
 	n.all = append(n.all, theirs, server)
 	n.mu.Unlock()
-	pump := func(from, to net.Conn) {
+	pump := func(way int, from, to net.Conn) {
 		buffer := make([]byte, 64<<10)
 		for {
 			count, err := from.Read(buffer)
 			n.pass()
+			n.count(way, count)
+			if err == nil && n.loses(way) {
+				continue
+			}
 			if err == nil {
 				_, err = to.Write(buffer[:count])
 			}
@@ -94,8 +130,8 @@ func (n *network) dial(context.Context, string, string) (net.Conn, error) {
 			}
 		}
 	}
-	n.pumps.Go(func() { pump(theirs, server) })
-	n.pumps.Go(func() { pump(server, theirs) })
+	n.pumps.Go(func() { pump(0, theirs, server) })
+	n.pumps.Go(func() { pump(1, server, theirs) })
 	return ours, nil
 }
 

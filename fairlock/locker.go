@@ -73,6 +73,9 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
+	if fn == nil {
+		return &Error{Op: "do", Name: name, Err: reentrant.Invalid("the function is nil")}
+	}
 	lease, err := l.acquire(ctx, "do", name, false, options)
 	if err != nil {
 		return err

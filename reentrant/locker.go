@@ -34,7 +34,7 @@ type Locker struct {
 	rooms    map[string]*room
 	memory   Memory
 	known    map[uint64]struct{} // tickets, by counter, of which a call knows
-	own      bool // the client's own channel is listened to
+	own      bool                // the client's own channel is listened to
 	draining bool
 	closed   bool
 }
@@ -85,6 +85,9 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
+	if fn == nil {
+		return &Error{Op: "do", Name: name, Err: Invalid("the function is nil")}
+	}
 	lease, err := l.acquire(ctx, "do", name, false, options)
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ type Settings struct {
 	Identity Identity
 	Observer Observer // may be nil
 	reporter *reporter
-	Err      error    // the options that made no sense; every call returns them
-	Alarm    func()   // called before a timer's work is done, with no mutex held; for a simulation, whose processes may stand still. May be nil
+	Err      error  // the options that made no sense; every call returns them
+	Alarm    func() // called before a timer's work is done, with no mutex held; for a simulation, whose processes may stand still. May be nil
 }
 
 // Alarmed calls Alarm.

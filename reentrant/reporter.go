@@ -70,7 +70,9 @@ func (r *reporter) next() (f func()) {
 	case r.dropped > 0:
 		n := r.dropped
 		r.dropped = 0
-		f = func() { r.write(slog.LevelWarn, time.Now(), "fairlock: the Logger or the Observer is too slow", "untold", n) }
+		f = func() {
+			r.write(slog.LevelWarn, time.Now(), "fairlock: the Logger or the Observer is too slow", "untold", n)
+		}
 	default:
 		r.untold = nil
 		close(r.idle)

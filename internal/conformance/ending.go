@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -82,6 +83,44 @@ var endingTests = []test{
 		w.Is(lease.Err(), fairlock.ErrClosed)
 		w.Unlock(lease)
 	}},
+	{"a goroutine that lost a lock in Do is not within one, and Shutdown stops it", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		w.Is(a.Do(w.Context(), "x", func(_ context.Context, lease *fairlock.Lease) error {
+			w.NoError(b.ForceUnlock(w.Context(), "x"))
+			w.closes(lease.Done(), "the lease")
+			return nil
+		}), fairlock.ErrLost)
+		other := w.Lock(b, "y")
+		holds := w.Lock(a, "z")
+		done := make(chan error, 1)
+		go func() { done <- a.Shutdown(w.Context()) }()
+		w.Until("it shuts down", func() bool {
+			_, err := a.TryLock(w.Context(), "y")
+			return errors.Is(err, fairlock.ErrClosed)
+		})
+		w.Unlock(holds)
+		w.NoError(<-done)
+		w.Unlock(other)
+	}},
+	{"of several Unlocks at once one is told the outcome, and the others that nothing is held", func(w *World) {
+		a := w.Locker()
+		for range 30 {
+			lease := w.Lock(a, "x")
+			outcomes := make(chan error, 3)
+			for range cap(outcomes) {
+				go func() { outcomes <- lease.Unlock(context.Background()) }()
+			}
+			clean := 0
+			for range cap(outcomes) {
+				if err := <-outcomes; err == nil {
+					clean++
+				} else {
+					w.Is(err, fairlock.ErrNotHeld)
+				}
+			}
+			w.That(clean == 1, "%d of them released it", clean)
+		}
+	}},
 	{"half of many waiters cancelled at random moments leave nothing, and the other half is served in order", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		holder := w.Lock(a, "x")
@@ -149,5 +188,31 @@ var inputTests = []test{
 		_, err := a.Lock(dead, "x")
 		w.Is(err, context.Canceled)
 		w.That(w.admin.DBSize(w.Context()).Val() == 0, "something was written")
+	}},
+	{"a context that is nil, and a function that is, are an error at once; Unlock does without", func(w *World) {
+		a := w.Locker()
+		var none context.Context
+		lease := w.Lock(a, "x")
+		_, err := a.Lock(none, "y")
+		w.Is(err, fairlock.ErrInvalid)
+		_, err = a.TryLock(none, "y")
+		w.Is(err, fairlock.ErrInvalid)
+		_, err = a.Inspect(none, "x")
+		w.Is(err, fairlock.ErrInvalid)
+		for _, err = range a.List(none) {
+			w.Is(err, fairlock.ErrInvalid)
+		}
+		for _, err = range a.Overhear(none) {
+			w.Is(err, fairlock.ErrInvalid)
+		}
+		w.Is(a.Do(none, "y", func(context.Context, *fairlock.Lease) error { return nil }), fairlock.ErrInvalid)
+		w.Is(a.Do(w.Context(), "y", nil), fairlock.ErrInvalid)
+		w.Is(a.ForceUnlock(none, "x"), fairlock.ErrInvalid)
+		w.Is(a.Shutdown(none), fairlock.ErrInvalid)
+		w.Is(lease.Extend(none, time.Second), fairlock.ErrInvalid)
+		w.NoError(lease.Err())
+		w.NoError(lease.Unlock(none))
+		w.That(w.admin.Exists(w.Context(), w.Record("x"), w.Record("y")).Val() == 0, "something is held")
+		w.Is(lease.Unlock(none), fairlock.ErrNotHeld)
 	}},
 }

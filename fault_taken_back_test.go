@@ -1,0 +1,133 @@
+package fairlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/faultproxy"
+)
+
+// The call is given up, and the way back is open again only when the leave was long repeated in vain.
+func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongItsLease(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, network := s.client()
+		b, _ := s.client()
+		s.unlock(s.lock(a))
+		network.loseReplies()
+		ctx, cancel := context.WithTimeout(s.Context(), 100*time.Millisecond)
+		defer cancel()
+		if lease, err := a.Lock(ctx, "x", fairlock.LeaseFor(time.Hour)); err == nil {
+			s.Fatal("it has a lease of", lease.Deadline())
+		}
+		network.stop()
+		time.Sleep(10 * time.Minute)
+		if s.tries(b) == "" {
+			s.Error("nobody has it")
+		}
+		network.resume()
+		time.Sleep(6 * time.Second) // those that wait for so long repeat it every five
+		s.unlock(s.lock(b))
+	})
+}
+
+// Its enter is executed when the leave, too, has long been answered: by a network that lives longer than the mark of a minute.
+func TestALockThatOneOfOurOwnTicketsHasAndNoCallKnowsIsGivenBackByWhoeverAsksNext(t *testing.T) {
+	for _, how := range []string{"Lock", "TryLock"} {
+		t.Run(how, func(t *testing.T) {
+			onFaulty(t, func(f *faulty) { f.findsItsOwn(how) })
+		})
+		t.Run("plain "+how, func(t *testing.T) {
+			onFaulty(t, func(f *faulty) { f.plain().findsItsOwn(how) })
+		})
+	}
+}
+
+func (f *faulty) findsItsOwn(how string) {
+	a, b := f.beside(), f.beside()
+	lease := a.locks("x", fairlock.LeaseFor(time.Minute))
+	owner, token := lease.Owner(), lease.Token()
+	f.unlocks(lease)
+	record := f.keys("x").Record()
+	ends := time.Now().Add(time.Hour)
+	f.must(f.direct.HSet(faultCtx, record, "owner", owner, "token", token, "since", time.Now().UnixMilli(), "lease", 60000,
+		owner+":60000::", fmt.Sprint(ends.UnixMilli(), ":1")).Err())
+	f.must(f.direct.PExpireAt(faultCtx, record, ends).Err())
+	if _, err := b.TryLock(faultCtx, "x"); !errors.Is(err, fairlock.ErrHeld) {
+		f.Fatalf("another process: %v", err)
+	}
+	if how == "TryLock" {
+		if _, err := a.TryLock(faultCtx, "x"); !errors.Is(err, fairlock.ErrHeld) {
+			f.Fatal(err)
+		}
+		f.until("it is given back", func() bool { return f.holder("x") == 0 })
+	}
+	f.within(faultPatience, "the lock", func() { f.unlocks(a.locks("x")) })
+	f.nobody("x")
+}
+
+// The first request is lost, the second held up until the lease is over.
+func TestAReleaseThatIsAnsweredOnlyAfterTheLeaseIsNotReportedAsAClean(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, network := s.client(fairlock.WithLease(7 * time.Second))
+		lease := s.lock(a)
+		network.loseRequests()
+		ended := make(chan error, 1)
+		go func() { ended <- lease.Unlock(s.Context()) }()
+		time.Sleep(4900 * time.Millisecond)
+		network.resume()
+		network.stop()
+		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			s.Errorf("Unlock says %v", err)
+		}
+		time.Sleep(4 * time.Second)
+		network.resume()
+		if err := lease.Unlock(s.Context()); !errors.Is(err, fairlock.ErrLost) {
+			s.Errorf("the lease was over when the server answered, and Unlock says %v", err)
+		}
+	})
+}
+
+// It is forced when a heartbeat of its ticket is on its way, which puts that back in line.
+func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b, c := f.behind(fairlock.WithLease(time.Minute)), f.beside(), f.beside()
+		holder := b.locks("x")
+		waits := a.queues("x", 1)
+		f.heard(1)
+		beat := f.all(f.verb("enter"), faultproxy.HoldRequest())
+		f.until("it has a heartbeat under way", func() bool { return beat.Hits() > 0 })
+		beat.Remove()
+		f.unlocks(holder)
+		lost := waits.gets()
+		next := c.queues("x", 1)
+		f.ends(lost)
+		f.must(b.ForceUnlock(faultCtx, "x"))
+		<-lost.Done()
+		f.until("it has left", func() bool { return f.retired("x") })
+		beat.Release()
+		beat.WaitExecuted(f, beat.Hits(), faultPatience)
+		f.served(next)
+		if n := f.line("x"); n != 0 {
+			f.Errorf("%d in line", n)
+		}
+		if err := lost.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
+			f.Error(err)
+		}
+		f.nobody("x")
+	})
+}
+
+// retired reports whether there is a mark of a ticket that has left for good.
+func (f *faulty) retired(name string) bool {
+	for _, member := range f.direct.ZRange(faultCtx, f.keys(name).Waiters(), 0, -1).Val() {
+		if strings.HasPrefix(member, "!") {
+			return true
+		}
+	}
+	return false
+}
