@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/faultproxy"
 )
 
 // Wherever the release falls between two heartbeats of who is next.
@@ -44,13 +45,17 @@ func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) 
 // A process that was killed in its first milliseconds: the server has not seen it listen, and takes its word that it is there.
 func TestABlindHeadThatIsGoneCostsItsClaimAndNoMore(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		holder, next := f.beside(), f.beside()
+		holder, next := f.beside(), f.behind()
 		lease := holder.locks("x")
+		asked := f.all(f.verb("enter"), faultproxy.Observe())
 		keys := f.keys("x")
 		ghost := "ghost:1:30000::"
 		f.forges("x", ghost)
 		f.must(f.direct.ZAdd(faultCtx, keys.Waiters(), redis.Z{Score: -float64(time.Now().Add(time.Minute).UnixMilli()), Member: "~ghost"}).Err())
 		waits := next.queues("x", 2)
+		f.heard(1)
+		f.unlocks(next.locks("y")) // by now it has asked as one who listens
+		asked.WaitExecuted(f, asked.Hits()+1, faultPatience)
 		began := time.Now()
 		f.unlocks(lease)
 		if owner := f.direct.HGet(faultCtx, keys.Record(), "owner").Val(); !strings.HasPrefix(owner, "ghost") {

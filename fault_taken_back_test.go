@@ -31,7 +31,11 @@ func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongI
 		}
 		network.resume()
 		time.Sleep(6 * time.Second) // those that wait for so long repeat it every five
+		began := time.Now()
 		s.unlock(s.lock(b))
+		if took := time.Since(began); took > time.Second {
+			s.Errorf("it was had %v later", took)
+		}
 	})
 }
 
@@ -108,7 +112,7 @@ func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(
 		f.ends(lost)
 		f.must(b.ForceUnlock(faultCtx, "x"))
 		<-lost.Done()
-		f.until("it has left", func() bool { return f.retired("x") })
+		f.within(claim/2, "its leave", func() { f.until("it has left", func() bool { return f.retired("x") }) })
 		beat.Release()
 		beat.WaitExecuted(f, beat.Hits(), faultPatience)
 		f.served(next)
