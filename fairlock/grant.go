@@ -27,7 +27,7 @@ func (l *Locker) message(payload string) {
 		l.core.Nonsense(fmt.Errorf("message %.200q: its call asks for %s as %s", payload, a.keys.Record(), a.text))
 	case a == nil && (m.Evicted || m.Hint):
 	case a == nil:
-		l.unwanted(keys, m.Ticket, m.Token)
+		l.unwanted(keys, m.Ticket)
 	case m.Evicted && a.state == waiting:
 		l.settle(a, nil, ErrEvicted)
 		l.dismiss(a)
@@ -46,10 +46,10 @@ func (a *attempt) is(keys lua.Keys, ticket string) bool { return a.keys == keys 
 
 // grantedByMessage believes a grant, or asks the server. l.mu must be held.
 func (l *Locker) grantedByMessage(a *attempt, m lua.Message, received time.Time) {
-	l.memory.Note(a.keys.Record(), m.Token, m.Ticket.Lease)
 	expires, ok := a.believe(m, received, l.earOf(a.keys).up())
 	term := reentrant.Term{Span: m.Claim, Expires: expires}
 	if ok && term.TrustEnds().After(received) {
+		l.memory.Note(a.keys.Record(), m.Token, m.Ticket.Lease) // only now: the server believes what a client says it knows
 		if a.last.at == 0 {
 			a.requests.Executed() // the grant overtook the answer
 		}
@@ -125,7 +125,7 @@ func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	a := l.attempts[ticket.Counter]
 	switch {
 	case a == nil:
-		l.unwanted(keys, ticket, g.Token)
+		l.unwanted(keys, ticket)
 	case a != inHold && !a.is(keys, g.Ticket):
 	case a.state == waiting && g.Token > a.shown:
 		l.granted(a, *g, sent, nil)

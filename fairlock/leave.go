@@ -54,11 +54,12 @@ func (l *Locker) leave(all ...*attempt) {
 	}
 }
 
-// unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got through.
-func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket, token int64) {
+// unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got through. Which token it came with
+// is not repeated to the server, which would believe it.
+func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	l.core.Keeper.Go(func() {
 		l.core.Keeper.Persist(t.Lease, func(ctx context.Context) error {
-			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: t.String(), Token: token, Retire: true}})
+			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: t.String(), Retire: true}})
 			return err
 		})
 	})
@@ -71,13 +72,13 @@ func (l *Locker) suspect(keys lua.Keys, holder string) {
 		return
 	}
 	l.core.Keeper.Go(func() {
-		strays, token := l.core.Strays(keys, func(counter uint64) bool {
+		strays := l.core.Strays(keys, func(counter uint64) bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.attempts[counter] != nil
 		})
 		for _, t := range strays {
-			l.unwanted(keys, t, token)
+			l.unwanted(keys, t)
 		}
 	})
 }

@@ -124,8 +124,8 @@ func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 	return s
 }
 
-// Apart has each request go out by itself, before the first does.
-func (s *Server) Apart() { s.together.apart = true }
+// Apart has each request go out by itself, and take whatever connection it gets, before the first does.
+func (s *Server) Apart() { s.together.apart, s.manner.dials = true, true }
 
 // Spawn has requests that need a goroutine of their own run by an owner of those, before the first does.
 func (s *Server) Spawn(run func(func())) { s.spawn = run }

@@ -55,8 +55,8 @@ func ParseMessage(text string) (m Message, err error) {
 // positive parses a number that Redis' Lua can hold exactly.
 func positive(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err == nil && (n <= 0 || n >= 1<<53) {
-		err = fmt.Errorf("%d is out of range", n)
+	if err != nil || n <= 0 || n >= 1<<53 {
+		return 0, fmt.Errorf("%.50q is no number, or out of range", text)
 	}
-	return n, err
+	return n, nil
 }

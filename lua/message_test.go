@@ -11,16 +11,16 @@ func TestMessagesAreDecoded(t *testing.T) {
 	ticket := Ticket{"c", 1, usual, "saga 7", "a:b\n{}"}
 	grant, err := ParseMessage("grant 1732186543123456 3000 1732186543123455 " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "grant", grant, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Token: 1732186543123455, At: 1732186543123456, Claim: 3 * time.Second})
+	equal(t, "grant", grant, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Token: 1732186543123455, At: 1732186543123456, Claim: 3 * time.Second})
 	forced, err := ParseMessage("forced 9007199254740991 " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "forced", forced, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Token: 1<<53 - 1, Forced: true})
+	equal(t, "forced", forced, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Token: 1<<53 - 1, Forced: true})
 	evicted, err := ParseMessage("evicted " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "evicted", evicted, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Evicted: true})
+	equal(t, "evicted", evicted, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Evicted: true})
 	hint, err := ParseMessage("hint " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "hint", hint, Message{Ticket: ticket, Record: "fairlock:lock:{x y}", Hint: true})
+	equal(t, "hint", hint, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Hint: true})
 }
 
 func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
 			b.queues(ticket.String())
 			a.leaves(hold, token, Held)
 			m := b.hears()
-			equal(t, "message", m, Message{Ticket: ticket, Record: s.keys.Record(), Token: m.Token, At: m.At, Claim: Claim})
+			equal(t, "message", m, Message{Ticket: ticket, Text: ticket.String(), Record: s.keys.Record(), Token: m.Token, At: m.At, Claim: Claim})
 			equal(t, "token", fmt.Sprint(m.Token), s.field("token"))
 			equal(t, "end", int64(m.At)/1000+m.Claim.Milliseconds(), s.ends(s.keys.Record()))
 			equal(t, "holder", b.inspects().Owner, ticket.Identity())

@@ -21,6 +21,7 @@ const (
 type manner struct {
 	obeys     bool          // its deadline bounds reads and writes
 	bound     time.Duration // what else bounds reads; 0: nothing
+	dials     bool          // whatever is said of idle connections: a pool decides by chance whether it dials for who does not wait
 	unwritten bool          // nothing bounds writes
 	slow      atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
 }
@@ -147,6 +148,9 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Conte
 	}
 	if m.obeys {
 		ctx = patient{ctx}
+	}
+	if m.dials {
+		return ctx, true
 	}
 	return &prompt{Context: ctx, limit: limit}, true
 }

@@ -312,9 +312,8 @@ func (l *Locker) suspect(keys lua.Keys, holder string) {
 		return
 	}
 	l.core.Keeper.Go(func() {
-		strays, token := l.core.Strays(keys, l.knows)
-		for _, t := range strays {
-			l.retire(keys, t, token)
+		for _, t := range l.core.Strays(keys, l.knows) {
+			l.retire(keys, t, 0)
 		}
 	})
 }

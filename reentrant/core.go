@@ -28,6 +28,9 @@ type Core struct {
 
 	counter atomic.Uint64 // of its tickets
 	contact contact
+
+	nonsense atomic.Int64 // messages that make no sense, since that was reported
+	reported atomic.Int64 // when it last was (Unix ns)
 }
 
 // Hub is how a Locker hears of it: see [pubsub.Hub] and [pubsub.Cluster].

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fairlock/locks/lua"
 )
@@ -34,22 +35,27 @@ func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error)
 	return m, keys, err
 }
 
-// Nonsense reports a message that is not of the scripts.
+// Nonsense reports a message that is not of the scripts: once a minute, for whoever may publish may do so a million times.
 func (c *Core) Nonsense(err error) {
-	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err)
+	c.nonsense.Add(1)
+	now := time.Now().UnixNano()
+	if last := c.reported.Load(); now-last < int64(time.Minute) && last != 0 || !c.reported.CompareAndSwap(last, now) {
+		return
+	}
+	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "messages", c.nonsense.Swap(0))
 }
 
 // Strays looks for tickets of this client that have a lock though no call of it knows them: requests that were executed when
 // nobody waited for them any more. Whoever finds one gives it back.
-func (c *Core) Strays(keys lua.Keys, known func(counter uint64) bool) (strays []lua.Ticket, token int64) {
+func (c *Core) Strays(keys lua.Keys, known func(counter uint64) bool) (strays []lua.Ticket) {
 	state, err := c.Server.Inspect(context.Background(), keys, 0, 0)
 	if err != nil {
-		return nil, 0 // whoever asks next sees it again
+		return nil // whoever asks next sees it again
 	}
 	for _, h := range state.Holds {
 		if h.Ticket.Client == c.ID && !known(h.Ticket.Counter) {
 			strays = append(strays, h.Ticket)
 		}
 	}
-	return strays, state.HeldToken
+	return strays
 }
