@@ -15,8 +15,9 @@ func onLostReplies(t *testing.T, test func(f *faulty, lost faultproxy.Action)) {
 		return func(t *testing.T) { onFaulty(t, func(f *faulty) { test(f, action) }) }
 	}
 	together(t, map[string]func(*testing.T){
-		"closed": losing(faultproxy.SwallowReply()),
-		"silent": losing(faultproxy.SwallowReplySilently()),
+		"closed":                           losing(faultproxy.SwallowReply()),
+		"silent":                           losing(faultproxy.SwallowReplySilently()),
+		"said to be lost by another proxy": losing(faultproxy.RewriteReply(func([]byte) []byte { return []byte("-upstream failure\r\n") })),
 	})
 }
 

@@ -58,6 +58,7 @@ func onErrorsThatPass(t *testing.T, test func(f *faulty, u *faultUser, a *answer
 		"LOADING Redis is loading the dataset in memory", "MASTERDOWN Link with MASTER is down",
 		"TRYAGAIN Multiple keys request during rehashing of slot", "CLUSTERDOWN The cluster is down",
 		"BUSY Redis is busy running a script", "READONLY You can't write against a read only replica.",
+		"NOREPLICAS Not enough good replicas to write.", "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
 	} {
 		word, _, _ := strings.Cut(text, " ")
 		tests[word] = func(t *testing.T) {

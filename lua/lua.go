@@ -228,10 +228,10 @@ func Unanswered(err error) bool {
 	return true
 }
 
-// Answered reports whether err is the server's own answer.
+// Answered reports whether err is the server's own answer, and not that of a proxy which has none.
 func Answered(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply)
+	return errors.As(err, &reply) && !relayed(reply.Error())
 }
 
 // Unsent reports whether err came before the request could be sent: no connection could be had.
@@ -243,9 +243,12 @@ func Unsent(err error) bool {
 }
 
 // Passing reports whether an answered error is about the server's present state, so that the same request may succeed
-// a moment later: it is starting, failing over, busy with a script, or giving slots away.
+// a moment later: it is starting, failing over, busy with a script, giving slots away, or refuses to write as long as its
+// replicas are away or its disk is full. Nothing was done: of a script, such a server refuses the first write.
 func Passing(err error) bool {
-	for _, prefix := range []string{"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED"} {
+	for _, prefix := range []string{
+		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF",
+	} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true
 		}

@@ -148,6 +148,20 @@ func TestAnErrorSaysWhetherTheRequestMayHaveBeenExecuted(t *testing.T) {
 		{wrongType, false, true, false},
 		{fmt.Errorf("renew: %w", wrongType), false, true, false},
 		{redis.Nil, false, true, false},
+		{said("NOREPLICAS Not enough good replicas to write. script: f00, on @user_script:27."), false, true, true},
+		{said("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), false, true, true},
+		{said("upstream failure"), true, false, false},
+		{fmt.Errorf("leave: %w", said("upstream protocol error")), true, false, false},
+		{said("ERR upstream request timeout"), true, false, false},
+		{said("no upstream host"), true, false, false},
+		{said("ERR Connection timed out"), true, false, false},
+		{said("ERR Connection reset by peer"), true, false, false},
+		{said("ERR unknown"), true, false, false},
+		{said("ERR server connection close"), true, false, false},
+		{said("ERR handle response, backend conn reset"), true, false, false},
+		{said("ERR unknown command 'EVALSHA'"), false, true, false},
+		{said("ERR Connection timed out of mind"), false, true, false},
+		{said("NOPERM upstream failure"), false, true, false},
 		{io.EOF, true, false, false},
 		{context.Canceled, true, false, false},
 		{context.DeadlineExceeded, true, false, false},
@@ -162,6 +176,12 @@ func TestAnErrorSaysWhetherTheRequestMayHaveBeenExecuted(t *testing.T) {
 		equal(t, fmt.Sprint("passing: ", c.err), Passing(c.err), c.passing)
 	}
 }
+
+// said is an error of a server's, or of a proxy's in its stead.
+type said string
+
+func (e said) Error() string { return string(e) }
+func (said) RedisError()     {}
 
 func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
 	for _, reply := range []string{"+OK\r\n", ":1\r\n", "*0\r\n", "$-1\r\n", "*2\r\n:1\r\n$-1\r\n"} {
