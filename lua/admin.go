@@ -1,7 +1,10 @@
 package lua
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,10 +17,14 @@ type Hold struct {
 	Depth    int
 }
 
+// latest is the last millisecond that is a time in microseconds, too.
+const latest = 1 << 53 / 1000
+
 // Waiter is one place in line.
 type Waiter struct {
-	Ticket Ticket
-	Place  Place
+	Ticket  Ticket
+	Place   Place
+	element string // as it stands in the line; empty: as we write it
 }
 
 // State is what Inspect saw.
@@ -26,12 +33,14 @@ type State struct {
 	Token     int64 // the largest given
 	Held      bool
 	Owner     string // empty over a placeholder: the server has forgotten who
-	HeldToken int64
+	HeldToken int64  // 0: the record has none
 	Since     Micros
 	Remaining time.Duration
 	Holds     []Hold
 	Waiting   int      // length of the line
-	Waiters   []Waiter // the page that was asked for
+	Page      int      // how many places of the line were looked at
+	Waiters   []Waiter // those of them that make sense
+	Damaged   error    // what makes none, if anything: all else was read
 }
 
 // Inspect runs inspect.lua: one request, which writes nothing. It shows at most count waiters from index from on.
@@ -45,28 +54,59 @@ func (s *Server) Inspect(ctx context.Context, keys Keys, from, count int) (State
 
 func decodeState(reply []any) (State, error) {
 	r := reader{list: reply}
-	state := State{Now: Micros(r.int()), Token: r.int()}
+	state := State{Now: Micros(r.int())}
+	last := r.string()
 	record := r.strings()
 	state.Remaining, state.Waiting = r.millis(), int(r.int())
-	for _, element := range r.strings() {
-		place, text, _ := strings.Cut(element, ":")
-		at, err := positive(place)
-		if err != nil {
-			return State{}, wrongReply("inspect", element)
-		}
-		ticket, err := ParseTicket(text)
-		if err != nil {
-			return State{}, err
-		}
-		state.Waiters = append(state.Waiters, Waiter{ticket, Place(at)})
-	}
-	for i := 0; i+1 < len(record); i += 2 {
-		if err := state.field(record[i], record[i+1]); err != nil {
-			return State{}, err
-		}
-	}
+	line := r.strings()
 	r.wrong = r.wrong || len(record)%2 != 0
+	if r.wrong {
+		return State{}, wrongReply("inspect", reply)
+	}
+	if last != "0" {
+		state.damage("the token key", state.tokenKey(last))
+	}
+	for i := 0; i < len(record); i += 2 {
+		state.damage("the record's "+strconv.Quote(cut(record[i])), state.field(record[i], record[i+1]))
+	}
+	if state.Held && state.HeldToken == 0 {
+		state.damage("the record", errors.New("it has no token"))
+	}
+	state.Page = len(line)
+	for _, element := range line {
+		state.damage("the line", state.stand(element))
+	}
 	return decoded(state, &r, "inspect", reply)
+}
+
+// damage notes the first thing that makes no sense.
+func (s *State) damage(where string, err error) {
+	if err != nil && s.Damaged == nil {
+		s.Damaged = fmt.Errorf("%s: %w", where, err)
+	}
+}
+
+// cut is a text that is not too long to be read.
+func cut(text string) string { return text[:min(len(text), 100)] }
+
+func (s *State) tokenKey(value string) (err error) {
+	s.Token, err = positive(value)
+	return err
+}
+
+// stand takes one element of the line.
+func (s *State) stand(element string) error {
+	place, text, _ := strings.Cut(element, ":")
+	at, err := positive(place)
+	if err != nil {
+		return err
+	}
+	ticket, err := ParseTicket(text)
+	if err != nil {
+		return err
+	}
+	s.Waiters = append(s.Waiters, Waiter{ticket, Place(at), element})
+	return nil
 }
 
 // field takes one field of the record.
@@ -80,24 +120,32 @@ func (s *State) field(name, value string) (err error) {
 	case name == "since":
 		var ms int64
 		ms, err = positive(value)
-		s.Since = microsFromMillis(ms)
+		s.Since = microsFromMillis(min(ms, latest))
 	case strings.Contains(name, ":"):
-		deadline, depth, _ := strings.Cut(value, ":")
-		var h Hold
-		var ms int64
-		if h.Ticket, err = ParseTicket(name); err == nil {
-			ms, err = positive(deadline)
-		}
-		if err == nil {
-			h.Deadline = microsFromMillis(ms)
-			h.Depth, err = strconv.Atoi(depth)
-		}
-		s.Holds = append(s.Holds, h)
+		return s.hold(name, value)
 	}
 	return err
 }
 
-// Force runs force.lua: one request. It ends the ownership that has this token and tells its clients; it reports
+func (s *State) hold(name, value string) error {
+	deadline, depth, _ := strings.Cut(value, ":")
+	ticket, err := ParseTicket(name)
+	if err != nil {
+		return err
+	}
+	ms, err := positive(deadline)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(depth)
+	if err != nil {
+		return fmt.Errorf("%.100q is no depth", depth)
+	}
+	s.Holds = append(s.Holds, Hold{ticket, microsFromMillis(min(ms, latest)), n})
+	return nil
+}
+
+// Force runs force.lua: one request. It ends the ownership that has this token, 0 of a record that has none, and tells its clients; it reports
 // whether that was the present one. More and Grant are as in [Left].
 func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool, left Left, err error) {
 	args := append(s.writing(forceScript, keys, 5), s.caller(keys)...)
@@ -114,7 +162,8 @@ func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool
 // Evict runs evict.lua: one request. It takes w out of the line and tells its client; it reports whether it was there.
 func (s *Server) Evict(ctx context.Context, keys Keys, w Waiter) (bool, error) {
 	args := append(s.writing(evictScript, keys, 4), s.caller(keys)...)
-	reply, err := s.run(ctx, evictScript, append(args, strconv.FormatInt(int64(w.Place), 10)+":"+w.Ticket.String()))
+	element := cmp.Or(w.element, strconv.FormatInt(int64(w.Place), 10)+":"+w.Ticket.String())
+	reply, err := s.run(ctx, evictScript, append(args, element))
 	if err != nil {
 		return false, err
 	}

@@ -15,30 +15,55 @@
 
 local function num(n) return string.format('%d', n) end
 
+--#include number.lua
+
 local function split(ticket)
-  local client, counter, lease, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
-  if client then return client, tonumber(lease), owner ~= '' and owner or client .. ':' .. counter end
+  local client, counter, lease, owner = string.match(ticket, '^([!-9;-~]+):(%d+):([1-9]%d*):([^:]*)')
+  if client and #lease < 13 then return client, tonumber(lease), owner ~= '' and owner or client .. ':' .. counter end
 end
 
 -- An element that is none of ours has place 0 and an empty ticket; it is dropped when its turn comes.
-local function place_of(element) return tonumber(string.match(element, '^%d+') or 0) end
+local function place_of(element) return number(string.match(element, '^%d+'), PLACES) end
 local function ticket_of(element) return string.match(element, ':(.*)$') or '' end
 
--- The element of a ticket in a line of so many whose client does not know its place.
-local function find(ticket, line)
-  for to = line - 1, 0, -500 do
-    for _, element in ipairs(redis.call('LRANGE', queue, math.max(0, to - 499), to)) do
-      if ticket_of(element) == ticket then return element end
+-- Calls look with each element of a line of so many and its index, from the end or from the head, until it returns true: the one
+-- walk through a line that a script may make.
+local function walk(line, from_head, look)
+  for chunk = 0, math.ceil(line / 500) - 1 do
+    local first = from_head and chunk * 500 or math.max(0, line - 500 * (chunk + 1))
+    local last = from_head and first + 499 or line - 500 * chunk - 1
+    local elements = redis.call('LRANGE', queue, first, last)
+    for i = 1, #elements do
+      local n = from_head and i or #elements + 1 - i
+      if look(elements[n], first + n - 1) then return end
     end
   end
+end
+
+-- Takes the elements at these indices out of the line, and returns how many they were.
+local function cut(indices)
+  for _, i in ipairs(indices) do redis.call('LSET', queue, i, '') end
+  return #indices > 0 and redis.call('LREM', queue, 0, '') or 0
+end
+
+-- Takes tickets out of the line, wherever they stand: wanted has so many as keys. Returns how many elements that were, and whose.
+local function take_all(wanted, many, line, from_head)
+  local found, indices = {}, {}
+  walk(line, from_head, function(element, i)
+    local ticket = ticket_of(element)
+    if wanted[ticket] and not found[ticket] then
+      found[ticket], indices[#indices + 1] = true, i
+    end
+    return #indices == many
+  end)
+  return cut(indices), found
 end
 
 -- Takes a ticket out of the line, wherever it stands: a late request may have put it elsewhere than its client knows.
 -- Returns how many elements that were, 1 or 0.
 local function take_out(ticket, at, line)
   if at > 0 and redis.call('LREM', queue, 1, num(at) .. ':' .. ticket) == 1 then return 1 end
-  local element = find(ticket, line)
-  return element and redis.call('LREM', queue, 1, element) or 0
+  return (take_all({[ticket] = true}, 1, line))
 end
 
 -- A subscriber of the exact name; PUBLISH's own count would include any pattern subscriber, such as a monitor.
@@ -46,12 +71,20 @@ local function heard(client)
   return tonumber(redis.pcall('PUBSUB', numsub, channels .. client)[2] or 0) > 0
 end
 
-local function valid(mark) return mark and -tonumber(mark) > ms end
+-- No mark is written to end later than in MARK_TTL.
+local function valid(mark)
+  local left = -(tonumber(mark or nil) or 0) - ms
+  return left > 0 and left <= MARK_TTL
+end
 
-local function gather()
-  redis.call('ZADD', waiters, num(-(ms + GATHER)), '?')
+-- Writes a mark that ends in so many ms. Those that have ended go: nobody else asks for them any more.
+local function mark(member, span)
+  redis.call('ZREMRANGEBYSCORE', waiters, '(' .. num(-ms), '(0')
+  redis.call('ZADD', waiters, num(-(ms + span)), member)
   redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
 end
+
+local function gather() mark('?', GATHER) end
 
 local function tell(client, message) redis.pcall(verb, channels .. client, message) end
 
@@ -72,12 +105,12 @@ local function nominate()
     local seen = redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. (client or ''), '?', '^' .. (client or ''))
     if valid(seen[4]) then return nil end
     -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability decides.
-    local alive = client and not seen[2] and (seen[1] and tonumber(seen[1]) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
+    local alive = client and not seen[2] and (seen[1] and number(seen[1], math.huge) > ms or not seen[1] and redis.call('EXISTS', waiters) == 0)
     if alive and dead[client] == nil then
       dead[client] = valid(seen[5]) or client ~= me and not heard(client) and not valid(seen[3])
       if valid(seen[5]) then tell(client, 'hint ' .. ticket .. ' ' .. record) end -- it may be back, and not know
     end
-    if alive and not dead[client] then return grant(ticket, client, owner, lease, tonumber(redis.call('GET', tokens) or 0)) end
+    if alive and not dead[client] then return grant(ticket, client, owner, lease, number(redis.call('GET', tokens), TOKENS)) end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)
   end
@@ -92,10 +125,7 @@ end
 local function advance()
   local given = nominate()
   for client, unheard in pairs(dead) do
-    if unheard and redis.call('EXISTS', queue) == 1 then
-      redis.call('ZADD', waiters, num(-(ms + LIVENESS)), '^' .. client)
-      redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
-    end
+    if unheard and redis.call('EXISTS', queue) == 1 then mark('^' .. client, LIVENESS) end
   end
   return given
 end

@@ -40,8 +40,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
   local ticket, owner, lease, most = ARGV[9], ARGV[8], ARGV[7], tonumber(ARGV[11])
   local line = most > 0 and redis.call('LLEN', queue)
   local full = line and line >= most
-  local last = tonumber(redis.call('GET', tokens) or 0)
-  if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
+  --#include last.lua
 
   -- It takes a free lock.
   if not full and last >= seen and redis.call('EXISTS', record, queue, waiters) == 0 then
@@ -69,7 +68,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
     end
     if joins and tonumber(redis.pcall('PUBSUB', numsub, channels .. me)[2] or 0) > 0 then
       local latest = tonumber(string.match(redis.call('LINDEX', queue, '-1') or '', '^%d+') or 0)
-      local at = latest >= us and latest + 1 or us
+      local at = latest >= us and latest < PLACES and latest + 1 or us
       redis.call('ZADD', waiters, string.format('%d', ms + LIVENESS), ticket)
       line, is_heard = redis.call('RPUSH', queue, string.format('%d', at) .. ':' .. ticket), 1
       if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
@@ -79,7 +78,9 @@ if #ARGV == 12 and ARGV[10] == '0' then
       state = {'waiting', at, line}
     end
     if state then
-      return {us, last, now[1], tonumber(now[2] or 0), math.max(1, redis.call('PTTL', record)), line, is_heard, 0, 0, {}, state}
+      local term = tonumber(now[2])
+      if not (term and term >= 0 and term <= LEASES) then term = 0 end
+      return {us, last, now[1], term, math.min(LEASES, math.max(1, redis.call('PTTL', record))), line, is_heard, 0, 0, {}, state}
     end
   end
 end
@@ -96,9 +97,17 @@ end
 local held = redis.call('HMGET', record, unpack(fields))
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, 0, '+inf')
-local last = tonumber(redis.call('GET', tokens) or 0)
-if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
-local holder = {owner = held[1], token = tonumber(held[2] or 0), lease = tonumber(held[3] or 0), since = tonumber(held[4] or 0)}
+--#include last.lua
+if seen > last and seen > TOKENS then return redis.error_reply('WRONGTYPE no token can follow ' .. ARGV[2] .. ' in ' .. tokens) end
+local holder = {owner = held[1], token = number(held[2], TOKENS), lease = number(held[3], LEASES), since = number(held[4], TIMES)}
+
+-- A record whose token is damaged can be waited for, and ends; nobody can be told that it is his.
+for i = 5, holder.token == 0 and #fields or 0 do
+  if held[i] or held[1] and held[1] == select(3, split(fields[i])) then
+    return redis.error_reply('WRONGTYPE the record ' .. record .. ' holds no token')
+  end
+end
+if holder.owner == '' and (holder.since == 0 or holder.since > ms) then holder.since = ms end
 
 -- A full server refuses only a script's first write. This one is never refused, so whoever waits goes on waiting.
 if returning then redis.call('PEXPIREAT', queue, num(ms + LINE_TTL)) end
@@ -127,19 +136,23 @@ if forgot and line == 0 and not plain then gather() end
 -- Line and set disagree: somebody deleted one of them. A place without a deadline gets one; a deadline without a
 -- place goes, and its client brings both back.
 local function mend()
-  local placed = {}
-  for from = 0, line - 1, 500 do
-    for _, element in ipairs(redis.call('LRANGE', queue, from, from + 499)) do
-      local ticket = ticket_of(element)
-      placed[ticket] = true
-      if not redis.call('ZSCORE', waiters, ticket) then redis.call('ZADD', waiters, num(ms + LIVENESS), ticket) end
+  local known, deadlines, strays = redis.call('ZRANGEBYSCORE', waiters, 0, '+inf', 'WITHSCORES'), {}, {}
+  for i = 1, #known, 2 do deadlines[known[i]] = number(known[i + 1], math.huge) end
+  walk(line, true, function(element, i)
+    local ticket = ticket_of(element)
+    local deadline = deadlines[ticket]
+    if not split(ticket) or deadline == false then -- it is none, or stands there twice
+      strays[#strays + 1] = i
+    else
+      if not deadline then redis.call('ZADD', waiters, num(ms + LIVENESS), ticket) end
+      deadlines[ticket] = false
     end
-  end
-  local known = redis.call('ZRANGEBYSCORE', waiters, 0, '+inf', 'WITHSCORES')
-  for i = 1, #known, 2 do
-    if not placed[known[i]] then
-      redis.call('ZREM', waiters, known[i])
-      if tonumber(known[i + 1]) > ms then gather() end
+  end)
+  line = line - cut(strays)
+  for ticket, deadline in pairs(deadlines) do
+    if deadline then
+      redis.call('ZREM', waiters, ticket)
+      if deadline > ms then gather() end
     end
   end
 end
@@ -155,6 +168,24 @@ local function place(ticket, at)
   redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
   line = line + 1
   return {'waiting', at, line}
+end
+
+-- The elements of the tickets in line whose client does not know their places, all found in one walk.
+local unplaced
+local function standing(ticket)
+  if not unplaced then
+    local many = 0
+    unplaced = {}
+    for i = 9, #ARGV, 4 do
+      if ARGV[i + 1] == '0' and scores[(i - 9) / 2 + 4] then unplaced[ARGV[i]], many = '', many + 1 end
+    end
+    walk(line, false, function(element)
+      local other = ticket_of(element)
+      if unplaced[other] == '' then unplaced[other], many = element, many - 1 end
+      return many == 0
+    end)
+  end
+  return unplaced[ticket] or ''
 end
 
 -- A ticket that comes back: to the end if that is its place, else before the first one with a later place.
@@ -184,17 +215,16 @@ end
 -- Overdue tickets do not fill a line. Only asked when it looks full.
 local function sweep()
   if redis.call('ZCOUNT', waiters, 0, ms) == 0 then return end
-  for _, ticket in ipairs(redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, 100)) do
-    take_out(ticket, 0, line)
-    redis.call('ZREM', waiters, ticket)
-    line = line - 1
-  end
+  local overdue, wanted = redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, 100), {}
+  for _, ticket in ipairs(overdue) do wanted[ticket] = true end
+  line = line - take_all(wanted, #overdue, line, true) -- they have waited for longest
+  redis.call('ZREM', waiters, unpack(overdue))
 end
 
 -- An explicit owner's further hold: same ownership, same token, a deadline of its own.
 local function join(ticket, at)
   local _, lease = split(ticket)
-  redis.call('PEXPIREAT', record, num(math.max(redis.call('PEXPIRETIME', record), ms + lease)))
+  redis.call('PEXPIREAT', record, num(math.max(math.min(redis.call('PEXPIRETIME', record), TIMES), ms + lease)))
   holder.lease = math.max(holder.lease, lease)
   redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)
   last = math.max(last, holder.token)
@@ -217,13 +247,13 @@ local function enter(i, k, hold)
   local score, retired = scores[2 * k + 2], scores[2 * k + 3]
   if retired then return {'gone'} end
   if hold then
-    local deadline = tonumber(string.match(hold, '^%d+'))
+    local deadline = end_of(hold)
     if deadline > ms then return {'granted', holder.token, deadline - ms, holder.since} end
   end
   if free and line == 0 and (try or returning or not valid(scores[3])) then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
-  if score and at == 0 then at = place_of(find(ticket, line) or '') end
+  if score and at == 0 then at = place_of(standing(ticket)) end
   if score and at > 0 and ARGV[i + 3] == '1' and line <= 10000 and position(ticket, at) == 0 then
     line = line - take_out(ticket, at, line)
     return back(ticket, at)
@@ -277,15 +307,15 @@ end
 if scores[1] and not try and #grant == 0 then
   local fields = redis.call('HGETALL', record)
   for i = 1, #fields, 2 do
-    local deadline = split(fields[i]) == me and not mine[fields[i]] and tonumber(string.match(fields[i + 1], '^%d+')) or 0
-    if deadline > ms then grant = {fields[i], holder.token, deadline - ms, (holder.since or ms) * 1000} end
+    local deadline = split(fields[i]) == me and not mine[fields[i]] and end_of(fields[i + 1]) or 0
+    if deadline > ms and holder.token > 0 then grant = {fields[i], holder.token, deadline - ms, (holder.since or ms) * 1000} end
   end
 end
 
 if line > 0 and (mended or not try) then
   redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))
   if not try and not is_heard then
-    redis.call('ZADD', waiters, num(-(ms + BLIND)), '~' .. me)
+    mark('~' .. me, BLIND)
   elseif not try and scores[1] then
     redis.call('ZREM', waiters, '~' .. me)
   end
@@ -293,7 +323,7 @@ if line > 0 and (mended or not try) then
 end
 
 -- A record lives through the millisecond of its deadline. Held for no time would be no reason to come back.
-local remaining = redis.call('PTTL', record)
+local remaining = math.min(LEASES, redis.call('PTTL', record))
 if remaining == 0 then remaining = 1 end
 if remaining < 0 then remaining = gathering and -tonumber(scores[2]) - ms or 0 end
 return {us, last, holder.owner or '', holder.lease, remaining, line,

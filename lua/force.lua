@@ -3,7 +3,7 @@
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
---       4 '', or of a lock without a line: the channel to tell that it is free  5 the token to end
+--       4 '', or of a lock without a line: the channel to tell that it is free  5 the token to end, 0 of a record that has none
 -- Reply 1 1: it was ended, 0: it was not the present one  2 1: free, 500 dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
 -- Each client that held it is told 'forced <token> <ticket> <record>'; if one does not listen, a mark tells its next renewal.
@@ -20,16 +20,16 @@ local ms = math.floor(us / 1000)
 --#include advance.lua
 
 local fields = redis.call('HGETALL', record)
-local last = tonumber(redis.call('GET', tokens) or 0)
-if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
+--#include last.lua
 redis.call('LLEN', queue)
 redis.call('ZCARD', waiters)
 
-local present, lease, holds = 0, redis.call('PTTL', record), {}
+-- A record whose token is damaged has token 0.
+local present, lease, holds = 0, math.min(redis.call('PTTL', record), LEASES), {}
 for i = 1, #fields, 2 do
-  if fields[i] == 'token' then present = tonumber(fields[i + 1]) end
-  if fields[i] == 'lease' then lease = math.max(lease, tonumber(fields[i + 1])) end
-  if string.find(fields[i], ':', 1, true) then holds[#holds + 1] = fields[i] end
+  if fields[i] == 'token' then present = number(fields[i + 1], TOKENS) end
+  if fields[i] == 'lease' then lease = math.max(lease, number(fields[i + 1], LEASES)) end
+  if split(fields[i]) then holds[#holds + 1] = fields[i] end
 end
 if present ~= token then return {0, 0, {}} end
 
@@ -38,8 +38,7 @@ redis.call('DEL', record)
 redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
 for _, ticket in ipairs(holds) do
   if not heard((split(ticket))) then
-    redis.call('ZADD', waiters, num(-(ms + MARK_TTL)), '#' .. num(token))
-    redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
+    mark('#' .. num(token), MARK_TTL)
   end
   tell((split(ticket)), 'forced ' .. num(token) .. ' ' .. ticket .. ' ' .. record)
 end

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,11 +31,13 @@ func TestInspectShowsHolderAndLine(t *testing.T) {
 			equal(t, "state", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", State{
 				Token: token, Held: true, Owner: "saga 7", HeldToken: token, Since: Micros(token / 1000 * 1000),
 				Holds:   []Hold{{holder, microsFromMillis(end), 3}},
-				Waiting: 2, Waiters: []Waiter{{Ticket{"b", 1, usual, "", ""}, first}, {waiter, second}},
+				Waiting: 2, Page: 2, Waiters: []Waiter{waits(Ticket{"b", 1, usual, "", ""}, first), waits(waiter, second)},
 			}))
 		})
 	})
 }
+
+func waits(t Ticket, at Place) Waiter { return Waiter{t, at, fmt.Sprintf("%d:%s", at, t)} }
 
 func TestInspectOfAFreeLockIsEmpty(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
@@ -83,7 +86,7 @@ func TestInspectShowsAPageOfTheLine(t *testing.T) {
 	})
 }
 
-func TestInspectOfWhatIsNoLockIsAnError(t *testing.T) {
+func TestInspectShowsWhatMakesSenseOfADamagedLock(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.party("a")
 		for what, write := range map[string]func(){
@@ -92,12 +95,24 @@ func TestInspectOfWhatIsNoLockIsAnError(t *testing.T) {
 			"a holder that is no ticket": func() { s.rdb.HSet(ctx, s.keys.Record(), "a:b", "1:1") },
 			"a hold without a deadline":  func() { s.rdb.HSet(ctx, s.keys.Record(), "c:1:30000::", "x") },
 			"a token that is no number":  func() { s.rdb.HSet(ctx, s.keys.Record(), "token", "1.7e+15") },
+			"a token key with a text":    func() { s.rdb.Set(ctx, s.keys.Token(), "hello", usual) },
+			"another format":             func() { s.rdb.LPush(ctx, s.keys.Queue(), "v2|a|1") },
 		} {
 			s.forgetAll()
+			hold, token := a.holds(usual)
+			_, place := a.waits(usual)
+			s.untidy = true
 			write()
-			if state, err := a.Inspect(ctx, s.keys, 0, 10); err == nil {
+			state := a.inspects()
+			if state.Damaged == nil || strings.Contains(state.Damaged.Error(), "%!") {
 				t.Errorf("%s: %+v", what, state)
 			}
+			equal(t, what+": holder", state.Holds[0].Ticket.String(), hold)
+			equal(t, what+": first in line", state.Waiters[0].Place, place)
+			if what != "a token that is no number" {
+				equal(t, what+": token", state.HeldToken, token)
+			}
+			s.untidy = false
 		}
 	})
 }

@@ -37,12 +37,12 @@ local ms = math.floor(us / 1000)
 -- places.
 local deaf -- the client of the first in line, if nobody hears it
 if usual and not plain then
-  local ticket, client, lease, owner = string.match(redis.call('LINDEX', queue, '0') or '', '^%d+:(([^:]+):%d+:(%d+):([^:]*).*)$')
-  local last = tonumber(redis.call('GET', tokens) or 0)
-  local marks = ticket and redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '^' .. client, '?') or {}
+  local ticket, client, lease, owner = string.match(redis.call('LINDEX', queue, '0') or '', '^%d+:(([!-9;-~]+):%d+:([1-9]%d*):([^:]*).*)$')
+  --#include last.lua
+  local marks = ticket and #lease < 13 and redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '^' .. client, '?') or {}
   local ordinary = not (marks[2] or marks[3] or marks[4] or marks[5]) and redis.call('LLEN', queue) == redis.call('ZCOUNT', waiters, '0', '+inf')
   local deadline = ordinary and marks[1]
-  if last and deadline and tonumber(deadline) > ms then
+  if deadline and (tonumber(deadline) or 0) > ms then
     deaf = client ~= me and tonumber(redis.pcall('PUBSUB', numsub, channels .. client)[2] or 0) == 0 and client
     if not deaf and redis.call('HDEL', record, ARGV[5]) == 1 then
       if owner == '' then owner = string.match(ticket, '^[^:]+:%d+') end
@@ -58,20 +58,20 @@ if deaf then dead[deaf] = true end
 local held = redis.call('HMGET', record, 'token', '?', 'owner')
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
-local last = tonumber(redis.call('GET', tokens) or 0)
-if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
+--#include last.lua
+local now = number(held[1], TOKENS)
 
 local function implicit(ticket) return string.find(ticket, '::', 1, true) end
 
 -- A release by one whom the server has forgotten is as clean as any: nobody was let in since. What is kept for one who had the
 -- lock before is kept for nobody. For the others who may hold it under an explicit owner's name the lock is kept for a lease.
 local function forgotten(ticket, token)
-  local kept = held[2] and tonumber(string.match(held[2], '^%d+')) > ms
-  if token > 0 and kept and tonumber(held[1]) == token then
+  local kept = end_of(held[2]) > ms
+  if token > 0 and kept and now == token then
     if implicit(ticket) then redis.call('DEL', record) end
     return true
   end
-  local before = kept and held[3] == '' and tonumber(held[1] or 0) < token
+  local before = kept and held[3] == '' and now < token
   if token == 0 or held[1] and not before or last >= token then return false end
   local _, lease, owner = split(ticket)
   redis.call('DEL', record)
@@ -83,17 +83,23 @@ local function forgotten(ticket, token)
   return true
 end
 
+-- Where several leave, they are looked for together, when all that concerns each alone is done.
+local states, several, wanted, many = {}, #ARGV > 8, {}, 0
+
+-- Takes a waiter out, or sees to it; the answer is whether it is known by now that it waited.
 local function unqueue(ticket, at)
   local listed = redis.call('ZREM', waiters, ticket)
   if line == 0 or listed == 0 and redis.call('EXISTS', waiters) == 1 then return listed == 1 end
-  return take_out(ticket, at, line) + listed > 0
+  if not several then return take_out(ticket, at, line) + listed > 0 end
+  wanted[ticket], many = #states + 1, many + 1
+  return listed == 1
 end
 
 local function leave(ticket, at, token, retire)
   local hold = redis.call('HGET', record, ticket)
   local state = 'none'
   redis.call('HDEL', record, ticket)
-  if hold and tonumber(string.match(hold, '^%d+')) > ms then
+  if hold and end_of(hold) > ms then
     state = 'held'
   elseif forgotten(ticket, token) then
     state = 'held'
@@ -101,17 +107,18 @@ local function leave(ticket, at, token, retire)
   elseif unqueue(ticket, at) then
     state = 'waiting'
   end
-  if retire then
-    redis.call('ZREMRANGEBYSCORE', waiters, '(' .. num(-ms), '(0')
-    redis.call('ZADD', waiters, num(-(ms + MARK_TTL)), '!' .. ticket)
-    redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
-  end
+  if retire then mark('!' .. ticket, MARK_TTL) end
   return state
 end
 
-local states = {}
 for i = 5, #ARGV, 4 do
   states[#states + 1] = leave(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1')
+end
+if many > 0 then
+  local _, found = take_all(wanted, many, line)
+  for ticket in pairs(found) do
+    if states[wanted[ticket]] == 'none' then states[wanted[ticket]] = 'waiting' end
+  end
 end
 
 -- What is left of the record: holds of the same owner, each with its own deadline. The latest is the record's. If that is
@@ -120,7 +127,7 @@ local latest = 0
 local fields = redis.call('HGETALL', record)
 for i = 1, #fields, 2 do
   if fields[i] == '?' or string.find(fields[i], ':', 1, true) then
-    local deadline = tonumber(string.match(fields[i + 1], '^%d+'))
+    local deadline = end_of(fields[i + 1])
     if deadline > ms then latest = math.max(latest, deadline) else redis.call('HDEL', record, fields[i]) end
   end
 end

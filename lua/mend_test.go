@@ -230,7 +230,7 @@ func TestWhatIsNoTicketIsDroppedFromTheLine(t *testing.T) {
 				}
 				b.heartbeat(3)
 				_, answer := b.a.try(b.a.ticket(usual))
-				equal(t, "waiting", answer.Waiting, 7)
+				equal(t, "waiting", answer.Waiting, 5)
 				b.a.leaves(b.hold, b.token, Held)
 				token := b.b.granted(b.tickets[0])
 				b.a.leave(LeaveTicket{Ticket: b.tickets[0], Token: token})

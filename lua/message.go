@@ -56,7 +56,7 @@ func ParseMessage(text string) (m Message, err error) {
 func positive(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 || n >= 1<<53 {
-		return 0, fmt.Errorf("%.50q is no number, or out of range", text)
+		return 0, fmt.Errorf("%.100q is no number from 1 to 2^53 - 1", text)
 	}
 	return n, nil
 }

@@ -67,3 +67,25 @@ func TestTokensNearTheEndOfWhatLuaCanCountAreExact(t *testing.T) {
 		}
 	})
 }
+
+// Three ownerships in a row had the same token where Lua cannot count any further.
+func TestNoTokenIsGivenTwiceWhereLuaCannotCountAnyFurther(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		s.tokens(1<<53 - 2)
+		hold, token := a.holds(usual)
+		equal(t, "the last token there is", token, 1<<53-1)
+		a.leaves(hold, token, Held)
+		for _, try := range []bool{false, true} {
+			_, err := b.Enter(ctx, s.keys, Enter{Try: try, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+			if err == nil || !Answered(err) || !strings.Contains(err.Error(), s.keys.Token()) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		s.tokens(1)
+		_, err := b.Enter(ctx, s.keys, Enter{Seen: 1<<53 - 1, Lease: usual, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+		if err == nil || !strings.Contains(err.Error(), s.keys.Token()) || s.rdb.Get(ctx, s.keys.Token()).Val() != "1" {
+			t.Fatalf("of one that was seen: %v", err)
+		}
+	})
+}

@@ -6,23 +6,24 @@
 -- Reply the hold's remaining time (ms), 0 if it is lost: released, expired, or another's, -1 if it was forced
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
+--#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, token, lease, till, depth = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local time = redis.call('TIME')
 local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
 local function num(n) return string.format('%d', n) end
 
+--#include number.lua
+
 local now = redis.call('HMGET', record, ticket, 'token', '?', 'lease')
-local last = tonumber(redis.call('GET', tokens) or 0)
-if not last then return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number') end
+--#include last.lua
 local line = redis.call('LLEN', queue)
 local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
 local client, counter, usual, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
 
-local deadline = now[1] and tonumber(string.match(now[1], '^%d+')) or 0
-local given = tonumber(now[2] or 0)
+local deadline, given = end_of(now[1]), number(now[2], TOKENS)
 if deadline <= ms then
-  local kept = now[3] and tonumber(string.match(now[3], '^%d+')) > ms
+  local kept = end_of(now[3]) > ms
   local forgotten = given < token and last < token or given == token and kept or given > 0 and given < token
   if retired or not forgotten then return redis.call('ZSCORE', waiters, '#' .. num(token)) and -1 or 0 end
 end
@@ -40,10 +41,10 @@ end
 local missing, shared = deadline <= ms, owner ~= ''
 deadline = math.max(deadline, ms + lease, till)
 if deadline <= ms then return 0 end
-lease = math.max(tonumber(usual), given == token and tonumber(now[4] or 0) or 0, lease)
+lease = math.max(tonumber(usual), given == token and number(now[4], LEASES) or 0, lease)
 
 if missing and given < token then redis.call('DEL', record) end
-local latest = math.max(deadline, shared and redis.call('PEXPIRETIME', record) or 0)
+local latest = math.max(deadline, shared and math.min(redis.call('PEXPIRETIME', record), TIMES) or 0)
 redis.call('PEXPIREAT', record, num(latest))
 redis.call('HSET', record, ticket, num(deadline) .. ':' .. depth, 'lease', lease)
 if missing then
@@ -57,8 +58,9 @@ if missing then
   redis.call('PEXPIREAT', record, num(latest))
   unqueue()
   -- Places were lost too: should it be released now, all are given time to come back to theirs.
-  redis.call('ZADD', waiters, num(-(ms + 6000)), '?')
-  redis.call('PEXPIREAT', waiters, num(ms + 60000))
+  redis.call('ZREMRANGEBYSCORE', waiters, '(' .. num(-ms), '(0')
+  redis.call('ZADD', waiters, num(-(ms + GATHER)), '?')
+  redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
 end
 redis.call('SET', tokens, num(math.max(last, token)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
 return deadline - ms

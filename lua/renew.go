@@ -29,15 +29,15 @@ const (
 )
 
 // Renew runs renew.lua over all of them in one request; on a cluster, where all have to be of one [Server.Node], in as many as
-// there are, sent at once. Each answer is the hold's remaining time, 0 where the record does not have it: [Server.Reassert] tells
+// there are, sent at once; so they are, too, if the server refuses them together. Each answer is the hold's remaining time, 0 where the record does not have it: [Server.Reassert] tells
 // why, or Failed. There are no answers, or some are Missed, if there is an error.
 func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
 	if s.Sharded() && len(holds) > 1 {
 		return s.renewEach(ctx, holds)
 	}
 	reply, err := s.run(ctx, renewScript, renewals(holds))
-	if redis.HasErrorPrefix(err, "CROSSSLOT") && len(holds) > 1 {
-		return s.renewEach(ctx, holds)
+	if len(holds) > 1 && Answered(err) && !Passing(err) {
+		return s.renewEach(ctx, holds) // it may be about one of them
 	}
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func decodeRenewed(reply []any, n int) ([]time.Duration, error) {
 }
 
 // renewEach sends a request for each, all at once: on a cluster, and for what is one behind a single address (Redisson #6867), their
-// records lie in different slots. A node that does not have the script, or no longer the slot, is asked again for that hold alone.
+// records lie in different slots; and of one that is damaged or forbidden the others know nothing so. A node that does not have the script, or no longer the slot, is asked again for that hold alone.
 func (s *Server) renewEach(ctx context.Context, holds []Renewal) (left []time.Duration, failed error) {
 	pipe := s.Node(holds[0].Keys).Pipeline()
 	requests := make([]once, len(holds))

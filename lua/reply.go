@@ -34,7 +34,7 @@ func (r *reader) next() any {
 // int takes a number that Redis' Lua can hold exactly.
 func (r *reader) int() int64 {
 	n, ok := r.next().(int64)
-	r.wrong = r.wrong || !ok || n < 0 || n > 1<<53
+	r.wrong = r.wrong || !ok || n < 0 || n >= 1<<53
 	return n
 }
 

@@ -67,7 +67,7 @@ func (t Ticket) Validate() error {
 // ParseTicket is the inverse of [Ticket.String].
 func ParseTicket(text string) (Ticket, error) {
 	part := strings.Split(text, ":")
-	if len(part) != 5 || part[0] == "" || len(text) > 64+64+3*(maxOwner+maxNote) {
+	if len(part) != 5 || part[0] == "" || !isPlain(text) || len(text) > 64+64+3*(maxOwner+maxNote) {
 		return Ticket{}, fmt.Errorf("not a ticket: %.100q", text)
 	}
 	counter, err1 := strconv.ParseUint(part[1], 10, 64)
@@ -81,6 +81,11 @@ func ParseTicket(text string) (Ticket, error) {
 		return Ticket{}, fmt.Errorf("not a ticket: %.100q: %w", text, err)
 	}
 	return Ticket{part[0], counter, fromMillis(lease), owner, note}, nil
+}
+
+// isPlain reports whether a text is one word of printable ASCII, as all tickets are: the client's id, at least, is shown as it stands.
+func isPlain(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
 // asks are the lease (ms) and the owner of a ticket in the words of the scripts.

@@ -138,25 +138,27 @@ func TestAKeyOfAnotherTypeIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
 	})
 }
 
-func TestATokenThatIsNoNumberIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
+func TestATokenThatNoneCanFollowIsAnErrorBeforeAnythingIsWritten(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
-		for _, state := range []string{"held", "free", "free with a line"} {
-			s.forgetAll()
-			l := newTyped(s)
-			switch state {
-			case "free":
-				s.rdb.Del(ctx, s.keys.Record(), s.keys.Queue(), s.keys.Waiters())
-			case "free with a line":
-				s.endRecord()
-			}
-			must(t, s.rdb.Set(ctx, s.keys.Token(), "hello", usual).Err())
-			s.unchanged(func() {
-				for _, r := range requests() {
-					if slices.Contains(r.reads, "token") {
-						s.refused(r, l, "WRONGTYPE", "the token is no number, "+state)
-					}
+		for _, token := range []string{"hello", "nan", "inf", "-1", "1e300", "9007199254740991", "9007199254740992", "9223372036854775807"} {
+			for _, state := range []string{"held", "free", "free with a line"} {
+				s.forgetAll()
+				l := newTyped(s)
+				switch state {
+				case "free":
+					s.rdb.Del(ctx, s.keys.Record(), s.keys.Queue(), s.keys.Waiters())
+				case "free with a line":
+					s.endRecord()
 				}
-			})
+				must(t, s.rdb.Set(ctx, s.keys.Token(), token, usual).Err())
+				s.unchanged(func() {
+					for _, r := range requests() {
+						if slices.Contains(r.reads, "token") && r.name != "an inspection" {
+							s.refused(r, l, "WRONGTYPE the token key "+s.keys.Token(), state+" and the token is "+token)
+						}
+					}
+				})
+			}
 		}
 	})
 }

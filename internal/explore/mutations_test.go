@@ -33,7 +33,7 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "a hand-over does not look at the deadline",
-		changes:  []change{{"leave.lua", "if last and deadline and tonumber(deadline) > ms", "if last and deadline"}},
+		changes:  []change{{"leave.lua", "if deadline and (tonumber(deadline) or 0) > ms", "if deadline"}},
 		scenario: all(once, budget{ticks: 3, faults: 1, stop: 1}),
 		breaks:   []int{4},
 	}, {
@@ -53,7 +53,7 @@ var mutations = []mutation{
 		breaks:   []int{5},
 	}, {
 		name:     "leave does not let the next one have the lock",
-		changes:  []change{{"leave.lua", "local given = advance()", "local given"}, {"leave.lua", "if last and deadline and tonumber(deadline) > ms", "if false"}},
+		changes:  []change{{"leave.lua", "local given = advance()", "local given"}, {"leave.lua", "if deadline and (tonumber(deadline) or 0) > ms", "if false"}},
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
 	}, {
@@ -68,7 +68,7 @@ var mutations = []mutation{
 		breaks:   []int{3},
 	}, {
 		name:     "an overdue waiter is granted",
-		changes:  []change{{"advance.lua", "tonumber(seen[1]) > ms or", "true or"}},
+		changes:  []change{{"advance.lua", "number(seen[1], math.huge) > ms or", "true or"}},
 		scenario: all(once, budget{ticks: 3, faults: 1, stop: 1}),
 		breaks:   []int{4},
 	}, {

@@ -43,7 +43,7 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 		"tokens that do not grow": {3, Break{Script: in("leave",
 			"last >= us and last + 1 or us", "math.max(last, 1)")}},
 		"a release that hands over to nobody": {4, Break{Script: in("leave", "local given = advance()", "local given = nil",
-			"if last and deadline and tonumber(deadline) > ms", "if false")}},
+			"if deadline and (tonumber(deadline) or 0) > ms", "if false")}},
 		"a record that does not end": {5, Break{Script: in("enter",
 			"redis.call('PEXPIREAT', record, deadline)", "redis.call('PERSIST', record)")}},
 		"a release by somebody who does not hold": {6, Break{Script: in("leave",
