@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/redistest"
 )
 
 // calls counts the commands that the scripts of act make, by name.
@@ -148,4 +152,112 @@ func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
 		"time": 1, "exists": 1, "lindex": 1, "llen": 1, "zcount": 1, "zmscore": 1, "get": 1, "pubsub|numsub": 1,
 		"hdel": 1, "lpop": 1, "zrem": 1, "set": 1, "hset": 1, "pexpireat": 1, "publish": 1,
 	}))
+}
+
+// The dead of a whole process, and all who gave up in one, are taken out of a line in one walk.
+func TestNoRequestWalksALineMoreThanOnce(t *testing.T) {
+	const long, some = 5000, 300
+	entersOf := func(line []string, place func(int) Place, tell bool) (all []EnterTicket) {
+		for i, ticket := range line {
+			all = append(all, EnterTicket{Ticket: ticket, Place: place(i), Tell: tell})
+		}
+		return all
+	}
+	leavesOf := func(line []string, place func(int) Place) (all []LeaveTicket) {
+		for i, ticket := range line {
+			all = append(all, LeaveTicket{Ticket: ticket, Place: place(i)})
+		}
+		return all
+	}
+	for what, act := range map[string]func(a, b *party, line []string, place func(int) Place, unknown func(int) Place){
+		"sweep of the first": func(a, _ *party, line []string, _, _ func(int) Place) {
+			a.s.age(line[:some]...)
+			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: long})
+		},
+		"sweep of the last": func(a, _ *party, line []string, _, _ func(int) Place) {
+			a.s.age(line[long-some:]...)
+			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: long})
+		},
+		"leave of many who know their places": func(_, b *party, line []string, place, _ func(int) Place) {
+			b.leave(leavesOf(line[:some], place)...)
+		},
+		"leave of many who do not": func(_, b *party, line []string, _, unknown func(int) Place) {
+			b.leave(leavesOf(line[:some], unknown)...)
+		},
+		"enter of many who do not know their places": func(_, b *party, line []string, _, unknown func(int) Place) {
+			b.ask(entersOf(line[:some], unknown, false)...)
+		},
+		"enter of many who want to know their positions": func(_, b *party, line []string, place, _ func(int) Place) {
+			b.ask(entersOf(line[:some], place, true)...)
+		},
+		"enter where the deadlines are gone": func(a, b *party, line []string, place, _ func(int) Place) {
+			a.s.rdb.Del(ctx, a.s.keys.Waiters())
+			b.ask(entersOf(line[:some], place, false)...)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, a, b, _, _, line := crowded(t, long)
+			elements, err := s.rdb.LRange(ctx, s.keys.Queue(), 0, -1).Result()
+			must(t, err)
+			place := func(i int) (at Place) {
+				_, err := fmt.Sscanf(elements[i], "%d:", &at)
+				must(t, err)
+				return at
+			}
+			calls := s.calls(func() { act(a, b, line, place, func(int) Place { return 0 }) })
+			if calls["lrange"] > long/500 || calls["lrem"] > 1 || calls["lpos"] > 1 {
+				t.Errorf("%v", calls)
+			}
+		})
+	}
+}
+
+// A client that waits for a moment and goes leaves a mark that it was blind. Nobody looks for it afterwards.
+func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
+	twice(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		s.untidy = true
+		a.holds(usual)
+		for i := range 3000 {
+			b := s.deaf(fmt.Sprint("b", i))
+			ticket, place := b.waits(usual)
+			b.leave(LeaveTicket{Ticket: ticket, Place: place})
+			if i%100 == 99 { // a second is over, say
+				marks, err := s.rdb.ZRangeByScore(ctx, s.keys.Waiters(), &redis.ZRangeBy{Min: "-inf", Max: "(0"}).Result()
+				must(t, err)
+				s.age(marks...)
+			}
+		}
+		if n := s.rdb.ZCard(ctx, s.keys.Waiters()).Val(); n > 200 {
+			t.Errorf("%d members are left", n)
+		}
+	})
+}
+
+// BenchmarkSweep is what a newcomer costs the server who finds a line full of the dead: on Redis 7.0.15, two cores.
+func BenchmarkSweep(b *testing.B) {
+	const dead = 10_000
+	server := redistest.Start(b)
+	s := &site{keys: keysOf(b, "x"), rdb: server.Client(b), untidy: true}
+	s.scripts = s.rdb
+	a := s.deaf("a")
+	enters := func(tickets ...EnterTicket) {
+		if _, err := a.Enter(ctx, s.keys, Enter{Lease: usual, Tickets: tickets}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	enters(EnterTicket{Ticket: a.ticket(usual)})
+	for b.Loop() {
+		b.StopTimer()
+		s.rdb.Del(ctx, s.keys.Queue(), s.keys.Waiters())
+		line, deadlines := make([]any, dead), make([]redis.Z, dead)
+		for i := range line {
+			ticket := a.ticket(usual)
+			line[i], deadlines[i] = fmt.Sprintf("%d:%s", i+1, ticket), redis.Z{Score: float64(i), Member: ticket}
+		}
+		must(b, s.rdb.RPush(ctx, s.keys.Queue(), line...).Err())
+		must(b, s.rdb.ZAdd(ctx, s.keys.Waiters(), deadlines...).Err())
+		b.StartTimer()
+		enters(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: dead})
+	}
 }

@@ -164,6 +164,7 @@ local is_heard = not try and heard(me)
 local gathering = not plain and valid(scores[2])
 local free = not holder.owner and not gathering
 
+local moved = false -- somebody stands elsewhere than at first
 local function place(ticket, at)
   redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
   line = line + 1
@@ -203,13 +204,25 @@ local function back(ticket, at)
     redis.call('LINSERT', queue, 'BEFORE', redis.call('LINDEX', queue, low), element)
   end
   place(ticket, at)
+  moved = true
   return {'returned', at, 0}
 end
 
--- Asked for by few, at most every 5 s; beyond 10,000 it is not looked for.
+-- Asked for by few, at most every 5 s; beyond 10,000 it is not looked for. Several are found in one walk, which is out of date when
+-- somebody was moved.
+local asking, stands = 0, nil
+for i = 12, #ARGV, 4 do if ARGV[i] == '1' then asking = asking + 1 end end
 local function position(ticket, at)
-  local index = redis.call('LPOS', queue, num(at) .. ':' .. ticket, 'MAXLEN', 10000)
-  return index and index + 1 or 0
+  local element = num(at) .. ':' .. ticket
+  if asking == 1 then
+    local index = redis.call('LPOS', queue, element, 'MAXLEN', 10000)
+    return index and index + 1 or 0
+  end
+  if not stands then
+    stands = {}
+    walk(math.min(line, 10000), true, function(other, i) stands[other] = i + 1 end)
+  end
+  return stands[element] or 0
 end
 
 -- Overdue tickets do not fill a line. Only asked when it looks full.
@@ -219,6 +232,7 @@ local function sweep()
   for _, ticket in ipairs(overdue) do wanted[ticket] = true end
   line = line - take_all(wanted, #overdue, line, true) -- they have waited for longest
   redis.call('ZREM', waiters, unpack(overdue))
+  moved = true
 end
 
 -- An explicit owner's further hold: same ownership, same token, a deadline of its own.
@@ -229,7 +243,7 @@ local function join(ticket, at)
   redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)
   last = math.max(last, holder.token)
   redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * holder.lease)))
-  if redis.call('ZREM', waiters, ticket) == 1 then line = line - take_out(ticket, at, line) end
+  if redis.call('ZREM', waiters, ticket) == 1 then line, moved = line - take_out(ticket, at, line), true end
   return {'granted', holder.token, lease, ms}
 end
 
@@ -276,7 +290,11 @@ for k = 1, (#ARGV - 8) / 4 do
   local i = 5 + 4 * k
   states[k] = enter(i, k, held[4 + k])
   mine[ARGV[i]] = k
-  if ARGV[i + 3] == '1' and states[k][3] == 0 then states[k][3] = position(ARGV[i], states[k][2]) end
+end
+if moved then stands = nil end
+for k, state in ipairs(states) do
+  local i = 5 + 4 * k
+  if ARGV[i + 3] == '1' and state[3] == 0 then state[3] = position(ARGV[i], state[2]) end
 end
 
 -- A newcomer, or one of several, does not speak for those of its client who were passed over: only with them the client is back.
