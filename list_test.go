@@ -90,3 +90,37 @@ func TestAListShowsWhoIsNextAndLooksAtEachLockOnce(t *testing.T) {
 		t.Errorf("%d shown: %s", seen, stats)
 	}
 }
+
+func TestADamagedLockIsShownAsDamagedEndsNoListAndCanBeForced(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		for _, kind := range []newLocker{newFair, newPlain} {
+			f.must(f.direct.FlushAll(faultCtx).Err())
+			locker := kind(f.direct)
+			good, err := locker.Lock(faultCtx, "good")
+			f.must(err)
+			for _, prefix := range []string{"fairlock", "reentrant"} {
+				f.must(f.direct.HSet(faultCtx, prefix+":lock:{bad}", "owner", "me", "token", "y", "lease", "x", "a:b", "c").Err())
+			}
+			damaged := make(map[string]bool)
+			for state, err := range locker.List(faultCtx) {
+				f.must(err)
+				damaged[state.Name] = state.Damaged != nil
+			}
+			if len(damaged) != 2 || damaged["good"] || !damaged["bad"] {
+				f.Errorf("listed, and whether damaged: %v", damaged)
+			}
+			state, err := locker.Inspect(faultCtx, "bad")
+			f.must(err)
+			if state.Damaged == nil || state.Holder == nil || state.Holder.Owner != "me" || state.Holder.Token != 0 {
+				f.Errorf("inspected: %+v", state)
+			}
+			f.must(locker.ForceUnlock(faultCtx, "bad"))
+			bad, err := locker.TryLock(faultCtx, "bad")
+			f.must(err)
+			f.must(bad.Unlock(faultCtx))
+			f.must(good.Unlock(faultCtx))
+			f.must(locker.Close())
+		}
+		f.must(f.direct.FlushAll(faultCtx).Err())
+	})
+}

@@ -21,6 +21,11 @@ type State struct {
 	Holder  *Holder  // nil: it is free
 	Waiting int      // length of the line
 	Waiters []Waiter // in order; the first is next, and the only one in a State of List
+
+	// Damaged says what in the lock's keys makes no sense, if anything does: somebody else wrote there, or another release of this
+	// package. All else of the State is what could be read; what could not is zero, or missing. A damaged holder can be forced, and what
+	// is no waiter is dropped when its turn comes; only a damaged token key, with which nobody is given the lock, has to be deleted by hand.
+	Damaged error
 }
 
 // Holder is who has a lock.
@@ -45,7 +50,7 @@ type Waiter struct {
 }
 
 // Inspect shows a lock as the server sees it. One round trip, and one more for every 500 waiters; a line that changes
-// meanwhile is shown as its pages were seen. Nothing is written.
+// meanwhile is shown as its pages were seen. Nothing is written. A lock that is damaged is no error: see State.Damaged.
 func (c *Core) Inspect(ctx context.Context, name string) (*State, error) {
 	state, err := c.inspect(ctx, name)
 	if err != nil {
@@ -72,7 +77,7 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 			state = newState(name, page)
 		}
 		state.stand(page)
-		if len(page.Waiters) < inspectPage {
+		if page.Page < inspectPage {
 			return state, nil
 		}
 	}
@@ -97,7 +102,7 @@ func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
 }
 
 func newState(name string, page lua.State) *State {
-	state := &State{Name: name, Token: page.Token, Waiting: page.Waiting}
+	state := &State{Name: name, Token: page.Token, Waiting: page.Waiting, Damaged: page.Damaged}
 	if !page.Held {
 		return state
 	}
@@ -120,6 +125,9 @@ func newState(name string, page lua.State) *State {
 
 // stand adds the waiters of a page.
 func (s *State) stand(page lua.State) {
+	if s.Damaged == nil {
+		s.Damaged = page.Damaged
+	}
 	for _, w := range page.Waiters {
 		s.Waiters = append(s.Waiters, Waiter{
 			ID: w.Ticket.ID(), Owner: w.Ticket.Identity(), Note: w.Ticket.Note, Since: w.Place.Time(), Waited: page.Now.Sub(w.Place),
@@ -129,7 +137,7 @@ func (s *State) stand(page lua.State) {
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order, by SCAN: a lock that is
 // one or the other all the time is shown once, any other once or not at all. Their waiters are counted, and the first is
-// shown. It takes about two round trips for every hundred keys under the prefix. An error ends it.
+// shown. It takes about two round trips for every hundred keys under the prefix. An error ends it; a lock that is damaged does not.
 func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		if err := c.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {
@@ -207,7 +215,7 @@ func (c *Core) Evict(ctx context.Context, name, waiter string) (evicted bool, er
 					return
 				}
 			}
-			if len(page.Waiters) < inspectPage {
+			if page.Page < inspectPage {
 				return
 			}
 		}

@@ -91,5 +91,5 @@ func called(w *waiterRecord) string {
 	if who := w.who(); who != "" {
 		return who
 	}
-	return w.ID
+	return clean(w.ID)
 }

@@ -29,7 +29,7 @@ REMAINING is when the lock is free if nobody renews it: a live holder renews eve
 plain lock is known to its own process only. A large database takes a while: all its keys are gone through.
 
 --json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds, depth, since, held_ms,
-remaining_ms) and waiting.
+remaining_ms), waiting and damaged (what in its keys makes no sense, if anything does).
 
 Exit codes:
     0  also if there are none
@@ -119,5 +119,9 @@ func (r *lockRecord) cells(i ink) []string {
 	if r.Waiting > 0 {
 		waiting = i.paint(yellow, waiting)
 	}
-	return []string{i.paint(bold, clean(r.Name)), r.Kind, r.Holder.who(), held, remaining, waiting}
+	holder := r.Holder.who()
+	if r.Damaged != "" {
+		holder += " " + i.paint(red, "(damaged)")
+	}
+	return []string{i.paint(bold, clean(r.Name)), r.Kind, holder, held, remaining, waiting}
 }

@@ -20,6 +20,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
 // The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
@@ -128,8 +130,8 @@ func conclude(stderr io.Writer, err error) int {
 	return end.code
 }
 
-// complain writes err as one line that begins with "fairlock: ".
+// complain writes err as one line that begins with "fairlock: ". It may have in it what a server said.
 func complain(stderr io.Writer, err error) {
 	text := strings.TrimPrefix(err.Error(), "fairlock: ")
-	fmt.Fprintf(stderr, "fairlock: %s\n", strings.ReplaceAll(text, "\n", "; "))
+	fmt.Fprintf(stderr, "fairlock: %s\n", look.Plain(strings.ReplaceAll(text, "\n", "; ")))
 }

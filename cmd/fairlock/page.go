@@ -1,13 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
 // output is the flag of every verb that prints.
@@ -70,9 +71,7 @@ func (p *page) object(value any) {
 	if !p.json {
 		return
 	}
-	line := json.NewEncoder(&p.text)
-	line.SetEscapeHTML(false)
-	_ = line.Encode(value) // our own records can be encoded, and a Builder does not fail
+	_ = look.JSON(&p.text, value) // our own records can be encoded, and a Builder does not fail
 }
 
 // print ends the page.

@@ -19,6 +19,7 @@ type lockRecord struct {
 	Holder  *holderRecord  `json:"holder"`            // null: it is free
 	Waiting int            `json:"waiting"`           // length of the line; who waits for a plain lock is known to its own process only
 	Waiters []waiterRecord `json:"waiters,omitempty"` // in order; not of ls
+	Damaged string         `json:"damaged,omitempty"` // what in its keys makes no sense
 }
 
 // holderRecord is who has a lock.
@@ -45,6 +46,9 @@ type waiterRecord struct {
 
 func newLockRecord(kind string, s *fairlock.State) *lockRecord {
 	r := &lockRecord{Name: s.Name, Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
+	if s.Damaged != nil {
+		r.Damaged = s.Damaged.Error()
+	}
 	for i, w := range s.Waiters {
 		r.Waiters = append(r.Waiters, waiterRecord{
 			Place: i + 1, ID: w.ID, Owner: w.Owner, Note: w.Note, Since: w.Since.UTC(), Waited: w.Waited.Milliseconds(),
@@ -63,8 +67,8 @@ func newHolderRecord(h *fairlock.Holder) *holderRecord {
 	}
 }
 
-// idle reports whether nobody has the lock and nobody waits for it.
-func (r *lockRecord) idle() bool { return r.Holder == nil && r.Waiting == 0 }
+// idle reports whether nobody has the lock and nobody waits for it, and nothing else is to be said of it.
+func (r *lockRecord) idle() bool { return r.Holder == nil && r.Waiting == 0 && r.Damaged == "" }
 
 // olderThan compares since when two locks are held; free ones come last. (For how long they are was read at different times.)
 func (r *lockRecord) olderThan(other *lockRecord) int {

@@ -99,9 +99,9 @@ func holder(locker fairlock.Interface, name string, err error) string {
 // nickname is what a holder calls itself.
 func nickname(h *fairlock.Holder) string {
 	if h.Note != "" {
-		return h.Note
+		return clean(h.Note)
 	}
-	return h.Owner
+	return clean(h.Owner)
 }
 
 // stateOf inspects the lock; nil if that does not work soon.

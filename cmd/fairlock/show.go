@@ -81,6 +81,9 @@ func (p *page) lock(r *lockRecord, all bool) {
 		p.say("  remaining  %s if nobody renews it", span(h.Remaining))
 		p.say("  depth      %d, in %s", h.Depth, count(h.Holds, "hold"))
 	}
+	if r.Damaged != "" {
+		p.say("  %s    %s", p.paint(red, "damaged"), clean(r.Damaged))
+	}
 	if r.Kind == plainKind {
 		return
 	}
@@ -96,7 +99,7 @@ func (p *page) lock(r *lockRecord, all bool) {
 	lines := table{bends: 2}
 	lines.add("PLACE", "WAITED", "WHO", "ID")
 	for _, w := range shown {
-		lines.add(strconv.Itoa(w.Place), span(w.Waited), w.who(), w.ID)
+		lines.add(strconv.Itoa(w.Place), span(w.Waited), w.who(), clean(w.ID))
 	}
 	p.table(lines)
 	if more := len(r.Waiters) - len(shown); more > 0 {

@@ -29,6 +29,7 @@ func (*watchVerb) Help() string {
   forgotten  the server lost data: who has it may come back for it
   came       a waiter is in line      left       it gave up, or died
   evicted    it was sent away         gone       it had the lock between two looks, or left
+  damaged    something in its keys makes no sense
 
 Whom a lock is handed to in another process, force and evictions are heard the moment they happen. The rest is seen by
 looking, four times a second at a short line and less often at a long one, so that it costs the server less than one
@@ -75,7 +76,7 @@ func (w *watchVerb) Run() error {
 // shadeOf are the colours of what happens.
 var shadeOf = map[watch.Kind]string{
 	watch.Standing: bold, watch.Granted: green, watch.Released: faint, watch.Ended: faint, watch.Renewed: green,
-	watch.Expired: red, watch.Forced: red, watch.Evicted: red, watch.Forgotten: red, watch.Expiring: yellow,
+	watch.Damaged: red, watch.Expired: red, watch.Forced: red, watch.Evicted: red, watch.Forgotten: red, watch.Expiring: yellow,
 }
 
 // teller writes what happens to a lock, and complains, once each time, when it can no longer be seen.

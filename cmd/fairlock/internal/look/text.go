@@ -1,10 +1,14 @@
 package look
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/fairlock/locks/fairlock"
@@ -19,6 +23,29 @@ func Plain(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// JSON writes a value as a line of JSON, in which no text can do anything to a terminal either.
+func JSON(out io.Writer, value any) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, r := range line.String() {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			text.WriteRune(r)
+		default: // only within a string
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&text, `\u%04x`, unit)
+			}
+		}
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
 // Who is somebody in words: the note, or else the owner.

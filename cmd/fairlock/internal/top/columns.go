@@ -51,7 +51,7 @@ var columns = []column{
 		title: "LEASE", width: 6, right: true, from: 64,
 		text: func(l Lock) string { return ofHolder(l, remaining(l)) },
 	},
-	{title: "HOLDER", from: 64, text: func(l Lock) string { return look.Holder(l.Holder) }},
+	{title: "HOLDER", from: 64, text: holder},
 }
 
 func byName(a, b Lock) int { return strings.Compare(a.Name, b.Name) }
@@ -61,6 +61,13 @@ func longest(l Lock) string {
 		return "-"
 	}
 	return look.Span(l.Longest)
+}
+
+func holder(l Lock) string {
+	if l.Damaged != "" {
+		return look.Holder(l.Holder) + " (damaged)"
+	}
+	return look.Holder(l.Holder)
 }
 
 func held(l Lock) time.Duration {

@@ -3,7 +3,6 @@ package top
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -76,6 +75,7 @@ func WriteJSON(out io.Writer, p *Picture) error {
 		Token     int64   `json:"token,omitempty"`
 		HeldFor   int64   `json:"held_ms,omitempty"`
 		Remaining int64   `json:"remaining_ms,omitempty"`
+		Damaged   string  `json:"damaged,omitempty"`
 	}
 	t := p.Totals()
 	all := struct {
@@ -87,14 +87,12 @@ func WriteJSON(out io.Writer, p *Picture) error {
 		Locks   []lock    `json:"locks"`
 	}{p.At, t.Held, t.Waiting, t.Rate, t.Longest.Milliseconds(), []lock{}}
 	for _, l := range sorted(p.Locks, columns[0], false) {
-		row := lock{Name: l.Name, Waiting: l.Waiting, Rate: l.Rate, Longest: l.Longest.Milliseconds()}
+		row := lock{Name: l.Name, Waiting: l.Waiting, Rate: l.Rate, Longest: l.Longest.Milliseconds(), Damaged: l.Damaged}
 		if h := l.Holder; h != nil {
 			row.Held, row.Owner, row.Note, row.Token = true, h.Owner, h.Note, h.Token
 			row.HeldFor, row.Remaining = h.Held.Milliseconds(), h.Remaining.Milliseconds()
 		}
 		all.Locks = append(all.Locks, row)
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(all)
+	return look.JSON(out, all)
 }

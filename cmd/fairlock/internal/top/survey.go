@@ -18,6 +18,7 @@ type Lock struct {
 	Waiting int
 	Longest time.Duration // how long the first in line has waited
 	Rate    float64       // hand-overs a second; see rate.go
+	Damaged string        // what in its keys makes no sense
 }
 
 // Picture is what all locks were doing when they were looked at.
@@ -70,6 +71,9 @@ func (s *Survey) Look(ctx context.Context) (*Picture, error) {
 			return nil, err
 		}
 		l := Lock{Name: state.Name, Holder: state.Holder, Waiting: state.Waiting}
+		if state.Damaged != nil {
+			l.Damaged = state.Damaged.Error()
+		}
 		if len(state.Waiters) > 0 {
 			l.Longest = state.Waiters[0].Waited
 		}

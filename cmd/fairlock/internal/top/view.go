@@ -103,7 +103,7 @@ func (m *Model) style(l Lock, at int) lipgloss.Style {
 	switch {
 	case at == m.table.cursor:
 		return chosen
-	case l.Holder == nil:
+	case l.Holder == nil || l.Damaged != "":
 		return alarm // somebody waits for what nobody has
 	case l.Holder.Owner == "":
 		return warning
@@ -151,6 +151,9 @@ func (m *Model) viewLine() []string {
 			cell("held by "+look.Holder(h)+", "+look.Plain(h.Owner), m.width, false),
 			cell(fmt.Sprintf("for %s, lease ends in %s, depth %d, token %d", look.Span(h.Held), look.Span(h.Remaining), h.Depth, h.Token), m.width, false))
 	}
+	if s.Damaged != nil {
+		lines[1] = alarm.Render(cell("damaged: "+look.Plain(s.Damaged.Error()), m.width, false))
+	}
 	number := len(look.Count(len(s.Waiters)))
 	who := max(1, (m.width-number-10)*3/5)
 	lines = append(lines,
@@ -159,7 +162,7 @@ func (m *Model) viewLine() []string {
 	from, to := m.line.seen()
 	for at := from; at < to; at++ {
 		w := s.Waiters[at]
-		row := cell(look.Count(at+1), number, true) + " " + cell(look.Span(w.Waited), 7, true) + "  " + cell(look.Who(w.Note, w.Owner), who, false) + " " + w.ID
+		row := cell(look.Count(at+1), number, true) + " " + cell(look.Span(w.Waited), 7, true) + "  " + cell(look.Who(w.Note, w.Owner), who, false) + " " + look.Plain(w.ID)
 		style := lipgloss.NewStyle()
 		if at == m.line.cursor {
 			style = chosen

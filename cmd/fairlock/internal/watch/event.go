@@ -23,6 +23,7 @@ const (
 	Left      Kind = "left"      // a waiter gave up, or its process died
 	Evicted   Kind = "evicted"   // a waiter was sent away
 	Gone      Kind = "gone"      // a waiter had the lock between two looks, or left
+	Damaged   Kind = "damaged"   // something in its keys makes no sense: Note says what
 )
 
 // Event is one thing that happened. What does not apply to its Kind, or is not known, is zero.

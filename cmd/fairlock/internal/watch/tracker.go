@@ -22,6 +22,8 @@ type Tracker struct {
 	forced int64           // the last token that was
 	ended  time.Time       // when the last ownership was said to end
 
+	damaged bool // that has been said
+
 	at     time.Time // of what is being taken in
 	events []Event   // what it means
 }
@@ -85,6 +87,10 @@ func (t *Tracker) Look(s *fairlock.State, sent, at time.Time) []Event {
 		t.begins(s)
 	}
 	t.begun, t.looked, t.moved, t.passed = true, sent, false, time.Time{}
+	if s.Damaged != nil && !t.damaged {
+		t.say(Event{Kind: Damaged, Note: s.Damaged.Error()})
+	}
+	t.damaged = s.Damaged != nil
 	return t.events
 }
 

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -14,10 +13,8 @@ const many = 8
 
 // WriteJSON writes each event as an object on a line.
 func WriteJSON(out io.Writer, events []Event) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
 	for _, e := range events {
-		if err := encoder.Encode(wire{e, e.Waited.Milliseconds(), e.Held.Milliseconds(), e.Remaining.Milliseconds()}); err != nil {
+		if err := look.JSON(out, wire{e, e.Waited.Milliseconds(), e.Held.Milliseconds(), e.Remaining.Milliseconds()}); err != nil {
 			return err
 		}
 	}
@@ -53,6 +50,8 @@ func (e Event) words() []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	switch {
+	case e.Kind == Damaged:
+		return []string{look.Plain(e.Note)}
 	case e.Kind == Unseen:
 		add("somebody had it between two looks")
 	case e.Kind == Forgotten && e.Owner == "":
