@@ -40,23 +40,25 @@ local function walk(line, from_head, look)
   end
 end
 
--- Takes the elements at these indices out of the line, and returns how many they were.
-local function cut(indices)
+-- Takes these elements out of the line, which stand at these indices, and returns how many they were. Of several, each becomes what
+-- no element is, and then all of these go at once.
+local function cut(elements, indices)
+  if #elements == 1 then return redis.call('LREM', queue, 1, elements[1]) end
   for _, i in ipairs(indices) do redis.call('LSET', queue, i, '') end
   return #indices > 0 and redis.call('LREM', queue, 0, '') or 0
 end
 
 -- Takes tickets out of the line, wherever they stand: wanted has so many as keys. Returns how many elements that were, and whose.
 local function take_all(wanted, many, line, from_head)
-  local found, indices = {}, {}
+  local found, elements, indices = {}, {}, {}
   walk(line, from_head, function(element, i)
     local ticket = ticket_of(element)
     if wanted[ticket] and not found[ticket] then
-      found[ticket], indices[#indices + 1] = true, i
+      found[ticket], elements[#elements + 1], indices[#indices + 1] = true, element, i
     end
     return #indices == many
   end)
-  return cut(indices), found
+  return cut(elements, indices), found
 end
 
 -- Takes a ticket out of the line, wherever it stands: a late request may have put it elsewhere than its client knows.

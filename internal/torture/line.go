@@ -49,8 +49,14 @@ func (o *order) queue(l *line, words []string) {
 		first.again = l.marked[client(first.ticket)]
 		l.popped = append(l.popped, first)
 		l.queue = l.queue[1:]
+	case "LSET": // to what no element is: several are taken out together
+		if at, err := strconv.Atoi(words[2]); err == nil && at < len(l.queue) {
+			l.queue[at] = place{}
+		}
 	case "LREM":
-		if at := l.find(words[3]); at >= 0 {
+		if words[3] == "" {
+			l.queue = slices.DeleteFunc(l.queue, func(p place) bool { return p.ticket == "" })
+		} else if at := l.find(words[3]); at >= 0 {
 			l.queue = slices.Delete(l.queue, at, at+1)
 		}
 	case "DEL", "UNLINK":
