@@ -34,7 +34,7 @@ func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
 			b.queues(ticket.String())
 			a.leaves(hold, token, Held)
 			m := b.hears()
-			equal(t, "message", m, Message{Ticket: ticket, Text: ticket.String(), Record: s.keys.Record(), Token: m.Token, At: m.At, Claim: Claim})
+			equal(t, "message", m, Message{Ticket: ticket, Record: s.keys.Record(), Token: m.Token, At: m.At, Claim: Claim})
 			equal(t, "token", fmt.Sprint(m.Token), s.field("token"))
 			equal(t, "end", int64(m.At)/1000+m.Claim.Milliseconds(), s.ends(s.keys.Record()))
 			equal(t, "holder", b.inspects().Owner, ticket.Identity())

@@ -97,6 +97,8 @@ func (p *party) hears() Message {
 	if err != nil || short.MatchString(text) {
 		p.s.t.Fatalf("message %q: %v", text, err)
 	}
+	equal(p.s.t, "ticket as it is on the wire", m.Text, m.Ticket.String())
+	m.Text = "" // the tests say the parts
 	return m
 }
 
