@@ -191,7 +191,7 @@ func (c *Cluster) place(channel string, node *redis.Client) {
 	}
 	hub := c.hubs[node]
 	if hub == nil {
-		hub = New(node, c.log)
+		hub = New(node, c.log.With("node", node.Options().Addr))
 		hub.astray = c.stray
 		c.hubs[node] = hub
 	}

@@ -1,10 +1,10 @@
 package pubsub
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,16 +21,17 @@ func (h *Hub) run() {
 		defer lookout.Wait()
 		lookout.Go(h.lookOut)
 	}
+	outage := outage{log: h.log}
 	backoff := minBackoff
 	for {
-		confirmed, err := h.connection()
+		err := h.connection(func() {
+			backoff = minBackoff
+			outage.over()
+		})
 		if h.ctx.Err() != nil {
 			return
 		}
-		if confirmed {
-			backoff = minBackoff
-		}
-		h.log.Warn("fairlock: subscription lost, making it again", "error", err, "in", backoff)
+		outage.goesOn(err)
 		h.stray(h.channels())
 		select {
 		case <-h.ctx.Done():
@@ -41,35 +42,37 @@ func (h *Hub) run() {
 	}
 }
 
-// connection makes one connection and reads until it fails. What to subscribe is written beside the reading.
-func (h *Hub) connection() (confirmed bool, err error) {
-	sub := h.rdb.Subscribe(h.ctx)
-	quit := make(chan struct{})
+// connection makes one connection and reads until it fails; it says when the server has confirmed something. What to subscribe is
+// written beside the reading. That has no deadline, for go-redis would go on in the middle of what it has read a part of, and take the
+// rest of a message for an answer to a ping.
+func (h *Hub) connection(confirmed func()) error {
+	ctx, cancel := context.WithCancelCause(h.ctx)
+	sub := h.rdb.Subscribe(ctx)
+	end := func(why error) {
+		cancel(why)     // first: go-redis may be making it again at this moment, and closing would wait for that
+		_ = sub.Close() // the reader notices
+	}
 	var writer sync.WaitGroup
 	defer writer.Wait()
-	defer close(quit)
-	defer func() { _ = sub.Close() }()
+	defer end(nil)
 
-	h.adopt(sub)
-	if h.ctx.Err() != nil {
-		return false, h.ctx.Err()
+	h.adopt(end)
+	if err := h.tell(ctx, sub); err != nil {
+		return err
 	}
-	if err := h.tell(sub); err != nil {
-		return false, err
-	}
-	writer.Go(func() { h.write(sub, quit) })
+	writer.Go(func() { h.write(ctx, sub, end) })
 	for {
-		message, err := sub.ReceiveTimeout(h.ctx, lookEvery)
-		if h.overlooked.Load() == sub {
-			return confirmed, errOverlooked
-		}
-		if h.misplaced(err) || errors.Is(err, os.ErrDeadlineExceeded) {
+		message, err := sub.Receive(ctx)
+		if h.misplaced(err) {
 			continue
 		}
-		if err != nil {
-			return confirmed, h.named(err)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		confirmed = true
+		if err != nil {
+			return h.named(err)
+		}
+		confirmed()
 		h.dispatch(message)
 	}
 }
@@ -84,11 +87,11 @@ func (h *Hub) named(err error) error {
 	return fmt.Errorf("subscribing to %s: %w", strings.Join(slices.Sorted(maps.Keys(h.listeners)), ", "), err)
 }
 
-// adopt makes sub the present connection, on which everything has yet to be subscribed.
-func (h *Hub) adopt(sub *redis.PubSub) {
+// adopt makes a connection that end ends the present one, on which everything has yet to be subscribed.
+func (h *Hub) adopt(end func(why error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.sub, h.active, h.pinged = sub, time.Now(), time.Time{}
+	h.end, h.active, h.pinged = end, time.Now(), time.Time{}
 	clear(h.dirty)
 	clear(h.unheard)
 	for channel := range h.listeners {
@@ -96,24 +99,24 @@ func (h *Hub) adopt(sub *redis.PubSub) {
 	}
 }
 
-// write is the only writer of a connection: it subscribes, unsubscribes and pings, and closes one that does not answer.
-func (h *Hub) write(sub *redis.PubSub, quit <-chan struct{}) {
+// write is the only writer of a connection: it subscribes, unsubscribes and pings, and ends one that does not answer.
+func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error)) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
 		var err error
 		select {
-		case <-quit:
+		case <-ctx.Done():
 			return
 		case <-h.changed:
-			err = h.tell(sub)
+			err = h.tell(ctx, sub)
 		case <-tick.C:
 			if err = errSilent; !h.silent() {
-				err = sub.Ping(h.ctx)
+				err = sub.Ping(ctx)
 			}
 		}
 		if err != nil {
-			_ = sub.Close() // the reader notices
+			end(err)
 			return
 		}
 	}
@@ -138,24 +141,23 @@ func (h *Hub) lookOut() {
 	}
 }
 
-// look asks about one of the channels. What it finds is told to the reader of the connection: to close it would wait for go-redis, if
-// that should be making it again at this moment.
+// look asks about one of the channels.
 func (h *Hub) look() {
 	h.mu.Lock()
-	sub, channels := h.sub, slices.Sorted(maps.Keys(h.listeners))
+	end, channels := h.end, slices.Sorted(maps.Keys(h.listeners))
 	h.mu.Unlock()
-	if len(channels) == 0 {
+	if end == nil || len(channels) == 0 {
 		return
 	}
 	channel := channels[len(channels)-1] // any will do, but a simulation should have the same one each time
 	seen, err := h.rdb.PubSubNumSub(h.ctx, channel).Result()
 	if err == nil && seen[channel] == 0 {
-		h.overlooked.Store(sub)
+		end(errOverlooked)
 	}
 }
 
 // tell brings the server's view of the dirty channels up to the table's.
-func (h *Hub) tell(sub *redis.PubSub) error {
+func (h *Hub) tell(ctx context.Context, sub *redis.PubSub) error {
 	var on, off []string
 	h.mu.Lock()
 	for channel := range h.dirty {
@@ -168,15 +170,15 @@ func (h *Hub) tell(sub *redis.PubSub) error {
 	clear(h.dirty)
 	h.mu.Unlock()
 	if h.astray != nil {
-		return h.tellEach(sub, on, off)
+		return h.tellEach(ctx, sub, on, off)
 	}
 	if len(off) > 0 {
-		if err := sub.Unsubscribe(h.ctx, off...); err != nil {
+		if err := sub.Unsubscribe(ctx, off...); err != nil {
 			return err
 		}
 	}
 	if len(on) > 0 {
-		return sub.Subscribe(h.ctx, on...)
+		return sub.Subscribe(ctx, on...)
 	}
 	return nil
 }
@@ -184,6 +186,7 @@ func (h *Hub) tell(sub *redis.PubSub) error {
 var (
 	errSilent     = errors.New("no answer to a ping")
 	errOverlooked = errors.New("the server that requests go to does not see it")
+	errUnseen     = errors.New("a script does not see it")
 )
 
 // silent reports whether nothing has come since the ping before this one, and notes this one.

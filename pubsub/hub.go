@@ -15,7 +15,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +22,7 @@ import (
 
 const (
 	pingEvery  = 3 * time.Second
-	lookEvery  = 470 * time.Millisecond // the reader of a connection, too, stops to look; never at the instant of a ping
+	lookEvery  = 470 * time.Millisecond // never at the instant of a ping
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = 500 * time.Millisecond
 )
@@ -48,13 +47,11 @@ type Hub struct {
 	// Of a node of a cluster, on which channels are sharded: it is given those that may live elsewhere. Else nil.
 	astray func(channels []string)
 
-	overlooked atomic.Pointer[redis.PubSub] // the connection of which the server turned out not to know
-
 	mu        sync.Mutex // guards all below
 	listeners map[string]map[*Listener]struct{}
 	dirty     map[string]struct{} // channels of which the server has to be told
 	unheard   map[string]struct{} // sharded channels of which it was told and that it has yet to confirm
-	sub       *redis.PubSub       // the present connection; nil when there is none
+	end       func(why error)     // ends the latest connection, or does nothing if it has ended; nil before the first
 	started   bool
 	closed    bool
 	active    time.Time // when something last arrived on sub
@@ -109,12 +106,15 @@ func (h *Hub) touch(channel string) {
 }
 
 // Remake replaces the connection: somebody learned that the server does not see the subscription to the channel.
-func (h *Hub) Remake(string) {
+func (h *Hub) Remake(string) { h.endWith(errUnseen) }
+
+// endWith ends the present connection, if there is one. h.mu must not be held.
+func (h *Hub) endWith(why error) {
 	h.mu.Lock()
-	sub := h.sub
+	end := h.end
 	h.mu.Unlock()
-	if sub != nil {
-		_ = sub.Close() // its reader ends with an error and builds the next one
+	if end != nil {
+		end(why)
 	}
 }
 
@@ -124,11 +124,9 @@ func (h *Hub) Close() {
 	h.stop() // first: a connection that is not in the table yet finds it out when it comes there
 	h.mu.Lock()
 	h.closed = true
-	started, sub := h.started, h.sub
+	started := h.started
 	h.mu.Unlock()
-	if sub != nil {
-		_ = sub.Close()
-	}
+	h.endWith(context.Canceled)
 	if started {
 		<-h.done
 	}

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"context"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -9,9 +10,9 @@ import (
 // What a Hub does on a node of a cluster.
 
 // tellEach is tell with a command for each channel: a node takes those of one slot together only.
-func (h *Hub) tellEach(sub *redis.PubSub, on, off []string) error {
+func (h *Hub) tellEach(ctx context.Context, sub *redis.PubSub, on, off []string) error {
 	for _, channel := range off {
-		if err := sub.SUnsubscribe(h.ctx, channel); err != nil {
+		if err := sub.SUnsubscribe(ctx, channel); err != nil {
 			return err
 		}
 	}
@@ -21,7 +22,7 @@ func (h *Hub) tellEach(sub *redis.PubSub, on, off []string) error {
 	}
 	h.mu.Unlock()
 	for _, channel := range on {
-		if err := sub.SSubscribe(h.ctx, channel); err != nil {
+		if err := sub.SSubscribe(ctx, channel); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package faultproxy
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -212,6 +213,25 @@ func TestAForgetfulProxyCountsNothing(t *testing.T) {
 		w.wants(bulk("y"))
 		if n := p.Count(Any); n != 0 {
 			t.Fatalf("%d requests are kept", n)
+		}
+	})
+}
+
+func TestWhatASubscriberIsToldArrivesInTwoPartsIfATestWantsThat(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, addr string) {
+		p, direct := New(t, addr), connect(t, addr)
+		w := dialWire(t, p.Addr())
+		w.send("SUBSCRIBE", "c")
+		w.wants("*3\r\n" + bulk("subscribe") + bulk("c") + ":1\r\n")
+		p.Tear(11, time.Second)
+		began := time.Now()
+		must(t, direct.Publish(ctx, "c", "hello").Err())
+		if _, err := w.r.Peek(11); err != nil || w.r.Buffered() != 11 || time.Since(began) >= time.Second {
+			t.Errorf("%d bytes, %v, after %v", w.r.Buffered(), err, time.Since(began))
+		}
+		w.wants("*3\r\n" + bulk("message") + bulk("c") + bulk("hello"))
+		if took := time.Since(began); took < time.Second || !p.Torn() {
+			t.Errorf("the rest took %v", took)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Proxy is a TCP proxy on loopback before one Redis server. Its methods may be
@@ -24,6 +25,13 @@ type Proxy struct {
 	seen     [][]string         // the arguments of every request so far
 	forgets  bool               // they are not kept
 	links    map[*link]struct{} // nil once the proxy is closed
+	tear     tear
+}
+
+// tear is what is still to happen to what a subscribed connection is sent next.
+type tear struct {
+	at    int
+	pause time.Duration // 0: nothing
 }
 
 // New starts a proxy before the server at upstreamAddr and ends it, with all
@@ -141,6 +149,32 @@ func (p *Proxy) Refuse(refusing bool) {
 // that is under way. Freeze(false) delivers what was sent meanwhile, also from
 // clients that have closed since.
 func (p *Proxy) Freeze(frozen bool) { p.gate.freeze(frozen) }
+
+// Tear has the next that the server sends to a connection that has subscribed, or does so with that, arrive in two parts: first so
+// many bytes, and the rest after the pause, with all that follows. What is not longer than that arrives as it is, and the next is torn.
+func (p *Proxy) Tear(at int, pause time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tear = tear{at, pause}
+}
+
+// Torn reports whether that has happened.
+func (p *Proxy) Torn() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tear.pause == 0
+}
+
+// tears takes the tear for what is so long.
+func (p *Proxy) tears(length int) (at int, pause time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, pause = p.tear.at, p.tear.pause; at >= length {
+		return 0, 0
+	}
+	p.tear = tear{}
+	return at, pause
+}
 
 func (p *Proxy) accept() {
 	for {

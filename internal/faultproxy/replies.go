@@ -27,10 +27,15 @@ func (l *link) returnReplies(upstream net.Conn) {
 			reply = l.act(x.action, reply)
 			muted = muted || x.action.kind == swallowReplySilently
 		}
-		if !muted {
+		leaves := x != nil && x.leavesOrder()
+		switch {
+		case muted:
+		case leaves:
+			l.toListener(reply)
+		default:
 			l.toClient(reply)
 		}
-		if x != nil && x.leavesOrder() {
+		if leaves {
 			l.copyRest(r, muted)
 			return
 		}
@@ -67,10 +72,25 @@ func (l *link) copyRest(r io.Reader, muted bool) {
 	for {
 		n, err := r.Read(buf)
 		if n > 0 && !muted {
-			l.toClient(buf[:n])
+			l.toListener(buf[:n])
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// toListener is toClient, in two parts if a test wants that.
+func (l *link) toListener(b []byte) {
+	if at, pause := l.p.tears(len(b)); pause > 0 {
+		l.toClient(b[:at])
+		b = b[at:]
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.gone:
+		}
+	}
+	l.toClient(b)
 }

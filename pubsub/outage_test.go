@@ -1,0 +1,124 @@
+package pubsub_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/pubsub"
+)
+
+// journal is a log that a test reads while it is written.
+type journal struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// lines are those that contain all texts.
+func (j *journal) lines(texts ...string) (found []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for line := range strings.Lines(j.text.String()) {
+		ok := true
+		for _, text := range texts {
+			ok = ok && strings.Contains(line, text)
+		}
+		if ok {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// outOfReach runs the test in fake time with a Hub, what it logs, and a network that the test takes away and gives back.
+func outOfReach(t *testing.T, test func(t *testing.T, e *ear, log *journal, network func(up bool))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		mini := miniredis.NewMiniRedis()
+		defer mini.Close()
+		var away atomic.Bool
+		var mu sync.Mutex // guards conns
+		var conns []net.Conn
+		rdb := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:0", DialerRetries: 1,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				if away.Load() {
+					return nil, errors.New("no route to host")
+				}
+				conn, err := mini.Dial()
+				mu.Lock()
+				defer mu.Unlock()
+				conns = append(conns, conn)
+				return conn, err
+			},
+		})
+		defer func() { _ = rdb.Close() }() // the test is over
+		log := new(journal)
+		hub := pubsub.New(rdb, slog.New(slog.NewTextHandler(log, nil)))
+		defer hub.Close()
+		var e ear
+		hub.Listen("a", e.listener())
+		synctest.Wait()
+		test(t, &e, log, func(up bool) {
+			away.Store(!up)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, conn := range conns {
+				_ = conn.Close() // some are closed already
+			}
+			conns = nil
+		})
+	})
+}
+
+func TestASubscriptionThatIsLostIsALineAMinuteUntilItIsBackWhichIsOne(t *testing.T) {
+	outOfReach(t, func(t *testing.T, e *ear, log *journal, network func(bool)) {
+		network(false)
+		time.Sleep(time.Hour)
+		lost := log.lines("level=WARN", "subscription lost")
+		if len(lost) < 50 || len(lost) > 60 || !strings.Contains(lost[0], "away=0s") || !strings.Contains(lost[30], "away=30m") ||
+			!strings.Contains(lost[30], "no route to host") {
+			t.Fatalf("%d lines, such as %q and %q", len(lost), lost[0], lost[len(lost)/2])
+		}
+		network(true)
+		time.Sleep(time.Hour)
+		if ups, _ := e.heard(); ups != 2 {
+			t.Errorf("it was up %d times", ups)
+		}
+		back := log.lines("level=INFO", "subscription is back", "away=1h")
+		if all := log.lines(""); len(back) != 1 || len(all) != len(lost)+1 {
+			t.Errorf("%q", all)
+		}
+	})
+}
+
+func TestASubscriptionThatIsLostAgainAndAgainIsALineAMinute(t *testing.T) {
+	outOfReach(t, func(t *testing.T, _ *ear, log *journal, network func(bool)) {
+		for range 600 {
+			network(false)
+			network(true)
+			time.Sleep(time.Second)
+		}
+		lost, back := log.lines("level=WARN", "subscription lost"), log.lines("level=INFO", "subscription is back")
+		if len(lost) < 9 || len(lost) > 11 || len(back) != len(lost) || !strings.Contains(lost[5], "failed=59") {
+			t.Errorf("%d lost, as %q; %d back", len(lost), lost, len(back))
+		}
+	})
+}
