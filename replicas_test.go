@@ -430,11 +430,14 @@ func TestAReplicaIsRefusedAtOnceAndServesWhenItHasBecomeTheMaster(t *testing.T) 
 func TestARingIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
 	defer ring.Close()
+	type wrapped struct{ *redis.Ring }
 	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
-		locker := kind(ring)
-		defer locker.Close()
-		if _, err := locker.TryLock(t.Context(), "x"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Ring") {
-			t.Fatalf("got %v", err)
+		for _, rdb := range []redis.UniversalClient{ring, wrapped{ring}} {
+			locker := kind(rdb)
+			defer locker.Close()
+			if _, err := locker.TryLock(t.Context(), "x"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "only a single Redis") {
+				t.Fatalf("got %v", err)
+			}
 		}
 	})
 }

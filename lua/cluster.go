@@ -6,6 +6,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Cluster is a client that knows where each key lives: a [redis.ClusterClient], or what is wrapped around one and has its methods.
+type Cluster interface {
+	redis.UniversalClient
+	ForEachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	ReloadState(ctx context.Context)
+}
+
 // Sharded reports whether each lock has channels of its own, in its own slot, as on a cluster. Else the client has one for all.
 func (s *Server) Sharded() bool { return s.cluster != nil }
 

@@ -95,11 +95,11 @@ func wrongReply(verb string, r any) error {
 // Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use.
 type Server struct {
 	rdb      redis.UniversalClient
-	cluster  *redis.ClusterClient // rdb, if it is one: channels are sharded then
-	plain    bool                 // its locks have no line
-	channel  string               // common start of the clients' channels
-	client   string               // the calling client
-	alone    []any                // what the scripts have to know of the caller where there is one server: verb, channel, client
+	cluster  Cluster // rdb, if it is one: channels are sharded then
+	plain    bool    // its locks have no line
+	channel  string  // common start of the clients' channels
+	client   string  // the calling client
+	alone    []any   // what the scripts have to know of the caller where there is one server: verb, channel, client
 	manner   manner
 	together *together
 	spawn    func(func()) // runs a request in a goroutine that somebody waits for
@@ -109,8 +109,8 @@ type Server struct {
 // [Channels] has it; the client's id follows it, on a cluster after the lock's name.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
 	s := &Server{rdb: rdb, channel: channel, client: client, alone: []any{"PUBLISH", channel, client}}
-	s.cluster, _ = rdb.(*redis.ClusterClient)
 	s.spawn = func(f func()) { go f() }
+	s.cluster, _ = rdb.(Cluster)
 	s.together = &together{rdb: rdb, apart: s.Sharded()}
 	s.manner.learn(rdb)
 	return s

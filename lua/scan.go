@@ -98,7 +98,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 
 // masters are the nodes that have keys.
 func masters(ctx context.Context, rdb redis.UniversalClient) ([]redis.UniversalClient, error) {
-	cluster, ok := rdb.(*redis.ClusterClient)
+	cluster, ok := rdb.(Cluster)
 	if !ok {
 		return []redis.UniversalClient{rdb}, nil
 	}

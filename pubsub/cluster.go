@@ -15,11 +15,17 @@ import (
 // mostSought is how long at most a channel that was not found waits until it is looked for again.
 const mostSought = 500 * time.Millisecond
 
+// Nodes is a client that knows on which node a channel lives, as a [redis.ClusterClient] does.
+type Nodes interface {
+	ForEachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+}
+
 // Cluster is what a [Hub] is where channels are sharded: each lives on the master of its slot. It keeps a Hub for each master
 // of which it needs one, so there is one subscription connection to each, and has the channels follow their slots. Its methods are
 // safe for concurrent use.
 type Cluster struct {
-	rdb *redis.ClusterClient
+	rdb Nodes
 	log *slog.Logger
 
 	ctx     context.Context // ends with Close
@@ -43,7 +49,7 @@ type topic struct {
 }
 
 // NewCluster returns one without connections.
-func NewCluster(rdb *redis.ClusterClient, log *slog.Logger) *Cluster {
+func NewCluster(rdb Nodes, log *slog.Logger) *Cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Cluster{
 		rdb: rdb, log: log, ctx: ctx, stop: stop, changed: make(chan struct{}, 1),

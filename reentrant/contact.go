@@ -65,7 +65,7 @@ func (c *Core) look(ctx context.Context) error {
 			err = c.judge(text)
 		}
 	}
-	if redis.HasErrorPrefix(err, "NOPERM") {
+	if redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
 		err = nil // then it is the operator who knows
 	}
 	if err != nil {
@@ -130,6 +130,9 @@ func (c *Core) judge(info string) error {
 	if field["role"] == "slave" { // it may be promoted, or the client may be told of another: the next call looks again
 		return fmt.Errorf("the server is a replica of %s:%s, and only its master can keep locks: %w",
 			field["master_host"], field["master_port"], errors.ErrUnsupported)
+	}
+	if field["cluster_enabled"] == "1" && !c.Server.Sharded() {
+		c.Settings.Logger.Warn("fairlock: the server is a node of a cluster, and the client does not look like one of a cluster, so hand-overs take seconds")
 	}
 	if policy := field["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		c.Settings.Logger.Warn("fairlock: the server may evict locks when its memory is full; only noeviction keeps them", "maxmemory-policy", policy)

@@ -42,7 +42,7 @@ type Hub interface {
 }
 
 func newHub(rdb redis.UniversalClient, log *slog.Logger) Hub {
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+	if cluster, ok := rdb.(lua.Cluster); ok {
 		return pubsub.NewCluster(cluster, log)
 	}
 	return pubsub.New(rdb, log)
@@ -84,7 +84,10 @@ func checkClient(rdb redis.UniversalClient) error {
 	if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
 		return Invalid("the client is nil")
 	}
-	if _, ring := rdb.(*redis.Ring); ring {
+	shards, _ := rdb.(interface {
+		ForEachShard(ctx context.Context, f func(ctx context.Context, shard *redis.Client) error) error
+	})
+	if _, cluster := rdb.(lua.Cluster); shards != nil && !cluster { // a ring, or what is wrapped around one
 		return fmt.Errorf("%T: only a single Redis or a Redis Cluster is supported: %w", rdb, errors.ErrUnsupported)
 	}
 	return nil
