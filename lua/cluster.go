@@ -2,6 +2,7 @@ package lua
 
 import (
 	"context"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -80,22 +81,30 @@ func elsewhere(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 
-// Masters sends a command to the server, or to each node that has keys, and returns the replies. There is an error only if there
-// are none: of a cluster a node may be away.
+// Masters sends a command to the server, or to each node that has keys, all at once, and returns the replies. There is an error only if
+// there are none: of a cluster a node may be away.
 func (s *Server) Masters(ctx context.Context, args ...any) (replies []any, err error) {
 	if !s.Sharded() {
 		reply, err := s.Do(ctx, args...)
 		return []any{reply}, err
 	}
 	nodes, err := masters(ctx, s.rdb)
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards replies and err
 	for _, node := range nodes {
-		cmd := newOnce(ctx, args)
-		if e := node.Process(ctx, cmd); e != nil {
-			err = e
-			continue
-		}
-		replies = append(replies, cmd.Val())
+		all.Go(func() {
+			cmd := newOnce(ctx, args)
+			e := node.Process(ctx, cmd)
+			mu.Lock()
+			defer mu.Unlock()
+			if e != nil {
+				err = e
+				return
+			}
+			replies = append(replies, cmd.Val())
+		})
 	}
+	all.Wait()
 	if len(replies) > 0 {
 		err = nil
 	}

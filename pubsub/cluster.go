@@ -30,14 +30,15 @@ type Cluster struct {
 
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
-	work    sync.WaitGroup // run, and hubs that are being closed
+	work    sync.WaitGroup // run and follow, and hubs that are being closed
 	changed chan struct{}  // holds one: something is sought
+	strayed chan struct{}  // holds one: something was not where the map of the slots says
 
 	mu      sync.Mutex // guards all below
 	topics  map[string]*topic
 	hubs    map[*redis.Client]*Hub
 	sought  map[string]struct{} // channels to be placed, for the first time or again
-	astray  bool                // some of them were not where the map of the slots says
+	astray  map[string]struct{} // channels that were not where the map of the slots says
 	started bool
 	closed  bool
 }
@@ -52,8 +53,9 @@ type topic struct {
 func NewCluster(rdb Nodes, log *slog.Logger) *Cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Cluster{
-		rdb: rdb, log: log, ctx: ctx, stop: stop, changed: make(chan struct{}, 1),
-		topics: make(map[string]*topic), hubs: make(map[*redis.Client]*Hub), sought: make(map[string]struct{}),
+		rdb: rdb, log: log, ctx: ctx, stop: stop, changed: make(chan struct{}, 1), strayed: make(chan struct{}, 1),
+		topics: make(map[string]*topic), hubs: make(map[*redis.Client]*Hub),
+		sought: make(map[string]struct{}), astray: make(map[string]struct{}),
 	}
 }
 
@@ -79,6 +81,7 @@ func (c *Cluster) Listen(channel string, l *Listener) (forget func()) {
 	if !c.started {
 		c.started = true
 		c.work.Go(c.run)
+		c.work.Go(c.follow)
 	}
 	return func() { c.forget(channel, t, l) }
 }
@@ -118,8 +121,13 @@ func (c *Cluster) forget(channel string, t *topic, l *Listener) {
 // seek has a channel placed. c.mu must be held.
 func (c *Cluster) seek(channel string) {
 	c.sought[channel] = struct{}{}
+	signal(c.changed)
+}
+
+// signal wakes whoever listens, now or when next it does.
+func signal(to chan<- struct{}) {
 	select {
-	case c.changed <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }
@@ -128,40 +136,55 @@ func (c *Cluster) seek(channel string) {
 func (c *Cluster) stray(channels []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.astray = true
 	for _, channel := range channels {
-		c.seek(channel)
+		c.astray[channel] = struct{}{}
 	}
+	signal(c.strayed)
 }
 
 // run places channels until Close.
 func (c *Cluster) run() {
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-c.changed:
+			c.placeAll()
+		}
+	}
+}
+
+// follow reads the map of the slots when channels are astray, and has them placed, until Close. It is apart from run, since a node
+// that hangs may be the one that is asked, and is to hold up nobody but those who look for theirs.
+func (c *Cluster) follow() {
 	var backoff time.Duration
 	var last time.Time
 	for {
 		select {
 		case <-c.ctx.Done():
 			return
-		case <-c.changed:
+		case <-c.strayed:
 		}
+		if time.Since(last) > 2*mostSought {
+			backoff = 0
+		}
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-time.After(backoff):
+		}
+		last, backoff = time.Now(), min(max(2*backoff, minBackoff), mostSought)
 		c.mu.Lock()
 		astray := c.astray
-		c.astray = false
+		c.astray = make(map[string]struct{})
 		c.mu.Unlock()
-		if astray {
-			if time.Since(last) > 2*mostSought {
-				backoff = 0
-			}
-			select {
-			case <-c.ctx.Done():
-				return
-			case <-time.After(backoff):
-			}
-			last, backoff = time.Now(), min(max(2*backoff, minBackoff), mostSought)
-			// Reads the map of the slots, now. Should that fail, the next look does it.
-			_ = c.rdb.ForEachMaster(c.ctx, func(context.Context, *redis.Client) error { return nil })
+		// Reads it, now. Should that fail, the next look does it.
+		_ = c.rdb.ForEachMaster(c.ctx, func(context.Context, *redis.Client) error { return nil })
+		c.mu.Lock()
+		for channel := range astray {
+			c.seek(channel)
 		}
-		c.placeAll()
+		c.mu.Unlock()
 	}
 }
 

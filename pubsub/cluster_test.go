@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,4 +71,37 @@ func TestShardedChannelsFollowTheirSlotsAndShareOneConnectionToEachMaster(t *tes
 		forget[i]()
 	}
 	until(t, "nothing is subscribed to", func() bool { return subscribed() == 0 })
+}
+
+// hanging is a cluster of one node whose map of the slots cannot be read: whoever is asked for it hangs.
+type hanging struct {
+	node *redis.Client
+	come chan struct{}
+	hang chan struct{}
+}
+
+func (h hanging) MasterForKey(context.Context, string) (*redis.Client, error) { return h.node, nil }
+
+func (h hanging) ForEachMaster(context.Context, func(context.Context, *redis.Client) error) error {
+	h.come <- struct{}{}
+	<-h.hang
+	return nil
+}
+
+func TestChannelsArePlacedWhileTheNodeThatIsAskedWhereOthersWentHangs(t *testing.T) {
+	rdb := redistest.Start(t).Client(t)
+	nodes := hanging{rdb, make(chan struct{}, 1), make(chan struct{})}
+	hub := pubsub.NewCluster(nodes, slog.New(slog.DiscardHandler))
+	defer hub.Close()
+	goOn := sync.OnceFunc(func() { close(nodes.hang) })
+	defer goOn()
+	var first, then ear
+	hub.Listen("a", first.listener())
+	until(t, "it is up", func() bool { ups, _ := first.heard(); return ups == 1 })
+	hub.Remake("a")
+	<-nodes.come
+	hub.Listen("b", then.listener())
+	until(t, "the next is up", func() bool { ups, _ := then.heard(); return ups == 1 })
+	goOn()
+	until(t, "the first is up again", func() bool { ups, _ := first.heard(); return ups == 2 })
 }

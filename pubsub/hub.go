@@ -99,10 +99,7 @@ func (h *Hub) Listen(channel string, l *Listener) (forget func()) {
 // touch has the channel told to the server as the table then says. h.mu must be held.
 func (h *Hub) touch(channel string) {
 	h.dirty[channel] = struct{}{}
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
+	signal(h.changed)
 }
 
 // Remake replaces the connection: somebody learned that the server does not see the subscription to the channel.
