@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -185,4 +187,35 @@ func TestAScriptThatWritesIsRefusedWholeWhileItsSlotMovesAndARenewalIsNot(t *tes
 		t.Fatalf("enter: %v", err)
 	}
 	equal(t, "renewed", a.renews(a.renewal(ticket, token)) > 0, true)
+}
+
+// three is a cluster of whose nodes some hang.
+type three struct {
+	redis.UniversalClient
+	nodes [3]*redis.Client
+}
+
+func (c three) MasterForKey(context.Context, string) (*redis.Client, error) { return c.nodes[0], nil }
+func (c three) ReloadState(context.Context)                                 {}
+func (c three) ForEachMaster(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+	return errors.Join(f(ctx, c.nodes[0]), f(ctx, c.nodes[1]), f(ctx, c.nodes[2]))
+}
+
+func TestMastersThatHangAreWaitedForTogether(t *testing.T) {
+	const timeout = time.Second
+	var c three
+	for i := range c.nodes {
+		server := redistest.Start(t)
+		c.nodes[i] = server.Client(t, func(o *redis.Options) { o.ReadTimeout = timeout })
+		must(t, c.nodes[i].Ping(ctx).Err())
+		if i > 0 {
+			server.Pause()
+			t.Cleanup(server.Resume)
+		}
+	}
+	began := time.Now()
+	replies, err := NewServer(c, "x", "y").Masters(ctx, "ping")
+	if took := time.Since(began); err != nil || len(replies) != 1 || took > timeout*17/10 {
+		t.Errorf("%v, %v after %v", replies, err, took)
+	}
 }
