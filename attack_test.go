@@ -16,8 +16,8 @@ import (
 
 var quietly = fairlock.WithLogger(slog.New(slog.DiscardHandler))
 
-// referee judges locks that are used while servers, networks and callbacks misbehave: by Err and by the context, and by when calls
-// come back.
+// referee judges locks that are used while servers, networks and callbacks misbehave: by Err and by
+// the context, and by when calls come back.
 type referee struct {
 	mu       sync.Mutex // guards all below
 	live     map[string][]*fairlock.Lease
@@ -60,7 +60,8 @@ func (r *referee) turns() int {
 	return r.served
 }
 
-// came notes when a call came back that had a bound, and with what; of what may be refused or lost there is no need.
+// came notes when a call came back that had a bound, and with what; of what may be refused or lost
+// there is no need.
 func (r *referee) came(after, bound time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +78,8 @@ func (r *referee) came(after, bound time.Duration, err error) {
 	}
 }
 
-// use locks and unlocks, some calls with a bound of either kind, until ctx ends or the Locker is closed.
+// use locks and unlocks, some calls with a bound of either kind, until ctx ends or the Locker is
+// closed.
 func (r *referee) use(ctx context.Context, l conformance.Locker, name string, dice *rand.Rand, options ...fairlock.LockOption) {
 	for ctx.Err() == nil {
 		bound, calls := time.Duration(300+dice.IntN(1500))*time.Millisecond, options
@@ -117,7 +119,8 @@ func (r *referee) goOn(t *testing.T) {
 	waitUntil(t, "they go on", func() bool { return r.turns() > before+50 })
 }
 
-// verdict objects to what may never be. Calls that fail are none of it unless they are not expected at all.
+// verdict objects to what may never be. Calls that fail are none of it unless they are not expected
+// at all.
 func (r *referee) verdict(t *testing.T, overlapping, failing bool) {
 	t.Helper()
 	r.mu.Lock()

@@ -59,7 +59,8 @@ func wrappedOnACluster(t *testing.T, c *redistest.Cluster) {
 	})
 }
 
-// crew has eight calls at a time for each of six locks, by Lockers that have one client each, while harm is done; then all go on.
+// crew has about eight callers for each of six locks, by Lockers with a client each, while
+// harm is done; then all go on.
 func crew(t *testing.T, kind newLocker, clients []redis.UniversalClient, harm func()) *referee {
 	t.Helper()
 	r := newReferee()
@@ -125,7 +126,8 @@ func lyingNodes(t *testing.T, c *redistest.Cluster) {
 			return new(net.Dialer).DialContext(ctx, network, proxies[addr].Addr())
 		}
 	}
-	// lies has an answer of each tenth script of every node replaced, though it was executed; of maps all are.
+	// lies has an answer of each tenth script of every node replaced, though it was executed; of
+	// maps all are.
 	lies := func(match func([]string) bool, lie func([]byte) []byte) {
 		var rules []*faultproxy.Handle
 		for _, p := range proxies {

@@ -16,12 +16,13 @@ import (
 	"github.com/fairlock/locks/internal/redistest"
 )
 
-// tornFor is how long what a client is told stops in the middle: longer than anything that looks at the connection waits. (That each byte
-// will do is shown in package pubsub.)
+// tornFor is how long what a client is told stops in the middle: longer than anything that looks at
+// the connection waits. (That each byte will do is shown in package pubsub.)
 const tornFor = 700 * time.Millisecond
 
-// torn has what clients are told arrive in two parts. Each of them listens, behind a proxy of its own; what is then done on the other side
-// must be noticed within the pause and a second. Who has asked so often has heard that it is subscribed.
+// torn has what clients are told arrive in two parts. Each of them listens, behind a proxy of its
+// own; what is then done on the other side must be noticed within the pause and a second. Who has
+// asked so often has heard that it is subscribed.
 func torn(t *testing.T, kind newLocker, asked int, stage func(beside, behind conformance.Locker, name string) (act func(), noticed func() bool)) {
 	t.Helper()
 	const beyond, every = 220, 5 // no message is longer

@@ -16,7 +16,8 @@ import (
 	"github.com/fairlock/locks/internal/redistest"
 )
 
-// Behind sentinels, whose master is switched while it lives, stands still, and is killed; replicas do not answer without a master.
+// Behind sentinels, whose master is switched while it lives, stands still, and is killed; replicas
+// do not answer without a master.
 func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T) {
 	beside(t)
 	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {

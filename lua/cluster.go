@@ -7,7 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cluster is a client that knows where each key lives: a [redis.ClusterClient], or what is wrapped around one and has its methods.
+// Cluster is a client that knows where each key lives: a [redis.ClusterClient], or what is wrapped
+// around one and has its methods.
 type Cluster interface {
 	redis.UniversalClient
 	ForEachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error
@@ -81,8 +82,8 @@ func elsewhere(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 
-// Masters sends a command to the server, or to each node that has keys, all at once, and returns the replies. There is an error only if
-// there are none: of a cluster a node may be away.
+// Masters sends a command to the server, or to each node that has keys, all at once, and returns
+// the replies. There is an error only if there are none: of a cluster a node may be away.
 func (s *Server) Masters(ctx context.Context, args ...any) (replies []any, err error) {
 	if !s.Sharded() {
 		reply, err := s.Do(ctx, args...)

@@ -154,8 +154,9 @@ func (c *Cluster) run() {
 	}
 }
 
-// follow reads the map of the slots when channels are astray, and has them placed, until Close. It is apart from run, since a node
-// that hangs may be the one that is asked, and is to hold up nobody but those who look for theirs.
+// follow reads the map of the slots when channels are astray, and has them placed, until Close. It
+// is apart from run, since a node that hangs may be the one that is asked, and is to hold up nobody
+// but those who look for theirs.
 func (c *Cluster) follow() {
 	var backoff time.Duration
 	var last time.Time

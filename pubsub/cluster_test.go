@@ -73,7 +73,8 @@ func TestShardedChannelsFollowTheirSlotsAndShareOneConnectionToEachMaster(t *tes
 	until(t, "nothing is subscribed to", func() bool { return subscribed() == 0 })
 }
 
-// hanging is a cluster of one node whose map of the slots cannot be read: whoever is asked for it hangs.
+// hanging is a cluster of one node whose map of the slots cannot be read: whoever is asked for it
+// hangs.
 type hanging struct {
 	node *redis.Client
 	come chan struct{}

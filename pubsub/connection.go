@@ -42,9 +42,10 @@ func (h *Hub) run() {
 	}
 }
 
-// connection makes one connection and reads until it fails; it says when the server has confirmed something. What to subscribe is
-// written beside the reading. That has no deadline, for go-redis would go on in the middle of what it has read a part of, and take the
-// rest of a message for an answer to a ping.
+// connection makes one connection and reads until it fails; it says when the server has confirmed
+// something. What to subscribe is written beside the reading. That has no deadline, for go-redis
+// would go on in the middle of what it has read a part of, and take the rest of a message for an
+// answer to a ping.
 func (h *Hub) connection(confirmed func()) error {
 	ctx, cancel := context.WithCancelCause(h.ctx)
 	sub := h.rdb.Subscribe(ctx)
@@ -87,7 +88,8 @@ func (h *Hub) named(err error) error {
 	return fmt.Errorf("subscribing to %s: %w", strings.Join(slices.Sorted(maps.Keys(h.listeners)), ", "), err)
 }
 
-// adopt makes a connection that end ends the present one, on which everything has yet to be subscribed.
+// adopt makes a connection that end ends the present one, on which everything has yet to be
+// subscribed.
 func (h *Hub) adopt(end func(why error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +101,8 @@ func (h *Hub) adopt(end func(why error)) {
 	}
 }
 
-// write is the only writer of a connection: it subscribes, unsubscribes and pings, and ends one that does not answer.
+// write is the only writer of a connection: it subscribes, unsubscribes and pings, and ends one
+// that does not answer.
 func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error)) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// sayEvery is how often at most a subscription that is lost, or lost again and again, is worth a line of the log.
+// sayEvery is how often at most a subscription that is lost, or lost again and again, is worth a
+// line of the log.
 const sayEvery = time.Minute
 
 // outage tells of a subscription that is lost, and when it is back. Only run uses it.

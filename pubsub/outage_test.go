@@ -47,7 +47,8 @@ func (j *journal) lines(texts ...string) (found []string) {
 	return found
 }
 
-// outOfReach runs the test in fake time with a Hub, what it logs, and a network that the test takes away and gives back.
+// outOfReach runs the test in fake time with a Hub, what it logs, and a network that the test takes
+// away and gives back.
 func outOfReach(t *testing.T, test func(t *testing.T, e *ear, log *journal, network func(up bool))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

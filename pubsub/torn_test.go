@@ -17,7 +17,8 @@ import (
 // Longer than anything that looks at a connection waits in between.
 const pauseInside = 700 * time.Millisecond
 
-// atEachByte runs the test behind a proxy of its own for each place where something as long as that can be torn, all at once.
+// atEachByte runs the test behind a proxy of its own for each place where something as long as that
+// can be torn, all at once.
 func atEachByte(t *testing.T, length int, test func(t *testing.T, at int, server *redistest.Server, p *faultproxy.Proxy, rdb *redis.Client)) {
 	t.Helper()
 	server := redistest.Start(t)

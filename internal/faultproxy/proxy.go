@@ -150,8 +150,9 @@ func (p *Proxy) Refuse(refusing bool) {
 // clients that have closed since.
 func (p *Proxy) Freeze(frozen bool) { p.gate.freeze(frozen) }
 
-// Tear has the next that the server sends to a connection that has subscribed, or does so with that, arrive in two parts: first so
-// many bytes, and the rest after the pause, with all that follows. What is not longer than that arrives as it is, and the next is torn.
+// Tear has the next that the server sends to a connection that has subscribed, or does so with
+// that, arrive in two parts: first so many bytes, and the rest after the pause, with all that
+// follows. What is not longer than that arrives as it is, and the next is torn.
 func (p *Proxy) Tear(at int, pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
