@@ -102,7 +102,7 @@ func (l *Locker) granted(a *attempt, g lua.Grant, sent time.Time, confirmed *lua
 			l.enqueue(a).enterAt(term.Expires)
 		} else {
 			l.settle(a, nil, &HeldError{Owner: a.ticket.Identity(), Remaining: g.Remaining})
-			l.dismiss(a)
+			l.core.Keeper.Go(func() { l.leave(a) }) // it has the lock
 		}
 		return
 	}

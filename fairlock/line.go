@@ -248,7 +248,10 @@ func (l *Locker) answered(q question) {
 // told takes in what an answer says of one ticket. l.mu must be held.
 func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) {
 	if a.state != waiting {
-		// It has left or is held: what is said of it is older, or undone by a leave that is on its way.
+		// It has left or is held: what is said of it is older, or undone by a leave that is on its way; if that has been answered, by another.
+		if l.attempts[a.ticket.Counter] == nil && (t.Status == lua.Waiting || t.Status == lua.Granted) {
+			l.core.Keeper.Go(func() { l.leave(a) })
+		}
 		return
 	}
 	switch t.Status {

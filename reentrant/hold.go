@@ -277,8 +277,9 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	h.settle()
 	k.unwatch(h)
 	k.finish()
-	if h.Requests.Open() {
-		// A heartbeat or a renewal that is executed late could put back into line, or prolong, what nobody holds.
+	if h.Requests.Open() || why != expired {
+		// A heartbeat or a renewal that is executed late could put back into line, or prolong, what nobody holds. At the server's word
+		// it is left whatever is known of it: a heartbeat that came after a force has put it in line again, or has even taken the lock.
 		k.Go(func() {
 			k.takeBack(h)
 			k.releaser.Forget(h)

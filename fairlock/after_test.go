@@ -1,0 +1,117 @@
+package fairlock
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// crossing is a Locker whose messages and answers a test takes in when it likes.
+type crossing struct {
+	*testing.T
+	l    *Locker
+	rdb  *redis.Client
+	keys lua.Keys
+}
+
+func onCrossing(t *testing.T) *crossing {
+	server, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	c := &crossing{T: t, l: New(rdb), rdb: rdb}
+	c.keys, _ = lua.NewKeys("fairlock", "x")
+	return c
+}
+
+func (c *crossing) begin(wait time.Duration) *attempt {
+	c.Helper()
+	a, err := c.l.begin(c.Context(), "x", c.keys, reentrant.Request{Wait: wait, Lease: c.l.core.Settings.Lease})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return a
+}
+
+// enters has an enter of a executed that was sent then. Until answered is called, the answer is on its way.
+func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
+	c.Helper()
+	q := question{of: a.alone[:], sent: sighting{sent: sent}}
+	q.answer, q.err = c.l.core.Server.Enter(c.Context(), c.keys, lua.Enter{
+		Try: a.request.Wait == 0, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text, Place: a.place}},
+	})
+	if q.err != nil {
+		c.Fatal(q.err)
+	}
+	return func() {
+		c.l.mu.Lock()
+		defer c.l.mu.Unlock()
+		q.done()
+		q.sent.at = q.answer.Now
+		c.l.told(a, q.answer, q.answer.Tickets[0], q.sent)
+	}
+}
+
+// nobody fails if, when all is said, anybody has the lock or waits for it.
+func (c *crossing) nobody() {
+	c.Helper()
+	if err := c.l.Close(); err != nil { // which waits for leaves
+		c.Fatal(err)
+	}
+	if n := c.rdb.Exists(context.WithoutCancel(c.Context()), c.keys.Record(), c.keys.Queue()).Val(); n != 0 {
+		c.Error("the call has ended, and its ticket holds the lock or waits for it")
+	}
+}
+
+// The heartbeat was sent before the grant and came late. By then a force has ended the hold, of which its client hears last.
+func TestAHeartbeatThatIsExecutedAfterAForceLeavesNothing(t *testing.T) {
+	c := onCrossing(t)
+	other := New(c.rdb)
+	defer other.Close()
+	lease, err := other.Lock(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.begin(-1)
+	a.requests.Sent()
+	c.enters(a, time.Now())()
+	a.requests.Sent() // the heartbeat
+	if err := lease.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	state, err := other.Inspect(t.Context(), "x")
+	if err != nil || state.Holder == nil {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	c.l.message(fmt.Sprintf("grant %d %d %d %s %s", time.Now().UnixMicro(), claim.Milliseconds(), state.Holder.Token, a.text, c.keys.Record()))
+	if a.state != held {
+		t.Fatal("the grant was not believed")
+	}
+	if err := other.ForceUnlock(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	c.enters(a, time.Now())()
+	c.l.message(fmt.Sprintf("forced %d %s %s", state.Holder.Token, a.text, c.keys.Record()))
+	c.nobody()
+}
+
+func TestATryThatIsGrantedTooLateToBeOfUseIsGivenBack(t *testing.T) {
+	c := onCrossing(t)
+	a := c.begin(0)
+	a.requests.Sent()
+	c.enters(a, time.Now().Add(-a.ticket.Lease))()
+	if a.state != finished {
+		t.Fatalf("a grant that is over when it comes was taken: state %d", a.state)
+	}
+	c.nobody()
+}
