@@ -4,7 +4,7 @@ package explore
 func (x *explorer) apply(s *state, m move) {
 	s.spend(m)
 	switch m.what {
-	case begins, together, beats, renews, unlocks, cancels, again, farewells:
+	case begins, together, beats, renews, unlocks, again:
 		x.send(s, x.request(s, m), m.mode)
 	case forces:
 		x.send(s, request{verb: force, client: admin, token: s.srv.token}, m.mode)
@@ -12,6 +12,7 @@ func (x *explorer) apply(s *state, m move) {
 		f := &s.flights[m.who]
 		rep, lag := x.execute(s, &f.req), -f.sent
 		if f.kind == zombie {
+			s.haunts(&f.req)
 			*f = flight{}
 		} else {
 			f.kind, f.rep, f.lag, f.stamp = answer, rep, lag, s.clock
@@ -28,6 +29,23 @@ func (x *explorer) apply(s *state, m move) {
 			f.kind = zombie
 			s.flights[m.who] = f
 		}
+	case cancels:
+		if x.givesUp(s, m.who); s.attempt(m.who).gone {
+			return
+		}
+		x.send(s, x.request(s, m), m.mode)
+	case adopts:
+		s.attempt(m.who).phase = held
+	case closes:
+		x.close(s, m.who)
+	case ends:
+		s.srv.heard[m.who] = false
+	case tires:
+		s.attempt(m.who).phase = finished
+	case forges:
+		c := &s.clients[m.who/2]
+		c.inbox[c.mail] = message{verb: 'g', client: m.who / 2, ticket: m.who, token: fresh + int32(s.clock)*step, claim: claim, stamp: s.clock, forged: true}
+		c.mail++
 	case hears:
 		x.hear(s, m.who)
 	case misses:
@@ -68,19 +86,13 @@ func (x *explorer) request(s *state, m move) request {
 		if a.asks {
 			r.verb = reassert
 		}
-	case unlocks, again, farewells, cancels:
+	case unlocks, again, cancels:
 		r.verb = leave
-		switch {
-		case m.what == unlocks:
-			a.phase = releasing
+		if m.what == unlocks {
+			x.leaves(s, t, releasing)
 			if x.rules.trustInRelease {
 				a.phase = held
 			}
-		case a.phase == waiting:
-			a.phase = leaving
-		case a.phase == lost:
-			a.phase = releasing // of which nobody asks for the outcome
-			a.unanswered = true
 		}
 		if a.phase == releasing || a.phase == held {
 			r.of[0].place, r.token = 0, a.token
@@ -162,6 +174,12 @@ func (s *state) spend(m move) {
 		return
 	case forces:
 		u.force--
+	case closes:
+		u.closed--
+	case tires:
+		u.tired--
+	case forges:
+		n = &u.forged
 	case crashes:
 		n = &u.crash
 	case stops:

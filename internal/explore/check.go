@@ -27,6 +27,9 @@ func (x *explorer) judge(s *state, before *keys, r *request, rep *reply) {
 		x.judgeGrant(s, before, r, given, newcomers)
 	}
 	for i := range int8(tickets) {
+		if before.holds[i] <= 0 && after.holds[i] > 0 && r.verb != reassert {
+			t.orphans(i)
+		}
 		x.judgePlace(s, before, r, i)
 		if (r.verb == renew || r.verb == reassert) && before.holds[i] <= 0 && after.holds[i] > 0 &&
 			(!t.flushed || t.left[i] || t.forced[i] != 0) {
@@ -89,10 +92,6 @@ func (x *explorer) judgeGrant(s *state, before *keys, r *request, to int8, newco
 	for i := range int8(tickets) {
 		if i != to && !newcomers[i] && (place == 0 || t.place[i] < place) && x.due(s, before, r, i) {
 			x.broken(2, "%s overtook %s", ticketName(to), ticketName(i))
-		}
-		// A newcomer that comes before anyone who knows the holder gets the lock: DESIGN section 5.
-		if t.unknown[i] && i != to {
-			t.orphan[i], t.unknown[i] = true, false
 		}
 	}
 }
@@ -204,14 +203,19 @@ func (x *explorer) ownerOf(ticket int8) int8 {
 	return itself + ticket
 }
 
-// trusts reports whether a live client believes that the ticket holds the lock.
+// trusts reports whether a live client believes that the ticket holds the lock: its Lease's context has not ended. That of a
+// closed client nobody ends any more.
 func (s *state) trusts(ticket int8) bool {
 	a := s.attempt(ticket)
-	return s.clients[clientOf(ticket)].alive && a.phase == held && a.trusted > 0
+	c := &s.clients[clientOf(ticket)]
+	return c.alive && a.phase == held && (a.trusted > 0 || c.closed)
 }
 
 // check looks at a state by itself.
 func (x *explorer) check(s *state) {
+	for i := range int8(tickets) {
+		x.checkEnd(s, i)
+	}
 	excused := func(i int8) bool {
 		// Force breaks 1 by design, for the time of one message; and see section 5 for orphans.
 		return s.truth.forced[i] != 0 || s.truth.orphan[i]
@@ -222,5 +226,18 @@ func (x *explorer) check(s *state) {
 				x.broken(1, "%s and %s trust the lock at once", ticketName(i), ticketName(j))
 			}
 		}
+	}
+}
+
+// checkEnd: a call that has ended leaves nothing behind. Its ticket neither waits nor holds, unless there is still something
+// under way that will take it back.
+func (x *explorer) checkEnd(s *state, t int8) {
+	k, a := &s.srv, s.attempt(t)
+	if !s.clients[clientOf(t)].alive || a.phase != finished && !a.gone || s.truth.silent[t] {
+		return
+	}
+	waits := k.waits[t] > 0 && k.lines(t)
+	if (waits || k.holds[t] > 0) && !s.mentioned(t) {
+		x.broken(7, "the call of %s has ended, and its ticket is still there", ticketName(t))
 	}
 }

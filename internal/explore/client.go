@@ -16,6 +16,16 @@ type rules struct {
 	ignoreForce      bool // neither the message nor a lost renewal ends trust
 	believeFinished  bool // a grant makes a ticket that has left the holder again
 	believeOvertaken bool // an answer counts though a later one, or a message, knew better
+	believeForged    bool // a grant counts for the number of its ticket, whatever lock and ticket it names
+	forgetLost       bool // a hold that is lost is left only if a request of it is open
+	forgetOpen       bool // not even then
+	forgetTry        bool // a try that was granted too late to be of use is not given back
+	ignoreLater      bool // an answer that says that a ticket which has left waits or holds is ignored
+	closeInWindow    bool // a Lease may begin after Close
+	keepInWindow     bool // a call that ends between the grant and its Lease does not give it back
+	vanish           bool // nobody notices that the caller of a ticket in line is gone
+	closeInLine      bool // Close leaves the line without telling
+	impatient        bool // a leave is not sent again after a claim, though the lease is longer
 }
 
 // margin is how much earlier than the server a client ends its trust.
@@ -131,12 +141,16 @@ func (x *explorer) unanswered(s *state, f *flight) {
 	case renew, reassert:
 		a := s.attempt(r.ticket)
 		a.open, a.asks = true, false
-		if x.rules.trustUnanswered && a.phase == held {
+		if x.rules.trustUnanswered && a.holds() {
 			a.trusted = max(a.trusted, f.sent+lease-margin(lease))
 		}
 	case leave:
-		if a := s.attempt(r.of[0].ticket); a.phase == releasing {
-			a.unanswered = a.unanswered || f.trusted
+		for _, of := range r.of[:r.n] {
+			a := s.attempt(of.ticket)
+			a.unanswered = a.unanswered || a.phase == releasing && f.trusted
+			if s.clients[r.client].closed && (a.phase == releasing || a.phase == leaving) {
+				a.phase, s.truth.silent[of.ticket] = finished, true // who is closed says it once
+			}
 		}
 	default:
 	}
@@ -181,6 +195,7 @@ func (x *explorer) answered(s *state, f *flight) {
 func (x *explorer) told(s *state, f *flight, t int8, got *told, sent ms) {
 	a := s.attempt(t)
 	if a.phase != waiting {
+		x.toldLater(s, t, got.status)
 		return
 	}
 	switch got.status {
@@ -213,48 +228,25 @@ func (x *explorer) granted(s *state, t int8, token int32, remaining, sent ms) {
 	if remaining <= claim {
 		span = claim
 	}
-	a.expires = sent + remaining
-	a.trusted = a.expires - margin(span)
+	a.trusted = sent + remaining - margin(span)
 	switch {
 	case a.trusted > 0:
-		a.phase, a.token = held, token
-	case x.programs[clientOf(t)].tries:
+		x.holds(s, t, token)
+	case x.programs[clientOf(t)].tries && x.rules.forgetTry:
 		x.dismiss(s, t)
-	}
-}
-
-// dismiss ends an attempt that was not granted.
-func (x *explorer) dismiss(s *state, t int8) {
-	a := s.attempt(t)
-	a.phase = leaving
-	if !a.sighted && !a.open && !s.underway(t) {
-		a.phase = finished // nothing of it ever reached the server
-	}
-}
-
-// left takes in the answer to a leave.
-func (x *explorer) left(s *state, f *flight, t int8, got status) {
-	a := s.attempt(t)
-	if a.phase == releasing {
-		clean := got == heldBy || a.unanswered || x.rules.alwaysClean
-		if clean && !a.unanswered && !s.truth.clean[t] {
-			x.broken(6, "the release of %s is reported as clean, though it held nothing", ticketName(t))
-		}
-	}
-	if a.phase == releasing && f.req.token != 0 || a.phase == leaving || a.phase == held && x.rules.trustInRelease {
-		a.phase = finished
+	case x.programs[clientOf(t)].tries:
+		x.leaves(s, t, leaving)
 	}
 }
 
 // renewed takes in the answer to a renewal.
 func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 	a := s.attempt(r.ticket)
-	if a.phase != held {
+	if !a.holds() {
 		return
 	}
 	switch {
 	case left > 0:
-		a.expires = max(a.expires, sent+left)
 		a.trusted = max(a.trusted, sent+left-margin(left))
 		a.asks = false
 	case r.verb == renew:
@@ -267,15 +259,6 @@ func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 	}
 }
 
-// lose ends the trust in a hold.
-func (x *explorer) lose(s *state, t int8) {
-	a := s.attempt(t)
-	a.phase = finished
-	if a.open || s.underway(t) {
-		a.phase = lost // a late renewal could still prolong what nobody holds
-	}
-}
-
 // hear takes in the first message of a client's inbox.
 func (x *explorer) hear(s *state, c int8) {
 	cl := &s.clients[c]
@@ -285,6 +268,8 @@ func (x *explorer) hear(s *state, c int8) {
 	cl.inbox[cl.mail] = message{}
 	a := s.attempt(m.ticket)
 	switch {
+	case m.forged && !x.rules.believeForged:
+		// It is about another lock.
 	case m.verb == 'f':
 		if s.truth.forced[m.ticket] == m.token {
 			s.truth.forced[m.ticket] = 0 // it knows now
@@ -293,7 +278,7 @@ func (x *explorer) hear(s *state, c int8) {
 			a.ended, a.shown = max(a.ended, m.token), max(a.shown, m.token)
 		}
 		for i := range cl.at {
-			if h := &cl.at[i]; h.phase == held && h.token == m.token && !x.rules.ignoreForce {
+			if h := &cl.at[i]; h.holds() && h.token == m.token && !x.rules.ignoreForce {
 				x.lose(s, 2*c+int8(i))
 			}
 		}
@@ -302,7 +287,7 @@ func (x *explorer) hear(s *state, c int8) {
 	case a.phase == finished && !x.rules.believeFinished:
 		x.unwanted(s, m.ticket, m.token)
 	case x.rules.believeFinished && (a.phase == finished || a.phase == leaving):
-		a.phase, a.token, a.trusted, a.expires = held, m.token, m.at+claim-margin(claim), m.at+claim
+		a.phase, a.token, a.trusted = held, m.token, m.at+claim-margin(claim)
 	case a.phase == waiting && (m.token > a.shown || x.rules.believeOlder):
 		x.grantedByMessage(s, &m)
 	}
@@ -323,28 +308,12 @@ func (x *explorer) grantedByMessage(s *state, m *message) {
 	case a.sighted:
 		expires = min(m.at-a.lag+m.claim, m.claim)
 	}
-	a.trusted, a.expires = expires-margin(m.claim), expires
-	if a.trusted > 0 {
-		a.phase, a.token = held, m.token
+	if a.trusted = expires - margin(m.claim); a.trusted > 0 {
+		x.holds(s, m.ticket, m.token)
 		return
 	}
-	a.trusted, a.expires = 0, 0
+	a.trusted = 0
 	if a.late++; a.late >= 2 {
 		a.late, a.place = 0, 0
-	}
-}
-
-// unwanted gives back a grant to a ticket that the client does not know any more.
-func (x *explorer) unwanted(s *state, t int8, token int32) {
-	x.send(s, request{verb: leave, client: clientOf(t), n: 1, of: [2]asked{{ticket: t, retire: true}}, token: token}, plainly)
-}
-
-// pass lets time go by.
-func (x *explorer) pass(s *state, d ms) {
-	s.shift(d)
-	for t := range int8(tickets) {
-		if a := s.attempt(t); a.phase == held && a.trusted <= 0 {
-			x.lose(s, t)
-		}
 	}
 }

@@ -46,7 +46,8 @@ func shown(v int32) string {
 func (w what) String() string {
 	return [...]string{
 		begins: "%s begins", together: "both of %s begin", beats: "%s enters again", renews: "%s renews", unlocks: "%s unlocks", cancels: "%s gives up",
-		again: "%s leaves again", farewells: "%s leaves for certain", forces: "an administrator forces", arrives: "executed at last: %s", returns: "answered at last: %s", times: "given up: %s",
+		again: "%s leaves again", adopts: "%s has its Lease", closes: "%s is closed", ends: "%s ends its subscription", tires: "%s leaves no more",
+		forges: "a grant to %s of another lock is told", forces: "an administrator forces", arrives: "executed at last: %s", returns: "answered at last: %s", times: "given up: %s",
 		hears: "%s takes in a message", misses: "a message to %s is lost", doubles: "a message to %s is doubled", deafens: "%s loses its subscription",
 		listens: "%s has its subscription back", crashes: "%s is killed", stops: "%s stands still", flushes: "all data is lost", elapses: "%d ms pass",
 	}[w]
@@ -61,9 +62,9 @@ func (x *explorer) describe(s *state, m move) string {
 	before := *s
 	text := m.what.String()
 	switch m.what {
-	case begins, renews, unlocks, cancels, again, farewells:
+	case begins, renews, unlocks, cancels, again, adopts, tires, forges:
 		text = fmt.Sprintf(text, ticketName(m.who))
-	case together, beats, misses, doubles, deafens, listens, crashes, stops:
+	case together, beats, misses, doubles, deafens, listens, closes, ends, crashes, stops:
 		text = fmt.Sprintf(text, names[m.who])
 	case hears:
 		msg := s.clients[m.who].inbox[0]

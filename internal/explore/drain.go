@@ -81,7 +81,7 @@ func (x *explorer) round(s *state) (served bool) {
 		for i := range int8(2) {
 			t := 2*c + i
 			switch s.attempt(t).phase {
-			case held:
+			case given, held, shut:
 				x.send(s, x.request(s, move{what: unlocks, who: t}), plainly)
 				served = true
 			case releasing, leaving:

@@ -59,18 +59,18 @@ func (k *keys) encode(b []byte) []byte {
 }
 
 func (c *client) encode(b []byte) []byte {
-	b = put(bits(b, c.alive), c.seen)
+	b = put(bits(b, c.alive, c.closed), c.seen)
 	for i := range c.at {
 		a := &c.at[i]
 		b = append(b, byte(a.phase), byte(a.late), byte(a.sent))
-		b = put(b, a.place, a.shown, a.ended, a.began, a.lag, int32(a.stamp), a.token, a.trusted, a.expires)
-		b = bits(b, a.open, a.sighted, a.session, a.asks, a.unanswered)
+		b = put(b, a.place, a.shown, a.ended, a.began, a.lag, int32(a.stamp), a.token, a.trusted, a.until)
+		b = bits(b, a.open, a.sighted, a.session, a.asks, a.unanswered, a.gone)
 	}
 	b = append(b, byte(c.mail))
 	for i := range c.inbox[:c.mail] {
 		m := &c.inbox[i]
 		b = append(b, m.verb, byte(m.ticket%2))
-		b = put(b, m.token, m.claim, m.at, int32(m.stamp))
+		b = bits(put(b, m.token, m.claim, m.at, int32(m.stamp)), m.forged)
 	}
 	return b
 }
@@ -98,7 +98,7 @@ func (f *flight) encode(b []byte) []byte {
 }
 
 func (b *budget) encode(to []byte) []byte {
-	for _, n := range [...]int8{b.ticks, b.faults, b.crash, b.stop, b.deaf, b.delay, b.lose, b.late, b.twice, b.dropped, b.doubled, b.flush, b.force} {
+	for _, n := range [...]int8{b.ticks, b.faults, b.crash, b.stop, b.deaf, b.delay, b.lose, b.late, b.twice, b.dropped, b.doubled, b.flush, b.force, b.closed, b.forged, b.tired} {
 		to = append(to, byte(n))
 	}
 	return to
@@ -109,7 +109,7 @@ func (t *truth) encode(b []byte) []byte {
 	b = put(b, t.blind[0], t.blind[1], t.blind[2])
 	for i := range tickets {
 		b = put(b, t.place[i], t.entered[i], t.forced[i])
-		b = bits(b, t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i])
+		b = bits(b, t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i], t.silent[i])
 	}
 	return b
 }

@@ -6,27 +6,31 @@ import "slices"
 type what int8
 
 const (
-	begins    what = iota // a client's attempt sends its first enter or its try
-	together              // both of a client's attempts send their first enter as one
-	beats                 // a client's waiters enter
-	renews                // a holder renews, or reasserts if it was told that the record does not have it
-	unlocks               // a holder releases
-	cancels               // a waiter gives up
-	again                 // an unanswered leave is sent again
-	farewells             // the lease of a lost hold is over; it leaves for certain
-	forces                // an administrator ends the present ownership
-	arrives               // a request is executed, late or after a delay
-	returns               // an answer arrives
-	times                 // a client no longer waits for an answer
-	hears                 // a client takes in a message
-	misses                // a message is lost
-	doubles               // a message will arrive once more
-	deafens               // a client's subscription is lost
-	listens               // and comes back
-	crashes               // a process is killed
-	stops                 // a process stands still for good, its connections open
-	flushes               // all data is lost
-	elapses               // time goes by
+	begins   what = iota // a client's attempt sends its first enter or its try
+	together             // both of a client's attempts send their first enter as one
+	beats                // a client's waiters enter
+	renews               // a holder renews, or reasserts if it was told that the record does not have it
+	unlocks              // a holder releases
+	cancels              // a waiter gives up
+	again                // a leave is sent, or sent again
+	adopts               // a call that was granted has its Lease
+	closes               // a client is closed
+	ends                 // and, when nothing of it is under way any more, its subscription ends
+	tires                // a leave is not sent again any more
+	forges               // somebody with rights to another lock has its script tell of a grant
+	forces               // an administrator ends the present ownership
+	arrives              // a request is executed, late or after a delay
+	returns              // an answer arrives
+	times                // a client no longer waits for an answer
+	hears                // a client takes in a message
+	misses               // a message is lost
+	doubles              // a message will arrive once more
+	deafens              // a client's subscription is lost
+	listens              // and comes back
+	crashes              // a process is killed
+	stops                // a process stands still for good, its connections open
+	flushes              // all data is lost
+	elapses              // time goes by
 )
 
 // move is one step from a state to another.
@@ -108,21 +112,32 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 			}
 		case waiting:
 			beating = beating || s.enters(t, p)
-			if p.cancels {
+			if p.cancels && !a.gone {
 				add(cancels, t)
 			}
 		case held:
-			if !s.underway(t) || a.asks {
+			if !cl.closed && (!s.underway(t) || a.asks) {
 				add(renews, t)
 			}
+			add(unlocks, t)
+		case given:
+			if !cl.closed && (!s.underway(t) || a.asks) {
+				add(renews, t)
+			}
+			if !cl.closed || x.rules.closeInWindow {
+				to = append(to, move{what: adopts, who: t})
+			}
+			if (p.cancels || cl.closed) && !a.gone {
+				add(cancels, t)
+			}
+		case shut:
 			add(unlocks, t)
 		case releasing, leaving:
 			if !s.leaves(t) {
 				add(again, t)
 			}
-		case lost:
-			if a.expires <= 0 {
-				to = append(to, move{what: farewells, who: t})
+			if u.tired > 0 && a.until <= 0 && !s.mentioned(t) {
+				to = append(to, move{what: tires, who: t})
 			}
 		default:
 		}
@@ -136,8 +151,14 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 	if cl.mail > 0 {
 		to = append(to, move{what: hears, who: c})
 	}
-	if !s.srv.heard[c] {
+	switch {
+	case cl.closed && s.srv.heard[c] && !s.unclosed(c):
+		to = append(to, move{what: ends, who: c})
+	case !cl.closed && !s.srv.heard[c]:
 		to = append(to, move{what: listens, who: c})
+	}
+	if u.closed > 0 && !cl.closed {
+		to = append(to, move{what: closes, who: c})
 	}
 	if u.faults > 0 {
 		to = s.misfortunes(c, to)
@@ -154,6 +175,13 @@ func (s *state) misfortunes(c int8, to []move) []move {
 		}
 		if u.doubled > 0 && int(cl.mail) < len(cl.inbox) {
 			to = append(to, move{what: doubles, who: c})
+		}
+	}
+	if u.forged > 0 && s.srv.heard[c] && int(cl.mail) < len(cl.inbox) {
+		for i := range int8(2) {
+			if cl.at[i].phase == waiting {
+				to = append(to, move{what: forges, who: 2*c + i})
+			}
 		}
 	}
 	if s.srv.heard[c] && u.deaf > 0 {
@@ -200,10 +228,12 @@ func (s *state) instants() []ms {
 	}
 	for i := range int8(tickets) {
 		add(k.holds[i], k.waits[i])
-		if a := s.attempt(i); a.phase == held {
+		switch a := s.attempt(i); a.phase {
+		case given, held, shut:
 			add(a.trusted)
-		} else if a.phase == lost || a.phase == releasing {
-			add(a.expires)
+		case leaving, releasing:
+			add(a.until)
+		default:
 		}
 	}
 	for i := range clients {

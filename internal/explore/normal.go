@@ -77,21 +77,29 @@ func (s *state) tidy(c int8) {
 			if a.sighted {
 				a.began = 0
 			}
-		case held, releasing, lost:
-			a.expires = max(a.expires, 0)
+		case given, held, shut, releasing:
 			*a = attempt{
-				phase: a.phase, open: a.open, token: a.token, trusted: a.trusted, expires: a.expires,
-				asks: a.asks, unanswered: a.unanswered,
+				phase: a.phase, open: a.open, token: a.token, trusted: max(a.trusted, 0), until: a.until,
+				asks: a.asks, unanswered: a.unanswered, gone: a.gone,
 			}
-			if a.phase != held {
-				a.trusted, a.asks = 0, false
+			if !a.holds() {
+				a.asks = false
+			}
+			if a.phase == releasing {
+				a.trusted = 0
+			} else {
+				a.until = 0
 			}
 		case leaving:
-			*a = attempt{phase: a.phase, place: a.place, open: a.open}
+			*a = attempt{phase: a.phase, place: a.place, until: a.until, open: a.open}
 		case finished:
 			*a = attempt{phase: finished}
 			s.forget(t)
 		}
+		if s.budget.tired == 0 {
+			a.until = 0
+		}
+		a.until = max(a.until, 0)
 	}
 	if !waits {
 		cl.seen = 0
@@ -106,22 +114,11 @@ func (s *state) tidy(c int8) {
 
 // forget drops what is known of a finished ticket once nothing can bring it back.
 func (s *state) forget(t int8) {
-	for i := range s.flights {
-		f := &s.flights[i]
-		if f.kind != landed && (f.req.about(t) || f.req.opens(t)) {
-			return
-		}
-	}
-	if s.srv.holds[t] > 0 || s.srv.lines(t) {
+	if s.mentioned(t) || s.srv.holds[t] > 0 || s.srv.lines(t) {
 		return
 	}
-	for i := range s.clients[clientOf(t)].inbox {
-		if m := s.clients[clientOf(t)].inbox[i]; m.verb != 0 && m.ticket == t {
-			return
-		}
-	}
 	tr := &s.truth
-	tr.left[t], tr.clean[t], tr.forced[t], tr.orphan[t], tr.unknown[t] = false, false, 0, false, false
+	tr.left[t], tr.clean[t], tr.forced[t], tr.orphan[t], tr.unknown[t], tr.silent[t] = false, false, 0, false, false, false
 }
 
 func (s *state) sortFlights() {

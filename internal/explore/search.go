@@ -12,6 +12,7 @@ type program struct {
 	tries    bool // it does not wait
 	cancels  bool // it may give up waiting
 	parallel bool // it need not have finished with one to begin the other
+	lingers  bool // there is time between the grant and the Lease
 }
 
 // scenario is a world to search.

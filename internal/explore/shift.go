@@ -16,7 +16,7 @@ func (s *state) shift(d ms) {
 			a := &c.at[j]
 			a.began -= d
 			a.trusted -= d
-			a.expires -= d
+			a.until -= d
 		}
 		for j := range c.inbox[:c.mail] {
 			c.inbox[j].at -= d

@@ -168,6 +168,7 @@ type message struct {
 	claim  ms
 	at     ms    // grant: when it was written
 	stamp  int16 // and its order among stamps
+	forged bool  // it names another record, or another ticket of the same number
 }
 
 type phase int8
@@ -175,9 +176,10 @@ type phase int8
 const (
 	idle phase = iota
 	waiting
+	given // it was granted; its caller has no Lease yet
 	held
+	shut      // it is held, but its client was closed: the Lease's context has ended
 	releasing // it held; its leave is on its way
-	lost      // it held, and a request of it may still prolong that
 	leaving   // it waited; its leave is on its way
 	finished
 )
@@ -200,17 +202,19 @@ type attempt struct {
 
 	token      int32
 	trusted    ms
-	expires    ms
+	until      ms   // its leave is sent again until it is answered, and not longer than that
 	asks       bool // the record did not have it: reassert
 	unanswered bool // a release sent under trust was not answered
+	gone       bool // its caller went without a word, and nobody noticed: only if a rule is broken
 }
 
 type client struct {
-	alive bool
-	seen  int32
-	at    [2]attempt
-	inbox [4]message
-	mail  int8
+	alive  bool
+	closed bool
+	seen   int32
+	at     [2]attempt
+	inbox  [4]message
+	mail   int8
 }
 
 type flightKind int8
@@ -239,6 +243,7 @@ type budget struct {
 	ticks, faults                               int8
 	crash, stop, deaf, delay, lose, late, twice int8
 	dropped, doubled, flush, force              int8
+	closed, forged, tired                       int8
 }
 
 // state is one state of the world.
@@ -251,6 +256,9 @@ type state struct {
 	clock   int16 // orders executions
 }
 
+// holds reports whether the attempt has a grant in the watchdog's care.
+func (a *attempt) holds() bool { return a.phase == given || a.phase == held }
+
 func (s *state) attempt(ticket int8) *attempt { return &s.clients[clientOf(ticket)].at[ticket%2] }
 
 // underway reports whether a request of the ticket is on its way that its client waits for.
@@ -258,6 +266,22 @@ func (s *state) underway(ticket int8) bool {
 	for i := range s.flights {
 		f := &s.flights[i]
 		if (f.kind == pending || f.kind == answer) && f.req.opens(ticket) {
+			return true
+		}
+	}
+	return false
+}
+
+// mentioned reports whether anything of the ticket is on its way, from its client or to it.
+func (s *state) mentioned(ticket int8) bool {
+	for i := range s.flights {
+		if f := &s.flights[i]; f.kind != landed && (f.req.about(ticket) || f.req.opens(ticket)) {
+			return true
+		}
+	}
+	c := &s.clients[clientOf(ticket)]
+	for i := range c.inbox[:c.mail] {
+		if c.inbox[i].ticket == ticket {
 			return true
 		}
 	}

@@ -15,12 +15,13 @@ type truth struct {
 	flushed bool           // data was lost
 	unknown [tickets]bool  // it held when data was lost, and no request that knows of it was executed since
 	orphan  [tickets]bool  // a newcomer got the lock while that was so
+	silent  [tickets]bool  // its client could not know of its last request, or had no other word to say
 }
 
 // move takes over what o knows of its ticket i as that of t's ticket n.
 func (t *truth) move(n int8, o *truth, i int8) {
 	t.inLine[n], t.place[n], t.entered[n], t.left[n] = o.inLine[i], o.place[i], o.entered[i], o.left[i]
-	t.clean[n], t.forced[n], t.unknown[n], t.orphan[n] = o.clean[i], o.forced[i], o.unknown[i], o.orphan[i]
+	t.clean[n], t.forced[n], t.unknown[n], t.orphan[n], t.silent[n] = o.clean[i], o.forced[i], o.unknown[i], o.orphan[i], o.silent[i]
 }
 
 // executed takes in a request and its reply. It comes before the judgement of what the request did for others.
@@ -62,6 +63,24 @@ func (t *truth) enters(after *keys, r *request, rep *reply) {
 	t.blind[r.client] = 0
 	if !after.heard[r.client] {
 		t.blind[r.client] = claim
+	}
+}
+
+// orphans takes in that a newcomer has the lock: who came before anyone who knows the holder gets it (DESIGN section 5), or
+// shares it with others of its owner.
+func (t *truth) orphans(to int8) {
+	for i := range int8(tickets) {
+		if t.unknown[i] && i != to {
+			t.orphan[i], t.unknown[i] = true, false
+		}
+	}
+}
+
+// haunts notes a request of which its client will never hear: after a loss of data, which takes the marks of tickets that have
+// left, nobody could stop it.
+func (s *state) haunts(r *request) {
+	for t := range int8(tickets) {
+		s.truth.silent[t] = s.truth.silent[t] || s.truth.flushed && (r.about(t) || r.opens(t))
 	}
 }
 
