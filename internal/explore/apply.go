@@ -206,6 +206,8 @@ func (s *state) spend(m move) {
 		n = &u.lose
 	case late:
 		n = &u.late
+	case swallowed:
+		n = &u.swallowed
 	case twice:
 		n = &u.twice
 	default:

@@ -25,6 +25,7 @@ type rules struct {
 	keepInWindow     bool // a call that ends between the grant and its Lease does not give it back
 	vanish           bool // nobody notices that the caller of a ticket in line is gone
 	closeInLine      bool // Close leaves the line without telling
+	askSeldom        bool // who waits asks again with its next heartbeat only
 	impatient        bool // a leave is not sent again after a claim, though the lease is longer
 }
 
@@ -35,11 +36,12 @@ func margin(d ms) ms { return max(d/10, 10) }
 type mode int8
 
 const (
-	plainly mode = iota // executed and answered at once
-	delayed             // on its way
-	unheard             // executed; the answer is lost
-	late                // given up; it may yet be executed
-	twice               // executed, and may be again; of an enter, the answer is lost
+	plainly   mode = iota // executed and answered at once
+	delayed               // on its way
+	unheard               // executed; the answer is lost
+	late                  // given up; it may yet be executed
+	swallowed             // given up; it never was executed
+	twice                 // executed, and may be again; of an enter, the answer is lost
 )
 
 // send sends a request of a client.
@@ -53,6 +55,8 @@ func (x *explorer) send(s *state, r request, m mode) {
 		s.launch(f)
 	case unheard:
 		x.execute(s, &r)
+		x.unanswered(s, &f)
+	case swallowed:
 		x.unanswered(s, &f)
 	case late:
 		x.unanswered(s, &f)
@@ -169,7 +173,7 @@ func (x *explorer) answered(s *state, f *flight) {
 	}
 	switch r.verb {
 	case enter, try:
-		c.seen = max(c.seen, rep.token)
+		c.seen, c.told = max(c.seen, rep.token), rep.remaining
 		for i, a := range r.of[:r.n] {
 			x.told(s, f, a.ticket, &rep.of[i], sent)
 		}

@@ -54,7 +54,7 @@ func (w what) String() string {
 }
 
 func (m mode) String() string {
-	return [...]string{"", ", delayed", ", and does not hear the answer", ", unanswered; it may come late", ", and once more later"}[m]
+	return [...]string{"", ", delayed", ", and does not hear the answer", ", unanswered; it may come late", ", which never arrives", ", and once more later"}[m]
 }
 
 // describe tells a move that is made in s, and what it came to.

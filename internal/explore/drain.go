@@ -6,8 +6,10 @@ import "fmt"
 // lock or its place ends first, and until then nobody comes sooner than with the heartbeat after it.
 const (
 	heartbeat  ms = 5000
+	asking        = claim * 5 / 6 // the first of a client's waiters asks again: no claim on the lock passes between two of its answers
 	gathering  ms = 6000
 	toBeServed    = lease + gathering + liveness + heartbeat
+	idleAtMost ms = 100
 )
 
 // drain checks that no state is a dead end (invariant 4): if there are no more faults but all that is on its way is lost,
@@ -17,23 +19,27 @@ func (x *explorer) drain(s *state) {
 	*t = *s
 	t.quieten()
 	var way []key
+	var due [clients]ms // they enter again then
 	for waited := ms(0); x.fault == nil && t.someoneWaits(); {
 		t.normalise()
-		x.work.quietCode = t.encode(x.work.quietCode[:0])
+		x.work.quietCode = put(t.encode(x.work.quietCode[:0]), due[:]...)
 		k := x.key(x.work.quietCode)
 		if _, ok := x.drained[k]; ok {
 			break
 		}
 		way = append(way, k)
-		if served := x.round(t); served {
+		if served := x.round(t, &due); served {
 			waited = 0
-			continue
 		}
-		d := t.nextEnter()
-		if x.trail != nil {
+		d := t.next(&due)
+		x.judgeIdle(t, d)
+		if x.trail != nil && d > 0 {
 			*x.trail = append(*x.trail, fmt.Sprintf("%d ms pass", d))
 		}
 		x.pass(t, d)
+		for c := range due {
+			due[c] = max(due[c]-d, 0)
+		}
 		if waited += d; waited > toBeServed {
 			x.broken(4, "somebody who lives waits for ever")
 		}
@@ -69,40 +75,72 @@ func (s *state) someoneWaits() bool {
 	return false
 }
 
-// round has each client enter, release and leave what it can. It reports whether somebody was served.
-func (x *explorer) round(s *state) (served bool) {
+// round has each client enter that has to, and release and leave what it can; of the messages only hints come through. It reports
+// whether somebody was served.
+func (x *explorer) round(s *state, due *[clients]ms) (served bool) {
 	for c := range int8(clients) {
-		for i := range int8(2) {
-			if a := &s.clients[c].at[i]; a.phase == waiting {
-				x.send(s, x.request(s, move{what: beats, who: c}), plainly)
-				break
-			}
+		if s.waits(c) && due[c] <= 0 {
+			x.send(s, x.request(s, move{what: beats, who: c}), plainly)
+			due[c] = x.entersAgain(&s.clients[c])
 		}
-		for i := range int8(2) {
-			t := 2*c + i
-			switch s.attempt(t).phase {
-			case given, held, shut:
-				x.send(s, x.request(s, move{what: unlocks, who: t}), plainly)
-				served = true
-			case releasing, leaving:
-				x.send(s, x.request(s, move{what: again, who: t}), plainly)
-			default:
-			}
+	}
+	for t := range int8(tickets) {
+		switch s.attempt(t).phase {
+		case given, held, shut:
+			x.send(s, x.request(s, move{what: unlocks, who: t}), plainly)
+			served = true
+		case releasing, leaving:
+			x.send(s, x.request(s, move{what: again, who: t}), plainly)
+		default:
 		}
-		s.clients[c].mail = 0
 	}
 	for c := range s.clients {
+		for _, m := range s.clients[c].inbox[:s.clients[c].mail] {
+			if m.verb == 'h' {
+				due[c] = 0
+			}
+		}
 		s.clients[c].mail = 0
 	}
 	return served
 }
 
-// nextEnter is when a waiter enters again: when what it was told is in its way is over, or with its next heartbeat.
-func (s *state) nextEnter() ms {
-	for _, end := range []ms{s.srv.ends, s.srv.gather} {
-		if end != absent && end >= 0 && end < heartbeat {
-			return end + 2
+// waits reports whether the client has a ticket that waits.
+func (s *state) waits(c int8) bool {
+	return s.clients[c].at[0].phase == waiting || s.clients[c].at[1].phase == waiting
+}
+
+// entersAgain is when a client enters again that nobody tells anything: when what it was told is in its way is over, or with its
+// next heartbeat.
+func (x *explorer) entersAgain(c *client) ms {
+	every := asking
+	if x.rules.askSeldom {
+		every = heartbeat
+	}
+	if c.told > 0 {
+		return min(every, c.told+2)
+	}
+	return every
+}
+
+// next is when the first of those who wait enters again.
+func (s *state) next(due *[clients]ms) ms {
+	first := heartbeat
+	for c := range int8(clients) {
+		if s.waits(c) {
+			first = min(first, due[c])
 		}
 	}
-	return heartbeat
+	return first
+}
+
+// judgeIdle: a lock is not idle while one waits that lives and can be reached, whoever had it last and however that ended. After a
+// loss of data, what was kept for those who had been forgotten may be free sooner than anybody was told.
+func (x *explorer) judgeIdle(s *state, d ms) {
+	idle := d - max(s.srv.ends, s.srv.gather, 0)
+	for i := range int8(tickets) {
+		if idle > idleAtMost && !s.truth.flushed && x.due(s, &s.srv, &request{client: admin}, i) {
+			x.broken(4, "the lock is idle for %d ms while %s waits", idle, ticketName(i))
+		}
+	}
 }

@@ -96,8 +96,8 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 		for _, m := range []struct {
 			mode
 			n int8
-		}{{delayed, u.delay}, {unheard, u.lose}, {late, u.late}, {twice, u.twice}} {
-			if m.n > 0 && (m.mode == unheard || s.room()) {
+		}{{delayed, u.delay}, {unheard, u.lose}, {late, u.late}, {swallowed, u.swallowed}, {twice, u.twice}} {
+			if m.n > 0 && (m.mode == unheard || m.mode == swallowed || s.room()) {
 				to = append(to, move{what: w, who: who, mode: m.mode})
 			}
 		}

@@ -130,7 +130,7 @@ var mutations = []mutation{
 		name:     "who asserts a hold goes on waiting",
 		changes:  []change{{"reassert.lua", "  unqueue()\n", ""}},
 		scenario: all(once, budget{lose: 1, flush: 1}.with(1, 2)),
-		breaks:   []int{2, 8},
+		breaks:   []int{2, 7, 8},
 	}, {
 		name:     "the line has no end of its own",
 		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}, {"enter.lua", "redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))\n", ""}},
@@ -195,6 +195,61 @@ var mutations = []mutation{
 		name:     "the client goes from finished back to held",
 		rules:    rules{believeFinished: true},
 		scenario: all(fickle, budget{}),
+		breaks:   []int{1},
+	}, {
+		name:     "the client leaves a lost hold only if a request of it is open",
+		rules:    rules{forgetLost: true},
+		scenario: all(once, budget{delay: 1}.with(0, 1).forced(1)),
+		breaks:   []int{7},
+	}, {
+		name:     "the client does not leave a lost hold",
+		rules:    rules{forgetOpen: true},
+		scenario: all(once, budget{lose: 1}.with(1, 1)),
+		breaks:   []int{7},
+	}, {
+		name:     "the client forgets a try that was granted too late",
+		rules:    rules{forgetTry: true},
+		scenario: mixed(hasty, hasty, once, budget{delay: 1}.with(1, 1)),
+		breaks:   []int{7},
+	}, {
+		name:     "the client ignores an answer to a ticket that has left",
+		rules:    rules{ignoreLater: true},
+		scenario: mixed(fickle, fickle, absentee, budget{delay: 1, flush: 1}.with(0, 2)),
+		breaks:   []int{7},
+	}, {
+		name:     "the client has a Lease after Close",
+		rules:    rules{closeInWindow: true},
+		scenario: mixed(slow, slow, absentee, budget{}.with(1, 0).closing()),
+		breaks:   []int{1},
+	}, {
+		name:     "the client keeps a hold whose caller is gone before it had a Lease",
+		rules:    rules{keepInWindow: true},
+		scenario: mixed(slow, slow, absentee, budget{}),
+		breaks:   []int{7},
+	}, {
+		name:     "the client does not notice that who waits is gone",
+		rules:    rules{vanish: true},
+		scenario: mixed(slow, slow, absentee, budget{}),
+		breaks:   []int{7},
+	}, {
+		name:     "the client is closed and does not leave the line",
+		rules:    rules{closeInLine: true},
+		scenario: mixed(once, once, absentee, budget{}.closing()),
+		breaks:   []int{7},
+	}, {
+		name:     "the client gives its leave up while the lease goes on",
+		rules:    rules{impatient: true},
+		scenario: mixed(fickle, fickle, absentee, budget{lose: 1, swallowed: 1, tired: 1}.with(2, 2)),
+		breaks:   []int{7},
+	}, {
+		name:     "the client asks again with its next heartbeat only",
+		rules:    rules{askSeldom: true},
+		scenario: all(once, budget{stop: 1}.with(0, 1)),
+		breaks:   []int{4},
+	}, {
+		name:     "the client believes a grant of another lock",
+		rules:    rules{believeForged: true},
+		scenario: all(once, budget{forged: 1}.with(0, 1)),
 		breaks:   []int{1},
 	},
 }

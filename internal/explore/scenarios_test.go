@@ -8,6 +8,7 @@ var (
 	inTurn   = program{tickets: 2}
 	atOnce   = program{tickets: 2, parallel: true}
 	hasty    = program{tickets: 1, tries: true}
+	slow     = program{tickets: 1, cancels: true, lingers: true} // nor is a grant at once a Lease
 )
 
 // every fault may happen once.
@@ -53,6 +54,12 @@ func (sc scenario) clockSetBack() scenario {
 	return sc
 }
 
+// closing is b with a client that is closed.
+func (b budget) closing() budget {
+	b.closed = 1
+	return b
+}
+
 // forced is b with an administrator who forces so often.
 func (b budget) forced(n int8) budget {
 	b.force = n
@@ -82,4 +89,10 @@ var scenarios = []scenario{
 	all(once, budget{deaf: 1, crash: 1}.with(1, 1)).notYetHeard().named("not yet heard"),
 	mixed(once, once, absentee, every.kept().with(1, 1).forced(1)).clockSetBack().named("clock set back"),
 	mixed(hasty, hasty, once, every.with(1, 1)).named("some try"),
+	mixed(slow, slow, absentee, every.with(1, 1).closing()).named("callers that vanish, and a client that is closed"),
+	all(slow, budget{delay: 1}.with(0, 1).closing()).named("three callers that vanish, and a client that is closed"),
+	mixed(atOnce, once, absentee, budget{delay: 1, lose: 1}.with(0, 1).closing()).named("two tickets of a client that is closed"),
+	mixed(slow, slow, absentee, budget{delay: 1, lose: 1}.with(1, 1).closing().forced(1)).named("closed and forced"),
+	mixed(fickle, fickle, absentee, budget{lose: 1, swallowed: 1, tired: 1}.with(2, 2)).named("leaves that do not get through"),
+	all(once, budget{forged: 1}.with(1, 1)).named("messages about another lock"),
 }

@@ -211,6 +211,7 @@ type attempt struct {
 type client struct {
 	alive  bool
 	closed bool
+	told   ms // by its last answer, until when nobody can have the lock; while it is drained
 	seen   int32
 	at     [2]attempt
 	inbox  [4]message
@@ -243,7 +244,7 @@ type budget struct {
 	ticks, faults                               int8
 	crash, stop, deaf, delay, lose, late, twice int8
 	dropped, doubled, flush, force              int8
-	closed, forged, tired                       int8
+	closed, forged, swallowed, tired            int8
 }
 
 // state is one state of the world.
