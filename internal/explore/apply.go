@@ -4,7 +4,7 @@ package explore
 func (x *explorer) apply(s *state, m move) {
 	s.spend(m)
 	switch m.what {
-	case begins, together, beats, renews, unlocks, again:
+	case begins, together, beats, asks, renews, unlocks, again:
 		x.send(s, x.request(s, m), m.mode)
 	case forces:
 		x.send(s, request{verb: force, client: admin, token: s.srv.token}, m.mode)
@@ -72,14 +72,14 @@ func (x *explorer) apply(s *state, m move) {
 // request is what the client sends for a move, once its own state says so.
 func (x *explorer) request(s *state, m move) request {
 	t := m.who
-	if m.what == together || m.what == beats {
+	if m.what == together || m.what == beats || m.what == asks {
 		t = 2 * m.who
 	}
 	a, c := s.attempt(t), clientOf(t)
 	r := request{client: c, n: 1}
 	r.of[0] = asked{ticket: t, place: a.place, retire: (a.open || s.underway(t)) && !x.rules.neverRetire}
 	switch m.what {
-	case begins, together, beats:
+	case begins, together, beats, asks:
 		return x.enters(s, c, m)
 	case renews:
 		r = request{verb: renew, client: c, ticket: t, token: a.token}
@@ -121,7 +121,7 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 	}
 	for i := range int8(2) {
 		t := 2*c + i
-		if cl.at[i].phase != waiting || m.what == begins && t != m.who || m.what == beats && !s.enters(t, &x.programs[c]) {
+		if cl.at[i].phase != waiting || m.what == begins && t != m.who || (m.what == beats || m.what == asks) && !s.enters(t, &x.programs[c]) {
 			continue
 		}
 		place := cl.at[i].place
@@ -134,6 +134,9 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 	// In the order of their places; who has none yet is last.
 	if r.n == 2 && r.of[1].place != 0 && (r.of[0].place == 0 || r.of[1].place < r.of[0].place) {
 		r.of[0], r.of[1] = r.of[1], r.of[0]
+	}
+	if r.n == 2 && m.what == asks {
+		r.n, r.of[1], r.some = 1, asked{}, true
 	}
 	return r
 }

@@ -17,8 +17,8 @@ type rules struct {
 	believeFinished  bool // a grant makes a ticket that has left the holder again
 	believeOvertaken bool // an answer counts though a later one, or a message, knew better
 	believeForged    bool // a grant counts for the number of its ticket, whatever lock and ticket it names
-	forgetLost       bool // a hold that is lost is left only if a request of it is open
-	forgetOpen       bool // not even then
+	forgetLost       bool // a hold that was lost by the server's word is left only if a request of it is open
+	forgetOpen       bool // one whose time is over is not left though a request of it is open
 	forgetTry        bool // a try that was granted too late to be of use is not given back
 	ignoreLater      bool // an answer that says that a ticket which has left waits or holds is ignored
 	closeInWindow    bool // a Lease may begin after Close
@@ -173,7 +173,7 @@ func (x *explorer) answered(s *state, f *flight) {
 	}
 	switch r.verb {
 	case enter, try:
-		c.seen, c.told = max(c.seen, rep.token), rep.remaining
+		c.seen, c.told, c.more = max(c.seen, rep.token), rep.remaining, rep.more
 		for i, a := range r.of[:r.n] {
 			x.told(s, f, a.ticket, &rep.of[i], sent)
 		}
@@ -258,7 +258,7 @@ func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 	default:
 		s.truth.forced[r.ticket] = 0 // it knows now
 		if !x.rules.ignoreForce {
-			x.lose(s, r.ticket)
+			x.lose(s, r.ticket, true)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func (x *explorer) hear(s *state, c int8) {
 		}
 		for i := range cl.at {
 			if h := &cl.at[i]; h.holds() && h.token == m.token && !x.rules.ignoreForce {
-				x.lose(s, 2*c+int8(i))
+				x.lose(s, 2*c+int8(i), true)
 			}
 		}
 	case m.verb == 'h':

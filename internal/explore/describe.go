@@ -17,6 +17,9 @@ func (v verb) String() string {
 func (r *request) String() string {
 	var text strings.Builder
 	text.WriteString(r.verb.String())
+	if r.some {
+		text.WriteString(" some")
+	}
 	for _, a := range r.of[:r.n] {
 		text.WriteString(" " + ticketName(a.ticket))
 		if a.place != 0 {
@@ -45,7 +48,7 @@ func shown(v int32) string {
 
 func (w what) String() string {
 	return [...]string{
-		begins: "%s begins", together: "both of %s begin", beats: "%s enters again", renews: "%s renews", unlocks: "%s unlocks", cancels: "%s gives up",
+		begins: "%s begins", together: "both of %s begin", beats: "%s enters again", asks: "%s enters again with its first", renews: "%s renews", unlocks: "%s unlocks", cancels: "%s gives up",
 		again: "%s leaves again", adopts: "%s has its Lease", closes: "%s is closed", ends: "%s ends its subscription", tires: "%s leaves no more",
 		forges: "a grant to %s of another lock is told", forces: "an administrator forces", arrives: "executed at last: %s", returns: "answered at last: %s", times: "given up: %s",
 		hears: "%s takes in a message", misses: "a message to %s is lost", doubles: "a message to %s is doubled", deafens: "%s loses its subscription",
@@ -64,7 +67,7 @@ func (x *explorer) describe(s *state, m move) string {
 	switch m.what {
 	case begins, renews, unlocks, cancels, again, adopts, tires, forges:
 		text = fmt.Sprintf(text, ticketName(m.who))
-	case together, beats, misses, doubles, deafens, listens, closes, ends, crashes, stops:
+	case together, beats, asks, misses, doubles, deafens, listens, closes, ends, crashes, stops:
 		text = fmt.Sprintf(text, names[m.who])
 	case hears:
 		msg := s.clients[m.who].inbox[0]

@@ -19,10 +19,10 @@ func (x *explorer) drain(s *state) {
 	*t = *s
 	t.quieten()
 	var way []key
-	var due [clients]ms // they enter again then
+	var due pace
 	for waited := ms(0); x.fault == nil && t.someoneWaits(); {
 		t.normalise()
-		x.work.quietCode = put(t.encode(x.work.quietCode[:0]), due[:]...)
+		x.work.quietCode = put(put(t.encode(x.work.quietCode[:0]), due.ask[:]...), due.all[:]...)
 		k := x.key(x.work.quietCode)
 		if _, ok := x.drained[k]; ok {
 			break
@@ -37,9 +37,7 @@ func (x *explorer) drain(s *state) {
 			*x.trail = append(*x.trail, fmt.Sprintf("%d ms pass", d))
 		}
 		x.pass(t, d)
-		for c := range due {
-			due[c] = max(due[c]-d, 0)
-		}
+		due.pass(d)
 		if waited += d; waited > toBeServed {
 			x.broken(4, "somebody who lives waits for ever")
 		}
@@ -77,11 +75,16 @@ func (s *state) someoneWaits() bool {
 
 // round has each client enter that has to, and release and leave what it can; of the messages only hints come through. It reports
 // whether somebody was served.
-func (x *explorer) round(s *state, due *[clients]ms) (served bool) {
+func (x *explorer) round(s *state, due *pace) (served bool) {
 	for c := range int8(clients) {
-		if s.waits(c) && due[c] <= 0 {
-			x.send(s, x.request(s, move{what: beats, who: c}), plainly)
-			due[c] = x.entersAgain(&s.clients[c])
+		if s.waits(c) && due.ask[c] <= 0 {
+			some := due.all[c] > 0 && s.clients[c].at[0].phase == s.clients[c].at[1].phase
+			m := move{what: beats, who: c}
+			if some {
+				m.what = asks
+			}
+			x.send(s, x.request(s, m), plainly)
+			x.paces(&s.clients[c], due, c, some)
 		}
 	}
 	for t := range int8(tickets) {
@@ -97,7 +100,7 @@ func (x *explorer) round(s *state, due *[clients]ms) (served bool) {
 	for c := range s.clients {
 		for _, m := range s.clients[c].inbox[:s.clients[c].mail] {
 			if m.verb == 'h' {
-				due[c] = 0
+				due.ask[c], due.all[c] = 0, 0
 			}
 		}
 		s.clients[c].mail = 0
@@ -110,36 +113,52 @@ func (s *state) waits(c int8) bool {
 	return s.clients[c].at[0].phase == waiting || s.clients[c].at[1].phase == waiting
 }
 
-// entersAgain is when a client enters again that nobody tells anything: when what it was told is in its way is over, or with its
-// next heartbeat.
-func (x *explorer) entersAgain(c *client) ms {
-	every := asking
-	if x.rules.askSeldom {
-		every = heartbeat
+// pace is when a client enters again that nobody tells anything.
+type pace struct {
+	ask [clients]ms // with its first waiter, or with all
+	all [clients]ms // with all
+}
+
+// paces takes in an answer: the client enters again when what it was told is in its way is over, or as it always does.
+func (x *explorer) paces(c *client, due *pace, i int8, some bool) {
+	if !some {
+		due.all[i] = heartbeat
+	}
+	if due.ask[i] = min(asking, due.all[i]); x.rules.askSeldom {
+		due.ask[i] = due.all[i]
 	}
 	if c.told > 0 {
-		return min(every, c.told+2)
+		due.ask[i] = min(due.ask[i], c.told+2)
 	}
-	return every
+	if c.more {
+		due.ask[i], due.all[i] = 5, 0
+	}
+}
+
+func (p *pace) pass(d ms) {
+	for c := range p.ask {
+		p.ask[c], p.all[c] = max(p.ask[c]-d, 0), max(p.all[c]-d, 0)
+	}
 }
 
 // next is when the first of those who wait enters again.
-func (s *state) next(due *[clients]ms) ms {
+func (s *state) next(due *pace) ms {
 	first := heartbeat
 	for c := range int8(clients) {
 		if s.waits(c) {
-			first = min(first, due[c])
+			first = min(first, due.ask[c])
 		}
 	}
 	return first
 }
 
 // judgeIdle: a lock is not idle while one waits that lives and can be reached, whoever had it last and however that ended. After a
-// loss of data, what was kept for those who had been forgotten may be free sooner than anybody was told.
+// loss of data, what was kept for those who had been forgotten may be free sooner than anybody was told; and whom the server does not
+// see hears no hint.
 func (x *explorer) judgeIdle(s *state, d ms) {
 	idle := d - max(s.srv.ends, s.srv.gather, 0)
 	for i := range int8(tickets) {
-		if idle > idleAtMost && !s.truth.flushed && x.due(s, &s.srv, &request{client: admin}, i) {
+		if idle > idleAtMost && !s.truth.flushed && s.srv.heard[clientOf(i)] && x.due(s, &s.srv, &request{client: admin}, i) {
 			x.broken(4, "the lock is idle for %d ms while %s waits", idle, ticketName(i))
 		}
 	}

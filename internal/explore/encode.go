@@ -86,7 +86,7 @@ func (f *flight) encode(b []byte) []byte {
 	for _, a := range r.of[:r.n] {
 		b = bits(append(put(b, a.place), byte(a.ticket)), a.retire, a.tell)
 	}
-	b = bits(put(b, f.sent, f.lag, int32(f.stamp)), f.session, f.trusted, p.more, p.done)
+	b = bits(put(b, f.sent, f.lag, int32(f.stamp)), f.session, f.trusted, p.more, p.done, r.some)
 	if f.kind == answer {
 		b = put(b, p.token, p.remaining, p.passing.token, p.passing.remaining, p.left)
 		b = append(b, byte(p.passing.ticket))

@@ -104,14 +104,19 @@ func (x *explorer) toldLater(s *state, t int8, got status) {
 	}
 }
 
-// lose ends the trust in a hold. It is left whatever is known of it: a late renewal may prolong what nobody holds, and a heartbeat
-// that came after a force has put it in line again, or has even taken the lock.
-func (x *explorer) lose(s *state, t int8) {
+// lose ends the trust in a hold: by the server's word, or because its time is over. It is left if a request of it is open, which
+// could prolong what nobody holds; and at the server's word, whatever is known of it: a heartbeat that came after a force has put
+// it in line again, or has even taken the lock. Else what the server has of it ends by itself.
+func (x *explorer) lose(s *state, t int8, word bool) {
 	a := s.attempt(t)
-	if x.leaves(s, t, releasing); x.rules.forgetLost && !a.open && !s.underway(t) || x.rules.forgetOpen {
-		a.phase = finished
+	open := a.open || s.underway(t)
+	if open && !x.rules.forgetOpen || word && !x.rules.forgetLost {
+		x.leaves(s, t, releasing)
+		a.unanswered = true // nobody asks for the outcome
+		return
 	}
-	a.unanswered = true // nobody asks for the outcome
+	a.phase = finished
+	s.truth.silent[t] = !open && !word
 }
 
 // unwanted gives back a grant to a ticket that the client does not know any more.
@@ -127,7 +132,7 @@ func (x *explorer) pass(s *state, d ms) {
 		switch {
 		case a.trusted > 0 || a.phase == given && closed:
 		case a.holds() && !closed:
-			x.lose(s, t)
+			x.lose(s, t, false)
 		case a.phase == shut:
 			a.phase, s.truth.silent[t] = finished, true
 		}

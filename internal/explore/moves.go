@@ -9,6 +9,7 @@ const (
 	begins   what = iota // a client's attempt sends its first enter or its try
 	together             // both of a client's attempts send their first enter as one
 	beats                // a client's waiters enter
+	asks                 // the first of several does
 	renews               // a holder renews, or reasserts if it was told that the record does not have it
 	unlocks              // a holder releases
 	cancels              // a waiter gives up
@@ -102,7 +103,7 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 			}
 		}
 	}
-	beating := false
+	beating := 0
 	for i := range int8(2) {
 		t := 2*c + i
 		switch a := &cl.at[i]; a.phase {
@@ -111,7 +112,9 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 				add(begins, t)
 			}
 		case waiting:
-			beating = beating || s.enters(t, p)
+			if s.enters(t, p) {
+				beating++
+			}
 			if p.cancels && !a.gone {
 				add(cancels, t)
 			}
@@ -145,8 +148,11 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
 	if p.parallel && cl.at[0].phase == idle && cl.at[1].phase == idle {
 		add(together, c)
 	}
-	if beating {
+	if beating > 0 {
 		add(beats, c)
+	}
+	if beating > 1 {
+		add(asks, c)
 	}
 	if cl.mail > 0 {
 		to = append(to, move{what: hears, who: c})

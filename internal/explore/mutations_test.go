@@ -197,12 +197,12 @@ var mutations = []mutation{
 		scenario: all(fickle, budget{}),
 		breaks:   []int{1},
 	}, {
-		name:     "the client leaves a lost hold only if a request of it is open",
+		name:     "the client leaves a forced hold only if a request of it is open",
 		rules:    rules{forgetLost: true},
 		scenario: all(once, budget{delay: 1}.with(0, 1).forced(1)),
 		breaks:   []int{7},
 	}, {
-		name:     "the client does not leave a lost hold",
+		name:     "the client does not leave a hold whose time is over and of which a request is open",
 		rules:    rules{forgetOpen: true},
 		scenario: all(once, budget{lose: 1}.with(1, 1)),
 		breaks:   []int{7},

@@ -101,7 +101,7 @@ func (s *state) tidy(c int8) {
 		}
 		a.until = max(a.until, 0)
 	}
-	cl.told = 0
+	cl.told, cl.more = 0, false
 	if !waits {
 		cl.seen = 0
 	}

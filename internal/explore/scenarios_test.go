@@ -92,7 +92,7 @@ var scenarios = []scenario{
 	mixed(slow, slow, absentee, every.with(1, 1).closing()).named("callers that vanish, and a client that is closed"),
 	all(slow, budget{delay: 1}.with(0, 1).closing()).named("three callers that vanish, and a client that is closed"),
 	mixed(atOnce, once, absentee, budget{delay: 1, lose: 1}.with(0, 1).closing()).named("two tickets of a client that is closed"),
-	mixed(slow, slow, absentee, budget{delay: 1, lose: 1}.with(1, 1).closing().forced(1)).named("closed and forced"),
+	mixed(slow, slow, absentee, budget{delay: 1}.with(1, 1).closing().forced(1)).named("closed and forced"),
 	mixed(fickle, fickle, absentee, budget{lose: 1, swallowed: 1, tired: 1}.with(2, 2)).named("leaves that do not get through"),
 	all(once, budget{forged: 1}.with(1, 1)).named("messages about another lock"),
 }

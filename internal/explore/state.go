@@ -116,6 +116,7 @@ type request struct {
 	token  int32 // renew, reassert, force, and a leave of one
 	seen   int32
 	knew   int32 // what the client could have said that it has seen
+	some   bool  // enter: others of the client's wait too, for whom this does not speak
 }
 
 type asked struct {
@@ -211,7 +212,8 @@ type attempt struct {
 type client struct {
 	alive  bool
 	closed bool
-	told   ms // by its last answer, until when nobody can have the lock; while it is drained
+	told   ms   // by its last answer, until when nobody can have the lock; while it is drained
+	more   bool // it was told to enter again at once
 	seen   int32
 	at     [2]attempt
 	inbox  [4]message

@@ -15,7 +15,7 @@ type truth struct {
 	flushed bool           // data was lost
 	unknown [tickets]bool  // it held when data was lost, and no request that knows of it was executed since
 	orphan  [tickets]bool  // a newcomer got the lock while that was so
-	silent  [tickets]bool  // its client could not know of its last request, or had no other word to say
+	silent  [tickets]bool  // its client could not know of its last request, had no other word to say, or let its hold run out
 }
 
 // move takes over what o knows of its ticket i as that of t's ticket n.
@@ -51,7 +51,7 @@ func (t *truth) executed(before, after *keys, r *request, rep *reply) {
 
 func (t *truth) enters(after *keys, r *request, rep *reply) {
 	for i, a := range r.of[:r.n] {
-		if a.place != 0 {
+		if a.place != 0 && !r.some {
 			t.passed[r.client] = false
 		}
 		if rep.of[i].status == waits {
