@@ -5,7 +5,7 @@ func (x *explorer) patience() ms {
 	if x.rules.impatient {
 		return claim
 	}
-	return max(lease, liveness+claim)
+	return max(lease, liveness) + claim
 }
 
 // leaves ends an attempt that the server has to be told of: from now on its leave is sent again until it is answered.
