@@ -1,0 +1,163 @@
+package fairlock_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// as is the way in for a user who has these rights and no others.
+func (f *faulty) as(rules ...string) *redis.Options {
+	f.Helper()
+	users, err := f.direct.Do(faultCtx, "ACL", "USERS").StringSlice()
+	f.must(err)
+	name := fmt.Sprint("user-", len(users))
+	command := []any{"ACL", "SETUSER", name, "reset", "on", "nopass"}
+	for _, rule := range rules {
+		for word := range strings.FieldsSeq(rule) {
+			command = append(command, word)
+		}
+	}
+	f.must(f.direct.Do(faultCtx, command...).Err())
+	return &redis.Options{Addr: f.addr, Username: name, Password: "any"}
+}
+
+// may is a client of such a user.
+func (f *faulty) may(rules ...string) *redis.Client {
+	f.Helper()
+	rdb := redis.NewClient(f.as(rules...))
+	f.Cleanup(func() { _ = rdb.Close() }) // nothing depends on how a connection ends
+	return rdb
+}
+
+// onlyKeys are the commands for keys, and nothing to publish with.
+const onlyKeys = "+@hash +@list +@sortedset +@string +@keyspace -@dangerous"
+
+// forbids fails unless the server says that the user may not do this.
+func (f *faulty) forbids(what string, err error) {
+	f.Helper()
+	if !redis.HasErrorPrefix(err, "NOPERM") {
+		f.Errorf("%s: %v", what, err)
+	}
+}
+
+// inLine is the ticket of the last in a lock's line.
+func (f *faulty) inLine(name string) string {
+	f.Helper()
+	element, err := f.direct.LIndex(faultCtx, f.keys(name).Queue(), -1).Result()
+	f.must(err)
+	_, ticket, _ := strings.Cut(element, ":")
+	return ticket
+}
+
+// holding is the ticket that holds a lock.
+func (f *faulty) holding(name string) string {
+	f.Helper()
+	fields, err := f.direct.HKeys(faultCtx, f.keys(name).Record()).Result()
+	f.must(err)
+	for _, field := range fields {
+		if strings.Contains(field, ":") {
+			return field
+		}
+	}
+	f.Fatalf("nobody holds %s", name)
+	return ""
+}
+
+// serverMillis is the server's clock.
+func (f *faulty) serverMillis() int64 {
+	f.Helper()
+	now, err := f.direct.Time(faultCtx).Result()
+	f.must(err)
+	return now.UnixMilli()
+}
+
+// target is somebody whom others try to deceive: it holds one lock and waits for another.
+type target struct {
+	*faulty
+	user  *faultUser
+	said  *record
+	held  *fairlock.Lease // of "held"
+	bank  *fairlock.Lease // somebody else's, of "bank", for which it waits
+	wait  *faultWait
+	holds string // its ticket that holds "held"
+	waits string // and the one in line for "bank"
+	past  string // and one that is over
+	other *faultUser
+}
+
+func (f *faulty) targeted() *target {
+	f.Helper()
+	t := &target{faulty: f, said: new(record), other: f.beside()}
+	log := slog.New(slog.NewTextHandler(t.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	t.user = f.user(&redis.Options{Addr: f.proxy.Addr()}, fairlock.WithLogger(log))
+	over := t.user.locks("past")
+	t.past = f.holding("past")
+	f.unlocks(over)
+	t.held, t.bank = t.user.locks("held"), t.other.locks("bank")
+	t.wait = t.user.queues("bank", 1, fairlock.Note("n"), fairlock.WithOwner("o"))
+	t.holds, t.waits = f.holding("held"), f.inLine("bank")
+	f.heard(1)
+	return t
+}
+
+// client is its id.
+func (t *target) client() string {
+	id, _, _ := strings.Cut(t.waits, ":")
+	return id
+}
+
+// undisturbed fails unless the target, having heard all that was told until now, holds and waits as before.
+func (t *target) undisturbed(what string) {
+	t.Helper()
+	sign := t.user.locks("sign")
+	t.ends(sign)
+	t.must(t.other.ForceUnlock(faultCtx, "sign"))
+	<-sign.Done() // what is told one after the other is heard so
+	if t.wait.hasReturned() {
+		t.Fatalf("%s: its call for bank returned %v, %v; on the server:\n%s", what, t.wait.lease, t.wait.err, t.dump())
+	}
+	for _, lease := range []*fairlock.Lease{t.held, t.bank} {
+		if err := lease.Err(); err != nil {
+			t.Fatalf("%s: %s: %v", what, lease.Name(), err)
+		}
+	}
+}
+
+// goesOn fails unless it has "bank" when that is free, with a token of the usual kind, and its own still.
+func (t *target) goesOn() {
+	t.Helper()
+	t.unlocks(t.bank)
+	next := t.wait.gets()
+	if next.Token() <= t.bank.Token() || next.Token() > 2*t.bank.Token() {
+		t.Errorf("token %d comes after %d", next.Token(), t.bank.Token())
+	}
+	t.keeps(t.held)
+	t.unlocks(next)
+	t.unlocks(t.held)
+}
+
+// record is a log that is read while it is written.
+type record struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+// Write is the logger's.
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
