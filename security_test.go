@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/redis/go-redis/v9"
 
@@ -160,4 +161,32 @@ func (r *record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.String()
+}
+
+func TestNothingRawOfANameStandsInAnErrorOrALine(t *testing.T) {
+	const name = "a\x1b]0;title\x07\r\nb\xff"
+	f := newFaulty(t)
+	said := new(record)
+	u := f.user(&redis.Options{Addr: f.addr}, fairlock.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
+	lease := u.locks(name, fairlock.Note(name), fairlock.WithOwner(name))
+	f.ends(lease)
+	_, held := f.beside().TryLock(faultCtx, name)
+	f.must(u.ForceUnlock(faultCtx, name))
+	lost := lease.Unlock(faultCtx)
+	yields := f.occupies(f.keys(name).Token())
+	_, damaged := u.TryLock(faultCtx, name)
+	yields()
+	stranger := f.user(f.as("~other:*", "&*", "+@all"))
+	_, forbidden := stranger.TryLock(faultCtx, name)
+	for _, err := range []error{held, lost, damaged, forbidden} {
+		if err == nil || strings.ContainsAny(err.Error(), "\x1b\x07\r\n\xff") {
+			f.Errorf("%q", err)
+		}
+	}
+	f.must(u.Close()) // nobody writes to the log any more
+	for line := range strings.Lines(said.String()) {
+		if !strings.HasPrefix(line, "time=") || strings.ContainsAny(line, "\x1b\x07\r\xff") {
+			f.Errorf("the log says %q", line)
+		}
+	}
 }
