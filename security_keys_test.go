@@ -13,7 +13,8 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// forger may touch the keys of the lock "mine", and publish nothing: what is told of that lock is told by those who use it.
+// forger may touch the keys of the lock "mine", and publish nothing: what is told of that lock is
+// told by those who use it.
 type forger struct {
 	*target
 	rdb  *redis.Client

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -169,6 +170,8 @@ func evaluates(f *faulty) {
 
 func publishes(f *faulty) {
 	v := f.targeted()
+	f.until("it has asked since it listens", func() bool { return f.proxy.Count(f.verb("enter", "{bank}")) > 1 })
+	v.undisturbed("nothing")
 	liar := f.may("+publish", "&fairlock:wake:*")
 	tell := func(verb string) (token int64) {
 		f.Helper()
@@ -186,13 +189,17 @@ func publishes(f *faulty) {
 		f.Errorf("%v; token %d, and not %d", err, second.Token(), token)
 	}
 	f.until("the record is the deceived one's", func() bool { return f.holder("bank") == token })
-	<-v.bank.Done()
-	v.wait = v.user.queues("held", 1)
-	v.waits = f.inLine("held")
-	f.must(liar.Publish(faultCtx, "fairlock:wake:"+v.client(), f.message("evicted", v.waits, f.keys("held").Record(), 0)).Err())
+	if err := v.bank.Extend(faultCtx, time.Minute); !errors.Is(err, fairlock.ErrLost) {
+		f.Errorf("the holder is told %v", err)
+	}
+	busy := v.other.locks("busy")
+	v.wait = v.user.queues("busy", 1)
+	v.waits = f.inLine("busy")
+	f.must(liar.Publish(faultCtx, "fairlock:wake:"+v.client(), f.message("evicted", v.waits, f.keys("busy").Record(), 0)).Err())
 	if err := v.wait.fails(); !errors.Is(err, fairlock.ErrEvicted) {
 		f.Errorf("its call says %v", err)
 	}
+	f.unlocks(busy)
 	f.unlocks(second)
 	f.forbids("touch a key", liar.Do(faultCtx, "GET", f.keys("bank").Token()).Err())
 	f.forbids("tell another prefix", liar.Publish(faultCtx, "other:wake:x", "").Err())

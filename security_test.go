@@ -114,7 +114,8 @@ func (t *target) client() string {
 	return id
 }
 
-// undisturbed fails unless the target, having heard all that was told until now, holds and waits as before.
+// undisturbed fails unless the target, having heard all that was told until now, holds and waits
+// as before.
 func (t *target) undisturbed(what string) {
 	t.Helper()
 	sign := t.user.locks("sign")
@@ -131,7 +132,8 @@ func (t *target) undisturbed(what string) {
 	}
 }
 
-// goesOn fails unless it has "bank" when that is free, with a token of the usual kind, and its own still.
+// goesOn fails unless it has "bank" when that is free, with a token of the usual kind, and its
+// own still.
 func (t *target) goesOn() {
 	t.Helper()
 	t.unlocks(t.bank)

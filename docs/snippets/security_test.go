@@ -214,8 +214,8 @@ func TestTheOperatorAndTheMonitorOfTheThreatPageHaveTheCommandsOfTheirScripts(t 
 	}
 }
 
-// unmissed are rights without which nothing fails in so short a life: nobody looks at the version, and a connection that hears nothing
-// is not looked after.
+// unmissed are rights without which nothing fails in so short a life: nobody looks at the version,
+// and a connection that hears nothing is not looked after.
 var unmissed = []string{"info", "ping", "punsubscribe"}
 
 func TestEachRightOfTheMonitorOfTheThreatPageIsNeeded(t *testing.T) {
