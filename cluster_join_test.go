@@ -20,7 +20,7 @@ import (
 )
 
 func whenANodeIsAdded(t *testing.T, c *redistest.Cluster) {
-	all := []*settlers{settle(t, c, newFair, "fairlock", 1), settle(t, c, newPlain, "reentrant", 2)}
+	all := []*settlers{settle(t, c, newFair, "fairlock", 1), settle(t, c, newPlain, "fairlock:plain", 2)}
 	node := c.Join()
 	began := time.Now()
 	for _, s := range all {

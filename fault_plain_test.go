@@ -13,7 +13,7 @@ import (
 
 // plain has the users of f use plain locks.
 func (f *faulty) plain() *faulty {
-	f.kind, f.prefix = newPlain, "reentrant"
+	f.kind, f.prefix = newPlain, "fairlock:plain"
 	return f
 }
 
@@ -33,7 +33,7 @@ func (u *faultUser) waitsPlainly(name string) *faultWait {
 // listens returns when the server has as many subscribers of the lock's releases.
 func (f *faulty) listens(name string, n int64) {
 	f.Helper()
-	channel := lua.Freed("reentrant", f.keys(name))
+	channel := lua.Freed("fairlock:plain", f.keys(name))
 	f.until("they listen", func() bool { return f.direct.PubSubNumSub(faultCtx, channel).Val()[channel] == n })
 }
 

@@ -98,7 +98,7 @@ func TestADamagedLockIsShownAsDamagedEndsNoListAndCanBeForced(t *testing.T) {
 			locker := kind(f.direct)
 			good, err := locker.Lock(faultCtx, "good")
 			f.must(err)
-			for _, prefix := range []string{"fairlock", "reentrant"} {
+			for _, prefix := range []string{"fairlock", "fairlock:plain"} {
 				f.must(f.direct.HSet(faultCtx, prefix+":lock:{bad}", "owner", "me", "token", "y", "lease", "x", "a:b", "c").Err())
 			}
 			damaged := make(map[string]bool)

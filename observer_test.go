@@ -69,7 +69,7 @@ func observed(t *testing.T, test func(t *testing.T, o *observation)) {
 	t.Helper()
 	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
 		inFakeTime(t, func(b *bubble) {
-			o := &observation{bubble: b, kind: kind, prefix: prefix, plain: prefix == "reentrant"}
+			o := &observation{bubble: b, kind: kind, prefix: prefix, plain: prefix == "fairlock:plain"}
 			o.ctx = context.WithValue(context.Background(), traceKey{}, "trace")
 			o.locker, o.network = o.makes(fairlock.WithObserver(&o.diary))
 			o.other, _ = o.makes()

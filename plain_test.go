@@ -51,7 +51,7 @@ func onEachKind(t *testing.T, servers map[string][]string, test func(s *site)) {
 			}
 		}
 		tests["fair"+what] = run(newFair, "fairlock:lock:{x}")
-		tests["plain"+what] = run(newPlain, "reentrant:lock:{x}")
+		tests["plain"+what] = run(newPlain, "fairlock:plain:lock:{x}")
 	}
 	together(t, tests)
 }

@@ -31,7 +31,7 @@ type family struct {
 func newFamily(t *testing.T, kind newLocker, prefix string) *family {
 	t.Helper()
 	s := newStage(t)
-	f := &family{s, prefix, prefix == "reentrant", kind(s.rdb)}
+	f := &family{s, prefix, prefix == "fairlock:plain", kind(s.rdb)}
 	t.Cleanup(func() { _ = f.stranger.Close() }) // it never fails
 	return f
 }

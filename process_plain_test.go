@@ -27,7 +27,7 @@ func (s *stage) plainWorker(name string, lease time.Duration) *workers.Worker {
 // listen returns when so many processes listen to the releases of a plain lock: they have somebody who waits for it.
 func (s *stage) listen(name string, processes int64) {
 	s.t.Helper()
-	channel := "reentrant:freed:{" + name + "}"
+	channel := "fairlock:plain:freed:{" + name + "}"
 	s.eventually("so many processes listen", func() bool {
 		return s.rdb.PubSubNumSub(context.Background(), channel).Val()[channel] == processes
 	})
@@ -68,12 +68,12 @@ func (s *stage) subscribers() int {
 func (s *stage) plainCleared() {
 	s.t.Helper()
 	s.silent()
-	keys, err := s.rdb.Keys(context.Background(), "reentrant:*").Result()
+	keys, err := s.rdb.Keys(context.Background(), "fairlock:plain:*").Result()
 	s.must(err)
 	for _, key := range keys {
 		ttl := s.rdb.PTTL(context.Background(), key).Val()
-		marks := strings.HasPrefix(key, "reentrant:waiters:") && ttl > 0 && ttl <= time.Minute // of retired tickets: there are no others
-		if !marks && !strings.HasPrefix(key, "reentrant:token:") {
+		marks := strings.HasPrefix(key, "fairlock:plain:waiters:") && ttl > 0 && ttl <= time.Minute // of retired tickets: there are no others
+		if !marks && !strings.HasPrefix(key, "fairlock:plain:token:") {
 			s.t.Errorf("left behind: %s for %v", key, ttl)
 		}
 	}
@@ -244,12 +244,12 @@ func TestAPlainLockIsNotGivenToALaterCallOfAProcessWhereOneHasWaitedForASecond(t
 	s.eventually("one has waited for too long", func() bool { return time.Since(waits) > starving })
 	// The lock is free, and nobody was told.
 	holder.Kill()
-	s.must(s.rdb.Del(ctx, "reentrant:lock:{x}").Err())
+	s.must(s.rdb.Del(ctx, "fairlock:plain:lock:{x}").Err())
 	ask("late")
 	if lease, err := locker.TryLock(ctx, "x"); !errors.Is(err, fairlock.ErrHeld) {
 		t.Fatalf("TryLock: token %d, %v", lease.Token(), err)
 	}
-	s.must(s.rdb.Publish(ctx, "reentrant:freed:{x}", "").Err()) // now they are
+	s.must(s.rdb.Publish(ctx, "fairlock:plain:freed:{x}", "").Err()) // now they are
 	token := before.Token
 	for _, who := range []string{"early", "late"} {
 		g := <-grants
@@ -290,7 +290,7 @@ func (s *stage) killPlainHolder(name string, lease time.Duration, next *workers.
 	waits := next.Lock(name, "next")
 	s.listen(name, 1)
 	end := func() time.Time {
-		return time.UnixMilli(s.rdb.Do(context.Background(), "pexpiretime", "reentrant:lock:{"+name+"}").Val().(int64))
+		return time.UnixMilli(s.rdb.Do(context.Background(), "pexpiretime", "fairlock:plain:lock:{"+name+"}").Val().(int64))
 	}
 	first := end()
 	s.eventually("the holder renews", func() bool { return end().After(first) })

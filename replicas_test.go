@@ -32,7 +32,7 @@ func replicated(t testing.TB) (master, replica *redistest.Server) {
 func bothKinds(t *testing.T, test func(t *testing.T, kind newLocker, prefix string)) {
 	t.Helper()
 	t.Run("fair", func(t *testing.T) { test(t, newFair, "fairlock") })
-	t.Run("plain", func(t *testing.T) { test(t, newPlain, "reentrant") })
+	t.Run("plain", func(t *testing.T) { test(t, newPlain, "fairlock:plain") })
 }
 
 // sentHook notes what goes out together.

@@ -144,7 +144,7 @@ func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t 
 		last := lease.Token()
 		for len(line) > 0 {
 			next := 0
-			if prefix == "reentrant" { // which promises no order
+			if prefix == "fairlock:plain" { // which promises no order
 				waitUntil(t, "somebody has it", func() bool {
 					next = slices.IndexFunc(line, func(c <-chan lockResult) bool { return len(c) > 0 })
 					return next >= 0

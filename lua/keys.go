@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -34,7 +35,7 @@ func (k Keys) Token() string { return k.text[k.ends[2]:] }
 // locks never meet. A name with a hash tag of its own keeps it; any other is wrapped into one, so a and {a} are the
 // same lock.
 func NewKeys(prefix, name string) (Keys, error) {
-	if err := checkPrefix(prefix); err != nil {
+	if err := CheckPrefix(strings.TrimSuffix(prefix, plain)); err != nil {
 		return Keys{}, err
 	}
 	switch {
@@ -116,7 +117,19 @@ func globbed(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-func checkPrefix(prefix string) error {
+// plain is what the prefix of plain locks ends with, so that they share nothing with the fair ones under the same prefix.
+const plain = ":plain"
+
+// Plain is the prefix of the plain locks of an application that has this one.
+func Plain(prefix string) string { return prefix + plain }
+
+// kinds are the words that stand after a prefix.
+var kinds = []string{"lock", "queue", "waiters", "token", "wake", "freed", "plain"}
+
+// CheckPrefix reports what is wrong with the prefix of an application.
+func CheckPrefix(prefix string) error {
+	segments := strings.Split(prefix, ":")
+	nested := slices.IndexFunc(segments[1:], func(segment string) bool { return slices.Contains(kinds, segment) })
 	switch {
 	case prefix == "":
 		return errors.New("the prefix is empty")
@@ -124,6 +137,8 @@ func checkPrefix(prefix string) error {
 		return fmt.Errorf("the prefix is %d bytes long, more than %d", len(prefix), maxPrefix)
 	case strings.ContainsAny(prefix, "{}"):
 		return errors.New("the prefix has a brace, which would move the hash tag")
+	case nested >= 0:
+		return fmt.Errorf("the prefix has %q after a colon: its keys could be those of a lock under %q", segments[nested+1], strings.Join(segments[:nested+1], ":"))
 	}
 	return nil
 }

@@ -76,6 +76,39 @@ func TestNoTwoLocksShareAKey(t *testing.T) {
 	}
 }
 
+// Under p:lock a lock's line would be the record of another under p.
+func TestAPrefixWhoseKeysCouldBeThoseOfAShorterOneIsRefused(t *testing.T) {
+	for _, word := range []string{"lock", "queue", "waiters", "token", "wake", "freed", "plain"} {
+		for _, prefix := range []string{"p:" + word, "p:" + word + ":q", "p:q:" + word} {
+			if err := CheckPrefix(prefix); err == nil || !strings.Contains(err.Error(), word) || !strings.Contains(err.Error(), `"p`) {
+				t.Errorf("%s: %v", prefix, err)
+			}
+		}
+		for _, prefix := range []string{word, word + ":p", "p:" + word + "s", "p" + word} {
+			if err := CheckPrefix(prefix); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := NewKeys("p:plain:plain", "x"); err == nil {
+		t.Error("plain locks under a prefix that is one of plain locks")
+	}
+}
+
+func TestPlainAndFairLocksUnderOnePrefixShareNoKeyAndNoChannel(t *testing.T) {
+	fair, err := NewKeys("p", "x")
+	must(t, err)
+	plain, err := NewKeys(Plain("p"), "x")
+	must(t, err)
+	for i, key := range plain.all() {
+		equal(t, "plain", key, strings.Replace(fair.all()[i], "p:", "p:plain:", 1))
+	}
+	a, b := NewServer(nil, Channels("p"), "c"), NewPlainServer(nil, Channels("p"), "c")
+	equal(t, "channel of a fair one", a.Channel(fair), "p:wake:c")
+	equal(t, "channel of a plain one", b.Channel(plain), "p:plain:wake:c")
+	equal(t, "releases of a plain one", b.Freed(plain), "p:plain:freed:{x}")
+}
+
 func TestTheFourKeysOfALockLieInTheSlotOfItsTag(t *testing.T) {
 	c := clusterClient(t, cluster(t))
 	for _, name := range names {

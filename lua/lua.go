@@ -117,9 +117,9 @@ func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
 }
 
 // NewPlainServer returns a Server of locks without a line: every Enter is a try, and every Leave or Force of a holder is
-// told on the channel [Freed].
+// told on the channel [Freed]. Their keys and channels are under [Plain] of the prefix.
 func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
-	s := NewServer(rdb, channel, client)
+	s := NewServer(rdb, Channels(Plain(strings.TrimSuffix(channel, channels))), client)
 	s.plain = true
 	return s
 }
@@ -139,7 +139,10 @@ func (s *Server) freed(keys Keys) string {
 }
 
 // Freed is the channel on which releases of the lock are told if it has no line.
-func (s *Server) Freed(keys Keys) string { return Freed(strings.TrimSuffix(s.channel, channels), keys) }
+func (s *Server) Freed(keys Keys) string { return Freed(s.Prefix(), keys) }
+
+// Prefix is what the keys and channels of its locks begin with.
+func (s *Server) Prefix() string { return strings.TrimSuffix(s.channel, channels) }
 
 // once is a command that go-redis does not send again by itself.
 type once struct{ *redis.Cmd }

@@ -9,6 +9,7 @@ import (
 
 // plain is a client of locks without a line.
 func (s *site) plain(id string) *party {
+	s.keys = build(Plain("fairlock"), "{x}")
 	return &party{Server: NewPlainServer(s.scripts, Channels("fairlock"), id), s: s, id: id}
 }
 
@@ -19,7 +20,7 @@ func (s *site) freed() (heard func() string) {
 	if _, sharded := s.rdb.(*redis.ClusterClient); sharded {
 		subscribe, publish = s.rdb.SSubscribe, s.rdb.SPublish
 	}
-	channel := Freed("fairlock", s.keys)
+	channel := Freed(Plain("fairlock"), s.keys)
 	sub := subscribe(ctx, channel)
 	_, err := sub.Receive(ctx)
 	must(s.t, err)

@@ -58,11 +58,12 @@ func NewCore(rdb redis.UniversalClient, prefix string, server serves, options []
 	if err := checkClient(rdb); err != nil {
 		settings.Err = errors.Join(err, settings.Err)
 	}
-	if _, err := lua.NewKeys(settings.Prefix, "name"); err != nil {
+	if err := lua.CheckPrefix(settings.Prefix); err != nil {
 		settings.Err = errors.Join(settings.Err, Invalid("WithPrefix: %v", err))
 	}
 	id := uuid.NewString()
 	scripts := server(rdb, lua.Channels(settings.Prefix), id)
+	settings.Prefix = scripts.Prefix() // with what the kind of lock adds
 	if settings.Alarm != nil {
 		scripts.Apart() // who happens to run at an instant would decide, and no run be like another
 	}

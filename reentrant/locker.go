@@ -42,10 +42,11 @@ type Locker struct {
 var _ Interface = (*Locker)(nil)
 
 // New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is
-// wrong with an option, the client or the server is the error of every call. The default prefix is "reentrant".
+// wrong with an option, the client or the server is the error of every call. The default prefix is "fairlock", as that of fair locks,
+// with which it shares nothing.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
-		core:  NewCore(rdb, "reentrant", lua.NewPlainServer, options),
+		core:  NewCore(rdb, "fairlock", lua.NewPlainServer, options),
 		rooms: make(map[string]*room), known: make(map[uint64]struct{}),
 	}
 	l.core.Keep(releaser{l})

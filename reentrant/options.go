@@ -52,7 +52,8 @@ func NewSettings(prefix string, options []Option) Settings {
 	return s
 }
 
-// WithPrefix sets what all keys and channels begin with. It must not contain braces. Lockers share locks if, and only if,
+// WithPrefix sets what all keys and channels begin with; those of plain locks go on with ":plain". It must not contain braces, nor, after a
+// colon, one of the words that follow it in keys: lock, queue, waiters, token, wake, freed, plain. Lockers share locks if, and only if,
 // they share the kind of lock, the prefix and the server.
 func WithPrefix(prefix string) Option { return func(s *Settings) { s.Prefix = prefix } }
 

@@ -72,7 +72,7 @@ func waits(t *testing.T, l *Locker, name string, options ...LockOption) <-chan r
 func (l *Locker) roomOf(name string) *room {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rooms["reentrant:lock:{"+name+"}"]
+	return l.rooms["fairlock:plain:lock:{"+name+"}"]
 }
 
 // stuck puts a call into the lock's room that has waited for so long and does nothing.
@@ -162,11 +162,11 @@ func TestNoWaiterTriesTwiceWithinItsPause(t *testing.T) {
 		before := l.core.counter.Load()
 		began := time.Now()
 		for range 100 { // a storm of releases
-			mini.Publish("reentrant:freed:{x}", "somebody")
+			mini.Publish("fairlock:plain:freed:{x}", "somebody")
 			synctest.Wait()
 		}
 		for time.Since(began) < 10*tryAgain {
-			mini.Publish("reentrant:freed:{x}", "somebody")
+			mini.Publish("fairlock:plain:freed:{x}", "somebody")
 			time.Sleep(tryAgain / 5)
 		}
 		if tries := l.core.counter.Load() - before; tries < 2 || tries > 13 {
@@ -183,7 +183,7 @@ func TestAWaiterJoinsAHolderOfItsOwnNameAsSoonAsAnyoneHereLearnsOfIt(t *testing.
 		lease := holding(t, other, "x")
 		first, kin := waits(t, l, "x"), waits(t, l, "x", WithOwner("saga-7"))
 		synctest.Wait()
-		mini.Del("reentrant:lock:{x}") // nobody is told of this
+		mini.Del("fairlock:plain:lock:{x}") // nobody is told of this
 		theirs := holding(t, other, "x", WithOwner("saga-7"))
 		got := <-kin
 		if got.err != nil || got.lease.Token() != theirs.Token() || len(first) > 0 {
@@ -199,7 +199,7 @@ func TestAWaiterJoinsAHolderOfItsOwnNameAsSoonAsAnyoneHereLearnsOfIt(t *testing.
 func TestARoomGoesWithItsSubscriptionSomeTimeAfterItsLastWaiter(t *testing.T) {
 	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l, other := locker(), locker()
-		subscribed := func() int { return mini.PubSubNumSub("reentrant:freed:{x}")["reentrant:freed:{x}"] }
+		subscribed := func() int { return mini.PubSubNumSub("fairlock:plain:freed:{x}")["fairlock:plain:freed:{x}"] }
 		for range 2 {
 			lease := holding(t, other, "x")
 			next := waits(t, l, "x")

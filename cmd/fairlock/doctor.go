@@ -60,7 +60,8 @@ type patient struct {
 	info   map[string]string // the answer to INFO; empty if that is not allowed
 	denied error             // why it is empty
 	kind   string            // of locks, for what is tried out
-	prefix string            // theirs
+	app    string            // their prefix, as it is given to Lockers
+	prefix string            // what their keys begin with
 	clock  *clockReading     // the first
 }
 
@@ -96,15 +97,21 @@ func (v *doctorVerb) examine() (found []finding, reached bool, err error) {
 	defer cancel()
 	prefix := v.Prefix
 	if prefix == "" {
-		prefix = ownPrefix[v.kind()]
+		prefix = ownPrefix
 	}
-	p := &patient{connection: v.connection, rdb: rdb, kind: v.kind(), prefix: prefix}
+	p := &patient{connection: v.connection, rdb: rdb, kind: v.kind(), app: prefix, prefix: prefix}
+	if v.Plain {
+		p.prefix += plainKeys
+	}
 	found, reached = p.examine(ctx)
 	return found, reached, nil
 }
 
-// ownPrefix is what the keys of each kind begin with unless told otherwise.
-var ownPrefix = map[string]string{fairKind: "fairlock", plainKind: "reentrant"}
+// What keys begin with unless told otherwise, and what those of plain locks go on with.
+const (
+	ownPrefix = "fairlock"
+	plainKeys = ":plain"
+)
 
 // examine goes through all checks, if the server answers at all.
 func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {

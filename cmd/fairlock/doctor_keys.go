@@ -87,7 +87,8 @@ func (p *patient) count(ctx context.Context, keys []string, seen *census) error 
 		return err
 	}
 	for i, key := range keys {
-		part, _, _ := strings.Cut(strings.TrimPrefix(key, p.prefix+":"), ":")
+		rest := strings.TrimPrefix(strings.TrimPrefix(key, p.prefix+plainKeys), p.prefix) // those of plain locks are of the same application
+		part, _, _ := strings.Cut(strings.TrimPrefix(rest, ":"), ":")
 		want, ours := typeOf[part]
 		switch is := types[i].Val(); {
 		case is == "none": // it has expired since

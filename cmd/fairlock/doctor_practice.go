@@ -24,9 +24,9 @@ func (p *patient) practice(ctx context.Context) finding {
 	defer cancel()
 	d := &drill{ctx: ctx, name: "fairlock-doctor-" + strings.ToLower(rand.Text()[:8])}
 	quiet := slog.New(slog.DiscardHandler)
-	d.holder = lockerOf(p.rdb, p.kind, p.prefix, quiet)
+	d.holder = lockerOf(p.rdb, p.kind, p.app, quiet)
 	defer d.holder.Close()
-	d.waiter = lockerOf(p.rdb, p.kind, p.prefix, quiet)
+	d.waiter = lockerOf(p.rdb, p.kind, p.app, quiet)
 	defer d.waiter.Close()
 	took, err := d.play()
 	if err != nil {

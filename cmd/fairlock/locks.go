@@ -21,7 +21,7 @@ const (
 // site is where the locks are.
 type site struct {
 	connection
-	Prefix string `placeholder:"PREFIX" env:"FAIRLOCK_PREFIX" help:"What the keys of the locks begin with (${env}; default fairlock, of plain locks reentrant)."`
+	Prefix string `placeholder:"PREFIX" env:"FAIRLOCK_PREFIX" help:"What the keys of the locks begin with (${env}; default fairlock)."`
 }
 
 // locks are those of one kind.
@@ -88,8 +88,8 @@ func kindOf(plain bool) string {
 
 // kinds are those to look at: both, if nothing says which.
 func (s *selection) kinds() []string {
-	if s.Plain || s.Prefix != "" {
-		return []string{s.kind()}
+	if s.Plain {
+		return []string{plainKind}
 	}
 	return []string{fairKind, plainKind}
 }

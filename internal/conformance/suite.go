@@ -140,7 +140,7 @@ func (w *World) InLine(name string) int {
 // Record is the key of a lock's record.
 func (w *World) Record(name string) string {
 	if w.Plain {
-		return "reentrant:lock:{" + name + "}"
+		return "fairlock:plain:lock:{" + name + "}"
 	}
 	return "fairlock:lock:{" + name + "}"
 }

@@ -120,7 +120,7 @@ func (w *World) byID(id string) *client {
 func (w *World) channel(ticket string) string {
 	prefix := "fairlock"
 	if w.plan.Plain {
-		prefix = "reentrant"
+		prefix = "fairlock:plain"
 	}
 	return prefix + ":wake:" + clientOf(ticket)
 }

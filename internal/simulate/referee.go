@@ -93,7 +93,7 @@ func newReferee(w *World) *referee {
 	r := &referee{w: w, locks: make(map[string]*lock)}
 	prefix := "fairlock"
 	if w.plan.Plain {
-		prefix = "reentrant"
+		prefix = "fairlock:plain"
 	}
 	for _, name := range w.names {
 		r.locks[name] = &lock{

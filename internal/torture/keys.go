@@ -21,9 +21,9 @@ var longest = map[string]time.Duration{
 // for it; tokens are not waited for.
 func leaked(ttl map[string]time.Duration) (wrong []string, wait time.Duration) {
 	for key, left := range ttl {
-		part := strings.SplitN(key, ":", 3)
+		part := strings.SplitN(strings.Replace(key, "fairlock:plain:", "fairlock:", 1), ":", 3)
 		most, known := time.Duration(0), false
-		if len(part) == 3 && (part[0] == "fairlock" || part[0] == "reentrant") {
+		if len(part) == 3 && part[0] == "fairlock" {
 			most, known = longest[part[1]]
 		}
 		switch {

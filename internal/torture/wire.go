@@ -38,7 +38,7 @@ const plain = "plain"
 // record is the key that says who has a lock.
 func record(lock string) string {
 	if lock == plain {
-		return "reentrant:lock:{" + lock + "}"
+		return "fairlock:plain:lock:{" + lock + "}"
 	}
 	return "fairlock:lock:{" + lock + "}"
 }

@@ -111,7 +111,7 @@ func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
 
 // JudgePlain is Judge for a lock without a line: nobody comes before anybody, and all count.
 func (j Journal) JudgePlain(name string) Verdict {
-	return j.judge("reentrant", name, func(string) bool { return true })
+	return j.judge("fairlock:plain", name, func(string) bool { return true })
 }
 
 func (j Journal) judge(prefix, name string, counts func(ticket string) bool) Verdict {

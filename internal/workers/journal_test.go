@@ -58,10 +58,10 @@ func TestAJudgeListsGrantsAndWhoStillWaits(t *testing.T) {
 
 func TestAJudgeOfAPlainLockSeesAGrantWhileAnotherHadARecord(t *testing.T) {
 	hold := func(token, ticket string) []string {
-		return []string{"HSET", "reentrant:lock:{x}", "owner", "o", "token", token, "since", "1", "lease", "1", ticket, "1:1"}
+		return []string{"HSET", "fairlock:plain:lock:{x}", "owner", "o", "token", token, "since", "1", "lease", "1", ticket, "1:1"}
 	}
-	free := []string{"DEL", "reentrant:lock:{x}"}
-	v := Journal{hold("7", a), free, hold("8", b), hold("9", c), {"UNLINK", "reentrant:lock:{x}"}, hold("10", a)}.JudgePlain("x")
+	free := []string{"DEL", "fairlock:plain:lock:{x}"}
+	v := Journal{hold("7", a), free, hold("8", b), hold("9", c), {"UNLINK", "fairlock:plain:lock:{x}"}, hold("10", a)}.JudgePlain("x")
 	if len(v.Grants) != 4 || len(v.Overlaps) != 1 || len(v.Inversions) != 0 {
 		t.Fatalf("%+v", v)
 	}
