@@ -66,7 +66,14 @@ func TestAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T
 		yields := f.occupies(key)
 		l := f.beside().Interface
 		f.unchanged(func() { f.refuses(l, "x", refusal{says: says}) })
-		f.inspectRefused(l, "x", refusal{says: says})
+		if state, err := l.Inspect(faultCtx, "x"); key == f.keys("x").Token() {
+			f.must(err)
+			if state.Damaged == nil || !strings.Contains(state.Damaged.Error(), says) {
+				f.Errorf("it is damaged: %v", state.Damaged)
+			}
+		} else {
+			f.inspectRefused(l, "x", refusal{says: says})
+		}
 		yields()
 		f.nobody("x")
 	})

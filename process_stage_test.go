@@ -68,7 +68,9 @@ func (s *stage) leftovers() []string {
 	s.t.Helper()
 	keys, err := s.rdb.Keys(context.Background(), "fairlock:*").Result()
 	s.must(err)
-	return slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, "fairlock:token:") })
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return strings.HasPrefix(key, "fairlock:token:") || strings.HasPrefix(key, "fairlock:plain:token:")
+	})
 }
 
 // silent returns when the server has no subscription any more.

@@ -79,7 +79,7 @@ func (o *order) transaction(all [][]string) {
 			continue
 		}
 		part := strings.SplitN(words[1], ":", 3)
-		if len(part) != 3 || part[0] != "fairlock" {
+		if len(part) != 3 || part[0] != "fairlock" || part[1] == "plain" { // which promise no order
 			continue
 		}
 		l := o.line(strings.Trim(part[2], "{}"))
