@@ -234,7 +234,8 @@ func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 	})
 }
 
-// BenchmarkSweep is what a newcomer costs the server who finds a line full of the dead: on Redis 7.0.15, two cores.
+// BenchmarkSweep is what a newcomer costs the server who finds a line full of the dead. On Redis 7.0.15, two busy cores: 1.1 ms; with a walk
+// for each of the hundred who are swept it was 1,270 ms.
 func BenchmarkSweep(b *testing.B) {
 	const dead = 10_000
 	server := redistest.Start(b)

@@ -23,7 +23,8 @@
 --                        {'held'}    try: somebody else has it, or comes first
 --                        {'full'}    as many wait as it allows
 --                        {'gone'}    it was retired
--- Errors: WRONGTYPE (also of a token that is no number) and OOM come before anything is written.
+-- Errors: WRONGTYPE (also of a token key that holds no number, or one that no other can follow, and of a ticket's own record without a
+--       token) and OOM come before anything is written.
 
 --#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

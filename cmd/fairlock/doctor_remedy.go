@@ -31,6 +31,7 @@ var remedies = []struct{ says, do string }{
 	{"READONLY", "connect to the master: this is a replica"},
 	{"the server is a replica", "connect to the master, or let Sentinels name it: redis://HOST:PORT?master_name=NAME"},
 	{"MISCONF", "look at the server's disk and log: it refuses writes because it cannot save"},
+	{"NOREPLICAS", "look at the replicas, or at min-replicas-to-write: the server refuses writes because too few are connected"},
 	{"OOM ", "make room, or CONFIG SET maxmemory to more: the server is full and refuses new locks"},
 	{"WRONGTYPE", "somebody else has keys under the prefix: see keyspace"},
 	{"BUSY", "a script keeps the server busy: SCRIPT KILL ends it if it has not written"},
