@@ -3,6 +3,7 @@ package fairlock
 import (
 	"context"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -113,5 +114,35 @@ func TestATryThatIsGrantedTooLateToBeOfUseIsGivenBack(t *testing.T) {
 	if a.state != finished {
 		t.Fatalf("a grant that is over when it comes was taken: state %d", a.state)
 	}
+	c.nobody()
+}
+
+// The server was blind to its client, and told it with the answer to another ticket. The try's own request times out only now.
+func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *testing.T) {
+	c := onCrossing(t)
+	a := c.begin(0)
+	a.began = a.began.Add(-time.Minute)
+	a.requests.Sent()
+	answer, err := c.l.core.Server.Enter(t.Context(), c.keys, lua.Enter{Try: true, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.l.mu.Lock()
+	c.l.grantedInPassing(c.keys, &answer.Tickets[0].Grant, time.Now())
+	c.l.mu.Unlock()
+	lease, err := c.l.core.Keeper.Adopt(t.Context(), a.hold, time.Now(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.l.took(a, question{of: a.alone[:], err: io.EOF}) {
+		t.Error("it is not settled")
+	}
+	if err := c.l.Close(); err != nil { // which waits for leaves, and gives nothing back
+		t.Fatal(err)
+	}
+	if c.rdb.Exists(t.Context(), c.keys.Record()).Val() == 0 {
+		t.Error("the lock was given back under its Lease")
+	}
+	_ = lease.Unlock(t.Context())
 	c.nobody()
 }

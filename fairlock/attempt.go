@@ -79,7 +79,7 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		if err != nil {
 			return nil, err
 		}
-		return l.core.Keeper.Adopt(ctx, hold, a.began)
+		return l.core.Keeper.Adopt(ctx, hold, a.began, request.Wait)
 	})
 }
 

@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	enterEvery  = 5 * time.Second      // all of them; a third of the server's liveness
-	blindEvery  = time.Second          // as long as the server does not see our channel
-	remakeEvery = 30 * time.Second     // a proxy may never show us to the server
-	enterAgain  = 5 * time.Millisecond // no two enters of a line are closer
+	enterEvery  = 5 * time.Second        // all of them; a third of the server's liveness
+	blindEvery  = time.Second            // as long as the server does not see our channel
+	remakeEvery = 30 * time.Second       // a proxy may never show us to the server
+	enterAgain  = 5 * time.Millisecond   // no two enters of a line are closer
+	askEvery    = 500 * time.Millisecond // the first alone, however short its claim
 )
 
 // line is this process's waiters of one lock. It exists as long as there are any; all is guarded by Locker.mu.
@@ -51,7 +52,7 @@ func (l *Locker) enqueue(a *attempt) *line {
 
 // asksEvery is how often the first of a line asks, for all, when the present record ends. Who was given the lock and died before
 // its first renewal has it for a claim, and nobody is told: whoever asks within that time is there when it is over.
-func (a *attempt) asksEvery() time.Duration { return a.ticket.Claim() * 5 / 6 }
+func (a *attempt) asksEvery() time.Duration { return max(a.ticket.Claim()*5/6, askEvery) }
 
 // enterAt has all of the line enter at the given time, if they would not sooner anyway. l.mu must be held.
 func (ln *line) enterAt(at time.Time) {
@@ -197,7 +198,7 @@ func (l *Locker) unentered(q question) {
 		if a.state != waiting {
 			continue
 		}
-		if !reentrant.Patient(a.last.at != 0, err) {
+		if !reentrant.Patient(a.last.at != 0 || a.request.Waited, err) {
 			l.settle(a, nil, err)
 			l.dismiss(a)
 			continue
@@ -300,13 +301,18 @@ func (l *Locker) try(ctx context.Context, all ...*attempt) {
 
 // tried sends a request of a try and reports whether that settled it.
 func (l *Locker) tried(ctx context.Context, a *attempt) bool {
-	q := l.ask(ctx, false, a.alone[:])
+	return l.took(a, l.ask(ctx, false, a.alone[:]))
+}
+
+// took takes in what came of a try's request, and reports whether that settled it.
+func (l *Locker) took(a *attempt, q question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.done()
 	switch {
 	case q.err == nil:
 		l.answered(q)
+	case a.state != waiting: // it was granted meanwhile, by the answer to another request
 	case !lua.Unanswered(q.err) && !lua.Moving(q.err) || time.Since(a.began) > reentrant.InsistFor:
 		l.settle(a, nil, q.err)
 		l.dismiss(a)

@@ -247,10 +247,10 @@ func Unsent(err error) bool {
 
 // Passing reports whether an answered error is about the server's present state, so that the same request may succeed
 // a moment later: it is starting, failing over, busy with a script, giving slots away, or refuses to write as long as its
-// replicas are away or its disk is full. Nothing was done: of a script, such a server refuses the first write.
+// replicas are away, its disk or its memory full. Nothing was done: of a script, such a server refuses the first write.
 func Passing(err error) bool {
 	for _, prefix := range []string{
-		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF",
+		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM",
 	} {
 		if redis.HasErrorPrefix(err, prefix) {
 			return true

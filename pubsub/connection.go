@@ -64,7 +64,7 @@ func (h *Hub) connection(confirmed func()) error {
 	writer.Go(func() { h.write(ctx, sub, end) })
 	for {
 		message, err := sub.Receive(ctx)
-		if h.misplaced(err) {
+		if h.misplaced(err) || h.refused(err) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -76,6 +76,30 @@ func (h *Hub) connection(confirmed func()) error {
 		confirmed()
 		h.dispatch(message)
 	}
+}
+
+// refused takes in that the server refused a ping, or a subscription, because of a state that passes.
+// It is alive, and what it has confirmed stands: to make the connection again would lose that.
+func (h *Hub) refused(err error) bool {
+	if !redis.HasErrorPrefix(err, "BUSY") && !redis.HasErrorPrefix(err, "MISCONF") {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.active, h.refusals = time.Now(), true
+	return true
+}
+
+// repeat has everything subscribed once more if something was refused: it may have been that.
+func (h *Hub) repeat() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for channel := range h.listeners {
+		if h.refusals {
+			h.touch(channel)
+		}
+	}
+	h.refusals = false
 }
 
 // named makes a refusal say which channels it may be about; the server tells only that there is one.
@@ -117,6 +141,7 @@ func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error))
 			if err = errSilent; !h.silent() {
 				err = sub.Ping(ctx)
 			}
+			h.repeat()
 		}
 		if err != nil {
 			end(err)

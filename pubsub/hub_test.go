@@ -223,3 +223,31 @@ func TestASilentChannelIsPingedAndKeptInFakeTime(t *testing.T) {
 		}
 	})
 }
+
+// A server that is busy with a script refuses pings, and one whose disk is full does, too.
+func TestASubscriptionOutlivesPingsThatAreRefusedForNow(t *testing.T) {
+	server := redistest.Start(t, "--busy-reply-threshold", "50")
+	rdb := server.Client(t)
+	var heard ear
+	newHub(t, server.Client(t)).Listen("a", heard.listener())
+	until(t, "it is up", func() bool { ups, _ := heard.heard(); return ups == 1 })
+	subscriber := func() string {
+		return rdb.Do(t.Context(), "client", "list", "type", "pubsub").Val().(string)[:10] // its id
+	}
+	before := subscriber()
+	busy := server.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute })
+	done := make(chan error, 1)
+	go func() { done <- busy.Eval(t.Context(), "while true do end", nil).Err() }()
+	time.Sleep(4 * time.Second) // longer than from one ping to the next
+	if err := rdb.ScriptKill(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if err := rdb.Publish(t.Context(), "a", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it hears", func() bool { _, messages := heard.heard(); return len(messages) == 1 })
+	if after := subscriber(); after != before {
+		t.Errorf("the subscription is another one: %s, before %s", after, before)
+	}
+}

@@ -57,12 +57,12 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		return lease, err
 	}
 	return l.core.Insist(ctx, request, func(request Request) (*Lease, error) {
-		c := &call{name: name, keys: keys, request: request, within: l.core.Keeper.Within(ctx), began: time.Now()}
+		c := &call{name: name, keys: keys, request: request, within: l.core.Keeper.Within(ctx), began: time.Now(), answered: request.Waited}
 		hold, err := l.pursue(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		return l.core.Keeper.Adopt(ctx, hold, c.began)
+		return l.core.Keeper.Adopt(ctx, hold, c.began, request.Wait)
 	})
 }
 

@@ -164,6 +164,7 @@ func (c *Core) Insist(ctx context.Context, r Request, once func(Request) (*Lease
 		if r.Wait > 0 {
 			r.Wait = max(time.Until(until), 1)
 		}
+		r.Waited = true
 	}
 }
 

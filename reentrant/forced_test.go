@@ -19,7 +19,7 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 		next.Ticket = l.core.Ticket(Request{Lease: DefaultLease})
 		next.Text, next.Requests = next.Ticket.String(), new(Requests)
 		next.Token++
-		second, err := l.core.Keeper.Adopt(t.Context(), l.core.Keeper.Begin(next, term, false), time.Now())
+		second, err := l.core.Keeper.Adopt(t.Context(), l.core.Keeper.Begin(next, term, false), time.Now(), -1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -115,18 +115,18 @@ func (g *Granted) forcedAs() string { return g.Text + " " + g.Keys.Record() }
 
 // Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first, and the replicas that the call
 // asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back. The call
-// has waited since began.
+// has waited since began, and may do so for wait: below or at zero, for as long as it takes.
 //
 // A Lease that it returns was given before the Locker was closed. Whatever else happens, a panic in the user's context included,
 // the hold is given back.
-func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time) (lease *Lease, err error) {
+func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Duration) (lease *Lease, err error) {
 	defer func() {
 		if lease == nil {
 			k.Abandon(h)
 		}
 	}()
 	if h.ready != nil {
-		if err := k.confirmed(ctx, h, began); err != nil {
+		if err := k.confirmed(ctx, h, began, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -140,10 +140,18 @@ func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time) (lease *Le
 }
 
 // confirmed returns when the claim has become the fixed lease, or was lost; else h is given back.
-func (k *Keeper) confirmed(ctx context.Context, h *Hold, began time.Time) error {
+func (k *Keeper) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
 	k.Begun()
 	defer k.Done()
+	var timeout <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(time.Until(began.Add(wait)))
+		defer timer.Stop()
+		timeout = timer.C
+	}
 	select {
+	case <-timeout:
+		return &WaitError{Waited: time.Since(began), Err: context.DeadlineExceeded}
 	case <-h.ready:
 		return nil
 	case <-ctx.Done():

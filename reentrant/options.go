@@ -96,6 +96,7 @@ type Request struct {
 	MaxWaiters int           // 0: no bound
 	Owner      string
 	Note       string
+	Waited     bool               // the server has had the call wait before: it joins the line anew
 	OnQueued   func(position int) // may be nil
 	Replicas   lua.Replicas
 	Err        error
