@@ -16,6 +16,8 @@ type actor struct {
 	c    *client
 	id   uint64
 	rand *rand.Rand
+
+	serial int // of its calls; guarded by World.mu
 }
 
 func (a *actor) run() {
@@ -48,6 +50,8 @@ func (a *actor) runs() bool { return a.c.runs(a.id) }
 func (a *actor) act() {
 	name := a.w.names[a.rand.IntN(len(a.w.names))]
 	switch p := a.rand.IntN(1000); {
+	case p < 60 && a.w.plan.brings(Damaged):
+		a.usesDamaged()
 	case p < 700:
 		a.lock(name)
 	case p < 800:
@@ -69,17 +73,19 @@ func (a *actor) lock(name string, options ...fairlock.LockOption) {
 	ctx, cancel := a.options(k, options)
 	defer cancel()
 	a.begins(k)
-	lease, err := a.c.locker.Lock(ctx, name, k.options...)
-	a.ended(k, err)
-	if err == nil {
-		a.has(name, lease, false)
-	}
+	a.calls(k, func() {
+		lease, err := a.c.locker.Lock(ctx, name, k.options...)
+		a.ended(k, err)
+		if err == nil {
+			a.has(name, lease, false)
+		}
+	})
 }
 
 func (a *actor) try(name string) {
 	k := &call{actor: a, op: "trylock", name: name, held: true}
 	a.begins(k)
-	lease, err := a.c.locker.TryLock(context.Background(), name)
+	lease, err := a.c.locker.TryLock(context.Background(), name, k.options...)
 	a.ended(k, err)
 	if err == nil {
 		a.has(name, lease, false)
@@ -94,24 +100,26 @@ func (a *actor) do(name string) {
 	ctx, cancel := a.options(k, nil)
 	defer cancel()
 	a.begins(k)
+	a.calls(k, func() { a.does(ctx, k) })
+}
+
+func (a *actor) does(ctx context.Context, k *call) {
 	var b *belief
 	var own error
-	panics := a.chance(15)
+	panics, panicked := a.chance(15), false
 	err := func() (err error) {
 		defer func() {
-			switch r := recover(); r {
-			case nil:
-			case errOwn:
-				b = nil // and the error is not known
-			default:
+			r := recover()
+			if panicked = r != nil; panicked && r != errOwn {
 				panic(r)
 			}
 		}()
-		return a.c.locker.Do(ctx, name, func(ctx context.Context, lease *fairlock.Lease) error {
+		return a.c.locker.Do(ctx, k.name, func(ctx context.Context, lease *fairlock.Lease) error {
 			a.ended(k, nil)
-			b = a.w.referee.believe(a.c, name, lease, false)
+			b = a.w.referee.believe(a.c, k.name, lease, false)
+			a.w.referee.follow(b, ctx)
 			if a.runs() {
-				a.use(ctx, b, name)
+				a.use(ctx, b, k.name)
 			}
 			a.w.referee.unlocks(b)
 			if panics {
@@ -124,9 +132,13 @@ func (a *actor) do(name string) {
 		}, k.options...)
 	}()
 	switch {
+	case !k.done && panicked:
+		a.ends(k, "nothing: its callback panicked")
 	case !k.done:
 		a.ended(k, err)
-	case b != nil && !a.isGone():
+	case panicked:
+		a.w.referee.finished(b) // and its error is not known
+	case !a.isGone():
 		a.w.referee.did(b, own, err)
 	}
 }
@@ -145,6 +157,7 @@ func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
 	began := time.Now()
 	err := lease.Unlock(context.Background())
 	a.w.referee.unlocked(b, err)
+	a.looks(b)
 	a.w.referee.returned(a.c, "unlock", began, 5*time.Second)
 	if a.runs() && a.chance(10) {
 		a.again(lease, err)
@@ -170,7 +183,7 @@ func (a *actor) use(ctx context.Context, b *belief, name string) {
 	case p < 15:
 		d = a.upTo(20 * time.Millisecond)
 	case p < 20:
-		d = a.upTo(2 * a.c.lease)
+		d = a.upTo(min(2*a.c.lease, time.Minute))
 	}
 	stubborn := a.chance(30)
 	if !a.works(b, d/2, stubborn) {
@@ -183,7 +196,7 @@ func (a *actor) use(ctx context.Context, b *belief, name string) {
 		err := b.lease.Extend(ctx, a.upTo(10*time.Second)+100*time.Millisecond)
 		a.w.history.note(a.c.name, "extends %s: %v", name, err)
 	}
-	if a.runs() && a.works(b, d/2, stubborn) && b.lease.Err() == nil {
+	if a.runs() && a.works(b, d/2, stubborn) && a.looks(b) == nil {
 		a.w.mu.Lock()
 		a.w.referee.writes(b)
 		a.w.mu.Unlock()
@@ -213,6 +226,7 @@ func (a *actor) works(b *belief, d time.Duration, stubborn bool) bool {
 // nest takes the lock again.
 func (a *actor) nest(ctx context.Context, b *belief, name string) {
 	k := &call{actor: a, op: "nested lock", name: name, within: true}
+	a.mark(k)
 	if a.chance(20) {
 		k.options = append(k.options, fairlock.LeaseFor(a.upTo(8*time.Second)+100*time.Millisecond))
 	}
@@ -232,6 +246,23 @@ func (a *actor) nest(ctx context.Context, b *belief, name string) {
 			a.w.referee.unlocked(inner, lease.Unlock(ctx))
 		}
 	}
+}
+
+// looks asks a Lease, and judges that its Done says the same (1).
+func (a *actor) looks(b *belief) error {
+	err := b.lease.Err()
+	ended := func() bool { return b.lease.Context().Err() != nil }
+	was := ended()
+	if err != nil && !was {
+		time.Sleep(time.Microsecond) // somebody else may have found it out at this instant, and be about to end them
+		was = ended()
+	}
+	if was != (err != nil) && was != (b.lease.Err() != nil) {
+		a.w.mu.Lock()
+		defer a.w.mu.Unlock()
+		a.w.referee.violated(1, "%s: the Lease of %s with token %d says %v, its Done is closed: %v", b.lk.name, a.c.name, b.token, err, was)
+	}
+	return err
 }
 
 func (a *actor) force(name string) {

@@ -20,6 +20,13 @@ type belief struct {
 	nested     bool
 	start, end time.Time // end is zero while it lasts
 	late       bool      // Unlock was called when trust had ended
+
+	// As one sees it who looks at the contexts: the Lease's, and the one inside Do.
+	contexts int       // that have not ended
+	dark     time.Time // when the last of them had
+	left     time.Time // when its user gave it up; zero while it works under it
+	over     bool      // and what that came to is known
+	dim      bool      // the referee has objected to it
 }
 
 // until is when it ends unless something happens.
@@ -36,6 +43,7 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 	defer r.w.mu.Unlock()
 	lk := r.locks[name]
 	b := &belief{lk: lk, by: by, owner: lease.Owner(), token: lease.Token(), lease: lease, nested: nested, start: time.Now()}
+	by.latest.Store(lease)
 	r.w.history.note(by.name, "has %s, token %d, owner %s, until %v", name, b.token, b.owner, lease.Deadline().Sub(r.w.start))
 	r.beliefs = append(r.beliefs, b)
 	r.stats.Leases++
@@ -51,6 +59,9 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 	if r.w.plan.Break.Trust == 0 {
 		context.AfterFunc(lease.Context(), func() { r.ends(b) })
 	}
+	r.follows(b, lease.Context())
+	r.uses(b)
+	r.had(b)
 	r.writes(b)
 	r.trust()
 	return b
@@ -92,7 +103,8 @@ func (r *referee) endsNow(b *belief) {
 func (r *referee) unlocks(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	b.late = !time.Now().Before(b.lease.Deadline()) // not if the Locker was closed: that ends trust, and not the hold
+	b.left = time.Now()
+	b.late = !b.left.Before(b.lease.Deadline()) // not if the Locker was closed: that ends trust, and not the hold
 	r.endsNow(b)
 }
 
@@ -104,6 +116,8 @@ func (r *referee) unlocked(b *belief, err error) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	r.w.history.note(b.by.name, "unlocked %s, token %d: %v", b.lk.name, b.token, err)
+	r.finishes(b)
+	r.told(b, err)
 	clean := b.lk.clean[b.owner]
 	forgotten := b.lk.lost.After(b.start.Add(-time.Minute)) // then its release cannot be told from the record
 	switch {
@@ -130,10 +144,11 @@ func (r *referee) trust() {
 	kept := r.beliefs[:0]
 	for i, b := range r.beliefs {
 		until := b.until(r.w)
-		if !b.end.IsZero() && now.Sub(b.end) > time.Minute {
+		if !b.end.IsZero() && now.Sub(b.end) > time.Minute && (!b.dark.IsZero() || !b.left.IsZero()) {
 			continue
 		}
 		kept = append(kept, b)
+		r.outlives(b)
 		if !b.end.IsZero() || !until.After(now) {
 			continue
 		}
@@ -164,7 +179,7 @@ func (r *referee) compare(a, b *belief) {
 	if g, h := a.lk.grants[a.token], b.lk.grants[b.token]; g != nil && h != nil && g.at.After(h.at) {
 		a, b = b, a
 	}
-	from, to := later(a.start, b.start), earlier(a.until(r.w), b.until(r.w))
+	from, to := later(a.start, b.start), earlier(later(a.until(r.w), a.lasts()), later(b.until(r.w), b.lasts()))
 	if !from.Before(to) || r.exempt(a, b.token) && r.inTime(a, from) {
 		return
 	}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
@@ -18,7 +19,15 @@ type call struct {
 	until   time.Time // its context or time to wait ends; zero: it does not
 	waits   bool      // it is sent to wait
 	done    bool
+	endedAt time.Time
+	note    string // in all its tickets
+	hooked  bool   // it has an OnQueued function
 
+	// Guarded by World.mu.
+	kept     time.Duration // the user's own code has kept it so long
+	inside   int           // that code runs now
+	answered bool          // the server has said that it waits
+	evicted  bool          // somebody took it out of the line
 	// What it may come back with, beside the lock.
 	held, full, ends, within bool
 }
@@ -46,13 +55,24 @@ func (a *actor) options(k *call, options []fairlock.LockOption) (context.Context
 		k.options, k.full = append(k.options, fairlock.MaxWaiters(1+a.rand.IntN(5))), true
 	}
 	if a.chance(15) {
-		k.options = append(k.options, fairlock.LeaseFor(300*time.Millisecond+a.upTo(6*time.Second)))
+		k.options = append(k.options, fairlock.LeaseFor(a.fixed()))
 	}
-	return ctx, cancel
+	return a.trouble(ctx, k), cancel
+}
+
+// fixed is how long a lease is that is not renewed.
+func (a *actor) fixed() time.Duration {
+	if !a.w.long() {
+		return 300*time.Millisecond + a.upTo(6*time.Second)
+	}
+	return min(time.Hour, time.Duration(float64(100*time.Millisecond)*math.Exp(a.rand.Float64()*math.Log(36_000))))
 }
 
 func (a *actor) begins(k *call) {
 	k.began = time.Now()
+	if k.note == "" {
+		a.mark(k)
+	}
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	a.w.history.note(a.c.name, "%s of %s by %d begins", k.op, k.name, a.id)
@@ -63,13 +83,12 @@ func (a *actor) begins(k *call) {
 func (a *actor) ended(k *call, err error) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
-	k.done = true
-	delete(a.c.calls, k)
-	a.w.history.note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, err)
+	a.over(k, err)
 	r := a.w.referee
 	if !k.until.IsZero() {
-		r.inBounds(a.c, k.op, k.until, 200*time.Millisecond)
+		r.inBounds(a.c, k.op, k.until, 200*time.Millisecond+k.kept)
 	}
+	r.patient(k, err)
 	switch {
 	case err == nil,
 		k.held && errors.Is(err, fairlock.ErrHeld), k.held && errors.Is(err, context.DeadlineExceeded),
@@ -78,6 +97,32 @@ func (a *actor) ended(k *call, err error) {
 		k.within, a.c.closing || a.c.crashed, !r.calm():
 	default:
 		r.violated(4, "a %s of %s by %s failed in calm weather: %v", k.op, k.name, a.c.name, err)
+	}
+}
+
+// ends notes that a call came to an end that it did not return from.
+func (a *actor) ends(k *call, how string) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.over(k, how)
+}
+
+// over notes the end of a call. World.mu must be held.
+func (a *actor) over(k *call, how any) {
+	k.done, k.endedAt = true, time.Now()
+	delete(a.c.calls, k)
+	a.w.history.note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, how)
+}
+
+// patient judges that nobody who waits fails for what passes (4), or was evicted by nobody (2).
+func (r *referee) patient(k *call, err error) {
+	c := k.actor.c
+	switch {
+	case err == nil || c.closing || c.crashed:
+	case k.answered && k.waits && passes(err):
+		r.violated(4, "a %s of %s by %s waited, and failed for what passes: %v", k.op, k.name, c.name, err)
+	case errors.Is(err, fairlock.ErrEvicted) && !k.evicted:
+		r.violated(2, "a %s of %s by %s was evicted by nobody: %v", k.op, k.name, c.name, err)
 	}
 }
 
@@ -103,6 +148,7 @@ func (r *referee) did(b *belief, own, err error) {
 		r.unlocked(b, err)
 		return
 	}
+	r.finished(b)
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	if !errors.Is(err, own) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,11 +34,17 @@ type client struct {
 	gone   chan struct{} // closed when its code runs no more
 
 	// Guarded by World.mu.
-	calls   map[*call]struct{} // under way
-	paused  chan struct{}      // closed when it goes on; nil while it runs
-	crashed bool
-	closing bool
-	busy    bool // with a fault that lasts
+	calls        map[*call]struct{} // under way
+	paused       chan struct{}      // closed when it goes on; nil while it runs
+	stands       []stands           // when its process stood still
+	crashed      bool
+	closing      bool
+	closed       time.Time        // when a Close had returned
+	closeAtGrant bool             // it is closed when it hears of its next grant
+	busy         bool             // with a fault that lasts
+	noted        map[string]*call // by the note of their tickets
+
+	latest atomic.Pointer[reentrant.Lease] // that it had
 }
 
 // newClient starts a client with its actors. World.mu must not be held.
@@ -45,10 +52,14 @@ func (w *World) newClient() *client {
 	w.mu.Lock()
 	w.made++
 	id := w.made
-	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), calls: make(map[*call]struct{})}
+	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), calls: make(map[*call]struct{}), noted: make(map[string]*call)}
 	c.link = &link{w: w, owner: c, troubled: w.start}
 	r := w.draw(id, 4)
-	c.lease = []time.Duration{5 * time.Second, 8 * time.Second, 12 * time.Second, 30 * time.Second}[r.IntN(4)]
+	leases := []time.Duration{5 * time.Second, 8 * time.Second, 12 * time.Second, 30 * time.Second}
+	if w.long() {
+		leases = []time.Duration{400 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 10 * time.Minute, 2 * time.Hour}
+	}
+	c.lease = leases[r.IntN(len(leases))]
 	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(4))*time.Second
 	w.clients = append(w.clients, c)
 	w.mu.Unlock()
@@ -61,7 +72,7 @@ func (w *World) newClient() *client {
 	})
 	c.rdb.AddHook(pacer{c})
 	options := []reentrant.Option{
-		reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(slog.DiscardHandler)),
+		reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(teller{c})), reentrant.WithObserver(teller{c}),
 		func(s *reentrant.Settings) { s.Alarm = func() { c.runs(0) } },
 	}
 	c.uuid = named(w.plan.Seed, id, func() {
@@ -159,6 +170,7 @@ func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func (c *client) pause() (resume func()) {
 	release := c.link.hold(true, true)
 	c.paused = make(chan struct{})
+	c.stands = append(c.stands, stands{from: time.Now(), to: time.Now().Add(time.Hour)})
 	frozen := c.link.conns
 	for _, conn := range frozen {
 		conn.change(func() { conn.frozen = true })
@@ -174,6 +186,7 @@ func (c *client) pause() (resume func()) {
 		}
 		paused := c.paused
 		c.paused = nil
+		c.stands[len(c.stands)-1].to = time.Now().Add(at + soonDark)
 		c.w.after(span(r, 1, at+time.Millisecond), func() { close(paused) })
 	}
 }
@@ -206,6 +219,9 @@ func (c *client) crash(power bool) {
 	c.link.trouble()
 	for _, b := range c.w.referee.beliefs {
 		if b.by == c {
+			if b.left.IsZero() {
+				b.left = time.Now()
+			}
 			c.w.referee.endsNow(b)
 		}
 	}

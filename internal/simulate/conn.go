@@ -20,6 +20,8 @@ type conn struct {
 	mute     bool      // nothing comes back any more
 	gone     bool      // the server has closed its end, or noticed that ours is closed
 	flying   int       // requests that have not been answered
+	torn     bool      // the first part of a frame has arrived, and the second has not
+	behind   []byte    // what came behind it
 
 	mu      sync.Mutex // guards what follows
 	in      []byte     // arrived, to be read
@@ -104,6 +106,15 @@ func (c *conn) change(f func()) {
 
 // arrive hands bytes to the reader.
 func (c *conn) arrive(b []byte) { c.change(func() { c.in = append(c.in, b...) }) }
+
+// hand is arrive for a whole frame: it comes behind one that is torn.
+func (c *conn) hand(frame []byte) {
+	if c.torn {
+		c.behind = append(c.behind, frame...)
+		return
+	}
+	c.arrive(frame)
+}
 
 // fail breaks it, as the client sees it.
 func (c *conn) fail(err error) {

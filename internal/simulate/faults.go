@@ -21,6 +21,7 @@ func (w *World) storm() {
 			w.strike(r)
 		}
 		w.lasting.Wait()
+		w.operates()
 		w.shelter(true)
 		if !w.wait(w.healing() + span(r, 45*time.Second, 90*time.Second)) {
 			return
@@ -57,7 +58,11 @@ func (w *World) wait(d time.Duration) bool {
 func (w *World) strike(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.undertakes()
 	c := w.victim(r)
+	if w.others(c, r) {
+		return
+	}
 	switch p := r.IntN(100); {
 	case p < 6:
 		w.restart(r, r.IntN(2) == 0)
@@ -82,7 +87,7 @@ func (w *World) strike(r *rand.Rand) {
 	case p < 84:
 		d := span(r, 50*time.Millisecond, 3*time.Second)
 		if r.IntN(2) == 0 {
-			d = span(r, time.Second, 2*c.lease)
+			d = span(r, time.Second, min(2*max(c.lease, time.Second), time.Minute))
 		}
 		w.fault("pause", "%s for %v", c.name, d)
 		c.busy = true
@@ -172,7 +177,10 @@ func (w *World) blow(c *client, r *rand.Rand) {
 	}
 	w.history.note("weather", "%s is in for some", c.name)
 	c.busy = true
-	c.link.weather = weather{p(), p(), p(), 2 * p(), p(), 2 * p(), 2 * p(), 2 * p()}
+	c.link.weather = weather{p(), p(), p(), 2 * p(), p(), 2 * p(), 2 * p(), 2 * p(), 0}
+	if w.plan.brings(Answers) && r.IntN(3) == 0 {
+		c.link.weather.refuse = p()
+	}
 	w.lasts(span(r, 5*time.Second, 60*time.Second), func() {
 		c.link.weather, c.busy = weather{}, false
 		c.link.trouble()
@@ -218,29 +226,107 @@ func (w *World) stall(c *client, r *rand.Rand) {
 
 // replace ends a client in one of the ways there are, and a new one comes in its place. mu must be held.
 func (w *World) replace(c *client, r *rand.Rand) {
-	how := []string{"kill", "power loss", "close", "shutdown"}[r.IntN(4)]
+	ways := []string{"kill", "power loss", "close", "shutdown"}
+	if w.plan.brings(Closes) {
+		ways = append(ways, "close twice", "close in a shutdown")
+	}
+	how := ways[r.IntN(len(ways))]
 	patience, gap := span(r, time.Millisecond, 4*time.Second), span(r, time.Second, 5*time.Second)
 	w.fault(how, "of %s", c.name)
-	c.busy = true
 	w.trouble()
-	c.link.trouble()
-	switch how {
-	case "kill", "power loss":
+	if how == "kill" || how == "power loss" {
 		c.crash(how == "power loss")
-	default:
-		c.closing = true
 	}
-	w.present = remove(w.present, c)
-	w.lasting.Go(func() {
-		if how == "shutdown" {
+	shutdown := func() {
+		c.shuts("a Shutdown", func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			w.history.note(c.name, "shut down: %v", c.locker.Shutdown(ctx))
+			return c.locker.Shutdown(ctx)
+		})
+	}
+	first := map[string]func(){
+		"shutdown":    shutdown,
+		"close twice": func() { go c.shuts("a Close beside it", c.locker.Close) },
+		"close in a shutdown": func() {
+			go shutdown()
+			time.Sleep(patience / 3)
+		},
+	}[how]
+	if first == nil {
+		first = func() {}
+	}
+	w.gives(c, first, gap)
+}
+
+// others are the faults that a plan may leave out; false: none of them struck. mu must be held.
+func (w *World) others(c *client, r *rand.Rand) bool {
+	switch p := r.IntN(100); {
+	case p < 3 && w.plan.brings(Outages) && c != nil:
+		w.outage(r, c)
+	case p < 4 && w.plan.brings(Outages):
+		var all []*client
+		for _, c := range w.present {
+			if !c.busy && !c.crashed && !c.closing {
+				all = append(all, c)
+			}
 		}
-		w.bury(c)
-		time.Sleep(gap)
-		w.join()
-	})
+		w.outage(r, all...)
+	case p < 12 && w.plan.brings(Answers):
+		w.spell(r)
+	case p < 16 && w.plan.brings(Closes) && c != nil:
+		c.closeAtGrant = true
+	case p < 20 && w.long():
+		w.lasting.Go(w.operates)
+	default:
+		return false
+	}
+	return true
+}
+
+// outage has the server out of reach for minutes. mu must be held.
+func (w *World) outage(r *rand.Rand, all ...*client) {
+	d := span(r, 20*time.Second, 4*time.Minute)
+	breaks := r.IntN(2) == 0
+	for _, c := range all {
+		w.fault("outage", "of %s for %v", c.name, d)
+		c.busy = true
+		release := c.link.hold(true, true)
+		w.lasts(d, func() {
+			if breaks {
+				c.link.cutAll(w.draw(c.id, 12))
+			}
+			release()
+			c.busy = false
+		})
+	}
+}
+
+// operates forces the locks that dead clients have for longer than a run can wait.
+func (w *World) operates() {
+	w.mu.Lock()
+	var names []string
+	var by *client
+	for _, name := range w.names {
+		if w.long() && w.referee.abandoned(name) {
+			names = append(names, name)
+		}
+	}
+	for _, c := range w.present {
+		if _, quiet := c.link.able(); quiet && !c.closing && !c.crashed && c.paused == nil {
+			by = c
+		}
+	}
+	w.mu.Unlock()
+	if by == nil {
+		return
+	}
+	for _, name := range names {
+		w.mu.Lock()
+		w.fault("force", "of %s, whose holder is dead", name)
+		w.mu.Unlock()
+		err := by.locker.ForceUnlock(context.Background(), name)
+		w.history.note(by.name, "forced %s: %v", name, err)
+	}
 }
 
 // healing is how long it takes after the last fault until the weather counts as calm.

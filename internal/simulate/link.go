@@ -23,6 +23,7 @@ type link struct {
 	dead     bool // its process is gone
 	silent   bool // and nobody told the server: its machine lost its power
 	weather  weather
+	tears    int       // of the next grants to come in two parts
 	troubled time.Time // when a fault last touched it
 }
 
@@ -30,6 +31,7 @@ type link struct {
 type weather struct {
 	loseRequest, loseReply, late, double, slow float64
 	loseMessage, doubleMessage, lateMessage    float64
+	refuse                                     float64
 }
 
 // gate lets frames of one direction through, or keeps them until it opens.
@@ -91,7 +93,7 @@ func (l *link) trouble() { l.troubled = time.Now() }
 
 // able reports since when nothing has disturbed the link; false while something does.
 func (l *link) able() (since time.Time, ok bool) {
-	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && !l.w.server.down && l.w.slow == 0
+	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && !l.w.server.down && l.w.slow == 0 && l.w.server.mood == ""
 	if l.w.troubled.After(l.troubled) {
 		return l.w.troubled, quiet
 	}
@@ -164,7 +166,7 @@ func (l *link) reaches(f *flight) {
 		w.after(span(f.r, 300*time.Millisecond, 25*time.Second), again)
 		return
 	}
-	reply := l.execute(f, "")
+	reply := l.answer(f)
 	if happens("lost reply", p.loseReply) {
 		if w.server.verb(f.args) != "" && f.r.IntN(3) == 0 {
 			w.after(span(f.r, time.Millisecond, 10*time.Second), again)
@@ -183,7 +185,8 @@ func (l *link) reaches(f *flight) {
 		l.down.pass(c, func() {
 			if !c.mute {
 				c.flying--
-				c.arrive(reply)
+				l.delivered(f, reply)
+				c.hand(reply)
 			}
 		})
 	})
@@ -219,7 +222,7 @@ func (l *link) tell(m message) {
 			l.down.pass(m.to, func() {
 				if !m.to.mute && !l.dead {
 					w.history.note(l.owner.name, "hears %s", m.payload)
-					m.to.arrive(frame)
+					m.to.hand(frame)
 				}
 			})
 		})
@@ -233,6 +236,8 @@ func (l *link) tell(m message) {
 	}
 	d := w.latency(r) + w.drag(r)
 	switch {
+	case l.torn(m, frame, r):
+		return
 	case happens("lost message", p.loseMessage):
 		return
 	case happens("late message", p.lateMessage):
@@ -241,7 +246,9 @@ func (l *link) tell(m message) {
 	case happens("doubled message", p.doubleMessage):
 		deliver(d + span(r, 1, 20*time.Second))
 	}
-	deliver(arrival(d, &m.to.down))
+	d = arrival(d, &m.to.down)
+	l.closesAt(m.payload, d)
+	deliver(d)
 }
 
 // silence has nothing come back on a connection; sometimes the client is told.

@@ -67,7 +67,7 @@ func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
 			continue
 		}
 		for k := range c.calls {
-			if k.name != lk.name || !k.waits {
+			if k.name != lk.name || !k.waits || k.inside > 0 {
 				continue
 			}
 			last := lk.shown[c]
@@ -87,6 +87,7 @@ func (r *referee) watch() {
 		lk := r.locks[name]
 		is := r.w.server.read(lk.keys)
 		r.freedom(lk, is)
+		r.orphans(lk, is)
 		if lk.free.IsZero() {
 			continue
 		}
@@ -118,4 +119,25 @@ func (r *referee) steps(by time.Duration) {
 			g.stepped += by
 		}
 	}
+}
+
+// abandoned reports whether a lock is held for more than half a minute by somebody whose process is gone, or kept for
+// somebody whom the server has forgotten and who does not exist any more.
+func (r *referee) abandoned(name string) bool {
+	lk := r.locks[name]
+	is := r.w.server.read(lk.keys)
+	if later(time.UnixMilli(is.latest()), is.keptUntil).Sub(is.at) < 30*time.Second {
+		return false
+	}
+	for _, b := range r.beliefs {
+		if b.lk == lk && !b.over && !b.by.crashed {
+			return false
+		}
+	}
+	for ticket := range is.holds {
+		if c := r.w.byID(clientOf(ticket)); c != nil && !c.crashed && c.closed.IsZero() {
+			return false
+		}
+	}
+	return true
 }

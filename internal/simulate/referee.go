@@ -35,6 +35,10 @@ type lock struct {
 	owned  int64             // the token of whoever was last seen to hold it
 	end    time.Time         // when the record that was last seen ends unless it is renewed
 
+	users    map[user]*usage
+	refused  map[string]bool // tickets whose leave the server has refused, or that were objected to
+	inflated bool            // a token was
+
 	steps  []step      // of the server's clock, forward
 	loss               // the last one
 	lapses []loss      // those after which the time for which the lock was kept ran out, as it was then
@@ -97,7 +101,7 @@ func newReferee(w *World) *referee {
 	}
 	for _, name := range w.names {
 		r.locks[name] = &lock{
-			name: name, keys: keysOf(prefix, name), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
+			name: name, keys: keysOf(prefix, name), users: make(map[user]*usage), refused: make(map[string]bool), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
 		}
 	}
 	return r
@@ -149,6 +153,7 @@ func (l *look) after(reply []byte) {
 			l.knowledge(lk)
 		}
 		l.holds(lk, was, is)
+		l.size(lk, is)
 		l.released(lk, was)
 		if g := l.given(lk, was, is); g != nil && !l.r.w.plan.Plain {
 			l.order(lk, was, is, g)
@@ -204,7 +209,9 @@ func (r *referee) unanswered(args []string) {
 	}
 	l := &look{verb: verb, argv: args[7:]}
 	for _, p := range l.tickets() {
-		r.locks[nameOf(args[3])].unsure[callOf(p.ticket)] = true
+		if lk := r.locks[nameOf(args[3])]; lk != nil {
+			lk.unsure[callOf(p.ticket)] = true
+		}
 	}
 }
 
@@ -387,7 +394,9 @@ func (l *look) order(lk *lock, was, is *state, g *grant) {
 func (l *look) dropped(lk *lock, was, is *state) {
 	for _, p := range was.line {
 		switch {
-		case is.waits(p.ticket), is.holds[p.ticket] > 0, l.verb == "leave" && l.names(p.ticket), l.verb == "evict":
+		case l.verb == "evict" && !is.waits(p.ticket):
+			l.r.evicted(p.ticket)
+		case is.waits(p.ticket), is.holds[p.ticket] > 0, l.verb == "leave" && l.names(p.ticket):
 		case l.live(was, p.ticket):
 			l.r.violated(2, "%s: the %s of %s dropped %s, which is alive and reachable", lk.name, l.verb, l.by.name, p.ticket)
 		}

@@ -79,6 +79,7 @@ func Run(plan Plan) Outcome {
 		defer close(ended)
 		w.storm()
 	}()
+	go w.stranger()
 	for time.Since(w.start) < plan.Length && !w.failed() {
 		time.Sleep(time.Second + 777)
 		w.mu.Lock()
@@ -135,6 +136,9 @@ func (w *World) finish() {
 		}
 		break
 	}
+	w.mu.Lock()
+	w.heals()
+	w.mu.Unlock()
 	time.Sleep(w.healing() + time.Second)
 	for _, c := range present {
 		w.mu.Lock()
@@ -159,7 +163,10 @@ func (w *World) underway() (all []string) {
 
 // vanish judges that every key goes by itself (5).
 func (w *World) vanish() {
-	const longest = 11 * time.Minute // a token's ten, and what is under way
+	longest := 11 * time.Minute // a token's ten, and what is under way
+	if w.long() {
+		longest = 5 * time.Hour // twice the longest lease
+	}
 	time.Sleep(longest)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,7 +195,8 @@ func (w *World) bury(c *client) {
 	began := time.Now()
 	w.mu.Unlock()
 	if !w.plan.Break.Leaks {
-		_ = c.locker.Close()
+		c.shuts("a Close", c.locker.Close)
+		c.refusesAll()
 	}
 	w.mu.Lock()
 	since, able := c.link.able()

@@ -20,6 +20,9 @@ type redisServer struct {
 	mini   *miniredis.Miniredis
 	offset time.Duration // of its clock from ours
 	down   bool
+	mood   string // what it refuses requests with; "": it does not
+
+	forbids bool // it refuses whatever touches the keys of the damaged lock
 
 	channels map[string][]*conn // subscribers, in the order of their subscriptions
 	outbox   []message          // published by the request that is being executed

@@ -3,6 +3,8 @@ package simulate
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +28,7 @@ func planOf(seed uint64) Plan {
 	p := Plan{
 		Seed: seed, Length: traffic, Plain: seed%8 == 7,
 		Clients: 3 + int(n%3), Actors: 3, Names: 2 + int(n>>8%2), Latency: time.Millisecond,
+		Troubles: chosen(),
 	}
 	if seed%5 == 0 {
 		p.Latency = 20 * time.Millisecond
@@ -33,8 +36,30 @@ func planOf(seed uint64) Plan {
 	return p
 }
 
+// chosen is the trouble that SIMULATE_TROUBLES names: all there is, unless it says "forged,torn", or "none".
+func chosen() (all Trouble) {
+	text := os.Getenv("SIMULATE_TROUBLES")
+	if text == "" {
+		return Everything
+	}
+	for i, name := range troubles {
+		if slices.Contains(strings.Split(text, ","), name) {
+			all |= 1 << i
+		}
+	}
+	return all
+}
+
+// stuck is how long a run may take, of real time. One in which a goroutine waits for a mutex for good has no end: a bubble's
+// clock stands still for as long.
+const stuck = 10 * time.Minute
+
 func run(t *testing.T, plan Plan) (o Outcome) {
 	t.Helper()
+	defer time.AfterFunc(stuck, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("seed %d: no end after %v: somebody waits for a mutex for good", plan.Seed, stuck))
+	}).Stop()
 	synctest.Test(t, func(*testing.T) { o = Run(plan) })
 	return o
 }

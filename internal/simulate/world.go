@@ -13,16 +13,17 @@ import (
 
 // Plan is all that a run follows from.
 type Plan struct {
-	Seed    uint64
-	Length  time.Duration // of the traffic
-	Plain   bool          // locks without a line
-	Clients int
-	Actors  uint64 // goroutines that use locks, in each client
-	Names   int    // of locks
-	Latency time.Duration
-	Calm    bool // no faults at all
-	Break   Break
-	Echo    func(string) // is told the history as it happens; may be nil
+	Seed     uint64
+	Length   time.Duration // of the traffic
+	Plain    bool          // locks without a line
+	Clients  int
+	Actors   uint64 // goroutines that use locks, in each client
+	Names    int    // of locks
+	Latency  time.Duration
+	Calm     bool    // no faults and no trouble at all
+	Troubles Trouble // of users, operators and strangers
+	Break    Break
+	Echo     func(string) // is told the history as it happens; may be nil
 }
 
 // Break is what a test breaks on purpose, to see that the referee notices.
@@ -30,6 +31,7 @@ type Break struct {
 	Script  func(verb, source string) string // what the server executes in place of a script
 	Message func(payload string) string      // what a subscriber hears in place of a message
 	Trust   time.Duration                    // how much longer clients trust than they say
+	Context time.Duration                    // how much later than they do contexts end
 	Unlock  func(error) error                // what Unlock says in place of its outcome
 	Leaks   bool                             // a Locker is not closed before its end is judged
 }
@@ -55,6 +57,8 @@ type World struct {
 	troubled time.Time // when a fault last touched everybody
 	faults   map[string]int
 	requests int
+	calls    int
+	farthest time.Time // that the server's clock ever was
 	names    []string
 	ending   bool   // no new calls
 	tail     string // of the history, when the referee first objected
@@ -138,3 +142,7 @@ func transcript(verb string, args []string, reply []byte) string {
 	}
 	return strings.Join(args, " ") + " -> " + answer[:min(len(answer), 600)]
 }
+
+// long reports whether a run has leases from 100 ms to hours. What a dead client holds for an hour would be most of a
+// run: there an operator looks after it.
+func (w *World) long() bool { return w.plan.brings(Leases) && w.plan.Seed%10 == 4 }

@@ -1,0 +1,114 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// refusals are what a server answers in place of executing a request, by their first word.
+var refusals = map[string]string{
+	"NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
+	"MISCONF":    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+	"BUSY":       "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+	"LOADING":    "LOADING Redis is loading the dataset in memory",
+	"OOM":        "OOM command not allowed when used memory > 'maxmemory'.",
+	"NOPERM":     "NOPERM No permissions to access a key",
+	"ERR":        "ERR upstream failure", // a proxy's
+}
+
+// passing are those that pass by themselves.
+var passing = []string{"NOREPLICAS", "MISCONF", "BUSY", "LOADING"}
+
+// moods are those that come in spells.
+var moods = []string{"NOREPLICAS", "MISCONF", "BUSY", "LOADING", "OOM", "NOPERM"}
+
+// spell has the server refuse everything of a kind for a while. mu must be held.
+func (w *World) spell(r *rand.Rand) {
+	mood := moods[r.IntN(len(moods))]
+	d := span(r, 100*time.Millisecond, 12*time.Second)
+	if w.server.mood != "" {
+		return
+	}
+	w.fault("spell of "+mood, "for %v", d)
+	w.server.mood = mood
+	w.lasts(d, func() { w.server.mood = ""; w.trouble() })
+}
+
+// refusal is what is answered in place of executing a request: "" is nothing.
+func (l *link) refusal(f *flight) (kind string) {
+	w := l.w
+	verb := w.server.verb(f.args)
+	switch mood := w.server.mood; {
+	case verb != "" && w.server.forbids && slices.ContainsFunc(f.args, func(arg string) bool { return strings.HasSuffix(arg, ":{"+damaged+"}") }):
+		return "NOPERM" // of one key refuses the whole request
+	case mood != "" && refuses(mood, verb, f):
+		return mood
+	case l.weather.refuse == 0 || verb == "" || f.r.Float64() >= l.weather.refuse:
+		return ""
+	}
+	all := moods
+	if w.plan.brings(Proxies) && f.r.IntN(2) == 0 {
+		all = []string{"ERR"}
+	}
+	if kind = all[f.r.IntN(len(all))]; !refuses(kind, verb, f) {
+		return ""
+	}
+	return kind
+}
+
+// refuses reports whether a server in such a state refuses such a request.
+func refuses(kind, verb string, f *flight) bool {
+	switch kind {
+	case "NOREPLICAS", "MISCONF":
+		return verb != "" && verb != "inspect"
+	case "OOM": // what makes the server larger: newcomers
+		return verb == "enter" && len(f.args) > 16 && f.args[16] == "0"
+	case "BUSY", "LOADING":
+		return verb != "" || slices.Contains([]string{"info", "publish", "eval"}, strings.ToLower(f.args[0]))
+	}
+	return verb != ""
+}
+
+// answer is what comes back for a request.
+func (l *link) answer(f *flight) []byte {
+	kind := l.refusal(f)
+	if kind == "" {
+		return l.execute(f, "")
+	}
+	w := l.w
+	verb := w.server.verb(f.args)
+	switch {
+	case kind == "ERR":
+		w.fault("proxy's error", "%s: %s", l.owner.name, verb)
+		if f.r.IntN(2) == 0 {
+			l.execute(f, "behind a proxy: ")
+		}
+	case w.server.mood == "" && !w.server.forbids:
+		w.fault("refusal", "%s: %s of %s", kind, verb, l.owner.name)
+	}
+	w.history.note(l.owner.name, "%s -> %s", verb, kind)
+	if kind == "NOPERM" && verb == "leave" {
+		look := &look{verb: verb, argv: f.args[7:]}
+		for _, p := range look.tickets() { // that is definite: nobody will ask again
+			if lk := w.referee.locks[nameOf(f.args[3])]; lk != nil {
+				lk.refused[p.ticket] = true
+			}
+		}
+	}
+	return []byte("-" + refusals[kind] + "\r\n")
+}
+
+// delivered notes what a reply tells a call: that it waits.
+func (l *link) delivered(f *flight, reply []byte) {
+	if reply[0] == '-' || l.w.server.verb(f.args) != "enter" {
+		return
+	}
+	look := &look{verb: "enter", argv: f.args[7:]}
+	for _, p := range look.tickets() {
+		if k := l.owner.noted[noteOf(p.ticket)]; k != nil {
+			k.answered = true
+		}
+	}
+}

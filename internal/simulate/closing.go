@@ -1,0 +1,103 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// closesWithin is how long a Close may take: what is under way ends with the client's timeouts, and a paused process goes on.
+const closesWithin = 3 * time.Minute
+
+// shuts closes a client's Locker in one of the ways there are, and judges that this comes to an end (7), in whichever
+// goroutine it is. After it nobody is given a Lease, and no context lives: see believe and outlives.
+func (c *client) shuts(how string, f func() error) {
+	w := c.w
+	w.mu.Lock()
+	c.closing = true
+	w.history.note(c.name, "%s begins", how)
+	w.mu.Unlock()
+	late := time.AfterFunc(closesWithin, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.referee.violated(7, "%s of %s has not come back after %v", how, c.name, closesWithin)
+		panic(w.referee.violations[len(w.referee.violations)-1] + "\n" + w.tail) // nor will it: the run would have no end
+	})
+	err := f()
+	late.Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history.note(c.name, "%s is over: %v", how, err)
+	if c.closed.IsZero() {
+		c.closed = time.Now()
+	}
+}
+
+// closes is Close by the user's code that the Locker has called. What is left of the client is buried later.
+func (c *client) closes(where string) {
+	if c.w.isFair() {
+		return
+	}
+	c.fault("close by a callback", "%s", where)
+	c.shuts("a Close by "+where, c.locker.Close)
+}
+
+// undertakes has those who closed themselves buried, and others come in their places. mu must be held.
+func (w *World) undertakes() {
+	for _, c := range w.present {
+		if c.closing && !c.closed.IsZero() && !c.busy && !c.crashed {
+			w.gives(c, func() {}, 2*time.Second)
+		}
+	}
+}
+
+// closesAt has a client closed at the instant at which it hears of its next grant. mu must be held.
+func (l *link) closesAt(payload string, d time.Duration) {
+	w, c := l.w, l.owner
+	if !c.closeAtGrant || !strings.HasPrefix(payload, "grant ") {
+		return
+	}
+	c.closeAtGrant = false
+	w.after(d, func() {
+		if c.busy || c.closing || c.crashed || w.ending || !w.calmFrom.IsZero() {
+			return
+		}
+		w.fault("close at a grant", "of %s", c.name)
+		w.trouble()
+		w.gives(c, func() {}, time.Second)
+	})
+}
+
+// gives ends a client, after what it does first, and has a new one come. mu must be held.
+func (w *World) gives(c *client, first func(), gap time.Duration) {
+	c.busy, c.closing = true, true
+	c.link.trouble()
+	w.present = remove(w.present, c)
+	w.lasting.Go(func() {
+		first()
+		w.bury(c)
+		time.Sleep(gap)
+		w.join()
+	})
+}
+
+// refusesAll judges that a closed Locker gives nothing more (7).
+func (c *client) refusesAll() {
+	lease, err := c.locker.TryLock(context.Background(), c.w.names[0])
+	if lease == nil && errors.Is(err, fairlock.ErrClosed) {
+		return
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.w.referee.violated(7, "%s is closed, and says %v to who asks for a lock", c.name, err)
+}
+
+// had judges a Lease that a call came back with after its Locker was closed (7).
+func (r *referee) had(b *belief) {
+	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonDark {
+		r.violated(7, "%s: %s is given token %d, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, time.Since(closed))
+	}
+}

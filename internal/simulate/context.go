@@ -1,0 +1,84 @@
+package simulate
+
+import (
+	"context"
+	"time"
+)
+
+// soonDark is how long after a Deadline a context may live: what is done at one instant.
+const soonDark = 5 * time.Millisecond
+
+// stands is a time for which a process stood still, and until what it then had to do is done.
+type stands struct{ from, to time.Time }
+
+// follow takes in a further context that a belief lasts with.
+func (r *referee) follow(b *belief, ctx context.Context) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.follows(b, ctx)
+}
+
+// follows is follow with World.mu held.
+func (r *referee) follows(b *belief, ctx context.Context) {
+	b.contexts++
+	context.AfterFunc(ctx, func() {
+		r.w.mu.Lock()
+		defer r.w.mu.Unlock()
+		if d := r.w.plan.Break.Context; d > 0 {
+			r.w.after(d, func() { r.darkens(b) })
+			return
+		}
+		r.darkens(b)
+	})
+}
+
+// darkens takes in that one of its contexts has ended.
+func (r *referee) darkens(b *belief) {
+	if b.contexts--; b.contexts > 0 || !b.dark.IsZero() {
+		return
+	}
+	r.outlives(b)
+	b.dark = time.Now()
+	r.judge(b)
+}
+
+// lasts is until when its user works under it who looks at the contexts and nothing else.
+func (b *belief) lasts() time.Time {
+	now := time.Now()
+	end := now
+	for _, at := range []time.Time{b.dark, b.left} {
+		if !at.IsZero() {
+			end = earlier(end, at)
+		}
+	}
+	if deadline := b.lease.Deadline(); end.After(deadline) && b.by.stood(deadline, end) {
+		return deadline // its process stood still meanwhile, and its user with it
+	}
+	return end
+}
+
+// outlives judges that the contexts of a belief end with it: when it may be trusted no longer, and when its Locker is closed (1, 7).
+func (r *referee) outlives(b *belief) {
+	now, deadline := time.Now(), b.lease.Deadline()
+	if !b.dark.IsZero() || !b.left.IsZero() || b.by.crashed || b.dim {
+		return
+	}
+	if over := now.Sub(deadline); over > soonDark && !b.by.stood(deadline, now) {
+		b.dim = true
+		r.violated(1, "%s: the context of %s with token %d lives, and it may be trusted no more since %v", b.lk.name, b.by.name, b.token, over)
+	}
+	if closed := b.by.closed; !closed.IsZero() && now.Sub(closed) > soonDark {
+		b.dim = true
+		r.violated(7, "%s: the context of %s with token %d lives, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, now.Sub(closed))
+	}
+}
+
+// stood reports whether a client's process stood still between two times, or had not yet done since what it then had to do.
+func (c *client) stood(from, to time.Time) bool {
+	for _, s := range c.stands {
+		if !s.from.After(from.Add(soonDark)) && s.to.After(from) {
+			from = s.to
+		}
+	}
+	return !from.Before(to) || c.paused != nil && !c.stands[len(c.stands)-1].from.After(from.Add(soonDark))
+}

@@ -1,0 +1,102 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// queued is the OnQueued function of a call, which does what users' code does. It runs in the goroutine of the call.
+func (a *actor) queued(k *call) func(position int) {
+	return func(position int) {
+		c := a.c
+		if position < 1 {
+			a.w.mu.Lock()
+			a.w.referee.violated(2, "a call of %s by %s stands at position %d", k.name, c.name, position)
+			a.w.mu.Unlock()
+		}
+		if !c.isUp() || !c.probe("OnQueued") {
+			return
+		}
+		began := time.Now()
+		a.inside(k, 1)
+		defer func() {
+			a.inside(k, -1)
+			c.keeps(k, time.Since(began))
+		}()
+		calls, panics := a.w.plan.brings(Callbacks), a.w.plan.brings(Panics)
+		switch p := a.rand.IntN(100); {
+		case panics && p < 8:
+			c.fault("callback panics", "of %s", k.name)
+			panic(errOwn)
+		case panics && p < 16:
+			c.fault("callback ends its goroutine", "of %s", k.name)
+			runtime.Goexit()
+		case calls && p < 40:
+			c.fault("slow callback", "of %s", k.name)
+			c.pass(a.upTo(6 * time.Second))
+		case calls && p < 60:
+			c.fault("callback calls back", "of %s", k.name)
+			c.callsBack(a.rand)
+		case calls && p < 63 && a.w.plan.brings(Closes):
+			c.closes("OnQueued")
+		}
+	}
+}
+
+// inside notes that a call is in the user's own code: it does not wait for the lock then.
+func (a *actor) inside(k *call, n int) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	k.inside += n
+}
+
+// mark is what a call asks for whatever it is: its tickets can be told by its note.
+func (a *actor) mark(k *call) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.calls++
+	a.serial++
+	k.note = fmt.Sprintf("%d.%d", a.id, a.serial)
+	a.c.noted[k.note] = k
+	k.options = append(k.options, fairlock.Note(k.note))
+}
+
+// trouble adds to a call what it does with the user's own code.
+func (a *actor) trouble(ctx context.Context, k *call) context.Context {
+	if (a.w.plan.brings(Callbacks) || a.w.plan.brings(Panics)) && a.chance(15) {
+		k.hooked = true
+		k.options = append(k.options, fairlock.OnQueued(a.queued(k)))
+	}
+	if a.w.plan.brings(Values) && a.chance(5) {
+		ctx = asking{ctx, k}
+	}
+	return ctx
+}
+
+// calls makes a call whose callback may panic, which is recovered above it, or end its goroutine; false: it did.
+func (a *actor) calls(k *call, f func()) (returned bool) {
+	if !k.hooked {
+		f()
+		return true
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil && r != errOwn {
+				panic(r)
+			}
+		}()
+		f()
+		returned = true
+	}()
+	<-done
+	if !returned {
+		a.ends(k, "nothing: its callback did not return")
+	}
+	return returned
+}

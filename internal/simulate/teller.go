@@ -1,0 +1,143 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/fairlock/locks/reentrant"
+)
+
+// teller is a client's Observer and its logger's Handler. Both are the user's code, and do what that does.
+type teller struct{ c *client }
+
+// Observe is the Observer's.
+func (t teller) Observe(e reentrant.Event) {
+	t.told(fmt.Sprint("an Observer of ", e.Kind), e.Kind.String(), e.Name, fmt.Sprint(e.Token))
+}
+
+// Enabled is the Handler's, as what follows.
+func (t teller) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle makes no difference between levels.
+func (t teller) Handle(_ context.Context, r slog.Record) error {
+	t.told("a logger", r.Message)
+	return nil
+}
+
+// WithAttrs drops them.
+func (t teller) WithAttrs([]slog.Attr) slog.Handler { return t }
+
+// WithGroup drops it.
+func (t teller) WithGroup(string) slog.Handler { return t }
+
+// told is what the user's code does when it is told something: nearly always nothing that takes time.
+func (t teller) told(where string, what ...string) {
+	c, w := t.c, t.c.w
+	r := w.draw(c.id, contents(what), 21)
+	p := r.IntN(1000)
+	slow, crash := w.plan.brings(Tellers), w.plan.brings(Crashes)
+	if p >= 60 || !slow && !crash || !c.isUp() || !c.probe(where) {
+		return
+	}
+	time.Sleep(span(r, 1, 30*time.Microsecond)) // what happens at one instant has no order
+	switch {
+	case !c.isUp():
+	case slow && p < 12:
+		c.fault("slow teller", "%s", where)
+		c.pass(span(r, time.Second, 8*time.Second))
+	case slow && p < 35:
+		c.fault("teller calls back", "%s", where)
+		c.callsBack(r)
+	case slow && p < 40 && w.plan.brings(Closes):
+		c.closes(where)
+	case crash && p >= 40 && p < 50:
+		c.fault("teller panics", "%s", where)
+		panic(errOwn)
+	case crash && p >= 50:
+		c.fault("teller ends its goroutine", "%s", where)
+		runtime.Goexit()
+	}
+}
+
+// isUp reports whether the client's code may begin something.
+func (c *client) isUp() bool {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return !c.crashed && !c.closing && !c.w.ending
+}
+
+// fault counts one that the client's own code makes.
+func (c *client) fault(kind, format string, args ...any) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.w.fault(kind, "%s: %s", c.name, fmt.Sprintf(format, args...))
+}
+
+// callsBack is the user's code that calls the Locker by which it was called.
+func (c *client) callsBack(r *rand.Rand) {
+	name := c.w.names[r.IntN(len(c.w.names))]
+	ctx, cancel := context.WithTimeout(context.Background(), span(r, 100*time.Millisecond, 2*time.Second))
+	defer cancel()
+	switch r.IntN(3) {
+	case 0:
+		_, err := c.locker.Inspect(ctx, name)
+		c.w.history.note(c.name, "inspected %s: %v", name, err != nil)
+	case 1:
+		if lease := c.latest.Load(); lease != nil {
+			_, _, _ = lease.Err(), lease.Depth(), lease.Deadline()
+		}
+	default:
+		a := &actor{w: c.w, c: c, id: 1000 + r.Uint64N(1e9), rand: r}
+		a.briefly(ctx, name)
+	}
+}
+
+// briefly takes a lock if it is free, and gives it back.
+func (a *actor) briefly(ctx context.Context, name string) {
+	k := &call{actor: a, op: "trylock", name: name, held: true, within: true}
+	a.begins(k)
+	lease, err := a.c.locker.TryLock(ctx, name, k.options...)
+	a.ended(k, err)
+	if err != nil {
+		return
+	}
+	b := a.w.referee.believe(a.c, name, lease, false)
+	if a.sleep(a.upTo(100 * time.Millisecond)) {
+		a.w.referee.unlocks(b)
+		a.w.referee.unlocked(b, lease.Unlock(context.Background()))
+	}
+}
+
+// asking is a context of the user's own type: who asks it for a value has it ask a Lease, and sometimes wait.
+type asking struct {
+	context.Context
+	k *call
+}
+
+// Value is asked by whoever is given the context, in whatever goroutine.
+func (v asking) Value(key any) any {
+	c := v.k.actor.c
+	if c.isUp() && c.probe("a context's Value") {
+		if lease := c.latest.Load(); lease != nil {
+			_ = lease.Err()
+		}
+		if r := c.w.draw(c.id, contents([]string{v.k.note}), 22); r.IntN(20) == 0 {
+			d := span(r, time.Millisecond, 500*time.Millisecond)
+			c.fault("slow context", "%v", d)
+			c.keeps(v.k, d)
+			c.pass(d)
+		}
+	}
+	return v.Context.Value(key)
+}
+
+// keeps notes that a call may come back as much later: it is the user's own code that keeps it.
+func (c *client) keeps(k *call, d time.Duration) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	k.kept += d
+}
