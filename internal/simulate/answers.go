@@ -49,7 +49,7 @@ func (l *link) refusal(f *flight) (kind string) {
 		return ""
 	}
 	all := moods
-	if w.plan.brings(Proxies) && f.r.IntN(2) == 0 {
+	if w.plan.brings(Proxies) && (!w.plan.brings(Answers) || f.r.IntN(2) == 0) {
 		all = []string{"ERR"}
 	}
 	if kind = all[f.r.IntN(len(all))]; !refuses(kind, verb, f) {

@@ -52,7 +52,8 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 		r.violated(1, "%s: %s believes in token %d, which was never given", name, by.name, b.token)
 	} else if !g.believed {
 		g.believed = true
-		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() {
+		k := by.noted[noteOf(g.ticket)]
+		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() && !g.torn && (k == nil || k.kept == 0) {
 			r.violated(4, "%s: %s learned of its grant only after %v, in calm weather", name, by.name, d)
 		}
 	}

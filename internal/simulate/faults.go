@@ -178,7 +178,7 @@ func (w *World) blow(c *client, r *rand.Rand) {
 	w.history.note("weather", "%s is in for some", c.name)
 	c.busy = true
 	c.link.weather = weather{p(), p(), p(), 2 * p(), p(), 2 * p(), 2 * p(), 2 * p(), 0}
-	if w.plan.brings(Answers) && r.IntN(3) == 0 {
+	if (w.plan.brings(Answers) || w.plan.brings(Proxies)) && r.IntN(3) == 0 {
 		c.link.weather.refuse = p()
 	}
 	w.lasts(span(r, 5*time.Second, 60*time.Second), func() {
@@ -261,7 +261,7 @@ func (w *World) replace(c *client, r *rand.Rand) {
 // others are the faults that a plan may leave out; false: none of them struck. mu must be held.
 func (w *World) others(c *client, r *rand.Rand) bool {
 	switch p := r.IntN(100); {
-	case p < 3 && w.plan.brings(Outages) && c != nil:
+	case (p < 3 || p > 90 && w.long()) && w.plan.brings(Outages) && c != nil:
 		w.outage(r, c)
 	case p < 4 && w.plan.brings(Outages):
 		var all []*client

@@ -57,16 +57,18 @@ func (r *referee) finishes(b *belief) {
 // lock. Not judged: clients that are dead or closed, whose holds end with their leases, and a leave that the server refused.
 func (r *referee) orphans(lk *lock, is *state) {
 	for _, p := range is.line {
-		r.orphan(lk, is, p.ticket, "is in line")
+		if is.set[p.ticket] > float64(is.ms) { // else nobody takes any notice of it
+			r.orphan(lk, p.ticket, "is in line")
+		}
 	}
 	for ticket, deadline := range is.holds {
 		if deadline > is.ms {
-			r.orphan(lk, is, ticket, "has the lock")
+			r.orphan(lk, ticket, "has the lock")
 		}
 	}
 }
 
-func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
+func (r *referee) orphan(lk *lock, ticket, what string) {
 	c := r.w.byID(clientOf(ticket))
 	if c == nil || c.crashed || c.closing || c.paused != nil || lk.refused[ticket] {
 		return

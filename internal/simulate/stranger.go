@@ -48,7 +48,18 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 		return false
 	}
 	w := l.w
+	field := strings.Fields(m.payload)
+	lk := w.referee.locks[nameOf(field[len(field)-1])]
+	if len(field) != 6 || lk == nil {
+		return false
+	}
+	token, _ := strconv.ParseInt(field[3], 10, 64)
+	g := lk.grants[token]
+	if g == nil || g.ticket != field[4] {
+		return false
+	}
 	l.tears--
+	g.torn = true
 	gap := span(r, 600*time.Millisecond, 1200*time.Millisecond)
 	at := 1 + r.IntN(len(frame)-2)
 	w.fault("torn message", "%s: after %d bytes, for %v", l.owner.name, at, gap)
@@ -74,8 +85,7 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 		m.to.behind = nil
 	})
 	sent := time.Now()
-	field := strings.Fields(m.payload)
-	w.after(first+gap+tornFor, func() { w.referee.unheard(l, nameOf(field[5]), field[4], field[3], sent) })
+	w.after(first+gap+tornFor, func() { w.referee.unheard(l, lk, g, sent) })
 	return true
 }
 
@@ -84,17 +94,15 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 const tornFor = 1300 * time.Millisecond
 
 // unheard judges that a client that nothing else disturbed has learned of its grant by now (4).
-func (r *referee) unheard(l *link, name, ticket, token string, sent time.Time) {
-	lk, c := r.locks[name], l.owner
-	n, _ := strconv.ParseInt(token, 10, 64)
-	k := c.noted[noteOf(ticket)]
+func (r *referee) unheard(l *link, lk *lock, g *grant, sent time.Time) {
+	c := l.owner
+	k := c.noted[noteOf(g.ticket)]
 	able, quiet := l.able()
-	if lk == nil || lk.grants[n] == nil || lk.grants[n].believed || k == nil || k.done || k.inside > 0 || !quiet || able.After(sent) ||
-		c.closing || c.crashed || c.paused != nil {
+	if g.believed || k == nil || k.done || k.inside > 0 || k.kept > 0 || !quiet || able.After(sent) || c.closing || c.crashed || c.paused != nil {
 		return
 	}
-	if is := r.w.server.read(lk.keys); is.token == n && is.holds[ticket] > is.ms {
-		r.violated(4, "%s: %s has not noticed a grant that came in two parts %v ago", name, c.name, time.Since(sent))
+	if is := r.w.server.read(lk.keys); is.token == g.token && is.holds[g.ticket] > is.ms {
+		r.violated(4, "%s: %s has not noticed a grant that came in two parts %v ago", lk.name, c.name, time.Since(sent))
 	}
 }
 
