@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -31,7 +32,16 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 		broken    Break
 	}{
 		"a client that trusts its lock for longer than it may": {1, Break{Trust: 5 * time.Second}},
+		"a context that lives for longer than its lock":        {1, Break{Context: 5 * time.Second}},
 		"a message that names another token":                   {1, Break{Message: largerToken}},
+		"a waiter that is told that it was evicted": {2, Break{Message: func(payload string) string {
+			if field := strings.Fields(payload); field[0] == "grant" {
+				return "evicted " + field[4] + " " + field[5]
+			}
+			return payload
+		}}},
+		"tokens that are ahead of the clock": {3, Break{Script: in("enter",
+			"last >= us and last + 1 or us", "us + 20000000")}},
 		"a lock that is given though it is held": {1, Break{Script: in("enter",
 			"local free = not holder.owner and not gathering", "local free = true", "if now[1] and", "if false and")}},
 		"newcomers at the head of the line": {2, Break{Script: in("enter",
@@ -50,6 +60,10 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 			"redis.call('HDEL', record, ticket)", "redis.call('DEL', record)")}},
 		"a loss that is reported as a clean unlock": {6, Break{Unlock: func(error) error { return nil }}},
 		"a Locker that does not close":              {7, Break{Leaks: true}},
+		"a Locker that is closed and goes on":       {7, Break{Closed: time.Minute}},
+		"a release that leaves its ticket behind": {7, Break{Script: in("leave",
+			"redis.call('HDEL', record, ARGV[5]) == 1", "redis.call('HEXISTS', record, ARGV[5]) == 1",
+			"redis.call('DEL', record)", "", "redis.call('HDEL', record, ticket)", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,4 +93,20 @@ func largerToken(payload string) string {
 	token, _ := strconv.ParseInt(field[3], 10, 64)
 	field[3] = strconv.FormatInt(token+1, 10)
 	return strings.Join(field, " ")
+}
+
+func TestAMutexThatIsHeldWhileTheUsersCodeRunsIsSeen(t *testing.T) {
+	var mu sync.Mutex
+	look := func() {
+		mu.Lock()
+		mu.Unlock() //nolint:staticcheck // that is all
+	}
+	if !free(look) {
+		t.Error("nobody has it")
+	}
+	mu.Lock()
+	if free(look) {
+		t.Error("it is held")
+	}
+	mu.Unlock()
 }

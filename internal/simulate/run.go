@@ -74,6 +74,9 @@ func Run(plan Plan) Outcome {
 	for range plan.Clients {
 		w.join()
 	}
+	if d := plan.Break.Closed; d > 0 {
+		w.after(d, func() { w.clients[0].closed = time.Now() })
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -31,6 +31,7 @@ type Break struct {
 	Script  func(verb, source string) string // what the server executes in place of a script
 	Message func(payload string) string      // what a subscriber hears in place of a message
 	Trust   time.Duration                    // how much longer clients trust than they say
+	Closed  time.Duration                    // after it the referee takes the first client's Locker for closed
 	Context time.Duration                    // how much later than they do contexts end
 	Unlock  func(error) error                // what Unlock says in place of its outcome
 	Leaks   bool                             // a Locker is not closed before its end is judged
