@@ -22,7 +22,11 @@ type actor struct {
 
 func (a *actor) run() {
 	for a.sleep(a.upTo(3 * time.Second)) {
-		if a.w.isEnding() || a.c.isClosing() {
+		if a.c.isClosing() {
+			a.isTurnedAway()
+			return
+		}
+		if a.w.isEnding() {
 			return
 		}
 		a.act()
@@ -155,13 +159,47 @@ func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
 	}
 	a.w.referee.unlocks(b)
 	began := time.Now()
-	err := lease.Unlock(context.Background())
+	err := a.unlock(b)
 	a.w.referee.unlocked(b, err)
 	a.looks(b)
 	a.w.referee.returned(a.c, "unlock", began, 5*time.Second)
 	if a.runs() && a.chance(10) {
 		a.again(lease, err)
 	}
+}
+
+// unlock unlocks, sometimes in two goroutines at once, of which one is told how it went and the other that it held nothing.
+func (a *actor) unlock(b *belief) error {
+	if !a.w.plan.brings(Twice) || !a.chance(5) {
+		return b.lease.Unlock(context.Background())
+	}
+	second := make(chan error)
+	go func() { second <- b.lease.Unlock(context.Background()) }()
+	one := b.lease.Unlock(context.Background())
+	two := <-second
+	if one == nil && two == nil {
+		a.w.mu.Lock()
+		defer a.w.mu.Unlock()
+		a.w.referee.violated(6, "%s: %s unlocked token %d twice at once, and both were clean", b.lk.name, a.c.name, b.token)
+	}
+	if errors.Is(one, fairlock.ErrNotHeld) && !errors.Is(one, fairlock.ErrLost) {
+		return two
+	}
+	return one
+}
+
+// isTurnedAway judges that a Locker that is closed, or shutting down, gives a lock to nobody who has none (7).
+func (a *actor) isTurnedAway() {
+	if !a.w.plan.brings(Closes) || !a.sleep(time.Millisecond) {
+		return
+	}
+	lease, err := a.c.locker.TryLock(context.Background(), a.w.names[0])
+	if lease == nil && errors.Is(err, fairlock.ErrClosed) {
+		return
+	}
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.referee.violated(7, "%s closes, and says %v to somebody who asks for a lock, and holds none", a.c.name, err)
 }
 
 // again unlocks what was unlocked: that is ErrNotHeld or, if it was lost, ErrLost; or the outcome that the first one did

@@ -45,14 +45,13 @@ func (l *link) refusal(f *flight) (kind string) {
 		return "NOPERM" // of one key refuses the whole request
 	case mood != "" && refuses(mood, verb, f):
 		return mood
+	case l.proxied > 0 && verb != "":
+		l.proxied--
+		return "ERR"
 	case l.weather.refuse == 0 || verb == "" || f.r.Float64() >= l.weather.refuse:
 		return ""
 	}
-	all := moods
-	if w.plan.brings(Proxies) && (!w.plan.brings(Answers) || f.r.IntN(2) == 0) {
-		all = []string{"ERR"}
-	}
-	if kind = all[f.r.IntN(len(all))]; !refuses(kind, verb, f) {
+	if kind = moods[f.r.IntN(len(moods))]; !refuses(kind, verb, f) {
 		return ""
 	}
 	return kind

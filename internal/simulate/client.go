@@ -57,7 +57,7 @@ func (w *World) newClient() *client {
 	r := w.draw(id, 4)
 	leases := []time.Duration{5 * time.Second, 8 * time.Second, 12 * time.Second, 30 * time.Second}
 	if w.long() {
-		leases = []time.Duration{400 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 10 * time.Minute, 2 * time.Hour}
+		leases = []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 10 * time.Minute, 2 * time.Hour}
 	}
 	c.lease = leases[r.IntN(len(leases))]
 	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(4))*time.Second

@@ -1,12 +1,8 @@
 package simulate
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"time"
-
-	"github.com/fairlock/locks/fairlock"
 )
 
 // closesWithin is how long a Close may take: what is under way ends with the client's timeouts, and a paused process goes on.
@@ -82,17 +78,6 @@ func (w *World) gives(c *client, first func(), gap time.Duration) {
 		time.Sleep(gap)
 		w.join()
 	})
-}
-
-// refusesAll judges that a closed Locker gives nothing more (7).
-func (c *client) refusesAll() {
-	lease, err := c.locker.TryLock(context.Background(), c.w.names[0])
-	if lease == nil && errors.Is(err, fairlock.ErrClosed) {
-		return
-	}
-	c.w.mu.Lock()
-	defer c.w.mu.Unlock()
-	c.w.referee.violated(7, "%s is closed, and says %v to who asks for a lock", c.name, err)
 }
 
 // had judges a Lease that a call came back with after its Locker was closed (7).

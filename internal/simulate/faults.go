@@ -38,6 +38,9 @@ func (w *World) shelter(calm bool) {
 		w.setBack = 0
 	} else {
 		w.calmFrom = time.Now()
+		for _, c := range w.clients {
+			c.link.tears, c.link.proxied, c.closeAtGrant = 0, 0, false
+		}
 	}
 	w.history.note("weather", "calm: %v", calm)
 }
@@ -178,7 +181,7 @@ func (w *World) blow(c *client, r *rand.Rand) {
 	w.history.note("weather", "%s is in for some", c.name)
 	c.busy = true
 	c.link.weather = weather{p(), p(), p(), 2 * p(), p(), 2 * p(), 2 * p(), 2 * p(), 0}
-	if (w.plan.brings(Answers) || w.plan.brings(Proxies)) && r.IntN(3) == 0 {
+	if w.plan.brings(Answers) && r.IntN(3) == 0 {
 		c.link.weather.refuse = p()
 	}
 	w.lasts(span(r, 5*time.Second, 60*time.Second), func() {
@@ -263,7 +266,7 @@ func (w *World) others(c *client, r *rand.Rand) bool {
 	switch p := r.IntN(100); {
 	case (p < 3 || p > 90 && w.long()) && w.plan.brings(Outages) && c != nil:
 		w.outage(r, c)
-	case p < 4 && w.plan.brings(Outages):
+	case (p < 4 || p > 86 && w.long()) && w.plan.brings(Outages):
 		var all []*client
 		for _, c := range w.present {
 			if !c.busy && !c.crashed && !c.closing {
@@ -275,7 +278,9 @@ func (w *World) others(c *client, r *rand.Rand) bool {
 		w.spell(r)
 	case p < 16 && w.plan.brings(Closes) && c != nil:
 		c.closeAtGrant = true
-	case p < 20 && w.long():
+	case p < 22 && w.plan.brings(Proxies) && c != nil:
+		c.link.proxied = 1 + r.IntN(4)
+	case p < 28 && w.long():
 		w.lasting.Go(w.operates)
 	default:
 		return false

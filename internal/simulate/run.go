@@ -199,7 +199,6 @@ func (w *World) bury(c *client) {
 	w.mu.Unlock()
 	if !w.plan.Break.Leaks {
 		c.shuts("a Close", c.locker.Close)
-		c.refusesAll()
 	}
 	w.mu.Lock()
 	since, able := c.link.able()

@@ -96,11 +96,15 @@ func (c *client) callsBack(r *rand.Rand) {
 	}
 }
 
-// briefly takes a lock if it is free, and gives it back.
+// briefly takes a lock if it is free, or is before ctx ends, and gives it back.
 func (a *actor) briefly(ctx context.Context, name string) {
-	k := &call{actor: a, op: "trylock", name: name, held: true, within: true}
+	k := &call{actor: a, op: "trylock", name: name, held: true, ends: true, within: true}
+	take := a.c.locker.TryLock
+	if a.chance(30) {
+		k.op, take = "lock", a.c.locker.Lock
+	}
 	a.begins(k)
-	lease, err := a.c.locker.TryLock(ctx, name, k.options...)
+	lease, err := take(ctx, name, k.options...)
 	a.ended(k, err)
 	if err != nil {
 		return

@@ -25,6 +25,7 @@ const (
 	Proxies                       // a proxy answers in the server's place, who may have executed the request
 	Torn                          // a message comes in two parts
 	Forged                        // messages are sent by somebody with rights to one lock only
+	Twice                         // two goroutines unlock one Lease at once
 	Damaged                       // a stranger writes what he likes into the keys of one lock
 
 	Everything = 1<<iota - 1
@@ -32,7 +33,7 @@ const (
 
 // names of the kinds, in their order.
 var troubles = []string{
-	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "damaged",
+	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged",
 }
 
 // brings reports whether a run has this kind.
