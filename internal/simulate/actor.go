@@ -21,7 +21,7 @@ type actor struct {
 }
 
 func (a *actor) run() {
-	for a.sleep(a.upTo(3 * time.Second)) {
+	for a.idle(a.upTo(3 * time.Second)) {
 		if a.c.isClosing() {
 			a.isTurnedAway()
 			return
@@ -43,6 +43,18 @@ func (a *actor) sleep(d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-a.c.gone:
+	}
+	return a.runs()
+}
+
+// idle is sleep that ends when the Locker begins to close.
+func (a *actor) idle(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.c.leaving:
 	case <-a.c.gone:
 	}
 	return a.runs()
@@ -103,11 +115,15 @@ func (a *actor) do(name string) {
 	k := &call{actor: a, op: "do", name: name, waits: true}
 	ctx, cancel := a.options(k, nil)
 	defer cancel()
+	overstays := a.w.plan.brings(Closes) && a.chance(10)
+	if overstays {
+		k.options = append(k.options, fairlock.LeaseFor(time.Second))
+	}
 	a.begins(k)
-	a.calls(k, func() { a.does(ctx, k) })
+	a.calls(k, func() { a.does(ctx, k, overstays) })
 }
 
-func (a *actor) does(ctx context.Context, k *call) {
+func (a *actor) does(ctx context.Context, k *call, overstays bool) {
 	var b *belief
 	var own error
 	panics, panicked := a.chance(15), false
@@ -122,7 +138,9 @@ func (a *actor) does(ctx context.Context, k *call) {
 			a.ended(k, nil)
 			b = a.w.referee.believe(a.c, k.name, lease, false)
 			a.w.referee.follow(b, ctx)
-			if a.runs() {
+			if overstays {
+				a.works(b, 1500*time.Millisecond, true)
+			} else if a.runs() {
 				a.use(ctx, b, k.name)
 			}
 			a.w.referee.unlocks(b)

@@ -33,6 +33,8 @@ type client struct {
 	actors sync.WaitGroup
 	gone   chan struct{} // closed when its code runs no more
 
+	leaving chan struct{} // closed when its Locker begins to close
+
 	// Guarded by World.mu.
 	calls        map[*call]struct{} // under way
 	paused       chan struct{}      // closed when it goes on; nil while it runs
@@ -52,7 +54,7 @@ func (w *World) newClient() *client {
 	w.mu.Lock()
 	w.made++
 	id := w.made
-	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), calls: make(map[*call]struct{}), noted: make(map[string]*call)}
+	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), leaving: make(chan struct{}), calls: make(map[*call]struct{}), noted: make(map[string]*call)}
 	c.link = &link{w: w, owner: c, troubled: w.start}
 	r := w.draw(id, 4)
 	leases := []time.Duration{5 * time.Second, 8 * time.Second, 12 * time.Second, 30 * time.Second}

@@ -13,7 +13,7 @@ const closesWithin = 3 * time.Minute
 func (c *client) shuts(how string, f func() error) {
 	w := c.w
 	w.mu.Lock()
-	c.closing = true
+	c.leaves()
 	w.history.note(c.name, "%s begins", how)
 	w.mu.Unlock()
 	late := time.AfterFunc(closesWithin, func() {
@@ -29,6 +29,14 @@ func (c *client) shuts(how string, f func() error) {
 	w.history.note(c.name, "%s is over: %v", how, err)
 	if c.closed.IsZero() {
 		c.closed = time.Now()
+	}
+}
+
+// leaves notes that its Locker begins to close. World.mu must be held.
+func (c *client) leaves() {
+	if !c.closing {
+		c.closing = true
+		close(c.leaving)
 	}
 }
 
@@ -69,7 +77,10 @@ func (l *link) closesAt(payload string, d time.Duration) {
 
 // gives ends a client, after what it does first, and has a new one come. mu must be held.
 func (w *World) gives(c *client, first func(), gap time.Duration) {
-	c.busy, c.closing = true, true
+	c.busy = true
+	if !c.crashed {
+		c.leaves()
+	}
 	c.link.trouble()
 	w.present = remove(w.present, c)
 	w.lasting.Go(func() {

@@ -145,7 +145,7 @@ func (w *World) finish() {
 	time.Sleep(w.healing() + time.Second)
 	for _, c := range present {
 		w.mu.Lock()
-		c.closing = true
+		c.leaves()
 		w.mu.Unlock()
 		w.bury(c)
 	}
