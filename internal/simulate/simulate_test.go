@@ -139,6 +139,10 @@ var kinds = []string{
 	"lost request", "lost reply", "late request", "doubled request", "slow reply", "lost message", "late message", "doubled message",
 	"cut connection", "cut subscription", "cut all", "stalled requests", "stalled replies", "stalled network", "slow server", "pause",
 	"flush", "restart with data", "restart without data", "clock step", "kill", "power loss", "close", "shutdown", "force", "evict",
+	"close twice", "close in a shutdown", "close at a grant", "close by a callback", "outage", "refusal", "proxy's error",
+	"spell of NOREPLICAS", "spell of MISCONF", "spell of BUSY", "spell of LOADING", "spell of OOM", "spell of NOPERM",
+	"slow callback", "callback calls back", "callback panics", "callback ends its goroutine", "slow context",
+	"slow teller", "teller calls back", "teller panics", "teller ends its goroutine", "torn message", "forged message", "damaged key",
 }
 
 func TestASeedIsTheSameRunEveryTime(t *testing.T) {
