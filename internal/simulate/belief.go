@@ -53,7 +53,7 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 	} else if !g.believed {
 		g.believed = true
 		k := by.noted[noteOf(g.ticket)]
-		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() && !g.torn && (k == nil || k.kept == 0) {
+		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() && g.at.After(by.link.tearing) && (k == nil || k.kept == 0) {
 			r.violated(4, "%s: %s learned of its grant only after %v, in calm weather", name, by.name, d)
 		}
 	}

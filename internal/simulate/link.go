@@ -24,6 +24,7 @@ type link struct {
 	silent   bool // and nobody told the server: its machine lost its power
 	weather  weather
 	tears    int       // of the next grants to come in two parts
+	tearing  time.Time // until then what one did may hold others up
 	proxied  int       // of the next requests, that a proxy answers
 	troubled time.Time // when a fault last touched it
 }

@@ -100,6 +100,13 @@ func noteOf(ticket string) string {
 	return part[len(part)-1]
 }
 
+// leaseOf is what a ticket asks for.
+func leaseOf(ticket string) time.Duration {
+	part := strings.Split(ticket, ":")
+	ms, _ := strconv.ParseInt(part[2], 10, 64)
+	return time.Duration(ms) * time.Millisecond
+}
+
 // told judges what an Unlock says of the reason (6).
 func (r *referee) told(b *belief, err error) {
 	switch {

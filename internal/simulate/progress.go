@@ -96,6 +96,24 @@ func (r *referee) watch() {
 		}
 	}
 	r.trust()
+	r.renewals()
+}
+
+// renewals judges that whoever holds a lock undisturbed has it renewed in good time (4): whatever is the matter with others
+// that go along in one request.
+func (r *referee) renewals() {
+	for _, b := range r.beliefs {
+		able, quiet := b.by.link.able()
+		g := b.lk.grants[b.token]
+		if !quiet || g == nil || !b.left.IsZero() || b.dim || b.by.closing || b.by.crashed || b.by.paused != nil ||
+			time.Since(later(able, b.start)) < 2*time.Second+b.by.lease || leaseOf(g.ticket) != b.by.lease || clientOf(g.ticket) != b.by.uuid {
+			continue
+		}
+		if left := time.Until(b.lease.Deadline()); left > 0 && left < b.by.lease/3 {
+			b.dim = true
+			r.violated(4, "%s: %s is undisturbed since %v, and token %d is not renewed: %v are left", b.lk.name, b.by.name, time.Since(able), b.token, left)
+		}
+	}
 }
 
 // loses takes in that the server has lost its data.

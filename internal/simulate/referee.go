@@ -90,7 +90,6 @@ type grant struct {
 	stepped  time.Duration // how far the server's clock has been set forward since then, or since its client was last told the time
 	excused  []int64       // older tokens that may still be trusted: the server's clock stepped over their leases
 	believed bool
-	torn     bool // the message came in two parts
 	low      bool // its token is not the largest: see given
 }
 

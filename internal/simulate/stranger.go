@@ -59,8 +59,8 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 		return false
 	}
 	l.tears--
-	g.torn = true
 	gap := span(r, 600*time.Millisecond, 1200*time.Millisecond)
+	l.tearing = time.Now().Add(gap + 2*tornFor)
 	at := 1 + r.IntN(len(frame)-2)
 	w.fault("torn message", "%s: after %d bytes, for %v", l.owner.name, at, gap)
 	first := arrival(w.latency(r), &m.to.down)
