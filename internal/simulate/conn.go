@@ -93,6 +93,13 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
+// isClosed reports whether its client reads nothing any more.
+func (c *conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
 // change does something to the state that Read looks at.
 func (c *conn) change(f func()) {
 	c.mu.Lock()

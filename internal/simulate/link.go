@@ -187,7 +187,9 @@ func (l *link) reaches(f *flight) {
 		l.down.pass(c, func() {
 			if !c.mute {
 				c.flying--
-				l.delivered(f, reply)
+				if !c.isClosed() {
+					l.delivered(f, reply)
+				}
 				c.hand(reply)
 			}
 		})

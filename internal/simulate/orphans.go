@@ -111,7 +111,7 @@ func leaseOf(ticket string) time.Duration {
 func (r *referee) told(b *belief, err error) {
 	switch {
 	case err == nil || b.by.closing || b.by.crashed:
-	case passes(err):
+	case passes(err) && time.Now().Before(b.lease.Deadline()): // later there is nothing to give back
 		r.violated(6, "%s: %s gave back token %d, and that failed for what passes: %v", b.lk.name, b.by.name, b.token, err)
 	case errors.Is(err, reentrant.ErrLost) && strings.Contains(err.Error(), "administrator forced"):
 		if g := b.lk.grants[b.token]; g == nil || g.forced.IsZero() {

@@ -41,7 +41,7 @@ func (a *actor) queued(k *call) func(position int) {
 		case calls && p < 60:
 			c.fault("callback calls back", "of %s", k.name)
 			c.callsBack(a.rand)
-		case calls && p < 63 && a.w.plan.brings(Closes):
+		case calls && p < 61 && a.w.plan.brings(Closes):
 			c.closes("OnQueued")
 		}
 	}

@@ -52,7 +52,7 @@ func (t teller) told(where string, what ...string) {
 	case slow && p < 35:
 		c.fault("teller calls back", "%s", where)
 		c.callsBack(r)
-	case slow && p < 40 && w.plan.brings(Closes):
+	case slow && p < 36 && w.plan.brings(Closes):
 		c.closes(where)
 	case crash && p >= 40 && p < 50:
 		c.fault("teller panics", "%s", where)
