@@ -198,7 +198,7 @@ func (w *World) cuts(c *client, r *rand.Rand) {
 		for _, conn := range heard {
 			c.link.cut(conn, r)
 		}
-	case p == 1 && len(busy) > 0:
+	case len(busy) > 0:
 		w.fault("cut connection", "of %s", c.name)
 		c.link.cut(busy[0], r)
 	default:

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -64,6 +65,9 @@ func (s Stats) String() string {
 // Run is one run, from its beginning to when nothing of it is left. It must be called in a bubble of its own.
 func Run(plan Plan) Outcome {
 	w := &World{plan: plan, start: time.Now(), faults: make(map[string]int), over: make(chan struct{})}
+	if plan.Real == nil {
+		w.plan.Real = new(atomic.Int64)
+	}
 	w.history = newHistory(plan.Echo)
 	for i := range plan.Names {
 		w.names = append(w.names, string(rune('a'+i)))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,12 +55,37 @@ func chosen() (all Trouble) {
 // clock stands still for as long.
 const stuck = 10 * time.Minute
 
+// realTime goes on until the test ends.
+func realTime(t *testing.T) *atomic.Int64 {
+	t.Helper()
+	var now atomic.Int64
+	tick := time.NewTicker(100 * time.Millisecond)
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case at := <-tick.C:
+				now.Store(at.UnixNano())
+			case <-ended:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		tick.Stop()
+		close(ended)
+	})
+	now.Store(time.Now().UnixNano())
+	return &now
+}
+
 func run(t *testing.T, plan Plan) (o Outcome) {
 	t.Helper()
 	defer time.AfterFunc(stuck, func() {
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("seed %d: no end after %v: somebody waits for a mutex for good", plan.Seed, stuck))
 	}).Stop()
+	plan.Real = realTime(t)
 	synctest.Test(t, func(*testing.T) { o = Run(plan) })
 	return o
 }

@@ -46,13 +46,14 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// yields is how often somebody else may go first until a mutex that a goroutine waits for counts as held by whoever called us.
-const yields = 100_000
+// heldFor is for how much real time a goroutine waits for a mutex that counts as held by whoever called us: a busy machine
+// may not have run who has it, or who waits.
+const heldFor = 5 * time.Second
 
 // probe judges that the user's code is called with no mutex of the Locker held: whatever it does there would hold up
 // everybody (1). If one is, the bubble's clock would stand still for good should the user's code wait.
 func (c *client) probe(where string) bool {
-	if free(func() { _ = c.locker.ForceUnlock(ended, "nothing") }) { // it asks nobody, and needs every mutex
+	if free(c.w.plan.Real, func() { _ = c.locker.ForceUnlock(ended, "nothing") }) { // it asks nobody, and needs every mutex
 		return true
 	}
 	c.w.mu.Lock()
@@ -61,20 +62,19 @@ func (c *client) probe(where string) bool {
 	return false
 }
 
-// free reports whether f returns while no time passes.
-func free(f func()) bool {
+// free reports whether f returns while no time passes in the bubble. clock shows the real time.
+func free(clock *atomic.Int64, f func()) bool {
 	var returned atomic.Bool
 	go func() {
 		f()
 		returned.Store(true)
 	}()
-	for range yields {
-		if returned.Load() {
-			return true
+	for began := clock.Load(); !returned.Load(); runtime.Gosched() {
+		if time.Duration(clock.Load()-began) > heldFor {
+			return false
 		}
-		runtime.Gosched()
 	}
-	return false
+	return true
 }
 
 // pass is how a client's code spends time, if its process lives.

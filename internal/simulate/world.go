@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,7 +24,8 @@ type Plan struct {
 	Calm     bool    // no faults and no trouble at all
 	Troubles Trouble // of users, operators and strangers
 	Break    Break
-	Echo     func(string) // is told the history as it happens; may be nil
+	Real     *atomic.Int64 // shows the real time (ns), which nobody in a bubble sees
+	Echo     func(string)  // is told the history as it happens; may be nil
 }
 
 // Break is what a test breaks on purpose, to see that the referee notices.
