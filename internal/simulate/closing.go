@@ -58,14 +58,15 @@ func (w *World) undertakes() {
 	}
 }
 
-// closesAt has a client closed at the instant at which it hears of its next grant. mu must be held.
+// closesAt has a client closed at about the instant at which it hears of its next grant. mu must be held.
 func (l *link) closesAt(payload string, d time.Duration) {
 	w, c := l.w, l.owner
 	if !c.closeAtGrant || !strings.HasPrefix(payload, "grant ") {
 		return
 	}
 	c.closeAtGrant = false
-	w.after(d, func() {
+	r := w.draw(c.id, contents([]string{payload}), 23)
+	w.after(d+span(r, 1, 300*time.Microsecond)-min(d-1, 100*time.Microsecond), func() { // at the instant itself, chance would decide
 		if c.busy || c.closing || c.crashed || w.ending || !w.calmFrom.IsZero() {
 			return
 		}
