@@ -111,3 +111,19 @@ func (l *link) delivered(f *flight, reply []byte) {
 		}
 	}
 }
+
+// unanswered notes a release of which its client cannot know whether it was executed.
+func (r *referee) unanswered(args []string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	verb := r.w.server.verb(args)
+	if verb != "leave" {
+		return
+	}
+	l := &look{verb: verb, argv: args[7:]}
+	for _, p := range l.tickets() {
+		if lk := r.locks[nameOf(args[3])]; lk != nil {
+			lk.unsure[callOf(p.ticket)] = true
+		}
+	}
+}

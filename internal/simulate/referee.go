@@ -199,22 +199,6 @@ func (l *look) number(i int) int64 {
 	return n
 }
 
-// unanswered notes a release of which its client cannot know whether it was executed.
-func (r *referee) unanswered(args []string) {
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	verb := r.w.server.verb(args)
-	if verb != "leave" {
-		return
-	}
-	l := &look{verb: verb, argv: args[7:]}
-	for _, p := range l.tickets() {
-		if lk := r.locks[nameOf(args[3])]; lk != nil {
-			lk.unsure[callOf(p.ticket)] = true
-		}
-	}
-}
-
 // knowledge notes, after a loss of data, whether the request knows what was lost.
 func (l *look) knowledge(lk *lock) {
 	switch {
