@@ -50,7 +50,7 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 	g := lk.grants[b.token]
 	if g == nil {
 		r.violated(1, "%s: %s believes in token %d, which was never given", name, by.name, b.token)
-	} else if !g.believed {
+	} else if !g.believed && clientOf(g.ticket) == by.uuid { // others share it by its owner's name
 		g.believed = true
 		k := by.noted[noteOf(g.ticket)]
 		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() && g.at.After(by.link.tearing) && (k == nil || k.kept == 0) {
