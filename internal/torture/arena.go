@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,10 +21,14 @@ import (
 // seats is how many workers there are at any time.
 const seats = 6
 
+// saboteurs is the user who may do everything, whatever the others may.
+const saboteurs = "saboteur"
+
 // everybody is the seat of a disturbance that all feel.
 const everybody = -1
 
-// arena is a server, the resource, and the seats of the workers. It belongs to the test's own goroutine.
+// arena is a server, the resource, and the seats of the workers. It belongs to the test's own
+// goroutine.
 type arena struct {
 	t        testing.TB
 	random   *rand.Rand
@@ -45,6 +50,8 @@ type seat struct {
 	life    *life
 	stopped bool
 	frozen  bool
+	apart   bool // it is cut off for long
+	spared  bool // or was
 }
 
 // life is one worker process.
@@ -52,9 +59,12 @@ type life struct {
 	Process string
 	Seat    int
 	Born    int64
-	Killed  int64 // just before it was; 0: it ended in good order
-	Dead    int64 // when it was certainly gone; 0: the same
+	Killed  int64         // just before it was; 0: it ended in good order
+	Dead    int64         // when it was certainly gone; 0: the same
+	Timeout time.Duration // of its client
 	journal string
+	lockers map[int]*closes // those that were closed, by number
+	stills  []stretch       // in which nothing in it ran
 }
 
 // trouble is something that the saboteur did, to a seat or to everybody.
@@ -64,7 +74,8 @@ type trouble struct {
 	From, To int64
 }
 
-// loss is the end of the server's data, sometime between the two. Journal is what it had written until then.
+// loss is the end of the server's data, sometime between the two. Journal is what it had written
+// until then.
 type loss struct {
 	From, To int64
 	Journal  string
@@ -73,9 +84,12 @@ type loss struct {
 func newArena(t testing.TB, seed uint64, dir string) *arena {
 	t.Helper()
 	a := &arena{t: t, random: rand.New(rand.NewPCG(seed, 0)), dir: dir}
-	// What the server wrote is the system's to keep: a killed server has lost nothing that it answered, unless its journal is taken away.
-	a.server = redistest.Start(t, append(workers.JournalArgs(dir), "--enable-debug-command", "yes")...)
-	a.admin = a.server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	// What the server wrote is the system's to keep: a killed server has lost nothing that it
+	// answered, unless its journal is taken away.
+	a.server = redistest.Start(t, slices.Concat(workers.JournalArgs(dir), []string{
+		"--enable-debug-command", "yes", "--user", saboteurs, "on", "nopass", "~*", "&*", "+@all",
+	})...)
+	a.admin = a.server.Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.Username, o.Password = true, saboteurs, "any" })
 	a.resource = newResource(t)
 	for i := range seats {
 		a.seats[i] = &seat{number: i}
@@ -95,7 +109,7 @@ func (a *arena) fill(s *seat) {
 	o := orders{
 		Process: name, Addr: a.server.Addr(), Resource: a.resource.listener.Addr().String(),
 		Journal: filepath.Join(a.dir, name+".jsonl"), Seed: a.random.Uint64(),
-		Timeout: []time.Duration{300 * time.Millisecond, time.Second, 5 * time.Second}[a.random.IntN(3)], Obeys: a.random.IntN(2) == 0,
+		Timeout: []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second}[a.random.IntN(3)], Obeys: a.random.IntN(2) == 0,
 	}
 	if s.proxy != nil {
 		o.Addr = s.proxy.Addr()
@@ -104,7 +118,7 @@ func (a *arena) fill(s *seat) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	s.life = &life{Process: name, Seat: s.number, Born: now(), journal: o.Journal}
+	s.life = &life{Process: name, Seat: s.number, Born: now(), Timeout: o.Timeout, journal: o.Journal}
 	a.lives = append(a.lives, s.life)
 	s.worker = workers.Launch(a.t, name, environment+"="+string(told), func(out io.Reader) { _, _ = io.Copy(io.Discard, out) })
 	s.stopped = false
@@ -145,6 +159,14 @@ func (a *arena) write() {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(a.dir, "sabotage.json"), text, 0o600)
 	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// ok ends the test if something failed that nobody harms.
+func (a *arena) ok(err error) {
+	a.t.Helper()
 	if err != nil {
 		a.t.Fatal(err)
 	}

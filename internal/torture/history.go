@@ -17,6 +17,7 @@ type history struct {
 	acks   map[string]int // writes that were accepted, by process
 	barred []barred       // writes
 	lives  map[string]*life
+	tricks map[string]int  // of callbacks, by name
 	again  int             // subscriptions made again
 	over   int             // waiters that came back after having been passed over
 	ended  map[string]bool // processes that ended in good order
@@ -30,28 +31,37 @@ type barred struct {
 
 // call is one call, and the lease that it had.
 type call struct {
-	life  *life
-	op    int
-	lock  string
-	how   manner
-	began int64
-	ended int64  // 0: its process was killed before
-	limit int64  // in which it was to end; 0: it waits
-	why   string // it was refused; "": it was not
+	life   *life
+	op     int
+	lock   string
+	how    manner
+	desk   int  // number of its Locker
+	fixed  bool // its lease is not renewed
+	began  int64
+	ended  int64  // 0: its process was killed before
+	limit  int64  // in which it was to end; 0: it waits
+	why    string // it was refused; "": it was not
+	queued bool   // it waited, and knew that
+	broke  int64  // when a callback ended it; 0: none did
+	plays  int64  // for how long one of its own kept it
+	antic  string // what that does; "": it has none that misbehaves
 
 	// Of a lease.
 	owner    string
 	token    int64  // 0: there was none
 	until    int64  // when trust would end, by what was last noted
+	over     int64  // when its contexts had ended; 0: that was not noted
+	cause    string // why they did
 	gone     int64  // when its loss was noticed; 0: it was not
+	doubt    string // why it was not trusted any more when Unlock was called
 	given    int64  // when Unlock was called; 0: it was not
 	sure     bool   // it was trusted until then
 	released int64  // when Unlock returned; 0: it did not
 	outcome  string // why Unlock failed; "": it did not
 }
 
-// trusts is from when on the lease was certainly trusted: the server's word of when it gave it, which its token is, or
-// the call's return.
+// trusts is from when on the lease was certainly trusted: the server's word of when it gave it,
+// which its token is, or the call's return.
 func (c *call) trusts() int64 {
 	if at := c.token * 1000; c.began <= at && at <= c.ended {
 		return at
@@ -59,9 +69,15 @@ func (c *call) trusts() int64 {
 	return c.ended
 }
 
-// trusted is until when it certainly was: a program that stands still or is killed keeps its trust until its last known
-// deadline, or its death.
+// trusted is until when it certainly was, by Err or by its contexts, whichever is later.
 func (c *call) trusted() int64 {
+	end := c.believed()
+	return end + max(0, c.outlives(end))
+}
+
+// believed is until when it was trusted by Err and Deadline: a program that stands still or is
+// killed keeps its trust until its last known deadline, or its death.
+func (c *call) believed() int64 {
 	if c.given != 0 && c.sure {
 		return c.given
 	}
@@ -76,7 +92,7 @@ func (c *call) trusted() int64 {
 
 // readHistory reads the journals of all lives.
 func readHistory(lives []*life) (*history, error) {
-	h := &history{acks: make(map[string]int), lives: make(map[string]*life), ended: make(map[string]bool)}
+	h := &history{acks: make(map[string]int), tricks: make(map[string]int), lives: make(map[string]*life), ended: make(map[string]bool)}
 	for _, l := range lives {
 		h.lives[l.Process] = l
 		text, err := os.ReadFile(l.journal)
@@ -110,7 +126,7 @@ func (h *history) read(l *life, text []byte) error {
 		}
 		switch e.Kind {
 		case called:
-			c := &call{life: l, op: e.Op, lock: e.Lock, how: manner(e.How), began: e.At, limit: e.Limit}
+			c := &call{life: l, op: e.Op, lock: e.Lock, how: manner(e.How), began: e.At, limit: e.Limit, desk: e.Locker, fixed: e.Fixed}
 			calls[e.Op] = c
 			h.calls = append(h.calls, c)
 		case again:
@@ -119,8 +135,22 @@ func (h *history) read(l *life, text []byte) error {
 			h.over++
 		case ended:
 			h.ended[l.Process] = true
+		case still:
+			l.stills = append(l.stills, stretch{from: e.At, to: e.Until})
+		case closing, drains, closed:
+			l.closes(e)
+			if e.Kind == closing {
+				h.tricks[e.How]++
+			}
+		case antic:
+			h.tricks[e.How]++
+			if c := calls[e.Op]; c != nil {
+				c.plays, c.antic = c.plays+e.Limit, e.How
+			}
 		default:
-			h.happens(l, calls[e.Op], e)
+			if c := calls[e.Op]; c != nil {
+				h.happens(l, c, e)
+			}
 		}
 	}
 }
@@ -134,10 +164,17 @@ func (h *history) happens(l *life, c *call, e event) {
 		c.ended, c.why = e.At, e.Why
 	case kept:
 		c.until = max(c.until, e.Until)
-	case lost:
-		c.gone = e.At
+	case queued:
+		c.queued = true
+	case broke:
+		c.broke = e.At
+	case over:
+		c.over, c.cause, c.until = e.At, e.Why, max(c.until, e.Until)
+		if e.Why == whyLost {
+			c.gone = e.At
+		}
 	case unlock:
-		c.given, c.sure = e.At, e.Trusted
+		c.given, c.sure, c.doubt = e.At, e.Trusted, e.Why
 	case unlocked:
 		c.released, c.outcome = e.At, e.Why
 	case wrote:
@@ -166,7 +203,7 @@ func (h *history) leases() []*call {
 func (h *history) unended() []string {
 	var wrong []string
 	for _, c := range h.calls {
-		if c.life.Killed == 0 && (c.ended == 0 || c.token != 0 && c.released == 0) {
+		if c.life.Killed == 0 && c.broke == 0 && (c.ended == 0 || c.token != 0 && c.released == 0) {
 			wrong = append(wrong, fmt.Sprintf("%v did not end", c))
 		}
 	}
@@ -185,7 +222,7 @@ const slack = 2 * time.Second
 func (h *history) late(troubles []*trouble) []string {
 	var wrong []string
 	for _, c := range h.calls {
-		over := c.ended - c.began - c.limit - slack.Nanoseconds()
+		over := c.ended - c.began - c.limit - c.plays - slack.Nanoseconds()
 		if c.limit == 0 || c.ended == 0 || over <= 0 {
 			continue
 		}

@@ -9,22 +9,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// longest is how long each kind of key may live when nobody is there any more. Tokens outlive their users on purpose.
+// longest is how long each kind of key may live when nobody is there any more. Tokens outlive their
+// users on purpose, and what was held for minutes by a killed process is held for minutes.
 var longest = map[string]time.Duration{
-	"lock":    leaseTime,
+	"lock":    0, // its own longest lease
 	"queue":   30 * time.Second,
 	"waiters": time.Minute,
 	"token":   10 * time.Minute,
 }
 
-// leaked are the keys that live longer than their kind may. Those that will vanish by themselves need the returned time
-// for it; tokens are not waited for.
+// leaked are the keys that live longer than their kind may. Those that will vanish by themselves
+// need the returned time for it; tokens are not waited for.
 func leaked(ttl map[string]time.Duration) (wrong []string, wait time.Duration) {
 	for key, left := range ttl {
 		part := strings.SplitN(strings.Replace(key, "fairlock:plain:", "fairlock:", 1), ":", 3)
 		most, known := time.Duration(0), false
 		if len(part) == 3 && part[0] == "fairlock" {
 			most, known = longest[part[1]]
+		}
+		lock := lockOf(key)
+		if known && part[1] == "lock" {
+			most = leaseOf(lock)
 		}
 		switch {
 		case !known:
@@ -33,11 +38,17 @@ func leaked(ttl map[string]time.Duration) (wrong []string, wait time.Duration) {
 			wrong = append(wrong, fmt.Sprintf("%s lives forever", key))
 		case left > most:
 			wrong = append(wrong, fmt.Sprintf("%s lives for another %v, longer than %v", key, left, most))
-		case part[1] != "token":
+		case part[1] != "token" && !strings.HasPrefix(lock, long):
 			wait = max(wait, left)
 		}
 	}
 	return wrong, wait
+}
+
+// lockOf is the lock that a key is about.
+func lockOf(key string) string {
+	_, name, _ := strings.Cut(key, "{")
+	return strings.TrimSuffix(name, "}")
 }
 
 // remaining is what is in the server, and for how long.

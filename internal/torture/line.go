@@ -22,6 +22,8 @@ type line struct {
 	popped  []place          // taken out by the present transaction
 	marked  map[string]bool  // clients of whom somebody was passed over
 	retired map[string]bool  // tickets that left while a request of theirs was open
+	handed  map[string]int64 // tickets in line that were given the lock, and hold it -> when they were
+	since   map[string]int64 // tickets that are in line or hold the lock -> when they were first seen
 }
 
 type place struct {
@@ -70,7 +72,8 @@ func (l *line) find(element string) int {
 	return slices.IndexFunc(l.queue, func(p place) bool { return p.ticket == ticket && strconv.FormatInt(p.at, 10) == at })
 }
 
-// arrives takes in a place:ticket. A place that its ticket did not have before is larger than all before.
+// arrives takes in a place:ticket. A place that its ticket did not have before is larger than all
+// before.
 func (o *order) arrives(l *line, element string) place {
 	text, ticket, _ := strings.Cut(element, ":")
 	at, err := strconv.ParseInt(text, 10, 64)

@@ -10,10 +10,12 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of a lock, for porcupine. A lock is a set of leases, all of one owner and with one token. It passes to another
-// owner when none is left: released, or at the instant at which its lease's trust ended by itself, which is an operation
-// too. A call whose process was killed has an unknown outcome and stays open; it may be anywhere, since the dead trust nothing.
-// A loss of data parts the leases of before from the lock: they exclude nobody, for one lease, and then must be alone again.
+// The model of a lock, for porcupine. A lock is a set of leases, all of one owner and with one
+// token. It passes to another owner when none is left: released, or at the instant at which its
+// lease's trust ended by itself, which is an operation too. A call whose process was killed has an
+// unknown outcome and stays open; it may be anywhere, since the dead trust nothing. A loss of data
+// parts the leases of before from the lock: they exclude nobody, for one lease, and then must be
+// alone again.
 
 // action is what an operation does to the model.
 type action string
@@ -109,8 +111,8 @@ func (m model) end(number int) (bool, model) {
 	return ok, m
 }
 
-// span is a stretch of time with the operations that belong together: a lease from its acquire to its end. Between spans
-// that do not touch each other the lock is free, and a history can be cut.
+// span is a stretch of time with the operations that belong together: a lease from its acquire to
+// its end. Between spans that do not touch each other the lock is free, and a history can be cut.
 type span struct {
 	from, to   int64
 	operations []porcupine.Operation
@@ -121,18 +123,18 @@ func operation(s step, from, to int64) porcupine.Operation {
 }
 
 // spans are the operations on one lock.
-func spans(calls []*call, losses []loss) []span {
+func spans(lock string, calls []*call, losses []loss) []span {
 	var all []span
 	for i, c := range calls {
 		switch {
 		case c.token != 0:
 			all = append(all, c.span(i))
-		case c.ended == 0:
+		case c.ended == 0 && c.broke == 0:
 			all = append(all, span{c.began, c.began, []porcupine.Operation{operation(step{action: unknown}, c.began, math.MaxInt64)}})
 		}
 	}
 	for _, l := range losses {
-		again := l.To + leaseTime.Nanoseconds()
+		again := l.To + leaseOf(lock).Nanoseconds()
 		all = append(all, span{l.From, again, []porcupine.Operation{
 			operation(step{action: lose}, l.From, l.To), operation(step{action: recall}, again, again),
 		}})
@@ -152,7 +154,7 @@ func (c *call) span(number int) span {
 	case c.given != 0 && c.sure && c.outcome == "" && c.released != 0:
 		over = operation(step{action: release, lease: number}, c.given, c.released)
 	case c.given != 0 && c.sure: // the answer did not come, but the lease ends by itself
-		over = operation(step{action: release, lease: number}, c.given, c.given+leaseTime.Nanoseconds())
+		over = operation(step{action: release, lease: number}, c.given, c.given+leaseOf(c.lock).Nanoseconds())
 	}
 	over.Call, over.Return = max(from, over.Call), max(from, over.Return)
 	return span{from, over.Return, []porcupine.Operation{
@@ -163,7 +165,8 @@ func (c *call) span(number int) span {
 // pieceLength is how many spans a piece of a history has before it is cut at the next chance.
 const pieceLength = 200
 
-// linearizable has porcupine look at the history of each lock. The number of pieces is returned with what is wrong.
+// linearizable has porcupine look at the history of each lock. The number of pieces is returned
+// with what is wrong.
 func linearizable(calls []*call, losses []loss, patience time.Duration) (pieces int, wrong []string) {
 	deadline := time.Now().Add(patience)
 	of := make(map[string][]*call)
@@ -172,7 +175,7 @@ func linearizable(calls []*call, losses []loss, patience time.Duration) (pieces 
 	}
 	for lock, calls := range of {
 		var initial model
-		for all := spans(calls, losses); len(all) > 0; pieces++ {
+		for all := spans(lock, calls, losses); len(all) > 0; pieces++ {
 			n, end := 0, int64(0)
 			for n < len(all) && (n < pieceLength || all[n].from <= end) {
 				end = max(end, all[n].to)

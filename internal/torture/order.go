@@ -7,11 +7,13 @@ import (
 	"strings"
 )
 
-// order is the judge who follows the server's own journal: every write, in the order in which it was done. A lock must go to
-// the first in line, and whoever is taken out of the line without it must have been out of reach at that time, by the
-// saboteur's word. From then until it is back in its place it may be overtaken. When data is lost all are out until they are back.
+// order is the judge who follows the server's own journal: every write, in the order in which it
+// was done. A lock must go to the first in line, and whoever is taken out of the line without it
+// must have been out of reach at that time, by the saboteur's word. From then until it is back in
+// its place it may be overtaken. When data is lost all are out until they are back.
 type order struct {
 	lives    map[string]*life
+	calls    map[string]*call // by the note of their tickets
 	troubles []*trouble
 	lines    map[string]*line // by lock
 	now      int64            // the server's clock, as far as it was told
@@ -19,23 +21,33 @@ type order struct {
 	doubts   []doubt          // who was passed over since then
 
 	grants     int
-	queued     int      // of them, to one in line
-	over       int      // waiters that were passed over
-	latest     int64    // after a trouble somebody was
-	inversions []string // grants out of turn, and waiters passed over without a reason
-	disorder   []string // tokens that are not larger than those before, and records written over others
-	idle       stretch  // the longest in which a lock was free although somebody in line was within reach
-	out        stretch  // the longest in which somebody who was within reach was not back in line
+	queued     int                  // of them, to one in line
+	over       int                  // waiters that were passed over
+	latest     int64                // after a trouble somebody was
+	inversions []string             // grants out of turn, and waiters passed over without a reason
+	disorder   []string             // tokens that are not larger than those before, and records written over others
+	idle       stretch              // the longest in which a lock was free although somebody in line was within reach
+	out        stretch              // the longest in which somebody who was within reach was not back in line
+	ghosts     []string             // tickets that stood in line or held a lock for long after their calls had ended
+	left       int                  // tickets that did so at all
+	longest    stretch              // of them
+	unheard    []string             // grants of which their calls did not hear for long
+	frees      map[string][]stretch // in which a plain lock was free, by name
 }
 
-// doubt is a waiter that was passed over, not before the time given and not after the next that is told.
+// doubt is a waiter that was passed over, not before the time given and not after the next that is
+// told.
 type doubt struct {
 	lock, ticket string
 	from         int64
 }
 
-func newOrder(lives map[string]*life, troubles []*trouble) *order {
-	return &order{lives: lives, troubles: troubles, lines: make(map[string]*line)}
+func newOrder(lives map[string]*life, calls []*call, troubles []*trouble) *order {
+	o := &order{frees: make(map[string][]stretch), lives: lives, calls: make(map[string]*call), troubles: troubles, lines: make(map[string]*line)}
+	for _, c := range calls {
+		o.calls[fmt.Sprintf("%s-%d", c.life.Process, c.op)] = c
+	}
+	return o
 }
 
 // show takes in one command.
@@ -62,6 +74,11 @@ func (o *order) lost(at int64) {
 		for _, w := range l.queue {
 			l.out[w.ticket] = at
 		}
+		for ticket, since := range l.since {
+			o.haunted(l, ticket, since)
+		}
+		clear(l.since)
+		clear(l.handed)
 		l.queue, l.record, l.free, l.gathers = nil, "", 0, 0
 		clear(l.marked)
 		clear(l.retired)
@@ -78,11 +95,15 @@ func (o *order) transaction(all [][]string) {
 		if len(words) < 2 {
 			continue
 		}
+		lock := lockOf(words[1])
+		if isPlain(lock) && words[1] == record(lock) {
+			o.plain(lock, words)
+		}
 		part := strings.SplitN(words[1], ":", 3)
-		if len(part) != 3 || part[0] != "fairlock" || part[1] == "plain" { // which promise no order
+		if len(part) != 3 || part[0] != "fairlock" || isPlain(lock) || strings.HasPrefix(lock, prey) {
 			continue
 		}
-		l := o.line(strings.Trim(part[2], "{}"))
+		l := o.line(lock)
 		touched[l] = true
 		switch part[1] {
 		case "queue":
@@ -112,12 +133,16 @@ func (o *order) tell(words []string) {
 	}
 }
 
-// is says what time it is, which ends doubts: there was a reason to pass somebody over, or there was none.
+// is says what time it is, which ends doubts: there was a reason to pass somebody over, or there
+// was none.
 func (o *order) is(now int64) {
 	for _, d := range o.doubts {
 		after, away := int64(0), false
 		if l := o.life(d.ticket); l != nil {
 			after, away = l.unreachable(o.troubles, d.from, now)
+		}
+		if c := o.calls[note(d.ticket)]; c != nil && c.gave(now) {
+			after, away = 0, true // it waits no more, though it may not have left yet
 		}
 		if !away {
 			o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was passed over between %s and %s without a reason",
@@ -133,7 +158,7 @@ func (o *order) line(name string) *line {
 	if l == nil {
 		l = &line{
 			name: name, given: make(map[string]int64), out: make(map[string]int64),
-			marked: make(map[string]bool), retired: make(map[string]bool),
+			marked: make(map[string]bool), retired: make(map[string]bool), handed: make(map[string]int64), since: make(map[string]int64),
 		}
 		o.lines[name] = l
 	}
@@ -163,11 +188,13 @@ func (o *order) granted(l *line, ticket string, token int64) {
 	}
 	if at >= 0 {
 		o.queued++
+		l.handed[ticket] = o.now
 		l.popped = slices.Delete(l.popped, at, at+1)
 	}
 }
 
-// settle ends a transaction: whoever was taken out of the line and did not get the lock was passed over.
+// settle ends a transaction: whoever was taken out of the line and did not get the lock was passed
+// over.
 func (o *order) settle(l *line) {
 	for _, p := range l.popped {
 		if l.retired[p.ticket] { // of its own accord
@@ -180,6 +207,7 @@ func (o *order) settle(l *line) {
 		}
 	}
 	l.popped = nil
+	o.haunt(l)
 	switch {
 	case l.record != "" || len(l.queue) == 0:
 		o.stood(l)
@@ -208,6 +236,9 @@ func (o *order) end(at int64) {
 	o.is(at)
 	for _, l := range o.lines {
 		o.stood(l)
+		for ticket, since := range l.since {
+			o.haunted(l, ticket, since)
+		}
 	}
 }
 
@@ -216,7 +247,7 @@ func (o *order) waiting() []string {
 	var wrong []string
 	for _, l := range o.lines {
 		for _, w := range l.queue {
-			if its := o.life(w.ticket); its == nil || its.Killed == 0 {
+			if its := o.life(w.ticket); (its == nil || its.Killed == 0) && o.owes(w.ticket) {
 				wrong = append(wrong, fmt.Sprintf("lock %s: %s is still in line", l.name, w.ticket))
 			}
 		}
@@ -235,6 +266,9 @@ func (o *order) stands() []string {
 	}
 	return wrong
 }
+
+// note is the last part of a ticket: the process's name, and the call's number there.
+func note(ticket string) string { return ticket[strings.LastIndexByte(ticket, ':')+1:] }
 
 // client is the first part of a ticket.
 func client(ticket string) string {

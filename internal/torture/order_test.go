@@ -52,7 +52,7 @@ func script(parts ...[][]string) [][]string {
 
 // follow has a judge follow what some scripts wrote, of two processes of which the saboteur cut q off between 100 and 200 ms.
 func follow(scripts ...[][]string) *order {
-	o := newOrder(map[string]*life{"p": {Process: "p"}, "q": {Process: "q", Seat: 1}}, []*trouble{
+	o := newOrder(map[string]*life{"p": {Process: "p"}, "q": {Process: "q", Seat: 1}}, nil, []*trouble{
 		{Kind: "cut", Seat: 1, From: 100e6, To: 200e6},
 	})
 	for _, words := range slices.Concat(scripts...) {
@@ -87,6 +87,7 @@ func TestTheJudgeOfOrderSeesEveryInversion(t *testing.T) {
 		"granted before all could come back": {[][][]string{script(hold(1, a), gather(1000)), free(), hold(900, b)}, 1, 0},
 		"granted after that":                 {[][][]string{script(hold(1, a), gather(1000)), free(), hold(1001, b)}, 0, 0},
 		"left of its own accord":             {[][][]string{hold(1, a), script(wait(2, b)), script(mark(3, "!"+b)), script(free(), pop())}, 0, 0},
+		"taken out with others":              {[][][]string{hold(1, a), script(wait(2, b)), script(wait(3, c)), {{"LSET", "fairlock:queue:{x}", "0", ""}, {"LREM", "fairlock:queue:{x}", "0", ""}}, script(gives(4, c))}, 0, 0},
 		"a place made up":                    {[][][]string{script(wait(3, a)), script(back(4, 2, b, "3:"+a))}, 1, 0},
 		"a second time with a new place":     {[][][]string{script(wait(3, a)), script(pop(), hold(4, a)), free(), script(wait(5, a))}, 0, 0},
 		"an old token":                       {[][][]string{hold(5, a), free(), hold(4, b)}, 0, 1},

@@ -15,21 +15,23 @@ type stretch struct {
 
 func (s stretch) length() time.Duration { return time.Duration(s.to - s.from) }
 
-// recovery is how long after a trouble somebody may still be out of reach: a connection is tried again at least once a
-// second, and the machine has other things to do.
+// recovery is how long after a trouble somebody may still be out of reach: a connection is tried
+// again at least once a second, and the machine has other things to do.
 const recovery = 2 * time.Second
 
 // past is how long ago a trouble must be to be over, whatever came after it.
 const past = time.Minute
 
-// life is the process of a ticket: its note.
+// life is the process of a ticket.
 func (o *order) life(ticket string) *life {
-	return o.lives[ticket[strings.LastIndexByte(ticket, ':')+1:]]
+	process, _, _ := strings.Cut(note(ticket), "-")
+	return o.lives[process]
 }
 
-// unreachable reports whether a process's own channel may have been without it at some time between the two: since a
-// trouble that parts them, until some time after that and after every trouble by which it was kept from coming back. It says
-// how long after. Troubles are in the order in which they began.
+// unreachable reports whether a process's own channel may have been without it at some time between
+// the two: since a trouble that parts them, until some time after that and after every trouble by
+// which it was kept from coming back. It says how long after. Troubles are in the order in which
+// they began.
 func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, away bool) {
 	if l.Killed != 0 && to >= l.Killed {
 		return 0, true
@@ -56,18 +58,20 @@ func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, aw
 
 func (t *trouble) concerns(l *life) bool { return t.Seat == everybody || t.Seat == l.Seat }
 
-// parts reports whether a trouble can end a subscription. What harms scripts only does not, nor what is shorter than it takes
-// for a silent connection to be given up.
+// parts reports whether a trouble can end a subscription. What harms scripts only does not, nor
+// what is shorter than it takes for a silent connection to be given up.
 func (t *trouble) parts() bool {
 	return t.hinders() && !slices.Contains([]string{"DEBUG SLEEP", "CLIENT PAUSE ALL", "CLIENT KILL normal"}, t.Kind)
 }
 
-// hinders reports whether it can keep somebody from subscribing again.
+// hinders reports whether it can keep somebody from subscribing again. So do BUSY and MISCONF: they
+// are what a ping is answered with.
 func (t *trouble) hinders() bool {
-	return !slices.Contains([]string{"delay", "drop", "hold back", "CLIENT PAUSE WRITE"}, t.Kind)
+	return !slices.Contains([]string{"delay", "drop", "hold back", "CLIENT PAUSE WRITE", "NOREPLICAS", "OOM", "NOPERM", "hostile"}, t.Kind)
 }
 
-// within makes s the longest stretch from then until now in which the ticket's process was within reach.
+// within makes s the longest stretch from then until now in which the ticket's process was within
+// reach.
 func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 	l := o.life(ticket)
 	if l == nil {
@@ -76,6 +80,9 @@ func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 	to := o.now
 	if l.Killed != 0 {
 		to = min(to, l.Killed)
+	}
+	if c := o.calls[note(ticket)]; c != nil && c.ends() != 0 {
+		to = min(to, c.ends())
 	}
 	for _, t := range o.troubles { // in the order in which they began
 		if !t.concerns(l) || t.To < from {

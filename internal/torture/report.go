@@ -13,11 +13,15 @@ import (
 
 // What the protocol promises, with some time for the machine.
 const (
-	// ending is how long a call of a survivor may take when there is no trouble any more: a lock whose data was lost is given
-	// to nobody for 6 s, a stopped waiter may cost its liveness of 15 s, and each of its tickets a claim.
+	// ending is how long a call of a survivor may take when there is no trouble any more: a lock
+	// whose data was lost is given to nobody for 6 s, a stopped waiter may cost its liveness of 15
+	// s, and each of its tickets a claim.
 	ending = 30 * time.Second
-	// standing is how long a lock may be free while somebody in line is within reach, or such a one be out of line: until its
-	// next heartbeat.
+	// peace is for how long the workers go on when all troubles are over, so that whatever has to
+	// be taken back is.
+	peace = 2*(2*time.Second+time.Second) + settling
+	// standing is how long a lock may be free while somebody in line is within reach, or such a one
+	// be out of line: until its next heartbeat.
 	standing = 5*time.Second + time.Second
 )
 
@@ -31,9 +35,11 @@ type report struct {
 	lines  [][2]string
 }
 
-// finish lets the workers end what they are at: all but one in good order, the last one killed in the middle of it.
+// finish lets the workers end what they are at: all but one in good order, the last one killed in
+// the middle of it.
 func (r *report) finish() {
 	r.t.Helper()
+	time.Sleep(peace)
 	calm := time.Now()
 	last := r.seats[seats-1]
 	for _, s := range r.seats[:seats-1] {
@@ -61,7 +67,7 @@ func (r *report) judge() {
 	r.wait = wait
 	h, err := readHistory(r.lives)
 	r.ok(err)
-	o := newOrder(h.lives, r.troubles)
+	o := newOrder(h.lives, h.calls, r.troubles)
 	for _, l := range r.losses {
 		workers.FollowJournal(r.t, l.Journal, o.show)
 		o.lost(l.To)
@@ -70,9 +76,20 @@ func (r *report) judge() {
 	o.end(r.gone.UnixNano())
 
 	r.happened(h, o)
+	h.calls = slices.DeleteFunc(h.calls, func(c *call) bool { return strings.HasPrefix(c.lock, prey) }) // of which nothing is promised
 	leases := h.leases()
 	both, allowed := overlaps(leases, r.losses)
 	r.must("overlaps of trust", both, fmt.Sprintf("%d allowed by a loss of data", len(allowed)))
+	r.must("contexts beyond trust", outlived(leases), fmt.Sprintf("by more than %v and what their processes stood still", prompt))
+	r.must("had when closed", afterClose(h.calls), "")
+	r.must("broken by callbacks", broken(h.calls), "of others")
+	r.must("lost for nothing", lostForNothing(leases, r.troubles), "")
+	r.must("failed by what passes", slices.Concat(impatient(h.calls), unrepeated(leases)), "")
+	holders, err := r.holders(context.Background())
+	r.ok(err)
+	r.must("ghosts", slices.Concat(o.ghosts, nobodys(o, holders)), fmt.Sprintf("%d tickets were there after their calls, for %v at most", o.left, o.longest.length().Round(time.Millisecond)))
+	r.must("unheard grants", o.unheard, "")
+	r.must("kept from a free lock", o.kept(h.calls), "")
 	r.must("inversions", o.inversions, fmt.Sprintf("%d waiters were passed over, at most %v after they were harmed; that was no excuse for %.0f %% of the time",
 		o.over, time.Duration(o.latest).Round(time.Millisecond), 100-r.away()))
 	r.must("tokens out of order", slices.Concat(disorder(leases), o.disorder), "")
@@ -88,12 +105,13 @@ func (r *report) judge() {
 	began := time.Now()
 	pieces, illegal := linearizable(h.calls, r.losses, time.Minute)
 	r.must("not linearizable", illegal, fmt.Sprintf("%d calls in %d pieces, by porcupine in %v", len(h.calls), pieces, time.Since(began).Round(time.Millisecond)))
-	r.must("harm not done", r.idle(len(leases)), "")
+	r.must("harm not done", r.idle(h, len(leases)), "")
 	r.must("leaked keys", slices.Concat(leaks, r.vanish()), fmt.Sprintf("all but tokens gone %v after the last process", time.Since(r.gone).Round(time.Second)))
 }
 
-// idle are the tricks that were not played, and whether the workers did next to nothing: then it would all prove little.
-func (r *report) idle(leases int) []string {
+// idle are the tricks that were not played, and whether the workers did next to nothing: then it
+// would all prove little.
+func (r *report) idle(h *history, leases int) []string {
 	if r.lasted < time.Minute/2 {
 		return nil
 	}
@@ -103,17 +121,22 @@ func (r *report) idle(leases int) []string {
 			wrong = append(wrong, t.name)
 		}
 	}
+	for _, callback := range callbacks {
+		for _, how := range antics {
+			if name := callback + " " + how; h.tricks[name] == 0 {
+				wrong = append(wrong, name)
+			}
+		}
+	}
+	for _, name := range []string{"Close", "Shutdown"} {
+		if h.tricks[name] == 0 {
+			wrong = append(wrong, name)
+		}
+	}
 	if least := 10 * int(r.lasted.Seconds()); leases < least {
 		wrong = append(wrong, fmt.Sprintf("%d acquisitions are fewer than %d", leases, least))
 	}
 	return wrong
-}
-
-func (r *report) ok(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 // forgotten are the calls and waiters of survivors of which nothing came.
@@ -148,7 +171,9 @@ func (r *report) vanish() []string {
 	for {
 		left, err := remaining(context.Background(), r.admin)
 		r.ok(err)
-		maps.DeleteFunc(left, func(key string, _ time.Duration) bool { return strings.Contains(key, ":token:") })
+		maps.DeleteFunc(left, func(key string, _ time.Duration) bool {
+			return strings.Contains(key, ":token:") || strings.HasPrefix(lockOf(key), long)
+		})
 		if len(left) == 0 {
 			return nil
 		}
@@ -213,7 +238,7 @@ func (r *report) happened(h *history, o *order) {
 	r.add("losses noticed", "%d", lossCount)
 	r.add("reconnected", "%d, found themselves passed over %d", h.again, h.over)
 	r.add("processes", "%d, %d of them killed", len(r.lives), killed)
-	harm := counted(r.counts)
+	harm := slices.Concat(counted(r.counts), counted(h.tricks))
 	for len(harm) > 0 {
 		line := harm[:min(len(harm), 7)]
 		r.add("harm", "%s", strings.Join(line, ", "))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// saboteur harms the server, the workers and the wires between them. What it does when comes from the seed; when exactly,
-// and what that hits, does not. It belongs to the test's own goroutine.
+// saboteur harms the server, the workers and the wires between them. What it does when comes from
+// the seed; when exactly, and what that hits, does not. It belongs to the test's own goroutine.
 type saboteur struct {
 	*arena
 	deck    []trick
@@ -28,8 +28,8 @@ type repair struct {
 	end func()
 }
 
-// Every deck holds each trick once, so that all of them occur; between two tricks there is hardly time to recover, and after
-// a deck there is.
+// Every deck holds each trick once, so that all of them occur; between two tricks there is hardly
+// time to recover, and after a deck there is.
 const (
 	leastPause, mostPause = 150 * time.Millisecond, 900 * time.Millisecond
 	calm                  = 3 * time.Second
@@ -66,17 +66,23 @@ func (s *saboteur) rage(until time.Time) {
 
 // strike plays the next trick.
 func (s *saboteur) strike() {
+	first := s.deck == nil
 	if len(s.deck) == 0 {
 		s.deck = slices.Clone(tricks)
 		s.random.Shuffle(len(s.deck), func(i, j int) { s.deck[i], s.deck[j] = s.deck[j], s.deck[i] })
 	}
+	if first { // what takes long begins soon
+		at := slices.IndexFunc(s.deck, func(t trick) bool { return t.name == "long outage" })
+		s.deck[at], s.deck[len(s.deck)-1] = s.deck[len(s.deck)-1], s.deck[at]
+	}
 	last := len(s.deck) - 1
 	t := s.deck[last]
 	s.deck = s.deck[:last]
-	if t.play(s) {
+	switch {
+	case t.play(s):
 		s.counts[t.name]++
-	} else {
-		s.deck = slices.Insert(s.deck, 0, t) // later
+	case len(s.deck) > 0:
+		s.deck = slices.Insert(s.deck, 0, t) // later; the last one comes with the next deck
 	}
 }
 
@@ -96,11 +102,19 @@ func (s *saboteur) trouble(kind string, seat int) *trouble {
 
 // lasting notes a trouble that begins now and is ended by end after d.
 func (s *saboteur) lasting(kind string, seat int, d time.Duration, end func()) {
-	t := s.trouble(kind, seat)
+	s.later(s.trouble(kind, seat), d, end)
+}
+
+// later ends a trouble by end after d.
+func (s *saboteur) later(t *trouble, d time.Duration, end func()) {
 	s.repairs = append(s.repairs, repair{time.Now().Add(d), func() {
 		end()
 		t.To = now()
 	}})
+	s.sortRepairs()
+}
+
+func (s *saboteur) sortRepairs() {
 	slices.SortStableFunc(s.repairs, func(a, b repair) int { return a.at.Compare(b.at) })
 }
 

@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,11 +33,19 @@ var tricks = []trick{
 	{"drop replies", func(s *saboteur) bool { return s.drops(faultproxy.SwallowReply()) }},
 	{"drop silently", func(s *saboteur) bool { return s.drops(faultproxy.SwallowReplySilently()) }},
 	{"hold back", (*saboteur).holds},
+	{"long outage", (*saboteur).parts},
+	{"too few replicas", (*saboteur).lacksReplicas},
+	{"no memory", (*saboteur).isFull},
+	{"disk full", (*saboteur).cannotSave},
+	{"long script", (*saboteur).isBusy},
+	{"forbidden keys", (*saboteur).forbids},
+	{"hostile keys", (*saboteur).spoils},
+	{"torn messages", (*saboteur).tears},
 }
 
-func anybody(s *seat) bool { return !s.stopped }
+func anybody(s *seat) bool { return !s.stopped && !s.spared }
 func proxied(s *seat) bool { return s.proxy != nil }
-func flowing(s *seat) bool { return s.proxy != nil && !s.frozen }
+func flowing(s *seat) bool { return s.proxy != nil && !s.frozen && !s.apart }
 
 // holder is the seat of somebody who has had a lock for a while, or nil.
 func (s *saboteur) holder() *seat {
@@ -46,8 +55,8 @@ func (s *saboteur) holder() *seat {
 	for range 20 {
 		for _, lock := range locks {
 			for _, ticket := range s.admin.HKeys(ctx, record(lock)).Val() {
-				note := ticket[strings.LastIndexByte(ticket, ':')+1:]
-				if seat := s.anyone(func(seat *seat) bool { return anybody(seat) && seat.life.Process == note }); seat != nil && before[ticket] {
+				process, _, _ := strings.Cut(note(ticket), "-")
+				if seat := s.anyone(func(seat *seat) bool { return anybody(seat) && seat.life.Process == process }); seat != nil && before[ticket] {
 					return seat
 				}
 				before[ticket] = true
@@ -74,7 +83,8 @@ func (s *saboteur) killsTwo() bool {
 	return first != nil && second != nil && s.kills(first) && s.kills(second)
 }
 
-// stops stops a worker for longer or shorter than its leases live, and sometimes for longer than a waiter counts as living.
+// stops stops a worker for longer or shorter than its leases live, and sometimes for longer than a
+// waiter counts as living.
 func (s *saboteur) stops(seat *seat) bool {
 	if seat == nil {
 		return false
@@ -125,10 +135,10 @@ func (s *saboteur) debugSleep() bool {
 }
 
 // ask tells the server something. That it dies meanwhile is no fault.
-func (s *saboteur) ask(command ...any) {
+func (s *saboteur) ask(command ...any) (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = s.admin.Do(ctx, command...).Err()
+	return s.admin.Do(ctx, command...).Err() == nil
 }
 
 // restarts kills the server, which keeps its data.
@@ -141,8 +151,12 @@ func (s *saboteur) restarts() bool {
 	return true
 }
 
-// forgets kills the server and its data.
+// forgets kills the server and its data, unless somebody is cut off for long: what he has left
+// there is to be found.
 func (s *saboteur) forgets() bool {
+	if slices.ContainsFunc(s.seats[:], func(seat *seat) bool { return seat.apart }) {
+		return false
+	}
 	t := s.trouble("loss", everybody)
 	s.server.Kill()
 	s.wipe(t.From)
@@ -204,7 +218,8 @@ func (s *saboteur) refuses() bool {
 	return true
 }
 
-// some matches so many scripts in a hundred. It is asked by many goroutines, so it is not the saboteur's own chance.
+// some matches so many scripts in a hundred. It is asked by many goroutines, so it is not the
+// saboteur's own chance.
 func some(percent int) func([]string) bool {
 	scripts := faultproxy.Command("EVALSHA", "EVAL")
 	return func(args []string) bool { return scripts(args) && rand.IntN(100) < percent }

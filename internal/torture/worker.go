@@ -6,24 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
-
-	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/reentrant"
 )
 
-// hands is how many goroutines of a worker use locks.
-const hands = 5
+// hands is how many goroutines of a worker use the locks that all share; the others do other things
+// with Lockers.
+const (
+	hands  = 5
+	others = 5
+)
 
-// Main does nothing, unless this process is a worker of a torture: then it works until standard input ends, and exits.
-// TestMain calls it before anything else.
+// Main does nothing, unless this process is a worker of a torture: then it works until standard
+// input ends, and exits. TestMain calls it before anything else.
 func Main() {
 	told := os.Getenv(environment)
 	if told == "" {
@@ -45,57 +45,88 @@ func Main() {
 type worker struct {
 	orders
 	journal *journal
+	logs    *os.File
 	rdb     *redis.Client
-	fair    *fairlock.Locker
-	plain   *reentrant.Locker
-	quit    chan struct{} // closed when no more calls are to be made
-	ops     atomic.Int64  // calls so far
-	hands   sync.WaitGroup
+	desks   [desks]atomic.Pointer[locker]
+	lockers atomic.Int64   // so far
+	quit    chan struct{}  // closed when no more calls are to be made
+	ops     atomic.Int64   // calls so far
+	playing atomic.Int64   // callbacks that misbehave now
+	hands   sync.WaitGroup // all that use Lockers
 }
 
-// obey works until in ends; what is waited for then is waited for still. In the end nothing may be left.
+// obey works until in ends; what is waited for then is waited for still. In the end nothing may be
+// left.
 func obey(o orders, in io.Reader) error {
 	j, err := openJournal(o.Journal)
 	if err != nil {
 		return err
 	}
-	logs, err := os.OpenFile(o.Journal+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
+	w := &worker{orders: o, journal: j, quit: make(chan struct{})}
+	if w.logs, err = openLogs(o); err != nil {
 		return err
 	}
 	redis.SetLogger(silent{}) // that a server is away is no news here
-	w := &worker{orders: o, journal: j, quit: make(chan struct{})}
 	w.rdb = redis.NewClient(&redis.Options{Addr: o.Addr, ReadTimeout: o.Timeout, ContextTimeoutEnabled: o.Obeys})
-	options := []fairlock.Option{
-		fairlock.WithLease(leaseTime), fairlock.WithObserver(w), fairlock.WithLogger(slog.New(slog.NewTextHandler(logs, nil))),
+	for place := range desks {
+		w.open(place)
 	}
-	w.fair, w.plain = fairlock.New(w.rdb, options...), reentrant.New(w.rdb, options...)
-	for i := range hands {
-		h := &hand{worker: w, random: rand.New(rand.NewPCG(o.Seed, uint64(i)))}
-		if h.desk, err = openDesk(o.Resource); err != nil {
-			return err
-		}
-		w.hands.Go(func() {
-			defer h.desk.conn.Close()
-			h.work()
-		})
+	beating := make(chan struct{})
+	var heart sync.WaitGroup
+	heart.Go(func() { w.beats(beating) })
+	if err := w.employ(); err != nil {
+		return err
 	}
 	_, err = io.Copy(io.Discard, in)
 	close(w.quit)
 	w.hands.Wait()
-	err = errors.Join(err, w.fair.Close(), w.plain.Close(), w.rdb.Close(), goleak.Find())
+	for place := range desks {
+		err = errors.Join(err, w.desks[place].Load().Close())
+	}
+	close(beating)
+	heart.Wait()
+	for w.playing.Load() > 0 {
+		time.Sleep(pulse)
+	}
+	err = errors.Join(err, w.rdb.Close(), goleak.Find())
 	if err == nil {
 		w.journal.note(event{Kind: ended})
 	}
 	return err
 }
 
-// of is the Locker of a lock.
-func (w *worker) of(lock string) fairlock.Interface {
-	if lock == plain {
-		return w.plain
+// employ has hands work, each in its way.
+func (w *worker) employ() error {
+	for i := range hands + others {
+		h, err := w.newHand(i)
+		if err != nil {
+			return err
+		}
+		work := h.work
+		switch i - hands {
+		case 0:
+			work = (&janitor{*h}).work
+		case 1:
+			work = h.keeps
+		case 2, 3, 4:
+			work = h.lends
+		}
+		w.hands.Go(func() {
+			defer h.desk.conn.Close()
+			work()
+		})
 	}
-	return w.fair
+	return nil
+}
+
+// over reports whether no more calls are to be made.
+func (w *worker) over() bool {
+	select {
+	case <-w.quit:
+		return true
+	default:
+		return false
+	}
 }
 
 // silent is a logger.
@@ -103,14 +134,3 @@ type silent struct{}
 
 // Printf drops what it is told.
 func (silent) Printf(context.Context, string, ...any) {}
-
-// Observe notes what tells later why somebody was passed over.
-func (w *worker) Observe(e fairlock.Event) {
-	switch e.Kind {
-	case fairlock.Reconnected:
-		w.journal.note(event{Kind: again})
-	case fairlock.PassedOver:
-		w.journal.note(event{Kind: passed, Lock: e.Name, Owner: e.Owner})
-	default:
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
@@ -12,6 +13,7 @@ import (
 // hand is one goroutine of a worker, which takes locks, works and releases them.
 type hand struct {
 	*worker
+	number int
 	random *rand.Rand
 	desk   *desk
 }
@@ -36,22 +38,14 @@ var manners = []struct {
 	weight int
 }{{waits, 34}, {does, 10}, {tries, 16}, {patient, 14}, {limited, 10}, {cancelled, 10}, {crowded, 6}}
 
-// owners are names that hands of all processes share: several may hold a lock in one's name together.
+// owners are names that hands of all processes share: several may hold a lock in one's name
+// together.
 var owners = []string{"saga-1", "saga-2"}
 
 func (h *hand) work() {
 	for !h.over() {
 		h.once()
 		h.pause(time.Millisecond)
-	}
-}
-
-func (h *hand) over() bool {
-	select {
-	case <-h.quit:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -64,50 +58,84 @@ func (h *hand) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(h.random.Int64N(int64(most-least)))
 }
 
-// plan is what becomes of a call once it has its lock.
+// plan is a call, and what becomes of it once it has its lock.
 type plan struct {
-	lock   string
-	how    manner
-	shared bool          // the owner is one of several processes
-	limit  time.Duration // in which the call is to return; 0: there is none
-	stay   time.Duration // how long it works
-	sleeps bool          // all the time, without a look at its lease
+	lock    string
+	locker  *locker
+	how     manner
+	options []fairlock.LockOption
+	shared  bool          // the owner is one of several processes
+	fixed   time.Duration // its lease, if that is not renewed
+	limit   time.Duration // in which the call is to return; 0: there is none
+	stay    time.Duration // how long it works
+	sleeps  bool          // all the time, without a look at its lease
+	antic   string        // what its OnQueued does; "": it has none
 }
 
 // plan decides what to do next.
-func (h *hand) plan() (plan, []fairlock.LockOption) {
+func (h *hand) plan() plan {
 	p := plan{lock: locks[min(h.random.IntN(len(locks)), h.random.IntN(len(locks)))], how: h.manner()}
-	options := []fairlock.LockOption{fairlock.Note(h.Process)}
+	if h.chance(8) {
+		p.lock = crew + h.Process
+	}
 	if h.chance(6) {
 		p.shared = true
-		options = append(options, fairlock.WithOwner(owners[h.random.IntN(len(owners))]))
+		p.options = append(p.options, fairlock.WithOwner(owners[h.random.IntN(len(owners))]))
 	}
-	fixed := time.Duration(0)
-	if h.chance(15) {
-		fixed = h.between(150*time.Millisecond, 600*time.Millisecond)
-		options = append(options, fairlock.LeaseFor(fixed))
+	switch {
+	case p.lock == mixed && h.chance(60):
+		p.fixed = h.between(100*time.Millisecond, mixedLease)
+	case p.how == does && h.chance(15): // a goroutine that loses a lock in Do is to be in none any more
+		p.fixed, p.sleeps = h.between(100*time.Millisecond, 200*time.Millisecond), true
+	case h.chance(15):
+		p.fixed = h.between(100*time.Millisecond, 600*time.Millisecond)
 	}
 	switch luck := h.random.Float64() * 100; {
-	case luck < 4 && fixed > 0:
-		p.stay, p.sleeps = fixed+fixed/2, true
+	case p.sleeps:
+		p.stay = p.fixed + p.fixed/2
+	case luck < 4 && p.fixed > 0 && p.fixed < leaseTime:
+		p.stay, p.sleeps = p.fixed+p.fixed/2, true
 	case luck < 0.4: // for some renewals
 		p.stay = h.between(400*time.Millisecond, 1200*time.Millisecond)
-	case luck < 4:
+	case luck < 4 || strings.HasPrefix(p.lock, crew):
 		p.stay = h.between(10*time.Millisecond, 80*time.Millisecond)
 	default:
 		p.stay = h.between(0, 2*time.Millisecond)
 	}
+	often := 5.0
+	if strings.HasPrefix(p.lock, crew) {
+		often = 15
+	}
+	if p.how != tries && h.chance(often) {
+		p.antic = antics[h.random.IntN(len(antics))]
+	}
+	return h.finish(p)
+}
+
+// finish adds what follows from the rest.
+func (h *hand) finish(p plan) plan {
+	place := fairDesk
+	switch {
+	case isPlain(p.lock):
+		place = plainDesk
+	case h.number >= hands-1:
+		place = steadyDesk
+	}
+	p.locker = h.desks[place].Load()
+	if p.fixed > 0 {
+		p.options = append(p.options, fairlock.LeaseFor(p.fixed))
+	}
 	switch p.how {
 	case patient:
 		p.limit = h.between(time.Millisecond, 400*time.Millisecond)
-		options = append(options, fairlock.WaitAtMost(p.limit))
+		p.options = append(p.options, fairlock.WaitAtMost(p.limit))
 	case limited, cancelled:
 		p.limit = h.between(time.Millisecond, 400*time.Millisecond)
 	case crowded:
-		options = append(options, fairlock.MaxWaiters(1+h.random.IntN(4)))
+		p.options = append(p.options, fairlock.MaxWaiters(1+h.random.IntN(4)))
 	default:
 	}
-	return p, options
+	return p
 }
 
 func (h *hand) manner() manner {
@@ -125,9 +153,44 @@ func (h *hand) manner() manner {
 }
 
 // once asks for a lock and, if it gets it, works and releases it.
-func (h *hand) once() {
-	p, options := h.plan()
-	ctx, cancel := context.WithCancel(context.Background())
+func (h *hand) once() { h.does(h.plan()) }
+
+// does does what was planned.
+func (h *hand) does(p plan) {
+	op := h.call(p)
+	p.options = append(p.options, h.note(op))
+	if p.antic != "" {
+		d := length(p.antic)
+		if strings.HasPrefix(p.lock, crew) { // nobody else waits for those
+			d *= 2
+		}
+		p.options = append(p.options, h.onQueued(op, p.antic, d))
+	}
+	whole := func() {
+		h.safely(op, func() {
+			if p.how == does {
+				h.do(op, p)
+			} else if lease := h.asks(op, p); lease != nil {
+				h.holds(op, p, lease, lease.Context())
+				h.release(op, lease)
+			}
+		})
+	}
+	if p.antic == exits {
+		apart(whole)
+	} else {
+		whole() // in the goroutine of all the others, which is inside Do or not
+	}
+}
+
+// note is shown in a ticket: the process, and the call's number there.
+func (h *hand) note(op int) fairlock.LockOption {
+	return fairlock.Note(fmt.Sprintf("%s-%d", h.Process, op))
+}
+
+// asks makes the call and returns its lease, or nil.
+func (h *hand) asks(op int, p plan) *fairlock.Lease {
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), number{}, op))
 	defer cancel()
 	switch p.how {
 	case limited:
@@ -137,47 +200,42 @@ func (h *hand) once() {
 		defer time.AfterFunc(p.limit, cancel).Stop()
 	default:
 	}
-	op := h.call(p.lock, p.how, p.limit)
-	var lease *fairlock.Lease
-	var err error
-	switch p.how {
-	case does:
-		h.do(op, p, options)
-		return
-	case tries:
-		lease, err = h.of(p.lock).TryLock(ctx, p.lock, options...)
-	default:
-		lease, err = h.of(p.lock).Lock(ctx, p.lock, options...)
+	ask := p.locker.Lock
+	if p.how == tries {
+		ask = p.locker.TryLock
 	}
+	lease, err := ask(ctx, p.lock, p.options...)
 	if err != nil {
 		h.refused(op, p.lock, err)
-		return
+		return nil
 	}
-	h.holds(op, p, lease)
-	h.release(op, lease)
+	return lease
 }
 
 // call notes that a call begins, before it does.
-func (h *hand) call(lock string, how manner, limit time.Duration) int {
+func (h *hand) call(p plan) int {
 	op := int(h.ops.Add(1))
-	h.journal.note(event{Kind: called, Op: op, Lock: lock, How: string(how), Limit: limit.Nanoseconds()})
+	h.journal.note(event{
+		Kind: called, Op: op, Lock: p.lock, How: string(p.how), Limit: p.limit.Nanoseconds(), Locker: p.locker.number, Fixed: p.fixed > 0,
+	})
 	return op
 }
 
 func (h *hand) refused(op int, lock string, err error) {
 	h.journal.note(event{Kind: refused, Op: op, Lock: lock, Why: why(err)})
-	h.pause(20 * time.Millisecond) // a server that is away is not asked all the time
+	h.pause(40 * time.Millisecond) // a server that is away is not asked all the time
 }
 
-// do is once with Do.
-func (h *hand) do(op int, p plan, options []fairlock.LockOption) {
+// do is a call of Do.
+func (h *hand) do(op int, p plan) {
 	var held *fairlock.Lease
-	err := h.of(p.lock).Do(context.Background(), p.lock, func(_ context.Context, lease *fairlock.Lease) error {
+	ctx := context.WithValue(context.Background(), number{}, op)
+	err := p.locker.Do(ctx, p.lock, func(ctx context.Context, lease *fairlock.Lease) error {
 		held = lease
-		h.holds(op, p, lease)
+		h.holds(op, p, lease, ctx)
 		h.ends(op, lease)
 		return nil
-	}, options...)
+	}, p.options...)
 	if held == nil {
 		h.refused(op, p.lock, err)
 		return
@@ -185,19 +243,19 @@ func (h *hand) do(op int, p plan, options []fairlock.LockOption) {
 	h.journal.note(event{Kind: unlocked, Op: op, Why: why(err)})
 }
 
-// got notes a lease and watches over it.
-func (h *hand) got(op int, lease *fairlock.Lease) {
+// got notes a lease, and when its own context has ended, and that to work under.
+func (h *hand) got(op int, lease *fairlock.Lease, work context.Context) {
 	h.journal.note(event{Kind: got, Op: op, Lock: lease.Name(), Owner: lease.Owner(), Token: lease.Token(), Until: lease.Deadline().UnixNano()})
 	context.AfterFunc(lease.Context(), func() {
-		if why(context.Cause(lease.Context())) == whyLost {
-			h.journal.note(event{Kind: lost, Op: op})
-		}
+		<-work.Done()
+		at := time.Now().UnixNano() // first: to ask the lease may take as long as something else does
+		h.journal.note(event{Kind: over, At: at, Op: op, Until: lease.Deadline().UnixNano(), Why: why(context.Cause(lease.Context()))})
 	})
 }
 
 // holds is what is done under a lock.
-func (h *hand) holds(op int, p plan, lease *fairlock.Lease) {
-	h.got(op, lease)
+func (h *hand) holds(op int, p plan, lease *fairlock.Lease, work context.Context) {
+	h.got(op, lease, work)
 	var inner []*fairlock.Lease
 	var inners []int
 	if !p.shared && h.chance(20) {
@@ -220,38 +278,27 @@ func (h *hand) nest(p plan, lease *fairlock.Lease) (ops []int, leases []*fairloc
 		ctx = context.Background()
 	}
 	for range 1 + h.random.IntN(2) {
-		op := h.call(p.lock, nested, 0)
+		op := h.call(plan{lock: p.lock, locker: p.locker, how: nested})
 		// If the lease is lost meanwhile, this is a call as any other.
-		inner, err := h.of(p.lock).Lock(ctx, p.lock, fairlock.Note(h.Process), fairlock.WaitAtMost(time.Second))
+		inner, err := p.locker.Lock(ctx, p.lock, h.note(op), fairlock.WaitAtMost(time.Second))
 		if err != nil {
 			h.refused(op, p.lock, err)
 			continue
 		}
-		h.got(op, inner)
+		h.got(op, inner, inner.Context())
 		ops, leases = append(ops, op), append(leases, inner)
 	}
 	return ops, leases
 }
 
-// writes reads the counter, works for the time planned, and writes. It does not look whether the lease is lost meanwhile: a
-// program that stands still does not either.
+// writes reads the counter, works for the time planned, and writes. It does not look whether the
+// lease is lost meanwhile: a program that stands still does not either.
 func (h *hand) writes(op int, p plan, lease *fairlock.Lease) {
 	value, fresh := 0, true
 	if !p.shared {
 		value, fresh = h.ask(lease, "read", 0)
 	}
-	until := lease.Deadline()
-	for left := p.stay; left > 0; left -= 50 * time.Millisecond {
-		if p.sleeps {
-			time.Sleep(left)
-			break
-		}
-		time.Sleep(min(left, 50*time.Millisecond))
-		if now := lease.Deadline(); now.After(until) && lease.Err() == nil {
-			until = now
-			h.journal.note(event{Kind: kept, Op: op, Until: until.UnixNano()})
-		}
-	}
+	h.stays(op, p, lease)
 	verb := "write"
 	if p.shared {
 		verb = "add"
@@ -264,6 +311,22 @@ func (h *hand) writes(op int, p plan, lease *fairlock.Lease) {
 	}
 }
 
+// stays works for the time planned and notes for how long the lease is trusted.
+func (h *hand) stays(op int, p plan, lease *fairlock.Lease) {
+	until := lease.Deadline()
+	for left := p.stay; left > 0; left -= 50 * time.Millisecond {
+		if p.sleeps {
+			time.Sleep(left)
+			break
+		}
+		time.Sleep(min(left, 50*time.Millisecond))
+		if now := lease.Deadline(); now.After(until) && lease.Err() == nil {
+			until = now
+			h.journal.note(event{Kind: kept, Op: op, Until: until.UnixNano()})
+		}
+	}
+}
+
 func (h *hand) ask(lease *fairlock.Lease, verb string, value int) (int, bool) {
 	got, fresh, err := h.desk.ask(request{Verb: verb, Lock: lease.Name(), Process: h.Process, Token: lease.Token(), Value: value})
 	if err != nil {
@@ -272,10 +335,18 @@ func (h *hand) ask(lease *fairlock.Lease, verb string, value int) (int, bool) {
 	return got, fresh
 }
 
-// ends notes that a lease is given up, and whether it was trusted until now.
+// ends notes that a lease is given up, and whether it was trusted until now. If it was not, its
+// context has to end without being unlocked.
 func (h *hand) ends(op int, lease *fairlock.Lease) {
 	now := time.Now().UnixNano() // first: what is trusted afterwards was trusted then
-	h.journal.note(event{Kind: unlock, At: now, Op: op, Trusted: lease.Err() == nil})
+	err := lease.Err()
+	h.journal.note(event{Kind: unlock, At: now, Op: op, Trusted: err == nil, Why: why(err)})
+	if err != nil {
+		select {
+		case <-lease.Done():
+		case <-time.After(3 * time.Second):
+		}
+	}
 }
 
 func (h *hand) release(op int, lease *fairlock.Lease) {

@@ -1,0 +1,147 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// prompt is how long after the end of trust a context may end in a process that goes on: a timer
+// fires, a goroutine is scheduled that cancels it and one that notes it, each of them behind all
+// others of a process on a busy machine that may have been interrupted for noPulse each time
+// without anybody noticing.
+const prompt = 4*noPulse + 100*time.Millisecond
+
+// outlives is for how much longer than until then its contexts lived than scheduling explains;
+// below zero: it explains all.
+func (c *call) outlives(end int64) int64 {
+	late := c.over - end - prompt.Nanoseconds()
+	if late > 0 {
+		late -= c.life.stood(end, c.over)
+	}
+	return late
+}
+
+// stood is for how long nothing ran in a process between the two.
+func (l *life) stood(from, to int64) int64 {
+	sum := int64(0)
+	for _, s := range l.stills {
+		sum += max(0, min(to, s.to)-max(from, s.from))
+	}
+	return sum
+}
+
+// closes is the end of a Locker.
+type closes struct {
+	how              string
+	from, drains, to int64 // the call, when it certainly refused newcomers, its return; 0: never
+}
+
+func (l *life) closes(e event) {
+	if l.lockers == nil {
+		l.lockers = make(map[int]*closes)
+	}
+	switch e.Kind {
+	case closing:
+		l.lockers[e.Locker] = &closes{how: e.How, from: e.At}
+	case drains:
+		l.lockers[e.Locker].drains = e.At
+	case closed:
+		l.lockers[e.Locker].to = e.At
+	default:
+	}
+}
+
+// closed is the end of the Locker that a call was made with; its times are 0 if there was none.
+func (c *call) closed() closes {
+	if its := c.life.lockers[c.desk]; its != nil {
+		return *its
+	}
+	return closes{}
+}
+
+// outlived are the contexts that ended later than their lease could be trusted, or never.
+func outlived(leases []*call) []string {
+	var wrong []string
+	for _, c := range leases {
+		end, why := c.believed(), "it could not be trusted any more"
+		if at := c.closed().to; at != 0 && at < end {
+			end, why = at, "its Locker was closed"
+		}
+		switch {
+		case c.over == 0 && c.life.Killed == 0:
+			wrong = append(wrong, fmt.Sprintf("%v: its context never ended", c))
+		case c.over == 0 && c.given != 0 && c.life.Killed-end-c.life.stood(end, c.life.Killed) > prompt.Nanoseconds():
+			wrong = append(wrong, fmt.Sprintf("%v: its context did not end in the %v before its death", c, time.Duration(c.life.Killed-end)))
+		case c.over != 0 && c.outlives(end) > 0:
+			wrong = append(wrong, fmt.Sprintf("%v: its context ended %v after %s", c, time.Duration(c.over-end).Round(time.Millisecond), why))
+		}
+	}
+	return wrong
+}
+
+// afterClose are the calls that had a lock of a Locker that was closed, or let in nobody any more.
+func afterClose(calls []*call) []string {
+	var wrong []string
+	for _, c := range calls {
+		switch ends := c.closed(); {
+		case c.token == 0 || c.how == nested:
+		case ends.to != 0 && c.began > ends.to:
+			wrong = append(wrong, fmt.Sprintf("%v: its Locker had been closed at %s", c, clock(ends.to)))
+		case ends.drains != 0 && c.began > ends.drains:
+			wrong = append(wrong, fmt.Sprintf("%v: its Locker had let in nobody since %s", c, clock(ends.drains)))
+		}
+	}
+	return wrong
+}
+
+// broken are the calls that ended by somebody else's panic.
+func broken(calls []*call) []string {
+	var wrong []string
+	for _, c := range calls {
+		if c.broke != 0 && (c.antic == "" || c.token != 0) {
+			wrong = append(wrong, fmt.Sprintf("%v was ended at %s by a callback that is none of its own", c, clock(c.broke)))
+		}
+	}
+	return wrong
+}
+
+// lostForNothing are the leases that were lost although nothing kept their process from renewing
+// them. What is done to another lock is no reason.
+func lostForNothing(leases []*call, troubles []*trouble) []string {
+	var wrong []string
+	for _, c := range leases {
+		from := c.gone - leaseOf(c.lock).Nanoseconds() - settling.Nanoseconds()
+		disturbs := func(t *trouble) bool {
+			return t.concerns(c.life) && !slices.Contains(aimed, t.Kind) && t.From <= c.gone && (t.To == 0 || t.To >= from)
+		}
+		if c.gone == 0 || c.fixed || c.closed().from != 0 || c.life.stood(from, c.gone) >= int64(leaseTime/5) || slices.ContainsFunc(troubles, disturbs) {
+			continue
+		}
+		wrong = append(wrong, fmt.Sprintf("%v was lost at %s", c, clock(c.gone)))
+	}
+	return wrong
+}
+
+// impatient are the calls that failed although they had a place in line. One that was kept by its
+// own callback may have lost the lock meanwhile, and join the line anew.
+func impatient(calls []*call) []string {
+	var wrong []string
+	for _, c := range calls {
+		if c.queued && c.antic == "" && c.token == 0 && c.ended != 0 && !slices.Contains(reasons, c.why) {
+			wrong = append(wrong, fmt.Sprintf("%v, although it waited in line", c))
+		}
+	}
+	return wrong
+}
+
+// unrepeated are the Unlocks that failed by themselves before the lease had ended.
+func unrepeated(leases []*call) []string {
+	var wrong []string
+	for _, c := range leases {
+		if c.outcome != "" && !slices.Contains(reasons, c.outcome) && c.released < c.until && c.closed().from == 0 {
+			wrong = append(wrong, fmt.Sprintf("%v: its Unlock failed at %s: %s", c, clock(c.released), c.outcome))
+		}
+	}
+	return wrong
+}

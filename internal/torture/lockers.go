@@ -1,0 +1,111 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// locker is one of a worker's, with its number there.
+type locker struct {
+	fairlock.Interface
+	number int
+}
+
+// desks are the Lockers of a worker that its hands use at present. All but the last are closed at
+// any instant, while they are used, and another is in their place.
+const (
+	fairDesk = iota
+	plainDesk
+	steadyDesk // fair, and open to the end: of what it has left behind no Close is to blame
+	desks
+)
+
+// open puts a new Locker in a place.
+func (w *worker) open(place int) *locker {
+	options := []fairlock.Option{fairlock.WithLease(leaseTime), fairlock.WithObserver(w), fairlock.WithLogger(w.logger())}
+	l := &locker{number: int(w.lockers.Add(1))}
+	if place == plainDesk {
+		l.Interface = reentrant.New(w.rdb, options...)
+	} else {
+		l.Interface = fairlock.New(w.rdb, options...)
+	}
+	w.desks[place].Store(l)
+	return l
+}
+
+// janitor closes Lockers, one after the other.
+type janitor struct{ hand }
+
+func (j *janitor) work() {
+	for !j.over() {
+		j.wait(j.between(500*time.Millisecond, 3*time.Second))
+		place := j.random.IntN(steadyDesk)
+		old := j.desks[place].Load()
+		switch {
+		case j.over():
+		case j.chance(40):
+			j.drain(old)
+			j.open(place)
+		case j.chance(50):
+			j.open(place)
+			j.close(old)
+		default:
+			j.close(old)
+			j.open(place)
+		}
+	}
+}
+
+// wait waits for so long, or until the worker is to end.
+func (j *janitor) wait(d time.Duration) {
+	select {
+	case <-j.quit:
+	case <-time.After(d):
+	}
+}
+
+func (w *worker) close(l *locker) {
+	w.journal.note(event{Kind: closing, Locker: l.number, How: "Close"})
+	_ = l.Close() // it never fails
+	w.journal.note(event{Kind: closed, Locker: l.number})
+}
+
+// draining is how long somebody holds a lock while his Locker is shut down.
+const draining = 300 * time.Millisecond
+
+// drain shuts a Locker down while a lock is held, so that for some time it refuses all who hold
+// none.
+func (j *janitor) drain(l *locker) {
+	held, err := l.TryLock(context.Background(), "drain-"+j.Process)
+	j.journal.note(event{Kind: closing, Locker: l.number, How: "Shutdown"})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*draining)
+		defer cancel()
+		_ = l.Shutdown(ctx) // what is held then still is not its fault
+		j.journal.note(event{Kind: closed, Locker: l.number})
+	}()
+	if err == nil {
+		for end := time.Now().Add(draining); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if _, err := l.TryLock(context.Background(), "drained-"+j.Process); errors.Is(err, fairlock.ErrClosed) {
+				j.journal.note(event{Kind: drains, Locker: l.number})
+				time.Sleep(time.Until(end))
+				break
+			}
+		}
+		_ = held.Unlock(context.Background()) // the lease ends anyway
+	}
+	<-done
+}
+
+// newHand is a hand with chances of its own.
+func (w *worker) newHand(i int) (*hand, error) {
+	d, err := openDesk(w.Resource)
+	return &hand{worker: w, number: i, random: rand.New(rand.NewPCG(w.Seed, uint64(i))), desk: d}, err
+}

@@ -1,0 +1,182 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairlock/locks/internal/faultproxy"
+)
+
+// aimed are the troubles that are no reason to lose a lock: they are about another one's keys, or
+// about messages.
+var aimed = []string{"NOPERM", "hostile", "tear"}
+
+// tell tells the server something until it has heard it, however busy it is.
+func (s *saboteur) tell(command ...any) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for s.admin.Do(ctx, command...).Err() != nil && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// is has the server in a state for a while, by its configuration.
+func (s *saboteur) is(state, setting, during, after string) bool {
+	s.lasting(state, everybody, s.between(500*time.Millisecond, 3*leaseTime), func() { s.tell("CONFIG", "SET", setting, after) })
+	s.tell("CONFIG", "SET", setting, during)
+	return true
+}
+
+func (s *saboteur) lacksReplicas() bool { return s.is("NOREPLICAS", "min-replicas-to-write", "1", "0") }
+func (s *saboteur) isFull() bool        { return s.is("OOM", "maxmemory", "1", "0") }
+
+// cannotSave has a directory stand where the server wants to put its snapshot.
+func (s *saboteur) cannotSave() bool {
+	s.ok(os.MkdirAll(filepath.Join(s.dir, "dump.rdb", "taken"), 0o700))
+	s.is("MISCONF", "save", "86400 1000000", "")
+	s.ask("BGSAVE")
+	return true
+}
+
+// isBusy has a script run for longer than the server is patient.
+func (s *saboteur) isBusy() bool {
+	t := s.trouble("BUSY", everybody)
+	d := s.between(200*time.Millisecond, 1500*time.Millisecond)
+	s.asides.Go(func() {
+		s.tell("CONFIG", "SET", "busy-reply-threshold", "50")
+		s.ask("EVAL", "local t = redis.call('TIME'); local at = t[1] * 1000 + t[2] / 1000 + ARGV[1]; repeat t = redis.call('TIME') until t[1] * 1000 + t[2] / 1000 > at",
+			0, d.Milliseconds())
+		t.To = now()
+	})
+	return true
+}
+
+// forbids takes the right to its prey from everybody.
+func (s *saboteur) forbids() bool {
+	s.lasting("NOPERM", everybody, s.between(leaseTime, 2*leaseTime), func() { s.tell("ACL", "SETUSER", "default", "allkeys") })
+	rules := []any{"ACL", "SETUSER", "default", "resetkeys"}
+	for _, names := range []string{"[a-f]", mixed, plain, long + "*", own + "*", crew + "*", "back-*", "drain*"} {
+		rules = append(rules, "~*{"+names+"}")
+	}
+	s.tell(rules...)
+	return true
+}
+
+// damages is what may be done to the keys of one lock by somebody who may write them: its record,
+// its line, its set and its token.
+var damages = [][]any{
+	{"HSET", "lock", "lease", "x"},
+	{"HSET", "lock", "a:b", "c"},
+	{"HSET", "lock", "token", "x", "since", "x", "?", "x"},
+	{"HSET", "lock", "lease", "1e308", "token", "9007199254740992"},
+	{"RPUSH", "queue", "x", "1:x", "9:\x1b:7:30000:me:", ":::::"},
+	{"ZADD", "waiters", "-9e15", "?", "-9e15", "^x", "1", "x"},
+	{"SET", "token", "x"},
+	{"SET", "lock", "x"},
+	{"SADD", "queue", "x"},
+}
+
+// spoils damages the keys of all that is prey, one way or the other, and deletes them when that is
+// over.
+func (s *saboteur) spoils() bool {
+	key := func(part string, seat *seat) string {
+		return "fairlock:" + part + ":{" + prey + seat.life.Process + "}"
+	}
+	how := damages[0] // which is in the way of all others
+	if s.counts["hostile keys"] > 0 {
+		how = damages[s.random.IntN(len(damages))]
+	}
+	keys := []any{"DEL"}
+	for _, seat := range s.seats {
+		for _, part := range []string{"lock", "queue", "waiters", "token"} {
+			keys = append(keys, key(part, seat))
+		}
+		command := slices.Clone(how)
+		command[1] = key(how[1].(string), seat)
+		if how[0] == "SET" || how[0] == "SADD" {
+			s.ask("DEL", command[1])
+		}
+		if !s.ask(command...) { // nobody may write now
+			return false
+		}
+	}
+	t := s.trouble("hostile", everybody)
+	s.later(t, s.between(leaseTime, 2*leaseTime), func() { s.cleans(t, keys) })
+	return true
+}
+
+// cleans deletes keys, as soon as that can be written.
+func (s *saboteur) cleans(t *trouble, keys []any) {
+	if !s.ask(keys...) {
+		s.later(t, recovery/10, func() { s.cleans(t, keys) })
+	}
+}
+
+// tears has what the server tells its subscribers come in two parts, with a pause in between that
+// is longer than they wait for a word, and shorter than a claim.
+func (s *saboteur) tears() bool {
+	seat := s.anyone(flowing)
+	if seat == nil {
+		return false
+	}
+	d := s.between(500*time.Millisecond, 900*time.Millisecond)
+	tear := func() { seat.proxy.Tear(20, d) } // one message
+	tear()
+	for i := range time.Duration(3) {
+		s.repairs = append(s.repairs, repair{time.Now().Add((i + 1) * leaseTime), tear})
+	}
+	s.lasting("tear", seat.number, 4*leaseTime, func() { seat.proxy.Tear(0, 0) })
+	return true
+}
+
+// outage is how long somebody is cut off who has lost his last answers: longer than any connection,
+// claim or waiting ticket lives.
+const outage = 22 * time.Second
+
+// parts has a seat lose some answers, and then its connection for long.
+func (s *saboteur) parts() bool {
+	if s.counts["long outage"] > 0 && s.random.IntN(3) > 0 {
+		return s.rule("drop", 10, faultproxy.SwallowReply()) // one of them is most of a minute
+	}
+	seat := s.anyone(func(seat *seat) bool { return flowing(seat) && anybody(seat) })
+	if seat == nil {
+		return false
+	}
+	t := s.trouble("outage", seat.number)
+	seat.apart, seat.spared = true, true
+	lost := seat.proxy.Add(faultproxy.Rule{Match: some(100), Action: faultproxy.SwallowReply()})
+	time.Sleep(s.between(leaseTime/10, leaseTime/4)) // some of which are grants for minutes
+	seat.proxy.Refuse(true)
+	seat.proxy.CutAll()
+	lost.Remove()
+	s.later(t, outage+s.between(0, 3*time.Second), func() {
+		seat.proxy.Refuse(false)
+		seat.apart = false
+		s.repairs = append(s.repairs, repair{time.Now().Add(2 * peace), func() { seat.spared = false }}) // it is to live to see the end of it
+		s.sortRepairs()
+	})
+	return true
+}
+
+// holders are the tickets of all records, by key.
+func (a *arena) holders(ctx context.Context) (map[string][]string, error) {
+	all := make(map[string][]string)
+	for i := range longLocks {
+		record := record(fmt.Sprint(long, i))
+		fields, err := a.admin.HKeys(ctx, record).Result()
+		if err != nil {
+			return nil, err
+		}
+		for _, field := range fields {
+			if strings.Contains(field, ":") {
+				all[record] = append(all[record], field)
+			}
+		}
+	}
+	return all, nil
+}
