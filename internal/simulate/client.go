@@ -131,11 +131,7 @@ func (w *World) byID(id string) *client {
 
 // channel is where the client of a ticket hears of its grants.
 func (w *World) channel(ticket string) string {
-	prefix := "fairlock"
-	if w.plan.Plain {
-		prefix = "fairlock:plain"
-	}
-	return prefix + ":wake:" + clientOf(ticket)
+	return w.plan.prefix() + ":wake:" + clientOf(ticket)
 }
 
 // pacer starts each of a client's commands at an instant of its own. Goroutines that wake up together would otherwise

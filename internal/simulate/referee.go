@@ -95,13 +95,9 @@ type grant struct {
 
 func newReferee(w *World) *referee {
 	r := &referee{w: w, locks: make(map[string]*lock)}
-	prefix := "fairlock"
-	if w.plan.Plain {
-		prefix = "fairlock:plain"
-	}
 	for _, name := range w.names {
 		r.locks[name] = &lock{
-			name: name, keys: keysOf(prefix, name), users: make(map[user]*usage), refused: make(map[string]bool), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
+			name: name, keys: keysOf(w.plan.prefix(), name), users: make(map[user]*usage), refused: make(map[string]bool), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
 		}
 	}
 	return r

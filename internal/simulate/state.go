@@ -143,6 +143,14 @@ func (st *state) shares(was *state) bool {
 	return false
 }
 
+// prefix is what the keys and channels of the locks begin with.
+func (p Plan) prefix() string {
+	if p.Plain {
+		return "fairlock:plain"
+	}
+	return "fairlock"
+}
+
 // keys are the names of one lock's keys.
 type keys struct{ record, queue, waiters, token string }
 

@@ -123,7 +123,7 @@ func (w *World) forges(r *rand.Rand) {
 	}
 	ticket := victims[r.IntN(len(victims))]
 	part := strings.Split(ticket, ":")
-	us, own := is.at.UnixMicro(), keysOf("fairlock", damaged).record
+	us, own := is.at.UnixMicro(), keysOf(w.plan.prefix(), damaged).record
 	payload := []string{
 		fmt.Sprintf("grant %d 3000 %d %s %s", us, us+1, ticket, own),
 		fmt.Sprintf("grant %d 3000 %d %s %s", us, int64(1)<<53-1, ticket, own),
@@ -148,11 +148,7 @@ func (w *World) damages(r *rand.Rand) {
 	if !w.plan.brings(Damaged) {
 		return
 	}
-	prefix := "fairlock"
-	if w.plan.Plain {
-		prefix = "reentrant"
-	}
-	k := keysOf(prefix, damaged)
+	k := keysOf(w.plan.prefix(), damaged)
 	now := w.server.now()
 	us, later := strconv.FormatInt(now.UnixMicro(), 10), strconv.FormatInt(now.Add(15*time.Second).UnixMilli(), 10)
 	ticket := w.somebody(r)
@@ -211,10 +207,8 @@ func (w *World) somebody(r *rand.Rand) string {
 // heals takes the damaged lock away. mu must be held.
 func (w *World) heals() {
 	w.server.forbids = false
-	for _, prefix := range []string{"fairlock", "reentrant"} {
-		k := keysOf(prefix, damaged)
-		w.dispatch([]string{"DEL", k.record, k.queue, k.waiters, k.token})
-	}
+	k := keysOf(w.plan.prefix(), damaged)
+	w.dispatch([]string{"DEL", k.record, k.queue, k.waiters, k.token})
 }
 
 // usesDamaged uses the damaged lock, for what it is worth.
