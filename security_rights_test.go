@@ -228,9 +228,7 @@ func publishesPlainly(f *faulty) {
 	f.ends(lease)
 	f.must(liar.Publish(faultCtx, f.prefix+":wake:"+client, f.message("forced", ticket, record, lease.Token())).Err())
 	<-lease.Done()
-	w.waits() // nobody has it sooner for that
-	f.must(f.beside().ForceUnlock(faultCtx, "x"))
-	f.unlocks(w.gets())
+	f.unlocks(w.gets()) // who believes that it was forced gives it back
 }
 
 // stranded is the ticket of a client that is gone, first in line for a lock with one behind it.

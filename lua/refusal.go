@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Where a refusal names the script's line, and what a line calls.
@@ -17,6 +18,26 @@ var (
 // named makes a refusal say what is missing: which permission, or which command the server does not know. A server tells of
 // a key only that there is one, and of a command in a script only its line: Redis 7.0 also of one that it knows.
 func (sc script) named(err error, command []any) error {
+	err = sc.refusal(err, command)
+	if strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return quoted{err}
+	}
+	return err
+}
+
+// quoted is an error about a key whose name has bytes that are not to reach a terminal.
+type quoted struct{ error }
+
+func (q quoted) Error() string {
+	text := strconv.Quote(q.error.Error())
+	return text[1 : len(text)-1]
+}
+
+// Unwrap returns the error as the server has it.
+func (q quoted) Unwrap() error { return q.error }
+
+// refusal is named before its bytes are looked at.
+func (sc script) refusal(err error, command []any) error {
 	switch said := err.Error(); {
 	case strings.Contains(said, "can't run this command"):
 		return fmt.Errorf("the user may not run %s: %w", sc.commandsAt(said), err)
