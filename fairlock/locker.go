@@ -42,7 +42,8 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	return l
 }
 
-// Lock waits in line until it has the lock or ctx is done. One round trip if the lock is free and nobody waits.
+// Lock waits in line until it has the lock or ctx is done. One round trip if the lock is free and nobody waits. Order is that of
+// arrival at the server, also among the calls of one process: one for which a connection has yet to be dialled may come after a later one.
 //
 // The lock is kept for as long as the Lease is not unlocked, by renewals (or for LeaseFor). ctx does not own it
 // afterwards: see [Lease.Context].

@@ -40,7 +40,7 @@ var kinds = map[string]func(redis.UniversalClient, ...fairlock.Option) fairlock.
 	"fairlock": func(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
 		return fairlock.New(rdb, o...)
 	},
-	"reentrant": func(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
+	"fairlock:plain": func(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
 		return reentrant.New(rdb, o...)
 	},
 }

@@ -30,14 +30,13 @@ func Example() {
 		panic(err)
 	}
 	locker := fairlock.New(rdb, fairlock.WithObserver(observer))
-	defer locker.Close()
-
 	ctx := context.Background()
 	lease, err := locker.Lock(ctx, "order:42")
 	if err != nil {
 		panic(err)
 	}
 	defer lease.Unlock(ctx)
+	_ = locker.Close() // by then the observer has been told
 
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(ctx, &all); err != nil {

@@ -15,9 +15,12 @@ const (
 	holdSpan = "fairlock.hold"
 )
 
-// span makes one that ends now and began when e says.
+// span makes one that ended when e says.
 func (o *observer) span(e reentrant.Event, name string, r result, l labels) {
-	now := time.Now()
+	now := e.At
+	if now.IsZero() {
+		now = time.Now()
+	}
 	_, span := o.tracer.Start(e.Context, name, l.start, trace.WithTimestamp(now.Add(-e.Took)), trace.WithSpanKind(trace.SpanKindInternal))
 	if !span.IsRecording() {
 		span.End()

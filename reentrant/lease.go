@@ -10,8 +10,8 @@ import (
 // Lease is one successful call's share of a lock. It is safe for concurrent use, and all its methods may be called on
 // nil and on the zero Lease, which hold nothing.
 //
-// Trust in a lock ends a margin (a tenth of the lease, at least 10 ms, at most a minute) before the server may give it
-// away. At that instant Done is closed, Err is ErrLost and Context is cancelled with cause ErrLost.
+// Trust in a lock ends a margin (a tenth of the first ten minutes of the lease and a hundredth of the rest, at least 10 ms) before
+// the server may give it away. At that instant Done is closed, Err is ErrLost and Context is cancelled with cause ErrLost.
 //
 // It must not be copied: the copy's lock is no longer renewed when the original is gone.
 type Lease struct {

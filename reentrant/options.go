@@ -166,7 +166,8 @@ func WithOwner(owner string) LockOption {
 }
 
 // OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its position in line, 1 being
-// next, and again at most every 5 s while the position changes. The server looks for it among the first 10,000; that is
+// next, and again at most every 5 s while the position changes. The call goes on when f returns: should a fair lock come meanwhile,
+// it is held until then. If f panics or ends its goroutine, the call leaves nothing behind. The server looks for it among the first 10,000; that is
 // work of the order of the position, so leave it out where nobody looks. For a plain lock the position is among the
 // waiters of this process, and told once.
 func OnQueued(f func(position int)) LockOption {

@@ -19,7 +19,7 @@ const (
 // something to tell. They are the user's: one that blocks, panics or calls back into the Locker holds up nothing but what is
 // told after it.
 type reporter struct {
-	handler  slog.Handler
+	logger   *slog.Logger
 	observer Observer     // may be nil
 	teller   atomic.Int64 // the goroutine that tells, as long as there is one
 
@@ -71,7 +71,7 @@ func (r *reporter) next() (f func()) {
 		n := r.dropped
 		r.dropped = 0
 		f = func() {
-			r.write(slog.LevelWarn, time.Now(), "fairlock: the Logger or the Observer is too slow", "untold", n)
+			r.logger.Warn("fairlock: the Logger or the Observer is too slow", "untold", n)
 		}
 	default:
 		r.untold = nil
@@ -87,21 +87,10 @@ func (r *reporter) guarded(f func()) {
 		if p := recover(); p != nil {
 			stack := string(debug.Stack())
 			defer func() { _ = recover() }() // it is the Logger that panics
-			r.write(slog.LevelError, time.Now(), "fairlock: the Logger or the Observer panicked", "panic", fmt.Sprint(p), "stack", stack)
+			r.logger.Error("fairlock: the Logger or the Observer panicked", "panic", fmt.Sprint(p), "stack", stack)
 		}
 	}()
 	f()
-}
-
-// write has the handler write a line.
-func (r *reporter) write(level slog.Level, at time.Time, message string, args ...any) {
-	ctx := context.Background()
-	if !r.handler.Enabled(ctx, level) {
-		return
-	}
-	record := slog.NewRecord(at, level, message, 0)
-	record.Add(args...)
-	_ = r.handler.Handle(ctx, record)
 }
 
 // observe tells the observer, if there is one.
@@ -162,6 +151,6 @@ func (a aside) WithGroup(name string) slog.Handler {
 
 // reports has what the settings' Logger and Observer are told go through a reporter.
 func (s *Settings) reports() {
-	s.reporter = &reporter{handler: s.Logger.Handler(), observer: s.Observer}
+	s.reporter = &reporter{logger: s.Logger, observer: s.Observer}
 	s.Logger = slog.New(aside{s.Logger.Handler(), s.reporter})
 }
