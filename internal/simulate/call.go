@@ -26,6 +26,7 @@ type call struct {
 	// Guarded by World.mu.
 	kept     time.Duration // the user's own code has kept it so long
 	inside   int           // that code runs now
+	back     time.Time     // when it last returned
 	answered bool          // the server has said that it waits
 	evicted  bool          // somebody took it out of the line
 	// What it may come back with, beside the lock.

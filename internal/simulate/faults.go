@@ -308,9 +308,31 @@ func (w *World) outage(r *rand.Rand, all ...*client) {
 
 // operates forces the locks that dead clients have for longer than a run can wait.
 func (w *World) operates() {
+	for range 60 {
+		names, by := w.stuck()
+		if len(names) == 0 {
+			return
+		}
+		for _, name := range names {
+			if by == nil {
+				break
+			}
+			w.mu.Lock()
+			w.fault("force", "of %s, whose holder is dead", name)
+			w.mu.Unlock()
+			err := by.locker.ForceUnlock(context.Background(), name)
+			w.history.note(by.name, "forced %s: %v", name, err)
+		}
+		if !w.wait(time.Second + 331) { // the network of whoever forces may have its own troubles yet
+			return
+		}
+	}
+}
+
+// stuck are the locks that dead clients have, and who can force them; nil: nobody can now.
+func (w *World) stuck() (names []string, by *client) {
 	w.mu.Lock()
-	var names []string
-	var by *client
+	defer w.mu.Unlock()
 	for _, name := range w.names {
 		if w.long() && w.referee.abandoned(name) {
 			names = append(names, name)
@@ -321,17 +343,7 @@ func (w *World) operates() {
 			by = c
 		}
 	}
-	w.mu.Unlock()
-	if by == nil {
-		return
-	}
-	for _, name := range names {
-		w.mu.Lock()
-		w.fault("force", "of %s, whose holder is dead", name)
-		w.mu.Unlock()
-		err := by.locker.ForceUnlock(context.Background(), name)
-		w.history.note(by.name, "forced %s: %v", name, err)
-	}
+	return names, by
 }
 
 // healing is how long it takes after the last fault until the weather counts as calm.

@@ -72,7 +72,7 @@ func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
 			}
 			last := lk.shown[c]
 			known = known || last.token == lk.owned && k.began.Before(last.at) && last.end.Before(lk.end.Add(r.promptly())) && !r.w.plan.Plain
-			if s := later(able, k.began); since.IsZero() || s.Before(since) {
+			if s := later(later(able, k.began), k.back); since.IsZero() || s.Before(since) {
 				since = s
 			}
 		}

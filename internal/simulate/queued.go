@@ -51,7 +51,9 @@ func (a *actor) queued(k *call) func(position int) {
 func (a *actor) inside(k *call, n int) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
-	k.inside += n
+	if k.inside += n; k.inside == 0 {
+		k.back = time.Now()
+	}
 }
 
 // mark is what a call asks for whatever it is: its tickets can be told by its note.
