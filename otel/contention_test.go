@@ -80,7 +80,7 @@ func contend(t *testing.T, kind string, locker func(redis.UniversalClient, ...fa
 	c.admin = dial()
 	for i := range c.lockers {
 		quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
-		l := locker(dial(), fairlock.WithObserver(c), fairlock.WithLease(time.Second), fairlock.WithPrefix(kind), quiet)
+		l := locker(dial(), fairlock.WithObserver(c), fairlock.WithLease(time.Second), fairlock.WithPrefix(strings.TrimSuffix(kind, ":plain")), quiet)
 		t.Cleanup(func() { _ = l.Close() })
 		if _, err := l.Inspect(t.Context(), "kept"); err != nil { // the first contact belongs to no call then
 			t.Fatal(err)
