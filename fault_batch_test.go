@@ -8,7 +8,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// outlive returns when the leases have been renewed for three times as long as they would last without.
+// outlive returns when the leases have been renewed for three times as long as they would last
+// without.
 func (f *faulty) outlive(leases ...*fairlock.Lease) {
 	f.Helper()
 	for _, lease := range leases {

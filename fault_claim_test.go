@@ -42,7 +42,8 @@ func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) 
 	}
 }
 
-// A process that was killed in its first milliseconds: the server has not seen it listen, and takes its word that it is there.
+// A process that was killed in its first milliseconds: the server has not seen it listen, and
+// takes its word that it is there.
 func TestABlindHeadThatIsGoneCostsItsClaimAndNoMore(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		holder, next := f.beside(), f.behind()

@@ -18,7 +18,8 @@ import (
 // slack is what a busy machine adds.
 const slack = time.Second
 
-// hangs is a client whose dials hang once it is told so: as with a firewall that drops what it does not like.
+// hangs is a client whose dials hang once it is told so: as with a firewall that drops what it
+// does not like.
 func (f *faulty) hangs(o redis.Options) (rdb *redis.Client, hang *atomic.Bool) {
 	hang = new(atomic.Bool)
 	o.Addr = f.addr

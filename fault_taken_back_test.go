@@ -12,7 +12,8 @@ import (
 	"github.com/fairlock/locks/internal/faultproxy"
 )
 
-// The call is given up, and the way back is open again only when the leave was long repeated in vain.
+// The call is given up, and the way back is open again only when the leave was long repeated in
+// vain.
 func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongItsLease(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		a, network := s.client()
@@ -39,7 +40,8 @@ func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongI
 	})
 }
 
-// Its enter is executed when the leave, too, has long been answered: by a network that lives longer than the mark of a minute.
+// Its enter is executed when the leave, too, has long been answered: by a network that lives
+// longer than the mark of a minute.
 func TestALockThatOneOfOurOwnTicketsHasAndNoCallKnowsIsGivenBackByWhoeverAsksNext(t *testing.T) {
 	for _, how := range []string{"Lock", "TryLock"} {
 		t.Run(how, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"github.com/fairlock/locks/internal/faultproxy"
 )
 
-// onUnwritable runs the test on real servers that refuse to write for a while, with both kinds of lock.
+// onUnwritable runs the test on real servers that refuse to write for a while, with both kinds of
+// lock.
 func onUnwritable(t *testing.T, test func(f *faulty, begins, passes func(), waits func(*faultUser) *faultWait)) {
 	t.Helper()
 	states := map[string]func(f *faulty) (begins, passes func()){

@@ -44,7 +44,8 @@ func (c *crossing) begin(wait time.Duration) *attempt {
 	return a
 }
 
-// enters has an enter of a executed that was sent then. Until answered is called, the answer is on its way.
+// enters has an enter of a executed that was sent then. Until answered is called, the answer is
+// on its way.
 func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 	c.Helper()
 	q := question{of: a.alone[:], sent: sighting{sent: sent}}
@@ -74,7 +75,8 @@ func (c *crossing) nobody() {
 	}
 }
 
-// The heartbeat was sent before the grant and came late. By then a force has ended the hold, of which its client hears last.
+// The heartbeat was sent before the grant and came late. By then a force has ended the hold, of
+// which its client hears last.
 func TestAHeartbeatThatIsExecutedAfterAForceLeavesNothing(t *testing.T) {
 	c := onCrossing(t)
 	other := New(c.rdb)
@@ -117,7 +119,8 @@ func TestATryThatIsGrantedTooLateToBeOfUseIsGivenBack(t *testing.T) {
 	c.nobody()
 }
 
-// The server was blind to its client, and told it with the answer to another ticket. The try's own request times out only now.
+// The server was blind to its client, and told it with the answer to another ticket. The try's
+// own request times out only now.
 func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *testing.T) {
 	c := onCrossing(t)
 	a := c.begin(0)

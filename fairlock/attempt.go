@@ -83,7 +83,8 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 	})
 }
 
-// hold enters the line and waits. A call that ends otherwise, by a callback's panic for one, leaves nothing behind.
+// hold enters the line and waits. A call that ends otherwise, by a callback's panic for one,
+// leaves nothing behind.
 func (l *Locker) hold(ctx context.Context, a *attempt) (hold *reentrant.Hold, err error) {
 	returned := false
 	defer func() {
@@ -198,7 +199,8 @@ func (a *attempt) moved() {
 	a.news <- a.now
 }
 
-// giveUp ends a wait. If the lock came at this very moment, it is given back and the next one has it. why is called with l.mu held.
+// giveUp ends a wait. If the lock came at this very moment, it is given back and the next one has
+// it. why is called with l.mu held.
 func (l *Locker) giveUp(a *attempt, why func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,8 +40,9 @@ func (l *Locker) message(payload string) {
 	}
 }
 
-// is reports whether that lock and the whole of that ticket are the attempt's. The scripts tell of whatever stands in a line, with
-// the rights of whoever releases: rights to one lock's keys must give no other lock away.
+// is reports whether that lock and the whole of that ticket are the attempt's. The scripts tell
+// of whatever stands in a line, with the rights of whoever releases: rights to one lock's keys
+// must give no other lock away.
 func (a *attempt) is(keys lua.Keys, ticket string) bool { return a.keys == keys && a.text == ticket }
 
 // grantedByMessage believes a grant, or asks the server. l.mu must be held.

@@ -54,8 +54,8 @@ func (l *Locker) leave(all ...*attempt) {
 	}
 }
 
-// unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got through. Which token it came with
-// is not repeated to the server, which would believe it.
+// unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got
+// through. Which token it came with is not repeated to the server, which would believe it.
 func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	l.core.Keeper.Go(func() {
 		l.core.Keeper.Persist(t.Lease, func(ctx context.Context) error {
@@ -65,7 +65,8 @@ func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	})
 }
 
-// suspect gives a lock back that an answer says to be a ticket's of ours that no call knows. l.mu must be held.
+// suspect gives a lock back that an answer says to be a ticket's of ours that no call knows. l.mu
+// must be held.
 func (l *Locker) suspect(keys lua.Keys, holder string) {
 	counter, ours := l.core.Own(holder)
 	if !ours || l.attempts[counter] != nil {

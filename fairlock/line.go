@@ -50,11 +50,13 @@ func (l *Locker) enqueue(a *attempt) *line {
 	return ln
 }
 
-// asksEvery is how often the first of a line asks, for all, when the present record ends. Who was given the lock and died before
-// its first renewal has it for a claim, and nobody is told: whoever asks within that time is there when it is over.
+// asksEvery is how often the first of a line asks, for all, when the present record ends. Who was
+// given the lock and died before its first renewal has it for a claim, and nobody is told:
+// whoever asks within that time is there when it is over.
 func (a *attempt) asksEvery() time.Duration { return max(a.ticket.Claim()*5/6, askEvery) }
 
-// enterAt has all of the line enter at the given time, if they would not sooner anyway. l.mu must be held.
+// enterAt has all of the line enter at the given time, if they would not sooner anyway. l.mu must
+// be held.
 func (ln *line) enterAt(at time.Time) {
 	if at.Before(ln.whole) {
 		ln.whole = at
@@ -62,7 +64,8 @@ func (ln *line) enterAt(at time.Time) {
 	ln.askAt(at)
 }
 
-// askAt is enterAt for the first alone: one is enough to notice that the lock is free. l.mu must be held.
+// askAt is enterAt for the first alone: one is enough to notice that the lock is free. l.mu must
+// be held.
 func (ln *line) askAt(at time.Time) {
 	if soonest := ln.entered.Add(enterAgain); at.Before(soonest) {
 		at = soonest
@@ -114,8 +117,8 @@ func (l *Locker) beat(ln *line) {
 // order sorts those that have no place yet behind those that have.
 func (a *attempt) order() lua.Place { return cmp.Or(a.place, math.MaxInt64) }
 
-// enter sends one request for those that still wait, all for one lock, and takes in the answer. If these are some of the line, it says
-// so.
+// enter sends one request for those that still wait, all for one lock, and takes in the answer.
+// If these are some of the line, it says so.
 func (l *Locker) enter(ctx context.Context, some bool, all ...*attempt) {
 	q := l.ask(ctx, some, all)
 	for i, t := range q.answer.Tickets {
@@ -249,7 +252,8 @@ func (l *Locker) answered(q question) {
 // told takes in what an answer says of one ticket. l.mu must be held.
 func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) {
 	if a.state != waiting {
-		// It has left or is held: what is said of it is older, or undone by a leave that is on its way; if that has been answered, by another.
+		// It has left or is held: what is said of it is older, or undone by a leave that is on its way;
+		// if that has been answered, by another.
 		if l.attempts[a.ticket.Counter] == nil && (t.Status == lua.Waiting || t.Status == lua.Granted) {
 			l.core.Keeper.Go(func() { l.leave(a) })
 		}

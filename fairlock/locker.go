@@ -42,8 +42,9 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	return l
 }
 
-// Lock waits in line until it has the lock or ctx is done. One round trip if the lock is free and nobody waits. Order is that of
-// arrival at the server, also among the calls of one process: one for which a connection has yet to be dialled may come after a later one.
+// Lock waits in line until it has the lock or ctx is done. One round trip if the lock is free and
+// nobody waits. Order is that of arrival at the server, also among the calls of one process: one
+// for which a connection has yet to be dialled may come after a later one.
 //
 // The lock is kept for as long as the Lease is not unlocked, by renewals (or for LeaseFor). ctx does not own it
 // afterwards: see [Lease.Context].
@@ -88,6 +89,9 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 // contexts of held leases end with ErrClosed. What is held stays held: Unlock still works and hands over, and what is never
 // unlocked expires. Close returns when all goroutines and the connection of the Locker are gone; a server that does not
 // answer can hold it up for as long as the client's timeouts allow.
+//
+// It may be called in any callback. What the Observer and the Logger have yet to be told, it waits for no
+// longer than a second.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true

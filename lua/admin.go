@@ -145,8 +145,9 @@ func (s *State) hold(name, value string) error {
 	return nil
 }
 
-// Force runs force.lua: one request. It ends the ownership that has this token, 0 of a record that has none, and tells its clients; it reports
-// whether that was the present one. More and Grant are as in [Left].
+// Force runs force.lua: one request. It ends the ownership that has this token, 0 of a record
+// that has none, and tells its clients; it reports whether that was the present one. More and
+// Grant are as in [Left].
 func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool, left Left, err error) {
 	args := append(s.writing(forceScript, keys, 5), s.caller(keys)...)
 	reply, err := s.run(ctx, forceScript, append(args, s.freed(keys), token))

@@ -26,8 +26,8 @@ end
 local function place_of(element) return number(string.match(element, '^%d+'), PLACES) end
 local function ticket_of(element) return string.match(element, ':(.*)$') or '' end
 
--- Calls look with each element of a line of so many and its index, from the end or from the head, until it returns true: the one
--- walk through a line that a script may make.
+-- Calls look with each element of a line of so many and its index, from the end or from the head,
+-- until it returns true: the one walk through a line that a script may make.
 local function walk(line, from_head, look)
   for chunk = 0, math.ceil(line / 500) - 1 do
     local first = from_head and chunk * 500 or math.max(0, line - 500 * (chunk + 1))
@@ -40,15 +40,16 @@ local function walk(line, from_head, look)
   end
 end
 
--- Takes these elements out of the line, which stand at these indices, and returns how many they were. Of several, each becomes what
--- no element is, and then all of these go at once.
+-- Takes these elements out of the line, which stand at these indices, and returns how many they
+-- were. Of several, each becomes what no element is, and then all of these go at once.
 local function cut(elements, indices)
   if #elements == 1 then return redis.call('LREM', queue, 1, elements[1]) end
   for _, i in ipairs(indices) do redis.call('LSET', queue, i, '') end
   return #indices > 0 and redis.call('LREM', queue, 0, '') or 0
 end
 
--- Takes tickets out of the line, wherever they stand: wanted has so many as keys. Returns how many elements that were, and whose.
+-- Takes tickets out of the line, wherever they stand: wanted has so many as keys. Returns how
+-- many elements that were, and whose.
 local function take_all(wanted, many, line, from_head)
   local found, elements, indices = {}, {}, {}
   walk(line, from_head, function(element, i)
@@ -79,7 +80,8 @@ local function valid(mark)
   return left > 0 and left <= MARK_TTL
 end
 
--- Writes a mark that ends in so many ms. Those that have ended go: nobody else asks for them any more.
+-- Writes a mark that ends in so many ms. Those that have ended go: nobody else asks for them any
+-- more.
 local function mark(member, span)
   redis.call('ZREMRANGEBYSCORE', waiters, '(' .. num(-ms), '(0')
   redis.call('ZADD', waiters, num(-(ms + span)), member)

@@ -212,7 +212,8 @@ func TestNoRequestWalksALineMoreThanOnce(t *testing.T) {
 	}
 }
 
-// A client that waits for a moment and goes leaves a mark that it was blind. Nobody looks for it afterwards.
+// A client that waits for a moment and goes leaves a mark that it was blind. Nobody looks for it
+// afterwards.
 func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		a := s.party("a")
@@ -234,8 +235,9 @@ func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 	})
 }
 
-// BenchmarkSweep is what a newcomer costs the server who finds a line full of the dead. On Redis 7.0.15, two busy cores: 1.1 ms; with a walk
-// for each of the hundred who are swept it was 1,270 ms.
+// BenchmarkSweep is what a newcomer costs the server who finds a line full of the dead. On Redis
+// 7.0.15, two busy cores: 1.1 ms; with a walk for each of the hundred who are swept it was 1,270
+// ms.
 func BenchmarkSweep(b *testing.B) {
 	const dead = 10_000
 	server := redistest.Start(b)

@@ -54,7 +54,8 @@ func (l typed) damage(rng *rand.Rand) (what string) {
 	return what
 }
 
-// Whatever stands in the keys, a script answers as its contract says, or refuses to and has written nothing.
+// Whatever stands in the keys, a script answers as its contract says, or refuses to and has
+// written nothing.
 func TestDamageIsHealedOrRefusedBeforeAnythingIsWritten(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		programs := 150

@@ -23,7 +23,8 @@
 --                        {'held'}    try: somebody else has it, or comes first
 --                        {'full'}    as many wait as it allows
 --                        {'gone'}    it was retired
--- Errors: WRONGTYPE (also of a token key that holds no number, or one that no other can follow, and of a ticket's own record without a
+-- Errors: WRONGTYPE (also of a token key that holds no number, or one that no other can follow,
+-- and of a ticket's own record without a
 --       token) and OOM come before anything is written.
 
 --#include terms.lua
@@ -172,7 +173,8 @@ local function place(ticket, at)
   return {'waiting', at, line}
 end
 
--- The elements of the tickets in line whose client does not know their places, all found in one walk.
+-- The elements of the tickets in line whose client does not know their places, all found in one
+-- walk.
 local unplaced
 local function standing(ticket)
   if not unplaced then
@@ -209,8 +211,8 @@ local function back(ticket, at)
   return {'returned', at, 0}
 end
 
--- Asked for by few, at most every 5 s; beyond 10,000 it is not looked for. Several are found in one walk, which is out of date when
--- somebody was moved.
+-- Asked for by few, at most every 5 s; beyond 10,000 it is not looked for. Several are found in
+-- one walk, which is out of date when somebody was moved.
 local asking, stands = 0, nil
 for i = 12, #ARGV, 4 do if ARGV[i] == '1' then asking = asking + 1 end end
 local function position(ticket, at)
@@ -298,7 +300,8 @@ for k, state in ipairs(states) do
   if ARGV[i + 3] == '1' and state[3] == 0 then state[3] = position(ARGV[i], state[2]) end
 end
 
--- A newcomer, or one of several, does not speak for those of its client who were passed over: only with them the client is back.
+-- A newcomer, or one of several, does not speak for those of its client who were passed over:
+-- only with them the client is back.
 local grant, more = {}, 0
 if scores[3] and not try then
   if returning and not some then redis.call('ZREM', waiters, '^' .. me) else more = 1 end

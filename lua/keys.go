@@ -117,7 +117,8 @@ func globbed(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// plain is what the prefix of plain locks ends with, so that they share nothing with the fair ones under the same prefix.
+// plain is what the prefix of plain locks ends with, so that they share nothing with the fair
+// ones under the same prefix.
 const plain = ":plain"
 
 // Plain is the prefix of the plain locks of an application that has this one.

@@ -124,10 +124,12 @@ func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 	return s
 }
 
-// Apart has each request go out by itself, and take whatever connection it gets, before the first does.
+// Apart has each request go out by itself, and take whatever connection it gets, before the first
+// does.
 func (s *Server) Apart() { s.together.apart, s.manner.dials = true, true }
 
-// Spawn has requests that need a goroutine of their own run by an owner of those, before the first does.
+// Spawn has requests that need a goroutine of their own run by an owner of those, before the
+// first does.
 func (s *Server) Spawn(run func(func())) { s.spawn = run }
 
 // freed is the channel that is told of releases, or nothing where the next in line is.
@@ -245,9 +247,10 @@ func Unsent(err error) bool {
 		errors.Is(err, redis.ErrClosed)
 }
 
-// Passing reports whether an answered error is about the server's present state, so that the same request may succeed
-// a moment later: it is starting, failing over, busy with a script, giving slots away, or refuses to write as long as its
-// replicas are away, its disk or its memory full. Nothing was done: of a script, such a server refuses the first write.
+// Passing reports whether an answered error is about the server's present state, so that the same
+// request may succeed a moment later: it is starting, failing over, busy with a script, giving
+// slots away, or refuses to write as long as its replicas are away, its disk or its memory full.
+// Nothing was done: of a script, such a server refuses the first write.
 func Passing(err error) bool {
 	for _, prefix := range []string{
 		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM",

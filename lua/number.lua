@@ -1,4 +1,5 @@
--- number.lua: what a script reads. Whoever has rights to the keys may have put anything there, and no script may fail halfway. Included.
+-- number.lua: what a script reads. Whoever has rights to the keys may have put anything there,
+-- and no script may fail halfway. Included.
 
 -- A number up to most; anything else is 0.
 local function number(text, most)

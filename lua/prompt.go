@@ -41,8 +41,8 @@ func (m *manner) learn(rdb redis.UniversalClient) {
 	}
 }
 
-// goesBy takes in the timeouts of a client. Below zero it sets no deadlines at all, not even those of an obeyed context; zero is none
-// of its own.
+// goesBy takes in the timeouts of a client. Below zero it sets no deadlines at all, not even
+// those of an obeyed context; zero is none of its own.
 func (m *manner) goesBy(contexts bool, read, write time.Duration) {
 	m.obeys = contexts && read >= 0 && write >= 0
 	if m.bound = max(0, read); write <= 0 && !m.obeys {
@@ -72,8 +72,9 @@ func (p patient) Deadline() (time.Time, bool) {
 	return end, true
 }
 
-// prompt is a context for one request that takes an idle connection or none: nothing bounds how long a full pool, a dial and a
-// handshake take. A pool looks at Done once before it takes a connection, and again only if it has to wait for one or dials.
+// prompt is a context for one request that takes an idle connection or none: nothing bounds how
+// long a full pool, a dial and a handshake take. A pool looks at Done once before it takes a
+// connection, and again only if it has to wait for one or dials.
 type prompt struct {
 	context.Context
 	limit  time.Duration // for those requests that have to be sent elsewhere
@@ -107,7 +108,8 @@ var (
 	errKept      = errors.New("no answer in the time that the caller may be kept")
 )
 
-// elsewhere sends in another goroutine what could not be sent at once, and waits for the answer no longer than it may.
+// elsewhere sends in another goroutine what could not be sent at once, and waits for the answer
+// no longer than it may.
 func (s *Server) elsewhere(p *prompt, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
 	type answer struct {
 		reply any

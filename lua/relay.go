@@ -2,8 +2,9 @@ package lua
 
 import "strings"
 
-// relayed reports whether what was answered is the word of a proxy that stands between the client and Redis, and has lost sight of
-// the request: the server may have executed it, or may yet. No Redis says any of these.
+// relayed reports whether what was answered is the word of a proxy that stands between the client
+// and Redis, and has lost sight of the request: the server may have executed it, or may yet. No
+// Redis says any of these.
 //
 //	Envoy                "upstream failure" (a timeout or a closed connection), "upstream protocol error", "no upstream host"
 //	predixy              "ERR server connection close", "ERR deliver request fail", "ERR no server ..."

@@ -28,9 +28,11 @@ const (
 	Missed time.Duration = -3 // its own request failed; the error is that of one of these, an unanswered one if there is any
 )
 
-// Renew runs renew.lua over all of them in one request; on a cluster, where all have to be of one [Server.Node], in as many as
-// there are, sent at once; so they are, too, if the server refuses them together. Each answer is the hold's remaining time, 0 where the record does not have it: [Server.Reassert] tells
-// why, or Failed. There are no answers, or some are Missed, if there is an error.
+// Renew runs renew.lua over all of them in one request; on a cluster, where all have to be of one
+// [Server.Node], in as many as there are, sent at once; so they are, too, if the server refuses
+// them together. Each answer is the hold's remaining time, 0 where the record does not have it:
+// [Server.Reassert] tells why, or Failed. There are no answers, or some are Missed, if there is
+// an error.
 func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
 	if s.Sharded() && len(holds) > 1 {
 		return s.renewEach(ctx, holds)
@@ -71,8 +73,10 @@ func decodeRenewed(reply []any, n int) ([]time.Duration, error) {
 	return decoded(left, &r, "renew", reply)
 }
 
-// renewEach sends a request for each, all at once: on a cluster, and for what is one behind a single address (Redisson #6867), their
-// records lie in different slots; and of one that is damaged or forbidden the others know nothing so. A node that does not have the script, or no longer the slot, is asked again for that hold alone.
+// renewEach sends a request for each, all at once: on a cluster, and for what is one behind a
+// single address (Redisson #6867), their records lie in different slots; and of one that is
+// damaged or forbidden the others know nothing so. A node that does not have the script, or no
+// longer the slot, is asked again for that hold alone.
 func (s *Server) renewEach(ctx context.Context, holds []Renewal) (left []time.Duration, failed error) {
 	pipe := s.Node(holds[0].Keys).Pipeline()
 	requests := make([]once, len(holds))

@@ -83,7 +83,8 @@ func ParseTicket(text string) (Ticket, error) {
 	return Ticket{part[0], counter, fromMillis(lease), owner, note}, nil
 }
 
-// isPlain reports whether a text is one word of printable ASCII, as all tickets are: the client's id, at least, is shown as it stands.
+// isPlain reports whether a text is one word of printable ASCII, as all tickets are: the client's
+// id, at least, is shown as it stands.
 func isPlain(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }

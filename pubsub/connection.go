@@ -78,8 +78,9 @@ func (h *Hub) connection(confirmed func()) error {
 	}
 }
 
-// refused takes in that the server refused a ping, or a subscription, because of a state that passes.
-// It is alive, and what it has confirmed stands: to make the connection again would lose that.
+// refused takes in that the server refused a ping, or a subscription, because of a state that
+// passes. It is alive, and what it has confirmed stands: to make the connection again would lose
+// that.
 func (h *Hub) refused(err error) bool {
 	if !redis.HasErrorPrefix(err, "BUSY") && !redis.HasErrorPrefix(err, "MISCONF") {
 		return false

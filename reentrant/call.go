@@ -275,8 +275,8 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	return outcome{held: &HeldError{Owner: t.Identity()}} // it came too late to be of use
 }
 
-// retire sees to it in the background that a ticket holds nothing, now or later: one that was given a token, or, if that is 0,
-// one of which a request may yet be executed.
+// retire sees to it in the background that a ticket holds nothing, now or later: one that was
+// given a token, or, if that is 0, one of which a request may yet be executed.
 func (l *Locker) retire(keys lua.Keys, t lua.Ticket, token int64) (left <-chan struct{}) {
 	done := make(chan struct{})
 	leave := []lua.LeaveTicket{{Ticket: t.String(), Token: token, Retire: token == 0}}

@@ -221,8 +221,8 @@ func (c *Core) Run(ctx context.Context, lease *Lease, fn func(context.Context, *
 	return fn(lease.Scoped(ctx), lease)
 }
 
-// End stops renewals, waits for what is still to be told to the server, ends the subscription, and waits a second for what
-// is still to be told to the user: Close, once nobody waits any more.
+// End stops renewals, waits for what is still to be told to the server, ends the subscription,
+// and waits a second for what is still to be told to the user: Close, once nobody waits any more.
 func (c *Core) End() {
 	c.Keeper.Close()
 	c.Keeper.Wait() // leaves go out before the subscription ends, so nobody behind is skipped or stalled

@@ -1,10 +1,9 @@
 package reentrant
 
-import (
-	"time"
-)
+import "time"
 
-// ending collects what is to be done once no mutex is held: contexts end first, and then whoever is to be told is.
+// ending collects what is to be done once no mutex is held: contexts end first, and then whoever
+// is to be told is.
 type ending struct {
 	grips []*grip // whose contexts end
 	cause error

@@ -117,8 +117,8 @@ func (g *Granted) forcedAs() string { return g.Text + " " + g.Keys.Record() }
 // asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back. The call
 // has waited since began, and may do so for wait: below or at zero, for as long as it takes.
 //
-// A Lease that it returns was given before the Locker was closed. Whatever else happens, a panic in the user's context included,
-// the hold is given back.
+// A Lease that it returns was given before the Locker was closed. Whatever else happens, a panic
+// in the user's context included, the hold is given back.
 func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Duration) (lease *Lease, err error) {
 	defer func() {
 		if lease == nil {
@@ -208,8 +208,8 @@ func (k *Keeper) Forced(m lua.Message) {
 	k.end(m.Record, m.Token, func(h *Hold) bool { return h.Text == m.Text })
 }
 
-// ForcedHere takes in that this process has ended an ownership by force: its own holders are told by nobody else if it never
-// had to listen.
+// ForcedHere takes in that this process has ended an ownership by force: its own holders are told
+// by nobody else if it never had to listen.
 func (k *Keeper) ForcedHere(record string, token int64) {
 	k.end(record, token, func(*Hold) bool { return true })
 }
@@ -286,8 +286,9 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	k.unwatch(h)
 	k.finish()
 	if h.Requests.Open() || why != expired {
-		// A heartbeat or a renewal that is executed late could put back into line, or prolong, what nobody holds. At the server's word
-		// it is left whatever is known of it: a heartbeat that came after a force has put it in line again, or has even taken the lock.
+		// A heartbeat or a renewal that is executed late could put back into line, or prolong, what
+		// nobody holds. At the server's word it is left whatever is known of it: a heartbeat that came
+		// after a force has put it in line again, or has even taken the lock.
 		k.Go(func() {
 			k.takeBack(h)
 			k.releaser.Forget(h)

@@ -70,7 +70,8 @@ func (c *carrying) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// carriedBy is the hold of the lock that a context carries, if it does. k.mu must not be held: the context may be the user's.
+// carriedBy is the hold of the lock that a context carries, if it does. k.mu must not be held:
+// the context may be the user's.
 func (k *Keeper) carriedBy(ctx context.Context, record string) *Hold {
 	h, _ := ctx.Value(carried{k, record}).(*Hold)
 	return h

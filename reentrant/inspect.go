@@ -22,9 +22,11 @@ type State struct {
 	Waiting int      // length of the line
 	Waiters []Waiter // in order; the first is next, and the only one in a State of List
 
-	// Damaged says what in the lock's keys makes no sense, if anything does: somebody else wrote there, or another release of this
-	// package. All else of the State is what could be read; what could not is zero, or missing. A damaged holder can be forced, and what
-	// is no waiter is dropped when its turn comes; only a damaged token key, with which nobody is given the lock, has to be deleted by hand.
+	// Damaged says what in the lock's keys makes no sense, if anything does: somebody else wrote
+	// there, or another release of this package. All else of the State is what could be read; what
+	// could not is zero, or missing. A damaged holder can be forced, and what is no waiter is dropped
+	// when its turn comes; only a damaged token key, with which nobody is given the lock, has to be
+	// deleted by hand.
 	Damaged error
 }
 
@@ -49,8 +51,9 @@ type Waiter struct {
 	Waited time.Duration // since then
 }
 
-// Inspect shows a lock as the server sees it. One round trip, and one more for every 500 waiters; a line that changes
-// meanwhile is shown as its pages were seen. Nothing is written. A lock that is damaged is no error: see State.Damaged.
+// Inspect shows a lock as the server sees it. One round trip, and one more for every 500 waiters;
+// a line that changes meanwhile is shown as its pages were seen. Nothing is written. A lock that
+// is damaged is no error: see State.Damaged.
 func (c *Core) Inspect(ctx context.Context, name string) (*State, error) {
 	state, err := c.inspect(ctx, name)
 	if err != nil {
@@ -135,9 +138,10 @@ func (s *State) stand(page lua.State) {
 	}
 }
 
-// List goes through all locks under the Locker's prefix that are held or waited for, in no order, by SCAN: a lock that is
-// one or the other all the time is shown once, any other once or not at all. Their waiters are counted, and the first is
-// shown. It takes about two round trips for every hundred keys under the prefix. An error ends it; a lock that is damaged does not.
+// List goes through all locks under the Locker's prefix that are held or waited for, in no order,
+// by SCAN: a lock that is one or the other all the time is shown once, any other once or not at
+// all. Their waiters are counted, and the first is shown. It takes about two round trips for
+// every hundred keys under the prefix. An error ends it; a lock that is damaged does not.
 func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		if err := c.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {

@@ -10,8 +10,9 @@ import (
 // Lease is one successful call's share of a lock. It is safe for concurrent use, and all its methods may be called on
 // nil and on the zero Lease, which hold nothing.
 //
-// Trust in a lock ends a margin (a tenth of the first ten minutes of the lease and a hundredth of the rest, at least 10 ms) before
-// the server may give it away. At that instant Done is closed, Err is ErrLost and Context is cancelled with cause ErrLost.
+// Trust in a lock ends a margin (a tenth of the first ten minutes of the lease and a hundredth of
+// the rest, at least 10 ms) before the server may give it away. At that instant Done is closed,
+// Err is ErrLost and Context is cancelled with cause ErrLost.
 //
 // It must not be copied: the copy's lock is no longer renewed when the original is gone.
 type Lease struct {
@@ -52,8 +53,8 @@ func (g *grip) cancel(cause error) {
 	}
 }
 
-// scope ends the context inside Do; nil: there is none. To be asked for when ctx has ended: Scoped may be about to set it, and
-// looks at ctx afterwards. The Keeper's mu must not be held.
+// scope ends the context inside Do; nil: there is none. To be asked for when ctx has ended:
+// Scoped may be about to set it, and looks at ctx afterwards. The Keeper's mu must not be held.
 func (g *grip) scope() context.CancelCauseFunc {
 	k := g.hold.keeper
 	k.mu.Lock()

@@ -41,9 +41,9 @@ type Locker struct {
 
 var _ Interface = (*Locker)(nil)
 
-// New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is
-// wrong with an option, the client or the server is the error of every call. The default prefix is "fairlock", as that of fair locks,
-// with which it shares nothing.
+// New returns a Locker on the given client, which stays the caller's to close, after the Locker.
+// It does no I/O: what is wrong with an option, the client or the server is the error of every
+// call. The default prefix is "fairlock", as that of fair locks, with which it shares nothing.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
 		core:  NewCore(rdb, "fairlock", lua.NewPlainServer, options),
@@ -132,6 +132,9 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // end with ErrClosed. What is held stays held: Unlock still works, and what is never unlocked expires. Close returns when all
 // goroutines and the connection of the Locker are gone; a server that does not answer can hold it up for as long as the
 // client's timeouts allow.
+//
+// It may be called in any callback. What the Observer and the Logger have yet to be told, it waits for no
+// longer than a second.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true

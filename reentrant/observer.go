@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Observer is told what happens to the locks of a Locker: in order, one event at a time, a moment after it happened, by a
-// goroutine that does nothing but this and the Logger's lines. So an Observer may call the Locker, Close included, and one that
-// blocks or panics holds up nothing but what it is told next. Of 10,000 events and lines that wait, more are dropped; a
-// line of the log says how many. Close waits a second for what is still to be told.
+// Observer is told what happens to the locks of a Locker: in order, one event at a time, a moment
+// after it happened, by a goroutine that does nothing but this and the Logger's lines. So an
+// Observer may call the Locker, Close included, and one that blocks or panics holds up nothing
+// but what it is told next. Of 10,000 events and lines that wait, more are dropped; a line of the
+// log says how many. Close waits a second for what is still to be told.
 type Observer interface{ Observe(Event) }
 
 // Kind says what happened.

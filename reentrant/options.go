@@ -52,8 +52,9 @@ func NewSettings(prefix string, options []Option) Settings {
 	return s
 }
 
-// WithPrefix sets what all keys and channels begin with; those of plain locks go on with ":plain". It must not contain braces, nor, after a
-// colon, one of the words that follow it in keys: lock, queue, waiters, token, wake, freed, plain. Lockers share locks if, and only if,
+// WithPrefix sets what all keys and channels begin with; those of plain locks go on with
+// ":plain". It must not contain braces, nor, after a colon, one of the words that follow it in
+// keys: lock, queue, waiters, token, wake, freed, plain. Lockers share locks if, and only if,
 // they share the kind of lock, the prefix and the server.
 func WithPrefix(prefix string) Option { return func(s *Settings) { s.Prefix = prefix } }
 
@@ -66,8 +67,9 @@ func WithLease(d time.Duration) Option {
 	}
 }
 
-// WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a Lease dropped, a
-// subscription made again. Default slog.Default(). Its handler is called as an [Observer] is: in order, by a goroutine of its own.
+// WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a
+// Lease dropped, a subscription made again. Default slog.Default(). Its handler is called as an
+// [Observer] is: in order, by a goroutine of its own.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *Settings) {
 		if logger == nil {
@@ -165,11 +167,12 @@ func WithOwner(owner string) LockOption {
 	}
 }
 
-// OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its position in line, 1 being
-// next, and again at most every 5 s while the position changes. The call goes on when f returns: should a fair lock come meanwhile,
-// it is held until then. If f panics or ends its goroutine, the call leaves nothing behind. The server looks for it among the first 10,000; that is
-// work of the order of the position, so leave it out where nobody looks. For a plain lock the position is among the
-// waiters of this process, and told once.
+// OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its
+// position in line, 1 being next, and again at most every 5 s while the position changes. The
+// call goes on when f returns: should a fair lock come meanwhile, it is held until then. If f
+// panics or ends its goroutine, the call leaves nothing behind. The server looks for it among the
+// first 10,000; that is work of the order of the position, so leave it out where nobody looks.
+// For a plain lock the position is among the waiters of this process, and told once.
 func OnQueued(f func(position int)) LockOption {
 	return func(r *Request) {
 		if r.OnQueued = f; f == nil {

@@ -15,9 +15,9 @@ const (
 	toldWithin = time.Second // how long Close waits for it
 )
 
-// reporter tells a Locker's Logger and Observer what happened, in order, from one goroutine that lives as long as there is
-// something to tell. They are the user's: one that blocks, panics or calls back into the Locker holds up nothing but what is
-// told after it.
+// reporter tells a Locker's Logger and Observer what happened, in order, from one goroutine that
+// lives as long as there is something to tell. They are the user's: one that blocks, panics or
+// calls back into the Locker holds up nothing but what is told after it.
 type reporter struct {
 	logger   *slog.Logger
 	observer Observer     // may be nil
@@ -102,7 +102,8 @@ func (r *reporter) observe(e Event) {
 	r.tell(func() { r.observer.Observe(e) })
 }
 
-// drain returns when all is told, after a second at most, and at once if it is the user's code there that asks.
+// drain returns when all is told, after a second at most, and at once if it is the user's code
+// there that asks.
 func (r *reporter) drain() {
 	if me := current(); me != 0 && r.teller.Load() == int64(me) {
 		return

@@ -10,7 +10,8 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Own is the counter of the ticket that an answer names as a lock's holder, if it is one of this client's.
+// Own is the counter of the ticket that an answer names as a lock's holder, if it is one of this
+// client's.
 func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	text, ours := strings.CutPrefix(holder, c.ID+":")
 	counter, err := strconv.ParseUint(text, 10, 64)
@@ -20,7 +21,8 @@ func (c *Core) Own(holder string) (counter uint64, ours bool) {
 // Given reports whether a ticket is one that this client has given out.
 func (c *Core) Given(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
 
-// Message reads what the server tells this client, of which lock. What makes no sense is reported: it is not of the scripts.
+// Message reads what the server tells this client, of which lock. What makes no sense is
+// reported: it is not of the scripts.
 func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error) {
 	m, err = lua.ParseMessage(payload)
 	if err == nil {
@@ -35,7 +37,8 @@ func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error)
 	return m, keys, err
 }
 
-// Nonsense reports a message that is not of the scripts: once a minute, for whoever may publish may do so a million times.
+// Nonsense reports a message that is not of the scripts: once a minute, for whoever may publish
+// may do so a million times.
 func (c *Core) Nonsense(err error) {
 	c.nonsense.Add(1)
 	now := time.Now().UnixNano()
@@ -45,8 +48,9 @@ func (c *Core) Nonsense(err error) {
 	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "messages", c.nonsense.Swap(0))
 }
 
-// Strays looks for tickets of this client that have a lock though no call of it knows them: requests that were executed when
-// nobody waited for them any more. Whoever finds one gives it back.
+// Strays looks for tickets of this client that have a lock though no call of it knows them:
+// requests that were executed when nobody waited for them any more. Whoever finds one gives it
+// back.
 func (c *Core) Strays(keys lua.Keys, known func(counter uint64) bool) (strays []lua.Ticket) {
 	state, err := c.Server.Inspect(context.Background(), keys, 0, 0)
 	if err != nil {

@@ -5,8 +5,9 @@ import "time"
 // long is a lease of which clocks are not expected to run apart by a tenth any more.
 const long = 10 * time.Minute
 
-// Margin is how much earlier than the server a client ends its trust in a lease or claim of length d: a tenth of its first ten minutes
-// and a hundredth of the rest, at least 10 ms. It pays for clocks that run apart and for the time it takes to stop.
+// Margin is how much earlier than the server a client ends its trust in a lease or claim of
+// length d: a tenth of its first ten minutes and a hundredth of the rest, at least 10 ms. It pays
+// for clocks that run apart and for the time it takes to stop.
 func Margin(d time.Duration) time.Duration {
 	return max(min(d, long)/10+max(d-long, 0)/100, 10*time.Millisecond)
 }

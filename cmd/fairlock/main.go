@@ -130,7 +130,8 @@ func conclude(stderr io.Writer, err error) int {
 	return end.code
 }
 
-// complain writes err as one line that begins with "fairlock: ". It may have in it what a server said.
+// complain writes err as one line that begins with "fairlock: ". It may have in it what a server
+// said.
 func complain(stderr io.Writer, err error) {
 	text := strings.TrimPrefix(err.Error(), "fairlock: ")
 	fmt.Fprintf(stderr, "fairlock: %s\n", look.Plain(strings.ReplaceAll(text, "\n", "; ")))

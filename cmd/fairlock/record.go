@@ -67,7 +67,8 @@ func newHolderRecord(h *fairlock.Holder) *holderRecord {
 	}
 }
 
-// idle reports whether nobody has the lock and nobody waits for it, and nothing else is to be said of it.
+// idle reports whether nobody has the lock and nobody waits for it, and nothing else is to be
+// said of it.
 func (r *lockRecord) idle() bool { return r.Holder == nil && r.Waiting == 0 && r.Damaged == "" }
 
 // olderThan compares since when two locks are held; free ones come last. (For how long they are was read at different times.)

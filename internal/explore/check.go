@@ -203,8 +203,8 @@ func (x *explorer) ownerOf(ticket int8) int8 {
 	return itself + ticket
 }
 
-// trusts reports whether a live client believes that the ticket holds the lock: its Lease's context has not ended. That of a
-// closed client nobody ends any more.
+// trusts reports whether a live client believes that the ticket holds the lock: its Lease's
+// context has not ended. That of a closed client nobody ends any more.
 func (s *state) trusts(ticket int8) bool {
 	a := s.attempt(ticket)
 	c := &s.clients[clientOf(ticket)]
@@ -229,8 +229,8 @@ func (x *explorer) check(s *state) {
 	}
 }
 
-// checkEnd: a call that has ended leaves nothing behind. Its ticket neither waits nor holds, unless there is still something
-// under way that will take it back.
+// checkEnd: a call that has ended leaves nothing behind. Its ticket neither waits nor holds,
+// unless there is still something under way that will take it back.
 func (x *explorer) checkEnd(s *state, t int8) {
 	k, a := &s.srv, s.attempt(t)
 	if !s.clients[clientOf(t)].alive || a.phase != finished && !a.gone || s.truth.silent[t] {

@@ -23,10 +23,13 @@
 //     that it then sends went unanswered; nor of a hold whose trust ran out with nothing open, which ends by itself; nor if data was
 //     lost between the leave and a request that is later still and that nobody waits for.
 //
-// Trust is judged by a Lease's context: it ends with ErrLost, with the release, or when the client is closed. Callbacks that panic are
-// callers that give up at that instant, before the grant or between it and the Lease (ends.go). While a state is drained every
-// client knows of the record only what its own answers said, so a lock that is idle beyond the end of a dead one's claim is seen.
+// Trust is judged by a Lease's context: it ends with ErrLost, with the release, or when the
+// client is closed. Callbacks that panic are callers that give up at that instant, before the
+// grant or between it and the Lease (ends.go). While a state is drained every client knows of the
+// record only what its own answers said, so a lock that is idle beyond the end of a dead one's
+// claim is seen.
 //
-// Not looked at: fixed leases, nested holds, more than two tickets of a client, replicas, eviction, the plain lock, clocks that step or
-// run apart, requests that are later than a minute or than the patience of a leave, and the order among those who come back after a loss.
+// Not looked at: fixed leases, nested holds, more than two tickets of a client, replicas,
+// eviction, the plain lock, clocks that step or run apart, requests that are later than a minute
+// or than the patience of a leave, and the order among those who come back after a loss.
 package explore

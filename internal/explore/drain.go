@@ -73,8 +73,8 @@ func (s *state) someoneWaits() bool {
 	return false
 }
 
-// round has each client enter that has to, and release and leave what it can; of the messages only hints come through. It reports
-// whether somebody was served.
+// round has each client enter that has to, and release and leave what it can; of the messages
+// only hints come through. It reports whether somebody was served.
 func (x *explorer) round(s *state, due *pace) (served bool) {
 	for c := range int8(clients) {
 		if s.waits(c) && due.ask[c] <= 0 {
@@ -119,7 +119,8 @@ type pace struct {
 	all [clients]ms // with all
 }
 
-// paces takes in an answer: the client enters again when what it was told is in its way is over, or as it always does.
+// paces takes in an answer: the client enters again when what it was told is in its way is over,
+// or as it always does.
 func (x *explorer) paces(c *client, due *pace, i int8, some bool) {
 	if !some {
 		due.all[i] = heartbeat
@@ -152,9 +153,10 @@ func (s *state) next(due *pace) ms {
 	return first
 }
 
-// judgeIdle: a lock is not idle while one waits that lives and can be reached, whoever had it last and however that ended. After a
-// loss of data, what was kept for those who had been forgotten may be free sooner than anybody was told; and whom the server does not
-// see hears no hint.
+// judgeIdle: a lock is not idle while one waits that lives and can be reached, whoever had it
+// last and however that ended. After a loss of data, what was kept for those who had been
+// forgotten may be free sooner than anybody was told; and whom the server does not see hears no
+// hint.
 func (x *explorer) judgeIdle(s *state, d ms) {
 	idle := d - max(s.srv.ends, s.srv.gather, 0)
 	for i := range int8(tickets) {

@@ -1,6 +1,7 @@
 package explore
 
-// patience is for how long a leave is sent again: a ticket may hold for a lease, and be in line, and then have a claim.
+// patience is for how long a leave is sent again: a ticket may hold for a lease, and be in line,
+// and then have a claim.
 func (x *explorer) patience() ms {
 	if x.rules.impatient {
 		return claim
@@ -8,7 +9,8 @@ func (x *explorer) patience() ms {
 	return max(lease, liveness) + claim
 }
 
-// leaves ends an attempt that the server has to be told of: from now on its leave is sent again until it is answered.
+// leaves ends an attempt that the server has to be told of: from now on its leave is sent again
+// until it is answered.
 func (x *explorer) leaves(s *state, t int8, as phase) {
 	a := s.attempt(t)
 	a.phase, a.until = as, x.patience()
@@ -23,8 +25,8 @@ func (x *explorer) dismiss(s *state, t int8) {
 	}
 }
 
-// givesUp ends the call of a ticket that waits, or was granted and has no Lease yet: it was cancelled, its caller panicked,
-// or its client was closed.
+// givesUp ends the call of a ticket that waits, or was granted and has no Lease yet: it was
+// cancelled, its caller panicked, or its client was closed.
 func (x *explorer) givesUp(s *state, t int8) {
 	a := s.attempt(t)
 	switch {
@@ -37,9 +39,9 @@ func (x *explorer) givesUp(s *state, t int8) {
 	}
 }
 
-// close ends a client: calls that wait leave, the contexts of Leases end, and what is held stays so until it is unlocked or
-// its lease is over. Nothing is renewed any more, and nothing said twice. A call that was granted and has no Lease yet
-// learns of it when it is about to have one.
+// close ends a client: calls that wait leave, the contexts of Leases end, and what is held stays
+// so until it is unlocked or its lease is over. Nothing is renewed any more, and nothing said
+// twice. A call that was granted and has no Lease yet learns of it when it is about to have one.
 func (x *explorer) close(s *state, c int8) {
 	cl := &s.clients[c]
 	cl.closed = true
@@ -58,7 +60,8 @@ func (x *explorer) close(s *state, c int8) {
 	}
 }
 
-// unclosed reports whether a closed client still has something to say or to hear: until then it keeps its subscription.
+// unclosed reports whether a closed client still has something to say or to hear: until then it
+// keeps its subscription.
 func (s *state) unclosed(c int8) bool {
 	for i := range int8(2) {
 		switch t := 2*c + i; s.attempt(t).phase {
@@ -104,9 +107,10 @@ func (x *explorer) toldLater(s *state, t int8, got status) {
 	}
 }
 
-// lose ends the trust in a hold: by the server's word, or because its time is over. It is left if a request of it is open, which
-// could prolong what nobody holds; and at the server's word, whatever is known of it: a heartbeat that came after a force has put
-// it in line again, or has even taken the lock. Else what the server has of it ends by itself.
+// lose ends the trust in a hold: by the server's word, or because its time is over. It is left if
+// a request of it is open, which could prolong what nobody holds; and at the server's word,
+// whatever is known of it: a heartbeat that came after a force has put it in line again, or has
+// even taken the lock. Else what the server has of it ends by itself.
 func (x *explorer) lose(s *state, t int8, word bool) {
 	a := s.attempt(t)
 	open := a.open || s.underway(t)

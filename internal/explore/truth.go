@@ -66,8 +66,8 @@ func (t *truth) enters(after *keys, r *request, rep *reply) {
 	}
 }
 
-// orphans takes in that a newcomer has the lock: who came before anyone who knows the holder gets it (DESIGN section 5), or
-// shares it with others of its owner.
+// orphans takes in that a newcomer has the lock: who came before anyone who knows the holder gets
+// it (DESIGN section 5), or shares it with others of its owner.
 func (t *truth) orphans(to int8) {
 	for i := range int8(tickets) {
 		if t.unknown[i] && i != to {
@@ -76,8 +76,8 @@ func (t *truth) orphans(to int8) {
 	}
 }
 
-// haunts notes a request of which its client will never hear: after a loss of data, which takes the marks of tickets that have
-// left, nobody could stop it.
+// haunts notes a request of which its client will never hear: after a loss of data, which takes
+// the marks of tickets that have left, nobody could stop it.
 func (s *state) haunts(r *request) {
 	for t := range int8(tickets) {
 		s.truth.silent[t] = s.truth.silent[t] || s.truth.flushed && (r.about(t) || r.opens(t))

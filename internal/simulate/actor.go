@@ -186,7 +186,8 @@ func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
 	}
 }
 
-// unlock unlocks, sometimes in two goroutines at once, of which one is told how it went and the other that it held nothing.
+// unlock unlocks, sometimes in two goroutines at once, of which one is told how it went and the
+// other that it held nothing.
 func (a *actor) unlock(b *belief) error {
 	if !a.w.plan.brings(Twice) || !a.chance(5) {
 		return b.lease.Unlock(context.Background())
@@ -206,7 +207,8 @@ func (a *actor) unlock(b *belief) error {
 	return one
 }
 
-// isTurnedAway judges that a Locker that is closed, or shutting down, gives a lock to nobody who has none (7).
+// isTurnedAway judges that a Locker that is closed, or shutting down, gives a lock to nobody who
+// has none (7).
 func (a *actor) isTurnedAway() {
 	if !a.w.plan.brings(Closes) || !a.sleep(time.Millisecond) {
 		return

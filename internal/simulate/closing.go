@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// closesWithin is how long a Close may take: what is under way ends with the client's timeouts, and a paused process goes on.
+// closesWithin is how long a Close may take: what is under way ends with the client's timeouts,
+// and a paused process goes on.
 const closesWithin = 3 * time.Minute
 
-// shuts closes a client's Locker in one of the ways there are, and judges that this comes to an end (7), in whichever
-// goroutine it is. After it nobody is given a Lease, and no context lives: see believe and outlives.
+// shuts closes a client's Locker in one of the ways there are, and judges that this comes to an
+// end (7), in whichever goroutine it is. After it nobody is given a Lease, and no context lives:
+// see believe and outlives.
 func (c *client) shuts(how string, f func() error) {
 	w := c.w
 	w.mu.Lock()
@@ -40,7 +42,8 @@ func (c *client) leaves() {
 	}
 }
 
-// closes is Close by the user's code that the Locker has called. What is left of the client is buried later.
+// closes is Close by the user's code that the Locker has called. What is left of the client is
+// buried later.
 func (c *client) closes(where string) {
 	if c.w.isFair() {
 		return
@@ -49,7 +52,8 @@ func (c *client) closes(where string) {
 	c.shuts("a Close by "+where, c.locker.Close)
 }
 
-// undertakes has those who closed themselves buried, and others come in their places. mu must be held.
+// undertakes has those who closed themselves buried, and others come in their places. mu must be
+// held.
 func (w *World) undertakes() {
 	for _, c := range w.present {
 		if c.closing && !c.closed.IsZero() && !c.busy && !c.crashed {
@@ -58,7 +62,8 @@ func (w *World) undertakes() {
 	}
 }
 
-// closesAt has a client closed at about the instant at which it hears of its next grant. mu must be held.
+// closesAt has a client closed at about the instant at which it hears of its next grant. mu must
+// be held.
 func (l *link) closesAt(payload string, d time.Duration) {
 	w, c := l.w, l.owner
 	if !c.closeAtGrant || !strings.HasPrefix(payload, "grant ") {

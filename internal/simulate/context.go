@@ -57,7 +57,8 @@ func (b *belief) lasts() time.Time {
 	return end
 }
 
-// outlives judges that the contexts of a belief end with it: when it may be trusted no longer, and when its Locker is closed (1, 7).
+// outlives judges that the contexts of a belief end with it: when it may be trusted no longer,
+// and when its Locker is closed (1, 7).
 func (r *referee) outlives(b *belief) {
 	now, deadline := time.Now(), b.lease.Deadline()
 	if !b.dark.IsZero() || !b.left.IsZero() || b.by.crashed || b.dim {
@@ -73,7 +74,8 @@ func (r *referee) outlives(b *belief) {
 	}
 }
 
-// stood reports whether a client's process stood still between two times, or had not yet done since what it then had to do.
+// stood reports whether a client's process stood still between two times, or had not yet done
+// since what it then had to do.
 func (c *client) stood(from, to time.Time) bool {
 	for _, s := range c.stands {
 		if !s.from.After(from.Add(soonDark)) && s.to.After(from) {

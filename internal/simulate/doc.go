@@ -1,15 +1,17 @@
 // Package simulate runs whole clients over an embedded server in fake time, under faults that follow from a seed, while a
 // referee who sees the server's state and every client's belief judges the invariants of the design.
 //
-// A [Plan] is a run: [Run] it in a bubble of testing/synctest. Some clients, each a process with a Locker, a pool of
-// connections and goroutines that lock, nest, extend, give up, panic and stay too long (client.go, actor.go, call.go),
-// share a few locks of a miniredis (server.go). Between them is a network that carries whole requests, replies and
-// messages (link.go, conn.go), and a storm that brings faults in spells, with calm weather in between (faults.go, answers.go).
+// A [Plan] is a run: [Run] it in a bubble of testing/synctest. Some clients, each a process with
+// a Locker, a pool of connections and goroutines that lock, nest, extend, give up, panic and stay
+// too long (client.go, actor.go, call.go), share a few locks of a miniredis (server.go). Between
+// them is a network that carries whole requests, replies and messages (link.go, conn.go), and a
+// storm that brings faults in spells, with calm weather in between (faults.go, answers.go).
 //
-// Users make [Trouble] of their own, in all weathers: their callbacks, Observers, loggers and contexts block, panic, end
-// their goroutines and call back (queued.go, teller.go), and they close their Lockers whenever they like (closing.go). A
-// stranger with rights to one lock writes what he likes there, and sends messages that say what he likes (stranger.go);
-// the other locks are not to notice.
+// Users make [Trouble] of their own, in all weathers: their callbacks, Observers, loggers and
+// contexts block, panic, end their goroutines and call back (queued.go, teller.go), and they
+// close their Lockers whenever they like (closing.go). A stranger with rights to one lock writes
+// what he likes there, and sends messages that say what he likes (stranger.go); the other locks
+// are not to notice.
 //
 // # What makes it the same every time
 //
@@ -43,11 +45,12 @@
 //
 // # What it does not show
 //
-// A bubble has one clock. In a client that is paused its code, its network, the deadlines of its connections and the timers of
-// the library that matter (heartbeats, renewals, the end of trust) stand still, and jump when it goes on: [reentrant.Settings] has
-// a hook for that. Those of waits and pings go on, and what they do stays inside. Dials and handshakes
-// take no time, since go-redis holds a mutex meanwhile; where a dial would hang, it fails: bounds that hang on dials and pools
-// are not tried. An answered request is not
-// executed again later than its answer: nothing between a client and Redis does that. There is one server: no replicas,
-// no cluster, no real Redis.
+// A bubble has one clock. In a client that is paused its code, its network, the deadlines of its
+// connections and the timers of the library that matter (heartbeats, renewals, the end of trust)
+// stand still, and jump when it goes on: [reentrant.Settings] has a hook for that. Those of waits
+// and pings go on, and what they do stays inside. Dials and handshakes take no time, since
+// go-redis holds a mutex meanwhile; where a dial would hang, it fails: bounds that hang on dials
+// and pools are not tried. An answered request is not executed again later than its answer:
+// nothing between a client and Redis does that. There is one server: no replicas, no cluster, no
+// real Redis.
 package simulate

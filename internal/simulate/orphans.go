@@ -11,8 +11,9 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// wayBack is how long it takes, at most, until nothing of a call that has ended is left with a server that can be reached: a
-// request to a connection that is dead, the wait before the next one, and what a pool is waited for.
+// wayBack is how long it takes, at most, until nothing of a call that has ended is left with a
+// server that can be reached: a request to a connection that is dead, the wait before the next
+// one, and what a pool is waited for.
 const wayBack = 20 * time.Second
 
 // usage is by whom of a client an ownership is used: the holds of an owner share one.
@@ -53,8 +54,9 @@ func (r *referee) finishes(b *belief) {
 	}
 }
 
-// orphans judges that nobody's tickets stay with the server when their calls have ended (7): neither in line nor with the
-// lock. Not judged: clients that are dead or closed, whose holds end with their leases, and a leave that the server refused.
+// orphans judges that nobody's tickets stay with the server when their calls have ended (7):
+// neither in line nor with the lock. Not judged: clients that are dead or closed, whose holds end
+// with their leases, and a leave that the server refused.
 func (r *referee) orphans(lk *lock, is *state) {
 	for _, p := range is.line {
 		if is.set[p.ticket] > float64(is.ms) { // else nobody takes any notice of it
@@ -130,7 +132,8 @@ func passes(err error) bool {
 	return false
 }
 
-// size judges that a token is not ahead of the server's clock (3): a larger one is somebody's invention.
+// size judges that a token is not ahead of the server's clock (3): a larger one is somebody's
+// invention.
 func (l *look) size(lk *lock, is *state) {
 	w := l.r.w
 	w.farthest = later(w.farthest, is.at)

@@ -99,8 +99,8 @@ func (r *referee) watch() {
 	r.renewals()
 }
 
-// renewals judges that whoever holds a lock undisturbed has it renewed in good time (4): whatever is the matter with others
-// that go along in one request.
+// renewals judges that whoever holds a lock undisturbed has it renewed in good time (4): whatever
+// is the matter with others that go along in one request.
 func (r *referee) renewals() {
 	for _, b := range r.beliefs {
 		able, quiet := b.by.link.able()
@@ -139,8 +139,8 @@ func (r *referee) steps(by time.Duration) {
 	}
 }
 
-// abandoned reports whether a lock is held for more than half a minute by somebody whose process is gone, or kept for
-// somebody whom the server has forgotten and who does not exist any more.
+// abandoned reports whether a lock is held for more than half a minute by somebody whose process
+// is gone, or kept for somebody whom the server has forgotten and who does not exist any more.
 func (r *referee) abandoned(name string) bool {
 	lk := r.locks[name]
 	is := r.w.server.read(lk.keys)

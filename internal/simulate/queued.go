@@ -9,7 +9,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// queued is the OnQueued function of a call, which does what users' code does. It runs in the goroutine of the call.
+// queued is the OnQueued function of a call, which does what users' code does. It runs in the
+// goroutine of the call.
 func (a *actor) queued(k *call) func(position int) {
 	return func(position int) {
 		c := a.c
@@ -79,7 +80,8 @@ func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 	return ctx
 }
 
-// calls makes a call whose callback may panic, which is recovered above it, or end its goroutine; false: it did.
+// calls makes a call whose callback may panic, which is recovered above it, or end its goroutine;
+// false: it did.
 func (a *actor) calls(k *call, f func()) (returned bool) {
 	if !k.hooked {
 		f()

@@ -37,7 +37,8 @@ func planOf(seed uint64) Plan {
 	return p
 }
 
-// chosen is the trouble that SIMULATE_TROUBLES names: all there is, unless it says "forged,torn", or "none".
+// chosen is the trouble that SIMULATE_TROUBLES names: all there is, unless it says "forged,torn",
+// or "none".
 func chosen() (all Trouble) {
 	text := os.Getenv("SIMULATE_TROUBLES")
 	if text == "" {
@@ -51,8 +52,8 @@ func chosen() (all Trouble) {
 	return all
 }
 
-// stuck is how long a run may take, of real time. One in which a goroutine waits for a mutex for good has no end: a bubble's
-// clock stands still for as long.
+// stuck is how long a run may take, of real time. One in which a goroutine waits for a mutex for
+// good has no end: a bubble's clock stands still for as long.
 const stuck = 10 * time.Minute
 
 // realTime goes on until the test ends.

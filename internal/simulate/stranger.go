@@ -12,12 +12,12 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// damaged is the lock to which strangers have rights. Nothing is judged of it, and whatever becomes of it must not concern
-// the others.
+// damaged is the lock to which strangers have rights. Nothing is judged of it, and whatever
+// becomes of it must not concern the others.
 const damaged = "z"
 
-// stranger is somebody who has rights to one lock's keys and channels and to no other's, as long as the traffic lasts: in
-// calm weather too, for the others are not to notice him.
+// stranger is somebody who has rights to one lock's keys and channels and to no other's, as long
+// as the traffic lasts: in calm weather too, for the others are not to notice him.
 func (w *World) stranger() {
 	r := rand.New(rand.NewPCG(w.plan.Seed, 30))
 	for w.wait(span(r, 500*time.Millisecond, 8*time.Second)) {
@@ -41,8 +41,8 @@ func (w *World) tears(r *rand.Rand) {
 	}
 }
 
-// torn takes a grant to a subscriber in two parts, the second of which is late: a segment ended within it, and the next was
-// lost and sent again.
+// torn takes a grant to a subscriber in two parts, the second of which is late: a segment ended
+// within it, and the next was lost and sent again.
 func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 	if _, quiet := l.able(); l.tears == 0 || !quiet || !strings.HasPrefix(m.payload, "grant ") {
 		return false
@@ -89,8 +89,8 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 	return true
 }
 
-// tornFor is how long after its second part a torn grant is noticed: a subscription that makes no sense any more is made
-// again, and then everybody asks.
+// tornFor is how long after its second part a torn grant is noticed: a subscription that makes no
+// sense any more is made again, and then everybody asks.
 const tornFor = 1300 * time.Millisecond
 
 // unheard judges that a client that nothing else disturbed has learned of its grant by now (4).
@@ -194,7 +194,8 @@ func (w *World) dispatch(command []string) {
 	}
 }
 
-// somebody is a ticket that waits for one of the other locks: its client's id and its counter are no secret.
+// somebody is a ticket that waits for one of the other locks: its client's id and its counter are
+// no secret.
 func (w *World) somebody(r *rand.Rand) string {
 	for _, name := range w.names {
 		if line := w.server.read(w.referee.locks[name].keys).line; len(line) > 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// teller is a client's Observer and its logger's Handler. Both are the user's code, and do what that does.
+// teller is a client's Observer and its logger's Handler. Both are the user's code, and do what
+// that does.
 type teller struct{ c *client }
 
 // Observe is the Observer's.
@@ -34,7 +35,8 @@ func (t teller) WithAttrs([]slog.Attr) slog.Handler { return t }
 // WithGroup drops it.
 func (t teller) WithGroup(string) slog.Handler { return t }
 
-// told is what the user's code does when it is told something: nearly always nothing that takes time.
+// told is what the user's code does when it is told something: nearly always nothing that takes
+// time.
 func (t teller) told(where string, what ...string) {
 	c, w := t.c, t.c.w
 	r := w.draw(c.id, contents(what), 21)
@@ -116,7 +118,8 @@ func (a *actor) briefly(ctx context.Context, name string) {
 	}
 }
 
-// asking is a context of the user's own type: who asks it for a value has it ask a Lease, and sometimes wait.
+// asking is a context of the user's own type: who asks it for a value has it ask a Lease, and
+// sometimes wait.
 type asking struct {
 	context.Context
 	k *call

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Trouble is a set of what users, operators and strangers do, beside the faults of the network, the server and processes. A
-// fault that one of them finds would hide what the others find: each can be left out.
+// Trouble is a set of what users, operators and strangers do, beside the faults of the network,
+// the server and processes. A fault that one of them finds would hide what the others find: each
+// can be left out.
 type Trouble uint
 
 // The kinds of trouble.
@@ -46,12 +47,13 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// heldFor is for how much real time a goroutine waits for a mutex that counts as held by whoever called us: a busy machine
-// may not have run who has it, or who waits.
+// heldFor is for how much real time a goroutine waits for a mutex that counts as held by whoever
+// called us: a busy machine may not have run who has it, or who waits.
 const heldFor = 5 * time.Second
 
-// probe judges that the user's code is called with no mutex of the Locker held: whatever it does there would hold up
-// everybody (1). If one is, the bubble's clock would stand still for good should the user's code wait.
+// probe judges that the user's code is called with no mutex of the Locker held: whatever it does
+// there would hold up everybody (1). If one is, the bubble's clock would stand still for good
+// should the user's code wait.
 func (c *client) probe(where string) bool {
 	if free(c.w.plan.Real, func() { _ = c.locker.ForceUnlock(ended, "nothing") }) { // it asks nobody, and needs every mutex
 		return true

@@ -146,6 +146,6 @@ func transcript(verb string, args []string, reply []byte) string {
 	return strings.Join(args, " ") + " -> " + answer[:min(len(answer), 600)]
 }
 
-// long reports whether a run has leases from 100 ms to hours. What a dead client holds for an hour would be most of a
-// run: there an operator looks after it.
+// long reports whether a run has leases from 100 ms to hours. What a dead client holds for an
+// hour would be most of a run: there an operator looks after it.
 func (w *World) long() bool { return w.plan.brings(Leases) && w.plan.Seed%10 == 4 }

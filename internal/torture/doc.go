@@ -2,12 +2,14 @@
 // kills and stops the workers, harms the server and the wires between them, and then judges what the workers say that
 // happened.
 //
-// A worker (worker.go, workload.go, others.go) writes each of its calls down as it happens, in a file of its own (wire.go), so that a
-// killed one has lost no more than its last line. Times are those of the wall clock that all processes of a machine and its
-// server share. Its callbacks (callbacks.go) panic, end their goroutines, block and call back; its Lockers (lockers.go) are closed
-// at any instant, and others are in their places; its leases last from 100 ms to minutes. The saboteur (saboteur.go, tricks.go, states.go)
-// deals its tricks from a shuffled deck, each once, and then keeps quiet for a while. What the locks protect is a [resource], which
-// lives in the test's own process and outlives everybody.
+// A worker (worker.go, workload.go, others.go) writes each of its calls down as it happens, in a
+// file of its own (wire.go), so that a killed one has lost no more than its last line. Times are
+// those of the wall clock that all processes of a machine and its server share. Its callbacks
+// (callbacks.go) panic, end their goroutines, block and call back; its Lockers (lockers.go) are
+// closed at any instant, and others are in their places; its leases last from 100 ms to minutes.
+// The saboteur (saboteur.go, tricks.go, states.go) deals its tricks from a shuffled deck, each
+// once, and then keeps quiet for a while. What the locks protect is a [resource], which lives in
+// the test's own process and outlives everybody.
 //
 // # The judges
 //
