@@ -87,20 +87,22 @@ func (h *Hub) refused(err error) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.active, h.refusals = time.Now(), true
+	h.active = time.Now()
+	if !h.refusals {
+		h.refusals = true
+		time.AfterFunc(maxBackoff, h.repeat)
+	}
 	return true
 }
 
-// repeat has everything subscribed once more if something was refused: it may have been that.
+// repeat has everything subscribed once more: something was refused, and it may have been that.
 func (h *Hub) repeat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for channel := range h.listeners {
-		if h.refusals {
-			h.touch(channel)
-		}
-	}
 	h.refusals = false
+	for channel := range h.listeners {
+		h.touch(channel)
+	}
 }
 
 // named makes a refusal say which channels it may be about; the server tells only that there is one.
@@ -142,7 +144,6 @@ func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error))
 			if err = errSilent; !h.silent() {
 				err = sub.Ping(ctx)
 			}
-			h.repeat()
 		}
 		if err != nil {
 			end(err)

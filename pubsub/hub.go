@@ -56,7 +56,7 @@ type Hub struct {
 	closed    bool
 	active    time.Time // when something last arrived on sub
 	pinged    time.Time // when it was last pinged
-	refusals  bool      // the server has refused something for now
+	refusals  bool      // the server has refused something for now, and all is about to be repeated
 }
 
 // New returns a hub without a connection.

@@ -251,3 +251,24 @@ func TestASubscriptionOutlivesPingsThatAreRefusedForNow(t *testing.T) {
 		t.Errorf("the subscription is another one: %s, before %s", after, before)
 	}
 }
+
+func TestASubscriptionThatIsRefusedForNowIsRepeatedBeforeTheNextPing(t *testing.T) {
+	server := redistest.Start(t, "--busy-reply-threshold", "50")
+	rdb := server.Client(t)
+	busy := server.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute })
+	done := make(chan error, 1)
+	go func() { done <- busy.Eval(t.Context(), "while true do end", nil).Err() }()
+	until(t, "it is busy", func() bool { return redis.HasErrorPrefix(rdb.Get(t.Context(), "x").Err(), "BUSY") })
+	var heard ear
+	newHub(t, server.Client(t)).Listen("a", heard.listener())
+	time.Sleep(time.Second) // in which it is refused
+	if err := rdb.ScriptKill(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	free := time.Now()
+	until(t, "it is up", func() bool { ups, _ := heard.heard(); return ups == 1 })
+	if took := time.Since(free); took > 1500*time.Millisecond { // the ping is 2 s after
+		t.Errorf("it was subscribed %v after the server could do so", took)
+	}
+}
