@@ -123,12 +123,11 @@ func lostForNothing(leases []*call, troubles []*trouble) []string {
 	return wrong
 }
 
-// impatient are the calls that failed although they had a place in line. One that was kept by its
-// own callback may have lost the lock meanwhile, and join the line anew.
+// impatient are the calls that failed although they had a place in line.
 func impatient(calls []*call) []string {
 	var wrong []string
 	for _, c := range calls {
-		if c.queued && c.antic == "" && c.token == 0 && c.ended != 0 && !slices.Contains(reasons, c.why) {
+		if c.queued && c.token == 0 && c.ended != 0 && !slices.Contains(reasons, c.why) {
 			wrong = append(wrong, fmt.Sprintf("%v, although it waited in line", c))
 		}
 	}

@@ -228,7 +228,11 @@ func TestEveryKeyThatOutlivesItsKindIsALeak(t *testing.T) {
 		"fairlock:token:{a}":   {10 * time.Minute, 0, 0},
 		"fairlock:token:{b}":   {-1, 1, 0},
 		"fairlock:other:{a}":   {time.Second, 1, 0},
-		"other":                {time.Second, 1, 0},
+
+		"fairlock:plain:lock:{plain}":    {leaseTime, 0, leaseTime},
+		"fairlock:plain:lock:{crew-p0}":  {2 * leaseTime, 1, 0},
+		"fairlock:plain:token:{crew-p0}": {10 * time.Minute, 0, 0},
+		"other":                          {time.Second, 1, 0},
 	} {
 		if wrong, wait := leaked(map[string]time.Duration{key: test.left}); len(wrong) != test.leaks || wait != test.wait {
 			t.Errorf("%s for %v: %q, wait %v", key, test.left, wrong, wait)

@@ -143,6 +143,20 @@ func TestWhoIsInLineAtTheEndIsALostTicket(t *testing.T) {
 	}
 }
 
+func TestABusyServerKeepsFromComingBackButEndsNoSubscription(t *testing.T) {
+	l := &life{Process: "p", Seat: 1}
+	busy := []*trouble{{Kind: "BUSY", Seat: everybody, From: at(1000), To: at(2500)}}
+	both := slices.Concat([]*trouble{{Kind: "cut", Seat: 1, From: at(500), To: at(500)}}, busy)
+	if _, away := l.unreachable(busy, at(2000), at(2000)); away {
+		t.Error("a ping that is refused has ended a subscription")
+	}
+	for when, want := range map[int64]bool{4400: true, 4600: false} {
+		if _, away := l.unreachable(both, at(when), at(when)); away != want {
+			t.Errorf("cut off from a server that then was busy, at %d ms: %v", when, away)
+		}
+	}
+}
+
 func TestACutExcusesForAsLongAsItsVictimIsKeptFromComingBack(t *testing.T) {
 	l := &life{Process: "p", Seat: 1}
 	troubles := []*trouble{
@@ -150,6 +164,8 @@ func TestACutExcusesForAsLongAsItsVictimIsKeptFromComingBack(t *testing.T) {
 		{Kind: "cut", Seat: 1, From: at(500), To: at(500)},
 		{Kind: "delay", Seat: 1, From: at(1000), To: at(9000)},
 		{Kind: "cut", Seat: 2, From: at(2000), To: at(9000)},
+		{Kind: "MISCONF", Seat: everybody, From: at(3000), To: at(9000)}, // what a ping is answered with is no reason
+		{Kind: "BUSY", Seat: everybody, From: at(8000), To: at(9000)},
 	}
 	for when, want := range map[int64]bool{499: false, 500: true, 3400: true, 3600: false, 8000: false} {
 		if _, got := l.unreachable(troubles, at(when), at(when)); got != want {

@@ -59,15 +59,15 @@ func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, aw
 func (t *trouble) concerns(l *life) bool { return t.Seat == everybody || t.Seat == l.Seat }
 
 // parts reports whether a trouble can end a subscription. What harms scripts only does not, nor
-// what is shorter than it takes for a silent connection to be given up.
+// what is shorter than it takes for a silent connection to be given up. Nor does a ping that is
+// answered BUSY.
 func (t *trouble) parts() bool {
-	return t.hinders() && !slices.Contains([]string{"DEBUG SLEEP", "CLIENT PAUSE ALL", "CLIENT KILL normal"}, t.Kind)
+	return t.hinders() && !slices.Contains([]string{"DEBUG SLEEP", "CLIENT PAUSE ALL", "CLIENT KILL normal", "BUSY"}, t.Kind)
 }
 
-// hinders reports whether it can keep somebody from subscribing again. So do BUSY and MISCONF: they
-// are what a ping is answered with.
+// hinders reports whether it can keep somebody from subscribing again.
 func (t *trouble) hinders() bool {
-	return !slices.Contains([]string{"delay", "drop", "hold back", "CLIENT PAUSE WRITE", "NOREPLICAS", "OOM", "NOPERM", "hostile"}, t.Kind)
+	return !slices.Contains([]string{"delay", "drop", "hold back", "CLIENT PAUSE WRITE", "NOREPLICAS", "OOM", "MISCONF", "NOPERM", "hostile"}, t.Kind)
 }
 
 // within makes s the longest stretch from then until now in which the ticket's process was within

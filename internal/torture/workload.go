@@ -278,9 +278,10 @@ func (h *hand) nest(p plan, lease *fairlock.Lease) (ops []int, leases []*fairloc
 		ctx = context.Background()
 	}
 	for range 1 + h.random.IntN(2) {
-		op := h.call(plan{lock: p.lock, locker: p.locker, how: nested})
 		// If the lease is lost meanwhile, this is a call as any other.
-		inner, err := p.locker.Lock(ctx, p.lock, h.note(op), fairlock.WaitAtMost(time.Second))
+		call := plan{lock: p.lock, locker: p.locker, how: nested, limit: time.Second}
+		op := h.call(call)
+		inner, err := p.locker.Lock(ctx, p.lock, h.note(op), fairlock.WaitAtMost(call.limit))
 		if err != nil {
 			h.refused(op, p.lock, err)
 			continue
