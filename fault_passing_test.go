@@ -2,6 +2,7 @@ package fairlock_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,6 +60,7 @@ func onErrorsThatPass(t *testing.T, test func(f *faulty, u *faultUser, a *answer
 		"TRYAGAIN Multiple keys request during rehashing of slot", "CLUSTERDOWN The cluster is down",
 		"BUSY Redis is busy running a script", "READONLY You can't write against a read only replica.",
 		"NOREPLICAS Not enough good replicas to write.", "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+		"OOM command not allowed when used memory > 'maxmemory'.",
 	} {
 		word, _, _ := strings.Cut(text, " ")
 		tests[word] = func(t *testing.T) {
@@ -119,6 +121,31 @@ func TestAReleaseIsRepeatedWhileErrorsPass(t *testing.T) {
 		<-unlocked
 		f.served(w)
 		f.nobody("x")
+	})
+}
+
+// It asks for a watchdog, which the hold does not have, and the server does not say yes.
+func TestAReentryThatNeedsALongerLeaseWaitsNoLongerThanItsBoundWhileErrorsPass(t *testing.T) {
+	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
+		for name, ask := range map[string]func(context.Context, string) (*fairlock.Lease, error){
+			"bounded": func(ctx context.Context, name string) (*fairlock.Lease, error) {
+				return u.Lock(ctx, name, fairlock.WaitAtMost(50*time.Millisecond))
+			},
+			"tried": func(ctx context.Context, name string) (*fairlock.Lease, error) { return u.TryLock(ctx, name) },
+		} {
+			lease := u.locks(name, fairlock.LeaseFor(time.Minute))
+			server.on.Store(true)
+			ctx, cancel := context.WithTimeout(lease.Context(), 5*time.Second)
+			_, err := ask(ctx, name)
+			server.on.Store(false)
+			if waited := new(fairlock.WaitError); !errors.As(err, &waited) || ctx.Err() != nil {
+				f.Errorf("%s: it ended with %v", name, err)
+			}
+			cancel()
+			f.keeps(lease)
+			f.unlocks(lease)
+			f.nobody(name)
+		}
 	})
 }
 

@@ -101,7 +101,11 @@ func (c *Core) Begin(ctx context.Context, name string, try bool, options []LockO
 	if err != nil {
 		return request, keys, nil, err
 	}
-	if lease, err := c.Keeper.Reenter(ctx, keys.Record(), request); lease != nil || err != nil {
+	inner := request
+	if try {
+		inner.Wait = 0
+	}
+	if lease, err := c.Keeper.Reenter(ctx, keys.Record(), inner); lease != nil || err != nil {
 		return request, keys, lease, err
 	}
 	start := time.Now()

@@ -39,11 +39,30 @@ func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease,
 	if !short {
 		return lease, nil
 	}
-	if err := k.extend(ctx, h, r.Lease); err != nil {
+	if err := k.lengthen(ctx, h, r); err != nil {
 		_ = lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
 		return nil, err
 	}
 	return lease, nil
+}
+
+// lengthen extends a hold for no longer than the call may wait, or a try insists.
+func (k *Keeper) lengthen(ctx context.Context, h *Hold, r Request) error {
+	wait := r.Wait
+	switch {
+	case wait < 0:
+		return k.extend(ctx, h, r.Lease)
+	case wait == 0:
+		wait = InsistFor
+	}
+	start := time.Now()
+	bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
+	defer cancel()
+	err := k.extend(bounded, h, r.Lease)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return &WaitError{Waited: time.Since(start), Err: context.DeadlineExceeded}
+	}
+	return err
 }
 
 // empty reports whether nothing can be re-entered, and whether the Locker is closed.
