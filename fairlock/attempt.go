@@ -167,13 +167,24 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 		timeout = timer.C
 	}
 	for queued := false; ; {
+		news := a.news
+		if queued { // a callback may have kept it for long: what ends its wait comes before where it stood
+			select {
+			case <-a.settled:
+				return a.hold, a.err
+			default:
+			}
+			if ctx.Err() != nil || timeout != nil && time.Since(a.began) >= a.request.Wait {
+				news = nil
+			}
+		}
 		select {
 		case <-a.settled:
 			if !queued && len(a.news) > 0 {
 				l.core.Waits(ctx, a.name, a.request.Owner, a.request, <-a.news, true)
 			}
 			return a.hold, a.err
-		case position := <-a.news:
+		case position := <-news:
 			l.core.Waits(ctx, a.name, a.request.Owner, a.request, position, !queued)
 			queued = true
 		case <-ctx.Done():

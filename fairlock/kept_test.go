@@ -1,0 +1,48 @@
+package fairlock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// News of where it stands now may have come meanwhile, too.
+func TestACallWhoseWaitEndsWhileItsCallbackRunsIsNotToldAgainWhereItStands(t *testing.T) {
+	l := New(unreachable(t))
+	defer l.Close()
+	for what, c := range map[string]struct {
+		ends func(a *attempt, cancel func())
+		want error
+		wait time.Duration
+	}{
+		"it is settled":       {func(a *attempt, _ func()) { l.settle(a, nil, ErrClosed) }, ErrClosed, -1},
+		"its context ends":    {func(_ *attempt, cancel func()) { cancel() }, context.Canceled, -1},
+		"its time to wait is": {func(*attempt, func()) { time.Sleep(2 * time.Millisecond) }, context.DeadlineExceeded, time.Millisecond},
+	} {
+		for range 20 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ticket := lua.Ticket{Client: l.core.ID, Counter: 1, Lease: 100 * time.Millisecond}
+			a := &attempt{began: time.Now(), ticket: ticket, requests: new(reentrant.Requests), now: 2}
+			a.keys, _ = lua.NewKeys("fairlock", "x")
+			told := 0
+			a.request.Wait = c.wait
+			a.request.OnQueued = func(int) {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				a.now--
+				a.moved()
+				if told++; told == 1 {
+					c.ends(a, cancel)
+				}
+			}
+			if _, err := l.await(ctx, a); !errors.Is(err, c.want) || told > 1 {
+				t.Errorf("%s: told %d times, %v", what, told, err)
+			}
+			cancel()
+		}
+	}
+}
