@@ -90,7 +90,7 @@ type grant struct {
 	stepped  time.Duration // how far the server's clock has been set forward since then, or since its client was last told the time
 	excused  []int64       // older tokens that may still be trusted: the server's clock stepped over their leases
 	believed bool
-	low      bool // its token is not the largest: see given
+	low      bool // its token is not the largest, or was not when the lock was given to its owner again: see given
 }
 
 func newReferee(w *World) *referee {
@@ -280,7 +280,8 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 			return nil
 		}
 		if l.verb == "reassert" || is.token == was.token {
-			return nil // its holder came back to a server that had forgotten
+			g.low = g.low || is.token < lk.top && lk.topped.Before(lk.lost) && !lk.known
+			return nil // its holder came back to a server that had forgotten, maybe before one with a larger token
 		}
 	}
 	// Exempt: data was lost, and the clock is behind the token that was.
