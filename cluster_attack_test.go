@@ -68,7 +68,7 @@ func crew(t *testing.T, kind newLocker, clients []redis.UniversalClient, harm fu
 	var all sync.WaitGroup
 	for i, rdb := range clients {
 		l := kind(rdb, quietly, fairlock.WithLease(2*time.Second))
-		defer func() { _ = l.Close() }() // it never fails
+		defer func() { _ = l.Close() }() //nolint:gocritic // few, and all until the end; it never fails
 		for j := range max(1, 48/len(clients)) {
 			dice := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 			all.Go(func() { r.use(ctx, l, fmt.Sprint("crew ", (i+j)%6), dice) })
@@ -217,7 +217,7 @@ func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 					l := kind(rdb, quietly, fairlock.WithLease(2*time.Second))
 					var users sync.WaitGroup
 					for j := range 6 {
-						dice := rand.New(rand.NewPCG(uint64(i*6+j), uint64(n)))
+						dice := rand.New(rand.NewPCG(uint64(i*6+j), uint64(n))) //nolint:gosec // neither is negative
 						users.Go(func() { r.use(context.Background(), l, fmt.Sprint("closed ", j%3), dice) })
 					}
 					time.Sleep(time.Duration(50+(i*37+n*61)%200) * time.Millisecond)

@@ -78,7 +78,8 @@ func TestAMessageCountsOnlyForTheLockThatItNames(t *testing.T) {
 		waits := a.queues("bank", 1)
 		f.heard(1)
 		ticket := f.waitsAs("bank")
-		channel := f.prefix + ":wake:" + ticket[:strings.Index(ticket, ":")]
+		client, _, _ := strings.Cut(ticket, ":")
+		channel := f.prefix + ":wake:" + client
 		record := f.keys("mine").Record()
 		mine := held.Owner() + ":30000::"
 		for _, payload := range []string{

@@ -36,9 +36,8 @@ func torn(t *testing.T, kind newLocker, asked int, stage func(beside, behind con
 	for at := 1; at < beyond; at += every {
 		proxy := faultproxy.New(t, server.Addr())
 		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
-		defer rdb.Close()
 		behind := kind(rdb, quiet)
-		defer behind.Close()
+		t.Cleanup(func() { _, _ = behind.Close(), rdb.Close() }) // how they end does not matter
 		act, noticed := stage(beside, behind, fmt.Sprintf("lock %03d", at))
 		waitUntil(t, "it listens", func() bool { return proxy.Count(faultproxy.Command("EVALSHA")) >= asked })
 		all.Go(func() {

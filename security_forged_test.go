@@ -104,7 +104,7 @@ func TestAForgedMessageThatDoesNotNameTheLockAndTheWholeTicketDoesNothing(t *tes
 				}
 			}
 			for line := range strings.Lines(v.said.String()) {
-				if len(line) > longestLog || strings.ContainsAny(line, "\x00\x07\x1b\xff") {
+				if len(line) > longestLog || strings.ContainsAny(line, "\x00\x07\x1b") || strings.Contains(line, "\xff") {
 					v.Errorf("the log has a line of %d bytes: %.200q", len(line), line)
 				}
 			}

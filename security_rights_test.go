@@ -164,7 +164,9 @@ func evaluates(f *faulty) {
 	go func() { ended <- rdb.Eval(faultCtx, "while true do end", nil).Err() }()
 	f.within(2*briefLease, "its end", func() { <-lease.Done() })
 	f.until("the script is killed", func() bool { return f.direct.ScriptKill(faultCtx).Err() == nil })
-	<-ended
+	if err := <-ended; err == nil {
+		f.Error("the script has ended by itself")
+	}
 	f.unlocks(f.beside().locks("x"))
 }
 
@@ -304,12 +306,12 @@ func overhearsAll(f *faulty) {
 func administers(f *faulty) {
 	as := f.as("~fairlock:*", "&fairlock:wake:*", "+@read +@write +@pubsub +@scripting +@connection -@dangerous +info +time")
 	v := f.targeted()
-	any := f.user(as).Interface.(*fairlock.Locker)
+	full := f.user(as).Interface.(*fairlock.Locker)
 	v.ends(v.held)
-	f.must(any.ForceUnlock(faultCtx, "held"))
+	f.must(full.ForceUnlock(faultCtx, "held"))
 	<-v.held.Done()
 	client, _, _ := strings.Cut(strings.TrimPrefix(v.waits, v.client()+":"), ":")
-	f.must(any.Evict(faultCtx, "bank", v.client()+":"+client))
+	f.must(full.Evict(faultCtx, "bank", v.client()+":"+client))
 	if err := v.wait.fails(); !errors.Is(err, fairlock.ErrEvicted) {
 		f.Error(err)
 	}

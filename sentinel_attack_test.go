@@ -81,9 +81,9 @@ func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T)
 }
 
 // closers make Lockers, have them waited with, and close them.
-func closers(ctx context.Context, r *referee, make func() conformance.Locker) {
+func closers(ctx context.Context, r *referee, makes func() conformance.Locker) {
 	for n := 0; ctx.Err() == nil; n++ {
-		l := make()
+		l := makes()
 		var users sync.WaitGroup
 		for i := range 3 {
 			dice := rand.New(rand.NewPCG(uint64(i), uint64(n)))

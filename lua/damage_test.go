@@ -92,7 +92,13 @@ func TestDamageIsHealedOrRefusedBeforeAnythingIsWritten(t *testing.T) {
 func TestALockWhoseRecordIsDamagedCanBeForcedAndGoesToTheNextInLine(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		for _, fields := range [][]string{
-			{"token", "y"}, {"token", "9007199254740992"}, {"lease", "x"}, {"lease", "1e300"}, {"since", "-"}, {"a:b", "c"}, {"?", "x"},
+			{"token", "y"},
+			{"token", "9007199254740992"},
+			{"lease", "x"},
+			{"lease", "1e300"},
+			{"since", "-"},
+			{"a:b", "c"},
+			{"?", "x"},
 			{"token", "nan", "lease", "nan", "since", "nan", "owner", "\x1b"},
 		} {
 			s.untidy = false

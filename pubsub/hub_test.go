@@ -242,7 +242,9 @@ func TestASubscriptionOutlivesPingsThatAreRefusedForNow(t *testing.T) {
 	if err := rdb.ScriptKill(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	if err := <-done; err == nil {
+		t.Error("the script has ended by itself")
+	}
 	if err := rdb.Publish(t.Context(), "a", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +267,9 @@ func TestASubscriptionThatIsRefusedForNowIsRepeatedBeforeTheNextPing(t *testing.
 	if err := rdb.ScriptKill(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	<-done
+	if err := <-done; err == nil {
+		t.Error("the script has ended by itself")
+	}
 	free := time.Now()
 	until(t, "it is up", func() bool { ups, _ := heard.heard(); return ups == 1 })
 	if took := time.Since(free); took > 1500*time.Millisecond { // the ping is 2 s after

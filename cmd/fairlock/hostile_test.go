@@ -67,9 +67,22 @@ func TestNothingThatStandsInAKeyReachesTheTerminalRaw(t *testing.T) {
 
 	for _, form := range [][]string{nil, {"--json"}} {
 		for _, args := range [][]string{
-			{"ls"}, {"show", "--all", name}, {"show", "bare"}, {"top", "--once"}, {"watch", name}, {"watch", "bare"}, {"doctor"},
-			{"show", evil}, {"evict", name, evil}, {"evict", name, "me"}, {"force", "nobody" + evil}, {"show", "}" + evil}, {evil},
-			{"ls", "[" + evil}, {"ls", "--redis", "redis://" + evil}, {"complete", "--", "fairlock", "evict", name, ""},
+			{"ls"},
+			{"show", "--all", name},
+			{"show", "bare"},
+			{"top", "--once"},
+			{"watch", name},
+			{"watch", "bare"},
+			{"doctor"},
+			{"show", evil},
+			{"evict", name, evil},
+			{"evict", name, "me"},
+			{"force", "nobody" + evil},
+			{"show", "}" + evil},
+			{evil},
+			{"ls", "[" + evil},
+			{"ls", "--redis", "redis://" + evil},
+			{"complete", "--", "fairlock", "evict", name, ""},
 		} {
 			harmlessly(t, env, append(args, form...)...)
 		}

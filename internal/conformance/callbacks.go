@@ -182,7 +182,7 @@ var callbackTests = []test{
 		a := w.Locker()
 		lease := w.Lock(a, "x")
 		ctx := curious{w.Context(), func() { _, _ = lease.Err(), lease.Depth() }}
-		w.NoError(a.Do(ctx, "y", func(ctx context.Context, l *fairlock.Lease) error {
+		w.NoError(a.Do(ctx, "y", func(ctx context.Context, _ *fairlock.Lease) error {
 			nested := w.LockIn(ctx, a, "y")
 			w.Unlock(nested)
 			return a.ForceUnlock(ctx, "x")
@@ -285,7 +285,7 @@ var closings = map[string]func(w *World, closes func(Locker)){
 	},
 	"the Logger": func(w *World, closes func(Locker)) {
 		var a Locker
-		a = w.Locker(fairlock.WithLogger(slog.New(handler(func(line slog.Record) { closes(a) }))))
+		a = w.Locker(fairlock.WithLogger(slog.New(handler(func(slog.Record) { closes(a) }))))
 		w.Lock(a, "x")
 		w.NoError(a.ForceUnlock(w.Context(), "x"))
 	},

@@ -1,7 +1,7 @@
 package explore
 
 // apply makes a move.
-func (x *explorer) apply(s *state, m move) {
+func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two for each move there is
 	s.spend(m)
 	switch m.what {
 	case begins, together, beats, asks, renews, unlocks, again:

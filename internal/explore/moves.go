@@ -87,7 +87,7 @@ func (x *explorer) moves(s *state, to []move) []move {
 	return to
 }
 
-func (x *explorer) clientMoves(s *state, c int8, to []move) []move {
+func (x *explorer) clientMoves(s *state, c int8, to []move) []move { //nolint:funlen // a line or two for each
 	cl, u, p := &s.clients[c], &s.budget, &x.programs[c]
 	add := func(w what, who int8) {
 		to = append(to, move{what: w, who: who})

@@ -130,14 +130,14 @@ func (a *actor) does(ctx context.Context, k *call, overstays bool) {
 	err := func() (err error) {
 		defer func() {
 			r := recover()
-			if panicked = r != nil; panicked && r != errOwn {
+			if panicked = r != nil; panicked && r != any(errOwn) {
 				panic(r)
 			}
 		}()
 		return a.c.locker.Do(ctx, k.name, func(ctx context.Context, lease *fairlock.Lease) error {
 			a.ended(k, nil)
 			b = a.w.referee.believe(a.c, k.name, lease, false)
-			a.w.referee.follow(b, ctx)
+			a.w.referee.follow(ctx, b)
 			if overstays {
 				a.works(b, 1500*time.Millisecond, true)
 			} else if a.runs() {
@@ -179,7 +179,7 @@ func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
 	began := time.Now()
 	err := a.unlock(b)
 	a.w.referee.unlocked(b, err)
-	a.looks(b)
+	_ = a.looks(b)
 	a.w.referee.returned(a.c, "unlock", began, 5*time.Second)
 	if a.runs() && a.chance(10) {
 		a.again(lease, err)

@@ -60,7 +60,7 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 	if r.w.plan.Break.Trust == 0 {
 		context.AfterFunc(lease.Context(), func() { r.ends(b) })
 	}
-	r.follows(b, lease.Context())
+	r.follows(lease.Context(), b)
 	r.uses(b)
 	r.had(b)
 	r.writes(b)

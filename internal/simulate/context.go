@@ -12,14 +12,14 @@ const soonDark = 5 * time.Millisecond
 type stands struct{ from, to time.Time }
 
 // follow takes in a further context that a belief lasts with.
-func (r *referee) follow(b *belief, ctx context.Context) {
+func (r *referee) follow(ctx context.Context, b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.follows(b, ctx)
+	r.follows(ctx, b)
 }
 
 // follows is follow with World.mu held.
-func (r *referee) follows(b *belief, ctx context.Context) {
+func (r *referee) follows(ctx context.Context, b *belief) {
 	b.contexts++
 	context.AfterFunc(ctx, func() {
 		r.w.mu.Lock()

@@ -80,18 +80,18 @@ func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 	return ctx
 }
 
-// calls makes a call whose callback may panic, which is recovered above it, or end its goroutine;
-// false: it did.
-func (a *actor) calls(k *call, f func()) (returned bool) {
+// calls makes a call whose callback may panic, which is recovered above it, or end its goroutine.
+func (a *actor) calls(k *call, f func()) {
 	if !k.hooked {
 		f()
-		return true
+		return
 	}
+	returned := false
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
-			if r := recover(); r != nil && r != errOwn {
+			if r := recover(); r != nil && r != any(errOwn) {
 				panic(r)
 			}
 		}()
@@ -102,5 +102,4 @@ func (a *actor) calls(k *call, f func()) (returned bool) {
 	if !returned {
 		a.ends(k, "nothing: its callback did not return")
 	}
-	return returned
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // open puts a new Locker in a place.
-func (w *worker) open(place int) *locker {
+func (w *worker) open(place int) {
 	options := []fairlock.Option{fairlock.WithLease(leaseTime), fairlock.WithObserver(w), fairlock.WithLogger(w.logger())}
 	l := &locker{number: int(w.lockers.Add(1))}
 	if place == plainDesk {
@@ -35,7 +35,6 @@ func (w *worker) open(place int) *locker {
 		l.Interface = fairlock.New(w.rdb, options...)
 	}
 	w.desks[place].Store(l)
-	return l
 }
 
 // janitor closes Lockers, one after the other.
@@ -107,5 +106,5 @@ func (j *janitor) drain(l *locker) {
 // newHand is a hand with chances of its own.
 func (w *worker) newHand(i int) (*hand, error) {
 	d, err := openDesk(w.Resource)
-	return &hand{worker: w, number: i, random: rand.New(rand.NewPCG(w.Seed, uint64(i))), desk: d}, err
+	return &hand{worker: w, number: i, random: rand.New(rand.NewPCG(w.Seed, uint64(i))), desk: d}, err //nolint:gosec // it is not negative
 }

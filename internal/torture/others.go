@@ -25,7 +25,7 @@ func (h *hand) keep() {
 		ops[i] = h.call(p)
 		p.options = append(p.options, h.note(ops[i]))
 		if leases[i] = h.asks(ops[i], p); leases[i] != nil {
-			h.got(ops[i], leases[i], leases[i].Context())
+			h.got(leases[i].Context(), ops[i], leases[i])
 		}
 	}
 	if leases[0] != nil {

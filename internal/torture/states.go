@@ -127,8 +127,8 @@ func (s *saboteur) tears() bool {
 	d := s.between(500*time.Millisecond, 900*time.Millisecond)
 	tear := func() { seat.proxy.Tear(20, d) } // one message
 	tear()
-	for i := range time.Duration(3) {
-		s.repairs = append(s.repairs, repair{time.Now().Add((i + 1) * leaseTime), tear})
+	for i := range 3 {
+		s.repairs = append(s.repairs, repair{time.Now().Add(leaseTime * time.Duration(i+1)), tear})
 	}
 	s.lasting("tear", seat.number, 4*leaseTime, func() { seat.proxy.Tear(0, 0) })
 	return true

@@ -171,7 +171,7 @@ func (h *hand) does(p plan) {
 			if p.how == does {
 				h.do(op, p)
 			} else if lease := h.asks(op, p); lease != nil {
-				h.holds(op, p, lease, lease.Context())
+				h.holds(lease.Context(), op, p, lease)
 				h.release(op, lease)
 			}
 		})
@@ -232,7 +232,7 @@ func (h *hand) do(op int, p plan) {
 	ctx := context.WithValue(context.Background(), number{}, op)
 	err := p.locker.Do(ctx, p.lock, func(ctx context.Context, lease *fairlock.Lease) error {
 		held = lease
-		h.holds(op, p, lease, ctx)
+		h.holds(ctx, op, p, lease)
 		h.ends(op, lease)
 		return nil
 	}, p.options...)
@@ -244,7 +244,7 @@ func (h *hand) do(op int, p plan) {
 }
 
 // got notes a lease, and when its own context has ended, and that to work under.
-func (h *hand) got(op int, lease *fairlock.Lease, work context.Context) {
+func (h *hand) got(work context.Context, op int, lease *fairlock.Lease) {
 	h.journal.note(event{Kind: got, Op: op, Lock: lease.Name(), Owner: lease.Owner(), Token: lease.Token(), Until: lease.Deadline().UnixNano()})
 	context.AfterFunc(lease.Context(), func() {
 		<-work.Done()
@@ -254,8 +254,8 @@ func (h *hand) got(op int, lease *fairlock.Lease, work context.Context) {
 }
 
 // holds is what is done under a lock.
-func (h *hand) holds(op int, p plan, lease *fairlock.Lease, work context.Context) {
-	h.got(op, lease, work)
+func (h *hand) holds(work context.Context, op int, p plan, lease *fairlock.Lease) {
+	h.got(work, op, lease)
 	var inner []*fairlock.Lease
 	var inners []int
 	if !p.shared && h.chance(20) {
@@ -286,7 +286,7 @@ func (h *hand) nest(p plan, lease *fairlock.Lease) (ops []int, leases []*fairloc
 			h.refused(op, p.lock, err)
 			continue
 		}
-		h.got(op, inner, inner.Context())
+		h.got(inner.Context(), op, inner)
 		ops, leases = append(ops, op), append(leases, inner)
 	}
 	return ops, leases
