@@ -99,14 +99,21 @@ func (l *link) answer(f *flight) []byte {
 	return []byte("-" + refusals[kind] + "\r\n")
 }
 
-// delivered notes what a reply tells a call: that it waits.
+// delivered notes what a reply tells calls: that they wait. One that has the lock at once, and learns of it too late, does not.
 func (l *link) delivered(f *flight, reply []byte) {
 	if reply[0] == '-' || l.w.server.verb(f.args) != "enter" {
 		return
 	}
+	var states []string // in the order of the tickets
+	for _, word := range strings.Fields(string(reply)) {
+		if slices.Contains([]string{"granted", "waiting", "returned", "held", "full", "gone"}, word) {
+			states = append(states, word)
+		}
+	}
 	look := &look{verb: "enter", argv: f.args[7:]}
-	for _, p := range look.tickets() {
-		if k := l.owner.noted[noteOf(p.ticket)]; k != nil {
+	for i, p := range look.tickets() {
+		waits := i < len(states) && (states[i] == "waiting" || states[i] == "returned")
+		if k := l.owner.noted[noteOf(p.ticket)]; k != nil && waits {
 			k.answered = true
 		}
 	}
