@@ -40,8 +40,8 @@
 //
 // An exemption stands where it is made, with its reason: see [referee.exempt] for those of 1. In short: a forced holder
 // until it can have heard of that; a holder whose lease the server's clock stepped over by more than the margin; and after a
-// loss of data, a newcomer who came before anybody who knew, or a holder that did not come back for as long as the lock
-// was kept for it. After such a loss, tokens are as large as the server's clock.
+// loss of data, a newcomer who came before anybody who knew, an older ownership that came back before such a one, or a holder
+// that did not come back for as long as the lock was kept for it. After such a loss, tokens are as large as the server's clock.
 //
 // # What it does not show
 //
