@@ -125,6 +125,7 @@ func (w *World) finish() {
 	}()
 	for end := time.Now().Add(recovery); ; {
 		time.Sleep(time.Second + 777)
+		w.operates() // what was lost last is missed only when those come back who knew of it
 		w.mu.Lock()
 		w.referee.watch()
 		calls := w.underway()

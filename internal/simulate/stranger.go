@@ -44,7 +44,7 @@ func (w *World) tears(r *rand.Rand) {
 // torn takes a grant to a subscriber in two parts, the second of which is late: a segment ended
 // within it, and the next was lost and sent again.
 func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
-	if _, quiet := l.able(); l.tears == 0 || !quiet || !strings.HasPrefix(m.payload, "grant ") {
+	if _, quiet := l.able(); l.tears == 0 || !quiet || m.to.mute || !strings.HasPrefix(m.payload, "grant ") {
 		return false
 	}
 	w := l.w
