@@ -92,7 +92,7 @@ func (w *World) gives(c *client, first func(), gap time.Duration) {
 	w.lasting.Go(func() {
 		first()
 		w.bury(c)
-		time.Sleep(gap)
+		time.Sleep(gap + time.Duration(c.id)*time.Microsecond) //nolint:gosec // who comes at one instant with others is numbered by chance
 		w.join()
 	})
 }

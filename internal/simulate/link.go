@@ -84,7 +84,7 @@ func (l *link) drain(g *gate, arrives func(*conn, time.Time)) {
 	backlog := g.backlog
 	g.backlog = nil
 	for i, k := range backlog {
-		d := time.Duration(i+1) * (7*time.Microsecond + 131)
+		d := time.Duration(i+1)*(7*time.Microsecond+131) + time.Duration(l.owner.id) //nolint:gosec // an outage of all ends at one instant
 		arrives(k.c, time.Now().Add(d))
 		l.w.after(d, func() { g.pass(k.c, k.f) })
 	}
