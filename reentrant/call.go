@@ -155,7 +155,8 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 
 // patient reports whether a call goes on after an error.
 func (l *Locker) patient(c *call, err error) bool {
-	return c.request.Wait != 0 && !errors.Is(err, ErrClosed) && Patient(c.answered, err)
+	waits := c.answered || c.position > 0 // or it has been told that it does
+	return c.request.Wait != 0 && !errors.Is(err, ErrClosed) && Patient(waits, err)
 }
 
 // why is what the caller is told: of its own context if that has ended, else what happened.

@@ -2,10 +2,13 @@ package reentrant
 
 import (
 	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 )
 
 // Both may have come to pass while its callback kept it.
@@ -22,4 +25,19 @@ func TestACallHasWhatIsConfirmedThoughItsWaitIsOver(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAPlainCallThatWasToldThatItWaitsGoesOnThroughDialsThatFail(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{})
+	defer rdb.Close()
+	l := New(rdb)
+	refused := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	c := &call{request: Request{Wait: -1}}
+	if l.patient(c, refused) {
+		t.Error("a first request that cannot be sent is no error")
+	}
+	c.position = 1
+	if !l.patient(c, refused) {
+		t.Error("it gives up")
+	}
 }
