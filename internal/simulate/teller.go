@@ -136,7 +136,9 @@ func (v asking) Value(key any) any {
 			d := span(r, time.Millisecond, 500*time.Millisecond)
 			c.fault("slow context", "%v", d)
 			c.keeps(v.k, d)
+			v.k.actor.inside(v.k, 1)
 			c.pass(d)
+			v.k.actor.inside(v.k, -1)
 		}
 	}
 	return v.Context.Value(key)
