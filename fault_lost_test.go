@@ -85,9 +85,9 @@ func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T)
 	a := f.behind(fairlock.WithLease(briefLease))
 	lease := a.locks("x")
 	renewals := f.all(f.verb("renew"), faultproxy.DropRequest())
+	farewell := f.once(f.verb("leave"), faultproxy.Observe()) // a renewal might have been executed
 	<-lease.Done()
 	f.ends(lease)
-	farewell := f.once(f.verb("leave"), faultproxy.Observe()) // a renewal might have been executed
 	farewell.WaitExecuted(f, 1, faultPatience)
 	renewals.Remove()
 	for range 2 {

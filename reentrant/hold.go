@@ -120,6 +120,10 @@ func (g *Granted) forcedAs() string { return g.Text + " " + g.Keys.Record() }
 // A Lease that it returns was given before the Locker was closed. Whatever else happens, a panic
 // in the user's context included, the hold is given back.
 func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Duration) (lease *Lease, err error) {
+	if h.ready != nil || h.Copies != nil { // it may take a while: Close waits for what comes of it
+		k.Begun()
+		defer k.Done()
+	}
 	defer func() {
 		if lease == nil {
 			k.Abandon(h)
@@ -146,8 +150,6 @@ func (k *Keeper) confirmed(ctx context.Context, h *Hold, began time.Time, wait t
 		return nil
 	default:
 	}
-	k.Begun()
-	defer k.Done()
 	var timeout <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(time.Until(began.Add(wait)))
