@@ -201,11 +201,15 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 // liveness is after how long the server drops a ticket that waits and is not heard of.
 const liveness = 15 * time.Second
 
+// late is how much later than its answer was given up a request may be executed: the server keeps the
+// mark of a retired ticket for as long.
+const late = time.Minute
+
 // Persist repeats the leave of a ticket with that lease until it is answered, no longer matters,
 // or the Locker is closed. It matters for as long as the ticket may have the lock: each request
 // of it that went unanswered may have been given a lease.
 func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), max(lease, liveness)+lua.Claim)
+	ctx, cancel := context.WithTimeout(context.Background(), max(lease, liveness)+late)
 	defer cancel()
 	began := time.Now()
 	var backoff Backoff

@@ -20,6 +20,7 @@ type conn struct {
 	mute     bool      // nothing comes back any more
 	gone     bool      // the server has closed its end, or noticed that ours is closed
 	flying   int       // requests that have not been answered
+	left     time.Time // when its client closed it
 	torn     bool      // the first part of a frame has arrived, and the second has not
 	behind   []byte    // what came behind it
 

@@ -137,10 +137,13 @@ func (l *link) send(c *conn, args []string) {
 	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
 }
 
+// late is for how long a kernel goes on sending what a closed connection had to send.
+const late = time.Minute
+
 // reaches is a request at the server's door.
 func (l *link) reaches(f *flight) {
 	c, w, p := f.c, l.w, l.weather
-	if c.gone || w.server.down || l.dead {
+	if c.gone || w.server.down || l.dead || !c.left.IsZero() && time.Since(c.left) > late {
 		return
 	}
 	happens := func(what string, probability float64) bool {
@@ -307,6 +310,7 @@ func (l *link) closed(c *conn) {
 	w := l.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	c.left = time.Now()
 	if i := slices.Index(l.conns, c); i >= 0 {
 		l.conns = slices.Delete(l.conns, i, i+1)
 	}
