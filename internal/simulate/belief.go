@@ -225,7 +225,8 @@ func (r *referee) inTime(b *belief, from time.Time) bool {
 		return true
 	}
 	since, able := b.by.link.able()
-	return !able || since.After(g.forced.Add(-5*time.Second)) || from.Sub(g.forced) < r.promptly()
+	return !able || since.After(g.forced.Add(-5*time.Second)) || from.Sub(g.forced) < r.promptly() ||
+		!g.forced.After(b.by.link.tearing) // what tells it stands behind a message that is torn
 }
 
 func later(a, b time.Time) time.Time {
