@@ -69,7 +69,7 @@ func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 // must be held.
 func (l *Locker) suspect(keys lua.Keys, holder string) {
 	counter, ours := l.core.Own(holder)
-	if !ours || l.attempts[counter] != nil {
+	if !ours || l.attempts[counter] != nil || !l.core.Suspicious(keys) {
 		return
 	}
 	l.core.Keeper.Go(func() {

@@ -309,7 +309,7 @@ func (l *Locker) knows(counter uint64) bool {
 
 // suspect gives a lock back that an answer says to be a ticket's of ours that no call knows.
 func (l *Locker) suspect(keys lua.Keys, holder string) {
-	if counter, ours := l.core.Own(holder); !ours || l.knows(counter) {
+	if counter, ours := l.core.Own(holder); !ours || l.knows(counter) || !l.core.Suspicious(keys) {
 		return
 	}
 	l.core.Keeper.Go(func() {

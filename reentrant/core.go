@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,7 @@ type Core struct {
 	counter atomic.Uint64 // of its tickets
 	contact contact
 
+	looked   sync.Map     // the locks of which strays were looked for within the last second
 	nonsense atomic.Int64 // messages that make no sense, since that was reported
 	reported atomic.Int64 // when it last was (Unix ns)
 }

@@ -18,6 +18,16 @@ func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	return counter, ours && err == nil
 }
 
+// Suspicious reports whether to look for strays of a lock, of which an answer names one. Most are not:
+// whoever has unlocked meanwhile is not known any more either. So it is once a second at most.
+func (c *Core) Suspicious(keys lua.Keys) bool {
+	if _, looked := c.looked.LoadOrStore(keys, true); looked {
+		return false
+	}
+	time.AfterFunc(time.Second, func() { c.looked.Delete(keys) })
+	return true
+}
+
 // Given reports whether a ticket is one that this client has given out.
 func (c *Core) Given(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
 
