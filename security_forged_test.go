@@ -127,7 +127,7 @@ func TestAMessageAboutATicketThatWasNeverGivenOutChangesNothingOnTheServer(t *te
 	}
 	v.undisturbed("a counter that was never given")
 	v.goesOn()
-	v.must(v.user.Close()) // and what it would do in the background is done
+	v.must(v.user.Close())                                   // and what it would do in the background is done
 	if n := v.proxy.Count(v.verb("leave")) - before; n > 3 { // one of them for a hold that was forced as a sign
 		v.Errorf("it sent %d leaves, and not one for each hold that ended", n)
 	}
