@@ -105,7 +105,7 @@ func (l *link) delivered(f *flight, reply []byte) {
 		return
 	}
 	var states []string // in the order of the tickets
-	for _, word := range strings.FieldsSeq(string(reply)) {
+	for word := range strings.FieldsSeq(string(reply)) {
 		if slices.Contains([]string{"granted", "waiting", "returned", "held", "full", "gone"}, word) {
 			states = append(states, word)
 		}
