@@ -93,14 +93,7 @@ var callbackTests = []test{
 		}
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
-		queued, goes := make(chan struct{}), make(chan struct{})
-		slow := w.calls(func() (*fairlock.Lease, error) {
-			return b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
-				close(queued)
-				<-goes
-			}))
-		})
-		w.closes(queued, "OnQueued")
+		slow, goes := w.stays(b)
 		w.Pass(1100 * time.Millisecond) // from then on it would come before all others
 		w.Unlock(lease)
 		w.Unlock(w.Take(w.calls(func() (*fairlock.Lease, error) { return b.Lock(w.Context(), "x") })))
@@ -124,14 +117,7 @@ var callbackTests = []test{
 	{"no Lease is given by a Locker that is closed", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
-		queued, goes := make(chan struct{}), make(chan struct{})
-		slow := w.calls(func() (*fairlock.Lease, error) {
-			return b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
-				close(queued)
-				<-goes
-			}))
-		})
-		w.closes(queued, "OnQueued")
+		slow, goes := w.stays(b)
 		w.Unlock(lease)
 		if has := func() bool { return w.admin.Exists(w.Context(), w.Record("x")).Val() == 1 }; !w.Plain {
 			w.Until("it has the lock", has)
@@ -337,6 +323,20 @@ type curious struct {
 func (c curious) Value(key any) any {
 	c.ask()
 	return c.Context.Value(key)
+}
+
+// stays has a call wait for x whose OnQueued runs until goes is closed.
+func (w *World) stays(l Locker) (slow <-chan Outcome, goes chan struct{}) {
+	w.Helper()
+	queued, goes := make(chan struct{}), make(chan struct{})
+	slow = w.calls(func() (*fairlock.Lease, error) {
+		return l.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
+			close(queued)
+			<-goes
+		}))
+	})
+	w.closes(queued, "OnQueued")
+	return slow, goes
 }
 
 // hears is what was told next.
