@@ -1,8 +1,10 @@
 package fairlock_test
 
 import (
+	"bytes"
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,12 +45,56 @@ func onEmbedded(t *testing.T, kind newLocker, plain bool) {
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
 					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
-					Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() }, PoolSize: enough,
+					Dialer: func(context.Context, string, string) (net.Conn, error) { return roomy(mini.Dial()) }, PoolSize: enough,
 				})
 			}})
 		})
 	})
 }
+
+// roomyConn is a connection to the embedded server that has room for what is written, as a socket does. A
+// pipe has none: of two who write to each other neither would come to read, and both wait for a timeout.
+type roomyConn struct {
+	net.Conn
+	written chan []byte
+	closed  func()
+	gone    <-chan struct{}
+}
+
+func roomy(pipe net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	gone := make(chan struct{})
+	c := &roomyConn{pipe, make(chan []byte, 64), sync.OnceFunc(func() { close(gone) }), gone}
+	go func() {
+		for {
+			select {
+			case p := <-c.written:
+				_, _ = pipe.Write(p)
+			case <-gone:
+				return
+			}
+		}
+	}()
+	return c, nil
+}
+
+func (c *roomyConn) Write(p []byte) (int, error) {
+	select {
+	case c.written <- bytes.Clone(p):
+		return len(p), nil
+	case <-c.gone:
+		return 0, net.ErrClosed
+	}
+}
+
+func (c *roomyConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+func (c *roomyConn) SetWriteDeadline(time.Time) error { return nil }
 
 func onReal(t *testing.T, kind newLocker, plain bool) {
 	t.Helper()

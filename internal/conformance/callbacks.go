@@ -163,7 +163,6 @@ var callbackTests = []test{
 				_ = lease.Unlock(context.Background())
 			}
 		}
-		w.Pass(2 * w.Lease) // a closed Locker takes back once what is under way; else that ends with its lease
 	}},
 	{"a context of the user's may ask a Lease for anything", func(w *World) {
 		a := w.Locker()
