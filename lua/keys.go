@@ -129,8 +129,6 @@ var kinds = []string{"lock", "queue", "waiters", "token", "wake", "freed", "plai
 
 // CheckPrefix reports what is wrong with the prefix of an application.
 func CheckPrefix(prefix string) error {
-	segments := strings.Split(prefix, ":")
-	nested := slices.IndexFunc(segments[1:], func(segment string) bool { return slices.Contains(kinds, segment) })
 	switch {
 	case prefix == "":
 		return errors.New("the prefix is empty")
@@ -138,8 +136,14 @@ func CheckPrefix(prefix string) error {
 		return fmt.Errorf("the prefix is %d bytes long, more than %d", len(prefix), maxPrefix)
 	case strings.ContainsAny(prefix, "{}"):
 		return errors.New("the prefix has a brace, which would move the hash tag")
-	case nested >= 0:
-		return fmt.Errorf("the prefix has %q after a colon: its keys could be those of a lock under %q", segments[nested+1], strings.Join(segments[:nested+1], ":"))
+	}
+	for at := range len(prefix) {
+		if prefix[at] != ':' {
+			continue
+		}
+		if segment, _, _ := strings.Cut(prefix[at+1:], ":"); slices.Contains(kinds, segment) {
+			return fmt.Errorf("the prefix has %q after a colon: its keys could be those of a lock under %q", segment, prefix[:at])
+		}
 	}
 	return nil
 }

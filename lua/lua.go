@@ -101,6 +101,7 @@ type Server struct {
 	client   string  // the calling client
 	alone    []any   // what the scripts have to know of the caller where there is one server: verb, channel, client
 	manner   manner
+	direct   direct
 	together *together
 	spawn    func(func()) // runs a request in a goroutine that somebody waits for
 }
@@ -108,7 +109,7 @@ type Server struct {
 // NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with, as
 // [Channels] has it; the client's id follows it, on a cluster after the lock's name.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
-	s := &Server{rdb: rdb, channel: channel, client: client, alone: []any{"PUBLISH", channel, client}}
+	s := &Server{rdb: rdb, direct: direct{rdb}, channel: channel, client: client, alone: []any{"PUBLISH", channel, client}}
 	s.spawn = func(f func()) { go f() }
 	s.cluster, _ = rdb.(Cluster)
 	s.together = &together{rdb: rdb, apart: s.Sharded()}
@@ -155,26 +156,36 @@ func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ct
 
 // Do sends one command that is not repeated and returns its reply.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
-	return s.send(ctx, args, s.rdb.Process)
+	return s.send(ctx, args, s.direct)
 }
 
-func (s *Server) send(ctx context.Context, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
+// sender sends one command, which keeps its error too.
+type sender interface {
+	process(ctx context.Context, cmd redis.Cmder) error
+}
+
+// direct sends each command by itself.
+type direct struct{ redis.UniversalClient }
+
+func (d direct) process(ctx context.Context, cmd redis.Cmder) error { return d.Process(ctx, cmd) }
+
+func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	p, ok := ctx.(*prompt)
 	if !ok {
-		return s.sendBy(ctx, args, process)
+		return s.sendBy(ctx, args, by)
 	}
 	p.looked.Store(0)
-	reply, err := s.sendBy(p, args, process)
+	reply, err := s.sendBy(p, args, by)
 	if errors.Is(err, errNotAtHand) {
-		return s.elsewhere(p, args, process)
+		return s.elsewhere(p, args, by)
 	}
 	return reply, err
 }
 
-func (s *Server) sendBy(ctx context.Context, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
+func (s *Server) sendBy(ctx context.Context, args []any, by sender) (any, error) {
 	cmd := newOnce(ctx, args)
 	start := time.Now()
-	err := process(ctx, cmd) // the command keeps it too
+	err := by.process(ctx, cmd)
 	s.manner.took(time.Since(start), err)
 	s.suspect(err)
 	return cmd.Result()
@@ -197,7 +208,7 @@ func (sc script) whole(command []any) []any {
 
 // run sends a script by its hash, and whole when the server does not have it yet.
 func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, error) {
-	reply, err := s.send(ctx, command, s.together.process)
+	reply, err := s.send(ctx, command, s.together)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}

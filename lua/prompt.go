@@ -77,9 +77,21 @@ func (p patient) Deadline() (time.Time, bool) {
 // connection, and again only if it has to wait for one or dials.
 type prompt struct {
 	context.Context
+	obeyed bool          // by the client: soon
 	limit  time.Duration // for those requests that have to be sent elsewhere
 	looked atomic.Int32  // at Done
 }
+
+// elsewhere is the context under which another goroutine sends the request.
+func (p *prompt) elsewhere() context.Context {
+	if p.obeyed {
+		return patient{p.Context}
+	}
+	return p.Context
+}
+
+// Deadline is the caller's, or that of the patient.
+func (p *prompt) Deadline() (time.Time, bool) { return p.elsewhere().Deadline() }
 
 var ended = func() <-chan struct{} {
 	c := make(chan struct{})
@@ -110,14 +122,14 @@ var (
 
 // elsewhere sends in another goroutine what could not be sent at once, and waits for the answer
 // no longer than it may.
-func (s *Server) elsewhere(p *prompt, args []any, process func(context.Context, redis.Cmder) error) (any, error) {
+func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 	type answer struct {
 		reply any
 		err   error
 	}
 	answers := make(chan answer, 1)
 	s.spawn(func() {
-		reply, err := s.sendBy(p.Context, args, process)
+		reply, err := s.sendBy(p.elsewhere(), args, by)
 		answers <- answer{reply, err}
 	})
 	timer := time.NewTimer(p.limit)
@@ -148,11 +160,9 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Conte
 	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && !kept {
 		return nil, false
 	}
-	if m.obeys {
-		ctx = patient{ctx}
-	}
+	p := &prompt{Context: ctx, obeyed: m.obeys, limit: limit}
 	if m.dials {
-		return ctx, true
+		return p.elsewhere(), true
 	}
-	return &prompt{Context: ctx, limit: limit}, true
+	return p, true
 }

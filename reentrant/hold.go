@@ -102,6 +102,9 @@ func (k *Keeper) Begin(g Granted, t Term, fixed bool) *Hold {
 	defer k.mu.Unlock()
 	k.count++
 	k.watch(h)
+	if k.forced.Empty() {
+		return h
+	}
 	if token, _ := k.forced.Recall(g.forcedAs()); g.Token <= token {
 		var over ending
 		k.lose(h, forced, &over)

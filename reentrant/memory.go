@@ -41,6 +41,9 @@ func (m *Memory) Note(record string, token int64, lease time.Duration) {
 	m.recent[record] = sight{token, lease}.and(m.recall(record))
 }
 
+// Empty reports whether nothing was ever noted.
+func (m *Memory) Empty() bool { return m.recent == nil && m.older == nil }
+
 // Recall is the largest token noted, and its lease; 0 if there was none lately.
 func (m *Memory) Recall(record string) (token int64, lease time.Duration) {
 	if time.Since(m.turned) > 2*remember {

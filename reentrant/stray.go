@@ -13,9 +13,13 @@ import (
 // Own is the counter of the ticket that an answer names as a lock's holder, if it is one of this
 // client's.
 func (c *Core) Own(holder string) (counter uint64, ours bool) {
-	text, ours := strings.CutPrefix(holder, c.ID+":")
+	text, ours := strings.CutPrefix(holder, c.ID)
+	text, ends := strings.CutPrefix(text, ":")
+	if !ours || !ends {
+		return 0, false
+	}
 	counter, err := strconv.ParseUint(text, 10, 64)
-	return counter, ours && err == nil
+	return counter, err == nil
 }
 
 // Suspicious reports whether to look for strays of a lock, of which an answer names one. Most are not:
