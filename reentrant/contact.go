@@ -21,8 +21,9 @@ type contact struct {
 	turn chan struct{} // holds one while somebody looks
 }
 
-// Contact makes contact if that has not been done: three requests, once in a Locker's life. A wait that is positive bounds it.
-func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
+// Contact makes contact if that has not been done, for a call for the lock of these keys: three
+// requests, once in a Locker's life. A wait that is positive bounds it.
+func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) error {
 	if c.contact.made.Load() {
 		return nil
 	}
@@ -30,7 +31,7 @@ func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
 		start := time.Now()
 		bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
 		defer cancel()
-		err := c.Contact(bounded, 0)
+		err := c.Contact(bounded, keys, 0)
 		if bounded.Err() != nil && ctx.Err() == nil {
 			return &WaitError{Waited: time.Since(start), Err: err}
 		}
@@ -46,7 +47,7 @@ func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
 		return nil
 	}
 	answer := make(chan error, 1)
-	if c.Keeper.Await(ctx, func() { answer <- c.look(ctx) }) != nil {
+	if c.Keeper.Await(ctx, func() { answer <- c.look(ctx, keys) }) != nil {
 		return EndOf(ctx)
 	}
 	err := <-answer
@@ -57,9 +58,9 @@ func (c *Core) Contact(ctx context.Context, wait time.Duration) error {
 	return err
 }
 
-// look finds out whether the server can keep locks at all.
-func (c *Core) look(ctx context.Context) error {
-	infos, err := insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
+// look finds out whether the server can keep locks at all, on a cluster whether the node of this one can.
+func (c *Core) look(ctx context.Context, keys lua.Keys) error {
+	infos, err := c.infos(ctx)
 	for _, info := range infos {
 		if text, _ := info.(string); err == nil {
 			err = c.judge(text)
@@ -72,10 +73,6 @@ func (c *Core) look(ctx context.Context) error {
 		return err
 	}
 	// Nobody listens there yet. Better to fail now than to leave the next in line untold at a release.
-	keys, err := c.keys("any")
-	if err != nil {
-		return err
-	}
 	publish, numsub, channel := "publish", "NUMSUB", c.Server.Channel(keys)
 	if c.Server.Sharded() {
 		publish, numsub = "spublish", "SHARDNUMSUB"
@@ -83,7 +80,7 @@ func (c *Core) look(ctx context.Context) error {
 	ask := func(args ...any) error {
 		_, err := insist(ctx, func() (any, error) { return c.Server.Do(ctx, args...) })
 		if c.Server.Sharded() && (!lua.Answered(err) || lua.Passing(err)) {
-			return nil // one node is away, which says nothing of the others
+			return nil // the lock's node is away, which the call itself will hear
 		}
 		return err
 	}
@@ -97,6 +94,22 @@ func (c *Core) look(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// infos is what the server says of itself, or all masters of a cluster do: if one hangs, none is waited for for long, and none is
+// judged.
+func (c *Core) infos(ctx context.Context) (infos []any, err error) {
+	all := func() { infos, err = insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") }) }
+	if !c.Server.Sharded() {
+		all()
+		return infos, err
+	}
+	brief, cancel := context.WithTimeout(ctx, InsistFor)
+	defer cancel()
+	if c.Keeper.Await(brief, all) != nil {
+		return nil, nil
+	}
+	return infos, err
 }
 
 // InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does not wait: pooled

@@ -111,7 +111,7 @@ func (c *Core) Begin(ctx context.Context, name string, try bool, options []LockO
 		return request, keys, lease, err
 	}
 	start := time.Now()
-	err = c.Contact(ctx, request.Wait)
+	err = c.Contact(ctx, keys, request.Wait)
 	if request.Wait > 0 {
 		request.Wait = max(1, request.Wait-time.Since(start)) // the bound is of both together
 	}

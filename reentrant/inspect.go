@@ -99,7 +99,7 @@ func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
 	case ctx.Err() != nil:
 		err = EndOf(ctx)
 	default:
-		err = c.Contact(ctx, 0)
+		err = c.Contact(ctx, keys, 0)
 	}
 	return keys, err
 }

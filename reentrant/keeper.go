@@ -63,6 +63,7 @@ type Keeper struct {
 	alarm    time.Time   // when the timer fires; zero: it is not set
 	ticked   time.Time   // when the watchdog last looked
 	closed   bool
+	ended    time.Time     // when it was
 	drained  chan struct{} // closed when count is zero; nil unless somebody drains
 }
 
@@ -98,7 +99,7 @@ func (k *Keeper) Close() {
 		k.mu.Unlock()
 		return
 	}
-	k.closed = true
+	k.closed, k.ended = true, time.Now()
 	close(k.stop)
 	var over ending
 	for _, h := range k.schedule {

@@ -43,7 +43,22 @@ func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease,
 		_ = lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
 		return nil, err
 	}
+	if !r.Fixed {
+		k.takeOver(h, r.Lease)
+	}
 	return lease, nil
+}
+
+// takeOver has a hold of a fixed lease be renewed, which has just been extended to that lease.
+func (k *Keeper) takeOver(h *Hold, lease time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h.state != held {
+		return
+	}
+	h.lease = max(h.lease, lease)
+	h.renewAt = k.moment(h.term.Expires.Add(min(h.lease/3, mostRenewed) - h.term.Span))
+	k.watch(h)
 }
 
 // lengthen extends a hold for no longer than the call may wait, or a try insists.
@@ -72,14 +87,16 @@ func (k *Keeper) empty() (empty, closed bool) {
 	return len(k.holds) == 0, k.closed
 }
 
-// falls reports whether h has less than r asks for, and takes over the watchdog where r brings one. k.mu must be held.
+// falls reports whether h has less than r asks for: a shorter lease, or no watchdog. k.mu must be held.
 func (k *Keeper) falls(h *Hold, r Request) bool {
 	if r.Fixed {
 		return time.Until(h.trusted)+Margin(r.Lease) < r.Lease
 	}
-	short := h.lease == 0
+	if h.lease == 0 {
+		return true
+	}
 	h.lease = max(h.lease, r.Lease)
-	return short
+	return false
 }
 
 // deepen has the record show a new depth before long; if it is soon the old one again, nothing is sent. k.mu must be

@@ -150,19 +150,20 @@ func (k *Keeper) letGo(h *Hold) {
 // release sends the release of h, the first time from the caller's own goroutine if that is sure to come back in time, and
 // repeats it until it is answered or the lease has ended anyway.
 func (k *Keeper) release(ctx context.Context, h *Hold, limit time.Duration) {
-	if prompt, ok := k.server.Prompt(ctx, limit); ok && k.released(prompt, h) {
+	began := time.Now()
+	if prompt, ok := k.server.Prompt(ctx, limit); ok && k.released(prompt, h, began) {
 		return
 	}
 	k.Go(func() {
 		var backoff Backoff
-		for !k.released(ctx, h) {
+		for !k.released(ctx, h, began) {
 			_ = backoff.Wait(ctx)
 		}
 	})
 }
 
 // released sends one release and reports whether there is an outcome. h does not change any more but for its end.
-func (k *Keeper) released(ctx context.Context, h *Hold) bool {
+func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
 	trusted := !passed(h.trusted, time.Now())
 	status, err := k.releaser.Release(ctx, h)
 	switch {
@@ -170,11 +171,11 @@ func (k *Keeper) released(ctx context.Context, h *Hold) bool {
 		err = &reason{ErrLost, vanished}
 	case err == nil && status != lua.Held && !time.Now().Before(h.term.Expires):
 		err = &reason{ErrLost, unsure}
-	case err != nil && retryable(err) && time.Now().Before(h.term.Expires) && !k.over():
+	case err != nil && retryable(err) && time.Now().Before(h.term.Expires) && !k.enough(began):
 		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
 		return false
 	case err != nil:
-		if retryable(err) && !k.over() { // a server that has lost it, and learns of it from others, keeps the lock for h for another lease
+		if retryable(err) && !k.enough(began) { // a server that has lost it, and learns of it from others, keeps the lock for h for another lease
 			k.Go(func() { k.takeBack(h) })
 		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
@@ -218,15 +219,26 @@ func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) 
 		if time.Since(began) > liveness {
 			backoff.most = liveness / 3 // an outage: those who are to be taken back may be many
 		}
-		if err == nil || !retryable(err) || k.over() || backoff.Wait(ctx) != nil {
+		if err == nil || !retryable(err) || k.enough(began) || backoff.Wait(ctx) != nil {
 			return
 		}
 	}
 }
 
-// over reports whether the Locker was closed: releases are then tried once and not again.
+// lastWords is for how long what is to be released or left is repeated by a Locker that is closed:
+// what passes in no time, as the move of a slot, shall not leave a lock held.
+const lastWords = time.Second
+
+// over reports whether the Locker was closed.
 func (k *Keeper) over() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.closed
+}
+
+// enough reports whether what began then is not to be repeated any more, for the Locker is closed.
+func (k *Keeper) enough(began time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.closed && min(time.Since(k.ended), time.Since(began)) > lastWords
 }

@@ -1,0 +1,72 @@
+package reentrant
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+func TestAReentryThatCannotBeHadLeavesAFixedLeaseAsItWas(t *testing.T) {
+	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		outer := holding(t, l, "x", LeaseFor(5*time.Second))
+		mini.SetError("ERR not now")
+		if _, err := l.Lock(outer.Context(), "x"); err == nil {
+			t.Fatal("it was extended by a server that refuses")
+		}
+		mini.SetError("")
+		inner, err := l.Lock(outer.Context(), "x", LeaseFor(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // the record is told its depth
+		released(t, inner)
+		time.Sleep(4 * time.Second)
+		if err := outer.Err(); !errors.Is(err, ErrLost) {
+			t.Errorf("a watchdog renews a fixed lease: %v", err)
+		}
+		if mini.Exists("fairlock:plain:lock:{x}") {
+			t.Error("the record is prolonged")
+		}
+	})
+}
+
+func TestAReentryThatBringsAWatchdogHasAFixedLeaseRenewed(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker(WithLease(3 * time.Second))
+		outer := holding(t, l, "x", LeaseFor(5*time.Second))
+		inner, err := l.Lock(outer.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		released(t, inner)
+		released(t, outer)
+	})
+}
+
+func TestWhatIsReleasedAsItsLockerClosesIsRepeatedForASecond(t *testing.T) {
+	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		during, after, late := holding(t, l, "x"), holding(t, l, "y"), holding(t, l, "z")
+		for i, lease := range []*Lease{during, after} {
+			mini.SetError("TRYAGAIN the slot is on its way")
+			time.AfterFunc(time.Second*9/10, func() { mini.SetError("") })
+			if i == 0 {
+				time.AfterFunc(100*time.Millisecond, func() { _ = l.Close() })
+			}
+			released(t, lease)
+		}
+		mini.SetError("TRYAGAIN the slot is on its way")
+		began := time.Now()
+		if err := late.Unlock(t.Context()); err == nil || time.Since(began) > 2*time.Second {
+			t.Errorf("a server that refuses for good: %v after %v", err, time.Since(began))
+		}
+		mini.SetError("")
+		if mini.Exists("fairlock:plain:lock:{x}") || mini.Exists("fairlock:plain:lock:{y}") {
+			t.Error("a lock that was released is held")
+		}
+	})
+}
