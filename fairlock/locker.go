@@ -2,7 +2,6 @@ package fairlock
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -75,14 +74,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
-	if fn == nil {
-		return &Error{Op: "do", Name: name, Err: reentrant.Invalid("the function is nil")}
-	}
-	lease, err := l.acquire(ctx, "do", name, false, options)
-	if err != nil {
-		return err
-	}
-	return l.core.Run(ctx, lease, fn)
+	return l.core.Do(ctx, name, fn, func() (*Lease, error) { return l.acquire(ctx, "do", name, false, options) })
 }
 
 // Close ends the Locker: new calls get ErrClosed, waiting ones return it and leave the line, renewals stop and the
@@ -108,12 +100,10 @@ func (l *Locker) Close() error {
 // through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
 // says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
-	if ctx == nil {
-		return &Error{Op: "shutdown", Err: reentrant.Invalid("the context is nil")}
-	}
-	l.mu.Lock()
-	l.draining = true
-	l.abandon(func(a *attempt) bool { return !a.within })
-	l.mu.Unlock()
-	return errors.Join(l.core.Drain(ctx), l.Close())
+	return l.core.Shutdown(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.draining = true
+		l.abandon(func(a *attempt) bool { return !a.within })
+	}, l.Close)
 }

@@ -19,11 +19,11 @@ const (
 
 // manner is what the client is known to do with a context.
 type manner struct {
-	obeys     bool          // its deadline bounds reads and writes
-	bound     time.Duration // what else bounds reads; 0: nothing
-	dials     bool          // whatever is said of idle connections: a pool decides by chance whether it dials for who does not wait
-	unwritten bool          // nothing bounds writes
-	slow      atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
+	obeys bool          // its deadline bounds reads and writes
+	read  time.Duration // what else bounds reads; 0: nothing
+	bound time.Duration // and the whole request, once it has a connection; 0: nothing
+	dials bool          // whatever is said of idle connections: a pool decides by chance whether it dials for who does not wait
+	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
 }
 
 func (m *manner) learn(rdb redis.UniversalClient) {
@@ -45,13 +45,14 @@ func (m *manner) learn(rdb redis.UniversalClient) {
 // those of an obeyed context; zero is none of its own.
 func (m *manner) goesBy(contexts bool, read, write time.Duration) {
 	m.obeys = contexts && read >= 0 && write >= 0
-	if m.bound = max(0, read); write <= 0 && !m.obeys {
-		m.unwritten = true
+	m.read = max(0, read)
+	if write > 0 {
+		m.bound = m.read
 	}
 }
 
 // Bound is the client's read timeout: what it waits for the answer to a request at most. 0: there is none.
-func (s *Server) Bound() time.Duration { return s.manner.bound }
+func (s *Server) Bound() time.Duration { return s.manner.read }
 
 // took notes how long a request took.
 func (m *manner) took(d time.Duration, err error) {
@@ -156,7 +157,7 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 // allows, or that the server has not been prompt lately: wait for the answer elsewhere.
 func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Context, bool) {
 	m := &s.manner
-	kept := m.bound > 0 && !m.unwritten && m.bound <= limit && ctx.Done() == nil
+	kept := m.bound > 0 && m.bound <= limit && ctx.Done() == nil
 	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && !kept {
 		return nil, false
 	}

@@ -212,8 +212,15 @@ func (c *Core) Ticket(r Request) lua.Ticket {
 	return lua.Ticket{Client: c.ID, Counter: c.counter.Add(1), Lease: r.Lease, Owner: r.Owner, Note: r.Note}
 }
 
-// Run runs fn under the lease and releases it when fn returns or panics: Do without the acquiring.
-func (c *Core) Run(ctx context.Context, lease *Lease, fn func(context.Context, *Lease) error) (err error) {
+// Do runs fn under the lease that acquire gets and releases it when fn returns or panics.
+func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, acquire func() (*Lease, error)) (err error) {
+	if fn == nil {
+		return &Error{Op: "do", Name: name, Err: Invalid("the function is nil")}
+	}
+	lease, err := acquire()
+	if err != nil {
+		return err
+	}
 	defer func() {
 		failed := lease.Unlock(ctx)
 		if failed == nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
@@ -236,10 +243,15 @@ func (c *Core) End() {
 	c.Settings.reporter.drain()
 }
 
-// Drain lets holders finish: Shutdown, between refusing others and closing.
-func (c *Core) Drain(ctx context.Context) error {
-	if err := c.Keeper.Drain(ctx); err != nil {
-		return fmt.Errorf("fairlock: shutdown with locks still held: %w", err)
+// Shutdown lets holders finish, once refuse has seen to it that no others come, and closes the Locker.
+func (c *Core) Shutdown(ctx context.Context, refuse func(), close func() error) error {
+	if err := checkContext(ctx); err != nil {
+		return &Error{Op: "shutdown", Err: err}
 	}
-	return nil
+	refuse()
+	err := c.Keeper.Drain(ctx)
+	if err != nil {
+		err = fmt.Errorf("fairlock: shutdown with locks still held: %w", err)
+	}
+	return errors.Join(err, close())
 }

@@ -2,7 +2,6 @@ package reentrant
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"sync"
 
@@ -86,14 +85,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
-	if fn == nil {
-		return &Error{Op: "do", Name: name, Err: Invalid("the function is nil")}
-	}
-	lease, err := l.acquire(ctx, "do", name, false, options)
-	if err != nil {
-		return err
-	}
-	return l.core.Run(ctx, lease, fn)
+	return l.core.Do(ctx, name, fn, func() (*Lease, error) { return l.acquire(ctx, "do", name, false, options) })
 }
 
 // Inspect shows a lock as the server sees it: its holder, not who waits. One round trip. Nothing is written.
@@ -148,14 +140,12 @@ func (l *Locker) Close() error {
 // through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
 // says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
-	if err := checkContext(ctx); err != nil {
-		return &Error{Op: "shutdown", Err: err}
-	}
-	l.mu.Lock()
-	l.draining = true
-	l.sendAway(func(c *call) bool { return !c.within })
-	l.mu.Unlock()
-	return errors.Join(l.core.Drain(ctx), l.Close())
+	return l.core.Shutdown(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.draining = true
+		l.sendAway(func(c *call) bool { return !c.within })
+	}, l.Close)
 }
 
 // sendAway ends the waiting of those who match with ErrClosed. l.mu must be held.

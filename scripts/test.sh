@@ -65,7 +65,7 @@ root() {
 	test_all -run "^($faults)$" . || status=$? # alone: leases of less than a second are at stake
 	test_all -run "^($processes)$" . &
 	local beside=$!
-	test_all -skip "^($processes|$faults)$" . || status=$?
+	test_all -parallel 4 -skip "^($processes|$faults)$" . || status=$?
 	wait "$beside" || status=$?
 	return "$status"
 }
