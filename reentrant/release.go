@@ -171,11 +171,11 @@ func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
 		err = &reason{ErrLost, vanished}
 	case err == nil && status != lua.Held && !time.Now().Before(h.term.Expires):
 		err = &reason{ErrLost, unsure}
-	case err != nil && retryable(err) && time.Now().Before(h.term.Expires) && !k.enough(began):
+	case err != nil && retryable(err) && time.Now().Before(h.term.Expires) && !k.enough(began, err):
 		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
 		return false
 	case err != nil:
-		if retryable(err) && !k.enough(began) { // a server that has lost it, and learns of it from others, keeps the lock for h for another lease
+		if retryable(err) && !k.enough(began, err) { // a server that has lost it, and learns of it from others, keeps the lock for h for another lease
 			k.Go(func() { k.takeBack(h) })
 		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
@@ -219,14 +219,15 @@ func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) 
 		if time.Since(began) > liveness {
 			backoff.most = liveness / 3 // an outage: those who are to be taken back may be many
 		}
-		if err == nil || !retryable(err) || k.enough(began) || backoff.Wait(ctx) != nil {
+		if err == nil || !retryable(err) || k.enough(began, err) || backoff.Wait(ctx) != nil {
 			return
 		}
 	}
 }
 
-// lastWords is for how long what is to be released or left is repeated by a Locker that is closed:
-// what passes in no time, as the move of a slot, shall not leave a lock held.
+// lastWords is for how long a Locker that is closed repeats what is to be released or left, if the
+// server answers that it cannot be done now: the move of a slot passes in no time, and shall leave no
+// lock held. What is not answered at all it tries once.
 const lastWords = time.Second
 
 // over reports whether the Locker was closed.
@@ -236,9 +237,10 @@ func (k *Keeper) over() bool {
 	return k.closed
 }
 
-// enough reports whether what began then is not to be repeated any more, for the Locker is closed.
-func (k *Keeper) enough(began time.Time) bool {
+// enough reports whether what began then, and has failed with err, is not to be repeated any more:
+// the Locker is closed.
+func (k *Keeper) enough(began time.Time, err error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.closed && min(time.Since(k.ended), time.Since(began)) > lastWords
+	return k.closed && (!lua.Answered(err) || min(time.Since(k.ended), time.Since(began)) > lastWords)
 }
