@@ -41,11 +41,26 @@ func onEmbedded(t *testing.T, kind newLocker, plain bool) {
 		synctest.Test(t, func(t *testing.T) {
 			mini := miniredis.NewMiniRedis()
 			mini.ClockTTL(true)
-			defer mini.Close()
+			var closing sync.RWMutex // so that nobody dials while it closes; guards closed
+			closed := false
+			defer func() {
+				closing.Lock()
+				defer closing.Unlock()
+				closed = true
+				mini.Close()
+			}()
+			dial := func(context.Context, string, string) (net.Conn, error) {
+				closing.RLock()
+				defer closing.RUnlock()
+				if closed { // go-redis goes on dialling when nobody wants the connection any more
+					return nil, net.ErrClosed
+				}
+				return roomy(mini.Dial())
+			}
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
 					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
-					Dialer: func(context.Context, string, string) (net.Conn, error) { return roomy(mini.Dial()) }, PoolSize: enough,
+					Dialer: dial, PoolSize: enough,
 				})
 			}})
 		})
