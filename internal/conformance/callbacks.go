@@ -16,11 +16,11 @@ import (
 var callbackTests = []test{
 	{"a Logger that never returns keeps no context alive and holds nothing up", func(w *World) {
 		never := newBlocked()
-		w.loses(w.Locker(fairlock.WithLogger(slog.New(never))), never)
+		w.loses(never, fairlock.WithLogger(slog.New(never)))
 	}},
 	{"an Observer that never returns keeps no context alive and holds nothing up", func(w *World) {
 		never := newBlocked()
-		w.loses(w.Locker(fairlock.WithObserver(never)), never)
+		w.loses(never, fairlock.WithObserver(never))
 	}},
 	{"an Observer that panics or ends its goroutine is told all that follows, in order", func(w *World) {
 		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
@@ -209,14 +209,16 @@ var callbackTests = []test{
 }
 
 // loses has a Locker whose user's code never returns lose one of its two locks.
-func (w *World) loses(a Locker, never *blocked) {
+func (w *World) loses(never *blocked, option fairlock.Option) {
+	lease := 2 * w.Lease
+	a := w.Locker(option, fairlock.WithLease(lease))
 	x, y := w.Lock(a, "x"), w.Lock(a, "y")
 	w.NoError(w.admin.Del(w.Context(), w.Record("x")).Err())
 	w.closes(x.Done(), "the context of what is lost")
 	w.closes(never.called, "the user's code")
 	w.Is(x.Err(), fairlock.ErrLost)
 	w.Is(x.Unlock(w.Context()), fairlock.ErrLost)
-	w.Pass(3 * w.Lease)
+	w.Pass(2 * lease)
 	w.NoError(y.Err())
 	w.Unlock(y)
 	w.Unlock(w.Lock(a, "x"))
