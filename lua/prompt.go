@@ -92,7 +92,12 @@ func (p *prompt) elsewhere() context.Context {
 }
 
 // Deadline is the caller's, or that of the patient.
-func (p *prompt) Deadline() (time.Time, bool) { return p.elsewhere().Deadline() }
+func (p *prompt) Deadline() (time.Time, bool) {
+	if p.obeyed {
+		return patient{p.Context}.Deadline()
+	}
+	return p.Context.Deadline()
+}
 
 var ended = func() <-chan struct{} {
 	c := make(chan struct{})

@@ -98,18 +98,29 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 
 // infos is what the server says of itself, or all masters of a cluster do: if one hangs, none is waited for for long, and none is
 // judged.
-func (c *Core) infos(ctx context.Context) (infos []any, err error) {
-	all := func() { infos, err = insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") }) }
-	if !c.Server.Sharded() {
-		all()
-		return infos, err
+func (c *Core) infos(ctx context.Context) ([]any, error) {
+	all := func() ([]any, error) {
+		return insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
 	}
+	if !c.Server.Sharded() {
+		return all()
+	}
+	type answer struct {
+		infos []any
+		err   error
+	}
+	answers := make(chan answer, 1)
 	brief, cancel := context.WithTimeout(ctx, InsistFor)
 	defer cancel()
-	if c.Keeper.Await(brief, all) != nil {
+	err := c.Keeper.Await(brief, func() {
+		infos, err := all()
+		answers <- answer{infos, err}
+	})
+	if err != nil {
 		return nil, nil
 	}
-	return infos, err
+	a := <-answers
+	return a.infos, a.err
 }
 
 // InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does not wait: pooled
