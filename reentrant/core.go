@@ -244,7 +244,7 @@ func (c *Core) End() {
 }
 
 // Shutdown lets holders finish, once refuse has seen to it that no others come, and closes the Locker.
-func (c *Core) Shutdown(ctx context.Context, refuse func(), close func() error) error {
+func (c *Core) Shutdown(ctx context.Context, refuse func(), end func() error) error {
 	if err := checkContext(ctx); err != nil {
 		return &Error{Op: "shutdown", Err: err}
 	}
@@ -253,5 +253,5 @@ func (c *Core) Shutdown(ctx context.Context, refuse func(), close func() error) 
 	if err != nil {
 		err = fmt.Errorf("fairlock: shutdown with locks still held: %w", err)
 	}
-	return errors.Join(err, close())
+	return errors.Join(err, end())
 }

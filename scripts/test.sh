@@ -93,6 +93,13 @@ torture() { test_all ./internal/torture; } # it ends with a minute of waiting fo
 guests() { race='' test_all $guests; }
 # shellcheck disable=SC2046
 tool() { test_all $(echo "$light" | grep /cmd/); }
+others() { both torture users; } # torture is not easily disturbed
+users() {
+	local status=0
+	guests || status=$?
+	tool || status=$?
+	return "$status"
+}
 # shellcheck disable=SC2046
 floors() { test_all $(echo "$light" | grep -vE '/cmd/|/locks$|/internal/(explore|simulate|torture)$'); }
 
@@ -105,8 +112,7 @@ if [ ${#missing[@]} = 0 ]; then
 	prove &
 	proofs=$!
 	root || status=$?
-	both torture guests || status=$?
-	both tool floors || status=$?
+	both others floors || status=$?
 	wait "$proofs" || status=$?
 	if [ "$status" != 0 ]; then # what failed was said somewhere among all that ran beside it
 		loud "What failed:"
