@@ -87,7 +87,8 @@ func (k *Keeper) empty() (empty, closed bool) {
 	return len(k.holds) == 0, k.closed
 }
 
-// falls reports whether h has less than r asks for: a shorter lease, or no watchdog. k.mu must be held.
+// falls reports whether h has less than r asks for: a shorter lease, or no watchdog. k.mu must be
+// held.
 func (k *Keeper) falls(h *Hold, r Request) bool {
 	if r.Fixed {
 		return time.Until(h.trusted)+Margin(r.Lease) < r.Lease

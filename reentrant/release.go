@@ -226,8 +226,8 @@ func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) 
 }
 
 // lastWords is for how long a Locker that is closed repeats what is to be released or left, if the
-// server answers that it cannot be done now: the move of a slot passes in no time, and shall leave no
-// lock held. What is not answered at all it tries once.
+// server answers that it cannot be done now: the move of a slot passes in no time, and shall leave
+// no lock held. What is not answered at all it tries once.
 const lastWords = time.Second
 
 // over reports whether the Locker was closed.
