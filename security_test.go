@@ -175,7 +175,8 @@ func TestNothingRawOfANameStandsInAnErrorOrALine(t *testing.T) {
 	_, held := f.beside().TryLock(faultCtx, name)
 	f.must(u.ForceUnlock(faultCtx, name))
 	lost := lease.Unlock(faultCtx)
-	other := "b" + name // of the forced one a leave may be under way, which would put back what the server forgets
+	// Of the forced one a leave may be under way, which would put back what the server forgets.
+	other := "b" + name
 	yields := f.occupies(f.keys(other).Token())
 	_, damaged := u.TryLock(faultCtx, other)
 	yields()

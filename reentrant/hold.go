@@ -94,7 +94,7 @@ func (k *Keeper) Begin(g Granted, t Term, fixed bool) *Hold {
 	claim := t.Span < g.Ticket.Lease
 	if !fixed {
 		h.lease = g.Ticket.Lease
-		h.renewAt = k.moment(t.Expires.Add(-t.Span + min(t.Span/3, mostRenewed)))
+		h.renewAt = k.moment(t.Expires.Add(-t.Span + renewedAfter(t.Span)))
 	} else if claim { // a fixed lease is confirmed before anybody has it
 		h.renewAt, h.ready = k.moment(now), make(chan struct{})
 	}

@@ -57,7 +57,7 @@ func (k *Keeper) takeOver(h *Hold, lease time.Duration) {
 		return
 	}
 	h.lease = max(h.lease, lease)
-	h.renewAt = k.moment(h.term.Expires.Add(min(h.lease/3, mostRenewed) - h.term.Span))
+	h.renewAt = k.moment(h.term.Expires.Add(renewedAfter(h.lease) - h.term.Span))
 	k.watch(h)
 }
 

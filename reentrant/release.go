@@ -166,16 +166,18 @@ func (k *Keeper) release(ctx context.Context, h *Hold, limit time.Duration) {
 func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
 	trusted := !passed(h.trusted, time.Now())
 	status, err := k.releaser.Release(ctx, h)
+	again := err != nil && retryable(err) && !k.enough(began, err)
 	switch {
 	case err == nil && status != lua.Held && !h.ending.unanswered:
 		err = &reason{ErrLost, vanished}
 	case err == nil && status != lua.Held && !time.Now().Before(h.term.Expires):
 		err = &reason{ErrLost, unsure}
-	case err != nil && retryable(err) && time.Now().Before(h.term.Expires) && !k.enough(began, err):
+	case again && time.Now().Before(h.term.Expires):
 		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
 		return false
 	case err != nil:
-		if retryable(err) && !k.enough(began, err) { // a server that has lost it, and learns of it from others, keeps the lock for h for another lease
+		if again {
+			// A server that has lost it, and learns of it from others, keeps the lock for h for another lease.
 			k.Go(func() { k.takeBack(h) })
 		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)

@@ -19,6 +19,9 @@ const poll = time.Second
 // ownership was forced, and its token for ten at least. A renewal must come before it has forgotten.
 const mostRenewed = 50 * time.Second
 
+// renewedAfter is how long after a lease was written it is renewed.
+func renewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostRenewed) }
+
 // schedule is a heap of holds, the one that is due first on top.
 type schedule []*Hold
 
@@ -305,7 +308,7 @@ func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Durat
 	h.told = int32(r.Depth) //nolint:gosec // as in Swap
 	h.renewAt, h.syncAt = 0, 0
 	if h.lease > 0 && int(h.dropped) < max(1, len(h.grips)) {
-		h.renewAt = k.moment(sent.Add(min(h.lease/3, mostRenewed)))
+		h.renewAt = k.moment(sent.Add(renewedAfter(h.lease)))
 	}
 	h.settle()
 	k.deepen(h)

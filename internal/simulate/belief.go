@@ -53,7 +53,8 @@ func (r *referee) believe(by *client, name string, lease *reentrant.Lease, neste
 	} else if !g.believed && clientOf(g.ticket) == by.uuid { // others share it by its owner's name
 		g.believed = true
 		k := by.noted[noteOf(g.ticket)]
-		kept := k != nil && k.kept != 0 || k != nil && k.inside > 0 // it may be another call of the same owner that is back first
+		// It may be another call of the same owner that is back first.
+		kept := k != nil && (k.kept != 0 || k.inside > 0)
 		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() && g.at.After(by.link.tearing) && !kept {
 			r.violated(4, "%s: %s learned of its grant only after %v, in calm weather", name, by.name, d)
 		}

@@ -9,8 +9,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logging.Disable()             // go-redis tells of every failed dial
-	debug.SetGCPercent(1000)      // every script gets a Lua state of its own: most of the time went into sweeping them up
-	debug.SetMemoryLimit(1 << 30) // of which gigabytes could pile up, and starve the tests beside it
+	logging.Disable() // go-redis tells of every failed dial
+	// Every script gets a Lua state of its own: most of the time went into sweeping them up. Gigabytes
+	// of them could pile up, and starve the tests beside this.
+	debug.SetGCPercent(1000)
+	debug.SetMemoryLimit(1 << 30)
 	os.Exit(m.Run())
 }
