@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
+	"github.com/fairlock/locks/test/conformance"
 )
 
 var quietly = fairlock.WithLogger(slog.New(slog.DiscardHandler))

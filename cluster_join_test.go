@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func whenANodeIsAdded(t *testing.T, c *redistest.Cluster) {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // confirmedOnACluster asks the replicas of each master. WAIT names no key, and is about what its own connection wrote: it must go

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/redistest"
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/workers"
 )
 
 // A cluster takes seconds to form, so these share one. None of them harms it; the last leaves it with one more master.

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func newFair(rdb redis.UniversalClient, options ...fairlock.Option) conformance.Locker {

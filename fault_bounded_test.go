@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 func TestAFullLineIsSaidSoThoughTheFirstAnswerWasLost(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // tenWait has ten calls wait for x, of four Lockers by turns. One of these is returned too.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // fills makes the server refuse every write that needs memory.

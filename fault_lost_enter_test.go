@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // onLostReplies runs the test where a lost reply means a closed connection, and where it means silence.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 func TestAnUnlockWhoseAnswerWasLostIsClean(t *testing.T) {

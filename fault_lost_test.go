@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // onOutOfReach runs the test with each way in which those behind the proxy can lose the server.

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // onNothingSent runs the test and fails if a request reached the proxy.

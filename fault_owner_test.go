@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 func TestAnOwnersSecondHoldWhoseAnswerWasLostIsHeldOnce(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // plain has the users of f use plain locks.

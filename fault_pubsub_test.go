@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // cuts ends every subscription connection.

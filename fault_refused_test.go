@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // refusal is what every call must say when it cannot be done.

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestAfterARestartWithoutDataTheHolderHasTheLockAndThoseWhoWaitTheirOrder(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
-	"github.com/fairlock/locks/internal/faultproxy"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 const (

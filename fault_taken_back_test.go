@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // The call is given up, and the way back is open again only when the leave was long repeated in

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/faultproxy"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // tornFor is how long what a client is told stops in the middle: longer than anything that looks at

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // onUnwritable runs the test on real servers that refuse to write for a while, with both kinds of

@@ -30,9 +30,10 @@ const houseModule = "github.com/fairlock/locks"
 var houseFloors = map[string]int{
 	"lua":               0,
 	"pubsub":            0,
-	"reentrant":         1,
-	"fairlock":          2,
-	"fairlock/embedded": 2,
+	"internal/rules":    1,
+	"reentrant":         2,
+	"fairlock":          3,
+	"fairlock/embedded": 3,
 }
 
 // houseGuests are the directories for programs, and for what only some users want and needs modules of its own. They see
@@ -46,20 +47,23 @@ var houseLibraries = map[string]string{
 	"github.com/alicebob/miniredis/v2": "fairlock/embedded",
 }
 
+// houseYard has the worlds that tests are made in, and the tests that take a world.
+const houseYard = "test"
+
 const houseLongestFile = 400 // lines
 
 func TestNoPackageImportsAHigherFloor(t *testing.T) {
 	for _, f := range readHouse(t).files {
 		floor, ok := houseFloors[f.dir()]
 		switch {
-		case f.dir() == "." || f.inCellar() || f.isGuest():
+		case f.dir() == "." || f.inYard() || f.isGuest():
 			continue
 		case !ok:
 			t.Errorf("%s: package %q stands on no floor: give it a line in houseFloors", f.path, f.dir())
 		}
 		for _, other := range f.imports.ours {
-			if f.test && (inside(other, "internal") || top(other) == top(f.dir())) {
-				continue // tests use the cellar's helpers and their own package
+			if f.test && (inside(other, houseYard) || top(other) == top(f.dir())) {
+				continue // tests use the worlds of the yard and their own package
 			}
 			if its, ok := houseFloors[other]; !ok || its >= floor {
 				t.Errorf("%s: floor %d imports %s: only lower floors", f.path, floor, other)
@@ -68,11 +72,11 @@ func TestNoPackageImportsAHigherFloor(t *testing.T) {
 	}
 }
 
-func TestOnlyTestsGoDownToTheCellar(t *testing.T) {
+func TestOnlyTestsUseTheYard(t *testing.T) {
 	for _, f := range readHouse(t).files {
 		for _, other := range f.imports.ours {
-			if inside(other, "internal") && !f.test && !f.inCellar() {
-				t.Errorf("%s: imports %s: internal/ holds test helpers", f.path, other)
+			if inside(other, houseYard) && !f.test && !f.inYard() {
+				t.Errorf("%s: imports %s: %s/ is for tests", f.path, other, houseYard)
 			}
 		}
 	}
@@ -90,7 +94,7 @@ func TestGuestsSeeOnlyWhatIsPublic(t *testing.T) {
 		}
 		for _, other := range f.imports.ours {
 			_, public := houseFloors[other]
-			if !public && !inside(other, home) && !f.test {
+			if public = public && !inside(other, "internal"); !public && !inside(other, home) && !f.test {
 				t.Errorf("%s: imports %s: guests use the public packages and their own", f.path, other)
 			}
 		}
@@ -269,9 +273,9 @@ func readHouseFile(name string) (houseFile, error) {
 	return f, nil
 }
 
-func (f houseFile) dir() string    { return path.Dir(f.path) }
-func (f houseFile) inCellar() bool { return inside(f.path, "internal") }
-func (f houseFile) isGuest() bool  { return slices.Contains(houseGuests, top(f.path)) }
+func (f houseFile) dir() string   { return path.Dir(f.path) }
+func (f houseFile) inYard() bool  { return inside(f.path, houseYard) }
+func (f houseFile) isGuest() bool { return slices.Contains(houseGuests, top(f.path)) }
 
 // moduleOf returns the directory of the module that dir belongs to.
 func (h house) moduleOf(dir string) string {

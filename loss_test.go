@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
+	"github.com/fairlock/locks/test/conformance"
 )
 
 // lossy is a server in fake time whose data a test loses, with Lockers of either kind.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // eavesdropper is somebody who overhears.

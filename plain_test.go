@@ -14,13 +14,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // What both kinds of lock promise where it takes many connections, or a server that dies. What takes neither is in
-// internal/conformance.
+// test/conformance.
 
 // site is a server for Lockers of one kind.
 type site struct {

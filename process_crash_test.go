@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/workers"
 )
 
 // living is how many goroutines all survivors have.

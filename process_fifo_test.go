@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/workers"
 )
 
 // The order is judged by the server's own journal of its queue, overlaps by a witness inside the lock.

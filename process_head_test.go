@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/workers"
 )
 
 func TestTheNextInLineHasTheLockAtOnceThoughThoseBeforeItWereKilled(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/workers"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/workers"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/workers"
 )
 
 // starving is after how long a call comes before all later ones of its process.

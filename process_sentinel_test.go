@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/internal/redistest"
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/workers"
 )
 
 func TestWhoeverWaitsGoesOnWhenTheMasterIsKilledAndInTheOrderOfArrival(t *testing.T) {

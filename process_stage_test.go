@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/internal/redistest"
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/workers"
 )
 
 // What the protocol promises, and what its promises are made of.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/workers"
 )
 
 func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) {

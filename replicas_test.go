@@ -14,8 +14,8 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
-	"github.com/fairlock/locks/internal/faultproxy"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // replicated is a server with one replica that is up to date.

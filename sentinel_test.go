@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/conformance"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestFairLockBehindSentinels(t *testing.T)  { onSentinels(t, newFair, false) }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestACertificateOfAnUnknownAuthorityIsAClearErrorAtOnce(t *testing.T) {

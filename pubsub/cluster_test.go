@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // say publishes on a sharded channel until it is heard.

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/locks/internal/faultproxy"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,6 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 export SIMULATE_SEEDS=${SEEDS:-}
 status=0
-go test -run '^TestWholeClientsKeepTheInvariantsThroughAllFaults$' -v -count=1 -timeout 24h "$@" ./internal/simulate |
+go test -run '^TestWholeClientsKeepTheInvariantsThroughAllFaults$' -v -count=1 -timeout 24h "$@" ./test/simulate |
 	grep -vE '^ *(===|--- PASS)' || status=${PIPESTATUS[0]}
 exit "$status"

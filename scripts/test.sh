@@ -73,8 +73,8 @@ root() {
 # prove runs the explorer and the simulation: samples of them with the race detector, and all without.
 prove() {
 	local status=0
-	logged nice -n 19 go test -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
-	logged nice -n 19 go test $race -count=1 -timeout 30m ./internal/explore ./internal/simulate || status=$?
+	logged nice -n 19 go test -count=1 -timeout 30m ./test/explore ./test/simulate || status=$?
+	logged nice -n 19 go test $race -count=1 -timeout 30m ./test/explore ./test/simulate || status=$?
 	return "$status"
 }
 
@@ -88,7 +88,7 @@ both() {
 	return "$status"
 }
 
-torture() { test_all ./internal/torture; } # it ends with a minute of waiting for keys to vanish
+torture() { test_all ./test/torture; } # it ends with a minute of waiting for keys to vanish
 # shellcheck disable=SC2086
 guests() { race='' test_all $guests; }
 # shellcheck disable=SC2046
@@ -101,7 +101,7 @@ users() {
 	return "$status"
 }
 # shellcheck disable=SC2046
-floors() { test_all $(echo "$light" | grep -vE '/cmd/|/locks$|/internal/(explore|simulate|torture)$'); }
+floors() { test_all $(echo "$light" | grep -vE '/cmd/|/locks$|/test/(explore|simulate|torture)$'); }
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then

@@ -8,4 +8,4 @@ export FAIRLOCK_REQUIRE_REDIS=1
 race=-race
 go list -race errors >/dev/null 2>&1 || race=
 # shellcheck disable=SC2086 # no race detector is no argument
-go test $race -count=1 -timeout 24h -v -run '^TestWhatever' ./internal/torture "-torture=${FOR:-60s}" ${SEED:+"-seed=$SEED"} "$@"
+go test $race -count=1 -timeout 24h -v -run '^TestWhatever' ./test/torture "-torture=${FOR:-60s}" ${SEED:+"-seed=$SEED"} "$@"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // locks are the peers that exclude and can be shown to on a redis-server.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestThereIsColourOnATerminalOnlyAndNotForThoseWhoMind(t *testing.T) {

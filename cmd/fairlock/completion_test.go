@@ -14,7 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // finds is what the doctor finds with these flags, by check.

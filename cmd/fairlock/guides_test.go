@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // shown is a command in a page of documentation, and what it is said to print there.

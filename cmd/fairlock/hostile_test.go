@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // evil is what a terminal would obey: a colour, a title, a line of its own, controls of one rune,

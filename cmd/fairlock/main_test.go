@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // asFairlock makes the test binary behave as fairlock itself: so it is also run under the race detector.

@@ -17,8 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // prints runs fairlock to its end and returns its standard output.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // inspectUntilHeld waits until somebody has the lock and returns the token.

@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestWhatIsLeftOfTheGroupHasItsGraceToo(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestASignalWhileTheServerIsSilentEndsTheWait(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // A trial is one case in which flock(1), consul lock and fairlock run are compared. docs/run.md is this table.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestTheCommandsExitCodeIsPassedOn(t *testing.T) {

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // obedient says that it was told to end, and does. A shell tells on stderr what ended its children; that is not of interest.

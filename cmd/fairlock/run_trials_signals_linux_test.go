@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fairlock/locks/internal/faultproxy"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // killers are the signals that end what does not know them, and mean that.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestTopPrintsOnceWhereThereIsNoTerminal(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // tryOut is a Locker on an embedded server.

@@ -16,9 +16,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/otel"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // process is the part of a ticket, or of an owner that is not named, that all of one Locker have in common.

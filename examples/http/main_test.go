@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/examples/internal/stagetest"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestMain(m *testing.M) { stagetest.Main(m, main) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/examples/internal/stagetest"
-	"github.com/fairlock/locks/internal/redistest"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestMain(m *testing.M) { stagetest.Main(m, main) }

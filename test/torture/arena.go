@@ -13,9 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/internal/faultproxy"
-	"github.com/fairlock/locks/internal/redistest"
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/workers"
 )
 
 // seats is how many workers there are at any time.

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/internal/redistest"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // dials is go-redis's: it tries again to reach a server that is away, and for a second more after its pool was closed.

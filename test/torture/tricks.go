@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // tricks are all that the saboteur knows.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/locks/internal/workers"
+	"github.com/fairlock/locks/test/workers"
 )
 
 // What the protocol promises, with some time for the machine.

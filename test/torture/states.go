@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/locks/internal/faultproxy"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // aimed are the troubles that are no reason to lose a lock: they are about another one's keys, or
