@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -140,7 +141,7 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 	if o.left == nil || c.request.Wait != 0 {
 		return o
 	}
-	ctx, cancel := context.WithDeadline(ctx, c.began.Add(InsistFor))
+	ctx, cancel := context.WithDeadline(ctx, c.began.Add(rules.InsistFor))
 	defer cancel()
 	for o.left != nil {
 		select {
@@ -156,7 +157,7 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 // patient reports whether a call goes on after an error.
 func (l *Locker) patient(c *call, err error) bool {
 	waits := c.answered || c.position > 0 // or it has been told that it does
-	return c.request.Wait != 0 && !errors.Is(err, ErrClosed) && Patient(waits, err)
+	return c.request.Wait != 0 && !errors.Is(err, ErrClosed) && rules.Patient(waits, err)
 }
 
 // why is what the caller is told: of its own context if that has ended, else what happened.
@@ -219,72 +220,82 @@ func (c *call) learns(o outcome) outcome {
 	return o
 }
 
+// try is a ticket of a plain lock, which is sent once.
+type try struct {
+	keys   lua.Keys
+	ticket lua.Ticket
+	text   string // on the wire
+	rules.Waiter
+}
+
 // send sends a new ticket and takes in what becomes of it.
 func (l *Locker) send(ctx context.Context, c *call) outcome {
-	t := l.core.Ticket(c.request)
-	g := Granted{
-		Name: c.name, Keys: c.keys, Ticket: t, Text: t.String(),
-		Requests: new(Requests),
-	}
+	t := &try{keys: c.keys, ticket: l.core.Ticket(c.request)}
+	t.text = t.ticket.String()
+	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: time.Now()}
+	requests := new(Requests)
 	l.mu.Lock()
 	seen, lease := l.memory.Recall(c.keys.Record())
-	l.known[t.Counter] = struct{}{}
+	l.known[t.ticket.Counter] = t
 	l.mu.Unlock()
-	g.Requests.Sent()
+	requests.Sent()
 	sent := time.Now()
 	answer, err := l.core.Server.Enter(ctx, c.keys, lua.Enter{
 		Try: true, Seen: seen, Lease: max(lease, l.core.Settings.Lease), Replicas: c.request.Replicas,
-		Tickets: []lua.EnterTicket{{Ticket: g.Text}},
+		Tickets: []lua.EnterTicket{{Ticket: t.text}},
 	})
-	g.Requests.Done(err)
-	if err != nil {
-		if lua.Unanswered(err) {
-			return outcome{err: err, left: l.retire(c.keys, t, 0)}
-		}
-		l.forget(t)
-		return outcome{err: err}
-	}
+	requests.Done(err)
 	l.mu.Lock()
-	l.memory.Note(c.keys.Record(), answer.Token, answer.Lease)
-	refused := l.closed || l.draining && !c.within
-	waiting := l.rooms[c.keys.Record()].size()
-	if answer.Tickets[0].Status != lua.Granted {
-		delete(l.known, t.Counter)
+	defer l.mu.Unlock()
+	if err != nil {
+		return outcome{err: err, left: l.ended(t, t.GivesUp(requests.Open()), requests)}
 	}
-	l.mu.Unlock()
+	l.memory.Note(c.keys.Record(), answer.Token, answer.Lease)
 	l.suspect(c.keys, answer.Holder)
 	l.core.Keeper.Doubt(c.keys.Record(), answer.Holder, answer.Now)
-	switch state := answer.Tickets[0]; state.Status {
-	case lua.Granted:
-		g.Token, g.Since, g.Copies = state.Grant.Token, state.Grant.Since, NewCopies(c.request.Replicas, answer.Confirmed)
-		term := Term{t.Lease, sent.Add(state.Grant.Remaining)}
-		if refused || !term.TrustEnds().After(time.Now()) {
-			l.retire(c.keys, t, g.Token)
-			break
-		}
-		return outcome{hold: l.core.Keeper.Begin(g, term, c.request.Fixed)}
-	case lua.Held:
-		if !refused {
-			return outcome{held: &HeldError{Owner: answer.Holder, Remaining: answer.Remaining, Waiting: waiting}}
-		}
+	step := t.Told(&answer.Tickets[0], answer.Token, rules.Sighting{Sent: sent, At: answer.Now}, time.Now(), requests.Open())
+	if l.closed || l.draining && !c.within {
+		step.Leave = step.Leave || step.Do == rules.Take
+		l.ended(t, step, requests)
+		return outcome{err: ErrClosed}
+	}
+	if step.Do == rules.Take {
+		grant := answer.Tickets[0].Grant
+		return outcome{hold: l.core.Keeper.Begin(Granted{
+			Name: c.name, Keys: c.keys, Ticket: t.ticket, Text: t.text, Token: grant.Token, Since: grant.Since,
+			Requests: requests, Copies: NewCopies(c.request.Replicas, answer.Confirmed),
+		}, step.Term, c.request.Fixed)}
+	}
+	l.ended(t, step, requests)
+	switch step.Why {
+	case rules.Forced:
+		return outcome{err: LostTo(step.Why)}
+	case rules.Refused:
+		return outcome{held: &HeldError{Owner: answer.Holder, Remaining: answer.Remaining, Waiting: l.rooms[c.keys.Record()].size()}}
+	case rules.TooLate:
+		return outcome{held: &HeldError{Owner: t.ticket.Identity()}}
 	default:
 		return outcome{err: errors.New("the server says that this call has left already")}
 	}
-	if refused {
-		return outcome{err: ErrClosed}
-	}
-	return outcome{held: &HeldError{Owner: t.Identity()}} // it came too late to be of use
 }
 
-// retire sees to it in the background that a ticket holds nothing, now or later: one that was
-// given a token, or, if that is 0, one of which a request may yet be executed.
-func (l *Locker) retire(keys lua.Keys, t lua.Ticket, token int64) (left <-chan struct{}) {
+// ended forgets a ticket whose try has ended. Something of it may be with the server: then it
+// leaves first, in the background, and left is closed when it has. l.mu must be held.
+func (l *Locker) ended(t *try, s rules.Step, requests *Requests) (left <-chan struct{}) {
+	if s.Leave {
+		return l.leave(t.keys, t.ticket, t.Leave(t.text, requests.Open()))
+	}
+	delete(l.known, t.ticket.Counter)
+	return nil
+}
+
+// leave sees to it in the background that a ticket holds nothing, now or later.
+func (l *Locker) leave(keys lua.Keys, t lua.Ticket, leave lua.LeaveTicket) (left <-chan struct{}) {
 	done := make(chan struct{})
-	leave := []lua.LeaveTicket{{Ticket: t.String(), Token: token, Retire: token == 0}}
 	l.core.Keeper.Go(func() {
 		defer close(done)
 		l.core.Keeper.Persist(t.Lease, func(ctx context.Context) error {
-			_, err := l.core.Server.Leave(ctx, keys, leave)
+			_, err := l.core.Server.Leave(ctx, keys, []lua.LeaveTicket{leave})
 			return err
 		})
 		l.forget(t)
@@ -299,22 +310,37 @@ func (l *Locker) forget(t lua.Ticket) {
 	delete(l.known, t.Counter)
 }
 
+// heard takes in what the server tells this client: nothing but that ownerships were forced.
+func (l *Locker) heard(payload string) {
+	m, keys, err := l.core.Message(payload)
+	if err != nil || !m.Forced {
+		return
+	}
+	l.mu.Lock()
+	if t := l.known[m.Ticket.Counter]; t != nil && t.keys == keys && t.text == m.Text {
+		t.Heard(&m, time.Now(), 0, false) // the answer that grants it may be on its way
+	}
+	l.mu.Unlock()
+	l.core.Keeper.Forced(m)
+}
+
 // knows reports whether a call knows the ticket with that counter.
 func (l *Locker) knows(counter uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, known := l.known[counter]
-	return known
+	return l.known[counter] != nil
 }
 
-// suspect gives a lock back that an answer says to be a ticket's of ours that no call knows.
+// suspect gives a lock back that an answer says to be a ticket's of ours that no call knows. l.mu
+// must be held.
 func (l *Locker) suspect(keys lua.Keys, holder string) {
-	if counter, ours := l.core.Own(holder); !ours || l.knows(counter) || !l.core.Suspicious(keys) {
+	counter, ours := l.core.Own(holder)
+	if !ours || l.known[counter] != nil || !l.core.Suspicious(keys) {
 		return
 	}
 	l.core.Keeper.Go(func() {
 		for _, t := range l.core.Strays(keys, l.knows) {
-			l.retire(keys, t, 0)
+			l.leave(keys, t, rules.Unknown(t.String()))
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -111,7 +112,7 @@ func (c *Core) infos(ctx context.Context) ([]any, error) {
 		err   error
 	}
 	answers := make(chan answer, 1)
-	brief, cancel := context.WithTimeout(ctx, InsistFor)
+	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
 	defer cancel()
 	err := c.Keeper.Await(brief, func() {
 		infos, err := all()
@@ -124,16 +125,12 @@ func (c *Core) infos(ctx context.Context) ([]any, error) {
 	return a.infos, a.err
 }
 
-// InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does not wait: pooled
-// connections may have died unnoticed, and such a failure comes soon.
-const InsistFor = time.Second
-
 // insist repeats commands that are safe to repeat.
 func insist[R any](ctx context.Context, send func() (R, error)) (reply R, err error) {
 	var backoff Backoff
 	for start := time.Now(); ; {
 		reply, err = send()
-		if err == nil || !lua.Unanswered(err) || time.Since(start) > InsistFor || backoff.Wait(ctx) != nil {
+		if err == nil || !lua.Unanswered(err) || time.Since(start) > rules.InsistFor || backoff.Wait(ctx) != nil {
 			return reply, err
 		}
 	}

@@ -14,7 +14,7 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()
 		first := holding(t, l, "x")
-		forced, term := first.grip.hold.Granted, first.grip.hold.term
+		forced, term := first.grip.hold.Granted, first.grip.hold.Term
 		next := forced
 		next.Ticket = l.core.Ticket(Request{Lease: DefaultLease})
 		next.Text, next.Requests = next.Ticket.String(), new(Requests)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -35,46 +36,19 @@ func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 	return &Copies{need, have}
 }
 
-// Term is how long a grant lasts by the client's clock.
-type Term struct {
-	Span    time.Duration // what the record was written for: the lease, or a claim on it
-	Expires time.Time     // not before this does the server give the lock away
-}
-
-// TrustEnds is when the grant stops being one.
-func (t Term) TrustEnds() time.Time { return t.Expires.Add(-Margin(t.Span)) }
-
-type state int8
-
-const (
-	held state = iota
-	releasing
-	lost
-	gone
-)
-
 // Hold is one ownership. The exported fields are those of its grant and do not change.
 type Hold struct {
 	Granted
 	keeper *Keeper
 	ready  chan struct{} // nil, or closed when a fixed lease's claim has become that lease, or was lost
-	fixed  bool          // its lease is not renewed
 
 	// Guarded by keeper.mu.
-	state   state
-	settled bool          // ready is closed
-	told    int32         // depth that the record shows
-	dropped int32         // how many Leases were dropped without Unlock
-	index   int32         // in the schedule; -1 if it is not there
-	term    Term          // of what the record was last written for
-	trusted time.Time     // trust ends
-	renewAt moment        // next renewal; 0: none
-	syncAt  moment        // when the record is told another depth; 0: it knows
-	kept    moment        // when the token key was last kept alive
-	lease   time.Duration // what a renewal asks for; 0 while the lease is fixed
-	grips   []*grip       // of the Leases that have not ended
-	ending  release       // or how it was lost
-	adopted *adoption     // for the observer; nil if there is none, or it has had no Lease
+	rules.Hold
+	settled bool      // ready is closed
+	index   int32     // in the schedule; -1 if it is not there
+	grips   []*grip   // of the Leases that have not ended
+	ending  release   // or how it was lost
+	adopted *adoption // for the observer; nil if there is none, or it has had no Lease
 
 	// Room for what a hold usually has one of.
 	first grip
@@ -88,33 +62,17 @@ type adoption struct {
 }
 
 // Begin takes a grant into the watchdog's care; a fixed lease is not renewed. It has no Lease yet: Adopt or Abandon must follow.
-func (k *Keeper) Begin(g Granted, t Term, fixed bool) *Hold {
-	now := time.Now()
-	h := &Hold{Granted: g, keeper: k, fixed: fixed, term: t, trusted: t.TrustEnds(), told: 1, index: -1, kept: k.moment(now)}
-	claim := t.Span < g.Ticket.Lease
-	if !fixed {
-		h.lease = g.Ticket.Lease
-		h.renewAt = k.moment(t.Expires.Add(-t.Span + renewedAfter(t.Span)))
-	} else if claim { // a fixed lease is confirmed before anybody has it
-		h.renewAt, h.ready = k.moment(now), make(chan struct{})
+func (k *Keeper) Begin(g Granted, t rules.Term, fixed bool) *Hold {
+	h := &Hold{Granted: g, keeper: k, index: -1, Hold: rules.Begin(t, g.Ticket.Lease, fixed, time.Now())}
+	if fixed && h.Claimed() {
+		h.ready = make(chan struct{})
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.count++
 	k.watch(h)
-	if k.forced.Empty() {
-		return h
-	}
-	if token, _ := k.forced.Recall(g.forcedAs()); g.Token <= token {
-		var over ending
-		k.lose(h, forced, &over)
-		k.Go(func() { over.carryOut(k) }) // the caller has mutexes of its own
-	}
 	return h
 }
-
-// forcedAs is what the Keeper remembers of it that it was forced.
-func (g *Granted) forcedAs() string { return g.Text + " " + g.Keys.Record() }
 
 // Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first, and the replicas that the call
 // asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back. The call
@@ -204,17 +162,14 @@ func (k *Keeper) Present(record string) (owner string, expires time.Time, held b
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.holds[record]
-	if h == nil || passed(h.trusted, time.Now()) {
+	if h == nil || rules.Passed(h.Trusted, time.Now()) {
 		return "", time.Time{}, false
 	}
-	return h.Ticket.Identity(), h.term.Expires, true
+	return h.Ticket.Identity(), h.Term.Expires, true
 }
 
 // Forced takes in a message that an ownership was ended by force. Its process may have the lock again by now.
 func (k *Keeper) Forced(m lua.Message) {
-	k.mu.Lock()
-	k.forced.Note(m.Text+" "+m.Record, m.Token, 0)
-	k.mu.Unlock()
 	k.end(m.Record, m.Token, func(h *Hold) bool { return h.Text == m.Text })
 }
 
@@ -230,7 +185,7 @@ func (k *Keeper) end(record string, token int64, match func(*Hold) bool) {
 	k.mu.Lock()
 	for _, h := range slices.Clone(k.schedule) {
 		if h.Token == token && h.Keys.Record() == record && match(h) {
-			k.lose(h, forced, &over)
+			k.lose(h, rules.Forced, &over)
 		}
 	}
 	k.mu.Unlock()
@@ -244,12 +199,7 @@ func (k *Keeper) Doubt(record, holder string, at lua.Micros) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	h := k.holds[record]
-	switch {
-	case h == nil || h.state != held || holder == h.Ticket.Identity():
-	case holder != "" && at < h.Since+1000: // which is in whole milliseconds
-	case h.Requests.Underway():
-	case h.lease > 0 || h.fixed: // it was not dropped
-		h.renewAt = k.moment(time.Now().Add(time.Millisecond)) // those of many locks share a request
+	if h != nil && h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
 		k.watch(h)
 	}
 }
@@ -258,14 +208,14 @@ func (k *Keeper) Doubt(record, holder string, at lua.Micros) {
 func (k *Keeper) Abandon(h *Hold) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.state == held {
+	if h.State == rules.Held {
 		k.letGo(h)
 		k.Go(func() { k.release(context.Background(), h, 0) })
 	}
 }
 
 // Lose ends a hold of which the server's word has come that it is no more.
-func (k *Keeper) Lose(h *Hold, why string) {
+func (k *Keeper) Lose(h *Hold, why rules.Why) {
 	k.mu.Lock()
 	var over ending
 	k.lose(h, why, &over)
@@ -274,19 +224,22 @@ func (k *Keeper) Lose(h *Hold, why string) {
 }
 
 // lose ends the trust in h. k.mu must be held; over is to be carried out after it is not.
-func (k *Keeper) lose(h *Hold, why string, over *ending) {
-	if h.state != held {
+func (k *Keeper) lose(h *Hold, why rules.Why, over *ending) {
+	k.lost(h, why, causes[why], over)
+}
+
+// lost is lose for a reason with words of its own.
+func (k *Keeper) lost(h *Hold, why rules.Why, words string, over *ending) {
+	if h.State != rules.Held {
 		return
 	}
-	h.state = lost
-	if now := time.Now(); now.Before(h.trusted) {
-		h.trusted = now
-	}
-	h.ending.err = &reason{ErrLost, why}
+	leave := h.Lose(why, time.Now(), h.Requests.Open())
+	h.ending.err = &reason{ErrLost, words}
 	over.add(h, ErrLost)
 	over.lost = append(over.lost, loss{h, h.adopted, []any{
 		"lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
-		"why", why, "since", h.Since.Time(), "lease", h.Ticket.Lease, "renewed", h.term.Expires.Add(-h.term.Span), "expires", h.term.Expires, "depth", len(h.grips),
+		"why", words, "since", h.Since.Time(), "lease", h.Ticket.Lease,
+		"renewed", h.Term.Expires.Add(-h.Term.Span), "expires", h.Term.Expires, "depth", len(h.grips),
 	}})
 	k.forget(h)
 	for _, g := range h.grips {
@@ -295,10 +248,7 @@ func (k *Keeper) lose(h *Hold, why string, over *ending) {
 	h.settle()
 	k.unwatch(h)
 	k.finish()
-	if h.Requests.Open() || why != expired {
-		// A heartbeat or a renewal that is executed late could put back into line, or prolong, what
-		// nobody holds. At the server's word it is left whatever is known of it: a heartbeat that came
-		// after a force has put it in line again, or has even taken the lock.
+	if leave {
 		k.Go(func() {
 			k.takeBack(h)
 			k.releaser.Forget(h)
@@ -343,12 +293,12 @@ func (k *Keeper) finish() {
 func (h *Hold) live() bool {
 	h.keeper.mu.Lock()
 	defer h.keeper.mu.Unlock()
-	return h.state == held && !passed(h.trusted, time.Now())
+	return h.Live(time.Now())
 }
 
 // boundTo reports whether a Lease on h belongs to the goroutine. k.mu must be held.
 func (h *Hold) boundTo(me goroutine) bool {
-	if me == 0 || h.state != held {
+	if me == 0 || h.State != rules.Held {
 		return false
 	}
 	for _, g := range h.grips {
@@ -362,13 +312,13 @@ func (h *Hold) boundTo(me goroutine) bool {
 // check is nil while h can be trusted, and else why not; a hold whose time has passed is lost here. k.mu must be held;
 // over is to be carried out after it is not.
 func (k *Keeper) check(h *Hold, over *ending) error {
-	if h.state == held && passed(h.trusted, time.Now()) {
-		k.lose(h, expired, over)
+	if h.Expires(time.Now()) {
+		k.lose(h, rules.Expired, over)
 	}
 	switch lost := h.ending.err; {
 	case errors.Is(lost, ErrLost):
 		return lost
-	case h.state != held:
+	case h.State != rules.Held:
 		return ErrNotHeld
 	}
 	return nil

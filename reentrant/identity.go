@@ -5,6 +5,8 @@ import (
 	"context"
 	"runtime"
 	"strconv"
+
+	"github.com/fairlock/locks/internal/rules"
 )
 
 // Identity is by what a nested call is recognised as the holder's own.
@@ -86,7 +88,7 @@ func (k *Keeper) find(carried *Hold, record string, r Request) *Hold {
 		}
 		return nil
 	}
-	if carried != nil && carried.state == held {
+	if carried != nil && carried.State == rules.Held {
 		return carried
 	}
 	if h := k.holds[record]; h != nil && len(k.bound) > 0 && h.boundTo(current()) {

@@ -57,7 +57,6 @@ type Keeper struct {
 	holds    map[string]*Hold  // by record key: those that may be re-entered
 	bound    map[goroutine]int // Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
-	forced   Memory            // the tokens of ownerships that were forced, by ticket: that they began may be heard later
 	schedule schedule
 	timer    *time.Timer // nil until the first hold
 	alarm    time.Time   // when the timer fires; zero: it is not set

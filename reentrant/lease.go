@@ -5,6 +5,8 @@ import (
 	"context"
 	"runtime"
 	"time"
+
+	"github.com/fairlock/locks/internal/rules"
 )
 
 // Lease is one successful call's share of a lock. It is safe for concurrent use, and all its methods may be called on
@@ -77,6 +79,7 @@ func (k *Keeper) grasp(values context.Context, h *Hold) *Lease {
 		h.grips = h.only[:0]
 	}
 	h.grips = append(h.grips, g)
+	h.LeaseGiven(time.Now())
 	lease := &Lease{grip: g}
 	g.cleanup = runtime.AddCleanup(lease, drop, g)
 	return lease
@@ -95,7 +98,7 @@ func drop(g *grip) {
 	k := g.hold.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if g.ended || g.dropped || g.hold.state != held || k.closed {
+	if g.ended || g.dropped || g.hold.State != rules.Held || k.closed {
 		return
 	}
 	g.dropped = true
@@ -103,10 +106,8 @@ func drop(g *grip) {
 	h := g.hold
 	k.settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
 		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)
-	if h.dropped++; int(h.dropped) == len(h.grips) {
-		h.renewAt, h.syncAt, h.lease = 0, 0, 0
-		heap.Fix(&k.schedule, int(h.index)) // it is due later than it was: the timer may stay as it is
-	}
+	h.LeaseDropped()
+	heap.Fix(&k.schedule, int(h.index)) // it is due no sooner than it was: the timer may stay as it is
 }
 
 // Scoped binds l to the calling goroutine and derives from ctx the context inside Do: it dies with ctx and with
@@ -198,7 +199,7 @@ func (l *Lease) Deadline() time.Time {
 	k := l.grip.hold.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return l.grip.hold.trusted
+	return l.grip.hold.Trusted
 }
 
 // Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when it has ended.
@@ -209,7 +210,7 @@ func (l *Lease) Depth() int {
 	k := l.grip.hold.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if l.grip.hold.state != held {
+	if l.grip.hold.State != rules.Held {
 		return 0
 	}
 	return len(l.grip.hold.grips)

@@ -32,8 +32,8 @@ type Locker struct {
 	mu       sync.Mutex // guards all below, and what room and call say it guards
 	rooms    map[string]*room
 	memory   Memory
-	known    map[uint64]struct{} // tickets, by counter, of which a call knows
-	own      bool                // the client's own channel is listened to
+	known    map[uint64]*try // by counter: tickets of which a call knows
+	own      bool            // the client's own channel is listened to
 	draining bool
 	closed   bool
 }
@@ -46,7 +46,7 @@ var _ Interface = (*Locker)(nil)
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
 		core:  NewCore(rdb, "fairlock", lua.NewPlainServer, options),
-		rooms: make(map[string]*room), known: make(map[uint64]struct{}),
+		rooms: make(map[string]*room), known: make(map[uint64]*try),
 	}
 	l.core.Keep(releaser{l})
 	return l
@@ -168,7 +168,7 @@ type releaser struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
 func (l releaser) Release(ctx context.Context, h *Hold) (lua.Status, error) {
-	left, err := l.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{{Ticket: h.Text, Token: h.Token, Retire: h.Requests.Open()}})
+	left, err := l.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Text, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}

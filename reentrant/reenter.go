@@ -6,11 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
-
-// syncWithin is how soon the record shows a changed depth.
-const syncWithin = 500 * time.Millisecond
 
 // Reenter returns a further Lease on the hold that the call shares, or nil if there is none. It costs no round trip
 // unless the call asks for more than the hold has: a longer lease, or a watchdog where there was none.
@@ -28,13 +26,13 @@ func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease,
 	case k.closed:
 		k.mu.Unlock()
 		return nil, ErrClosed
-	case h == nil || h.state != held || passed(h.trusted, time.Now()):
+	case h == nil || !h.Live(time.Now()):
 		k.mu.Unlock()
 		return nil, nil
 	}
 	lease := k.grasp(values, h)
-	k.deepen(h)
-	short := k.falls(h, r)
+	k.watch(h)
+	short := h.FallsShort(r.Lease, r.Fixed, time.Now())
 	k.mu.Unlock()
 	if !short {
 		return lease, nil
@@ -53,12 +51,10 @@ func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease,
 func (k *Keeper) takeOver(h *Hold, lease time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.state != held {
-		return
+	if h.State == rules.Held {
+		h.TakenOver(lease)
+		k.watch(h)
 	}
-	h.lease = max(h.lease, lease)
-	h.renewAt = k.moment(h.term.Expires.Add(renewedAfter(h.lease) - h.term.Span))
-	k.watch(h)
 }
 
 // lengthen extends a hold for no longer than the call may wait, or a try insists.
@@ -68,7 +64,7 @@ func (k *Keeper) lengthen(ctx context.Context, h *Hold, r Request) error {
 	case wait < 0:
 		return k.extend(ctx, h, r.Lease)
 	case wait == 0:
-		wait = InsistFor
+		wait = rules.InsistFor
 	}
 	start := time.Now()
 	bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
@@ -85,30 +81,6 @@ func (k *Keeper) empty() (empty, closed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.holds) == 0, k.closed
-}
-
-// falls reports whether h has less than r asks for: a shorter lease, or no watchdog. k.mu must be
-// held.
-func (k *Keeper) falls(h *Hold, r Request) bool {
-	if r.Fixed {
-		return time.Until(h.trusted)+Margin(r.Lease) < r.Lease
-	}
-	if h.lease == 0 {
-		return true
-	}
-	h.lease = max(h.lease, r.Lease)
-	return false
-}
-
-// deepen has the record show a new depth before long; if it is soon the old one again, nothing is sent. k.mu must be
-// held.
-func (k *Keeper) deepen(h *Hold) {
-	if len(h.grips) == int(h.told) || h.lease == 0 && h.dropped > 0 {
-		h.syncAt = 0
-	} else if h.syncAt == 0 {
-		h.syncAt = k.moment(time.Now().Add(syncWithin))
-	}
-	k.watch(h)
 }
 
 // Extend lets the lock be trusted for at least d from now, whatever lease it has: one round trip, or none if it is
@@ -133,7 +105,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if time.Until(l.Deadline()) >= d {
 		return nil
 	}
-	return wrap(h.keeper.extend(ctx, h, asked(d)))
+	return wrap(h.keeper.extend(ctx, h, rules.LeaseToTrust(d)))
 }
 
 // extend asks for the lease until it is answered, ctx ends or the hold is lost.
@@ -160,7 +132,7 @@ func (k *Keeper) extend(ctx context.Context, h *Hold, lease time.Duration) error
 		switch err := <-answer; {
 		case err == nil:
 			done = true // and what the answer was, the hold now says
-		case !retryable(err):
+		case !rules.Retryable(err):
 			return err
 		default:
 			if err := backoff.Wait(ctx); err != nil {
@@ -172,20 +144,18 @@ func (k *Keeper) extend(ctx context.Context, h *Hold, lease time.Duration) error
 
 // renewal is what the hold's next renewal says. k.mu must be held.
 func (h *Hold) renewal() lua.Renewal {
-	r := lua.Renewal{Keys: h.Keys, Ticket: h.Text, Token: h.Token, Since: h.Since, Lease: h.lease, Depth: max(1, len(h.grips))}
-	if h.fixed {
+	r := lua.Renewal{Keys: h.Keys, Ticket: h.Text, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.grips))}
+	if h.Fixed {
 		r.Until = h.Since + lua.Micros(h.Ticket.Lease.Microseconds())
 	}
 	return r
 }
 
-// remove takes g off its hold. k.mu must be held.
-func (h *Hold) remove(g *grip) {
+// remove takes g off its hold, and reports whether it was the last. k.mu must be held.
+func (h *Hold) remove(g *grip) (last bool) {
 	if i := slices.Index(h.grips, g); i >= 0 {
 		h.grips = slices.Delete(h.grips, i, i+1)
 	}
-	if g.dropped {
-		h.dropped--
-	}
 	g.unbind()
+	return h.LeaseEnded(g.dropped, time.Now())
 }

@@ -12,39 +12,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTrustEndsATenthEarlyAndOfWhatExceedsTenMinutesAHundredth(t *testing.T) {
-	for lease, want := range map[time.Duration]time.Duration{
-		50 * time.Millisecond: 10 * time.Millisecond,
-		3 * time.Second:       300 * time.Millisecond,
-		30 * time.Second:      3 * time.Second,
-		10 * time.Minute:      time.Minute,
-		20 * time.Minute:      time.Minute + 6*time.Second,
-		MaxLease:              time.Minute + (MaxLease-10*time.Minute)/100,
-	} {
-		if got := Margin(lease); got != want {
-			t.Errorf("Margin(%v) = %v, want %v", lease, got, want)
-		}
-	}
-	for _, d := range []time.Duration{MinLease, time.Second, 17 * time.Second, 9 * time.Minute, 10 * time.Minute, 20 * time.Hour, 300 * 24 * time.Hour} {
-		lease := asked(d)
-		if trust := lease - Margin(lease); trust < d || trust > d+3*time.Millisecond {
-			t.Errorf("asking for %v is trusted for %v, want %v", lease, trust, d)
-		}
-	}
-}
-
-func TestATimeHasPassedWhenEitherClockSaysSo(t *testing.T) {
-	now := time.Now()
-	if passed(now.Add(time.Second), now) || !passed(now, now) || !passed(now.Add(-1), now) {
-		t.Error("by both clocks")
-	}
-	// A suspended machine: the wall clock went on, the monotonic one stood still.
-	woken := now.Add(time.Hour).Round(0)
-	if !passed(now.Add(time.Minute), woken) {
-		t.Error("by the wall clock alone")
-	}
-}
-
 func TestGoroutinesHaveDistinctIdentitiesThatStay(t *testing.T) {
 	var mu sync.Mutex
 	seen := make(map[goroutine]bool)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -16,19 +17,25 @@ const (
 	unlockAtLeast = time.Second
 )
 
-const (
-	expired  = "its lease ended before it could be renewed"
-	vanished = "the server no longer has it: it expired, was forced, or its data is gone"
-	forced   = "an administrator forced it"
-	unsure   = "its lease ended before the server confirmed the release"
-)
+// causes are the reasons for a loss in words.
+var causes = map[rules.Why]string{
+	rules.Expired:   "its lease ended before it could be renewed",
+	rules.Vanished:  "the server no longer has it: it expired, was forced, or its data is gone",
+	rules.Forced:    "an administrator forced it",
+	rules.Uncertain: "its lease ended before the server confirmed the release",
+}
 
-// release is how a hold is released. All but unanswered, the releasing goroutine's own, is guarded by the Keeper's mu.
+// suspended is the cause of a hold that expired while nobody looked at the clock.
+const suspended = "the wall clock passed its end: the machine was suspended, or its clock set"
+
+// LostTo is the ErrLost of a hold that never had a Lease.
+func LostTo(why rules.Why) error { return &reason{ErrLost, causes[why]} }
+
+// release is how a hold is released. All is guarded by the Keeper's mu.
 type release struct {
-	err        error         // once it is over; or why the hold is lost
-	done       chan struct{} // made by whoever has to wait; closed when it is over
-	over       bool
-	unanswered bool // an attempt that was sent under trust may have been executed
+	err  error         // once it is over; or why the hold is lost
+	done chan struct{} // made by whoever has to wait; closed when it is over
+	over bool
 }
 
 // Unlock ends this Lease; the lock is released with the last Lease on it, in whatever order they end. One request then,
@@ -59,7 +66,7 @@ func (g *grip) unlock(ctx context.Context) error {
 	var over ending
 	k.mu.Lock()
 	err := k.check(h, &over)
-	if first := !g.ended; first && h.state != held || !first && (!g.last || g.answered || g.awaited) {
+	if first := !g.ended; first && h.State != rules.Held || !first && (!g.last || g.answered || g.awaited) {
 		g.ended = true
 		k.mu.Unlock()
 		over.carryOut(k)
@@ -72,13 +79,12 @@ func (g *grip) unlock(ctx context.Context) error {
 	if first {
 		g.ended = true
 		g.cleanup.Stop()
-		h.remove(g)
-		g.last = len(h.grips) == 0
+		g.last = h.remove(g)
 		g.awaited = g.last
 		if g.last {
 			k.letGo(h)
 		} else {
-			k.deepen(h)
+			k.watch(h)
 		}
 	}
 	k.mu.Unlock()
@@ -142,7 +148,7 @@ func (g *grip) await(until time.Time) error {
 
 // letGo ends the trust in h. A release must follow. k.mu must be held.
 func (k *Keeper) letGo(h *Hold) {
-	h.state = releasing
+	h.Release()
 	k.forget(h)
 	k.unwatch(h)
 }
@@ -164,25 +170,24 @@ func (k *Keeper) release(ctx context.Context, h *Hold, limit time.Duration) {
 
 // released sends one release and reports whether there is an outcome. h does not change any more but for its end.
 func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
-	trusted := !passed(h.trusted, time.Now())
+	trusted := !rules.Passed(h.Trusted, time.Now())
 	status, err := k.releaser.Release(ctx, h)
-	again := err != nil && retryable(err) && !k.enough(began, err)
-	switch {
-	case err == nil && status != lua.Held && !h.ending.unanswered:
-		err = &reason{ErrLost, vanished}
-	case err == nil && status != lua.Held && !time.Now().Before(h.term.Expires):
-		err = &reason{ErrLost, unsure}
-	case again && time.Now().Before(h.term.Expires):
-		h.ending.unanswered = h.ending.unanswered || trusted && lua.Unanswered(err)
+	stop := err != nil && k.enough(began, err)
+	k.mu.Lock()
+	outcome, why := h.Released(status, err, trusted, time.Now(), stop)
+	switch outcome {
+	case rules.Clean:
+	case rules.Retry:
+		k.mu.Unlock()
 		return false
-	case err != nil:
-		if again {
-			// A server that has lost it, and learns of it from others, keeps the lock for h for another lease.
+	case rules.Missing:
+		err = &reason{ErrLost, causes[why]}
+	case rules.TakeBack, rules.Refusal:
+		if outcome == rules.TakeBack {
 			k.Go(func() { k.takeBack(h) })
 		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
-	k.mu.Lock()
 	if h.adopted != nil {
 		kind := Released
 		if errors.Is(err, ErrLost) {
@@ -190,7 +195,6 @@ func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
 		}
 		k.settings.Observe(h.ended(kind, err))
 	}
-	h.state = gone
 	k.finish()
 	h.ending.over, h.ending.err = true, err
 	if h.ending.done != nil {
@@ -201,27 +205,20 @@ func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
 	return true
 }
 
-// liveness is after how long the server drops a ticket that waits and is not heard of.
-const liveness = 15 * time.Second
-
-// late is how much later than its answer was given up a request may be executed: the server keeps the
-// mark of a retired ticket for as long.
-const late = time.Minute
-
 // Persist repeats the leave of a ticket with that lease until it is answered, no longer matters,
 // or the Locker is closed. It matters for as long as the ticket may have the lock: each request
 // of it that went unanswered may have been given a lease.
 func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), max(lease, liveness)+late)
+	ctx, cancel := context.WithTimeout(context.Background(), rules.Patience(lease))
 	defer cancel()
 	began := time.Now()
 	var backoff Backoff
 	for {
 		err := send(ctx)
-		if time.Since(began) > liveness {
-			backoff.most = liveness / 3 // an outage: those who are to be taken back may be many
+		if time.Since(began) > rules.Liveness {
+			backoff.most = rules.Liveness / 3 // an outage: those who are to be taken back may be many
 		}
-		if err == nil || !retryable(err) || k.enough(began, err) || backoff.Wait(ctx) != nil {
+		if err == nil || !rules.Retryable(err) || k.enough(began, err) || backoff.Wait(ctx) != nil {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -89,8 +90,8 @@ func (k *Keeper) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err 
 			k.renewed(h, renewal, sent, a.left)
 			return a.got, nil
 		case a.err == nil && a.left <= 0:
-			k.Lose(h, vanished)
-		case a.err != nil && !retryable(a.err):
+			k.Lose(h, rules.Vanished)
+		case a.err != nil && !rules.Retryable(a.err):
 			return got, a.err
 		default:
 			if err := backoff.Wait(ctx); err != nil {

@@ -1,47 +1,57 @@
 package reentrant
 
 import (
-	"sync/atomic"
+	"sync"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
-// Requests remembers whether the server might yet execute a request of a ticket: one that is under way or one whose
-// answer was lost. Such a ticket is retired when it leaves, or a late request would make it a ghost.
+// Requests is the [rules.Requests] of a ticket for all who send and wait for them. Its methods may
+// be called with any mutex held.
 type Requests struct {
-	underway atomic.Int32
-	lost     atomic.Bool
-	executed atomic.Bool // of the one whose answer is still to come it is known
+	mu sync.Mutex // guards r; nothing else is done under it
+	r  rules.Requests
 }
 
 // Sent notes a request that goes out; Done must follow.
-func (r *Requests) Sent() { r.underway.Add(1) }
-
-// Done notes how it ended.
-func (r *Requests) Done(err error) {
-	if lua.Unanswered(err) {
-		r.lost.Store(true)
-	}
-	r.underway.Add(-1)
+func (r *Requests) Sent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.Sent()
 }
 
-// Executed notes that a ticket of which nothing was answered yet has the lock: if one request is all that went out, that
-// was executed. Its end is noted with [Requests.EnterDone], and none like it may be sent any more.
+// Done notes how a request ended.
+func (r *Requests) Done(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.Answered(lua.Unanswered(err))
+}
+
+// Executed notes that a ticket of which nothing was answered yet has the lock.
 func (r *Requests) Executed() {
-	if !r.lost.Load() && r.underway.CompareAndSwap(1, 0) {
-		r.executed.Store(true)
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.Executed()
 }
 
 // EnterDone is Done for a request that Executed may have been about.
 func (r *Requests) EnterDone(err error) {
-	if !r.executed.Swap(false) {
-		r.Done(err)
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.EnterAnswered(lua.Unanswered(err))
 }
 
-// Underway reports whether one went out to which nothing has come back yet.
-func (r *Requests) Underway() bool { return r.underway.Load() > 0 }
+// Underway reports whether a request went out to which nothing has come back yet.
+func (r *Requests) Underway() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.r.Underway()
+}
 
-// Open reports whether one may still be executed.
-func (r *Requests) Open() bool { return r.Underway() || r.lost.Load() }
+// Open reports whether a request may still be executed.
+func (r *Requests) Open() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.r.Open()
+}

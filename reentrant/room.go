@@ -127,11 +127,7 @@ func (l *Locker) listener() *pubsub.Listener {
 			}
 			again = true
 		},
-		Message: func(payload string) {
-			if m, _, err := l.core.Message(payload); err == nil && m.Forced {
-				l.core.Keeper.Forced(m)
-			}
-		},
+		Message: l.heard,
 	}
 }
 

@@ -1,13 +1,13 @@
 package reentrant
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -15,18 +15,11 @@ import (
 // with timers that have hours to go.
 const poll = time.Second
 
-// mostRenewed is how long a watchdog waits at most, however long its lease: the server remembers for a minute that an
-// ownership was forced, and its token for ten at least. A renewal must come before it has forgotten.
-const mostRenewed = 50 * time.Second
-
-// renewedAfter is how long after a lease was written it is renewed.
-func renewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostRenewed) }
-
 // schedule is a heap of holds, the one that is due first on top.
 type schedule []*Hold
 
 func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].due().Before(s[j].due()) }
+func (s schedule) Less(i, j int) bool { return s[i].Due().Before(s[j].Due()) }
 func (s schedule) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
 	s[i].index, s[j].index = int32(i), int32(j) //nolint:gosec // memory is full before that overflows
@@ -45,22 +38,6 @@ func (s *schedule) Pop() any {
 	*s = old[:len(old)-1]
 	h.index = -1
 	return h
-}
-
-// moment is a time as what has passed since the Keeper began, by the monotonic clock: a third of a time.Time. 0 is none.
-type moment = time.Duration
-
-func (k *Keeper) moment(at time.Time) moment { return max(1, at.Sub(k.began)) }
-
-// due is when h next needs something: a renewal, a word on its depth, or the end of its trust.
-func (h *Hold) due() time.Time {
-	at := h.trusted
-	for _, m := range [...]moment{h.renewAt, h.syncAt} {
-		if due := h.keeper.began.Add(m); m != 0 && due.Before(at) {
-			at = due
-		}
-	}
-	return at
 }
 
 // watch puts h where it belongs in the schedule. k.mu must be held.
@@ -88,7 +65,7 @@ func (k *Keeper) unwatch(h *Hold) {
 // arm sets the timer for the first that is due. k.mu must be held.
 func (k *Keeper) arm() {
 	now := time.Now()
-	wait := min(max(0, k.schedule[0].due().Sub(now)), poll)
+	wait := min(max(0, k.schedule[0].Due().Sub(now)), poll)
 	alarm := now.Add(wait)
 	if k.timer != nil {
 		if k.alarm.IsZero() || alarm.Before(k.alarm) {
@@ -137,15 +114,11 @@ func (k *Keeper) tick(now time.Time) {
 
 // serve does what h needs now, if it needs anything. k.mu must be held.
 func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool {
-	span := min(h.lease, h.term.Span)
 	switch {
-	case passed(h.trusted, now):
-		k.lose(h, expired, over)
-	// What is due soon goes along: leases taken at random times so come to share their requests.
-	case h.renewAt != 0 && h.renewAt <= k.moment(now.Add(span/15)), h.syncAt != 0 && h.syncAt <= k.moment(now):
+	case h.Expires(now):
+		k.lose(h, rules.Expired, over)
+	case h.Renews(now):
 		batch.add(h)
-		h.syncAt = 0
-		h.renewAt = k.moment(now.Add(max(cmp.Or(span, h.term.Span)/10, 10*time.Millisecond))) // unanswered, it is sent again beside the first
 		k.watch(h)
 	default:
 		return false
@@ -201,8 +174,8 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 // wake ends the trust in everything whose time has passed by the wall clock. k.mu must be held.
 func (k *Keeper) wake(now time.Time, over *ending) {
 	for _, h := range append(schedule(nil), k.schedule...) {
-		if h.state == held && passed(h.trusted, now) {
-			k.lose(h, "the wall clock passed its end: the machine was suspended, or its clock set", over)
+		if h.Expires(now) {
+			k.lost(h, rules.Expired, suspended, over)
 		}
 	}
 }
@@ -235,14 +208,13 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record())
 			continue
 		}
-		if left[i] > 0 && !k.tokenAges(h, sent) {
-			if k.renewed(h, renewals[i], sent, left[i]) {
-				prolonged++
+		switch held, reassert := k.renewed(h, renewals[i], sent, left[i]); {
+		case reassert:
+			if e := k.reassert(ctx, h, renewals[i]); e != nil {
+				err = e
 			}
-			continue
-		}
-		if e := k.reassert(ctx, h, renewals[i]); e != nil {
-			err = e
+		case held:
+			prolonged++
 		}
 	}
 	if prolonged > 0 {
@@ -251,17 +223,10 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 	return err
 }
 
-// tokenAges reports whether the token key should be kept alive by the next chance.
-func (k *Keeper) tokenAges(h *Hold, now time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return now.Sub(k.began.Add(h.kept)) > max(5*time.Minute, h.Ticket.Lease)
-}
-
 func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	sent := time.Now()
 	k.mu.Lock()
-	live := h.state == held && !passed(h.trusted, sent)
+	live := h.Live(sent)
 	if live {
 		h.Requests.Sent()
 	}
@@ -276,41 +241,39 @@ func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 		return err
 	}
 	if left <= 0 {
-		why := vanished
+		why := rules.Vanished
 		if left == lua.Forced {
-			why = forced
+			why = rules.Forced
 		}
 		k.Lose(h, why)
 		return nil
 	}
 	k.mu.Lock()
-	h.kept = k.moment(sent)
-	k.mu.Unlock()
-	k.renewed(h, r, sent, left)
+	defer k.mu.Unlock()
+	h.Reasserted(sent, left, r.Depth)
+	k.prolonged(h)
 	return nil
 }
 
-// renewed takes in a successful renewal, unless the hold has ended meanwhile. Deadlines only grow, so an older answer that
-// arrives later changes nothing.
-func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) bool {
+// renewed takes in the answer to a renewal. It reports whether the hold is held, and whether to
+// reassert it.
+func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (held, reassert bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h.state != held {
-		return false
+	if h.State != rules.Held {
+		return false, false
 	}
-	expires := sent.Add(left)
-	if expires.After(h.term.Expires) {
-		h.term = Term{left, expires}
+	if h.Renewed(sent, left, r.Depth) {
+		return true, true
 	}
-	if trusted := expires.Add(-Margin(left)); trusted.After(h.trusted) {
-		h.trusted = trusted
+	k.prolonged(h)
+	return true, false
+}
+
+// prolonged puts a hold that was renewed where it belongs now. k.mu must be held.
+func (k *Keeper) prolonged(h *Hold) {
+	if h.State == rules.Held {
+		h.settle()
+		k.watch(h)
 	}
-	h.told = int32(r.Depth) //nolint:gosec // as in Swap
-	h.renewAt, h.syncAt = 0, 0
-	if h.lease > 0 && int(h.dropped) < max(1, len(h.grips)) {
-		h.renewAt = k.moment(sent.Add(renewedAfter(h.lease)))
-	}
-	h.settle()
-	k.deepen(h)
-	return true
 }

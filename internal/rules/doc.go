@@ -1,2 +1,34 @@
-// Package rules is what a client does with a ticket, as values: events in, steps out.
+// Package rules is the client's half of the protocol: what an answer, a message, a timer or a
+// caller that gives up means for a ticket.
+//
+// Its values know no clock, no mutex, no goroutine and no server. An event comes in with the time
+// at which it happened, the value changes, and a [Step] comes out: what the client has to do now.
+// Packages fairlock and reentrant keep the tables, timers and goroutines, and do what the steps
+// say. The explorer in test/explore drives the same values through every history of a small world.
+//
+// # A ticket's life
+//
+// A call that asks for a lock is a ticket. A [Waiter] is the ticket until it has the lock or has
+// given up. A [Hold] is the ticket while it has the lock. Neither ever goes back.
+//
+//	Waiter   Waiting ──granted──> Granted (its Hold begins)
+//	            │
+//	            ├──something of it may be with the server──> Leaving ──the leave is answered──> Gone
+//	            └──nothing of it ever reached the server────────────────────────────────────> Gone
+//
+//	Hold     Held ──Unlock, or nobody has a Lease on it──> Releasing ──the release is answered──> Over
+//	            └──expired, vanished, forced──> Lost (and it leaves, unless its lease ends it for certain)
+//
+// # Time
+//
+// Trust counts from when a request was sent, never from when its answer came: whatever the server
+// did, it did not do it sooner. A [Term] ends trust a [Margin] before the server can give the lock
+// away. The server's clock is compared only with itself, see [Waiter.Heard].
+//
+// # Late requests
+//
+// A request that was given up may be executed up to a minute later. [Requests] remembers whether
+// there is one. A ticket that leaves while there is one is retired: the server then refuses what
+// comes late. That is why [Waiter.Leave] and [Hold.Leave] say Retire, and why a leave is repeated
+// for as long as [Patience] says.
 package rules

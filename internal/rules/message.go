@@ -1,0 +1,67 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Heard takes in a message to the ticket, under that session of the subscription.
+func (w *Waiter) Heard(m *lua.Message, received time.Time, session uint64, open bool) Step {
+	switch {
+	case m.Forced:
+		// The answer that grants it may be on its way.
+		w.Forced, w.Shown = max(w.Forced, m.Token), max(w.Shown, m.Token)
+	case m.Hint && w.Phase == Waiting:
+		return Step{Do: Ask}
+	case m.Evicted && w.Phase == Waiting:
+		return w.end(Evicted, open)
+	case m.Hint || m.Evicted:
+	case w.Phase == Gone:
+		w.Phase = Leaving
+		return Step{Do: LeaveLine} // its leave never got through
+	case w.Phase == Waiting && m.Token > w.Shown:
+		return w.grantHeard(m, received, session)
+	}
+	return Step{} // doubled, or older than an answer that knew better; or its leave is on its way
+}
+
+// grantHeard believes a grant, or has the server asked.
+func (w *Waiter) grantHeard(m *lua.Message, received time.Time, session uint64) Step {
+	expires, ok := w.believe(m, received, session)
+	term := Term{m.Claim, expires}
+	if ok && term.TrustEnds().After(received) {
+		w.Phase = Granted
+		return Step{Do: Take, Term: term}
+	}
+	if ok {
+		// The claim ran out before we heard of it. A ticket that does this twice goes to the end: it
+		// must not keep the head from those who listen.
+		if w.Late++; w.Late >= 2 {
+			w.Late, w.Place = 0, 0
+		}
+	}
+	return Step{Do: Ask}
+}
+
+// believe works out when a claim of which a message told us ends at the server, by our own clock,
+// or says that the server has to be asked: also if that hangs on how far the clocks have run apart.
+// It compares the server's clock only with itself.
+func (w *Waiter) believe(m *lua.Message, received time.Time, session uint64) (expires time.Time, ok bool) {
+	s := w.Last
+	if s.At == 0 {
+		// Nothing was answered yet. The claim cannot have begun before we asked for the first time.
+		return w.Began.Add(m.Claim), true
+	}
+	since := m.At.Sub(s.At)
+	if s.Session != session || since < 0 || since > received.Sub(s.Sent) {
+		return time.Time{}, false // another server may speak, or its clock stepped
+	}
+	unsure := since / 10 // as far as the server's clock and ours may have run apart since then
+	expires = s.Sent.Add(since - unsure + m.Claim)
+	if latest := received.Add(m.Claim); latest.Before(expires) {
+		expires = latest
+	}
+	over := received.Add(Margin(m.Claim))
+	return expires, expires.After(over) || !expires.Add(unsure).After(over)
+}

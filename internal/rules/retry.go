@@ -1,0 +1,36 @@
+package rules
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Liveness is after how long the server drops a ticket that waits and is not heard of.
+const Liveness = 15 * time.Second
+
+// Late is how much later than its answer was given up a request may be executed: the server keeps
+// the mark of a retired ticket for as long.
+const Late = time.Minute
+
+// Patience is for how long a leave of a ticket with that lease is repeated. Each request of it that
+// went unanswered may have been given a lease, or a place in line.
+func Patience(lease time.Duration) time.Duration { return max(lease, Liveness) + Late }
+
+// InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does
+// not wait: pooled connections may have died unnoticed, and such a failure comes soon.
+const InsistFor = time.Second
+
+// Retryable reports whether the same request may succeed a moment later.
+func Retryable(err error) bool { return !lua.Answered(err) || lua.Passing(err) }
+
+// Patient reports whether a call that waits goes on after a request failed so. One that the server
+// has never answered does not, unless the request may have been executed, the client was merely
+// busy, or the keys are on their way to another node.
+func Patient(answered bool, err error) bool {
+	waits := answered || lua.Unanswered(err) || lua.Moving(err) || errors.Is(err, redis.ErrPoolTimeout)
+	return waits && Retryable(err)
+}

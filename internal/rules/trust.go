@@ -1,0 +1,38 @@
+package rules
+
+import "time"
+
+// long is a lease of which clocks are not expected to run apart by a tenth any more.
+const long = 10 * time.Minute
+
+// Margin is how much earlier than the server a client ends its trust in a lease or claim of
+// length d: a tenth of its first ten minutes and a hundredth of the rest, at least 10 ms. It pays
+// for clocks that run apart and for the time it takes to stop.
+func Margin(d time.Duration) time.Duration {
+	return max(min(d, long)/10+max(d-long, 0)/100, 10*time.Millisecond)
+}
+
+// LeaseToTrust is the lease to ask for so that trust lasts at least d.
+func LeaseToTrust(d time.Duration) time.Duration {
+	lease := max(d+d/9, d+10*time.Millisecond)
+	if lease > long {
+		const trusted = long - long/10
+		lease = long + (d-trusted)/99*100 + 100
+	}
+	return lease + time.Millisecond
+}
+
+// Passed reports whether end has come by either clock. The monotonic one stands still while a
+// machine is suspended, the wall clock may be set back; whichever is further decides.
+func Passed(end, now time.Time) bool {
+	return !now.Before(end) || !now.Round(0).Before(end.Round(0))
+}
+
+// Term is how long a grant lasts by the client's clock.
+type Term struct {
+	Span    time.Duration // what the record was written for: the lease, or a claim on it
+	Expires time.Time     // not before this does the server give the lock away
+}
+
+// TrustEnds is when the grant stops being one.
+func (t Term) TrustEnds() time.Time { return t.Expires.Add(-Margin(t.Span)) }
