@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -48,9 +49,9 @@ func (c *crossing) begin(wait time.Duration) *attempt {
 // on its way.
 func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 	c.Helper()
-	q := question{of: a.alone[:], sent: sighting{sent: sent}}
+	q := question{of: a.alone[:], sent: rules.Sighting{Sent: sent}}
 	q.answer, q.err = c.l.core.Server.Enter(c.Context(), c.keys, lua.Enter{
-		Try: a.request.Wait == 0, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text, Place: a.place}},
+		Try: a.Try, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text, Place: a.Place}},
 	})
 	if q.err != nil {
 		c.Fatal(q.err)
@@ -59,7 +60,7 @@ func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 		c.l.mu.Lock()
 		defer c.l.mu.Unlock()
 		q.done()
-		q.sent.at = q.answer.Now
+		q.sent.At = q.answer.Now
 		c.l.told(a, q.answer, q.answer.Tickets[0], q.sent)
 	}
 }
@@ -96,8 +97,8 @@ func TestAHeartbeatThatIsExecutedAfterAForceLeavesNothing(t *testing.T) {
 	if err != nil || state.Holder == nil {
 		t.Fatalf("%+v, %v", state, err)
 	}
-	c.l.message(fmt.Sprintf("grant %d %d %d %s %s", time.Now().UnixMicro(), claim.Milliseconds(), state.Holder.Token, a.text, c.keys.Record()))
-	if a.state != held {
+	c.l.message(fmt.Sprintf("grant %d %d %d %s %s", time.Now().UnixMicro(), lua.Claim.Milliseconds(), state.Holder.Token, a.text, c.keys.Record()))
+	if a.Phase != rules.Granted {
 		t.Fatal("the grant was not believed")
 	}
 	if err := other.ForceUnlock(t.Context(), "x"); err != nil {
@@ -113,8 +114,8 @@ func TestATryThatIsGrantedTooLateToBeOfUseIsGivenBack(t *testing.T) {
 	a := c.begin(0)
 	a.requests.Sent()
 	c.enters(a, time.Now().Add(-a.ticket.Lease))()
-	if a.state != finished {
-		t.Fatalf("a grant that is over when it comes was taken: state %d", a.state)
+	if a.Phase != rules.Leaving {
+		t.Fatalf("a grant that is over when it comes was taken: phase %d", a.Phase)
 	}
 	c.nobody()
 }
@@ -124,7 +125,7 @@ func TestATryThatIsGrantedTooLateToBeOfUseIsGivenBack(t *testing.T) {
 func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *testing.T) {
 	c := onCrossing(t)
 	a := c.begin(0)
-	a.began = a.began.Add(-time.Minute)
+	a.Began = a.Began.Add(-time.Minute)
 	a.requests.Sent()
 	answer, err := c.l.core.Server.Enter(t.Context(), c.keys, lua.Enter{Try: true, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text}}})
 	if err != nil {

@@ -5,20 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
 
-// state of an attempt: waiting -> held -> finished, or waiting -> finished; never back.
-type state int
-
-const (
-	waiting state = iota
-	held
-	finished
-)
-
-// attempt is one ticket's life in this process.
+// attempt is one ticket that waits, or tries once.
 type attempt struct {
 	name     string
 	keys     lua.Keys
@@ -28,32 +20,19 @@ type attempt struct {
 	within   bool                // the call was made under a live hold
 	requests *reentrant.Requests // the hold has them, too
 	alone    [1]*attempt         // itself, for requests that are about nobody else
-	began    time.Time
 
 	// Guarded by Locker.mu.
-	state    state
+	rules.Waiter
 	settled  chan struct{} // made when its caller has to wait; closed when it no longer does
 	news     chan int      // holds one: its position, for a caller that waits and wants to know
-	place    lua.Place     // 0: not known
-	unplaced int           // requests that went out before it was
 	position int           // when it joined the line; 0: not known
 	now      int           // position that was last heard of
-	shown    int64         // the largest token it was shown while waiting
-	last     sighting
-	late     int // grants that came when their claim had run out
 	hold     *reentrant.Hold
 	err      error
 }
 
 // inHold stands in the table for every attempt that became a hold, which lives longer and needs no more of it.
-var inHold = &attempt{state: held}
-
-// sighting ties the two clocks: a request sent at local time sent was answered at server time at.
-type sighting struct {
-	sent    time.Time
-	at      lua.Micros // 0: there was none yet
-	session uint64     // of the subscription
-}
+var inHold = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
 
 // acquire is Lock, TryLock and the first half of Do.
 func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
@@ -79,7 +58,7 @@ func (l *Locker) obtain(ctx context.Context, name string, try bool, options []Lo
 		if err != nil {
 			return nil, err
 		}
-		return l.core.Keeper.Adopt(ctx, hold, a.began, request.Wait)
+		return l.core.Keeper.Adopt(ctx, hold, a.Began, request.Wait)
 	})
 }
 
@@ -106,11 +85,11 @@ func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request 
 	a := &attempt{
 		name: name, keys: keys, request: request,
 		ticket: l.core.Ticket(request),
-		within: l.core.Keeper.Within(ctx),
-		began:  time.Now(), requests: new(reentrant.Requests),
+		within: l.core.Keeper.Within(ctx), requests: new(reentrant.Requests),
 	}
 	a.text = a.ticket.String()
 	a.alone[0] = a
+	a.Waiter = rules.Waiter{Lease: a.ticket.Lease, Try: request.Wait == 0, Again: request.Waited, Began: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.draining && !a.within {
@@ -138,7 +117,7 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 }
 
 func (l *Locker) first(ctx context.Context, a *attempt, with *company) {
-	if a.request.Wait == 0 {
+	if a.Try {
 		l.try(ctx, a)
 		return
 	}
@@ -149,7 +128,7 @@ func (l *Locker) first(ctx context.Context, a *attempt, with *company) {
 // await returns when the attempt is settled, or ctx or the time to wait has ended.
 func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error) {
 	l.mu.Lock()
-	if a.state == waiting {
+	if a.Phase == rules.Waiting {
 		a.settled = make(chan struct{})
 		if a.request.OnQueued != nil || l.core.Settings.Observer != nil {
 			a.news = make(chan int, 1)
@@ -162,7 +141,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 	}
 	var timeout <-chan time.Time
 	if a.request.Wait > 0 {
-		timer := time.NewTimer(time.Until(a.began.Add(a.request.Wait)))
+		timer := time.NewTimer(time.Until(a.Began.Add(a.request.Wait)))
 		defer timer.Stop()
 		timeout = timer.C
 	}
@@ -174,7 +153,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 				return a.hold, a.err
 			default:
 			}
-			if ctx.Err() != nil || timeout != nil && time.Since(a.began) >= a.request.Wait {
+			if ctx.Err() != nil || timeout != nil && time.Since(a.Began) >= a.request.Wait {
 				news = nil
 			}
 		}
@@ -190,7 +169,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 		case <-ctx.Done():
 			end := reentrant.EndOf(ctx) // with no mutex held: the context may be the user's
 			return nil, l.giveUp(a, func() error {
-				return &WaitError{Position: a.position, Waited: time.Since(a.began), Err: end}
+				return &WaitError{Position: a.position, Waited: time.Since(a.Began), Err: end}
 			})
 		case <-timeout:
 			return nil, l.giveUp(a, func() error { return l.timeUp(a) })
@@ -216,13 +195,12 @@ func (l *Locker) giveUp(a *attempt, why func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := why()
-	switch a.state {
-	case waiting:
-		l.settle(a, nil, err)
-		l.dismiss(a)
-	case held:
+	switch a.Phase {
+	case rules.Waiting:
+		l.carryOut(a, a.GivesUp(a.requests.Open()), err)
+	case rules.Granted:
 		l.core.Keeper.Abandon(a.hold)
-	case finished:
+	default:
 		if a.err != nil {
 			return a.err
 		}
@@ -230,27 +208,43 @@ func (l *Locker) giveUp(a *attempt, why func() error) error {
 	return err
 }
 
+// carryOut does what a rule says is to be done for a. err is what its call ends with if it does.
+// l.mu must be held.
+func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
+	switch s.Do {
+	case rules.Wait:
+		l.enqueue(a)
+	case rules.Ask:
+		l.enqueue(a).enterAt(later(s.At, time.Now()))
+	case rules.End:
+		l.settle(a, nil, err)
+		if s.Leave {
+			l.core.Keeper.Go(func() { l.leave(a) })
+		} else {
+			l.forget(a)
+		}
+	case rules.LeaveLine:
+		l.core.Keeper.Go(func() { l.leave(a) })
+	case rules.Nothing, rules.Take: // who is given the lock has a grant to begin its hold with
+	}
+}
+
 // timeUp is what the last answer said of the holder, if there was one. l.mu must be held.
 func (l *Locker) timeUp(a *attempt) error {
-	if a.last.at == 0 {
-		return &WaitError{Waited: time.Since(a.began), Err: context.DeadlineExceeded}
+	if a.Last.At == 0 {
+		return &WaitError{Waited: time.Since(a.Began), Err: context.DeadlineExceeded}
 	}
 	e := &HeldError{}
 	if ln := l.lines[a.keys.Record()]; ln != nil {
-		e.Owner, e.Waiting = ln.holder, ln.length
-		e.Remaining = max(0, time.Until(ln.free))
+		e.Owner, e.Waiting = ln.Holder, ln.Length
+		e.Remaining = max(0, time.Until(ln.Free))
 	}
 	return e
 }
 
-// settle ends the waiting of a, with a hold or an error. l.mu must be held.
+// settle tells the caller of a whose wait has ended: with a hold or an error. l.mu must be held.
 func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
-	if a.state != waiting {
-		return
-	}
-	a.state, a.hold, a.err = finished, hold, err
-	if hold != nil {
-		a.state = held
+	if a.hold, a.err = hold, err; hold != nil {
 		l.attempts[a.ticket.Counter] = inHold
 	}
 	if ln := l.lines[a.keys.Record()]; ln != nil {
@@ -270,9 +264,14 @@ func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
 func (l *Locker) abandon(match func(*attempt) bool) {
 	together := make(map[lua.Keys][]*attempt)
 	for _, a := range l.attempts {
-		if a.state == waiting && match(a) {
+		if a.Phase != rules.Waiting || !match(a) {
+			continue
+		}
+		if step := a.GivesUp(a.requests.Open()); step.Leave {
 			l.settle(a, nil, ErrClosed)
 			together[a.keys] = append(together[a.keys], a)
+		} else {
+			l.carryOut(a, step, ErrClosed)
 		}
 	}
 	for _, group := range together {

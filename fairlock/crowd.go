@@ -18,7 +18,7 @@ type company struct{ all []*attempt }
 
 // join adds a to the crowd of its lock, in company unless it is alone. It has to send the first request, unless others do that.
 func (l *Locker) join(a *attempt) (with *company, sends bool) {
-	if a.request.Wait == 0 {
+	if a.Try {
 		return nil, true // a try is about one ticket
 	}
 	l.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -19,14 +20,14 @@ func TestACallWhoseWaitEndsWhileItsCallbackRunsIsNotToldAgainWhereItStands(t *te
 		want error
 		wait time.Duration
 	}{
-		"it is settled":       {func(a *attempt, _ func()) { l.settle(a, nil, ErrClosed) }, ErrClosed, -1},
+		"it is settled":       {func(a *attempt, _ func()) { l.carryOut(a, a.GivesUp(false), ErrClosed) }, ErrClosed, -1},
 		"its context ends":    {func(_ *attempt, cancel func()) { cancel() }, context.Canceled, -1},
 		"its time to wait is": {func(*attempt, func()) { time.Sleep(2 * time.Millisecond) }, context.DeadlineExceeded, time.Millisecond},
 	} {
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			ticket := lua.Ticket{Client: l.core.ID, Counter: 1, Lease: 100 * time.Millisecond}
-			a := &attempt{began: time.Now(), ticket: ticket, requests: new(reentrant.Requests), now: 2}
+			a := &attempt{Waiter: rules.Waiter{Began: time.Now(), Lease: ticket.Lease}, ticket: ticket, requests: new(reentrant.Requests), now: 2}
 			a.keys, _ = lua.NewKeys("fairlock", "x")
 			told := 0
 			a.request.Wait = c.wait

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -13,7 +14,7 @@ type releaser struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
 func (l releaser) Release(ctx context.Context, h *reentrant.Hold) (lua.Status, error) {
-	states, err := l.send(ctx, h.Keys, []lua.LeaveTicket{{Ticket: h.Text, Token: h.Token, Retire: h.Requests.Open()}})
+	states, err := l.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Text, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +42,7 @@ func (l *Locker) leave(all ...*attempt) {
 	l.core.Keeper.Persist(lease, func(ctx context.Context) error {
 		l.mu.Lock()
 		for i, a := range all {
-			tickets[i] = lua.LeaveTicket{Ticket: a.text, Place: a.place, Retire: a.requests.Open()}
+			tickets[i] = a.Leave(a.text, a.requests.Open())
 		}
 		l.mu.Unlock()
 		_, err := l.send(ctx, all[0].keys, tickets)
@@ -55,11 +56,11 @@ func (l *Locker) leave(all ...*attempt) {
 }
 
 // unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got
-// through. Which token it came with is not repeated to the server, which would believe it.
+// through.
 func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	l.core.Keeper.Go(func() {
 		l.core.Keeper.Persist(t.Lease, func(ctx context.Context) error {
-			_, err := l.send(ctx, keys, []lua.LeaveTicket{{Ticket: t.String(), Retire: true}})
+			_, err := l.send(ctx, keys, []lua.LeaveTicket{rules.Unknown(t.String())})
 			return err
 		})
 	})
@@ -82,15 +83,6 @@ func (l *Locker) suspect(keys lua.Keys, holder string) {
 			l.unwanted(keys, t)
 		}
 	})
-}
-
-// dismiss sees to it that nothing of a finished attempt stays behind. l.mu must be held.
-func (l *Locker) dismiss(a *attempt) {
-	if a.last.at == 0 && !a.requests.Open() {
-		l.forget(a) // nothing of it ever reached the server
-		return
-	}
-	l.core.Keeper.Go(func() { l.leave(a) })
 }
 
 // send sends a leave, sees to it that the lock does not stay free with dead tickets ahead of living ones, and takes in a

@@ -7,32 +7,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
 
-const (
-	enterEvery  = 5 * time.Second        // all of them; a third of the server's liveness
-	blindEvery  = time.Second            // as long as the server does not see our channel
-	remakeEvery = 30 * time.Second       // a proxy may never show us to the server
-	enterAgain  = 5 * time.Millisecond   // no two enters of a line are closer
-	askEvery    = 500 * time.Millisecond // the first alone, however short its claim
-)
+// remakeEvery is how often the subscription is made again at most because the server does not see
+// it: a proxy may never show it.
+const remakeEvery = 30 * time.Second
 
 // line is this process's waiters of one lock. It exists as long as there are any; all is guarded by Locker.mu.
 type line struct {
+	rules.Line
 	keys    lua.Keys
 	waiting map[*attempt]struct{}
 	timer   *time.Timer
-	due     time.Time // of the timer
-	whole   time.Time // when all of them enter next; before that, the first alone
-	entered time.Time // when the last enter went out
-	backoff time.Duration
-
-	// What the last answer said.
-	holder string
-	free   time.Time // when the record ends unless it is renewed
-	length int
 }
 
 func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
@@ -42,37 +31,21 @@ func (l *Locker) enqueue(a *attempt) *line {
 	ln := l.lines[a.keys.Record()]
 	if ln == nil {
 		now := time.Now()
-		ln = &line{keys: a.keys, waiting: make(map[*attempt]struct{}), due: now.Add(a.asksEvery()), whole: now.Add(enterEvery), entered: now}
-		ln.timer = time.AfterFunc(a.asksEvery(), func() { l.beat(ln) })
+		ln = &line{keys: a.keys, waiting: make(map[*attempt]struct{}), Line: rules.NewLine(now, a.Claim())}
+		ln.timer = time.AfterFunc(ln.Due.Sub(now), func() { l.beat(ln) })
 		l.lines[a.keys.Record()] = ln
 	}
 	ln.waiting[a] = struct{}{}
 	return ln
 }
 
-// asksEvery is how often the first of a line asks, for all, when the present record ends. Who was
-// given the lock and died before its first renewal has it for a claim, and nobody is told:
-// whoever asks within that time is there when it is over.
-func (a *attempt) asksEvery() time.Duration { return max(a.ticket.Claim()*5/6, askEvery) }
+// enterAt has all of the line ask then, if they would not sooner. l.mu must be held.
+func (ln *line) enterAt(at time.Time) { ln.rearm(ln.EnterAt(at)) }
 
-// enterAt has all of the line enter at the given time, if they would not sooner anyway. l.mu must
-// be held.
-func (ln *line) enterAt(at time.Time) {
-	if at.Before(ln.whole) {
-		ln.whole = at
-	}
-	ln.askAt(at)
-}
-
-// askAt is enterAt for the first alone: one is enough to notice that the lock is free. l.mu must
-// be held.
-func (ln *line) askAt(at time.Time) {
-	if soonest := ln.entered.Add(enterAgain); at.Before(soonest) {
-		at = soonest
-	}
-	if at.Before(ln.due) {
-		ln.due = at
-		ln.timer.Reset(time.Until(at))
+// rearm sets the timer anew if a rule says that the line is due sooner. l.mu must be held.
+func (ln *line) rearm(sooner bool) {
+	if sooner {
+		ln.timer.Reset(time.Until(ln.Due))
 	}
 }
 
@@ -81,6 +54,14 @@ func (l *Locker) hurry(keys lua.Keys) {
 	if ln := l.lines[keys.Record()]; ln != nil {
 		ln.enterAt(time.Now())
 	}
+}
+
+// later is the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // beat sends the line's heartbeat, in chunks side by side, or that of its first alone.
@@ -98,16 +79,11 @@ func (l *Locker) beat(ln *line) {
 	slices.SortFunc(all, func(a, b *attempt) int {
 		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.ticket.Counter, b.ticket.Counter))
 	})
-	ln.entered = time.Now()
-	some := ln.entered.Before(ln.whole) && len(all) > 1
+	some := ln.Beat(time.Now(), all[0].Claim(), len(all))
 	if some {
 		all = all[:1]
-	} else {
-		ln.whole = ln.entered.Add(enterEvery)
 	}
-	wait := min(ln.whole.Sub(ln.entered), all[0].asksEvery())
-	ln.due = ln.entered.Add(wait)
-	ln.timer.Reset(wait)
+	ln.timer.Reset(time.Until(ln.Due))
 	for from := 0; from < len(all); from += lua.MaxTickets {
 		chunk := all[from:min(from+lua.MaxTickets, len(all))]
 		l.core.Keeper.Go(func() { l.enter(context.Background(), some, chunk...) })
@@ -115,7 +91,7 @@ func (l *Locker) beat(ln *line) {
 }
 
 // order sorts those that have no place yet behind those that have.
-func (a *attempt) order() lua.Place { return cmp.Or(a.place, math.MaxInt64) }
+func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 
 // enter sends one request for those that still wait, all for one lock, and takes in the answer.
 // If these are some of the line, it says so.
@@ -124,7 +100,7 @@ func (l *Locker) enter(ctx context.Context, some bool, all ...*attempt) {
 	for i, t := range q.answer.Tickets {
 		if a := q.of[i]; t.Returned {
 			l.core.Settings.Logger.Info("fairlock: a waiter was out of the line and is back in its place: it was out of reach, or data was lost",
-				"lock", a.name, "owner", a.ticket.Identity(), "waited", time.Since(a.began))
+				"lock", a.name, "owner", a.ticket.Identity(), "waited", time.Since(a.Began))
 			l.core.Settings.Observe(reentrant.Event{Kind: reentrant.PassedOver, Name: a.name, Owner: a.ticket.Identity()})
 		}
 	}
@@ -141,7 +117,7 @@ func (l *Locker) enter(ctx context.Context, some bool, all ...*attempt) {
 // question is an enter and what came of it.
 type question struct {
 	of     []*attempt
-	sent   sighting // without the server's time
+	sent   rules.Sighting // without the server's time
 	answer lua.Entered
 	err    error
 }
@@ -149,24 +125,21 @@ type question struct {
 // ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
 func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 	keys := all[0].keys
-	request := lua.Enter{Try: all[0].request.Wait == 0, Some: some}
+	request := lua.Enter{Try: all[0].Try, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
-	q := question{sent: sighting{session: l.earOf(keys).up()}}
+	q := question{sent: rules.Sighting{Session: l.earOf(keys).up()}}
 	request.Seen, request.Lease = l.memory.Recall(keys.Record())
 	request.Lease = max(request.Lease, l.core.Settings.Lease)
 	for _, a := range all {
-		if a.state != waiting {
+		if a.Phase != rules.Waiting {
 			continue
 		}
-		if a.place == 0 {
-			a.unplaced++
-		}
-		strays := a.place != 0 && a.unplaced > 1 // one of them may be executed late and put it elsewhere
-		ticket := lua.EnterTicket{Ticket: a.text, Place: a.place, Tell: a.request.OnQueued != nil || strays}
-		if a.last.at == 0 {
-			ticket.MaxWaiters = a.request.MaxWaiters // whoever was let into the line is not turned away later
-			request.Replicas = a.request.Replicas    // a later answer seldom brings the grant
+		place, first, mend := a.Asks()
+		ticket := lua.EnterTicket{Ticket: a.text, Place: place, Tell: a.request.OnQueued != nil || mend}
+		if first {
+			ticket.MaxWaiters = a.request.MaxWaiters
+			request.Replicas = a.request.Replicas // a later answer seldom brings the grant
 		}
 		a.requests.Sent()
 		if len(all) == 1 {
@@ -181,7 +154,7 @@ func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 		return q
 	}
 	request.Tickets = tickets
-	q.sent.sent = time.Now()
+	q.sent.Sent = time.Now()
 	q.answer, q.err = l.core.Server.Enter(ctx, keys, request)
 	return q
 }
@@ -196,19 +169,15 @@ func (q *question) done() {
 // unentered takes in that an enter failed. A call that never had an answer fails with a definite error; one that may be
 // in line waits on. l.mu must be held.
 func (l *Locker) unentered(q question) {
-	err := q.err
+	now := time.Now()
 	for _, a := range q.of {
-		if a.state != waiting {
+		step := a.Unanswered(q.err, now, a.requests.Open())
+		if step.Do == rules.Ask {
+			ln := l.enqueue(a)
+			ln.rearm(ln.Failed(now))
 			continue
 		}
-		if !reentrant.Patient(a.last.at != 0 || a.request.Waited, err) {
-			l.settle(a, nil, err)
-			l.dismiss(a)
-			continue
-		}
-		ln := l.enqueue(a)
-		ln.backoff = min(max(2*ln.backoff, 2*enterAgain), blindEvery)
-		ln.enterAt(time.Now().Add(ln.backoff))
+		l.carryOut(a, step, q.err)
 	}
 }
 
@@ -218,7 +187,7 @@ func (l *Locker) answered(q question) {
 		return
 	}
 	e, sent := q.answer, q.sent
-	sent.at = e.Now
+	sent.At = e.Now
 	record := q.of[0].keys.Record()
 	l.memory.Note(record, e.Token, e.Lease)
 	l.core.Keeper.Doubt(record, e.Holder, e.Now)
@@ -227,67 +196,55 @@ func (l *Locker) answered(q question) {
 		l.told(a, e, e.Tickets[i], sent)
 	}
 	if e.Grant != nil {
-		l.grantedInPassing(q.of[0].keys, e.Grant, sent.sent)
+		l.grantedInPassing(q.of[0].keys, e.Grant, sent.Sent)
 	}
 	ln := l.lines[record]
 	if ln == nil {
 		return
 	}
-	ln.backoff = 0
-	ln.holder, ln.length = e.Holder, e.Waiting
-	ln.free = time.Now().Add(e.Remaining)
-	switch {
-	case e.More:
-		ln.enterAt(time.Now())
-	case e.Remaining > 0:
-		ln.askAt(ln.free.Add(2 * time.Millisecond)) // nobody else tells us that a holder died
-	}
-	inLine := func(t lua.TicketState) bool { return t.Status == lua.Waiting }
-	if !e.Heard && slices.ContainsFunc(e.Tickets, inLine) {
-		ln.enterAt(time.Now().Add(blindEvery))
-		l.listen(ln.keys, sent.session)
+	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
+	sooner, blind := ln.Answered(&e, time.Now(), waits)
+	ln.rearm(sooner)
+	if blind {
+		l.listen(ln.keys, sent.Session)
 	}
 }
 
 // told takes in what an answer says of one ticket. l.mu must be held.
-func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s sighting) {
-	if a.state != waiting {
-		// It has left or is held: what is said of it is older, or undone by a leave that is on its way;
-		// if that has been answered, by another.
-		if l.attempts[a.ticket.Counter] == nil && (t.Status == lua.Waiting || t.Status == lua.Granted) {
-			l.core.Keeper.Go(func() { l.leave(a) })
-		}
-		return
-	}
-	switch t.Status {
-	case lua.Granted:
-		if t.Grant.Token <= a.shown && s.at < a.last.at { // forced since, and a later answer came first
-			l.enqueue(a)
-			l.hurry(a.keys)
-			return
-		}
-		l.granted(a, t.Grant, s.sent, e.Confirmed)
-	case lua.Waiting:
+func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Sighting) {
+	switch {
+	case a.Phase == rules.Waiting && t.Status == lua.Waiting:
 		a.position = cmp.Or(a.position, t.Position)
 		if t.Position > 0 && t.Position != a.now {
 			a.now = t.Position
 			a.moved()
 		}
-		a.shown = max(a.shown, e.Token)
-		if s.at >= a.last.at {
-			a.last, a.place = s, t.Place // answers may overtake one another
-		}
-		l.enqueue(a)
-	case lua.Held:
-		l.settle(a, nil, &HeldError{Owner: e.Holder, Remaining: e.Remaining, Waiting: e.Waiting})
-		l.dismiss(a)
-	case lua.Full:
-		l.settle(a, nil, ErrQueueFull)
-		l.dismiss(a)
-	case lua.Gone:
-		l.settle(a, nil, ErrEvicted) // of its own accord it has not left
-		l.dismiss(a)
+	case a.Phase != rules.Waiting && l.attempts[a.ticket.Counter] == nil:
+		a.Left()
 	}
+	step := a.Told(&t, e.Token, s, time.Now(), a.requests.Open())
+	if step.Do == rules.Take {
+		l.give(a, t.Grant, step.Term, e.Confirmed)
+		return
+	}
+	l.carryOut(a, step, a.why(step.Why, &e))
+}
+
+// why is what a call ends with that an answer ends.
+func (a *attempt) why(why rules.Why, e *lua.Entered) error {
+	switch why {
+	case rules.Refused:
+		return &HeldError{Owner: e.Holder, Remaining: e.Remaining, Waiting: e.Waiting}
+	case rules.TooLate:
+		return &HeldError{Owner: a.ticket.Identity(), Remaining: e.Remaining}
+	case rules.Full:
+		return ErrQueueFull
+	case rules.Evicted:
+		return ErrEvicted
+	case rules.Forced:
+		return reentrant.LostTo(why)
+	}
+	return nil
 }
 
 // try is the one request of a call that does not wait. Only if it goes unanswered is it sent again, in the background.
@@ -313,13 +270,10 @@ func (l *Locker) took(a *attempt, q question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.done()
-	switch {
-	case q.err == nil:
+	if q.err == nil {
 		l.answered(q)
-	case a.state != waiting: // it was granted meanwhile, by the answer to another request
-	case !lua.Unanswered(q.err) && !lua.Moving(q.err) || time.Since(a.began) > reentrant.InsistFor:
-		l.settle(a, nil, q.err)
-		l.dismiss(a)
+	} else if step := a.Unanswered(q.err, time.Now(), a.requests.Open()); step.Do == rules.End {
+		l.carryOut(a, step, q.err)
 	}
-	return a.state != waiting
+	return a.Phase != rules.Waiting
 }
