@@ -4,13 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
 
 // comer is a call for the named lock that has yet to ask.
 func comer(name string, r reentrant.Request) *attempt {
-	a := &attempt{request: r}
+	a := &attempt{request: r, Waiter: rules.Waiter{Try: r.Wait == 0}}
 	a.keys, _ = lua.NewKeys("fairlock", name)
 	a.alone[0] = a
 	return a
