@@ -195,16 +195,11 @@ func (l *Locker) giveUp(a *attempt, why func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := why()
-	switch a.Phase {
-	case rules.Waiting:
-		l.carryOut(a, a.GivesUp(a.requests.Open()), err)
-	case rules.Granted:
-		l.core.Keeper.Abandon(a.hold)
-	default:
-		if a.err != nil {
-			return a.err
-		}
+	step := a.GivesUp(a.requests.Open())
+	if step.Do == rules.Nothing && a.err != nil {
+		return a.err
 	}
+	l.carryOut(a, step, err)
 	return err
 }
 
@@ -225,6 +220,8 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 		}
 	case rules.LeaveLine:
 		l.core.Keeper.Go(func() { l.leave(a) })
+	case rules.GiveBack:
+		l.core.Keeper.Abandon(a.hold)
 	case rules.Nothing, rules.Take: // who is given the lock has a grant to begin its hold with
 	}
 }

@@ -46,20 +46,20 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 		return
 	}
 	if a.Last.At == 0 {
-		a.requests.Executed() // the grant overtook the answer
+		a.requests.Overtaken()
 	}
 	l.give(a, lua.Grant{Token: m.Token, Since: m.At}, step.Term, nil)
 }
 
-// is reports whether that lock and the whole of that ticket are the attempt's. The scripts tell
-// of whatever stands in a line, with the rights of whoever releases: rights to one lock's keys
-// must give no other lock away.
-func (a *attempt) is(keys lua.Keys, ticket string) bool { return a.keys == keys && a.text == ticket }
+// is reports whether that lock and the whole of that ticket are the attempt's.
+func (a *attempt) is(keys lua.Keys, ticket string) bool {
+	return rules.Concerns(keys.Record(), ticket, a.keys.Record(), a.text)
+}
 
 // give begins the hold of an attempt that has the lock for the term. Only now its token is noted:
 // the server believes what a client says it knows. l.mu must be held.
 func (l *Locker) give(a *attempt, g lua.Grant, t rules.Term, confirmed *lua.Confirmed) {
-	l.memory.Note(a.keys.Record(), g.Token, a.ticket.Lease)
+	l.memory.Note(a.keys.Record(), rules.Known{Token: g.Token, Lease: a.ticket.Lease}, time.Now())
 	l.settle(a, l.core.Keeper.Begin(reentrant.Granted{
 		Name: a.name, Keys: a.keys, Ticket: a.ticket, Text: a.text, Token: g.Token, Since: g.Since,
 		Requests: a.requests, Copies: reentrant.NewCopies(a.request.Replicas, confirmed),

@@ -129,8 +129,8 @@ func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
 	q := question{sent: rules.Sighting{Session: l.earOf(keys).up()}}
-	request.Seen, request.Lease = l.memory.Recall(keys.Record())
-	request.Lease = max(request.Lease, l.core.Settings.Lease)
+	known := l.memory.Recall(keys.Record(), time.Now())
+	request.Seen, request.Lease = known.Token, max(known.Lease, l.core.Settings.Lease)
 	for _, a := range all {
 		if a.Phase != rules.Waiting {
 			continue
@@ -189,7 +189,7 @@ func (l *Locker) answered(q question) {
 	e, sent := q.answer, q.sent
 	sent.At = e.Now
 	record := q.of[0].keys.Record()
-	l.memory.Note(record, e.Token, e.Lease)
+	l.memory.Note(record, rules.Known{Token: e.Token, Lease: e.Lease}, time.Now())
 	l.core.Keeper.Doubt(record, e.Holder, e.Now)
 	l.suspect(q.of[0].keys, e.Holder)
 	for i, a := range q.of {

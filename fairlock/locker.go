@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -19,7 +20,7 @@ type Locker struct {
 	attempts map[uint64]*attempt
 	lines    map[string]*line // by record key: those with somebody waiting
 	crowds   map[string]crowd // by record key: those whose first requests are under way
-	memory   reentrant.Memory
+	memory   rules.Memory
 	ear      *ear            // nil until somebody had to wait
 	ears     map[string]*ear // instead, where channels are sharded: by record key
 	sessions uint64          // how often any of them came up

@@ -235,13 +235,13 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: time.Now()}
 	requests := new(Requests)
 	l.mu.Lock()
-	seen, lease := l.memory.Recall(c.keys.Record())
+	known := l.memory.Recall(c.keys.Record(), time.Now())
 	l.known[t.ticket.Counter] = t
 	l.mu.Unlock()
 	requests.Sent()
 	sent := time.Now()
 	answer, err := l.core.Server.Enter(ctx, c.keys, lua.Enter{
-		Try: true, Seen: seen, Lease: max(lease, l.core.Settings.Lease), Replicas: c.request.Replicas,
+		Try: true, Seen: known.Token, Lease: max(known.Lease, l.core.Settings.Lease), Replicas: c.request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: t.text}},
 	})
 	requests.Done(err)
@@ -250,7 +250,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	if err != nil {
 		return outcome{err: err, left: l.ended(t, t.GivesUp(requests.Open()), requests)}
 	}
-	l.memory.Note(c.keys.Record(), answer.Token, answer.Lease)
+	l.memory.Note(c.keys.Record(), rules.Known{Token: answer.Token, Lease: answer.Lease}, time.Now())
 	l.suspect(c.keys, answer.Holder)
 	l.core.Keeper.Doubt(c.keys.Record(), answer.Holder, answer.Now)
 	step := t.Told(&answer.Tickets[0], answer.Token, rules.Sighting{Sent: sent, At: answer.Now}, time.Now(), requests.Open())
@@ -312,12 +312,12 @@ func (l *Locker) forget(t lua.Ticket) {
 
 // heard takes in what the server tells this client: nothing but that ownerships were forced.
 func (l *Locker) heard(payload string) {
-	m, keys, err := l.core.Message(payload)
+	m, _, err := l.core.Message(payload)
 	if err != nil || !m.Forced {
 		return
 	}
 	l.mu.Lock()
-	if t := l.known[m.Ticket.Counter]; t != nil && t.keys == keys && t.text == m.Text {
+	if t := l.known[m.Ticket.Counter]; t != nil && rules.Concerns(m.Record, m.Text, t.keys.Record(), t.text) {
 		t.Heard(&m, time.Now(), 0, false) // the answer that grants it may be on its way
 	}
 	l.mu.Unlock()

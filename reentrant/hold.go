@@ -143,7 +143,7 @@ func (k *Keeper) adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, e
 	if err := k.check(h, &over); err != nil {
 		return nil, err
 	}
-	if k.closed { // it has ended the contexts there were, and renews nothing
+	if !h.Leasable(k.closed) {
 		return nil, ErrClosed
 	}
 	k.holds[h.Keys.Record()] = h

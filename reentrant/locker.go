@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -31,7 +32,7 @@ type Locker struct {
 
 	mu       sync.Mutex // guards all below, and what room and call say it guards
 	rooms    map[string]*room
-	memory   Memory
+	memory   rules.Memory
 	known    map[uint64]*try // by counter: tickets of which a call knows
 	own      bool            // the client's own channel is listened to
 	draining bool

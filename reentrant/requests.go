@@ -28,14 +28,14 @@ func (r *Requests) Done(err error) {
 	r.r.Answered(lua.Unanswered(err))
 }
 
-// Executed notes that a ticket of which nothing was answered yet has the lock.
-func (r *Requests) Executed() {
+// Overtaken notes that a message told of the lock before anything was answered.
+func (r *Requests) Overtaken() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.r.Executed()
+	r.r.Overtaken()
 }
 
-// EnterDone is Done for a request that Executed may have been about.
+// EnterDone is Done for a request that Overtaken may have been about.
 func (r *Requests) EnterDone(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *Requests) EnterDone(err error) {
 func (r *Requests) Underway() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.r.Underway()
+	return r.r.InFlight > 0
 }
 
 // Open reports whether a request may still be executed.

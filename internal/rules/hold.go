@@ -67,6 +67,10 @@ func (h *Hold) Claimed() bool { return h.Term.Span < h.Asked }
 // Live reports whether the lock can be trusted.
 func (h *Hold) Live(now time.Time) bool { return h.State == Held && !Passed(h.Trusted, now) }
 
+// Leasable reports whether a call may have a Lease on the hold: not after its Locker was closed,
+// which has ended all contexts there were and renews nothing.
+func (h *Hold) Leasable(closed bool) bool { return h.State == Held && !closed }
+
 // Expires reports whether the trust has ended by itself: Lose must follow.
 func (h *Hold) Expires(now time.Time) bool { return h.State == Held && Passed(h.Trusted, now) }
 

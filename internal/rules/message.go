@@ -6,6 +6,13 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
+// Concerns reports whether a message or a grant that names this record and this ticket is about a
+// ticket, of that text, for the lock of that record. The scripts tell of whatever stands in a line,
+// with the rights of whoever releases: rights to one lock's keys must give no other lock away.
+func Concerns(namedRecord, namedTicket, record, ticket string) bool {
+	return namedRecord == record && namedTicket == ticket
+}
+
 // Heard takes in a message to the ticket, under that session of the subscription.
 func (w *Waiter) Heard(m *lua.Message, received time.Time, session uint64, open bool) Step {
 	switch {

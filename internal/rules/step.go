@@ -22,6 +22,7 @@ const (
 	Take         // it has the lock: its Hold begins
 	End          // its call ends without the lock
 	LeaveLine    // its call ended before: it leaves once more
+	GiveBack     // its call ended, and it has the lock: its Hold is released
 )
 
 // Why is why a call ends without the lock, or a hold is lost.

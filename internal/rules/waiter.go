@@ -134,12 +134,15 @@ func (w *Waiter) Unanswered(err error, now time.Time, open bool) Step {
 }
 
 // GivesUp takes in that the caller does not wait any more: its context or its time has ended, it
-// panicked, or the Locker was closed.
+// panicked, or the Locker was closed. The lock may have come at this very moment.
 func (w *Waiter) GivesUp(open bool) Step {
-	if w.Phase != Waiting {
-		return Step{}
+	switch w.Phase {
+	case Waiting:
+		return w.end(GaveUp, open)
+	case Granted:
+		return Step{Do: GiveBack}
 	}
-	return w.end(GaveUp, open)
+	return Step{}
 }
 
 // end ends the wait. The ticket has to leave if something of it may be with the server: it was

@@ -1,0 +1,54 @@
+package rules
+
+import "time"
+
+// remember is how long a token is worth knowing: well below the ten minutes for which the server
+// keeps it at least. A token that ended there must not be taken for one that was lost.
+const remember = time.Minute
+
+// Known is what a client knows of a lock: a token that was given, and the lease of who had the lock
+// with it. The zero Known is nothing.
+type Known struct {
+	Token int64
+	Lease time.Duration
+}
+
+// And is what is known after both: the larger token, and the longest lease that was seen with it.
+func (k Known) And(other Known) Known {
+	switch {
+	case k.Token > other.Token:
+		return k
+	case k.Token < other.Token:
+		return other
+	}
+	return Known{k.Token, max(k.Lease, other.Lease)}
+}
+
+// Memory keeps what is Known of each lock, by record key, for one to two times remember. With it a
+// client notices that the server has lost data, and says for how long the lock may be somebody's.
+// The zero Memory is empty.
+type Memory struct {
+	recent, older map[string]Known
+	turned        time.Time
+}
+
+// Note takes in what the server gave or told of.
+func (m *Memory) Note(record string, known Known, now time.Time) {
+	if m.recent == nil || now.Sub(m.turned) > remember {
+		if now.Sub(m.turned) > 2*remember {
+			m.recent = nil
+		}
+		m.older, m.recent, m.turned = m.recent, make(map[string]Known), now
+	}
+	m.recent[record] = known.And(m.both(record))
+}
+
+// Recall is what is known of a lock; nothing, if there was nothing lately.
+func (m *Memory) Recall(record string, now time.Time) Known {
+	if now.Sub(m.turned) > 2*remember {
+		return Known{}
+	}
+	return m.both(record)
+}
+
+func (m *Memory) both(record string) Known { return m.recent[record].And(m.older[record]) }
