@@ -120,6 +120,19 @@ func TestATryThatIsGrantedTooLateToBeOfUseIsGivenBack(t *testing.T) {
 	c.nobody()
 }
 
+// What is left of its lease is too short to be of use, and more than nothing.
+func TestAWaitingCallThatIsGrantedTooLateAndGivesUpGivesItBack(t *testing.T) {
+	c := onCrossing(t)
+	a := c.begin(-1)
+	a.requests.Sent()
+	c.enters(a, time.Now().Add(-a.ticket.Lease))()
+	if a.Phase != rules.Waiting {
+		t.Fatalf("a grant that is over when it comes was taken: phase %d", a.Phase)
+	}
+	_ = c.l.giveUp(a, func() error { return context.Canceled })
+	c.nobody()
+}
+
 // The server was blind to its client, and told it with the answer to another ticket. The try's
 // own request times out only now.
 func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *testing.T) {

@@ -25,6 +25,7 @@ type Waiter struct {
 	Began time.Time     // before its first request was sent
 
 	Phase    Phase
+	Seen     bool      // an answer said that it waits, or has the lock
 	Place    lua.Place // in line; 0: not known
 	Unplaced int8      // requests that went out before it was: 0, 1, or 2 for more
 	Shown    int64     // the largest token that an answer showed it while it waited
@@ -75,6 +76,7 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 		}
 		return w.granted(&t.Grant, s.Sent, now)
 	case lua.Waiting:
+		w.Seen = true
 		w.Shown = max(w.Shown, token)
 		if s.At >= w.Last.At { // answers may overtake one another
 			w.Last, w.Place = s, t.Place
@@ -97,14 +99,15 @@ func (w *Waiter) granted(g *lua.Grant, sent, now time.Time) Step {
 		span = claim
 	}
 	term := Term{span, sent.Add(g.Remaining)}
+	w.Seen = true
 	switch {
 	case term.TrustEnds().After(now):
 		w.Phase = Granted
 		return Step{Do: Take, Term: term}
 	case w.Try:
-		return w.end(TooLate, true) // it has the lock
+		return w.end(TooLate, true)
 	}
-	return Step{Do: Ask, At: term.Expires} // when that is over
+	return Step{Do: Ask, At: term.Expires} // too short to be of use
 }
 
 // GrantedInPassing takes in a grant in the answer to a request, sent then, that was not about this
@@ -127,7 +130,7 @@ func (w *Waiter) Unanswered(err error, now time.Time, open bool) Step {
 		return Step{}
 	case w.Try && (!lua.Unanswered(err) && !lua.Moving(err) || now.Sub(w.Began) > InsistFor):
 		return w.end(Failed, open)
-	case !w.Try && !Patient(w.Last.At != 0 || w.Again, err):
+	case !w.Try && !Patient(w.Seen || w.Again, err):
 		return w.end(Failed, open)
 	}
 	return Step{Do: Ask}
@@ -148,7 +151,7 @@ func (w *Waiter) GivesUp(open bool) Step {
 // end ends the wait. The ticket has to leave if something of it may be with the server: it was
 // seen there, or reaches says that it was or may yet be.
 func (w *Waiter) end(why Why, reaches bool) Step {
-	leave := w.Last.At != 0 || reaches
+	leave := w.Seen || reaches
 	if w.Phase = Gone; leave {
 		w.Phase = Leaving
 	}

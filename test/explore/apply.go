@@ -1,5 +1,7 @@
 package explore
 
+import "github.com/fairlock/locks/internal/rules"
+
 // apply makes a move.
 func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two for each move there is
 	s.spend(m)
@@ -30,10 +32,10 @@ func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two fo
 			s.flights[m.who] = f
 		}
 	case cancels:
-		if x.givesUp(s, m.who); s.attempt(m.who).gone {
-			return
+		x.givesUp(s, m.who)
+		if p := s.attempt(m.who).phase; p == leaving || p == releasing {
+			x.send(s, x.request(s, m), m.mode)
 		}
-		x.send(s, x.request(s, m), m.mode)
 	case adopts:
 		s.attempt(m.who).phase = held
 	case closes:
@@ -42,6 +44,7 @@ func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two fo
 		s.srv.heard[m.who] = false
 	case tires:
 		s.attempt(m.who).phase = finished
+		s.attempt(m.who).wait.Left()
 	case forges:
 		c := &s.clients[m.who/2]
 		c.inbox[c.mail] = message{verb: 'g', client: m.who / 2, ticket: m.who, token: fresh + int32(s.clock)*step, claim: claim, stamp: s.clock, forged: true}
@@ -77,7 +80,6 @@ func (x *explorer) request(s *state, m move) request {
 	}
 	a, c := s.attempt(t), clientOf(t)
 	r := request{client: c, n: 1}
-	r.of[0] = asked{ticket: t, place: a.place, retire: (a.open || s.underway(t)) && !x.rules.neverRetire}
 	switch m.what {
 	case begins, together, beats, asks:
 		return x.enters(s, c, m)
@@ -86,17 +88,15 @@ func (x *explorer) request(s *state, m move) request {
 		if a.asks {
 			r.verb = reassert
 		}
+		a.hold.RenewAt = now // it is due
+		a.hold.Renews(now)
 	case unlocks, again, cancels:
 		r.verb = leave
 		if m.what == unlocks {
+			a.hold.Release()
 			x.leaves(s, t, releasing)
-			if x.rules.trustInRelease {
-				a.phase = held
-			}
 		}
-		if a.phase == releasing || a.phase == held {
-			r.of[0].place, r.token = 0, a.token
-		}
+		r.of[0], r.token = a.part(t)
 	default:
 	}
 	return r
@@ -105,18 +105,16 @@ func (x *explorer) request(s *state, m move) request {
 // enters is an enter for one attempt that begins, for both that do, or for all of the client's that wait.
 func (x *explorer) enters(s *state, c int8, m move) request {
 	cl := &s.clients[c]
-	r := request{verb: enter, client: c, seen: cl.seen, knew: cl.seen}
+	r := request{verb: enter, client: c, seen: cl.seen, knew: cl.knew}
 	if x.programs[c].tries {
 		r.verb = try
 	}
-	if x.rules.neverSeen {
-		r.seen = 0
-	}
 	switch m.what {
 	case begins:
-		s.attempt(m.who).phase = waiting
+		x.begin(s.attempt(m.who), c)
 	case together:
-		cl.at[0].phase, cl.at[1].phase = waiting, waiting
+		x.begin(&cl.at[0], c)
+		x.begin(&cl.at[1], c)
 	default:
 	}
 	for i := range int8(2) {
@@ -124,11 +122,8 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 		if cl.at[i].phase != waiting || m.what == begins && t != m.who || (m.what == beats || m.what == asks) && !s.enters(t, &x.programs[c]) {
 			continue
 		}
-		place := cl.at[i].place
-		if place == 0 {
-			cl.at[i].sent = min(2, cl.at[i].sent+1)
-		}
-		r.of[r.n] = asked{ticket: t, place: place, tell: place != 0 && cl.at[i].sent > 1}
+		place, _, mend := cl.at[i].wait.Asks()
+		r.of[r.n] = asked{ticket: t, place: int32(place), tell: mend}
 		r.n++
 	}
 	// In the order of their places; who has none yet is last.
@@ -141,10 +136,16 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 	return r
 }
 
+// begin begins a client's attempt.
+func (x *explorer) begin(a *attempt, c int8) {
+	a.phase = waiting
+	a.wait = rules.Waiter{Lease: span(lease), Try: x.programs[c].tries, Began: now}
+}
+
 func (s *state) listen(c int8) {
 	s.srv.heard[c] = true
 	for i := range s.clients[c].at {
-		s.clients[c].at[i].session = false
+		s.clients[c].at[i].wait.Last.Session = 0
 	}
 	for i := range s.flights {
 		if s.flights[i].req.client == c {

@@ -1,6 +1,10 @@
 package explore
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/fairlock/locks/internal/rules"
+)
 
 // broken notes that an invariant of DESIGN section 4 does not hold.
 func (x *explorer) broken(invariant int, format string, args ...any) {
@@ -208,7 +212,7 @@ func (x *explorer) ownerOf(ticket int8) int8 {
 func (s *state) trusts(ticket int8) bool {
 	a := s.attempt(ticket)
 	c := &s.clients[clientOf(ticket)]
-	return c.alive && a.phase == held && (a.trusted > 0 || c.closed)
+	return c.alive && (a.phase == held || a.phase == releasing) && a.hold.State == rules.Held && (c.closed || a.hold.Live(now))
 }
 
 // check looks at a state by itself.

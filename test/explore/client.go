@@ -1,36 +1,12 @@
 package explore
 
-import "errors"
+import (
+	"errors"
+	"io"
 
-// rules are the client's that a test can break; see fairlock/grant.go, fairlock/line.go, reentrant/hold.go and release.go
-// for the real ones.
-type rules struct {
-	believeReceipt   bool // a grant counts from its receipt
-	believeOlder     bool // a grant counts though an answer said "waiting" after it was written
-	trustFromAnswer  bool // an answer's remaining time counts from its receipt
-	trustUnanswered  bool // a renewal counts without an answer
-	trustInRelease   bool // trust goes on until the release is answered
-	neverRetire      bool
-	neverSeen        bool // enters do not carry the largest token known
-	alwaysClean      bool // a release is clean whatever is answered
-	ignoreForce      bool // neither the message nor a lost renewal ends trust
-	believeFinished  bool // a grant makes a ticket that has left the holder again
-	believeOvertaken bool // an answer counts though a later one, or a message, knew better
-	believeForged    bool // a grant counts for the number of its ticket, whatever lock and ticket it names
-	forgetLost       bool // a hold that was lost by the server's word is left only if a request of it is open
-	forgetOpen       bool // one whose time is over is not left though a request of it is open
-	forgetTry        bool // a try that was granted too late to be of use is not given back
-	ignoreLater      bool // an answer that says that a ticket which has left waits or holds is ignored
-	closeInWindow    bool // a Lease may begin after Close
-	keepInWindow     bool // a call that ends between the grant and its Lease does not give it back
-	vanish           bool // nobody notices that the caller of a ticket in line is gone
-	closeInLine      bool // Close leaves the line without telling
-	askSeldom        bool // who waits asks again with its next heartbeat only
-	impatient        bool // a leave is not sent again after a claim, though the lease is longer
-}
-
-// margin is how much earlier than the server a client ends its trust.
-func margin(d ms) ms { return max(d/10, 10) }
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
 
 // mode is what becomes of a request.
 type mode int8
@@ -44,9 +20,13 @@ const (
 	twice                 // executed, and may be again; of an enter, the answer is lost
 )
 
+// errUnanswered is what a client knows of a request that it gave up.
+var errUnanswered = io.ErrUnexpectedEOF
+
 // send sends a request of a client.
 func (x *explorer) send(s *state, r request, m mode) {
 	f := flight{kind: pending, req: r, session: true, trusted: x.sentUnderTrust(s, &r)}
+	s.eachOpened(&r, func(a *attempt) { a.requests.Sent() })
 	switch m {
 	case plainly:
 		f.rep, f.stamp = x.execute(s, &r), s.clock
@@ -74,6 +54,15 @@ func (x *explorer) send(s *state, r request, m mode) {
 	}
 }
 
+// eachOpened calls f with each ticket for which r, unanswered, might yet do something.
+func (s *state) eachOpened(r *request, f func(*attempt)) {
+	for t := range int8(tickets) {
+		if r.client != admin && s.clients[r.client].alive && r.opens(t) {
+			f(s.attempt(t))
+		}
+	}
+}
+
 func (s *state) launch(f flight) {
 	for i := range s.flights {
 		if s.flights[i].kind == landed {
@@ -94,7 +83,7 @@ func (s *state) room() bool {
 }
 
 func (x *explorer) sentUnderTrust(s *state, r *request) bool {
-	return r.verb == leave && r.token != 0 && s.attempt(r.of[0].ticket).trusted > 0
+	return r.verb == leave && r.token != 0 && !rules.Passed(s.attempt(r.of[0].ticket).hold.Trusted, now)
 }
 
 // execute has the server execute a request, now.
@@ -137,22 +126,24 @@ func (x *explorer) unanswered(s *state, f *flight) {
 	if r.client == admin {
 		return
 	}
+	closed := s.clients[r.client].closed
 	switch r.verb {
 	case enter, try:
-		for _, a := range r.of[:r.n] {
-			s.attempt(a.ticket).open = true
+		s.eachOpened(r, func(a *attempt) { a.requests.EnterAnswered(true) })
+		for _, of := range r.of[:r.n] {
+			a := s.attempt(of.ticket)
+			x.carryOut(s, of.ticket, a.wait.Unanswered(errUnanswered, now, a.requests.Open()), 0)
 		}
 	case renew, reassert:
-		a := s.attempt(r.ticket)
-		a.open, a.asks = true, false
-		if x.rules.trustUnanswered && a.holds() {
-			a.trusted = max(a.trusted, f.sent+lease-margin(lease))
-		}
+		s.eachOpened(r, func(a *attempt) { a.requests.Answered(true) })
+		s.attempt(r.ticket).asks = false
 	case leave:
 		for _, of := range r.of[:r.n] {
 			a := s.attempt(of.ticket)
-			a.unanswered = a.unanswered || a.phase == releasing && f.trusted
-			if s.clients[r.client].closed && (a.phase == releasing || a.phase == leaving) {
+			if a.phase == releasing && a.hold.State == rules.Releasing {
+				a.hold.Released("", errUnanswered, f.trusted, now, closed)
+			}
+			if closed && (a.phase == releasing || a.phase == leaving) {
 				a.phase, s.truth.silent[of.ticket] = finished, true // who is closed says it once
 			}
 		}
@@ -167,79 +158,76 @@ func (x *explorer) answered(s *state, f *flight) {
 		return
 	}
 	c := &s.clients[r.client]
-	sent := f.sent
-	if x.rules.trustFromAnswer {
-		sent = 0
-	}
 	switch r.verb {
 	case enter, try:
-		c.seen, c.told, c.more = max(c.seen, rep.token), rep.remaining, rep.more
-		for i, a := range r.of[:r.n] {
-			x.told(s, f, a.ticket, &rep.of[i], sent)
+		s.eachOpened(r, func(a *attempt) { a.requests.EnterAnswered(false) })
+		c.sees(rep.token)
+		c.told = lua.Entered{Remaining: span(rep.remaining), More: rep.more, Heard: true}
+		for i, of := range r.of[:r.n] {
+			a := s.attempt(of.ticket)
+			got := rep.of[i].state()
+			x.carryOut(s, of.ticket, a.wait.Told(&got, int64(rep.token), f.sighting(f.sent), now, a.requests.Open()), rep.of[i].token)
+			if forced := s.truth.forced[of.ticket]; got.Status == lua.Waiting && forced != 0 && rep.token > forced {
+				s.truth.forced[of.ticket] = 0 // it was told better
+			}
 		}
 	case leave:
 		for i, a := range r.of[:r.n] {
 			x.left(s, f, a.ticket, rep.of[i].status)
 		}
 	case renew, reassert:
-		x.renewed(s, r, rep.left, sent)
+		s.eachOpened(r, func(a *attempt) { a.requests.Answered(false) })
+		x.renewed(s, r, rep.left, f.sent)
 	default:
 	}
 	if g := rep.passing; g.token != 0 {
-		switch a := s.attempt(g.ticket); {
-		case a.phase == finished:
-			x.unwanted(s, g.ticket, g.token)
-		case a.phase == waiting && g.token > a.shown:
-			x.granted(s, g.ticket, g.token, g.remaining, sent)
-		}
+		a := s.attempt(g.ticket)
+		a.unknown = a.unknown || a.wait.Phase == rules.Gone
+		grant := lua.Grant{Token: int64(g.token), Remaining: span(g.remaining)}
+		x.carryOut(s, g.ticket, a.wait.GrantedInPassing(&grant, then(f.sent), now), g.token)
 	}
 }
 
-// told takes in what an answer says of one ticket.
-func (x *explorer) told(s *state, f *flight, t int8, got *told, sent ms) {
+// sees takes in a token that was given.
+func (c *client) sees(token int32) {
+	c.knew = max(c.knew, token)
+	c.seen = int32(rules.Known{Token: int64(c.seen)}.And(rules.Known{Token: int64(token)}).Token)
+}
+
+// state is what an answer says of a ticket, in the words of package lua.
+func (t *told) state() lua.TicketState {
+	got := lua.TicketState{Status: said[t.status], Place: lua.Place(t.place)}
+	if got.Status == lua.Granted {
+		got.Grant = lua.Grant{Token: int64(t.token), Remaining: span(t.remaining)}
+	}
+	return got
+}
+
+var said = [...]lua.Status{none: lua.None, granted: lua.Granted, waits: lua.Waiting, heldBy: lua.Held, gone: lua.Gone}
+
+// carryOut does what a rule says is to be done for a ticket, as the Lockers do. token is that of
+// the grant, if it is given the lock.
+func (x *explorer) carryOut(s *state, t int8, step rules.Step, token int32) {
 	a := s.attempt(t)
-	if a.phase != waiting {
-		x.toldLater(s, t, got.status)
-		return
-	}
-	switch got.status {
-	case granted:
-		if x.rules.believeOvertaken || got.token > a.ended && (got.token > a.shown || f.stamp >= a.stamp) {
-			x.granted(s, t, got.token, got.remaining, sent)
+	switch step.Do {
+	case rules.Take:
+		s.clients[clientOf(t)].sees(token)
+		a.phase, a.token, a.hold = held, token, rules.Begin(step.Term, span(lease), false, now)
+		a.hold.LeaseGiven(now)
+		if x.programs[clientOf(t)].lingers {
+			a.phase = given
 		}
-	case waits:
-		a.shown = max(a.shown, f.rep.token)
-		if !a.sighted || f.stamp >= a.stamp || a.place == 0 {
-			a.place = got.place
+	case rules.End:
+		if a.phase = finished; step.Leave {
+			x.leaves(s, t, leaving)
 		}
-		if !a.sighted || f.stamp >= a.stamp {
-			a.sighted, a.lag, a.stamp, a.session = true, f.lag, f.stamp, f.session
-		}
-		if s.truth.forced[t] != 0 && f.rep.token > s.truth.forced[t] {
-			s.truth.forced[t] = 0 // it was told better
-		}
-	case heldBy, gone:
-		x.dismiss(s, t)
-	default:
-	}
-}
-
-// granted takes in an answer's word that a ticket holds.
-func (x *explorer) granted(s *state, t int8, token int32, remaining, sent ms) {
-	a, c := s.attempt(t), &s.clients[clientOf(t)]
-	c.seen = max(c.seen, token)
-	span := lease
-	if remaining <= claim {
-		span = claim
-	}
-	a.trusted = sent + remaining - margin(span)
-	switch {
-	case a.trusted > 0:
-		x.holds(s, t, token)
-	case x.programs[clientOf(t)].tries && x.rules.forgetTry:
-		x.dismiss(s, t)
-	case x.programs[clientOf(t)].tries:
+	case rules.LeaveLine:
+		s.truth.silent[t] = false
 		x.leaves(s, t, leaving)
+	case rules.GiveBack:
+		a.hold.Release()
+		x.leaves(s, t, releasing)
+	case rules.Nothing, rules.Wait, rules.Ask: // it may enter at any time
 	}
 }
 
@@ -250,16 +238,14 @@ func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 		return
 	}
 	switch {
-	case left > 0:
-		a.trusted = max(a.trusted, sent+left-margin(left))
-		a.asks = false
 	case r.verb == renew:
-		a.asks = true
+		a.asks = a.hold.Renewed(then(sent), span(left), 1)
+	case left > 0:
+		a.hold.Reasserted(then(sent), span(left), 1)
+		a.asks = false
 	default:
 		s.truth.forced[r.ticket] = 0 // it knows now
-		if !x.rules.ignoreForce {
-			x.lose(s, r.ticket, true)
-		}
+		x.lose(s, r.ticket, rules.Vanished)
 	}
 }
 
@@ -270,54 +256,30 @@ func (x *explorer) hear(s *state, c int8) {
 	copy(cl.inbox[:], cl.inbox[1:])
 	cl.mail--
 	cl.inbox[cl.mail] = message{}
-	a := s.attempt(m.ticket)
-	switch {
-	case m.forged && !x.rules.believeForged:
-		// It is about another lock.
-	case m.verb == 'f':
-		if s.truth.forced[m.ticket] == m.token {
-			s.truth.forced[m.ticket] = 0 // it knows now
-		}
-		if a.phase == waiting {
-			a.ended, a.shown = max(a.ended, m.token), max(a.shown, m.token)
-		}
-		for i := range cl.at {
-			if h := &cl.at[i]; h.holds() && h.token == m.token && !x.rules.ignoreForce {
-				x.lose(s, 2*c+int8(i), true)
-			}
-		}
-	case m.verb == 'h':
-		// It may enter at any time.
-	case a.phase == finished && !x.rules.believeFinished:
-		x.unwanted(s, m.ticket, m.token)
-	case x.rules.believeFinished && (a.phase == finished || a.phase == leaving):
-		a.phase, a.token, a.trusted = held, m.token, m.at+claim-margin(claim)
-	case a.phase == waiting && (m.token > a.shown || x.rules.believeOlder):
-		x.grantedByMessage(s, &m)
+	a, record := s.attempt(m.ticket), "ours"
+	if m.forged {
+		record = "another's"
 	}
-}
-
-// grantedByMessage believes a grant, or not: it enters then.
-func (x *explorer) grantedByMessage(s *state, m *message) {
-	a, c := s.attempt(m.ticket), &s.clients[m.client]
-	c.seen = max(c.seen, m.token)
-	expires := a.began + m.claim
-	switch {
-	case x.rules.believeReceipt:
-		expires = m.claim
-	case x.rules.believeOlder:
-		expires = m.at + m.claim
-	case a.sighted && (!a.session || m.stamp < a.stamp):
-		return
-	case a.sighted:
-		expires = min(m.at-a.lag+m.claim, m.claim)
-	}
-	if a.trusted = expires - margin(m.claim); a.trusted > 0 {
-		x.holds(s, m.ticket, m.token)
+	if !rules.Concerns(record, "", "ours", "") {
 		return
 	}
-	a.trusted = 0
-	if a.late++; a.late >= 2 {
-		a.late, a.place = 0, 0
+	if m.verb == 'f' && s.truth.forced[m.ticket] == m.token {
+		s.truth.forced[m.ticket] = 0 // it knows now
+	}
+	told := lua.Message{
+		Token: int64(m.token), Forced: m.verb == 'f', Hint: m.verb == 'h',
+		At: executed(m.at, m.stamp), Claim: span(m.claim),
+	}
+	first := a.wait.Last.At == 0
+	a.unknown = a.unknown || a.wait.Phase == rules.Gone
+	step := a.wait.Heard(&told, heardAt, session, a.requests.Open())
+	if step.Do == rules.Take && first {
+		a.requests.Overtaken()
+	}
+	x.carryOut(s, m.ticket, step, m.token)
+	for i := range cl.at {
+		if h := &cl.at[i]; m.verb == 'f' && h.holds() && h.token == m.token {
+			x.lose(s, 2*c+int8(i), rules.Forced)
+		}
 	}
 }

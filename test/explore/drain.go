@@ -1,12 +1,16 @@
 package explore
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+)
 
 // The longest that somebody who lives may have to wait from any state on, if all others release at once: what holds the
 // lock or its place ends first, and until then nobody comes sooner than with the heartbeat after it.
 const (
 	heartbeat  ms = 5000
-	asking        = claim * 5 / 6 // the first of a client's waiters asks again: no claim on the lock passes between two of its answers
 	gathering  ms = 6000
 	toBeServed    = lease + gathering + liveness + heartbeat
 	idleAtMost ms = 100
@@ -22,7 +26,7 @@ func (x *explorer) drain(s *state) {
 	var due pace
 	for waited := ms(0); x.fault == nil && t.someoneWaits(); {
 		t.normalise()
-		x.work.quietCode = put(put(t.encode(x.work.quietCode[:0]), due.ask[:]...), due.all[:]...)
+		x.work.quietCode = due.encode(t.encode(x.work.quietCode[:0]))
 		k := x.key(x.work.quietCode)
 		if _, ok := x.drained[k]; ok {
 			break
@@ -54,7 +58,10 @@ func (x *explorer) drain(s *state) {
 func (s *state) quieten() {
 	for i := range int8(tickets) {
 		a := s.attempt(i)
-		a.open = a.open || s.underway(i)
+		for a.requests.InFlight > 0 {
+			a.requests.Answered(true)
+		}
+		a.requests.Executed = false
 	}
 	s.flights = [len(s.flights)]flight{}
 	for i := range s.clients {
@@ -77,14 +84,13 @@ func (s *state) someoneWaits() bool {
 // only hints come through. It reports whether somebody was served.
 func (x *explorer) round(s *state, due *pace) (served bool) {
 	for c := range int8(clients) {
-		if s.waits(c) && due.ask[c] <= 0 {
-			some := due.all[c] > 0 && s.clients[c].at[0].phase == s.clients[c].at[1].phase
+		if n := s.waiters(c); n > 0 && !due.of(c).Due.After(now) {
 			m := move{what: beats, who: c}
-			if some {
+			if due[c].Beat(now, span(claim), n) {
 				m.what = asks
 			}
 			x.send(s, x.request(s, m), plainly)
-			x.paces(&s.clients[c], due, c, some)
+			due[c].Answered(&s.clients[c].told, now, false)
 		}
 	}
 	for t := range int8(tickets) {
@@ -100,7 +106,7 @@ func (x *explorer) round(s *state, due *pace) (served bool) {
 	for c := range s.clients {
 		for _, m := range s.clients[c].inbox[:s.clients[c].mail] {
 			if m.verb == 'h' {
-				due.ask[c], due.all[c] = 0, 0
+				due.of(int8(c)).EnterAt(now)
 			}
 		}
 		s.clients[c].mail = 0
@@ -108,46 +114,52 @@ func (x *explorer) round(s *state, due *pace) (served bool) {
 	return served
 }
 
-// waits reports whether the client has a ticket that waits.
-func (s *state) waits(c int8) bool {
-	return s.clients[c].at[0].phase == waiting || s.clients[c].at[1].phase == waiting
+// waiters is how many tickets of the client wait.
+func (s *state) waiters(c int8) (n int) {
+	for i := range s.clients[c].at {
+		if s.clients[c].at[i].phase == waiting {
+			n++
+		}
+	}
+	return n
 }
 
-// pace is when a client enters again that nobody tells anything.
-type pace struct {
-	ask [clients]ms // with its first waiter, or with all
-	all [clients]ms // with all
+// pace is when each client's waiters enter again that nobody tells anything. At first all are due.
+type pace [clients]rules.Line
+
+// of is the line of a client.
+func (p *pace) of(c int8) *rules.Line {
+	if p[c].Due.IsZero() {
+		p[c] = rules.Line{Due: now, Whole: now, Entered: then(-heartbeat)}
+	}
+	return &p[c]
 }
 
-// paces takes in an answer: the client enters again when what it was told is in its way is over,
-// or as it always does.
-func (x *explorer) paces(c *client, due *pace, i int8, some bool) {
-	if !some {
-		due.all[i] = heartbeat
-	}
-	if due.ask[i] = min(asking, due.all[i]); x.rules.askSeldom {
-		due.ask[i] = due.all[i]
-	}
-	if c.told > 0 {
-		due.ask[i] = min(due.ask[i], c.told+2)
-	}
-	if c.more {
-		due.ask[i], due.all[i] = 5, 0
-	}
-}
-
+// pass lets time go by.
 func (p *pace) pass(d ms) {
-	for c := range p.ask {
-		p.ask[c], p.all[c] = max(p.ask[c]-d, 0), max(p.all[c]-d, 0)
+	for c := range int8(clients) {
+		ln := p.of(c)
+		for _, t := range []*time.Time{&ln.Due, &ln.Whole, &ln.Entered} {
+			*t = t.Add(-span(d))
+		}
 	}
+}
+
+// encode says all that decides what comes.
+func (p *pace) encode(b []byte) []byte {
+	for c := range int8(clients) {
+		ln := p.of(c)
+		b = put(b, max(from(ln.Due), 0), max(from(ln.Whole), 0), max(from(ln.Entered), -100))
+	}
+	return b
 }
 
 // next is when the first of those who wait enters again.
 func (s *state) next(due *pace) ms {
 	first := heartbeat
 	for c := range int8(clients) {
-		if s.waits(c) {
-			first = min(first, due.ask[c])
+		if s.waiters(c) > 0 {
+			first = min(first, max(from(due.of(c).Due), 0))
 		}
 	}
 	return first

@@ -1,5 +1,11 @@
 package explore
 
+import (
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+)
+
 // put appends numbers, small ones in a byte.
 func put(b []byte, all ...int32) []byte {
 	for _, v := range all {
@@ -59,12 +65,12 @@ func (k *keys) encode(b []byte) []byte {
 }
 
 func (c *client) encode(b []byte) []byte {
-	b = put(bits(b, c.alive, c.closed), c.seen)
+	b = put(bits(b, c.alive, c.closed), c.seen, c.knew)
 	for i := range c.at {
 		a := &c.at[i]
-		b = append(b, byte(a.phase), byte(a.late), byte(a.sent))
-		b = put(b, a.place, a.shown, a.ended, a.began, a.lag, int32(a.stamp), a.token, a.trusted, a.until)
-		b = bits(b, a.open, a.sighted, a.session, a.asks, a.unanswered, a.gone)
+		b = append(b, byte(a.phase))
+		b = bits(put(b, a.token, a.until, a.requests.InFlight), a.requests.Lost, a.requests.Executed, a.asks, a.unknown, a.gone)
+		b = encodeHold(encodeWait(b, &a.wait), &a.hold)
 	}
 	b = append(b, byte(c.mail))
 	for i := range c.inbox[:c.mail] {
@@ -73,6 +79,29 @@ func (c *client) encode(b []byte) []byte {
 		b = bits(put(b, m.token, m.claim, m.at, int32(m.stamp)), m.forged)
 	}
 	return b
+}
+
+func encodeWait(b []byte, w *rules.Waiter) []byte {
+	b = bits(append(b, byte(w.Phase), byte(w.Unplaced), byte(w.Late), byte(w.Last.Session)), w.Seen)
+	b = put(b, int32(w.Place), int32(w.Shown), int32(w.Forced))
+	if w.Last.At == 0 {
+		return put(b, absent, timed(w.Began))
+	}
+	lag, age, stamp := parts(&w.Last)
+	return put(b, lag, age, int32(stamp))
+}
+
+func encodeHold(b []byte, h *rules.Hold) []byte {
+	b = bits(append(b, byte(h.State)), h.Unsure)
+	return put(b, timed(h.Term.Expires), timed(h.Trusted), int32(h.Lease/time.Millisecond), h.Depth)
+}
+
+// timed is a time that need not be there.
+func timed(t time.Time) ms {
+	if t.IsZero() {
+		return absent
+	}
+	return from(t)
 }
 
 func (f *flight) encode(b []byte) []byte {

@@ -127,7 +127,7 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move { //nolint:fu
 			if !cl.closed && (!s.underway(t) || a.asks) {
 				add(renews, t)
 			}
-			if !cl.closed || x.rules.closeInWindow {
+			if a.hold.Leasable(cl.closed) {
 				to = append(to, move{what: adopts, who: t})
 			}
 			if (p.cancels || cl.closed) && !a.gone {
@@ -205,7 +205,7 @@ func (s *state) misfortunes(c int8, to []move) []move {
 // enters reports whether a waiting attempt takes part in its client's heartbeats: its first request has come back, or failed.
 func (s *state) enters(t int8, p *program) bool {
 	a := s.attempt(t)
-	return !s.underway(t) || !p.tries && (a.sighted || a.open)
+	return !s.underway(t) || !p.tries && (a.wait.Last.At != 0 || a.requests.Lost)
 }
 
 // leaves reports whether a leave of the ticket is on its way and its client waits for the answer.
@@ -236,7 +236,7 @@ func (s *state) instants() []ms {
 		add(k.holds[i], k.waits[i])
 		switch a := s.attempt(i); a.phase {
 		case given, held, shut:
-			add(a.trusted)
+			add(from(a.hold.Trusted))
 		case leaving, releasing:
 			add(a.until)
 		default:

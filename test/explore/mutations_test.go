@@ -1,6 +1,10 @@
 package explore
 
 import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +13,7 @@ import (
 // mutation is a fault put in on purpose, where it should be found, and what it breaks.
 type mutation struct {
 	name     string
-	changes  []change
-	rules    rules
+	changes  []change // of the scripts, or of the rules
 	scenario scenario
 	breaks   []int
 }
@@ -143,140 +146,229 @@ var mutations = []mutation{
 		breaks:   []int{6},
 	}, {
 		name:     "the client believes receipt and claim",
-		rules:    rules{believeReceipt: true},
+		changes:  []change{{"message.go", "s := w.Last\n", "s := w.Last\n\treturn received.Add(m.Claim), true\n"}},
 		scenario: all(once, budget{ticks: 2}),
 		breaks:   []int{1},
 	}, {
-		name:     "the client believes a grant that is older than a waiting answer",
-		rules:    rules{believeOlder: true},
+		name: "the client believes a grant that is older than a waiting answer",
+		changes: []change{
+			{"message.go", "w.Phase == Waiting && m.Token > w.Shown", "w.Phase == Waiting"},
+			{"message.go", "s.Session != session || since < 0 ||", "s.Session != session ||"},
+		},
 		scenario: all(once, budget{force: 1}),
 		breaks:   []int{1},
 	}, {
-		name:     "the client believes an answer that a later one overtook",
-		rules:    rules{believeOvertaken: true},
+		name: "the client believes an answer that a later one overtook",
+		changes: []change{
+			{"waiter.go", "t.Grant.Token <= w.Forced", "false"},
+			{"waiter.go", "t.Grant.Token <= w.Shown && s.At < w.Last.At", "false"},
+		},
 		scenario: mixed(once, once, absentee, budget{lose: 1, delay: 1}.with(0, 2).forced(1)),
 		breaks:   []int{1},
 	}, {
 		name:     "the client counts an answer's time from its receipt",
-		rules:    rules{trustFromAnswer: true},
+		changes:  []change{{"waiter.go", "sent.Add(g.Remaining)", "now.Add(g.Remaining)"}},
 		scenario: all(once, budget{ticks: 2, faults: 1, delay: 1}),
 		breaks:   []int{1},
 	}, {
 		name:     "the client takes a renewal for granted",
-		rules:    rules{trustUnanswered: true},
+		changes:  []change{{"hold.go", "h.SyncAt = time.Time{}\n\th.RenewAt = now", "h.SyncAt = time.Time{}\n\th.Trusted = now.Add(h.Asked - Margin(h.Asked))\n\th.RenewAt = now"}},
 		scenario: all(once, budget{ticks: 2, faults: 1, late: 1}),
 		breaks:   []int{1},
 	}, {
 		name:     "the client trusts the lock until its release is answered",
-		rules:    rules{trustInRelease: true},
+		changes:  []change{{"hold.go", "func (h *Hold) Release() { h.State = Releasing }", "func (h *Hold) Release() {}"}},
 		scenario: all(once, budget{faults: 1, lose: 1}),
 		breaks:   []int{1},
 	}, {
 		name:     "the client never retires a ticket",
-		rules:    rules{neverRetire: true},
+		changes:  []change{{"waiter.go", "Place: w.Place, Retire: open", "Place: w.Place"}},
 		scenario: all(fickle, budget{faults: 1, late: 1}),
 		breaks:   []int{8},
 	}, {
+		name:     "the client never retires a ticket that held",
+		changes:  []change{{"hold.go", "Token: token, Retire: open", "Token: token"}},
+		scenario: all(once, budget{faults: 1, late: 1}),
+		breaks:   []int{7, 8},
+	}, {
 		name:     "the client does not tell what it has seen",
-		rules:    rules{neverSeen: true},
+		changes:  []change{{"memory.go", "case k.Token > other.Token:\n\t\treturn k\n", "default:\n\t\treturn Known{}\n"}},
 		scenario: all(once, budget{faults: 1, flush: 1}),
 		breaks:   []int{1},
 	}, {
 		name:     "the client reports every release as clean",
-		rules:    rules{alwaysClean: true},
+		changes:  []change{{"hold.go", "return h.over(Missing, Vanished)", "return h.over(Clean, 0)"}},
 		scenario: all(once, budget{force: 1}),
 		breaks:   []int{6},
 	}, {
 		name:     "the client goes on when it hears that it was forced",
-		rules:    rules{ignoreForce: true},
+		changes:  []change{{"hold.go", "\th.State = Lost\n", "\tif why != Expired {\n\t\treturn false\n\t}\n\th.State = Lost\n"}},
 		scenario: all(once, budget{force: 1}),
 		breaks:   []int{1},
 	}, {
-		name:     "the client goes from finished back to held",
-		rules:    rules{believeFinished: true},
+		name: "the client goes from gone back to held",
+		changes: []change{
+			{"message.go", "case w.Phase == Gone:", "case w.Phase == Gone && false:"},
+			{"message.go", "case w.Phase == Waiting && m.Token > w.Shown:", "case m.Token > w.Shown:"},
+			{"message.go", "return w.Began.Add(m.Claim), true", "return received.Add(m.Claim), true"},
+		},
 		scenario: all(fickle, budget{}),
 		breaks:   []int{1},
 	}, {
 		name:     "the client leaves a forced hold only if a request of it is open",
-		rules:    rules{forgetLost: true},
+		changes:  []change{{"hold.go", "return open || why != Expired", "return open"}},
 		scenario: all(once, budget{delay: 1}.with(0, 1).forced(1)),
 		breaks:   []int{7},
 	}, {
 		name:     "the client does not leave a hold whose time is over and of which a request is open",
-		rules:    rules{forgetOpen: true},
+		changes:  []change{{"hold.go", "return open || why != Expired", "return why != Expired"}},
 		scenario: all(once, budget{lose: 1}.with(1, 1)),
 		breaks:   []int{7},
 	}, {
 		name:     "the client forgets a try that was granted too late",
-		rules:    rules{forgetTry: true},
+		changes:  []change{{"waiter.go", "return w.end(TooLate, true)", "return w.end(TooLate, false)"}},
 		scenario: mixed(hasty, hasty, once, budget{delay: 1}.with(1, 1)),
 		breaks:   []int{7},
 	}, {
 		name:     "the client ignores an answer to a ticket that has left",
-		rules:    rules{ignoreLater: true},
+		changes:  []change{{"waiter.go", "case w.Phase == Gone && (t.Status", "case false && (t.Status"}},
 		scenario: mixed(fickle, fickle, absentee, budget{delay: 1, flush: 1}.with(0, 2)),
 		breaks:   []int{7},
 	}, {
 		name:     "the client has a Lease after Close",
-		rules:    rules{closeInWindow: true},
+		changes:  []change{{"hold.go", "return h.State == Held && !closed", "return h.State == Held"}},
 		scenario: mixed(slow, slow, absentee, budget{}.with(1, 0).closing()),
 		breaks:   []int{1},
 	}, {
 		name:     "the client keeps a hold whose caller is gone before it had a Lease",
-		rules:    rules{keepInWindow: true},
+		changes:  []change{{"waiter.go", "return Step{Do: GiveBack}", "return Step{}"}},
 		scenario: mixed(slow, slow, absentee, budget{}),
 		breaks:   []int{7},
 	}, {
 		name:     "the client does not notice that who waits is gone",
-		rules:    rules{vanish: true},
+		changes:  []change{{"waiter.go", "return w.end(GaveUp, open)", "return Step{}"}},
 		scenario: mixed(slow, slow, absentee, budget{}),
 		breaks:   []int{7},
 	}, {
-		name:     "the client is closed and does not leave the line",
-		rules:    rules{closeInLine: true},
+		name:     "the client gives up and does not leave the line",
+		changes:  []change{{"waiter.go", "return w.end(GaveUp, open)", "w.Phase = Gone\n\t\treturn Step{Do: End}"}},
 		scenario: mixed(once, once, absentee, budget{}.closing()),
 		breaks:   []int{7},
 	}, {
 		name:     "the client gives its leave up while the lease goes on",
-		rules:    rules{impatient: true},
+		changes:  []change{{"retry.go", "return max(lease, Liveness) + Late", "return Late"}},
 		scenario: mixed(fickle, fickle, absentee, budget{lose: 1, swallowed: 1, tired: 1}.with(2, 2)),
 		breaks:   []int{7},
 	}, {
 		name:     "the client asks again with its next heartbeat only",
-		rules:    rules{askSeldom: true},
+		changes:  []change{{"line.go", "return max(claim*5/6, askEvery)", "return enterEvery"}},
 		scenario: all(once, budget{stop: 1}.with(0, 1)),
 		breaks:   []int{4},
 	}, {
 		name:     "the client believes a grant of another lock",
-		rules:    rules{believeForged: true},
+		changes:  []change{{"message.go", "return namedRecord == record && namedTicket == ticket", "return true"}},
 		scenario: all(once, budget{forged: 1}.with(0, 1)),
 		breaks:   []int{1},
 	},
 }
 
 func TestEveryMutationIsFound(t *testing.T) {
-	unchanged := start(t)
 	for i, m := range mutations {
 		if raceDetector && i%10 != 0 {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			sv := unchanged
-			if len(m.changes) > 0 {
-				sv = start(t, m.changes...)
+			if strings.HasSuffix(m.changes[0].file, ".go") {
+				m.foundInRules(t)
+				return
 			}
-			m.scenario.rules = m.rules
-			r := search(sv, m.scenario)
-			if r.fault == nil {
-				t.Fatalf("not found in %d states", r.states)
-			}
-			t.Logf("%d moves, %d states, %v\n%s", r.depth, r.states, r.took.Round(1e6), strings.Join(r.history, "\n"))
-			if !slices.Contains(m.breaks, r.fault.invariant) {
-				t.Errorf("found %v, want one of %v", r.fault, m.breaks)
-			}
+			m.found(t, start(t, m.changes...))
 		})
 	}
+}
+
+// found fails unless the search finds what the mutation breaks.
+func (m *mutation) found(t *testing.T, sv *server) {
+	t.Helper()
+	r := search(sv, m.scenario)
+	if r.fault == nil {
+		t.Fatalf("not found in %d states", r.states)
+	}
+	t.Logf("%d moves, %d states, %v\n%s", r.depth, r.states, r.took.Round(1e6), strings.Join(r.history, "\n"))
+	if !slices.Contains(m.breaks, r.fault.invariant) {
+		t.Errorf("found %v, want one of %v", r.fault, m.breaks)
+	}
+}
+
+// mutant names the mutation of the rules that this test program was built with.
+const mutant = "EXPLORE_MUTANT"
+
+// foundInRules builds this test program with the rules of the client changed, and has it search.
+func (m *mutation) foundInRules(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	overlay, err := overlay("../../internal/rules", dir, m.changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "mutant")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("building it: %v\n%s", err, out)
+	}
+	run := exec.CommandContext(t.Context(), program, "-test.run=^TestTheMutantIsFound$", "-test.v")
+	run.Env = append(os.Environ(), mutant+"="+m.name)
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// It is for the programs that TestEveryMutationIsFound builds.
+func TestTheMutantIsFound(t *testing.T) {
+	name := os.Getenv(mutant)
+	if name == "" {
+		t.Skip("this program has the rules as they are")
+	}
+	i := slices.IndexFunc(mutations, func(m mutation) bool { return m.name == name })
+	mutations[i].found(t, start(t))
+}
+
+// overlay writes the changed files of dir, and the list of them that the go command takes.
+func overlay(dir, to string, changes ...change) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	text := make(map[string]string)
+	for _, c := range changes {
+		if _, ok := text[c.file]; !ok {
+			raw, err := os.ReadFile(filepath.Join(dir, c.file))
+			if err != nil {
+				return "", err
+			}
+			text[c.file] = string(raw)
+		}
+		if text[c.file], err = c.make(text[c.file]); err != nil {
+			return "", err
+		}
+	}
+	var list struct{ Replace map[string]string }
+	list.Replace = make(map[string]string)
+	for name, text := range text {
+		changed := filepath.Join(to, name)
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		list.Replace[filepath.Join(dir, name)] = changed
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(to, "overlay.json")
+	return file, os.WriteFile(file, raw, 0o600)
 }
 
 // start returns a server with the scripts, changed.

@@ -1,6 +1,12 @@
 package explore
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
 
 // normalise makes states equal that differ only in what cannot matter any more.
 func (s *state) normalise() {
@@ -73,27 +79,24 @@ func (s *state) tidy(c int8) {
 			*a = attempt{}
 		case waiting:
 			waits = true
-			a.began, a.lag = max(a.began, -claim), min(a.lag, claim)
-			if a.sighted {
-				a.began = 0
-			}
+			a.hold, a.until = rules.Hold{}, 0
+			tidyWait(&a.wait)
 		case given, held, shut, releasing:
 			*a = attempt{
-				phase: a.phase, open: a.open, token: a.token, trusted: max(a.trusted, 0), until: a.until,
-				asks: a.asks, unanswered: a.unanswered, gone: a.gone,
+				phase: a.phase, requests: a.requests, token: a.token, until: a.until, asks: a.asks && a.holds(), gone: a.gone,
+				wait: rules.Waiter{Phase: rules.Granted}, hold: a.hold,
 			}
-			if !a.holds() {
-				a.asks = false
-			}
-			if a.phase == releasing {
-				a.trusted = 0
-			} else {
+			tidyHold(&a.hold)
+			if a.phase != releasing {
 				a.until = 0
 			}
 		case leaving:
-			*a = attempt{phase: a.phase, place: a.place, until: a.until, open: a.open}
+			*a = attempt{
+				phase: a.phase, requests: a.requests, until: a.until, unknown: a.unknown,
+				wait: rules.Waiter{Phase: rules.Leaving, Place: a.wait.Place},
+			}
 		case finished:
-			*a = attempt{phase: finished}
+			*a = attempt{phase: finished, wait: rules.Waiter{Phase: rules.Gone}}
 			s.forget(t)
 		}
 		if s.budget.tired == 0 {
@@ -101,15 +104,39 @@ func (s *state) tidy(c int8) {
 		}
 		a.until = max(a.until, 0)
 	}
-	cl.told, cl.more = 0, false
+	cl.told = lua.Entered{}
 	if !waits {
-		cl.seen = 0
+		cl.seen, cl.knew = 0, 0
 	}
 	for i := range cl.inbox[:cl.mail] {
 		cl.inbox[i].at = max(cl.inbox[i].at, -claim)
 	}
 	for i := int(cl.mail); i < len(cl.inbox); i++ {
 		cl.inbox[i] = message{}
+	}
+}
+
+// oldest is how long ago a waiter was seen that no message can be believed by any more.
+const oldest = 10 * claim
+
+// tidyWait forgets of a waiter what its rules do not ask for.
+func tidyWait(w *rules.Waiter) {
+	if w.Last.At == 0 {
+		w.Began = then(max(from(w.Began), -claim))
+		return
+	}
+	w.Began = time.Time{}
+	lag, age, stamp := parts(&w.Last)
+	w.Last = joined(min(lag, claim), max(age, -oldest), stamp, w.Last.Session)
+}
+
+// tidyHold forgets of a hold what its rules do not ask for here: renewals may go out at any time.
+func tidyHold(h *rules.Hold) {
+	h.RenewAt, h.SyncAt, h.Kept = time.Time{}, time.Time{}, now
+	h.Term = rules.Term{Span: span(lease), Expires: then(max(from(h.Term.Expires), -1))}
+	h.Trusted = then(max(from(h.Trusted), 0))
+	if h.State != rules.Held {
+		h.Trusted = now
 	}
 }
 
@@ -144,6 +171,13 @@ func (s *state) renumber() {
 
 func (r *rank) apply(each func(func(*int32))) { each(r.inner) }
 
+// long is f for a number of the rules.
+func long(n *int64, f func(*int32)) {
+	short := int32(*n)
+	f(&short)
+	*n = int64(short)
+}
+
 func (s *state) eachToken(f func(*int32)) {
 	eachToken(&s.srv, f)
 	f(&s.truth.most)
@@ -153,9 +187,10 @@ func (s *state) eachToken(f func(*int32)) {
 	for i := range s.clients {
 		c := &s.clients[i]
 		f(&c.seen)
+		f(&c.knew)
 		for j := range c.at {
-			f(&c.at[j].shown)
-			f(&c.at[j].ended)
+			long(&c.at[j].wait.Shown, f)
+			long(&c.at[j].wait.Forced, f)
 			f(&c.at[j].token)
 		}
 		for j := range c.inbox[:c.mail] {
@@ -182,7 +217,7 @@ func (s *state) eachPlace(f func(*int32)) {
 	}
 	for i := range s.clients {
 		for j := range s.clients[i].at {
-			f(&s.clients[i].at[j].place)
+			long((*int64)(&s.clients[i].at[j].wait.Place), f)
 		}
 	}
 	for i := range s.flights {
@@ -215,8 +250,10 @@ func (s *state) restamp() {
 	for i := range s.clients {
 		c := &s.clients[i]
 		for j := range c.at {
-			if c.at[j].sighted {
-				between(&c.at[j].stamp)
+			if last := &c.at[j].wait.Last; last.At != 0 {
+				lag, age, stamp := parts(last)
+				between(&stamp)
+				*last = joined(lag, age, stamp, last.Session)
 			}
 		}
 	}

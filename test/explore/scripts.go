@@ -15,6 +15,14 @@ import (
 // change is a mutation of a script: the text to replace, which must be there exactly once, and what comes in its place.
 type change struct{ file, old, with string }
 
+// make makes the change in the text of its file.
+func (c change) make(text string) (string, error) {
+	if n := strings.Count(text, c.old); n != 1 {
+		return "", fmt.Errorf("%s has %d times what is to be changed: %q", c.file, n, c.old)
+	}
+	return strings.Replace(text, c.old, c.with, 1), nil
+}
+
 // sources reads the scripts from dir and makes the changes. It maps the hash by which package lua calls a script to what is
 // to be run instead.
 func sources(dir string, changes ...change) (map[string]string, error) {
@@ -32,10 +40,9 @@ func sources(dir string, changes ...change) (map[string]string, error) {
 	}
 	changed := maps.Clone(text)
 	for _, c := range changes {
-		if n := strings.Count(changed[c.file], c.old); n != 1 {
-			return nil, fmt.Errorf("%s has %d times what is to be changed: %q", c.file, n, c.old)
+		if changed[c.file], err = c.make(changed[c.file]); err != nil {
+			return nil, err
 		}
-		changed[c.file] = strings.Replace(changed[c.file], c.old, c.with, 1)
 	}
 	run := make(map[string]string)
 	for name := range text {

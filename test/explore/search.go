@@ -23,8 +23,7 @@ type scenario struct {
 	sagas    uint8 // the tickets with the explicit owner, a bit each
 	behind   bool  // the server's clock was set back before: it is behind every token
 	deaf     bool  // nobody has a subscription yet
-	rules    rules
-	most     int // states to look at; 0: all
+	most     int   // states to look at; 0: all
 }
 
 // explorer searches one scenario.

@@ -1,5 +1,11 @@
 package explore
 
+import (
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
 // shift moves now by d: every time comes nearer, and keys whose millisecond has passed are gone.
 func (s *state) shift(d ms) {
 	s.srv.shift(d)
@@ -14,9 +20,15 @@ func (s *state) shift(d ms) {
 		c := &s.clients[i]
 		for j := range c.at {
 			a := &c.at[j]
-			a.began -= d
-			a.trusted -= d
 			a.until -= d
+			if a.wait.Last.At != 0 {
+				a.wait.Last.At -= 1000 * lua.Micros(d)
+			}
+			for _, t := range []*time.Time{&a.wait.Began, &a.wait.Last.Sent, &a.hold.Term.Expires, &a.hold.Trusted} {
+				if !t.IsZero() {
+					*t = t.Add(-span(d))
+				}
+			}
 		}
 		for j := range c.inbox[:c.mail] {
 			c.inbox[j].at -= d

@@ -1,6 +1,11 @@
 package explore
 
-import "math"
+import (
+	"math"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
 
 // The world is small: clients with two tickets each. A ticket's number tells its client.
 const (
@@ -185,36 +190,26 @@ const (
 	finished
 )
 
-// attempt is a ticket as its client knows it.
+// attempt is a ticket as its client knows it: the values of the shipped rules, and what the client
+// has to do for them.
 type attempt struct {
-	phase phase
-	place int32
-	shown int32 // the largest token it was shown while waiting
-	ended int32 // the largest of its own that was forced while the answer with it was on its way
-	late  int8
-	sent  int8 // requests without a place: one, or more
-	open  bool // a request of it was not answered
-
-	began   ms // until it was sighted
-	sighted bool
-	lag     ms    // of the last sighting: from its request's sending to its execution
-	stamp   int16 // of that execution
-	session bool  // it belongs to the present subscription
-
-	token      int32
-	trusted    ms
-	until      ms   // its leave is sent again until it is answered, and not longer than that
-	asks       bool // the record did not have it: reassert
-	unanswered bool // a release sent under trust was not answered
-	gone       bool // its caller went without a word, and nobody noticed: only if a rule is broken
+	phase    phase
+	wait     rules.Waiter
+	hold     rules.Hold
+	requests rules.Requests
+	token    int32 // of the hold
+	until    ms    // its leave is sent again until it is answered, and not longer than that
+	asks     bool  // the record did not have it: reassert
+	unknown  bool  // its client knows no more of it than a message said
+	gone     bool  // its caller went without a word, and nobody noticed: only if a rule is broken
 }
 
 type client struct {
 	alive  bool
 	closed bool
-	told   ms   // by its last answer, until when nobody can have the lock; while it is drained
-	more   bool // it was told to enter again at once
+	told   lua.Entered // by its last answer, as far as it says when to ask again; while it is drained
 	seen   int32
+	knew   int32 // what it would have seen if it remembered
 	at     [2]attempt
 	inbox  [4]message
 	mail   int8
@@ -260,7 +255,9 @@ type state struct {
 }
 
 // holds reports whether the attempt has a grant in the watchdog's care.
-func (a *attempt) holds() bool { return a.phase == given || a.phase == held }
+func (a *attempt) holds() bool {
+	return a.hold.State == rules.Held && (a.phase == given || a.phase == held)
+}
 
 func (s *state) attempt(ticket int8) *attempt { return &s.clients[clientOf(ticket)].at[ticket%2] }
 
