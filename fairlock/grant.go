@@ -80,7 +80,7 @@ func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	case a == inHold || !a.is(keys, g.Ticket):
 		return
 	}
-	step := a.GrantedInPassing(g, sent, time.Now())
+	step := a.GrantedInPassing(g, sent, time.Now(), a.requests.Open())
 	if step.Do == rules.Take {
 		l.give(a, *g, step.Term, nil)
 		return

@@ -7,14 +7,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-const claim = lua.Claim
-
-// The answer that the waiter goes by: sent at local time t0, given at server time s0. All times of the tests are
-// relative to these.
-const s0 lua.Micros = 1_700_000_000_000_000
-
 func TestAGrantIsBelievedUntilNoLaterThanItsClaimLastsAtTheServer(t *testing.T) {
-	t0 := time.Now()
 	after := func(d time.Duration) lua.Micros { return s0 + lua.Micros(d.Microseconds()) }
 	for _, c := range []struct {
 		promise   string
@@ -67,17 +60,92 @@ func TestAGrantByAServerWhoseClockRunsFastIsNotTrustedBeyondItsRecord(t *testing
 }
 
 func TestATicketWhoseClaimRanOutTwiceGoesToTheEnd(t *testing.T) {
-	now := time.Now()
 	w := Waiter{
-		Began: now.Add(-time.Minute), Lease: 30 * time.Second, Place: 7,
-		Last: Sighting{Sent: now.Add(-time.Minute), At: s0},
+		Began: t0.Add(-time.Minute), Lease: lease, Place: 7,
+		Last: Sighting{Sent: t0.Add(-time.Minute), At: s0},
 	}
 	late := lua.Message{Token: 5, At: s0 + 1000, Claim: claim}
-	if step := w.Heard(&late, now, 0, false); step.Do != Ask || w.Phase != Waiting || w.Place != 7 {
-		t.Fatalf("after the first: %+v, %+v", step, w)
+	for range 2 {
+		for _, place := range []lua.Place{7, 0} {
+			want(t, "late", w.Heard(&late, t0, 0, false), Step{Do: Ask})
+			if w.Phase != Waiting || w.Place != place {
+				t.Fatalf("after a late grant: %+v, want the place %d", w, place)
+			}
+			late.Token++
+		}
+		w.Place = 7
 	}
-	late.Token++
-	if step := w.Heard(&late, now, 0, false); step.Do != Ask || w.Phase != Waiting || w.Place != 0 {
-		t.Fatalf("after the second: %+v, %+v", step, w)
+}
+
+func TestAGrantIsTakenWhileItCanBeTrusted(t *testing.T) {
+	trust := claim - Margin(claim)
+	for after, step := range map[time.Duration]Step{
+		trust - 1: {Do: Take, Term: Term{claim, t0.Add(claim)}},
+		trust:     {Do: Ask},
+	} {
+		w := waiting()
+		want(t, after.String(), w.Heard(&lua.Message{Token: 5, At: s0, Claim: claim}, t0.Add(after), 0, false), step)
+		if taken := w.Phase == Granted; taken != (step.Do == Take) {
+			t.Errorf("%v after it was written: phase %d", after, w.Phase)
+		}
+	}
+}
+
+func TestAMessageIsBelievedOnlyIfItsTokenIsLargerThanAnyShownWhileWaiting(t *testing.T) {
+	for token, do := range map[int64]Do{7: Nothing, 8: Nothing, 9: Take} {
+		w := seen() // when the largest token was 8
+		if step := w.Heard(&lua.Message{Token: token, At: s0, Claim: claim}, t0, 0, false); step.Do != do {
+			t.Errorf("token %d: %+v", token, step)
+		}
+	}
+}
+
+func TestAMessageForATicketThatDoesNotWait(t *testing.T) {
+	grant, hint, evicted := lua.Message{Token: 9, At: s0, Claim: claim}, lua.Message{Hint: true}, lua.Message{Evicted: true}
+	held, leaving, left := waiting(), seen(), gone()
+	held.Told(granted(8, lease), 8, at, t0, false)
+	leaving.GivesUp(false)
+	for what, w := range map[string]*Waiter{"that has the lock": &held, "whose leave is under way": &leaving} {
+		for _, m := range []*lua.Message{&grant, &hint, &evicted} {
+			want(t, what, w.Heard(m, t0, 0, false), Step{})
+		}
+	}
+	want(t, "a hint for one that has left", left.Heard(&hint, t0, 0, false), Step{})
+	want(t, "an eviction of one that has left", left.Heard(&evicted, t0, 0, false), Step{})
+	want(t, "a grant for one that has left", left.Heard(&grant, t0, 0, false), Step{Do: LeaveLine})
+	want(t, "and again", left.Heard(&grant, t0, 0, false), Step{})
+}
+
+func TestWhoWaitsAsksAtAHintAndLeavesWhenEvicted(t *testing.T) {
+	w := seen()
+	want(t, "a hint", w.Heard(&lua.Message{Hint: true}, t0, 0, false), Step{Do: Ask})
+	want(t, "evicted", w.Heard(&lua.Message{Evicted: true}, t0, 0, false), Step{Do: End, Why: Evicted, Leave: true})
+	w = waiting()
+	want(t, "evicted before it was answered", w.Heard(&lua.Message{Evicted: true}, t0, 0, true), Step{Do: End, Why: Evicted, Leave: true})
+}
+
+func TestWhatWasForcedBeforeItsAnswerCameIsNoLock(t *testing.T) {
+	for token, step := range map[int64]Step{
+		8:  {Do: End, Why: Forced, Leave: true},
+		9:  {Do: End, Why: Forced, Leave: true},
+		10: {Do: Take, Term: Term{lease, t0.Add(lease)}},
+	} {
+		w := waiting()
+		want(t, "the message", w.Heard(&lua.Message{Forced: true, Token: 9}, t0, 0, true), Step{})
+		w.Heard(&lua.Message{Forced: true, Token: 4}, t0, 0, true)
+		doubled := w
+		want(t, "the grant that was forced, once more", doubled.Heard(&lua.Message{Token: 9, At: s0, Claim: claim}, t0, 0, true), Step{})
+		want(t, "the answer", w.Told(granted(token, lease), token, at, t0, false), step)
+	}
+}
+
+func TestAMessageConcernsATicketThatItNamesWholeForTheLockThatItNames(t *testing.T) {
+	for _, c := range []struct {
+		record, ticket string
+		want           bool
+	}{{"r", "t", true}, {"r", "u", false}, {"s", "t", false}, {"s", "u", false}} {
+		if got := Concerns(c.record, c.ticket, "r", "t"); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }

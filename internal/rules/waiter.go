@@ -68,13 +68,14 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 	}
 	switch t.Status {
 	case lua.Granted:
+		w.Seen = true
 		if t.Grant.Token <= w.Forced {
-			return w.end(Forced, true) // a heartbeat that came after the force has put it in line again
+			return w.end(Forced, open)
 		}
 		if t.Grant.Token <= w.Shown && s.At < w.Last.At { // forced since, and a later answer came first
 			return Step{Do: Ask}
 		}
-		return w.granted(&t.Grant, s.Sent, now)
+		return w.granted(&t.Grant, s.Sent, now, open)
 	case lua.Waiting:
 		w.Seen = true
 		w.Shown = max(w.Shown, token)
@@ -93,32 +94,32 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 }
 
 // granted takes in that an answer to a request sent then says that the ticket has the lock.
-func (w *Waiter) granted(g *lua.Grant, sent, now time.Time) Step {
+func (w *Waiter) granted(g *lua.Grant, sent, now time.Time, open bool) Step {
 	span := w.Lease
 	if claim := w.Claim(); g.Remaining <= claim {
 		span = claim
 	}
 	term := Term{span, sent.Add(g.Remaining)}
-	w.Seen = true
 	switch {
 	case term.TrustEnds().After(now):
 		w.Phase = Granted
 		return Step{Do: Take, Term: term}
 	case w.Try:
-		return w.end(TooLate, true)
+		return w.end(TooLate, open)
 	}
 	return Step{Do: Ask, At: term.Expires} // too short to be of use
 }
 
 // GrantedInPassing takes in a grant in the answer to a request, sent then, that was not about this
 // ticket.
-func (w *Waiter) GrantedInPassing(g *lua.Grant, sent, now time.Time) Step {
+func (w *Waiter) GrantedInPassing(g *lua.Grant, sent, now time.Time, open bool) Step {
 	switch {
 	case w.Phase == Gone:
 		w.Phase = Leaving
 		return Step{Do: LeaveLine}
 	case w.Phase == Waiting && g.Token > w.Shown:
-		return w.granted(g, sent, now)
+		w.Seen = true
+		return w.granted(g, sent, now, open)
 	}
 	return Step{}
 }
@@ -148,10 +149,10 @@ func (w *Waiter) GivesUp(open bool) Step {
 	return Step{}
 }
 
-// end ends the wait. The ticket has to leave if something of it may be with the server: it was
-// seen there, or reaches says that it was or may yet be.
-func (w *Waiter) end(why Why, reaches bool) Step {
-	leave := w.Seen || reaches
+// end ends the wait. The ticket has to leave if something of it may be with the server, now or
+// later.
+func (w *Waiter) end(why Why, open bool) Step {
+	leave := w.Seen || open
 	if w.Phase = Gone; leave {
 		w.Phase = Leaving
 	}

@@ -108,7 +108,7 @@ type Outcome struct {
 	Err   error
 }
 
-// Queue has a call wait and returns once it is one of n, in a line as the nth.
+// Queue has a call wait and returns once it is one of n, in a line as the nth, and knows that.
 func (w *World) Queue(ctx context.Context, l Locker, name string, n int, options ...fairlock.LockOption) <-chan Outcome {
 	w.Helper()
 	result := make(chan Outcome, 1)
@@ -125,7 +125,7 @@ func (w *World) Queue(ctx context.Context, l Locker, name string, n int, options
 		}
 		result <- Outcome{lease, err}
 	}()
-	w.Until("it waits", func() bool { return w.InLine(name) == n })
+	w.Until("it waits", func() bool { return waits.Load() && w.InLine(name) == n })
 	return result
 }
 

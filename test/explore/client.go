@@ -165,9 +165,9 @@ func (x *explorer) answered(s *state, f *flight) {
 		c.told = lua.Entered{Remaining: span(rep.remaining), More: rep.more, Heard: true}
 		for i, of := range r.of[:r.n] {
 			a := s.attempt(of.ticket)
-			got := rep.of[i].state()
+			got, waited := rep.of[i].state(), a.phase == waiting
 			x.carryOut(s, of.ticket, a.wait.Told(&got, int64(rep.token), f.sighting(f.sent), now, a.requests.Open()), rep.of[i].token)
-			if forced := s.truth.forced[of.ticket]; got.Status == lua.Waiting && forced != 0 && rep.token > forced {
+			if forced := s.truth.forced[of.ticket]; waited && got.Status == lua.Waiting && forced != 0 && rep.token > forced {
 				s.truth.forced[of.ticket] = 0 // it was told better
 			}
 		}
@@ -184,7 +184,7 @@ func (x *explorer) answered(s *state, f *flight) {
 		a := s.attempt(g.ticket)
 		a.unknown = a.unknown || a.wait.Phase == rules.Gone
 		grant := lua.Grant{Token: int64(g.token), Remaining: span(g.remaining)}
-		x.carryOut(s, g.ticket, a.wait.GrantedInPassing(&grant, then(f.sent), now), g.token)
+		x.carryOut(s, g.ticket, a.wait.GrantedInPassing(&grant, then(f.sent), now, a.requests.Open()), g.token)
 	}
 }
 

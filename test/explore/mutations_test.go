@@ -226,7 +226,7 @@ var mutations = []mutation{
 		breaks:   []int{7},
 	}, {
 		name:     "the client forgets a try that was granted too late",
-		changes:  []change{{"waiter.go", "return w.end(TooLate, true)", "return w.end(TooLate, false)"}},
+		changes:  []change{{"waiter.go", "case lua.Granted:\n\t\tw.Seen = true\n", "case lua.Granted:\n"}},
 		scenario: mixed(hasty, hasty, once, budget{delay: 1}.with(1, 1)),
 		breaks:   []int{7},
 	}, {
