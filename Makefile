@@ -1,6 +1,6 @@
 # The verbs are scripts; see scripts/. CI runs the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help fmt lint test simulate torture conformance bench bench-quick microbench fuzz picture
+.PHONY: help fmt lint test simulate mutants torture conformance bench bench-quick microbench fuzz picture
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ test: ## everything there is to test; ARGS='-run Name -v' for go test's own flag
 
 simulate: ## whole clients under faults in fake time: CI's 25 h; SEEDS=1000-1999, or SEEDS=7 to replay one
 	@SEEDS='$(SEEDS)' scripts/simulate.sh $(ARGS)
+
+mutants: ## every condition, bound and step of the rules and the scripts, changed one at a time (hours); ARGS='-only hold.go'
+	@scripts/mutants.sh $(ARGS)
 
 torture: ## six processes, a saboteur and the judges, for FOR (60s); SEED repeats the choices of a run
 	@FOR='$(FOR)' SEED='$(SEED)' scripts/torture.sh $(ARGS)

@@ -6,7 +6,7 @@ import (
 	"github.com/fairlock/locks/internal/rules"
 )
 
-// broken notes that an invariant of DESIGN section 4 does not hold.
+// broken notes that a promise does not hold: the table in docs/safety.md has their numbers.
 func (x *explorer) broken(invariant int, format string, args ...any) {
 	if x.fault == nil {
 		x.fault = &fault{invariant, fmt.Sprintf(format, args...)}

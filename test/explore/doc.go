@@ -4,15 +4,15 @@
 // A state (state.go) is the lock's keys, what each client knows, and what is on its way between them. From each, every
 // move (moves.go) is tried: a client's requests, the network's faults, the passing of time. Requests are executed by the
 // .lua files themselves, sent through package lua's typed calls to a miniredis that was put into that state (server.go); what a
-// script did to a state is remembered, so it runs once for each. The clients keep the rules of package fairlock and
-// reentrant (client.go), spelled out once more.
+// script did to a state is remembered, so it runs once for each. The clients keep the shipped rules, those of
+// internal/rules (client.go, ends.go): each of their attempts is a rules.Waiter and then a rules.Hold.
 //
 // States that differ only in what cannot matter are one (normal.go): times count from now, tokens and places by rank, and
 // clients with the same program may change their names. Faults, jumps of time and tickets have budgets, so the search ends
 // by itself; it goes breadth first, so the history of a violation is the shortest there is (search.go).
 //
 // What must hold is judged beside it (truth.go, check.go, drain.go), by what was executed and not by what the server wrote down.
-// What is excused is what DESIGN sections 4 and 5 excuse, and no more:
+// What is excused is what docs/safety.md excuses, and no more:
 //
 //   - A holder that force has ended is excused from invariant 1 until it hears of that, by message or answer.
 //   - After a loss of all data a newcomer that comes before any request of one who knows may have the lock; the holder of before

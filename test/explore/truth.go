@@ -67,7 +67,7 @@ func (t *truth) enters(after *keys, r *request, rep *reply) {
 }
 
 // orphans takes in that a newcomer has the lock: who came before anyone who knows the holder gets
-// it (DESIGN section 5), or shares it with others of its owner.
+// it (docs/safety.md, When the server loses data), or shares it with others of its owner.
 func (t *truth) orphans(to int8) {
 	for i := range int8(tickets) {
 		if t.unknown[i] && i != to {

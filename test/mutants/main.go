@@ -1,0 +1,92 @@
+// Command mutants changes every condition, bound and step of the client's rules and of the scripts,
+// one at a time, and has the tests look for it: the unit tests first, then the explorer. Whom
+// nobody finds is told: either a test is missing, or the change changes nothing.
+//
+//	go run ./test/mutants               all; an hour or more on two cores
+//	go run ./test/mutants -only hold.go those whose name begins so
+//	go run ./test/mutants -list         what there is to change
+//
+// The go command builds each mutant from the tree with one file replaced (its flag -overlay), so
+// nothing of the tree is written.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+)
+
+func main() {
+	only := flag.String("only", "", "names that begin so: of a file, or of a file and a line")
+	list := flag.Bool("list", false, "list them, and run nothing")
+	side := flag.Int("p", 2, "how many to run side by side")
+	flag.Parse()
+	all, err := mutants()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	var chosen []mutant
+	for _, m := range all {
+		if strings.HasPrefix(m.String(), *only) {
+			chosen = append(chosen, m)
+		}
+	}
+	if *list {
+		for _, m := range chosen {
+			fmt.Println(m)
+		}
+		return
+	}
+	if len(report(chosen, *side)) > 0 {
+		os.Exit(1)
+	}
+}
+
+// mutants are those of the rules and those of the scripts.
+func mutants() ([]mutant, error) {
+	rules, err := mutate("internal/rules", ".go", mutateGo)
+	if err != nil {
+		return nil, err
+	}
+	scripts, err := mutate("lua", ".lua", mutateLua)
+	return append(rules, scripts...), err
+}
+
+// report runs all, tells of each that is not found, and sums up. It returns those.
+func report(all []mutant, side int) (survivors []mutant) {
+	var mu sync.Mutex
+	found := make(map[[2]string]int) // by the suffix of the file, and what finds it
+	turns := make(chan mutant)
+	var workers sync.WaitGroup
+	for range side {
+		workers.Go(func() {
+			for m := range turns {
+				by := m.foundBy()
+				mu.Lock()
+				found[[2]string{m.suffix(), by}]++
+				if by == survives {
+					survivors = append(survivors, m)
+					fmt.Println(m)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range all {
+		turns <- m
+	}
+	close(turns)
+	workers.Wait()
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, suffix := range []string{".go", ".lua"} {
+		for _, by := range []string{stillborn, byUnits, byLockers, byExplorer, survives} {
+			fmt.Fprintf(table, "%s\t%s\t%d\t\n", suffix, by, found[[2]string{suffix, by}])
+		}
+	}
+	_ = table.Flush()
+	return survivors
+}
