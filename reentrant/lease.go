@@ -80,6 +80,7 @@ func (k *Keeper) grasp(values context.Context, h *Hold) *Lease {
 	}
 	h.grips = append(h.grips, g)
 	h.LeaseGiven(time.Now())
+	k.watch(h)
 	lease := &Lease{grip: g}
 	g.cleanup = runtime.AddCleanup(lease, drop, g)
 	return lease

@@ -31,7 +31,6 @@ func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease,
 		return nil, nil
 	}
 	lease := k.grasp(values, h)
-	k.watch(h)
 	short := h.FallsShort(r.Lease, r.Fixed, time.Now())
 	k.mu.Unlock()
 	if !short {

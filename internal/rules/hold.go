@@ -177,9 +177,9 @@ func (h *Hold) LeaseDropped() {
 }
 
 // deepened has the record show the depth before long. If the depth is soon what the record shows
-// again, nothing is sent.
+// again, nothing is sent. A hold that has no Lease yet is shown as one that has.
 func (h *Hold) deepened(now time.Time) {
-	if h.Depth == h.Told || h.Lease == 0 && h.Dropped > 0 {
+	if max(1, h.Depth) == h.Told || h.Lease == 0 && h.Dropped > 0 {
 		h.SyncAt = time.Time{}
 	} else if h.SyncAt.IsZero() {
 		h.SyncAt = now.Add(syncWithin)

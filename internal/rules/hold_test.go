@@ -165,6 +165,10 @@ func TestAHoldThatTheRecordDoesNotHaveIsAssertedAgainAndSoIsATokenKeyThatAges(t 
 }
 
 func TestTheRecordIsToldADepthThatLasts(t *testing.T) {
+	early := Begin(Term{claim, t0.Add(claim)}, lease, false, t0)
+	if early.Renewed(t0, lease, 1); !early.SyncAt.IsZero() {
+		t.Error("that there is no Lease yet is told")
+	}
 	h := begun(lease)
 	if !h.SyncAt.IsZero() {
 		t.Error("the first Lease is told")
