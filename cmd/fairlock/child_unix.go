@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // child is a running command in a process group of its own.
@@ -61,14 +63,14 @@ func (c *child) watch() {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil: // cannot be: it is our child
-			c.code = exitCannotRun
+			c.code = exit.CannotRun
 			return
 		case pid != c.pid:
 		case status.Stopped():
 			c.stopped <- status.StopSignal()
 		case status.Signaled():
 			c.struck = status.Signal() == unix.SIGINT
-			c.code = exitSignal + int(status.Signal())
+			c.code = exit.Signal + int(status.Signal())
 			return
 		case status.Exited():
 			c.code = status.ExitStatus()
@@ -119,7 +121,7 @@ func (c *child) release() {
 	if lent := c.terminal.take(); lent && c.struck {
 		_ = unix.Kill(0, unix.SIGINT) // Ctrl-C was for the whole script or pipeline that we belong to
 	}
-	c.terminal.close(c.code >= exitSignal)
+	c.terminal.close(c.code >= exit.Signal)
 	c.guard.dismiss()
 }
 

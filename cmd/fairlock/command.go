@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -40,9 +41,9 @@ func unrunnable(name string, err error) error {
 		err = wrapped.Err
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return fail(exitNotFound, "%s: %w", name, err)
+		return exit.Errorf(exit.NotFound, "%s: %w", name, err)
 	}
-	return fail(exitCannotRun, "%s: %w", name, err)
+	return exit.Errorf(exit.CannotRun, "%s: %w", name, err)
 }
 
 // under runs the command while lease is held, and unlocks it afterwards. The error says how to end.
@@ -53,12 +54,12 @@ func (c *program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
 	case err != nil:
 		return err
 	case errors.Is(unlocked, fairlock.ErrLost):
-		return fail(exitLost, "%w; the command had exit code %d", unlocked, code)
+		return exit.Errorf(exit.Lost, "%w; the command had exit code %d", unlocked, code)
 	case unlocked != nil: // the command is none the worse for it, and the lease will end
-		complain(os.Stderr, unlocked)
+		exit.Complain(os.Stderr, unlocked)
 	}
 	if code != 0 {
-		return &exit{code: code}
+		return &exit.Error{Code: code}
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		select {
 		case <-child.ended:
 			if left := child.linger(signals, lease.Done()); left {
-				complain(os.Stderr, fmt.Errorf("%q: the command has left something running, which is told to end", lease.Name()))
+				exit.Complain(os.Stderr, fmt.Errorf("%q: the command has left something running, which is told to end", lease.Name()))
 				child.end(signals, c.killAfter)
 			}
 			return child.code, nil
@@ -104,7 +105,7 @@ func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		case <-lease.Done():
 			why := c.loss(lease)
 			child.end(signals, c.killAfter)
-			return 0, fail(exitLost, "%w; the command was told to stop, and had exit code %d", why, child.code)
+			return 0, exit.Errorf(exit.Lost, "%w; the command was told to stop, and had exit code %d", why, child.code)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"embed"
 	"os"
 	"strings"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 //go:embed completion
@@ -31,7 +33,7 @@ func (v *completionVerb) Run() error {
 		return err
 	}
 	if _, err := os.Stdout.Write(text); err != nil {
-		return fail(exitOutput, "standard output: %w", err)
+		return exit.Errorf(exit.Output, "standard output: %w", err)
 	}
 	return nil
 }
@@ -46,7 +48,7 @@ type completeVerb struct {
 func (v *completeVerb) Run() error {
 	text := strings.Join(append(v.lines(), ""), "\n")
 	if _, err := os.Stdout.WriteString(text); err != nil {
-		return fail(exitOutput, "standard output: %w", err)
+		return exit.Errorf(exit.Output, "standard output: %w", err)
 	}
 	return nil
 }

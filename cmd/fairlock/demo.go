@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
 )
@@ -48,7 +49,7 @@ Exit codes:
 // Run is called by kong.
 func (d *demoVerb) Run() (err error) {
 	if d.Workers < 2 || d.Workers > mostWorkers {
-		return fail(exitUsage, "--workers: %d is not between 2 and %d", d.Workers, mostWorkers)
+		return exit.Errorf(exit.Usage, "--workers: %d is not between 2 and %d", d.Workers, mostWorkers)
 	}
 	server, where, stop, err := d.server()
 	if err != nil {
@@ -92,11 +93,11 @@ func (d *demoVerb) server() (server connection, where string, stop func(), err e
 func watched() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals, release := catch(endings...)
-	late := time.AfterFunc(demoAtMost, func() { cancel(fail(exitBroken, "the demo did not end within %v", demoAtMost)) })
+	late := time.AfterFunc(demoAtMost, func() { cancel(exit.Errorf(exit.Broken, "the demo did not end within %v", demoAtMost)) })
 	go func() {
 		select {
 		case got := <-signals:
-			cancel(&exit{code: exitSignal + number(got)})
+			cancel(&exit.Error{Code: exit.Signal + number(got)})
 		case <-ctx.Done():
 		}
 	}()
@@ -129,7 +130,7 @@ func (s *stage) unavailable(err error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	return &exit{exitUnavailable, err}
+	return &exit.Error{Code: exit.Unavailable, Err: err}
 }
 
 // assemble starts the workers and has each of them wait in line once: from then on they hear of their grants.

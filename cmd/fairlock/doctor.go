@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // doctorVerb is "fairlock doctor".
@@ -79,9 +81,9 @@ func (v *doctorVerb) Run() error {
 	}
 	switch n := amount(found, wrong); {
 	case !reached:
-		return &exit{code: exitUnavailable}
+		return &exit.Error{Code: exit.Unavailable}
 	case n > 0:
-		return &exit{code: exitBroken}
+		return &exit.Error{Code: exit.Broken}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -78,11 +79,11 @@ func (v *evictVerb) find(line []waiterRecord) (*waiterRecord, error) {
 	}
 	switch len(like) {
 	case 0:
-		return nil, fail(exitNothing, "nobody with the id %q waits for %q", v.Waiter, v.Name)
+		return nil, exit.Errorf(exit.Nothing, "nobody with the id %q waits for %q", v.Waiter, v.Name)
 	case 1:
 		return like[0], nil
 	default:
-		return nil, fail(exitUsage, "%d waiters of %q have ids that begin with %q", len(like), v.Name, v.Waiter)
+		return nil, exit.Errorf(exit.Usage, "%d waiters of %q have ids that begin with %q", len(like), v.Name, v.Waiter)
 	}
 }
 

@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+)
 
 // forceVerb is "fairlock force".
 type forceVerb struct {
@@ -57,7 +61,7 @@ func (v *forceVerb) Run() error {
 		return v.nobody(s)
 	}
 	if h := before.Holder; v.Token != 0 && v.Token != h.Token {
-		return fail(exitNothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.who())
+		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.who())
 	}
 	s.log.hush() // that a lock was forced
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
@@ -74,10 +78,10 @@ func (v *forceVerb) Run() error {
 func (v *forceVerb) nobody(s *store) error {
 	for _, other := range s.kinds[1:] {
 		if r, err := other.inspect(v.Name); err == nil && r.Holder != nil {
-			return fail(exitNothing, "nobody has the %s lock %q; %s has the %s one: --plain", s.kinds[0].kind, v.Name, r.Holder.who(), other.kind)
+			return exit.Errorf(exit.Nothing, "nobody has the %s lock %q; %s has the %s one: --plain", s.kinds[0].kind, v.Name, r.Holder.who(), other.kind)
 		}
 	}
-	return fail(exitNothing, "nobody has the %s lock %q", s.kinds[0].kind, v.Name)
+	return exit.Errorf(exit.Nothing, "nobody has the %s lock %q", s.kinds[0].kind, v.Name)
 }
 
 func (v *forceVerb) tell(r *forcedRecord) error {

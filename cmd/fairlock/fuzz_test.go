@@ -1,12 +1,13 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // FuzzCommandLine reads command lines, of arguments that end with a newline, and runs nothing.
@@ -28,14 +29,14 @@ func FuzzCommandLine(f *testing.F) {
 		if v.Run.Wait < -1 {
 			t.Fatalf("%q waits %d", line, v.Run.Wait)
 		}
-		switch _, err := v.Run.command(); code(err) {
+		switch _, err := v.Run.command(); exit.Code(err) {
 		case 0:
 			if v.Run.killAfter() < 0 || v.Run.Command[0] != "--" || v.Run.Note == nil && len(v.Run.note()) > 256 {
 				t.Fatalf("%q is %+v", line, v.Run)
 			}
-		case exitUsage, exitNotFound, exitCannotRun:
+		case exit.Usage, exit.NotFound, exit.CannotRun:
 		default:
-			t.Fatalf("%q: exit code %d: %v", line, code(err), err)
+			t.Fatalf("%q: exit code %d: %v", line, exit.Code(err), err)
 		}
 	})
 }
@@ -61,23 +62,11 @@ func FuzzRedisURL(f *testing.F) {
 		if err == nil {
 			return
 		}
-		if code(err) != exitUsage {
-			t.Fatalf("%s, %q: exit code %d", scheme, rest, code(err))
+		if exit.Code(err) != exit.Usage {
+			t.Fatalf("%s, %q: exit code %d", scheme, rest, exit.Code(err))
 		}
 		if strings.Contains(err.Error(), secret) {
 			t.Fatalf("%s, %q: the password is told: %v", scheme, rest, err)
 		}
 	})
-}
-
-// code is the exit code that an error decides on, 0 for none.
-func code(err error) int {
-	var end *exit
-	if errors.As(err, &end) {
-		return end.code
-	}
-	if err != nil {
-		return -1
-	}
-	return 0
 }

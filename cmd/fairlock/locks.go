@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -98,11 +99,11 @@ func (s *selection) kinds() []string {
 func (l locks) failed(err error) error {
 	switch {
 	case errors.Is(err, fairlock.ErrInvalid):
-		return &exit{exitUsage, err}
+		return &exit.Error{Code: exit.Usage, Err: err}
 	case errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
-		return &exit{exitNothing, err}
+		return &exit.Error{Code: exit.Nothing, Err: err}
 	default:
-		return fail(exitUnavailable, "%w (the server is %s)", err, l.where)
+		return exit.Errorf(exit.Unavailable, "%w (the server is %s)", err, l.where)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // lsVerb is "fairlock ls".
@@ -41,7 +43,7 @@ Exit codes:
 // Run is called by kong.
 func (v *lsVerb) Run() error {
 	if _, err := path.Match(v.Pattern, ""); err != nil {
-		return fail(exitUsage, "%q: %w", v.Pattern, err)
+		return exit.Errorf(exit.Usage, "%q: %w", v.Pattern, err)
 	}
 	found, err := v.find()
 	if err != nil {

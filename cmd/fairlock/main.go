@@ -11,8 +11,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -21,42 +19,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
-
-// The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
-const (
-	exitBroken      = 1   // demo: a promise was broken; doctor: something is wrong
-	exitNothing     = 1   // show, force, evict: there is nothing of the kind
-	exitUsage       = 64  // the command line makes no sense
-	exitUnavailable = 69  // the server cannot be reached or used
-	exitOutput      = 74  // standard output cannot be written
-	exitNotAcquired = 75  // the lock was not acquired in time
-	exitLost        = 76  // the lock was lost while the command ran
-	exitCannotRun   = 126 // the command cannot be executed
-	exitNotFound    = 127 // the command was not found
-	exitSignal      = 128 // and the signal's number: what ended the command, or fairlock while it waited
-)
-
-// exit is an error that decides how the process ends.
-type exit struct {
-	code int
-	err  error // nil: there is nothing to say
-}
-
-func (e *exit) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exit) Unwrap() error { return e.err }
-
-// fail is an exit that says why.
-func fail(code int, format string, args ...any) error {
-	return &exit{code, fmt.Errorf(format, args...)}
-}
 
 // verbs are the subcommands.
 type verbs struct {
@@ -83,11 +47,11 @@ func execute(args []string) int {
 	redis.SetLogger(silence{})
 	call, err := parser(&verbs{}).Parse(args)
 	if err != nil {
-		err = fail(exitUsage, "%w (fairlock --help tells more)", err)
+		err = exit.Errorf(exit.Usage, "%w (fairlock --help tells more)", err)
 	} else {
 		err = call.Run()
 	}
-	return conclude(os.Stderr, err)
+	return exit.Report(os.Stderr, err)
 }
 
 // parser reads a command line into v.
@@ -113,26 +77,4 @@ func help(options kong.HelpOptions, call *kong.Context) error {
 // asTyped puts the usage of run right.
 func asTyped(usage string) string {
 	return strings.Replace(usage, "<name> <command> ... [flags]", "[flags] <name> -- <command> ...", 1)
-}
-
-// conclude says on stderr what is to be said of err and returns its exit code.
-func conclude(stderr io.Writer, err error) int {
-	var end *exit
-	switch {
-	case err == nil:
-		return 0
-	case !errors.As(err, &end):
-		end = &exit{1, err}
-	}
-	if end.err != nil {
-		complain(stderr, err)
-	}
-	return end.code
-}
-
-// complain writes err as one line that begins with "fairlock: ". It may have in it what a server
-// said.
-func complain(stderr io.Writer, err error) {
-	text := strings.TrimPrefix(err.Error(), "fairlock: ")
-	fmt.Fprintf(stderr, "fairlock: %s\n", look.Plain(strings.ReplaceAll(text, "\n", "; ")))
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // manVerb is "fairlock man".
@@ -22,7 +24,7 @@ func (*manVerb) Help() string {
 // Run is called by kong.
 func (*manVerb) Run(parser *kong.Kong) error {
 	if _, err := os.Stdout.WriteString(manual(parser.Model)); err != nil {
-		return fail(exitOutput, "standard output: %w", err)
+		return exit.Errorf(exit.Output, "standard output: %w", err)
 	}
 	return nil
 }

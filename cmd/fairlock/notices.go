@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // notices is a slog.Handler that shows the library's warnings as lines of ours, each kind once, until it is hushed.
@@ -43,7 +45,7 @@ func (n *notices) Handle(_ context.Context, record slog.Record) error {
 		line.WriteString(" " + a.String())
 		return true
 	})
-	complain(n.out, errorText(line.String()))
+	exit.Complain(n.out, errorText(line.String()))
 	return nil
 }
 

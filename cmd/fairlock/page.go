@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
@@ -83,7 +84,7 @@ func (p *page) print() error {
 // written is the exit for what a write to standard output may end with.
 func written(err error) error {
 	if err != nil {
-		return fail(exitOutput, "standard output: %w", err)
+		return exit.Errorf(exit.Output, "standard output: %w", err)
 	}
 	return nil
 }

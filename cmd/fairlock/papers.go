@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"os"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // papers are what a TLS connection needs that a URL has no place for.
@@ -20,24 +22,24 @@ func (p *papers) show(config *tls.Config) error {
 	case *p == papers{}:
 		return nil
 	case config == nil:
-		return fail(exitUsage, "--tls-ca, --tls-cert and --tls-key are of use with rediss:// only")
+		return exit.Errorf(exit.Usage, "--tls-ca, --tls-cert and --tls-key are of use with rediss:// only")
 	case (p.Cert == "") != (p.Key == ""):
-		return fail(exitUsage, "--tls-cert and --tls-key need each other")
+		return exit.Errorf(exit.Usage, "--tls-cert and --tls-key need each other")
 	}
 	if p.CA != "" {
 		text, err := os.ReadFile(p.CA)
 		if err != nil {
-			return fail(exitUsage, "--tls-ca: %w", err)
+			return exit.Errorf(exit.Usage, "--tls-ca: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return fail(exitUsage, "--tls-ca: %w", errors.New(p.CA+" has no certificate in PEM"))
+			return exit.Errorf(exit.Usage, "--tls-ca: %w", errors.New(p.CA+" has no certificate in PEM"))
 		}
 	}
 	if p.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(p.Cert, p.Key)
 		if err != nil {
-			return fail(exitUsage, "--tls-cert and --tls-key: %w", err)
+			return exit.Errorf(exit.Usage, "--tls-cert and --tls-key: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

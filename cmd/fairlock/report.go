@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // atOnce is how soon the line must go on after its next worker was killed. It takes a millisecond or two; a lock that
@@ -54,7 +56,7 @@ func (s *stage) conclude() error {
 		s.values(c.plain)
 	}
 	if len(broken) > 0 {
-		return fail(exitBroken, "broken: %s", strings.Join(broken, "; "))
+		return exit.Errorf(exit.Broken, "broken: %s", strings.Join(broken, "; "))
 	}
 	return nil
 }

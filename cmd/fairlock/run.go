@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -78,14 +79,14 @@ func (p *patience) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Run is called by kong. Its error is an *exit unless all went well.
+// Run is called by kong. Its error is an *exit.Error unless all went well.
 func (r *runVerb) Run() error {
 	command, err := r.command()
 	if err != nil {
 		return err
 	}
 	err = r.under(command)
-	if command.interrupted && decides(err, exitSignal+int(syscall.SIGINT)) {
+	if command.interrupted && exit.Code(err) == exit.Signal+int(syscall.SIGINT) {
 		dieOfInterrupt()
 	}
 	return err
@@ -107,7 +108,7 @@ func (r *runVerb) under(command *program) error {
 	defer release()
 	lease, err := r.acquire(locker, signals, shown)
 	if err != nil {
-		command.interrupted = controlled() && decides(err, exitSignal+int(syscall.SIGINT))
+		command.interrupted = controlled() && exit.Code(err) == exit.Signal+int(syscall.SIGINT)
 		return err
 	}
 	log.hush()
@@ -121,13 +122,13 @@ func (r *runVerb) under(command *program) error {
 func (r *runVerb) command() (*program, error) {
 	switch {
 	case len(r.Command) < 2 || r.Command[0] != "--":
-		return nil, fail(exitUsage, "expected NAME -- COMMAND ARG... (fairlock run --help tells more)")
+		return nil, exit.Errorf(exit.Usage, "expected NAME -- COMMAND ARG... (fairlock run --help tells more)")
 	case r.KillAfter != nil && *r.KillAfter < 0:
-		return nil, fail(exitUsage, "--kill-after: %v is negative", *r.KillAfter)
+		return nil, exit.Errorf(exit.Usage, "--kill-after: %v is negative", *r.KillAfter)
 	case r.Conflict < 0 || r.Conflict > 255:
-		return nil, fail(exitUsage, "--conflict-exit-code: %d is not between 0 and 255", r.Conflict)
+		return nil, exit.Errorf(exit.Usage, "--conflict-exit-code: %d is not between 0 and 255", r.Conflict)
 	case r.Plain && r.MaxWaiters != nil:
-		return nil, fail(exitUsage, "--max-waiters: a plain lock has no line")
+		return nil, exit.Errorf(exit.Usage, "--max-waiters: a plain lock has no line")
 	}
 	p, err := lookUp(r.Command[1:])
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -58,15 +59,9 @@ func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
 func interrupted(got os.Signal, name string, err error) error {
 	var wait *fairlock.WaitError
 	if errors.As(err, &wait) {
-		return fail(exitSignal+number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)
+		return exit.Errorf(exit.Signal+number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)
 	}
-	return fail(exitSignal+number(got), "%v before the command was started under %q", got, name)
-}
-
-// decides reports whether err is an exit with this code.
-func decides(err error, code int) bool {
-	var end *exit
-	return errors.As(err, &end) && end.code == code
+	return exit.Errorf(exit.Signal+number(got), "%v before the command was started under %q", got, name)
 }
 
 // refused turns the error of a Lock into an exit.
@@ -74,15 +69,15 @@ func (r *runVerb) refused(locker fairlock.Interface, err error) error {
 	var wait *fairlock.WaitError
 	switch {
 	case errors.Is(err, fairlock.ErrInvalid):
-		return &exit{exitUsage, err}
+		return &exit.Error{Code: exit.Usage, Err: err}
 	case errors.Is(err, fairlock.ErrHeld):
-		return fail(r.Conflict, "%q was not acquired within %v: %s", r.Name, time.Duration(r.Wait), holder(locker, r.Name, err))
+		return exit.Errorf(r.Conflict, "%q was not acquired within %v: %s", r.Name, time.Duration(r.Wait), holder(locker, r.Name, err))
 	case errors.Is(err, fairlock.ErrQueueFull):
-		return fail(r.Conflict, "%q was not acquired: the line is full: %s", r.Name, holder(locker, r.Name, err))
+		return exit.Errorf(r.Conflict, "%q was not acquired: the line is full: %s", r.Name, holder(locker, r.Name, err))
 	case errors.Is(err, fairlock.ErrEvicted), errors.As(err, &wait) && wait.Position > 0:
-		return &exit{r.Conflict, err}
+		return &exit.Error{Code: r.Conflict, Err: err}
 	default: // that of a server which has not even said where we stand, too: who skips a conflict must hear of that
-		return &exit{exitUnavailable, err}
+		return &exit.Error{Code: exit.Unavailable, Err: err}
 	}
 }
 

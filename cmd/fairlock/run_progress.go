@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -91,7 +92,7 @@ func (p *progress) released(lease *fairlock.Lease) {
 
 func (p *progress) say(format string, args ...any) {
 	if p.verbose {
-		complain(p, fmt.Errorf(format, args...))
+		exit.Complain(p, fmt.Errorf(format, args...))
 	}
 }
 

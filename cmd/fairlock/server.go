@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // impatience is how long one dial, read or write may take. The library tries a first contact three times.
@@ -103,7 +105,7 @@ func (c *connection) prepare() (func() redis.UniversalClient, error) {
 
 // nonsense is the exit for a URL that cannot be used. It does not tell the password.
 func (c *connection) nonsense(err error) error {
-	var end *exit
+	var end *exit.Error
 	if err == nil || errors.As(err, &end) {
 		return err
 	}
@@ -114,7 +116,7 @@ func (c *connection) nonsense(err error) error {
 			err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25")
 		}
 	}
-	return fail(exitUsage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that --help tells: %w", err)
+	return exit.Errorf(exit.Usage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that --help tells: %w", err)
 }
 
 // anyName has each node prove its own name, and not that of the first address.

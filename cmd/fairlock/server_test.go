@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -160,7 +161,7 @@ func TestAServerWithAnAuthorityOfItsOwnIsTrustedIfThatIsNamed(t *testing.T) {
 		{64, "--tls-key", "--redis " + url + " --tls-cert " + cert + " --tls-key " + cert},
 	} {
 		_, err := read(t, append([]string{"ls"}, strings.Fields(test.args)...)...).Ls.find()
-		if code(err) != test.code || !regexp.MustCompile(test.says).MatchString(err.Error()) {
+		if exit.Code(err) != test.code || !regexp.MustCompile(test.says).MatchString(err.Error()) {
 			t.Errorf("%s: %v, want %d and %q", test.args, err, test.code, test.says)
 		}
 	}
@@ -185,7 +186,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 	} {
 		c := connection{Redis: url}
 		_, err := c.prepare()
-		if code(err) != exitUsage || strings.Contains(err.Error(), "cret") || strings.Contains(c.String(), "cret") {
+		if exit.Code(err) != exit.Usage || strings.Contains(err.Error(), "cret") || strings.Contains(c.String(), "cret") {
 			t.Errorf("%s: %v, called %s", url, err, &c)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // showVerb is "fairlock show".
@@ -64,7 +66,7 @@ func (v *showVerb) Run() error {
 	if err := p.print(); err != nil {
 		return err
 	}
-	return &exit{code: exitNothing}
+	return &exit.Error{Code: exit.Nothing}
 }
 
 // lock shows everything that is known of one.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/watch"
 )
@@ -91,7 +92,7 @@ func (t *teller) Tell(events []watch.Event) error { return t.write(events) }
 // Blind complains.
 func (t *teller) Blind(err error) {
 	if !t.blind {
-		complain(os.Stderr, err)
+		exit.Complain(os.Stderr, err)
 	}
 	t.blind = true
 }
@@ -99,14 +100,14 @@ func (t *teller) Blind(err error) {
 // Sees notes that the server answers.
 func (t *teller) Sees() {
 	if t.blind {
-		complain(os.Stderr, errorText("the server answers again"))
+		exit.Complain(os.Stderr, errorText("the server answers again"))
 	}
 	t.blind = false
 }
 
 // Deaf complains.
 func (t *teller) Deaf(err error) {
-	complain(os.Stderr, fmt.Errorf("what the server tells others is not heard, and only looked for: %w", err))
+	exit.Complain(os.Stderr, fmt.Errorf("what the server tells others is not heard, and only looked for: %w", err))
 }
 
 // untilSignal is a context that ends with the first signal, and the exit for that one, if there was any.
@@ -117,7 +118,7 @@ func untilSignal() (ctx context.Context, got func() error, release func()) {
 	go func() {
 		select {
 		case s := <-signals:
-			cancel(&exit{code: exitSignal + number(s)})
+			cancel(&exit.Error{Code: exit.Signal + number(s)})
 		case <-done:
 		}
 	}()
