@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -62,9 +63,9 @@ func TestATableFitsTheTerminalAndKeepsNamesAndIDsWhole(t *testing.T) {
 
 func TestAdviceIsWrappedBetweenWordsSoThatItCanBeCopied(t *testing.T) {
 	t.Parallel()
-	p := &page{width: 60}
+	p := &output.Page{Width: 60}
 	rule := (&patient{prefix: "fairlock"}).rule()
-	text := p.wrapped(rule, 20)
+	text := p.Wrapped(rule, 20)
 	if got := strings.Join(strings.Fields(text), " "); got != rule {
 		t.Errorf("%q, want %q", got, rule)
 	}
@@ -73,7 +74,7 @@ func TestAdviceIsWrappedBetweenWordsSoThatItCanBeCopied(t *testing.T) {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	if got := (&page{}).wrapped(rule, 20); got != rule {
+	if got := (&output.Page{}).Wrapped(rule, 20); got != rule {
 		t.Errorf("not for a terminal: %q", got)
 	}
 }

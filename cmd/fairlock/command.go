@@ -34,7 +34,7 @@ func lookUp(args []string) (*program, error) {
 	return &program{path: path, args: args}, nil
 }
 
-// unrunnable is the exit for a program that cannot be started.
+// unrunnable is the exit.Error for a program that cannot be started.
 func unrunnable(name string, err error) error {
 	var wrapped *exec.Error
 	if errors.As(err, &wrapped) {

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // completeWithin bounds what the person at the keyboard waits.
@@ -31,7 +34,7 @@ func complete(words []string) []candidate {
 	}
 	all := next(call, node, before, last)
 	return slices.DeleteFunc(all, func(c candidate) bool {
-		return !strings.HasPrefix(c.word, last) || clean(c.word) != c.word // nobody can type those
+		return !strings.HasPrefix(c.word, last) || output.Clean(c.word) != c.word // nobody can type those
 	})
 }
 
@@ -161,7 +164,7 @@ func (s *site) names(ctx context.Context, kinds ...string) (all []candidate) {
 				return all
 			}
 			r := newLockRecord(l.kind, state)
-			all = append(all, candidate{state.Name, r.Kind + ", held by " + r.Holder.who() + ", " + thousands(r.Waiting) + " waiting"})
+			all = append(all, candidate{state.Name, r.Kind + ", held by " + r.Holder.who() + ", " + look.Count(r.Waiting) + " waiting"})
 		}
 	}
 	return all
@@ -180,7 +183,7 @@ func (v *evictVerb) waiters(ctx context.Context) (all []candidate) {
 		return nil
 	}
 	for i, w := range newLockRecord(fairKind, state).Waiters {
-		all = append(all, candidate{w.ID, w.who() + ", place " + thousands(i+1)})
+		all = append(all, candidate{w.ID, w.who() + ", place " + look.Count(i+1)})
 	}
 	return all
 }

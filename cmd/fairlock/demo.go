@@ -125,7 +125,7 @@ func (s *stage) play(workers int, where string) error {
 	return s.conclude()
 }
 
-// unavailable is the exit for a server that did not answer the first question.
+// unavailable is the exit.Error for a server that did not answer the first question.
 func (s *stage) unavailable(err error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)

@@ -8,12 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // doctorVerb is "fairlock doctor".
 type doctorVerb struct {
 	selection
-	output
+	output.Flags
 }
 
 // Help is the long text of "fairlock doctor --help".
@@ -157,19 +158,19 @@ func (p *patient) server(ctx context.Context) finding {
 
 // tell prints the findings.
 func (v *doctorVerb) tell(found []finding) error {
-	p := v.page()
+	p := v.Page()
 	const indent = len("wrong  persistence  ")
-	colours := map[status]string{good: green, note: yellow, wrong: red}
+	colours := map[status]string{good: output.Green, note: output.Yellow, wrong: output.Red}
 	for _, f := range found {
-		p.object(f)
-		p.say("%s  %-11s  %s", p.paint(colours[f.Status], fmt.Sprintf("%-5s", f.Status)), f.Check, p.wrapped(clean(f.Found), indent))
+		p.Object(f)
+		p.Say("%s  %-11s  %s", p.Paint(colours[f.Status], fmt.Sprintf("%-5s", f.Status)), f.Check, p.Wrapped(output.Clean(f.Found), indent))
 		if f.Do != "" {
-			p.say("%*s%s", indent, "", p.dim("-> ")+p.wrapped(clean(f.Do), indent+len("-> ")))
+			p.Say("%*s%s", indent, "", p.Dim("-> ")+p.Wrapped(output.Clean(f.Do), indent+len("-> ")))
 		}
 	}
-	p.say("")
-	p.say("%d ok, %s, %d wrong", amount(found, good), count(amount(found, note), "note"), amount(found, wrong))
-	return p.print()
+	p.Say("")
+	p.Say("%d ok, %s, %d wrong", amount(found, good), output.Count(amount(found, note), "note"), amount(found, wrong))
+	return p.Print()
 }
 
 func amount(found []finding, s status) (n int) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // fieldsOf reads the answer to INFO.
@@ -88,7 +90,7 @@ func (p *patient) topology(context.Context) finding {
 		return finding{Status: wrong, Found: "a replica of " + master, Do: "connect to its master: locks are written"}
 	}
 	replicas := p.number("connected_slaves")
-	f := finding{Status: good, Found: "a master with " + count(int(replicas), "replica"), Figures: map[string]int64{"replicas": replicas}}
+	f := finding{Status: good, Found: "a master with " + output.Count(int(replicas), "replica"), Figures: map[string]int64{"replicas": replicas}}
 	if replicas == 0 {
 		f.Found = "a master without replicas: what happens to it happens to the locks"
 	}

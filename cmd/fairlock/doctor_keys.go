@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 const (
@@ -33,10 +35,10 @@ func (p *patient) keyspace(ctx context.Context) finding {
 	}
 	seen, err := p.census(ctx)
 	if err != nil {
-		return finding{Status: note, Found: fmt.Sprintf("%s, of which is not known what they are: %v", count(int(all), "key"), err), Do: "allow +dbsize +scan +type +pttl"}
+		return finding{Status: note, Found: fmt.Sprintf("%s, of which is not known what they are: %v", output.Count(int(all), "key"), err), Do: "allow +dbsize +scan +type +pttl"}
 	}
 	f := finding{
-		Status: good, Found: fmt.Sprintf("%s, with %s and %s under %q", count(int(all), "key"), count(seen.locks, "lock"), count(seen.lines, "line"), p.prefix),
+		Status: good, Found: fmt.Sprintf("%s, with %s and %s under %q", output.Count(int(all), "key"), output.Count(seen.locks, "lock"), output.Count(seen.lines, "line"), p.prefix),
 		Figures: map[string]int64{"keys": all, "locks": int64(seen.locks), "lines": int64(seen.lines), "odd": int64(len(seen.odd))},
 	}
 	if seen.cut {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -33,7 +34,7 @@ func (p *patient) practice(ctx context.Context) finding {
 		return finding{Status: wrong, Found: err.Error(), Do: p.remedy(err)}
 	}
 	f := finding{
-		Status: good, Found: "a lock was taken, waited for, handed over in " + milliseconds(took) + ", and forced",
+		Status: good, Found: "a lock was taken, waited for, handed over in " + output.Milliseconds(took) + ", and forced",
 		Figures: map[string]int64{"handover_us": took.Microseconds()},
 	}
 	if took > slowHandover {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 const (
@@ -28,9 +30,9 @@ func (p *patient) latency(ctx context.Context) finding {
 		}
 		took = append(took, time.Since(sent))
 	}
-	median, worst := percentile(took, 0.5), slices.Max(took)
+	median, worst := output.Percentile(took, 0.5), slices.Max(took)
 	f := finding{
-		Status: good, Found: fmt.Sprintf("%s, the slowest of %d %s", milliseconds(median), len(took), milliseconds(worst)),
+		Status: good, Found: fmt.Sprintf("%s, the slowest of %d %s", output.Milliseconds(median), len(took), output.Milliseconds(worst)),
 		Figures: map[string]int64{"median_us": median.Microseconds(), "worst_us": worst.Microseconds()},
 	}
 	switch {

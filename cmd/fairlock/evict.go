@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
 // evictVerb is "fairlock evict".
 type evictVerb struct {
 	site
-	output
+	output.Flags
 	Name   string `arg:"" complete:"lock" help:"The lock's name."`
 	Waiter string `arg:"" complete:"waiter" help:"The waiter's id, as show tells it, or the beginning of it."`
 }
@@ -60,10 +61,10 @@ func (v *evictVerb) Run() error {
 	if err := l.Interface.(*fairlock.Locker).Evict(context.Background(), v.Name, waiter.ID); err != nil {
 		return l.failed(err)
 	}
-	p := v.page()
-	p.object(&evictedRecord{v.Name, waiter})
-	p.say("%s: evicted %s, who had place %d and waited for %s", p.paint(bold, clean(v.Name)), called(waiter), waiter.Place, span(waiter.Waited))
-	return p.print()
+	p := v.Page()
+	p.Object(&evictedRecord{v.Name, waiter})
+	p.Say("%s: evicted %s, who had place %d and waited for %s", p.Paint(output.Bold, output.Clean(v.Name)), called(waiter), waiter.Place, output.Span(waiter.Waited))
+	return p.Print()
 }
 
 // find is the waiter that is meant.
@@ -92,5 +93,5 @@ func called(w *waiterRecord) string {
 	if who := w.who(); who != "" {
 		return who
 	}
-	return clean(w.ID)
+	return output.Clean(w.ID)
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // forceVerb is "fairlock force".
 type forceVerb struct {
 	selection
-	output
+	output.Flags
 	Token int64  `placeholder:"N" help:"Only the ownership that has this token, as show tells it."`
 	Name  string `arg:"" complete:"lock" help:"The lock's name."`
 }
@@ -85,14 +86,14 @@ func (v *forceVerb) nobody(s *store) error {
 }
 
 func (v *forceVerb) tell(r *forcedRecord) error {
-	p := v.page()
-	p.object(r)
+	p := v.Page()
+	p.Object(r)
 	h := r.Forced
-	p.say("%s: ended the ownership of %s (token %d), who had it for %s", p.paint(bold, clean(r.Name)), h.who(), h.Token, span(h.Held))
+	p.Say("%s: ended the ownership of %s (token %d), who had it for %s", p.Paint(output.Bold, output.Clean(r.Name)), h.who(), h.Token, output.Span(h.Held))
 	if r.Next != nil {
-		p.say("%s: %s has it now (token %d)", p.paint(bold, clean(r.Name)), r.Next.who(), r.Next.Token)
+		p.Say("%s: %s has it now (token %d)", p.Paint(output.Bold, output.Clean(r.Name)), r.Next.who(), r.Next.Token)
 	} else {
-		p.say("%s: nobody has it now", p.paint(bold, clean(r.Name)))
+		p.Say("%s: nobody has it now", p.Paint(output.Bold, output.Clean(r.Name)))
 	}
-	return p.print()
+	return p.Print()
 }

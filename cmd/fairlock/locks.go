@@ -95,7 +95,7 @@ func (s *selection) kinds() []string {
 	return []string{fairKind, plainKind}
 }
 
-// failed turns an error of the library into an exit.
+// failed turns an error of the library into an exit.Error.
 func (l locks) failed(err error) error {
 	switch {
 	case errors.Is(err, fairlock.ErrInvalid):

@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // lsVerb is "fairlock ls".
 type lsVerb struct {
 	selection
-	output
+	output.Flags
 	Sort    string `enum:"waiting,held,remaining,name" default:"waiting" help:"What comes first: most waiting, longest held, least remaining, or by name (default ${default})."`
 	Pattern string `arg:"" optional:"" complete:"lock" help:"Only locks whose name is like this: * is any text, ? any character, [a-z] one of these."`
 }
@@ -49,19 +50,19 @@ func (v *lsVerb) Run() error {
 	if err != nil {
 		return err
 	}
-	p := v.page()
-	lines := table{bends: 2}
-	lines.add("NAME", "KIND", "HOLDER", "HELD", "REMAINING", "WAITING")
+	p := v.Page()
+	lines := output.Table{Bends: 2}
+	lines.Add("NAME", "KIND", "HOLDER", "HELD", "REMAINING", "WAITING")
 	for _, r := range found {
-		lines.add(r.cells(p.ink)...)
-		p.object(r)
+		lines.Add(r.cells(p.Colour)...)
+		p.Object(r)
 	}
 	if len(found) > 0 {
-		p.table(lines)
+		p.Table(lines)
 	} else {
-		p.say("%s", p.dim("no locks"))
+		p.Say("%s", p.Dim("no locks"))
 	}
-	return p.print()
+	return p.Print()
 }
 
 // find is the locks that match, in their order.
@@ -110,20 +111,20 @@ func (v *lsVerb) order(a, b *lockRecord) int {
 }
 
 // cells is a lock in a line of ls.
-func (r *lockRecord) cells(i ink) []string {
+func (r *lockRecord) cells(c output.Colour) []string {
 	held, remaining, waiting := "-", "-", "-"
 	if h := r.Holder; h != nil {
-		held, remaining = span(h.Held), span(h.Remaining)
+		held, remaining = output.Span(h.Held), output.Span(h.Remaining)
 	}
 	if r.Kind == fairKind {
 		waiting = fmt.Sprint(r.Waiting)
 	}
 	if r.Waiting > 0 {
-		waiting = i.paint(yellow, waiting)
+		waiting = c.Paint(output.Yellow, waiting)
 	}
 	holder := r.Holder.who()
 	if r.Damaged != "" {
-		holder += " " + i.paint(red, "(damaged)")
+		holder += " " + c.Paint(output.Red, "(damaged)")
 	}
-	return []string{i.paint(bold, clean(r.Name)), r.Kind, holder, held, remaining, waiting}
+	return []string{c.Paint(output.Bold, output.Clean(r.Name)), r.Kind, holder, held, remaining, waiting}
 }

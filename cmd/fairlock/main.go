@@ -6,7 +6,7 @@
 //	fairlock demo
 //
 // It is a guest of the library: it uses nothing but the public names of its packages. What a verb prints it prints at
-// its end, as text or, with --json, as an object per line (page.go); how it ended is the exit code.
+// its end, as text or, with --json, as an object per line (internal/output); how it ended is the exit code.
 package main
 
 import (

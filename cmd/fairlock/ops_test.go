@@ -345,15 +345,3 @@ func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
 		p.complains("standard output")
 	}
 }
-
-func TestASpanIsShort(t *testing.T) {
-	t.Parallel()
-	for want, d := range map[string]time.Duration{
-		"0s": 0, "350ms": 350 * time.Millisecond, "3.4s": 3420 * time.Millisecond, "27s": 27 * time.Second, "2m13s": 133 * time.Second,
-		"4h5m": 4*time.Hour + 5*time.Minute, "3d4h": 76 * time.Hour,
-	} {
-		if got := span(d.Milliseconds()); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
-}

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -98,11 +95,11 @@ func (h *holderRecord) who() string {
 	case h == nil:
 		return "-"
 	case h.Note != "":
-		return clean(h.Note)
+		return output.Clean(h.Note)
 	case h.Owner == "":
 		return "(not known: the server has lost data)"
 	}
-	return clean(h.Owner)
+	return output.Clean(h.Owner)
 }
 
 // who names the waiter for people; its id stands elsewhere.
@@ -110,37 +107,9 @@ func (w *waiterRecord) who() string {
 	named := w.Owner != w.ID
 	switch {
 	case named && w.Note != "":
-		return clean(w.Owner + " (" + w.Note + ")")
+		return output.Clean(w.Owner + " (" + w.Note + ")")
 	case named:
-		return clean(w.Owner)
+		return output.Clean(w.Owner)
 	}
-	return clean(w.Note)
+	return output.Clean(w.Note)
 }
-
-// clean has names and notes, which anybody may choose, do nothing to a terminal.
-func clean(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
-	}
-	return strconv.Quote(text)
-}
-
-// span is a duration for people: 350ms, 3.4s, 2m13s, 4h5m, 3d4h.
-func span(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
-	switch {
-	case d < time.Second:
-		return d.String()
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	case d < 24*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	hours := int64(d.Round(time.Hour) / time.Hour)
-	return strconv.FormatInt(hours/24, 10) + "d" + strconv.FormatInt(hours%24, 10) + "h"
-}
-
-// at is a time for people, in their zone.
-func at(t time.Time) string { return t.Local().Format(time.DateTime) }

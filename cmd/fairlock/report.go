@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // atOnce is how soon the line must go on after its next worker was killed. It takes a millisecond or two; a lock that
@@ -77,8 +78,8 @@ func (s *stage) results() []result {
 		{"sold", int64(r.sold)},
 		{"stock", int64(r.stock)},
 		{"buyers", int64(r.buyers)},
-		{"handover_p50_us", percentile(w.handovers, 0.50).Microseconds()},
-		{"handover_p99_us", percentile(w.handovers, 0.99).Microseconds()},
+		{"handover_p50_us", output.Percentile(w.handovers, 0.50).Microseconds()},
+		{"handover_p99_us", output.Percentile(w.handovers, 0.99).Microseconds()},
 		{"recovered_ms", (r.recovered + time.Millisecond - 1).Milliseconds()},
 	}
 }
@@ -106,26 +107,9 @@ func (s *stage) table(kept bool) {
 	c.row("grants", fmt.Sprint(w.grants), "", true)
 	c.row("order inversions", fmt.Sprint(w.inversions), "", w.inversions == 0)
 	c.row("overlaps", fmt.Sprint(w.overlaps), "", w.overlaps == 0)
-	c.row("pieces sold", fmt.Sprint(r.sold), fmt.Sprintf("of %d, %d left, to %s buyers", allPieces, r.stock, thousands(r.buyers)), r.sold == allPieces && r.stock == 0)
-	c.row("hand-over p50", milliseconds(percentile(w.handovers, 0.50)), fmt.Sprintf("from unlock to grant, %d times", len(w.handovers)), true)
-	c.row("hand-over p99", milliseconds(percentile(w.handovers, 0.99)), "", true)
-	c.row("after kill -9", milliseconds(r.recovered), fmt.Sprintf("to the next grant; %d jobs died with their worker", r.lost), r.recovered < atOnce)
+	c.row("pieces sold", fmt.Sprint(r.sold), fmt.Sprintf("of %d, %d left, to %s buyers", allPieces, r.stock, look.Count(r.buyers)), r.sold == allPieces && r.stock == 0)
+	c.row("hand-over p50", output.Milliseconds(output.Percentile(w.handovers, 0.50)), fmt.Sprintf("from unlock to grant, %d times", len(w.handovers)), true)
+	c.row("hand-over p99", output.Milliseconds(output.Percentile(w.handovers, 0.99)), "", true)
+	c.row("after kill -9", output.Milliseconds(r.recovered), fmt.Sprintf("to the next grant; %d jobs died with their worker", r.lost), r.recovered < atOnce)
 	c.verdict(kept)
-}
-
-// percentile is the duration that a share of all do not exceed.
-func percentile(all []time.Duration, share float64) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(all))
-	return sorted[int(share*float64(len(sorted)-1))]
-}
-
-// thousands is a number with a comma, for people.
-func thousands(n int) string {
-	if n < 1000 {
-		return fmt.Sprint(n)
-	}
-	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -55,7 +56,7 @@ func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
 	}
 }
 
-// interrupted is the exit of a fairlock that was told to go before it ran anything.
+// interrupted is the exit.Error of a fairlock that was told to go before it ran anything.
 func interrupted(got os.Signal, name string, err error) error {
 	var wait *fairlock.WaitError
 	if errors.As(err, &wait) {
@@ -64,7 +65,7 @@ func interrupted(got os.Signal, name string, err error) error {
 	return exit.Errorf(exit.Signal+number(got), "%v before the command was started under %q", got, name)
 }
 
-// refused turns the error of a Lock into an exit.
+// refused turns the error of a Lock into an exit.Error.
 func (r *runVerb) refused(locker fairlock.Interface, err error) error {
 	var wait *fairlock.WaitError
 	switch {
@@ -94,9 +95,9 @@ func holder(locker fairlock.Interface, name string, err error) string {
 // nickname is what a holder calls itself.
 func nickname(h *fairlock.Holder) string {
 	if h.Note != "" {
-		return clean(h.Note)
+		return output.Clean(h.Note)
 	}
-	return clean(h.Owner)
+	return output.Clean(h.Owner)
 }
 
 // stateOf inspects the lock; nil if that does not work soon.

@@ -3,10 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -129,7 +129,7 @@ func (s *jobsScene) enters(e event) {
 	remark := ""
 	if s.freed > 0 && s.report.recovered == 0 {
 		s.report.recovered = time.Duration(e.At - s.freed)
-		remark = fmt.Sprintf("%s after %s", milliseconds(s.report.recovered), s.last)
+		remark = fmt.Sprintf("%s after %s", output.Milliseconds(s.report.recovered), s.last)
 	}
 	s.screen.job(e, remark)
 	if e.Who == s.last {
@@ -175,9 +175,4 @@ func (s *stage) replace(p *process) error {
 		return err
 	}
 	return s.warmUp(s.crew.workers[p.number])
-}
-
-// milliseconds is a duration for people.
-func milliseconds(d time.Duration) string {
-	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 2, 64) + " ms"
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -88,7 +89,7 @@ func (n *nestedScene) show(e event, state *fairlock.State) {
 		what = "takes it again"
 	}
 	n.screen.say("%s %-15s depth %d   on the server %d   token %d   %s",
-		n.screen.worker(n.host.number), what, e.Depth, state.Holder.Depth, e.Token, n.screen.dim(waits))
+		n.screen.worker(n.host.number), what, e.Depth, state.Holder.Depth, e.Token, n.screen.Dim(waits))
 }
 
 // ask has the visitor do so.
@@ -116,5 +117,5 @@ func (n *nestedScene) end() {
 		n.witness.breaks("the visitor's token %d is not larger than %d", n.visit.Token, n.in.Token)
 	}
 	n.screen.say("%s unlocks for good; %s has it %s later, with token %d",
-		n.screen.worker(n.host.number), n.screen.worker(n.guest.number), milliseconds(handed(n.out, n.visit)), n.visit.Token)
+		n.screen.worker(n.host.number), n.screen.worker(n.guest.number), output.Milliseconds(handed(n.out, n.visit)), n.visit.Token)
 }

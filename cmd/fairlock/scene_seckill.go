@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -59,7 +61,7 @@ func (s *shop) sell(token int64, stock int) bool {
 
 // seckill plays it.
 func (s *stage) seckill() error {
-	s.screen.scene(fmt.Sprintf("Seckill: %s buyers, %d pieces, at most %d in line", thousands(allBuyers), allPieces, mostInLine))
+	s.screen.scene(fmt.Sprintf("Seckill: %s buyers, %d pieces, at most %d in line", look.Count(allBuyers), allPieces, mostInLine))
 	scene := &seckillScene{stage: s, shop: shop{stock: allPieces}, order: newOrder(nil), results: make(map[string]int)}
 	g, err := s.shut("seckill")
 	if err != nil {
@@ -107,8 +109,8 @@ func (s *seckillScene) fill() error {
 	}
 	s.crowded(state)
 	s.order = newOrder(notes(state))
-	s.screen.say("%s buyers come to closed doors: %d are in line, %s were told that it is full", thousands(earlyBuyers), len(state.Waiters), thousands(s.results[lineWasFull]))
-	s.screen.aside("who was told so had asked %s before (p50; p99 %s)", milliseconds(percentile(s.turned, 0.50)), milliseconds(percentile(s.turned, 0.99)))
+	s.screen.say("%s buyers come to closed doors: %d are in line, %s were told that it is full", look.Count(earlyBuyers), len(state.Waiters), look.Count(s.results[lineWasFull]))
+	s.screen.aside("who was told so had asked %s before (p50; p99 %s)", output.Milliseconds(output.Percentile(s.turned, 0.50)), output.Milliseconds(output.Percentile(s.turned, 0.99)))
 	return nil
 }
 
@@ -184,7 +186,7 @@ func (s *seckillScene) sale(e event) {
 // close has somebody try an old token, and takes stock.
 func (s *seckillScene) close() error {
 	s.screen.say("%d bought, %s were told that it is sold out, %s that the line is full",
-		s.results[bought], thousands(s.results[wasSoldOut]), thousands(s.results[lineWasFull]))
+		s.results[bought], look.Count(s.results[wasSoldOut]), look.Count(s.results[lineWasFull]))
 	sold, stock := s.shop.sold, s.shop.stock
 	s.crew.workers[0].send(command{Do: doStale, Who: "a sleeper", Token: s.shop.first, Stock: allPieces - 1})
 	var result string

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // screen shows the demo to a person. It only ever adds lines; one, the bar, grows.
@@ -12,7 +14,7 @@ type screen struct {
 	out   io.Writer
 	plain io.Writer // for the results alone; nil: everything is shown
 	json  bool      // and that as JSON
-	ink
+	output.Colour
 	live   bool // a terminal: lines may be written over
 	scenes int
 	barred bool // the cursor is on the bar
@@ -23,7 +25,7 @@ func newScreen(out *os.File, plain, noColour bool) *screen {
 	if plain {
 		return &screen{out: io.Discard, plain: out}
 	}
-	return &screen{out: out, live: isLive(out), ink: inkFor(out) && !ink(noColour)}
+	return &screen{out: out, live: output.IsTerminal(out), Colour: output.ColourFor(out) && !output.Colour(noColour)}
 }
 
 // shades are the workers'.
@@ -31,18 +33,18 @@ var shades = []string{"36", "35", "34", "33", "32", "96", "95", "94", "93", "92"
 
 // worker is its name in its colour.
 func (s *screen) worker(number int) string {
-	return s.paint(shades[number%len(shades)], "worker "+letter(number))
+	return s.Paint(shades[number%len(shades)], "worker "+letter(number))
 }
 
 // title says what is going to happen, and where.
 func (s *screen) title(workers int, where string) {
-	fmt.Fprintf(s.out, "%s  %s\n", s.paint(bold, "fairlock demo"), s.dim(fmt.Sprintf("%d worker processes on %s", workers, where)))
+	fmt.Fprintf(s.out, "%s  %s\n", s.Paint(output.Bold, "fairlock demo"), s.Dim(fmt.Sprintf("%d worker processes on %s", workers, where)))
 }
 
 // scene begins a new one.
 func (s *screen) scene(title string) {
 	s.scenes++
-	fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, fmt.Sprintf("%d  %s", s.scenes, title)))
+	fmt.Fprintf(s.out, "\n%s\n", s.Paint(output.Bold, fmt.Sprintf("%d  %s", s.scenes, title)))
 }
 
 // say adds a line.
@@ -52,7 +54,7 @@ func (s *screen) say(format string, args ...any) {
 
 // aside adds a line that matters less.
 func (s *screen) aside(format string, args ...any) {
-	s.say("%s", s.dim(fmt.Sprintf(format, args...)))
+	s.say("%s", s.Dim(fmt.Sprintf(format, args...)))
 }
 
 // wrap breaks a long text into lines.
@@ -66,12 +68,12 @@ func (s *screen) wrap(text string) string {
 			lines = append(lines, " "+word)
 		}
 	}
-	return s.dim("  " + strings.Join(lines, "\n  "))
+	return s.Dim("  " + strings.Join(lines, "\n  "))
 }
 
 // job shows one that has the lock.
 func (s *screen) job(e event, remark string) {
-	s.say("%-7s %s   waited %11s   token %d   %s", e.Who, s.worker(e.Worker), milliseconds(e.waited()), e.Token, s.paint(yellow, remark))
+	s.say("%-7s %s   waited %11s   token %d   %s", e.Who, s.worker(e.Worker), output.Milliseconds(e.waited()), e.Token, s.Paint(output.Yellow, remark))
 }
 
 // lost shows one that died in line.
@@ -81,14 +83,14 @@ func (s *screen) lost(who string, worker int) {
 
 // strike shows what is done to a worker.
 func (s *screen) strike(format string, args ...any) {
-	s.say("%s", s.paint(red, fmt.Sprintf(format, args...)))
+	s.say("%s", s.Paint(output.Red, fmt.Sprintf(format, args...)))
 }
 
 // bar shows how much of all is sold.
 func (s *screen) bar(sold, all int) {
 	const width = 50
 	filled := sold * width / all
-	bar := s.paint(green, strings.Repeat("█", filled)) + s.dim(strings.Repeat("░", width-filled))
+	bar := s.Paint(output.Green, strings.Repeat("█", filled)) + s.Dim(strings.Repeat("░", width-filled))
 	switch {
 	case s.live:
 		fmt.Fprintf(s.out, "\r   doors open: %s %3d sold", bar, sold)
@@ -108,18 +110,18 @@ func (s *screen) endBar() {
 
 // row is one of the table's.
 func (s *screen) row(what, value, remark string, kept bool) {
-	mark := s.paint(green, "✓")
+	mark := s.Paint(output.Green, "✓")
 	if !kept {
-		mark = s.paint(red, "✗")
+		mark = s.Paint(output.Red, "✗")
 	}
-	s.say("%s %-18s %11s   %s", mark, what, value, s.dim(remark))
+	s.say("%s %-18s %11s   %s", mark, what, value, s.Dim(remark))
 }
 
 // verdict is the last line.
 func (s *screen) verdict(kept bool) {
 	if kept {
-		fmt.Fprintf(s.out, "\n%s\n", s.paint(green, "Every promise was kept."))
+		fmt.Fprintf(s.out, "\n%s\n", s.Paint(output.Green, "Every promise was kept."))
 		return
 	}
-	fmt.Fprintf(s.out, "\n%s\n", s.paint(red, "A promise was broken."))
+	fmt.Fprintf(s.out, "\n%s\n", s.Paint(output.Red, "A promise was broken."))
 }

@@ -103,7 +103,7 @@ func (c *connection) prepare() (func() redis.UniversalClient, error) {
 	}
 }
 
-// nonsense is the exit for a URL that cannot be used. It does not tell the password.
+// nonsense is the exit.Error for a URL that cannot be used. It does not tell the password.
 func (c *connection) nonsense(err error) error {
 	var end *exit.Error
 	if err == nil || errors.As(err, &end) {

@@ -6,12 +6,14 @@ import (
 	"strconv"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // showVerb is "fairlock show".
 type showVerb struct {
 	selection
-	output
+	output.Flags
 	All  bool   `help:"Show the whole line, however long (default: its first ${most}). JSON has it always."`
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
 }
@@ -51,68 +53,60 @@ func (v *showVerb) Run() error {
 		all = append(all, r)
 	}
 	busy := slices.DeleteFunc(slices.Clone(all), (*lockRecord).idle)
-	p := v.page()
+	p := v.Page()
 	for i, r := range busy {
 		if i > 0 {
-			p.say("")
+			p.Say("")
 		}
-		p.lock(r, v.All)
+		showLock(p, r, v.All)
 	}
 	if len(busy) > 0 {
-		return p.print()
+		return p.Print()
 	}
-	p.object(all[0])
-	p.say("%s: nobody holds it and nobody waits for it", p.paint(bold, clean(v.Name)))
-	if err := p.print(); err != nil {
+	p.Object(all[0])
+	p.Say("%s: nobody holds it and nobody waits for it", p.Paint(output.Bold, output.Clean(v.Name)))
+	if err := p.Print(); err != nil {
 		return err
 	}
 	return &exit.Error{Code: exit.Nothing}
 }
 
-// lock shows everything that is known of one.
-func (p *page) lock(r *lockRecord, all bool) {
-	p.object(r)
-	p.say("%s  %s", p.paint(bold, clean(r.Name)), p.dim(r.Kind+" lock"))
+// showLock shows everything that is known of one.
+func showLock(p *output.Page, r *lockRecord, all bool) {
+	p.Object(r)
+	p.Say("%s  %s", p.Paint(output.Bold, output.Clean(r.Name)), p.Dim(r.Kind+" lock"))
 	if h := r.Holder; h == nil {
-		p.say("  free")
+		p.Say("  free")
 	} else {
-		p.say("  held by    %s", h.who())
-		p.say("  owner      %s", clean(h.Owner))
-		p.say("  token      %d", h.Token)
-		p.say("  held for   %s, since %s", span(h.Held), at(h.Since))
-		p.say("  remaining  %s if nobody renews it", span(h.Remaining))
-		p.say("  depth      %d, in %s", h.Depth, count(h.Holds, "hold"))
+		p.Say("  held by    %s", h.who())
+		p.Say("  owner      %s", output.Clean(h.Owner))
+		p.Say("  token      %d", h.Token)
+		p.Say("  held for   %s, since %s", output.Span(h.Held), output.At(h.Since))
+		p.Say("  remaining  %s if nobody renews it", output.Span(h.Remaining))
+		p.Say("  depth      %d, in %s", h.Depth, output.Count(h.Holds, "hold"))
 	}
 	if r.Damaged != "" {
-		p.say("  %s    %s", p.paint(red, "damaged"), clean(r.Damaged))
+		p.Say("  %s    %s", p.Paint(output.Red, "damaged"), output.Clean(r.Damaged))
 	}
 	if r.Kind == plainKind {
 		return
 	}
-	p.say("  waiting    %d", r.Waiting)
+	p.Say("  waiting    %d", r.Waiting)
 	if len(r.Waiters) == 0 {
 		return
 	}
-	p.say("")
+	p.Say("")
 	shown := r.Waiters
 	if !all {
 		shown = shown[:min(len(shown), mostShown)]
 	}
-	lines := table{bends: 2}
-	lines.add("PLACE", "WAITED", "WHO", "ID")
+	lines := output.Table{Bends: 2}
+	lines.Add("PLACE", "WAITED", "WHO", "ID")
 	for _, w := range shown {
-		lines.add(strconv.Itoa(w.Place), span(w.Waited), w.who(), clean(w.ID))
+		lines.Add(strconv.Itoa(w.Place), output.Span(w.Waited), w.who(), output.Clean(w.ID))
 	}
-	p.table(lines)
+	p.Table(lines)
 	if more := len(r.Waiters) - len(shown); more > 0 {
-		p.say("%s", p.dim(fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", thousands(more), span(r.Waiters[len(r.Waiters)-1].Waited))))
+		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", look.Count(more), output.Span(r.Waiters[len(r.Waiters)-1].Waited))))
 	}
-}
-
-// count is a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return thousands(n) + " " + thing + "s"
 }

@@ -7,13 +7,14 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/term"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/cmd/fairlock/internal/top"
 )
 
 // topVerb is "fairlock top".
 type topVerb struct {
 	selection
-	output
+	output.Flags
 	Once bool `help:"Print how it is and end, as where there is no terminal, and with --json."`
 }
 
@@ -82,9 +83,9 @@ func (v *topVerb) once(ctx context.Context, locker locks, survey *top.Survey, go
 	case err != nil:
 		return locker.failed(err)
 	case v.JSON:
-		return written(top.WriteJSON(os.Stdout, picture))
+		return output.Written(top.WriteJSON(os.Stdout, picture))
 	default:
-		return written(top.WriteText(os.Stdout, picture, v.Plain))
+		return output.Written(top.WriteText(os.Stdout, picture, v.Plain))
 	}
 }
 

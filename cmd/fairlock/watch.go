@@ -8,13 +8,14 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/cmd/fairlock/internal/watch"
 )
 
 // watchVerb is "fairlock watch".
 type watchVerb struct {
 	selection
-	output
+	output.Flags
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
 }
 
@@ -61,12 +62,12 @@ func (w *watchVerb) Run() error {
 		return locker.failed(err)
 	}
 	s.log.hush()
-	c := inkFor(os.Stdout)
+	c := output.ColourFor(os.Stdout)
 	teller := &teller{write: func(events []watch.Event) error {
 		if w.JSON {
-			return written(watch.WriteJSON(os.Stdout, events))
+			return output.Written(watch.WriteJSON(os.Stdout, events))
 		}
-		return written(watch.WriteText(os.Stdout, events, func(k watch.Kind, text string) string { return c.paint(shadeOf[k], text) }))
+		return output.Written(watch.WriteText(os.Stdout, events, func(k watch.Kind, text string) string { return c.Paint(shadeOf[k], text) }))
 	}}
 	if err := watch.Follow(ctx, locker, look.NewPace(s.rdb, 250*time.Millisecond), w.Name, teller); err != nil {
 		return err
@@ -76,8 +77,8 @@ func (w *watchVerb) Run() error {
 
 // shadeOf are the colours of what happens.
 var shadeOf = map[watch.Kind]string{
-	watch.Standing: bold, watch.Granted: green, watch.Released: faint, watch.Ended: faint, watch.Renewed: green,
-	watch.Damaged: red, watch.Expired: red, watch.Forced: red, watch.Evicted: red, watch.Forgotten: red, watch.Expiring: yellow,
+	watch.Standing: output.Bold, watch.Granted: output.Green, watch.Released: output.Faint, watch.Ended: output.Faint, watch.Renewed: output.Green,
+	watch.Damaged: output.Red, watch.Expired: output.Red, watch.Forced: output.Red, watch.Evicted: output.Red, watch.Forgotten: output.Red, watch.Expiring: output.Yellow,
 }
 
 // teller writes what happens to a lock, and complains, once each time, when it can no longer be seen.
@@ -110,7 +111,7 @@ func (t *teller) Deaf(err error) {
 	exit.Complain(os.Stderr, fmt.Errorf("what the server tells others is not heard, and only looked for: %w", err))
 }
 
-// untilSignal is a context that ends with the first signal, and the exit for that one, if there was any.
+// untilSignal is a context that ends with the first signal, and the exit.Error for that one, if there was any.
 func untilSignal() (ctx context.Context, got func() error, release func()) {
 	signals, stop := catch(endings...)
 	ctx, cancel := context.WithCancelCause(context.Background())

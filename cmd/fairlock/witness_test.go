@@ -113,19 +113,3 @@ func TestEveryBrokenPromiseIsInTheVerdict(t *testing.T) {
 		}
 	}
 }
-
-func TestPercentilesAndNumbersForPeople(t *testing.T) {
-	t.Parallel()
-	var all []time.Duration
-	for n := range 100 {
-		all = append(all, time.Duration(100-n))
-	}
-	if percentile(all, 0.5) != 50 || percentile(all, 0.99) != 99 || percentile(nil, 0.5) != 0 || percentile(all[:1], 0.99) != 100 {
-		t.Errorf("%d %d", percentile(all, 0.5), percentile(all, 0.99))
-	}
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 2005: "2,005", 1234567: "1,234,567"} {
-		if got := thousands(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
-	}
-}

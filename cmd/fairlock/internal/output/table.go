@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"strings"
@@ -6,10 +6,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// table is lines of cells in columns.
-type table struct {
+// Table is lines of cells in columns.
+type Table struct {
+	Bends int // the column that is cut where the terminal is too narrow
+
 	lines [][]string // the first is the heading
-	bends int        // the column that is cut where the terminal is too narrow
 }
 
 const (
@@ -17,10 +18,11 @@ const (
 	bent = 12 // no column is cut to less than this
 )
 
-func (t *table) add(cells ...string) { t.lines = append(t.lines, cells) }
+// Add adds a line.
+func (t *Table) Add(cells ...string) { t.lines = append(t.lines, cells) }
 
-// table adds one for people.
-func (p *page) table(t table) {
+// Table adds one for people.
+func (p *Page) Table(t Table) {
 	width := make([]int, len(t.lines[0]))
 	all := -gap
 	for column := range width {
@@ -29,8 +31,8 @@ func (p *page) table(t table) {
 		}
 		all += width[column] + gap
 	}
-	if p.width > 0 && all > p.width {
-		width[t.bends] = max(bent, width[t.bends]-(all-p.width))
+	if p.Width > 0 && all > p.Width {
+		width[t.Bends] = max(bent, width[t.Bends]-(all-p.Width))
 	}
 	for i, line := range t.lines {
 		var text strings.Builder
@@ -40,8 +42,8 @@ func (p *page) table(t table) {
 		}
 		line := strings.TrimRight(text.String(), " ")
 		if i == 0 {
-			line = p.dim(line)
+			line = p.Dim(line)
 		}
-		p.say("%s", line)
+		p.Say("%s", line)
 	}
 }
