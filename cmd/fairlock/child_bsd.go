@@ -2,11 +2,6 @@
 
 package main
 
-import "syscall"
-
-// dieWithParent does nothing here: only Linux can tie a child to its parent.
-func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
-
 // adopt does nothing here: who has lost his parent is the system's.
 func adopt() {}
 

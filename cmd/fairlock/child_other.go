@@ -5,11 +5,7 @@ package main
 import (
 	"os"
 	"os/exec"
-	"syscall"
 )
-
-// dieWithParent does nothing here: only Linux can tie a child to its parent.
-func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 // child is a running command. Without process groups and signals, to end it is to kill it.
 type child struct {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 )
 
 // child is a running command in a process group of its own.
@@ -33,7 +34,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 	if c.terminal.isShared() {
 		signal.Notify(c.halted, unix.SIGTSTP)
 	}
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = process.DieWithParent()
 	cmd.SysProcAttr.Setpgid = true
 	begin := func() error {
 		err := cmd.Start()
@@ -44,7 +45,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 		}
 		return err
 	}
-	if err := onThread(begin, c.watch); err != nil {
+	if err := process.StartOnThread(begin, c.watch); err != nil {
 		c.release()
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -69,7 +70,7 @@ func (c *program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
 func (c *program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
 	select {
 	case got := <-signals:
-		if ends(got) {
+		if process.Ends(got) {
 			return 0, interrupted(got, lease.Name(), nil)
 		}
 	default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 )
 
 //go:embed completion
@@ -64,7 +65,7 @@ func (v *completeVerb) lines() (all []string) {
 		words, typed = wordsOf(strings.Join(words, " "))
 	}
 	for _, c := range complete(words) {
-		all = append(all, c.inWordsOf(v.Shell, typed))
+		all = append(all, inWordsOf(c, v.Shell, typed))
 	}
 	return all
 }
@@ -96,23 +97,18 @@ func wordsOf(line string) (words []string, typed string) {
 	return append(words, word.String())[1:], line[begun:]
 }
 
-// candidate is a word that may be meant.
-type candidate struct {
-	word, about string
-}
-
 // inWordsOf is c as the shell's script reads it. Typed is what bash has of the word.
-func (c candidate) inWordsOf(shell, typed string) string {
-	switch about := strings.Join(strings.Fields(c.about), " "); {
+func inWordsOf(c locks.Candidate, shell, typed string) string {
+	switch about := strings.Join(strings.Fields(c.About), " "); {
 	case shell == "bash" && strings.ContainsAny(typed, `'"`):
-		return c.word // bash quotes it by itself, and ends no word at a colon
+		return c.Word // bash quotes it by itself, and ends no word at a colon
 	case shell == "bash":
 		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces what comes after these only
-		return strings.TrimPrefix(bare.Replace(c.word), typed[:known])
+		return strings.TrimPrefix(bare.Replace(c.Word), typed[:known])
 	case shell == "zsh":
-		return strings.ReplaceAll(c.word, ":", `\:`) + ":" + about
+		return strings.ReplaceAll(c.Word, ":", `\:`) + ":" + about
 	default:
-		return c.word + "\t" + about
+		return c.Word + "\t" + about
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"strconv"
 	"time"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 )
 
 // crew is the demo's worker processes, from outside.
@@ -22,11 +24,11 @@ type crew struct {
 	input   *os.File
 	reading chan struct{} // closed when all output was read
 	over    chan struct{} // closed when nobody listens to events any more
-	workers []*process
+	workers []*workerProcess
 }
 
-// process is one worker.
-type process struct {
+// workerProcess is one worker.
+type workerProcess struct {
 	number int
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -74,16 +76,16 @@ func (c *crew) pass(e event) {
 
 // hire starts the worker with this number, again if there was one.
 func (c *crew) hire(number int) error {
-	p := &process{number: number, done: make(chan struct{})}
+	p := &workerProcess{number: number, done: make(chan struct{})}
 	p.cmd = exec.Command(c.program, "demo-worker", strconv.Itoa(number))
 	p.cmd.Stdout, p.cmd.Stderr = c.output, os.Stderr
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = process.DieWithParent()
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
 	p.stdin, p.to = stdin, json.NewEncoder(stdin)
-	if err := onThread(p.cmd.Start, func() { c.bury(p) }); err != nil {
+	if err := process.StartOnThread(p.cmd.Start, func() { c.bury(p) }); err != nil {
 		return fmt.Errorf("starting a worker: %w", err)
 	}
 	if number < len(c.workers) {
@@ -96,14 +98,14 @@ func (c *crew) hire(number int) error {
 }
 
 // bury waits for the end of p.
-func (c *crew) bury(p *process) {
+func (c *crew) bury(p *workerProcess) {
 	err := p.cmd.Wait()
 	close(p.done)
 	c.pass(event{Kind: onEnded, Worker: p.number, Result: fmt.Sprint(err)})
 }
 
 // send gives p a command. If p is no more, that is told elsewhere.
-func (p *process) send(c command) { _ = p.to.Encode(c) }
+func (p *workerProcess) send(c command) { _ = p.to.Encode(c) }
 
 func (c *crew) sendAll(cmd command) {
 	for _, p := range c.workers {
@@ -112,7 +114,7 @@ func (c *crew) sendAll(cmd command) {
 }
 
 // kill ends p with SIGKILL and returns when it is gone.
-func (p *process) kill() {
+func (p *workerProcess) kill() {
 	p.doomed = true
 	_ = p.cmd.Process.Kill() // fails only if it has ended
 	<-p.done

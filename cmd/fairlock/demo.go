@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
 )
@@ -23,7 +26,7 @@ const (
 // demoVerb is "fairlock demo".
 type demoVerb struct {
 	Redis string `placeholder:"URL" help:"The Redis to play on; without it, one that is embedded for the time of the demo."`
-	papers
+	server.TLSFiles
 	Workers int  `default:"4" placeholder:"4" help:"How many worker processes, from 2 to 26 (default ${default})."`
 	Plain   bool `help:"Print nothing but the results, as key=value lines."`
 	JSON    bool `help:"Print nothing but the results, as JSON."`
@@ -51,12 +54,12 @@ func (d *demoVerb) Run() (err error) {
 	if d.Workers < 2 || d.Workers > mostWorkers {
 		return exit.Errorf(exit.Usage, "--workers: %d is not between 2 and %d", d.Workers, mostWorkers)
 	}
-	server, where, stop, err := d.server()
+	target, where, stop, err := d.server()
 	if err != nil {
 		return err
 	}
 	defer stop()
-	rdb, err := server.open()
+	rdb, err := target.Open()
 	if err != nil {
 		return err
 	}
@@ -64,9 +67,9 @@ func (d *demoVerb) Run() (err error) {
 	ctx, cancel := watched()
 	defer cancel()
 	prefix := "fairlock-demo-" + strings.ToLower(rand.Text()[:8])
-	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(demoLease), fairlock.WithLogger(slog.New(newNotices(os.Stderr))))
+	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(demoLease), fairlock.WithLogger(slog.New(locks.NewNotices(os.Stderr))))
 	defer locker.Close()
-	crew, err := newCrew(command{Do: doOpen, Server: server, Prefix: prefix})
+	crew, err := newCrew(command{Do: doOpen, Server: target, Prefix: prefix})
 	if err != nil {
 		return err
 	}
@@ -77,27 +80,27 @@ func (d *demoVerb) Run() (err error) {
 }
 
 // server is the one to play on, and what to call it.
-func (d *demoVerb) server() (server connection, where string, stop func(), err error) {
+func (d *demoVerb) server() (target server.Connection, where string, stop func(), err error) {
 	if d.Redis != "" {
-		server = connection{Redis: d.Redis, papers: d.papers}
-		return server, "the server at " + server.String(), func() {}, nil
+		target = server.Connection{Redis: d.Redis, TLSFiles: d.TLSFiles}
+		return target, "the server at " + target.String(), func() {}, nil
 	}
 	own, err := embedded.Start()
 	if err != nil {
-		return connection{}, "", nil, err
+		return server.Connection{}, "", nil, err
 	}
-	return connection{Redis: "redis://" + own.Addr()}, "the embedded server at " + own.Addr(), own.Close, nil
+	return server.Connection{Redis: "redis://" + own.Addr()}, "the embedded server at " + own.Addr(), own.Close, nil
 }
 
 // watched is a context that ends with the first signal, or when the demo has gone on for too long.
 func watched() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	signals, release := catch(endings...)
+	signals, release := process.Catch(process.Ending...)
 	late := time.AfterFunc(demoAtMost, func() { cancel(exit.Errorf(exit.Broken, "the demo did not end within %v", demoAtMost)) })
 	go func() {
 		select {
 		case got := <-signals:
-			cancel(&exit.Error{Code: exit.Signal + number(got)})
+			cancel(&exit.Error{Code: exit.Signal + process.Number(got)})
 		case <-ctx.Done():
 		}
 	}()
@@ -144,7 +147,7 @@ func (s *stage) assemble(workers int) error {
 }
 
 // warmUp lets workers wait for one lock, and get it.
-func (s *stage) warmUp(all ...*process) error {
+func (s *stage) warmUp(all ...*workerProcess) error {
 	g, err := s.shut("ready")
 	if err != nil {
 		return err

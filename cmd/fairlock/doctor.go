@@ -8,12 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
 // doctorVerb is "fairlock doctor".
 type doctorVerb struct {
-	selection
+	locks.Selection
 	output.Flags
 }
 
@@ -58,7 +60,7 @@ type finding struct {
 
 // patient is the server that is looked at.
 type patient struct {
-	connection
+	server.Connection
 	rdb    redis.UniversalClient
 	info   map[string]string // the answer to INFO; empty if that is not allowed
 	denied error             // why it is empty
@@ -91,7 +93,7 @@ func (v *doctorVerb) Run() error {
 
 // examine looks at the server.
 func (v *doctorVerb) examine() (found []finding, reached bool, err error) {
-	rdb, err := v.connection.open()
+	rdb, err := v.Connection.Open()
 	if err != nil {
 		return nil, false, err
 	}
@@ -102,7 +104,7 @@ func (v *doctorVerb) examine() (found []finding, reached bool, err error) {
 	if prefix == "" {
 		prefix = ownPrefix
 	}
-	p := &patient{connection: v.connection, rdb: rdb, kind: v.kind(), app: prefix, prefix: prefix}
+	p := &patient{Connection: v.Connection, rdb: rdb, kind: v.Kind(), app: prefix, prefix: prefix}
 	if v.Plain {
 		p.prefix += plainKeys
 	}

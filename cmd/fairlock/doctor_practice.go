@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
@@ -25,9 +26,9 @@ func (p *patient) practice(ctx context.Context) finding {
 	defer cancel()
 	d := &drill{ctx: ctx, name: "fairlock-doctor-" + strings.ToLower(rand.Text()[:8])}
 	quiet := slog.New(slog.DiscardHandler)
-	d.holder = lockerOf(p.rdb, p.kind, p.app, quiet)
+	d.holder = locks.New(p.rdb, p.kind, p.app, quiet)
 	defer d.holder.Close()
-	d.waiter = lockerOf(p.rdb, p.kind, p.app, quiet)
+	d.waiter = locks.New(p.rdb, p.kind, p.app, quiet)
 	defer d.waiter.Close()
 	took, err := d.play()
 	if err != nil {

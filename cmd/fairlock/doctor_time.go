@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
 const (
@@ -36,7 +37,7 @@ func (p *patient) latency(ctx context.Context) finding {
 		Figures: map[string]int64{"median_us": median.Microseconds(), "worst_us": worst.Microseconds()},
 	}
 	switch {
-	case median > slowPing || worst > impatience/2:
+	case median > slowPing || worst > server.Impatience/2:
 		f.Status, f.Do = wrong, "look at the network, at SLOWLOG and at the server's CPU: a waiter has 3 s to confirm a grant, and renewals go out at a third of the lease"
 	case median > latePing:
 		f.Status, f.Do = note, "a lock changes hands at most every round trip or so; keep clients near the server, and the lease far above this"

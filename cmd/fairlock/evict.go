@@ -5,13 +5,15 @@ import (
 	"strings"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
 
 // evictVerb is "fairlock evict".
 type evictVerb struct {
-	site
+	locks.Keyspace
 	output.Flags
 	Name   string `arg:"" complete:"lock" help:"The lock's name."`
 	Waiter string `arg:"" complete:"waiter" help:"The waiter's id, as show tells it, or the beginning of it."`
@@ -37,19 +39,19 @@ Exit codes:
 
 // evictedRecord is what evict has done, as JSON.
 type evictedRecord struct {
-	Name    string        `json:"name"`
-	Evicted *waiterRecord `json:"evicted"`
+	Name    string              `json:"name"`
+	Evicted *locks.WaiterRecord `json:"evicted"`
 }
 
 // Run is called by kong.
 func (v *evictVerb) Run() error {
-	s, err := v.open(fairKind)
+	s, err := v.Open(locks.Fair)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	l := s.kinds[0]
-	state, err := l.inspect(v.Name)
+	defer s.Close()
+	l := s.Lockers[0]
+	state, err := l.Look(v.Name)
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,7 @@ func (v *evictVerb) Run() error {
 	}
 	// Of the kinds of locks only this one has a line.
 	if err := l.Interface.(*fairlock.Locker).Evict(context.Background(), v.Name, waiter.ID); err != nil {
-		return l.failed(err)
+		return l.Failed(err)
 	}
 	p := v.Page()
 	p.Object(&evictedRecord{v.Name, waiter})
@@ -68,8 +70,8 @@ func (v *evictVerb) Run() error {
 }
 
 // find is the waiter that is meant.
-func (v *evictVerb) find(line []waiterRecord) (*waiterRecord, error) {
-	var like []*waiterRecord
+func (v *evictVerb) find(line []locks.WaiterRecord) (*locks.WaiterRecord, error) {
+	var like []*locks.WaiterRecord
 	for i := range line {
 		switch w := &line[i]; {
 		case w.ID == v.Waiter:
@@ -89,9 +91,35 @@ func (v *evictVerb) find(line []waiterRecord) (*waiterRecord, error) {
 }
 
 // called names the waiter for people, whether it has a note or not.
-func called(w *waiterRecord) string {
-	if who := w.who(); who != "" {
+func called(w *locks.WaiterRecord) string {
+	if who := w.Who(); who != "" {
 		return who
 	}
 	return output.Clean(w.ID)
+}
+
+// Predict is the names of locks, or the ids of those who wait for one, for completion.
+func (v *evictVerb) Predict(ctx context.Context, what string) []locks.Candidate {
+	if what == "waiter" {
+		return v.waiters(ctx)
+	}
+	return v.Names(ctx, locks.Fair)
+}
+
+// waiters are the ids of those who wait for the lock.
+func (v *evictVerb) waiters(ctx context.Context) (all []locks.Candidate) {
+	s, err := v.Open(locks.Fair)
+	if err != nil {
+		return nil
+	}
+	defer s.Close()
+	s.Notices.Mute()
+	state, err := s.Lockers[0].Inspect(ctx, v.Name)
+	if err != nil {
+		return nil
+	}
+	for i, w := range locks.NewRecord(locks.Fair, state).Waiters {
+		all = append(all, locks.Candidate{Word: w.ID, About: w.Who() + ", place " + look.Count(i+1)})
+	}
+	return all
 }

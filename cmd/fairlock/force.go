@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // forceVerb is "fairlock force".
 type forceVerb struct {
-	selection
+	locks.Selection
 	output.Flags
 	Token int64  `placeholder:"N" help:"Only the ownership that has this token, as show tells it."`
 	Name  string `arg:"" complete:"lock" help:"The lock's name."`
@@ -40,21 +41,21 @@ Exit codes:
 
 // forcedRecord is what force has done, as JSON.
 type forcedRecord struct {
-	Name   string        `json:"name"`
-	Kind   string        `json:"kind"`
-	Forced *holderRecord `json:"forced"`
-	Next   *holderRecord `json:"next"` // null: nobody has it now
+	Name   string              `json:"name"`
+	Kind   string              `json:"kind"`
+	Forced *locks.HolderRecord `json:"forced"`
+	Next   *locks.HolderRecord `json:"next"` // null: nobody has it now
 }
 
 // Run is called by kong.
 func (v *forceVerb) Run() error {
-	s, err := v.open(v.kinds()...)
+	s, err := v.Open(v.Kinds()...)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	l := s.kinds[0]
-	before, err := l.inspect(v.Name)
+	defer s.Close()
+	l := s.Lockers[0]
+	before, err := l.Look(v.Name)
 	if err != nil {
 		return err
 	}
@@ -62,36 +63,36 @@ func (v *forceVerb) Run() error {
 		return v.nobody(s)
 	}
 	if h := before.Holder; v.Token != 0 && v.Token != h.Token {
-		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.who())
+		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.Who())
 	}
-	s.log.hush() // that a lock was forced
+	s.Notices.Mute() // that a lock was forced
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
-		return l.failed(err)
+		return l.Failed(err)
 	}
-	after, err := l.inspect(v.Name)
+	after, err := l.Look(v.Name)
 	if err != nil {
 		return err
 	}
-	return v.tell(&forcedRecord{Name: v.Name, Kind: l.kind, Forced: before.Holder, Next: after.Holder})
+	return v.tell(&forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder, Next: after.Holder})
 }
 
 // nobody says that there is nothing to force, and where there would be.
-func (v *forceVerb) nobody(s *store) error {
-	for _, other := range s.kinds[1:] {
-		if r, err := other.inspect(v.Name); err == nil && r.Holder != nil {
-			return exit.Errorf(exit.Nothing, "nobody has the %s lock %q; %s has the %s one: --plain", s.kinds[0].kind, v.Name, r.Holder.who(), other.kind)
+func (v *forceVerb) nobody(s *locks.Store) error {
+	for _, other := range s.Lockers[1:] {
+		if r, err := other.Look(v.Name); err == nil && r.Holder != nil {
+			return exit.Errorf(exit.Nothing, "nobody has the %s lock %q; %s has the %s one: --plain", s.Lockers[0].Kind, v.Name, r.Holder.Who(), other.Kind)
 		}
 	}
-	return exit.Errorf(exit.Nothing, "nobody has the %s lock %q", s.kinds[0].kind, v.Name)
+	return exit.Errorf(exit.Nothing, "nobody has the %s lock %q", s.Lockers[0].Kind, v.Name)
 }
 
 func (v *forceVerb) tell(r *forcedRecord) error {
 	p := v.Page()
 	p.Object(r)
 	h := r.Forced
-	p.Say("%s: ended the ownership of %s (token %d), who had it for %s", p.Paint(output.Bold, output.Clean(r.Name)), h.who(), h.Token, output.Span(h.Held))
+	p.Say("%s: ended the ownership of %s (token %d), who had it for %s", p.Paint(output.Bold, output.Clean(r.Name)), h.Who(), h.Token, output.Span(h.Held))
 	if r.Next != nil {
-		p.Say("%s: %s has it now (token %d)", p.Paint(output.Bold, output.Clean(r.Name)), r.Next.who(), r.Next.Token)
+		p.Say("%s: %s has it now (token %d)", p.Paint(output.Bold, output.Clean(r.Name)), r.Next.Who(), r.Next.Token)
 	} else {
 		p.Say("%s: nobody has it now", p.Paint(output.Bold, output.Clean(r.Name)))
 	}

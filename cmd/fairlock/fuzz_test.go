@@ -40,33 +40,3 @@ func FuzzCommandLine(f *testing.F) {
 		}
 	})
 }
-
-// FuzzRedisURL reads URLs and connects to nothing.
-func FuzzRedisURL(f *testing.F) {
-	for _, rest := range []string{"127.0.0.1:6379", "h", "h:0/15?protocol=3", "[::1]:1/x", "h:port", "h/%zz", "h?read_timeout=-1", "\x00", "h:1/2/3", "h?db=x"} {
-		f.Add("redis", rest)
-		f.Add("rediss", rest)
-	}
-	f.Add("unix", "/run/redis.sock?db=1")
-	f.Add("redis", "h:26379/2?master_name=m&addr=h:1&username=u&password=p")
-	f.Add("rediss+cluster", "h?addr=h:1")
-	f.Add("redis+nothing", "h")
-	f.Add("http", "h")
-	f.Fuzz(func(t *testing.T, scheme, rest string) {
-		const secret = "pA55-0f-n0b0dy"
-		c := connection{Redis: scheme + "://me:" + secret + "@" + rest}
-		_, err := c.prepare()
-		if strings.Contains(c.String(), secret) {
-			t.Fatalf("%s, %q: the password is told: %s", scheme, rest, &c)
-		}
-		if err == nil {
-			return
-		}
-		if exit.Code(err) != exit.Usage {
-			t.Fatalf("%s, %q: exit code %d", scheme, rest, exit.Code(err))
-		}
-		if strings.Contains(err.Error(), secret) {
-			t.Fatalf("%s, %q: the password is told: %v", scheme, rest, err)
-		}
-	})
-}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -136,7 +137,7 @@ func TestADamagedLockIsShownAsSuchBesideTheOthersAndCanBeForced(t *testing.T) {
 		}
 	}
 	damaged := make(map[string]bool)
-	for _, r := range objects[lockRecord](t, s, 0, "ls") {
+	for _, r := range objects[locks.Record](t, s, 0, "ls") {
 		damaged[r.Name] = r.Damaged != ""
 	}
 	if len(damaged) != 3 || damaged["good"] || !damaged["evil"] || !damaged["next release"] {

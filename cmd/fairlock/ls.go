@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // lsVerb is "fairlock ls".
 type lsVerb struct {
-	selection
+	locks.Selection
 	output.Flags
 	Sort    string `enum:"waiting,held,remaining,name" default:"waiting" help:"What comes first: most waiting, longest held, least remaining, or by name (default ${default})."`
 	Pattern string `arg:"" optional:"" complete:"lock" help:"Only locks whose name is like this: * is any text, ? any character, [a-z] one of these."`
@@ -54,7 +55,7 @@ func (v *lsVerb) Run() error {
 	lines := output.Table{Bends: 2}
 	lines.Add("NAME", "KIND", "HOLDER", "HELD", "REMAINING", "WAITING")
 	for _, r := range found {
-		lines.Add(r.cells(p.Colour)...)
+		lines.Add(cells(r, p.Colour)...)
 		p.Object(r)
 	}
 	if len(found) > 0 {
@@ -66,20 +67,20 @@ func (v *lsVerb) Run() error {
 }
 
 // find is the locks that match, in their order.
-func (v *lsVerb) find() (found []*lockRecord, err error) {
-	s, err := v.open(v.kinds()...)
+func (v *lsVerb) find() (found []*locks.Record, err error) {
+	s, err := v.Open(v.Kinds()...)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	for _, l := range s.kinds {
+	defer s.Close()
+	for _, l := range s.Lockers {
 		for state, err := range l.List(context.Background()) {
 			if err != nil {
-				return nil, l.failed(err)
+				return nil, l.Failed(err)
 			}
 			if matches(v.Pattern, state.Name) {
 				state.Waiters = nil // the first alone, which show tells
-				found = append(found, newLockRecord(l.kind, state))
+				found = append(found, locks.NewRecord(l.Kind, state))
 			}
 		}
 	}
@@ -95,14 +96,14 @@ func matches(pattern, name string) bool {
 }
 
 // order compares as --sort says, and those that are alike by what else is of interest.
-func (v *lsVerb) order(a, b *lockRecord) int {
-	waiting, held := cmp.Compare(b.Waiting, a.Waiting), a.olderThan(b)
+func (v *lsVerb) order(a, b *locks.Record) int {
+	waiting, held := cmp.Compare(b.Waiting, a.Waiting), a.OlderThan(b)
 	name := cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	switch v.Sort {
 	case "held":
 		return cmp.Or(held, waiting, name)
 	case "remaining":
-		return cmp.Or(cmp.Compare(a.remaining(), b.remaining()), waiting, held, name)
+		return cmp.Or(cmp.Compare(a.Remaining(), b.Remaining()), waiting, held, name)
 	case "name":
 		return name
 	default:
@@ -111,18 +112,18 @@ func (v *lsVerb) order(a, b *lockRecord) int {
 }
 
 // cells is a lock in a line of ls.
-func (r *lockRecord) cells(c output.Colour) []string {
+func cells(r *locks.Record, c output.Colour) []string {
 	held, remaining, waiting := "-", "-", "-"
 	if h := r.Holder; h != nil {
 		held, remaining = output.Span(h.Held), output.Span(h.Remaining)
 	}
-	if r.Kind == fairKind {
+	if r.Kind == locks.Fair {
 		waiting = fmt.Sprint(r.Waiting)
 	}
 	if r.Waiting > 0 {
 		waiting = c.Paint(output.Yellow, waiting)
 	}
-	holder := r.Holder.who()
+	holder := r.Holder.Who()
 	if r.Damaged != "" {
 		holder += " " + c.Paint(output.Red, "(damaged)")
 	}

@@ -11,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
 // verbs are the subcommands.
@@ -54,10 +56,16 @@ func execute(args []string) int {
 	return exit.Report(os.Stderr, err)
 }
 
+// silence is a logger for go-redis, whose every error reaches us as a value anyway.
+type silence struct{}
+
+// Printf drops a line.
+func (silence) Printf(context.Context, string, ...any) {}
+
 // parser reads a command line into v.
 func parser(v *verbs, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: urls}}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: server.URLs}}),
 		kong.Vars{"most": strconv.Itoa(mostShown)}, kong.Help(help))...)
 }
 

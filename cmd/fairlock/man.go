@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
 // manVerb is "fairlock man".
@@ -48,7 +49,7 @@ func manual(app *kong.Application) string {
 		r.verb(verb)
 	}
 	r.macro("SH", "SERVER")
-	r.prose(urls)
+	r.prose(server.URLs)
 	shown := make(map[string]bool)
 	for _, verb := range visible(app.Node) {
 		for _, flag := range verb.Flags {

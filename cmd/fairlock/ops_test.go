@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
@@ -235,7 +236,7 @@ func TestShowShowsTheBeginningOfALongLineToPeople(t *testing.T) {
 	if text := prints(t, s, 0, "show", "--all", "x"); strings.Count(text, "somebody") != 22 {
 		t.Errorf("show --all: %s", text)
 	}
-	if r := objects[lockRecord](t, s, 0, "show", "x"); len(r) != 1 || len(r[0].Waiters) != 22 || r[0].Waiters[21].Place != 22 {
+	if r := objects[locks.Record](t, s, 0, "show", "x"); len(r) != 1 || len(r[0].Waiters) != 22 || r[0].Waiters[21].Place != 22 {
 		t.Errorf("show --json: %+v", r)
 	}
 }
@@ -248,7 +249,7 @@ func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
 	holder.says("in")
 	next := launch(t, s, "run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
 	inLine(t, locker, "nightly", 1)
-	was := objects[lockRecord](t, s, 0, "show", "nightly")[0].Holder
+	was := objects[locks.Record](t, s, 0, "show", "nightly")[0].Holder
 
 	p := launch(t, s, "force", "nightly", "--token", "1")
 	p.ends(1)
@@ -292,7 +293,7 @@ func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 	take(t, locker, "x")
 	first := waits(t, other, "x", fairlock.Note("first"))
 	second := waits(t, other, "x", fairlock.WithOwner("second"))
-	line := objects[lockRecord](t, s, 0, "show", "x")[0].Waiters
+	line := objects[locks.Record](t, s, 0, "show", "x")[0].Waiters
 	client, _, _ := strings.Cut(line[0].ID, ":")
 
 	p := launch(t, s, "evict", "x", client)

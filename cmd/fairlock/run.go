@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,13 +13,16 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 )
 
 // runVerb is "fairlock run".
 type runVerb struct {
-	connection
+	server.Connection
 	Wait       patience       `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
 	MaxWaiters *int           `placeholder:"N" help:"Do not join a line in which N wait already."`
 	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
@@ -94,24 +98,24 @@ func (r *runVerb) Run() error {
 
 // under runs the command under the lock, and leaves nothing behind.
 func (r *runVerb) under(command *program) error {
-	rdb, err := r.open()
+	rdb, err := r.Open()
 	if err != nil {
 		return err
 	}
 	defer rdb.Close()
 	shown := newProgress(os.Stderr, r.Verbose)
-	log := newNotices(shown)
-	locker := lockerOf(rdb, kindOf(r.Plain), "", slog.New(log), fairlock.WithLease(r.Lease))
+	log := locks.NewNotices(shown)
+	locker := locks.New(rdb, locks.KindOf(r.Plain), "", slog.New(log), fairlock.WithLease(r.Lease))
 	defer locker.Close()
 	deafen()
-	signals, release := catch(slices.Concat(endings, heralds)...)
+	signals, release := process.Catch(slices.Concat(process.Ending, heralds)...)
 	defer release()
 	lease, err := r.acquire(locker, signals, shown)
 	if err != nil {
 		command.interrupted = controlled() && exit.Code(err) == exit.Signal+int(syscall.SIGINT)
 		return err
 	}
-	log.hush()
+	log.Mute()
 	shown.acquired(lease)
 	err = command.under(lease, signals)
 	shown.released(lease)
@@ -189,4 +193,17 @@ func (r *runVerb) note() string {
 	}
 	who += filepath.Base(r.Command[1])
 	return strings.ToValidUTF8(who[:min(len(who), 256)], "")
+}
+
+// deafen has the signals of deafTo dropped, for good.
+func deafen() {
+	for _, each := range deafTo {
+		signal.Notify(make(chan os.Signal, 1), each)
+	}
+}
+
+// Predict is the names of locks, for completion.
+func (r *runVerb) Predict(ctx context.Context, _ string) []locks.Candidate {
+	there := locks.Keyspace{Connection: r.Connection}
+	return there.Names(ctx, locks.Fair)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -49,7 +50,7 @@ func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
 		case <-done:
 			return nil
 		case got := <-signals:
-			if ends(got) {
+			if process.Ends(got) {
 				return got
 			}
 		}
@@ -60,9 +61,9 @@ func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
 func interrupted(got os.Signal, name string, err error) error {
 	var wait *fairlock.WaitError
 	if errors.As(err, &wait) {
-		return exit.Errorf(exit.Signal+number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)
+		return exit.Errorf(exit.Signal+process.Number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)
 	}
-	return exit.Errorf(exit.Signal+number(got), "%v before the command was started under %q", got, name)
+	return exit.Errorf(exit.Signal+process.Number(got), "%v before the command was started under %q", got, name)
 }
 
 // refused turns the error of a Lock into an exit.Error.

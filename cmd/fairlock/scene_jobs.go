@@ -16,7 +16,7 @@ type jobsScene struct {
 	line    []string       // the server's
 	order   *order         // that line against the grants
 	of      map[string]int // job -> its worker
-	victim  *process       // who will be killed
+	victim  *workerProcess // who will be killed
 	last    string         // the job after which it would have had its turn
 	freed   int64          // when the lock was released by that job
 	shown   int            // how much of the line was shown
@@ -170,7 +170,7 @@ func (s *jobsScene) strike() error {
 }
 
 // replace hires somebody for a worker that was killed.
-func (s *stage) replace(p *process) error {
+func (s *stage) replace(p *workerProcess) error {
 	if err := s.crew.hire(p.number); err != nil {
 		return err
 	}

@@ -16,10 +16,10 @@ const (
 // nestedScene is the second: a lock that is taken within itself, and somebody else who wants it.
 type nestedScene struct {
 	*stage
-	host, guest *process // the insider's worker and the visitor's
-	in          event    // the insider's first
-	out         event    // and last
-	visit       event    // when the visitor was let in
+	host, guest *workerProcess // the insider's worker and the visitor's
+	in          event          // the insider's first
+	out         event          // and last
+	visit       event          // when the visitor was let in
 	failed      error
 }
 

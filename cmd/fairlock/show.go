@@ -6,13 +6,14 @@ import (
 	"strconv"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // showVerb is "fairlock show".
 type showVerb struct {
-	selection
+	locks.Selection
 	output.Flags
 	All  bool   `help:"Show the whole line, however long (default: its first ${most}). JSON has it always."`
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
@@ -39,20 +40,20 @@ Exit codes:
 
 // Run is called by kong.
 func (v *showVerb) Run() error {
-	s, err := v.open(v.kinds()...)
+	s, err := v.Open(v.Kinds()...)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	var all []*lockRecord
-	for _, l := range s.kinds {
-		r, err := l.inspect(v.Name)
+	defer s.Close()
+	var all []*locks.Record
+	for _, l := range s.Lockers {
+		r, err := l.Look(v.Name)
 		if err != nil {
 			return err
 		}
 		all = append(all, r)
 	}
-	busy := slices.DeleteFunc(slices.Clone(all), (*lockRecord).idle)
+	busy := slices.DeleteFunc(slices.Clone(all), (*locks.Record).Idle)
 	p := v.Page()
 	for i, r := range busy {
 		if i > 0 {
@@ -72,13 +73,13 @@ func (v *showVerb) Run() error {
 }
 
 // showLock shows everything that is known of one.
-func showLock(p *output.Page, r *lockRecord, all bool) {
+func showLock(p *output.Page, r *locks.Record, all bool) {
 	p.Object(r)
 	p.Say("%s  %s", p.Paint(output.Bold, output.Clean(r.Name)), p.Dim(r.Kind+" lock"))
 	if h := r.Holder; h == nil {
 		p.Say("  free")
 	} else {
-		p.Say("  held by    %s", h.who())
+		p.Say("  held by    %s", h.Who())
 		p.Say("  owner      %s", output.Clean(h.Owner))
 		p.Say("  token      %d", h.Token)
 		p.Say("  held for   %s, since %s", output.Span(h.Held), output.At(h.Since))
@@ -88,7 +89,7 @@ func showLock(p *output.Page, r *lockRecord, all bool) {
 	if r.Damaged != "" {
 		p.Say("  %s    %s", p.Paint(output.Red, "damaged"), output.Clean(r.Damaged))
 	}
-	if r.Kind == plainKind {
+	if r.Kind == locks.Plain {
 		return
 	}
 	p.Say("  waiting    %d", r.Waiting)
@@ -103,7 +104,7 @@ func showLock(p *output.Page, r *lockRecord, all bool) {
 	lines := output.Table{Bends: 2}
 	lines.Add("PLACE", "WAITED", "WHO", "ID")
 	for _, w := range shown {
-		lines.Add(strconv.Itoa(w.Place), output.Span(w.Waited), w.who(), output.Clean(w.ID))
+		lines.Add(strconv.Itoa(w.Place), output.Span(w.Waited), w.Who(), output.Clean(w.ID))
 	}
 	p.Table(lines)
 	if more := len(r.Waiters) - len(shown); more > 0 {

@@ -7,13 +7,15 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/term"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/cmd/fairlock/internal/top"
 )
 
 // topVerb is "fairlock top".
 type topVerb struct {
-	selection
+	locks.Selection
 	output.Flags
 	Once bool `help:"Print how it is and end, as where there is no terminal, and with --json."`
 }
@@ -42,14 +44,14 @@ Exit codes:
 
 // Run is called by kong.
 func (v *topVerb) Run() error {
-	s, err := v.open(v.kind())
+	s, err := v.Open(v.Kind())
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	locker := s.kinds[0]
-	survey := top.NewSurvey(locker, s.rdb)
-	ctx, got, release := untilSignal()
+	defer s.Close()
+	locker := s.Lockers[0]
+	survey := top.NewSurvey(locker, s.Redis)
+	ctx, got, release := process.UntilSignal()
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,10 +59,10 @@ func (v *topVerb) Run() error {
 		return v.once(ctx, locker, survey, got)
 	}
 	if _, err := locker.Inspect(ctx, "any"); err != nil {
-		return locker.failed(err)
+		return locker.Failed(err)
 	}
-	s.log.hush()
-	return show(ctx, top.NewModel(ctx, survey, locker.where, v.Plain), got)
+	s.Notices.Mute()
+	return show(ctx, top.NewModel(ctx, survey, locker.Server, v.Plain), got)
 }
 
 // show shows the live screen until somebody ends it, or a signal does.
@@ -75,13 +77,13 @@ func show(ctx context.Context, model tea.Model, got func() error) error {
 }
 
 // once prints a snapshot.
-func (v *topVerb) once(ctx context.Context, locker locks, survey *top.Survey, got func() error) error {
+func (v *topVerb) once(ctx context.Context, locker locks.Locker, survey *top.Survey, got func() error) error {
 	picture, err := top.Snapshot(ctx, survey)
 	switch {
 	case ctx.Err() != nil:
 		return got()
 	case err != nil:
-		return locker.failed(err)
+		return locker.Failed(err)
 	case v.JSON:
 		return output.Written(top.WriteJSON(os.Stdout, picture))
 	default:

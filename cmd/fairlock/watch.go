@@ -1,20 +1,22 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/cmd/fairlock/internal/watch"
 )
 
 // watchVerb is "fairlock watch".
 type watchVerb struct {
-	selection
+	locks.Selection
 	output.Flags
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
 }
@@ -50,18 +52,18 @@ Exit codes:
 
 // Run is called by kong.
 func (w *watchVerb) Run() error {
-	s, err := w.open(w.kind())
+	s, err := w.Open(w.Kind())
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	locker := s.kinds[0]
-	ctx, got, release := untilSignal()
+	defer s.Close()
+	locker := s.Lockers[0]
+	ctx, got, release := process.UntilSignal()
 	defer release()
 	if _, err := locker.Inspect(ctx, w.Name); err != nil && ctx.Err() == nil {
-		return locker.failed(err)
+		return locker.Failed(err)
 	}
-	s.log.hush()
+	s.Notices.Mute()
 	c := output.ColourFor(os.Stdout)
 	teller := &teller{write: func(events []watch.Event) error {
 		if w.JSON {
@@ -69,7 +71,7 @@ func (w *watchVerb) Run() error {
 		}
 		return output.Written(watch.WriteText(os.Stdout, events, func(k watch.Kind, text string) string { return c.Paint(shadeOf[k], text) }))
 	}}
-	if err := watch.Follow(ctx, locker, look.NewPace(s.rdb, 250*time.Millisecond), w.Name, teller); err != nil {
+	if err := watch.Follow(ctx, locker, look.NewPace(s.Redis, 250*time.Millisecond), w.Name, teller); err != nil {
 		return err
 	}
 	return got()
@@ -101,7 +103,7 @@ func (t *teller) Blind(err error) {
 // Sees notes that the server answers.
 func (t *teller) Sees() {
 	if t.blind {
-		exit.Complain(os.Stderr, errorText("the server answers again"))
+		exit.Complain(os.Stderr, errors.New("the server answers again"))
 	}
 	t.blind = false
 }
@@ -109,19 +111,4 @@ func (t *teller) Sees() {
 // Deaf complains.
 func (t *teller) Deaf(err error) {
 	exit.Complain(os.Stderr, fmt.Errorf("what the server tells others is not heard, and only looked for: %w", err))
-}
-
-// untilSignal is a context that ends with the first signal, and the exit.Error for that one, if there was any.
-func untilSignal() (ctx context.Context, got func() error, release func()) {
-	signals, stop := catch(endings...)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	done := make(chan struct{})
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(&exit.Error{Code: exit.Signal + number(s)})
-		case <-done:
-		}
-	}()
-	return ctx, func() error { return context.Cause(ctx) }, func() { stop(); close(done) }
 }

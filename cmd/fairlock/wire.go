@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
+)
 
 // The demo and its workers talk in lines of JSON: commands go to each worker's standard input, events come from the
 // standard output of all of them.
@@ -26,17 +30,17 @@ const (
 // command is a line to a worker.
 type command struct {
 	Do      verb
-	Server  connection    `json:",omitzero"`
-	Prefix  string        `json:",omitempty"`
-	Lock    string        `json:",omitempty"`
-	Who     string        `json:",omitempty"`
-	Work    time.Duration `json:",omitempty"`
-	Hold    bool          `json:",omitempty"`
-	Numbers []int         `json:",omitempty"`
-	Most    int           `json:",omitempty"`
-	OK      bool          `json:",omitempty"`
-	Stock   int           `json:",omitempty"`
-	Token   int64         `json:",omitempty"`
+	Server  server.Connection `json:",omitzero"`
+	Prefix  string            `json:",omitempty"`
+	Lock    string            `json:",omitempty"`
+	Who     string            `json:",omitempty"`
+	Work    time.Duration     `json:",omitempty"`
+	Hold    bool              `json:",omitempty"`
+	Numbers []int             `json:",omitempty"`
+	Most    int               `json:",omitempty"`
+	OK      bool              `json:",omitempty"`
+	Stock   int               `json:",omitempty"`
+	Token   int64             `json:",omitempty"`
 }
 
 // kind says what an event is.

@@ -79,7 +79,7 @@ func (w *worker) obey(in *json.Decoder) error {
 }
 
 func (w *worker) open(c command) {
-	rdb, err := c.Server.open()
+	rdb, err := c.Server.Open()
 	if err != nil {
 		w.fail(err)
 		return

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"crypto/tls"
@@ -9,35 +9,35 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// papers are what a TLS connection needs that a URL has no place for.
-type papers struct {
+// TLSFiles are the certificates and the key that a TLS connection may need and a URL has no place for.
+type TLSFiles struct {
 	CA   string `group:"server" name:"tls-ca" placeholder:"FILE" env:"FAIRLOCK_TLS_CA" complete:"file" help:"With rediss://, trust the authorities in this PEM file instead of the system's (${env})."`
 	Cert string `group:"server" name:"tls-cert" placeholder:"FILE" env:"FAIRLOCK_TLS_CERT" complete:"file" help:"The certificate to show to the server, in PEM (${env})."`
 	Key  string `group:"server" name:"tls-key" placeholder:"FILE" env:"FAIRLOCK_TLS_KEY" complete:"file" help:"Its key (${env})."`
 }
 
-// show puts the papers into config, which is nil where there is no TLS.
-func (p *papers) show(config *tls.Config) error {
+// configure puts them into config, which is nil where there is no TLS.
+func (f *TLSFiles) configure(config *tls.Config) error {
 	switch {
-	case *p == papers{}:
+	case *f == TLSFiles{}:
 		return nil
 	case config == nil:
 		return exit.Errorf(exit.Usage, "--tls-ca, --tls-cert and --tls-key are of use with rediss:// only")
-	case (p.Cert == "") != (p.Key == ""):
+	case (f.Cert == "") != (f.Key == ""):
 		return exit.Errorf(exit.Usage, "--tls-cert and --tls-key need each other")
 	}
-	if p.CA != "" {
-		text, err := os.ReadFile(p.CA)
+	if f.CA != "" {
+		text, err := os.ReadFile(f.CA)
 		if err != nil {
 			return exit.Errorf(exit.Usage, "--tls-ca: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return exit.Errorf(exit.Usage, "--tls-ca: %w", errors.New(p.CA+" has no certificate in PEM"))
+			return exit.Errorf(exit.Usage, "--tls-ca: %w", errors.New(f.CA+" has no certificate in PEM"))
 		}
 	}
-	if p.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(p.Cert, p.Key)
+	if f.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 		if err != nil {
 			return exit.Errorf(exit.Usage, "--tls-cert and --tls-key: %w", err)
 		}

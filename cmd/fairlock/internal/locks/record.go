@@ -1,4 +1,4 @@
-package main
+package locks
 
 import (
 	"time"
@@ -7,20 +7,20 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// lockRecord is a lock as JSON shows it. Names of fields stay; durations are whole milliseconds, times RFC 3339 in UTC,
+// Record is a lock as JSON shows it. Names of fields stay; durations are whole milliseconds, times RFC 3339 in UTC,
 // by the server's clock.
-type lockRecord struct {
+type Record struct {
 	Name    string         `json:"name"`
 	Kind    string         `json:"kind"`              // "fair" or "plain"
 	Token   int64          `json:"token"`             // the largest given so far, 0 if the lock was not used for some minutes
-	Holder  *holderRecord  `json:"holder"`            // null: it is free
+	Holder  *HolderRecord  `json:"holder"`            // null: it is free
 	Waiting int            `json:"waiting"`           // length of the line; who waits for a plain lock is known to its own process only
-	Waiters []waiterRecord `json:"waiters,omitempty"` // in order; not of ls
+	Waiters []WaiterRecord `json:"waiters,omitempty"` // in order; not of ls
 	Damaged string         `json:"damaged,omitempty"` // what in its keys makes no sense
 }
 
-// holderRecord is who has a lock.
-type holderRecord struct {
+// HolderRecord is who has a lock.
+type HolderRecord struct {
 	Owner     string    `json:"owner"` // "" while the server, having lost data, waits for the holder to return
 	Note      string    `json:"note"`
 	Token     int64     `json:"token"`
@@ -31,8 +31,8 @@ type holderRecord struct {
 	Remaining int64     `json:"remaining_ms"` // until it is free if nobody renews it
 }
 
-// waiterRecord is one place in line.
-type waiterRecord struct {
+// WaiterRecord is one place in line.
+type WaiterRecord struct {
 	Place  int       `json:"place"` // 1 is next
 	ID     string    `json:"id"`    // for fairlock evict
 	Owner  string    `json:"owner"`
@@ -41,35 +41,36 @@ type waiterRecord struct {
 	Waited int64     `json:"waited_ms"`
 }
 
-func newLockRecord(kind string, s *fairlock.State) *lockRecord {
-	r := &lockRecord{Name: s.Name, Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
+// NewRecord is what the library knows of a lock, as a record.
+func NewRecord(kind string, s *fairlock.State) *Record {
+	r := &Record{Name: s.Name, Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
 	if s.Damaged != nil {
 		r.Damaged = s.Damaged.Error()
 	}
 	for i, w := range s.Waiters {
-		r.Waiters = append(r.Waiters, waiterRecord{
+		r.Waiters = append(r.Waiters, WaiterRecord{
 			Place: i + 1, ID: w.ID, Owner: w.Owner, Note: w.Note, Since: w.Since.UTC(), Waited: w.Waited.Milliseconds(),
 		})
 	}
 	return r
 }
 
-func newHolderRecord(h *fairlock.Holder) *holderRecord {
+func newHolderRecord(h *fairlock.Holder) *HolderRecord {
 	if h == nil {
 		return nil
 	}
-	return &holderRecord{
+	return &HolderRecord{
 		Owner: h.Owner, Note: h.Note, Token: h.Token, Holds: h.Holds, Depth: h.Depth, Since: h.Since.UTC(),
 		Held: h.Held.Milliseconds(), Remaining: h.Remaining.Milliseconds(),
 	}
 }
 
-// idle reports whether nobody has the lock and nobody waits for it, and nothing else is to be
+// Idle reports whether nobody has the lock and nobody waits for it, and nothing else is to be
 // said of it.
-func (r *lockRecord) idle() bool { return r.Holder == nil && r.Waiting == 0 && r.Damaged == "" }
+func (r *Record) Idle() bool { return r.Holder == nil && r.Waiting == 0 && r.Damaged == "" }
 
-// olderThan compares since when two locks are held; free ones come last. (For how long they are was read at different times.)
-func (r *lockRecord) olderThan(other *lockRecord) int {
+// OlderThan compares since when two locks are held; free ones come last. (For how long they are was read at different times.)
+func (r *Record) OlderThan(other *Record) int {
 	switch {
 	case r.Holder != nil && other.Holder != nil:
 		return r.Holder.Since.Compare(other.Holder.Since)
@@ -81,16 +82,16 @@ func (r *lockRecord) olderThan(other *lockRecord) int {
 	return 0
 }
 
-// remaining is zero of a free lock.
-func (r *lockRecord) remaining() int64 {
+// Remaining is zero of a free lock.
+func (r *Record) Remaining() int64 {
 	if r.Holder == nil {
 		return 0
 	}
 	return r.Holder.Remaining
 }
 
-// who names the holder for people: by its note, if it has one.
-func (h *holderRecord) who() string {
+// Who names the holder for people: by its note, if it has one.
+func (h *HolderRecord) Who() string {
 	switch {
 	case h == nil:
 		return "-"
@@ -102,8 +103,8 @@ func (h *holderRecord) who() string {
 	return output.Clean(h.Owner)
 }
 
-// who names the waiter for people; its id stands elsewhere.
-func (w *waiterRecord) who() string {
+// Who names the waiter for people; its id stands elsewhere.
+func (w *WaiterRecord) Who() string {
 	named := w.Owner != w.ID
 	switch {
 	case named && w.Note != "":

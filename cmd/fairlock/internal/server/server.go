@@ -1,7 +1,7 @@
-package main
+// Package server is how a command reaches its Redis: the flags that say where it is, and the client made of them.
+package server
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,17 +14,17 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// impatience is how long one dial, read or write may take. The library tries a first contact three times.
-const impatience = 2 * time.Second
+// Impatience is how long one dial, read or write may take. The library tries a first contact three times.
+const Impatience = 2 * time.Second
 
-// connection is where the Redis is and how to talk to it: the flags of every verb that needs one.
-type connection struct {
+// Connection is where the Redis is and how to talk to it: the flags of every command that needs one.
+type Connection struct {
 	Redis string `group:"server" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default})."`
-	papers
+	TLSFiles
 }
 
-// urls says what --redis takes.
-const urls = `The server is one of
+// URLs says what --redis takes.
+const URLs = `The server is one of
 
   redis://[user:password@]host[:6379][/database]     rediss:// for TLS
   unix://[user:password@]/path/to/socket[?db=1]
@@ -34,8 +34,8 @@ const urls = `The server is one of
 
 and takes go-redis's parameters, such as read_timeout=5s or skip_verify=true.`
 
-// open makes a client. It does no I/O but to read the files for TLS.
-func (c *connection) open() (redis.UniversalClient, error) {
+// Open makes a client. It does no I/O but to read the files for TLS.
+func (c *Connection) Open() (redis.UniversalClient, error) {
 	client, err := c.prepare()
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ const (
 )
 
 // address reads the URL as far as is needed to know which of go-redis's parsers it is for.
-func (c *connection) address() (form, *url.URL, error) {
+func (c *Connection) address() (form, *url.URL, error) {
 	u, err := url.Parse(c.Redis)
 	if err == nil && u.User == nil && strings.Contains(c.Redis, "@") {
 		err = errors.New("user or password end early") // what follows the first of / ? # is taken for something else
@@ -74,7 +74,7 @@ func (c *connection) address() (form, *url.URL, error) {
 }
 
 // prepare reads the URL and returns what makes a client of it.
-func (c *connection) prepare() (func() redis.UniversalClient, error) {
+func (c *Connection) prepare() (func() redis.UniversalClient, error) {
 	form, u, err := c.address()
 	if err != nil {
 		return nil, err
@@ -84,27 +84,27 @@ func (c *connection) prepare() (func() redis.UniversalClient, error) {
 		o, err := redis.ParseFailoverURL(u.String())
 		if err == nil {
 			anyName(o.TLSConfig)
-			err = c.tune(knobs{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+			err = c.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
 		}
 		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, c.nonsense(err)
 	case cluster:
 		o, err := redis.ParseClusterURL(u.String())
 		if err == nil {
 			anyName(o.TLSConfig)
-			err = c.tune(knobs{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+			err = c.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
 		}
 		return func() redis.UniversalClient { return redis.NewClusterClient(o) }, c.nonsense(err)
 	default:
 		o, err := redis.ParseURL(u.String())
 		if err == nil {
-			err = c.tune(knobs{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+			err = c.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
 		}
 		return func() redis.UniversalClient { return redis.NewClient(o) }, c.nonsense(err)
 	}
 }
 
 // nonsense is the exit.Error for a URL that cannot be used. It does not tell the password.
-func (c *connection) nonsense(err error) error {
+func (c *Connection) nonsense(err error) error {
 	var end *exit.Error
 	if err == nil || errors.As(err, &end) {
 		return err
@@ -126,8 +126,8 @@ func anyName(config *tls.Config) {
 	}
 }
 
-// knobs are what the options of all kinds of client have in common.
-type knobs struct {
+// settings are what the options of all kinds of client have in common.
+type settings struct {
 	name              *string
 	dial, read, write *time.Duration
 	retries, dials    *int
@@ -136,14 +136,14 @@ type knobs struct {
 
 // tune sets what the URL leaves open so that an unreachable server is reported soon: the library does all the retrying
 // that is needed.
-func (c *connection) tune(k knobs) error {
+func (c *Connection) tune(k settings) error {
 	preset(k.name, "fairlock")
-	preset(k.dial, impatience)
-	preset(k.read, impatience)
-	preset(k.write, impatience)
+	preset(k.dial, Impatience)
+	preset(k.read, Impatience)
+	preset(k.write, Impatience)
 	preset(k.retries, -1)
 	preset(k.dials, 1)
-	return c.show(k.tls)
+	return c.configure(k.tls)
 }
 
 func preset[T comparable](field *T, value T) {
@@ -154,7 +154,7 @@ func preset[T comparable](field *T, value T) {
 }
 
 // String says where the server is, without the password.
-func (c *connection) String() string {
+func (c *Connection) String() string {
 	form, u, err := c.address()
 	switch {
 	case err != nil:
@@ -168,9 +168,3 @@ func (c *connection) String() string {
 	}
 	return u.Host
 }
-
-// silence is a logger for go-redis, whose every error reaches us as a value anyway.
-type silence struct{}
-
-// Printf drops a line.
-func (silence) Printf(context.Context, string, ...any) {}
