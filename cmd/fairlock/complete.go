@@ -22,7 +22,7 @@ func complete(words []string) []locks.Candidate {
 		return nil
 	}
 	before, last := words[:len(words)-1], words[len(words)-1]
-	v := &verbs{}
+	v := &cli{}
 	parser := parser(v)
 	call, err := kong.Trace(parser, before)
 	if err != nil {
@@ -101,7 +101,7 @@ func children(node *kong.Node) (all []locks.Candidate) {
 	return all
 }
 
-// predictor is a verb whose arguments the server knows.
+// predictor is a command whose arguments the server knows.
 type predictor interface {
 	Predict(ctx context.Context, what string) []locks.Candidate
 }
@@ -119,7 +119,7 @@ func arguments(call *kong.Context, node *kong.Node) []locks.Candidate {
 	}
 	argument := node.Positional[given]
 	what := argument.Tag.Get("complete")
-	verb, ok := reflect.TypeAssert[predictor](node.Target.Addr())
+	command, ok := reflect.TypeAssert[predictor](node.Target.Addr())
 	if !ok || what == "" {
 		return choices(argument, "")
 	}
@@ -132,5 +132,5 @@ func arguments(call *kong.Context, node *kong.Node) []locks.Candidate {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	return verb.Predict(ctx, what)
+	return command.Predict(ctx, what)
 }

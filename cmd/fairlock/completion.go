@@ -12,13 +12,13 @@ import (
 //go:embed completion
 var shells embed.FS
 
-// completionVerb is "fairlock completion".
-type completionVerb struct {
+// completionCommand is "fairlock completion".
+type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
 // Help is the long text of "fairlock completion --help".
-func (*completionVerb) Help() string {
+func (*completionCommand) Help() string {
 	return `Prints what makes the shell complete verbs, flags, and the names of locks and the ids of waiters, which it asks the
 server for, a second at most. For the present shell, and in its start-up file for all to come:
 
@@ -28,7 +28,7 @@ server for, a second at most. For the present shell, and in its start-up file fo
 }
 
 // Run is called by kong.
-func (v *completionVerb) Run() error {
+func (v *completionCommand) Run() error {
 	text, err := shells.ReadFile("completion/" + v.Shell)
 	if err != nil {
 		return err
@@ -39,14 +39,14 @@ func (v *completionVerb) Run() error {
 	return nil
 }
 
-// completeVerb is what those scripts ask.
-type completeVerb struct {
+// completeCommand is what those scripts ask.
+type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:"" passthrough:"partial"`
 }
 
 // Run is called by kong.
-func (v *completeVerb) Run() error {
+func (v *completeCommand) Run() error {
 	text := strings.Join(append(v.lines(), ""), "\n")
 	if _, err := os.Stdout.WriteString(text); err != nil {
 		return exit.Errorf(exit.Output, "standard output: %w", err)
@@ -55,7 +55,7 @@ func (v *completeVerb) Run() error {
 }
 
 // lines are what the shell's script reads.
-func (v *completeVerb) lines() (all []string) {
+func (v *completeCommand) lines() (all []string) {
 	words := v.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]

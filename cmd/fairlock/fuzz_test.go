@@ -21,7 +21,7 @@ func FuzzCommandLine(f *testing.F) {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		v := &verbs{}
+		v := &cli{}
 		call, err := parser(v, kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard)).Parse(strings.Split(line, "\n"))
 		if err != nil || !strings.HasPrefix(call.Command(), "run") {
 			return
@@ -29,9 +29,9 @@ func FuzzCommandLine(f *testing.F) {
 		if v.Run.Wait < -1 {
 			t.Fatalf("%q waits %d", line, v.Run.Wait)
 		}
-		switch _, err := v.Run.command(); exit.Code(err) {
+		switch p, err := v.Run.Program(); exit.Code(err) {
 		case 0:
-			if v.Run.killAfter() < 0 || v.Run.Command[0] != "--" || v.Run.Note == nil && len(v.Run.note()) > 256 {
+			if p.KillAfter < 0 || v.Run.Command[0] != "--" || v.Run.Note == nil && len(p.Note) > 256 {
 				t.Fatalf("%q is %+v", line, v.Run)
 			}
 		case exit.Usage, exit.NotFound, exit.CannotRun:

@@ -114,9 +114,9 @@ func TestWhatAServerSaysDoesNotReachTheTerminalRaw(t *testing.T) {
 			}()
 		}
 	}()
-	for _, verb := range [][]string{{"ls"}, {"show", "x"}, {"top", "--once"}, {"force", "x"}, {"evict", "x", "y"}, {"doctor"}, {"doctor", "--json"}, {"run", "x", "--", "true"}} {
-		if text := harmlessly(t, "FAIRLOCK_REDIS=redis://"+ln.Addr().String(), verb...); !strings.Contains(text, "OWNED") {
-			t.Errorf("%q does not say what the server said: %q", verb, text)
+	for _, command := range [][]string{{"ls"}, {"show", "x"}, {"top", "--once"}, {"force", "x"}, {"evict", "x", "y"}, {"doctor"}, {"doctor", "--json"}, {"run", "x", "--", "true"}} {
+		if text := harmlessly(t, "FAIRLOCK_REDIS=redis://"+ln.Addr().String(), command...); !strings.Contains(text, "OWNED") {
+			t.Errorf("%q does not say what the server said: %q", command, text)
 		}
 	}
 }

@@ -5,7 +5,7 @@
 //	fairlock doctor
 //	fairlock demo
 //
-// It is a guest of the library: it uses nothing but the public names of its packages. What a verb prints it prints at
+// It is a guest of the library: it uses nothing but the public names of its packages. What a command prints it prints at
 // its end, as text or, with --json, as an object per line (internal/output); how it ended is the exit code.
 package main
 
@@ -20,26 +20,32 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/admin"
+	"github.com/fairlock/locks/cmd/fairlock/internal/demo"
+	"github.com/fairlock/locks/cmd/fairlock/internal/doctor"
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/run"
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
+	"github.com/fairlock/locks/cmd/fairlock/internal/top"
+	"github.com/fairlock/locks/cmd/fairlock/internal/watch"
 )
 
-// verbs are the subcommands.
-type verbs struct {
-	Run        runVerb        `cmd:"" help:"Run a command under a lock."`
-	Ls         lsVerb         `cmd:"" help:"List the locks, the most troubled first."`
-	Show       showVerb       `cmd:"" help:"Show who has a lock and who waits for it."`
-	Watch      watchVerb      `cmd:"" help:"Tell what happens to a lock as it happens."`
-	Top        topVerb        `cmd:"" help:"Show all locks, live."`
-	Force      forceVerb      `cmd:"" help:"End the ownership of a lock, whoever has it."`
-	Evict      evictVerb      `cmd:"" help:"Take one waiter out of the line."`
-	Doctor     doctorVerb     `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`
-	Demo       demoVerb       `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
-	Completion completionVerb `cmd:"" help:"Print what makes a shell complete command lines."`
-	Man        manVerb        `cmd:"" help:"Print the manual page."`
-	Version    versionVerb    `cmd:"" help:"Say which fairlock this is."`
-	Complete   completeVerb   `cmd:"" hidden:""`
-	Worker     workerVerb     `cmd:"" name:"demo-worker" hidden:""`
+// cli is the table of the commands.
+type cli struct {
+	Run        run.Command       `cmd:"" help:"Run a command under a lock."`
+	Ls         admin.Ls          `cmd:"" help:"List the locks, the most troubled first."`
+	Show       admin.Show        `cmd:"" help:"Show who has a lock and who waits for it."`
+	Watch      watch.Command     `cmd:"" help:"Tell what happens to a lock as it happens."`
+	Top        top.Command       `cmd:"" help:"Show all locks, live."`
+	Force      admin.Force       `cmd:"" help:"End the ownership of a lock, whoever has it."`
+	Evict      admin.Evict       `cmd:"" help:"Take one waiter out of the line."`
+	Doctor     doctor.Command    `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`
+	Demo       demo.Command      `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete command lines."`
+	Man        manCommand        `cmd:"" help:"Print the manual page."`
+	Version    versionCommand    `cmd:"" help:"Say which fairlock this is."`
+	Complete   completeCommand   `cmd:"" hidden:""`
+	Worker     demo.Worker       `cmd:"" name:"demo-worker" hidden:""`
 }
 
 func main() { os.Exit(execute(os.Args[1:])) }
@@ -47,7 +53,7 @@ func main() { os.Exit(execute(os.Args[1:])) }
 // execute does what args ask for and returns the exit code.
 func execute(args []string) int {
 	redis.SetLogger(silence{})
-	call, err := parser(&verbs{}).Parse(args)
+	call, err := parser(&cli{}).Parse(args)
 	if err != nil {
 		err = exit.Errorf(exit.Usage, "%w (fairlock --help tells more)", err)
 	} else {
@@ -63,10 +69,10 @@ type silence struct{}
 func (silence) Printf(context.Context, string, ...any) {}
 
 // parser reads a command line into v.
-func parser(v *verbs, options ...kong.Option) *kong.Kong {
+func parser(v *cli, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: server.URLs}}),
-		kong.Vars{"most": strconv.Itoa(mostShown)}, kong.Help(help))...)
+		kong.Vars{"most": strconv.Itoa(admin.MostShown)}, kong.Help(help))...)
 }
 
 // help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper end.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,7 +102,7 @@ func plainLocker(t *testing.T, rdb redis.UniversalClient) *reentrant.Locker {
 	return locker
 }
 
-// busyServer is a server with a few locks: the same ones for every verb that only looks.
+// busyServer is a server with a few locks: the same ones for every command that only looks.
 func busyServer(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
@@ -169,10 +168,8 @@ cache {eu}/a b  plain lock
 // named are the names in the order in which ls shows them.
 func named(t *testing.T, s *redistest.Server, args ...string) string {
 	t.Helper()
-	found, err := read(t, slices.Concat([]string{"ls", "--redis", "redis://" + s.Addr()}, args)...).Ls.find()
-	must(t, err)
 	var all []string
-	for _, r := range found {
+	for _, r := range objects[locks.Record](t, s, 0, append([]string{"ls"}, args...)...) {
 		all = append(all, r.Name)
 	}
 	return strings.Join(all, " ")
@@ -241,6 +238,12 @@ func TestShowShowsTheBeginningOfALongLineToPeople(t *testing.T) {
 	}
 }
 
+// forced is what force --json prints.
+type forced struct {
+	Name, Kind   string
+	Forced, Next *locks.HolderRecord
+}
+
 func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -255,7 +258,7 @@ func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
 	p.ends(1)
 	p.complains("nightly", "token 1", was.Note)
 
-	got := objects[forcedRecord](t, s, 0, "force", "nightly", "--token", strconv.FormatInt(was.Token, 10))[0]
+	got := objects[forced](t, s, 0, "force", "nightly", "--token", strconv.FormatInt(was.Token, 10))[0]
 	if got.Name != "nightly" || got.Kind != "fair" || got.Forced.Note != was.Note || got.Forced.Token != was.Token || got.Next == nil || got.Next.Token <= was.Token {
 		t.Errorf("%+v of %+v", got, was)
 	}
@@ -286,6 +289,12 @@ func TestForceMeansAPlainLockOnlyIfTold(t *testing.T) {
 	}
 }
 
+// evicted is what evict --json prints.
+type evicted struct {
+	Name    string
+	Evicted *locks.WaiterRecord
+}
+
 func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -307,7 +316,7 @@ func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 	if err := <-first; !errors.Is(err, fairlock.ErrEvicted) {
 		t.Errorf("the call of who was evicted: %v", err)
 	}
-	got := objects[evictedRecord](t, s, 0, "evict", "x", line[1].ID[:8])
+	got := objects[evicted](t, s, 0, "evict", "x", line[1].ID[:8])
 	if len(got) != 1 || got[0].Name != "x" || got[0].Evicted.Owner != "second" || got[0].Evicted.Place != 1 {
 		t.Errorf("%+v", got)
 	}

@@ -21,7 +21,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
@@ -161,9 +160,10 @@ func TestAServerWithAnAuthorityOfItsOwnIsTrustedIfThatIsNamed(t *testing.T) {
 		{64, "no such file", "--redis " + url + " --tls-ca " + ca + ".not"},
 		{64, "--tls-key", "--redis " + url + " --tls-cert " + cert + " --tls-key " + cert},
 	} {
-		_, err := read(t, append([]string{"ls"}, strings.Fields(test.args)...)...).Ls.find()
-		if exit.Code(err) != test.code || !regexp.MustCompile(test.says).MatchString(err.Error()) {
-			t.Errorf("%s: %v, want %d and %q", test.args, err, test.code, test.says)
+		p := fairlockWith(t, nil, append([]string{"ls"}, strings.Fields(test.args)...)...).start()
+		p.ends(test.code)
+		if text := p.stderr.String(); !regexp.MustCompile(test.says).MatchString(text) {
+			t.Errorf("%s: %s, want %q", test.args, text, test.says)
 		}
 	}
 }

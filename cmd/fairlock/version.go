@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
-// versionVerb is "fairlock version".
-type versionVerb struct {
+// versionCommand is "fairlock version".
+type versionCommand struct {
 	output.Flags
 }
 
@@ -37,7 +37,7 @@ func newVersionRecord() *versionRecord {
 }
 
 // Run is called by kong.
-func (v *versionVerb) Run() error {
+func (v *versionCommand) Run() error {
 	r := newVersionRecord()
 	p := v.Page()
 	p.Object(r)
