@@ -16,7 +16,8 @@ import (
 // completeWithin bounds what the person at the keyboard waits.
 const completeWithin = time.Second
 
-// complete is what the last of the words, which is still being typed, may become. The words before it decide.
+// complete is what the last of the words, which is still being typed, may become. The words before
+// it decide.
 func complete(words []string) []locks.Candidate {
 	if len(words) == 0 || slices.Contains(words[:len(words)-1], "--") {
 		return nil

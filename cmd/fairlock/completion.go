@@ -70,8 +70,8 @@ func (v *completeCommand) lines() (all []string) {
 	return all
 }
 
-// wordsOf are those of a line that is still being typed, without the first, and the last as it is typed. Bash would
-// hand over its own words, which end at colons.
+// wordsOf are those of a line that is still being typed, without the first, and the last as it is
+// typed. Bash would hand over its own words, which end at colons.
 func wordsOf(line string) (words []string, typed string) {
 	var word strings.Builder
 	quote, escaped, begun := rune(0), false, 0

@@ -32,7 +32,8 @@ func finds(t *testing.T, s *redistest.Server, flags ...string) map[string]findin
 	return findsAt(t, "redis://"+s.Addr(), flags...)
 }
 
-// findsAt checks, too, that there is something to do about all that is not well, and that the exit code tells.
+// findsAt checks, too, that there is something to do about all that is not well, and that the exit
+// code tells.
 func findsAt(t *testing.T, url string, flags ...string) map[string]finding {
 	t.Helper()
 	p := fairlockWith(t, nil, slices.Concat([]string{"doctor", "--json", "--redis", url}, flags)...).start()

@@ -19,8 +19,8 @@ type shown struct {
 	args               []string
 }
 
-// commands are all of fairlock's in the pages, in their order: lines of blocks marked sh, and those after $ in blocks marked
-// console, with what follows them.
+// commands are all of fairlock's in the pages, in their order: lines of blocks marked sh, and those
+// after $ in blocks marked console, with what follows them.
 func commands(t *testing.T) (all []shown) {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")

@@ -1,12 +1,23 @@
-// Command fairlock runs commands under fair distributed locks, and is for those who look after them.
+// Command fairlock runs commands under fair distributed locks, and is for those who look after
+// them.
 //
 //	fairlock run nightly -- ./backup.sh
 //	fairlock ls
 //	fairlock doctor
 //	fairlock demo
 //
-// It is a guest of the library: it uses nothing but the public names of its packages. What a command prints it prints at
-// its end, as text or, with --json, as an object per line (internal/output); how it ended is the exit code.
+// It is a guest of the library: it uses nothing but the public names of its packages. What a
+// command prints it prints at its end, as text or, with --json, as an object per line; how it ended
+// is the exit code.
+//
+// Package main is the table of the commands, and what is made of it: help, completion, the manual.
+// All else is a room below internal, and a room imports only what stands below it here:
+//
+//	run  demo  doctor  admin  top  watch    what the commands do; they do not know each other
+//	locks                                   the locks of a server, the flags that choose them
+//	server  process  output                 how to reach the server; signals; text, tables and JSON
+//	exit                                    exit codes, and errors that decide on one
+//	look                                    how to look often enough, and words for what is seen
 package main
 
 import (
@@ -75,7 +86,8 @@ func parser(v *cli, options ...kong.Option) *kong.Kong {
 		kong.Vars{"most": strconv.Itoa(admin.MostShown)}, kong.Help(help))...)
 }
 
-// help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper end.
+// help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper
+// end.
 func help(options kong.HelpOptions, call *kong.Context) error {
 	out := call.Stdout
 	defer func() { call.Stdout = out }()

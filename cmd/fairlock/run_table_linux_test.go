@@ -17,7 +17,8 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// A trial is one case in which flock(1), consul lock and fairlock run are compared. docs/run.md is this table.
+// A trial is one case in which flock(1), consul lock and fairlock run are compared. docs/run.md is
+// this table.
 type trial struct {
 	about    string
 	flock    string // what play sees of the flock of this machine; "-": it has nothing of the kind; (in brackets): not played

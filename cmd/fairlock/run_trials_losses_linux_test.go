@@ -6,7 +6,8 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// obedient says that it was told to end, and does. A shell tells on stderr what ended its children; that is not of interest.
+// obedient says that it was told to end, and does. A shell tells on stderr what ended its children;
+// that is not of interest.
 const obedient = `exec 2>/dev/null; trap 'echo told; exit 3' TERM; echo in; while :; do sleep 0.02; done`
 
 // short is a lease that ends soon, with all the time in the world to end after it.

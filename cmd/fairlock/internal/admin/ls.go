@@ -90,7 +90,8 @@ func (v *Ls) find() (found []*locks.Record, err error) {
 	return found, nil
 }
 
-// matches reports whether a name is like the pattern. To path.Match a slash is a border; in a name it is not.
+// matches reports whether a name is like the pattern. To path.Match a slash is a border; in a name
+// it is not.
 func matches(pattern, name string) bool {
 	noSlash := strings.NewReplacer("/", "\x00")
 	ok, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))

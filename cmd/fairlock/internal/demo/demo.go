@@ -1,5 +1,5 @@
-// Package demo shows with real processes what the locks promise, and checks it on the way: a session
-// plays scenarios with a pool of workers, and a witness judges what they say.
+// Package demo shows with real processes what the locks promise, and checks it on the way: a
+// session plays scenarios with a pool of workers, and a witness judges what they say.
 package demo
 
 import (
@@ -138,7 +138,8 @@ func (s *session) unavailable(err error) error {
 	return &exit.Error{Code: exit.Unavailable, Err: err}
 }
 
-// assemble starts the workers and has each of them wait in line once: from then on they hear of their grants.
+// assemble starts the workers and has each of them wait in line once: from then on they hear of
+// their grants.
 func (s *session) assemble(workers int) error {
 	for number := range workers {
 		if err := s.pool.start(number); err != nil {

@@ -6,12 +6,13 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
-// The demo and its workers talk in lines of JSON: requests go to each worker's standard input, events come from the
-// standard output of all of them.
+// The demo and its workers talk in lines of JSON: requests go to each worker's standard input,
+// events come from the standard output of all of them.
 //
-// That output is one pipe. A line is far shorter than what the kernel writes in one piece, so the order of lines is the
-// order in which the workers wrote them, over all processes: a worker that says "left" before it unlocks says so
-// before the next one, in whatever process, can say "entered". No clock is needed to see that two never overlap.
+// That output is one pipe. A line is far shorter than what the kernel writes in one piece, so the
+// order of lines is the order in which the workers wrote them, over all processes: a worker that
+// says "left" before it unlocks says so before the next one, in whatever process, can say
+// "entered". No clock is needed to see that two never overlap.
 
 // action says what a request asks for.
 type action string
@@ -68,7 +69,8 @@ const (
 	refused     = "refused"
 )
 
-// event is a line from a worker. Times are nanoseconds of the machine's wall clock, for measuring only.
+// event is a line from a worker. Times are nanoseconds of the machine's wall clock, for measuring
+// only.
 type event struct {
 	Kind   kind
 	Worker int           `json:",omitempty"`

@@ -12,8 +12,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
-// atOnce is how soon the line must go on after its next worker was killed. It takes a millisecond or two; a lock that
-// was given to the dead would take three seconds to come back.
+// atOnce is how soon the line must go on after its next worker was killed. It takes a millisecond
+// or two; a lock that was given to the dead would take three seconds to come back.
 const atOnce = time.Second
 
 // report is what the scenarios leave for the end, beside what the witness knows.

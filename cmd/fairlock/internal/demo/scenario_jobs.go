@@ -144,7 +144,8 @@ func (s *jobsScenario) showLost(place int) {
 	}
 }
 
-// strike kills the worker that is next in line, while the lock is held, and then lets the holder go on.
+// strike kills the worker that is next in line, while the lock is held, and then lets the holder go
+// on.
 func (s *jobsScenario) strike() error {
 	state, err := s.locker.Inspect(s.ctx, "jobs")
 	if err != nil {

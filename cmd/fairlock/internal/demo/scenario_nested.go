@@ -111,7 +111,8 @@ func (n *nestedScenario) waits(state *fairlock.State) string {
 	return letter(n.guest.number) + " waits"
 }
 
-// end checks what came after the outermost unlock. That the visitor was not in before is what the witness sees to.
+// end checks what came after the outermost unlock. That the visitor was not in before is what the
+// witness sees to.
 func (n *nestedScenario) end() {
 	if n.visit.Token <= n.in.Token {
 		n.witness.breaks("the visitor's token %d is not larger than %d", n.visit.Token, n.in.Token)

@@ -30,8 +30,8 @@ type seckillScenario struct {
 	failed  error
 }
 
-// shop is what the lock guards: a number that is read, and written by whoever read it. It takes in nothing from a
-// token that is older than one it has seen.
+// shop is what the lock guards: a number that is read, and written by whoever read it. It takes in
+// nothing from a token that is older than one it has seen.
 type shop struct {
 	stock, sold int
 	token       int64

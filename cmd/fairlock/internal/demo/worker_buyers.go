@@ -62,8 +62,8 @@ func (w *worker) shop(r request, who string, asked int64) string {
 	return result
 }
 
-// buy is the critical section: see what is left, and write down one less. Only the lock keeps two buyers from writing
-// the same number, and only the token an old one from writing at all.
+// buy is the critical section: see what is left, and write down one less. Only the lock keeps two
+// buyers from writing the same number, and only the token an old one from writing at all.
 func (w *worker) buy(who string, token int64) string {
 	seen, ok := w.ask(event{Kind: onLook, Who: who, Token: token})
 	if !ok || seen.Stock == 0 {

@@ -64,7 +64,8 @@ func (w *worker) nest(r request) {
 	w.tell(event{Kind: onDone, Lock: r.Lock, Who: r.Who})
 }
 
-// descend is where lease is the innermost: one level further, and back. ctx is what lets the next call re-enter.
+// descend is where lease is the innermost: one level further, and back. ctx is what lets the next
+// call re-enter.
 func (w *worker) descend(ctx context.Context, r request, lease *fairlock.Lease) error {
 	depth := lease.Depth()
 	w.ask(event{Kind: onDeeper, Lock: r.Lock, Who: r.Who, Token: lease.Token(), Depth: depth})

@@ -1,4 +1,5 @@
-// Package doctor looks at a server as the home of locks, and says what is wrong and what to do about it.
+// Package doctor looks at a server as the home of locks, and says what is wrong and what to do
+// about it.
 package doctor
 
 import (

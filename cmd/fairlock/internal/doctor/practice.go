@@ -20,7 +20,8 @@ const (
 	slowHandover   = 500 * time.Millisecond // and the median of round trips: by message it takes far less, by asking a second
 )
 
-// practice takes, waits for, hands over and forces a lock, and evicts from its line: what applications do.
+// practice takes, waits for, hands over and forces a lock, and evicts from its line: what
+// applications do.
 func (p *patient) practice(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, practiceWithin)
 	defer cancel()
@@ -52,7 +53,8 @@ type drill struct {
 	holder, waiter fairlock.Interface
 }
 
-// play returns how long the second hand-over took: with the first the waiter's subscription is made.
+// play returns how long the second hand-over took: with the first the waiter's subscription is
+// made.
 func (d *drill) play() (took time.Duration, err error) {
 	for range 2 {
 		if took, err = d.handOver(); err != nil {
@@ -132,7 +134,8 @@ type granted struct {
 	err   error
 }
 
-// meet returns when the holder has the lock and the waiter waits for it, or, for a plain one, is about to.
+// meet returns when the holder has the lock and the waiter waits for it, or, for a plain one, is
+// about to.
 func (d *drill) meet() (*fairlock.Lease, <-chan granted, error) {
 	lease, err := d.holder.Lock(d.ctx, d.name, fairlock.Note("fairlock doctor"), fairlock.LeaseFor(practiceLease))
 	if err != nil {

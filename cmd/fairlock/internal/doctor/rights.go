@@ -8,7 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rights tries what the library and this tool ask of the server directly. What the scripts do is tried by practice.
+// rights tries what the library and this tool ask of the server directly. What the scripts do is
+// tried by practice.
 func (p *patient) rights(ctx context.Context) finding {
 	user, err := p.rdb.Do(ctx, "acl", "whoami").Text()
 	if err != nil {

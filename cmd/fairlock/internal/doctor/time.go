@@ -37,7 +37,7 @@ func (p *patient) latency(ctx context.Context) finding {
 		Figures: map[string]int64{"median_us": median.Microseconds(), "worst_us": worst.Microseconds()},
 	}
 	switch {
-	case median > slowPing || worst > server.Impatience/2:
+	case median > slowPing || worst > server.Timeout/2:
 		f.Status, f.Do = wrong, "look at the network, at SLOWLOG and at the server's CPU: a waiter has 3 s to confirm a grant, and renewals go out at a third of the lease"
 	case median > latePing:
 		f.Status, f.Do = note, "a lock changes hands at most every round trip or so; keep clients near the server, and the lease far above this"
@@ -62,8 +62,8 @@ func readClock(ctx context.Context, rdb redis.UniversalClient) *clockReading {
 	return &clockReading{server, sent.Add(took / 2), took / 2}
 }
 
-// clocks compares the server's clock with ours, and how far both went while the other checks were done. The wall clock
-// that time.Now has read too is not used for that.
+// clocks compares the server's clock with ours, and how far both went while the other checks were
+// done. The wall clock that time.Now has read too is not used for that.
 func (p *patient) clocks(ctx context.Context) finding {
 	first, last := p.clock, readClock(ctx, p.rdb)
 	if first == nil || last == nil {

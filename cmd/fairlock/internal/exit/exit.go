@@ -1,4 +1,5 @@
-// Package exit is how fairlock ends: its exit codes, errors that decide on one, and the line on standard error that says why.
+// Package exit is how fairlock ends: its exit codes, errors that decide on one, and the line on
+// standard error that says why.
 package exit
 
 import (

@@ -1,4 +1,5 @@
-// Package locks is how a command reaches the locks of a server: the flags that choose them, and the records that JSON shows.
+// Package locks is how a command reaches the locks of a server: the flags that choose them, and the
+// records that JSON shows.
 package locks
 
 import (

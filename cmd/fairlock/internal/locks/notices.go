@@ -11,7 +11,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// Notices is a slog.Handler that shows the library's warnings as lines of ours, each kind once, until it is muted.
+// Notices is a slog.Handler that shows the library's warnings as lines of ours, each kind once,
+// until it is muted.
 type Notices struct {
 	out io.Writer
 

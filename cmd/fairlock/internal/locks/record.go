@@ -7,8 +7,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Record is a lock as JSON shows it. Names of fields stay; durations are whole milliseconds, times RFC 3339 in UTC,
-// by the server's clock.
+// Record is a lock as JSON shows it. Names of fields stay; durations are whole milliseconds, times
+// RFC 3339 in UTC, by the server's clock.
 type Record struct {
 	Name    string         `json:"name"`
 	Kind    string         `json:"kind"`              // "fair" or "plain"
@@ -69,7 +69,8 @@ func newHolderRecord(h *fairlock.Holder) *HolderRecord {
 // said of it.
 func (r *Record) Idle() bool { return r.Holder == nil && r.Waiting == 0 && r.Damaged == "" }
 
-// OlderThan compares since when two locks are held; free ones come last. (For how long they are was read at different times.)
+// OlderThan compares since when two locks are held; free ones come last. (For how long they are was
+// read at different times.)
 func (r *Record) OlderThan(other *Record) int {
 	switch {
 	case r.Holder != nil && other.Holder != nil:

@@ -1,4 +1,5 @@
-// Package output is what commands print: for people, as text that no name in it can upset, or for programs, as JSON.
+// Package output is what commands print: for people, as text that no name in it can upset, or for
+// programs, as JSON.
 package output
 
 import (
@@ -18,7 +19,8 @@ type Flags struct {
 	JSON bool `help:"Print JSON instead, one object per line."`
 }
 
-// Page is what a command prints, all at once at its end: for people, in colour where they see it, or for programs.
+// Page is what a command prints, all at once at its end: for people, in colour where they see it,
+// or for programs.
 type Page struct {
 	Colour
 	Width int // of the terminal; 0: it is none
@@ -44,8 +46,8 @@ func (p *Page) Say(format string, args ...any) {
 	}
 }
 
-// Wrapped is text that begins so far from the left, in lines that fit the terminal. No word is broken: it may be there to
-// be copied.
+// Wrapped is text that begins so far from the left, in lines that fit the terminal. No word is
+// broken: it may be there to be copied.
 func (p *Page) Wrapped(text string, indent int) string {
 	if p.Width < 2*indent {
 		return text // it is no terminal, or one that nothing fits

@@ -3,8 +3,9 @@ package process
 
 import "runtime"
 
-// StartOnThread calls start and then wait on an OS thread that does nothing else meanwhile, and returns when start has. The
-// kernel ties a child's parent-death signal to the thread that started it: that one must live as long as the child.
+// StartOnThread calls start and then wait on an OS thread that does nothing else meanwhile, and
+// returns when start has. The kernel ties a child's parent-death signal to the thread that started
+// it: that one must live as long as the child.
 func StartOnThread(start func() error, wait func()) error {
 	started := make(chan error)
 	go func() {

@@ -16,8 +16,8 @@ var Ending = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscal
 // Ends reports whether s is one of them.
 func Ends(s os.Signal) bool { return slices.Contains(Ending, s) }
 
-// Catch has these signals sent to the channel, but for those that we were started to ignore (nohup, a shell's background
-// job). The function ends that.
+// Catch has these signals sent to the channel, but for those that we were started to ignore (nohup,
+// a shell's background job). The function ends that.
 func Catch(these ...os.Signal) (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 64) // a window that is being resized tells that many times
 	for _, each := range these {
@@ -36,7 +36,8 @@ func Number(s os.Signal) int {
 	return 0
 }
 
-// UntilSignal is a context that ends with the first signal, and the exit.Error for that one, if there was any.
+// UntilSignal is a context that ends with the first signal, and the exit.Error for that one, if
+// there was any.
 func UntilSignal() (ctx context.Context, got func() error, release func()) {
 	signals, stop := Catch(Ending...)
 	ctx, cancel := context.WithCancelCause(context.Background())

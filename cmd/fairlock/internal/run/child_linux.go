@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes us the parent of whoever loses his own and came of a child of ours: so that none of them gets lost.
+// adopt makes us the parent of whoever loses his own and came of a child of ours: so that none of
+// them gets lost.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// offspring is what lives of all that the child has started, or left behind: whether there is something in its process
-// group, and who is outside of it. A job of a shell, or of timeout(1), is in a group of its own; who has a session of his
-// own is a daemon, and no longer meant.
+// offspring is what lives of all that the child has started, or left behind: whether there is
+// something in its process group, and who is outside of it. A job of a shell, or of timeout(1), is
+// in a group of its own; who has a session of his own is a daemon, and no longer meant.
 func (c *child) offspring() (group bool, strays []int) {
 	all, err := processes()
 	if err != nil {

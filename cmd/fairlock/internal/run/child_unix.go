@@ -55,7 +55,8 @@ func start(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// watch tells what happens to the child until it has ended. It also buries those who became ours: see adopt.
+// watch tells what happens to the child until it has ended. It also buries those who became ours:
+// see adopt.
 func (c *child) watch() {
 	defer close(c.ended)
 	for {
@@ -126,6 +127,6 @@ func (c *child) release() {
 	c.guard.dismiss()
 }
 
-// interrupted reports whether Ctrl-C ended the command. Then a shell script must see that we died of it, too: if we merely
-// had an exit code, it would take it that we had dealt with it, and go on.
+// interrupted reports whether Ctrl-C ended the command. Then a shell script must see that we died
+// of it, too: if we merely had an exit code, it would take it that we had dealt with it, and go on.
 func (c *child) interrupted() bool { return c.struck && c.terminal != nil }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// guard is a shell that waits for our end. If that is not a regular one (kill -9), it kills the command's process group,
-// which would go on without the lock otherwise. A nil guard does nothing.
+// guard is a shell that waits for our end. If that is not a regular one (kill -9), it kills the
+// command's process group, which would go on without the lock otherwise. A nil guard does nothing.
 type guard struct {
 	cmd  *exec.Cmd
 	line io.WriteCloser // ends when we do

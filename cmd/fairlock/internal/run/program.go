@@ -67,8 +67,8 @@ func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
 	return nil
 }
 
-// run returns when the command and what came of it have ended, with the command's exit code, or with an error that
-// decides how to end.
+// run returns when the command and what came of it have ended, with the command's exit code, or
+// with an error that decides how to end.
 func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
 	select {
 	case got := <-signals:
@@ -131,16 +131,19 @@ func (p *Program) prepare(lease *fairlock.Lease) *exec.Cmd {
 }
 
 const (
-	// glance is how often those who are to end are looked at: nobody tells us that the last has ended.
+	// glance is how often those who are to end are looked at: nobody tells us that the last has
+	// ended.
 	glance = 20 * time.Millisecond
-	// lingering is how long those who outlive the command may take to end by themselves: a tee has a last line to write.
+	// lingering is how long those who outlive the command may take to end by themselves: a tee has
+	// a last line to write.
 	lingering = time.Second
-	// deadEnd is how long after SIGKILL we wait for others than the command itself: one that sits in the kernel, on a disk
-	// that does not answer, does nothing any more.
+	// deadEnd is how long after SIGKILL we wait for others than the command itself: one that sits
+	// in the kernel, on a disk that does not answer, does nothing any more.
 	deadEnd = time.Second
 )
 
-// linger waits a little, once the command has ended, for what it has left running, and reports whether that still runs.
+// linger waits a little, once the command has ended, for what it has left running, and reports
+// whether that still runs.
 func (c *child) linger(signals <-chan os.Signal, lost <-chan struct{}) bool {
 	over := time.NewTimer(lingering)
 	defer over.Stop()
@@ -160,7 +163,8 @@ func (c *child) linger(signals <-chan os.Signal, lost <-chan struct{}) bool {
 	return false
 }
 
-// end ends the command and all that came of it: SIGTERM, and SIGKILL to what is left of it after killAfter.
+// end ends the command and all that came of it: SIGTERM, and SIGKILL to what is left of it after
+// killAfter.
 func (c *child) end(signals <-chan os.Signal, killAfter time.Duration) {
 	c.quit()
 	over := time.NewTimer(killAfter)

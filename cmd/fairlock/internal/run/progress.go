@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// progress tells on stderr how the waiting goes: to a terminal in one line that is written over, elsewhere, and only if
-// asked to be verbose, in a line for each change. No colours.
+// progress tells on stderr how the waiting goes: to a terminal in one line that is written over,
+// elsewhere, and only if asked to be verbose, in a line for each change. No colours.
 type progress struct {
 	out     *os.File
 	live    bool // a terminal
@@ -139,7 +139,8 @@ func (p *progress) follow(locker fairlock.Interface, r *Command) *follower {
 	return f
 }
 
-// moved takes in a place. It is called by the goroutine that waits for the lock, and does not keep it.
+// moved takes in a place. It is called by the goroutine that waits for the lock, and does not keep
+// it.
 func (f *follower) moved(place int) {
 	select {
 	case <-f.places: // which it has left meanwhile

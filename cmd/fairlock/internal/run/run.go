@@ -147,7 +147,8 @@ func (r *Command) Program() (*Program, error) {
 	return p, nil
 }
 
-// killAfter leaves a third of the margin, by which trust in the lease ends early, for clocks that run apart.
+// killAfter leaves a third of the margin, by which trust in the lease ends early, for clocks that
+// run apart.
 func (r *Command) killAfter() time.Duration {
 	switch {
 	case r.KillAfter != nil:

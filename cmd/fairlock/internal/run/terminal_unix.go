@@ -12,9 +12,9 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is the one that we were started from. What is typed there goes to the process group in its foreground, and
-// that is to be the command's: so Ctrl-C reaches it as if fairlock were not there, and it may read. A nil terminal
-// does nothing.
+// terminal is the one that we were started from. What is typed there goes to the process group in
+// its foreground, and that is to be the command's: so Ctrl-C reaches it as if fairlock were not
+// there, and it may read. A nil terminal does nothing.
 type terminal struct {
 	fd     int
 	own    int // our process group
@@ -43,14 +43,15 @@ func controlled() bool {
 	return t != nil
 }
 
-// attended reports whether we are in the foreground of the terminal: a job in the background does not draw on it.
+// attended reports whether we are in the foreground of the terminal: a job in the background does
+// not draw on it.
 func attended(fd int) bool {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// isShared reports whether we are part of a pipeline: others of our group, say a pager, need the foreground as well, and
-// the command gets it only once it wants to read.
+// isShared reports whether we are part of a pipeline: others of our group, say a pager, need the
+// foreground as well, and the command gets it only once it wants to read.
 func (t *terminal) isShared() bool { return t != nil && t.shared }
 
 // give puts group into the foreground, if that is ours to give, and reports whether it did.
@@ -103,9 +104,9 @@ func (t *terminal) set(group int) {
 // halt passes Ctrl-Z on, where it comes to us: see isShared. What follows is up to suspend.
 func (c *child) halt() { c.send(unix.SIGTSTP) }
 
-// suspend follows a child that was stopped, so that the shell we were started from sees the job stop (Ctrl-Z), and
-// wakes the child when we are woken, unless the lock was lost meanwhile. Without a terminal nobody waits for us to
-// stop, and the lock is kept.
+// suspend follows a child that was stopped, so that the shell we were started from sees the job
+// stop (Ctrl-Z), and wakes the child when we are woken, unless the lock was lost meanwhile. Without
+// a terminal nobody waits for us to stop, and the lock is kept.
 func (c *child) suspend(why os.Signal, lost func() error) {
 	t := c.terminal
 	if t == nil {
@@ -131,7 +132,8 @@ func (c *child) suspend(why os.Signal, lost func() error) {
 // unheard is how long it may take to be stopped. Where there is no job control we never are.
 const unheard = 200 * time.Millisecond
 
-// sleep stops our whole process group, which may be a script's or a pipeline's, as the terminal would have.
+// sleep stops our whole process group, which may be a script's or a pipeline's, as the terminal
+// would have.
 func (t *terminal) sleep() {
 	signal.Notify(t.awake, unix.SIGCONT)
 	defer signal.Stop(t.awake)
@@ -148,8 +150,8 @@ func (t *terminal) sleep() {
 	}
 }
 
-// minded reports whether our parent is a shell that has given us, or our pipeline, a group of its own: it sees us stop
-// and can wake us.
+// minded reports whether our parent is a shell that has given us, or our pipeline, a group of its
+// own: it sees us stop and can wake us.
 func minded() bool {
 	parent := unix.Getppid()
 	group, err := unix.Getpgid(parent)

@@ -1,4 +1,5 @@
-// Package server is how a command reaches its Redis: the flags that say where it is, and the client made of them.
+// Package server is how a command reaches its Redis: the flags that say where it is, and the client
+// made of them.
 package server
 
 import (
@@ -14,10 +15,12 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// Impatience is how long one dial, read or write may take. The library tries a first contact three times.
-const Impatience = 2 * time.Second
+// Timeout is how long one dial, read or write may take. The library tries a first contact three
+// times.
+const Timeout = 2 * time.Second
 
-// Connection is where the Redis is and how to talk to it: the flags of every command that needs one.
+// Connection is where the Redis is and how to talk to it: the flags of every command that needs
+// one.
 type Connection struct {
 	Redis string `group:"server" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default})."`
 	TLSFiles
@@ -134,13 +137,13 @@ type settings struct {
 	tls               *tls.Config
 }
 
-// tune sets what the URL leaves open so that an unreachable server is reported soon: the library does all the retrying
-// that is needed.
+// tune sets what the URL leaves open so that an unreachable server is reported soon: the library
+// does all the retrying that is needed.
 func (c *Connection) tune(k settings) error {
 	preset(k.name, "fairlock")
-	preset(k.dial, Impatience)
-	preset(k.read, Impatience)
-	preset(k.write, Impatience)
+	preset(k.dial, Timeout)
+	preset(k.read, Timeout)
+	preset(k.write, Timeout)
 	preset(k.retries, -1)
 	preset(k.dials, 1)
 	return c.configure(k.tls)

@@ -9,7 +9,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// TLSFiles are the certificates and the key that a TLS connection may need and a URL has no place for.
+// TLSFiles are the certificates and the key that a TLS connection may need and a URL has no place
+// for.
 type TLSFiles struct {
 	CA   string `group:"server" name:"tls-ca" placeholder:"FILE" env:"FAIRLOCK_TLS_CA" complete:"file" help:"With rediss://, trust the authorities in this PEM file instead of the system's (${env})."`
 	Cert string `group:"server" name:"tls-cert" placeholder:"FILE" env:"FAIRLOCK_TLS_CERT" complete:"file" help:"The certificate to show to the server, in PEM (${env})."`

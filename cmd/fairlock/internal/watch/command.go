@@ -82,7 +82,8 @@ var shadeOf = map[Kind]string{
 	Damaged: output.Red, Expired: output.Red, Forced: output.Red, Evicted: output.Red, Forgotten: output.Red, Expiring: output.Yellow,
 }
 
-// printer writes what happens to a lock, and complains, once each time, when it can no longer be seen.
+// printer writes what happens to a lock, and complains, once each time, when it can no longer be
+// seen.
 type printer struct {
 	write func([]Event) error
 	blind bool
