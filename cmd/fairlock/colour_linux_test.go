@@ -40,40 +40,22 @@ func TestATableFitsTheTerminalAndKeepsNamesAndIDsWhole(t *testing.T) {
 	take(t, locker, name, fairlock.Note(note))
 	waits(t, locker, name, fairlock.Note(note))
 	id := inspect(t, locker, name).Waiters[0].ID
-	for verb, whole := range map[string]string{"ls": name, "show " + name: id} {
-		c := sitDown(t, s, "sh", "-c", "stty cols 80; NO_COLOR=1 TERM=xterm exec $FAIRLOCK "+verb)
+	for command, whole := range map[string]string{"ls": name, "show " + name: id} {
+		c := sitDown(t, s, "sh", "-c", "stty cols 80; NO_COLOR=1 TERM=xterm exec $FAIRLOCK "+command)
 		c.ends(0)
 		c.sees("…")
 		text := c.seen.String()
 		if !strings.Contains(text, whole) {
-			t.Errorf("%s: no %q in %s", verb, whole, text)
+			t.Errorf("%s: no %q in %s", command, whole, text)
 		}
 		table := text[max(strings.Index(text, "PLACE"), strings.Index(text, "NAME")):]
 		for line := range strings.Lines(table) {
 			if n := len([]rune(strings.TrimSpace(line))); n > 80 {
-				t.Errorf("%s: %d columns: %s", verb, n, line)
+				t.Errorf("%s: %d columns: %s", command, n, line)
 			}
 		}
-		if piped := prints(t, s, 0, strings.Fields(verb)...); !strings.Contains(piped, note) {
-			t.Errorf("%s cuts what nobody needs cut: %s", verb, piped)
+		if piped := prints(t, s, 0, strings.Fields(command)...); !strings.Contains(piped, note) {
+			t.Errorf("%s cuts what nobody needs cut: %s", command, piped)
 		}
-	}
-}
-
-func TestAdviceIsWrappedBetweenWordsSoThatItCanBeCopied(t *testing.T) {
-	t.Parallel()
-	p := &page{width: 60}
-	rule := (&patient{prefix: "fairlock"}).rule()
-	text := p.wrapped(rule, 20)
-	if got := strings.Join(strings.Fields(text), " "); got != rule {
-		t.Errorf("%q, want %q", got, rule)
-	}
-	for line := range strings.Lines(text) {
-		if n := len(strings.TrimSpace(line)); n > 40 || n == 0 {
-			t.Errorf("%d columns: %q", n, line)
-		}
-	}
-	if got := (&page{}).wrapped(rule, 20); got != rule {
-		t.Errorf("not for a terminal: %q", got)
 	}
 }

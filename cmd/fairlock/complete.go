@@ -8,18 +8,22 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
 // completeWithin bounds what the person at the keyboard waits.
 const completeWithin = time.Second
 
-// complete is what the last of the words, which is still being typed, may become. The words before it decide.
-func complete(words []string) []candidate {
+// complete is what the last of the words, which is still being typed, may become. The words before
+// it decide.
+func complete(words []string) []locks.Candidate {
 	if len(words) == 0 || slices.Contains(words[:len(words)-1], "--") {
 		return nil
 	}
 	before, last := words[:len(words)-1], words[len(words)-1]
-	v := &verbs{}
+	v := &cli{}
 	parser := parser(v)
 	call, err := kong.Trace(parser, before)
 	if err != nil {
@@ -30,13 +34,13 @@ func complete(words []string) []candidate {
 		node = parser.Model.Node
 	}
 	all := next(call, node, before, last)
-	return slices.DeleteFunc(all, func(c candidate) bool {
-		return !strings.HasPrefix(c.word, last) || clean(c.word) != c.word // nobody can type those
+	return slices.DeleteFunc(all, func(c locks.Candidate) bool {
+		return !strings.HasPrefix(c.Word, last) || output.Clean(c.Word) != c.Word // nobody can type those
 	})
 }
 
 // next is everything that may come after before.
-func next(call *kong.Context, node *kong.Node, before []string, last string) []candidate {
+func next(call *kong.Context, node *kong.Node, before []string, last string) []locks.Candidate {
 	if len(before) > 0 {
 		if f := takesValue(node, before[len(before)-1]); f != nil {
 			return choices(f.Value, "")
@@ -71,40 +75,40 @@ func takesValue(node *kong.Node, name string) *kong.Flag {
 }
 
 // choices are the values that v may have, if it may have only some.
-func choices(v *kong.Value, before string) (all []candidate) {
+func choices(v *kong.Value, before string) (all []locks.Candidate) {
 	if v.Enum != "" {
 		for _, value := range v.EnumSlice() {
-			all = append(all, candidate{before + value, ""})
+			all = append(all, locks.Candidate{Word: before + value, About: ""})
 		}
 	}
 	return all
 }
 
-func flags(node *kong.Node) (all []candidate) {
+func flags(node *kong.Node) (all []locks.Candidate) {
 	for _, group := range node.AllFlags(true) {
 		for _, f := range group {
-			all = append(all, candidate{"--" + f.Name, f.Help})
+			all = append(all, locks.Candidate{Word: "--" + f.Name, About: f.Help})
 		}
 	}
 	return all
 }
 
-func children(node *kong.Node) (all []candidate) {
+func children(node *kong.Node) (all []locks.Candidate) {
 	for _, child := range node.Children {
 		if !child.Hidden {
-			all = append(all, candidate{child.Name, child.Help})
+			all = append(all, locks.Candidate{Word: child.Name, About: child.Help})
 		}
 	}
 	return all
 }
 
-// predictor is a verb whose arguments the server knows.
+// predictor is a command whose arguments the server knows.
 type predictor interface {
-	predict(ctx context.Context, what string) []candidate
+	Predict(ctx context.Context, what string) []locks.Candidate
 }
 
 // arguments are what the next argument may be.
-func arguments(call *kong.Context, node *kong.Node) []candidate {
+func arguments(call *kong.Context, node *kong.Node) []locks.Candidate {
 	given := 0
 	for _, step := range call.Path {
 		if step.Positional != nil {
@@ -116,7 +120,7 @@ func arguments(call *kong.Context, node *kong.Node) []candidate {
 	}
 	argument := node.Positional[given]
 	what := argument.Tag.Get("complete")
-	verb, ok := reflect.TypeAssert[predictor](node.Target.Addr())
+	command, ok := reflect.TypeAssert[predictor](node.Target.Addr())
 	if !ok || what == "" {
 		return choices(argument, "")
 	}
@@ -129,58 +133,5 @@ func arguments(call *kong.Context, node *kong.Node) []candidate {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
 	defer cancel()
-	return verb.predict(ctx, what)
-}
-
-func (c *connection) predict(ctx context.Context, _ string) []candidate {
-	return (&site{connection: *c}).names(ctx, fairKind)
-}
-
-func (s *selection) predict(ctx context.Context, _ string) []candidate {
-	return s.names(ctx, s.kinds()...)
-}
-
-func (v *evictVerb) predict(ctx context.Context, what string) []candidate {
-	if what == "waiter" {
-		return v.waiters(ctx)
-	}
-	return v.names(ctx, fairKind)
-}
-
-// names are those of the locks that there are, of these kinds.
-func (s *site) names(ctx context.Context, kinds ...string) (all []candidate) {
-	opened, err := s.open(kinds...)
-	if err != nil {
-		return nil
-	}
-	defer opened.close()
-	opened.log.hush()
-	for _, l := range opened.kinds {
-		for state, err := range l.List(ctx) {
-			if err != nil {
-				return all
-			}
-			r := newLockRecord(l.kind, state)
-			all = append(all, candidate{state.Name, r.Kind + ", held by " + r.Holder.who() + ", " + thousands(r.Waiting) + " waiting"})
-		}
-	}
-	return all
-}
-
-// waiters are the ids of those who wait for the lock.
-func (v *evictVerb) waiters(ctx context.Context) (all []candidate) {
-	opened, err := v.open(fairKind)
-	if err != nil {
-		return nil
-	}
-	defer opened.close()
-	opened.log.hush()
-	state, err := opened.kinds[0].Inspect(ctx, v.Name)
-	if err != nil {
-		return nil
-	}
-	for i, w := range newLockRecord(fairKind, state).Waiters {
-		all = append(all, candidate{w.ID, w.who() + ", place " + thousands(i+1)})
-	}
-	return all
+	return command.Predict(ctx, what)
 }

@@ -4,18 +4,21 @@ import (
 	"embed"
 	"os"
 	"strings"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 )
 
 //go:embed completion
 var shells embed.FS
 
-// completionVerb is "fairlock completion".
-type completionVerb struct {
+// completionCommand is "fairlock completion".
+type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
 // Help is the long text of "fairlock completion --help".
-func (*completionVerb) Help() string {
+func (*completionCommand) Help() string {
 	return `Prints what makes the shell complete verbs, flags, and the names of locks and the ids of waiters, which it asks the
 server for, a second at most. For the present shell, and in its start-up file for all to come:
 
@@ -25,34 +28,34 @@ server for, a second at most. For the present shell, and in its start-up file fo
 }
 
 // Run is called by kong.
-func (v *completionVerb) Run() error {
+func (v *completionCommand) Run() error {
 	text, err := shells.ReadFile("completion/" + v.Shell)
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stdout.Write(text); err != nil {
-		return fail(exitOutput, "standard output: %w", err)
+		return exit.Errorf(exit.Output, "standard output: %w", err)
 	}
 	return nil
 }
 
-// completeVerb is what those scripts ask.
-type completeVerb struct {
+// completeCommand is what those scripts ask.
+type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:"" passthrough:"partial"`
 }
 
 // Run is called by kong.
-func (v *completeVerb) Run() error {
+func (v *completeCommand) Run() error {
 	text := strings.Join(append(v.lines(), ""), "\n")
 	if _, err := os.Stdout.WriteString(text); err != nil {
-		return fail(exitOutput, "standard output: %w", err)
+		return exit.Errorf(exit.Output, "standard output: %w", err)
 	}
 	return nil
 }
 
 // lines are what the shell's script reads.
-func (v *completeVerb) lines() (all []string) {
+func (v *completeCommand) lines() (all []string) {
 	words := v.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
@@ -62,13 +65,13 @@ func (v *completeVerb) lines() (all []string) {
 		words, typed = wordsOf(strings.Join(words, " "))
 	}
 	for _, c := range complete(words) {
-		all = append(all, c.inWordsOf(v.Shell, typed))
+		all = append(all, inWordsOf(c, v.Shell, typed))
 	}
 	return all
 }
 
-// wordsOf are those of a line that is still being typed, without the first, and the last as it is typed. Bash would
-// hand over its own words, which end at colons.
+// wordsOf are those of a line that is still being typed, without the first, and the last as it is
+// typed. Bash would hand over its own words, which end at colons.
 func wordsOf(line string) (words []string, typed string) {
 	var word strings.Builder
 	quote, escaped, begun := rune(0), false, 0
@@ -94,23 +97,18 @@ func wordsOf(line string) (words []string, typed string) {
 	return append(words, word.String())[1:], line[begun:]
 }
 
-// candidate is a word that may be meant.
-type candidate struct {
-	word, about string
-}
-
 // inWordsOf is c as the shell's script reads it. Typed is what bash has of the word.
-func (c candidate) inWordsOf(shell, typed string) string {
-	switch about := strings.Join(strings.Fields(c.about), " "); {
+func inWordsOf(c locks.Candidate, shell, typed string) string {
+	switch about := strings.Join(strings.Fields(c.About), " "); {
 	case shell == "bash" && strings.ContainsAny(typed, `'"`):
-		return c.word // bash quotes it by itself, and ends no word at a colon
+		return c.Word // bash quotes it by itself, and ends no word at a colon
 	case shell == "bash":
 		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces what comes after these only
-		return strings.TrimPrefix(bare.Replace(c.word), typed[:known])
+		return strings.TrimPrefix(bare.Replace(c.Word), typed[:known])
 	case shell == "zsh":
-		return strings.ReplaceAll(c.word, ":", `\:`) + ":" + about
+		return strings.ReplaceAll(c.Word, ":", `\:`) + ":" + about
 	default:
-		return c.word + "\t" + about
+		return c.Word + "\t" + about
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -54,7 +53,7 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 	} {
 		// The server is named on the line, as the environment is every test's.
 		line := regexp.MustCompile(`^fairlock (show|force|evict) `).ReplaceAllString(test.line, "${0}--redis redis://"+s.Addr()+" ")
-		got := (&completeVerb{Shell: "bash", Words: []string{line}}).lines()
+		got := (&completeCommand{Shell: "bash", Words: []string{line}}).lines()
 		slices.Sort(got)
 		want := strings.Fields(test.want)
 		if strings.Contains(test.want, `\`) {
@@ -66,14 +65,14 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 		}
 	}
 	server := "--redis=redis://" + s.Addr()
-	if got := (&completeVerb{Shell: "fish", Words: []string{"--", "show", server, "order:42"}}).lines(); !slices.Equal(got, []string{"order:42\tfair, held by web-1, 1 waiting"}) {
+	if got := (&completeCommand{Shell: "fish", Words: []string{"--", "show", server, "order:42"}}).lines(); !slices.Equal(got, []string{"order:42\tfair, held by web-1, 1 waiting"}) {
 		t.Errorf("fish: %q", got)
 	}
-	if got := (&completeVerb{Shell: "zsh", Words: []string{"--", "show", server, "order:42"}}).lines(); !slices.Equal(got, []string{`order\:42:fair, held by web-1, 1 waiting`}) {
+	if got := (&completeCommand{Shell: "zsh", Words: []string{"--", "show", server, "order:42"}}).lines(); !slices.Equal(got, []string{`order\:42:fair, held by web-1, 1 waiting`}) {
 		t.Errorf("zsh: %q", got)
 	}
-	if got := (&completeVerb{Shell: "fish", Words: []string{"--", ""}}).lines(); !slices.Contains(got, "doctor\tLook for what is wrong with the server, and say what to do about it.") || slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, "complete\t") }) {
-		t.Errorf("verbs: %q", got)
+	if got := (&completeCommand{Shell: "fish", Words: []string{"--", ""}}).lines(); !slices.Contains(got, "doctor\tLook for what is wrong with the server, and say what to do about it.") || slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, "complete\t") }) {
+		t.Errorf("commands: %q", got)
 	}
 }
 
@@ -125,7 +124,7 @@ func TestEveryShellAcceptsItsScript(t *testing.T) {
 
 func TestTheManualHasEveryVerbFlagAndExitCode(t *testing.T) {
 	t.Parallel()
-	model := parser(&verbs{}).Model
+	model := parser(&cli{}).Model
 	page := manual(model)
 	plain := strings.NewReplacer(`\-`, "-", `\&`, "", `\(dq`, `"`, `\(aq`, "'", `\e`, `\`).Replace(page)
 	must(t, kong.Visit(model.Node, func(node kong.Visitable, next kong.Next) error {
@@ -160,31 +159,17 @@ func TestTheManualHasEveryVerbFlagAndExitCode(t *testing.T) {
 
 func TestEveryVerbThatNeedsAServerTellsItsExitCodesAndTheFormsOfAURL(t *testing.T) {
 	t.Parallel()
-	for _, verb := range visible(parser(&verbs{}).Model.Node) {
-		if !slices.ContainsFunc(verb.Flags, func(f *kong.Flag) bool { return f.Name == "redis" }) {
+	for _, command := range visible(parser(&cli{}).Model.Node) {
+		if !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return f.Name == "redis" }) {
 			continue
 		}
 		var out strings.Builder
-		_, _ = parser(&verbs{}, kong.Writers(&out, io.Discard), kong.Exit(func(int) {})).Parse([]string{verb.Name, "--help"}) // it goes on after the help
+		_, _ = parser(&cli{}, kong.Writers(&out, io.Discard), kong.Exit(func(int) {})).Parse([]string{command.Name, "--help"}) // it goes on after the help
 		text := out.String()
 		for _, part := range []string{"64 ", "69 ", "unix://", "rediss://", "redis+cluster://", "master_name=NAME", "--tls-ca"} {
 			if !strings.Contains(text, part) {
-				t.Errorf("%s --help does not tell %q", verb.Name, part)
+				t.Errorf("%s --help does not tell %q", command.Name, part)
 			}
-		}
-	}
-}
-
-func TestTheDemoTellsItsResultsAsJSON(t *testing.T) {
-	t.Parallel()
-	s := &stage{witness: newWitness()}
-	var lines, object strings.Builder
-	s.values(&lines)
-	s.object(&object)
-	for line := range strings.Lines(lines.String()) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if want := fmt.Sprintf("%q:%s", key, value); !strings.Contains(object.String(), want) {
-			t.Errorf("no %s in %s", want, &object)
 		}
 	}
 }

@@ -76,7 +76,8 @@ func TestTheDemoKeepsItsPromisesOnARealServerAndDisturbsNobody(t *testing.T) {
 	}
 }
 
-// Not beside other tests: with the race detector the embedded server, which is the demo's own process, has enough to do.
+// Not beside other tests: with the race detector the embedded server, which is the demo's own
+// process, has enough to do.
 func TestADemoForPeopleTellsItsStoryAndKeepsItsPromisesOnTheEmbeddedServer(t *testing.T) {
 	p := fairlockWith(t, nil, "demo").start()
 	p.ends(0)

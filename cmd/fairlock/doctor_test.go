@@ -1,14 +1,29 @@
 package main
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
+)
+
+// finding is what the doctor says of one check.
+type finding struct {
+	Check, Status, Found, Do string
+	Figures                  map[string]int64
+}
+
+// What the doctor thinks of what it has found.
+const (
+	good  = "ok"
+	note  = "note"
+	wrong = "wrong"
 )
 
 // finds is what the doctor finds with these flags, by check.
@@ -17,31 +32,32 @@ func finds(t *testing.T, s *redistest.Server, flags ...string) map[string]findin
 	return findsAt(t, "redis://"+s.Addr(), flags...)
 }
 
+// findsAt checks, too, that there is something to do about all that is not well, and that the exit
+// code tells.
 func findsAt(t *testing.T, url string, flags ...string) map[string]finding {
 	t.Helper()
-	all, _, err := read(t, slices.Concat([]string{"doctor", "--redis", url}, flags)...).Doctor.examine()
-	must(t, err)
-	found := make(map[string]finding)
-	for _, f := range all {
+	p := fairlockWith(t, nil, slices.Concat([]string{"doctor", "--json", "--redis", url}, flags)...).start()
+	found, code := make(map[string]finding), 0
+	for _, line := range p.rest() {
+		var f finding
+		must(t, json.Unmarshal([]byte(line), &f))
 		if f.Status != good && f.Do == "" {
 			t.Errorf("%s: %s, and nothing to do about it: %s", f.Check, f.Status, f.Found)
 		}
+		if f.Status == wrong {
+			code = exit.Broken
+		}
 		found[f.Check] = f
 	}
+	if len(found) == 1 {
+		code = exit.Unavailable
+	}
+	p.ends(code)
 	return found
 }
 
-// read is the command line as verbs have it.
-func read(t *testing.T, args ...string) *verbs {
-	t.Helper()
-	v := &verbs{}
-	_, err := parser(v).Parse(args)
-	must(t, err)
-	return v
-}
-
 // checkFound checks one finding: its status and what it and its advice say.
-func checkFound(t *testing.T, found map[string]finding, check string, want status, says ...string) {
+func checkFound(t *testing.T, found map[string]finding, check string, want string, says ...string) {
 	t.Helper()
 	f := found[check]
 	for _, part := range says {
@@ -169,12 +185,13 @@ func TestAUserWithTheRightsThatTheDoctorAdvisesLacksNone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes")
 	for prefix, flags := range map[string][]string{"fairlock": nil, "fairlock:plain": {"--plain"}, "mine": {"--prefix", "mine"}} {
-		advised := (&patient{prefix: prefix}).rule()
+		user := strings.ReplaceAll(prefix, ":", "-")
+		advised := findsAt(t, as(t, s, user, "~*", "+@all", "resetchannels"), flags...)["rights"].Do
 		_, rules, ok := strings.Cut(advised, ">PASSWORD ")
 		if !ok {
 			t.Fatalf("%q", advised)
 		}
-		for _, f := range findsAt(t, as(t, s, strings.ReplaceAll(prefix, ":", "-"), strings.Fields(rules)...), flags...) {
+		for _, f := range findsAt(t, as(t, s, user, strings.Fields(rules)...), flags...) {
 			if f.Status != good {
 				t.Errorf("%s: %+v", advised, f)
 			}
@@ -188,7 +205,7 @@ func TestTheDoctorSaysWhichRightsAreMissing(t *testing.T) {
 	for _, test := range []struct {
 		rules  string
 		check  string
-		status status
+		status string
 		says   []string
 	}{
 		{"~fairlock:* +@all resetchannels", "rights", wrong, []string{"publish, subscribe", "ACL SETUSER", "&fairlock:wake:*"}},
@@ -222,40 +239,4 @@ func TestTheDoctorDisturbsNoLock(t *testing.T) {
 		must(t, err)
 		return !strings.Contains(list, "name=fairlock ")
 	})
-}
-
-func TestTheDoctorReadsVersions(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		info string
-		want status
-		says string
-	}{
-		{"redis_version:7.0.15", good, "Redis 7.0.15"},
-		{"redis_version:8.2.1", good, "Redis 8.2.1"},
-		{"redis_version:6.2.14", wrong, "upgrade"},
-		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1", good, "Valkey 8.0.1"},
-		{"redis_version:7.2.4\r\nvalkey_version:7.1.9", wrong, "upgrade"},
-		{"redis_version:7.4.0\r\ndragonfly_version:df-v1.27", note, "df-v1.27"},
-		{"redis_version:unstable", good, "unstable"},
-		{"", note, "does not tell"},
-	} {
-		p := &patient{info: fieldsOf(test.info)}
-		if f := p.version(t.Context()); f.Status != test.want || !strings.Contains(f.Found+f.Do, test.says) {
-			t.Errorf("%q: %+v", test.info, f)
-		}
-	}
-}
-
-func TestTheDoctorSeesAClockThatWasSet(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	rdb := s.Client(t)
-	for step, want := range map[time.Duration]status{0: good, time.Second: wrong, -time.Second: wrong} {
-		p := &patient{rdb: rdb, clock: readClock(t.Context(), rdb)}
-		p.clock.server = p.clock.server.Add(-step) // as if it had gone forward since
-		if f := p.clocks(t.Context()); f.Status != want || want == wrong && !strings.Contains(f.Do, "NTP") {
-			t.Errorf("%v: %+v", step, f)
-		}
-	}
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
 // FuzzCommandLine reads command lines, of arguments that end with a newline, and runs nothing.
@@ -20,7 +21,7 @@ func FuzzCommandLine(f *testing.F) {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		v := &verbs{}
+		v := &cli{}
 		call, err := parser(v, kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard)).Parse(strings.Split(line, "\n"))
 		if err != nil || !strings.HasPrefix(call.Command(), "run") {
 			return
@@ -28,56 +29,14 @@ func FuzzCommandLine(f *testing.F) {
 		if v.Run.Wait < -1 {
 			t.Fatalf("%q waits %d", line, v.Run.Wait)
 		}
-		switch _, err := v.Run.command(); code(err) {
+		switch p, err := v.Run.Program(); exit.Code(err) {
 		case 0:
-			if v.Run.killAfter() < 0 || v.Run.Command[0] != "--" || v.Run.Note == nil && len(v.Run.note()) > 256 {
+			if p.KillAfter < 0 || v.Run.Command[0] != "--" || v.Run.Note == nil && len(p.Note) > 256 {
 				t.Fatalf("%q is %+v", line, v.Run)
 			}
-		case exitUsage, exitNotFound, exitCannotRun:
+		case exit.Usage, exit.NotFound, exit.CannotRun:
 		default:
-			t.Fatalf("%q: exit code %d: %v", line, code(err), err)
+			t.Fatalf("%q: exit code %d: %v", line, exit.Code(err), err)
 		}
 	})
-}
-
-// FuzzRedisURL reads URLs and connects to nothing.
-func FuzzRedisURL(f *testing.F) {
-	for _, rest := range []string{"127.0.0.1:6379", "h", "h:0/15?protocol=3", "[::1]:1/x", "h:port", "h/%zz", "h?read_timeout=-1", "\x00", "h:1/2/3", "h?db=x"} {
-		f.Add("redis", rest)
-		f.Add("rediss", rest)
-	}
-	f.Add("unix", "/run/redis.sock?db=1")
-	f.Add("redis", "h:26379/2?master_name=m&addr=h:1&username=u&password=p")
-	f.Add("rediss+cluster", "h?addr=h:1")
-	f.Add("redis+nothing", "h")
-	f.Add("http", "h")
-	f.Fuzz(func(t *testing.T, scheme, rest string) {
-		const secret = "pA55-0f-n0b0dy"
-		c := connection{Redis: scheme + "://me:" + secret + "@" + rest}
-		_, err := c.prepare()
-		if strings.Contains(c.String(), secret) {
-			t.Fatalf("%s, %q: the password is told: %s", scheme, rest, &c)
-		}
-		if err == nil {
-			return
-		}
-		if code(err) != exitUsage {
-			t.Fatalf("%s, %q: exit code %d", scheme, rest, code(err))
-		}
-		if strings.Contains(err.Error(), secret) {
-			t.Fatalf("%s, %q: the password is told: %v", scheme, rest, err)
-		}
-	})
-}
-
-// code is the exit code that an error decides on, 0 for none.
-func code(err error) int {
-	var end *exit
-	if errors.As(err, &end) {
-		return end.code
-	}
-	if err != nil {
-		return -1
-	}
-	return 0
 }

@@ -19,8 +19,8 @@ type shown struct {
 	args               []string
 }
 
-// commands are all of fairlock's in the pages, in their order: lines of blocks marked sh, and those after $ in blocks marked
-// console, with what follows them.
+// commands are all of fairlock's in the pages, in their order: lines of blocks marked sh, and those
+// after $ in blocks marked console, with what follows them.
 func commands(t *testing.T) (all []shown) {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -50,10 +50,10 @@ func commands(t *testing.T) (all []shown) {
 	return all
 }
 
-// knows reports whether there is a verb of the name.
-func knows(verb string) bool {
-	for _, node := range parser(&verbs{}).Model.Children {
-		if node.Name == verb {
+// knows reports whether there is a command of the name.
+func knows(command string) bool {
+	for _, node := range parser(&cli{}).Model.Children {
+		if node.Name == command {
 			return true
 		}
 	}
@@ -66,7 +66,7 @@ func TestEveryCommandLineOfTheGuidesMakesSense(t *testing.T) {
 		t.Fatal("there is none")
 	}
 	for _, c := range found {
-		if _, err := parser(&verbs{}).Parse(c.args); err != nil && knows(c.args[0]) {
+		if _, err := parser(&cli{}).Parse(c.args); err != nil && knows(c.args[0]) {
 			t.Errorf("%s: %s: %v", c.page, c.line, err)
 		}
 	}
@@ -89,7 +89,7 @@ func alike(text string) string {
 // The runbook of docs/operations.md is played on a lock that is as stuck as the one there.
 func TestTheRunbookPrintsWhatItSays(t *testing.T) {
 	if !knows("evict") {
-		t.Skip("there are no verbs for operators")
+		t.Skip("there are no commands for operators")
 	}
 	s := redistest.Start(t)
 	locker := observer(t, s)

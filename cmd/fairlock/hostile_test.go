@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -113,9 +114,9 @@ func TestWhatAServerSaysDoesNotReachTheTerminalRaw(t *testing.T) {
 			}()
 		}
 	}()
-	for _, verb := range [][]string{{"ls"}, {"show", "x"}, {"top", "--once"}, {"force", "x"}, {"evict", "x", "y"}, {"doctor"}, {"doctor", "--json"}, {"run", "x", "--", "true"}} {
-		if text := harmlessly(t, "FAIRLOCK_REDIS=redis://"+ln.Addr().String(), verb...); !strings.Contains(text, "OWNED") {
-			t.Errorf("%q does not say what the server said: %q", verb, text)
+	for _, command := range [][]string{{"ls"}, {"show", "x"}, {"top", "--once"}, {"force", "x"}, {"evict", "x", "y"}, {"doctor"}, {"doctor", "--json"}, {"run", "x", "--", "true"}} {
+		if text := harmlessly(t, "FAIRLOCK_REDIS=redis://"+ln.Addr().String(), command...); !strings.Contains(text, "OWNED") {
+			t.Errorf("%q does not say what the server said: %q", command, text)
 		}
 	}
 }
@@ -136,7 +137,7 @@ func TestADamagedLockIsShownAsSuchBesideTheOthersAndCanBeForced(t *testing.T) {
 		}
 	}
 	damaged := make(map[string]bool)
-	for _, r := range objects[lockRecord](t, s, 0, "ls") {
+	for _, r := range objects[locks.Record](t, s, 0, "ls") {
 		damaged[r.Name] = r.Damaged != ""
 	}
 	if len(damaged) != 3 || damaged["good"] || !damaged["evil"] || !damaged["next release"] {

@@ -1,18 +1,28 @@
-// Command fairlock runs commands under fair distributed locks, and is for those who look after them.
+// Command fairlock runs commands under fair distributed locks, and is for those who look after
+// them.
 //
 //	fairlock run nightly -- ./backup.sh
 //	fairlock ls
 //	fairlock doctor
 //	fairlock demo
 //
-// It is a guest of the library: it uses nothing but the public names of its packages. What a verb prints it prints at
-// its end, as text or, with --json, as an object per line (page.go); how it ended is the exit code.
+// It is a guest of the library: it uses nothing but the public names of its packages. What a
+// command prints it prints at its end, as text or, with --json, as an object per line; how it ended
+// is the exit code.
+//
+// Package main is the table of the commands, and what is made of it: help, completion, the manual.
+// All else is a room below internal, and a room imports only what stands below it here:
+//
+//	run  demo  doctor  admin  top  watch    what the commands do; they do not know each other
+//	locks                                   the locks of a server, the flags that choose them
+//	server  process  output                 how to reach the server; signals; text, tables and JSON
+//	exit                                    exit codes, and errors that decide on one
+//	look                                    how to look often enough, and words for what is seen
 package main
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
+	"context"
 	"io"
 	"os"
 	"strconv"
@@ -21,59 +31,32 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/admin"
+	"github.com/fairlock/locks/cmd/fairlock/internal/demo"
+	"github.com/fairlock/locks/cmd/fairlock/internal/doctor"
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/run"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
+	"github.com/fairlock/locks/cmd/fairlock/internal/top"
+	"github.com/fairlock/locks/cmd/fairlock/internal/watch"
 )
 
-// The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
-const (
-	exitBroken      = 1   // demo: a promise was broken; doctor: something is wrong
-	exitNothing     = 1   // show, force, evict: there is nothing of the kind
-	exitUsage       = 64  // the command line makes no sense
-	exitUnavailable = 69  // the server cannot be reached or used
-	exitOutput      = 74  // standard output cannot be written
-	exitNotAcquired = 75  // the lock was not acquired in time
-	exitLost        = 76  // the lock was lost while the command ran
-	exitCannotRun   = 126 // the command cannot be executed
-	exitNotFound    = 127 // the command was not found
-	exitSignal      = 128 // and the signal's number: what ended the command, or fairlock while it waited
-)
-
-// exit is an error that decides how the process ends.
-type exit struct {
-	code int
-	err  error // nil: there is nothing to say
-}
-
-func (e *exit) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exit) Unwrap() error { return e.err }
-
-// fail is an exit that says why.
-func fail(code int, format string, args ...any) error {
-	return &exit{code, fmt.Errorf(format, args...)}
-}
-
-// verbs are the subcommands.
-type verbs struct {
-	Run        runVerb        `cmd:"" help:"Run a command under a lock."`
-	Ls         lsVerb         `cmd:"" help:"List the locks, the most troubled first."`
-	Show       showVerb       `cmd:"" help:"Show who has a lock and who waits for it."`
-	Watch      watchVerb      `cmd:"" help:"Tell what happens to a lock as it happens."`
-	Top        topVerb        `cmd:"" help:"Show all locks, live."`
-	Force      forceVerb      `cmd:"" help:"End the ownership of a lock, whoever has it."`
-	Evict      evictVerb      `cmd:"" help:"Take one waiter out of the line."`
-	Doctor     doctorVerb     `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`
-	Demo       demoVerb       `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
-	Completion completionVerb `cmd:"" help:"Print what makes a shell complete command lines."`
-	Man        manVerb        `cmd:"" help:"Print the manual page."`
-	Version    versionVerb    `cmd:"" help:"Say which fairlock this is."`
-	Complete   completeVerb   `cmd:"" hidden:""`
-	Worker     workerVerb     `cmd:"" name:"demo-worker" hidden:""`
+// cli is the table of the commands.
+type cli struct {
+	Run        run.Command       `cmd:"" help:"Run a command under a lock."`
+	Ls         admin.Ls          `cmd:"" help:"List the locks, the most troubled first."`
+	Show       admin.Show        `cmd:"" help:"Show who has a lock and who waits for it."`
+	Watch      watch.Command     `cmd:"" help:"Tell what happens to a lock as it happens."`
+	Top        top.Command       `cmd:"" help:"Show all locks, live."`
+	Force      admin.Force       `cmd:"" help:"End the ownership of a lock, whoever has it."`
+	Evict      admin.Evict       `cmd:"" help:"Take one waiter out of the line."`
+	Doctor     doctor.Command    `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`
+	Demo       demo.Command      `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete command lines."`
+	Man        manCommand        `cmd:"" help:"Print the manual page."`
+	Version    versionCommand    `cmd:"" help:"Say which fairlock this is."`
+	Complete   completeCommand   `cmd:"" hidden:""`
+	Worker     demo.Worker       `cmd:"" name:"demo-worker" hidden:""`
 }
 
 func main() { os.Exit(execute(os.Args[1:])) }
@@ -81,23 +64,30 @@ func main() { os.Exit(execute(os.Args[1:])) }
 // execute does what args ask for and returns the exit code.
 func execute(args []string) int {
 	redis.SetLogger(silence{})
-	call, err := parser(&verbs{}).Parse(args)
+	call, err := parser(&cli{}).Parse(args)
 	if err != nil {
-		err = fail(exitUsage, "%w (fairlock --help tells more)", err)
+		err = exit.Errorf(exit.Usage, "%w (fairlock --help tells more)", err)
 	} else {
 		err = call.Run()
 	}
-	return conclude(os.Stderr, err)
+	return exit.Report(os.Stderr, err)
 }
+
+// silence is a logger for go-redis, whose every error reaches us as a value anyway.
+type silence struct{}
+
+// Printf drops a line.
+func (silence) Printf(context.Context, string, ...any) {}
 
 // parser reads a command line into v.
-func parser(v *verbs, options ...kong.Option) *kong.Kong {
+func parser(v *cli, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: urls}}),
-		kong.Vars{"most": strconv.Itoa(mostShown)}, kong.Help(help))...)
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: server.URLs}}),
+		kong.Vars{"most": strconv.Itoa(admin.MostShown)}, kong.Help(help))...)
 }
 
-// help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper end.
+// help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper
+// end.
 func help(options kong.HelpOptions, call *kong.Context) error {
 	out := call.Stdout
 	defer func() { call.Stdout = out }()
@@ -113,26 +103,4 @@ func help(options kong.HelpOptions, call *kong.Context) error {
 // asTyped puts the usage of run right.
 func asTyped(usage string) string {
 	return strings.Replace(usage, "<name> <command> ... [flags]", "[flags] <name> -- <command> ...", 1)
-}
-
-// conclude says on stderr what is to be said of err and returns its exit code.
-func conclude(stderr io.Writer, err error) int {
-	var end *exit
-	switch {
-	case err == nil:
-		return 0
-	case !errors.As(err, &end):
-		end = &exit{1, err}
-	}
-	if end.err != nil {
-		complain(stderr, err)
-	}
-	return end.code
-}
-
-// complain writes err as one line that begins with "fairlock: ". It may have in it what a server
-// said.
-func complain(stderr io.Writer, err error) {
-	text := strings.TrimPrefix(err.Error(), "fairlock: ")
-	fmt.Fprintf(stderr, "fairlock: %s\n", look.Plain(strings.ReplaceAll(text, "\n", "; ")))
 }

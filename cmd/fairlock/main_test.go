@@ -22,7 +22,8 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// asFairlock makes the test binary behave as fairlock itself: so it is also run under the race detector.
+// asFairlock makes the test binary behave as fairlock itself: so it is also run under the race
+// detector.
 const asFairlock = "FAIRLOCK_TEST_AS_FAIRLOCK"
 
 // leaked is the exit code of a fairlock that ended with goroutines left.
@@ -30,7 +31,8 @@ const leaked = 99
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asFairlock) != "1" {
-		// Under nohup, or as a script's background job, one of these would stay ignored in whatever is launched here.
+		// Under nohup, or as a script's background job, one of these would stay ignored in whatever
+		// is launched here.
 		for _, each := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 			if signal.Ignored(each) {
 				signal.Notify(make(chan os.Signal, 1), each)
@@ -115,7 +117,8 @@ func (p *tool) start() *tool {
 	var err error
 	p.stdin, err = p.cmd.StdinPipe()
 	must(p.t, err)
-	// A pipe of our own: a process that the command leaves behind keeps it open, and the end of fairlock is what we wait for.
+	// A pipe of our own: a process that the command leaves behind keeps it open, and the end of
+	// fairlock is what we wait for.
 	read, write, err := os.Pipe()
 	must(p.t, err)
 	p.cmd.Stdout = write

@@ -6,13 +6,16 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
-// manVerb is "fairlock man".
-type manVerb struct{}
+// manCommand is "fairlock man".
+type manCommand struct{}
 
 // Help is the long text of "fairlock man --help".
-func (*manVerb) Help() string {
+func (*manCommand) Help() string {
 	return `Prints the manual page, made from what --help knows:
 
   fairlock man | man -l -
@@ -20,9 +23,9 @@ func (*manVerb) Help() string {
 }
 
 // Run is called by kong.
-func (*manVerb) Run(parser *kong.Kong) error {
+func (*manCommand) Run(parser *kong.Kong) error {
 	if _, err := os.Stdout.WriteString(manual(parser.Model)); err != nil {
-		return fail(exitOutput, "standard output: %w", err)
+		return exit.Errorf(exit.Output, "standard output: %w", err)
 	}
 	return nil
 }
@@ -37,19 +40,19 @@ func manual(app *kong.Application) string {
 	r.macro("SH", "NAME")
 	r.text(app.Name + ` \- ` + escaped(strings.TrimSuffix(app.Help, ".")))
 	r.macro("SH", "SYNOPSIS")
-	for _, verb := range visible(app.Node) {
-		r.macro("B", usage(verb))
+	for _, command := range visible(app.Node) {
+		r.macro("B", usage(command))
 		r.macro("br")
 	}
 	r.macro("SH", "COMMANDS")
-	for _, verb := range visible(app.Node) {
-		r.verb(verb)
+	for _, command := range visible(app.Node) {
+		r.command(command)
 	}
 	r.macro("SH", "SERVER")
-	r.prose(urls)
+	r.prose(server.URLs)
 	shown := make(map[string]bool)
-	for _, verb := range visible(app.Node) {
-		for _, flag := range verb.Flags {
+	for _, command := range visible(app.Node) {
+		for _, flag := range command.Flags {
 			if flag.Group != nil && !shown[flag.Name] {
 				r.item(flag.String(), flag.Help)
 				shown[flag.Name] = true
@@ -59,7 +62,7 @@ func manual(app *kong.Application) string {
 	return r.String()
 }
 
-// visible are the verbs that people use.
+// visible are the commands that people use.
 func visible(node *kong.Node) (all []*kong.Node) {
 	for _, child := range node.Children {
 		if !child.Hidden {
@@ -69,17 +72,17 @@ func visible(node *kong.Node) (all []*kong.Node) {
 	return all
 }
 
-// usage is a verb's first line of help.
-func usage(verb *kong.Node) string { return asTyped("fairlock " + verb.Summary()) }
+// usage is a command's first line of help.
+func usage(command *kong.Node) string { return asTyped("fairlock " + command.Summary()) }
 
-func (r *roff) verb(verb *kong.Node) {
-	r.macro("SS", usage(verb))
-	r.text(escaped(verb.Help))
-	r.prose(verb.Detail)
-	for _, argument := range verb.Positional {
+func (r *roff) command(command *kong.Node) {
+	r.macro("SS", usage(command))
+	r.text(escaped(command.Help))
+	r.prose(command.Detail)
+	for _, argument := range command.Positional {
 		r.item("<"+argument.Name+">", argument.Help)
 	}
-	for _, flag := range verb.Flags {
+	for _, flag := range command.Flags {
 		if !flag.Hidden && flag.Name != "help" && flag.Group == nil { // groups have a section of their own
 			r.item(strings.TrimSpace(flag.String()), flag.Help)
 		}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
@@ -102,7 +102,7 @@ func plainLocker(t *testing.T, rdb redis.UniversalClient) *reentrant.Locker {
 	return locker
 }
 
-// busyServer is a server with a few locks: the same ones for every verb that only looks.
+// busyServer is a server with a few locks: the same ones for every command that only looks.
 func busyServer(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
@@ -168,10 +168,8 @@ cache {eu}/a b  plain lock
 // named are the names in the order in which ls shows them.
 func named(t *testing.T, s *redistest.Server, args ...string) string {
 	t.Helper()
-	found, err := read(t, slices.Concat([]string{"ls", "--redis", "redis://" + s.Addr()}, args)...).Ls.find()
-	must(t, err)
 	var all []string
-	for _, r := range found {
+	for _, r := range objects[locks.Record](t, s, 0, append([]string{"ls"}, args...)...) {
 		all = append(all, r.Name)
 	}
 	return strings.Join(all, " ")
@@ -235,9 +233,15 @@ func TestShowShowsTheBeginningOfALongLineToPeople(t *testing.T) {
 	if text := prints(t, s, 0, "show", "--all", "x"); strings.Count(text, "somebody") != 22 {
 		t.Errorf("show --all: %s", text)
 	}
-	if r := objects[lockRecord](t, s, 0, "show", "x"); len(r) != 1 || len(r[0].Waiters) != 22 || r[0].Waiters[21].Place != 22 {
+	if r := objects[locks.Record](t, s, 0, "show", "x"); len(r) != 1 || len(r[0].Waiters) != 22 || r[0].Waiters[21].Place != 22 {
 		t.Errorf("show --json: %+v", r)
 	}
+}
+
+// forced is what force --json prints.
+type forced struct {
+	Name, Kind   string
+	Forced, Next *locks.HolderRecord
 }
 
 func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
@@ -248,13 +252,13 @@ func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
 	holder.says("in")
 	next := launch(t, s, "run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
 	inLine(t, locker, "nightly", 1)
-	was := objects[lockRecord](t, s, 0, "show", "nightly")[0].Holder
+	was := objects[locks.Record](t, s, 0, "show", "nightly")[0].Holder
 
 	p := launch(t, s, "force", "nightly", "--token", "1")
 	p.ends(1)
 	p.complains("nightly", "token 1", was.Note)
 
-	got := objects[forcedRecord](t, s, 0, "force", "nightly", "--token", strconv.FormatInt(was.Token, 10))[0]
+	got := objects[forced](t, s, 0, "force", "nightly", "--token", strconv.FormatInt(was.Token, 10))[0]
 	if got.Name != "nightly" || got.Kind != "fair" || got.Forced.Note != was.Note || got.Forced.Token != was.Token || got.Next == nil || got.Next.Token <= was.Token {
 		t.Errorf("%+v of %+v", got, was)
 	}
@@ -285,6 +289,12 @@ func TestForceMeansAPlainLockOnlyIfTold(t *testing.T) {
 	}
 }
 
+// evicted is what evict --json prints.
+type evicted struct {
+	Name    string
+	Evicted *locks.WaiterRecord
+}
+
 func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -292,7 +302,7 @@ func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 	take(t, locker, "x")
 	first := waits(t, other, "x", fairlock.Note("first"))
 	second := waits(t, other, "x", fairlock.WithOwner("second"))
-	line := objects[lockRecord](t, s, 0, "show", "x")[0].Waiters
+	line := objects[locks.Record](t, s, 0, "show", "x")[0].Waiters
 	client, _, _ := strings.Cut(line[0].ID, ":")
 
 	p := launch(t, s, "evict", "x", client)
@@ -306,7 +316,7 @@ func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 	if err := <-first; !errors.Is(err, fairlock.ErrEvicted) {
 		t.Errorf("the call of who was evicted: %v", err)
 	}
-	got := objects[evictedRecord](t, s, 0, "evict", "x", line[1].ID[:8])
+	got := objects[evicted](t, s, 0, "evict", "x", line[1].ID[:8])
 	if len(got) != 1 || got[0].Name != "x" || got[0].Evicted.Owner != "second" || got[0].Evicted.Place != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -343,17 +353,5 @@ func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
 		close(p.done)
 		p.ends(74)
 		p.complains("standard output")
-	}
-}
-
-func TestASpanIsShort(t *testing.T) {
-	t.Parallel()
-	for want, d := range map[string]time.Duration{
-		"0s": 0, "350ms": 350 * time.Millisecond, "3.4s": 3420 * time.Millisecond, "27s": 27 * time.Second, "2m13s": 133 * time.Second,
-		"4h5m": 4*time.Hour + 5*time.Minute, "3d4h": 76 * time.Hour,
-	} {
-		if got := span(d.Milliseconds()); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
 	}
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// A trial is one case in which flock(1), consul lock and fairlock run are compared. docs/run.md is this table.
+// A trial is one case in which flock(1), consul lock and fairlock run are compared. docs/run.md is
+// this table.
 type trial struct {
 	about    string
 	flock    string // what play sees of the flock of this machine; "-": it has nothing of the kind; (in brackets): not played
 	consul   string // what its documentation and its source say
 	fairlock string // what play sees
-	play     func(*scene) string
+	play     func(*fixture) string
 }
 
 // trials are all of them. Each is played against a redis-server.
@@ -57,14 +58,14 @@ func TestRunStandsTheTrialsBesideFlock(t *testing.T) {
 
 // try plays the trial.
 func (c *trial) try(t *testing.T, server *redistest.Server, locker *fairlock.Locker, flock bool) {
-	s := &scene{T: t, server: server, locker: locker, name: t.Name(), dir: t.TempDir()}
+	s := &fixture{T: t, server: server, locker: locker, name: t.Name(), dir: t.TempDir()}
 	if got := c.play(s); got != c.fairlock {
 		t.Errorf("fairlock: %s, want %s", got, c.fairlock)
 	}
 	if c.flock == "-" || c.flock[0] == '(' || !flock {
 		return
 	}
-	s = &scene{T: t, flock: true, name: "lock", dir: t.TempDir()}
+	s = &fixture{T: t, flock: true, name: "lock", dir: t.TempDir()}
 	if got := c.play(s); got != c.flock {
 		t.Errorf("flock: %s, want %s", got, c.flock)
 	}
@@ -84,8 +85,8 @@ func TestTheTableInTheDocumentationIsThatOfTheTrials(t *testing.T) {
 	}
 }
 
-// scene is where one tool is tried: a lock of its own.
-type scene struct {
+// fixture is where one tool is tried: a lock of its own.
+type fixture struct {
 	*testing.T
 	flock  bool              // flock(1) is tried, and not fairlock
 	server *redistest.Server // of fairlock
@@ -105,7 +106,7 @@ var inFlocksWords = map[string][]string{
 type runFlags []string
 
 // command is the tool's command line.
-func (s *scene) command(f runFlags, command ...string) *exec.Cmd {
+func (s *fixture) command(f runFlags, command ...string) *exec.Cmd {
 	var args []string
 	program := os.Args[0]
 	if s.flock {
@@ -131,12 +132,12 @@ func (s *scene) command(f runFlags, command ...string) *exec.Cmd {
 }
 
 // run starts the tool. What flock leaves behind is ended with the test.
-func (s *scene) run(f runFlags, command ...string) *tool {
+func (s *fixture) run(f runFlags, command ...string) *tool {
 	s.Helper()
 	return s.start(s.command(f, command...))
 }
 
-func (s *scene) start(cmd *exec.Cmd) *tool {
+func (s *fixture) start(cmd *exec.Cmd) *tool {
 	s.Helper()
 	p := &tool{t: s.T, cmd: cmd, lines: make(chan string, 1000), done: make(chan struct{})}
 	p.cmd.Stderr = &p.stderr
@@ -146,13 +147,13 @@ func (s *scene) start(cmd *exec.Cmd) *tool {
 }
 
 // sh starts the tool with a shell script.
-func (s *scene) sh(f runFlags, script string, args ...string) *tool {
+func (s *fixture) sh(f runFlags, script string, args ...string) *tool {
 	s.Helper()
 	return s.run(f, append([]string{"sh", "-c", script, "sh"}, args...)...)
 }
 
 // through starts the tool from a shell that has done something first, which ends with exec "$@".
-func (s *scene) through(preparation string, cmd *exec.Cmd) *tool {
+func (s *fixture) through(preparation string, cmd *exec.Cmd) *tool {
 	s.Helper()
 	shell, err := exec.LookPath("sh")
 	must(s.T, err)
@@ -161,7 +162,7 @@ func (s *scene) through(preparation string, cmd *exec.Cmd) *tool {
 }
 
 // ended is how a shell would see that p has ended, which may be still to come.
-func (s *scene) ended(p *tool) int {
+func (s *fixture) ended(p *tool) int {
 	s.Helper()
 	eventually(s.T, "it has ended", func() bool {
 		select {
@@ -184,13 +185,13 @@ func asAShellSees(state *os.ProcessState) int {
 }
 
 // ends is the same as text.
-func (s *scene) ends(p *tool) string {
+func (s *fixture) ends(p *tool) string {
 	s.Helper()
 	return fmt.Sprint(s.ended(p))
 }
 
 // waits waits until p waits for the lock.
-func (s *scene) waits(p *tool) {
+func (s *fixture) waits(p *tool) {
 	s.Helper()
 	eventually(s.T, "it waits", func() bool {
 		if s.flock {
@@ -208,7 +209,7 @@ func (s *scene) waits(p *tool) {
 }
 
 // taken takes the lock with a command that ends when its standard input does.
-func (s *scene) taken() *tool {
+func (s *fixture) taken() *tool {
 	s.Helper()
 	p := s.sh(nil, "echo in; read line; exit 0")
 	p.says("in")
@@ -216,7 +217,7 @@ func (s *scene) taken() *tool {
 }
 
 // free says whether the lock is to be had.
-func (s *scene) free() string {
+func (s *fixture) free() string {
 	s.Helper()
 	if s.ended(s.run(runFlags{"--wait=0"}, "true")) == 0 {
 		return "without the lock"
@@ -225,7 +226,7 @@ func (s *scene) free() string {
 }
 
 // hit sends p a signal.
-func (s *scene) hit(p *tool, sig syscall.Signal) {
+func (s *fixture) hit(p *tool, sig syscall.Signal) {
 	s.Helper()
 	must(s.T, p.cmd.Process.Signal(sig))
 }

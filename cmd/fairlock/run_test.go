@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -161,17 +159,6 @@ func TestHelpTellsTheExitCodes(t *testing.T) {
 	for _, part := range []string{"run [flags] <name> -- <command>", "64 ", "69 ", "75 ", "76 ", "126 ", "127 ", "128+n", "FAIRLOCK_TOKEN"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
-		}
-	}
-}
-
-func TestByDefaultTheCommandIsDeadBeforeTheServerGivesTheLockToAnother(t *testing.T) {
-	t.Parallel()
-	for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
-		for _, r := range []runVerb{{Lease: lease}, {Lease: time.Hour, FixedLease: &lease}, {Lease: time.Millisecond, FixedLease: &lease}} {
-			if after, margin := r.killAfter(), reentrant.Margin(lease); after <= 0 || after > margin*3/4 {
-				t.Errorf("a lease of %v: SIGKILL %v after SIGTERM, and the margin is %v", lease, after, margin)
-			}
 		}
 	}
 }

@@ -9,36 +9,36 @@ import (
 )
 
 var trialsOfExitCodes = []trial{
-	{"the command exits with 7", "7", "0; 2 with -child-exit-code", "7", func(s *scene) string {
+	{"the command exits with 7", "7", "0; 2 with -child-exit-code", "7", func(s *fixture) string {
 		return s.ends(s.sh(nil, "exit 7"))
 	}},
-	{"the command is killed (SIGKILL)", "137", "0; 2 with -child-exit-code", "137", func(s *scene) string {
+	{"the command is killed (SIGKILL)", "137", "0; 2 with -child-exit-code", "137", func(s *fixture) string {
 		return s.ends(s.sh(nil, "kill -KILL $$"))
 	}},
-	{"the command is not found", "69", "0: its shell's 127 is lost", "127", func(s *scene) string {
+	{"the command is not found", "69", "0: its shell's 127 is lost", "127", func(s *fixture) string {
 		return s.ends(s.run(nil, "no-such-program"))
 	}},
-	{"the command is not executable", "69", "0: its shell's 126 is lost", "126", func(s *scene) string {
+	{"the command is not executable", "69", "0: its shell's 126 is lost", "126", func(s *fixture) string {
 		plain := filepath.Join(s.dir, "plain")
 		must(s.T, os.WriteFile(plain, []byte("text"), 0o600))
 		return s.ends(s.run(nil, plain))
 	}},
-	{"no command is given", "64", "1", "64", func(s *scene) string {
+	{"no command is given", "64", "1", "64", func(s *fixture) string {
 		return s.ends(s.run(nil))
 	}},
-	{"the lock is taken; do not wait", "1", "has no such flag", "75", func(s *scene) string {
+	{"the lock is taken; do not wait", "1", "has no such flag", "75", func(s *fixture) string {
 		s.taken()
 		return s.ends(s.sh(runFlags{"--wait=0"}, "echo never"))
 	}},
-	{"the lock is taken; wait a second", "1", "1", "75", func(s *scene) string {
+	{"the lock is taken; wait a second", "1", "1", "75", func(s *fixture) string {
 		s.taken()
 		return s.ends(s.sh(runFlags{"--wait=1s"}, "echo never"))
 	}},
-	{"the lock is taken; an exit code of one's own for that, 9", "9", "has no such flag", "9", func(s *scene) string {
+	{"the lock is taken; an exit code of one's own for that, 9", "9", "has no such flag", "9", func(s *fixture) string {
 		s.taken()
 		return s.ends(s.sh(runFlags{"--wait=1s", "--conflict-exit-code=9"}, "echo never"))
 	}},
-	{"one waits, and no more than one may", "-", "-", "75", func(s *scene) string {
+	{"one waits, and no more than one may", "-", "-", "75", func(s *fixture) string {
 		s.taken()
 		s.waits(s.sh(nil, "echo never"))
 		p := s.sh(runFlags{"--max-waiters=1"}, "echo never")
@@ -46,17 +46,17 @@ var trialsOfExitCodes = []trial{
 		p.complains("the line is full", "1 waiting")
 		return code
 	}},
-	{"it is taken out of the line", "-", "-", "75", func(s *scene) string {
+	{"it is taken out of the line", "-", "-", "75", func(s *fixture) string {
 		s.taken()
 		p := s.sh(nil, "echo never")
 		s.waits(p)
 		must(s.T, s.locker.Evict(s.Context(), s.name, inspect(s.T, s.locker, s.name).Waiters[0].ID))
 		return s.ends(p)
 	}},
-	{"the server is not there", "-", "1", "69", func(s *scene) string {
+	{"the server is not there", "-", "1", "69", func(s *fixture) string {
 		return s.ends(s.sh(runFlags{"--redis=redis://127.0.0.1:1"}, "echo never"))
 	}},
-	{"a name with spaces, quotes and braces", "a lock of its own", "a lock of its own", "a lock of its own", func(s *scene) string {
+	{"a name with spaces, quotes and braces", "a lock of its own", "a lock of its own", "a lock of its own", func(s *fixture) string {
 		s.name = `two  words {a} "b" '$c' *ü`
 		s.taken()
 		if s.ended(s.run(runFlags{"--wait=0"}, "true")) == 0 {
@@ -68,13 +68,13 @@ var trialsOfExitCodes = []trial{
 		}
 		return "a lock of its own"
 	}},
-	{"arguments with spaces and quotes, empty ones, a --", "arrive as they are", "are joined into a line for a shell; -shell=false", "arrive as they are", func(s *scene) string {
+	{"arguments with spaces and quotes, empty ones, a --", "arrive as they are", "are joined into a line for a shell; -shell=false", "arrive as they are", func(s *fixture) string {
 		args := []string{"two  words", "", `"'$x`, "--", "--wait=0", "*"}
 		p := s.sh(nil, `printf '<%s>' "$@"; echo`, args...)
 		p.says("<" + strings.Join(args, "><") + ">")
 		return "arrive as they are"
 	}},
-	{"what the command learns of its lock", "nothing", "CONSUL_LOCK_HELD=true", "its name and a fencing token that grows", func(s *scene) string {
+	{"what the command learns of its lock", "nothing", "CONSUL_LOCK_HELD=true", "its name and a fencing token that grows", func(s *fixture) string {
 		var names []string
 		var tokens []int64
 		for range 2 {

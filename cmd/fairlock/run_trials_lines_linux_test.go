@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// on is the tool's command line on a host of that name, where we may have such; elsewhere only the processes differ.
-func (s *scene) on(host string, f runFlags, command ...string) *exec.Cmd {
+// on is the tool's command line on a host of that name, where we may have such; elsewhere only the
+// processes differ.
+func (s *fixture) on(host string, f runFlags, command ...string) *exec.Cmd {
 	cmd := s.command(f, command...)
 	own := &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWUTS}
 	trial := exec.Command("hostname", host)
@@ -22,7 +23,7 @@ func (s *scene) on(host string, f runFlags, command ...string) *exec.Cmd {
 }
 
 var trialsOfLines = []trial{
-	{"two hosts", "(one host only)", "one after the other", "one after the other", func(s *scene) string {
+	{"two hosts", "(one host only)", "one after the other", "one after the other", func(s *fixture) string {
 		script := "echo in; read line; exit 0"
 		one := s.start(s.on("one", nil, "sh", "-c", script))
 		one.says("in")
@@ -39,7 +40,7 @@ var trialsOfLines = []trial{
 		two.says("in")
 		return "one after the other"
 	}},
-	{"six that wait", "(in no promised order)", "in no promised order", "in the order in which they came", func(s *scene) string {
+	{"six that wait", "(in no promised order)", "in no promised order", "in the order in which they came", func(s *fixture) string {
 		holder := s.taken()
 		var all []*tool
 		for i := range 6 {
@@ -58,7 +59,7 @@ var trialsOfLines = []trial{
 		}
 		return "in the order in which they came"
 	}},
-	{"the command asks for the same lock", "waits for itself for ever", "waits for itself for ever", "waits for itself for ever", func(s *scene) string {
+	{"the command asks for the same lock", "waits for itself for ever", "waits for itself for ever", "waits for itself for ever", func(s *fixture) string {
 		inner := s.command(runFlags{"--wait=1s"}, "echo", "never")
 		p := s.run(nil, append([]string{"sh", "-c", `"$@" 2>/dev/null; echo $?`, "sh", inner.Path}, inner.Args[1:]...)...)
 		if code := p.line(); code != "75" && code != "1" {
@@ -66,7 +67,7 @@ var trialsOfLines = []trial{
 		}
 		return "waits for itself for ever"
 	}},
-	{"... as the same owner", "-", "-", "goes in", func(s *scene) string {
+	{"... as the same owner", "-", "-", "goes in", func(s *fixture) string {
 		inner := s.command(runFlags{"--wait=0", "--owner=me"}, "echo", "in")
 		p := s.run(runFlags{"--owner=me"}, append([]string{"sh", "-c", `"$@"; echo $?`, "sh", inner.Path}, inner.Args[1:]...)...)
 		p.says("in")
@@ -74,7 +75,7 @@ var trialsOfLines = []trial{
 		p.ends(0)
 		return "goes in"
 	}},
-	{"a lock without a line (--plain)", "(all are)", "all are", "excludes its like, not the fair one of that name", func(s *scene) string {
+	{"a lock without a line (--plain)", "(all are)", "all are", "excludes its like, not the fair one of that name", func(s *fixture) string {
 		p := s.sh(runFlags{"--plain"}, "echo in; read line; exit 0")
 		p.says("in")
 		fair, plain := s.sh(runFlags{"--wait=0"}, "exit 0"), s.sh(runFlags{"--wait=0", "--plain"}, "exit 0")

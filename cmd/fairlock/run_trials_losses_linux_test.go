@@ -6,15 +6,16 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// obedient says that it was told to end, and does. A shell tells on stderr what ended its children; that is not of interest.
+// obedient says that it was told to end, and does. A shell tells on stderr what ended its children;
+// that is not of interest.
 const obedient = `exec 2>/dev/null; trap 'echo told; exit 3' TERM; echo in; while :; do sleep 0.02; done`
 
 // short is a lease that ends soon, with all the time in the world to end after it.
 var short = runFlags{"--lease=1s", "--kill-after=1m"}
 
 // loses plays a lock that is lost in some way.
-func loses(f runFlags, lose func(*scene)) func(*scene) string {
-	return func(s *scene) string {
+func loses(f runFlags, lose func(*fixture)) func(*fixture) string {
+	return func(s *fixture) string {
 		p := s.sh(f, obedient)
 		p.says("in")
 		lose(s)
@@ -26,38 +27,38 @@ func loses(f runFlags, lose func(*scene)) func(*scene) string {
 }
 
 // onItsOwn gives a play a server of its own.
-func onItsOwn(play func(*scene) string) func(*scene) string {
-	return func(s *scene) string {
+func onItsOwn(play func(*fixture) string) func(*fixture) string {
+	return func(s *fixture) string {
 		s.ownServer()
 		return play(s)
 	}
 }
 
 var trialsOfLosses = []trial{
-	{"the record of the lock is deleted", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76", loses(short, func(s *scene) {
+	{"the record of the lock is deleted", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76", loses(short, func(s *fixture) {
 		keys, err := s.server.Client(s.T).Keys(s.Context(), "fairlock:lock:{*"+s.name[strings.LastIndex(s.name, "/"):]+"}").Result()
 		must(s.T, err)
 		must(s.T, s.server.Client(s.T).Del(s.Context(), keys...).Err())
 	})},
-	{"an operator ends the ownership", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76", loses(short, func(s *scene) {
+	{"an operator ends the ownership", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76", loses(short, func(s *fixture) {
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
 	})},
 	{
 		"the server is gone for longer than the lease", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76",
-		onItsOwn(loses(short, func(s *scene) { s.server.Kill() })),
+		onItsOwn(loses(short, func(s *fixture) { s.server.Kill() })),
 	},
 	{
 		"the server is silent for longer than the lease", "-", "SIGTERM, 5 s, SIGKILL", "is told to end: 76",
-		onItsOwn(loses(short, func(s *scene) { s.server.Pause() })),
+		onItsOwn(loses(short, func(s *fixture) { s.server.Pause() })),
 	},
-	{"a lease that is not renewed is over", "-", "-", "is told to end: 76", loses(runFlags{"--fixed-lease=1s", "--kill-after=1m"}, func(*scene) {})},
-	{"the lock is lost while the command is stopped", "-", "SIGTERM is not heard; SIGKILL after 5 s", "is woken and told to end: 76", func(s *scene) string {
+	{"a lease that is not renewed is over", "-", "-", "is told to end: 76", loses(runFlags{"--fixed-lease=1s", "--kill-after=1m"}, func(*fixture) {})},
+	{"the lock is lost while the command is stopped", "-", "SIGTERM is not heard; SIGKILL after 5 s", "is woken and told to end: 76", func(s *fixture) string {
 		p := s.sh(runFlags{"--lease=1s", "--kill-after=1m"}, "echo in; kill -STOP $$; exit 8")
 		p.says("in")
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
 		return "is woken and told to end: " + s.ends(p)
 	}},
-	{"the lock is lost, and command and children ignore SIGTERM", "-", "SIGKILL after 5 s; children live on", "all are killed: 76", func(s *scene) string {
+	{"the lock is lost, and command and children ignore SIGTERM", "-", "SIGKILL after 5 s; children live on", "all are killed: 76", func(s *fixture) string {
 		p := s.sh(runFlags{"--lease=1s"}, `trap "" TERM; timeout -s INT 60 sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
 		one, two := s.pid(p), s.pid(p)
 		must(s.T, s.locker.ForceUnlock(s.Context(), s.name))
@@ -67,7 +68,7 @@ var trialsOfLosses = []trial{
 		}
 		return "all are killed: " + code
 	}},
-	{"the server restarts within the lease, and has lost all data", "-", "-", "notices nothing", func(s *scene) string {
+	{"the server restarts within the lease, and has lost all data", "-", "-", "notices nothing", func(s *fixture) string {
 		server := s.ownServer()
 		p := s.sh(runFlags{"--lease=5s"}, "echo in; read line; exit 0")
 		p.says("in")
@@ -80,7 +81,7 @@ var trialsOfLosses = []trial{
 		}
 		return "notices nothing"
 	}},
-	{"the server restarts while it waits, and has lost all data", "-", "1", "waits on, in its place", func(s *scene) string {
+	{"the server restarts while it waits, and has lost all data", "-", "1", "waits on, in its place", func(s *fixture) string {
 		server := s.ownServer()
 		holder := s.sh(runFlags{"--lease=5s"}, "echo in; read line; exit 0")
 		holder.says("in")
@@ -105,7 +106,7 @@ var trialsOfLosses = []trial{
 		two.says("in")
 		return "waits on, in its place"
 	}},
-	{"the server is gone while it waits, for longer than it may", "-", "1", "75", func(s *scene) string {
+	{"the server is gone while it waits, for longer than it may", "-", "1", "75", func(s *fixture) string {
 		server := s.ownServer()
 		s.taken()
 		p := s.sh(runFlags{"--wait=2s"}, "echo never")
@@ -113,7 +114,7 @@ var trialsOfLosses = []trial{
 		server.Kill()
 		return s.ends(p)
 	}},
-	{"two hosts, and one is cut off from the server", "-", "SIGTERM, 5 s, SIGKILL; the other begins 15 s after the session has ended", "its command is killed before the other's begins", func(s *scene) string {
+	{"two hosts, and one is cut off from the server", "-", "SIGTERM, 5 s, SIGKILL; the other begins 15 s after the session has ended", "its command is killed before the other's begins", func(s *fixture) string {
 		proxy := faultproxy.New(s.T, s.server.Addr())
 		one := s.start(s.on("one", runFlags{"--lease=10s", "--kill-after=0", "--redis=redis://" + proxy.Addr()}, "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.02; done`))
 		pid := one.line()

@@ -5,8 +5,8 @@ import (
 )
 
 // leaves plays a command that ends and has left somebody behind, who has said his process id.
-func leaves(script string) func(*scene) string {
-	return func(s *scene) string {
+func leaves(script string) func(*fixture) string {
+	return func(s *fixture) string {
 		var f runFlags
 		if !s.flock {
 			f = runFlags{"--kill-after=100ms"}
@@ -35,7 +35,7 @@ var trialsOfOffspring = []trial{
 		"... one that ignores SIGTERM", "lives on, with the lock", "lives on, without the lock", "is ended",
 		leaves(`sh -c 'trap "" TERM; echo $$; while :; do sleep 0.02; done' & sleep 0.1`),
 	},
-	{"... one that is about to end", "may end", "may end", "may end", func(s *scene) string {
+	{"... one that is about to end", "may end", "may end", "may end", func(s *fixture) string {
 		p := s.sh(nil, "(sleep 0.1; echo last words) & echo the end")
 		p.says("the end")
 		p.says("last words")
@@ -46,7 +46,7 @@ var trialsOfOffspring = []trial{
 		"... a daemon (setsid)", "lives on, with the lock", "lives on, without the lock", "lives on, without the lock",
 		leaves("setsid sh -c 'echo $$; exec sleep 60' & sleep 0.1"),
 	},
-	{"SIGTERM, and a child in a process group of its own", "dies; it lives on", "SIGTERM, 5 s, SIGKILL to the command; it lives on", "is ended with the command", func(s *scene) string {
+	{"SIGTERM, and a child in a process group of its own", "dies; it lives on", "SIGTERM, 5 s, SIGKILL to the command; it lives on", "is ended with the command", func(s *fixture) string {
 		p := s.sh(nil, "timeout 60 sh -c 'echo $$; exec sleep 60' & wait")
 		pid := s.pid(p)
 		defer func() { _ = unix.Kill(pid, unix.SIGKILL) }()

@@ -18,8 +18,8 @@ var killers = []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGT
 // deaf is a command that no signal ends but SIGKILL.
 const deaf = `trap "" HUP INT QUIT TERM; echo in; while :; do sleep 0.02; done`
 
-// each plays a scene for each signal, on a lock of its own.
-func (s *scene) each(signals []syscall.Signal, play func(s *scene, sig syscall.Signal) string) string {
+// each plays a case for each signal, on a lock of its own.
+func (s *fixture) each(signals []syscall.Signal, play func(s *fixture, sig syscall.Signal) string) string {
 	s.Helper()
 	var all []string
 	for _, sig := range signals {
@@ -32,8 +32,8 @@ func (s *scene) each(signals []syscall.Signal, play func(s *scene, sig syscall.S
 	return strings.Join(all, ", ")
 }
 
-// ownServer gives the scene a redis-server of its own.
-func (s *scene) ownServer() *redistest.Server {
+// ownServer gives the fixture a redis-server of its own.
+func (s *fixture) ownServer() *redistest.Server {
 	s.Helper()
 	s.server = redistest.Start(s.T)
 	s.locker = observer(s.T, s.server)
@@ -41,7 +41,7 @@ func (s *scene) ownServer() *redistest.Server {
 }
 
 var trialsOfSignals = []trial{
-	{"SIGTERM before the server has answered", "-", "1", "143", func(s *scene) string {
+	{"SIGTERM before the server has answered", "-", "1", "143", func(s *fixture) string {
 		proxy := faultproxy.New(s.T, s.server.Addr())
 		held := proxy.Add(faultproxy.Rule{Match: faultproxy.Any, Action: faultproxy.HoldRequest()})
 		p := s.sh(runFlags{"--redis=redis://" + proxy.Addr()}, "echo never")
@@ -51,8 +51,8 @@ var trialsOfSignals = []trial{
 		p.complains("terminated", s.name)
 		return code
 	}},
-	{"SIGHUP, SIGINT, SIGQUIT, SIGTERM while it waits", "129, 130, 131, 143, out of the line", "1 of SIGINT and SIGTERM, up to 15 s later; dies of the others", "129, 130, 131, 143, out of the line", func(s *scene) string {
-		codes := s.each(killers, func(s *scene, sig syscall.Signal) string {
+	{"SIGHUP, SIGINT, SIGQUIT, SIGTERM while it waits", "129, 130, 131, 143, out of the line", "1 of SIGINT and SIGTERM, up to 15 s later; dies of the others", "129, 130, 131, 143, out of the line", func(s *fixture) string {
+		codes := s.each(killers, func(s *fixture, sig syscall.Signal) string {
 			holder := s.taken()
 			p := s.sh(nil, "echo never")
 			s.waits(p)
@@ -73,8 +73,8 @@ var trialsOfSignals = []trial{
 		})
 		return codes + ", out of the line"
 	}},
-	{"SIGUSR1, SIGUSR2 while it waits", "138, 140", "waits on", "waits on", func(s *scene) string {
-		return s.each([]syscall.Signal{unix.SIGUSR1, unix.SIGUSR2}, func(s *scene, sig syscall.Signal) string {
+	{"SIGUSR1, SIGUSR2 while it waits", "138, 140", "waits on", "waits on", func(s *fixture) string {
+		return s.each([]syscall.Signal{unix.SIGUSR1, unix.SIGUSR2}, func(s *fixture, sig syscall.Signal) string {
 			holder := s.taken()
 			p := s.sh(nil, "echo in")
 			s.waits(p)
@@ -86,8 +86,8 @@ var trialsOfSignals = []trial{
 			return "waits on"
 		})
 	}},
-	{"SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 while the command runs", "dies; the command goes on with the lock", "SIGINT, SIGTERM: as when the lock is lost", "the command and its children hear it", func(s *scene) string {
-		return s.each(append([]syscall.Signal{unix.SIGUSR1, unix.SIGUSR2}, killers...), func(s *scene, sig syscall.Signal) string {
+	{"SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 while the command runs", "dies; the command goes on with the lock", "SIGINT, SIGTERM: as when the lock is lost", "the command and its children hear it", func(s *fixture) string {
+		return s.each(append([]syscall.Signal{unix.SIGUSR1, unix.SIGUSR2}, killers...), func(s *fixture, sig syscall.Signal) string {
 			// The inner shell hears it by itself, the outer one lives to tell what became of it.
 			script := `exec 2>/dev/null; trap 'echo outer' $1; sh -c "trap 'exit 5' $1; echo in; while :; do sleep 0.02; done"; echo "inner ended with $?"; exit 9`
 			p := s.sh(nil, script, fmt.Sprint(int(sig)))
@@ -103,7 +103,7 @@ var trialsOfSignals = []trial{
 			return "the command and its children hear it"
 		})
 	}},
-	{"SIGTERM, and the command ignores it", "dies; the command goes on with the lock", "SIGKILL after 5 s", "goes on with the command", func(s *scene) string {
+	{"SIGTERM, and the command ignores it", "dies; the command goes on with the lock", "SIGKILL after 5 s", "goes on with the command", func(s *fixture) string {
 		p := s.sh(nil, `trap 'echo told' TERM; trap 'exit 3' USR1; echo in; while :; do sleep 0.02; done`)
 		p.says("in")
 		s.hit(p, unix.SIGTERM)
@@ -116,13 +116,13 @@ var trialsOfSignals = []trial{
 		p.ends(3)
 		return "goes on with the command"
 	}},
-	{"the same, to be killed after 100 ms", "-", "is always killed after 5 s", "137", func(s *scene) string {
+	{"the same, to be killed after 100 ms", "-", "is always killed after 5 s", "137", func(s *fixture) string {
 		p := s.sh(runFlags{"--kill-after=100ms"}, deaf)
 		p.says("in")
 		s.hit(p, unix.SIGTERM)
 		return s.ends(p)
 	}},
-	{"SIGTERM when the command has ended, while the lock is handed on", "-", "0; 2 with -child-exit-code", "the command's exit code", func(s *scene) string {
+	{"SIGTERM when the command has ended, while the lock is handed on", "-", "0; 2 with -child-exit-code", "the command's exit code", func(s *fixture) string {
 		proxy := faultproxy.New(s.T, s.server.Addr())
 		p := s.sh(runFlags{"--redis=redis://" + proxy.Addr()}, "echo in; read line; exit 4")
 		p.says("in")
@@ -137,7 +137,7 @@ var trialsOfSignals = []trial{
 		}
 		return "the command's exit code"
 	}},
-	{"SIGHUP when it was started with nohup", "goes on", "goes on", "goes on", func(s *scene) string {
+	{"SIGHUP when it was started with nohup", "goes on", "goes on", "goes on", func(s *fixture) string {
 		p := s.through(`trap "" HUP; `, s.command(nil, "sh", "-c", "echo in; read line; exit 6"))
 		p.says("in")
 		s.hit(p, unix.SIGHUP)
@@ -147,7 +147,7 @@ var trialsOfSignals = []trial{
 		}
 		return "goes on"
 	}},
-	{"it is killed itself (SIGKILL)", "the command lives on, with the lock", "the command lives on, without the lock", "command and children are killed; the next has the lock when the lease is over", func(s *scene) string {
+	{"it is killed itself (SIGKILL)", "the command lives on, with the lock", "the command lives on, without the lock", "command and children are killed; the next has the lock when the lease is over", func(s *fixture) string {
 		var f runFlags
 		if !s.flock {
 			f = runFlags{"--lease=1s"}
@@ -168,7 +168,7 @@ var trialsOfSignals = []trial{
 		p.says("in")
 		return "command and children are killed; the next has the lock when the lease is over"
 	}},
-	{"it stands still for longer than the lease (SIGSTOP)", "-", "the lock is lost", "the lock is lost: 76", func(s *scene) string {
+	{"it stands still for longer than the lease (SIGSTOP)", "-", "the lock is lost", "the lock is lost: 76", func(s *fixture) string {
 		p := s.sh(runFlags{"--lease=1s"}, "echo in; exec sleep 60")
 		p.says("in")
 		s.hit(p, unix.SIGSTOP)
@@ -179,7 +179,7 @@ var trialsOfSignals = []trial{
 }
 
 // pid is a process id that the command says.
-func (s *scene) pid(p *tool) int {
+func (s *fixture) pid(p *tool) int {
 	s.Helper()
 	pid, err := strconv.Atoi(p.line())
 	must(s.T, err)

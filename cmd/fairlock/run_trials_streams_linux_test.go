@@ -8,13 +8,13 @@ import (
 )
 
 var trialsOfStreams = []trial{
-	{"a pipe on standard input", "is the command's", "is the command's with -pass-stdin", "is the command's", func(s *scene) string {
+	{"a pipe on standard input", "is the command's", "is the command's with -pass-stdin", "is the command's", func(s *fixture) string {
 		p := s.sh(nil, `read line; echo "<$line>"`)
 		fmt.Fprintln(p.stdin, "hello")
 		p.says("<hello>")
 		return "is the command's"
 	}},
-	{"1 MB in and out again", "every byte", "every byte, with -pass-stdin", "every byte", func(s *scene) string {
+	{"1 MB in and out again", "every byte", "every byte, with -pass-stdin", "every byte", func(s *fixture) string {
 		in := make([]byte, 1<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(in)
 		cmd := s.command(nil, "cat")
@@ -26,7 +26,7 @@ var trialsOfStreams = []trial{
 		}
 		return "every byte"
 	}},
-	{"1 MB to both outputs at once", "every byte", "every byte", "every byte", func(s *scene) string {
+	{"1 MB to both outputs at once", "every byte", "every byte", "every byte", func(s *fixture) string {
 		cmd := s.command(nil, "sh", "-c", "head -c 1000000 /dev/zero & head -c 1000000 /dev/zero >&2; wait")
 		var out, err bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &err
@@ -36,7 +36,7 @@ var trialsOfStreams = []trial{
 		}
 		return "every byte"
 	}},
-	{"the reader of its output goes away", "141", "0; 2 with -child-exit-code", "141", func(s *scene) string {
+	{"the reader of its output goes away", "141", "0; 2 with -child-exit-code", "141", func(s *fixture) string {
 		read, write, err := os.Pipe()
 		must(s.T, err)
 		cmd := s.command(nil, "yes")
@@ -48,18 +48,18 @@ var trialsOfStreams = []trial{
 		_ = cmd.Wait()
 		return fmt.Sprint(asAShellSees(cmd.ProcessState))
 	}},
-	{"standard output is closed (>&-)", "the command cannot write", "what it writes is dropped", "what it writes is dropped", func(s *scene) string {
+	{"standard output is closed (>&-)", "the command cannot write", "what it writes is dropped", "what it writes is dropped", func(s *fixture) string {
 		if s.ended(s.through("exec >&-; ", s.command(nil, "sh", "-c", "echo x 2>/dev/null"))) != 0 {
 			return "the command cannot write"
 		}
 		return "what it writes is dropped"
 	}},
-	{"an open file beside the three", "is the command's", "is the command's", "is the command's", func(s *scene) string {
+	{"an open file beside the three", "is the command's", "is the command's", "is the command's", func(s *fixture) string {
 		p := s.through("exec 5<<END\nhello\nEND\n", s.command(nil, "sh", "-c", "cat <&5"))
 		p.says("hello")
 		return "is the command's"
 	}},
-	{"nobody reads its complaints when the lock is lost", "-", "-", "76", func(s *scene) string {
+	{"nobody reads its complaints when the lock is lost", "-", "-", "76", func(s *fixture) string {
 		read, write, err := os.Pipe()
 		must(s.T, err)
 		cmd := s.command(runFlags{"--lease=1s"}, "sh", "-c", "echo in; exec sleep 60")

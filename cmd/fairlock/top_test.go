@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
@@ -55,6 +56,6 @@ func TestTopShowsPlainLocksWhenAskedTo(t *testing.T) {
 func TestTopWithoutAServerEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := fairlockWith(t, nil, "top", "--redis", "redis://127.0.0.1:1").start()
-	p.ends(exitUnavailable)
+	p.ends(exit.Unavailable)
 	p.complains("refused")
 }

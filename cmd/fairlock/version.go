@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
-// versionVerb is "fairlock version".
-type versionVerb struct {
-	output
+// versionCommand is "fairlock version".
+type versionCommand struct {
+	output.Flags
 }
 
 // versionRecord is what this program is, as JSON.
@@ -35,14 +37,14 @@ func newVersionRecord() *versionRecord {
 }
 
 // Run is called by kong.
-func (v *versionVerb) Run() error {
+func (v *versionCommand) Run() error {
 	r := newVersionRecord()
-	p := v.page()
-	p.object(r)
+	p := v.Page()
+	p.Object(r)
 	revision := ""
 	if r.Revision != "" {
 		revision = ", " + r.Revision[:min(len(r.Revision), 12)]
 	}
-	p.say("%s", fmt.Sprintf("fairlock %s%s (%s, %s)", r.Version, revision, r.Go, r.Platform))
-	return p.print()
+	p.Say("%s", fmt.Sprintf("fairlock %s%s (%s, %s)", r.Version, revision, r.Go, r.Platform))
+	return p.Print()
 }

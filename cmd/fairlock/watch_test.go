@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
@@ -132,9 +133,9 @@ func TestWatchThatMakesNoSenseOrHasNoServerEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := launch(t, s, "watch", "}")
-	p.ends(exitUsage)
+	p.ends(exit.Usage)
 	p.complains("inspect", "}")
 	p = fairlockWith(t, nil, "watch", "--redis", "redis://127.0.0.1:1", "x").start()
-	p.ends(exitUnavailable)
+	p.ends(exit.Unavailable)
 	p.complains("refused")
 }

@@ -1,5 +1,5 @@
-// Package look is how locks are looked at by those who only watch: often enough for people, seldom enough for the server,
-// and in words that no terminal trips over.
+// Package look is how locks are looked at by those who only watch: often enough for people, seldom
+// enough for the server, and in words that no terminal trips over.
 package look
 
 import (
@@ -12,16 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// idle is for how many times as long as a look kept the server busy it is left alone afterwards. To look then takes a
-// two hundredth of a core; what the server spends on its sockets, unseen from here, is some more.
+// idle is for how many times as long as a look kept the server busy it is left alone afterwards. To
+// look then takes a two hundredth of a core; what the server spends on its sockets, unseen from
+// here, is some more.
 const idle = 200
 
-// least is of how many looks the one counts that took least: each is the same work for the server, and whatever else
-// keeps them up only adds to it. Until there are so many, a tenth of the rest is enough: the first look has connections to make.
+// least is of how many looks the one counts that took least: each is the same work for the server,
+// and whatever else keeps them up only adds to it. Until there are so many, a tenth of the rest is
+// enough: the first look has connections to make.
 const least = 5
 
-// Pace says when to look again. It takes as the server's work on a request what that took beyond the bare way there and
-// back, so it errs to the server's advantage.
+// Pace says when to look again. It takes as the server's work on a request what that took beyond
+// the bare way there and back, so it errs to the server's advantage.
 type Pace struct {
 	rdb     redis.UniversalClient
 	shortly time.Duration

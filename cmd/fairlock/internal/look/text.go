@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Plain is a name, an owner or a note that can be shown: who chose it cannot move the cursor, colour the screen or begin a
-// line with it.
+// Plain is a name, an owner or a note that can be shown: who chose it cannot move the cursor,
+// colour the screen or begin a line with it.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

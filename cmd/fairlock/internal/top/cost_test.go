@@ -15,14 +15,17 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// BenchmarkServer measures what the live screen costs a server with 500 locks and 10,000 waiters, in percent of a core:
+// BenchmarkServer measures what the live screen costs a server with 500 locks and 10,000 waiters,
+// in percent of a core:
 //
 //	go test -run '^$' -bench Server -benchtime 1x ./internal/top
 //
-// The last case is one lock with all of them, whose line is shown, as fairlock watch looks at it too.
+// The last case is one lock with all of them, whose line is shown, as fairlock watch looks at it
+// too.
 //
-// It looks for half a minute at a still life: copies of the keys of real locks, on a server that has nothing else to do,
-// so that all it does is for the screen. What it does when it does nothing at all is taken off.
+// It looks for half a minute at a still life: copies of the keys of real locks, on a server that
+// has nothing else to do, so that all it does is for the screen. What it does when it does nothing
+// at all is taken off.
 func BenchmarkServer(b *testing.B) {
 	for _, size := range []struct {
 		locks, waiters int
@@ -102,7 +105,8 @@ func cpu(b *testing.B, rdb *redis.Client) (sum time.Duration) {
 	return sum
 }
 
-// stillLife is a client of a server with copies of locks that are held and waited for, under the prefix "still".
+// stillLife is a client of a server with copies of locks that are held and waited for, under the
+// prefix "still".
 func stillLife(b *testing.B, locks, waiters int) *redis.Client {
 	b.Helper()
 	s := redistest.Start(b)

@@ -229,7 +229,8 @@ func (m *Model) pressInLine(name string) tea.Cmd {
 	return nil
 }
 
-// turnTo shows the line of a lock, or all locks as they were last seen until it is time to look again.
+// turnTo shows the line of a lock, or all locks as they were last seen until it is time to look
+// again.
 func (m *Model) turnTo(name string) tea.Cmd {
 	m.open, m.state, m.line, m.failed = name, nil, grid{}, nil
 	m.turn++

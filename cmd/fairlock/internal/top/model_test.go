@@ -81,7 +81,8 @@ func scenery() *still {
 	return &still{p, s, nil}
 }
 
-// player drives a Model as a Program would, but for the time that passes: nothing is looked at again unless it asks.
+// player drives a Model as a Program would, but for the time that passes: nothing is looked at
+// again unless it asks.
 type player struct {
 	*testing.T
 	model *Model

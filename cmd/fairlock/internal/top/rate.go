@@ -2,8 +2,8 @@ package top
 
 import "time"
 
-// How many of the last looks tell how fast a lock changes hands, and how many of them must have found it held for the time
-// that it was to count.
+// How many of the last looks tell how fast a lock changes hands, and how many of them must have
+// found it held for the time that it was to count.
 const (
 	remembered = 8
 	enough     = 3
@@ -11,11 +11,12 @@ const (
 
 // memory is what the last looks showed of the holders.
 //
-// How often a lock changes hands is not kept by the server, and to be told of each time would be work for it. So it is
-// worked out from the looks. If some look finds the holder of the one before, holds are longer than looks are apart, and
-// holders are counted. If each finds another, holds are shorter, and for how long they have lasted when they are looked
-// at tells how long they are: half of a hold on average. (More than half if some are much longer than others, so
-// rather too few hand-overs are shown than too many.)
+// How often a lock changes hands is not kept by the server, and to be told of each time would be
+// work for it. So it is worked out from the looks. If some look finds the holder of the one before,
+// holds are longer than looks are apart, and holders are counted. If each finds another, holds are
+// shorter, and for how long they have lasted when they are looked at tells how long they are: half
+// of a hold on average. (More than half if some are much longer than others, so rather too few
+// hand-overs are shown than too many.)
 type memory []glimpse
 
 // glimpse is what one look showed.
@@ -68,7 +69,8 @@ func (m memory) rate(name string) float64 {
 	case holders < found || found < enough:
 		return float64(holders-1) / took.Seconds()
 	}
-	// Since when it is held is known in whole milliseconds: half of one is not true of it on average.
+	// Since when it is held is known in whole milliseconds: half of one is not true of it on
+	// average.
 	half := max(held/time.Duration(found)-time.Millisecond/2, time.Millisecond/20)
 	return float64(found) / float64(len(m)) / (2 * half.Seconds())
 }

@@ -1,4 +1,5 @@
-// Package top shows all locks at once: how long their lines are, who has them, how fast they change hands.
+// Package top shows all locks at once: how long their lines are, who has them, how fast they change
+// hands.
 package top
 
 import (

@@ -1,5 +1,5 @@
-// Package watch is how a lock's life is told as events: from what is overheard the moment it happens, and from the
-// differences between looks.
+// Package watch is how a lock's life is told as events: from what is overheard the moment it
+// happens, and from the differences between looks.
 package watch
 
 import "time"

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// settle is how long what was said before a look may take to be heard after it, on its way over another connection.
+	// settle is how long what was said before a look may take to be heard after it, on its way over
+	// another connection.
 	settle = 10 * time.Millisecond
 	// again is how long whoever failed waits.
 	again = time.Second
@@ -64,8 +65,8 @@ type follower struct {
 	over    chan struct{}
 }
 
-// follow takes in one thing after the other. What is heard while a look is under way waits for it: then its token says
-// which was first.
+// follow takes in one thing after the other. What is heard while a look is under way waits for it:
+// then its token says which was first.
 func (f *follower) follow(ctx context.Context) error {
 	next := time.NewTimer(0)
 	defer next.Stop()

@@ -7,8 +7,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Tracker follows one lock and says what has happened to it. It believes a token to be later than every smaller one, and
-// says of what it cannot know that it does not.
+// Tracker follows one lock and says what has happened to it. It believes a token to be later than
+// every smaller one, and says of what it cannot know that it does not.
 type Tracker struct {
 	lock   string
 	begun  bool
@@ -77,7 +77,8 @@ func (t *Tracker) Hear(o fairlock.Overheard, at time.Time) []Event {
 	return t.events
 }
 
-// Look takes in how the lock was at some time between sent and at, and returns what must have happened before.
+// Look takes in how the lock was at some time between sent and at, and returns what must have
+// happened before.
 func (t *Tracker) Look(s *fairlock.State, sent, at time.Time) []Event {
 	t.at, t.events = at, nil
 	if t.begun {

@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// story is a tracker with what it said. Its clock begins at zero and only goes on when it is told to.
+// story is a tracker with what it said. Its clock begins at zero and only goes on when it is told
+// to.
 type story struct {
 	*testing.T
 	tracker *Tracker

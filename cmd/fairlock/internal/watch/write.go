@@ -8,7 +8,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
-// many is how many waiters that come, or go, at one time get a line each; of more there is one line for all.
+// many is how many waiters that come, or go, at one time get a line each; of more there is one line
+// for all.
 const many = 8
 
 // WriteJSON writes each event as an object on a line.

@@ -1,0 +1,125 @@
+package admin
+
+import (
+	"context"
+	"strings"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/fairlock"
+)
+
+// Evict is "fairlock evict".
+type Evict struct {
+	locks.Keyspace
+	output.Flags
+	Name   string `arg:"" complete:"lock" help:"The lock's name."`
+	Waiter string `arg:"" complete:"waiter" help:"The waiter's id, as show tells it, or the beginning of it."`
+}
+
+// Help is the long text of "fairlock evict --help".
+func (*Evict) Help() string {
+	return `Takes one waiter out of the line of a fair lock, named by the id that show tells. Its call returns ErrEvicted, at once
+or, should its process not listen, with its next heartbeat. The beginning of an id will do if no other begins so.
+
+  fairlock show nightly
+  fairlock evict nightly 0198c5c2-7a3e-7d1b-9f0a-3c5d7e9f1a2b:4
+
+--json: name and evicted (the waiter, as of show).
+
+Exit codes:
+    0  it was evicted
+    1  there is no such waiter, or it was granted the lock meanwhile
+   64  the command line makes no sense; also an id that several begin with
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
+}
+
+// evictedRecord is what evict has done, as JSON.
+type evictedRecord struct {
+	Name    string              `json:"name"`
+	Evicted *locks.WaiterRecord `json:"evicted"`
+}
+
+// Run is called by kong.
+func (v *Evict) Run() error {
+	s, err := v.Open(locks.Fair)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l := s.Lockers[0]
+	state, err := l.Look(v.Name)
+	if err != nil {
+		return err
+	}
+	waiter, err := v.find(state.Waiters)
+	if err != nil {
+		return err
+	}
+	// Of the kinds of locks only this one has a line.
+	if err := l.Interface.(*fairlock.Locker).Evict(context.Background(), v.Name, waiter.ID); err != nil {
+		return l.Failed(err)
+	}
+	p := v.Page()
+	p.Object(&evictedRecord{v.Name, waiter})
+	p.Say("%s: evicted %s, who had place %d and waited for %s", p.Paint(output.Bold, output.Clean(v.Name)), called(waiter), waiter.Place, output.Span(waiter.Waited))
+	return p.Print()
+}
+
+// find is the waiter that is meant.
+func (v *Evict) find(line []locks.WaiterRecord) (*locks.WaiterRecord, error) {
+	var like []*locks.WaiterRecord
+	for i := range line {
+		switch w := &line[i]; {
+		case w.ID == v.Waiter:
+			return w, nil
+		case v.Waiter != "" && strings.HasPrefix(w.ID, v.Waiter):
+			like = append(like, w)
+		}
+	}
+	switch len(like) {
+	case 0:
+		return nil, exit.Errorf(exit.Nothing, "nobody with the id %q waits for %q", v.Waiter, v.Name)
+	case 1:
+		return like[0], nil
+	default:
+		return nil, exit.Errorf(exit.Usage, "%d waiters of %q have ids that begin with %q", len(like), v.Name, v.Waiter)
+	}
+}
+
+// called names the waiter for people, whether it has a note or not.
+func called(w *locks.WaiterRecord) string {
+	if who := w.Who(); who != "" {
+		return who
+	}
+	return output.Clean(w.ID)
+}
+
+// Predict is the names of locks, or the ids of those who wait for one, for completion.
+func (v *Evict) Predict(ctx context.Context, what string) []locks.Candidate {
+	if what == "waiter" {
+		return v.waiters(ctx)
+	}
+	return v.Names(ctx, locks.Fair)
+}
+
+// waiters are the ids of those who wait for the lock.
+func (v *Evict) waiters(ctx context.Context) (all []locks.Candidate) {
+	s, err := v.Open(locks.Fair)
+	if err != nil {
+		return nil
+	}
+	defer s.Close()
+	s.Notices.Mute()
+	state, err := s.Lockers[0].Inspect(ctx, v.Name)
+	if err != nil {
+		return nil
+	}
+	for i, w := range locks.NewRecord(locks.Fair, state).Waiters {
+		all = append(all, locks.Candidate{Word: w.ID, About: w.Who() + ", place " + look.Count(i+1)})
+	}
+	return all
+}

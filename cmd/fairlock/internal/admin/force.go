@@ -1,0 +1,100 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+)
+
+// Force is "fairlock force".
+type Force struct {
+	locks.Selection
+	output.Flags
+	Token int64  `placeholder:"N" help:"Only the ownership that has this token, as show tells it."`
+	Name  string `arg:"" complete:"lock" help:"The lock's name."`
+}
+
+// Help is the long text of "fairlock force --help".
+func (*Force) Help() string {
+	return `Ends the present ownership of a lock, whoever has it, and says whose it was. Its holder is told that the lock is lost,
+at once or, should its process not listen, with its next renewal; the next in line has the lock. For as long as that
+takes two may believe that they have it; the token tells them apart.
+
+It does not ask. Look first, and name what you have seen: if the lock has changed hands meanwhile, nothing is done.
+
+  fairlock show nightly
+  fairlock force --token 1764000000000001 nightly
+
+The token is compared a round trip before the lock is forced. A plain lock is meant only with --plain.
+
+--json: name, kind, forced (the holder that was, as of ls) and next (the holder now, or null).
+
+Exit codes:
+    0  it was ended
+    1  nobody has the lock, or it is not the token's any more
+   64  the command line makes no sense
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
+}
+
+// forcedRecord is what force has done, as JSON.
+type forcedRecord struct {
+	Name   string              `json:"name"`
+	Kind   string              `json:"kind"`
+	Forced *locks.HolderRecord `json:"forced"`
+	Next   *locks.HolderRecord `json:"next"` // null: nobody has it now
+}
+
+// Run is called by kong.
+func (v *Force) Run() error {
+	s, err := v.Open(v.Kinds()...)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l := s.Lockers[0]
+	before, err := l.Look(v.Name)
+	if err != nil {
+		return err
+	}
+	if before.Holder == nil {
+		return v.nobody(s)
+	}
+	if h := before.Holder; v.Token != 0 && v.Token != h.Token {
+		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.Who())
+	}
+	s.Notices.Mute() // that a lock was forced
+	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
+		return l.Failed(err)
+	}
+	after, err := l.Look(v.Name)
+	if err != nil {
+		return err
+	}
+	return v.tell(&forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder, Next: after.Holder})
+}
+
+// nobody says that there is nothing to force, and where there would be.
+func (v *Force) nobody(s *locks.Store) error {
+	for _, other := range s.Lockers[1:] {
+		if r, err := other.Look(v.Name); err == nil && r.Holder != nil {
+			return exit.Errorf(exit.Nothing, "nobody has the %s lock %q; %s has the %s one: --plain", s.Lockers[0].Kind, v.Name, r.Holder.Who(), other.Kind)
+		}
+	}
+	return exit.Errorf(exit.Nothing, "nobody has the %s lock %q", s.Lockers[0].Kind, v.Name)
+}
+
+func (v *Force) tell(r *forcedRecord) error {
+	p := v.Page()
+	p.Object(r)
+	h := r.Forced
+	p.Say("%s: ended the ownership of %s (token %d), who had it for %s", p.Paint(output.Bold, output.Clean(r.Name)), h.Who(), h.Token, output.Span(h.Held))
+	if r.Next != nil {
+		p.Say("%s: %s has it now (token %d)", p.Paint(output.Bold, output.Clean(r.Name)), r.Next.Who(), r.Next.Token)
+	} else {
+		p.Say("%s: nobody has it now", p.Paint(output.Bold, output.Clean(r.Name)))
+	}
+	return p.Print()
+}

@@ -1,0 +1,134 @@
+// Package admin is the commands for those who look after locks: to list and show them, to end an
+// ownership, and to take a waiter out of a line.
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+)
+
+// Ls is "fairlock ls".
+type Ls struct {
+	locks.Selection
+	output.Flags
+	Sort    string `enum:"waiting,held,remaining,name" default:"waiting" help:"What comes first: most waiting, longest held, least remaining, or by name (default ${default})."`
+	Pattern string `arg:"" optional:"" complete:"lock" help:"Only locks whose name is like this: * is any text, ? any character, [a-z] one of these."`
+}
+
+// Help is the long text of "fairlock ls --help".
+func (*Ls) Help() string {
+	return `Lists the locks that are held or waited for, fair and plain, the most troubled first: by how many wait, then by how
+long it is held. A pattern is quoted, so that the shell leaves it alone.
+
+  fairlock ls 'order:*'
+  fairlock ls --json | jq -r 'select(.waiting > 10) | .name'
+
+REMAINING is when the lock is free if nobody renews it: a live holder renews every third of its lease. Who waits for a
+plain lock is known to its own process only. A large database takes a while: all its keys are gone through.
+
+--json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds, depth, since, held_ms,
+remaining_ms), waiting and damaged (what in its keys makes no sense, if anything does).
+
+Exit codes:
+    0  also if there are none
+   64  the command line makes no sense
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
+}
+
+// Run is called by kong.
+func (v *Ls) Run() error {
+	if _, err := path.Match(v.Pattern, ""); err != nil {
+		return exit.Errorf(exit.Usage, "%q: %w", v.Pattern, err)
+	}
+	found, err := v.find()
+	if err != nil {
+		return err
+	}
+	p := v.Page()
+	lines := output.Table{Bends: 2}
+	lines.Add("NAME", "KIND", "HOLDER", "HELD", "REMAINING", "WAITING")
+	for _, r := range found {
+		lines.Add(cells(r, p.Colour)...)
+		p.Object(r)
+	}
+	if len(found) > 0 {
+		p.Table(lines)
+	} else {
+		p.Say("%s", p.Dim("no locks"))
+	}
+	return p.Print()
+}
+
+// find is the locks that match, in their order.
+func (v *Ls) find() (found []*locks.Record, err error) {
+	s, err := v.Open(v.Kinds()...)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	for _, l := range s.Lockers {
+		for state, err := range l.List(context.Background()) {
+			if err != nil {
+				return nil, l.Failed(err)
+			}
+			if matches(v.Pattern, state.Name) {
+				state.Waiters = nil // the first alone, which show tells
+				found = append(found, locks.NewRecord(l.Kind, state))
+			}
+		}
+	}
+	slices.SortFunc(found, v.order)
+	return found, nil
+}
+
+// matches reports whether a name is like the pattern. To path.Match a slash is a border; in a name
+// it is not.
+func matches(pattern, name string) bool {
+	noSlash := strings.NewReplacer("/", "\x00")
+	ok, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))
+	return pattern == "" || ok && err == nil
+}
+
+// order compares as --sort says, and those that are alike by what else is of interest.
+func (v *Ls) order(a, b *locks.Record) int {
+	waiting, held := cmp.Compare(b.Waiting, a.Waiting), a.OlderThan(b)
+	name := cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	switch v.Sort {
+	case "held":
+		return cmp.Or(held, waiting, name)
+	case "remaining":
+		return cmp.Or(cmp.Compare(a.Remaining(), b.Remaining()), waiting, held, name)
+	case "name":
+		return name
+	default:
+		return cmp.Or(waiting, held, name)
+	}
+}
+
+// cells is a lock in a line of ls.
+func cells(r *locks.Record, c output.Colour) []string {
+	held, remaining, waiting := "-", "-", "-"
+	if h := r.Holder; h != nil {
+		held, remaining = output.Span(h.Held), output.Span(h.Remaining)
+	}
+	if r.Kind == locks.Fair {
+		waiting = fmt.Sprint(r.Waiting)
+	}
+	if r.Waiting > 0 {
+		waiting = c.Paint(output.Yellow, waiting)
+	}
+	holder := r.Holder.Who()
+	if r.Damaged != "" {
+		holder += " " + c.Paint(output.Red, "(damaged)")
+	}
+	return []string{c.Paint(output.Bold, output.Clean(r.Name)), r.Kind, holder, held, remaining, waiting}
+}

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+)
+
+// Show is "fairlock show".
+type Show struct {
+	locks.Selection
+	output.Flags
+	All  bool   `help:"Show the whole line, however long (default: its first ${most}). JSON has it always."`
+	Name string `arg:"" complete:"lock" help:"The lock's name."`
+}
+
+// MostShown is how many waiters people are shown unless they want all.
+const MostShown = 20
+
+// Help is the long text of "fairlock show --help".
+func (*Show) Help() string {
+	return `Shows who has a lock, since when and for how long yet, and who waits for it, next first: place, waiting time and the
+id that evict takes. If there is a fair and a plain lock of the name, both are shown. Times are the server's.
+
+--json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner, note, since and
+waited_ms.
+
+Exit codes:
+    0  it is held or waited for
+    1  nobody holds it and nobody waits for it
+   64  the command line makes no sense
+   69  the server cannot be reached or used
+   74  standard output cannot be written`
+}
+
+// Run is called by kong.
+func (v *Show) Run() error {
+	s, err := v.Open(v.Kinds()...)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var all []*locks.Record
+	for _, l := range s.Lockers {
+		r, err := l.Look(v.Name)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	busy := slices.DeleteFunc(slices.Clone(all), (*locks.Record).Idle)
+	p := v.Page()
+	for i, r := range busy {
+		if i > 0 {
+			p.Say("")
+		}
+		showLock(p, r, v.All)
+	}
+	if len(busy) > 0 {
+		return p.Print()
+	}
+	p.Object(all[0])
+	p.Say("%s: nobody holds it and nobody waits for it", p.Paint(output.Bold, output.Clean(v.Name)))
+	if err := p.Print(); err != nil {
+		return err
+	}
+	return &exit.Error{Code: exit.Nothing}
+}
+
+// showLock shows everything that is known of one.
+func showLock(p *output.Page, r *locks.Record, all bool) {
+	p.Object(r)
+	p.Say("%s  %s", p.Paint(output.Bold, output.Clean(r.Name)), p.Dim(r.Kind+" lock"))
+	if h := r.Holder; h == nil {
+		p.Say("  free")
+	} else {
+		p.Say("  held by    %s", h.Who())
+		p.Say("  owner      %s", output.Clean(h.Owner))
+		p.Say("  token      %d", h.Token)
+		p.Say("  held for   %s, since %s", output.Span(h.Held), output.At(h.Since))
+		p.Say("  remaining  %s if nobody renews it", output.Span(h.Remaining))
+		p.Say("  depth      %d, in %s", h.Depth, output.Count(h.Holds, "hold"))
+	}
+	if r.Damaged != "" {
+		p.Say("  %s    %s", p.Paint(output.Red, "damaged"), output.Clean(r.Damaged))
+	}
+	if r.Kind == locks.Plain {
+		return
+	}
+	p.Say("  waiting    %d", r.Waiting)
+	if len(r.Waiters) == 0 {
+		return
+	}
+	p.Say("")
+	shown := r.Waiters
+	if !all {
+		shown = shown[:min(len(shown), MostShown)]
+	}
+	lines := output.Table{Bends: 2}
+	lines.Add("PLACE", "WAITED", "WHO", "ID")
+	for _, w := range shown {
+		lines.Add(strconv.Itoa(w.Place), output.Span(w.Waited), w.Who(), output.Clean(w.ID))
+	}
+	p.Table(lines)
+	if more := len(r.Waiters) - len(shown); more > 0 {
+		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", look.Count(more), output.Span(r.Waiters[len(r.Waiters)-1].Waited))))
+	}
+}

@@ -1,0 +1,187 @@
+// Package doctor looks at a server as the home of locks, and says what is wrong and what to do
+// about it.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
+)
+
+// Command is "fairlock doctor".
+type Command struct {
+	locks.Selection
+	output.Flags
+}
+
+// Help is the long text of "fairlock doctor --help".
+func (*Command) Help() string {
+	return `Looks at a server as the home of locks, and says of everything that it finds what to do about it. Nothing is changed,
+but that two lockers in here take, wait for, hand over, evict and force a lock called fairlock-doctor- and a random
+name; what is left of it expires by itself within minutes.
+
+  ok     as it should be
+  note   worth knowing, or could not be found out
+  wrong  locks are slow, refused or lost because of this
+
+--json: a line for each check, with check (server, version, topology, rights, practice, latency, clock, eviction,
+persistence, keyspace), status (ok, note, wrong), found, do (what to do, if anything) and figures.
+
+Exit codes:
+    0  nothing is wrong
+    1  something is
+   64  the command line makes no sense
+   69  the server cannot be reached or used; what is known is printed all the same
+   74  standard output cannot be written`
+}
+
+// status is what is to be thought of a finding.
+type status string
+
+const (
+	good  status = "ok"
+	note  status = "note"
+	wrong status = "wrong"
+)
+
+// finding is what a check has found. The names of its JSON fields stay.
+type finding struct {
+	Check   string           `json:"check"`
+	Status  status           `json:"status"`
+	Found   string           `json:"found"`
+	Do      string           `json:"do,omitzero"`
+	Figures map[string]int64 `json:"figures,omitzero"` // durations are whole microseconds
+}
+
+// patient is the server that is looked at.
+type patient struct {
+	server.Connection
+	rdb    redis.UniversalClient
+	info   map[string]string // the answer to INFO; empty if that is not allowed
+	denied error             // why it is empty
+	kind   string            // of locks, for what is tried out
+	app    string            // their prefix, as it is given to Lockers
+	prefix string            // what their keys begin with
+	clock  *clockReading     // the first
+}
+
+// within bounds it all: a server that is slower is a finding.
+const within = 30 * time.Second
+
+// Run is called by kong.
+func (v *Command) Run() error {
+	found, reached, err := v.examine()
+	if err != nil {
+		return err
+	}
+	if err := v.tell(found); err != nil {
+		return err
+	}
+	switch n := amount(found, wrong); {
+	case !reached:
+		return &exit.Error{Code: exit.Unavailable}
+	case n > 0:
+		return &exit.Error{Code: exit.Broken}
+	}
+	return nil
+}
+
+// examine looks at the server.
+func (v *Command) examine() (found []finding, reached bool, err error) {
+	rdb, err := v.Connection.Open()
+	if err != nil {
+		return nil, false, err
+	}
+	defer rdb.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	prefix := v.Prefix
+	if prefix == "" {
+		prefix = ownPrefix
+	}
+	p := &patient{Connection: v.Connection, rdb: rdb, kind: v.Kind(), app: prefix, prefix: prefix}
+	if v.Plain {
+		p.prefix += plainKeys
+	}
+	found, reached = p.examine(ctx)
+	return found, reached, nil
+}
+
+// What keys begin with unless told otherwise, and what those of plain locks go on with.
+const (
+	ownPrefix = "fairlock"
+	plainKeys = ":plain"
+)
+
+// examine goes through all checks, if the server answers at all.
+func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
+	first := p.server(ctx)
+	if first.Status == wrong {
+		return []finding{first}, false
+	}
+	found = append(found, first)
+	for _, check := range []struct {
+		name string
+		look func(context.Context) finding
+	}{
+		{"version", p.version},
+		{"topology", p.topology},
+		{"rights", p.rights},
+		{"practice", p.practice},
+		{"latency", p.latency},
+		{"clock", p.clocks},
+		{"eviction", p.eviction},
+		{"persistence", p.persistence},
+		{"keyspace", p.keyspace},
+	} {
+		f := check.look(ctx)
+		f.Check = check.name
+		found = append(found, f)
+	}
+	return found, true
+}
+
+// server finds out whether the server answers, and what it tells of itself.
+func (p *patient) server(ctx context.Context) finding {
+	if err := p.rdb.Ping(ctx).Err(); err != nil {
+		return finding{Check: "server", Status: wrong, Found: fmt.Sprintf("%s: %v", p, err), Do: remedy(err)}
+	}
+	var text string
+	text, p.denied = p.rdb.Info(ctx).Result()
+	p.info = fieldsOf(text)
+	p.clock = readClock(ctx, p.rdb)
+	return finding{Check: "server", Status: good, Found: p.String() + " answers"}
+}
+
+// tell prints the findings.
+func (v *Command) tell(found []finding) error {
+	p := v.Page()
+	const indent = len("wrong  persistence  ")
+	colours := map[status]string{good: output.Green, note: output.Yellow, wrong: output.Red}
+	for _, f := range found {
+		p.Object(f)
+		p.Say("%s  %-11s  %s", p.Paint(colours[f.Status], fmt.Sprintf("%-5s", f.Status)), f.Check, p.Wrapped(output.Clean(f.Found), indent))
+		if f.Do != "" {
+			p.Say("%*s%s", indent, "", p.Dim("-> ")+p.Wrapped(output.Clean(f.Do), indent+len("-> ")))
+		}
+	}
+	p.Say("")
+	p.Say("%d ok, %s, %d wrong", amount(found, good), output.Count(amount(found, note), "note"), amount(found, wrong))
+	return p.Print()
+}
+
+func amount(found []finding, s status) (n int) {
+	for _, f := range found {
+		if f.Status == s {
+			n++
+		}
+	}
+	return n
+}

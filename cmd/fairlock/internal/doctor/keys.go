@@ -1,0 +1,110 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+)
+
+const (
+	scanFor   = 3 * time.Second // after which what was seen has to do
+	scanCount = 1000
+	manyKeys  = 100_000 // that are not ours: ls, top and completion go through them
+)
+
+// typeOf is what each kind of key of a lock is.
+var typeOf = map[string]string{"lock": "hash", "queue": "list", "waiters": "zset", "token": "string"}
+
+// census is what a walk through the keys under the prefix saw.
+type census struct {
+	locks, lines int
+	odd          []string // keys that no lock of Fairlock has left so
+	cut          bool     // it took too long
+}
+
+// keyspace counts the locks, and looks for keys that are in their way.
+func (p *patient) keyspace(ctx context.Context) finding {
+	all, err := p.rdb.DBSize(ctx).Result()
+	if err != nil {
+		return finding{Status: note, Found: fmt.Sprintf("not known: %v", err), Do: "allow +dbsize +scan +type +pttl"}
+	}
+	seen, err := p.census(ctx)
+	if err != nil {
+		return finding{Status: note, Found: fmt.Sprintf("%s, of which is not known what they are: %v", output.Count(int(all), "key"), err), Do: "allow +dbsize +scan +type +pttl"}
+	}
+	f := finding{
+		Status: good, Found: fmt.Sprintf("%s, with %s and %s under %q", output.Count(int(all), "key"), output.Count(seen.locks, "lock"), output.Count(seen.lines, "line"), p.prefix),
+		Figures: map[string]int64{"keys": all, "locks": int64(seen.locks), "lines": int64(seen.lines), "odd": int64(len(seen.odd))},
+	}
+	if seen.cut {
+		f.Found += fmt.Sprintf(" (of those that were seen within %v)", scanFor)
+	}
+	switch {
+	case len(seen.odd) > 0:
+		f.Status = wrong
+		f.Found += "; not left so by Fairlock: " + strings.Join(seen.odd[:min(len(seen.odd), 5)], ", ")
+		f.Do = "if nobody else needs them, DEL them: locks of these names are refused, or never become free"
+	case all > manyKeys:
+		f.Status = note
+		f.Do = "give the locks a database or a server of their own: ls, top and completion go through all keys"
+	}
+	return f
+}
+
+// census goes through the keys.
+func (p *patient) census(ctx context.Context) (seen census, err error) {
+	pattern := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(p.prefix) + ":*"
+	var cursor uint64
+	for began := time.Now(); ; {
+		var keys []string
+		if keys, cursor, err = p.rdb.Scan(ctx, cursor, pattern, scanCount).Result(); err != nil {
+			return seen, err
+		}
+		if err := p.count(ctx, keys, &seen); err != nil || cursor == 0 {
+			return seen, err
+		}
+		if time.Since(began) > scanFor {
+			seen.cut = true
+			return seen, nil
+		}
+	}
+}
+
+// count takes in a page of keys.
+func (p *patient) count(ctx context.Context, keys []string, seen *census) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	types, lives := make([]*redis.StatusCmd, len(keys)), make([]*redis.DurationCmd, len(keys))
+	pipe := p.rdb.Pipeline()
+	for i, key := range keys {
+		types[i], lives[i] = pipe.Type(ctx, key), pipe.PTTL(ctx, key)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	for i, key := range keys {
+		rest := strings.TrimPrefix(strings.TrimPrefix(key, p.prefix+plainKeys), p.prefix) // those of plain locks are of the same application
+		part, _, _ := strings.Cut(strings.TrimPrefix(rest, ":"), ":")
+		want, ours := typeOf[part]
+		switch is := types[i].Val(); {
+		case is == "none": // it has expired since
+		case !ours:
+			seen.odd = append(seen.odd, fmt.Sprintf("%q", key))
+		case is != want:
+			seen.odd = append(seen.odd, fmt.Sprintf("%q (%s instead of %s)", key, is, want))
+		case lives[i].Val() == -1:
+			seen.odd = append(seen.odd, fmt.Sprintf("%q (never expires)", key))
+		case part == "lock":
+			seen.locks++
+		case part == "queue":
+			seen.lines++
+		}
+	}
+	return nil
+}

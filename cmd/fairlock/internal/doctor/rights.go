@@ -1,0 +1,81 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// rights tries what the library and this tool ask of the server directly. What the scripts do is
+// tried by practice.
+func (p *patient) rights(ctx context.Context) finding {
+	user, err := p.rdb.Do(ctx, "acl", "whoami").Text()
+	if err != nil {
+		user = "a user that may not ask its name"
+	}
+	channel := p.prefix + ":wake:fairlock-doctor"
+	publish, count := "publish", "numsub"
+	if p.sharded() {
+		publish, count = "spublish", "shardnumsub"
+	}
+	var needed, missed []string
+	for _, try := range []struct {
+		command []any
+		without string // what does not work; "": locks
+	}{
+		{[]any{publish, channel, ""}, ""},
+		{[]any{"pubsub", count, channel}, ""},
+		{[]any{"time"}, ""},
+		{[]any{"eval", "return redis.call('HGETALL', KEYS[1])", 1, p.prefix + ":lock:{fairlock-doctor}"}, ""},
+		{[]any{"info"}, "the look at version and eviction policy"},
+		{[]any{"scan", 0, "match", p.prefix + ":lock:fairlock-doctor", "count", 1}, "ls"},
+		{[]any{"wait", 0, 1}, "WithReplicas"},
+	} {
+		switch err := p.rdb.Do(ctx, try.command...).Err(); {
+		case !redis.HasErrorPrefix(err, "NOPERM"):
+		case try.without == "":
+			needed = append(needed, fmt.Sprint(try.command[0]))
+		default:
+			missed = append(missed, fmt.Sprintf("%v (%s)", try.command[0], try.without))
+		}
+	}
+	if redis.HasErrorPrefix(p.subscribes(ctx, channel), "NOPERM") {
+		needed = append(needed, "subscribe")
+	}
+	switch {
+	case len(needed) > 0:
+		return finding{Status: wrong, Found: user + " is refused what locks need: " + strings.Join(append(needed, missed...), ", "), Do: p.rule()}
+	case len(missed) > 0:
+		return finding{Status: note, Found: user + " is refused " + strings.Join(missed, ", "), Do: p.rule()}
+	}
+	return finding{Status: good, Found: user + " may do all that is needed"}
+}
+
+// subscribes tries to listen on a channel.
+func (p *patient) subscribes(ctx context.Context, channel string) error {
+	sub := p.rdb.Subscribe(ctx)
+	defer sub.Close()
+	subscribe := sub.Subscribe
+	if p.sharded() {
+		subscribe = sub.SSubscribe
+	}
+	if err := subscribe(ctx, channel); err != nil {
+		return err
+	}
+	_, err := sub.Receive(ctx)
+	return err
+}
+
+// rule is what a user of locks needs, and no more.
+func (p *patient) rule() string {
+	more := ""
+	if p.sharded() {
+		more = " +cluster|slots"
+	}
+	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:* &%[1]s:freed:* %[2]s%[3]s", p.prefix, rights, more)
+}
+
+// rights are the commands of that rule.
+const rights = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +info +time +wait"

@@ -1,0 +1,122 @@
+// Package locks is how a command reaches the locks of a server: the flags that choose them, and the
+// records that JSON shows.
+package locks
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
+)
+
+// The kinds of locks.
+const (
+	Fair  = "fair"
+	Plain = "plain"
+)
+
+// Keyspace is where the locks are: the flags of every command that looks for them.
+type Keyspace struct {
+	server.Connection
+	Prefix string `placeholder:"PREFIX" env:"FAIRLOCK_PREFIX" help:"What the keys of the locks begin with (${env}; default fairlock)."`
+}
+
+// Locker is for the locks of one kind.
+type Locker struct {
+	Kind   string
+	Server string // where it is
+	fairlock.Interface
+}
+
+// Store is the locks of a server, as a command looks at them.
+type Store struct {
+	Redis   redis.UniversalClient
+	Lockers []Locker // one for each kind
+	Notices *Notices // what the library has to say of the server
+}
+
+// Open makes Lockers of these kinds. It does no I/O; the Store must be closed.
+func (k *Keyspace) Open(kinds ...string) (*Store, error) {
+	rdb, err := k.Connection.Open()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Redis: rdb, Notices: NewNotices(os.Stderr)}
+	for _, kind := range kinds {
+		s.Lockers = append(s.Lockers, Locker{kind, k.String(), New(rdb, kind, k.Prefix, slog.New(s.Notices))})
+	}
+	return s, nil
+}
+
+// Close ends the use of the server.
+func (s *Store) Close() {
+	for _, l := range s.Lockers {
+		_ = l.Close() // it never fails
+	}
+	_ = s.Redis.Close() // the process ends
+}
+
+// New is a Locker of one kind. An empty prefix is the kind's own.
+func New(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger, options ...fairlock.Option) fairlock.Interface {
+	options = append(options, fairlock.WithLogger(log))
+	if prefix != "" {
+		options = append(options, fairlock.WithPrefix(prefix))
+	}
+	if kind == Plain {
+		return reentrant.New(rdb, options...)
+	}
+	return fairlock.New(rdb, options...)
+}
+
+// Selection is which locks: of either kind.
+type Selection struct {
+	Keyspace
+	Plain bool `help:"Plain locks, which have no line (package reentrant)."`
+}
+
+// Kind is the one that is meant unless another is told.
+func (s *Selection) Kind() string { return KindOf(s.Plain) }
+
+// KindOf is the kind that a flag called plain chooses.
+func KindOf(plain bool) string {
+	if plain {
+		return Plain
+	}
+	return Fair
+}
+
+// Kinds are those to look at: both, if nothing says which.
+func (s *Selection) Kinds() []string {
+	if s.Plain {
+		return []string{Plain}
+	}
+	return []string{Fair, Plain}
+}
+
+// Failed turns an error of the library into an exit.Error.
+func (l Locker) Failed(err error) error {
+	switch {
+	case errors.Is(err, fairlock.ErrInvalid):
+		return &exit.Error{Code: exit.Usage, Err: err}
+	case errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
+		return &exit.Error{Code: exit.Nothing, Err: err}
+	default:
+		return exit.Errorf(exit.Unavailable, "%w (the server is %s)", err, l.Server)
+	}
+}
+
+// Look inspects a lock.
+func (l Locker) Look(name string) (*Record, error) {
+	state, err := l.Inspect(context.Background(), name)
+	if err != nil {
+		return nil, l.Failed(err)
+	}
+	return NewRecord(l.Kind, state), nil
+}

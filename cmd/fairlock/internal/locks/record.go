@@ -1,0 +1,117 @@
+package locks
+
+import (
+	"time"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/fairlock"
+)
+
+// Record is a lock as JSON shows it. Names of fields stay; durations are whole milliseconds, times
+// RFC 3339 in UTC, by the server's clock.
+type Record struct {
+	Name    string         `json:"name"`
+	Kind    string         `json:"kind"`              // "fair" or "plain"
+	Token   int64          `json:"token"`             // the largest given so far, 0 if the lock was not used for some minutes
+	Holder  *HolderRecord  `json:"holder"`            // null: it is free
+	Waiting int            `json:"waiting"`           // length of the line; who waits for a plain lock is known to its own process only
+	Waiters []WaiterRecord `json:"waiters,omitempty"` // in order; not of ls
+	Damaged string         `json:"damaged,omitempty"` // what in its keys makes no sense
+}
+
+// HolderRecord is who has a lock.
+type HolderRecord struct {
+	Owner     string    `json:"owner"` // "" while the server, having lost data, waits for the holder to return
+	Note      string    `json:"note"`
+	Token     int64     `json:"token"`
+	Holds     int       `json:"holds"` // calls that hold it; more than one only of an owner that is named
+	Depth     int       `json:"depth"` // leases on it, nested ones too
+	Since     time.Time `json:"since"`
+	Held      int64     `json:"held_ms"`
+	Remaining int64     `json:"remaining_ms"` // until it is free if nobody renews it
+}
+
+// WaiterRecord is one place in line.
+type WaiterRecord struct {
+	Place  int       `json:"place"` // 1 is next
+	ID     string    `json:"id"`    // for fairlock evict
+	Owner  string    `json:"owner"`
+	Note   string    `json:"note"`
+	Since  time.Time `json:"since"`
+	Waited int64     `json:"waited_ms"`
+}
+
+// NewRecord is what the library knows of a lock, as a record.
+func NewRecord(kind string, s *fairlock.State) *Record {
+	r := &Record{Name: s.Name, Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
+	if s.Damaged != nil {
+		r.Damaged = s.Damaged.Error()
+	}
+	for i, w := range s.Waiters {
+		r.Waiters = append(r.Waiters, WaiterRecord{
+			Place: i + 1, ID: w.ID, Owner: w.Owner, Note: w.Note, Since: w.Since.UTC(), Waited: w.Waited.Milliseconds(),
+		})
+	}
+	return r
+}
+
+func newHolderRecord(h *fairlock.Holder) *HolderRecord {
+	if h == nil {
+		return nil
+	}
+	return &HolderRecord{
+		Owner: h.Owner, Note: h.Note, Token: h.Token, Holds: h.Holds, Depth: h.Depth, Since: h.Since.UTC(),
+		Held: h.Held.Milliseconds(), Remaining: h.Remaining.Milliseconds(),
+	}
+}
+
+// Idle reports whether nobody has the lock and nobody waits for it, and nothing else is to be
+// said of it.
+func (r *Record) Idle() bool { return r.Holder == nil && r.Waiting == 0 && r.Damaged == "" }
+
+// OlderThan compares since when two locks are held; free ones come last. (For how long they are was
+// read at different times.)
+func (r *Record) OlderThan(other *Record) int {
+	switch {
+	case r.Holder != nil && other.Holder != nil:
+		return r.Holder.Since.Compare(other.Holder.Since)
+	case r.Holder != nil:
+		return -1
+	case other.Holder != nil:
+		return 1
+	}
+	return 0
+}
+
+// Remaining is zero of a free lock.
+func (r *Record) Remaining() int64 {
+	if r.Holder == nil {
+		return 0
+	}
+	return r.Holder.Remaining
+}
+
+// Who names the holder for people: by its note, if it has one.
+func (h *HolderRecord) Who() string {
+	switch {
+	case h == nil:
+		return "-"
+	case h.Note != "":
+		return output.Clean(h.Note)
+	case h.Owner == "":
+		return "(not known: the server has lost data)"
+	}
+	return output.Clean(h.Owner)
+}
+
+// Who names the waiter for people; its id stands elsewhere.
+func (w *WaiterRecord) Who() string {
+	named := w.Owner != w.ID
+	switch {
+	case named && w.Note != "":
+		return output.Clean(w.Owner + " (" + w.Note + ")")
+	case named:
+		return output.Clean(w.Owner)
+	}
+	return output.Clean(w.Note)
+}

@@ -1,0 +1,113 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
+	"github.com/fairlock/locks/fairlock"
+)
+
+// acquire waits for the lock, or for a signal that ends the waiting.
+func (r *Command) acquire(locker fairlock.Interface, note string, signals <-chan os.Signal, shown *progress) (*fairlock.Lease, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	follow := shown.follow(locker, r)
+	var lease *fairlock.Lease
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lease, err = r.lock(ctx, locker, note, follow.queued)
+	}()
+	got := endOrSignal(done, signals)
+	if got != nil {
+		cancel()
+		<-done
+	}
+	follow.end()
+	switch {
+	case got != nil:
+		if err == nil {
+			err = lease.Unlock(ctx)
+		}
+		return nil, interrupted(got, r.Name, err)
+	case err != nil:
+		return nil, r.refused(locker, err)
+	}
+	return lease, nil
+}
+
+// endOrSignal returns the signal that ends the waiting, or nil when it has ended by itself.
+func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
+	for {
+		select {
+		case <-done:
+			return nil
+		case got := <-signals:
+			if process.Ends(got) {
+				return got
+			}
+		}
+	}
+}
+
+// interrupted is the exit.Error of a fairlock that was told to go before it ran anything.
+func interrupted(got os.Signal, name string, err error) error {
+	var wait *fairlock.WaitError
+	if errors.As(err, &wait) {
+		return exit.Errorf(exit.Signal+process.Number(got), "%v after %v of waiting for %q", got, wait.Waited.Round(time.Millisecond), name)
+	}
+	return exit.Errorf(exit.Signal+process.Number(got), "%v before the command was started under %q", got, name)
+}
+
+// refused turns the error of a Lock into an exit.Error.
+func (r *Command) refused(locker fairlock.Interface, err error) error {
+	var wait *fairlock.WaitError
+	switch {
+	case errors.Is(err, fairlock.ErrInvalid):
+		return &exit.Error{Code: exit.Usage, Err: err}
+	case errors.Is(err, fairlock.ErrHeld):
+		return exit.Errorf(r.Conflict, "%q was not acquired within %v: %s", r.Name, time.Duration(r.Wait), holder(locker, r.Name, err))
+	case errors.Is(err, fairlock.ErrQueueFull):
+		return exit.Errorf(r.Conflict, "%q was not acquired: the line is full: %s", r.Name, holder(locker, r.Name, err))
+	case errors.Is(err, fairlock.ErrEvicted), errors.As(err, &wait) && wait.Position > 0:
+		return &exit.Error{Code: r.Conflict, Err: err}
+	default: // that of a server which has not even said where we stand, too: who skips a conflict must hear of that
+		return &exit.Error{Code: exit.Unavailable, Err: err}
+	}
+}
+
+// holder says who has the lock.
+func holder(locker fairlock.Interface, name string, err error) string {
+	state := stateOf(locker, name)
+	if state == nil || state.Holder == nil {
+		return err.Error() // it has changed hands meanwhile, or the server is gone: this is what we were told
+	}
+	h := state.Holder
+	return fmt.Sprintf("held by %s since %s, %d waiting", nickname(h), h.Since.Format(time.DateTime), state.Waiting)
+}
+
+// nickname is what a holder calls itself.
+func nickname(h *fairlock.Holder) string {
+	if h.Note != "" {
+		return output.Clean(h.Note)
+	}
+	return output.Clean(h.Owner)
+}
+
+// stateOf inspects the lock; nil if that does not work soon.
+func stateOf(locker fairlock.Interface, name string) *fairlock.State {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	state, err := locker.Inspect(ctx, name)
+	if err != nil {
+		return nil
+	}
+	return state
+}

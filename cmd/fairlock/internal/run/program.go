@@ -1,0 +1,204 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/process"
+	"github.com/fairlock/locks/fairlock"
+)
+
+// Program is what is run under the lock.
+type Program struct {
+	Note      string        // what others see of it in the line
+	KillAfter time.Duration // from SIGTERM to SIGKILL
+
+	path    string
+	args    []string
+	insists bool          // on KillAfter also after a SIGTERM that is only passed on
+	fixed   time.Duration // the lease, if it is not renewed
+
+	interrupted bool // by Ctrl-C: see child.interrupted
+}
+
+// lookUp finds the program.
+func lookUp(args []string) (*Program, error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) { // a PATH with the current directory in it is its owner's decision
+		return nil, unrunnable(args[0], err)
+	}
+	return &Program{path: path, args: args}, nil
+}
+
+// unrunnable is the exit.Error for a program that cannot be started.
+func unrunnable(name string, err error) error {
+	var wrapped *exec.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exit.Errorf(exit.NotFound, "%s: %w", name, err)
+	}
+	return exit.Errorf(exit.CannotRun, "%s: %w", name, err)
+}
+
+// under runs the command while lease is held, and unlocks it afterwards. The error says how to end.
+func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
+	code, err := p.run(lease, signals)
+	unlocked := lease.Unlock(context.Background())
+	switch {
+	case err != nil:
+		return err
+	case errors.Is(unlocked, fairlock.ErrLost):
+		return exit.Errorf(exit.Lost, "%w; the command had exit code %d", unlocked, code)
+	case unlocked != nil: // the command is none the worse for it, and the lease will end
+		exit.Complain(os.Stderr, unlocked)
+	}
+	if code != 0 {
+		return &exit.Error{Code: code}
+	}
+	return nil
+}
+
+// run returns when the command and what came of it have ended, with the command's exit code, or
+// with an error that decides how to end.
+func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
+	select {
+	case got := <-signals:
+		if process.Ends(got) {
+			return 0, interrupted(got, lease.Name(), nil)
+		}
+	default:
+	}
+	child, err := start(p.prepare(lease))
+	if err != nil {
+		return 0, unrunnable(p.args[0], err)
+	}
+	defer func() {
+		child.release()
+		p.interrupted = child.interrupted()
+	}()
+	var kill <-chan time.Time
+	for {
+		select {
+		case <-child.ended:
+			if left := child.linger(signals, lease.Done()); left {
+				exit.Complain(os.Stderr, fmt.Errorf("%q: the command has left something running, which is told to end", lease.Name()))
+				child.end(signals, p.KillAfter)
+			}
+			return child.code, nil
+		case got := <-signals:
+			child.pass(got)
+			if p.insists && kill == nil && got == syscall.SIGTERM {
+				kill = time.After(p.KillAfter)
+			}
+		case <-kill:
+			child.kill()
+		case <-child.halted:
+			child.halt()
+		case why := <-child.stopped:
+			child.suspend(why, lease.Err)
+		case <-lease.Done():
+			why := p.loss(lease)
+			child.end(signals, p.KillAfter)
+			return 0, exit.Errorf(exit.Lost, "%w; the command was told to stop, and had exit code %d", why, child.code)
+		}
+	}
+}
+
+// loss says why the command must end.
+func (p *Program) loss(lease *fairlock.Lease) error {
+	if p.fixed > 0 && !time.Now().Before(lease.Deadline()) {
+		return fmt.Errorf("%q: the fixed lease of %v is over", lease.Name(), p.fixed)
+	}
+	return lease.Err()
+}
+
+// prepare wires the command to our own streams, as files: nothing is copied.
+func (p *Program) prepare(lease *fairlock.Lease) *exec.Cmd {
+	return &exec.Cmd{
+		Path: p.path, Args: p.args,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Env: append(os.Environ(), "FAIRLOCK_NAME="+lease.Name(), fmt.Sprintf("FAIRLOCK_TOKEN=%d", lease.Token())),
+	}
+}
+
+const (
+	// glance is how often those who are to end are looked at: nobody tells us that the last has
+	// ended.
+	glance = 20 * time.Millisecond
+	// lingering is how long those who outlive the command may take to end by themselves: a tee has
+	// a last line to write.
+	lingering = time.Second
+	// deadEnd is how long after SIGKILL we wait for others than the command itself: one that sits
+	// in the kernel, on a disk that does not answer, does nothing any more.
+	deadEnd = time.Second
+)
+
+// linger waits a little, once the command has ended, for what it has left running, and reports
+// whether that still runs.
+func (c *child) linger(signals <-chan os.Signal, lost <-chan struct{}) bool {
+	over := time.NewTimer(lingering)
+	defer over.Stop()
+	tick := time.NewTicker(glance)
+	defer tick.Stop()
+	for !c.gone() {
+		select {
+		case got := <-signals:
+			c.pass(got)
+		case <-lost:
+			return true
+		case <-over.C:
+			return true
+		case <-tick.C:
+		}
+	}
+	return false
+}
+
+// end ends the command and all that came of it: SIGTERM, and SIGKILL to what is left of it after
+// killAfter.
+func (c *child) end(signals <-chan os.Signal, killAfter time.Duration) {
+	c.quit()
+	over := time.NewTimer(killAfter)
+	defer over.Stop()
+	tick := time.NewTicker(glance)
+	defer tick.Stop()
+	var killed time.Time
+	for !c.hasEnded() || !c.gone() {
+		select {
+		case got := <-signals:
+			c.pass(got)
+		case <-c.halted: // nobody may stop now
+		case <-c.stopped:
+			c.quit()
+		case <-over.C:
+			killed = time.Now()
+		case <-tick.C:
+		}
+		switch {
+		case killed.IsZero():
+		case c.hasEnded() && time.Since(killed) > deadEnd:
+			return
+		default:
+			c.kill() // again: it may have just started another
+		}
+	}
+}
+
+// hasEnded reports whether the command itself has.
+func (c *child) hasEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}

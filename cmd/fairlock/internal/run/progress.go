@@ -1,0 +1,207 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/fairlock"
+)
+
+// progress tells on stderr how the waiting goes: to a terminal in one line that is written over,
+// elsewhere, and only if asked to be verbose, in a line for each change. No colours.
+type progress struct {
+	out     *os.File
+	live    bool // a terminal
+	verbose bool
+	began   time.Time
+
+	mu    sync.Mutex // guards drawn and the order of what is written
+	drawn bool       // the cursor is on the line to write over
+}
+
+func newProgress(out *os.File, verbose bool) *progress {
+	live := term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
+	return &progress{out: out, live: live, verbose: verbose, began: time.Now()}
+}
+
+// Write writes a line of somebody else's.
+func (p *progress) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+	return p.out.Write(text)
+}
+
+// clear takes the line back.
+func (p *progress) clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+}
+
+// erase takes the line back. p.mu must be held.
+func (p *progress) erase() {
+	if p.drawn {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+// draw writes the line, over the one that was drawn before.
+func (p *progress) draw(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.live {
+		fmt.Fprintln(p.out, text)
+		return
+	}
+	p.erase()
+	if width, _, err := term.GetSize(int(p.out.Fd())); err == nil && width > 1 {
+		text = cut(text, width-1)
+	}
+	fmt.Fprint(p.out, text)
+	p.drawn = true
+}
+
+// cut is the text's beginning of at most so many characters.
+func cut(text string, width int) string {
+	if all := []rune(text); len(all) > width {
+		return string(all[:width])
+	}
+	return text
+}
+
+// acquired says that the waiting is over.
+func (p *progress) acquired(lease *fairlock.Lease) {
+	p.say("%q acquired after %v, token %d", lease.Name(), time.Since(p.began).Round(time.Millisecond), lease.Token())
+	p.began = time.Now()
+}
+
+// released says that the lock was handed on. If it was lost, that is told elsewhere.
+func (p *progress) released(lease *fairlock.Lease) {
+	if !errors.Is(lease.Err(), fairlock.ErrLost) {
+		p.say("%q released after %v", lease.Name(), time.Since(p.began).Round(time.Millisecond))
+	}
+}
+
+func (p *progress) say(format string, args ...any) {
+	if p.verbose {
+		exit.Complain(p, fmt.Errorf(format, args...))
+	}
+}
+
+// How the waiting is followed.
+const (
+	unasked  = time.Second     // when a terminal shows it though nobody asked
+	redraw   = time.Second     // how often the time goes on, on a terminal
+	lookOut  = 5 * time.Second // how often the holder is looked for
+	lookDown = 500             // from which place on it is not: an inspection reads the whole line
+)
+
+// follower shows the way of one call through the line.
+type follower struct {
+	*progress
+	locker fairlock.Interface
+	name   string
+	plain  bool
+	queued func(place int) // nil: nobody looks
+
+	places  chan int // the latest
+	stop    chan struct{}
+	stopped chan struct{}
+
+	place      int
+	looked     time.Time // for the holder
+	lookedFrom int       // the place then
+	holder     string
+	since      time.Time // it has had the lock, as far as we can tell
+	said       string    // of a holder and a place
+}
+
+// follow begins to show how r waits. end must follow.
+func (p *progress) follow(locker fairlock.Interface, r *Command) *follower {
+	f := &follower{
+		progress: p, locker: locker, name: r.Name, plain: r.Plain,
+		places: make(chan int, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if !p.live && !p.verbose || r.Wait == 0 {
+		close(f.stopped)
+		return f
+	}
+	f.queued = f.moved
+	go f.run()
+	return f
+}
+
+// moved takes in a place. It is called by the goroutine that waits for the lock, and does not keep
+// it.
+func (f *follower) moved(place int) {
+	select {
+	case <-f.places: // which it has left meanwhile
+	default:
+	}
+	f.places <- place
+}
+
+// end takes the line back.
+func (f *follower) end() {
+	close(f.stop)
+	<-f.stopped
+}
+
+func (f *follower) run() {
+	defer close(f.stopped)
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.stop:
+			f.clear()
+			return
+		case f.place = <-f.places:
+		case <-tick.C:
+		}
+		if f.place > 0 && (f.verbose || time.Since(f.began) >= unasked) && (!f.live || attended(int(f.out.Fd()))) {
+			f.show()
+		}
+	}
+}
+
+// show draws what is new.
+func (f *follower) show() {
+	if f.place <= lookDown && (f.place != f.lookedFrom || time.Since(f.looked) >= lookOut) {
+		f.look()
+	}
+	if now := fmt.Sprint(f.place, f.holder); f.live || now != f.said {
+		f.said = now
+		f.draw(f.text())
+	}
+}
+
+// look finds out who has the lock.
+func (f *follower) look() {
+	f.looked, f.lookedFrom, f.holder = time.Now(), f.place, ""
+	if state := stateOf(f.locker, f.name); state != nil && state.Holder != nil {
+		f.holder, f.since = nickname(state.Holder), f.looked.Add(-state.Holder.Held)
+	}
+}
+
+func (f *follower) text() string {
+	text := fmt.Sprintf("fairlock: waiting for %q", f.name)
+	if f.live {
+		text += fmt.Sprintf(" for %v", time.Since(f.began).Round(time.Second))
+	}
+	if !f.plain {
+		text += fmt.Sprintf(": place %d in line", f.place)
+	}
+	if f.holder != "" {
+		text += fmt.Sprintf("; %s has had it for %v", f.holder, time.Since(f.since).Round(time.Second))
+	}
+	return text
+}
