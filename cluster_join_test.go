@@ -80,10 +80,7 @@ func settle(t *testing.T, c *redistest.Cluster, kind newLocker, prefix string, e
 		}
 		var line []<-chan lockResult
 		for i := range 4 {
-			waits := make(chan struct{})
-			once := sync.OnceFunc(func() { close(waits) })
-			line = append(line, lockInBackground(s.waiters[i%2], name, fairlock.OnQueued(func(int) { once() })))
-			<-waits
+			line = append(line, queues(s.waiters[i%2], name))
 		}
 		s.names, s.held, s.lines = append(s.names, name), append(s.held, lease), append(s.lines, line)
 	}

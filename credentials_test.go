@@ -81,7 +81,7 @@ func TestThoseWhoHoldAndWaitGoOnWhenThePasswordRotatesAndOldConnectionsEnd(t *te
 			for _, password := range []string{"second", "third"} {
 				rotate(password)
 				f.must(f.direct.Do(faultCtx, "CLIENT", "KILL", "USER", "app").Err())
-				renewedAfter(f, lease)
+				f.renewedAfter(lease)
 			}
 			f.heard(1)
 			w.waits()
@@ -93,7 +93,7 @@ func TestThoseWhoHoldAndWaitGoOnWhenThePasswordRotatesAndOldConnectionsEnd(t *te
 }
 
 // renewedAfter returns when the lease has been renewed on connections that are made from now on.
-func renewedAfter(f *faulty, lease *fairlock.Lease) {
+func (f *faulty) renewedAfter(lease *fairlock.Lease) {
 	f.Helper()
 	for range 2 { // the first may have been under way
 		until := lease.Deadline()

@@ -1,7 +1,6 @@
 package fairlock_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -13,11 +12,7 @@ import (
 // waiting has a call wait and returns what will be its end.
 func (b *bubble) waiting(l *fairlock.Locker, options ...fairlock.LockOption) <-chan lockResult {
 	b.Helper()
-	result := make(chan lockResult, 1)
-	go func() {
-		lease, err := l.Lock(context.Background(), "x", options...)
-		result <- lockResult{lease, err}
-	}()
+	result := inBackground(l, "x", options...)
 	synctest.Wait()
 	return result
 }

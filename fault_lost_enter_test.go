@@ -52,8 +52,8 @@ func TestATryWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
 			f.took(lease)
 		})
 		reply.WaitExecuted(f, 1, faultPatience)
-		f.keeps(f.leases[0])
-		f.unlocks(f.leases[0])
+		f.keeps(f.oldest())
+		f.unlocks(f.oldest())
 		f.free("x")
 	})
 }

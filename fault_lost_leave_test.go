@@ -125,7 +125,7 @@ func TestAForceWhoseAnswerWasLostEndsNobodyElseWhenItIsRepeated(t *testing.T) {
 		}
 		f.keeps(next.gets())
 		f.served(next)
-		f.unlocks(waiting.f.leases[0])
+		f.unlocks(f.oldest())
 		f.served(waiting)
 		f.free("x")
 	})

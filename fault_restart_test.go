@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -152,10 +151,7 @@ func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testin
 		if err != nil {
 			t.Fatal(err)
 		}
-		waits := make(chan struct{})
-		once := sync.OnceFunc(func() { close(waits) })
-		next := inBackground(waiter, fairlock.OnQueued(func(int) { once() }))
-		<-waits
+		next := queues(waiter, "x")
 		server.Kill()
 		if err := lease.Unlock(t.Context()); err == nil {
 			t.Fatal("the server is gone")

@@ -21,12 +21,11 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-const (
-	// faultPatience bounds waits that no promise bounds; none should come near it.
-	faultPatience = 15 * time.Second
-	// faultSoon is what "at once" means on a busy machine.
-	faultSoon = 2 * time.Second
-)
+// faultPatience bounds waits that no promise bounds; none should come near it.
+const faultPatience = 15 * time.Second
+
+// faultSoon is what "at once" means on a busy machine.
+const faultSoon = 2 * time.Second
 
 var faultCtx = context.Background()
 

@@ -10,10 +10,10 @@ import (
 
 const many = 100
 
-// crowds is many calls at the same moment.
-func (u *faultUser) crowds(options ...fairlock.LockOption) []*faultWait {
-	u.f.Helper()
-	u.f.unlocks(u.locks("another")) // the first calls of all look at the server one after the other
+// crowds is many calls of a user at the same moment.
+func (f *faulty) crowds(u *faultUser, options ...fairlock.LockOption) []*faultWait {
+	f.Helper()
+	f.unlocks(u.locks("another")) // the first calls of all look at the server one after the other
 	waits := make([]*faultWait, many)
 	for i := range waits {
 		waits[i] = u.asks(faultCtx, "x", options...)
@@ -26,7 +26,7 @@ func TestThoseWhoComeTogetherAreEachInLineOnceThoughTheAnswerToThemAllIsLost(t *
 		a, b := f.behind(), f.beside()
 		holder := b.locks("x")
 		reply := f.once(f.first(2), lost)
-		waits := a.crowds()
+		waits := f.crowds(a)
 		reply.WaitExecuted(f, 1, faultPatience)
 		f.until("all are in line", func() bool { return f.line("x") == many })
 		f.unlocks(holder)
@@ -40,7 +40,7 @@ func TestThoseWhoCameTogetherAndLeftAreNotInLineThoughTheirRequestIsExecutedLate
 		a, b := f.behind(), f.beside()
 		holder := b.locks("x")
 		var waits []*faultWait
-		execute := f.late(f.first(2), func() { waits = a.crowds() })
+		execute := f.late(f.first(2), func() { waits = f.crowds(a) })
 		for _, w := range waits {
 			w.cancel()
 		}
@@ -61,7 +61,7 @@ func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
 		shared := f.all(f.first(2), faultproxy.Observe())
 		var in []*faultWait
 		refused := 0
-		waits := a.crowds(fairlock.MaxWaiters(many / 4))
+		waits := f.crowds(a, fairlock.MaxWaiters(many / 4))
 		f.until("all are told", func() bool {
 			in, refused = nil, 0
 			for _, w := range waits {

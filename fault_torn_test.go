@@ -69,11 +69,7 @@ func heldAndWaitedFor(t *testing.T, holder, waiter conformance.Locker, name stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	queued := make(chan struct{})
-	once := sync.OnceFunc(func() { close(queued) })
-	waits := lockInBackground(waiter, name, fairlock.OnQueued(func(int) { once() }))
-	<-queued
-	return lease, waits
+	return lease, queues(waiter, name)
 }
 
 func TestWhoWaitsHasTheLockWhereverTheMessageOfItIsTorn(t *testing.T) {

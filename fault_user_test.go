@@ -159,6 +159,13 @@ func (f *faulty) took(lease *fairlock.Lease) {
 	f.leases = append(f.leases, lease)
 }
 
+// oldest is the first lease that the test was handed and has not unlocked.
+func (f *faulty) oldest() *fairlock.Lease {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.leases[0]
+}
+
 // ends takes a lease out of those that are watched: its Unlock is about to be called.
 func (f *faulty) ends(lease *fairlock.Lease) {
 	f.mu.Lock()

@@ -73,8 +73,8 @@ func TestAListShowsWhoIsNextAndLooksAtEachLockOnce(t *testing.T) {
 		if _, err := locker.Lock(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		queues(t, locker, name, fairlock.Note("next of "+name))
-		queues(t, locker, name)
+		queues(locker, name, fairlock.Note("next of "+name))
+		queues(locker, name)
 	}
 	if err := rdb.ConfigResetStat(t.Context()).Err(); err != nil {
 		t.Fatal(err)

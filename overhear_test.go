@@ -48,18 +48,6 @@ func (e *eavesdropper) endsWith(why error) {
 	}
 }
 
-// queues has a call wait, for certain, and returns what will be its end.
-func queues(t *testing.T, l *fairlock.Locker, name string, options ...fairlock.LockOption) <-chan lockResult {
-	t.Helper()
-	result, waits := make(chan lockResult, 1), make(chan int, 1)
-	go func() {
-		lease, err := l.Lock(context.Background(), name, append(options, fairlock.OnQueued(func(at int) { waits <- at }))...)
-		result <- lockResult{lease, err}
-	}()
-	<-waits
-	return result
-}
-
 func quietLocker(t *testing.T, s *redistest.Server, options ...fairlock.Option) *fairlock.Locker {
 	t.Helper()
 	l := fairlock.New(s.Client(t), append(options, fairlock.WithLogger(slog.New(slog.DiscardHandler)))...)
@@ -96,8 +84,8 @@ func TestWhoOverhearsHearsOfHandOversEvictionsAndForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stuck := queues(t, b, name, fairlock.Note("stuck"))
-		next := queues(t, b, name, fairlock.Note("next"), fairlock.WithOwner("an owner"))
+		stuck := queues(b, name, fairlock.Note("stuck"))
+		next := queues(b, name, fairlock.Note("next"), fairlock.WithOwner("an owner"))
 		line := waitersOf(t, a, name)
 		if err := a.Evict(t.Context(), name, line[0].ID); err != nil {
 			t.Fatal(err)

@@ -14,12 +14,13 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// What the protocol promises, and what its promises are made of.
-const (
-	usualLease    = 30 * time.Second
-	claim         = 3 * time.Second // of a lease that is longer
-	enterInterval = 5 * time.Second
-)
+const usualLease = 30 * time.Second
+
+// claim is how long who was given a lock has to take it, where the lease is longer.
+const claim = 3 * time.Second
+
+// enterInterval is how often those who wait ask.
+const enterInterval = 5 * time.Second
 
 // machine is locked by a test that loads the machine, and read-locked by one that only waits for leases and looks at the clock.
 // The tests with processes are parallel, so that others run while one waits.

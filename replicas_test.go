@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,9 +159,9 @@ func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
 				if fixed {
 					options = append(options, fairlock.LeaseFor(20*time.Second))
 				}
-				first := inBackground(waiter, options...)
+				first := inBackground(waiter, "x", options...)
 				waitUntil(t, "one waits", func() bool { return line() == 1 })
-				second := inBackground(last)
+				second := inBackground(last, "x")
 				waitUntil(t, "both wait", func() bool { return line() == 2 })
 				if !works {
 					replica.Pause()
@@ -198,16 +199,22 @@ type lockResult struct {
 	err   error
 }
 
-func inBackground(l fairlock.Interface, options ...fairlock.LockOption) <-chan lockResult {
-	return lockInBackground(l, "x", options...)
-}
-
-func lockInBackground(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan lockResult {
+// inBackground calls Lock.
+func inBackground(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan lockResult {
 	result := make(chan lockResult, 1)
 	go func() {
 		lease, err := l.Lock(context.Background(), name, options...)
 		result <- lockResult{lease, err}
 	}()
+	return result
+}
+
+// queues has a call of Lock wait, for certain, and returns what will be its end.
+func queues(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan lockResult {
+	waits := make(chan struct{})
+	once := sync.OnceFunc(func() { close(waits) })
+	result := inBackground(l, name, append(options, fairlock.OnQueued(func(int) { once() }))...)
+	<-waits
 	return result
 }
 

@@ -124,7 +124,7 @@ func aPrefixsKeys(f *faulty) {
 		f.forbids(key, rdb.Del(faultCtx, key).Err())
 		f.forbids(key, rdb.Set(faultCtx, key, "", 0).Err())
 	}
-	renewedAfter(f, others)
+	f.renewedAfter(others)
 	f.unlocks(others)
 	f.loses()
 }

@@ -92,7 +92,7 @@ func killsClients(f *faulty) {
 			f.must(rdb.ClientKillByFilter(faultCtx, "TYPE", kind, "SKIPME", "yes").Err())
 		}
 	}
-	renewedAfter(f, lease)
+	f.renewedAfter(lease)
 	f.unlocks(lease)
 	f.served(waits...)
 	brief := f.beside(fairlock.WithLease(briefLease)).locks("x")

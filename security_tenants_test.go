@@ -120,7 +120,7 @@ func TestOnAClusterChannelPatternsSeparateTheLocksOfOnePrefix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := queues(t, b, "mine")
+	next := queues(b, "mine")
 	waitUntil(t, "it listens", func() bool { return len(admin.PubSubShardChannels(t.Context(), "*").Val()) == 1 })
 	if err := lease.Unlock(t.Context()); err != nil {
 		t.Fatal(err)

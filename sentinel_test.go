@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,7 +45,7 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := inBackground(waiter)
+		next := inBackground(waiter, "x")
 		old := group.Master().Client(t)
 		channels := func(rdb *redis.Client) int { return len(rdb.PubSubChannels(t.Context(), prefix+":*").Val()) }
 		waitUntil(t, "somebody waits and listens", func() bool { return channels(old) > 0 })
@@ -123,10 +122,7 @@ func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t 
 		for range 3 {
 			waiter := kind(group.Client(t), fairlock.WithLease(10*time.Second))
 			t.Cleanup(func() { _ = waiter.Close() })
-			waits := make(chan struct{})
-			once := sync.OnceFunc(func() { close(waits) })
-			line = append(line, inBackground(waiter, fairlock.OnQueued(func(int) { once() })))
-			<-waits
+			line = append(line, queues(waiter, "x"))
 		}
 		for _, r := range group.Replicas() {
 			rdb := r.Client(t)
