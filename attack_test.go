@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/world"
 )
 
 var quietly = fairlock.WithLogger(slog.New(slog.DiscardHandler))
@@ -116,7 +117,7 @@ func (r *referee) use(ctx context.Context, l conformance.Locker, name string, di
 func (r *referee) goOn(t *testing.T) {
 	t.Helper()
 	before := r.turns()
-	waitUntil(t, "they go on", func() bool { return r.turns() > before+50 })
+	world.Until(t, "they go on", func() bool { return r.turns() > before+50 })
 }
 
 // verdict objects to what may never be. Calls that fail are none of it unless they are not expected
@@ -129,7 +130,7 @@ func (r *referee) verdict(t *testing.T, overlapping, failing bool) {
 	if len(r.overlaps) > 0 && !overlapping {
 		t.Errorf("two had a lock: %q", r.overlaps)
 	}
-	if r.latest > faultSoon {
+	if r.latest > world.Soon {
 		t.Errorf("a call came back %v after its bound", r.latest)
 	}
 	for _, err := range r.errs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // gaps are those between a release and the next grant.
@@ -47,7 +48,7 @@ func (g *gaps) serve(ctx context.Context, b *testing.B, all *sync.WaitGroup, dia
 // The gap between two holders on a cluster beside that on one server, both at the same time, so that they see the same weather. ratio is
 // what one on the cluster takes in terms of the other.
 func BenchmarkHandoverOnACluster(b *testing.B) {
-	server, _ := replicated(b) // as each master of the cluster has one
+	server, _ := world.Replicated(b) // as each master of the cluster has one
 	cluster := redistest.StartNodes(b, 3, 5*time.Second)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // requests is how many commands clients have sent to the server, scripts counting as one.
@@ -46,7 +47,7 @@ func BenchmarkUncontended(b *testing.B) {
 	b.Run("context_that_ends", func(b *testing.B) { uncontended(b, ending) })
 	b.Run("plain", func(b *testing.B) {
 		rdb := redistest.Start(b).Client(b)
-		uncontendedWith(b, context.Background(), rdb, newPlain(rdb))
+		uncontendedWith(b, context.Background(), rdb, world.Plain(rdb))
 	})
 	b.Run("the_calls_alone", theCallsAlone)
 }
@@ -156,7 +157,7 @@ func BenchmarkUncontendedAllocations(b *testing.B) {
 // A TryLock of a lock that is held: by another process, and in this one.
 func BenchmarkRefused(b *testing.B) {
 	server := redistest.Start(b)
-	for where, kind := range map[string]newLocker{"fair": newFair, "plain": newPlain} {
+	for where, kind := range map[string]world.Kind{"fair": world.Fair, "plain": world.Plain} {
 		rdb := server.Client(b)
 		here, elsewhere := kind(rdb), kind(server.Client(b))
 		b.Cleanup(func() { _, _ = here.Close(), elsewhere.Close() }) // a benchmark is not about how they end

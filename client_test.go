@@ -11,6 +11,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // What a client and its server are taken for.
@@ -21,7 +22,7 @@ func TestLocksAreGivenOutWhereTheServerHasNoInfo(t *testing.T) {
 	asked := proxy.Add(faultproxy.Rule{Match: faultproxy.Command("INFO"), Action: faultproxy.RewriteReply(func([]byte) []byte {
 		return []byte("-ERR unknown command 'info', with args beginning with: \r\n")
 	})})
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
 		defer rdb.Close()
 		locker := kind(rdb)
@@ -41,7 +42,7 @@ type hiding struct{ redis.UniversalClient }
 
 func TestTheLogWarnsOfAClusterWhoseClientDoesNotLookLikeOne(t *testing.T) {
 	one, cluster := redistest.Start(t), redistest.StartCluster(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		for _, c := range []struct {
 			rdb   redis.UniversalClient
 			lines int

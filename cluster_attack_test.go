@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // These share a cluster, in which nobody is replaced, and leave it as it was.
@@ -40,21 +41,21 @@ func nameOn(c *redistest.Cluster, master *redistest.Server, prefix string) strin
 }
 
 func wrappedOnACluster(t *testing.T, c *redistest.Cluster) {
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		rdb := c.Client(t)
 		holder, waiter := kind(wrapped{rdb}, quietly), kind(wrapped{c.Client(t)}, quietly)
 		defer holder.Close()
 		defer waiter.Close()
 		for _, master := range c.Masters() {
 			name := nameOn(c, master, "wrapped")
-			lease, waits := heldAndWaitedFor(t, holder, waiter, name)
+			lease, waits := world.HeldAndWaitedFor(t, holder, waiter, name)
 			node := master.Client(t)
-			waitUntil(t, "it listens where the lock is", func() bool { return listeners(t, node, name) > 0 })
+			world.Until(t, "it listens where the lock is", func() bool { return listeners(t, node, name) > 0 })
 			if err := lease.Unlock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := <-waits; got.err != nil || got.lease.Unlock(t.Context()) != nil {
-				t.Fatal(got.err)
+			if got := <-waits; got.Err != nil || got.Lease.Unlock(t.Context()) != nil {
+				t.Fatal(got.Err)
 			}
 		}
 	})
@@ -62,7 +63,7 @@ func wrappedOnACluster(t *testing.T, c *redistest.Cluster) {
 
 // crew has about eight callers for each of six locks, by Lockers with a client each, while
 // harm is done; then all go on.
-func crew(t *testing.T, kind newLocker, clients []redis.UniversalClient, harm func()) *referee {
+func crew(t *testing.T, kind world.Kind, clients []redis.UniversalClient, harm func()) *referee {
 	t.Helper()
 	r := newReferee()
 	ctx, stop := context.WithCancel(context.Background())
@@ -84,7 +85,7 @@ func crew(t *testing.T, kind newLocker, clients []redis.UniversalClient, harm fu
 }
 
 func hungNodes(t *testing.T, c *redistest.Cluster) {
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		var clients []redis.UniversalClient
 		for _, change := range []func(*redis.ClusterOptions){
 			func(*redis.ClusterOptions) {},
@@ -118,7 +119,7 @@ func hungNodes(t *testing.T, c *redistest.Cluster) {
 
 // newWhileOthersHang is a Locker's first call, of which contact with all nodes is a part.
 func newWhileOthersHang(t *testing.T, c *redistest.Cluster) {
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		for _, timeout := range []time.Duration{0, -1} {
 			rdb := c.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout = timeout })
 			masters := c.Masters()
@@ -174,7 +175,7 @@ func lyingNodes(t *testing.T, c *redistest.Cluster) {
 	}
 	script := faultproxy.Command("EVALSHA")
 	some := func(args []string) bool { return script(args) && rand.IntN(10) == 0 }
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		clients := []redis.UniversalClient{c.Client(t, through), c.Client(t, through), c.Client(t, through)}
 		masters := c.Masters()
 		port := func(i int) []byte { return fmt.Appendf(nil, ":%d\r\n", masters[i].Port()) }
@@ -211,15 +212,15 @@ func forbiddenOnOneNode(t *testing.T, c *redistest.Cluster) {
 		}
 	}
 	user := func(o *redis.ClusterOptions) { o.Username, o.Password = "app", "any" }
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		holder, waiter := kind(c.Client(t, user), quietly), kind(c.Client(t, user), quietly)
 		defer holder.Close()
 		defer waiter.Close()
 		for i, master := range masters {
-			lease, waits := heldAndWaitedFor(t, holder, waiter, nameOn(c, master, "forbidden"))
+			lease, waits := world.HeldAndWaitedFor(t, holder, waiter, nameOn(c, master, "forbidden"))
 			if i != 1 {
 				node := master.Client(t)
-				waitUntil(t, "it listens", func() bool { return listeners(t, node, lease.Name()) > 0 })
+				world.Until(t, "it listens", func() bool { return listeners(t, node, lease.Name()) > 0 })
 			}
 			if err := lease.Unlock(t.Context()); err != nil {
 				t.Fatal(err)
@@ -227,11 +228,11 @@ func forbiddenOnOneNode(t *testing.T, c *redistest.Cluster) {
 			began := time.Now()
 			got := <-waits
 			took := time.Since(began)
-			if got.err != nil || got.lease.Unlock(t.Context()) != nil {
-				t.Fatal(got.err)
+			if got.Err != nil || got.Lease.Unlock(t.Context()) != nil {
+				t.Fatal(got.Err)
 			}
 			t.Logf("%d: %v", i, took)
-			if took > enterInterval+faultSoon || i != 1 && took > time.Second {
+			if took > world.EnterInterval+world.Soon || i != 1 && took > time.Second {
 				t.Errorf("master %d: handed over after %v", i, took)
 			}
 		}
@@ -239,7 +240,7 @@ func forbiddenOnOneNode(t *testing.T, c *redistest.Cluster) {
 }
 
 func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		r := newReferee()
 		ctx, stop := context.WithCancel(context.Background())
 		var all sync.WaitGroup
@@ -274,7 +275,7 @@ func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 		stop()
 		all.Wait()
 		r.verdict(t, false, true)
-		waitUntil(t, "no subscription, no ticket and no record is left", func() bool {
+		world.Until(t, "no subscription, no ticket and no record is left", func() bool {
 			left := 0
 			for _, master := range c.Masters() {
 				node := redis.NewClient(&redis.Options{Addr: master.Addr()})

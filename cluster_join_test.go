@@ -17,10 +17,11 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 func whenANodeIsAdded(t *testing.T, c *redistest.Cluster) {
-	all := []*settlers{settle(t, c, newFair, "fairlock", 1), settle(t, c, newPlain, "fairlock:plain", 2)}
+	all := []*settlers{settle(t, c, world.Fair, "fairlock", 1), settle(t, c, world.Plain, "fairlock:plain", 2)}
 	node := c.Join()
 	began := time.Now()
 	for _, s := range all {
@@ -35,7 +36,7 @@ func whenANodeIsAdded(t *testing.T, c *redistest.Cluster) {
 	}
 	took := time.Since(moved)
 	t.Logf("all are there %v later", took)
-	if took > enterInterval {
+	if took > world.EnterInterval {
 		t.Errorf("somebody had to ask: it took %v", took)
 	}
 	for _, s := range all {
@@ -53,7 +54,7 @@ type settlers struct {
 	waiters [2]conformance.Locker
 	names   []string
 	held    []*fairlock.Lease
-	lines   [][]<-chan lockResult // who waits for each, in the order of arrival
+	lines   [][]<-chan conformance.Outcome // who waits for each, in the order of arrival
 
 	stop   context.CancelFunc
 	churn  sync.WaitGroup
@@ -64,7 +65,7 @@ type settlers struct {
 // busy is the name of the lock that is handed over all the time.
 func (s *settlers) busy() string { return s.prefix + " busy" }
 
-func settle(t *testing.T, c *redistest.Cluster, kind newLocker, prefix string, each int64) *settlers {
+func settle(t *testing.T, c *redistest.Cluster, kind world.Kind, prefix string, each int64) *settlers {
 	t.Helper()
 	locker := func() conformance.Locker {
 		l := kind(c.Client(t), fairlock.WithLease(900*time.Millisecond), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
@@ -78,9 +79,9 @@ func settle(t *testing.T, c *redistest.Cluster, kind newLocker, prefix string, e
 		if err != nil {
 			t.Fatal(err)
 		}
-		var line []<-chan lockResult
+		var line []<-chan conformance.Outcome
 		for i := range 4 {
-			line = append(line, queues(s.waiters[i%2], name))
+			line = append(line, world.Queue(s.waiters[i%2], name))
 		}
 		s.names, s.held, s.lines = append(s.names, name), append(s.held, lease), append(s.lines, line)
 	}
@@ -116,10 +117,10 @@ func (s *settlers) areAt(t *testing.T, node *redis.Client) {
 	t.Helper()
 	for _, name := range s.names {
 		end := func() time.Duration { return node.PExpireTime(t.Context(), s.prefix+":lock:{"+name+"}").Val() }
-		waitUntil(t, "the node has "+name, func() bool { return end() > 0 })
+		world.Until(t, "the node has "+name, func() bool { return end() > 0 })
 		before := end()
-		waitUntil(t, "it is renewed there", func() bool { return end() > before })
-		waitUntil(t, "both clients listen there", func() bool { return listeners(t, node, name) == int64(len(s.waiters))*s.each })
+		world.Until(t, "it is renewed there", func() bool { return end() > before })
+		world.Until(t, "both clients listen there", func() bool { return listeners(t, node, name) == int64(len(s.waiters))*s.each })
 	}
 }
 
@@ -174,30 +175,30 @@ func (s *settlers) goOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := 0
-			waitUntil(t, "the next has it", func() bool {
-				next = slices.IndexFunc(line, func(c <-chan lockResult) bool { return len(c) > 0 })
+			world.Until(t, "the next has it", func() bool {
+				next = slices.IndexFunc(line, func(c <-chan conformance.Outcome) bool { return len(c) > 0 })
 				return next >= 0
 			})
 			got := <-line[next]
-			if got.err != nil || got.lease.Token() <= lease.Token() {
+			if got.Err != nil || got.Lease.Token() <= lease.Token() {
 				t.Fatalf("%+v after %d", got, lease.Token())
 			}
 			if next > 0 && s.prefix == "fairlock" {
 				t.Fatalf("%d were overtaken", next)
 			}
-			lease, line = got.lease, slices.Delete(line, next, next+1)
+			lease, line = got.Lease, slices.Delete(line, next, next+1)
 		}
 		if err := lease.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(began)
 		t.Logf("%s: %d hand-overs in %v", s.names[i], len(s.lines[i]), took)
-		if took > enterInterval {
+		if took > world.EnterInterval {
 			t.Errorf("%s: somebody had to ask", s.names[i])
 		}
 	}
 	before := s.served.Load()
-	waitUntil(t, "the busy one is handed over, too", func() bool { return s.served.Load() >= before+10 })
+	world.Until(t, "the busy one is handed over, too", func() bool { return s.served.Load() >= before+10 })
 	s.stop()
 	s.churn.Wait()
 }

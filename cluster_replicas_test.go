@@ -14,13 +14,14 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // confirmedOnACluster asks the replicas of each master. WAIT names no key, and is about what its own connection wrote: it must go
 // out with the script.
 func confirmedOnACluster(t *testing.T, c *redistest.Cluster) {
 	homes := homesOn(t, c, "confirmed")
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		hook, rdb := sentHook{make(chan []string, 1000)}, c.Client(t)
 		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 		locker := kind(rdb)
@@ -58,7 +59,7 @@ func homesOn(t *testing.T, c *redistest.Cluster, prefix string) (all []home) {
 	t.Helper()
 	for _, master := range c.Masters() {
 		var replicas []*redistest.Server
-		waitUntil(t, "a master has a replica", func() bool {
+		world.Until(t, "a master has a replica", func() bool {
 			replicas = c.ReplicasOf(master)
 			return len(replicas) == 1
 		})

@@ -17,13 +17,14 @@ import (
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/workers"
+	"github.com/fairlock/locks/test/world"
 )
 
 // A cluster takes seconds to form, so these share one. None of them harms it; the last leaves it with one more master.
 func TestOnACluster(t *testing.T) {
 	c := redistest.StartNodes(t, 3, 5*time.Second)
-	t.Run("fair_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, newFair, false) })
-	t.Run("plain_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, newPlain, true) })
+	t.Run("fair_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Fair, false) })
+	t.Run("plain_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Plain, true) })
 	t.Run("ten_thousand_waiters_of_five_hundred_locks_need_one_subscription_connection_to_each_master", func(t *testing.T) { crowded(t, c) })
 	t.Run("a_hand_over_takes_as_many_requests_as_on_one_server", func(t *testing.T) { asFewRequests(t, c) })
 	t.Run("slots_move_and_nobody_loses_a_lock_or_waits_longer_than_an_enter_interval", func(t *testing.T) { whileSlotsMove(t, c) })
@@ -31,7 +32,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("a_node_that_no_client_knew_takes_over_slots_and_nobody_loses_a_lock_or_a_place", func(t *testing.T) { whenANodeIsAdded(t, c) })
 }
 
-func onCluster(t *testing.T, c *redistest.Cluster, kind newLocker, plain bool) {
+func onCluster(t *testing.T, c *redistest.Cluster, kind world.Kind, plain bool) {
 	t.Helper()
 	admin := c.Client(t)
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
@@ -83,9 +84,9 @@ func crowded(t *testing.T, c *redistest.Cluster) {
 			})
 		}
 	}
-	waitWithin(t, crowdTime, "all are in line", func() bool { return queued.Load() == locks*each })
+	world.UntilWithin(t, crowdTime, "all are in line", func() bool { return queued.Load() == locks*each })
 	listening := listeningTo(t, c)
-	waitUntil(t, "there is a channel for each lock", func() bool { _, n := listening(); return n == locks })
+	world.Until(t, "there is a channel for each lock", func() bool { _, n := listening(); return n == locks })
 	if n, _ := listening(); n != 3 {
 		t.Fatalf("%d subscription connections", n)
 	}
@@ -107,7 +108,7 @@ func crowded(t *testing.T, c *redistest.Cluster) {
 	}
 	_ = holder.Close() // they never fail
 	_ = locker.Close()
-	waitUntil(t, "no subscription is left", func() bool { connections, channels := listening(); return connections+channels == 0 })
+	world.Until(t, "no subscription is left", func() bool { connections, channels := listening(); return connections+channels == 0 })
 }
 
 // listeningTo counts what is subscribed to, with at most one connection to each node.
@@ -119,7 +120,7 @@ func listeningTo(t *testing.T, c *redistest.Cluster) func() (connections, channe
 	}
 	return func() (connections, channels int) {
 		for _, rdb := range rdbs {
-			n := subscriptions(rdb)
+			n := world.Subscriptions(rdb)
 			if n > 1 {
 				t.Fatalf("%d subscription connections to one node", n)
 			}
@@ -251,7 +252,7 @@ func (m *moving) goOn(t *testing.T) {
 	for i := range m.served {
 		before[i] = m.served[i].Load()
 	}
-	waitWithin(t, crowdTime, "every lock is had", func() bool {
+	world.UntilWithin(t, crowdTime, "every lock is had", func() bool {
 		for i := range m.served {
 			if m.served[i].Load() == before[i] {
 				return false
@@ -309,7 +310,7 @@ func whileSlotsMove(t *testing.T, c *redistest.Cluster) {
 	}
 	slices.Sort(m.longest)
 	t.Logf("%d moves in %v; the longest waits for a lock: %v", 2*moved, took, m.longest[len(m.longest)-5:])
-	if most := m.longest[len(m.longest)-1]; most > enterInterval+2*time.Second {
+	if most := m.longest[len(m.longest)-1]; most > world.EnterInterval+2*time.Second {
 		t.Errorf("somebody waited for %v", most)
 	}
 }
@@ -329,7 +330,7 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 	taking := func() map[string]string { return fence.HGetAll(t.Context(), workers.FenceKeys(name)[4]).Val() }
 	allGoOn := func() {
 		before := taking()
-		waitUntil(t, "every process has a turn", func() bool {
+		world.Until(t, "every process has a turn", func() bool {
 			now := taking()
 			for process, turns := range before {
 				if now[process] == turns {

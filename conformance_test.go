@@ -12,30 +12,19 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
-func newFair(rdb redis.UniversalClient, options ...fairlock.Option) conformance.Locker {
-	return fairlock.New(rdb, options...)
-}
+func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T)  { onEmbedded(t, world.Fair, false) }
+func TestPlainLockOnTheEmbeddedServerInFakeTime(t *testing.T) { onEmbedded(t, world.Plain, true) }
+func TestFairLockOnARealServer(t *testing.T)                  { onReal(t, world.Fair, false) }
+func TestPlainLockOnARealServer(t *testing.T)                 { onReal(t, world.Plain, true) }
+func TestFairLockOverTLSOnARealServer(t *testing.T)           { overTLS(t, world.Fair, false) }
+func TestPlainLockOverTLSOnARealServer(t *testing.T)          { overTLS(t, world.Plain, true) }
 
-func newPlain(rdb redis.UniversalClient, options ...fairlock.Option) conformance.Locker {
-	return reentrant.New(rdb, options...)
-}
-
-func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T)  { onEmbedded(t, newFair, false) }
-func TestPlainLockOnTheEmbeddedServerInFakeTime(t *testing.T) { onEmbedded(t, newPlain, true) }
-func TestFairLockOnARealServer(t *testing.T)                  { onReal(t, newFair, false) }
-func TestPlainLockOnARealServer(t *testing.T)                 { onReal(t, newPlain, true) }
-func TestFairLockOverTLSOnARealServer(t *testing.T)           { overTLS(t, newFair, false) }
-func TestPlainLockOverTLSOnARealServer(t *testing.T)          { overTLS(t, newPlain, true) }
-
-type newLocker = func(redis.UniversalClient, ...fairlock.Option) conformance.Locker
-
-func onEmbedded(t *testing.T, kind newLocker, plain bool) {
+func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -112,14 +101,14 @@ func (c *roomyConn) Close() error {
 
 func (c *roomyConn) SetWriteDeadline(time.Time) error { return nil }
 
-func onReal(t *testing.T, kind newLocker, plain bool) {
+func onReal(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()
 	beside(t)
 	server := redistest.Start(t)
 	on(t, server, &redis.Options{Addr: server.Addr()}, 600*time.Millisecond, kind, plain)
 }
 
-func overTLS(t *testing.T, kind newLocker, plain bool) {
+func overTLS(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()
 	beside(t)
 	authority := redistest.NewAuthority(t)
@@ -134,7 +123,7 @@ func beside(t *testing.T) {
 	t.Cleanup(machine.RUnlock)
 }
 
-func on(t *testing.T, server *redistest.Server, options *redis.Options, lease time.Duration, kind newLocker, plain bool) {
+func on(t *testing.T, server *redistest.Server, options *redis.Options, lease time.Duration, kind world.Kind, plain bool) {
 	t.Helper()
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
 		server.Client(t).FlushAll(context.Background())

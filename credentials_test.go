@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 // vault keeps the password that is right at present, and tells those who subscribe of the next one.
@@ -66,48 +67,38 @@ func TestThoseWhoHoldAndWaitGoOnWhenThePasswordRotatesAndOldConnectionsEnd(t *te
 			f := newFaulty(t)
 			v := &vault{listeners: map[auth.CredentialsListener]bool{}}
 			rotate := func(password string) {
-				f.must(f.direct.Do(faultCtx, "ACL", "SETUSER", "app", "reset", "on", "+@all", "~*", "&*", ">"+password).Err())
+				f.Must(f.Direct.Do(background, "ACL", "SETUSER", "app", "reset", "on", "+@all", "~*", "&*", ">"+password).Err())
 				v.rotate(password)
 			}
 			rotate("first")
-			user := func() *faultUser {
-				o := &redis.Options{Addr: f.addr}
+			user := func() *world.User {
+				o := &redis.Options{Addr: f.Addr}
 				from(o, v)
-				return f.user(o, fairlock.WithLease(time.Second))
+				return f.User(o, fairlock.WithLease(time.Second))
 			}
-			lease := user().locks("x")
-			w := user().queues("x", 1)
-			f.heard(1)
+			lease := user().Locks("x")
+			w := user().Queues("x", 1)
+			f.Heard(1)
 			for _, password := range []string{"second", "third"} {
 				rotate(password)
-				f.must(f.direct.Do(faultCtx, "CLIENT", "KILL", "USER", "app").Err())
-				f.renewedAfter(lease)
+				f.Must(f.Direct.Do(background, "CLIENT", "KILL", "USER", "app").Err())
+				f.RenewedAfter(lease)
 			}
-			f.heard(1)
-			w.waits()
-			f.must(lease.Err())
-			f.unlocks(lease)
-			f.within(claim, "the hand-over", func() { f.unlocks(w.gets()) })
+			f.Heard(1)
+			w.Waits()
+			f.Must(lease.Err())
+			f.Unlocks(lease)
+			f.Within(world.Claim, "the hand-over", func() { f.Unlocks(w.Gets()) })
 		})
 	}
 }
 
-// renewedAfter returns when the lease has been renewed on connections that are made from now on.
-func (f *faulty) renewedAfter(lease *fairlock.Lease) {
-	f.Helper()
-	for range 2 { // the first may have been under way
-		until := lease.Deadline()
-		f.until("the lease is renewed", func() bool { return lease.Deadline().After(until) || lease.Err() != nil })
-	}
-	f.must(lease.Err())
-}
-
 func TestAPasswordThatIsWrongAfterARotationIsAClearError(t *testing.T) {
 	f := newFaulty(t)
-	f.must(f.direct.Do(faultCtx, "ACL", "SETUSER", "app", "on", "+@all", "~*", "&*", ">first").Err())
-	u := f.user(&redis.Options{Addr: f.addr, Username: "app", Password: "first"})
-	f.unlocks(u.locks("x"))
-	f.must(f.direct.Do(faultCtx, "ACL", "SETUSER", "app", "resetpass", ">second").Err())
-	f.must(f.direct.Do(faultCtx, "CLIENT", "KILL", "USER", "app").Err())
-	f.refuses(u.Interface, "x", refusal{says: "WRONGPASS"})
+	f.Must(f.Direct.Do(background, "ACL", "SETUSER", "app", "on", "+@all", "~*", "&*", ">first").Err())
+	u := f.User(&redis.Options{Addr: f.Addr, Username: "app", Password: "first"})
+	f.Unlocks(u.Locks("x"))
+	f.Must(f.Direct.Do(background, "ACL", "SETUSER", "app", "resetpass", ">second").Err())
+	f.Must(f.Direct.Do(background, "CLIENT", "KILL", "USER", "app").Err())
+	f.Refuses(u.Interface, "x", world.Refusal{Says: "WRONGPASS"})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 const aThousand = 1000
@@ -42,10 +43,6 @@ type call struct {
 	err    error
 }
 
-func subscriptions(admin *redis.Client) int {
-	return strings.Count(admin.Do(context.Background(), "client", "list", "type", "pubsub").String(), "laddr=")
-}
-
 func TestAThousandWaitersOfOneLockerNeedOneSubscriptionAndTwoConnectionsAndAreServedInOrder(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -59,7 +56,7 @@ func TestAThousandWaitersOfOneLockerNeedOneSubscriptionAndTwoConnectionsAndAreSe
 		t.Fatal(err)
 	}
 	calls := queueUp(t, admin, locker, aThousand)
-	if n := subscriptions(admin); n != 1 {
+	if n := world.Subscriptions(admin); n != 1 {
 		t.Fatalf("%d subscription connections", n)
 	}
 	last := held.Token()

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/world"
 )
 
 // waiting has a call wait and returns what will be its end.
-func (b *bubble) waiting(l *fairlock.Locker, options ...fairlock.LockOption) <-chan lockResult {
+func (b *bubble) waiting(l *fairlock.Locker, options ...fairlock.LockOption) <-chan conformance.Outcome {
 	b.Helper()
-	result := inBackground(l, "x", options...)
+	result := world.InBackground(l, "x", options...)
 	synctest.Wait()
 	return result
 }
@@ -27,13 +29,13 @@ func (b *bubble) waiters(l *fairlock.Locker) []fairlock.Waiter {
 	return state.Waiters
 }
 
-func (b *bubble) serves(result <-chan lockResult) {
+func (b *bubble) serves(result <-chan conformance.Outcome) {
 	b.Helper()
 	r := <-result
-	if r.err != nil {
-		b.Fatal(r.err)
+	if r.Err != nil {
+		b.Fatal(r.Err)
 	}
-	if err := r.lease.Unlock(b.Context()); err != nil {
+	if err := r.Lease.Unlock(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -52,7 +54,7 @@ func TestAnEvictedCallReturnsAndNobodyElseNotices(t *testing.T) {
 			b.Fatal(err)
 		}
 		var why *fairlock.Error
-		if err := (<-second).err; !errors.Is(err, fairlock.ErrEvicted) || !errors.As(err, &why) || why.Name != "x" {
+		if err := (<-second).Err; !errors.Is(err, fairlock.ErrEvicted) || !errors.As(err, &why) || why.Name != "x" {
 			b.Fatalf("got %v", err)
 		}
 		if err := a.Evict(b.Context(), "x", line[1].ID); !errors.Is(err, fairlock.ErrNotWaiting) {
@@ -82,7 +84,7 @@ func TestAnEvictedCallThatIsOutOfReachLearnsItByItsNextHeartbeat(t *testing.T) {
 		}
 		network.breaks() // with the message
 		network.resume()
-		if err := (<-result).err; !errors.Is(err, fairlock.ErrEvicted) {
+		if err := (<-result).Err; !errors.Is(err, fairlock.ErrEvicted) {
 			b.Fatalf("got %v", err)
 		}
 		if line := b.waiters(a); len(line) != 0 {

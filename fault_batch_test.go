@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 // outlive returns when the leases have been renewed for three times as long as they would last
@@ -13,26 +14,26 @@ import (
 func (f *faulty) outlive(leases ...*fairlock.Lease) {
 	f.Helper()
 	for _, lease := range leases {
-		end := lease.Deadline().Add(2 * briefLease)
-		f.until("it is renewed", func() bool { return lease.Err() != nil || lease.Deadline().After(end) })
-		f.keeps(lease)
+		end := lease.Deadline().Add(2 * world.BriefLease)
+		f.Until("it is renewed", func() bool { return lease.Err() != nil || lease.Deadline().After(end) })
+		f.Keeps(lease)
 	}
 }
 
 func TestADamagedRecordCostsNoLockBesideItsOwn(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		good, bad, worse, after := a.locks("good"), a.locks("bad"), a.locks("worse"), a.locks("zoo")
-		f.must(f.direct.HSet(faultCtx, f.keys("bad").Record(), "lease", "x").Err())
-		fields := f.direct.HKeys(faultCtx, f.keys("worse").Record()).Val()
+		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		good, bad, worse, after := a.Locks("good"), a.Locks("bad"), a.Locks("worse"), a.Locks("zoo")
+		f.Must(f.Direct.HSet(background, f.Keys("bad").Record(), "lease", "x").Err())
+		fields := f.Direct.HKeys(background, f.Keys("worse").Record()).Val()
 		for _, field := range fields {
-			f.must(f.direct.HSet(faultCtx, f.keys("worse").Record(), field, "x").Err())
+			f.Must(f.Direct.HSet(background, f.Keys("worse").Record(), field, "x").Err())
 		}
-		f.ends(worse)
+		f.Ends(worse)
 		<-worse.Done()
 		f.outlive(good, bad, after) // what was damaged beside its hold is healed
 		for _, lease := range []*fairlock.Lease{good, bad, after} {
-			f.unlocks(lease)
+			f.Unlocks(lease)
 		}
 	})
 }
@@ -40,17 +41,17 @@ func TestADamagedRecordCostsNoLockBesideItsOwn(t *testing.T) {
 func TestAKeyThatIsForbiddenCostsNoLockBesideItsOwn(t *testing.T) {
 	f := newFaulty(t)
 	rules := func(keys ...any) {
-		f.must(f.direct.Do(faultCtx, append([]any{"ACL", "SETUSER", "app", "reset", "on", "nopass", "+@all", "allchannels"}, keys...)...).Err())
+		f.Must(f.Direct.Do(background, append([]any{"ACL", "SETUSER", "app", "reset", "on", "nopass", "+@all", "allchannels"}, keys...)...).Err())
 	}
 	rules("allkeys")
-	a := f.user(&redis.Options{Addr: f.addr, Username: "app", Password: "any"}, fairlock.WithLease(briefLease))
-	good, bad, after := a.locks("good"), a.locks("bad"), a.locks("zoo")
+	a := f.User(&redis.Options{Addr: f.Addr, Username: "app", Password: "any"}, fairlock.WithLease(world.BriefLease))
+	good, bad, after := a.Locks("good"), a.Locks("bad"), a.Locks("zoo")
 	rules("~*{good}", "~*{zoo}")
 	<-bad.Done()
 	f.outlive(good, after)
-	f.unlocks(good)
-	f.unlocks(after)
+	f.Unlocks(good)
+	f.Unlocks(after)
 	rules("allkeys")
-	f.ends(bad)
-	f.until("the forbidden one has ended", func() bool { return f.holder("bad") == 0 })
+	f.Ends(bad)
+	f.Until("the forbidden one has ended", func() bool { return f.Holder("bad") == 0 })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 // Wherever the release falls between two heartbeats of who is next.
@@ -31,7 +32,7 @@ func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) 
 					began := time.Now()
 					b.unlock(lease1)
 					had := <-waits
-					if took := time.Since(began) - min(claim, lease); took < 0 || took > 100*time.Millisecond {
+					if took := time.Since(began) - min(world.Claim, lease); took < 0 || took > 100*time.Millisecond {
 						t.Errorf("it came %v after the claim", took)
 					}
 					b.unlock(had)
@@ -46,24 +47,24 @@ func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) 
 // takes its word that it is there.
 func TestABlindHeadThatIsGoneCostsItsClaimAndNoMore(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		holder, next := f.beside(), f.behind()
-		lease := holder.locks("x")
-		asked := f.all(f.verb("enter"), faultproxy.Observe())
-		keys := f.keys("x")
+		holder, next := f.Beside(), f.Behind()
+		lease := holder.Locks("x")
+		asked := f.All(f.Verb("enter"), faultproxy.Observe())
+		keys := f.Keys("x")
 		ghost := "ghost:1:30000::"
 		f.forges("x", ghost)
-		f.must(f.direct.ZAdd(faultCtx, keys.Waiters(), redis.Z{Score: -float64(time.Now().Add(time.Minute).UnixMilli()), Member: "~ghost"}).Err())
-		waits := next.queues("x", 2)
-		f.heard(1)
-		f.unlocks(next.locks("y")) // by now it has asked as one who listens
-		asked.WaitExecuted(f, asked.Hits()+1, faultPatience)
+		f.Must(f.Direct.ZAdd(background, keys.Waiters(), redis.Z{Score: -float64(time.Now().Add(time.Minute).UnixMilli()), Member: "~ghost"}).Err())
+		waits := next.Queues("x", 2)
+		f.Heard(1)
+		f.Unlocks(next.Locks("y")) // by now it has asked as one who listens
+		asked.WaitExecuted(f, asked.Hits()+1, world.Patience)
 		began := time.Now()
-		f.unlocks(lease)
-		if owner := f.direct.HGet(faultCtx, keys.Record(), "owner").Val(); !strings.HasPrefix(owner, "ghost") {
+		f.Unlocks(lease)
+		if owner := f.Direct.HGet(background, keys.Record(), "owner").Val(); !strings.HasPrefix(owner, "ghost") {
 			f.Fatalf("%q has it", owner)
 		}
-		f.unlocks(waits.gets())
-		if took := waits.at.Sub(began) - claim; took < 0 || took > 300*time.Millisecond {
+		f.Unlocks(waits.Gets())
+		if took := waits.At.Sub(began) - world.Claim; took < 0 || took > 300*time.Millisecond {
 			f.Errorf("it came %v after the claim", took)
 		}
 		f.nobody("x")

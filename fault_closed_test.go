@@ -7,19 +7,20 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestACallWhoseFixedLeaseIsNotConfirmedYetEndsWithItsLocker(t *testing.T) {
 	f := newFaulty(t)
-	a, b := f.behind(), f.beside()
-	holder := b.locks("x")
-	w := a.queues("x", 1, fairlock.LeaseFor(time.Minute))
-	confirmation := f.all(f.verb("renew"), faultproxy.DropRequest())
-	f.unlocks(holder)
-	f.until("its claim is to be confirmed", func() bool { return confirmation.Hits() > 0 })
-	f.within(faultPatience, "Close", func() { f.must(a.Close()) })
-	f.within(faultSoon, "Lock", func() {
-		if err := w.fails(); !errors.Is(err, fairlock.ErrClosed) {
+	a, b := f.Behind(), f.Beside()
+	holder := b.Locks("x")
+	w := a.Queues("x", 1, fairlock.LeaseFor(time.Minute))
+	confirmation := f.All(f.Verb("renew"), faultproxy.DropRequest())
+	f.Unlocks(holder)
+	f.Until("its claim is to be confirmed", func() bool { return confirmation.Hits() > 0 })
+	f.Within(world.Patience, "Close", func() { f.Must(a.Close()) })
+	f.Within(world.Soon, "Lock", func() {
+		if err := w.Fails(); !errors.Is(err, fairlock.ErrClosed) {
 			f.Errorf("Lock says %v", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 // What a client hears on its channel and what it is answered come over two connections: that its ownership was forced may
@@ -15,34 +16,34 @@ func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			onFaulty(t, func(f *faulty) {
 				setup(f)
-				a, b := f.user(&redis.Options{Addr: f.proxy.Addr(), ReadTimeout: faultPatience}), f.beside()
-				first := b.locks("x") // a listens once it has waited
-				w := a.asks(faultCtx, "x")
-				f.until("it listens", func() bool { return len(f.direct.PubSubChannels(faultCtx, f.prefix+":wake:*").Val()) > 0 })
-				f.unlocks(first)
-				f.unlocks(w.gets())
-				sign := a.locks("sign")
+				a, b := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}), f.Beside()
+				first := b.Locks("x") // a listens once it has waited
+				w := a.Asks(background, "x")
+				f.Until("it listens", func() bool { return len(f.Direct.PubSubChannels(background, f.Prefix+":wake:*").Val()) > 0 })
+				f.Unlocks(first)
+				f.Unlocks(w.Gets())
+				sign := a.Locks("sign")
 
 				arrives := make(chan struct{})
-				stuck := f.once(f.first(1), faultproxy.RewriteReply(func(reply []byte) []byte {
+				stuck := f.Once(f.First(1), faultproxy.RewriteReply(func(reply []byte) []byte {
 					<-arrives
 					return reply
 				}))
-				w = a.asks(faultCtx, "x")
-				stuck.WaitExecuted(f, 1, faultPatience)
-				f.must(b.ForceUnlock(faultCtx, "x"))
-				next := b.locks("x")
-				f.ends(sign)
-				f.must(b.ForceUnlock(faultCtx, "sign"))
+				w = a.Asks(background, "x")
+				stuck.WaitExecuted(f, 1, world.Patience)
+				f.Must(b.ForceUnlock(background, "x"))
+				next := b.Locks("x")
+				f.Ends(sign)
+				f.Must(b.ForceUnlock(background, "sign"))
 				<-sign.Done() // it hears of one after the other
-				asked := f.proxy.Count(f.verb("enter"))
+				asked := f.Proxy.Count(f.Verb("enter"))
 				close(arrives)
-				f.until("it asks again", func() bool { return f.proxy.Count(f.verb("enter")) > asked || w.hasReturned() })
-				f.unlocks(next)
-				lease := w.gets()
-				f.keeps(lease)
-				f.unlocks(lease)
-				f.free("x")
+				f.Until("it asks again", func() bool { return f.Proxy.Count(f.Verb("enter")) > asked || w.HasReturned() })
+				f.Unlocks(next)
+				lease := w.Gets()
+				f.Keeps(lease)
+				f.Unlocks(lease)
+				f.Free("x")
 			})
 		})
 	}

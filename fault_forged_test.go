@@ -15,17 +15,17 @@ import (
 // forges stands a ticket in a line, with the rights to that lock's keys.
 func (f *faulty) forges(name, ticket string) {
 	f.Helper()
-	keys, now := f.keys(name), time.Now()
-	f.must(f.direct.RPush(faultCtx, keys.Queue(), fmt.Sprint(now.UnixMicro(), ":", ticket)).Err())
-	f.must(f.direct.ZAdd(faultCtx, keys.Waiters(), redis.Z{Score: float64(now.Add(time.Minute).UnixMilli()), Member: ticket}).Err())
-	f.must(f.direct.PExpire(faultCtx, keys.Queue(), time.Minute).Err())
-	f.must(f.direct.PExpire(faultCtx, keys.Waiters(), time.Minute).Err())
+	keys, now := f.Keys(name), time.Now()
+	f.Must(f.Direct.RPush(background, keys.Queue(), fmt.Sprint(now.UnixMicro(), ":", ticket)).Err())
+	f.Must(f.Direct.ZAdd(background, keys.Waiters(), redis.Z{Score: float64(now.Add(time.Minute).UnixMilli()), Member: ticket}).Err())
+	f.Must(f.Direct.PExpire(background, keys.Queue(), time.Minute).Err())
+	f.Must(f.Direct.PExpire(background, keys.Waiters(), time.Minute).Err())
 }
 
 // waitsAs returns the ticket under which a call waits.
 func (f *faulty) waitsAs(name string) string {
 	f.Helper()
-	element := f.direct.LIndex(faultCtx, f.keys(name).Queue(), -1).Val()
+	element := f.Direct.LIndex(background, f.Keys(name).Queue(), -1).Val()
 	_, ticket, _ := strings.Cut(element, ":")
 	return ticket
 }
@@ -33,15 +33,15 @@ func (f *faulty) waitsAs(name string) string {
 // Who may touch the keys of one lock has a ticket of another's in its line, and releases.
 func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		victim, holder, mallory := f.beside(), f.beside(), f.beside()
-		bank := holder.locks("bank")
-		waits := victim.queues("bank", 1)
-		f.heard(1)
+		victim, holder, mallory := f.Beside(), f.Beside(), f.Beside()
+		bank := holder.Locks("bank")
+		waits := victim.Queues("bank", 1)
+		f.Heard(1)
 		ticket := f.waitsAs("bank")
 		client, rest, _ := strings.Cut(ticket, ":")
 		number, rest, _ := strings.Cut(rest, ":")
 		n, err := strconv.Atoi(number)
-		f.must(err)
+		f.Must(err)
 		for what, forged := range map[string]string{
 			"the very ticket":         ticket,
 			"one with another lease":  fmt.Sprintf("%s:%d:1000::", client, n),
@@ -51,19 +51,19 @@ func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 			"one that never will be":  fmt.Sprintf("%s:%d:30000::", client, n+1000),
 			"one that was long ended": fmt.Sprintf("%s:%d:30000::", client, 0),
 		} {
-			mine := mallory.locks("mine")
+			mine := mallory.Locks("mine")
 			f.forges("mine", forged)
-			f.unlocks(mine)
-			f.until(what+" has run out", func() bool { return f.holder("mine") == 0 })
-			if waits.hasReturned() {
-				f.Fatalf("%s: the victim has the bank: %v", what, waits.err)
+			f.Unlocks(mine)
+			f.Until(what+" has run out", func() bool { return f.Holder("mine") == 0 })
+			if waits.HasReturned() {
+				f.Fatalf("%s: the victim has the bank: %v", what, waits.Err)
 			}
-			f.keeps(bank)
+			f.Keeps(bank)
 		}
-		f.unlocks(bank)
-		f.served(waits)
+		f.Unlocks(bank)
+		f.Served(waits)
 		for range 2 { // nor was a ticket retired that is only to come
-			f.unlocks(victim.locks("mine"))
+			f.Unlocks(victim.Locks("mine"))
 		}
 		f.nobody("bank")
 	})
@@ -72,15 +72,15 @@ func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 // What is forced, evicted or told to ask is another lock's.
 func TestAMessageCountsOnlyForTheLockThatItNames(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.beside(), f.beside()
-		held := a.locks("held")
-		bank := b.locks("bank")
-		waits := a.queues("bank", 1)
-		f.heard(1)
+		a, b := f.Beside(), f.Beside()
+		held := a.Locks("held")
+		bank := b.Locks("bank")
+		waits := a.Queues("bank", 1)
+		f.Heard(1)
 		ticket := f.waitsAs("bank")
 		client, _, _ := strings.Cut(ticket, ":")
-		channel := f.prefix + ":wake:" + client
-		record := f.keys("mine").Record()
+		channel := f.Prefix + ":wake:" + client
+		record := f.Keys("mine").Record()
 		mine := held.Owner() + ":30000::"
 		for _, payload := range []string{
 			fmt.Sprintf("forced %d %s %s", held.Token(), mine, record),
@@ -90,16 +90,16 @@ func TestAMessageCountsOnlyForTheLockThatItNames(t *testing.T) {
 			fmt.Sprintf("grant %d 3000 %d %s %s", time.Now().UnixMicro(), int64(1)<<53-1, ticket, record),
 			"grant", "forced 1", strings.Repeat("x", 1<<20), "\x00\x1b[31m", "",
 		} {
-			f.must(f.direct.Publish(faultCtx, channel, payload).Err())
+			f.Must(f.Direct.Publish(background, channel, payload).Err())
 		}
-		f.unlocks(a.locks("after")) // and a hears in order
-		next := a.queues("bank", 2)
-		waits.waits()
-		f.keeps(held)
-		f.keeps(bank)
-		f.unlocks(bank)
-		f.served(waits, next)
-		f.unlocks(held)
+		f.Unlocks(a.Locks("after")) // and a hears in order
+		next := a.Queues("bank", 2)
+		waits.Waits()
+		f.Keeps(held)
+		f.Keeps(bank)
+		f.Unlocks(bank)
+		f.Served(waits, next)
+		f.Unlocks(held)
 		f.nobody("bank")
 	})
 }
@@ -110,10 +110,10 @@ func TestALeaseThatIsForcedByItsOwnLockerIsLostAtOnce(t *testing.T) {
 }
 
 func (f *faulty) forcesItsOwn() {
-	a := f.beside(fairlock.WithLease(time.Hour)) // nothing tells it soon otherwise
-	lease := a.locks("x")
-	f.ends(lease)
-	f.must(a.ForceUnlock(faultCtx, "x"))
+	a := f.Beside(fairlock.WithLease(time.Hour)) // nothing tells it soon otherwise
+	lease := a.Locks("x")
+	f.Ends(lease)
+	f.Must(a.ForceUnlock(background, "x"))
 	if lease.Err() == nil {
 		f.Error("it is still trusted when ForceUnlock has returned")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 // How long a caller is kept is what it was promised, whatever its client waits for.
@@ -22,7 +23,7 @@ const slack = time.Second
 // does not like.
 func (f *faulty) hangs(o redis.Options) (rdb *redis.Client, hang *atomic.Bool) {
 	hang = new(atomic.Bool)
-	o.Addr = f.addr
+	o.Addr = f.Addr
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if hang.Load() {
 			<-ctx.Done()
@@ -46,35 +47,35 @@ func onKept(t *testing.T, test func(f *faulty, o redis.Options)) {
 		tests[name] = func(t *testing.T) { test(newFaulty(t), o) }
 		tests[name+", plain"] = func(t *testing.T) { test(newFaulty(t).plain(), o) }
 	}
-	together(t, tests)
+	world.Together(t, tests)
 }
 
 func TestUnlockAndWaitAtMostComeBackInTimeThoughDialsHang(t *testing.T) {
 	onKept(t, func(f *faulty, o redis.Options) {
 		rdb, hang := f.hangs(o)
-		u := f.with(rdb)
-		lease, holder := u.locks("x"), f.beside().locks("y")
+		u := f.With(rdb)
+		lease, holder := u.Locks("x"), f.Beside().Locks("y")
 		hang.Store(true)
-		f.must(f.direct.ClientKillByFilter(faultCtx, "TYPE", "normal", "SKIPME", "yes").Err())
-		f.ends(lease)
-		f.within(5*time.Second+slack, "Unlock", func() {
-			if err := lease.Unlock(faultCtx); !errors.Is(err, context.DeadlineExceeded) {
+		f.Must(f.Direct.ClientKillByFilter(background, "TYPE", "normal", "SKIPME", "yes").Err())
+		f.Ends(lease)
+		f.Within(5*time.Second+slack, "Unlock", func() {
+			if err := lease.Unlock(background); !errors.Is(err, context.DeadlineExceeded) {
 				f.Errorf("Unlock says %v", err)
 			}
 		})
-		f.within(2*time.Second+slack, "WaitAtMost", func() {
-			if _, err := u.Lock(faultCtx, "y", fairlock.WaitAtMost(2*time.Second)); err == nil {
+		f.Within(2*time.Second+slack, "WaitAtMost", func() {
+			if _, err := u.Lock(background, "y", fairlock.WaitAtMost(2*time.Second)); err == nil {
 				f.Error("it has the lock")
 			}
 		})
-		f.within(300*time.Millisecond+slack, "a context's deadline", func() {
+		f.Within(300*time.Millisecond+slack, "a context's deadline", func() {
 			if _, err := u.Lock(fromNow(300*time.Millisecond), "y"); !errors.Is(err, context.DeadlineExceeded) {
 				f.Errorf("Lock says %v", err)
 			}
 		})
 		hang.Store(false)
-		f.unlocks(holder)
-		f.until("the lock is given back", func() bool { return f.holder("x") == 0 && f.holder("y") == 0 })
+		f.Unlocks(holder)
+		f.Until("the lock is given back", func() bool { return f.Holder("x") == 0 && f.Holder("y") == 0 })
 		f.nobody("x")
 	})
 }
@@ -83,34 +84,34 @@ func TestUnlockAndWaitAtMostComeBackInTimeThoughThePoolIsFull(t *testing.T) {
 	onKept(t, func(f *faulty, o redis.Options) {
 		o.PoolSize, o.MaxActiveConns = 2, 3 // one is for the subscription
 		rdb, _ := f.hangs(o)
-		u := f.with(rdb)
-		lease, holder := u.locks("x"), f.beside().locks("y")
+		u := f.With(rdb)
+		lease, holder := u.Locks("x"), f.Beside().Locks("y")
 		release := make(chan struct{})
 		for range 2 { // somebody else has the connections
 			taken := make(chan struct{})
 			go func() {
 				conn := rdb.Conn()
-				_ = conn.Ping(faultCtx).Err() // which takes it
+				_ = conn.Ping(background).Err() // which takes it
 				close(taken)
 				<-release
 				_ = conn.Close()
 			}()
 			<-taken
 		}
-		f.ends(lease)
-		f.within(1500*time.Millisecond+slack, "Unlock", func() {
+		f.Ends(lease)
+		f.Within(1500*time.Millisecond+slack, "Unlock", func() {
 			if err := lease.Unlock(fromNow(1500 * time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
 				f.Errorf("Unlock says %v", err)
 			}
 		})
-		f.within(500*time.Millisecond+slack, "WaitAtMost", func() {
-			if _, err := u.Lock(faultCtx, "y", fairlock.WaitAtMost(500*time.Millisecond)); err == nil {
+		f.Within(500*time.Millisecond+slack, "WaitAtMost", func() {
+			if _, err := u.Lock(background, "y", fairlock.WaitAtMost(500*time.Millisecond)); err == nil {
 				f.Error("it has the lock")
 			}
 		})
 		close(release)
-		f.unlocks(holder)
-		f.until("the lock is given back", func() bool { return f.holder("x") == 0 && f.holder("y") == 0 })
+		f.Unlocks(holder)
+		f.Until("the lock is given back", func() bool { return f.Holder("x") == 0 && f.Holder("y") == 0 })
 		f.nobody("x")
 	})
 }
@@ -118,16 +119,16 @@ func TestUnlockAndWaitAtMostComeBackInTimeThoughThePoolIsFull(t *testing.T) {
 func TestALockWithADeadlineComesBackThoughTheServerIsSilentAndTheClientHasNoDeadlines(t *testing.T) {
 	onKept(t, func(f *faulty, o redis.Options) {
 		rdb, _ := f.hangs(o)
-		u := f.with(rdb)
-		f.unlocks(u.locks("x"))
-		f.server.Pause()
-		f.within(300*time.Millisecond+slack, "Lock", func() {
+		u := f.With(rdb)
+		f.Unlocks(u.Locks("x"))
+		f.Server.Pause()
+		f.Within(300*time.Millisecond+slack, "Lock", func() {
 			if _, err := u.Lock(fromNow(300*time.Millisecond), "x"); !errors.Is(err, context.DeadlineExceeded) {
 				f.Errorf("Lock says %v", err)
 			}
 		})
-		f.server.Resume()
-		f.until("the lock is given back", func() bool { return f.holder("x") == 0 })
+		f.Server.Resume()
+		f.Until("the lock is given back", func() bool { return f.Holder("x") == 0 })
 		f.nobody("x")
 	})
 }

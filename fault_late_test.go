@@ -10,19 +10,20 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 // late holds the next request that matches back. It returns when the request is held; execute lets it go to the server and
 // returns when it has been executed.
 func (f *faulty) late(match func([]string) bool, provoke func()) (execute func()) {
 	f.Helper()
-	held := f.once(match, faultproxy.HoldRequest())
+	held := f.Once(match, faultproxy.HoldRequest())
 	provoke()
-	held.WaitHit(f, 1, faultPatience)
+	held.WaitHit(f, 1, world.Patience)
 	return func() {
 		f.Helper()
 		held.Release()
-		held.WaitExecuted(f, 1, faultPatience)
+		held.WaitExecuted(f, 1, world.Patience)
 	}
 }
 
@@ -35,28 +36,28 @@ func faultSecond(match func([]string) bool) func([]string) bool {
 // left has act cause a leave and returns when that has been executed.
 func (f *faulty) left(act func()) {
 	f.Helper()
-	leave := f.once(f.verb("leave"), faultproxy.Observe())
+	leave := f.Once(f.Verb("leave"), faultproxy.Observe())
 	act()
-	leave.WaitExecuted(f, 1, faultPatience)
+	leave.WaitExecuted(f, 1, world.Patience)
 }
 
 // nobody fails if anybody holds the lock or waits for it.
 func (f *faulty) nobody(name string) {
 	f.Helper()
-	if f.holder(name) != 0 || f.line(name) != 0 {
-		f.Fatalf("there is a ghost:\n%s", f.dump())
+	if f.Holder(name) != 0 || f.Line(name) != 0 {
+		f.Fatalf("there is a ghost:\n%s", f.Dump())
 	}
-	f.free(name)
+	f.Free(name)
 }
 
 func TestALockExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.behind()
-		var w *faultWait
-		execute := f.late(f.verb("enter"), func() { w = a.asks(faultCtx, "x") })
+		a := f.Behind()
+		var w *world.Wait
+		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
 		f.left(func() {
-			w.cancel()
-			if err := w.fails(); !errors.Is(err, context.Canceled) {
+			w.Cancel()
+			if err := w.Fails(); !errors.Is(err, context.Canceled) {
 				f.Errorf("%v", err)
 			}
 		})
@@ -67,11 +68,11 @@ func TestALockExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 
 func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.behind()
-		f.unlocks(a.locks("another")) // the first look at the server is not part of the little time below
-		execute := f.late(f.verb("enter"), func() {
+		a := f.Behind()
+		f.Unlocks(a.Locks("another")) // the first look at the server is not part of the little time below
+		execute := f.late(f.Verb("enter"), func() {
 			f.left(func() {
-				ctx, cancel := context.WithTimeout(faultCtx, 200*time.Millisecond)
+				ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
 				defer cancel()
 				if lease, err := a.TryLock(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
 					f.Errorf("%v, %v", lease, err)
@@ -85,31 +86,31 @@ func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 
 func TestALockExecutedAfterItsCallerGaveUpDoesNotStandInLine(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b, c := f.behind(), f.beside(), f.beside()
-		holder := b.locks("x")
-		var w *faultWait
-		execute := f.late(f.verb("enter"), func() { w = a.asks(faultCtx, "x") })
-		f.left(func() { w.cancel() })
-		w.fails()
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		var w *world.Wait
+		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
+		f.left(func() { w.Cancel() })
+		w.Fails()
 		execute()
-		if n := f.line("x"); n != 0 {
-			f.Fatalf("a ghost stands in line:\n%s", f.dump())
+		if n := f.Line("x"); n != 0 {
+			f.Fatalf("a ghost stands in line:\n%s", f.Dump())
 		}
-		next := c.queues("x", 1)
-		f.unlocks(holder)
-		f.within(faultSoon, "the hand-over", func() { next.gets() })
-		f.served(next)
+		next := c.Queues("x", 1)
+		f.Unlocks(holder)
+		f.Within(world.Soon, "the hand-over", func() { next.Gets() })
+		f.Served(next)
 		f.nobody("x")
 	})
 }
 
 func TestALockExecutedAfterItsLockerWasClosedHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.behind()
-		var w *faultWait
-		execute := f.late(f.verb("enter"), func() { w = a.asks(faultCtx, "x") })
-		f.left(func() { f.within(faultSoon, "Close", func() { f.must(a.Close()) }) })
-		if err := w.fails(); !errors.Is(err, fairlock.ErrClosed) {
+		a := f.Behind()
+		var w *world.Wait
+		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
+		f.left(func() { f.Within(world.Soon, "Close", func() { f.Must(a.Close()) }) })
+		if err := w.Fails(); !errors.Is(err, fairlock.ErrClosed) {
 			f.Errorf("%v", err)
 		}
 		execute()
@@ -119,32 +120,32 @@ func TestALockExecutedAfterItsLockerWasClosedHoldsNothing(t *testing.T) {
 
 func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(), f.beside()
-		holder := b.locks("x")
-		var w *faultWait
-		execute := f.late(faultSecond(f.verb("enter")), func() { w = a.queues("x", 1) }) // when its subscription is up
-		f.left(func() { w.cancel() })
-		w.fails()
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		var w *world.Wait
+		execute := f.late(faultSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) }) // when its subscription is up
+		f.left(func() { w.Cancel() })
+		w.Fails()
 		execute()
-		if n := f.line("x"); n != 0 {
-			f.Fatalf("a ghost stands in line:\n%s", f.dump())
+		if n := f.Line("x"); n != 0 {
+			f.Fatalf("a ghost stands in line:\n%s", f.Dump())
 		}
-		f.unlocks(holder)
+		f.Unlocks(holder)
 		f.nobody("x")
 	})
 }
 
 func TestAHeartbeatExecutedAfterTheLockWasFreedDoesNotTakeIt(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(), f.beside()
-		f.ends(b.locks("x", fairlock.LeaseFor(200*time.Millisecond))) // which a waits to end
-		enter := f.verb("enter")
-		var w *faultWait
-		execute := f.late(func(args []string) bool { return enter(args) && f.holder("x") == 0 }, func() {
-			w = a.queues("x", 1)
+		a, b := f.Behind(), f.Beside()
+		f.Ends(b.Locks("x", fairlock.LeaseFor(200*time.Millisecond))) // which a waits to end
+		enter := f.Verb("enter")
+		var w *world.Wait
+		execute := f.late(func(args []string) bool { return enter(args) && f.Holder("x") == 0 }, func() {
+			w = a.Queues("x", 1)
 		})
-		f.left(func() { w.cancel() })
-		w.fails()
+		f.left(func() { w.Cancel() })
+		w.Fails()
 		execute()
 		f.nobody("x")
 	})
@@ -152,10 +153,10 @@ func TestAHeartbeatExecutedAfterTheLockWasFreedDoesNotTakeIt(t *testing.T) {
 
 func TestARenewalExecutedAfterTheReleaseHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		lease := a.locks("x")
-		execute := f.late(f.verb("renew"), func() {})
-		f.unlocks(lease)
+		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		lease := a.Locks("x")
+		execute := f.late(f.Verb("renew"), func() {})
+		f.Unlocks(lease)
 		execute()
 		f.nobody("x")
 	})
@@ -163,92 +164,92 @@ func TestARenewalExecutedAfterTheReleaseHoldsNothing(t *testing.T) {
 
 func TestARenewalExecutedAfterItsLeaseWasLostKeepsNobodyWaiting(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(fairlock.WithLease(briefLease)), f.beside(fairlock.WithLease(briefLease))
-		renewals := f.all(f.verb("renew"), faultproxy.HoldRequest())
-		lease := a.locks("x")
-		w := b.queues("x", 1)
-		renewals.WaitHit(f, 1, faultPatience)
+		a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside(fairlock.WithLease(world.BriefLease))
+		renewals := f.All(f.Verb("renew"), faultproxy.HoldRequest())
+		lease := a.Locks("x")
+		w := b.Queues("x", 1)
+		renewals.WaitHit(f, 1, world.Patience)
 		<-lease.Done()
 		lost := time.Now()
 		// The server still has the record, for another tenth of the lease, and now prolongs it for nobody.
 		renewals.Release()
-		renewals.WaitExecuted(f, 1, faultPatience)
-		f.ends(lease)
-		w.gets()
-		if took := w.at.Sub(lost); took > briefLease {
+		renewals.WaitExecuted(f, 1, world.Patience)
+		f.Ends(lease)
+		w.Gets()
+		if took := w.At.Sub(lost); took > world.BriefLease {
 			f.Errorf("the next one has the lock %v after it was lost", took)
 		}
-		f.served(w)
+		f.Served(w)
 		f.nobody("x")
 	})
 }
 
 func TestAFixedLeaseWhoseConfirmationIsLateIsNotHandedOutBefore(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(), f.beside()
-		lease := b.locks("x")
-		w := a.queues("x", 1, fairlock.LeaseFor(time.Minute))
-		renewals := f.all(f.verb("renew"), faultproxy.HoldRequest())
-		f.unlocks(lease)
-		renewals.WaitHit(f, 2, faultPatience) // the first and the second beside it
-		w.waits()
+		a, b := f.Behind(), f.Beside()
+		lease := b.Locks("x")
+		w := a.Queues("x", 1, fairlock.LeaseFor(time.Minute))
+		renewals := f.All(f.Verb("renew"), faultproxy.HoldRequest())
+		f.Unlocks(lease)
+		renewals.WaitHit(f, 2, world.Patience) // the first and the second beside it
+		w.Waits()
 		renewals.Remove()
 		renewals.Release()
-		f.keeps(w.gets())
-		f.served(w)
+		f.Keeps(w.Gets())
+		f.Served(w)
 		f.nobody("x")
 	})
 }
 
 func TestAReleaseExecutedAgainLaterDoesNotEndTheNextHold(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(), f.beside()
-		lease := a.locks("x")
-		execute := f.late(f.verb("leave"), func() { f.unlocks(lease) }) // by a second request
-		next := a.locks("x")
-		w := b.queues("x", 1)
+		a, b := f.Behind(), f.Beside()
+		lease := a.Locks("x")
+		execute := f.late(f.Verb("leave"), func() { f.Unlocks(lease) }) // by a second request
+		next := a.Locks("x")
+		w := b.Queues("x", 1)
 		execute()
-		f.keeps(next)
-		w.waits()
-		f.unlocks(next)
-		f.served(w)
+		f.Keeps(next)
+		w.Waits()
+		f.Unlocks(next)
+		f.Served(w)
 		f.nobody("x")
 	})
 }
 
 func TestALeavingExecutedAgainLaterDoesNotEndTheNextWait(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b, c := f.behind(), f.beside(), f.beside()
-		holder := b.locks("x")
-		gone := a.queues("x", 1)
-		execute := f.late(f.verb("leave"), func() { gone.cancel() })
-		gone.fails()
-		f.until("the second leave is executed", func() bool { return f.line("x") == 0 })
-		first := a.queues("x", 1)
-		second := c.queues("x", 2)
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		gone := a.Queues("x", 1)
+		execute := f.late(f.Verb("leave"), func() { gone.Cancel() })
+		gone.Fails()
+		f.Until("the second leave is executed", func() bool { return f.Line("x") == 0 })
+		first := a.Queues("x", 1)
+		second := c.Queues("x", 2)
 		execute()
-		f.unlocks(holder)
-		f.served(first, second)
+		f.Unlocks(holder)
+		f.Served(first, second)
 		f.nobody("x")
 	})
 }
 
 func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.beside(), f.beside()
-		admin := lua.NewServer(f.behind().rdb, lua.Channels("fairlock"), "admin")
-		lease := a.locks("x")
-		execute := f.late(f.verb("force"), func() {
-			if _, _, err := admin.Force(faultCtx, f.keys("x"), lease.Token()); !lua.Unanswered(err) {
+		a, b := f.Beside(), f.Beside()
+		admin := lua.NewServer(f.Behind().Client, lua.Channels("fairlock"), "admin")
+		lease := a.Locks("x")
+		execute := f.late(f.Verb("force"), func() {
+			if _, _, err := admin.Force(background, f.Keys("x"), lease.Token()); !lua.Unanswered(err) {
 				f.Fatalf("%v", err)
 			}
 		})
-		w := b.queues("x", 1)
-		f.unlocks(lease)
-		next := w.gets()
+		w := b.Queues("x", 1)
+		f.Unlocks(lease)
+		next := w.Gets()
 		execute()
-		f.keeps(next)
-		f.served(w)
+		f.Keeps(next)
+		f.Served(w)
 		f.nobody("x")
 	})
 }
@@ -256,18 +257,18 @@ func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
 // The grant is told on another connection than the one on which the answer comes. A mark for each would be kept for a minute.
 func TestAGrantThatOvertakesItsAnswerLeavesNoMark(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(), f.beside()
-		other := b.locks("another")
-		first := a.queues("another", 1) // now it has its subscription
-		f.unlocks(other)
-		f.served(first)
-		holder := b.locks("x")
-		f.once(f.verb("enter"), faultproxy.SwallowReplySilently())
-		w := a.asks(faultCtx, "x")
-		f.until("it is in line", func() bool { return f.line("x") == 1 })
-		f.unlocks(holder)
-		f.within(faultSoon, "the hand-over", func() { f.unlocks(w.gets()) })
-		if marks := f.direct.ZRange(faultCtx, f.prefix+":waiters:{x}", 0, -1).Val(); len(marks) > 0 {
+		a, b := f.Behind(), f.Beside()
+		other := b.Locks("another")
+		first := a.Queues("another", 1) // now it has its subscription
+		f.Unlocks(other)
+		f.Served(first)
+		holder := b.Locks("x")
+		f.Once(f.Verb("enter"), faultproxy.SwallowReplySilently())
+		w := a.Asks(background, "x")
+		f.Until("it is in line", func() bool { return f.Line("x") == 1 })
+		f.Unlocks(holder)
+		f.Within(world.Soon, "the hand-over", func() { f.Unlocks(w.Gets()) })
+		if marks := f.Direct.ZRange(background, f.Prefix+":waiters:{x}", 0, -1).Val(); len(marks) > 0 {
 			f.Errorf("there stays %v", marks)
 		}
 	})

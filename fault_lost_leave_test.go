@@ -8,125 +8,126 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestAnUnlockWhoseAnswerWasLostIsClean(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a := f.behind()
-		lease := a.locks("x")
-		reply := f.once(f.verb("leave"), lost)
-		f.within(faultSoon, "Unlock", func() { f.unlocks(lease) })
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.free("x")
+		a := f.Behind()
+		lease := a.Locks("x")
+		reply := f.Once(f.Verb("leave"), lost)
+		f.Within(world.Soon, "Unlock", func() { f.Unlocks(lease) })
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Free("x")
 	})
 }
 
 func TestAnUnlockWhoseAnswerWasLostHandsOverOnce(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b, c := f.behind(), f.beside(), f.beside()
-		lease := a.locks("x")
-		first := b.queues("x", 1)
-		second := c.queues("x", 2)
-		reply := f.once(f.verb("leave"), lost)
-		again := f.all(f.verb("leave"), faultproxy.Observe())
-		f.within(faultSoon, "Unlock", func() { f.unlocks(lease) })
-		reply.WaitExecuted(f, 1, faultPatience)
-		again.WaitExecuted(f, 2, faultPatience)
-		f.keeps(first.gets())
-		second.waits()
-		f.served(first, second)
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		lease := a.Locks("x")
+		first := b.Queues("x", 1)
+		second := c.Queues("x", 2)
+		reply := f.Once(f.Verb("leave"), lost)
+		again := f.All(f.Verb("leave"), faultproxy.Observe())
+		f.Within(world.Soon, "Unlock", func() { f.Unlocks(lease) })
+		reply.WaitExecuted(f, 1, world.Patience)
+		again.WaitExecuted(f, 2, world.Patience)
+		f.Keeps(first.Gets())
+		second.Waits()
+		f.Served(first, second)
 	})
 }
 
 func TestAnAnswerToUnlockThatWasLostWithAGrantForAnOwnWaiterDoesNotCostItsTurn(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b := f.behind(), f.beside()
-		lease := a.locks("x")
-		first := a.queues("x", 1)
-		second := b.queues("x", 2)
-		reply := f.once(f.verb("leave"), lost)
-		f.within(faultSoon, "Unlock", func() { f.unlocks(lease) })
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.within(faultSoon, "the hand-over", func() { first.gets() })
-		f.served(first, second)
+		a, b := f.Behind(), f.Beside()
+		lease := a.Locks("x")
+		first := a.Queues("x", 1)
+		second := b.Queues("x", 2)
+		reply := f.Once(f.Verb("leave"), lost)
+		f.Within(world.Soon, "Unlock", func() { f.Unlocks(lease) })
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Within(world.Soon, "the hand-over", func() { first.Gets() })
+		f.Served(first, second)
 	})
 }
 
 func TestACancelledWaiterWhoseLeavingWasNotConfirmedHasLeft(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b, c := f.behind(), f.beside(), f.beside()
-		holder := b.locks("x")
-		first := a.queues("x", 1)
-		second := c.queues("x", 2)
-		reply := f.once(f.verb("leave"), lost)
-		again := f.all(f.verb("leave"), faultproxy.Observe())
-		f.within(faultSoon, "the end of a wait", func() {
-			first.cancel()
-			if err := first.fails(); !errors.Is(err, context.Canceled) {
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		first := a.Queues("x", 1)
+		second := c.Queues("x", 2)
+		reply := f.Once(f.Verb("leave"), lost)
+		again := f.All(f.Verb("leave"), faultproxy.Observe())
+		f.Within(world.Soon, "the end of a wait", func() {
+			first.Cancel()
+			if err := first.Fails(); !errors.Is(err, context.Canceled) {
 				f.Errorf("%v", err)
 			}
 		})
-		reply.WaitExecuted(f, 1, faultPatience)
-		again.WaitExecuted(f, 2, faultPatience)
-		if n := f.line("x"); n != 1 {
+		reply.WaitExecuted(f, 1, world.Patience)
+		again.WaitExecuted(f, 2, world.Patience)
+		if n := f.Line("x"); n != 1 {
 			f.Errorf("%d in line", n)
 		}
-		f.unlocks(holder)
-		f.served(second)
-		f.free("x")
+		f.Unlocks(holder)
+		f.Served(second)
+		f.Free("x")
 	})
 }
 
 func TestALeavingHeadOfTheLineWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b, c := f.behind(), f.beside(), f.beside()
-		holder := b.locks("x")
-		first := a.queues("x", 1)
-		second := c.queues("x", 2)
-		reply := f.once(f.verb("leave"), lost)
-		first.cancel()
-		f.unlocks(holder) // the head may be granted at this very moment
-		reply.WaitExecuted(f, 1, faultPatience)
-		if err := first.end(); err == nil {
-			f.unlocks(first.lease)
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		first := a.Queues("x", 1)
+		second := c.Queues("x", 2)
+		reply := f.Once(f.Verb("leave"), lost)
+		first.Cancel()
+		f.Unlocks(holder) // the head may be granted at this very moment
+		reply.WaitExecuted(f, 1, world.Patience)
+		if err := first.End(); err == nil {
+			f.Unlocks(first.Lease)
 		}
-		f.within(faultSoon, "the hand-over", func() { second.gets() })
-		f.served(second)
+		f.Within(world.Soon, "the hand-over", func() { second.Gets() })
+		f.Served(second)
 	})
 }
 
 func TestAForceWhoseAnswerWasLostEndsNobodyElseWhenItIsRepeated(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b := f.beside(), f.beside()
-		lease := a.locks("x")
-		a.asks(faultCtx, "other").gets() // a subscribes only when it has to wait
-		waiting := a.queues("other", 1)
-		next := b.queues("x", 1)
+		a, b := f.Beside(), f.Beside()
+		lease := a.Locks("x")
+		a.Asks(background, "other").Gets() // a subscribes only when it has to wait
+		waiting := a.Queues("other", 1)
+		next := b.Queues("x", 1)
 
-		admin := lua.NewServer(f.behind().rdb, lua.Channels("fairlock"), "admin")
-		reply := f.once(f.verb("force"), lost)
-		f.ends(lease) // for the time of a message both trust it
-		if _, _, err := admin.Force(faultCtx, f.keys("x"), lease.Token()); !lua.Unanswered(err) {
+		admin := lua.NewServer(f.Behind().Client, lua.Channels("fairlock"), "admin")
+		reply := f.Once(f.Verb("force"), lost)
+		f.Ends(lease) // for the time of a message both trust it
+		if _, _, err := admin.Force(background, f.Keys("x"), lease.Token()); !lua.Unanswered(err) {
 			f.Fatalf("the answer came: %v", err)
 		}
-		reply.WaitExecuted(f, 1, faultPatience)
+		reply.WaitExecuted(f, 1, world.Patience)
 		<-lease.Done()
 		if err := context.Cause(lease.Context()); !errors.Is(err, fairlock.ErrLost) {
 			f.Errorf("the forced holder is told %v", err)
 		}
-		if err := lease.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
+		if err := lease.Unlock(background); !errors.Is(err, fairlock.ErrLost) {
 			f.Errorf("its Unlock says %v", err)
 		}
-		f.keeps(next.gets())
-		forced, _, err := admin.Force(faultCtx, f.keys("x"), lease.Token())
-		f.must(err)
+		f.Keeps(next.Gets())
+		forced, _, err := admin.Force(background, f.Keys("x"), lease.Token())
+		f.Must(err)
 		if forced {
 			f.Error("the repetition ended the successor's hold")
 		}
-		f.keeps(next.gets())
-		f.served(next)
-		f.unlocks(f.oldest())
-		f.served(waiting)
-		f.free("x")
+		f.Keeps(next.Gets())
+		f.Served(next)
+		f.Unlocks(f.Oldest())
+		f.Served(waiting)
+		f.Free("x")
 	})
 }

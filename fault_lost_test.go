@@ -8,20 +8,21 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 // onOutOfReach runs the test with each way in which those behind the proxy can lose the server.
 func onOutOfReach(t *testing.T, test func(f *faulty, loses, finds func())) {
 	t.Helper()
-	together(t, map[string]func(*testing.T){
+	world.Together(t, map[string]func(*testing.T){
 		"frozen": func(t *testing.T) {
 			onFaulty(t, func(f *faulty) {
-				test(f, func() { f.proxy.Freeze(true) }, func() { f.proxy.Freeze(false) })
+				test(f, func() { f.Proxy.Freeze(true) }, func() { f.Proxy.Freeze(false) })
 			})
 		},
 		"refused": func(t *testing.T) {
 			onFaulty(t, func(f *faulty) {
-				test(f, func() { f.proxy.Refuse(true); f.proxy.CutAll() }, func() { f.proxy.Refuse(false) })
+				test(f, func() { f.Proxy.Refuse(true); f.Proxy.CutAll() }, func() { f.Proxy.Refuse(false) })
 			})
 		},
 	})
@@ -29,23 +30,23 @@ func onOutOfReach(t *testing.T, test func(f *faulty, loses, finds func())) {
 
 func TestAHolderThatCannotReachTheServerKnowsThatItsLockIsLostBeforeTheNextOneHasIt(t *testing.T) {
 	onOutOfReach(t, func(f *faulty, loses, finds func()) {
-		a, b := f.behind(fairlock.WithLease(calmLease)), f.beside(fairlock.WithLease(calmLease))
-		lease := a.locks("x")
+		a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside(fairlock.WithLease(world.CalmLease))
+		lease := a.Locks("x")
 		lost := make(chan time.Time, 1)
 		context.AfterFunc(lease.Context(), func() { lost <- time.Now() })
-		w := b.queues("x", 1)
+		w := b.Queues("x", 1)
 		loses()
 		deadline := f.reaches(lease)
 
-		w.gets() // and took fails if a still trusts its lease then
+		w.Gets() // and took fails if a still trusts its lease then
 		at := <-lost
-		if !at.Before(w.at) {
-			f.Errorf("the holder knew it %v after the next one had the lock", at.Sub(w.at))
+		if !at.Before(w.At) {
+			f.Errorf("the holder knew it %v after the next one had the lock", at.Sub(w.At))
 		}
-		if w.at.Before(deadline) {
-			f.Errorf("the next one had it %v before trust ended", deadline.Sub(w.at))
+		if w.At.Before(deadline) {
+			f.Errorf("the next one had it %v before trust ended", deadline.Sub(w.At))
 		}
-		f.Logf("lost %v before the next grant", w.at.Sub(at))
+		f.Logf("lost %v before the next grant", w.At.Sub(at))
 		if cause := context.Cause(lease.Context()); cause != fairlock.ErrLost {
 			f.Errorf("the cause is %v", cause)
 		}
@@ -55,15 +56,15 @@ func TestAHolderThatCannotReachTheServerKnowsThatItsLockIsLostBeforeTheNextOneHa
 		if lease.Deadline().After(at) {
 			f.Errorf("trust is to end %v after it ended", lease.Deadline().Sub(at))
 		}
-		f.ends(lease)
-		f.within(faultSoon, "Unlock", func() {
-			if err := lease.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
+		f.Ends(lease)
+		f.Within(world.Soon, "Unlock", func() {
+			if err := lease.Unlock(background); !errors.Is(err, fairlock.ErrLost) {
 				f.Errorf("Unlock says %v", err)
 			}
 		})
 		finds()
-		f.keeps(w.gets())
-		f.served(w)
+		f.Keeps(w.Gets())
+		f.Served(w)
 		f.nobody("x")
 	})
 }
@@ -82,23 +83,23 @@ func (f *faulty) reaches(lease *fairlock.Lease) (deadline time.Time) {
 
 func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T) {
 	f := newFaulty(t)
-	a := f.behind(fairlock.WithLease(briefLease))
-	lease := a.locks("x")
-	renewals := f.all(f.verb("renew"), faultproxy.DropRequest())
-	farewell := f.once(f.verb("leave"), faultproxy.Observe()) // a renewal might have been executed
+	a := f.Behind(fairlock.WithLease(world.BriefLease))
+	lease := a.Locks("x")
+	renewals := f.All(f.Verb("renew"), faultproxy.DropRequest())
+	farewell := f.Once(f.Verb("leave"), faultproxy.Observe()) // a renewal might have been executed
 	<-lease.Done()
-	f.ends(lease)
-	farewell.WaitExecuted(f, 1, faultPatience)
+	f.Ends(lease)
+	farewell.WaitExecuted(f, 1, world.Patience)
 	renewals.Remove()
 	for range 2 {
-		if err := lease.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
+		if err := lease.Unlock(background); !errors.Is(err, fairlock.ErrLost) {
 			f.Errorf("Unlock says %v", err)
 		}
 	}
-	other := a.locks("y")
-	defer time.AfterFunc(100*time.Millisecond, func() { f.unlocks(other) }).Stop()
-	f.must(a.Shutdown(fromNow(faultSoon)))
-	if f.holder("y") != 0 {
+	other := a.Locks("y")
+	defer time.AfterFunc(100*time.Millisecond, func() { f.Unlocks(other) }).Stop()
+	f.Must(a.Shutdown(fromNow(world.Soon)))
+	if f.Holder("y") != 0 {
 		f.Error("Shutdown did not wait for the holder")
 	}
 	f.nobody("x")
@@ -106,9 +107,9 @@ func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T)
 
 func TestDoOfAHolderThatCannotReachTheServerEndsItsFunctionAndSaysLost(t *testing.T) {
 	onOutOfReach(t, func(f *faulty, loses, finds func()) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		f.within(briefLease+faultSoon, "Do", func() {
-			err := a.Do(faultCtx, "x", func(ctx context.Context, _ *fairlock.Lease) error {
+		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		f.Within(world.BriefLease+world.Soon, "Do", func() {
+			err := a.Do(background, "x", func(ctx context.Context, _ *fairlock.Lease) error {
 				loses()
 				<-ctx.Done()
 				if context.Cause(ctx) != fairlock.ErrLost {
@@ -121,70 +122,70 @@ func TestDoOfAHolderThatCannotReachTheServerEndsItsFunctionAndSaysLost(t *testin
 			}
 		})
 		finds()
-		f.until("the lease has ended", func() bool { return f.holder("x") == 0 })
+		f.Until("the lease has ended", func() bool { return f.Holder("x") == 0 })
 		f.nobody("x")
 	})
 }
 
 func TestAClaimOfWhichTheHolderCannotBeSureIsNotTrusted(t *testing.T) {
 	f := newFaulty(t)
-	a, b := f.behind(fairlock.WithLease(briefLease)), f.beside(fairlock.WithLease(briefLease))
-	lease := b.locks("x")
-	enters := f.all(f.verb("enter"), faultproxy.Observe())
-	first, next := a.queues("x", 1), b.queues("x", 2)
-	f.heard(2)
-	enters.WaitExecuted(f, 2, faultPatience)
-	f.unlocks(a.locks("y")) // by now a has the answer to that which it sent when it listened
-	f.proxy.Freeze(true)
-	f.unlocks(lease) // the grant is stuck on its way to a
-	next.gets()
-	first.waits()
-	f.keeps(next.lease)
-	f.proxy.Freeze(false) // and arrives when b has the lock
-	f.until("a is in line again", func() bool { return f.line("x") == 1 })
-	f.keeps(next.lease)
-	first.waits()
-	f.served(next, first)
+	a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside(fairlock.WithLease(world.BriefLease))
+	lease := b.Locks("x")
+	enters := f.All(f.Verb("enter"), faultproxy.Observe())
+	first, next := a.Queues("x", 1), b.Queues("x", 2)
+	f.Heard(2)
+	enters.WaitExecuted(f, 2, world.Patience)
+	f.Unlocks(a.Locks("y")) // by now a has the answer to that which it sent when it listened
+	f.Proxy.Freeze(true)
+	f.Unlocks(lease) // the grant is stuck on its way to a
+	next.Gets()
+	first.Waits()
+	f.Keeps(next.Lease)
+	f.Proxy.Freeze(false) // and arrives when b has the lock
+	f.Until("a is in line again", func() bool { return f.Line("x") == 1 })
+	f.Keeps(next.Lease)
+	first.Waits()
+	f.Served(next, first)
 	f.nobody("x")
 }
 
 func TestAnUnlockWithACancelledContextReleases(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		ctx, cancel := context.WithCancel(faultCtx)
-		lease := f.beside().asks(ctx, "x").gets()
-		w := f.beside().queues("x", 1)
+		ctx, cancel := context.WithCancel(background)
+		lease := f.Beside().Asks(ctx, "x").Gets()
+		w := f.Beside().Queues("x", 1)
 		cancel()
-		f.ends(lease)
-		f.within(faultSoon, "Unlock", func() { f.must(lease.Unlock(ctx)) })
-		f.within(faultSoon, "the hand-over", func() { w.gets() })
-		f.served(w)
+		f.Ends(lease)
+		f.Within(world.Soon, "Unlock", func() { f.Must(lease.Unlock(ctx)) })
+		f.Within(world.Soon, "the hand-over", func() { w.Gets() })
+		f.Served(w)
 		f.nobody("x")
 	})
 }
 
 func TestAnUnlockWithACancelledContextIsRepeatedWhenItsAnswerIsLost(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		ctx, cancel := context.WithCancel(faultCtx)
-		lease := f.behind().asks(ctx, "x").gets()
-		w := f.beside().queues("x", 1)
+		ctx, cancel := context.WithCancel(background)
+		lease := f.Behind().Asks(ctx, "x").Gets()
+		w := f.Beside().Queues("x", 1)
 		cancel()
-		reply := f.once(f.verb("leave"), lost)
-		f.ends(lease)
-		f.within(faultSoon, "Unlock", func() { f.must(lease.Unlock(ctx)) })
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.served(w)
+		reply := f.Once(f.Verb("leave"), lost)
+		f.Ends(lease)
+		f.Within(world.Soon, "Unlock", func() { f.Must(lease.Unlock(ctx)) })
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Served(w)
 		f.nobody("x")
 	})
 }
 
 func TestAnUnlockThatTheServerDoesNotAnswerIsDoneInTheBackground(t *testing.T) {
 	f := newFaulty(t)
-	a, b := f.behind(), f.beside()
-	lease := a.locks("x")
-	w := b.queues("x", 1)
-	f.proxy.Freeze(true)
-	f.ends(lease)
-	f.within(1200*time.Millisecond, "Unlock", func() {
+	a, b := f.Behind(), f.Beside()
+	lease := a.Locks("x")
+	w := b.Queues("x", 1)
+	f.Proxy.Freeze(true)
+	f.Ends(lease)
+	f.Within(1200*time.Millisecond, "Unlock", func() {
 		if err := lease.Unlock(fromNow(time.Second)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fairlock.ErrLost) {
 			f.Errorf("Unlock says %v", err)
 		}
@@ -192,12 +193,12 @@ func TestAnUnlockThatTheServerDoesNotAnswerIsDoneInTheBackground(t *testing.T) {
 	if !errors.Is(lease.Err(), fairlock.ErrNotHeld) {
 		f.Errorf("after Unlock it says %v", lease.Err())
 	}
-	w.waits()
-	f.proxy.Freeze(false)
-	f.within(faultSoon, "the second Unlock", func() { f.must(lease.Unlock(faultCtx)) })
-	if err := lease.Unlock(faultCtx); !errors.Is(err, fairlock.ErrNotHeld) {
+	w.Waits()
+	f.Proxy.Freeze(false)
+	f.Within(world.Soon, "the second Unlock", func() { f.Must(lease.Unlock(background)) })
+	if err := lease.Unlock(background); !errors.Is(err, fairlock.ErrNotHeld) {
 		f.Errorf("the third Unlock says %v", err)
 	}
-	f.served(w)
+	f.Served(w)
 	f.nobody("x")
 }

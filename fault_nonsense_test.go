@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 // onNothingSent runs the test and fails if a request reached the proxy.
@@ -21,7 +22,7 @@ func onNothingSent(t *testing.T, test func(f *faulty)) {
 	t.Helper()
 	f := newFaultyEmbedded(t)
 	test(f)
-	if n := f.proxy.Count(faultproxy.Any); n != 0 {
+	if n := f.Proxy.Count(faultproxy.Any); n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
 }
@@ -33,10 +34,10 @@ func TestANilClientIsAClearErrorOfEveryCall(t *testing.T) {
 		} {
 			t.Run(what, func(t *testing.T) {
 				l := fairlock.New(client)
-				why := refusal{is: fairlock.ErrInvalid, says: "the client is nil"}
-				f.refuses(l, "x", why)
-				f.inspectRefused(l, "x", why)
-				f.must(l.Close())
+				why := world.Refusal{Is: fairlock.ErrInvalid, Says: "the client is nil"}
+				f.Refuses(l, "x", why)
+				f.InspectRefused(l, "x", why)
+				f.Must(l.Close())
 			})
 		}
 	})
@@ -44,68 +45,68 @@ func TestANilClientIsAClearErrorOfEveryCall(t *testing.T) {
 
 func TestAClosedClientIsAClearErrorOfEveryCall(t *testing.T) {
 	f := newFaulty(t)
-	fresh, used := f.beside(), f.beside()
-	f.unlocks(used.locks("x"))
-	for _, u := range []*faultUser{fresh, used} {
-		f.must(u.rdb.Close())
-		why := refusal{is: redis.ErrClosed, says: "client is closed"}
-		f.refuses(u.Interface, "x", why)
-		f.inspectRefused(u.Interface, "x", why)
+	fresh, used := f.Beside(), f.Beside()
+	f.Unlocks(used.Locks("x"))
+	for _, u := range []*world.User{fresh, used} {
+		f.Must(u.Client.Close())
+		why := world.Refusal{Is: redis.ErrClosed, Says: "client is closed"}
+		f.Refuses(u.Interface, "x", why)
+		f.InspectRefused(u.Interface, "x", why)
 	}
 }
 
 func TestAClosedLockerIsAClearErrorOfEveryCall(t *testing.T) {
 	onNothingSent(t, func(f *faulty) {
-		l := f.behind().Interface
-		f.must(l.Close())
-		why := refusal{is: fairlock.ErrClosed, says: "closed"}
-		f.refuses(l, "x", why)
-		f.inspectRefused(l, "x", why)
-		f.must(l.Close())
+		l := f.Behind().Interface
+		f.Must(l.Close())
+		why := world.Refusal{Is: fairlock.ErrClosed, Says: "closed"}
+		f.Refuses(l, "x", why)
+		f.InspectRefused(l, "x", why)
+		f.Must(l.Close())
 	})
 }
 
 func TestANameThatMakesNoSenseIsAClearErrorOfEveryCall(t *testing.T) {
 	onNothingSent(t, func(f *faulty) {
-		l := f.behind().Interface
+		l := f.Behind().Interface
 		for name, says := range map[string]string{
 			"": "empty", strings.Repeat("x", 513): "513 bytes", "}x": "hash tag",
 		} {
-			why := refusal{is: fairlock.ErrInvalid, says: says}
-			f.refuses(l, name, why)
-			f.inspectRefused(l, name, why)
+			why := world.Refusal{Is: fairlock.ErrInvalid, Says: says}
+			f.Refuses(l, name, why)
+			f.InspectRefused(l, name, why)
 		}
 	})
 }
 
 func TestNamesWithBracesAndOddBytesAreLocksOfTheirOwn(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		u := f.beside()
+		u := f.Beside()
 		var leases []*fairlock.Lease
 		for _, name := range []string{
 			"x", "a{x}", "a{x}b", "{", "{}", "x}", "x{", "{}{x}", "x y", "x:y", "x\r\ny", "\x00", "ключ", strings.Repeat("x", 512), "*", "?", "x\\",
 		} {
-			leases = append(leases, u.locks(name))
+			leases = append(leases, u.Locks(name))
 		}
-		if _, err := u.TryLock(faultCtx, "{x}"); !errors.Is(err, fairlock.ErrHeld) {
+		if _, err := u.TryLock(background, "{x}"); !errors.Is(err, fairlock.ErrHeld) {
 			f.Errorf("{x} is not x: %v", err)
 		}
 		for _, lease := range leases {
-			w := f.beside().asks(faultCtx, lease.Name())
-			f.until("somebody waits", func() bool {
-				state, err := u.Inspect(faultCtx, lease.Name())
-				f.must(err)
+			w := f.Beside().Asks(background, lease.Name())
+			f.Until("somebody waits", func() bool {
+				state, err := u.Inspect(background, lease.Name())
+				f.Must(err)
 				return len(state.Waiters) == 1
 			})
-			f.unlocks(lease)
-			f.served(w)
+			f.Unlocks(lease)
+			f.Served(w)
 		}
 	})
 }
 
 func TestAnOptionThatMakesNoSenseIsAClearErrorOfTheCall(t *testing.T) {
 	onNothingSent(t, func(f *faulty) {
-		l := f.behind().Interface
+		l := f.Behind().Interface
 		for says, option := range map[string]fairlock.LockOption{
 			"LeaseFor: 0s":      fairlock.LeaseFor(0),
 			"LeaseFor: -1s":     fairlock.LeaseFor(-time.Second),
@@ -119,7 +120,7 @@ func TestAnOptionThatMakesNoSenseIsAClearErrorOfTheCall(t *testing.T) {
 			"Note: 257 bytes":   fairlock.Note(strings.Repeat("x", 257)),
 			"99ms is less than": fairlock.LeaseFor(99 * time.Millisecond),
 		} {
-			f.refuses(l, "x", refusal{is: fairlock.ErrInvalid, says: says}, option)
+			f.Refuses(l, "x", world.Refusal{Is: fairlock.ErrInvalid, Says: says}, option)
 		}
 	})
 }
@@ -135,9 +136,9 @@ func TestAnOptionOfTheLockerThatMakesNoSenseIsAClearErrorOfEveryCall(t *testing.
 			"the logger is nil":  fairlock.WithLogger(nil),
 			"WithIdentity: 7 is": fairlock.WithIdentity(7),
 		} {
-			l := f.behind(option).Interface
-			f.refuses(l, "x", refusal{is: fairlock.ErrInvalid, says: says})
-			f.inspectRefused(l, "x", refusal{is: fairlock.ErrInvalid, says: says})
+			l := f.Behind(option).Interface
+			f.Refuses(l, "x", world.Refusal{Is: fairlock.ErrInvalid, Says: says})
+			f.InspectRefused(l, "x", world.Refusal{Is: fairlock.ErrInvalid, Says: says})
 		}
 	})
 }
@@ -145,8 +146,8 @@ func TestAnOptionOfTheLockerThatMakesNoSenseIsAClearErrorOfEveryCall(t *testing.
 func TestANilOptionIsAnErrorOfTheCallOrNoneAndNoPanic(t *testing.T) {
 	f := newFaultyEmbedded(t)
 	for what, call := range map[string]func() (*fairlock.Lease, error){
-		"of the Locker": func() (*fairlock.Lease, error) { return fairlock.New(f.direct, nil).Lock(faultCtx, "x") },
-		"of the call":   func() (*fairlock.Lease, error) { return f.beside().Lock(faultCtx, "x", nil) },
+		"of the Locker": func() (*fairlock.Lease, error) { return fairlock.New(f.Direct, nil).Lock(background, "x") },
+		"of the call":   func() (*fairlock.Lease, error) { return f.Beside().Lock(background, "x", nil) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			defer func() {
@@ -155,7 +156,7 @@ func TestANilOptionIsAnErrorOfTheCallOrNoneAndNoPanic(t *testing.T) {
 				}
 			}()
 			if lease, err := call(); err == nil {
-				f.unlocks(lease)
+				f.Unlocks(lease)
 			} else if !errors.Is(err, fairlock.ErrInvalid) {
 				t.Error(err)
 			}
@@ -165,16 +166,16 @@ func TestANilOptionIsAnErrorOfTheCallOrNoneAndNoPanic(t *testing.T) {
 
 func TestACallWhoseContextHasEndedSendsNothing(t *testing.T) {
 	f := newFaultyEmbedded(t)
-	fresh, used := f.behind(), f.behind()
-	f.unlocks(used.locks("y"))
-	before := f.proxy.Count(faultproxy.Any)
+	fresh, used := f.Behind(), f.Behind()
+	f.Unlocks(used.Locks("y"))
+	before := f.Proxy.Count(faultproxy.Any)
 	for range 10 {
 		f.endedContext(fresh.Interface)
 		f.endedContext(used.Interface)
 	}
-	f.must(fresh.Close()) // and what it would do in the background is done
-	f.must(used.Close())
-	if n := f.proxy.Count(faultproxy.Any) - before; n != 0 {
+	f.Must(fresh.Close()) // and what it would do in the background is done
+	f.Must(used.Close())
+	if n := f.Proxy.Count(faultproxy.Any) - before; n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
 }
@@ -183,7 +184,7 @@ func TestACallWhoseContextHasEndedSendsNothing(t *testing.T) {
 func (f *faulty) endedContext(l fairlock.Interface) {
 	f.Helper()
 	why := errors.New("the user went away")
-	ctx, cancel := context.WithCancelCause(faultCtx)
+	ctx, cancel := context.WithCancelCause(background)
 	cancel(why)
 	_, err := l.Lock(ctx, "x")
 	_, tryErr := l.TryLock(ctx, "x")
@@ -199,15 +200,15 @@ func (f *faulty) endedContext(l fairlock.Interface) {
 func TestAServerThatMayEvictLocksIsWarnedOfOnce(t *testing.T) {
 	f := newFaulty(t)
 	for policy, want := range map[string]int{"allkeys-lru": 1, "volatile-ttl": 1, "noeviction": 0} {
-		f.must(f.direct.ConfigSet(faultCtx, "maxmemory-policy", policy).Err())
+		f.Must(f.Direct.ConfigSet(background, "maxmemory-policy", policy).Err())
 		var log bytes.Buffer
-		l := fairlock.New(f.direct, fairlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		l := fairlock.New(f.Direct, fairlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for range 3 {
-			lease, err := l.Lock(faultCtx, "x")
-			f.must(err)
-			f.must(lease.Unlock(faultCtx))
+			lease, err := l.Lock(background, "x")
+			f.Must(err)
+			f.Must(lease.Unlock(background))
 		}
-		f.must(l.Close())
+		f.Must(l.Close())
 		if n := strings.Count(log.String(), "level=WARN"); n != want || n > 0 && !strings.Contains(log.String(), policy) {
 			f.Errorf("%s: %d warnings:\n%s", policy, n, log.String())
 		}
@@ -217,7 +218,7 @@ func TestAServerThatMayEvictLocksIsWarnedOfOnce(t *testing.T) {
 func TestWhatANilLeaseIsAskedItAnswers(t *testing.T) {
 	var lease *fairlock.Lease
 	for what, err := range map[string]error{
-		"Unlock": lease.Unlock(faultCtx), "Extend": lease.Extend(faultCtx, time.Second), "Err": lease.Err(), "Context": context.Cause(lease.Context()),
+		"Unlock": lease.Unlock(background), "Extend": lease.Extend(background, time.Second), "Err": lease.Err(), "Context": context.Cause(lease.Context()),
 	} {
 		if !errors.Is(err, fairlock.ErrNotHeld) {
 			t.Errorf("%s: %v", what, err)

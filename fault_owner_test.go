@@ -5,26 +5,27 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestAnOwnersSecondHoldWhoseAnswerWasLostIsHeldOnce(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		saga := fairlock.WithOwner("saga-7")
-		a, b := f.beside(), f.behind()
-		first := a.locks("x", saga)
-		w := f.beside().queues("x", 1)
-		reply := f.once(f.verb("enter"), lost)
-		f.ends(first) // both are trusted at once: they are the same owner's
-		second := b.locks("x", saga)
-		reply.WaitExecuted(f, 1, faultPatience)
+		a, b := f.Beside(), f.Behind()
+		first := a.Locks("x", saga)
+		w := f.Beside().Queues("x", 1)
+		reply := f.Once(f.Verb("enter"), lost)
+		f.Ends(first) // both are trusted at once: they are the same owner's
+		second := b.Locks("x", saga)
+		reply.WaitExecuted(f, 1, world.Patience)
 		if first.Token() != second.Token() {
 			f.Errorf("the tokens are %d and %d", first.Token(), second.Token())
 		}
-		f.must(first.Unlock(faultCtx))
-		f.keeps(second)
-		w.waits()
-		f.unlocks(second)
-		f.served(w)
+		f.Must(first.Unlock(background))
+		f.Keeps(second)
+		w.Waits()
+		f.Unlocks(second)
+		f.Served(w)
 		f.nobody("x")
 	})
 }
@@ -32,15 +33,15 @@ func TestAnOwnersSecondHoldWhoseAnswerWasLostIsHeldOnce(t *testing.T) {
 func TestAnOwnersSecondHoldExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		saga := fairlock.WithOwner("saga-7")
-		a, b := f.beside(), f.behind()
-		first := a.locks("x", saga)
-		var second *faultWait
-		execute := f.late(f.verb("enter"), func() { second = b.asks(faultCtx, "x", saga) })
-		f.left(func() { second.cancel() })
-		second.fails()
+		a, b := f.Beside(), f.Behind()
+		first := a.Locks("x", saga)
+		var second *world.Wait
+		execute := f.late(f.Verb("enter"), func() { second = b.Asks(background, "x", saga) })
+		f.left(func() { second.Cancel() })
+		second.Fails()
 		execute()
-		f.keeps(first)
-		f.unlocks(first)
+		f.Keeps(first)
+		f.Unlocks(first)
 		f.nobody("x")
 	})
 }
@@ -48,36 +49,36 @@ func TestAnOwnersSecondHoldExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T
 func TestAnOwnersReleaseWhoseAnswerWasLostDoesNotEndTheOtherHold(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		saga := fairlock.WithOwner("saga-7")
-		a, b := f.beside(), f.behind()
-		first := a.locks("x", saga)
-		f.ends(first)
-		second := b.locks("x", saga)
-		reply := f.once(f.verb("leave"), lost)
-		f.unlocks(second)
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.keeps(first)
-		f.must(first.Unlock(faultCtx))
+		a, b := f.Beside(), f.Behind()
+		first := a.Locks("x", saga)
+		f.Ends(first)
+		second := b.Locks("x", saga)
+		reply := f.Once(f.Verb("leave"), lost)
+		f.Unlocks(second)
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Keeps(first)
+		f.Must(first.Unlock(background))
 		f.nobody("x")
 	})
 }
 
 func TestOwnersHoldsAreBothBackAfterTheServerLostItsData(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		saga, brief := fairlock.WithOwner("saga-7"), fairlock.WithLease(calmLease)
-		first := f.beside(brief).locks("x", saga)
-		f.ends(first)
-		second := f.beside(brief).locks("x", saga)
-		w := f.beside(brief).queues("x", 1)
-		f.loses()
-		f.until("both are back", func() bool { return f.direct.HLen(faultCtx, f.keys("x").Record()).Val() >= 6 })
-		f.keeps(first)
-		f.keeps(second)
-		w.waits()
-		f.must(first.Unlock(faultCtx))
-		f.keeps(second)
-		w.waits()
-		f.unlocks(second)
-		f.served(w)
+		saga, brief := fairlock.WithOwner("saga-7"), fairlock.WithLease(world.CalmLease)
+		first := f.Beside(brief).Locks("x", saga)
+		f.Ends(first)
+		second := f.Beside(brief).Locks("x", saga)
+		w := f.Beside(brief).Queues("x", 1)
+		f.Loses()
+		f.Until("both are back", func() bool { return f.Direct.HLen(background, f.Keys("x").Record()).Val() >= 6 })
+		f.Keeps(first)
+		f.Keeps(second)
+		w.Waits()
+		f.Must(first.Unlock(background))
+		f.Keeps(second)
+		w.Waits()
+		f.Unlocks(second)
+		f.Served(w)
 		f.comesBack("x")
 	})
 }

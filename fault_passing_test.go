@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 // answering is a server that for a while answers every request with an error instead of executing it.
@@ -48,11 +49,11 @@ func (a *answering) says(f *faulty, n int32) {
 	f.Helper()
 	a.calls.Store(0)
 	a.on.Store(true)
-	f.until("the error was answered", func() bool { return a.calls.Load() >= n })
+	f.Until("the error was answered", func() bool { return a.calls.Load() >= n })
 }
 
 // onErrorsThatPass runs the test with each error of a server that will do the same request a moment later.
-func onErrorsThatPass(t *testing.T, test func(f *faulty, u *faultUser, a *answering)) {
+func onErrorsThatPass(t *testing.T, test func(f *faulty, u *world.User, a *answering)) {
 	t.Helper()
 	tests := make(map[string]func(*testing.T))
 	for _, text := range []string{
@@ -66,74 +67,74 @@ func onErrorsThatPass(t *testing.T, test func(f *faulty, u *faultUser, a *answer
 		tests[word] = func(t *testing.T) {
 			f := newFaultyEmbedded(t)
 			a := &answering{text: text}
-			rdb := redis.NewClient(&redis.Options{Addr: f.addr})
+			rdb := redis.NewClient(&redis.Options{Addr: f.Addr})
 			rdb.AddHook(a)
-			test(f, f.with(rdb, fairlock.WithLease(briefLease)), a)
+			test(f, f.With(rdb, fairlock.WithLease(world.BriefLease)), a)
 		}
 	}
-	together(t, tests)
+	world.Together(t, tests)
 }
 
 func TestAHoldOutlastsErrorsThatPass(t *testing.T) {
-	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
-		lease := u.locks("x")
+	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
+		lease := u.Locks("x")
 		server.says(f, 2)
 		server.on.Store(false)
 		before := lease.Deadline()
-		f.until("it is renewed", func() bool { return lease.Deadline().After(before) })
-		f.keeps(lease)
-		f.unlocks(lease)
+		f.Until("it is renewed", func() bool { return lease.Deadline().After(before) })
+		f.Keeps(lease)
+		f.Unlocks(lease)
 		f.nobody("x")
 	})
 }
 
 func TestAWaitOutlastsErrorsThatPass(t *testing.T) {
-	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
-		lease := f.beside(fairlock.WithLease(briefLease)).locks("x")
-		w := u.queues("x", 1)
-		f.heard(1)
-		next := f.beside().queues("x", 2)
+	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
+		lease := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
+		w := u.Queues("x", 1)
+		f.Heard(1)
+		next := f.Beside().Queues("x", 2)
 		server.says(f, 3)
-		w.waits()
+		w.Waits()
 		server.on.Store(false)
-		f.unlocks(lease)
-		f.served(w, next)
+		f.Unlocks(lease)
+		f.Served(w, next)
 		f.nobody("x")
 	})
 }
 
 func TestAReleaseIsRepeatedWhileErrorsPass(t *testing.T) {
-	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
-		lease := u.locks("x")
-		w := f.beside(fairlock.WithLease(briefLease)).queues("x", 1)
+	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
+		lease := u.Locks("x")
+		w := f.Beside(fairlock.WithLease(world.BriefLease)).Queues("x", 1)
 		server.on.Store(true)
 		unlocked := make(chan struct{})
 		go func() {
 			defer close(unlocked)
-			f.ends(lease)
-			if err := lease.Unlock(faultCtx); err != nil {
+			f.Ends(lease)
+			if err := lease.Unlock(background); err != nil {
 				f.Error(err)
 			}
 		}()
 		server.says(f, 3)
-		w.waits()
+		w.Waits()
 		server.on.Store(false)
 		<-unlocked
-		f.served(w)
+		f.Served(w)
 		f.nobody("x")
 	})
 }
 
 // It asks for a watchdog, which the hold does not have, and the server does not say yes.
 func TestAReentryThatNeedsALongerLeaseWaitsNoLongerThanItsBoundWhileErrorsPass(t *testing.T) {
-	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
+	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
 		for name, ask := range map[string]func(context.Context, string) (*fairlock.Lease, error){
 			"bounded": func(ctx context.Context, name string) (*fairlock.Lease, error) {
 				return u.Lock(ctx, name, fairlock.WaitAtMost(50*time.Millisecond))
 			},
 			"tried": func(ctx context.Context, name string) (*fairlock.Lease, error) { return u.TryLock(ctx, name) },
 		} {
-			lease := u.locks(name, fairlock.LeaseFor(time.Minute))
+			lease := u.Locks(name, fairlock.LeaseFor(time.Minute))
 			server.on.Store(true)
 			ctx, cancel := context.WithTimeout(lease.Context(), 5*time.Second)
 			_, err := ask(ctx, name)
@@ -142,38 +143,38 @@ func TestAReentryThatNeedsALongerLeaseWaitsNoLongerThanItsBoundWhileErrorsPass(t
 				f.Errorf("%s: it ended with %v", name, err)
 			}
 			cancel()
-			f.keeps(lease)
-			f.unlocks(lease)
+			f.Keeps(lease)
+			f.Unlocks(lease)
 			f.nobody(name)
 		}
 	})
 }
 
 func TestALeavingIsRepeatedWhileErrorsPass(t *testing.T) {
-	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
-		lease := f.beside().locks("x")
-		w := u.queues("x", 1)
-		next := f.beside().queues("x", 2)
+	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
+		lease := f.Beside().Locks("x")
+		w := u.Queues("x", 1)
+		next := f.Beside().Queues("x", 2)
 		server.on.Store(true)
-		w.cancel()
-		w.fails()
+		w.Cancel()
+		w.Fails()
 		server.says(f, 3)
 		server.on.Store(false)
-		f.until("it has left", func() bool { return f.line("x") == 1 })
-		f.unlocks(lease)
-		f.served(next)
+		f.Until("it has left", func() bool { return f.Line("x") == 1 })
+		f.Unlocks(lease)
+		f.Served(next)
 		f.nobody("x")
 	})
 }
 
 func TestANewCallFailsAtOnceWithAnErrorThatPassesUnlessItsKeysAreOnTheirWayToAnotherNode(t *testing.T) {
-	onErrorsThatPass(t, func(f *faulty, u *faultUser, server *answering) {
-		f.unlocks(u.locks("x"))
+	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
+		f.Unlocks(u.Locks("x"))
 		word, _, _ := strings.Cut(server.text, " ")
 		if word == "TRYAGAIN" {
 			got := make(chan *fairlock.Lease, 1)
 			go func() {
-				lease, err := u.Lock(faultCtx, "x")
+				lease, err := u.Lock(background, "x")
 				if err != nil {
 					f.Error(err)
 				}
@@ -181,13 +182,13 @@ func TestANewCallFailsAtOnceWithAnErrorThatPassesUnlessItsKeysAreOnTheirWayToAno
 			}()
 			server.says(f, 2)
 			server.on.Store(false)
-			f.unlocks(<-got)
+			f.Unlocks(<-got)
 			f.nobody("x")
 			return
 		}
 		server.on.Store(true)
-		f.refuses(u.Interface, "x", refusal{is: serverSays(server.text), says: word})
-		f.inspectRefused(u.Interface, "x", refusal{is: serverSays(server.text), says: word})
+		f.Refuses(u.Interface, "x", world.Refusal{Is: serverSays(server.text), Says: word})
+		f.InspectRefused(u.Interface, "x", world.Refusal{Is: serverSays(server.text), Says: word})
 		server.on.Store(false)
 		f.nobody("x")
 	})
@@ -196,15 +197,15 @@ func TestANewCallFailsAtOnceWithAnErrorThatPassesUnlessItsKeysAreOnTheirWayToAno
 func TestAnUnlockThatTheServerRefusesForGoodSaysSoAtOnce(t *testing.T) {
 	f := newFaultyEmbedded(t)
 	server := &answering{text: "ERR no"}
-	rdb := redis.NewClient(&redis.Options{Addr: f.addr})
+	rdb := redis.NewClient(&redis.Options{Addr: f.Addr})
 	rdb.AddHook(server)
-	lease := f.with(rdb).locks("x", fairlock.LeaseFor(300*time.Millisecond))
+	lease := f.With(rdb).Locks("x", fairlock.LeaseFor(300*time.Millisecond))
 	server.on.Store(true)
-	f.ends(lease)
-	f.refused("unlock", "x", refusal{is: serverSays("ERR no"), says: "the lock stays until its lease ends"}, func() error {
-		return lease.Unlock(faultCtx)
+	f.Ends(lease)
+	f.Refused("unlock", "x", world.Refusal{Is: serverSays("ERR no"), Says: "the lock stays until its lease ends"}, func() error {
+		return lease.Unlock(background)
 	})
 	server.on.Store(false)
-	f.until("the lease has ended", func() bool { return f.holder("x") == 0 })
+	f.Until("the lease has ended", func() bool { return f.Holder("x") == 0 })
 	f.nobody("x")
 }

@@ -7,161 +7,135 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
-
-// plain has the users of f use plain locks.
-func (f *faulty) plain() *faulty {
-	f.kind, f.prefix = newPlain, "fairlock:plain"
-	return f
-}
-
-// waitsPlainly has a call wait for a plain lock.
-func (u *faultUser) waitsPlainly(name string) *faultWait {
-	u.f.Helper()
-	queued := make(chan struct{}, 1)
-	w := u.asks(faultCtx, name, fairlock.OnQueued(func(int) { queued <- struct{}{} }))
-	select {
-	case <-queued:
-	case <-time.After(faultPatience):
-		u.f.Fatal("it does not wait")
-	}
-	return w
-}
-
-// listens returns when the server has as many subscribers of the lock's releases.
-func (f *faulty) listens(name string, n int64) {
-	f.Helper()
-	channel := lua.Freed("fairlock:plain", f.keys(name))
-	f.until("they listen", func() bool { return f.direct.PubSubNumSub(faultCtx, channel).Val()[channel] == n })
-}
 
 func TestAPlainLockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a := f.plain().behind()
-		reply := f.once(f.verb("enter"), lost)
-		w := a.asks(faultCtx, "x")
-		lease := w.gets()
-		reply.WaitExecuted(f, 1, faultPatience)
-		if w.took > faultSoon {
-			f.Errorf("it took %v", w.took)
+		a := f.plain().Behind()
+		reply := f.Once(f.Verb("enter"), lost)
+		w := a.Asks(background, "x")
+		lease := w.Gets()
+		reply.WaitExecuted(f, 1, world.Patience)
+		if w.Took > world.Soon {
+			f.Errorf("it took %v", w.Took)
 		}
-		f.keeps(lease)
-		f.unlocks(lease)
-		f.free("x")
+		f.Keeps(lease)
+		f.Unlocks(lease)
+		f.Free("x")
 	})
 }
 
 func TestATryOfAPlainLockWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a := f.plain().behind()
-		reply := f.once(f.verb("enter"), lost)
-		f.within(faultSoon, "TryLock", func() {
-			lease, err := a.TryLock(faultCtx, "x")
-			f.must(err)
-			f.took(lease)
+		a := f.plain().Behind()
+		reply := f.Once(f.Verb("enter"), lost)
+		f.Within(world.Soon, "TryLock", func() {
+			lease, err := a.TryLock(background, "x")
+			f.Must(err)
+			f.Took(lease)
 		})
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.keeps(f.oldest())
-		f.unlocks(f.oldest())
-		f.free("x")
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Keeps(f.Oldest())
+		f.Unlocks(f.Oldest())
+		f.Free("x")
 	})
 }
 
 func TestAReleaseOfAPlainLockWhoseAnswerWasLostIsCleanAndTheNextHasIt(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b := f.plain().behind(), f.beside()
-		lease := a.locks("x")
-		w := b.waitsPlainly("x")
-		f.listens("x", 1)
-		reply := f.once(f.verb("leave"), lost)
-		f.unlocks(lease)
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.unlocks(w.gets())
-		f.free("x")
+		a, b := f.plain().Behind(), f.Beside()
+		lease := a.Locks("x")
+		w := b.WaitsPlainly("x")
+		f.Listens("x", 1)
+		reply := f.Once(f.Verb("leave"), lost)
+		f.Unlocks(lease)
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Unlocks(w.Gets())
+		f.Free("x")
 	})
 }
 
 func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.plain().behind()
-		f.unlocks(a.locks("x"))
-		held := f.once(f.verb("enter"), faultproxy.HoldRequest())
-		ctx, cancel := context.WithTimeout(faultCtx, 200*time.Millisecond)
+		a := f.plain().Behind()
+		f.Unlocks(a.Locks("x"))
+		held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
+		ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
 		defer cancel()
-		left := f.all(f.verb("leave"), faultproxy.Observe())
-		w := a.asks(ctx, "x")
-		if err := w.fails(); !errors.Is(err, context.DeadlineExceeded) {
+		left := f.All(f.Verb("leave"), faultproxy.Observe())
+		w := a.Asks(ctx, "x")
+		if err := w.Fails(); !errors.Is(err, context.DeadlineExceeded) {
 			f.Fatal(err)
 		}
-		left.WaitExecuted(f, 1, faultPatience)
+		left.WaitExecuted(f, 1, world.Patience)
 		held.Release()
-		held.WaitExecuted(f, 1, faultPatience)
-		f.free("x")
+		held.WaitExecuted(f, 1, world.Patience)
+		f.Free("x")
 	})
 }
 
 func TestAPlainWaiterWhoseSubscriptionWasCutHearsOfTheReleaseAfterReconnecting(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.plain().beside(), f.behind()
+		a, b := f.plain().Beside(), f.Behind()
 		for range 5 {
-			lease := a.locks("x")
-			w := b.waitsPlainly("x")
-			f.listens("x", 1)
-			subscribes := f.all(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
-			f.proxy.CutAll()
-			f.listens("x", 0)
-			f.unlocks(lease) // which nobody hears
+			lease := a.Locks("x")
+			w := b.WaitsPlainly("x")
+			f.Listens("x", 1)
+			subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
+			f.Proxy.CutAll()
+			f.Listens("x", 0)
+			f.Unlocks(lease) // which nobody hears
 			subscribes.Remove()
 			subscribes.Release()
-			f.within(faultSoon, "the next lock", func() { f.unlocks(w.gets()) })
+			f.Within(world.Soon, "the next lock", func() { f.Unlocks(w.Gets()) })
 		}
 	})
 }
 
 func TestAPlainLockOfAServerThatLostEverythingStaysWithItsHolder(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.plain().beside(fairlock.WithLease(3*time.Second)), f.beside()
-		lease := a.locks("x")
-		w := b.waitsPlainly("x")
-		f.listens("x", 1)
-		f.must(f.direct.FlushAll(faultCtx).Err())
-		if _, err := b.TryLock(faultCtx, "x"); !errors.Is(err, fairlock.ErrHeld) {
+		a, b := f.plain().Beside(fairlock.WithLease(3*time.Second)), f.Beside()
+		lease := a.Locks("x")
+		w := b.WaitsPlainly("x")
+		f.Listens("x", 1)
+		f.Must(f.Direct.FlushAll(background).Err())
+		if _, err := b.TryLock(background, "x"); !errors.Is(err, fairlock.ErrHeld) {
 			f.Fatalf("it was given away: %v", err)
 		}
-		f.until("the holder is back", func() bool { return f.holder("x") == lease.Token() })
-		f.keeps(lease)
-		w.waits()
-		f.unlocks(lease)
-		f.unlocks(w.gets())
+		f.Until("the holder is back", func() bool { return f.Holder("x") == lease.Token() })
+		f.Keeps(lease)
+		w.Waits()
+		f.Unlocks(lease)
+		f.Unlocks(w.Gets())
 	})
 }
 
 func TestAPlainWaitSurvivesARestartOfTheServer(t *testing.T) {
 	f := newFaulty(t).plain()
-	a, b := f.beside(fairlock.WithLease(2*time.Second)), f.beside()
-	lease := a.locks("x")
-	w := b.waitsPlainly("x")
-	f.server.Kill()
-	f.server.Restart()
-	w.waits()
-	f.ends(lease)
-	_ = lease.Unlock(faultCtx) // kept or lost: the server has forgotten it
-	f.unlocks(w.gets())
+	a, b := f.Beside(fairlock.WithLease(2*time.Second)), f.Beside()
+	lease := a.Locks("x")
+	w := b.WaitsPlainly("x")
+	f.Server.Kill()
+	f.Server.Restart()
+	w.Waits()
+	f.Ends(lease)
+	_ = lease.Unlock(background) // kept or lost: the server has forgotten it
+	f.Unlocks(w.Gets())
 }
 
 func TestATryOfAPlainLockOnAnUnreachableServerSaysSoAtOnce(t *testing.T) {
 	f := newFaulty(t).plain()
-	a := f.behind()
-	f.unlocks(a.locks("x"))
-	f.proxy.Refuse(true)
-	f.proxy.CutAll()
-	f.within(faultSoon, "TryLock", func() {
-		if _, err := a.TryLock(faultCtx, "x"); err == nil || errors.Is(err, fairlock.ErrHeld) {
+	a := f.Behind()
+	f.Unlocks(a.Locks("x"))
+	f.Proxy.Refuse(true)
+	f.Proxy.CutAll()
+	f.Within(world.Soon, "TryLock", func() {
+		if _, err := a.TryLock(background, "x"); err == nil || errors.Is(err, fairlock.ErrHeld) {
 			f.Errorf("got %v", err)
 		}
 	})
-	f.proxy.Refuse(false)
-	f.free("x")
+	f.Proxy.Refuse(false)
+	f.Free("x")
 }

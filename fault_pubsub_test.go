@@ -11,29 +11,30 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 // cuts ends every subscription connection.
-func (f *faulty) cuts() int64 { return f.direct.ClientKillByFilter(faultCtx, "TYPE", "pubsub").Val() }
+func (f *faulty) cuts() int64 { return f.Direct.ClientKillByFilter(background, "TYPE", "pubsub").Val() }
 
 // crowd is n calls that wait for x, of four Lockers at random, in the order of their arrival.
-func (f *faulty) crowd(n int, options ...fairlock.Option) (waits []*faultWait, of map[*faultWait]*faultUser) {
+func (f *faulty) crowd(n int, options ...fairlock.Option) (waits []*world.Wait, of map[*world.Wait]*world.User) {
 	f.Helper()
-	of = make(map[*faultWait]*faultUser)
-	users := []*faultUser{f.beside(options...), f.beside(options...), f.beside(options...), f.beside(options...)}
+	of = make(map[*world.Wait]*world.User)
+	users := []*world.User{f.Beside(options...), f.Beside(options...), f.Beside(options...), f.Beside(options...)}
 	dice := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
 		u := users[dice.IntN(4)]
-		w := u.queues("x", i+1)
+		w := u.Queues("x", i+1)
 		waits, of[w] = append(waits, w), u
 	}
-	f.heard(4)
+	f.Heard(4)
 	return waits, of
 }
 
 func TestNoWaiterLosesItsPlaceHoweverOftenItsSubscriptionIsCut(t *testing.T) {
 	f := newFaulty(t)
-	lease := f.beside().locks("x")
+	lease := f.Beside().Locks("x")
 	waits, _ := f.crowd(32)
 	cut := int64(0)
 	for i, w := range waits {
@@ -41,21 +42,21 @@ func TestNoWaiterLosesItsPlaceHoweverOftenItsSubscriptionIsCut(t *testing.T) {
 			cut += f.cuts()
 			time.Sleep(20 * time.Millisecond)
 		}
-		f.until("everybody is back", func() bool {
-			return f.line("x") == len(waits)-i && len(f.direct.PubSubChannels(faultCtx, "*").Val()) == 4
+		f.Until("everybody is back", func() bool {
+			return f.Line("x") == len(waits)-i && len(f.Direct.PubSubChannels(background, "*").Val()) == 4
 		})
-		f.unlocks(lease)
-		lease = w.gets()
-		f.keeps(lease)
+		f.Unlocks(lease)
+		lease = w.Gets()
+		f.Keeps(lease)
 	}
-	f.unlocks(lease)
+	f.Unlocks(lease)
 	f.nobody("x")
 	t.Logf("%d connections cut", cut)
 }
 
 func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t *testing.T) {
 	f := newFaulty(t)
-	lease := f.beside().locks("x")
+	lease := f.Beside().Locks("x")
 	waits, of := f.crowd(200)
 
 	stop := make(chan struct{})
@@ -73,26 +74,26 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 	})
 
 	var worst time.Duration
-	var served []*faultWait
+	var served []*world.Wait
 	pending := slices.Clone(waits)
 	for free := time.Now(); len(pending) > 0; free = time.Now() {
-		f.unlocks(lease)
+		f.Unlocks(lease)
 		next := f.any(pending)
-		worst = max(worst, next.at.Sub(free))
-		lease = next.gets()
+		worst = max(worst, next.At.Sub(free))
+		lease = next.Gets()
 		served = append(served, next)
-		pending = slices.DeleteFunc(pending, func(w *faultWait) bool { return w == next })
+		pending = slices.DeleteFunc(pending, func(w *world.Wait) bool { return w == next })
 		time.Sleep(10 * time.Millisecond)
 	}
 	close(stop)
 	all.Wait()
-	f.unlocks(lease)
+	f.Unlocks(lease)
 
 	overtaken := 0
 	for i, w := range waits {
 		overtaken = max(overtaken, slices.Index(served, w)-i)
 		for _, later := range waits[i+1:] {
-			if of[w] == of[later] && cmp.Compare(w.lease.Token(), later.lease.Token()) > 0 {
+			if of[w] == of[later] && cmp.Compare(w.Lease.Token(), later.Lease.Token()) > 0 {
 				t.Errorf("arrival %d was overtaken by another of its own Locker", i)
 			}
 		}
@@ -108,10 +109,10 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 }
 
 // any is the first of the calls to return.
-func (f *faulty) any(waits []*faultWait) (first *faultWait) {
+func (f *faulty) any(waits []*world.Wait) (first *world.Wait) {
 	f.Helper()
-	f.until("somebody has the lock", func() bool {
-		i := slices.IndexFunc(waits, (*faultWait).hasReturned)
+	f.Until("somebody has the lock", func() bool {
+		i := slices.IndexFunc(waits, (*world.Wait).HasReturned)
 		if i >= 0 {
 			first = waits[i]
 		}
@@ -121,11 +122,11 @@ func (f *faulty) any(waits []*faultWait) (first *faultWait) {
 }
 
 func TestAWaiterThatWasPassedOverIsNotOvertakenByALaterOneOfItsOwnLocker(t *testing.T) {
-	passedOver(t, func(*faultUser) []*faultWait { return nil })
+	passedOver(t, func(*world.User) []*world.Wait { return nil })
 }
 
 func TestAWaiterThatWasPassedOverIsNotOvertakenBecauseItsLockerHasANewcomer(t *testing.T) {
-	passedOver(t, func(a *faultUser) []*faultWait { return []*faultWait{a.queues("x", 3)} })
+	passedOver(t, func(a *world.User) []*world.Wait { return []*world.Wait{a.Queues("x", 3)} })
 }
 
 // returns tells that a Locker has its subscription again.
@@ -143,16 +144,16 @@ func isTicket(arg string) bool {
 }
 
 // passedOver has the first of a Locker's two waiters passed over and lets the Locker do something before the waiter is back.
-func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
+func passedOver(t *testing.T, meanwhile func(a *world.User) []*world.Wait) {
 	t.Helper()
 	f := newFaulty(t)
 	back := make(returns, 1)
-	a, b := f.behind(), f.beside(fairlock.WithObserver(back))
-	lease := f.beside().locks("x")
-	first, then, later, last := a.queues("x", 1), b.queues("x", 2), a.queues("x", 3), b.queues("x", 4)
-	f.heard(2)
-	f.until("nobody passes for blind", func() bool { return f.direct.ZCount(faultCtx, f.keys("x").Waiters(), "-inf", "(0").Val() == 0 })
-	enter := f.verb("enter")
+	a, b := f.Behind(), f.Beside(fairlock.WithObserver(back))
+	lease := f.Beside().Locks("x")
+	first, then, later, last := a.Queues("x", 1), b.Queues("x", 2), a.Queues("x", 3), b.Queues("x", 4)
+	f.Heard(2)
+	f.Until("nobody passes for blind", func() bool { return f.Direct.ZCount(background, f.Keys("x").Waiters(), "-inf", "(0").Val() == 0 })
+	enter := f.Verb("enter")
 	returning := func(args []string) bool { // all its tickets have places
 		for i, place := range args[1:] {
 			if place == "0" && isTicket(args[i]) {
@@ -161,24 +162,24 @@ func passedOver(t *testing.T, meanwhile func(a *faultUser) []*faultWait) {
 		}
 		return enter(args)
 	}
-	subscribes := f.all(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
-	enters := f.all(returning, faultproxy.HoldRequest())
+	subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
+	enters := f.All(returning, faultproxy.HoldRequest())
 	f.cuts()
 	<-back // b; what go-redis subscribes by itself, the Locker takes down again
-	f.heard(1)
-	f.unlocks(lease)
-	lease = then.gets() // a was out of reach when it was its turn
+	f.Heard(1)
+	f.Unlocks(lease)
+	lease = then.Gets() // a was out of reach when it was its turn
 	subscribes.Remove()
 	subscribes.Release()
-	f.heard(2) // and is heard again, but has not said yet who waits
+	f.Heard(2) // and is heard again, but has not said yet who waits
 	more := meanwhile(a)
-	f.unlocks(lease)
-	f.until("somebody has the lock", func() bool { return f.holder("x") != 0 })
+	f.Unlocks(lease)
+	f.Until("somebody has the lock", func() bool { return f.Holder("x") != 0 })
 	enters.Remove()
 	enters.Release()
 	var all sync.WaitGroup
-	all.Go(last.passesOn) // which may have passed both: they were out of reach
-	f.served(append([]*faultWait{first, later}, more...)...)
+	all.Go(last.PassesOn) // which may have passed both: they were out of reach
+	f.Served(append([]*world.Wait{first, later}, more...)...)
 	all.Wait()
 	f.nobody("x")
 }

@@ -10,38 +10,39 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestRequestsThatAStoppedServerExecutesLaterHoldNothing(t *testing.T) {
 	f := newFaulty(t)
-	quick := &redis.Options{Addr: f.addr, ReadTimeout: 300 * time.Millisecond}
-	a, b := f.user(quick), f.user(quick)
-	f.unlocks(a.locks("x"))
-	held := a.locks("held")
-	behind := b.queues("held", 1)
+	quick := &redis.Options{Addr: f.Addr, ReadTimeout: 300 * time.Millisecond}
+	a, b := f.User(quick), f.User(quick)
+	f.Unlocks(a.Locks("x"))
+	held := a.Locks("held")
+	behind := b.Queues("held", 1)
 
-	f.server.Pause()
+	f.Server.Pause()
 	var all sync.WaitGroup
 	for range 10 {
-		for _, u := range []*faultUser{a, b} {
+		for _, u := range []*world.User{a, b} {
 			all.Go(func() { f.givesUp(u.Lock, "x") })
 			all.Go(func() { f.givesUp(u.TryLock, "x") })
 			all.Go(func() { f.givesUp(u.Lock, "held") })
 		}
 	}
 	all.Wait()
-	behind.cancel()
-	behind.fails()
-	f.ends(held)
+	behind.Cancel()
+	behind.Fails()
+	f.Ends(held)
 	if err := held.Unlock(fromNow(time.Second)); !errors.Is(err, context.DeadlineExceeded) {
 		f.Errorf("Unlock on a stopped server: %v", err)
 	}
-	f.server.Resume()
+	f.Server.Resume()
 
-	f.must(held.Unlock(faultCtx)) // waits for the outcome
-	f.within(faultSoon, "the end of all leaves", func() {
-		f.until("nobody is in line", func() bool {
-			return f.line("x")+f.line("held") == 0 && f.holder("x")+f.holder("held") == 0
+	f.Must(held.Unlock(background)) // waits for the outcome
+	f.Within(world.Soon, "the end of all leaves", func() {
+		f.Until("nobody is in line", func() bool {
+			return f.Line("x")+f.Line("held") == 0 && f.Holder("x")+f.Holder("held") == 0
 		})
 	})
 	f.nobody("x")
@@ -50,31 +51,31 @@ func TestRequestsThatAStoppedServerExecutesLaterHoldNothing(t *testing.T) {
 
 func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
 	f := newFaulty(t)
-	brief := fairlock.WithLease(briefLease)
-	a := f.user(&redis.Options{Addr: f.addr, ReadTimeout: 300 * time.Millisecond}, brief)
-	b := f.beside(brief)
-	held, lease := b.locks("held"), a.locks("mine")
-	first, second := a.queues("held", 1), b.queues("held", 2)
-	f.server.Pause()
-	f.within(faultSoon, "Close", func() { f.must(a.Close()) })
-	if err := first.fails(); !errors.Is(err, fairlock.ErrClosed) {
+	brief := fairlock.WithLease(world.BriefLease)
+	a := f.User(&redis.Options{Addr: f.Addr, ReadTimeout: 300 * time.Millisecond}, brief)
+	b := f.Beside(brief)
+	held, lease := b.Locks("held"), a.Locks("mine")
+	first, second := a.Queues("held", 1), b.Queues("held", 2)
+	f.Server.Pause()
+	f.Within(world.Soon, "Close", func() { f.Must(a.Close()) })
+	if err := first.Fails(); !errors.Is(err, fairlock.ErrClosed) {
 		t.Errorf("the waiting call says %v", err)
 	}
 	if cause := context.Cause(lease.Context()); cause != fairlock.ErrClosed {
 		t.Errorf("the lease says %v", cause)
 	}
-	f.ends(lease)
-	f.server.Resume()
-	f.unlocks(held) // the closed one may not have had a connection to say that it leaves
-	f.within(faultSoon, "the hand-over", func() { second.gets() })
-	f.served(second)
-	f.until("its lease has ended", func() bool { return f.holder("mine") == 0 })
+	f.Ends(lease)
+	f.Server.Resume()
+	f.Unlocks(held) // the closed one may not have had a connection to say that it leaves
+	f.Within(world.Soon, "the hand-over", func() { second.Gets() })
+	f.Served(second)
+	f.Until("its lease has ended", func() bool { return f.Holder("mine") == 0 })
 	f.nobody("mine")
 }
 
 // fromNow is a context that ends after d. What it holds is freed then.
 func fromNow(d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(faultCtx, d)
+	ctx, cancel := context.WithTimeout(background, d)
 	context.AfterFunc(ctx, cancel)
 	return ctx
 }
@@ -92,19 +93,19 @@ func (f *faulty) givesUp(lock lockCall, name string) {
 func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) {
 	f := newFaulty(t)
 	lasting, brief := fairlock.WithLease(30*time.Second), fairlock.WithLease(2*time.Second)
-	a, b, c := f.beside(lasting), f.beside(brief), f.beside(brief)
-	long, short, fixed := a.locks("long"), b.locks("short"), c.locks("fixed", fairlock.LeaseFor(4*time.Second))
-	ended := a.locks("ended")
-	f.unlocks(b.locks("free"))
-	waits := []*faultWait{b.queues("long", 1), a.queues("short", 1), a.queues("fixed", 1), b.queues("ended", 1)}
+	a, b, c := f.Beside(lasting), f.Beside(brief), f.Beside(brief)
+	long, short, fixed := a.Locks("long"), b.Locks("short"), c.Locks("fixed", fairlock.LeaseFor(4*time.Second))
+	ended := a.Locks("ended")
+	f.Unlocks(b.Locks("free"))
+	waits := []*world.Wait{b.Queues("long", 1), a.Queues("short", 1), a.Queues("fixed", 1), b.Queues("ended", 1)}
 
-	f.server.Pause()
+	f.Server.Pause()
 	stopped := time.Now()
 	var all sync.WaitGroup
-	for _, u := range []*faultUser{a, b, f.beside()} { // the last one has never spoken to the server
+	for _, u := range []*world.User{a, b, f.Beside()} { // the last one has never spoken to the server
 		f.answersInTime(&all, u)
 	}
-	f.ends(ended)
+	f.Ends(ended)
 	f.bounded(&all, "Unlock", 1500*time.Millisecond, ended.Unlock)
 	f.bounded(&all, "Extend", boundOnStopped, func(ctx context.Context) error { return long.Extend(ctx, time.Hour) })
 	for _, lost := range []*fairlock.Lease{short, fixed} {
@@ -119,28 +120,28 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 	}
 	all.Wait()
 	time.Sleep(time.Until(stopped.Add(6 * time.Second)))
-	f.server.Resume()
+	f.Server.Resume()
 
-	f.within(faultSoon, "Unlock", func() { f.must(ended.Unlock(faultCtx)) })
-	waits[3].gets()
-	waits[1].gets() // nobody held it
-	waits[2].gets()
-	f.keeps(long)
-	waits[0].waits()
-	f.unlocks(long)
-	waits[0].gets()
+	f.Within(world.Soon, "Unlock", func() { f.Must(ended.Unlock(background)) })
+	waits[3].Gets()
+	waits[1].Gets() // nobody held it
+	waits[2].Gets()
+	f.Keeps(long)
+	waits[0].Waits()
+	f.Unlocks(long)
+	waits[0].Gets()
 	for _, lost := range []*fairlock.Lease{short, fixed} {
-		f.ends(lost)
-		if err := lost.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
+		f.Ends(lost)
+		if err := lost.Unlock(background); !errors.Is(err, fairlock.ErrLost) {
 			t.Errorf("Unlock of %s, which was lost: %v", lost.Name(), err)
 		}
 	}
 	for _, w := range waits {
-		f.unlocks(w.lease)
-		f.nobody(w.name)
+		f.Unlocks(w.Lease)
+		f.nobody(w.Name)
 	}
-	f.within(faultSoon, "the end of all leaves", func() {
-		f.until("nobody is left", func() bool { return f.holder("free") == 0 && f.line("free") == 0 })
+	f.Within(world.Soon, "the end of all leaves", func() {
+		f.Until("nobody is left", func() bool { return f.Holder("free") == 0 && f.Line("free") == 0 })
 	})
 	f.nobody("free")
 }
@@ -152,7 +153,7 @@ const (
 )
 
 // answersInTime makes every call that waits on a stopped server, in the background.
-func (f *faulty) answersInTime(all *sync.WaitGroup, u *faultUser) {
+func (f *faulty) answersInTime(all *sync.WaitGroup, u *world.User) {
 	f.Helper()
 	for name, lock := range map[string]lockCall{"Lock": u.Lock, "TryLock": u.TryLock} {
 		call := func(ctx context.Context) error {
@@ -176,7 +177,7 @@ func (f *faulty) answersInTime(all *sync.WaitGroup, u *faultUser) {
 		return err
 	})
 	f.timed(all, "Lock with WaitAtMost", boundOnStopped, func() error {
-		_, err := u.Lock(faultCtx, "free", fairlock.WaitAtMost(boundOnStopped))
+		_, err := u.Lock(background, "free", fairlock.WaitAtMost(boundOnStopped))
 		if err == nil || errors.Is(err, fairlock.ErrHeld) { // nobody holds it, so nobody may say so
 			f.Errorf("Lock with WaitAtMost on a stopped server: %v", err)
 		}
@@ -197,7 +198,7 @@ func (f *faulty) bounded(all *sync.WaitGroup, what string, in time.Duration, cal
 // cancelled makes a call whose context is cancelled.
 func (f *faulty) cancelled(all *sync.WaitGroup, what string, call func(context.Context) error) {
 	f.timed(all, what+" with a context that is cancelled", boundOnStopped, func() error {
-		ctx, cancel := context.WithCancel(faultCtx)
+		ctx, cancel := context.WithCancel(background)
 		defer time.AfterFunc(boundOnStopped, cancel).Stop()
 		if err := call(ctx); !errors.Is(err, context.Canceled) {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 // The call is given up, and the way back is open again only when the leave was long repeated in
@@ -48,31 +49,33 @@ func TestALockThatOneOfOurOwnTicketsHasAndNoCallKnowsIsGivenBackByWhoeverAsksNex
 			onFaulty(t, func(f *faulty) { f.findsItsOwn(how) })
 		})
 		t.Run("plain "+how, func(t *testing.T) {
-			onFaulty(t, func(f *faulty) { f.plain().findsItsOwn(how) })
+			onFaulty(t, func(f *faulty) {
+				f.plain().findsItsOwn(how)
+			})
 		})
 	}
 }
 
 func (f *faulty) findsItsOwn(how string) {
-	a, b := f.beside(), f.beside()
-	lease := a.locks("x", fairlock.LeaseFor(time.Minute))
+	a, b := f.Beside(), f.Beside()
+	lease := a.Locks("x", fairlock.LeaseFor(time.Minute))
 	owner, token := lease.Owner(), lease.Token()
-	f.unlocks(lease)
-	record := f.keys("x").Record()
+	f.Unlocks(lease)
+	record := f.Keys("x").Record()
 	ends := time.Now().Add(time.Hour)
-	f.must(f.direct.HSet(faultCtx, record, "owner", owner, "token", token, "since", time.Now().UnixMilli(), "lease", 60000,
+	f.Must(f.Direct.HSet(background, record, "owner", owner, "token", token, "since", time.Now().UnixMilli(), "lease", 60000,
 		owner+":60000::", fmt.Sprint(ends.UnixMilli(), ":1")).Err())
-	f.must(f.direct.PExpireAt(faultCtx, record, ends).Err())
-	if _, err := b.TryLock(faultCtx, "x"); !errors.Is(err, fairlock.ErrHeld) {
+	f.Must(f.Direct.PExpireAt(background, record, ends).Err())
+	if _, err := b.TryLock(background, "x"); !errors.Is(err, fairlock.ErrHeld) {
 		f.Fatalf("another process: %v", err)
 	}
 	if how == "TryLock" {
-		if _, err := a.TryLock(faultCtx, "x"); !errors.Is(err, fairlock.ErrHeld) {
+		if _, err := a.TryLock(background, "x"); !errors.Is(err, fairlock.ErrHeld) {
 			f.Fatal(err)
 		}
-		f.until("it is given back", func() bool { return f.holder("x") == 0 })
+		f.Until("it is given back", func() bool { return f.Holder("x") == 0 })
 	}
-	f.within(faultPatience, "the lock", func() { f.unlocks(a.locks("x")) })
+	f.Within(world.Patience, "the lock", func() { f.Unlocks(a.Locks("x")) })
 	f.nobody("x")
 }
 
@@ -101,27 +104,27 @@ func TestAReleaseThatIsAnsweredOnlyAfterTheLeaseIsNotReportedAsAClean(t *testing
 // It is forced when a heartbeat of its ticket is on its way, which puts that back in line.
 func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b, c := f.behind(fairlock.WithLease(time.Minute)), f.beside(), f.beside()
-		holder := b.locks("x")
-		waits := a.queues("x", 1)
-		f.heard(1)
-		beat := f.all(f.verb("enter"), faultproxy.HoldRequest())
-		f.until("it has a heartbeat under way", func() bool { return beat.Hits() > 0 })
+		a, b, c := f.Behind(fairlock.WithLease(time.Minute)), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		waits := a.Queues("x", 1)
+		f.Heard(1)
+		beat := f.All(f.Verb("enter"), faultproxy.HoldRequest())
+		f.Until("it has a heartbeat under way", func() bool { return beat.Hits() > 0 })
 		beat.Remove()
-		f.unlocks(holder)
-		lost := waits.gets()
-		next := c.queues("x", 1)
-		f.ends(lost)
-		f.must(b.ForceUnlock(faultCtx, "x"))
+		f.Unlocks(holder)
+		lost := waits.Gets()
+		next := c.Queues("x", 1)
+		f.Ends(lost)
+		f.Must(b.ForceUnlock(background, "x"))
 		<-lost.Done()
-		f.within(claim/2, "its leave", func() { f.until("it has left", func() bool { return f.retired("x") }) })
+		f.Within(world.Claim/2, "its leave", func() { f.Until("it has left", func() bool { return f.retired("x") }) })
 		beat.Release()
-		beat.WaitExecuted(f, beat.Hits(), faultPatience)
-		f.served(next)
-		if n := f.line("x"); n != 0 {
+		beat.WaitExecuted(f, beat.Hits(), world.Patience)
+		f.Served(next)
+		if n := f.Line("x"); n != 0 {
 			f.Errorf("%d in line", n)
 		}
-		if err := lost.Unlock(faultCtx); !errors.Is(err, fairlock.ErrLost) {
+		if err := lost.Unlock(background); !errors.Is(err, fairlock.ErrLost) {
 			f.Error(err)
 		}
 		f.nobody("x")
@@ -130,7 +133,7 @@ func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(
 
 // retired reports whether there is a mark of a ticket that has left for good.
 func (f *faulty) retired(name string) bool {
-	for _, member := range f.direct.ZRange(faultCtx, f.keys(name).Waiters(), 0, -1).Val() {
+	for _, member := range f.Direct.ZRange(background, f.Keys(name).Waiters(), 0, -1).Val() {
 		if strings.HasPrefix(member, "!") {
 			return true
 		}

@@ -6,66 +6,67 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
 )
 
 const many = 100
 
 // crowds is many calls of a user at the same moment.
-func (f *faulty) crowds(u *faultUser, options ...fairlock.LockOption) []*faultWait {
+func (f *faulty) crowds(u *world.User, options ...fairlock.LockOption) []*world.Wait {
 	f.Helper()
-	f.unlocks(u.locks("another")) // the first calls of all look at the server one after the other
-	waits := make([]*faultWait, many)
+	f.Unlocks(u.Locks("another")) // the first calls of all look at the server one after the other
+	waits := make([]*world.Wait, many)
 	for i := range waits {
-		waits[i] = u.asks(faultCtx, "x", options...)
+		waits[i] = u.Asks(background, "x", options...)
 	}
 	return waits
 }
 
 func TestThoseWhoComeTogetherAreEachInLineOnceThoughTheAnswerToThemAllIsLost(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b := f.behind(), f.beside()
-		holder := b.locks("x")
-		reply := f.once(f.first(2), lost)
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		reply := f.Once(f.First(2), lost)
 		waits := f.crowds(a)
-		reply.WaitExecuted(f, 1, faultPatience)
-		f.until("all are in line", func() bool { return f.line("x") == many })
-		f.unlocks(holder)
-		f.pass(waits...)
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Until("all are in line", func() bool { return f.Line("x") == many })
+		f.Unlocks(holder)
+		f.Pass(waits...)
 		f.nobody("x")
 	})
 }
 
 func TestThoseWhoCameTogetherAndLeftAreNotInLineThoughTheirRequestIsExecutedLate(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(), f.beside()
-		holder := b.locks("x")
-		var waits []*faultWait
-		execute := f.late(f.first(2), func() { waits = f.crowds(a) })
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		var waits []*world.Wait
+		execute := f.late(f.First(2), func() { waits = f.crowds(a) })
 		for _, w := range waits {
-			w.cancel()
+			w.Cancel()
 		}
 		for _, w := range waits {
-			w.fails()
+			w.Fails()
 		}
-		f.must(a.Close()) // which waits for the leaves
+		f.Must(a.Close()) // which waits for the leaves
 		execute()
-		f.unlocks(holder)
+		f.Unlocks(holder)
 		f.nobody("x")
 	})
 }
 
 func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.behind(), f.beside()
-		holder := b.locks("x")
-		shared := f.all(f.first(2), faultproxy.Observe())
-		var in []*faultWait
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		shared := f.All(f.First(2), faultproxy.Observe())
+		var in []*world.Wait
 		refused := 0
-		waits := f.crowds(a, fairlock.MaxWaiters(many / 4))
-		f.until("all are told", func() bool {
+		waits := f.crowds(a, fairlock.MaxWaiters(many/4))
+		f.Until("all are told", func() bool {
 			in, refused = nil, 0
 			for _, w := range waits {
-				if w.hasReturned() {
+				if w.HasReturned() {
 					refused++
 				} else {
 					in = append(in, w)
@@ -74,15 +75,15 @@ func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
 			return refused >= many-many/4
 		})
 		for _, w := range waits {
-			if w.hasReturned() && !errors.Is(w.err, fairlock.ErrQueueFull) {
-				f.Errorf("%v", w.err)
+			if w.HasReturned() && !errors.Is(w.Err, fairlock.ErrQueueFull) {
+				f.Errorf("%v", w.Err)
 			}
 		}
-		if len(in) != many/4 || f.line("x") != many/4 || shared.Hits() == 0 {
-			f.Errorf("%d wait, %d in line, %d common requests", len(in), f.line("x"), shared.Hits())
+		if len(in) != many/4 || f.Line("x") != many/4 || shared.Hits() == 0 {
+			f.Errorf("%d wait, %d in line, %d common requests", len(in), f.Line("x"), shared.Hits())
 		}
-		f.unlocks(holder)
-		f.pass(in...)
+		f.Unlocks(holder)
+		f.Pass(in...)
 		f.nobody("x")
 	})
 }

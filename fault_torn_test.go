@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // tornFor is how long what a client is told stops in the middle: longer than anything that looks at
@@ -23,10 +24,10 @@ const tornFor = 700 * time.Millisecond
 // torn has what clients are told arrive in two parts. Each of them listens, behind a proxy of its
 // own; what is then done on the other side must be noticed within the pause and a second. Who has
 // asked so often has heard that it is subscribed.
-func torn(t *testing.T, kind newLocker, asked int, stage func(beside, behind conformance.Locker, name string) (act func(), noticed func() bool)) {
+func torn(t *testing.T, kind world.Kind, asked int, stage func(beside, behind conformance.Locker, name string) (act func(), noticed func() bool)) {
 	t.Helper()
 	const beyond, every = 220, 5 // no message is longer
-	noGoroutineLeft(t)
+	world.NoGoroutineLeft(t)
 	server := redistest.Start(t)
 	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
 	beside := kind(server.Client(t), quiet)
@@ -39,7 +40,7 @@ func torn(t *testing.T, kind newLocker, asked int, stage func(beside, behind con
 		behind := kind(rdb, quiet)
 		t.Cleanup(func() { _, _ = behind.Close(), rdb.Close() }) // how they end does not matter
 		act, noticed := stage(beside, behind, fmt.Sprintf("lock %03d", at))
-		waitUntil(t, "it listens", func() bool { return proxy.Count(faultproxy.Command("EVALSHA")) >= asked })
+		world.Until(t, "it listens", func() bool { return proxy.Count(faultproxy.Command("EVALSHA")) >= asked })
 		all.Go(func() {
 			proxy.Tear(at, tornFor)
 			act()
@@ -62,28 +63,18 @@ func torn(t *testing.T, kind newLocker, asked int, stage func(beside, behind con
 	}
 }
 
-// heldAndWaitedFor is a lock of one Locker, for which the other waits.
-func heldAndWaitedFor(t *testing.T, holder, waiter conformance.Locker, name string) (*fairlock.Lease, <-chan lockResult) {
-	t.Helper()
-	lease, err := holder.Lock(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lease, queues(waiter, name)
-}
-
 func TestWhoWaitsHasTheLockWhereverTheMessageOfItIsTorn(t *testing.T) {
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		torn(t, kind, 2, func(beside, behind conformance.Locker, name string) (func(), func() bool) {
-			lease, waits := heldAndWaitedFor(t, beside, behind, name)
+			lease, waits := world.HeldAndWaitedFor(t, beside, behind, name)
 			return func() { _ = lease.Unlock(t.Context()) }, func() bool { return len(waits) > 0 }
 		})
 	})
 }
 
 func TestAHolderHearsOfBeingForcedWhereverTheMessageOfItIsTorn(t *testing.T) {
-	torn(t, newFair, 3, func(beside, behind conformance.Locker, name string) (func(), func() bool) {
-		heldAndWaitedFor(t, beside, behind, name+" of another") // so it listens
+	torn(t, world.Fair, 3, func(beside, behind conformance.Locker, name string) (func(), func() bool) {
+		world.HeldAndWaitedFor(t, beside, behind, name+" of another") // so it listens
 		lease, err := behind.Lock(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)

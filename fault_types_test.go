@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/world"
 )
 
 // kinds are the four keys of a lock, and the word for what a string under one of them is to Redis.
@@ -26,21 +27,9 @@ func onEachKey(t *testing.T, test func(f *faulty, key, says string)) {
 	t.Helper()
 	tests := make(map[string]func(*testing.T))
 	for what, kind := range kinds {
-		tests[what] = func(t *testing.T) { onFaulty(t, func(f *faulty) { test(f, kind.key(f.keys("x")), kind.says) }) }
+		tests[what] = func(t *testing.T) { onFaulty(t, func(f *faulty) { test(f, kind.key(f.Keys("x")), kind.says) }) }
 	}
-	together(t, tests)
-}
-
-// occupies puts a string of somebody else's under a key. The returned function takes it away.
-func (f *faulty) occupies(key string) (yields func()) {
-	f.Helper()
-	f.must(f.direct.Set(faultCtx, key, "mine", time.Minute).Err())
-	return func() {
-		f.Helper()
-		if got := f.direct.GetDel(faultCtx, key).Val(); got != "mine" {
-			f.Errorf("%s was overwritten: %q", key, got)
-		}
-	}
+	world.Together(t, tests)
 }
 
 // unchanged fails if act changes anything on the server but the time that keys have left.
@@ -48,7 +37,7 @@ func (f *faulty) unchanged(act func()) {
 	f.Helper()
 	content := func() string {
 		var lines []string
-		for line := range strings.Lines(f.dump()) {
+		for line := range strings.Lines(f.Dump()) {
 			line, _, _ = strings.Cut(line, " for ")
 			lines = append(lines, line)
 		}
@@ -63,16 +52,16 @@ func (f *faulty) unchanged(act func()) {
 
 func TestAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T) {
 	onEachKey(t, func(f *faulty, key, says string) {
-		yields := f.occupies(key)
-		l := f.beside().Interface
-		f.unchanged(func() { f.refuses(l, "x", refusal{says: says}) })
-		if state, err := l.Inspect(faultCtx, "x"); key == f.keys("x").Token() {
-			f.must(err)
+		yields := f.Occupies(key)
+		l := f.Beside().Interface
+		f.unchanged(func() { f.Refuses(l, "x", world.Refusal{Says: says}) })
+		if state, err := l.Inspect(background, "x"); key == f.Keys("x").Token() {
+			f.Must(err)
 			if state.Damaged == nil || !strings.Contains(state.Damaged.Error(), says) {
 				f.Errorf("it is damaged: %v", state.Damaged)
 			}
 		} else {
-			f.inspectRefused(l, "x", refusal{says: says})
+			f.InspectRefused(l, "x", world.Refusal{Says: says})
 		}
 		yields()
 		f.nobody("x")
@@ -81,42 +70,42 @@ func TestAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T
 
 func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T) {
 	onEachKey(t, func(f *faulty, key, says string) {
-		brief := fairlock.WithLease(briefLease)
-		lease := f.beside(brief).locks("x", fairlock.LeaseFor(briefLease))
-		w := f.beside(brief).queues("x", 1)
-		f.heard(1)
-		yields := f.occupies(key)
-		f.ends(lease)
+		brief := fairlock.WithLease(world.BriefLease)
+		lease := f.Beside(brief).Locks("x", fairlock.LeaseFor(world.BriefLease))
+		w := f.Beside(brief).Queues("x", 1)
+		f.Heard(1)
+		yields := f.Occupies(key)
+		f.Ends(lease)
 		f.unchanged(func() {
-			f.refused("unlock", "x", refusal{says: says}, func() error { return lease.Unlock(faultCtx) })
+			f.Refused("unlock", "x", world.Refusal{Says: says}, func() error { return lease.Unlock(background) })
 		})
 		yields()
-		next := f.beside(brief).asks(faultCtx, "x")
+		next := f.Beside(brief).Asks(background, "x")
 		var all sync.WaitGroup
 		all.Go(func() {
-			if err := w.end(); err == nil || !w.hasReturned() { // it may have been told so too, or have waited on
-				w.passesOn()
+			if err := w.End(); err == nil || !w.HasReturned() { // it may have been told so too, or have waited on
+				w.PassesOn()
 			}
 		})
-		all.Go(next.passesOn)
+		all.Go(next.PassesOn)
 		all.Wait()
-		f.until("no ghost is left", func() bool { return f.holder("x") == 0 && f.line("x") == 0 })
+		f.Until("no ghost is left", func() bool { return f.Holder("x") == 0 && f.Line("x") == 0 })
 	})
 }
 
 func TestAStringUnderOneLocksRecordDoesNotEndTheOthers(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.behind(fairlock.WithLease(briefLease))
-		leases := []*fairlock.Lease{a.locks("x"), a.locks("y"), a.locks("z")}
-		yields := f.occupies(f.keys("y").Record())
+		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		leases := []*fairlock.Lease{a.Locks("x"), a.Locks("y"), a.Locks("z")}
+		yields := f.Occupies(f.Keys("y").Record())
 		<-leases[1].Done()
-		time.Sleep(briefLease) // for as long as the others could live without a renewal
-		f.keeps(leases[0])
-		f.keeps(leases[2])
-		f.unlocks(leases[0])
-		f.unlocks(leases[2])
+		time.Sleep(world.BriefLease) // for as long as the others could live without a renewal
+		f.Keeps(leases[0])
+		f.Keeps(leases[2])
+		f.Unlocks(leases[0])
+		f.Unlocks(leases[2])
 		yields()
-		f.ends(leases[1])
+		f.Ends(leases[1])
 		f.nobody("y")
 	})
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestAListOfManyLocksShowsEachOnceAndLeavesOthersKeysAlone(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(server.Client(t))
 		defer locker.Close()
 		const n = 350 // several pages
@@ -73,8 +74,8 @@ func TestAListShowsWhoIsNextAndLooksAtEachLockOnce(t *testing.T) {
 		if _, err := locker.Lock(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		queues(locker, name, fairlock.Note("next of "+name))
-		queues(locker, name)
+		world.Queue(locker, name, fairlock.Note("next of "+name))
+		world.Queue(locker, name)
 	}
 	if err := rdb.ConfigResetStat(t.Context()).Err(); err != nil {
 		t.Fatal(err)
@@ -93,34 +94,34 @@ func TestAListShowsWhoIsNextAndLooksAtEachLockOnce(t *testing.T) {
 
 func TestADamagedLockIsShownAsDamagedEndsNoListAndCanBeForced(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		for _, kind := range []newLocker{newFair, newPlain} {
-			f.must(f.direct.FlushAll(faultCtx).Err())
-			locker := kind(f.direct)
-			good, err := locker.Lock(faultCtx, "good")
-			f.must(err)
+		for _, kind := range []world.Kind{world.Fair, world.Plain} {
+			f.Must(f.Direct.FlushAll(background).Err())
+			locker := kind(f.Direct)
+			good, err := locker.Lock(background, "good")
+			f.Must(err)
 			for _, prefix := range []string{"fairlock", "fairlock:plain"} {
-				f.must(f.direct.HSet(faultCtx, prefix+":lock:{bad}", "owner", "me", "token", "y", "lease", "x", "a:b", "c").Err())
+				f.Must(f.Direct.HSet(background, prefix+":lock:{bad}", "owner", "me", "token", "y", "lease", "x", "a:b", "c").Err())
 			}
 			damaged := make(map[string]bool)
-			for state, err := range locker.List(faultCtx) {
-				f.must(err)
+			for state, err := range locker.List(background) {
+				f.Must(err)
 				damaged[state.Name] = state.Damaged != nil
 			}
 			if len(damaged) != 2 || damaged["good"] || !damaged["bad"] {
 				f.Errorf("listed, and whether damaged: %v", damaged)
 			}
-			state, err := locker.Inspect(faultCtx, "bad")
-			f.must(err)
+			state, err := locker.Inspect(background, "bad")
+			f.Must(err)
 			if state.Damaged == nil || state.Holder == nil || state.Holder.Owner != "me" || state.Holder.Token != 0 {
 				f.Errorf("inspected: %+v", state)
 			}
-			f.must(locker.ForceUnlock(faultCtx, "bad"))
-			bad, err := locker.TryLock(faultCtx, "bad")
-			f.must(err)
-			f.must(bad.Unlock(faultCtx))
-			f.must(good.Unlock(faultCtx))
-			f.must(locker.Close())
+			f.Must(locker.ForceUnlock(background, "bad"))
+			bad, err := locker.TryLock(background, "bad")
+			f.Must(err)
+			f.Must(bad.Unlock(background))
+			f.Must(good.Unlock(background))
+			f.Must(locker.Close())
 		}
-		f.must(f.direct.FlushAll(faultCtx).Err())
+		f.Must(f.Direct.FlushAll(background).Err())
 	})
 }

@@ -9,16 +9,17 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/world"
 )
 
 // lossy is a server in fake time whose data a test loses, with Lockers of either kind.
 type lossy struct {
 	*bubble
-	kind newLocker
+	kind world.Kind
 }
 
 func ofBothKinds(t *testing.T, test func(s lossy)) {
-	for name, kind := range map[string]newLocker{"fair": newFair, "plain": newPlain} {
+	for name, kind := range map[string]world.Kind{"fair": world.Fair, "plain": world.Plain} {
 		t.Run(name, func(t *testing.T) {
 			inFakeTime(t, func(b *bubble) { test(lossy{b, kind}) })
 		})

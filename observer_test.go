@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // diary is an Observer that writes down everything.
@@ -67,7 +68,7 @@ type traceKey struct{}
 // observed runs a test in fake time with two Lockers of each kind, one of them observed.
 func observed(t *testing.T, test func(t *testing.T, o *observation)) {
 	t.Helper()
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		inFakeTime(t, func(b *bubble) {
 			o := &observation{bubble: b, kind: kind, prefix: prefix, plain: prefix == "fairlock:plain"}
 			o.ctx = context.WithValue(context.Background(), traceKey{}, "trace")
@@ -81,7 +82,7 @@ func observed(t *testing.T, test func(t *testing.T, o *observation)) {
 type observation struct {
 	*bubble
 	diary
-	kind    newLocker
+	kind    world.Kind
 	prefix  string
 	plain   bool
 	ctx     context.Context

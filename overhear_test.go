@@ -11,6 +11,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // eavesdropper is somebody who overhears.
@@ -84,20 +85,20 @@ func TestWhoOverhearsHearsOfHandOversEvictionsAndForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stuck := queues(b, name, fairlock.Note("stuck"))
-		next := queues(b, name, fairlock.Note("next"), fairlock.WithOwner("an owner"))
+		stuck := world.Queue(b, name, fairlock.Note("stuck"))
+		next := world.Queue(b, name, fairlock.Note("next"), fairlock.WithOwner("an owner"))
 		line := waitersOf(t, a, name)
 		if err := a.Evict(t.Context(), name, line[0].ID); err != nil {
 			t.Fatal(err)
 		}
-		if r := <-stuck; !errors.Is(r.err, fairlock.ErrEvicted) {
-			t.Fatal(r.err)
+		if r := <-stuck; !errors.Is(r.Err, fairlock.ErrEvicted) {
+			t.Fatal(r.Err)
 		}
 		both(fairlock.Overheard{Kind: fairlock.GaveUp, ID: line[0].ID, Owner: line[0].Owner, Note: "stuck"}, name)
 		if err := held.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		lease := (<-next).lease
+		lease := (<-next).Lease
 		call := fairlock.Overheard{Kind: fairlock.Acquired, ID: line[1].ID, Owner: "an owner", Note: "next", Token: lease.Token()}
 		granted := call
 		granted.Remaining = 3 * time.Second // a claim

@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // What both kinds of lock promise where it takes many connections, or a server that dies. What takes neither is in
@@ -27,7 +28,7 @@ type site struct {
 	*testing.T
 	server *redistest.Server
 	admin  *redis.Client
-	kind   newLocker
+	kind   world.Kind
 	record string // key of the record of x
 }
 
@@ -40,7 +41,7 @@ func onEachKind(t *testing.T, servers map[string][]string, test func(s *site)) {
 	}
 	tests := make(map[string]func(*testing.T))
 	for what, args := range servers {
-		run := func(kind newLocker, record string) func(*testing.T) {
+		run := func(kind world.Kind, record string) func(*testing.T) {
 			return func(t *testing.T) {
 				server := redistest.Start(t, args...)
 				s := &site{t, server, server.Client(t), kind, record}
@@ -50,10 +51,10 @@ func onEachKind(t *testing.T, servers map[string][]string, test func(s *site)) {
 				}
 			}
 		}
-		tests["fair"+what] = run(newFair, "fairlock:lock:{x}")
-		tests["plain"+what] = run(newPlain, "fairlock:plain:lock:{x}")
+		tests["fair"+what] = run(world.Fair, "fairlock:lock:{x}")
+		tests["plain"+what] = run(world.Plain, "fairlock:plain:lock:{x}")
 	}
-	together(t, tests)
+	world.Together(t, tests)
 }
 
 // locker makes a Locker with a client of its own. close ends it, and with it its subscription.
@@ -76,7 +77,7 @@ func (s *site) must(err error) {
 
 func (s *site) until(what string, holds func() bool) {
 	s.Helper()
-	for limit := time.Now().Add(faultPatience); !holds(); time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(world.Patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			s.Fatalf("waited in vain until %s", what)
 		}
@@ -140,7 +141,7 @@ func (s *site) serve(line []<-chan conformance.Outcome) {
 				if err := o.Lease.Unlock(context.Background()); err != nil {
 					s.Error(err)
 				}
-			case <-time.After(faultPatience):
+			case <-time.After(world.Patience):
 				s.Error("somebody who waits is not served")
 			}
 		})
@@ -161,7 +162,7 @@ func (s *site) lost(l *fairlock.Lease) {
 	s.Helper()
 	select {
 	case <-l.Done():
-	case <-time.After(faultPatience):
+	case <-time.After(world.Patience):
 	}
 	if !errors.Is(l.Err(), fairlock.ErrLost) {
 		s.Errorf("the holder says %v", l.Err())
@@ -335,7 +336,7 @@ func TestCallsOfAFairOrPlainLockFailOnADeadServerAndWaitsEndWithTheirContext(t *
 		ctx, cancel := context.WithCancel(context.Background())
 		waits := s.wait(ctx, b)
 		s.server.Kill()
-		soon, stop := context.WithTimeout(context.Background(), faultPatience)
+		soon, stop := context.WithTimeout(context.Background(), world.Patience)
 		defer stop()
 		for what, call := range map[string]func() error{
 			"Lock":        func() error { _, err := b.Lock(soon, "y"); return err },
@@ -359,7 +360,7 @@ func TestCallsOfAFairOrPlainLockFailOnADeadServerAndWaitsEndWithTheirContext(t *
 			if !errors.Is(o.Err, context.Canceled) {
 				s.Errorf("the wait ended with %+v", o)
 			}
-		case <-time.After(faultSoon):
+		case <-time.After(world.Soon):
 			s.Error("the wait does not end with its context")
 		}
 		s.lost(held)
@@ -404,7 +405,7 @@ func TestTwentyContendedFairOrPlainLocksTakeAPoolOfOneOrTwoAndOneSubscriptionTha
 			all.Go(func() { count([]conformance.Locker{one, two}[i%2], i/2%locks, func(int) { first() }) })
 		}
 		s.until("all wait", func() bool { return queued.Load() == locks*waiters*2 })
-		s.until("both are subscribed", func() bool { return subscriptions(s.admin) == 2 })
+		s.until("both are subscribed", func() bool { return world.Subscriptions(s.admin) == 2 })
 		for _, lease := range held {
 			s.must(lease.Unlock(context.Background()))
 		}
@@ -414,13 +415,13 @@ func TestTwentyContendedFairOrPlainLocksTakeAPoolOfOneOrTwoAndOneSubscriptionTha
 				s.Errorf("lock %d: %d increments", i, n)
 			}
 		}
-		if n := subscriptions(s.admin); n != 2 {
+		if n := world.Subscriptions(s.admin); n != 2 {
 			s.Errorf("%d connections are subscribed", n)
 		}
 		endOne()
 		endTwo()
 		s.until("nothing is subscribed", func() bool {
-			return len(s.admin.PubSubChannels(context.Background(), "*").Val()) == 0 && subscriptions(s.admin) == 0
+			return len(s.admin.PubSubChannels(context.Background(), "*").Val()) == 0 && world.Subscriptions(s.admin) == 0
 		})
 		endHolder()
 	})

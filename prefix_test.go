@@ -7,20 +7,21 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestAFairAndAPlainLockerWithOnePrefixDoNotDisturbEachOther(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		for _, options := range [][]fairlock.Option{nil, {fairlock.WithPrefix("app")}} {
-			fair, plain := fairlock.New(f.direct, options...), reentrant.New(f.direct, options...)
-			ours, err := fair.TryLock(faultCtx, "x")
-			f.must(err)
-			theirs, err := plain.TryLock(faultCtx, "x")
-			f.must(err)
+			fair, plain := fairlock.New(f.Direct, options...), reentrant.New(f.Direct, options...)
+			ours, err := fair.TryLock(background, "x")
+			f.Must(err)
+			theirs, err := plain.TryLock(background, "x")
+			f.Must(err)
 			for locker, lease := range map[fairlock.Interface]*fairlock.Lease{fair: ours, plain: theirs} {
 				listed := 0
-				for state, err := range locker.List(faultCtx) {
-					f.must(err)
+				for state, err := range locker.List(background) {
+					f.Must(err)
 					if listed++; state.Name != "x" || state.Damaged != nil || state.Holder.Token != lease.Token() {
 						f.Errorf("listed: %+v", state)
 					}
@@ -32,32 +33,32 @@ func TestAFairAndAPlainLockerWithOnePrefixDoNotDisturbEachOther(t *testing.T) {
 			begins, began := make(chan struct{}), time.Now()
 			next := make(chan error, 1)
 			go func() {
-				lease, err := plain.Lock(faultCtx, "x", fairlock.OnQueued(func(int) { close(begins) }))
+				lease, err := plain.Lock(background, "x", fairlock.OnQueued(func(int) { close(begins) }))
 				if err == nil {
-					err = lease.Unlock(faultCtx)
+					err = lease.Unlock(background)
 				}
 				next <- err
 			}()
 			<-begins
-			f.must(theirs.Unlock(faultCtx))
-			f.must(<-next)
-			if took := time.Since(began); took > faultSoon {
+			f.Must(theirs.Unlock(background))
+			f.Must(<-next)
+			if took := time.Since(began); took > world.Soon {
 				f.Errorf("a plain release was heard after %v", took)
 			}
 			f.inPlace(ours, fair)
-			f.must(ours.Unlock(faultCtx))
-			f.must(fair.Close())
-			f.must(plain.Close())
+			f.Must(ours.Unlock(background))
+			f.Must(fair.Close())
+			f.Must(plain.Close())
 		}
-		f.must(f.direct.FlushAll(faultCtx).Err())
+		f.Must(f.Direct.FlushAll(background).Err())
 	})
 }
 
 // inPlace fails unless the Locker finds the lease in its place.
 func (f *faulty) inPlace(lease *fairlock.Lease, locker fairlock.Interface) {
 	f.Helper()
-	state, err := locker.Inspect(faultCtx, lease.Name())
-	f.must(err)
+	state, err := locker.Inspect(background, lease.Name())
+	f.Must(err)
 	if lease.Err() != nil || state.Holder == nil || state.Holder.Token != lease.Token() {
 		f.Errorf("%v, %+v", lease.Err(), state)
 	}
@@ -66,12 +67,12 @@ func (f *faulty) inPlace(lease *fairlock.Lease, locker fairlock.Interface) {
 func TestAPrefixThatIsNestedInAnotherIsRefused(t *testing.T) {
 	f := newFaultyEmbedded(t)
 	for _, prefix := range []string{"app:lock", "app:plain", "a:queue:b"} {
-		for _, kind := range []newLocker{newFair, newPlain} {
-			locker := kind(f.direct, fairlock.WithPrefix(prefix))
-			if _, err := locker.TryLock(faultCtx, "x"); !errors.Is(err, fairlock.ErrInvalid) {
+		for _, kind := range []world.Kind{world.Fair, world.Plain} {
+			locker := kind(f.Direct, fairlock.WithPrefix(prefix))
+			if _, err := locker.TryLock(background, "x"); !errors.Is(err, fairlock.ErrInvalid) {
 				t.Errorf("%s: %v", prefix, err)
 			}
-			f.must(locker.Close())
+			f.Must(locker.Close())
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/workers"
+	"github.com/fairlock/locks/test/world"
 )
 
 const (
@@ -28,7 +29,7 @@ type family struct {
 	stranger conformance.Locker
 }
 
-func newFamily(t *testing.T, kind newLocker, prefix string) *family {
+func newFamily(t *testing.T, kind world.Kind, prefix string) *family {
 	t.Helper()
 	s := newStage(t)
 	f := &family{s, prefix, prefix == "fairlock:plain", kind(s.rdb)}
@@ -157,7 +158,7 @@ func (f *family) nothingStays() {
 
 func TestAnOwnersLockIsSharedByItsProcessesAndFreeWhenTheLastHoldIsReleasedInWhateverOrder(t *testing.T) {
 	t.Parallel()
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		f := newFamily(t, kind, prefix)
 		a, b, next := f.worker("a", usualLease), f.worker("b", usualLease), f.worker("next", usualLease)
 		for run, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
@@ -238,7 +239,7 @@ func TestWhenOneOfAnOwnersProcessesIsKilledTheOtherKeepsTheLockAndFreesItAtOnce(
 	t.Parallel()
 	machine.RLock()
 	defer machine.RUnlock()
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		f := newFamily(t, kind, prefix)
 		survivor, next := f.worker("survivor", ownerLease), f.worker("next", usualLease)
 		run := 0
@@ -274,7 +275,7 @@ func TestWhenAnOwnersSurvivingProcessUnlocksAStrangerHasTheLockAtTheEndOfTheKill
 	t.Parallel()
 	machine.RLock()
 	defer machine.RUnlock()
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		for _, lease := range []time.Duration{ownerLease, usualLease} {
 			t.Run(fmt.Sprint("survivor's lease ", lease), func(t *testing.T) {
 				f := newFamily(t, kind, prefix)
@@ -314,7 +315,7 @@ func TestWhenAllOfAnOwnersProcessesAreKilledAStrangerHasTheLockAtTheEndOfTheLong
 	t.Parallel()
 	machine.RLock()
 	defer machine.RUnlock()
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		f := newFamily(t, kind, prefix)
 		next := f.worker("next", usualLease)
 		run := 0

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/workers"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestWhoeverWaitsGoesOnWhenTheMasterIsKilledAndInTheOrderOfArrival(t *testing.T) {
@@ -45,14 +46,14 @@ func killMasters(t *testing.T, times int, plain bool) {
 	var outages []outage
 	for range times {
 		enough := taken() + 200
-		waitUntil(t, "they are at work", func() bool { return taken() > enough })
+		world.Until(t, "they are at work", func() bool { return taken() > enough })
 		o := outage{killed: time.Now()}
 		o.took = group.KillMaster()
 		outages = append(outages, o)
 		group.Revive()
 	}
 	enough := taken() + 200
-	waitUntil(t, "they are at work again", func() bool { return taken() > enough })
+	world.Until(t, "they are at work again", func() bool { return taken() > enough })
 	turns := make([][]workers.Turn, processes)
 	for i, w := range all {
 		w.Halt()

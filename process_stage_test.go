@@ -12,15 +12,10 @@ import (
 
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/workers"
+	"github.com/fairlock/locks/test/world"
 )
 
 const usualLease = 30 * time.Second
-
-// claim is how long who was given a lock has to take it, where the lease is longer.
-const claim = 3 * time.Second
-
-// enterInterval is how often those who wait ask.
-const enterInterval = 5 * time.Second
 
 // machine is locked by a test that loads the machine, and read-locked by one that only waits for leases and looks at the clock.
 // The tests with processes are parallel, so that others run while one waits.
@@ -116,7 +111,7 @@ func within(t *testing.T, bound time.Duration, scene func() time.Duration) {
 	if fastest := slices.Min(took); fastest > bound {
 		t.Errorf("the fastest of %v is longer than %v", took, bound)
 	}
-	if slowest := slices.Max(took); slowest >= bound+claim {
+	if slowest := slices.Max(took); slowest >= bound+world.Claim {
 		t.Errorf("the slowest of %v is not the scheduler's doing", took)
 	}
 }

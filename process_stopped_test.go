@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/test/workers"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) {
@@ -19,7 +20,7 @@ func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) 
 		stopped      int
 		lease, claim time.Duration
 	}{
-		{1, usualLease, claim},
+		{1, usualLease, world.Claim},
 		{3, time.Second, time.Second}, // a claim is never longer than the lease
 	} {
 		t.Run(fmt.Sprint(test.stopped, " stopped"), func(t *testing.T) {
@@ -45,9 +46,9 @@ func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) 
 
 			claims := time.Duration(test.stopped) * test.claim
 			took := granted.At.Sub(unlock.Sent)
-			t.Logf("took %v, promised are %v", took, claims+enterInterval)
-			if took > claims+enterInterval {
-				t.Errorf("took %v, longer than %v", took, claims+enterInterval)
+			t.Logf("took %v, promised are %v", took, claims+world.EnterInterval)
+			if took > claims+world.EnterInterval {
+				t.Errorf("took %v, longer than %v", took, claims+world.EnterInterval)
 			}
 			if took < claims-time.Duration(test.stopped)*time.Millisecond { // a record's end is in whole milliseconds
 				t.Errorf("took %v: somebody's claim was not respected", took)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,24 +16,8 @@ import (
 	"github.com/fairlock/locks/fairlock/embedded"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
-
-// replicated is a server with one replica that is up to date.
-func replicated(t testing.TB) (master, replica *redistest.Server) {
-	t.Helper()
-	master = redistest.Start(t, "--repl-diskless-sync-delay", "0", "--repl-timeout", "3600")
-	replica = redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port()))
-	rdb := master.Client(t)
-	waitUntil(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
-	return master, replica
-}
-
-// bothKinds runs a test with a Locker maker of each kind.
-func bothKinds(t *testing.T, test func(t *testing.T, kind newLocker, prefix string)) {
-	t.Helper()
-	t.Run("fair", func(t *testing.T) { test(t, newFair, "fairlock") })
-	t.Run("plain", func(t *testing.T) { test(t, newPlain, "fairlock:plain") })
-}
 
 // sentHook notes what goes out together.
 type sentHook struct{ sent chan []string }
@@ -60,8 +43,8 @@ func (h sentHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 }
 
 func TestALockThatReplicasConfirmTakesOneRoundTrip(t *testing.T) {
-	master, replica := replicated(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	master, replica := world.Replicated(t)
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		rdb := master.Client(t)
 		locker := kind(rdb)
 		defer locker.Close()
@@ -91,7 +74,7 @@ func TestALockThatReplicasConfirmTakesOneRoundTrip(t *testing.T) {
 }
 
 func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
-	master, replica := replicated(t)
+	master, replica := world.Replicated(t)
 	alone := redistest.Start(t)
 	paused := func(t *testing.T) *redistest.Server {
 		replica.Pause()
@@ -108,7 +91,7 @@ func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := c.server(t)
-			bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+			world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 				locker, other := kind(s.Client(t)), kind(s.Client(t))
 				defer locker.Close()
 				defer other.Close()
@@ -138,7 +121,7 @@ func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
 
 // A grant by message was written for another's request: it is the first renewal that asks.
 func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
-	master, replica := replicated(t)
+	master, replica := world.Replicated(t)
 	for _, fixed := range []bool{false, true} {
 		for _, works := range []bool{true, false} {
 			t.Run("fixed="+strconv.FormatBool(fixed)+",works="+strconv.FormatBool(works), func(t *testing.T) {
@@ -159,10 +142,10 @@ func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
 				if fixed {
 					options = append(options, fairlock.LeaseFor(20*time.Second))
 				}
-				first := inBackground(waiter, "x", options...)
-				waitUntil(t, "one waits", func() bool { return line() == 1 })
-				second := inBackground(last, "x")
-				waitUntil(t, "both wait", func() bool { return line() == 2 })
+				first := world.InBackground(waiter, "x", options...)
+				world.Until(t, "one waits", func() bool { return line() == 1 })
+				second := world.InBackground(last, "x")
+				world.Until(t, "both wait", func() bool { return line() == 2 })
 				if !works {
 					replica.Pause()
 					defer replica.Resume()
@@ -172,50 +155,26 @@ func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
 				}
 				got := <-first
 				if !works {
-					if !errors.Is(got.err, fairlock.ErrNotReplicated) {
-						t.Fatalf("got %v", got.err)
+					if !errors.Is(got.Err, fairlock.ErrNotReplicated) {
+						t.Fatalf("got %v", got.Err)
 					}
 				} else {
-					if got.err != nil {
-						t.Fatal(got.err)
+					if got.Err != nil {
+						t.Fatal(got.Err)
 					}
-					if replica.Client(t).HGet(t.Context(), "fairlock:lock:{x}", "token").Val() != strconv.FormatInt(got.lease.Token(), 10) {
+					if replica.Client(t).HGet(t.Context(), "fairlock:lock:{x}", "token").Val() != strconv.FormatInt(got.Lease.Token(), 10) {
 						t.Error("the replica does not have it")
 					}
-					if err := got.lease.Unlock(t.Context()); err != nil {
+					if err := got.Lease.Unlock(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if next := <-second; next.err != nil || next.lease.Unlock(t.Context()) != nil {
-					t.Fatal(next.err)
+				if next := <-second; next.Err != nil || next.Lease.Unlock(t.Context()) != nil {
+					t.Fatal(next.Err)
 				}
 			})
 		}
 	}
-}
-
-type lockResult struct {
-	lease *fairlock.Lease
-	err   error
-}
-
-// inBackground calls Lock.
-func inBackground(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan lockResult {
-	result := make(chan lockResult, 1)
-	go func() {
-		lease, err := l.Lock(context.Background(), name, options...)
-		result <- lockResult{lease, err}
-	}()
-	return result
-}
-
-// queues has a call of Lock wait, for certain, and returns what will be its end.
-func queues(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan lockResult {
-	waits := make(chan struct{})
-	once := sync.OnceFunc(func() { close(waits) })
-	result := inBackground(l, name, append(options, fairlock.OnQueued(func(int) { once() }))...)
-	<-waits
-	return result
 }
 
 func TestTheEmbeddedServerHasNoReplicasAndSaysSo(t *testing.T) {
@@ -239,14 +198,14 @@ func TestALockThatMayNotBeConfirmedIsGivenBackAndTheErrorSaysWhy(t *testing.T) {
 	if err := admin.Do(t.Context(), "acl", "setuser", "hasty", "on", "nopass", "~*", "&*", "+@all", "-wait").Err(); err != nil {
 		t.Fatal(err)
 	}
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(server.Client(t, func(o *redis.Options) { o.Username, o.Password = "hasty", "any" }))
 		defer locker.Close()
 		_, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, 10*time.Millisecond))
 		if !errors.Is(err, fairlock.ErrNotReplicated) || !strings.Contains(err.Error(), "NOPERM") {
 			t.Fatalf("got %v", err)
 		}
-		waitUntil(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+		world.Until(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
 	})
 }
 
@@ -256,14 +215,14 @@ func TestAServerWithoutWAITAOFSaysSoAndTheLockIsGivenBack(t *testing.T) {
 	if err := admin.Do(t.Context(), "waitaof", 0, 0, 1).Err(); err == nil {
 		t.Skip("NOT SHOWN: this server has WAITAOF")
 	}
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(server.Client(t))
 		defer locker.Close()
 		_, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(0, 100*time.Millisecond))
 		if !errors.Is(err, fairlock.ErrNotReplicated) || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "7.2") {
 			t.Fatalf("got %v", err)
 		}
-		waitUntil(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+		world.Until(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
 	})
 }
 
@@ -283,7 +242,7 @@ func onDisk(t *testing.T) *redistest.Server {
 
 func TestALockThatIsOnDiskIsThereWhenItsServerWasKilledAndCameBack(t *testing.T) {
 	server := onDisk(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(server.Client(t), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 		defer locker.Close()
 		lease, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(0, 4*time.Second))
@@ -305,14 +264,14 @@ func TestALockIsHadOnceItIsOnAReplicasDiskAndNotWhenThatStandsStill(t *testing.T
 	master := onDisk(t)
 	replica := redistest.Start(t, "--appendonly", "yes", "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port()))
 	admin := master.Client(t)
-	waitUntil(t, "the replica follows, with its file", func() bool {
+	world.Until(t, "the replica follows, with its file", func() bool {
 		both := admin.Pipeline() // WAITAOF is about what its own connection wrote
 		both.Set(t.Context(), "any", "1", time.Millisecond)
 		got := both.Do(t.Context(), "waitaof", 1, 1, 3000)
 		_, err := both.Exec(t.Context())
 		return err == nil && slices.Equal(got.Val().([]any), []any{int64(1), int64(1)})
 	})
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(master.Client(t))
 		defer locker.Close()
 		lease, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(1, 4*time.Second))
@@ -332,7 +291,7 @@ func TestALockIsHadOnceItIsOnAReplicasDiskAndNotWhenThatStandsStill(t *testing.T
 		if !errors.Is(err, fairlock.ErrNotReplicated) || !strings.Contains(err.Error(), "0 of 1 ") {
 			t.Fatalf("got %v", err)
 		}
-		waitUntil(t, "it is given back", func() bool { return admin.Exists(t.Context(), record).Val() == 0 })
+		world.Until(t, "it is given back", func() bool { return admin.Exists(t.Context(), record).Val() == 0 })
 	})
 }
 
@@ -342,14 +301,14 @@ func TestALockIsNotHadWhereNothingIsWrittenToDisk(t *testing.T) {
 	if err := admin.ConfigSet(t.Context(), "appendonly", "no").Err(); err != nil {
 		t.Fatal(err)
 	}
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(server.Client(t))
 		defer locker.Close()
 		_, err := locker.Lock(t.Context(), "x", fairlock.WithFsync(0, 100*time.Millisecond))
 		if !errors.Is(err, fairlock.ErrNotReplicated) || !strings.Contains(err.Error(), "appendonly") {
 			t.Fatalf("got %v", err)
 		}
-		waitUntil(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+		world.Until(t, "it is given back", func() bool { return admin.Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
 	})
 }
 
@@ -370,7 +329,7 @@ func TestALockIsHadOnlyOnceItIsOnDiskAsOftenAsWasAskedFor(t *testing.T) {
 		{":1\r\n", 0, false},
 	} {
 		t.Run(strconv.Quote(c.reply), func(t *testing.T) {
-			bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+			world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 				proxy := faultproxy.New(t, server.Addr())
 				asked := proxy.Add(faultproxy.Rule{
 					Match: func(args []string) bool {
@@ -389,7 +348,7 @@ func TestALockIsHadOnlyOnceItIsOnDiskAsOftenAsWasAskedFor(t *testing.T) {
 				if asked.Executed() == 0 {
 					t.Error("it was not asked")
 				}
-				waitUntil(t, "it is free", func() bool { return server.Client(t).Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
+				world.Until(t, "it is free", func() bool { return server.Client(t).Exists(t.Context(), prefix+":lock:{x}").Val() == 0 })
 			})
 		})
 	}
@@ -411,8 +370,8 @@ func TestReplicasAndDiskAreNotAskedForTogether(t *testing.T) {
 }
 
 func TestAReplicaIsRefusedAtOnceAndServesWhenItHasBecomeTheMaster(t *testing.T) {
-	master, replica := replicated(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	master, replica := world.Replicated(t)
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		rdb := replica.Client(t)
 		locker := kind(rdb)
 		defer locker.Close()
@@ -430,7 +389,7 @@ func TestAReplicaIsRefusedAtOnceAndServesWhenItHasBecomeTheMaster(t *testing.T) 
 		if err := rdb.ReplicaOf(t.Context(), "127.0.0.1", strconv.Itoa(master.Port())).Err(); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "it follows again", func() bool { return master.Client(t).Wait(t.Context(), 1, time.Second).Val() == 1 })
+		world.Until(t, "it follows again", func() bool { return master.Client(t).Wait(t.Context(), 1, time.Second).Val() == 1 })
 	})
 }
 
@@ -438,7 +397,7 @@ func TestARingIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
 	defer ring.Close()
 	type wrapped struct{ *redis.Ring }
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		for _, rdb := range []redis.UniversalClient{ring, wrapped{ring}} {
 			locker := kind(rdb)
 			t.Cleanup(func() { _ = locker.Close() }) // it never fails

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fairlock/locks/test/world"
 )
 
 const (
@@ -17,8 +19,8 @@ func (f *faulty) message(verb, ticket, record string, token int64) string {
 	f.Helper()
 	switch verb {
 	case "grant":
-		now, err := f.direct.Time(faultCtx).Result()
-		f.must(err)
+		now, err := f.Direct.Time(background).Result()
+		f.Must(err)
 		return fmt.Sprintf("grant %d 3000 %d %s %s", now.UnixMicro(), token, ticket, record)
 	case "forced":
 		return fmt.Sprintf("forced %d %s %s", token, ticket, record)
@@ -32,18 +34,18 @@ func (f *faulty) newToken() int64 { return f.serverMillis()*1000 + 1e6 }
 // right is what a message of that kind has to name to count.
 func (t *target) right(verb string) (ticket, record string, token int64) {
 	if verb == "forced" {
-		return t.holds, t.keys("held").Record(), t.held.Token()
+		return t.holds, t.Keys("held").Record(), t.held.Token()
 	}
-	return t.waits, t.keys("bank").Record(), t.newToken()
+	return t.waits, t.Keys("bank").Record(), t.newToken()
 }
 
 // forgeries are messages that do not count, by what is wrong with them.
 func (t *target) forgeries(verb string) map[string]string {
 	ticket, record, token := t.right(verb)
 	wrong := map[string]string{
-		"another lock's record":     t.message(verb, ticket, t.keys("mine").Record(), token),
-		"a record of its own":       t.message(verb, ticket, t.keys("sign").Record(), token),
-		"a huge token":              t.message(verb, ticket, t.keys("mine").Record(), hugeToken),
+		"another lock's record":     t.message(verb, ticket, t.Keys("mine").Record(), token),
+		"a record of its own":       t.message(verb, ticket, t.Keys("sign").Record(), token),
+		"a huge token":              t.message(verb, ticket, t.Keys("mine").Record(), hugeToken),
 		"no record of ours":         t.message(verb, ticket, "mine", token),
 		"another prefix's record":   t.message(verb, ticket, "x"+record, token),
 		"another note":              t.message(verb, ticket+"x", record, token),
@@ -55,13 +57,13 @@ func (t *target) forgeries(verb string) map[string]string {
 		"another client":            t.message(verb, strings.Replace(ticket, t.client(), "somebody", 1), record, token),
 		"a megabyte of a record":    t.message(verb, ticket, record+strings.Repeat("x", giantText), token),
 		"a megabyte of a note":      t.message(verb, ticket+strings.Repeat("x", giantText), record, token),
-		"a space in the ticket":     t.message(verb, ticket+" "+record, t.keys("mine").Record(), token),
+		"a space in the ticket":     t.message(verb, ticket+" "+record, t.Keys("mine").Record(), token),
 		"a tail":                    t.message(verb, ticket, record, token) + " ",
 		"no record":                 strings.TrimSuffix(t.message(verb, ticket, record, token), record),
 	}
 	switch verb {
 	case "forced":
-		wrong["its other ticket"] = t.message(verb, t.waits, t.keys("bank").Record(), t.bank.Token())
+		wrong["its other ticket"] = t.message(verb, t.waits, t.Keys("bank").Record(), t.bank.Token())
 		wrong["another token"] = t.message(verb, ticket, record, token+1)
 	default:
 		wrong["its other ticket"] = t.message(verb, t.holds, record, token)
@@ -89,7 +91,7 @@ func TestAForgedMessageThatDoesNotNameTheLockAndTheWholeTicketDoesNothing(t *tes
 			liar := v.may("+publish", "&fairlock:wake:*")
 			tell := func(what, message string) {
 				v.Helper()
-				if n, err := liar.Publish(faultCtx, "fairlock:wake:"+v.client(), message).Result(); err != nil || n != 1 {
+				if n, err := liar.Publish(background, "fairlock:wake:"+v.client(), message).Result(); err != nil || n != 1 {
 					v.Fatalf("%s: heard by %d, %v", what, n, err)
 				}
 				v.undisturbed(what)
@@ -109,26 +111,26 @@ func TestAForgedMessageThatDoesNotNameTheLockAndTheWholeTicketDoesNothing(t *tes
 				}
 			}
 			v.goesOn()
-			v.free("mine")
+			v.Free("mine")
 		}
 	}
-	together(t, tests)
+	world.Together(t, tests)
 }
 
 func TestAMessageAboutATicketThatWasNeverGivenOutChangesNothingOnTheServer(t *testing.T) {
 	v := newFaulty(t).targeted()
 	liar := v.may("+publish", "&fairlock:wake:*")
-	before := v.proxy.Count(v.verb("leave"))
+	before := v.Proxy.Count(v.Verb("leave"))
 	for _, name := range []string{"bank", "held", "mine"} {
 		for _, verb := range []string{"grant", "forced", "evicted", "hint"} {
-			message := v.message(verb, v.client()+":1000000:30000::", v.keys(name).Record(), hugeToken)
-			v.must(liar.Publish(faultCtx, "fairlock:wake:"+v.client(), message).Err())
+			message := v.message(verb, v.client()+":1000000:30000::", v.Keys(name).Record(), hugeToken)
+			v.Must(liar.Publish(background, "fairlock:wake:"+v.client(), message).Err())
 		}
 	}
 	v.undisturbed("a counter that was never given")
 	v.goesOn()
-	v.must(v.user.Close())                                   // and what it would do in the background is done
-	if n := v.proxy.Count(v.verb("leave")) - before; n > 3 { // one of them for a hold that was forced as a sign
+	v.Must(v.user.Close())                                   // and what it would do in the background is done
+	if n := v.Proxy.Count(v.Verb("leave")) - before; n > 3 { // one of them for a hold that was forced as a sign
 		v.Errorf("it sent %d leaves, and not one for each hold that ended", n)
 	}
 }

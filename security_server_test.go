@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 // The rights that are about the server, and not about keys or channels.
@@ -18,56 +19,56 @@ import (
 func asksForChannels(f *faulty) {
 	v := f.targeted()
 	rdb := f.may("+pubsub|channels")
-	if got := rdb.PubSubChannels(faultCtx, "*").Val(); !slices.Contains(got, "fairlock:wake:"+v.client()) {
+	if got := rdb.PubSubChannels(background, "*").Val(); !slices.Contains(got, "fairlock:wake:"+v.client()) {
 		f.Errorf("%q", got)
 	}
 	v.goesOn()
 }
 
 func scans(f *faulty) {
-	lease := f.beside().locks("x")
+	lease := f.Beside().Locks("x")
 	rdb := f.may("~nothing", "+scan +keys")
-	found, _, err := rdb.Scan(faultCtx, 0, "*", 100).Result()
-	f.must(err)
-	all, err := rdb.Keys(faultCtx, "*").Result()
-	f.must(err)
+	found, _, err := rdb.Scan(background, 0, "*", 100).Result()
+	f.Must(err)
+	all, err := rdb.Keys(background, "*").Result()
+	f.Must(err)
 	for _, keys := range [][]string{found, all} {
-		if !slices.Contains(keys, f.keys("x").Record()) {
+		if !slices.Contains(keys, f.Keys("x").Record()) {
 			f.Errorf("it finds %q", keys)
 		}
 	}
-	f.unlocks(lease)
+	f.Unlocks(lease)
 }
 
 func monitors(f *faulty) {
-	f.must(f.direct.ConfigSet(faultCtx, "slowlog-log-slower-than", "0").Err())
+	f.Must(f.Direct.ConfigSet(background, "slowlog-log-slower-than", "0").Err())
 	as := f.as("+monitor +slowlog|get")
-	monitor, err := net.Dial("tcp", f.addr)
-	f.must(err)
+	monitor, err := net.Dial("tcp", f.Addr)
+	f.Must(err)
 	defer monitor.Close()
 	_, err = fmt.Fprintf(monitor, "AUTH %s any\r\nMONITOR\r\n", as.Username)
-	f.must(err)
+	f.Must(err)
 	lines := bufio.NewScanner(monitor)
 	for range 2 { // +OK
 		lines.Scan()
 	}
-	lease := f.beside().locks("x", fairlock.Note("secret"))
+	lease := f.Beside().Locks("x", fairlock.Note("secret"))
 	for lines.Scan() && !strings.Contains(lines.Text(), ":secret") {
 	}
-	f.must(lines.Err())
+	f.Must(lines.Err())
 	rdb := redis.NewClient(as)
 	defer rdb.Close()
-	slow := rdb.SlowLogGet(faultCtx, 100).Val()
+	slow := rdb.SlowLogGet(background, 100).Val()
 	if !slices.ContainsFunc(slow, func(s redis.SlowLog) bool { return strings.Contains(strings.Join(s.Args, " "), ":secret") }) {
 		f.Errorf("the slow log says %v", slow)
 	}
-	f.unlocks(lease)
+	f.Unlocks(lease)
 }
 
 func asksForInformation(f *faulty) {
 	v := f.targeted()
-	info, err := f.may("+info").Info(faultCtx, "everything").Result()
-	f.must(err)
+	info, err := f.may("+info").Info(background, "everything").Result()
+	f.Must(err)
 	if strings.Contains(info, "bank") || strings.Contains(info, v.client()) {
 		f.Error("it tells of locks")
 	}
@@ -77,56 +78,56 @@ func asksForInformation(f *faulty) {
 func flushesScripts(f *faulty) {
 	rdb := f.may("+script|flush")
 	v := f.targeted()
-	f.must(rdb.ScriptFlush(faultCtx).Err())
+	f.Must(rdb.ScriptFlush(background).Err())
 	v.undisturbed("SCRIPT FLUSH")
-	f.must(rdb.ScriptFlush(faultCtx).Err())
+	f.Must(rdb.ScriptFlush(background).Err())
 	v.goesOn()
 }
 
 func killsClients(f *faulty) {
 	rdb := f.may("+client|kill +client|pause")
-	lease := f.beside(fairlock.WithLease(calmLease)).locks("x")
-	waits := []*faultWait{f.beside().queues("x", 1), f.beside().queues("x", 2)}
+	lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+	waits := []*world.Wait{f.Beside().Queues("x", 1), f.Beside().Queues("x", 2)}
 	for range 10 {
 		for _, kind := range []string{"normal", "pubsub"} {
-			f.must(rdb.ClientKillByFilter(faultCtx, "TYPE", kind, "SKIPME", "yes").Err())
+			f.Must(rdb.ClientKillByFilter(background, "TYPE", kind, "SKIPME", "yes").Err())
 		}
 	}
-	f.renewedAfter(lease)
-	f.unlocks(lease)
-	f.served(waits...)
-	brief := f.beside(fairlock.WithLease(briefLease)).locks("x")
-	f.ends(brief)
-	f.must(rdb.Do(faultCtx, "CLIENT", "PAUSE", (2 * briefLease).Milliseconds(), "ALL").Err())
-	f.within(2*briefLease, "its end", func() { <-brief.Done() })
-	f.free("x")
+	f.RenewedAfter(lease)
+	f.Unlocks(lease)
+	f.Served(waits...)
+	brief := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
+	f.Ends(brief)
+	f.Must(rdb.Do(background, "CLIENT", "PAUSE", (2 * world.BriefLease).Milliseconds(), "ALL").Err())
+	f.Within(2*world.BriefLease, "its end", func() { <-brief.Done() })
+	f.Free("x")
 }
 
 func flushes(f *faulty) {
 	rdb := f.may("+flushall +flushdb")
 	for _, forget := range []func() error{
-		func() error { return rdb.FlushAll(faultCtx).Err() }, func() error { return rdb.FlushDB(faultCtx).Err() },
+		func() error { return rdb.FlushAll(background).Err() }, func() error { return rdb.FlushDB(background).Err() },
 	} {
-		lease := f.beside().locks("x")
-		f.ends(lease)
-		f.must(forget())
-		f.must(f.takesBeside(lease).Unlock(faultCtx))
-		_ = lease.Unlock(faultCtx)
+		lease := f.Beside().Locks("x")
+		f.Ends(lease)
+		f.Must(forget())
+		f.Must(f.takesBeside(lease).Unlock(background))
+		_ = lease.Unlock(background)
 	}
-	f.loses()
+	f.Loses()
 }
 
 func configures(f *faulty) {
-	lease := f.beside().locks("x")
-	f.ends(lease)
+	lease := f.Beside().Locks("x")
+	f.Ends(lease)
 	rdb := f.may("+config|set")
-	f.must(rdb.ConfigSet(faultCtx, "maxmemory-policy", "allkeys-random").Err())
-	f.must(rdb.ConfigSet(faultCtx, "maxmemory", "1").Err())
-	f.until("the record is evicted", func() bool {
-		_ = f.direct.Set(faultCtx, "something", "", time.Second).Err() // which makes the server look at its memory
-		return f.direct.Exists(faultCtx, f.keys("x").Record()).Val() == 0
+	f.Must(rdb.ConfigSet(background, "maxmemory-policy", "allkeys-random").Err())
+	f.Must(rdb.ConfigSet(background, "maxmemory", "1").Err())
+	f.Until("the record is evicted", func() bool {
+		_ = f.Direct.Set(background, "something", "", time.Second).Err() // which makes the server look at its memory
+		return f.Direct.Exists(background, f.Keys("x").Record()).Val() == 0
 	})
-	f.must(rdb.ConfigSet(faultCtx, "maxmemory", "0").Err())
-	f.must(f.takesBeside(lease).Unlock(faultCtx))
-	f.loses()
+	f.Must(rdb.ConfigSet(background, "maxmemory", "0").Err())
+	f.Must(f.takesBeside(lease).Unlock(background))
+	f.Loses()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // rightsOf are what docs/operations.md has of rights: the rule, and what a cluster takes instead.
@@ -43,55 +44,55 @@ func commands(t *testing.T) string {
 
 func TestTenantsWithAPrefixEachCannotReachOneAnother(t *testing.T) {
 	f := newFaulty(t)
-	tenant := func(prefix string) (u *faultUser, rdb *redis.Client) {
+	tenant := func(prefix string) (u *world.User, rdb *redis.Client) {
 		as := f.as("~"+prefix+":*", "&"+prefix+":wake:*", commands(t)+" +psubscribe +lpush")
 		rdb = redis.NewClient(as)
 		f.Cleanup(func() { _ = rdb.Close() })
-		return f.user(as, fairlock.WithPrefix(prefix)), rdb
+		return f.User(as, fairlock.WithPrefix(prefix)), rdb
 	}
 	a, hostile := tenant("a")
 	b, _ := tenant("b")
-	lease := b.locks("x")
-	ours := a.locks("y")
-	w := b.asks(faultCtx, "x")
-	f.prefix = "b"
-	f.until("it waits", func() bool { return f.line("x") == 1 })
-	f.heard(1)
-	channel := f.direct.PubSubChannels(faultCtx, "*").Val()[0]
-	keys := f.keys("x")
+	lease := b.Locks("x")
+	ours := a.Locks("y")
+	w := b.Asks(background, "x")
+	f.Prefix = "b"
+	f.Until("it waits", func() bool { return f.Line("x") == 1 })
+	f.Heard(1)
+	channel := f.Direct.PubSubChannels(background, "*").Val()[0]
+	keys := f.Keys("x")
 	for what, err := range map[string]error{
-		"its record":    hostile.Del(faultCtx, keys.Record()).Err(),
-		"its line":      hostile.LRange(faultCtx, keys.Queue(), 0, -1).Err(),
-		"its deadlines": hostile.ZCard(faultCtx, keys.Waiters()).Err(),
-		"its token":     hostile.Get(faultCtx, keys.Token()).Err(),
-		"its channel":   hostile.Publish(faultCtx, channel, "").Err(),
+		"its record":    hostile.Del(background, keys.Record()).Err(),
+		"its line":      hostile.LRange(background, keys.Queue(), 0, -1).Err(),
+		"its deadlines": hostile.ZCard(background, keys.Waiters()).Err(),
+		"its token":     hostile.Get(background, keys.Token()).Err(),
+		"its channel":   hostile.Publish(background, channel, "").Err(),
 	} {
 		f.forbids(what, err)
 	}
 	for _, listen := range []func(context.Context, ...string) *redis.PubSub{hostile.Subscribe, hostile.PSubscribe} {
-		sub := listen(faultCtx, channel)
-		_, err := sub.Receive(faultCtx)
+		sub := listen(background, channel)
+		_, err := sub.Receive(background)
 		f.forbids("to hear it", err)
-		f.must(sub.Close())
+		f.Must(sub.Close())
 	}
 	// What a's own releases tell goes to a's channels, whatever stands in a's line.
-	f.must(hostile.LPush(faultCtx, "a:queue:{y}", "1:"+f.inLine("x")).Err())
-	f.must(hostile.ZAdd(faultCtx, "a:waiters:{y}", redis.Z{Score: float64(f.serverMillis() + 15000), Member: f.inLine("x")}).Err())
-	f.unlocks(ours)
-	w.waits()
-	f.keeps(lease)
-	f.unlocks(lease)
-	f.unlocks(w.gets())
-	f.loses()
+	f.Must(hostile.LPush(background, "a:queue:{y}", "1:"+f.inLine("x")).Err())
+	f.Must(hostile.ZAdd(background, "a:waiters:{y}", redis.Z{Score: float64(f.serverMillis() + 15000), Member: f.inLine("x")}).Err())
+	f.Unlocks(ours)
+	w.Waits()
+	f.Keeps(lease)
+	f.Unlocks(lease)
+	f.Unlocks(w.Gets())
+	f.Loses()
 }
 
 func TestAPrefixThatBeginsWithAnotherAndAColonIsWithinItsRights(t *testing.T) {
 	f := newFaulty(t)
-	lease := f.beside(fairlock.WithPrefix("a:b")).locks("x")
-	f.ends(lease)
+	lease := f.Beside(fairlock.WithPrefix("a:b")).Locks("x")
+	f.Ends(lease)
 	rdb := f.may("~a:*", onlyKeys)
-	f.must(rdb.Del(faultCtx, "a:b:lock:{x}").Err())
-	f.loses()
+	f.Must(rdb.Del(background, "a:b:lock:{x}").Err())
+	f.Loses()
 }
 
 func TestOnAClusterChannelPatternsSeparateTheLocksOfOnePrefix(t *testing.T) {
@@ -120,14 +121,14 @@ func TestOnAClusterChannelPatternsSeparateTheLocksOfOnePrefix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := queues(b, "mine")
-	waitUntil(t, "it listens", func() bool { return len(admin.PubSubShardChannels(t.Context(), "*").Val()) == 1 })
+	next := world.Queue(b, "mine")
+	world.Until(t, "it listens", func() bool { return len(admin.PubSubShardChannels(t.Context(), "*").Val()) == 1 })
 	if err := lease.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-next; r.err != nil {
-		t.Fatal(r.err)
-	} else if err := r.lease.Unlock(t.Context()); err != nil {
+	if r := <-next; r.Err != nil {
+		t.Fatal(r.Err)
+	} else if err := r.Lease.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := a.TryLock(t.Context(), "bank"); err == nil || !strings.Contains(err.Error(), "NOPERM") {

@@ -11,13 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 // as is the way in for a user who has these rights and no others.
 func (f *faulty) as(rules ...string) *redis.Options {
 	f.Helper()
-	users, err := f.direct.Do(faultCtx, "ACL", "USERS").StringSlice()
-	f.must(err)
+	users, err := f.Direct.Do(background, "ACL", "USERS").StringSlice()
+	f.Must(err)
 	name := fmt.Sprint("user-", len(users))
 	command := []any{"ACL", "SETUSER", name, "reset", "on", "nopass"}
 	for _, rule := range rules {
@@ -25,8 +26,8 @@ func (f *faulty) as(rules ...string) *redis.Options {
 			command = append(command, word)
 		}
 	}
-	f.must(f.direct.Do(faultCtx, command...).Err())
-	return &redis.Options{Addr: f.addr, Username: name, Password: "any"}
+	f.Must(f.Direct.Do(background, command...).Err())
+	return &redis.Options{Addr: f.Addr, Username: name, Password: "any"}
 }
 
 // may is a client of such a user.
@@ -51,8 +52,8 @@ func (f *faulty) forbids(what string, err error) {
 // inLine is the ticket of the last in a lock's line.
 func (f *faulty) inLine(name string) string {
 	f.Helper()
-	element, err := f.direct.LIndex(faultCtx, f.keys(name).Queue(), -1).Result()
-	f.must(err)
+	element, err := f.Direct.LIndex(background, f.Keys(name).Queue(), -1).Result()
+	f.Must(err)
 	_, ticket, _ := strings.Cut(element, ":")
 	return ticket
 }
@@ -60,8 +61,8 @@ func (f *faulty) inLine(name string) string {
 // holding is the ticket that holds a lock.
 func (f *faulty) holding(name string) string {
 	f.Helper()
-	fields, err := f.direct.HKeys(faultCtx, f.keys(name).Record()).Result()
-	f.must(err)
+	fields, err := f.Direct.HKeys(background, f.Keys(name).Record()).Result()
+	f.Must(err)
 	for _, field := range fields {
 		if strings.Contains(field, ":") {
 			return field
@@ -74,37 +75,37 @@ func (f *faulty) holding(name string) string {
 // serverMillis is the server's clock.
 func (f *faulty) serverMillis() int64 {
 	f.Helper()
-	now, err := f.direct.Time(faultCtx).Result()
-	f.must(err)
+	now, err := f.Direct.Time(background).Result()
+	f.Must(err)
 	return now.UnixMilli()
 }
 
 // target is somebody whom others try to deceive: it holds one lock and waits for another.
 type target struct {
 	*faulty
-	user  *faultUser
+	user  *world.User
 	said  *record
 	held  *fairlock.Lease // of "held"
 	bank  *fairlock.Lease // somebody else's, of "bank", for which it waits
-	wait  *faultWait
+	wait  *world.Wait
 	holds string // its ticket that holds "held"
 	waits string // and the one in line for "bank"
 	past  string // and one that is over
-	other *faultUser
+	other *world.User
 }
 
 func (f *faulty) targeted() *target {
 	f.Helper()
-	t := &target{faulty: f, said: new(record), other: f.beside()}
+	t := &target{faulty: f, said: new(record), other: f.Beside()}
 	log := slog.New(slog.NewTextHandler(t.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	t.user = f.user(&redis.Options{Addr: f.proxy.Addr()}, fairlock.WithLogger(log))
-	over := t.user.locks("past")
+	t.user = f.User(&redis.Options{Addr: f.Proxy.Addr()}, fairlock.WithLogger(log))
+	over := t.user.Locks("past")
 	t.past = f.holding("past")
-	f.unlocks(over)
-	t.held, t.bank = t.user.locks("held"), t.other.locks("bank")
-	t.wait = t.user.queues("bank", 1, fairlock.Note("n"), fairlock.WithOwner("o"))
+	f.Unlocks(over)
+	t.held, t.bank = t.user.Locks("held"), t.other.Locks("bank")
+	t.wait = t.user.Queues("bank", 1, fairlock.Note("n"), fairlock.WithOwner("o"))
 	t.holds, t.waits = f.holding("held"), f.inLine("bank")
-	f.heard(1)
+	f.Heard(1)
 	return t
 }
 
@@ -118,12 +119,12 @@ func (t *target) client() string {
 // as before.
 func (t *target) undisturbed(what string) {
 	t.Helper()
-	sign := t.user.locks("sign")
-	t.ends(sign)
-	t.must(t.other.ForceUnlock(faultCtx, "sign"))
+	sign := t.user.Locks("sign")
+	t.Ends(sign)
+	t.Must(t.other.ForceUnlock(background, "sign"))
 	<-sign.Done() // what is told one after the other is heard so
-	if t.wait.hasReturned() {
-		t.Fatalf("%s: its call for bank returned %v, %v; on the server:\n%s", what, t.wait.lease, t.wait.err, t.dump())
+	if t.wait.HasReturned() {
+		t.Fatalf("%s: its call for bank returned %v, %v; on the server:\n%s", what, t.wait.Lease, t.wait.Err, t.Dump())
 	}
 	for _, lease := range []*fairlock.Lease{t.held, t.bank} {
 		if err := lease.Err(); err != nil {
@@ -136,14 +137,14 @@ func (t *target) undisturbed(what string) {
 // own still.
 func (t *target) goesOn() {
 	t.Helper()
-	t.unlocks(t.bank)
-	next := t.wait.gets()
+	t.Unlocks(t.bank)
+	next := t.wait.Gets()
 	if next.Token() <= t.bank.Token() || next.Token() > 2*t.bank.Token() {
 		t.Errorf("token %d comes after %d", next.Token(), t.bank.Token())
 	}
-	t.keeps(t.held)
-	t.unlocks(next)
-	t.unlocks(t.held)
+	t.Keeps(t.held)
+	t.Unlocks(next)
+	t.Unlocks(t.held)
 }
 
 // record is a log that is read while it is written.
@@ -169,25 +170,25 @@ func TestNothingRawOfANameStandsInAnErrorOrALine(t *testing.T) {
 	const name = "a\x1b]0;title\x07\r\nb\xff"
 	f := newFaulty(t)
 	said := new(record)
-	u := f.user(&redis.Options{Addr: f.addr}, fairlock.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
-	lease := u.locks(name, fairlock.Note(name), fairlock.WithOwner(name))
-	f.ends(lease)
-	_, held := f.beside().TryLock(faultCtx, name)
-	f.must(u.ForceUnlock(faultCtx, name))
-	lost := lease.Unlock(faultCtx)
+	u := f.User(&redis.Options{Addr: f.Addr}, fairlock.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
+	lease := u.Locks(name, fairlock.Note(name), fairlock.WithOwner(name))
+	f.Ends(lease)
+	_, held := f.Beside().TryLock(background, name)
+	f.Must(u.ForceUnlock(background, name))
+	lost := lease.Unlock(background)
 	// Of the forced one a leave may be under way, which would put back what the server forgets.
 	other := "b" + name
-	yields := f.occupies(f.keys(other).Token())
-	_, damaged := u.TryLock(faultCtx, other)
+	yields := f.Occupies(f.Keys(other).Token())
+	_, damaged := u.TryLock(background, other)
 	yields()
-	stranger := f.user(f.as("~other:*", "&*", "+@all"))
-	_, forbidden := stranger.TryLock(faultCtx, name)
+	stranger := f.User(f.as("~other:*", "&*", "+@all"))
+	_, forbidden := stranger.TryLock(background, name)
 	for _, err := range []error{held, lost, damaged, forbidden} {
 		if err == nil || strings.ContainsAny(err.Error(), "\x1b\x07\r\n") || strings.Contains(err.Error(), "\xff") {
 			f.Errorf("%q", err)
 		}
 	}
-	f.must(u.Close()) // nobody writes to the log any more
+	f.Must(u.Close()) // nobody writes to the log any more
 	for line := range strings.Lines(said.String()) {
 		if !strings.HasPrefix(line, "time=") || strings.ContainsAny(line, "\x1b\x07\r") || strings.Contains(line, "\xff") {
 			f.Errorf("the log says %q", line)

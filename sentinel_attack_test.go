@@ -14,13 +14,14 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // Behind sentinels, whose master is switched while it lives, stands still, and is killed; replicas
 // do not answer without a master.
 func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T) {
 	beside(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, _ string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		s := redistest.StartSentinels(t)
 		for _, node := range append(slices.Clone(s.Replicas()), s.Master()) {
 			if err := node.Client(t).ConfigSet(t.Context(), "replica-serve-stale-data", "no").Err(); err != nil {

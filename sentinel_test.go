@@ -14,12 +14,13 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
-func TestFairLockBehindSentinels(t *testing.T)  { onSentinels(t, newFair, false) }
-func TestPlainLockBehindSentinels(t *testing.T) { onSentinels(t, newPlain, true) }
+func TestFairLockBehindSentinels(t *testing.T)  { onSentinels(t, world.Fair, false) }
+func TestPlainLockBehindSentinels(t *testing.T) { onSentinels(t, world.Plain, true) }
 
-func onSentinels(t *testing.T, kind newLocker, plain bool) {
+func onSentinels(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()
 	t.Parallel()
 	group := redistest.StartSentinels(t)
@@ -36,7 +37,7 @@ func onSentinels(t *testing.T, kind newLocker, plain bool) {
 func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		rdb := group.Client(t)
 		holder, waiter := kind(rdb), kind(group.Client(t))
 		defer holder.Close()
@@ -45,18 +46,18 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := inBackground(waiter, "x")
+		next := world.InBackground(waiter, "x")
 		old := group.Master().Client(t)
 		channels := func(rdb *redis.Client) int { return len(rdb.PubSubChannels(t.Context(), prefix+":*").Val()) }
-		waitUntil(t, "somebody waits and listens", func() bool { return channels(old) > 0 })
+		world.Until(t, "somebody waits and listens", func() bool { return channels(old) > 0 })
 		group.SwitchMaster()
 		switched := time.Now()
-		waitUntil(t, "they listen where the writes go", func() bool { return channels(group.Master().Client(t)) > 0 })
+		world.Until(t, "they listen where the writes go", func() bool { return channels(group.Master().Client(t)) > 0 })
 		listens := time.Since(switched)
 		if listens > 2*time.Second {
 			t.Errorf("they listened there only after %v", listens)
 		}
-		waitUntil(t, "the holder was told, too", func() bool { // what the old master is told now is lost
+		world.Until(t, "the holder was told, too", func() bool { // what the old master is told now is lost
 			return rdb.ConfigGet(t.Context(), "port").Val()["port"] == strconv.Itoa(group.Master().Port())
 		})
 		if err := lease.Unlock(t.Context()); err != nil {
@@ -64,7 +65,7 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		}
 		freed := time.Now()
 		got := <-next
-		if got.err != nil || got.lease.Token() <= lease.Token() || got.lease.Unlock(t.Context()) != nil {
+		if got.Err != nil || got.Lease.Token() <= lease.Token() || got.Lease.Unlock(t.Context()) != nil {
 			t.Fatalf("%+v after %d", got, lease.Token())
 		}
 		t.Logf("the subscription moved after %v, and the hand-over took %v", listens, time.Since(freed))
@@ -78,7 +79,7 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 func TestBehindSentinelsReplicasConfirmALockAndThoseOfTheNextMasterToo(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		locker := kind(group.Client(t))
 		defer locker.Close()
 		confirmed := func() {
@@ -98,7 +99,7 @@ func TestBehindSentinelsReplicasConfirmALockAndThoseOfTheNextMasterToo(t *testin
 		}
 		confirmed()
 		group.KillMaster()
-		waitUntil(t, "the new master says that it has too few", func() bool {
+		world.Until(t, "the new master says that it has too few", func() bool {
 			_, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(2, 10*time.Millisecond))
 			return errors.Is(err, fairlock.ErrNotReplicated) && strings.Contains(err.Error(), " of 2 ") && strings.Contains(err.Error(), " connected")
 		})
@@ -111,18 +112,18 @@ func TestBehindSentinelsReplicasConfirmALockAndThoseOfTheNextMasterToo(t *testin
 func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
-	bothKinds(t, func(t *testing.T, kind newLocker, prefix string) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
 		holder := kind(group.Client(t), fairlock.WithLease(10*time.Second))
 		defer holder.Close()
 		lease, err := holder.Lock(t.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var line []<-chan lockResult
+		var line []<-chan conformance.Outcome
 		for range 3 {
 			waiter := kind(group.Client(t), fairlock.WithLease(10*time.Second))
 			t.Cleanup(func() { _ = waiter.Close() })
-			line = append(line, queues(waiter, "x"))
+			line = append(line, world.Queue(waiter, "x"))
 		}
 		for _, r := range group.Replicas() {
 			rdb := r.Client(t)
@@ -131,7 +132,7 @@ func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t 
 			}
 		}
 		group.KillMaster()
-		waitUntil(t, "the holder has put its record back", func() bool {
+		world.Until(t, "the holder has put its record back", func() bool {
 			return group.Master().Client(t).HGet(t.Context(), prefix+":lock:{x}", "token").Val() == strconv.FormatInt(lease.Token(), 10)
 		})
 		if err := errors.Join(lease.Err(), lease.Unlock(t.Context())); err != nil {
@@ -141,23 +142,23 @@ func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t 
 		for len(line) > 0 {
 			next := 0
 			if prefix == "fairlock:plain" { // which promises no order
-				waitUntil(t, "somebody has it", func() bool {
-					next = slices.IndexFunc(line, func(c <-chan lockResult) bool { return len(c) > 0 })
+				world.Until(t, "somebody has it", func() bool {
+					next = slices.IndexFunc(line, func(c <-chan conformance.Outcome) bool { return len(c) > 0 })
 					return next >= 0
 				})
 			}
 			got := <-line[next]
-			if got.err != nil || got.lease.Token() <= last {
+			if got.Err != nil || got.Lease.Token() <= last {
 				t.Fatalf("%+v after %d", got, last)
 			}
-			last = got.lease.Token()
+			last = got.Lease.Token()
 			line = slices.Delete(line, next, next+1)
 			for _, other := range line {
 				if len(other) > 0 {
 					t.Fatal("two have it")
 				}
 			}
-			if err := got.lease.Unlock(t.Context()); err != nil {
+			if err := got.Lease.Unlock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
