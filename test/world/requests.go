@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// scripts is their folder, from that of the tests.
-const scripts = "lua"
+// scripts is their folder, from that of a room.
+const scripts = "../../lua"
 
 // LoadScripts makes the server know all scripts, so that every call is one EVALSHA.
 func (f *Faulty) LoadScripts() {
