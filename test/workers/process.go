@@ -2,6 +2,7 @@ package workers
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -25,6 +26,20 @@ type Process struct {
 	stderr  bytes.Buffer  // may be read once done is closed
 	done    chan struct{} // closed when the process has ended and been reaped
 	expects bool          // it ends because the test wants it to
+}
+
+// Play does nothing, unless this process was launched with that variable in its environment: then it does the work with
+// the value and exits. TestMain calls it before anything else.
+func Play(variable string, work func(value string) error) {
+	value := os.Getenv(variable)
+	if value == "" {
+		return
+	}
+	if err := work(value); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // Launch starts a process with NAME=value added to its environment and has listen read what it says until it ends. What it
