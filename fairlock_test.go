@@ -1,6 +1,7 @@
-// Package fairlock_test is the acceptance of the library: one test for each promise of the README, in its order and its
-// words, on a server inside the process and, where there is one, on a real Redis. What else is promised, and how these
-// promises fare in a thousand ways of trouble, is in the rooms of test/.
+// Package fairlock_test is the acceptance of the library: one test for each promise of the README,
+// in its order and its words, on a server inside the process and, where there is one, on a real
+// Redis. What else is promised, and how these promises fare in a thousand ways of trouble, is in
+// the rooms of test/.
 package fairlock_test
 
 import (
@@ -215,7 +216,8 @@ func TestAFreeLockWithALiveWaiterIsGrantedThoughOthersWereKilledOrStopped(t *tes
 	onBothServers(t, func(t *testing.T, addr string) {
 		ctx := t.Context()
 		locker, rdb := connect(t, addr)
-		// granted has a live waiter come last, does something, and returns how long it then took to have the lock.
+		// granted has a live waiter come last, does something, and returns how long it then took to
+		// have the lock.
 		granted := func(name string, others int, happens func()) time.Duration {
 			t.Helper()
 			waiter, _ := connect(t, addr)
@@ -228,7 +230,8 @@ func TestAFreeLockWithALiveWaiterIsGrantedThoughOthersWereKilledOrStopped(t *tes
 				result <- err
 			}()
 			waitUntil(t, "all wait", func() bool { return inspect(t, locker, name).Waiting == others+1 })
-			// Whoever does not listen yet is granted unheard. That ends when it asks for the first time after it began to.
+			// Whoever does not listen yet is granted unheard. That ends when it asks for the first
+			// time after it began to.
 			waitUntil(t, "the server knows that all of them listen", func() bool {
 				return rdb.ZCount(ctx, "fairlock:waiters:{"+name+"}", "-inf", "(0").Val() == 0
 			})
@@ -468,8 +471,9 @@ func TestARequestThatIsExecutedTwiceOrSecondsLateIsTheSameAsOnceInTimeOrNotAtAll
 	})
 }
 
-// badNetwork is a hook for go-redis. Every other request that calls a script gets no answer, so that it is repeated: it was
-// executed, and is so twice, or it is delayed until the test executes it.
+// badNetwork is a hook for go-redis. Every other request that calls a script gets no answer, so
+// that it is repeated: it was executed, and is so twice, or it is delayed until the test executes
+// it.
 type badNetwork struct {
 	late bool
 

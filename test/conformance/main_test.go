@@ -1,4 +1,5 @@
-// The suite on the embedded server in fake time, on a real one, and over TLS. Clusters and sentinels are in test/topologies.
+// The suite on the embedded server in fake time, on a real one, and over TLS. Clusters and
+// sentinels are in test/topologies.
 package conformance_test
 
 import (

@@ -77,11 +77,7 @@ func (s *site) must(err error) {
 
 func (s *site) until(what string, holds func() bool) {
 	s.Helper()
-	for limit := time.Now().Add(world.Patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			s.Fatalf("waited in vain until %s", what)
-		}
-	}
+	world.UntilWithin(s, world.Patience, what, holds)
 }
 
 // waits has calls of Lock for x wait, each of a Locker of its own. end closes those.

@@ -1,4 +1,5 @@
-// Package crowds is about what takes many callers or many connections, or a server that dies under them.
+// Package crowds is about what takes many callers or many connections, or a server that dies under
+// them.
 package crowds
 
 import (

@@ -1,4 +1,5 @@
-// Package faketime has Lockers live for minutes on the embedded server, in fake time, on networks that stop and lose.
+// Package faketime has Lockers live for minutes on the embedded server, in fake time, on networks
+// that stop and lose.
 package faketime
 
 import (

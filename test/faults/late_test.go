@@ -27,8 +27,8 @@ func (f *faulty) late(match func([]string) bool, provoke func()) (execute func()
 	}
 }
 
-// faultSecond matches what matches for the second time.
-func faultSecond(match func([]string) bool) func([]string) bool {
+// theSecond matches what matches for the second time.
+func theSecond(match func([]string) bool) func([]string) bool {
 	var n atomic.Int32
 	return func(args []string) bool { return match(args) && n.Add(1) == 2 }
 }
@@ -123,7 +123,7 @@ func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
 		a, b := f.Behind(), f.Beside()
 		holder := b.Locks("x")
 		var w *world.Wait
-		execute := f.late(faultSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) }) // when its subscription is up
+		execute := f.late(theSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) }) // when its subscription is up
 		f.left(func() { w.Cancel() })
 		w.Fails()
 		execute()

@@ -76,7 +76,7 @@ func TestAWaiterWhoseHeartbeatWasLostOnTheWayKeepsItsPlace(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b, c := f.Behind(), f.Beside(), f.Beside()
 		holder := b.Locks("x")
-		reply := f.Once(faultSecond(f.Verb("enter")), lost) // which comes when its subscription is up
+		reply := f.Once(theSecond(f.Verb("enter")), lost) // which comes when its subscription is up
 		again := f.All(f.Verb("enter"), faultproxy.Observe())
 		first := a.Queues("x", 1)
 		second := c.Queues("x", 2)

@@ -1,5 +1,5 @@
-// Package faults breaks one thing at a time, at the worst moment: answers are lost, requests come late, connections are
-// cut, servers die, forget, fill up and refuse.
+// Package faults breaks one thing at a time, at the worst moment: answers are lost, requests come
+// late, connections are cut, servers die, forget, fill up and refuse.
 package faults
 
 import (

@@ -1,4 +1,5 @@
-// Package operators is about what those see who look after locks: lists of them, and what is said about them.
+// Package operators is about what those see who look after locks: lists of them, and what is said
+// about them.
 package operators
 
 import (

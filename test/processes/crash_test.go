@@ -89,7 +89,7 @@ func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 		longest = 20 * time.Millisecond
 	case 6: // they have just come, and the server does not see their subscription yet
 		victim.Loop(name, "victim", 20, 0, false)
-		s.eventually("one more is in line than there are survivors", func() bool {
+		s.until("one more is in line than there are survivors", func() bool {
 			return s.rdb.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val() > living
 		})
 		longest = time.Millisecond

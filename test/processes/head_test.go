@@ -109,7 +109,7 @@ func (s *stage) killHolder(name string, lease time.Duration, next *workers.Worke
 
 	last := lease
 	var asked time.Time
-	s.eventually("the holder renews", func() bool {
+	s.until("the holder renews", func() bool {
 		asked = time.Now()
 		left := s.rdb.PTTL(ctx, record).Val()
 		renewed := left > last

@@ -1,5 +1,5 @@
-// Package processes is about locks whose users are processes: they are killed and stopped, share a lock as one owner, and
-// are served in order.
+// Package processes is about locks whose users are processes: they are killed and stopped, share a
+// lock as one owner, and are served in order.
 package processes
 
 import (

@@ -90,7 +90,7 @@ func (f *family) kept(name string, until time.Time) {
 // shows returns when inspection shows the owner's ownership with so many Leases in so many processes.
 func (f *family) shows(name string, token int64, depth, holds int) {
 	f.t.Helper()
-	f.eventually(fmt.Sprintf("the owner has it %d times in %d processes", depth, holds), func() bool {
+	f.until(fmt.Sprintf("the owner has it %d times in %d processes", depth, holds), func() bool {
 		state, err := f.stranger.Inspect(context.Background(), name)
 		f.must(err)
 		h := state.Holder
@@ -132,7 +132,7 @@ func (f *family) deadline(name, note string) time.Time {
 func (f *family) renews(name, note string) {
 	f.t.Helper()
 	first := f.deadline(name, note)
-	f.eventually(note+" renews", func() bool { return f.deadline(name, note).After(first) })
+	f.until(note+" renews", func() bool { return f.deadline(name, note).After(first) })
 }
 
 // served returns when the call that waited has the lock, which it must not have before the owner's last hold had its time.

@@ -28,7 +28,7 @@ func (s *stage) plainWorker(name string, lease time.Duration) *workers.Worker {
 func (s *stage) listen(name string, processes int64) {
 	s.t.Helper()
 	channel := "fairlock:plain:freed:{" + name + "}"
-	s.eventually("so many processes listen", func() bool {
+	s.until("so many processes listen", func() bool {
 		return s.rdb.PubSubNumSub(context.Background(), channel).Val()[channel] == processes
 	})
 }
@@ -104,7 +104,7 @@ func (s *stage) compete(name string, processes, callers, rounds int, lasting tim
 		}
 	}
 	s.listen(name, int64(processes))
-	s.eventually("everybody has tried", func() bool { return s.scripts() > processes*callers })
+	s.until("everybody has tried", func() bool { return s.scripts() > processes*callers })
 
 	before, began := s.scripts(), time.Now()
 	s.must(lease.Unlock(context.Background()))
@@ -241,7 +241,7 @@ func TestAPlainLockIsNotGivenToALaterCallOfAProcessWhereOneHasWaitedForASecond(t
 	ask("early")
 	waits := time.Now() // it may have asked later than this test did
 	s.listen("x", 1)
-	s.eventually("one has waited for too long", func() bool { return time.Since(waits) > starving })
+	s.until("one has waited for too long", func() bool { return time.Since(waits) > starving })
 	// The lock is free, and nobody was told.
 	holder.Kill()
 	s.must(s.rdb.Del(ctx, "fairlock:plain:lock:{x}").Err())
@@ -293,7 +293,7 @@ func (s *stage) killPlainHolder(name string, lease time.Duration, next *workers.
 		return time.UnixMilli(s.rdb.Do(context.Background(), "pexpiretime", "fairlock:plain:lock:{"+name+"}").Val().(int64))
 	}
 	first := end()
-	s.eventually("the holder renews", func() bool { return end().After(first) })
+	s.until("the holder renews", func() bool { return end().After(first) })
 	killed := time.Now()
 	holder.Kill()
 	last := end()
@@ -353,7 +353,7 @@ func TestOneConnectionListensForAllWaitersOfAPlainLocker(t *testing.T) {
 	}
 	s.must(locker.Close())
 	s.silent()
-	s.eventually("no connection subscribes", func() bool { return s.subscribers() == 0 })
+	s.until("no connection subscribes", func() bool { return s.subscribers() == 0 })
 	holder.Quit()
 	s.plainCleared()
 }

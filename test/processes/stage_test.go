@@ -43,20 +43,16 @@ func (s *stage) worker(name string, lease time.Duration) *workers.Worker {
 // is granted unasked and unheard for as long as its mark lasts, dead or not.
 func (s *stage) inLine(name string, n int64) {
 	s.t.Helper()
-	s.eventually("so many are in line and heard", func() bool {
+	s.until("so many are in line and heard", func() bool {
 		line := s.rdb.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val()
 		blind := s.rdb.ZCount(context.Background(), "fairlock:waiters:{"+name+"}", "-inf", "(0").Val()
 		return line == n && blind == 0
 	})
 }
 
-func (s *stage) eventually(what string, ok func() bool) {
+func (s *stage) until(what string, ok func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(workers.Patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("waited %v in vain until %s", workers.Patience, what)
-		}
-	}
+	world.UntilWithin(s.t, workers.Patience, what, ok)
 }
 
 // leftovers are the keys of locks that stay when nobody is there any more. Tokens outlive their users on purpose.
@@ -72,7 +68,7 @@ func (s *stage) leftovers() []string {
 // silent returns when the server has no subscription any more.
 func (s *stage) silent() {
 	s.t.Helper()
-	s.eventually("no channel has a subscriber", func() bool {
+	s.until("no channel has a subscriber", func() bool {
 		channels, err := s.rdb.PubSubChannels(context.Background(), "*").Result()
 		return err == nil && len(channels) == 0
 	})

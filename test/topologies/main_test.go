@@ -1,5 +1,5 @@
-// Package topologies is about servers that are more than one, or are not reached plainly: clusters, sentinels, replicas,
-// TLS, passwords that change, and what clients are taken for.
+// Package topologies is about servers that are more than one, or are not reached plainly: clusters,
+// sentinels, replicas, TLS, passwords that change, and what clients are taken for.
 package topologies
 
 import (

@@ -104,8 +104,8 @@ func Together(t *testing.T, tests map[string]func(t *testing.T)) {
 	all.Wait()
 }
 
-// NoGoroutineLeft fails the test if a goroutine outlives it and everything that was cleaned up after it. Of subtests, which
-// run beside others, only the outermost test looks.
+// NoGoroutineLeft fails the test if a goroutine outlives it and everything that was cleaned up
+// after it. Of subtests, which run beside others, only the outermost test looks.
 func NoGoroutineLeft(t *testing.T) {
 	if strings.Contains(t.Name(), "/") {
 		return

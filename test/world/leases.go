@@ -6,8 +6,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Took notes a lease, and fails the test if another one trusts the same lock at the same time: it was trusted at some
-// instant between two at which this one was.
+// Took notes a lease, and fails the test if another one trusts the same lock at the same time: it
+// was trusted at some instant between two at which this one was.
 func (f *Faulty) Took(lease *fairlock.Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -116,8 +116,8 @@ func (f *Faulty) Free(name string) {
 	f.Must(fresh.Close())
 }
 
-// tidy is how every test ends: all Lockers are closed, and neither a subscription nor a goroutine nor a key is left but
-// tokens and marks, which end by themselves.
+// tidy is how every test ends: all Lockers are closed, and neither a subscription nor a goroutine
+// nor a key is left but tokens and marks, which end by themselves.
 func (f *Faulty) tidy() {
 	f.mu.Lock()
 	leases := slices.Clone(f.leases)

@@ -19,7 +19,8 @@ func (r Refusal) in(err error) bool {
 	return slices.ContainsFunc(strings.Split(r.Says, "|"), func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
-// Refuses fails unless every call of the Locker says at once what it was, of which lock, and why it failed.
+// Refuses fails unless every call of the Locker says at once what it was, of which lock, and why it
+// failed.
 func (f *Faulty) Refuses(l fairlock.Interface, name string, why Refusal, options ...fairlock.LockOption) {
 	f.Helper()
 	for op, call := range map[string]func() error{

@@ -40,7 +40,8 @@ func script(tb testing.TB, verb string) (source, sha string) {
 	return source, hex.EncodeToString(sum[:])
 }
 
-// Verb matches the calls of one script. Where texts are given, one argument must contain one of them.
+// Verb matches the calls of one script. Where texts are given, one argument must contain one of
+// them.
 func (f *Faulty) Verb(name string, texts ...string) func(args []string) bool {
 	f.Helper()
 	_, sha := script(f, name)

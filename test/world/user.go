@@ -17,8 +17,8 @@ type User struct {
 	Client *redis.Client
 }
 
-// Behind is a user behind the proxy, whose client does not wait long for a lost reply. Its lease is one that a test
-// can see renewed.
+// Behind is a user behind the proxy, whose client does not wait long for a lost reply. Its lease is
+// one that a test can see renewed.
 func (f *Faulty) Behind(options ...fairlock.Option) *User {
 	f.Helper()
 	return f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 300 * time.Millisecond}, options...)

@@ -92,7 +92,8 @@ func (w *Wait) PassesOn() {
 	}
 }
 
-// Pass returns when each of the waiters has had the lock and given it to the next, in whatever order.
+// Pass returns when each of the waiters has had the lock and given it to the next, in whatever
+// order.
 func (f *Faulty) Pass(waits ...*Wait) {
 	f.Helper()
 	var all sync.WaitGroup
