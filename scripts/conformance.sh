@@ -18,13 +18,13 @@ column() {
 	row+=" $word |"
 }
 
-column -run 'LockOnARealServer$' . # the suite: the fair and the plain lock
+column -run 'LockOnARealServer$' ./test/conformance # the suite: the fair and the plain lock
 complaint=$("$REDIS_SERVER" --port 0 --tls-port 1 2>&1) || true # it ends at once: there is no certificate
 case $complaint in
-*tls-cert-file*) column -run 'OverTLSOnARealServer$' . ;;
+*tls-cert-file*) column -run 'OverTLSOnARealServer$' ./test/conformance ;;
 *) row+=" built without |" ;;
 esac
-column ./lua ./pubsub                           # the scripts, which touch no key but those declared; the subscription
-column -run "^($(tests_in fault_*_test.go))$" . # lost answers, cut connections, restarts, lost data, full memory, missing rights
+column ./lua ./pubsub # the scripts, which touch no key but those declared; the subscription
+column ./test/faults # lost answers, cut connections, restarts, lost data, full memory, missing rights
 printf '\n%s\n' "$row"
 exit "$status"

@@ -22,11 +22,6 @@ packages_with() {
 	grep -rlE --include='*_test.go' "^func $1[A-Z]" . | xargs -n 1 dirname | sort -u
 }
 
-# tests_in prints the tests that the files declare, as one regular expression without its anchors.
-tests_in() {
-	sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' "$@" | paste -sd '|' -
-}
-
 # loud prints a box that nobody scrolls past.
 loud() {
 	printf '\n%s\n' '******************************************************************************'

@@ -57,18 +57,8 @@ test_all() {
 # Where a run waits most of its time, others run beside it; each has its servers to itself. What computes does so at the lowest
 # priority: the others hardly notice it.
 
-# root runs the tests of the root as three processes: those of what fails, then those of worker processes and the rest, whatever it is.
-root() {
-	local processes faults status=0
-	processes=$(tests_in process_*_test.go)
-	faults=$(tests_in fault_*_test.go)
-	test_all -run "^($faults)$" . || status=$? # alone: leases of less than a second are at stake
-	test_all -run "^($processes)$" . &
-	local beside=$!
-	test_all -parallel 4 -skip "^($processes|$faults)$" . || status=$?
-	wait "$beside" || status=$?
-	return "$status"
-}
+# packages prints those of the library, its tool and their tests that match one pattern and not another.
+packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 
 # prove runs the explorer and the simulation: samples of them with the race detector, and all without.
 prove() {
@@ -78,30 +68,45 @@ prove() {
 	return "$status"
 }
 
-# both runs two commands side by side.
-both() {
-	local status=0
-	$1 &
-	local first=$!
-	$2 || status=$?
-	wait "$first" || status=$?
+# in_turn runs commands one after the other, whatever comes of them.
+in_turn() {
+	local status=0 run
+	for run in "$@"; do
+		$run || status=$?
+	done
 	return "$status"
 }
 
-torture() { test_all ./test/torture; } # it ends with a minute of waiting for keys to vanish
-# shellcheck disable=SC2086
-guests() { race='' test_all $guests; }
-# shellcheck disable=SC2046
-tool() { test_all $(echo "$light" | grep /cmd/); }
-others() { both torture users; } # torture is not easily disturbed
-users() {
-	local status=0
-	guests || status=$?
-	tool || status=$?
+# beside runs commands side by side.
+beside() {
+	local status=0 all=() run
+	for run in "$@"; do
+		$run &
+		all+=($!)
+	done
+	for run in "${all[@]}"; do
+		wait "$run" || status=$?
+	done
 	return "$status"
 }
+
+named='/test/(explore|simulate|faults|processes|topologies|torture)$' # packages with a place of their own below
+faults() { test_all ./test/faults; }
+processes() { test_all ./test/processes; }
+topologies() { test_all -parallel 4 ./test/topologies; }
+torture() { test_all ./test/torture; } # it ends with a minute of waiting for keys to vanish
 # shellcheck disable=SC2046
-floors() { test_all $(echo "$light" | grep -vE '/cmd/|/locks$|/test/(explore|simulate|torture)$'); }
+rooms() { test_all -parallel 4 $(packages '/test/|/locks$' "$named"); }
+# shellcheck disable=SC2046
+floors() { test_all $(packages . "/test/|/cmd/|/locks$"); }
+# shellcheck disable=SC2046
+tool() { test_all $(packages /cmd/); }
+# shellcheck disable=SC2086
+guests() { race='' test_all $guests; }
+
+waiting() { in_turn topologies guests; }
+killing() { in_turn processes torture; }
+others() { in_turn rooms floors tool; }
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
@@ -111,8 +116,8 @@ if [ ${#missing[@]} = 0 ]; then
 	status=0
 	prove &
 	proofs=$!
-	root || status=$?
-	both others floors || status=$?
+	faults || status=$? # alone: leases of less than a second are at stake
+	beside killing waiting others || status=$?
 	wait "$proofs" || status=$?
 	if [ "$status" != 0 ]; then # what failed was said somewhere among all that ran beside it
 		loud "What failed:"
@@ -120,6 +125,7 @@ if [ ${#missing[@]} = 0 ]; then
 	fi
 	exit "$status"
 fi
+
 # failures prints from the log what belongs to tests that failed.
 failures() {
 	awk 'function flush() { if (bad) printf "%s", text; text = ""; bad = 0 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/fairlock/locks/test/workers"
 )
 
 // hands is how many goroutines of a worker use the locks that all share; the others do other things
@@ -25,20 +26,13 @@ const (
 // Main does nothing, unless this process is a worker of a torture: then it works until standard
 // input ends, and exits. TestMain calls it before anything else.
 func Main() {
-	told := os.Getenv(environment)
-	if told == "" {
-		return
-	}
-	var o orders
-	err := json.Unmarshal([]byte(told), &o)
-	if err == nil {
-		err = obey(o, os.Stdin)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	workers.Play(environment, func(told string) error {
+		var o orders
+		if err := json.Unmarshal([]byte(told), &o); err != nil {
+			return err
+		}
+		return obey(o, os.Stdin)
+	})
 }
 
 // worker is the process's side.

@@ -27,16 +27,7 @@ const environment = "FAIRLOCK_WORKER"
 
 // Main does nothing, unless this process is a worker: then it works until standard input ends and exits. TestMain calls
 // it before anything else.
-func Main() {
-	if os.Getenv(environment) != "1" {
-		return
-	}
-	if err := work(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Main() { Play(environment, func(string) error { return work(os.Stdin, os.Stdout) }) }
 
 // work obeys commands until in ends. Then nothing of the Locker may be left.
 func work(in io.Reader, out io.Writer) error {

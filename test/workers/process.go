@@ -2,6 +2,7 @@ package workers
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,8 +15,8 @@ import (
 // Patience bounds every wait for a worker. Nothing should come near it.
 const Patience = 60 * time.Second
 
-// Process is the test binary run again, as something else than a test: its TestMain sees that by the environment. It is
-// killed when the test ends. Its methods belong to the test's own goroutine.
+// Process is the test binary run again, as something else than a test: its TestMain sees that by
+// the environment. It is killed when the test ends. Its methods belong to the test's own goroutine.
 type Process struct {
 	tb      testing.TB
 	name    string // for messages
@@ -27,8 +28,22 @@ type Process struct {
 	expects bool          // it ends because the test wants it to
 }
 
-// Launch starts a process with NAME=value added to its environment and has listen read what it says until it ends. What it
-// complains of fails the test.
+// Play does nothing, unless this process was launched with that variable in its environment: then
+// it does the work with the value and exits. TestMain calls it before anything else.
+func Play(variable string, work func(value string) error) {
+	value := os.Getenv(variable)
+	if value == "" {
+		return
+	}
+	if err := work(value); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Launch starts a process with NAME=value added to its environment and has listen read what it says
+// until it ends. What it complains of fails the test.
 func Launch(tb testing.TB, name, environment string, listen func(io.Reader)) *Process {
 	tb.Helper()
 	p := &Process{tb: tb, name: name, done: make(chan struct{})}
@@ -39,8 +54,9 @@ func Launch(tb testing.TB, name, environment string, listen func(io.Reader)) *Pr
 	return p
 }
 
-// start runs this binary again. The signal by which a child dies with its parent belongs to the thread that forked it, so a
-// goroutine that keeps its thread starts the process and stays until it has ended.
+// start runs this binary again. The signal by which a child dies with its parent belongs to the
+// thread that forked it, so a goroutine that keeps its thread starts the process and stays until it
+// has ended.
 func (p *Process) start(environment string, listen func(io.Reader)) error {
 	binary, err := os.Executable()
 	if err != nil {
@@ -117,7 +133,8 @@ func (p *Process) Gone(within time.Duration) bool {
 	}
 }
 
-// Quit ends the worker in good order: its Locker is closed and leaves nothing behind, neither at the server nor a goroutine.
+// Quit ends the worker in good order: its Locker is closed and leaves nothing behind, neither at
+// the server nor a goroutine.
 func (p *Process) Quit() {
 	p.tb.Helper()
 	p.Dismiss()

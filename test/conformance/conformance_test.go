@@ -1,0 +1,134 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
+)
+
+func TestFairLockOnTheEmbeddedServerInFakeTime(t *testing.T)  { onEmbedded(t, world.Fair, false) }
+func TestPlainLockOnTheEmbeddedServerInFakeTime(t *testing.T) { onEmbedded(t, world.Plain, true) }
+func TestFairLockOnARealServer(t *testing.T)                  { onReal(t, world.Fair, false) }
+func TestPlainLockOnARealServer(t *testing.T)                 { onReal(t, world.Plain, true) }
+func TestFairLockOverTLSOnARealServer(t *testing.T)           { overTLS(t, world.Fair, false) }
+func TestPlainLockOverTLSOnARealServer(t *testing.T)          { overTLS(t, world.Plain, true) }
+
+// enough connections for all who ask at once in fake time: go-redis keeps the timers of those who wait for one, and would give
+// them to others, outside.
+const enough = 1000
+
+func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
+	t.Helper()
+	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+		synctest.Test(t, func(t *testing.T) {
+			mini := miniredis.NewMiniRedis()
+			mini.ClockTTL(true)
+			var closing sync.RWMutex // so that nobody dials while it closes; guards closed
+			closed := false
+			defer func() {
+				closing.Lock()
+				defer closing.Unlock()
+				closed = true
+				mini.Close()
+			}()
+			dial := func(context.Context, string, string) (net.Conn, error) {
+				closing.RLock()
+				defer closing.RUnlock()
+				if closed { // go-redis goes on dialling when nobody wants the connection any more
+					return nil, net.ErrClosed
+				}
+				return roomy(mini.Dial())
+			}
+			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
+				return redis.NewClient(&redis.Options{
+					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
+					Dialer: dial, PoolSize: enough,
+				})
+			}})
+		})
+	})
+}
+
+// roomyConn is a connection to the embedded server that has room for what is written, as a socket
+// does. A pipe has none: of two who write to each other neither would come to read, and both wait for
+// a timeout.
+type roomyConn struct {
+	net.Conn
+	written chan []byte
+	closed  func()
+	gone    <-chan struct{}
+}
+
+func roomy(pipe net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	gone := make(chan struct{})
+	c := &roomyConn{pipe, make(chan []byte, 64), sync.OnceFunc(func() { close(gone) }), gone}
+	go func() {
+		for {
+			select {
+			case p := <-c.written:
+				_, _ = pipe.Write(p)
+			case <-gone:
+				return
+			}
+		}
+	}()
+	return c, nil
+}
+
+func (c *roomyConn) Write(p []byte) (int, error) {
+	select {
+	case c.written <- bytes.Clone(p):
+		return len(p), nil
+	case <-c.gone:
+		return 0, net.ErrClosed
+	}
+}
+
+func (c *roomyConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+func (c *roomyConn) SetWriteDeadline(time.Time) error { return nil }
+
+func onReal(t *testing.T, kind world.Kind, plain bool) {
+	t.Helper()
+	t.Parallel()
+	server := redistest.Start(t)
+	on(t, server, &redis.Options{Addr: server.Addr()}, 600*time.Millisecond, kind, plain)
+}
+
+func overTLS(t *testing.T, kind world.Kind, plain bool) {
+	t.Helper()
+	t.Parallel()
+	authority := redistest.NewAuthority(t)
+	server := redistest.StartTLS(t, authority, "--tls-auth-clients", "yes")
+	on(t, server.Server, server.Over(authority.Client("a worker")), time.Second, kind, plain)
+}
+
+func on(t *testing.T, server *redistest.Server, options *redis.Options, lease time.Duration, kind world.Kind, plain bool) {
+	t.Helper()
+	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+		server.Client(t).FlushAll(context.Background())
+		test(conformance.World{T: t, Lease: lease, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
+			each := *options
+			rdb := redis.NewClient(&each)
+			rdb.Ping(context.Background()) // a handshake takes its time, and is not what is measured
+			return rdb
+		}})
+	})
+}

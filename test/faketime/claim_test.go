@@ -1,0 +1,70 @@
+package faketime
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
+)
+
+// Wherever the release falls between two heartbeats of who is next.
+func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) {
+	for _, lease := range []time.Duration{30 * time.Second, time.Second} {
+		for after := time.Duration(0); after < 5*time.Second; after += 700 * time.Millisecond {
+			t.Run(fmt.Sprint(lease, " ", after), func(t *testing.T) {
+				inFakeTime(t, func(b *bubble) {
+					holder, _ := b.client(fairlock.WithLease(lease))
+					head, network := b.client(fairlock.WithLease(lease))
+					next, _ := b.client(fairlock.WithLease(lease))
+					lease1 := b.lock(holder)
+					b.queue(head, 1)
+					waits := b.queue(next, 2)
+					b.queue(next, 3)
+					time.Sleep(4*time.Second + after)
+					network.stop()
+					began := time.Now()
+					b.unlock(lease1)
+					had := <-waits
+					if took := time.Since(began) - min(world.Claim, lease); took < 0 || took > 100*time.Millisecond {
+						t.Errorf("it came %v after the claim", took)
+					}
+					b.unlock(had)
+					synctest.Wait()
+				})
+			})
+		}
+	}
+}
+
+// One asks for all of them.
+func TestManyWaitersOfAProcessAskAsOneWhenARecordMayHaveEnded(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		holder, _ := b.client(fairlock.WithLease(300 * time.Millisecond))
+		crowd, network := b.client()
+		lease := b.lock(holder)
+		const n = 200
+		for range n {
+			go func() { _, _ = crowd.Lock(b.Context(), "x") }()
+		}
+		for len(line(b)) < n {
+			time.Sleep(10 * time.Millisecond)
+		}
+		before := network.sent()
+		time.Sleep(4 * time.Second) // which all of them have a heartbeat in, once
+		if bytes := network.sent() - before; bytes > 3*n*100 {
+			t.Errorf("%d bytes were sent, of tickets that are less than 100 each", bytes)
+		}
+		if err := crowd.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b.unlock(lease)
+	})
+}
+
+func line(b *bubble) []string {
+	all, _ := b.mini.List("fairlock:queue:{x}")
+	return all
+}

@@ -1,0 +1,362 @@
+package faketime
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// bubble is an embedded server in fake time, and clients whose network can be stopped.
+type bubble struct {
+	*testing.T
+	mini *miniredis.Miniredis
+}
+
+// enough connections for all who ask at once in fake time: go-redis keeps the timers of those who wait for one, and would give
+// them to others, outside.
+const enough = 1000
+
+func inFakeTime(t *testing.T, test func(b *bubble)) {
+	synctest.Test(t, func(t *testing.T) {
+		mini := miniredis.NewMiniRedis()
+		mini.ClockTTL(true)
+		defer mini.Close()
+		test(&bubble{t, mini})
+	})
+}
+
+// network carries bytes for one client, or stops carrying them without a word.
+type network struct {
+	mini  *miniredis.Miniredis
+	mu    sync.Mutex // guards what follows
+	held  chan struct{}
+	lost  [2]bool // what goes to the server, and what comes from it
+	bytes int     // that went to the server
+	all   []net.Conn
+	pumps sync.WaitGroup
+}
+
+func (n *network) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.held = make(chan struct{})
+}
+
+// loseRequests and loseReplies lose what goes one way, until it is resumed.
+func (n *network) loseRequests() { n.lose(0) }
+func (n *network) loseReplies()  { n.lose(1) }
+
+func (n *network) lose(way int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost[way] = true
+}
+
+// sent is how many bytes went to the server.
+func (n *network) sent() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.bytes
+}
+
+func (n *network) count(way, bytes int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.bytes += bytes * (1 - way)
+}
+
+func (n *network) loses(way int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost[way]
+}
+
+func (n *network) resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lost = [2]bool{}
+	if n.held != nil {
+		close(n.held)
+		n.held = nil
+	}
+}
+
+func (n *network) pass() {
+	for {
+		n.mu.Lock()
+		held := n.held
+		n.mu.Unlock()
+		if held == nil {
+			return
+		}
+		<-held
+	}
+}
+
+func (n *network) dial(context.Context, string, string) (net.Conn, error) {
+	server, err := n.mini.Dial()
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := net.Pipe()
+	n.mu.Lock()
+	n.all = append(n.all, theirs, server)
+	n.mu.Unlock()
+	pump := func(way int, from, to net.Conn) {
+		buffer := make([]byte, 64<<10)
+		for {
+			count, err := from.Read(buffer)
+			n.pass()
+			n.count(way, count)
+			if err == nil && n.loses(way) {
+				continue
+			}
+			if err == nil {
+				_, err = to.Write(buffer[:count])
+			}
+			if err != nil {
+				_, _ = from.Close(), to.Close()
+				return
+			}
+		}
+	}
+	n.pumps.Go(func() { pump(0, theirs, server) })
+	n.pumps.Go(func() { pump(1, server, theirs) })
+	return ours, nil
+}
+
+// breaks ends the connections there are.
+func (n *network) breaks() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.all {
+		_ = c.Close()
+	}
+	n.all = nil
+}
+
+// cut ends it for good.
+func (n *network) cut() {
+	n.breaks()
+	n.resume()
+	n.pumps.Wait()
+}
+
+func (b *bubble) client(options ...fairlock.Option) (*fairlock.Locker, *network) {
+	return onNetwork(b, b.mini, fairlock.New, options...)
+}
+
+// onNetwork makes a Locker with a network of its own; both end with the test.
+func onNetwork[L fairlock.Interface](tb testing.TB, mini *miniredis.Miniredis, kind func(redis.UniversalClient, ...fairlock.Option) L, options ...fairlock.Option) (L, *network) {
+	n := &network{mini: mini}
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial, PoolSize: enough})
+	l := kind(rdb, append([]fairlock.Option{fairlock.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
+	tb.Cleanup(func() {
+		n.resume()
+		_ = l.Close()
+		_ = rdb.Close()
+		n.cut()
+	})
+	return l, n
+}
+
+func (b *bubble) lock(l *fairlock.Locker, options ...fairlock.LockOption) *fairlock.Lease {
+	b.Helper()
+	lease, err := l.Lock(b.Context(), "x", options...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return lease
+}
+
+// queue has a call wait and returns when the server has it in line as the nth.
+func (b *bubble) queue(l *fairlock.Locker, nth int) <-chan *fairlock.Lease {
+	b.Helper()
+	result := make(chan *fairlock.Lease, 1)
+	go func() {
+		lease, err := l.Lock(context.Background(), "x")
+		if err == nil {
+			result <- lease
+		}
+	}()
+	for {
+		if line, _ := b.mini.List("fairlock:queue:{x}"); len(line) == nth {
+			time.Sleep(10 * time.Millisecond) // and its subscription is up
+			return result
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (b *bubble) unlock(l *fairlock.Lease) {
+	b.Helper()
+	if err := l.Unlock(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestAHolderThatCannotReachTheServerStopsTrustingBeforeAnybodyElseHasTheLock(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		a, network := b.client()
+		c, _ := b.client()
+		lease := b.lock(a)
+		next := b.queue(c, 1)
+		var lost, granted time.Time
+		var both sync.WaitGroup
+		both.Go(func() {
+			<-lease.Done()
+			lost = time.Now()
+		})
+		both.Go(func() {
+			l := <-next
+			granted = time.Now()
+			b.unlock(l)
+		})
+		network.stop()
+		both.Wait()
+		if !errors.Is(lease.Err(), fairlock.ErrLost) {
+			t.Errorf("it says %v", lease.Err())
+		}
+		if early := granted.Sub(lost); early < time.Second || early > 4*time.Second {
+			t.Errorf("trust ended %v before the next one had the lock, want the margin of 3 s", early)
+		}
+	})
+}
+
+func TestAStoppedWaiterCostsAClaimAndOneEnterOnceAndDoesNotBelieveItsOldGrant(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		a, _ := b.client()
+		stopped, network := b.client()
+		c, _ := b.client()
+		holder := b.lock(a)
+		first := b.queue(stopped, 1)
+		second := b.queue(c, 2)
+		network.stop()
+		start := time.Now()
+		b.unlock(holder)
+		lease := <-second
+		if waited := time.Since(start); waited > 8*time.Second {
+			t.Errorf("the next one waited %v", waited)
+		}
+		network.resume()
+		time.Sleep(4 * time.Second)
+		if len(first) > 0 {
+			t.Error("two have the lock")
+		}
+		b.unlock(lease)
+		late := <-first
+		if late.Token() <= lease.Token() || late.Err() != nil {
+			t.Errorf("token %d after %d, %v", late.Token(), lease.Token(), late.Err())
+		}
+		b.unlock(late)
+	})
+}
+
+func TestAWaiterKeepsItsPlaceForAsLongAsItTakes(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		a, _ := b.client()
+		c, _ := b.client()
+		d, _ := b.client()
+		holder := b.lock(a)
+		first, second := b.queue(c, 1), b.queue(d, 2)
+		time.Sleep(time.Hour)
+		if holder.Err() != nil || len(first)+len(second) > 0 {
+			t.Fatalf("holder: %v", holder.Err())
+		}
+		if !b.mini.Exists("fairlock:token:{x}") {
+			t.Error("the token key was not kept alive")
+		}
+		b.unlock(holder)
+		lease := <-first
+		b.unlock(lease)
+		b.unlock(<-second)
+	})
+}
+
+func TestWhenTheLastClientIsGoneEveryKeyVanishesByItself(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		a, networkA := b.client()
+		c, networkC := b.client()
+		b.lock(a)
+		b.queue(c, 1)
+		lost, networkD := b.client(fairlock.WithLease(time.Minute))
+		b.queue(lost, 2)
+		for _, n := range []*network{networkA, networkC, networkD} {
+			n.stop() // no farewell: machines that lost their power
+		}
+		time.Sleep(30 * time.Minute)
+		if keys := b.mini.Keys(); len(keys) > 0 {
+			t.Errorf("stays behind: %v", keys)
+		}
+	})
+}
+
+func TestDataLossIsNoticedByWhoeverComesFirstAndTheHolderKeepsTheLock(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		a, _ := b.client()
+		holder := b.lock(a)
+		var line []<-chan *fairlock.Lease
+		for i := range 5 {
+			l, _ := b.client()
+			line = append(line, b.queue(l, i+1))
+		}
+		time.Sleep(time.Second)
+		b.mini.FlushAll()
+		time.Sleep(5 * time.Minute)
+		for _, next := range line {
+			if len(next) > 0 {
+				t.Fatal("somebody else has the lock")
+			}
+		}
+		if holder.Err() != nil {
+			t.Fatalf("the holder lost it: %v", holder.Err())
+		}
+		token := holder.Token()
+		b.unlock(holder)
+		for i, next := range line {
+			lease := <-next
+			if lease.Token() <= token {
+				t.Fatalf("the %dth was served out of order", i+1)
+			}
+			token = lease.Token()
+			b.unlock(lease)
+		}
+	})
+}
+
+func TestDataLossWithADeadHolderCostsItsLeaseAndKeepsTheOrder(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		a, network := b.client()
+		b.lock(a)
+		var line []<-chan *fairlock.Lease
+		for i := range 5 {
+			l, _ := b.client()
+			line = append(line, b.queue(l, i+1))
+		}
+		network.stop()
+		b.mini.FlushAll()
+		start := time.Now()
+		var token int64
+		for i, next := range line {
+			lease := <-next
+			if i == 0 && time.Since(start) > 40*time.Second {
+				t.Errorf("the first waited %v", time.Since(start))
+			}
+			if lease.Token() <= token {
+				t.Fatalf("the %dth was served out of order", i+1)
+			}
+			token = lease.Token()
+			b.unlock(lease)
+		}
+	})
+}

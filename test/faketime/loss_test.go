@@ -1,0 +1,112 @@
+package faketime
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/world"
+)
+
+// lossy is a server in fake time whose data a test loses, with Lockers of either kind.
+type lossy struct {
+	*bubble
+	kind world.Kind
+}
+
+func ofBothKinds(t *testing.T, test func(s lossy)) {
+	for name, kind := range map[string]world.Kind{"fair": world.Fair, "plain": world.Plain} {
+		t.Run(name, func(t *testing.T) {
+			inFakeTime(t, func(b *bubble) { test(lossy{b, kind}) })
+		})
+	}
+}
+
+func (s lossy) client(options ...fairlock.Option) (conformance.Locker, *network) {
+	return onNetwork(s, s.mini, s.kind, options...)
+}
+
+func (s lossy) lock(l conformance.Locker, options ...fairlock.LockOption) *fairlock.Lease {
+	s.Helper()
+	lease, err := l.Lock(context.Background(), "x", options...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return lease
+}
+
+// tries fails to get the lock, and is told who has it.
+func (s lossy) tries(l conformance.Locker) (holder string) {
+	s.Helper()
+	var held *fairlock.HeldError
+	if _, err := l.TryLock(s.Context(), "x"); !errors.As(err, &held) {
+		s.Fatalf("got %v", err)
+	}
+	return held.Owner
+}
+
+// The one who comes first after the loss has a short lease of its own, and has seen the holder's only in passing.
+func TestAfterALossOfDataTheLockIsKeptForTheLongestLeaseThatWasSeen(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, network := s.client(fairlock.WithLease(time.Minute))
+		c, _ := s.client(fairlock.WithLease(2 * time.Second))
+		lease := s.lock(a)
+		s.tries(c)
+		network.stop() // nobody hears of the holder any more
+		s.mini.FlushAll()
+		next := s.lock(c)
+		if err := lease.Err(); !errors.Is(err, fairlock.ErrLost) {
+			s.Errorf("the next one has it, and the holder says %v", err)
+		}
+		s.unlock(next)
+	})
+}
+
+// Its next renewal is twenty seconds away, that of a fixed lease never comes.
+func TestAfterALossOfDataTheHolderIsBackAsSoonAsAWaiterOfItsProcessAsks(t *testing.T) {
+	for what, options := range map[string][]fairlock.LockOption{"renewed": nil, "fixed": {fairlock.LeaseFor(time.Minute)}} {
+		t.Run(what, func(t *testing.T) {
+			ofBothKinds(t, func(s lossy) {
+				a, _ := s.client(fairlock.WithLease(time.Minute))
+				c, _ := s.client()
+				lease := s.lock(a, options...)
+				waits := make(chan *fairlock.Lease)
+				go func() { waits <- s.lock(a) }()
+				synctest.Wait()
+				s.mini.FlushAll()
+				time.Sleep(6 * time.Second)
+				if holder := s.tries(c); holder != lease.Owner() {
+					s.Errorf("the lock is %q's", holder)
+				}
+				s.unlock(lease)
+				s.unlock(<-waits)
+			})
+		})
+	}
+}
+
+func TestAfterALossOfDataAHolderLearnsAsSoonAsAWaiterOfItsProcessAsksThatANewcomerHasTheLock(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, _ := s.client(fairlock.WithLease(time.Minute))
+		c, _ := s.client()
+		lease := s.lock(a)
+		waits := make(chan *fairlock.Lease)
+		go func() { waits <- s.lock(a) }()
+		synctest.Wait()
+		s.mini.FlushAll()
+		newcomer := s.lock(c)
+		time.Sleep(6 * time.Second)
+		if err := lease.Err(); !errors.Is(err, fairlock.ErrLost) {
+			s.Errorf("two have it: %v", err)
+		}
+		if err := newcomer.Err(); err != nil {
+			s.Error(err)
+		}
+		s.unlock(newcomer)
+		s.unlock(<-waits)
+	})
+}

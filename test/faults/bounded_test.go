@@ -1,0 +1,128 @@
+package faults
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+func TestAFullLineIsSaidSoThoughTheFirstAnswerWasLost(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.Behind(), f.Beside()
+		lease := b.Locks("x")
+		w := b.Queues("x", 1)
+		reply := f.Once(f.Verb("enter"), lost)
+		second := a.Asks(background, "x", fairlock.MaxWaiters(1))
+		if err := second.Fails(); !errors.Is(err, fairlock.ErrQueueFull) {
+			f.Errorf("%v", err)
+		}
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Until("it has left", func() bool { return f.Line("x") == 1 })
+		f.Unlocks(lease)
+		f.Served(w)
+		f.nobody("x")
+	})
+}
+
+func TestWhoeverMadeTheLineFullIsNotToldSoByItsHeartbeat(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside(fairlock.WithLease(world.BriefLease))
+		lease := b.Locks("x")
+		w := a.Asks(background, "x", fairlock.MaxWaiters(1))
+		w.InLine(1)
+		more := f.All(f.Verb("enter"), faultproxy.Observe())
+		more.WaitExecuted(f, 2, world.Patience)
+		w.Waits()
+		f.Unlocks(lease)
+		f.Served(w)
+		f.nobody("x")
+	})
+}
+
+func TestAWaitThatEndsByItsTimeSaysWhoHoldsTheLockThoughTheFirstAnswerWasLost(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.Behind(), f.Beside()
+		lease := b.Locks("x")
+		w := b.Queues("x", 1)
+		reply := f.Once(f.Verb("enter"), lost)
+		lateness := f.lateness(800 * time.Millisecond)
+		second := a.Asks(background, "x", fairlock.WaitAtMost(800*time.Millisecond))
+		err := second.Fails()
+		late := lateness()
+		reply.WaitExecuted(f, 1, world.Patience)
+		var held *fairlock.HeldError
+		if !errors.Is(err, fairlock.ErrHeld) || !errors.As(err, &held) {
+			f.Fatalf("%v", err)
+		}
+		if held.Owner != lease.Owner() || held.Waiting < 1 || held.Remaining < 20*time.Second || held.Remaining > 30*time.Second {
+			f.Errorf("%+v", *held)
+		}
+		if second.Took < 800*time.Millisecond || second.Took > 890*time.Millisecond+late {
+			f.Errorf("it took %v", second.Took)
+		}
+		f.Until("it has left", func() bool { return f.Line("x") == 1 })
+		f.Unlocks(lease)
+		f.Served(w)
+		f.nobody("x")
+	})
+}
+
+func TestATryWhoseAnswerWasLostSaysWhoHoldsTheLock(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.Behind(), f.Beside()
+		lease := b.Locks("x")
+		reply := f.Once(f.Verb("enter"), lost)
+		_, err := a.TryLock(background, "x")
+		reply.WaitExecuted(f, 1, world.Patience)
+		var held *fairlock.HeldError
+		if !errors.As(err, &held) || held.Owner != lease.Owner() || held.Waiting != 0 {
+			f.Errorf("%v", err)
+		}
+		f.Unlocks(lease)
+		f.nobody("x")
+	})
+}
+
+func TestAWaitThatEndsByItsTimeAtTheServersSilenceDoesNotSayThatTheLockIsHeld(t *testing.T) {
+	f := newFaulty(t)
+	a := f.Behind()
+	f.Unlocks(a.Locks("x"))
+	enter := f.All(f.Verb("enter"), faultproxy.HoldRequest())
+	lateness := f.lateness(200 * time.Millisecond)
+	w := a.Asks(background, "x", fairlock.WaitAtMost(200*time.Millisecond))
+	if err := w.Fails(); errors.Is(err, fairlock.ErrHeld) {
+		f.Errorf("nobody holds it, and the server has said nothing: %v", err)
+	}
+	if w.Took > 290*time.Millisecond+lateness() {
+		f.Errorf("it took %v", w.Took)
+	}
+	enter.Remove()
+	enter.Release()
+	enter.WaitExecuted(f, enter.Hits(), world.Patience)
+	f.Until("it has left", func() bool { return f.Holder("x") == 0 && f.Line("x") == 0 })
+	f.nobody("x")
+}
+
+func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		lease := b.Locks("x")
+		look := f.Once(faultproxy.Command("info"), faultproxy.DelayReply(500*time.Millisecond))
+		lateness := f.lateness(900 * time.Millisecond)
+		w := a.Asks(background, "x", fairlock.WaitAtMost(900*time.Millisecond))
+		if err := w.Fails(); !errors.Is(err, fairlock.ErrHeld) {
+			f.Errorf("%v", err)
+		}
+		if w.Took > 990*time.Millisecond+lateness() {
+			f.Errorf("it took %v", w.Took)
+		}
+		look.WaitExecuted(f, 1, world.Patience)
+		f.Until("it has left", func() bool { return f.Line("x") == 0 })
+		f.Unlocks(lease)
+		f.nobody("x")
+	})
+}

@@ -1,0 +1,40 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+// A process that was killed in its first milliseconds: the server has not seen it listen, and
+// takes its word that it is there.
+func TestABlindHeadThatIsGoneCostsItsClaimAndNoMore(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		holder, next := f.Beside(), f.Behind()
+		lease := holder.Locks("x")
+		asked := f.All(f.Verb("enter"), faultproxy.Observe())
+		keys := f.Keys("x")
+		ghost := "ghost:1:30000::"
+		f.forges("x", ghost)
+		f.Must(f.Direct.ZAdd(background, keys.Waiters(), redis.Z{Score: -float64(time.Now().Add(time.Minute).UnixMilli()), Member: "~ghost"}).Err())
+		waits := next.Queues("x", 2)
+		f.Heard(1)
+		f.Unlocks(next.Locks("y")) // by now it has asked as one who listens
+		asked.WaitExecuted(f, asked.Hits()+1, world.Patience)
+		began := time.Now()
+		f.Unlocks(lease)
+		if owner := f.Direct.HGet(background, keys.Record(), "owner").Val(); !strings.HasPrefix(owner, "ghost") {
+			f.Fatalf("%q has it", owner)
+		}
+		f.Unlocks(waits.Gets())
+		if took := waits.At.Sub(began) - world.Claim; took < 0 || took > 300*time.Millisecond {
+			f.Errorf("it came %v after the claim", took)
+		}
+		f.nobody("x")
+	})
+}

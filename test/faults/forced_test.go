@@ -1,0 +1,50 @@
+package faults
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+// What a client hears on its channel and what it is answered come over two connections: that its ownership was forced may
+// be known before that it had begun.
+func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
+	for kind, setup := range map[string]func(f *faulty){"fair": func(*faulty) {}, "plain": func(f *faulty) { f.plain() }} {
+		t.Run(kind, func(t *testing.T) {
+			onFaulty(t, func(f *faulty) {
+				setup(f)
+				a, b := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}), f.Beside()
+				first := b.Locks("x") // a listens once it has waited
+				w := a.Asks(background, "x")
+				f.Until("it listens", func() bool { return len(f.Direct.PubSubChannels(background, f.Prefix+":wake:*").Val()) > 0 })
+				f.Unlocks(first)
+				f.Unlocks(w.Gets())
+				sign := a.Locks("sign")
+
+				arrives := make(chan struct{})
+				stuck := f.Once(f.First(1), faultproxy.RewriteReply(func(reply []byte) []byte {
+					<-arrives
+					return reply
+				}))
+				w = a.Asks(background, "x")
+				stuck.WaitExecuted(f, 1, world.Patience)
+				f.Must(b.ForceUnlock(background, "x"))
+				next := b.Locks("x")
+				f.Ends(sign)
+				f.Must(b.ForceUnlock(background, "sign"))
+				<-sign.Done() // it hears of one after the other
+				asked := f.Proxy.Count(f.Verb("enter"))
+				close(arrives)
+				f.Until("it asks again", func() bool { return f.Proxy.Count(f.Verb("enter")) > asked || w.HasReturned() })
+				f.Unlocks(next)
+				lease := w.Gets()
+				f.Keeps(lease)
+				f.Unlocks(lease)
+				f.Free("x")
+			})
+		})
+	}
+}

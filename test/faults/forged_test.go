@@ -1,0 +1,122 @@
+package faults
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// forges stands a ticket in a line, with the rights to that lock's keys.
+func (f *faulty) forges(name, ticket string) {
+	f.Helper()
+	keys, now := f.Keys(name), time.Now()
+	f.Must(f.Direct.RPush(background, keys.Queue(), fmt.Sprint(now.UnixMicro(), ":", ticket)).Err())
+	f.Must(f.Direct.ZAdd(background, keys.Waiters(), redis.Z{Score: float64(now.Add(time.Minute).UnixMilli()), Member: ticket}).Err())
+	f.Must(f.Direct.PExpire(background, keys.Queue(), time.Minute).Err())
+	f.Must(f.Direct.PExpire(background, keys.Waiters(), time.Minute).Err())
+}
+
+// waitsAs returns the ticket under which a call waits.
+func (f *faulty) waitsAs(name string) string {
+	f.Helper()
+	element := f.Direct.LIndex(background, f.Keys(name).Queue(), -1).Val()
+	_, ticket, _ := strings.Cut(element, ":")
+	return ticket
+}
+
+// Who may touch the keys of one lock has a ticket of another's in its line, and releases.
+func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		victim, holder, mallory := f.Beside(), f.Beside(), f.Beside()
+		bank := holder.Locks("bank")
+		waits := victim.Queues("bank", 1)
+		f.Heard(1)
+		ticket := f.waitsAs("bank")
+		client, rest, _ := strings.Cut(ticket, ":")
+		number, rest, _ := strings.Cut(rest, ":")
+		n, err := strconv.Atoi(number)
+		f.Must(err)
+		for what, forged := range map[string]string{
+			"the very ticket":         ticket,
+			"one with another lease":  fmt.Sprintf("%s:%d:1000::", client, n),
+			"one with another note":   fmt.Sprintf("%s:%d:30000::other", client, n),
+			"one with another owner":  fmt.Sprintf("%s:%d:30000:me:", client, n),
+			"one that never was":      fmt.Sprintf("%s:%d:%s", client, n+1, rest),
+			"one that never will be":  fmt.Sprintf("%s:%d:30000::", client, n+1000),
+			"one that was long ended": fmt.Sprintf("%s:%d:30000::", client, 0),
+		} {
+			mine := mallory.Locks("mine")
+			f.forges("mine", forged)
+			f.Unlocks(mine)
+			f.Until(what+" has run out", func() bool { return f.Holder("mine") == 0 })
+			if waits.HasReturned() {
+				f.Fatalf("%s: the victim has the bank: %v", what, waits.Err)
+			}
+			f.Keeps(bank)
+		}
+		f.Unlocks(bank)
+		f.Served(waits)
+		for range 2 { // nor was a ticket retired that is only to come
+			f.Unlocks(victim.Locks("mine"))
+		}
+		f.nobody("bank")
+	})
+}
+
+// What is forced, evicted or told to ask is another lock's.
+func TestAMessageCountsOnlyForTheLockThatItNames(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Beside(), f.Beside()
+		held := a.Locks("held")
+		bank := b.Locks("bank")
+		waits := a.Queues("bank", 1)
+		f.Heard(1)
+		ticket := f.waitsAs("bank")
+		client, _, _ := strings.Cut(ticket, ":")
+		channel := f.Prefix + ":wake:" + client
+		record := f.Keys("mine").Record()
+		mine := held.Owner() + ":30000::"
+		for _, payload := range []string{
+			fmt.Sprintf("forced %d %s %s", held.Token(), mine, record),
+			fmt.Sprintf("evicted %s %s", ticket, record),
+			fmt.Sprintf("hint %s %s", ticket, record),
+			fmt.Sprintf("grant %d 3000 %d %s %s", time.Now().UnixMicro(), held.Token()+1e6, ticket, record),
+			fmt.Sprintf("grant %d 3000 %d %s %s", time.Now().UnixMicro(), int64(1)<<53-1, ticket, record),
+			"grant", "forced 1", strings.Repeat("x", 1<<20), "\x00\x1b[31m", "",
+		} {
+			f.Must(f.Direct.Publish(background, channel, payload).Err())
+		}
+		f.Unlocks(a.Locks("after")) // and a hears in order
+		next := a.Queues("bank", 2)
+		waits.Waits()
+		f.Keeps(held)
+		f.Keeps(bank)
+		f.Unlocks(bank)
+		f.Served(waits, next)
+		f.Unlocks(held)
+		f.nobody("bank")
+	})
+}
+
+func TestALeaseThatIsForcedByItsOwnLockerIsLostAtOnce(t *testing.T) {
+	onFaulty(t, func(f *faulty) { f.forcesItsOwn() })
+	onFaulty(t, func(f *faulty) { f.plain().forcesItsOwn() })
+}
+
+func (f *faulty) forcesItsOwn() {
+	a := f.Beside(fairlock.WithLease(time.Hour)) // nothing tells it soon otherwise
+	lease := a.Locks("x")
+	f.Ends(lease)
+	f.Must(a.ForceUnlock(background, "x"))
+	if lease.Err() == nil {
+		f.Error("it is still trusted when ForceUnlock has returned")
+	}
+	<-lease.Done()
+	f.nobody("x")
+}

@@ -1,0 +1,134 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
+)
+
+// How long a caller is kept is what it was promised, whatever its client waits for.
+
+// slack is what a busy machine adds.
+const slack = time.Second
+
+// hangs is a client whose dials hang once it is told so: as with a firewall that drops what it
+// does not like.
+func (f *faulty) hangs(o redis.Options) (rdb *redis.Client, hang *atomic.Bool) {
+	hang = new(atomic.Bool)
+	o.Addr = f.Addr
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if hang.Load() {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	return redis.NewClient(&o), hang
+}
+
+// onKept runs a test with clients of which some obey contexts.
+func onKept(t *testing.T, test func(f *faulty, o redis.Options)) {
+	t.Helper()
+	tests := make(map[string]func(*testing.T))
+	for name, o := range map[string]redis.Options{
+		"by its read timeout":             {},
+		"obedient":                        {ContextTimeoutEnabled: true},
+		"obedient, and without deadlines": {ContextTimeoutEnabled: true, ReadTimeout: -2, WriteTimeout: -2},
+		"without timeouts":                {ReadTimeout: -1, WriteTimeout: -1},
+	} {
+		tests[name] = func(t *testing.T) { test(newFaulty(t), o) }
+		tests[name+", plain"] = func(t *testing.T) { test(newFaulty(t).plain(), o) }
+	}
+	world.Together(t, tests)
+}
+
+func TestUnlockAndWaitAtMostComeBackInTimeThoughDialsHang(t *testing.T) {
+	onKept(t, func(f *faulty, o redis.Options) {
+		rdb, hang := f.hangs(o)
+		u := f.With(rdb)
+		lease, holder := u.Locks("x"), f.Beside().Locks("y")
+		hang.Store(true)
+		f.Must(f.Direct.ClientKillByFilter(background, "TYPE", "normal", "SKIPME", "yes").Err())
+		f.Ends(lease)
+		f.Within(5*time.Second+slack, "Unlock", func() {
+			if err := lease.Unlock(background); !errors.Is(err, context.DeadlineExceeded) {
+				f.Errorf("Unlock says %v", err)
+			}
+		})
+		f.Within(2*time.Second+slack, "WaitAtMost", func() {
+			if _, err := u.Lock(background, "y", fairlock.WaitAtMost(2*time.Second)); err == nil {
+				f.Error("it has the lock")
+			}
+		})
+		f.Within(300*time.Millisecond+slack, "a context's deadline", func() {
+			if _, err := u.Lock(fromNow(300*time.Millisecond), "y"); !errors.Is(err, context.DeadlineExceeded) {
+				f.Errorf("Lock says %v", err)
+			}
+		})
+		hang.Store(false)
+		f.Unlocks(holder)
+		f.Until("the lock is given back", func() bool { return f.Holder("x") == 0 && f.Holder("y") == 0 })
+		f.nobody("x")
+	})
+}
+
+func TestUnlockAndWaitAtMostComeBackInTimeThoughThePoolIsFull(t *testing.T) {
+	onKept(t, func(f *faulty, o redis.Options) {
+		o.PoolSize, o.MaxActiveConns = 2, 3 // one is for the subscription
+		rdb, _ := f.hangs(o)
+		u := f.With(rdb)
+		lease, holder := u.Locks("x"), f.Beside().Locks("y")
+		release := make(chan struct{})
+		for range 2 { // somebody else has the connections
+			taken := make(chan struct{})
+			go func() {
+				conn := rdb.Conn()
+				_ = conn.Ping(background).Err() // which takes it
+				close(taken)
+				<-release
+				_ = conn.Close()
+			}()
+			<-taken
+		}
+		f.Ends(lease)
+		f.Within(1500*time.Millisecond+slack, "Unlock", func() {
+			if err := lease.Unlock(fromNow(1500 * time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+				f.Errorf("Unlock says %v", err)
+			}
+		})
+		f.Within(500*time.Millisecond+slack, "WaitAtMost", func() {
+			if _, err := u.Lock(background, "y", fairlock.WaitAtMost(500*time.Millisecond)); err == nil {
+				f.Error("it has the lock")
+			}
+		})
+		close(release)
+		f.Unlocks(holder)
+		f.Until("the lock is given back", func() bool { return f.Holder("x") == 0 && f.Holder("y") == 0 })
+		f.nobody("x")
+	})
+}
+
+func TestALockWithADeadlineComesBackThoughTheServerIsSilentAndTheClientHasNoDeadlines(t *testing.T) {
+	onKept(t, func(f *faulty, o redis.Options) {
+		rdb, _ := f.hangs(o)
+		u := f.With(rdb)
+		f.Unlocks(u.Locks("x"))
+		f.Server.Pause()
+		f.Within(300*time.Millisecond+slack, "Lock", func() {
+			if _, err := u.Lock(fromNow(300*time.Millisecond), "x"); !errors.Is(err, context.DeadlineExceeded) {
+				f.Errorf("Lock says %v", err)
+			}
+		})
+		f.Server.Resume()
+		f.Until("the lock is given back", func() bool { return f.Holder("x") == 0 })
+		f.nobody("x")
+	})
+}

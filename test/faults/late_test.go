@@ -1,0 +1,275 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+// late holds the next request that matches back. It returns when the request is held; execute lets it go to the server and
+// returns when it has been executed.
+func (f *faulty) late(match func([]string) bool, provoke func()) (execute func()) {
+	f.Helper()
+	held := f.Once(match, faultproxy.HoldRequest())
+	provoke()
+	held.WaitHit(f, 1, world.Patience)
+	return func() {
+		f.Helper()
+		held.Release()
+		held.WaitExecuted(f, 1, world.Patience)
+	}
+}
+
+// theSecond matches what matches for the second time.
+func theSecond(match func([]string) bool) func([]string) bool {
+	var n atomic.Int32
+	return func(args []string) bool { return match(args) && n.Add(1) == 2 }
+}
+
+// left has act cause a leave and returns when that has been executed.
+func (f *faulty) left(act func()) {
+	f.Helper()
+	leave := f.Once(f.Verb("leave"), faultproxy.Observe())
+	act()
+	leave.WaitExecuted(f, 1, world.Patience)
+}
+
+// nobody fails if anybody holds the lock or waits for it.
+func (f *faulty) nobody(name string) {
+	f.Helper()
+	if f.Holder(name) != 0 || f.Line(name) != 0 {
+		f.Fatalf("there is a ghost:\n%s", f.Dump())
+	}
+	f.Free(name)
+}
+
+func TestALockExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		var w *world.Wait
+		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
+		f.left(func() {
+			w.Cancel()
+			if err := w.Fails(); !errors.Is(err, context.Canceled) {
+				f.Errorf("%v", err)
+			}
+		})
+		execute()
+		f.nobody("x")
+	})
+}
+
+func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("another")) // the first look at the server is not part of the little time below
+		execute := f.late(f.Verb("enter"), func() {
+			f.left(func() {
+				ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
+				defer cancel()
+				if lease, err := a.TryLock(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
+					f.Errorf("%v, %v", lease, err)
+				}
+			})
+		})
+		execute()
+		f.nobody("x")
+	})
+}
+
+func TestALockExecutedAfterItsCallerGaveUpDoesNotStandInLine(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		var w *world.Wait
+		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
+		f.left(func() { w.Cancel() })
+		w.Fails()
+		execute()
+		if n := f.Line("x"); n != 0 {
+			f.Fatalf("a ghost stands in line:\n%s", f.Dump())
+		}
+		next := c.Queues("x", 1)
+		f.Unlocks(holder)
+		f.Within(world.Soon, "the hand-over", func() { next.Gets() })
+		f.Served(next)
+		f.nobody("x")
+	})
+}
+
+func TestALockExecutedAfterItsLockerWasClosedHoldsNothing(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		var w *world.Wait
+		execute := f.late(f.Verb("enter"), func() { w = a.Asks(background, "x") })
+		f.left(func() { f.Within(world.Soon, "Close", func() { f.Must(a.Close()) }) })
+		if err := w.Fails(); !errors.Is(err, fairlock.ErrClosed) {
+			f.Errorf("%v", err)
+		}
+		execute()
+		f.nobody("x")
+	})
+}
+
+func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		var w *world.Wait
+		execute := f.late(theSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) }) // when its subscription is up
+		f.left(func() { w.Cancel() })
+		w.Fails()
+		execute()
+		if n := f.Line("x"); n != 0 {
+			f.Fatalf("a ghost stands in line:\n%s", f.Dump())
+		}
+		f.Unlocks(holder)
+		f.nobody("x")
+	})
+}
+
+func TestAHeartbeatExecutedAfterTheLockWasFreedDoesNotTakeIt(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		f.Ends(b.Locks("x", fairlock.LeaseFor(200*time.Millisecond))) // which a waits to end
+		enter := f.Verb("enter")
+		var w *world.Wait
+		execute := f.late(func(args []string) bool { return enter(args) && f.Holder("x") == 0 }, func() {
+			w = a.Queues("x", 1)
+		})
+		f.left(func() { w.Cancel() })
+		w.Fails()
+		execute()
+		f.nobody("x")
+	})
+}
+
+func TestARenewalExecutedAfterTheReleaseHoldsNothing(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		lease := a.Locks("x")
+		execute := f.late(f.Verb("renew"), func() {})
+		f.Unlocks(lease)
+		execute()
+		f.nobody("x")
+	})
+}
+
+func TestARenewalExecutedAfterItsLeaseWasLostKeepsNobodyWaiting(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside(fairlock.WithLease(world.BriefLease))
+		renewals := f.All(f.Verb("renew"), faultproxy.HoldRequest())
+		lease := a.Locks("x")
+		w := b.Queues("x", 1)
+		renewals.WaitHit(f, 1, world.Patience)
+		<-lease.Done()
+		lost := time.Now()
+		// The server still has the record, for another tenth of the lease, and now prolongs it for nobody.
+		renewals.Release()
+		renewals.WaitExecuted(f, 1, world.Patience)
+		f.Ends(lease)
+		w.Gets()
+		if took := w.At.Sub(lost); took > world.BriefLease {
+			f.Errorf("the next one has the lock %v after it was lost", took)
+		}
+		f.Served(w)
+		f.nobody("x")
+	})
+}
+
+func TestAFixedLeaseWhoseConfirmationIsLateIsNotHandedOutBefore(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		lease := b.Locks("x")
+		w := a.Queues("x", 1, fairlock.LeaseFor(time.Minute))
+		renewals := f.All(f.Verb("renew"), faultproxy.HoldRequest())
+		f.Unlocks(lease)
+		renewals.WaitHit(f, 2, world.Patience) // the first and the second beside it
+		w.Waits()
+		renewals.Remove()
+		renewals.Release()
+		f.Keeps(w.Gets())
+		f.Served(w)
+		f.nobody("x")
+	})
+}
+
+func TestAReleaseExecutedAgainLaterDoesNotEndTheNextHold(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		lease := a.Locks("x")
+		execute := f.late(f.Verb("leave"), func() { f.Unlocks(lease) }) // by a second request
+		next := a.Locks("x")
+		w := b.Queues("x", 1)
+		execute()
+		f.Keeps(next)
+		w.Waits()
+		f.Unlocks(next)
+		f.Served(w)
+		f.nobody("x")
+	})
+}
+
+func TestALeavingExecutedAgainLaterDoesNotEndTheNextWait(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		gone := a.Queues("x", 1)
+		execute := f.late(f.Verb("leave"), func() { gone.Cancel() })
+		gone.Fails()
+		f.Until("the second leave is executed", func() bool { return f.Line("x") == 0 })
+		first := a.Queues("x", 1)
+		second := c.Queues("x", 2)
+		execute()
+		f.Unlocks(holder)
+		f.Served(first, second)
+		f.nobody("x")
+	})
+}
+
+func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Beside(), f.Beside()
+		admin := lua.NewServer(f.Behind().Client, lua.Channels("fairlock"), "admin")
+		lease := a.Locks("x")
+		execute := f.late(f.Verb("force"), func() {
+			if _, _, err := admin.Force(background, f.Keys("x"), lease.Token()); !lua.Unanswered(err) {
+				f.Fatalf("%v", err)
+			}
+		})
+		w := b.Queues("x", 1)
+		f.Unlocks(lease)
+		next := w.Gets()
+		execute()
+		f.Keeps(next)
+		f.Served(w)
+		f.nobody("x")
+	})
+}
+
+// The grant is told on another connection than the one on which the answer comes. A mark for each would be kept for a minute.
+func TestAGrantThatOvertakesItsAnswerLeavesNoMark(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		other := b.Locks("another")
+		first := a.Queues("another", 1) // now it has its subscription
+		f.Unlocks(other)
+		f.Served(first)
+		holder := b.Locks("x")
+		f.Once(f.Verb("enter"), faultproxy.SwallowReplySilently())
+		w := a.Asks(background, "x")
+		f.Until("it is in line", func() bool { return f.Line("x") == 1 })
+		f.Unlocks(holder)
+		f.Within(world.Soon, "the hand-over", func() { f.Unlocks(w.Gets()) })
+		if marks := f.Direct.ZRange(background, f.Prefix+":waiters:{x}", 0, -1).Val(); len(marks) > 0 {
+			f.Errorf("there stays %v", marks)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+// onLostReplies runs the test where a lost reply means a closed connection, and where it means silence.
+func onLostReplies(t *testing.T, test func(f *faulty, lost faultproxy.Action)) {
+	t.Helper()
+	losing := func(action faultproxy.Action) func(t *testing.T) {
+		return func(t *testing.T) { onFaulty(t, func(f *faulty) { test(f, action) }) }
+	}
+	world.Together(t, map[string]func(*testing.T){
+		"closed":                           losing(faultproxy.SwallowReply()),
+		"silent":                           losing(faultproxy.SwallowReplySilently()),
+		"said to be lost by another proxy": losing(faultproxy.RewriteReply(func([]byte) []byte { return []byte("-upstream failure\r\n") })),
+	})
+}
+
+func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.Behind()
+		reply := f.Once(f.Verb("enter"), lost)
+		w := a.Asks(background, "x")
+		lease := w.Gets()
+		reply.WaitExecuted(f, 1, world.Patience)
+		if w.Took > world.Soon {
+			f.Errorf("it took %v", w.Took)
+		}
+		f.Keeps(lease)
+		record := f.Direct.PTTL(background, f.Keys("x").Record()).Val()
+		const clocks = 10 * time.Millisecond // two of them, and whole milliseconds; the silence is thirty times as long
+		if trust := time.Until(lease.Deadline()); trust > record-3*time.Second+clocks {
+			f.Errorf("it is trusted for %v, and on the server for %v", trust, record)
+		}
+		f.Unlocks(lease)
+		f.Free("x")
+	})
+}
+
+func TestATryWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.Behind()
+		reply := f.Once(f.Verb("enter"), lost)
+		f.Within(world.Soon, "TryLock", func() {
+			lease, err := a.TryLock(background, "x")
+			f.Must(err)
+			f.Took(lease)
+		})
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Keeps(f.Oldest())
+		f.Unlocks(f.Oldest())
+		f.Free("x")
+	})
+}
+
+func TestAWaiterWhosePlaceWasLostOnTheWayHasIt(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		reply := f.Once(f.Verb("enter"), lost)
+		first := a.Asks(background, "x")
+		reply.WaitExecuted(f, 1, world.Patience)
+		second := c.Queues("x", 2)
+		f.Unlocks(holder)
+		f.Served(first, second)
+	})
+}
+
+func TestAWaiterWhoseHeartbeatWasLostOnTheWayKeepsItsPlace(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		holder := b.Locks("x")
+		reply := f.Once(theSecond(f.Verb("enter")), lost) // which comes when its subscription is up
+		again := f.All(f.Verb("enter"), faultproxy.Observe())
+		first := a.Queues("x", 1)
+		second := c.Queues("x", 2)
+		reply.WaitExecuted(f, 1, world.Patience)
+		again.WaitExecuted(f, 3, world.Patience)
+		if n := f.Line("x"); n != 2 {
+			f.Errorf("%d in line", n)
+		}
+		f.Unlocks(holder)
+		f.Served(first, second)
+	})
+}
+
+func TestAGrantInTheAnswerToAHeartbeatThatWasLostIsTakenUp(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b, c := f.Behind(), f.Beside(), f.Beside()
+		f.Ends(b.Locks("x", fairlock.LeaseFor(300*time.Millisecond))) // nobody unlocks it
+		enter := f.Verb("enter")
+		reply := f.Once(func(args []string) bool { return enter(args) && f.Holder("x") == 0 }, lost)
+		first := a.Queues("x", 1)
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Until("a has the lock", func() bool { return f.Holder("x") != 0 })
+		second := c.Queues("x", 1)
+		f.Served(first, second)
+		if first.Took > 2*time.Second {
+			f.Errorf("it took %v", first.Took)
+		}
+	})
+}
+
+func TestWhoeverWasLetIntoAFullLineIsNotTurnedAwayBecauseTheAnswerWasLost(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		reply := f.Once(f.Verb("enter"), lost)
+		w := a.Asks(background, "x", fairlock.MaxWaiters(1))
+		reply.WaitExecuted(f, 1, world.Patience)
+		again := f.All(f.Verb("enter"), faultproxy.Observe())
+		again.WaitExecuted(f, 1, world.Patience)
+		w.Waits()
+		f.Unlocks(holder)
+		f.Served(w)
+	})
+}
+
+func TestTheFirstQuestionsToAServerAreAskedAgainWhenTheirAnswersAreLost(t *testing.T) {
+	for _, command := range []string{"INFO", "PUBLISH"} {
+		onFaulty(t, func(f *faulty) {
+			reply := f.Once(faultproxy.Command(command), faultproxy.SwallowReply())
+			f.Unlocks(f.Behind().Locks("x"))
+			reply.WaitExecuted(f, 1, world.Patience)
+		})
+	}
+}
+
+func TestASubscriptionWhoseConfirmationWasLostIsMadeAgain(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		reply := f.Once(faultproxy.Command("SUBSCRIBE"), faultproxy.SwallowReply())
+		again := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.Observe())
+		w := a.Queues("x", 1)
+		reply.WaitExecuted(f, 1, world.Patience)
+		again.WaitExecuted(f, 2, world.Patience)
+		f.Unlocks(holder)
+		f.Served(w)
+	})
+}

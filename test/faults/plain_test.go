@@ -1,0 +1,141 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+func TestAPlainLockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.plain().Behind()
+		reply := f.Once(f.Verb("enter"), lost)
+		w := a.Asks(background, "x")
+		lease := w.Gets()
+		reply.WaitExecuted(f, 1, world.Patience)
+		if w.Took > world.Soon {
+			f.Errorf("it took %v", w.Took)
+		}
+		f.Keeps(lease)
+		f.Unlocks(lease)
+		f.Free("x")
+	})
+}
+
+func TestATryOfAPlainLockWhoseGrantWasLostOnTheWayHoldsTheLock(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.plain().Behind()
+		reply := f.Once(f.Verb("enter"), lost)
+		f.Within(world.Soon, "TryLock", func() {
+			lease, err := a.TryLock(background, "x")
+			f.Must(err)
+			f.Took(lease)
+		})
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Keeps(f.Oldest())
+		f.Unlocks(f.Oldest())
+		f.Free("x")
+	})
+}
+
+func TestAReleaseOfAPlainLockWhoseAnswerWasLostIsCleanAndTheNextHasIt(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.plain().Behind(), f.Beside()
+		lease := a.Locks("x")
+		w := b.WaitsPlainly("x")
+		f.Listens("x", 1)
+		reply := f.Once(f.Verb("leave"), lost)
+		f.Unlocks(lease)
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Unlocks(w.Gets())
+		f.Free("x")
+	})
+}
+
+func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.plain().Behind()
+		f.Unlocks(a.Locks("x"))
+		held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
+		ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
+		defer cancel()
+		left := f.All(f.Verb("leave"), faultproxy.Observe())
+		w := a.Asks(ctx, "x")
+		if err := w.Fails(); !errors.Is(err, context.DeadlineExceeded) {
+			f.Fatal(err)
+		}
+		left.WaitExecuted(f, 1, world.Patience)
+		held.Release()
+		held.WaitExecuted(f, 1, world.Patience)
+		f.Free("x")
+	})
+}
+
+func TestAPlainWaiterWhoseSubscriptionWasCutHearsOfTheReleaseAfterReconnecting(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.plain().Beside(), f.Behind()
+		for range 5 {
+			lease := a.Locks("x")
+			w := b.WaitsPlainly("x")
+			f.Listens("x", 1)
+			subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
+			f.Proxy.CutAll()
+			f.Listens("x", 0)
+			f.Unlocks(lease) // which nobody hears
+			subscribes.Remove()
+			subscribes.Release()
+			f.Within(world.Soon, "the next lock", func() { f.Unlocks(w.Gets()) })
+		}
+	})
+}
+
+func TestAPlainLockOfAServerThatLostEverythingStaysWithItsHolder(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.plain().Beside(fairlock.WithLease(3*time.Second)), f.Beside()
+		lease := a.Locks("x")
+		w := b.WaitsPlainly("x")
+		f.Listens("x", 1)
+		f.Must(f.Direct.FlushAll(background).Err())
+		if _, err := b.TryLock(background, "x"); !errors.Is(err, fairlock.ErrHeld) {
+			f.Fatalf("it was given away: %v", err)
+		}
+		f.Until("the holder is back", func() bool { return f.Holder("x") == lease.Token() })
+		f.Keeps(lease)
+		w.Waits()
+		f.Unlocks(lease)
+		f.Unlocks(w.Gets())
+	})
+}
+
+func TestAPlainWaitSurvivesARestartOfTheServer(t *testing.T) {
+	f := newFaulty(t).plain()
+	a, b := f.Beside(fairlock.WithLease(2*time.Second)), f.Beside()
+	lease := a.Locks("x")
+	w := b.WaitsPlainly("x")
+	f.Server.Kill()
+	f.Server.Restart()
+	w.Waits()
+	f.Ends(lease)
+	_ = lease.Unlock(background) // kept or lost: the server has forgotten it
+	f.Unlocks(w.Gets())
+}
+
+func TestATryOfAPlainLockOnAnUnreachableServerSaysSoAtOnce(t *testing.T) {
+	f := newFaulty(t).plain()
+	a := f.Behind()
+	f.Unlocks(a.Locks("x"))
+	f.Proxy.Refuse(true)
+	f.Proxy.CutAll()
+	f.Within(world.Soon, "TryLock", func() {
+		if _, err := a.TryLock(background, "x"); err == nil || errors.Is(err, fairlock.ErrHeld) {
+			f.Errorf("got %v", err)
+		}
+	})
+	f.Proxy.Refuse(false)
+	f.Free("x")
+}

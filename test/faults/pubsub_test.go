@@ -1,0 +1,185 @@
+package faults
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+// cuts ends every subscription connection.
+func (f *faulty) cuts() int64 { return f.Direct.ClientKillByFilter(background, "TYPE", "pubsub").Val() }
+
+// crowd is n calls that wait for x, of four Lockers at random, in the order of their arrival.
+func (f *faulty) crowd(n int, options ...fairlock.Option) (waits []*world.Wait, of map[*world.Wait]*world.User) {
+	f.Helper()
+	of = make(map[*world.Wait]*world.User)
+	users := []*world.User{f.Beside(options...), f.Beside(options...), f.Beside(options...), f.Beside(options...)}
+	dice := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		u := users[dice.IntN(4)]
+		w := u.Queues("x", i+1)
+		waits, of[w] = append(waits, w), u
+	}
+	f.Heard(4)
+	return waits, of
+}
+
+func TestNoWaiterLosesItsPlaceHoweverOftenItsSubscriptionIsCut(t *testing.T) {
+	f := newFaulty(t)
+	lease := f.Beside().Locks("x")
+	waits, _ := f.crowd(32)
+	cut := int64(0)
+	for i, w := range waits {
+		for range 2 {
+			cut += f.cuts()
+			time.Sleep(20 * time.Millisecond)
+		}
+		f.Until("everybody is back", func() bool {
+			return f.Line("x") == len(waits)-i && len(f.Direct.PubSubChannels(background, "*").Val()) == 4
+		})
+		f.Unlocks(lease)
+		lease = w.Gets()
+		f.Keeps(lease)
+	}
+	f.Unlocks(lease)
+	f.nobody("x")
+	t.Logf("%d connections cut", cut)
+}
+
+func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t *testing.T) {
+	f := newFaulty(t)
+	lease := f.Beside().Locks("x")
+	waits, of := f.crowd(200)
+
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	cut := int64(0)
+	all.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(30 * time.Millisecond):
+				cut += f.cuts()
+			}
+		}
+	})
+
+	var worst time.Duration
+	var served []*world.Wait
+	pending := slices.Clone(waits)
+	for free := time.Now(); len(pending) > 0; free = time.Now() {
+		f.Unlocks(lease)
+		next := f.any(pending)
+		worst = max(worst, next.At.Sub(free))
+		lease = next.Gets()
+		served = append(served, next)
+		pending = slices.DeleteFunc(pending, func(w *world.Wait) bool { return w == next })
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(stop)
+	all.Wait()
+	f.Unlocks(lease)
+
+	overtaken := 0
+	for i, w := range waits {
+		overtaken = max(overtaken, slices.Index(served, w)-i)
+		for _, later := range waits[i+1:] {
+			if of[w] == of[later] && cmp.Compare(w.Lease.Token(), later.Lease.Token()) > 0 {
+				t.Errorf("arrival %d was overtaken by another of its own Locker", i)
+			}
+		}
+	}
+	t.Logf("%d connections cut; the longest hand-over took %v; nobody was served more than %d turns late", cut, worst, overtaken)
+	if worst > time.Second {
+		t.Errorf("a hand-over took %v", worst)
+	}
+	if overtaken > 50 { // whoever is out of reach at its turn is passed over; whoever lost its place would be the last
+		t.Errorf("somebody was served %d turns late", overtaken)
+	}
+	f.nobody("x")
+}
+
+// any is the first of the calls to return.
+func (f *faulty) any(waits []*world.Wait) (first *world.Wait) {
+	f.Helper()
+	f.Until("somebody has the lock", func() bool {
+		i := slices.IndexFunc(waits, (*world.Wait).HasReturned)
+		if i >= 0 {
+			first = waits[i]
+		}
+		return i >= 0
+	})
+	return first
+}
+
+func TestAWaiterThatWasPassedOverIsNotOvertakenByALaterOneOfItsOwnLocker(t *testing.T) {
+	passedOver(t, func(*world.User) []*world.Wait { return nil })
+}
+
+func TestAWaiterThatWasPassedOverIsNotOvertakenBecauseItsLockerHasANewcomer(t *testing.T) {
+	passedOver(t, func(a *world.User) []*world.Wait { return []*world.Wait{a.Queues("x", 3)} })
+}
+
+// returns tells that a Locker has its subscription again.
+type returns chan struct{}
+
+func (r returns) Observe(e fairlock.Event) {
+	if e.Kind == fairlock.Reconnected {
+		r <- struct{}{}
+	}
+}
+
+func isTicket(arg string) bool {
+	_, err := lua.ParseTicket(arg)
+	return err == nil
+}
+
+// passedOver has the first of a Locker's two waiters passed over and lets the Locker do something before the waiter is back.
+func passedOver(t *testing.T, meanwhile func(a *world.User) []*world.Wait) {
+	t.Helper()
+	f := newFaulty(t)
+	back := make(returns, 1)
+	a, b := f.Behind(), f.Beside(fairlock.WithObserver(back))
+	lease := f.Beside().Locks("x")
+	first, then, later, last := a.Queues("x", 1), b.Queues("x", 2), a.Queues("x", 3), b.Queues("x", 4)
+	f.Heard(2)
+	f.Until("nobody passes for blind", func() bool { return f.Direct.ZCount(background, f.Keys("x").Waiters(), "-inf", "(0").Val() == 0 })
+	enter := f.Verb("enter")
+	returning := func(args []string) bool { // all its tickets have places
+		for i, place := range args[1:] {
+			if place == "0" && isTicket(args[i]) {
+				return false
+			}
+		}
+		return enter(args)
+	}
+	subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
+	enters := f.All(returning, faultproxy.HoldRequest())
+	f.cuts()
+	<-back // b; what go-redis subscribes by itself, the Locker takes down again
+	f.Heard(1)
+	f.Unlocks(lease)
+	lease = then.Gets() // a was out of reach when it was its turn
+	subscribes.Remove()
+	subscribes.Release()
+	f.Heard(2) // and is heard again, but has not said yet who waits
+	more := meanwhile(a)
+	f.Unlocks(lease)
+	f.Until("somebody has the lock", func() bool { return f.Holder("x") != 0 })
+	enters.Remove()
+	enters.Release()
+	var all sync.WaitGroup
+	all.Go(last.PassesOn) // which may have passed both: they were out of reach
+	f.Served(append([]*world.Wait{first, later}, more...)...)
+	all.Wait()
+	f.nobody("x")
+}

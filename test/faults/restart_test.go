@@ -1,0 +1,166 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
+)
+
+func TestAfterARestartWithoutDataTheHolderHasTheLockAndThoseWhoWaitTheirOrder(t *testing.T) {
+	f := newFaulty(t)
+	lease := f.Beside(fairlock.WithLease(6 * time.Second)).Locks("x")
+	waits, _ := f.tenWait(6 * time.Second)
+	f.Server.Kill()
+	f.Server.Restart()
+	f.LoadScripts()
+	f.Until("the line is there again", func() bool { return f.Line("x") == 10 && f.Holder("x") == lease.Token() })
+	f.Keeps(lease)
+	f.Unlocks(lease)
+	f.Served(waits...)
+	f.nobody("x")
+}
+
+func TestAfterARestartWithoutDataThoseWhoWaitForADeadHolderGetTheLockInOrder(t *testing.T) {
+	f := newFaulty(t)
+	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(time.Second)))
+	waits, _ := f.tenWait(time.Second)
+	f.Server.Kill()
+	f.Server.Restart()
+	f.Served(waits...)
+	f.nobody("x")
+}
+
+func TestALockIsTakenAgainAfterARestart(t *testing.T) {
+	f := newFaulty(t)
+	u := f.Beside()
+	last := u.Locks("x")
+	f.Unlocks(last)
+	f.Server.Kill()
+	f.Server.Restart()
+	var next *fairlock.Lease
+	f.Until("somebody gets it", func() bool { // pooled connections are dead, and each is noticed once
+		next, _ = u.Lock(background, "y")
+		return next != nil
+	})
+	if next.Token() <= last.Token() {
+		f.Errorf("%d comes after %d", next.Token(), last.Token())
+	}
+	f.Took(next)
+	f.Unlocks(next)
+	f.nobody("y")
+}
+
+func TestEverybodyOutlastsARestartDuringWhichTheServerLoadsItsData(t *testing.T) {
+	f := newFaulty(t, "--dbfilename", "dump.rdb", "--key-load-delay", "3000", "--loading-process-events-interval-bytes", "1024")
+	for i := range 100 {
+		f.Must(f.Direct.Set(background, fmt.Sprint("fairlock:token:", i), strings.Repeat("x", 1000), time.Minute).Err())
+	}
+	lease := f.Beside(fairlock.WithLease(5 * time.Second)).Locks("x")
+	waits, _ := f.tenWait(5 * time.Second)
+	f.Must(f.Direct.Save(background).Err())
+	f.Server.Kill()
+	restarted := make(chan struct{})
+	loading := make(chan bool, 1)
+	go func() { // somebody who is there all the time
+		rdb := redis.NewClient(&redis.Options{Addr: f.Addr, MaxRetries: -1})
+		defer rdb.Close()
+		seen := false
+		for {
+			select {
+			case <-restarted:
+				loading <- seen
+				return
+			default:
+				seen = seen || redis.HasErrorPrefix(rdb.Get(background, "x").Err(), "LOADING")
+			}
+		}
+	}()
+	f.Server.Restart()
+	close(restarted)
+	if !<-loading {
+		f.Error("the server was never seen loading")
+	}
+	f.Keeps(lease)
+	for _, w := range waits {
+		w.Waits()
+	}
+	f.Heard(4)
+	f.Unlocks(lease)
+	f.Served(waits...)
+	f.nobody("x")
+}
+
+func TestEverybodyOutlastsAScriptOfSomebodyElseThatKeepsTheServerBusy(t *testing.T) {
+	f := newFaulty(t, "--busy-reply-threshold", "1")
+	lease := f.Beside(fairlock.WithLease(time.Second)).Locks("x")
+	waits, _ := f.tenWait(time.Second)
+	f.Heard(4)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.Direct.Eval(background, "while true do end", nil)
+	}()
+	f.Until("the server is busy", func() bool { return redis.HasErrorPrefix(f.Direct.Get(background, "x").Err(), "BUSY") })
+	released := make(chan error)
+	f.Ends(lease)
+	go func() { released <- lease.Unlock(background) }()
+	time.Sleep(200 * time.Millisecond)
+	f.Must(f.Direct.ScriptKill(background).Err())
+	<-ended
+	f.Must(<-released)
+	f.Served(waits...)
+	f.nobody("x")
+}
+
+func TestThoseWhoWaitOutlastAServerThatIsAReplicaForAWhile(t *testing.T) {
+	f := newFaulty(t)
+	gone := redistest.Start(t) // a master that is not there: the data stay
+	gone.Kill()
+	lease := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
+	waits, _ := f.tenWait(world.BriefLease)
+	f.Must(f.Direct.Do(background, "REPLICAOF", "127.0.0.1", gone.Port()).Err())
+	<-lease.Done()
+	if f.Ends(lease); !errors.Is(lease.Err(), fairlock.ErrLost) {
+		f.Errorf("the holder says %v", lease.Err())
+	}
+	for _, w := range waits {
+		w.Waits()
+	}
+	f.Must(f.Direct.Do(background, "REPLICAOF", "NO", "ONE").Err())
+	f.Served(waits...)
+	f.nobody("x")
+}
+
+// A server that lost its data keeps the lock for whom others tell it of: for a lease, unless that one says that it is done.
+func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testing.T) {
+	server := redistest.Start(t)
+	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
+		holder, waiter := kind(server.Client(t), quiet, fairlock.WithLease(900*time.Millisecond)), kind(server.Client(t), quiet)
+		defer holder.Close()
+		defer waiter.Close()
+		lease, err := holder.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := world.Queue(waiter, "x")
+		server.Kill()
+		if err := lease.Unlock(t.Context()); err == nil {
+			t.Fatal("the server is gone")
+		}
+		server.Restart()
+		world.Until(t, "it is free", func() bool { return len(next) > 0 }) // the lease of who waits is 30 s
+		if got := <-next; got.Err != nil || got.Lease.Token() <= lease.Token() || got.Lease.Unlock(t.Context()) != nil {
+			t.Fatalf("%+v", got)
+		}
+	})
+}

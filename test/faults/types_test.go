@@ -1,0 +1,111 @@
+package faults
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/world"
+)
+
+// kinds are the four keys of a lock, and the word for what a string under one of them is to Redis.
+var kinds = map[string]struct {
+	key  func(lua.Keys) string
+	says string
+}{
+	"record":  {func(k lua.Keys) string { return k.Record() }, "WRONGTYPE"},
+	"queue":   {func(k lua.Keys) string { return k.Queue() }, "WRONGTYPE"},
+	"waiters": {func(k lua.Keys) string { return k.Waiters() }, "WRONGTYPE"},
+	"token":   {func(k lua.Keys) string { return k.Token() }, "token"}, // it is one; but this one is no number
+}
+
+// onEachKey runs the test for each of the four keys.
+func onEachKey(t *testing.T, test func(f *faulty, key, says string)) {
+	t.Helper()
+	tests := make(map[string]func(*testing.T))
+	for what, kind := range kinds {
+		tests[what] = func(t *testing.T) { onFaulty(t, func(f *faulty) { test(f, kind.key(f.Keys("x")), kind.says) }) }
+	}
+	world.Together(t, tests)
+}
+
+// unchanged fails if act changes anything on the server but the time that keys have left.
+func (f *faulty) unchanged(act func()) {
+	f.Helper()
+	content := func() string {
+		var lines []string
+		for line := range strings.Lines(f.Dump()) {
+			line, _, _ = strings.Cut(line, " for ")
+			lines = append(lines, line)
+		}
+		return strings.Join(lines, "\n")
+	}
+	before := content()
+	act()
+	if after := content(); after != before {
+		f.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+}
+
+func TestAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T) {
+	onEachKey(t, func(f *faulty, key, says string) {
+		yields := f.Occupies(key)
+		l := f.Beside().Interface
+		f.unchanged(func() { f.Refuses(l, "x", world.Refusal{Says: says}) })
+		if state, err := l.Inspect(background, "x"); key == f.Keys("x").Token() {
+			f.Must(err)
+			if state.Damaged == nil || !strings.Contains(state.Damaged.Error(), says) {
+				f.Errorf("it is damaged: %v", state.Damaged)
+			}
+		} else {
+			f.InspectRefused(l, "x", world.Refusal{Says: says})
+		}
+		yields()
+		f.nobody("x")
+	})
+}
+
+func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T) {
+	onEachKey(t, func(f *faulty, key, says string) {
+		brief := fairlock.WithLease(world.BriefLease)
+		lease := f.Beside(brief).Locks("x", fairlock.LeaseFor(world.BriefLease))
+		w := f.Beside(brief).Queues("x", 1)
+		f.Heard(1)
+		yields := f.Occupies(key)
+		f.Ends(lease)
+		f.unchanged(func() {
+			f.Refused("unlock", "x", world.Refusal{Says: says}, func() error { return lease.Unlock(background) })
+		})
+		yields()
+		next := f.Beside(brief).Asks(background, "x")
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := w.End(); err == nil || !w.HasReturned() { // it may have been told so too, or have waited on
+				w.PassesOn()
+			}
+		})
+		all.Go(next.PassesOn)
+		all.Wait()
+		f.Until("no ghost is left", func() bool { return f.Holder("x") == 0 && f.Line("x") == 0 })
+	})
+}
+
+func TestAStringUnderOneLocksRecordDoesNotEndTheOthers(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		leases := []*fairlock.Lease{a.Locks("x"), a.Locks("y"), a.Locks("z")}
+		yields := f.Occupies(f.Keys("y").Record())
+		<-leases[1].Done()
+		time.Sleep(world.BriefLease) // for as long as the others could live without a renewal
+		f.Keeps(leases[0])
+		f.Keeps(leases[2])
+		f.Unlocks(leases[0])
+		f.Unlocks(leases[2])
+		yields()
+		f.Ends(leases[1])
+		f.nobody("y")
+	})
+}

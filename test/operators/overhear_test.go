@@ -1,0 +1,169 @@
+package operators
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
+)
+
+// eavesdropper is somebody who overhears.
+type eavesdropper struct {
+	*testing.T
+	heard func() (fairlock.Overheard, error, bool)
+}
+
+// overhears begins to, and returns when what is said is heard.
+func overhears(t *testing.T, ctx context.Context, l fairlock.Interface, names ...string) *eavesdropper {
+	t.Helper()
+	next, stop := iter.Pull2(l.Overhear(ctx, names...))
+	t.Cleanup(stop)
+	e := &eavesdropper{t, next}
+	e.hears(fairlock.Overheard{Kind: fairlock.Reconnected})
+	return e
+}
+
+func (e *eavesdropper) hears(want fairlock.Overheard) {
+	e.Helper()
+	got, err, ok := e.heard()
+	if !ok || err != nil || got != want {
+		e.Fatalf("heard %+v, %v, %v\nwant  %+v", got, err, ok, want)
+	}
+}
+
+// endsWith has heard all, and the last is why.
+func (e *eavesdropper) endsWith(why error) {
+	e.Helper()
+	if got, err, ok := e.heard(); !ok || !errors.Is(err, why) {
+		e.Fatalf("heard %+v, %v, %v", got, err, ok)
+	}
+	if got, err, ok := e.heard(); ok {
+		e.Fatalf("after the end: %+v, %v", got, err)
+	}
+}
+
+func quietLocker(t *testing.T, s *redistest.Server, options ...fairlock.Option) *fairlock.Locker {
+	t.Helper()
+	l := fairlock.New(s.Client(t), append(options, fairlock.WithLogger(slog.New(slog.DiscardHandler)))...)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func waitersOf(t *testing.T, l *fairlock.Locker, name string) []fairlock.Waiter {
+	t.Helper()
+	state, err := l.Inspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Waiters
+}
+
+func TestWhoOverhearsHearsOfHandOversEvictionsAndForce(t *testing.T) {
+	s := redistest.Start(t)
+	prefix := fairlock.WithPrefix("odd*[x]?\\")
+	a, b := quietLocker(t, s, prefix), quietLocker(t, s, prefix)
+	all := overhears(t, t.Context(), a)
+	some := overhears(t, t.Context(), a, "{x}") // which is x, called so
+	both := func(want fairlock.Overheard, name string) {
+		t.Helper()
+		want.Name = name
+		all.hears(want)
+		if name == "x" {
+			want.Name = "{x}"
+			some.hears(want)
+		}
+	}
+	for _, name := range []string{"{tag} of its own", "x"} {
+		held, err := a.Lock(t.Context(), name, fairlock.Note("nobody is told"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck := world.Queue(b, name, fairlock.Note("stuck"))
+		next := world.Queue(b, name, fairlock.Note("next"), fairlock.WithOwner("an owner"))
+		line := waitersOf(t, a, name)
+		if err := a.Evict(t.Context(), name, line[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if r := <-stuck; !errors.Is(r.Err, fairlock.ErrEvicted) {
+			t.Fatal(r.Err)
+		}
+		both(fairlock.Overheard{Kind: fairlock.GaveUp, ID: line[0].ID, Owner: line[0].Owner, Note: "stuck"}, name)
+		if err := held.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lease := (<-next).Lease
+		call := fairlock.Overheard{Kind: fairlock.Acquired, ID: line[1].ID, Owner: "an owner", Note: "next", Token: lease.Token()}
+		granted := call
+		granted.Remaining = 3 * time.Second // a claim
+		both(granted, name)
+		if err := a.ForceUnlock(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		call.Kind = fairlock.Lost
+		both(call, name)
+	}
+}
+
+func TestWhoOverhearsHearsEveryReleaseOfAPlainLock(t *testing.T) {
+	s := redistest.Start(t)
+	a := reentrant.New(s.Client(t))
+	defer a.Close()
+	e := overhears(t, t.Context(), a)
+	for _, name := range []string{"x", "{x} too"} {
+		lease, err := a.Lock(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e.hears(fairlock.Overheard{Kind: fairlock.Released, Name: name})
+	}
+}
+
+func TestWhoOverhearsIsToldWhenSomethingMayHaveBeenMissed(t *testing.T) {
+	s := redistest.Start(t)
+	a := quietLocker(t, s)
+	e := overhears(t, t.Context(), a)
+	if err := s.Client(t).ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	e.hears(fairlock.Overheard{Kind: fairlock.Reconnected})
+}
+
+func TestOverhearingEndsWithItsContextWithTheLockerAndWhenItIsRefused(t *testing.T) {
+	s := redistest.Start(t)
+	a := quietLocker(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	e, f := overhears(t, ctx, a), overhears(t, t.Context(), a)
+	cancel()
+	e.endsWith(context.Canceled)
+	_ = a.Close()
+	f.endsWith(fairlock.ErrClosed)
+
+	var refused error
+	for _, err := range quietLocker(t, s).Overhear(t.Context(), "") {
+		refused = err
+	}
+	if !errors.Is(refused, fairlock.ErrInvalid) {
+		t.Error(refused)
+	}
+	rdb := s.Client(t)
+	if err := rdb.Do(t.Context(), "acl", "setuser", "default", "resetchannels", "&fairlock:wake:*-*").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range quietLocker(t, s).Overhear(t.Context()) {
+		refused = err
+	}
+	var why *fairlock.Error
+	if !errors.As(refused, &why) || why.Op != "overhear" {
+		t.Error(refused)
+	}
+}

@@ -1,0 +1,113 @@
+package processes
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/workers"
+	"github.com/fairlock/locks/test/world"
+)
+
+const usualLease = 30 * time.Second
+
+// machine is locked by a test that loads the machine, and read-locked by one that only waits for leases and looks at the clock.
+// The tests with processes are parallel, so that others run while one waits.
+var machine sync.RWMutex
+
+// stage is a real server and the processes on it.
+type stage struct {
+	t      *testing.T
+	server *redistest.Server
+	rdb    *redis.Client // the test's own
+}
+
+func newStage(t *testing.T, args ...string) *stage {
+	t.Helper()
+	server := redistest.Start(t, args...)
+	return &stage{t, server, server.Client(t)}
+}
+
+func (s *stage) worker(name string, lease time.Duration) *workers.Worker {
+	s.t.Helper()
+	return workers.Start(s.t, name, s.server.Addr(), lease)
+}
+
+// inLine returns when n wait for the lock and the server sees the channels of all of them: a blind one (the mark in the set)
+// is granted unasked and unheard for as long as its mark lasts, dead or not.
+func (s *stage) inLine(name string, n int64) {
+	s.t.Helper()
+	s.until("so many are in line and heard", func() bool {
+		line := s.rdb.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val()
+		blind := s.rdb.ZCount(context.Background(), "fairlock:waiters:{"+name+"}", "-inf", "(0").Val()
+		return line == n && blind == 0
+	})
+}
+
+func (s *stage) until(what string, ok func() bool) {
+	s.t.Helper()
+	world.UntilWithin(s.t, workers.Patience, what, ok)
+}
+
+// leftovers are the keys of locks that stay when nobody is there any more. Tokens outlive their users on purpose.
+func (s *stage) leftovers() []string {
+	s.t.Helper()
+	keys, err := s.rdb.Keys(context.Background(), "fairlock:*").Result()
+	s.must(err)
+	return slices.DeleteFunc(keys, func(key string) bool {
+		return strings.HasPrefix(key, "fairlock:token:") || strings.HasPrefix(key, "fairlock:plain:token:")
+	})
+}
+
+// silent returns when the server has no subscription any more.
+func (s *stage) silent() {
+	s.t.Helper()
+	s.until("no channel has a subscriber", func() bool {
+		channels, err := s.rdb.PubSubChannels(context.Background(), "*").Result()
+		return err == nil && len(channels) == 0
+	})
+}
+
+// cleared is silent, and no key but tokens is left, or the marks of tickets that retired because a request of theirs had
+// gone unanswered for too long, which on a busy machine some do.
+func (s *stage) cleared() {
+	s.t.Helper()
+	s.silent()
+	for _, key := range s.leftovers() {
+		tickets, err := s.rdb.ZCount(context.Background(), key, "0", "+inf").Result()
+		if ttl := s.rdb.PTTL(context.Background(), key).Val(); err != nil || tickets > 0 || ttl <= 0 || ttl > time.Minute {
+			s.t.Errorf("left behind: %s with %d tickets for %v, %v", key, tickets, ttl, err)
+		}
+	}
+}
+
+func (s *stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// within plays a scene three times and holds the fastest of them to the bound. The bounds are about the protocol; on a
+// machine with two cores and other things to do, the scheduler alone may keep a process waiting for longer. What the
+// protocol can do wrong (a claim given to the dead, a heartbeat waited for) costs seconds, and that no run may take.
+func within(t *testing.T, bound time.Duration, scene func() time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	for range 3 {
+		took = append(took, scene())
+	}
+	t.Logf("took %v, promised are %v", took, bound)
+	if fastest := slices.Min(took); fastest > bound {
+		t.Errorf("the fastest of %v is longer than %v", took, bound)
+	}
+	if slowest := slices.Max(took); slowest >= bound+world.Claim {
+		t.Errorf("the slowest of %v is not the scheduler's doing", took)
+	}
+}

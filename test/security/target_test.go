@@ -1,0 +1,197 @@
+package security
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
+)
+
+// as is the way in for a user who has these rights and no others.
+func (f *faulty) as(rules ...string) *redis.Options {
+	f.Helper()
+	users, err := f.Direct.Do(background, "ACL", "USERS").StringSlice()
+	f.Must(err)
+	name := fmt.Sprint("user-", len(users))
+	command := []any{"ACL", "SETUSER", name, "reset", "on", "nopass"}
+	for _, rule := range rules {
+		for word := range strings.FieldsSeq(rule) {
+			command = append(command, word)
+		}
+	}
+	f.Must(f.Direct.Do(background, command...).Err())
+	return &redis.Options{Addr: f.Addr, Username: name, Password: "any"}
+}
+
+// may is a client of such a user.
+func (f *faulty) may(rules ...string) *redis.Client {
+	f.Helper()
+	rdb := redis.NewClient(f.as(rules...))
+	f.Cleanup(func() { _ = rdb.Close() }) // nothing depends on how a connection ends
+	return rdb
+}
+
+// onlyKeys are the commands for keys, and nothing to publish with.
+const onlyKeys = "+@hash +@list +@sortedset +@string +@keyspace -@dangerous"
+
+// forbids fails unless the server says that the user may not do this.
+func (f *faulty) forbids(what string, err error) {
+	f.Helper()
+	if !redis.HasErrorPrefix(err, "NOPERM") {
+		f.Errorf("%s: %v", what, err)
+	}
+}
+
+// inLine is the ticket of the last in a lock's line.
+func (f *faulty) inLine(name string) string {
+	f.Helper()
+	element, err := f.Direct.LIndex(background, f.Keys(name).Queue(), -1).Result()
+	f.Must(err)
+	_, ticket, _ := strings.Cut(element, ":")
+	return ticket
+}
+
+// holding is the ticket that holds a lock.
+func (f *faulty) holding(name string) string {
+	f.Helper()
+	fields, err := f.Direct.HKeys(background, f.Keys(name).Record()).Result()
+	f.Must(err)
+	for _, field := range fields {
+		if strings.Contains(field, ":") {
+			return field
+		}
+	}
+	f.Fatalf("nobody holds %s", name)
+	return ""
+}
+
+// serverMillis is the server's clock.
+func (f *faulty) serverMillis() int64 {
+	f.Helper()
+	now, err := f.Direct.Time(background).Result()
+	f.Must(err)
+	return now.UnixMilli()
+}
+
+// target is somebody whom others try to deceive: it holds one lock and waits for another.
+type target struct {
+	*faulty
+	user  *world.User
+	said  *record
+	held  *fairlock.Lease // of "held"
+	bank  *fairlock.Lease // somebody else's, of "bank", for which it waits
+	wait  *world.Wait
+	holds string // its ticket that holds "held"
+	waits string // and the one in line for "bank"
+	past  string // and one that is over
+	other *world.User
+}
+
+func (f *faulty) targeted() *target {
+	f.Helper()
+	t := &target{faulty: f, said: new(record), other: f.Beside()}
+	log := slog.New(slog.NewTextHandler(t.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	t.user = f.User(&redis.Options{Addr: f.Proxy.Addr()}, fairlock.WithLogger(log))
+	over := t.user.Locks("past")
+	t.past = f.holding("past")
+	f.Unlocks(over)
+	t.held, t.bank = t.user.Locks("held"), t.other.Locks("bank")
+	t.wait = t.user.Queues("bank", 1, fairlock.Note("n"), fairlock.WithOwner("o"))
+	t.holds, t.waits = f.holding("held"), f.inLine("bank")
+	f.Heard(1)
+	return t
+}
+
+// client is its id.
+func (t *target) client() string {
+	id, _, _ := strings.Cut(t.waits, ":")
+	return id
+}
+
+// undisturbed fails unless the target, having heard all that was told until now, holds and waits
+// as before.
+func (t *target) undisturbed(what string) {
+	t.Helper()
+	sign := t.user.Locks("sign")
+	t.Ends(sign)
+	t.Must(t.other.ForceUnlock(background, "sign"))
+	<-sign.Done() // what is told one after the other is heard so
+	if t.wait.HasReturned() {
+		t.Fatalf("%s: its call for bank returned %v, %v; on the server:\n%s", what, t.wait.Lease, t.wait.Err, t.Dump())
+	}
+	for _, lease := range []*fairlock.Lease{t.held, t.bank} {
+		if err := lease.Err(); err != nil {
+			t.Fatalf("%s: %s: %v", what, lease.Name(), err)
+		}
+	}
+}
+
+// goesOn fails unless it has "bank" when that is free, with a token of the usual kind, and its
+// own still.
+func (t *target) goesOn() {
+	t.Helper()
+	t.Unlocks(t.bank)
+	next := t.wait.Gets()
+	if next.Token() <= t.bank.Token() || next.Token() > 2*t.bank.Token() {
+		t.Errorf("token %d comes after %d", next.Token(), t.bank.Token())
+	}
+	t.Keeps(t.held)
+	t.Unlocks(next)
+	t.Unlocks(t.held)
+}
+
+// record is a log that is read while it is written.
+type record struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+// Write is the logger's.
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+func TestNothingRawOfANameStandsInAnErrorOrALine(t *testing.T) {
+	const name = "a\x1b]0;title\x07\r\nb\xff"
+	f := newFaulty(t)
+	said := new(record)
+	u := f.User(&redis.Options{Addr: f.Addr}, fairlock.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
+	lease := u.Locks(name, fairlock.Note(name), fairlock.WithOwner(name))
+	f.Ends(lease)
+	_, held := f.Beside().TryLock(background, name)
+	f.Must(u.ForceUnlock(background, name))
+	lost := lease.Unlock(background)
+	// Of the forced one a leave may be under way, which would put back what the server forgets.
+	other := "b" + name
+	yields := f.Occupies(f.Keys(other).Token())
+	_, damaged := u.TryLock(background, other)
+	yields()
+	stranger := f.User(f.as("~other:*", "&*", "+@all"))
+	_, forbidden := stranger.TryLock(background, name)
+	for _, err := range []error{held, lost, damaged, forbidden} {
+		if err == nil || strings.ContainsAny(err.Error(), "\x1b\x07\r\n") || strings.Contains(err.Error(), "\xff") {
+			f.Errorf("%q", err)
+		}
+	}
+	f.Must(u.Close()) // nobody writes to the log any more
+	for line := range strings.Lines(said.String()) {
+		if !strings.HasPrefix(line, "time=") || strings.ContainsAny(line, "\x1b\x07\r") || strings.Contains(line, "\xff") {
+			f.Errorf("the log says %q", line)
+		}
+	}
+}

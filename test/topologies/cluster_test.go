@@ -1,0 +1,434 @@
+package topologies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/workers"
+	"github.com/fairlock/locks/test/world"
+)
+
+// A cluster takes seconds to form, so these share one. None of them harms it; the last leaves it with one more master.
+func TestOnACluster(t *testing.T) {
+	c := redistest.StartNodes(t, 3, 5*time.Second)
+	t.Run("fair_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Fair, false) })
+	t.Run("plain_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Plain, true) })
+	t.Run("ten_thousand_waiters_of_five_hundred_locks_need_one_subscription_connection_to_each_master", func(t *testing.T) { crowded(t, c) })
+	t.Run("a_hand_over_takes_as_many_requests_as_on_one_server", func(t *testing.T) { asFewRequests(t, c) })
+	t.Run("slots_move_and_nobody_loses_a_lock_or_waits_longer_than_an_enter_interval", func(t *testing.T) { whileSlotsMove(t, c) })
+	t.Run("replicas_of_a_lock_s_own_master_confirm_it_and_no_others", func(t *testing.T) { confirmedOnACluster(t, c) })
+	t.Run("a_node_that_no_client_knew_takes_over_slots_and_nobody_loses_a_lock_or_a_place", func(t *testing.T) { whenANodeIsAdded(t, c) })
+}
+
+func onCluster(t *testing.T, c *redistest.Cluster, kind world.Kind, plain bool) {
+	t.Helper()
+	admin := c.Client(t)
+	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+		flush := func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() }
+		if err := admin.ForEachMaster(t.Context(), flush); err != nil {
+			t.Fatal(err)
+		}
+		test(conformance.World{T: t, Lease: 900 * time.Millisecond, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
+			ping := func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() }
+			_ = rdb.ForEachMaster(context.Background(), ping) // handshakes take their time, and are not what is measured
+			return rdb
+		}})
+	})
+}
+
+// crowdTime bounds what thousands of calls have to do on a busy machine.
+const crowdTime = 60 * time.Second
+
+func crowded(t *testing.T, c *redistest.Cluster) {
+	const locks, each = 500, 20
+	holder, locker := fairlock.New(c.Client(t)), fairlock.New(c.Client(t))
+	var held []*fairlock.Lease
+	var all sync.WaitGroup
+	var failed atomic.Value
+	var lost atomic.Int64
+	served, queued := make([]atomic.Int64, locks), new(atomic.Int64)
+	for i := range locks {
+		name := fmt.Sprint("crowd ", i)
+		lease, err := holder.Lock(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, lease)
+		for range each {
+			all.Go(func() {
+				var once sync.Once
+				lease, err := locker.Lock(context.Background(), name, fairlock.OnQueued(func(int) { once.Do(func() { queued.Add(1) }) }))
+				if err == nil {
+					served[i].Add(1)
+					err = lease.Unlock(context.Background())
+				}
+				switch {
+				case errors.Is(err, fairlock.ErrLost): // where the machine stood still for as long as a claim
+					lost.Add(1)
+				case err != nil:
+					failed.Store(err)
+				}
+			})
+		}
+	}
+	world.UntilWithin(t, crowdTime, "all are in line", func() bool { return queued.Load() == locks*each })
+	listening := listeningTo(t, c)
+	world.Until(t, "there is a channel for each lock", func() bool { _, n := listening(); return n == locks })
+	if n, _ := listening(); n != 3 {
+		t.Fatalf("%d subscription connections", n)
+	}
+	start := time.Now()
+	for _, lease := range held {
+		if err := lease.Unlock(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all.Wait()
+	t.Logf("%d grants in %v, %d of them lost", locks*each, time.Since(start), lost.Load())
+	if err := failed.Load(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range served {
+		if n := served[i].Load(); n != each {
+			t.Fatalf("lock %d was had %d times", i, n)
+		}
+	}
+	_ = holder.Close() // they never fail
+	_ = locker.Close()
+	world.Until(t, "no subscription is left", func() bool { connections, channels := listening(); return connections+channels == 0 })
+}
+
+// listeningTo counts what is subscribed to, with at most one connection to each node.
+func listeningTo(t *testing.T, c *redistest.Cluster) func() (connections, channels int) {
+	t.Helper()
+	var rdbs []*redis.Client
+	for _, node := range c.Nodes() {
+		rdbs = append(rdbs, node.Client(t))
+	}
+	return func() (connections, channels int) {
+		for _, rdb := range rdbs {
+			n := world.Subscriptions(rdb)
+			if n > 1 {
+				t.Fatalf("%d subscription connections to one node", n)
+			}
+			connections += n
+			channels += len(rdb.PubSubShardChannels(context.Background(), "*").Val())
+		}
+		return connections, channels
+	}
+}
+
+// counting counts the requests of a client, or of a node of a cluster.
+type counting struct{ n *atomic.Int64 }
+
+func (c counting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c counting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (c counting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.n.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
+}
+
+func asFewRequests(t *testing.T, c *redistest.Cluster) {
+	const waiters, rounds = 8, 2000
+	requestsOf := func(dial func(counting) redis.UniversalClient) float64 {
+		var n atomic.Int64
+		lockers := []*fairlock.Locker{fairlock.New(dial(counting{&n})), fairlock.New(dial(counting{&n}))}
+		var all sync.WaitGroup
+		var left atomic.Int64
+		play := func(rounds int64) {
+			left.Store(rounds)
+			for i := range waiters {
+				all.Go(func() {
+					for left.Add(-1) >= 0 {
+						if err := lockers[i%2].Do(context.Background(), "x", func(context.Context, *fairlock.Lease) error { return nil }); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+		}
+		play(100) // makes contact, subscribes
+		n.Store(0)
+		play(rounds)
+		for _, l := range lockers {
+			_ = l.Close() // it never fails
+		}
+		return float64(n.Load()) / rounds
+	}
+	server := redistest.Start(t)
+	one := requestsOf(func(count counting) redis.UniversalClient {
+		rdb := server.Client(t)
+		rdb.AddHook(count)
+		return rdb
+	})
+	many := requestsOf(func(count counting) redis.UniversalClient {
+		rdb := c.Client(t)
+		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(count) })
+		return rdb
+	})
+	t.Logf("%.3f requests each on one server, %.3f on the cluster", one, many)
+	if many > one*1.05+0.02 {
+		t.Errorf("%.3f requests on the cluster, %.3f on one server", many, one)
+	}
+}
+
+// moving is locks that are used while their slots move.
+type moving struct {
+	inside []atomic.Int32
+	served []atomic.Int64
+
+	mu       sync.Mutex // guards all below
+	longest  []time.Duration
+	failures []error
+}
+
+func (*moving) name(i int) string { return fmt.Sprint("moved ", i) }
+
+// rest is how long a user of a lock leaves it alone; less, and the machine is what is tested.
+const rest = 6 * time.Second
+
+// use locks the ith again and again. No two locks are begun with together, nor those whose slots move soon after each other.
+func (m *moving) use(ctx context.Context, l *fairlock.Locker, i int) {
+	var most time.Duration
+	pause(ctx, rest*time.Duration(i*37%len(m.served))/time.Duration(len(m.served)))
+	for ctx.Err() == nil {
+		asked := time.Now()
+		err := l.Do(ctx, m.name(i), func(ctx context.Context, _ *fairlock.Lease) error {
+			most = max(most, time.Since(asked))
+			defer m.inside[i].Add(-1)
+			if m.inside[i].Add(1) != 1 {
+				return errors.New("two are inside")
+			}
+			m.served[i].Add(1)
+			pause(ctx, 400*time.Millisecond) // whoever holds a lock does something
+			return context.Cause(ctx)
+		})
+		if err != nil && ctx.Err() == nil {
+			m.mu.Lock()
+			m.failures = append(m.failures, fmt.Errorf("lock %d: %w", i, err))
+			m.mu.Unlock()
+		}
+		pause(ctx, rest)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.longest = append(m.longest, most)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// goOn returns when every lock was had once more.
+func (m *moving) goOn(t *testing.T) {
+	t.Helper()
+	before := make([]int64, len(m.served))
+	for i := range m.served {
+		before[i] = m.served[i].Load()
+	}
+	world.UntilWithin(t, crowdTime, "every lock is had", func() bool {
+		for i := range m.served {
+			if m.served[i].Load() == before[i] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// move moves the slots of the first n to another master, and back.
+func (m *moving) move(c *redistest.Cluster, n int) {
+	masters, homes := c.Masters(), make([]*redistest.Server, n)
+	for _, back := range []bool{false, true} {
+		for i := range homes {
+			key := "{" + m.name(i) + "}"
+			if !back {
+				homes[i] = c.MasterOf(key)
+			}
+			to := homes[i]
+			if !back {
+				to = masters[(slices.Index(masters, to)+1)%len(masters)]
+			}
+			c.Move(c.Slot(key), to)
+		}
+	}
+}
+
+// Each of a thousand locks is wanted by two processes.
+func whileSlotsMove(t *testing.T, c *redistest.Cluster) {
+	const locks, moved = 1000, 30
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+	lockers := []*fairlock.Locker{fairlock.New(c.Client(t), quiet), fairlock.New(c.Client(t), quiet)}
+	m := &moving{inside: make([]atomic.Int32, locks), served: make([]atomic.Int64, locks)}
+	var all sync.WaitGroup
+	for i := range locks {
+		for _, l := range lockers {
+			all.Go(func() { m.use(ctx, l, i) })
+		}
+	}
+	m.goOn(t)
+	began := time.Now()
+	m.move(c, moved)
+	took := time.Since(began)
+	m.goOn(t)
+	stop()
+	all.Wait()
+	for _, l := range lockers {
+		_ = l.Close() // it never fails
+	}
+	c.AwaitWhole()
+	for _, err := range m.failures {
+		t.Error(err)
+	}
+	slices.Sort(m.longest)
+	t.Logf("%d moves in %v; the longest waits for a lock: %v", 2*moved, took, m.longest[len(m.longest)-5:])
+	if most := m.longest[len(m.longest)-1]; most > world.EnterInterval+2*time.Second {
+		t.Errorf("somebody waited for %v", most)
+	}
+}
+
+// Order is judged by the wall clock that all processes share, overlaps and stale writes by a fence apart from the cluster.
+func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T) {
+	const processes, each, kills, name, nodeTimeout, lease = 4, 16, 5, "x", time.Second, 3 * time.Second
+	c, beside := redistest.StartNodes(t, 3, nodeTimeout), redistest.Start(t)
+	var all []*workers.Worker
+	var loops []*workers.Call
+	for i := range processes {
+		w := workers.StartOnCluster(t, fmt.Sprint("process ", i), c.Addrs(), lease)
+		all = append(all, w)
+		loops = append(loops, w.Guard(name, beside.Addr(), each, 0))
+	}
+	fence := beside.Client(t)
+	taking := func() map[string]string { return fence.HGetAll(t.Context(), workers.FenceKeys(name)[4]).Val() }
+	allGoOn := func() {
+		before := taking()
+		world.Until(t, "every process has a turn", func() bool {
+			now := taking()
+			for process, turns := range before {
+				if now[process] == turns {
+					return false
+				}
+			}
+			return len(now) == processes
+		})
+	}
+	allGoOn()
+	var failovers []failover
+	for range kills {
+		killed := time.Now()
+		dead, took := c.Failover("{" + name + "}")
+		failovers = append(failovers, failover{killed, killed.Add(took)})
+		allGoOn()
+		dead.Restart()
+		c.AwaitWhole()
+	}
+	var turns []workers.Turn
+	by := make([][]workers.Turn, processes)
+	for i, w := range all {
+		w.Halt()
+		for _, turn := range loops[i].Await(workers.Done).Turns {
+			if turn.Token > 0 {
+				by[i] = append(by[i], turn)
+			}
+		}
+		turns = append(turns, by[i]...)
+		w.Quit()
+	}
+	judged(t, turns, failovers)
+	// One may be: a new master that has not heard of the last grants keeps the lock for a lease for who had it, though that one
+	// released it. And seven servers and four processes share the machine with whatever else it does.
+	slow := 0
+	for i, f := range failovers {
+		after := f.wentOn(by, nodeTimeout)
+		t.Logf("kill %d: %v until there was a new master; the processes went on %v later", i, f.over.Sub(f.killed), after)
+		worst := slices.Max(after)
+		if worst > 2*time.Second {
+			slow++
+		}
+		if slow > 1 || worst > lease+time.Second {
+			t.Errorf("kill %d: a process stood for %v", i, worst)
+		}
+	}
+}
+
+// failover is from the death of a master until there was a new one.
+type failover struct{ killed, over time.Time }
+
+// wentOn is how long after it each process had the lock again.
+func (f failover) wentOn(by [][]workers.Turn, nodeTimeout time.Duration) (after []time.Duration) {
+	for _, turns := range by {
+		first := time.Hour
+		for _, turn := range turns {
+			if turn.Taken.After(f.killed.Add(nodeTimeout)) {
+				first = min(first, max(0, turn.Taken.Sub(f.over)))
+			}
+		}
+		after = append(after, first)
+	}
+	return after
+}
+
+// judged objects to tokens given twice, and to overlaps and to who was overtaken while no master was away.
+func judged(t *testing.T, turns []workers.Turn, failovers []failover) {
+	t.Helper()
+	around := func(turn workers.Turn, after time.Duration) bool {
+		return slices.ContainsFunc(failovers, func(f failover) bool { return turn.Taken.After(f.killed) && turn.Taken.Before(f.over.Add(after)) })
+	}
+	overlaps := 0
+	slices.SortFunc(turns, func(a, b workers.Turn) int { return int(a.Token - b.Token) })
+	refused, inversions := 0, 0
+	for i, turn := range turns {
+		if turn.Inside > 1 {
+			overlaps++
+			if !around(turn, 2*time.Second) {
+				t.Errorf("%v came while another was inside, and no master had died", turn)
+			}
+		}
+		if turn.Refused {
+			refused++
+		}
+		if i > 0 && turn.Token == turns[i-1].Token {
+			t.Errorf("token %d was given twice", turn.Token)
+		}
+		// Who asked a second earlier than the one who was served just before it, was overtaken: as long as its process does not
+		// listen to the new master yet, it is out of reach, and then it comes back to its place.
+		if i > 0 && turns[i-1].Asked.Sub(turn.Asked) > time.Second {
+			inversions++
+			if !around(turn, 5*time.Second) {
+				t.Errorf("%v was overtaken by %v, and no master had died", turn, turns[i-1])
+			}
+		}
+	}
+	t.Logf("%d turns, %d overlaps, %d writes refused, %d inversions", len(turns), overlaps, refused, inversions)
+	if overlaps > len(failovers) {
+		t.Errorf("%d overlaps after %d kills", overlaps, len(failovers))
+	}
+}

@@ -1,0 +1,141 @@
+package topologies
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/world"
+)
+
+var quietly = fairlock.WithLogger(slog.New(slog.DiscardHandler))
+
+// referee judges locks that are used while servers, networks and callbacks misbehave: by Err and by
+// the context, and by when calls come back.
+type referee struct {
+	mu       sync.Mutex // guards all below
+	live     map[string][]*fairlock.Lease
+	served   int
+	overlaps []string
+	latest   time.Duration // that a call came back after its bound
+	errs     map[string]error
+}
+
+func newReferee() *referee {
+	return &referee{live: make(map[string][]*fairlock.Lease), errs: make(map[string]error)}
+}
+
+// had notes that somebody has a lock.
+func (r *referee) had(l *fairlock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.served++
+	for _, o := range r.live[l.Name()] {
+		if o.Err() == nil && l.Err() == nil {
+			r.overlaps = append(r.overlaps, "by Err: "+l.Name())
+		}
+		if o.Context().Err() == nil && l.Context().Err() == nil {
+			r.overlaps = append(r.overlaps, "by the context: "+l.Name())
+		}
+	}
+	r.live[l.Name()] = append(r.live[l.Name()], l)
+}
+
+// ends notes that its holder is about to unlock it, or to work no more.
+func (r *referee) ends(l *fairlock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.live[l.Name()] = slices.DeleteFunc(r.live[l.Name()], func(o *fairlock.Lease) bool { return o == l })
+}
+
+func (r *referee) turns() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.served
+}
+
+// came notes when a call came back that had a bound, and with what; of what may be refused or lost
+// there is no need.
+func (r *referee) came(after, bound time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if bound > 0 {
+		r.latest = max(r.latest, after-bound)
+	}
+	for _, fine := range []error{fairlock.ErrHeld, fairlock.ErrLost, fairlock.ErrClosed, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, fine) {
+			return
+		}
+	}
+	if err != nil {
+		r.errs[err.Error()] = err
+	}
+}
+
+// use locks and unlocks, some calls with a bound of either kind, until ctx ends or the Locker is
+// closed.
+func (r *referee) use(ctx context.Context, l conformance.Locker, name string, dice *rand.Rand, options ...fairlock.LockOption) {
+	for ctx.Err() == nil {
+		bound, calls := time.Duration(300+dice.IntN(1500))*time.Millisecond, options
+		call, cancel := context.WithCancel(ctx)
+		switch dice.IntN(3) {
+		case 0:
+			calls = append(slices.Clone(options), fairlock.WaitAtMost(bound))
+		case 1:
+			call, cancel = context.WithTimeout(ctx, bound)
+		default:
+			bound = 0
+		}
+		began := time.Now()
+		lease, err := l.Lock(call, name, calls...)
+		r.came(time.Since(began), bound, err)
+		cancel()
+		if errors.Is(err, fairlock.ErrClosed) {
+			return
+		}
+		if err != nil {
+			pause(ctx, 10*time.Millisecond)
+			continue
+		}
+		r.had(lease)
+		pause(lease.Context(), time.Duration(dice.IntN(10))*time.Millisecond)
+		r.ends(lease)
+		began = time.Now()
+		err = lease.Unlock(context.Background())
+		r.came(time.Since(began), 5*time.Second, err)
+	}
+}
+
+// goOn returns when many have been served since.
+func (r *referee) goOn(t *testing.T) {
+	t.Helper()
+	before := r.turns()
+	world.Until(t, "they go on", func() bool { return r.turns() > before+50 })
+}
+
+// verdict objects to what may never be. Calls that fail are none of it unless they are not expected
+// at all.
+func (r *referee) verdict(t *testing.T, overlapping, failing bool) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.Logf("%d turns, %d overlaps, %d errors; the latest came %v after its bound", r.served, len(r.overlaps), len(r.errs), r.latest)
+	if len(r.overlaps) > 0 && !overlapping {
+		t.Errorf("two had a lock: %q", r.overlaps)
+	}
+	if r.latest > world.Soon {
+		t.Errorf("a call came back %v after its bound", r.latest)
+	}
+	for _, err := range r.errs {
+		if !failing {
+			t.Error(err)
+		}
+	}
+}

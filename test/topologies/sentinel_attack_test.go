@@ -1,0 +1,99 @@
+package topologies
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
+)
+
+// Behind sentinels, whose master is switched while it lives, stands still, and is killed; replicas
+// do not answer without a master.
+func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T) {
+	t.Parallel()
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
+		s := redistest.StartSentinels(t)
+		for _, node := range append(slices.Clone(s.Replicas()), s.Master()) {
+			if err := node.Client(t).ConfigSet(t.Context(), "replica-serve-stale-data", "no").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := newReferee()
+		ctx, stop := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		locker := func(change func(*redis.FailoverOptions)) conformance.Locker {
+			l := kind(s.Client(t, change), quietly, fairlock.WithLease(4*time.Second))
+			t.Cleanup(func() { _ = l.Close() }) // it never fails
+			return l
+		}
+		use := func(l conformance.Locker, n int, options ...fairlock.LockOption) {
+			for i := range n {
+				dice := rand.New(rand.NewPCG(uint64(n), uint64(i)))
+				all.Go(func() { r.use(ctx, l, fmt.Sprint("lock ", i%3), dice, options...) })
+			}
+		}
+		for _, change := range []func(*redis.FailoverOptions){
+			func(*redis.FailoverOptions) {},
+			func(o *redis.FailoverOptions) { o.ContextTimeoutEnabled = true },
+			func(o *redis.FailoverOptions) { o.PoolSize = 1 },
+			func(o *redis.FailoverOptions) { o.ReadTimeout = -1 },
+		} {
+			use(locker(change), 9)
+		}
+		back := locker(func(*redis.FailoverOptions) {})
+		use(back, 3, fairlock.OnQueued(func(int) { // asks, locks, and takes its time
+			brief, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+			defer cancel()
+			_, _ = back.Inspect(brief, "lock 0") // a master may be away
+			if lease, err := back.Lock(brief, "other"); err == nil {
+				_ = lease.Unlock(ctx) // it may be lost
+			}
+			pause(ctx, 100*time.Millisecond)
+		}))
+		all.Go(func() {
+			closers(ctx, r, func() conformance.Locker { return kind(s.Client(t), quietly, fairlock.WithLease(2*time.Second)) })
+		})
+
+		r.goOn(t)
+		r.verdict(t, false, false) // nothing has happened yet
+		s.SwitchMaster()
+		r.goOn(t)
+		paused := s.Master()
+		paused.Pause()
+		time.Sleep(700 * time.Millisecond) // less than what counts as dead
+		paused.Resume()
+		r.goOn(t)
+		s.KillMaster()
+		r.goOn(t)
+		stop()
+		all.Wait()
+		r.verdict(t, true, true) // what the old master was told last is lost, and a first request fails with it
+	})
+}
+
+// closers make Lockers, have them waited with, and close them.
+func closers(ctx context.Context, r *referee, makes func() conformance.Locker) {
+	for n := 0; ctx.Err() == nil; n++ {
+		l := makes()
+		var users sync.WaitGroup
+		for i := range 3 {
+			dice := rand.New(rand.NewPCG(uint64(i), uint64(n)))
+			users.Go(func() { r.use(ctx, l, fmt.Sprint("lock ", i), dice) })
+		}
+		pause(ctx, time.Duration(n*53%300)*time.Millisecond)
+		_ = l.Close() // it never fails
+		closed := time.Now()
+		users.Wait()
+		r.came(time.Since(closed), 5*time.Second, nil) // as an Unlock may take
+	}
+}

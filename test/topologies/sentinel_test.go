@@ -1,0 +1,167 @@
+package topologies
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
+)
+
+func TestFairLockBehindSentinels(t *testing.T)  { onSentinels(t, world.Fair, false) }
+func TestPlainLockBehindSentinels(t *testing.T) { onSentinels(t, world.Plain, true) }
+
+func onSentinels(t *testing.T, kind world.Kind, plain bool) {
+	t.Helper()
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+		group.Master().Client(t).FlushAll(context.Background())
+		test(conformance.World{T: t, Lease: time.Second, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
+			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: group.Addrs()})
+		}})
+	})
+}
+
+// The sentinels tell the clients of the new master at once, and the old one that it is none some time later. Until then it keeps its
+// subscribers, who hear nothing there.
+func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+		rdb := group.Client(t)
+		holder, waiter := kind(rdb), kind(group.Client(t))
+		defer holder.Close()
+		defer waiter.Close()
+		lease, err := holder.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := world.InBackground(waiter, "x")
+		old := group.Master().Client(t)
+		channels := func(rdb *redis.Client) int { return len(rdb.PubSubChannels(t.Context(), prefix+":*").Val()) }
+		world.Until(t, "somebody waits and listens", func() bool { return channels(old) > 0 })
+		group.SwitchMaster()
+		switched := time.Now()
+		world.Until(t, "they listen where the writes go", func() bool { return channels(group.Master().Client(t)) > 0 })
+		listens := time.Since(switched)
+		if listens > 2*time.Second {
+			t.Errorf("they listened there only after %v", listens)
+		}
+		world.Until(t, "the holder was told, too", func() bool { // what the old master is told now is lost
+			return rdb.ConfigGet(t.Context(), "port").Val()["port"] == strconv.Itoa(group.Master().Port())
+		})
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		freed := time.Now()
+		got := <-next
+		if got.Err != nil || got.Lease.Token() <= lease.Token() || got.Lease.Unlock(t.Context()) != nil {
+			t.Fatalf("%+v after %d", got, lease.Token())
+		}
+		t.Logf("the subscription moved after %v, and the hand-over took %v", listens, time.Since(freed))
+		if took := time.Since(freed); took > 2*time.Second {
+			t.Errorf("the hand-over took %v", took)
+		}
+		group.Revive()
+	})
+}
+
+func TestBehindSentinelsReplicasConfirmALockAndThoseOfTheNextMasterToo(t *testing.T) {
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+		locker := kind(group.Client(t))
+		defer locker.Close()
+		confirmed := func() {
+			t.Helper()
+			lease, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(2, 2*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, replica := range group.Replicas() {
+				if got := replica.Client(t).HGet(t.Context(), prefix+":lock:{x}", "token").Val(); got != strconv.FormatInt(lease.Token(), 10) {
+					t.Errorf("a replica has token %q of %d", got, lease.Token())
+				}
+			}
+			if err := lease.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		confirmed()
+		group.KillMaster()
+		world.Until(t, "the new master says that it has too few", func() bool {
+			_, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(2, 10*time.Millisecond))
+			return errors.Is(err, fairlock.ErrNotReplicated) && strings.Contains(err.Error(), " of 2 ") && strings.Contains(err.Error(), " connected")
+		})
+		group.Revive()
+		confirmed()
+	})
+}
+
+// Replicas that lose everything before one of them is promoted stand for any that is behind.
+func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t *testing.T) {
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+		holder := kind(group.Client(t), fairlock.WithLease(10*time.Second))
+		defer holder.Close()
+		lease, err := holder.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line []<-chan conformance.Outcome
+		for range 3 {
+			waiter := kind(group.Client(t), fairlock.WithLease(10*time.Second))
+			t.Cleanup(func() { _ = waiter.Close() })
+			line = append(line, world.Queue(waiter, "x"))
+		}
+		for _, r := range group.Replicas() {
+			rdb := r.Client(t)
+			if err := errors.Join(rdb.ConfigSet(t.Context(), "replica-read-only", "no").Err(), rdb.FlushAll(t.Context()).Err()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group.KillMaster()
+		world.Until(t, "the holder has put its record back", func() bool {
+			return group.Master().Client(t).HGet(t.Context(), prefix+":lock:{x}", "token").Val() == strconv.FormatInt(lease.Token(), 10)
+		})
+		if err := errors.Join(lease.Err(), lease.Unlock(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		last := lease.Token()
+		for len(line) > 0 {
+			next := 0
+			if prefix == "fairlock:plain" { // which promises no order
+				world.Until(t, "somebody has it", func() bool {
+					next = slices.IndexFunc(line, func(c <-chan conformance.Outcome) bool { return len(c) > 0 })
+					return next >= 0
+				})
+			}
+			got := <-line[next]
+			if got.Err != nil || got.Lease.Token() <= last {
+				t.Fatalf("%+v after %d", got, last)
+			}
+			last = got.Lease.Token()
+			line = slices.Delete(line, next, next+1)
+			for _, other := range line {
+				if len(other) > 0 {
+					t.Fatal("two have it")
+				}
+			}
+			if err := got.Lease.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group.Revive()
+	})
+}

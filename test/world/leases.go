@@ -1,0 +1,55 @@
+package world
+
+import (
+	"slices"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// Took notes a lease, and fails the test if another one trusts the same lock at the same time: it
+// was trusted at some instant between two at which this one was.
+func (f *Faulty) Took(lease *fairlock.Lease) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, other := range f.leases {
+		if other.Name() == lease.Name() && lease.Err() == nil && other.Err() == nil && lease.Err() == nil {
+			f.Errorf("%q is trusted by %s with token %d and by %s with token %d", lease.Name(),
+				other.Owner(), other.Token(), lease.Owner(), lease.Token())
+		}
+	}
+	f.leases = append(f.leases, lease)
+}
+
+// Oldest is the first lease that the test was handed and has not unlocked.
+func (f *Faulty) Oldest() *fairlock.Lease {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.leases[0]
+}
+
+// Ends takes a lease out of those that are watched: its Unlock is about to be called.
+func (f *Faulty) Ends(lease *fairlock.Lease) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leases = slices.DeleteFunc(f.leases, func(l *fairlock.Lease) bool { return l == lease })
+}
+
+// Unlocks fails unless the lock is released cleanly.
+func (f *Faulty) Unlocks(lease *fairlock.Lease) {
+	f.Helper()
+	f.Ends(lease)
+	if err := lease.Unlock(background); err != nil {
+		f.Fatalf("Unlock: %v; on the server:\n%s", err, f.Dump())
+	}
+}
+
+// Keeps fails unless the lease is trusted and the server has it.
+func (f *Faulty) Keeps(lease *fairlock.Lease) {
+	f.Helper()
+	if err := lease.Err(); err != nil {
+		f.Fatalf("it is not trusted: %v", err)
+	}
+	if got := f.Holder(lease.Name()); got != lease.Token() {
+		f.Fatalf("the record has token %d, and not %d", got, lease.Token())
+	}
+}

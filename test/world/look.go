@@ -1,0 +1,162 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
+)
+
+// Must fails if there is an error.
+func (f *Faulty) Must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Until polls, which is how a test waits for what happens on the server.
+func (f *Faulty) Until(what string, ok func() bool) {
+	f.Helper()
+	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.Fatalf("waited in vain until %s; on the server:\n%s", what, f.Dump())
+		}
+	}
+}
+
+// Within fails unless act returns in time.
+func (f *Faulty) Within(limit time.Duration, what string, act func()) {
+	f.Helper()
+	began := time.Now()
+	act()
+	if took := time.Since(began); took > limit {
+		f.Errorf("%s took %v, which is more than %v", what, took, limit)
+	}
+}
+
+// Keys are a lock's.
+func (f *Faulty) Keys(name string) lua.Keys {
+	f.Helper()
+	keys, err := lua.NewKeys(f.Prefix, name)
+	f.Must(err)
+	return keys
+}
+
+// Line is the length of a lock's line.
+func (f *Faulty) Line(name string) int {
+	f.Helper()
+	n, err := f.Direct.LLen(background, f.Keys(name).Queue()).Result()
+	f.Must(err)
+	return int(n)
+}
+
+// Holder is the token in a lock's record, 0 if there is none.
+func (f *Faulty) Holder(name string) int64 {
+	f.Helper()
+	token, err := f.Direct.HGet(background, f.Keys(name).Record(), "token").Int64()
+	if err != nil && err != redis.Nil {
+		f.Fatal(err)
+	}
+	return token
+}
+
+// Heard returns when the server sees n subscriptions.
+func (f *Faulty) Heard(n int) {
+	f.Helper()
+	f.Until("everybody listens", func() bool { return len(f.Direct.PubSubChannels(background, "*").Val()) == n })
+}
+
+// Listens returns when the server has as many subscribers of the lock's releases.
+func (f *Faulty) Listens(name string, n int64) {
+	f.Helper()
+	channel := lua.Freed("fairlock:plain", f.Keys(name))
+	f.Until("they listen", func() bool { return f.Direct.PubSubNumSub(background, channel).Val()[channel] == n })
+}
+
+// Dump is everything on the server.
+func (f *Faulty) Dump() string {
+	f.Helper()
+	var all strings.Builder
+	for _, key := range f.Direct.Keys(background, "*").Val() {
+		var content any
+		switch f.Direct.Type(background, key).Val() {
+		case "hash":
+			content = f.Direct.HGetAll(background, key).Val()
+		case "list":
+			content = f.Direct.LRange(background, key, 0, -1).Val()
+		case "zset":
+			content = f.Direct.ZRangeWithScores(background, key, 0, -1).Val()
+		default:
+			content = f.Direct.Get(background, key).Val()
+		}
+		fmt.Fprintf(&all, "%s %.2000s for %v\n", key, fmt.Sprint(content), f.Direct.PTTL(background, key).Val())
+	}
+	return all.String()
+}
+
+// Free fails unless the lock can be had at once by somebody who was never there.
+func (f *Faulty) Free(name string) {
+	f.Helper()
+	fresh := f.Beside()
+	ctx, cancel := context.WithTimeout(background, Soon)
+	defer cancel()
+	lease, err := fresh.TryLock(ctx, name)
+	if err != nil {
+		f.Fatalf("a newcomer does not get %q: %v; on the server:\n%s", name, err, f.Dump())
+	}
+	f.Took(lease)
+	f.Unlocks(lease)
+	f.Must(fresh.Close())
+}
+
+// tidy is how every test ends: all Lockers are closed, and neither a subscription nor a goroutine
+// nor a key is left but tokens and marks, which end by themselves.
+func (f *Faulty) tidy() {
+	f.mu.Lock()
+	leases := slices.Clone(f.leases)
+	f.mu.Unlock()
+	for _, lease := range leases { // only a failed test leaves any
+		_ = lease.Unlock(background)
+	}
+	for _, u := range f.users {
+		f.Within(Patience, "Close", func() { f.Must(u.Close()) })
+		_ = u.Client.Close() // the test may have closed it
+	}
+	if f.Failed() {
+		return
+	}
+	f.Until("no subscription is left", func() bool {
+		return len(f.Direct.PubSubChannels(background, "*").Val()) == 0
+	})
+	for _, key := range f.Direct.Keys(background, "*").Val() {
+		if ttl := f.Direct.PTTL(background, key).Val(); ttl < 0 && f.Direct.Exists(background, key).Val() == 1 {
+			f.Errorf("%s stays for ever", key)
+		}
+		switch {
+		case strings.HasPrefix(key, f.Prefix+":token:"):
+			continue
+		case strings.HasPrefix(key, f.Prefix+":waiters:"):
+			if f.Direct.ZCount(background, key, "0", "+inf").Val() == 0 {
+				continue // only marks
+			}
+		}
+		f.Errorf("%s is left behind; on the server:\n%s", key, f.Dump())
+	}
+}
+
+// RenewedAfter returns when the lease has been renewed on connections that are made from now on.
+func (f *Faulty) RenewedAfter(lease *fairlock.Lease) {
+	f.Helper()
+	for range 2 { // the first may have been under way
+		until := lease.Deadline()
+		f.Until("the lease is renewed", func() bool { return lease.Deadline().After(until) || lease.Err() != nil })
+	}
+	f.Must(lease.Err())
+}

@@ -1,0 +1,20 @@
+package world
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/locks/test/workers"
+)
+
+// Main is the TestMain of a room.
+func Main(m *testing.M) {
+	workers.Main()    // if this process was started as one
+	logging.Disable() // servers go away here all the time
+	goleak.VerifyTestMain(m)
+}
+
+var background = context.Background()

@@ -1,0 +1,91 @@
+package world
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// User is a Locker with a client of its own, as every process has.
+type User struct {
+	fairlock.Interface
+	f      *Faulty
+	Client *redis.Client
+}
+
+// Behind is a user behind the proxy, whose client does not wait long for a lost reply. Its lease is
+// one that a test can see renewed.
+func (f *Faulty) Behind(options ...fairlock.Option) *User {
+	f.Helper()
+	return f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 300 * time.Millisecond}, options...)
+}
+
+// Beside is a user whom the proxy does not touch.
+func (f *Faulty) Beside(options ...fairlock.Option) *User {
+	f.Helper()
+	return f.User(&redis.Options{Addr: f.Addr}, options...)
+}
+
+// User is one with a client of these options.
+func (f *Faulty) User(o *redis.Options, options ...fairlock.Option) *User {
+	f.Helper()
+	return f.With(redis.NewClient(o), options...)
+}
+
+// With is a user with this client.
+func (f *Faulty) With(rdb *redis.Client, options ...fairlock.Option) *User {
+	f.Helper()
+	logger := fairlock.WithLogger(slog.New(slog.NewTextHandler(f.Output(), nil)))
+	u := &User{f.kind(rdb, append([]fairlock.Option{logger}, options...)...), f, rdb}
+	f.users = append(f.users, u)
+	return u
+}
+
+// Locks takes a lock that is free.
+func (u *User) Locks(name string, options ...fairlock.LockOption) *fairlock.Lease {
+	u.f.Helper()
+	return u.Asks(background, name, options...).Gets()
+}
+
+// Queues waits in line; when it returns the server has it in line, as the last of n.
+func (u *User) Queues(name string, n int, options ...fairlock.LockOption) *Wait {
+	u.f.Helper()
+	w := u.Asks(background, name, options...)
+	w.InLine(n)
+	return w
+}
+
+// WaitsPlainly has a call wait for a plain lock.
+func (u *User) WaitsPlainly(name string) *Wait {
+	u.f.Helper()
+	queued := make(chan struct{}, 1)
+	w := u.Asks(background, name, fairlock.OnQueued(func(int) { queued <- struct{}{} }))
+	select {
+	case <-queued:
+	case <-time.After(Patience):
+		u.f.Fatal("it does not wait")
+	}
+	return w
+}
+
+// Asks calls Lock in the background.
+func (u *User) Asks(ctx context.Context, name string, options ...fairlock.LockOption) *Wait {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &Wait{f: u.f, Name: name, Cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer cancel()
+		defer close(w.done)
+		began := time.Now()
+		w.Lease, w.Err = u.Lock(ctx, name, options...)
+		w.At = time.Now()
+		w.Took = w.At.Sub(began)
+		if w.Lease != nil {
+			u.f.Took(w.Lease)
+		}
+	}()
+	return w
+}
