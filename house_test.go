@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -204,6 +206,91 @@ func TestNoFileIsLong(t *testing.T) {
 			t.Errorf("%s: %d lines, of at most %d: it has more than one subject", f.path, lines, houseLongestFile)
 		}
 	}
+}
+
+// houseAPI is where what each public package exports is written down. After a change that is meant,
+// go test -run ExportWhat -write . writes it anew, and its diff is what reviewers look at.
+const houseAPI = "docs/api"
+
+var writeAPI = flag.Bool("write", false, "write what packages export to "+houseAPI)
+
+func TestPackagesExportWhatIsWrittenDown(t *testing.T) {
+	h := readHouse(t)
+	for dir := range houseFloors {
+		if inside(dir, "internal") {
+			continue
+		}
+		var all []string
+		for _, f := range h.files {
+			if f.dir() == dir && !f.test {
+				all = append(all, exported(t, f)...)
+			}
+		}
+		slices.Sort(all)
+		got := strings.Join(all, "\n") + "\n"
+		name := filepath.Join(filepath.FromSlash(houseAPI), strings.ReplaceAll(dir, "/", "_")+".txt")
+		if *writeAPI {
+			if err := os.WriteFile(name, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range difference(got, string(want)) {
+			t.Errorf("%s: exports, and is not written down in %s: %s", dir, name, line)
+		}
+		for _, line := range difference(string(want), got) {
+			t.Errorf("%s: no longer exports what is written down in %s: %s", dir, name, line)
+		}
+	}
+}
+
+// difference is the lines of a that are not in b.
+func difference(a, b string) (lines []string) {
+	for _, line := range strings.Split(a, "\n") {
+		if !slices.Contains(strings.Split(b, "\n"), line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// exported lists what a file exports, a line for each function, type, field, constant and variable.
+func exported(t *testing.T, f houseFile) (lines []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.FileExports(file)
+	add := func(prefix string, node any) {
+		var text strings.Builder
+		if err := format.Node(&text, token.NewFileSet(), node); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, prefix+strings.Join(strings.Fields(text.String()), " "))
+	}
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Body = nil; exportedReceiver(d.Recv) {
+				add("", d)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					add("type ", s)
+				case *ast.ValueSpec:
+					s.Values = nil
+					add(d.Tok.String()+" ", s)
+				}
+			}
+		}
+	}
+	return lines
 }
 
 // house is the tree: the Go files of all modules, and the directories of the modules, the root being ".".

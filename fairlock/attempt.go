@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// attempt is one ticket that waits, or tries once.
+// attempt is one ticket that waits, or tries once: what its rules say of it, and its caller.
 type attempt struct {
 	name     string
 	keys     lua.Keys

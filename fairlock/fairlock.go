@@ -1,29 +1,28 @@
-// Package fairlock is the second floor: whose turn is it?
+// Package fairlock gives out fair locks on Redis: whose turn is it?
 //
-// A [Locker] gives out locks in the order in which they were asked for, over all processes that use the same Redis. Locks
-// are reentrant, carry fencing tokens, and say when they are lost.
+// A [Locker] gives out locks in the order in which they were asked for, over all processes that use
+// the same Redis. Locks are reentrant, carry fencing tokens, and say when they are lost.
 //
 //	locker := fairlock.New(rdb)
 //	defer locker.Close()
 //
 //	err := locker.Do(ctx, "order:42", func(ctx context.Context, l *fairlock.Lease) error {
-//		return pay(ctx, l.Token()) // ctx dies, with cause ErrLost, the moment the lock can no longer be trusted
+//		// ctx ends, with cause ErrLost, the moment the lock can no longer be trusted
+//		return pay(ctx, l.Token())
 //	})
 //
-// # The line
+// # How it works
 //
-// Each call is a ticket. Its place is the server's clock at its first arrival, and ticket and place are kept by the caller;
-// the line on the server is a copy that every heartbeat renews. A ticket that the server lost or passed over is put back
-// where it belongs, and dropping one is always allowed. So a client that died costs nothing, and one whose connection
-// blinked keeps its turn.
+// Each call is a ticket. Its place is the server's clock at its first arrival. The caller keeps both;
+// the line on the server is a copy that every heartbeat renews. A ticket that the server lost or
+// passed over is put back where it belongs. So a client that died costs nothing, and one whose
+// connection blinked keeps its turn.
 //
-//   - An attempt (attempt.go) is a ticket's life in its process: waiting, then held, then finished, and never back.
-//   - Those of a process who come to a lock at the same moment are a crowd (crowd.go): they ask in one request.
-//   - A line (line.go) is this process's waiters of one lock. They enter together: every 5 s, when the holder's lease ends,
-//     and at once after anything that may have been missed.
-//   - A release hands over: the server takes the next live ticket out of the line, writes it down as the holder for a claim
-//     of 3 s and publishes that. The message is the grant (grant.go): half a round trip. The first renewal makes the claim a lease.
-//   - Whoever gives up, or was given what it no longer wants, leaves (leave.go), for certain.
+// A release hands over. One script takes the next live ticket out of the line, writes it down as the
+// holder for a claim of 3 s and publishes that. The message is the grant: half a round trip. The
+// first renewal, a second later, makes the claim a lease.
+//
+// docs/safety.md in the repository says what is promised under which assumptions, and why.
 package fairlock
 
 import (
@@ -33,33 +32,74 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// The vocabulary shared with package reentrant; see there.
+// The vocabulary, which plain locks share.
 type (
-	// Lease is one successful call's share of a lock.
+	// Lease is one successful call's share of a lock. It is safe for concurrent use, and all its
+	// methods may be called on nil and on the zero Lease, which hold nothing. It must not be copied.
+	//
+	//	Unlock(ctx) error        ends this Lease; the lock is released with the last Lease on it. One request
+	//	                         then, none before. nil: released. ErrLost: it was lost before. ErrNotHeld: it
+	//	                         was unlocked before. Of ctx only the values and a deadline later than a
+	//	                         second from now are used: a cancelled context unlocks as well as any
+	//	Extend(ctx, d) error     lets the lock be trusted for at least d from now. One round trip, or none if it
+	//	                         is already. Nothing is ever shortened
+	//	Err() error              nil while the lock can be trusted; then ErrLost, ErrNotHeld or ErrClosed
+	//	Done() <-chan struct{}   closed when Err is no longer nil
+	//	Context() Context        the values of the call's context; cancelled, with Err as its cause, when Done is
+	//	                         closed. Passed on, it lets nested calls re-enter
+	//	Deadline() time.Time     when trust ends unless the lease is renewed or extended
+	//	Token() int64            the fencing token: larger than that of every ownership before
+	//	Owner() string           the name given WithOwner, or one that is unique to this ownership
+	//	Name() string            the lock's name as the call gave it
+	//	Depth() int              how many Leases of this process share the lock now; 0 when it has ended
+	//	Detach()                 unties the Lease from its goroutine, under WithIdentity(ByGoroutine)
+	//
+	// Trust ends a margin before the server may give the lock away: a tenth of the first ten minutes
+	// of the lease and a hundredth of the rest, at least 10 ms.
 	Lease = reentrant.Lease
 	// Option configures a Locker.
 	Option = reentrant.Option
 	// LockOption configures one call.
 	LockOption = reentrant.LockOption
-	// Identity is by what a nested call is recognised as the holder's own.
+	// Identity is by what a nested call is recognised as the holder's own, beside an owner that it
+	// names.
 	Identity = reentrant.Identity
-	// Error says which operation on which lock failed, and why.
+	// Error says which operation (Op) on which lock (Name) failed, and why (Err, which it unwraps).
 	Error = reentrant.Error
-	// HeldError is an ErrHeld with what the server said of the holder.
+	// HeldError is an ErrHeld with what the server said of the holder: Owner, the Remaining time until
+	// the lock is free if nobody renews it, and how many are Waiting in line. Owner is empty while the
+	// server, having lost data, waits for the holder to return.
 	HeldError = reentrant.HeldError
-	// WaitError says where a call stood in line when its context ended.
+	// WaitError says where a call stood in line when its context ended: Position when it joined, 1
+	// being next and 0 that the server had not answered yet; how long it had Waited; and the context's
+	// Err, which it unwraps.
 	WaitError = reentrant.WaitError
-	// State is what a lock was doing when it was inspected.
+	// State is what a lock was doing when it was inspected: its Name, the largest Token given so far,
+	// its Holder (nil: it is free), how many are Waiting, and the Waiters in order. Damaged says what
+	// in the lock's keys makes no sense, if anything does; all else of the State is what could be read.
 	State = reentrant.State
-	// Holder is who has a lock.
+	// Holder is who has a lock: Owner, Note, Token; the Depth of its Leases over all processes and how
+	// many Holds those are; Since when, for how long it has been Held, and the Remaining time until
+	// the lock is free if nobody renews it.
 	Holder = reentrant.Holder
-	// Waiter is one place in line.
+	// Waiter is one place in line: the ID that names it to Evict, Owner, Note, Since when, and how
+	// long it has Waited.
 	Waiter = reentrant.Waiter
-	// Overheard is something that the server told the clients of a lock.
+	// Overheard is something that the server told the clients of a lock. Which of the fields Name, ID,
+	// Owner, Note, Token and Remaining there are follows from the Kind:
+	//
+	//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining unless it is renewed
+	//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the call that had it
+	//	GaveUp       a waiter (ID, Owner, Note) was evicted
+	//	Reconnected  none, not even Name: from here on all is heard. The first of all, and again after a failure
 	Overheard = reentrant.Overheard
-	// Observer is told what happens to the locks of a Locker.
+	// Observer is told what happens to the locks of a Locker, by a call of Observe(Event): in order,
+	// one event at a time, a moment after it happened, by a goroutine that does nothing else. So an
+	// Observer may call the Locker, Close included. Of 10,000 events that wait, more are dropped.
 	Observer = reentrant.Observer
-	// Event is one thing that happened.
+	// Event is one thing that happened: its Kind, At what time, the Context of the call (of the Lease,
+	// if it is Released or Lost), and as far as they apply to the Kind the lock's Name, Owner, Token,
+	// Position, how long it Took, how many Locks, and Err.
 	Event = reentrant.Event
 	// Kind says what happened.
 	Kind = reentrant.Kind
@@ -69,13 +109,13 @@ type (
 
 // The states that an error can stand for; match them with errors.Is.
 var (
-	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError.
+	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError with who and for how long.
 	ErrHeld = reentrant.ErrHeld
 	// ErrQueueFull: as many wait as MaxWaiters allows.
 	ErrQueueFull = reentrant.ErrQueueFull
-	// ErrLost: the lock was held and is not to be trusted any more.
+	// ErrLost: the lock was held and is not to be trusted any more. Somebody else may have it.
 	ErrLost = reentrant.ErrLost
-	// ErrNotHeld: this Lease holds nothing.
+	// ErrNotHeld: this Lease holds nothing; it was unlocked before, or it is nil.
 	ErrNotHeld = reentrant.ErrNotHeld
 	// ErrEvicted: somebody took the waiting call out of the line.
 	ErrEvicted = reentrant.ErrEvicted
@@ -91,61 +131,90 @@ var (
 
 // By what a nested call is recognised, beside an owner that it names.
 const (
-	// ByContext: the context carries the hold, or the same goroutine is inside Do.
+	// ByContext recognises a hold that the context carries, and the same goroutine inside Do.
 	ByContext = reentrant.ByContext
-	// ByGoroutine: also, a Lease of Lock or TryLock belongs to the goroutine that asked for it.
+	// ByGoroutine also ties a Lease of Lock or TryLock to the goroutine that asked for it, until
+	// Detach. This is Redisson's thread identity. Do not use it where one goroutine acquires and
+	// others work: two acquisitions of one name by a dispatcher would share the lock.
 	ByGoroutine = reentrant.ByGoroutine
 )
 
-// What an Observer is told. See [reentrant.Kind].
+// What an Observer is told. Of every call that succeeds and is no re-entry there is one Acquired and
+// later one Released or Lost, so acquired = released + lost + held now. (A call whose lock came at
+// the very moment it gave up has GaveUp alone.)
 const (
-	Queued      = reentrant.Queued
-	Acquired    = reentrant.Acquired
-	GaveUp      = reentrant.GaveUp
-	Released    = reentrant.Released
-	Lost        = reentrant.Lost
-	Renewed     = reentrant.Renewed
-	PassedOver  = reentrant.PassedOver
-	Reconnected = reentrant.Reconnected
+	Queued      = reentrant.Queued      // a call waits, at Position; again should it have to join the line anew
+	Acquired    = reentrant.Acquired    // a call has the lock, after Took
+	GaveUp      = reentrant.GaveUp      // a call ended without the lock, after Took, because of Err
+	Released    = reentrant.Released    // an ownership was given back, after Took. Err: the server did not confirm it
+	Lost        = reentrant.Lost        // an ownership ended otherwise, after Took, because of Err
+	Renewed     = reentrant.Renewed     // one request prolonged the leases of Locks locks
+	PassedOver  = reentrant.PassedOver  // a waiter was out of the line when it entered again, and has its old place
+	Reconnected = reentrant.Reconnected // the subscription was made again; everybody who waits asks at once
 )
 
-// WithPrefix sets what all keys and channels begin with; default "fairlock". See [reentrant.WithPrefix].
+// WithPrefix sets what all keys and channels begin with; default "fairlock". It must not contain
+// braces, nor, after a colon, one of the words that follow it in keys: lock, queue, waiters, token,
+// wake, freed, plain. Lockers share locks if, and only if, they share the kind of lock, the prefix
+// and the server.
 func WithPrefix(prefix string) Option { return reentrant.WithPrefix(prefix) }
 
-// WithLease sets how long a lock outlives a holder that no longer renews it; default 30 s. See [reentrant.WithLease].
+// WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a
+// third of it, and a waiter never waits longer than this for a holder that was killed. Default 30 s,
+// at least 100 ms.
 func WithLease(d time.Duration) Option { return reentrant.WithLease(d) }
 
-// WithLogger sets where the Locker reports what no caller is there to be told. See [reentrant.WithLogger].
+// WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a Lease
+// dropped, a subscription made again. Default slog.Default(). Its handler is called as an Observer
+// is: in order, by a goroutine of its own.
 func WithLogger(logger *slog.Logger) Option { return reentrant.WithLogger(logger) }
 
-// WithIdentity sets by what a nested call is recognised as the holder's own. See [reentrant.WithIdentity].
+// WithIdentity sets by what a nested call is recognised as the holder's own. Default ByContext.
 func WithIdentity(identity Identity) Option { return reentrant.WithIdentity(identity) }
 
-// WithObserver has the Locker tell o what happens. See [reentrant.WithObserver].
+// WithObserver has the Locker tell o what happens. None by default; then it costs nothing.
 func WithObserver(o Observer) Option { return reentrant.WithObserver(o) }
 
-// LeaseFor gives the call a fixed lease of d that is not renewed. See [reentrant.LeaseFor].
+// LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed,
+// whatever happens to this process. At least 100 ms.
 func LeaseFor(d time.Duration) LockOption { return reentrant.LeaseFor(d) }
 
-// WaitAtMost bounds the waiting, apart from the context. See [reentrant.WaitAtMost].
+// WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries
+// once.
 func WaitAtMost(d time.Duration) LockOption { return reentrant.WaitAtMost(d) }
 
-// MaxWaiters has the call return ErrQueueFull at once if n or more wait already. See [reentrant.MaxWaiters].
+// MaxWaiters has the call return ErrQueueFull at once if n or more wait already. Waiters of a killed
+// process may be counted for another 15 s.
 func MaxWaiters(n int) LockOption { return reentrant.MaxWaiters(n) }
 
-// WithOwner names the owner; whoever names the same one shares the lock. See [reentrant.WithOwner].
+// WithOwner names the owner, in at most 256 bytes. Whoever names the same one shares the lock, in
+// this process or any other; the lock is free when the last of their holds has ended. It rules out
+// recognition by context or goroutine.
 func WithOwner(owner string) LockOption { return reentrant.WithOwner(owner) }
 
-// OnQueued has f called with the call's position when it has to wait. See [reentrant.OnQueued].
+// OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its position
+// in line, 1 being next, and again at most every 5 s while the position changes. The call goes on
+// when f returns: should the lock come meanwhile, it is held until then. If f panics or ends its
+// goroutine, the call leaves nothing behind. The server looks for the call among the first 10,000;
+// that is work of the order of the position, so leave it out where nobody looks.
 func OnQueued(f func(position int)) LockOption { return reentrant.OnQueued(f) }
 
-// WithReplicas has the call succeed only once n replicas have the lock. See [reentrant.WithReplicas].
+// WithReplicas has the call succeed only once n replicas have confirmed that they have the lock, in
+// the same round trip (WAIT). If fewer do within the timeout, the lock is given back and the error is
+// ErrNotReplicated. It narrows what a failover can lose, and no more: replicas that did not confirm
+// may be promoted. The timeout must be shorter than the client's read timeout.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return reentrant.WithReplicas(n, timeout)
 }
 
-// WithFsync has the call succeed only once the server and n replicas have the lock on disk. See [reentrant.WithFsync].
+// WithFsync has the call succeed only once the server and n of its replicas have confirmed that they
+// have the lock on disk, in the same round trip (WAITAOF). If that takes longer than the timeout, the
+// lock is given back and the error is ErrNotReplicated. 0 replicas are a server without any: then a
+// crash and restart of it forgets no lock that was had so. The server needs appendonly yes, and must
+// be Redis or Valkey 7.2 or later: where it is older, the error is errors.ErrUnsupported. With
+// appendfsync everysec a call takes up to a second. The timeout must be shorter than the client's
+// read timeout. Not together with WithReplicas.
 func WithFsync(n int, timeout time.Duration) LockOption { return reentrant.WithFsync(n, timeout) }
 
-// Note is a short text that inspection shows beside the call. See [reentrant.Note].
+// Note is a short text that inspection shows beside the call. At most 256 bytes.
 func Note(text string) LockOption { return reentrant.Note(text) }

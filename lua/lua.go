@@ -1,4 +1,4 @@
-// Package lua is the ground floor: what is atomic.
+// Package lua is the ground floor of fairlock and promises its importers nothing: what is atomic?
 //
 // Each verb of the protocol is one script in a .lua file whose header is its contract, and one typed call here:
 // [Server.Enter], [Server.Leave], [Server.Renew], [Server.Reassert], [Server.Inspect], [Server.Force] and [Server.Evict].

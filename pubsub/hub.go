@@ -1,4 +1,5 @@
-// Package pubsub is how a process hears of it: one subscription connection with many listeners.
+// Package pubsub is the ground floor of fairlock beside package lua, and promises its importers
+// nothing: how does a process hear of it? One subscription connection has many listeners.
 //
 // A [Hub] opens its connection when the first listener comes and nobody waits for it: until a listener's Up is called
 // the server may not know of the subscription, and after it anything may have been missed. What arrives is therefore
