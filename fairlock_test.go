@@ -212,38 +212,43 @@ func TestTokensStrictlyIncreasePerLock(t *testing.T) {
 	})
 }
 
+// grantedAfter has a live waiter come last, behind so many others, does something, and returns how
+// long it then took until the waiter had the lock.
+func grantedAfter(t *testing.T, addr, name string, others int, happens func()) time.Duration {
+	t.Helper()
+	waiter, rdb := connect(t, addr)
+	result := make(chan error, 1)
+	go func() {
+		lease, err := waiter.Lock(t.Context(), name)
+		if err == nil {
+			err = lease.Unlock(t.Context())
+		}
+		result <- err
+	}()
+	waitUntil(t, "all wait", func() bool { return inspect(t, waiter, name).Waiting == others+1 })
+	// Whoever does not listen yet is granted unheard. That ends when it asks for the first time after
+	// it began to.
+	waitUntil(t, "the server knows that all of them listen", func() bool {
+		return rdb.ZCount(t.Context(), "fairlock:waiters:{"+name+"}", "-inf", "(0").Val() == 0
+	})
+	happens()
+	began := time.Now()
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if err := waiter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
 func TestAFreeLockWithALiveWaiterIsGrantedThoughOthersWereKilledOrStopped(t *testing.T) {
 	onBothServers(t, func(t *testing.T, addr string) {
 		ctx := t.Context()
 		locker, rdb := connect(t, addr)
-		// granted has a live waiter come last, does something, and returns how long it then took to
-		// have the lock.
 		granted := func(name string, others int, happens func()) time.Duration {
 			t.Helper()
-			waiter, _ := connect(t, addr)
-			result := make(chan error, 1)
-			go func() {
-				lease, err := waiter.Lock(ctx, name)
-				if err == nil {
-					err = lease.Unlock(ctx)
-				}
-				result <- err
-			}()
-			waitUntil(t, "all wait", func() bool { return inspect(t, locker, name).Waiting == others+1 })
-			// Whoever does not listen yet is granted unheard. That ends when it asks for the first
-			// time after it began to.
-			waitUntil(t, "the server knows that all of them listen", func() bool {
-				return rdb.ZCount(ctx, "fairlock:waiters:{"+name+"}", "-inf", "(0").Val() == 0
-			})
-			happens()
-			began := time.Now()
-			if err := <-result; err != nil {
-				t.Fatal(err)
-			}
-			if err := waiter.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return time.Since(began)
+			return grantedAfter(t, addr, name, others, happens)
 		}
 		listening := func() int { return len(rdb.PubSubChannels(ctx, "*").Val()) }
 		holds := func(name string) *fairlock.Lease {

@@ -249,7 +249,7 @@ func TestPackagesExportWhatIsWrittenDown(t *testing.T) {
 
 // difference is the lines of a that are not in b.
 func difference(a, b string) (lines []string) {
-	for _, line := range strings.Split(a, "\n") {
+	for line := range strings.SplitSeq(a, "\n") {
 		if !slices.Contains(strings.Split(b, "\n"), line) {
 			lines = append(lines, line)
 		}

@@ -243,8 +243,9 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 		return ErrEvicted
 	case rules.Forced:
 		return reentrant.LostTo(why)
+	default: // it did not end
+		return nil
 	}
-	return nil
 }
 
 // try is the one request of a call that does not wait. Only if it goes unanswered is it sent again, in the background.

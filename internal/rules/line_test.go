@@ -91,10 +91,10 @@ func TestALineAsksWhenTheRecordEndsWhenItIsBlindAndWhenItIsToldTo(t *testing.T) 
 func TestALineWhoseRequestsFailAsksAgainTenMillisecondsLaterAndThenEverySecond(t *testing.T) {
 	ln := NewLine(t0, claim)
 	now := t0.Add(time.Minute)
-	for _, want := range []time.Duration{10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
+	for _, want := range []int64{10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
 		ln.Whole, ln.Due = now.Add(time.Hour), now.Add(time.Hour)
-		if !ln.Failed(now) || ln.Due.Sub(now) != want*time.Millisecond || ln.Whole != ln.Due {
-			t.Errorf("due after %v, want %v ms", ln.Due.Sub(now), int(want))
+		if !ln.Failed(now) || ln.Due.Sub(now).Milliseconds() != want || !ln.Whole.Equal(ln.Due) {
+			t.Errorf("due after %v, want %d ms", ln.Due.Sub(now), want)
 		}
 	}
 }

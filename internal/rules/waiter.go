@@ -145,8 +145,9 @@ func (w *Waiter) GivesUp(open bool) Step {
 		return w.end(GaveUp, open)
 	case Granted:
 		return Step{Do: GiveBack}
+	default:
+		return Step{}
 	}
-	return Step{}
 }
 
 // end ends the wait. The ticket has to leave if something of it may be with the server, now or

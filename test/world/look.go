@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func (f *Faulty) Line(name string) int {
 func (f *Faulty) Holder(name string) int64 {
 	f.Helper()
 	token, err := f.Direct.HGet(background, f.Keys(name).Record(), "token").Int64()
-	if err != nil && err != redis.Nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		f.Fatal(err)
 	}
 	return token
