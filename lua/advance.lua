@@ -23,15 +23,15 @@ local function split(ticket)
 end
 
 -- An element that is none of ours has place 0 and an empty ticket; it is dropped when its turn comes.
-local function place_of(element) return number(string.match(element, '^%d+'), PLACES) end
+local function place_of(element) return number(string.match(element, '^%d+'), MAX_PLACE) end
 local function ticket_of(element) return string.match(element, ':(.*)$') or '' end
 
 -- Calls look with each element of a line of so many and its index, from the end or from the head,
 -- until it returns true: the one walk through a line that a script may make.
 local function walk(line, from_head, look)
-  for chunk = 0, math.ceil(line / 500) - 1 do
-    local first = from_head and chunk * 500 or math.max(0, line - 500 * (chunk + 1))
-    local last = from_head and first + 499 or line - 500 * chunk - 1
+  for chunk = 0, math.ceil(line / FETCHES) - 1 do
+    local first = from_head and chunk * FETCHES or math.max(0, line - FETCHES * (chunk + 1))
+    local last = from_head and first + FETCHES - 1 or line - FETCHES * chunk - 1
     local elements = redis.call('LRANGE', queue, first, last)
     for i = 1, #elements do
       local n = from_head and i or #elements + 1 - i
@@ -88,7 +88,7 @@ local function mark(member, span)
   redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
 end
 
-local function gather() mark('?', GATHER) end
+local function gather() mark('?', GATHERING) end
 
 local function tell(client, message) redis.pcall(verb, channels .. client, message) end
 
@@ -114,7 +114,7 @@ local function nominate()
       dead[client] = valid(seen[5]) or client ~= me and not heard(client) and not valid(seen[3])
       if valid(seen[5]) then tell(client, 'hint ' .. ticket .. ' ' .. record) end -- it may be back, and not know
     end
-    if alive and not dead[client] then return grant(ticket, client, owner, lease, number(redis.call('GET', tokens), TOKENS)) end
+    if alive and not dead[client] then return grant(ticket, client, owner, lease, number(redis.call('GET', tokens), MAX_TOKEN)) end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)
   end

@@ -70,10 +70,10 @@ if #ARGV == 12 and ARGV[10] == '0' then
     end
     if joins and tonumber(redis.pcall('PUBSUB', numsub, channels .. me)[2] or 0) > 0 then
       local latest = tonumber(string.match(redis.call('LINDEX', queue, '-1') or '', '^%d+') or 0)
-      local at = latest >= us and latest < PLACES and latest + 1 or us
+      local at = latest >= us and latest < MAX_PLACE and latest + 1 or us
       redis.call('ZADD', waiters, string.format('%d', ms + LIVENESS), ticket)
       line, is_heard = redis.call('RPUSH', queue, string.format('%d', at) .. ':' .. ticket), 1
-      if math.floor(latest / 5000000) ~= math.floor(us / 5000000) then
+      if math.floor(latest / 1000 / TOUCHED) ~= math.floor(ms / TOUCHED) then
         redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))
         redis.call('PEXPIREAT', waiters, string.format('%d', ms + MARK_TTL))
       end
@@ -81,8 +81,8 @@ if #ARGV == 12 and ARGV[10] == '0' then
     end
     if state then
       local term = tonumber(now[2])
-      if not (term and term >= 0 and term <= LEASES) then term = 0 end
-      return {us, last, now[1], term, math.min(LEASES, math.max(1, redis.call('PTTL', record))), line, is_heard, 0, 0, {}, state}
+      if not (term and term >= 0 and term <= MAX_LEASE) then term = 0 end
+      return {us, last, now[1], term, math.min(MAX_LEASE, math.max(1, redis.call('PTTL', record))), line, is_heard, 0, 0, {}, state}
     end
   end
 end
@@ -100,8 +100,8 @@ local held = redis.call('HMGET', record, unpack(fields))
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, 0, '+inf')
 --#include last.lua
-if seen > last and seen > TOKENS then return redis.error_reply('WRONGTYPE no token can follow ' .. ARGV[2] .. ' in ' .. tokens) end
-local holder = {owner = held[1], token = number(held[2], TOKENS), lease = number(held[3], LEASES), since = number(held[4], TIMES)}
+if seen > last and seen > MAX_TOKEN then return redis.error_reply('WRONGTYPE no token can follow ' .. ARGV[2] .. ' in ' .. tokens) end
+local holder = {owner = held[1], token = number(held[2], MAX_TOKEN), lease = number(held[3], MAX_LEASE), since = number(held[4], MAX_TIME)}
 
 -- A record whose token is damaged can be waited for, and ends; nobody can be told that it is his.
 for i = 5, holder.token == 0 and #fields or 0 do
@@ -123,7 +123,7 @@ if ghost then holder = {owner = '', token = seen, lease = 0, since = ms} end
 local keeps = holder.owner == '' and seen >= holder.token and spare > holder.lease
 if keeps then holder.lease = spare end
 if forgot then last = math.max(seen, holder.token) end
-if forgot or keeps then redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * holder.lease))) end
+if forgot or keeps then redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(TOKEN_TTL, 2 * holder.lease))) end
 if ghost then
   redis.call('DEL', record)
   for i = 5, #fields do held[i] = false end
@@ -218,12 +218,12 @@ for i = 12, #ARGV, 4 do if ARGV[i] == '1' then asking = asking + 1 end end
 local function position(ticket, at)
   local element = num(at) .. ':' .. ticket
   if asking == 1 then
-    local index = redis.call('LPOS', queue, element, 'MAXLEN', 10000)
+    local index = redis.call('LPOS', queue, element, 'MAXLEN', LOOKS)
     return index and index + 1 or 0
   end
   if not stands then
     stands = {}
-    walk(math.min(line, 10000), true, function(other, i) stands[other] = i + 1 end)
+    walk(math.min(line, LOOKS), true, function(other, i) stands[other] = i + 1 end)
   end
   return stands[element] or 0
 end
@@ -231,7 +231,7 @@ end
 -- Overdue tickets do not fill a line. Only asked when it looks full.
 local function sweep()
   if redis.call('ZCOUNT', waiters, 0, ms) == 0 then return end
-  local overdue, wanted = redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, 100), {}
+  local overdue, wanted = redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, SWEEPS), {}
   for _, ticket in ipairs(overdue) do wanted[ticket] = true end
   line = line - take_all(wanted, #overdue, line, true) -- they have waited for longest
   redis.call('ZREM', waiters, unpack(overdue))
@@ -241,11 +241,11 @@ end
 -- An explicit owner's further hold: same ownership, same token, a deadline of its own.
 local function join(ticket, at)
   local _, lease = split(ticket)
-  redis.call('PEXPIREAT', record, num(math.max(math.min(redis.call('PEXPIRETIME', record), TIMES), ms + lease)))
+  redis.call('PEXPIREAT', record, num(math.max(math.min(redis.call('PEXPIRETIME', record), MAX_TIME), ms + lease)))
   holder.lease = math.max(holder.lease, lease)
   redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)
   last = math.max(last, holder.token)
-  redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(600000, 2 * holder.lease)))
+  redis.call('SET', tokens, num(last), 'PXAT', num(ms + math.max(TOKEN_TTL, 2 * holder.lease)))
   if redis.call('ZREM', waiters, ticket) == 1 then line, moved = line - take_out(ticket, at, line), true end
   return {'granted', holder.token, lease, ms}
 end
@@ -271,7 +271,7 @@ local function enter(i, k, hold)
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
   if score and at == 0 then at = place_of(standing(ticket)) end
-  if score and at > 0 and ARGV[i + 3] == '1' and line <= 10000 and position(ticket, at) == 0 then
+  if score and at > 0 and ARGV[i + 3] == '1' and line <= LOOKS and position(ticket, at) == 0 then
     line = line - take_out(ticket, at, line)
     return back(ticket, at)
   end
@@ -345,7 +345,7 @@ if line > 0 and (mended or not try) then
 end
 
 -- A record lives through the millisecond of its deadline. Held for no time would be no reason to come back.
-local remaining = math.min(LEASES, redis.call('PTTL', record))
+local remaining = math.min(MAX_LEASE, redis.call('PTTL', record))
 if remaining == 0 then remaining = 1 end
 if remaining < 0 then remaining = gathering and -tonumber(scores[2]) - ms or 0 end
 return {us, last, holder.owner or '', holder.lease, remaining, line,

@@ -25,17 +25,17 @@ redis.call('LLEN', queue)
 redis.call('ZCARD', waiters)
 
 -- A record whose token is damaged has token 0.
-local present, lease, holds = 0, math.min(redis.call('PTTL', record), LEASES), {}
+local present, lease, holds = 0, math.min(redis.call('PTTL', record), MAX_LEASE), {}
 for i = 1, #fields, 2 do
-  if fields[i] == 'token' then present = number(fields[i + 1], TOKENS) end
-  if fields[i] == 'lease' then lease = math.max(lease, number(fields[i + 1], LEASES)) end
+  if fields[i] == 'token' then present = number(fields[i + 1], MAX_TOKEN) end
+  if fields[i] == 'lease' then lease = math.max(lease, number(fields[i + 1], MAX_LEASE)) end
   if split(fields[i]) then holds[#holds + 1] = fields[i] end
 end
 if present ~= token then return {0, 0, {}} end
 
 redis.call('DEL', record)
 -- One more than the forced one: a renewal of it then knows that it is lost and not forgotten.
-redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
+redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + math.max(TOKEN_TTL, 2 * lease)))
 for _, ticket in ipairs(holds) do
   if not heard((split(ticket))) then
     mark('#' .. num(token), MARK_TTL)

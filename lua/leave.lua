@@ -59,7 +59,7 @@ local held = redis.call('HMGET', record, 'token', '?', 'owner')
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 --#include last.lua
-local now = number(held[1], TOKENS)
+local now = number(held[1], MAX_TOKEN)
 
 local function implicit(ticket) return string.find(ticket, '::', 1, true) end
 
@@ -75,7 +75,7 @@ local function forgotten(ticket, token)
   if token == 0 or held[1] and not before or last >= token then return false end
   local _, lease, owner = split(ticket)
   redis.call('DEL', record)
-  redis.call('SET', tokens, num(token), 'PXAT', num(ms + math.max(600000, 2 * lease)))
+  redis.call('SET', tokens, num(token), 'PXAT', num(ms + math.max(TOKEN_TTL, 2 * lease)))
   if not implicit(ticket) then
     redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', num(ms), 'lease', lease, '?', num(ms + lease) .. ':0')
   end
@@ -133,7 +133,7 @@ for i = 1, #fields, 2 do
 end
 local grant, more = {}, 0
 if latest > 0 then
-  local sooner = latest + 100 < redis.call('PEXPIRETIME', record)
+  local sooner = latest + SOONER < redis.call('PEXPIRETIME', record)
   redis.call('PEXPIREAT', record, num(latest))
   local head = sooner and ticket_of(redis.call('LINDEX', queue, 0) or '') or ''
   if split(head) then tell((split(head)), 'hint ' .. head .. ' ' .. record) end

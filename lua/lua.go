@@ -61,8 +61,12 @@ func load(name string) script {
 
 var include = regexp.MustCompile(`(?m)^ *--#include (\S+)$`)
 
-// Whole is a script as it goes over the wire: its file with what that includes, in the place of the line that names it.
+// Whole is a script as it goes over the wire: its file with what that includes, in the place of the
+// line that names it. All files but terms.lua are read.
 func Whole(name string, read func(name string) string) string {
+	if name == "terms.lua" {
+		return terms
+	}
 	return include.ReplaceAllStringFunc(read(name), func(line string) string {
 		return strings.TrimSuffix(Whole(include.FindStringSubmatch(line)[1], read), "\n")
 	})

@@ -8,4 +8,4 @@ local function number(text, most)
 end
 
 -- When a hold ends, or what is kept for one: deadline:depth.
-local function end_of(hold) return number(string.match(hold or '', '^%d+'), TIMES) end
+local function end_of(hold) return number(string.match(hold or '', '^%d+'), MAX_TIME) end

@@ -21,7 +21,7 @@ local line = redis.call('LLEN', queue)
 local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
 local client, counter, usual, owner = string.match(ticket, '^([^:]+):(%d+):(%d+):([^:]*)')
 
-local deadline, given = end_of(now[1]), number(now[2], TOKENS)
+local deadline, given = end_of(now[1]), number(now[2], MAX_TOKEN)
 if deadline <= ms then
   local kept = end_of(now[3]) > ms
   local forgotten = given < token and last < token or given == token and kept or given > 0 and given < token
@@ -31,8 +31,8 @@ end
 -- Who holds does not wait: a heartbeat from before the grant may have put it back in a line that was lost.
 local function unqueue()
   if redis.call('ZREM', waiters, ticket) == 0 then return end
-  for from = 0, line - 1, 500 do
-    for _, element in ipairs(redis.call('LRANGE', queue, from, from + 499)) do
+  for from = 0, line - 1, FETCHES do
+    for _, element in ipairs(redis.call('LRANGE', queue, from, from + FETCHES - 1)) do
       if string.match(element, ':(.*)$') == ticket then return redis.call('LREM', queue, 1, element) end
     end
   end
@@ -41,10 +41,10 @@ end
 local missing, shared = deadline <= ms, owner ~= ''
 deadline = math.max(deadline, ms + lease, till)
 if deadline <= ms then return 0 end
-lease = math.max(tonumber(usual), given == token and number(now[4], LEASES) or 0, lease)
+lease = math.max(tonumber(usual), given == token and number(now[4], MAX_LEASE) or 0, lease)
 
 if missing and given < token then redis.call('DEL', record) end
-local latest = math.max(deadline, shared and math.min(redis.call('PEXPIRETIME', record), TIMES) or 0)
+local latest = math.max(deadline, shared and math.min(redis.call('PEXPIRETIME', record), MAX_TIME) or 0)
 redis.call('PEXPIREAT', record, num(latest))
 redis.call('HSET', record, ticket, num(deadline) .. ':' .. depth, 'lease', lease)
 if missing then
@@ -59,8 +59,8 @@ if missing then
   unqueue()
   -- Places were lost too: should it be released now, all are given time to come back to theirs.
   redis.call('ZREMRANGEBYSCORE', waiters, '(' .. num(-ms), '(0')
-  redis.call('ZADD', waiters, num(-(ms + GATHER)), '?')
+  redis.call('ZADD', waiters, num(-(ms + GATHERING)), '?')
   redis.call('PEXPIREAT', waiters, num(ms + MARK_TTL))
 end
-redis.call('SET', tokens, num(math.max(last, token)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
+redis.call('SET', tokens, num(math.max(last, token)), 'PXAT', num(ms + math.max(TOKEN_TTL, 2 * lease)))
 return deadline - ms

@@ -5,6 +5,7 @@
 -- Reply per hold: its remaining time (ms), 0 if there is no such hold, or it is damaged: ask reassert; -1 if its key is of a wrong type
 -- Errors: WRONGTYPE only for a hold that comes alone; nothing here is refused by a full server.
 
+--#include terms.lua
 local time = redis.call('TIME')
 local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
 local reply = {}
@@ -13,12 +14,12 @@ for k, record in ipairs(KEYS) do
   local now = redis.pcall('HMGET', record, ticket, 'lease')
   if now.err and #KEYS == 1 then return now end
   local deadline, before = now[1] and tonumber(string.match(now[1], '^%d+') or 0) or 0, tonumber(now[2] or 0)
-  if deadline > 9007199254740 then deadline = 0 end -- damaged: no script writes that, nor such a lease
+  if deadline > MAX_TIME then deadline = 0 end -- damaged: no script writes that, nor such a lease
   reply[k] = now.err and -1 or 0
   if deadline > ms then
     deadline = math.max(deadline, ms + lease, till)
-    if before and before > lease and before <= 316224000000 then lease = before end
-    redis.call('PEXPIREAT', record, string.format('%d', math.max(math.min(redis.call('PEXPIRETIME', record), 9007199254740), deadline)))
+    if before and before > lease and before <= MAX_LEASE then lease = before end
+    redis.call('PEXPIREAT', record, string.format('%d', math.max(math.min(redis.call('PEXPIRETIME', record), MAX_TIME), deadline)))
     redis.call('HSET', record, ticket, string.format('%d:%s', deadline, depth), 'lease', lease)
     reply[k] = deadline - ms
   end
