@@ -130,7 +130,7 @@ if ghost then
 end
 if keeps then
   local till = holder.since + spare
-  redis.call('HSET', record, 'owner', '', 'token', num(holder.token), 'since', num(holder.since), 'lease', ARGV[3], '?', num(till) .. ':0')
+  redis.call('HSET', record, 'owner', '', 'token', num(holder.token), 'since', num(holder.since), 'lease', ARGV[3], 'kept', num(till) .. ':0')
   redis.call('PEXPIREAT', record, num(till))
 end
 if forgot and line == 0 and not plain then gather() end

@@ -55,7 +55,7 @@ end
 --#include advance.lua
 if deaf then dead[deaf] = true end
 
-local held = redis.call('HMGET', record, 'token', '?', 'owner')
+local held = redis.call('HMGET', record, 'token', 'kept', 'owner')
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 --#include last.lua
@@ -77,7 +77,7 @@ local function forgotten(ticket, token)
   redis.call('DEL', record)
   redis.call('SET', tokens, num(token), 'PXAT', num(ms + math.max(TOKEN_TTL, 2 * lease)))
   if not implicit(ticket) then
-    redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', num(ms), 'lease', lease, '?', num(ms + lease) .. ':0')
+    redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', num(ms), 'lease', lease, 'kept', num(ms + lease) .. ':0')
   end
   if line == 0 and not plain then gather() end
   return true
@@ -126,7 +126,7 @@ end
 local latest = 0
 local fields = redis.call('HGETALL', record)
 for i = 1, #fields, 2 do
-  if fields[i] == '?' or string.find(fields[i], ':', 1, true) then
+  if fields[i] == 'kept' or string.find(fields[i], ':', 1, true) then
     local deadline = end_of(fields[i + 1])
     if deadline > ms then latest = math.max(latest, deadline) else redis.call('HDEL', record, fields[i]) end
   end

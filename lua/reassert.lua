@@ -15,7 +15,7 @@ local function num(n) return string.format('%d', n) end
 
 --#include number.lua
 
-local now = redis.call('HMGET', record, ticket, 'token', '?', 'lease')
+local now = redis.call('HMGET', record, ticket, 'token', 'kept', 'lease')
 --#include last.lua
 local line = redis.call('LLEN', queue)
 local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
@@ -49,11 +49,11 @@ redis.call('PEXPIREAT', record, num(latest))
 redis.call('HSET', record, ticket, num(deadline) .. ':' .. depth, 'lease', lease)
 if missing then
   redis.call('HSET', record, 'owner', shared and owner or client .. ':' .. counter, 'token', num(token), 'since', ARGV[3])
-  redis.call('HDEL', record, '?')
+  redis.call('HDEL', record, 'kept')
   if shared then
     -- Others may hold it too under an explicit owner's name: it is not free until they can have come back.
     latest = math.max(latest, ms + lease)
-    redis.call('HSET', record, '?', num(latest) .. ':0')
+    redis.call('HSET', record, 'kept', num(latest) .. ':0')
   end
   redis.call('PEXPIREAT', record, num(latest))
   unqueue()

@@ -69,7 +69,7 @@ func (e *engine) captureRecord(w *words, k *keys) error {
 		case field == "lease":
 			k.lease = ms(n)
 		case field == "since":
-		case field == "?":
+		case field == "kept":
 			k.kept = ms(n - nowMS)
 		default:
 			var t int8

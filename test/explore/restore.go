@@ -18,7 +18,7 @@ func (e *engine) restore(w *words, k *keys) {
 			}
 		}
 		if k.kept != absent {
-			m.HSet(e.keys.Record(), "?", at(k.kept)+":0")
+			m.HSet(e.keys.Record(), "kept", at(k.kept)+":0")
 		}
 		e.expire(e.keys.Record(), k.ends)
 	}

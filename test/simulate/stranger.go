@@ -168,7 +168,7 @@ func (w *World) damages(r *rand.Rand) {
 		{"HSET", k.record, "since", "-"},
 		{"HSET", k.record, "token", "x"},
 		{"HSET", k.record, "owner", "\x1b[31m"},
-		{"HSET", k.record, "?", "now"},
+		{"HSET", k.record, "kept", "now"},
 		{"HDEL", k.record, "owner"},
 		{"PERSIST", k.record},
 		{"RPUSH", k.queue, "junk"},

@@ -139,8 +139,8 @@ func (o *order) record(l *line, words []string) {
 				token, _ = strconv.ParseInt(pair[1], 10, 64) // 0 is no token of anybody
 			case strings.Contains(pair[0], ":"):
 				ticket = pair[0]
-			case pair[0] == "?":
-				l.record = "?" // kept for one whom the server has forgotten
+			case pair[0] == "kept":
+				l.record = "kept" // for one whom the server has forgotten
 			}
 		}
 		if words[2] == "owner" && ticket != "" {
