@@ -36,7 +36,6 @@
 --       holds no number, or one that no other can follow, and of a ticket's own record without a
 --       token.
 
---#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local plain, some = ARGV[1] == 'plain', ARGV[1] == 'some'
 local try = plain or ARGV[1] == 'try'

@@ -9,7 +9,6 @@
 -- answered 'gone'.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
---#include terms.lua
 local record, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local verb, channels = ARGV[1], ARGV[2]
 --#include parts/now.lua

@@ -11,7 +11,6 @@
 -- mark tells its next renewal.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
---#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed, forced = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 --#include parts/now.lua

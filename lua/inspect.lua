@@ -6,7 +6,6 @@
 --       3 record's fields and values, flat  4 record's remaining (ms)
 --       5 length of the line  6 the page: elements of the line, place:ticket
 
---#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local from, most = ARGV[1], tonumber(ARGV[2])
 --#include parts/now.lua

@@ -16,7 +16,6 @@
 -- passed over once more and may not know.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
---#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local plain = freed ~= ''

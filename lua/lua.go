@@ -66,12 +66,9 @@ func embedded(name string) string {
 var include = regexp.MustCompile(`(?m)^ *--#include (\S+)$`)
 
 // Whole is a script as it goes over the wire: its file with what that includes, in the place of the
-// line that names it. All files but terms.lua are read.
+// line that names it, and with the numbers of terms.go in the place of their names.
 func Whole(name string, read func(name string) string) string {
-	if name == "terms.lua" {
-		return terms
-	}
-	return include.ReplaceAllStringFunc(read(name), func(line string) string {
+	return include.ReplaceAllStringFunc(numbered(read(name)), func(line string) string {
 		return strings.TrimSuffix(Whole(include.FindStringSubmatch(line)[1], read), "\n")
 	})
 }

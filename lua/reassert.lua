@@ -9,7 +9,6 @@
 --       was forced
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
---#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, token, since, depth = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[6]
 local lease, till = tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -8,7 +8,6 @@
 --       reassert; -1 if its key is of a wrong type
 -- Errors: WRONGTYPE only for a hold that comes alone; nothing here is refused by a full server.
 
---#include terms.lua
 --#include parts/now.lua
 local reply = {}
 for k, record in ipairs(KEYS) do

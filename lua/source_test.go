@@ -81,23 +81,24 @@ func TestNoScriptHasATimeOrABoundOfItsOwn(t *testing.T) {
 }
 
 func TestScriptsKnowTheirTermsByNameAndUseAllOfThem(t *testing.T) {
+	quoted := regexp.MustCompile(`'[^']*'`)
 	used := make(map[string]bool)
-	for _, text := range sourceFiles(t) {
-		quoted := regexp.MustCompile(`'[^']*'`)
-		for _, name := range regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)*\b`).FindAllString(quoted.ReplaceAllString(code(text), ""), -1) {
+	for path, text := range sourceFiles(t) {
+		for _, name := range word.FindAllString(quoted.ReplaceAllString(code(text), ""), -1) {
+			if _, ok := terms[name]; !ok && name != "KEYS" && name != "ARGV" {
+				t.Errorf("%s: terms.go does not have %s", path, name)
+			}
 			used[name] = true
 		}
+		for _, command := range quoted.FindAllString(code(text), -1) {
+			if numbered(command) != command {
+				t.Errorf("%s: the text %s would become %s", path, command, numbered(command))
+			}
+		}
 	}
-	delete(used, "KEYS")
-	delete(used, "ARGV")
-	names, _, _ := strings.Cut(strings.TrimPrefix(terms, "local "), " = ")
-	for name := range strings.SplitSeq(names, ", ") {
+	for name := range terms {
 		if !used[name] {
 			t.Errorf("no script uses %s", name)
 		}
-		delete(used, name)
-	}
-	if len(used) > 0 {
-		t.Errorf("terms.go does not have %v", used)
 	}
 }

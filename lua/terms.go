@@ -1,12 +1,12 @@
 package lua
 
 import (
-	"fmt"
-	"strings"
+	"regexp"
+	"strconv"
 	"time"
 )
 
-// The times of the protocol. Here alone they are said: the scripts include them as terms.lua.
+// The times of the protocol, for Go and for the scripts. Here alone they are said.
 const (
 	// Liveness is how long a waiter stays in line without a heartbeat. Clients send three in
 	// that time.
@@ -58,37 +58,36 @@ const (
 	mostLooked  = 10_000 // in search of a position
 )
 
-// terms is terms.lua, which declares all of these as locals.
-var terms = declare(
-	term{"LIVENESS", millis(Liveness)},
-	term{"CLAIM", millis(Claim)},
-	term{"GATHERING", millis(Gathering)},
-	term{"MARK_TTL", millis(MarkTTL)},
-	term{"TOKEN_TTL", millis(TokenTTL)},
-	term{"BLIND", millis(blindFor)},
-	term{"LINE_TTL", millis(lineTTL)},
-	term{"TOUCHED", millis(touched)},
-	term{"SOONER", millis(sooner)},
-	term{"MAX_PLACE", maxPlace},
-	term{"MAX_TIME", maxTime},
-	term{"MAX_LEASE", maxLease},
-	term{"MAX_TOKEN", maxToken},
-	term{"DROPS", mostDropped},
-	term{"SWEEPS", mostSwept},
-	term{"FETCHES", mostFetched},
-	term{"LOOKS", mostLooked},
-)
-
-// term is a number under its name in the scripts.
-type term struct {
-	name  string
-	value int64
+// terms are all of these by the names that scripts have for them. They go over the wire as numbers,
+// which cost a script nothing.
+var terms = map[string]int64{
+	"LIVENESS":  millis(Liveness),
+	"CLAIM":     millis(Claim),
+	"GATHERING": millis(Gathering),
+	"MARK_TTL":  millis(MarkTTL),
+	"TOKEN_TTL": millis(TokenTTL),
+	"BLIND":     millis(blindFor),
+	"LINE_TTL":  millis(lineTTL),
+	"TOUCHED":   millis(touched),
+	"SOONER":    millis(sooner),
+	"MAX_PLACE": maxPlace,
+	"MAX_TIME":  maxTime,
+	"MAX_LEASE": maxLease,
+	"MAX_TOKEN": maxToken,
+	"DROPS":     mostDropped,
+	"SWEEPS":    mostSwept,
+	"FETCHES":   mostFetched,
+	"LOOKS":     mostLooked,
 }
 
-func declare(all ...term) string {
-	names, values := make([]string, len(all)), make([]string, len(all))
-	for i, t := range all {
-		names[i], values[i] = t.name, fmt.Sprint(t.value)
-	}
-	return "local " + strings.Join(names, ", ") + " = " + strings.Join(values, ", ") + "\n"
+var word = regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)*\b`)
+
+// numbered is the text of a script with the numbers in the place of their names.
+func numbered(text string) string {
+	return word.ReplaceAllStringFunc(text, func(name string) string {
+		if n, ok := terms[name]; ok {
+			return strconv.FormatInt(n, 10)
+		}
+		return name
+	})
 }

@@ -21,8 +21,11 @@ if #ARGV == 12 and ARGV[10] == '0' then
     if plain then
       state = {'held'}
     elseif not try then -- a try looks at the line, too
+      -- As in look.lua, but for the mark that places were lost: that keeps nobody from joining.
       local client = me
-      --#include parts/look.lua
+      local scores =
+        redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '^' .. client)
+      local deadline, retired, blind, passed = scores[1], scores[2], scores[3], scores[4]
       local usual = not (deadline or retired or blind or passed)
       if full then
         -- Who is overdue may be swept, and makes room.
