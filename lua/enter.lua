@@ -57,12 +57,10 @@ local verb, channels, me = ARGV[4], ARGV[5], ARGV[6]
 if returning then redis.call('PEXPIREAT', queue, num(ms + LINE_TTL)) end
 --#include parts/placeholder.lua
 --#include parts/mend.lua
-
-local scores = named(members, redis.call('ZMSCORE', waiters, unpack(members)))
-local blind, passed = scores['~' .. me], scores['^' .. me]
-local gathering = not plain and valid(scores['?']) and scores['?']
+--#include parts/look_all.lua
 local is_heard = not try and hears(me)
 local free = not holder.owner and not gathering
+
 --#include parts/place.lua
 --#include parts/ask.lua
 

@@ -42,18 +42,17 @@ end
 
 local function ask(one)
   local ticket, at = one.ticket, one.place
-  local hold, deadline = end_of(held[ticket]), scores[ticket]
-  if scores['!' .. ticket] then return {'gone'} end
-  if hold > ms then return {'granted', holder.token, hold - ms, holder.since} end
+  if one.retired then return {'gone'} end
+  if one.hold > ms then return {'granted', holder.token, one.hold - ms, holder.since} end
   if free and line == 0 and (try or returning or not valid(passed)) then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
-  if deadline and at == 0 then at = place_of(standing(ticket)) end
-  if deadline and at > 0 and one.told and line <= LOOKS and position(ticket, at) == 0 then
+  if one.deadline and at == 0 then at = place_of(standing(ticket)) end
+  if one.deadline and at > 0 and one.told and line <= LOOKS and position(ticket, at) == 0 then
     line = line - take_out(ticket, at, line)
     return back(ticket, at)
   end
-  if deadline and at > 0 then
+  if one.deadline and at > 0 then
     redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
     return {'waiting', at, 0}
   end

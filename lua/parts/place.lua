@@ -36,7 +36,7 @@ local function standing(ticket)
     local many = 0
     unplaced = {}
     for _, one in ipairs(asked) do
-      if one.place == 0 and scores[one.ticket] then unplaced[one.ticket], many = '', many + 1 end
+      if one.place == 0 and one.deadline then unplaced[one.ticket], many = '', many + 1 end
     end
     walk(line, false, function(element)
       local other = ticket_of(element)

@@ -3,7 +3,7 @@
 -- anybody tells who knows the token. Included by enter.
 local forgot = seen > last
 do
-  local present, kept, token = holder.token, end_of(held.kept), seen
+  local present, token = holder.token, seen
   --#include parts/forget.lua
   if lost then holder = {owner = '', token = seen, lease = 0, since = ms} end
   local longer = holder.owner == '' and seen >= holder.token and spare > holder.lease
@@ -15,7 +15,7 @@ do
   end
   if lost then
     redis.call('DEL', record)
-    held = {}
+    for _, one in ipairs(asked) do one.hold = 0 end
   end
   if longer then
     local owner, token, since, lease = '', holder.token, holder.since, spare

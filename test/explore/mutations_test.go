@@ -98,12 +98,12 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "a heartbeat does not put the deadline off",
-		changes:  []change{{"parts/ask.lua", "if deadline and at > 0 then\n    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)", "if deadline and at > 0 then"}},
+		changes:  []change{{"parts/ask.lua", "if one.deadline and at > 0 then\n    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)", "if one.deadline and at > 0 then"}},
 		scenario: all(once, budget{ticks: 3}),
 		breaks:   []int{2, 4},
 	}, {
 		name:     "a retired ticket may enter",
-		changes:  []change{{"parts/ask.lua", "if scores['!' .. ticket] then return {'gone'} end", ""}},
+		changes:  []change{{"parts/ask.lua", "if one.retired then return {'gone'} end", ""}},
 		scenario: all(fickle, budget{faults: 1, late: 1}),
 		breaks:   []int{8},
 	}, {
@@ -123,7 +123,7 @@ var mutations = []mutation{
 		breaks:   []int{1},
 	}, {
 		name:     "a ticket that a late request put to the end stays there",
-		changes:  []change{{"parts/ask.lua", "if deadline and at > 0 and one.told", "if false"}},
+		changes:  []change{{"parts/ask.lua", "if one.deadline and at > 0 and one.told", "if false"}},
 		scenario: all(once, budget{late: 1}.with(2, 1)),
 		breaks:   []int{2},
 	}, {
