@@ -35,7 +35,7 @@ func (l typed) damage(rng *rand.Rand) (what string) {
 	case 4:
 		what, err = fmt.Sprintf("LPUSH %q", element), c.LPush(ctx, k.Queue(), element).Err()
 	case 5:
-		member := pick(l.waiter, "!"+l.waiter, "~b", "^b", "?", "#1", "", "junk", "c:1:30000::", value)
+		member := pick(l.waiter, "!"+l.waiter, "~b", "?b", "?", "#1", "", "junk", "c:1:30000::", value)
 		score := []float64{math.Inf(1), math.Inf(-1), 1.5, -1.5, 1e300, -1e300, 0, 1 << 53}[rng.IntN(8)]
 		what, err = fmt.Sprintf("ZADD %q %g", member, score), c.ZAdd(ctx, k.Waiters(), redis.Z{Score: score, Member: member}).Err()
 	case 6:

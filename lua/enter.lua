@@ -74,8 +74,8 @@ end
 -- A newcomer, or one of several, does not speak for those of its client who were passed over: only
 -- with them the client is back.
 local grant, more = {}, 0
-if passed and not try then
-  if returning and not some then redis.call('ZREM', waiters, '^' .. me) else more = 1 end
+if expected and not try then
+  if returning and not some then redis.call('ZREM', waiters, '?' .. me) else more = 1 end
 end
 
 if free then

@@ -19,9 +19,9 @@ local function nominate()
     local alive = lease and not retired and (deadline and number(deadline, math.huge) > ms
       or not deadline and redis.call('EXISTS', waiters) == 0)
     if alive and dead[client] == nil then
-      dead[client] = valid(passed) or client ~= me and not hears(client) and not valid(blind)
+      dead[client] = valid(expected) or client ~= me and not hears(client) and not valid(blind)
       -- It may be back, and not know.
-      if valid(passed) then tell(client, 'hint ' .. ticket .. ' ' .. record) end
+      if valid(expected) then tell(client, 'hint ' .. ticket .. ' ' .. record) end
     end
     if alive and not dead[client] then
       local last = number(redis.call('GET', tokens), MAX_TOKEN)
@@ -42,7 +42,7 @@ end
 local function advance()
   local given = nominate()
   for client, unheard in pairs(dead) do
-    if unheard and redis.call('EXISTS', queue) == 1 then mark('^' .. client, LIVENESS) end
+    if unheard and redis.call('EXISTS', queue) == 1 then mark('?' .. client, LIVENESS) end
   end
   return given
 end

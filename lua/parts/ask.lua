@@ -44,7 +44,7 @@ local function ask(one)
   local ticket, at = one.ticket, one.place
   if one.retired then return {'gone'} end
   if one.hold > ms then return {'granted', holder.token, one.hold - ms, holder.since} end
-  if free and line == 0 and (try or returning or not valid(passed)) then return take(ticket) end
+  if free and line == 0 and (try or returning or not valid(expected)) then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
   if try then return {'held'} end
   if one.deadline and at == 0 then at = place_of(standing(ticket)) end

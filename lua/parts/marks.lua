@@ -2,8 +2,8 @@
 -- number.lua. A score below zero is no deadline but a mark, -(its own end):
 --   !ticket  retired: a request of it that comes late is not executed
 --   ~client  blind: it is reachable, though the server does not see its subscription
---   ^client  passed over: until it is back, none of its later tickets comes before its first
---   ?        gathering: places were lost, and nobody is granted the lock until all are back
+--   ?client  expected back: a ticket of it was passed over, and none of its later ones comes first
+--   ?        all are expected back: places were lost, and nobody is granted the lock
 --   #token   forced: nobody heard that this ownership was ended
 -- look.lua looks with all that concerns one ticket.
 

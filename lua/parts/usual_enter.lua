@@ -24,9 +24,9 @@ if #ARGV == 12 and ARGV[10] == '0' then
       -- As in look.lua, but for the mark that places were lost: that keeps nobody from joining.
       local client = me
       local scores =
-        redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '^' .. client)
-      local deadline, retired, blind, passed = scores[1], scores[2], scores[3], scores[4]
-      local usual = not (deadline or retired or blind or passed)
+        redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '?' .. client)
+      local deadline, retired, blind, expected = scores[1], scores[2], scores[3], scores[4]
+      local usual = not (deadline or retired or blind or expected)
       if full then
         -- Who is overdue may be swept, and makes room.
         if usual and redis.call('ZCOUNT', waiters, '0', string.format('%d', ms)) == 0 then

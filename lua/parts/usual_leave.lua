@@ -8,7 +8,7 @@ if usual and not plain then
     redis.call('LINDEX', queue, '0') or '', '^%d+:(([!-9;-~]+):%d+:([1-9]%d*):([^:]*).*)$')
   if ticket and #lease < 13 then
     --#include parts/look.lua
-    local ordinary = not (retired or blind or passed or gathering)
+    local ordinary = not (retired or blind or expected or gathering)
       and redis.call('LLEN', queue) == redis.call('ZCOUNT', waiters, '0', '+inf')
     if ordinary and deadline and (tonumber(deadline) or 0) > ms then
       if client ~= me then

@@ -178,7 +178,7 @@ func (w *World) damages(r *rand.Rand) {
 		{"ZADD", k.waiters, later, "nobody"},
 		{"ZADD", k.waiters, "-" + later, "?"},
 		{"ZADD", k.waiters, "-" + later, "!" + ticket},
-		{"ZADD", k.waiters, "-inf", "^" + clientOf(ticket)},
+		{"ZADD", k.waiters, "-inf", "?" + clientOf(ticket)},
 		{"ZADD", k.waiters, "inf", "~"},
 		{"SET", k.token, "x"},
 		{"SET", k.token, "9007199254740991"},

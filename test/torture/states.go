@@ -75,7 +75,7 @@ var damages = [][]any{
 	{"HSET", "lock", "token", "x", "since", "x", "kept", "x"},
 	{"HSET", "lock", "lease", "1e308", "token", "9007199254740992"},
 	{"RPUSH", "queue", "x", "1:x", "9:\x1b:7:30000:me:", ":::::"},
-	{"ZADD", "waiters", "-9e15", "?", "-9e15", "^x", "1", "x"},
+	{"ZADD", "waiters", "-9e15", "?", "-9e15", "?x", "1", "x"},
 	{"SET", "token", "x"},
 	{"SET", "lock", "x"},
 	{"SADD", "queue", "x"},
