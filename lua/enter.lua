@@ -2,8 +2,8 @@
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 'wait'
---         'some': the same for one of several of the client's tickets in line; the others may not
---         be back
+--         'some': the same for one of several of the client's tickets in line; it does not speak
+--         for the others
 --         'try'
 --         'plain': a try for a lock without a line
 --       2 seen: the largest recent token the client knows of this lock, 0 for none
@@ -26,7 +26,7 @@
 --          the client was blind: {ticket, token, remaining ms, since us}
 --       11.. per ticket:
 --          {'granted', token, remaining ms, since ms}  it holds the lock
---          {'waiting', place, position}  in line; the position (1 = next) if it is new or asked,
+--          {'waiting', place, position}  in line; the position (1 = next) if new or asked for,
 --                                        else 0
 --          {'returned', place, position}  the same; it had been passed over, swept or lost
 --          {'held'}  try: somebody else has it, or comes first

@@ -20,8 +20,8 @@ const (
 	// the time between two heartbeats, so that every waiter can return to its place first.
 	Gathering = 6 * time.Second
 
-	// MarkTTL is how long a mark lasts at most. A retired ticket has one for so long: no request of
-	// it is executed later.
+	// MarkTTL is how long a mark lasts at most. A retired ticket has one for so long, because a
+	// request of it may be executed that late.
 	MarkTTL = time.Minute
 
 	// TokenTTL is how long the server remembers a token at least: far longer than clients do, so

@@ -2,7 +2,6 @@
 
 local moved = false -- somebody stands elsewhere than at first
 
-
 -- A ticket that comes back: to the end if that is its place, else before the first one with a later
 -- place.
 local function back(ticket, at)
