@@ -17,9 +17,6 @@ type Hold struct {
 	Depth    int
 }
 
-// latest is the last millisecond that is a time in microseconds, too.
-const latest = 1 << 53 / 1000
-
 // Waiter is one place in line.
 type Waiter struct {
 	Ticket  Ticket
@@ -120,7 +117,7 @@ func (s *State) field(name, value string) (err error) {
 	case name == "since":
 		var ms int64
 		ms, err = positive(value)
-		s.Since = microsFromMillis(min(ms, latest))
+		s.Since = microsFromMillis(min(ms, maxTime))
 	case strings.Contains(name, ":"):
 		return s.hold(name, value)
 	}
@@ -141,7 +138,7 @@ func (s *State) hold(name, value string) error {
 	if err != nil {
 		return fmt.Errorf("%.100q is no depth", depth)
 	}
-	s.Holds = append(s.Holds, Hold{ticket, microsFromMillis(min(ms, latest)), n})
+	s.Holds = append(s.Holds, Hold{ticket, microsFromMillis(min(ms, maxTime)), n})
 	return nil
 }
 

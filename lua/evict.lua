@@ -1,21 +1,27 @@
--- evict: take one waiter out of the line, whoever it is. Its call is told, and cannot bring it back.
+-- evict: take one waiter out of the line, whoever it is. Its call is told, and cannot bring it
+-- back.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
--- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client that evicts  4 the element of the line: place:ticket
+-- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client that evicts
+--       4 the element of the line: place:ticket
 -- Reply 1: it was in line, 0: not or no longer
--- Its client is told 'evicted <ticket> <record>'; should it not hear that, its next enter is answered 'gone'.
+-- Its client is told 'evicted <ticket> <record>'; should it not hear that, its next enter is
+-- answered 'gone'.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
-local time = redis.call('TIME')
-local ms = math.floor((time[1] * 1000000 + time[2]) / 1000)
-local function num(n) return string.format('%d', n) end
+local record, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
+local verb, channels = ARGV[1], ARGV[2]
+--#include parts/now.lua
 
-redis.call('ZCARD', KEYS[3])
-local ticket = string.match(ARGV[4], ':(.*)$') or ''
-if redis.call('LREM', KEYS[2], 1, ARGV[4]) == 0 then return 0 end
-redis.call('ZREM', KEYS[3], ticket)
-redis.call('ZREMRANGEBYSCORE', KEYS[3], '(' .. num(-ms), '(0')
-redis.call('ZADD', KEYS[3], num(-(ms + 60000)), '!' .. ticket)
-redis.call('PEXPIREAT', KEYS[3], num(ms + 60000))
-redis.pcall(ARGV[1], ARGV[2] .. string.match(ticket, '^[^:]*'), 'evicted ' .. ticket .. ' ' .. KEYS[1])
+--#include parts/number.lua
+--#include parts/ticket.lua
+--#include parts/marks.lua
+--#include parts/reach.lua
+
+redis.call('ZCARD', waiters)
+if redis.call('LREM', queue, 1, ARGV[4]) == 0 then return 0 end
+local ticket = ticket_of(ARGV[4])
+redis.call('ZREM', waiters, ticket)
+mark('!' .. ticket, MARK_TTL)
+tell(string.match(ticket, '^[^:]*'), 'evicted ' .. ticket .. ' ' .. record)
 return 1

@@ -3,44 +3,47 @@
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
---       4 '', or of a lock without a line: the channel to tell that it is free  5 the token to end, 0 of a record that has none
+--       4 '', or of a lock without a line: the channel to tell that it is free
+--       5 the token to end, 0 of a record that has none
 -- Reply 1 1: it was ended, 0: it was not the present one  2 1: free, 500 dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
--- Each client that held it is told 'forced <token> <ticket> <record>'; if one does not listen, a mark tells its next renewal.
+-- Each client that held it is told 'forced <token> <ticket> <record>'; if one does not listen, a
+-- mark tells its next renewal.
 -- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
 
---#include terms.lua
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local verb, channels, me, freed, token = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local numsub = verb == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB'
-local time = redis.call('TIME')
-local us = time[1] * 1000000 + time[2]
-local ms = math.floor(us / 1000)
+local verb, channels, me, freed, forced = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+--#include parts/now.lua
+--#include parts/last.lua
 
---#include advance.lua
+--#include parts/number.lua
+--#include parts/ticket.lua
+--#include parts/marks.lua
+--#include parts/reach.lua
+--#include parts/line.lua
+--#include parts/advance.lua
 
 local fields = redis.call('HGETALL', record)
---#include last.lua
 redis.call('LLEN', queue)
 redis.call('ZCARD', waiters)
 
 -- A record whose token is damaged has token 0.
-local present, lease, holds = 0, math.min(redis.call('PTTL', record), LEASES), {}
+local present, lease, holds = 0, math.min(redis.call('PTTL', record), MAX_LEASE), {}
 for i = 1, #fields, 2 do
-  if fields[i] == 'token' then present = number(fields[i + 1], TOKENS) end
-  if fields[i] == 'lease' then lease = math.max(lease, number(fields[i + 1], LEASES)) end
+  if fields[i] == 'token' then present = number(fields[i + 1], MAX_TOKEN) end
+  if fields[i] == 'lease' then lease = math.max(lease, number(fields[i + 1], MAX_LEASE)) end
   if split(fields[i]) then holds[#holds + 1] = fields[i] end
 end
-if present ~= token then return {0, 0, {}} end
+if present ~= forced then return {0, 0, {}} end
 
 redis.call('DEL', record)
 -- One more than the forced one: a renewal of it then knows that it is lost and not forgotten.
-redis.call('SET', tokens, num(math.max(last, token + 1)), 'PXAT', num(ms + math.max(600000, 2 * lease)))
+local token = num(math.max(last, forced + 1))
+--#include parts/remember.lua
 for _, ticket in ipairs(holds) do
-  if not heard((split(ticket))) then
-    mark('#' .. num(token), MARK_TTL)
-  end
-  tell((split(ticket)), 'forced ' .. num(token) .. ' ' .. ticket .. ' ' .. record)
+  local client = split(ticket)
+  if not hears(client) then mark('#' .. num(forced), MARK_TTL) end
+  tell(client, 'forced ' .. num(forced) .. ' ' .. ticket .. ' ' .. record)
 end
 local grant, more = {}, 0
 local given = advance()

@@ -25,7 +25,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					equal(t, "waiting", answer.Waiting, map[bool]int{true: 0, false: 1}[try])
 					ms := int64(answer.Now) / 1000
 					equal(t, "placeholder", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record()).Val()), fmt.Sprint(map[string]string{
-						"owner": "", "token": fmt.Sprint(seen), "since": fmt.Sprint(ms), "lease": "40000", "?": fmt.Sprint(ms+40_000, ":0"),
+						"owner": "", "token": fmt.Sprint(seen), "since": fmt.Sprint(ms), "lease": "40000", "kept": fmt.Sprint(ms+40_000, ":0"),
 					}))
 					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(seen))
@@ -61,7 +61,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 					t.Helper()
 					end := since + lease.Milliseconds()
 					equal(t, "placeholder", fmt.Sprint(s.rdb.HGetAll(ctx, s.keys.Record()).Val()), fmt.Sprint(map[string]string{
-						"owner": "", "token": fmt.Sprint(token), "since": fmt.Sprint(since), "lease": fmt.Sprint(lease.Milliseconds()), "?": fmt.Sprint(end, ":0"),
+						"owner": "", "token": fmt.Sprint(token), "since": fmt.Sprint(since), "lease": fmt.Sprint(lease.Milliseconds()), "kept": fmt.Sprint(end, ":0"),
 					}))
 					equal(t, "end of the placeholder", s.ends(s.keys.Record()), end)
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token))

@@ -28,10 +28,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed *.lua
+//go:embed *.lua parts/*.lua
 var files embed.FS
 
-// script is a .lua file with its includes in place.
+// script is a .lua file with its includes in place. An included part is text: it sees the locals of
+// the script and adds its own. The usual ways of enter and leave stand before the first function,
+// because making a function costs a script as much as a command.
 type script struct {
 	source string
 	sha    any // a string, boxed once
@@ -48,22 +50,25 @@ var (
 )
 
 func load(name string) script {
-	source := Whole(name, func(name string) string {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // the file is part of the binary
-		}
-		return string(text)
-	})
+	source := Whole(name, embedded)
 	sum := sha1.Sum([]byte(source))
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
+func embedded(name string) string {
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		panic(err) // the file is part of the binary
+	}
+	return string(text)
+}
+
 var include = regexp.MustCompile(`(?m)^ *--#include (\S+)$`)
 
-// Whole is a script as it goes over the wire: its file with what that includes, in the place of the line that names it.
+// Whole is a script as it goes over the wire: its file with what that includes, in the place of the
+// line that names it, and with the numbers of terms.go in the place of their names.
 func Whole(name string, read func(name string) string) string {
-	return include.ReplaceAllStringFunc(read(name), func(line string) string {
+	return include.ReplaceAllStringFunc(numbered(read(name)), func(line string) string {
 		return strings.TrimSuffix(Whole(include.FindStringSubmatch(line)[1], read), "\n")
 	})
 }

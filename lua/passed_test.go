@@ -61,7 +61,7 @@ func TestAClientThatWasPassedOverIsGrantedAgainOnceItHasEntered(t *testing.T) {
 	eachPassedOver(t, func(t *testing.T, o passedOver) {
 		o.b.queues(o.first, o.place)
 		o.lined(o.first, o.second, o.last)
-		if _, marked := o.score("^b"); marked {
+		if _, marked := o.score("?b"); marked {
 			t.Fatal("still marked as passed over")
 		}
 		o.c.leaves(o.holder, o.token, Held)
@@ -128,11 +128,11 @@ func TestATryDoesNotBringTheTicketsBackThatWerePassedOver(t *testing.T) {
 
 func TestThatAClientWasPassedOverIsRememberedForItsLiveness(t *testing.T) {
 	eachPassedOver(t, func(t *testing.T, o passedOver) {
-		end, marked := o.score("^b")
+		end, marked := o.score("?b")
 		if now := int64(o.now()) / 1000; !marked || -end > now+15_000 || -end < now+10_000 {
 			t.Fatalf("remembered until %d, now is %d", -end, now)
 		}
-		must(t, o.rdb.ZIncrBy(ctx, o.keys.Waiters(), float64(15*time.Second/time.Millisecond), "^b").Err()) // it is over
+		must(t, o.rdb.ZIncrBy(ctx, o.keys.Waiters(), float64(15*time.Second/time.Millisecond), "?b").Err()) // it is over
 		o.c.leaves(o.holder, o.token, Held)
 		o.b.granted(o.second)
 		o.lined(o.last)

@@ -15,11 +15,6 @@ const (
 	maxNote  = 256
 )
 
-const maxLease = 10 * 366 * 24 * 3600 * 1000 // ms
-
-// Claim is the longest time a grant told by message lasts unless its waiter confirms it: min(Claim, lease).
-const Claim = 3 * time.Second
-
 // Ticket is one attempt to acquire one lock. It travels as client:counter:lease:owner:note and is never used twice.
 type Ticket struct {
 	Client  string        // the Locker's id

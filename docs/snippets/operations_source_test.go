@@ -99,6 +99,9 @@ func TestTheRightsThatTheGuideTellsAreThoseOfTheScripts(t *testing.T) {
 	needed := map[string]bool{"eval": true, "evalsha": true, "publish": true, "subscribe": true, "unsubscribe": true, "ping": true, "pubsub|numsub": true, "info": true}
 	paths, err := filepath.Glob("../../lua/*.lua")
 	must(t, err)
+	parts, err := filepath.Glob("../../lua/parts/*.lua")
+	must(t, err)
+	paths = append(paths, parts...)
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		must(t, err)

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 var errForever = errors.New("a key would stay for ever")
 
 // longest is how long a key lives that nobody touches: the token's.
-const longest = 10 * time.Minute
+const longest = lua.TokenTTL
 
 // capture reads the state that a script left behind.
 func (e *engine) capture(w *words, before *keys) (keys, error) {
@@ -69,7 +70,7 @@ func (e *engine) captureRecord(w *words, k *keys) error {
 		case field == "lease":
 			k.lease = ms(n)
 		case field == "since":
-		case field == "?":
+		case field == "kept":
 			k.kept = ms(n - nowMS)
 		default:
 			var t int8
@@ -118,7 +119,7 @@ func (e *engine) captureWaiters(w *words, k *keys) error {
 			k.gather = end
 		case member[0] == '~':
 			k.blind[clientNamed(name)] = end
-		case member[0] == '^':
+		case member[0] == '?':
 			k.passed[clientNamed(name)] = end
 		case member[0] == '#':
 			var m mark

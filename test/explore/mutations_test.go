@@ -21,32 +21,32 @@ type mutation struct {
 var mutations = []mutation{
 	{
 		name:     "a ticket that is taken out of the line stays in the set",
-		changes:  []change{{"grant.lua", "redis.call('ZREM', waiters, ticket)\n", ""}},
+		changes:  []change{{"parts/grant.lua", "redis.call('ZREM', waiters, ticket)\n", ""}},
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
 	}, {
 		name:     "nobody is asked whether the next one is reachable",
-		changes:  []change{{"advance.lua", "client ~= me and not heard(client) and not valid(seen[3])", "false"}, {"leave.lua", "if deaf then dead[deaf] = true end", ""}},
+		changes:  []change{{"parts/advance.lua", "client ~= me and not hears(client) and not valid(blind)", "false"}, {"leave.lua", "if deaf then dead[deaf] = true end", ""}},
 		scenario: all(once, budget{faults: 1, crash: 1}),
 		breaks:   []int{4},
 	}, {
 		name:     "a hand-over does not ask whether the next one is reachable",
-		changes:  []change{{"leave.lua", "if not deaf and ", "if "}},
+		changes:  []change{{"parts/usual_leave.lua", "if not deaf and ", "if "}},
 		scenario: all(once, budget{faults: 1, crash: 1}),
 		breaks:   []int{4},
 	}, {
 		name:     "a hand-over does not look at the deadline",
-		changes:  []change{{"leave.lua", "if deadline and (tonumber(deadline) or 0) > ms", "if deadline"}},
+		changes:  []change{{"parts/usual_leave.lua", "if ordinary and deadline and (tonumber(deadline) or 0) > ms", "if ordinary and deadline"}},
 		scenario: all(once, budget{ticks: 3, faults: 1, stop: 1}),
 		breaks:   []int{4},
 	}, {
 		name:     "who joins the line is not asked whether it stands there",
-		changes:  []change{{"enter.lua", "not (marks[1] or marks[2]", "not (marks[2]"}},
+		changes:  []change{{"parts/usual_enter.lua", "not (deadline or retired", "not (retired"}},
 		scenario: all(once, budget{faults: 1, late: 1}),
 		breaks:   []int{2, 4, 8},
 	}, {
 		name:     "who joins the line is not asked whether it was retired",
-		changes:  []change{{"enter.lua", "marks[1] or marks[2] or", "marks[1] or"}},
+		changes:  []change{{"parts/usual_enter.lua", "deadline or retired or", "deadline or"}},
 		scenario: all(fickle, budget{faults: 1, late: 1}),
 		breaks:   []int{8},
 	}, {
@@ -56,7 +56,7 @@ var mutations = []mutation{
 		breaks:   []int{5},
 	}, {
 		name:     "leave does not let the next one have the lock",
-		changes:  []change{{"leave.lua", "local given = advance()", "local given"}, {"leave.lua", "if deadline and (tonumber(deadline) or 0) > ms", "if false"}},
+		changes:  []change{{"parts/rest.lua", "local given = advance()", "local given"}, {"parts/usual_leave.lua", "if ordinary and deadline and (tonumber(deadline) or 0) > ms", "if false"}},
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
 	}, {
@@ -66,82 +66,82 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "a token is given twice",
-		changes:  []change{{"record.lua", "last >= us and last + 1 or us", "math.max(last, us)"}},
+		changes:  []change{{"parts/record.lua", "last >= us and last + 1 or us", "math.max(last, us)"}},
 		scenario: all(once, budget{}).clockSetBack(),
 		breaks:   []int{3},
 	}, {
 		name:     "an overdue waiter is granted",
-		changes:  []change{{"advance.lua", "number(seen[1], math.huge) > ms or", "true or"}},
+		changes:  []change{{"parts/advance.lua", "deadline and number(deadline, math.huge) > ms", "deadline"}},
 		scenario: all(once, budget{ticks: 3, faults: 1, stop: 1}),
 		breaks:   []int{4},
 	}, {
 		name:     "a newcomer takes a free lock before those in line",
-		changes:  []change{{"enter.lua", "if free and line == 0 and", "if free and (line == 0 or at == 0) and"}},
+		changes:  []change{{"parts/ask.lua", "if free and line == 0 and", "if free and (line == 0 or at == 0) and"}},
 		scenario: all(once, budget{ticks: 1}),
 		breaks:   []int{2},
 	}, {
 		name:     "who comes back goes to the end of the line",
-		changes:  []change{{"enter.lua", "if not tail or place_of(tail) <= at then", "if true then"}},
+		changes:  []change{{"parts/place.lua", "if not tail or place_of(tail) <= at then", "if true then"}},
 		scenario: all(once, budget{ticks: 0, faults: 1, deaf: 1, flush: 1}),
 		breaks:   []int{2},
 	}, {
 		name:     "a blind client is passed over",
-		changes:  []change{{"advance.lua", "and not valid(seen[3])", ""}},
+		changes:  []change{{"parts/advance.lua", "and not valid(blind)", ""}},
 		scenario: all(once, budget{}).notYetHeard(),
 		breaks:   []int{2, 4},
 	}, {
 		name:     "no placeholder for a holder that the server forgot",
-		changes:  []change{{"enter.lua", "local forgot = seen > last", "local forgot = false"}, {"enter.lua", "if not full and last >= seen and", "if not full and"}},
+		changes:  []change{{"parts/placeholder.lua", "local forgot = seen > last", "local forgot = false"}, {"parts/placeholder.lua", "--#include parts/forget.lua", "local lost = false"}, {"parts/usual_enter.lua", "if not full and last >= seen and", "if not full and"}},
 		scenario: all(once, budget{faults: 1, flush: 1}),
 		breaks:   []int{1},
 	}, {
 		name:     "those who wait put the end of a placeholder off",
-		changes:  []change{{"enter.lua", "spare > holder.lease", "true"}, {"enter.lua", "holder.since + spare", "ms + spare"}},
+		changes:  []change{{"parts/placeholder.lua", "spare > holder.lease", "true"}, {"parts/placeholder.lua", "since + spare", "ms + spare"}},
 		scenario: all(once, budget{faults: 1, flush: 1}),
 		breaks:   []int{4},
 	}, {
 		name:     "a heartbeat does not put the deadline off",
-		changes:  []change{{"enter.lua", "if score and at > 0 then\n    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)", "if score and at > 0 then"}},
+		changes:  []change{{"parts/ask.lua", "if one.deadline and at > 0 then\n    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)", "if one.deadline and at > 0 then"}},
 		scenario: all(once, budget{ticks: 3}),
 		breaks:   []int{2, 4},
 	}, {
 		name:     "a retired ticket may enter",
-		changes:  []change{{"enter.lua", "if retired then return {'gone'} end", ""}},
+		changes:  []change{{"parts/ask.lua", "if one.retired then return {'gone'} end", ""}},
 		scenario: all(fickle, budget{faults: 1, late: 1}),
 		breaks:   []int{8},
 	}, {
 		name:     "force ends whatever ownership there is",
-		changes:  []change{{"force.lua", "if present ~= token then return {0, 0, {}} end", ""}},
+		changes:  []change{{"force.lua", "if present ~= forced then return {0, 0, {}} end", ""}},
 		scenario: all(once, budget{faults: 1, late: 1, force: 1}),
 		breaks:   []int{6, 8},
 	}, {
 		name:     "a forced or released hold can be asserted again",
-		changes:  []change{{"reassert.lua", "given < token and last < token or", "given < token or"}},
+		changes:  []change{{"reassert.lua", "(lost or", "(present < token or"}},
 		scenario: all(once, budget{faults: 0, force: 1}),
 		breaks:   []int{8},
 	}, {
 		name:     "anybody may assert a placeholder",
-		changes:  []change{{"reassert.lua", "given == token and kept", "kept"}},
+		changes:  []change{{"reassert.lua", "or awaited or", "or kept > ms or"}},
 		scenario: all(once, budget{flush: 1}.with(0, 1).forced(1)),
 		breaks:   []int{1},
 	}, {
 		name:     "a ticket that a late request put to the end stays there",
-		changes:  []change{{"enter.lua", "if score and at > 0 and ARGV[i + 3] == '1'", "if false"}},
+		changes:  []change{{"parts/ask.lua", "if one.deadline and at > 0 and one.told", "if false"}},
 		scenario: all(once, budget{late: 1}.with(2, 1)),
 		breaks:   []int{2},
 	}, {
 		name:     "who asserts a hold goes on waiting",
-		changes:  []change{{"reassert.lua", "  unqueue()\n", ""}},
+		changes:  []change{{"reassert.lua", "if redis.call('ZREM', waiters, ticket) == 1 then", "if false then"}},
 		scenario: all(once, budget{lose: 1, flush: 1}.with(1, 2)),
 		breaks:   []int{2, 7, 8},
 	}, {
 		name:     "the line has no end of its own",
-		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}, {"enter.lua", "redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))\n", ""}},
+		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}, {"parts/usual_enter.lua", "redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))\n", ""}},
 		scenario: all(once, budget{}),
 		breaks:   []int{5},
 	}, {
 		name:     "a release shortens what others of its owner hold",
-		changes:  []change{{"leave.lua", "if latest > 0 then", "if false then"}},
+		changes:  []change{{"parts/rest.lua", "if latest > 0 then", "if false then"}},
 		scenario: all(once, budget{}).owned(1<<0 | 1<<2),
 		breaks:   []int{6},
 	}, {

@@ -18,7 +18,7 @@ func (e *engine) restore(w *words, k *keys) {
 			}
 		}
 		if k.kept != absent {
-			m.HSet(e.keys.Record(), "?", at(k.kept)+":0")
+			m.HSet(e.keys.Record(), "kept", at(k.kept)+":0")
 		}
 		e.expire(e.keys.Record(), k.ends)
 	}
@@ -31,7 +31,7 @@ func (e *engine) restore(w *words, k *keys) {
 	e.restoreWaiters(w, k)
 	if k.last != 0 {
 		_ = m.Set(e.keys.Token(), w.token(k.last)) // the key is of no other type
-		e.expire(e.keys.Token(), 600000)
+		e.expire(e.keys.Token(), ms(longest.Milliseconds()))
 	}
 	for i := range clients {
 		channel := e.callers[i].Channel(e.keys)
@@ -56,7 +56,7 @@ func (e *engine) restoreWaiters(w *words, k *keys) {
 	}
 	for c := range clients {
 		add("~"+names[c], k.blind[c], -1)
-		add("^"+names[c], k.passed[c], -1)
+		add("?"+names[c], k.passed[c], -1)
 	}
 	add("?", k.gather, -1)
 	for _, f := range k.forced {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,16 +28,18 @@ func (c change) make(text string) (string, error) {
 // to be run instead.
 func sources(dir string, changes ...change) (map[string]string, error) {
 	text := make(map[string]string)
-	files, err := filepath.Glob(filepath.Join(dir, "*.lua"))
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
+	for _, pattern := range []string{"*.lua", "parts/*.lua"} {
+		names, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, err
 		}
-		text[filepath.Base(file)] = string(raw)
+		for _, name := range names {
+			raw, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				return nil, err
+			}
+			text[name] = string(raw)
+		}
 	}
 	changed := maps.Clone(text)
 	for _, c := range changes {

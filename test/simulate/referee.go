@@ -336,7 +336,7 @@ func (l *look) live(was *state, ticket string) bool {
 	switch {
 	case timed && int64(score) <= was.ms: // overdue
 	case was.set["!"+ticket] != 0: // it has left
-	case was.marked("^" + client): // passed over when it was out of reach, and it has not entered since
+	case was.marked("?" + client): // passed over when it was out of reach, and it has not entered since
 	case client == l.by.uuid, was.marked("~" + client): // it asks itself, or is blind
 		return true
 	default:

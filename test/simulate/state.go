@@ -38,7 +38,7 @@ func (s *redisServer) read(k keys) *state {
 		switch {
 		case field == "token":
 			st.token, _ = strconv.ParseInt(value, 10, 64)
-		case field == "?":
+		case field == "kept":
 			st.kept = deadline(value) > st.ms
 			st.keptUntil = time.UnixMilli(deadline(value))
 		case strings.Contains(field, ":"):

@@ -94,19 +94,20 @@ func (l *line) marks(words []string) {
 	switch strings.ToUpper(words[0]) {
 	case "ZADD":
 		for pair := range slices.Chunk(words[2:], 2) {
-			switch mark := pair[len(pair)-1]; mark[0] {
-			case '^':
-				l.marked[mark[1:]] = true
-			case '!':
-				l.retired[mark[1:]] = true
-			case '?':
+			mark := pair[len(pair)-1]
+			switch {
+			case mark == "?":
 				until, _ := strconv.ParseInt(pair[0], 10, 64)
 				l.gathers = -until * 1e6
+			case mark[0] == '?':
+				l.marked[mark[1:]] = true
+			case mark[0] == '!':
+				l.retired[mark[1:]] = true
 			}
 		}
 	case "ZREM":
 		for _, mark := range words[2:] {
-			if mark[0] == '^' {
+			if mark[0] == '?' {
 				delete(l.marked, mark[1:])
 			}
 		}
@@ -139,8 +140,8 @@ func (o *order) record(l *line, words []string) {
 				token, _ = strconv.ParseInt(pair[1], 10, 64) // 0 is no token of anybody
 			case strings.Contains(pair[0], ":"):
 				ticket = pair[0]
-			case pair[0] == "?":
-				l.record = "?" // kept for one whom the server has forgotten
+			case pair[0] == "kept":
+				l.record = "kept" // for one whom the server has forgotten
 			}
 		}
 		if words[2] == "owner" && ticket != "" {

@@ -75,15 +75,15 @@ func TestTheJudgeOfOrderSeesEveryInversion(t *testing.T) {
 		"passed over while it was cut off": {[][][]string{hold(1, a), script(wait(2, c)), script(wait(3, b)), script(free(), pop(), pop(), hold(150, b))}, 0, 0},
 		"passed over long after that":      {[][][]string{hold(1, a), script(wait(2, c)), script(wait(3, b)), script(free(), pop(), pop(), hold(4000, b))}, 1, 0},
 		"passed over again, as its client is not back": {[][][]string{
-			hold(1, a), script(wait(2, c)), script(wait(3, b)), script(free(), pop(), mark(150, "^C"), pop(), hold(150, b)),
-			script(back(4000, 2, c, "")), script(free(), pop(), mark(4001, "^C")),
+			hold(1, a), script(wait(2, c)), script(wait(3, b)), script(free(), pop(), mark(150, "?C"), pop(), hold(150, b)),
+			script(back(4000, 2, c, "")), script(free(), pop(), mark(4001, "?C")),
 		}, 0, 0},
 		"passed over after its client was back": {[][][]string{
-			hold(1, a), script(wait(2, c)), script(wait(3, b)), script(free(), pop(), mark(150, "^C"), pop(), hold(150, b)),
-			script(back(4000, 2, c, ""), [][]string{{"ZREM", "fairlock:waiters:{x}", "^C"}}), script(free(), pop(), mark(4001, "^C")),
+			hold(1, a), script(wait(2, c)), script(wait(3, b)), script(free(), pop(), mark(150, "?C"), pop(), hold(150, b)),
+			script(back(4000, 2, c, ""), [][]string{{"ZREM", "fairlock:waiters:{x}", "?C"}}), script(free(), pop(), mark(4001, "?C")),
 		}, 1, 0},
-		"overtaken while it is out":          {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "^C")), hold(160, b)}, 0, 0},
-		"overtaken when it is back":          {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "^C")), script(back(155, 2, c, "")), hold(160, b)}, 1, 0},
+		"overtaken while it is out":          {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "?C")), hold(160, b)}, 0, 0},
+		"overtaken when it is back":          {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "?C")), script(back(155, 2, c, "")), hold(160, b)}, 1, 0},
 		"granted before all could come back": {[][][]string{script(hold(1, a), gather(1000)), free(), hold(900, b)}, 1, 0},
 		"granted after that":                 {[][][]string{script(hold(1, a), gather(1000)), free(), hold(1001, b)}, 0, 0},
 		"left of its own accord":             {[][][]string{hold(1, a), script(wait(2, b)), script(mark(3, "!"+b)), script(free(), pop())}, 0, 0},
@@ -126,8 +126,8 @@ func TestALockThatIsFreeWhileSomebodyWaitsIsObjectedTo(t *testing.T) {
 			script([][]string{clockOf(20_000)}, [][]string{{"LREM", "fairlock:queue:{x}", "1", "2:" + b}}),
 		}, 0},
 		"kept for those who are to come back": {[][][]string{hold(1, a), script(wait(2, b), gather(19_000)), script(free(), [][]string{clockOf(3)}), script(pop(), hold(20_000, b))}, 0},
-		"back at once":                        {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "^C")), script(back(300, 2, c, ""))}, 0},
-		"back late":                           {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "^C")), script(back(20_000, 2, c, ""))}, 1},
+		"back at once":                        {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "?C")), script(back(300, 2, c, ""))}, 0},
+		"back late":                           {[][][]string{hold(1, a), script(wait(2, c)), script(free(), pop(), mark(150, "?C")), script(back(20_000, 2, c, ""))}, 1},
 	} {
 		if wrong := follow(test.scripts...).stands(); len(wrong) != test.wrong {
 			t.Errorf("%s: %q", name, wrong)

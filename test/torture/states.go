@@ -72,10 +72,10 @@ func (s *saboteur) forbids() bool {
 var damages = [][]any{
 	{"HSET", "lock", "lease", "x"},
 	{"HSET", "lock", "a:b", "c"},
-	{"HSET", "lock", "token", "x", "since", "x", "?", "x"},
+	{"HSET", "lock", "token", "x", "since", "x", "kept", "x"},
 	{"HSET", "lock", "lease", "1e308", "token", "9007199254740992"},
 	{"RPUSH", "queue", "x", "1:x", "9:\x1b:7:30000:me:", ":::::"},
-	{"ZADD", "waiters", "-9e15", "?", "-9e15", "^x", "1", "x"},
+	{"ZADD", "waiters", "-9e15", "?", "-9e15", "?x", "1", "x"},
 	{"SET", "token", "x"},
 	{"SET", "lock", "x"},
 	{"SADD", "queue", "x"},

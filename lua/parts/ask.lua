@@ -1,0 +1,61 @@
+-- ask.lua: what becomes of one ticket. Included by enter.
+
+-- An explicit owner's further hold: same ownership, same token, a deadline of its own.
+local function join(ticket, at)
+  local _, lease = split(ticket)
+  local till = math.max(math.min(redis.call('PEXPIRETIME', record), MAX_TIME), ms + lease)
+  redis.call('PEXPIREAT', record, num(till))
+  holder.lease = math.max(holder.lease, lease)
+  redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)
+  last = math.max(last, holder.token)
+  do
+    local token, lease = num(last), holder.lease
+    --#include parts/remember.lua
+  end
+  if redis.call('ZREM', waiters, ticket) == 1 then
+    line, moved = line - take_out(ticket, at, line), true
+  end
+  return {'granted', holder.token, lease, ms}
+end
+
+-- The lock is free.
+local function take(ticket)
+  local _, lease, owner = split(ticket)
+  local span = lease
+  --#include parts/record.lua
+  free, last = false, tonumber(token)
+  holder = {owner = owner, token = last, lease = lease}
+  return {'granted', last, lease, ms}
+end
+
+-- A newcomer goes to the end of the line.
+local function queued(ticket, most)
+  if most > 0 and line >= most then sweep() end
+  if most > 0 and line >= most then return {'full'} end
+  local tail = redis.call('LINDEX', queue, -1)
+  local at = tail and math.max(us, place_of(tail) + 1) or us
+  redis.call('RPUSH', queue, num(at) .. ':' .. ticket)
+  redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+  line = line + 1
+  return {'waiting', at, line}
+end
+
+local function ask(one)
+  local ticket, at = one.ticket, one.place
+  if one.retired then return {'gone'} end
+  if one.hold > ms then return {'granted', holder.token, one.hold - ms, holder.since} end
+  if free and line == 0 and (try or returning or not valid(expected)) then return take(ticket) end
+  if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
+  if try then return {'held'} end
+  if one.deadline and at == 0 then at = place_of(standing(ticket)) end
+  if one.deadline and at > 0 and one.told and line <= LOOKS and position(ticket, at) == 0 then
+    line = line - take_out(ticket, at, line)
+    return back(ticket, at)
+  end
+  if one.deadline and at > 0 then
+    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+    return {'waiting', at, 0}
+  end
+  if at > 0 then return back(ticket, at) end
+  return queued(ticket, one.most)
+end

@@ -1,0 +1,10 @@
+-- look_all.lua: look.lua for all that is asked. Included by enter.
+local members = {'?', '~' .. me, '?' .. me}
+for _, one in ipairs(asked) do
+  members[#members + 1] = one.ticket
+  members[#members + 1] = '!' .. one.ticket
+end
+local scores = redis.call('ZMSCORE', waiters, unpack(members))
+local gathering, blind, expected = scores[1], scores[2], scores[3]
+for k, one in ipairs(asked) do one.deadline, one.retired = scores[2 * k + 2], scores[2 * k + 3] end
+if plain or not valid(gathering) then gathering = false end

@@ -1,0 +1,26 @@
+-- mend.lua: line and set disagree, because somebody deleted one of them. A place without a deadline
+-- gets one; a deadline without a place goes, and its client brings both back. Included by enter;
+-- leaves mended.
+local mended = line ~= live
+if mended then
+  local known = redis.call('ZRANGEBYSCORE', waiters, 0, '+inf', 'WITHSCORES')
+  local deadlines, strays, indices = {}, {}, {}
+  for i = 1, #known, 2 do deadlines[known[i]] = number(known[i + 1], math.huge) end
+  walk(line, true, function(element, i)
+    local ticket = ticket_of(element)
+    local deadline = deadlines[ticket]
+    if not split(ticket) or deadline == false then -- it is none, or stands there twice
+      strays[#strays + 1], indices[#indices + 1] = element, i
+    else
+      if not deadline then redis.call('ZADD', waiters, num(ms + LIVENESS), ticket) end
+      deadlines[ticket] = false
+    end
+  end)
+  line = line - cut(strays, indices)
+  for ticket, deadline in pairs(deadlines) do
+    if deadline then
+      redis.call('ZREM', waiters, ticket)
+      if deadline > ms then mark('?', GATHERING) end
+    end
+  end
+end

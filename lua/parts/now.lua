@@ -1,0 +1,4 @@
+-- now.lua: the server's time, read once: us in microseconds, ms in milliseconds. Included.
+local time = redis.call('TIME')
+local us = time[1] * 1000000 + time[2]
+local ms = math.floor(us / 1000)

@@ -1,0 +1,8 @@
+-- record.lua: a fresh record for ticket, of owner, held until ms + span (or the lease). Included.
+-- Leaves its token, a text; it is larger than last.
+local token = string.format('%d', last >= us and last + 1 or us)
+local till = string.format('%d', ms + span)
+--#include parts/remember.lua
+redis.call('HSET', record, 'owner', owner, 'token', token, 'since', string.format('%d', ms),
+  'lease', lease, ticket, till .. ':1')
+redis.call('PEXPIREAT', record, till)

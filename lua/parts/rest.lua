@@ -1,0 +1,24 @@
+-- rest.lua: what is left of the record: holds of the same owner, each with its own deadline. The
+-- latest is the record's. If that is sooner than those who wait know, the next in line is told. If
+-- nothing is left, the lock is free. Included by leave; leaves its grant and more.
+local latest = 0
+local fields = redis.call('HGETALL', record)
+for i = 1, #fields, 2 do
+  if fields[i] == 'kept' or string.find(fields[i], ':', 1, true) then
+    local till = end_of(fields[i + 1])
+    if till > ms then latest = math.max(latest, till) else redis.call('HDEL', record, fields[i]) end
+  end
+end
+local grant, more = {}, 0
+if latest > 0 then
+  local sooner = latest + SOONER < redis.call('PEXPIRETIME', record)
+  redis.call('PEXPIREAT', record, num(latest))
+  local head = sooner and ticket_of(redis.call('LINDEX', queue, 0) or '') or ''
+  if split(head) then tell((split(head)), 'hint ' .. head .. ' ' .. record) end
+else
+  redis.call('DEL', record)
+  if line < live and not plain then mark('?', GATHERING) end -- somebody deleted the line
+  local given = advance()
+  if given == false then more = 1 end
+  if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
+end

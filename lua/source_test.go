@@ -1,0 +1,104 @@
+package lua
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const screen = 120 // lines
+
+// sourceFiles are the scripts and what they include, by name.
+func sourceFiles(t *testing.T) map[string]string {
+	t.Helper()
+	text := make(map[string]string)
+	must(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			text[path] = embedded(path)
+		}
+		return err
+	}))
+	return text
+}
+
+// code is what is left of a file without its comments.
+func code(text string) string {
+	return regexp.MustCompile(`(?m)--[^#].*$`).ReplaceAllString(text, "")
+}
+
+func TestEveryScriptFitsOnAScreen(t *testing.T) {
+	for name, text := range sourceFiles(t) {
+		if n := strings.Count(text, "\n"); n > screen {
+			t.Errorf("%s has %d lines", name, n)
+		}
+		for line := range strings.Lines(text) {
+			if len(strings.TrimSuffix(line, "\n")) > 100 {
+				t.Errorf("%s has a line of %d columns: %s", name, len(line)-1, line)
+			}
+		}
+	}
+}
+
+func TestEveryPartIsIncludedByAScriptAndSaysWhatItIs(t *testing.T) {
+	all := sourceFiles(t)
+	included := make(map[string]bool)
+	for _, text := range all {
+		for _, found := range include.FindAllStringSubmatch(text, -1) {
+			included[found[1]] = true
+		}
+	}
+	for path, text := range all {
+		name, part := strings.CutPrefix(path, "parts/")
+		if part && !included[path] {
+			t.Errorf("%s is included by none", path)
+		}
+		if says := "-- " + name + ": "; part && !strings.HasPrefix(text, says) {
+			t.Errorf("%s does not begin with %q", path, says)
+		}
+	}
+}
+
+// A function costs a script as much as a command.
+func TestTheUsualWaysComeBeforeTheFirstFunction(t *testing.T) {
+	for script, way := range map[*script]string{&enterScript: "parts/usual_enter.lua", &leaveScript: "parts/usual_leave.lua"} {
+		before, _, _ := strings.Cut(code(script.source), "function")
+		if !strings.Contains(before, code(Whole(way, embedded))) {
+			t.Errorf("%s does not stand before the first function", way)
+		}
+	}
+}
+
+func TestNoScriptHasATimeOrABoundOfItsOwn(t *testing.T) {
+	number := regexp.MustCompile(`\b\d{3,}\b`)
+	for name, text := range sourceFiles(t) {
+		for _, n := range number.FindAllString(code(text), -1) {
+			if n != "1000" && n != "1000000" { // from one unit to another
+				t.Errorf("%s says %s, which belongs into terms.go", name, n)
+			}
+		}
+	}
+}
+
+func TestScriptsKnowTheirTermsByNameAndUseAllOfThem(t *testing.T) {
+	quoted := regexp.MustCompile(`'[^']*'`)
+	used := make(map[string]bool)
+	for path, text := range sourceFiles(t) {
+		for _, name := range word.FindAllString(quoted.ReplaceAllString(code(text), ""), -1) {
+			if _, ok := terms[name]; !ok && name != "KEYS" && name != "ARGV" {
+				t.Errorf("%s: terms.go does not have %s", path, name)
+			}
+			used[name] = true
+		}
+		for _, command := range quoted.FindAllString(code(text), -1) {
+			if numbered(command) != command {
+				t.Errorf("%s: the text %s would become %s", path, command, numbered(command))
+			}
+		}
+	}
+	for name := range terms {
+		if !used[name] {
+			t.Errorf("no script uses %s", name)
+		}
+	}
+}
