@@ -215,8 +215,8 @@ func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) 
 	var backoff Backoff
 	for {
 		err := send(ctx)
-		if time.Since(began) > rules.Liveness {
-			backoff.most = rules.Liveness / 3 // an outage: those who are to be taken back may be many
+		if time.Since(began) > lua.Liveness {
+			backoff.most = lua.Liveness / 3 // an outage: those who are to be taken back may be many
 		}
 		if err == nil || !rules.Retryable(err) || k.enough(began, err) || backoff.Wait(ctx) != nil {
 			return

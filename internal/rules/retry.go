@@ -9,16 +9,13 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Liveness is after how long the server drops a ticket that waits and is not heard of.
-const Liveness = 15 * time.Second
-
 // Late is how much later than its answer was given up a request may be executed: the server keeps
 // the mark of a retired ticket for as long.
-const Late = time.Minute
+const Late = lua.MarkTTL
 
 // Patience is for how long a leave of a ticket with that lease is repeated. Each request of it that
 // went unanswered may have been given a lease, or a place in line.
-func Patience(lease time.Duration) time.Duration { return max(lease, Liveness) + Late }
+func Patience(lease time.Duration) time.Duration { return max(lease, lua.Liveness) + Late }
 
 // InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does
 // not wait: pooled connections may have died unnoticed, and such a failure comes soon.

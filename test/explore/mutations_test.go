@@ -256,7 +256,7 @@ var mutations = []mutation{
 		breaks:   []int{7},
 	}, {
 		name:     "the client gives its leave up while the lease goes on",
-		changes:  []change{{"retry.go", "return max(lease, Liveness) + Late", "return Late"}},
+		changes:  []change{{"retry.go", "return max(lease, lua.Liveness) + Late", "return Late"}},
 		scenario: mixed(fickle, fickle, absentee, budget{lose: 1, swallowed: 1, tired: 1}.with(2, 2)),
 		breaks:   []int{7},
 	}, {
@@ -325,6 +325,9 @@ func (m *mutation) foundInRules(t *testing.T) {
 	t.Logf("%s", out)
 }
 
+// changed names a script and, after an =, the file that is to be run in its place: for test/mutants.
+const changed = "EXPLORE_CHANGED"
+
 // It is for the programs that TestEveryMutationIsFound builds.
 func TestTheMutantIsFound(t *testing.T) {
 	name := os.Getenv(mutant)
@@ -374,6 +377,17 @@ func overlay(dir, to string, changes ...change) (string, error) {
 // start returns a server with the scripts, changed.
 func start(t *testing.T, changes ...change) *server {
 	t.Helper()
+	if name, by, ok := strings.Cut(os.Getenv(changed), "="); ok {
+		old, err := os.ReadFile(filepath.Join("../../lua", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		with, err := os.ReadFile(by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, change{name, string(old), string(with)})
+	}
 	sv, err := newServer("../../lua", 2, changes...)
 	if err != nil {
 		t.Fatal(err)

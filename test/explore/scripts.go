@@ -43,9 +43,11 @@ func sources(dir string, changes ...change) (map[string]string, error) {
 	}
 	changed := maps.Clone(text)
 	for _, c := range changes {
-		if changed[c.file], err = c.make(changed[c.file]); err != nil {
+		made, err := c.make(changed[c.file])
+		if err != nil {
 			return nil, err
 		}
+		changed[c.file] = made
 	}
 	run := make(map[string]string)
 	for name := range text {

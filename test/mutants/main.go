@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -53,7 +54,11 @@ func mutants() ([]mutant, error) {
 		return nil, err
 	}
 	scripts, err := mutate("lua", ".lua", mutateLua)
-	return append(rules, scripts...), err
+	if err != nil {
+		return nil, err
+	}
+	parts, err := mutate("lua/parts", ".lua", mutateLua)
+	return slices.Concat(rules, scripts, parts), err
 }
 
 // report runs all, tells of each that is not found, and sums up. It returns those.

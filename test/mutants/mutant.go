@@ -100,7 +100,7 @@ func (m mutant) foundBy() string {
 	units, explorer := []string{"./internal/rules"}, []string{"-run", "^TestEveryHistoryKeepsTheInvariants$", "./test/explore"}
 	var changed []string
 	if m.suffix() == ".lua" {
-		units, changed = []string{"./lua"}, []string{"EXPLORE_CHANGED=" + m.file + "=" + filepath.Join(dir, "changed")}
+		units, changed = []string{"./lua"}, []string{"EXPLORE_CHANGED=" + strings.TrimPrefix(m.file, "lua/") + "=" + filepath.Join(dir, "changed")}
 	}
 	switch passes, builds := test(nil, append([]string{"-overlay", overlay}, units...)...); {
 	case !builds:
