@@ -249,7 +249,7 @@ func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
 		if len(ln.waiting) == 0 {
 			ln.timer.Stop()
 			delete(l.lines, a.keys.Record())
-			l.rests(a.keys)
+			l.emptied(a.keys)
 		}
 	}
 	if a.settled != nil {

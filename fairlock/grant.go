@@ -40,7 +40,7 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 		l.core.Nonsense(fmt.Errorf("message %.200q: its call asks for %s as %s", payload, a.keys.Record(), a.text))
 		return
 	}
-	step := a.Heard(m, received, l.earOf(keys).up(), a.requests.Open())
+	step := a.Heard(m, received, l.session(keys), a.requests.Open())
 	if step.Do != rules.Take {
 		l.carryOut(a, step, ErrEvicted)
 		return

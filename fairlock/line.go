@@ -12,10 +12,6 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// remakeEvery is how often the subscription is made again at most because the server does not see
-// it: a proxy may never show it.
-const remakeEvery = 30 * time.Second
-
 // line is this process's waiters of one lock. It exists as long as there are any; all is guarded by Locker.mu.
 type line struct {
 	rules.Line
@@ -128,7 +124,7 @@ func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 	request := lua.Enter{Try: all[0].Try, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
-	q := question{sent: rules.Sighting{Session: l.earOf(keys).up()}}
+	q := question{sent: rules.Sighting{Session: l.session(keys)}}
 	known := l.memory.Recall(keys.Record(), time.Now())
 	request.Seen, request.Lease = known.Token, max(known.Lease, l.core.Settings.Lease)
 	for _, a := range all {

@@ -21,11 +21,11 @@ type Locker struct {
 	lines    map[string]*line // by record key: those with somebody waiting
 	crowds   map[string]crowd // by record key: those whose first requests are under way
 	memory   rules.Memory
-	ear      *ear            // nil until somebody had to wait
-	ears     map[string]*ear // instead, where channels are sharded: by record key
-	sessions uint64          // how often any of them came up
 	draining bool
 	closed   bool
+
+	subscriptions map[string]*subscription // by channel: none until somebody had to wait
+	sessions      uint64                   // how often any of them came up
 }
 
 // New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is wrong with
@@ -36,7 +36,8 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 		attempts: make(map[uint64]*attempt),
 		lines:    make(map[string]*line),
 		crowds:   make(map[string]crowd),
-		ears:     make(map[string]*ear),
+
+		subscriptions: make(map[string]*subscription),
 	}
 	l.core.Keep(releaser{l})
 	return l
@@ -89,8 +90,10 @@ func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.abandon(func(*attempt) bool { return true })
-	for _, e := range l.ears {
-		e.idle.Stop()
+	for _, s := range l.subscriptions {
+		if s.idle != nil {
+			s.idle.Stop()
+		}
 	}
 	l.mu.Unlock()
 	l.core.End()

@@ -20,7 +20,12 @@ type Cluster interface {
 func (s *Server) Sharded() bool { return s.cluster != nil }
 
 // Channel is the name of the channel on which this client hears of its grants of the lock.
-func (s *Server) Channel(keys Keys) string { return s.channels(keys) + s.client }
+func (s *Server) Channel(keys Keys) string {
+	if !s.Sharded() {
+		return s.own
+	}
+	return s.channels(keys) + s.client
+}
 
 // channels is what the clients' channels of the lock begin with.
 func (s *Server) channels(keys Keys) string {

@@ -104,6 +104,7 @@ type Server struct {
 	plain    bool    // its locks have no line
 	channel  string  // common start of the clients' channels
 	client   string  // the calling client
+	own      string  // its channel, where there is one for all locks
 	alone    []any   // what the scripts have to know of the caller where there is one server: verb, channel, client
 	manner   manner
 	direct   direct
@@ -114,7 +115,10 @@ type Server struct {
 // NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with, as
 // [Channels] has it; the client's id follows it, on a cluster after the lock's name.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
-	s := &Server{rdb: rdb, direct: direct{rdb}, channel: channel, client: client, alone: []any{"PUBLISH", channel, client}}
+	s := &Server{
+		rdb: rdb, direct: direct{rdb}, channel: channel, client: client, own: channel + client,
+		alone: []any{"PUBLISH", channel, client},
+	}
 	s.spawn = func(f func()) { go f() }
 	s.cluster, _ = rdb.(Cluster)
 	s.together = &together{rdb: rdb, apart: s.Sharded()}
