@@ -30,12 +30,13 @@ const houseModule = "github.com/fairlock/locks"
 
 // houseFloors says on which floor each package of the library stands. A new package needs a line here.
 var houseFloors = map[string]int{
-	"lua":               0,
-	"pubsub":            0,
-	"internal/rules":    1,
-	"reentrant":         2,
-	"fairlock":          3,
-	"fairlock/embedded": 3,
+	"internal/batch":    0,
+	"lua":               1,
+	"pubsub":            1,
+	"internal/rules":    2,
+	"reentrant":         3,
+	"fairlock":          4,
+	"fairlock/embedded": 4,
 }
 
 // houseGuests are the directories for programs, and for what only some users want and needs modules of its own. They see

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fairlock/locks/internal/batch"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
@@ -102,7 +103,7 @@ func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request 
 // open sends an attempt's first request, unless one who comes to the lock at the same moment does: in the caller's own goroutine
 // if that is sure to come back soon.
 func (l *Locker) open(ctx context.Context, a *attempt) {
-	with, sends := l.join(a)
+	with, sends := l.arrive(a)
 	if !sends {
 		return
 	}
@@ -116,13 +117,13 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 	l.core.Keeper.Go(func() { l.first(context.WithoutCancel(ctx), a, with) })
 }
 
-func (l *Locker) first(ctx context.Context, a *attempt, with *company) {
+func (l *Locker) first(ctx context.Context, a *attempt, with *batch.Batch[*attempt]) {
 	if a.Try {
 		l.try(ctx, a)
 		return
 	}
-	defer l.arrive(a)
-	l.enter(ctx, false, l.depart(a, with)...)
+	defer l.arrived(a)
+	l.enter(ctx, false, l.speaksFor(a, with)...)
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.

@@ -18,8 +18,8 @@ type Locker struct {
 
 	mu       sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts map[uint64]*attempt
-	lines    map[string]*line // by record key: those with somebody waiting
-	crowds   map[string]crowd // by record key: those whose first requests are under way
+	lines    map[string]*line     // by record key: those with somebody waiting
+	arrivals map[string]*arrivals // by record key: those whose first requests are under way
 	memory   rules.Memory
 	draining bool
 	closed   bool
@@ -35,7 +35,7 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 		core:     reentrant.NewCore(rdb, "fairlock", lua.NewServer, options),
 		attempts: make(map[uint64]*attempt),
 		lines:    make(map[string]*line),
-		crowds:   make(map[string]crowd),
+		arrivals: make(map[string]*arrivals),
 
 		subscriptions: make(map[string]*subscription),
 	}

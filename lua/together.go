@@ -4,88 +4,81 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/batch"
 )
 
-// most is how many requests share a write: with more, the first would wait too long for its answer.
-const most = 32
+// mostTogether is how many requests share a write: with more, the first would wait too long for its
+// answer.
+const mostTogether = 32
 
-// together has requests that are ready at the same moment share a write and a read, which are the greater part of what
-// they cost on both sides. None waits for company: one that finds others under way lets the goroutines run first that can
-// run now, and takes along what they ask.
+// together has requests that are ready at the same moment share a write and a read, which are the
+// greater part of what they cost on both sides.
 type together struct {
-	rdb      redis.UniversalClient
-	apart    bool         // requests go to several servers, and a pipeline would be repeated
-	underway atomic.Int32 // requests
+	rdb   redis.UniversalClient
+	apart bool // requests go to several servers, and a pipeline would be repeated
 
-	mu   sync.Mutex // guards all below
-	open *group     // which the next one joins
+	mu     sync.Mutex // guards what follows; nothing is sent under it
+	hasty  sharing
+	others sharing // those that want no prompt answer
 }
 
-// group is what shares a write. The goroutine of its first request sends it.
-type group struct {
-	hasty    bool // all want a prompt answer
-	requests []redis.Cmder
-	answered chan struct{} // closed when all are
-}
+type sharing = batch.Requests[redis.Cmder]
 
 // process sends a request. The error is also the request's own.
 func (t *together) process(ctx context.Context, request redis.Cmder) error {
-	defer t.underway.Add(-1)
 	p, hasty := ctx.(*prompt)
 	own := ctx
+	kind := &t.others
 	if hasty {
-		own = p.Context
+		own, kind = p.Context, &t.hasty
 	}
-	if t.underway.Add(1) == 1 || t.apart || own.Done() != nil { // one whose context can end must not keep others, nor they it
+	if t.apart || own.Done() != nil { // one whose context can end must not keep others, nor they it
 		return t.rdb.Process(ctx, request)
 	}
-	g, first := t.join(request, hasty)
-	if !first {
-		<-g.answered
+	b, sends := t.begin(kind, request)
+	if !sends {
+		<-b.Answered
 		return request.Err()
 	}
-	defer close(g.answered)
+	defer t.end(kind)
+	if b == nil {
+		return t.rdb.Process(ctx, request)
+	}
+	defer close(b.Answered)
 	runtime.Gosched()
-	return t.leave(g).send(ctx, t.rdb)
+	return send(ctx, t.rdb, t.close(kind, b))
 }
 
-// join has a request share the next write; the first to join has to send it.
-func (t *together) join(request redis.Cmder, hasty bool) (g *group, first bool) {
+func (t *together) begin(kind *sharing, request redis.Cmder) (b *batch.Batch[redis.Cmder], sends bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if g = t.open; g == nil || g.hasty != hasty {
-		t.open = &group{hasty: hasty, requests: []redis.Cmder{request}, answered: make(chan struct{})}
-		return t.open, true
-	}
-	if g.requests = append(g.requests, request); len(g.requests) == most {
-		t.open = nil
-	}
-	return g, false
+	return kind.Begin(request, true, mostTogether)
 }
 
-// leave closes g to others.
-func (t *together) leave(g *group) *group {
+func (t *together) close(kind *sharing, b *batch.Batch[redis.Cmder]) []redis.Cmder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open == g {
-		t.open = nil
-	}
-	return g
+	return kind.Close(b)
 }
 
-// send returns the error of the first.
-func (g *group) send(ctx context.Context, rdb redis.UniversalClient) error {
-	first := g.requests[0]
-	if len(g.requests) == 1 {
-		return rdb.Process(ctx, first)
+func (t *together) end(kind *sharing) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kind.End()
+}
+
+// send sends all in one write, and returns the error of the first.
+func send(ctx context.Context, rdb redis.UniversalClient, all []redis.Cmder) error {
+	if len(all) == 1 {
+		return rdb.Process(ctx, all[0])
 	}
 	pipe := rdb.Pipeline()
-	for _, request := range g.requests {
+	for _, request := range all {
 		_ = pipe.Process(ctx, request)
 	}
 	_, _ = pipe.Exec(ctx) // each has its own
-	return first.Err()
+	return all[0].Err()
 }

@@ -26,56 +26,46 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// joined has n requests share a write, each of which asks for its own number.
-func joined(t *testing.T, together *together, n int) (*group, []once) {
-	t.Helper()
-	var g *group
-	requests := make([]once, n)
-	for i := range requests {
-		requests[i] = newOnce(ctx, []any{"eval", "return tonumber(ARGV[1])", 0, i})
-		with, first := together.join(requests[i], false)
-		equal(t, "first", first, i == 0)
-		if g = with; first {
-			continue
-		}
-		equal(t, "in one group", with, g)
+// asking are n requests, each of which asks for its own number.
+func asking(n int) (all []redis.Cmder, requests []once) {
+	for i := range n {
+		requests = append(requests, newOnce(ctx, []any{"eval", "return tonumber(ARGV[1])", 0, i}))
+		all = append(all, requests[i])
 	}
-	return g, requests
+	return all, requests
 }
 
 func TestRequestsThatComeTogetherShareAWriteAndHaveEachItsOwnAnswer(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		writes := new(pipelines)
 		s.rdb.AddHook(writes)
-		var together together
-		g, requests := joined(t, &together, most)
-		must(t, g.send(ctx, s.rdb))
+		all, requests := asking(mostTogether)
+		must(t, send(ctx, s.rdb, all))
 		for i, r := range requests {
 			got, err := r.Int()
 			must(t, err)
 			equal(t, "answer", got, i)
 		}
-		equal(t, "writes", fmt.Sprint(writes.sizes), fmt.Sprint([]int{most}))
-		_, first := together.join(newOnce(ctx, nil), false)
-		equal(t, "one more is the first of the next", first, true)
+		equal(t, "writes", fmt.Sprint(writes.sizes), fmt.Sprint([]int{mostTogether}))
 	})
 }
 
 func TestARequestThatWantsAPromptAnswerIsKeptByNoneThatDoesNot(t *testing.T) {
 	var together together
-	for _, hasty := range []bool{false, true, false} {
-		g, first := together.join(newOnce(ctx, nil), hasty)
-		equal(t, "first", first, true)
-		equal(t, "hasty", g.hasty, hasty)
-	}
+	all, _ := asking(3)
+	_, _ = together.begin(&together.others, all[0])
+	b, sends := together.begin(&together.others, all[1])
+	equal(t, "the second of the others shares", b != nil && sends, true)
+	b, sends = together.begin(&together.hasty, all[2])
+	equal(t, "the first in haste goes alone", b == nil && sends, true)
 }
 
 func TestAConnectionThatFailsLeavesAllThatShareItUnanswered(t *testing.T) {
 	addr, scripts := listener(t, func(conn net.Conn, _ string) { _ = conn.Close() })
 	c := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Second})
 	defer c.Close()
-	g, requests := joined(t, new(together), 3)
-	_ = g.send(ctx, c) // it is the first one's
+	all, requests := asking(3)
+	_ = send(ctx, c, all) // it is the first one's
 	for _, r := range requests {
 		equal(t, "unanswered", Unanswered(r.Err()), true)
 	}

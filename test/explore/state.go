@@ -43,7 +43,7 @@ type keys struct {
 	lease  ms
 	ends   ms
 	holds  [tickets]ms
-	kept   ms // the record's '?' field
+	kept   ms // the record's field kept
 	queue  [tickets + 2]element
 	length int8
 	lined  ms // end of the queue's key

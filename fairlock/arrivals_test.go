@@ -24,55 +24,55 @@ func TestThoseWhoComeWhileOthersAreUnderWayAskInOneRequestInTheirOrder(t *testin
 	l := New(unreachable(t))
 	defer l.Close()
 	first, all := comer("x", waits), []*attempt{comer("x", waits), comer("x", waits), comer("x", waits)}
-	with, sends := l.join(first)
+	with, sends := l.arrive(first)
 	if with != nil || !sends {
 		t.Error("the first has company")
 	}
-	ours, sends := l.join(all[0])
+	ours, sends := l.arrive(all[0])
 	if ours == nil || !sends {
 		t.Error("who comes while it is under way has none")
 	}
 	for _, a := range all[1:] {
-		if with, sends := l.join(a); with != ours || sends {
+		if with, sends := l.arrive(a); with != ours || sends {
 			t.Error("who comes next asks for itself")
 		}
 	}
-	if got := l.depart(first, nil); !slices.Equal(got, []*attempt{first}) {
+	if got := l.speaksFor(first, nil); !slices.Equal(got, []*attempt{first}) {
 		t.Errorf("the first speaks for %d", len(got))
 	}
-	if got := l.depart(all[0], ours); !slices.Equal(got, all) {
+	if got := l.speaksFor(all[0], ours); !slices.Equal(got, all) {
 		t.Errorf("it speaks for %d, want 3 in their order", len(got))
 	}
-	if with, sends := l.join(comer("x", waits)); with == nil || with == ours || !sends {
+	if with, sends := l.arrive(comer("x", waits)); with == nil || with == ours || !sends {
 		t.Error("who comes when they have departed is not asked for by anybody")
 	}
 	for range 3 {
-		l.arrive(first)
+		l.arrived(first)
 	}
-	if len(l.crowds) != 0 {
-		t.Error("the crowd outlives its requests")
+	if len(l.arrivals) != 0 {
+		t.Error("the table outlives its requests")
 	}
 }
 
 func TestACommonRequestIsOfOneLockAndOfNoMoreThanTheServerShouldDoAtOnce(t *testing.T) {
 	l := New(unreachable(t))
 	defer l.Close()
-	l.join(comer("x", waits))
-	if with, _ := l.join(comer("y", waits)); with != nil {
+	l.arrive(comer("x", waits))
+	if with, _ := l.arrive(comer("y", waits)); with != nil {
 		t.Error("who comes to another lock has company")
 	}
 	tries, replicated := comer("x", reentrant.Request{}), comer("x", reentrant.Request{Wait: -1, Replicas: lua.Replicas{N: 1}})
 	for range 2 { // with nobody to join, and with somebody
 		for _, apart := range []*attempt{tries, replicated} {
-			if with, sends := l.join(apart); with != nil || !sends {
+			if with, sends := l.arrive(apart); with != nil || !sends {
 				t.Error("one who has something else to ask has company")
 			}
 		}
-		l.join(comer("x", waits))
+		l.arrive(comer("x", waits))
 	}
 	requests := 1
 	for range 3*mostTogether - 1 {
-		if _, sends := l.join(comer("x", waits)); sends {
+		if _, sends := l.arrive(comer("x", waits)); sends {
 			requests++
 		}
 	}
