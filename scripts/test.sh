@@ -104,9 +104,10 @@ tool() { test_all $(packages /cmd/); }
 # shellcheck disable=SC2086
 guests() { race='' test_all $guests; }
 
-waiting() { in_turn topologies guests; }
+# Three that take about as long as each other.
 killing() { in_turn processes torture; }
-others() { in_turn rooms floors tool; }
+waiting() { in_turn topologies tool; }
+others() { in_turn rooms floors guests; }
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
