@@ -22,7 +22,8 @@
 // holder for a claim of 3 s and publishes that. The message is the grant: half a round trip. The
 // first renewal, a second later, makes the claim a lease.
 //
-// docs/safety.md in the repository says what is promised under which assumptions, and why.
+// In the repository, docs/safety.md says what is promised under which assumptions and why, and
+// docs/design.md tells the whole protocol in order.
 package fairlock
 
 import (

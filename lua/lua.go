@@ -4,6 +4,8 @@
 // [Server.Enter], [Server.Leave], [Server.Renew], [Server.Reassert], [Server.Inspect], [Server.Force] and [Server.Evict].
 // The plain lock has the same ones, without a line. The package also builds the keys ([NewKeys]), the tickets ([Ticket]) and decodes the messages that scripts publish ([ParseMessage]).
 //
+// docs/design.md in the repository tells the whole protocol in order.
+//
 // Durations cross into milliseconds here and nowhere else. Times of the server are its own microseconds ([Micros]) and
 // are only ever compared with one another.
 //

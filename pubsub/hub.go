@@ -9,6 +9,8 @@
 // its own: at the first error the connection is closed and a new one is built from the hub's own table. (The habit of one
 // shared connection with counted topics is river's notifier's.)
 //
+// docs/design.md in the repository tells what the messages say.
+//
 // On a Redis Cluster a channel lives where its slot does. A [Cluster] has a Hub for each master and follows the channels.
 package pubsub
 

@@ -6,6 +6,8 @@
 // Packages fairlock and reentrant keep the tables, timers and goroutines, and do what the steps
 // say. The explorer in test/explore drives the same values through every history of a small world.
 //
+// docs/design.md in the repository tells the whole protocol in order.
+//
 // # A ticket's life
 //
 // A call that asks for a lock is a ticket. A [Waiter] is the ticket until it has the lock or has
