@@ -144,25 +144,29 @@ func TestGrantsFollowTheOrderOfArrival(t *testing.T) {
 			lockers = append(lockers, locker)
 		}
 		served := make(chan int, calls)
+		var all sync.WaitGroup
 		for i := range calls {
-			go func() {
+			all.Go(func() {
 				lease, err := lockers[i%3].Lock(ctx, "x")
 				served <- i
-				if err != nil || lease.Unlock(ctx) != nil {
+				if err == nil {
+					err = lease.Unlock(ctx)
+				}
+				if err != nil {
 					t.Errorf("call %d: %v", i, err)
 				}
-			}()
+			})
 			waitUntil(t, "it is in line", func() bool { return inspect(t, holder, "x").Waiting == i+1 })
 		}
 		if err := held.Unlock(ctx); err != nil {
 			t.Fatal(err)
 		}
+		all.Wait()
 		for i := range calls {
 			if got := <-served; got != i {
 				t.Errorf("call %d was served as number %d", got, i)
 			}
 		}
-		waitUntil(t, "the last has unlocked", func() bool { return inspect(t, holder, "x").Holder == nil })
 	})
 }
 
