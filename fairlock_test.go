@@ -230,8 +230,8 @@ func grantedAfter(t *testing.T, addr, name string, others int, happens func()) t
 		result <- err
 	}()
 	waitUntil(t, "all wait", func() bool { return inspect(t, waiter, name).Waiting == others+1 })
-	// Whoever does not listen yet is granted unheard. That ends when it asks for the first time after
-	// it began to.
+	// Whoever does not listen yet is granted unheard. That ends when it asks for the first time
+	// after it began to.
 	waitUntil(t, "the server knows that all of them listen", func() bool {
 		return rdb.ZCount(t.Context(), "fairlock:waiters:{"+name+"}", "-inf", "(0").Val() == 0
 	})

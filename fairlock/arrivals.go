@@ -10,8 +10,8 @@ import (
 const mostTogether = 100
 
 // arrivals are the first requests of this process for one lock. Calls that come at the same moment
-// share one, in the order in which they came. They exist as long as one is under way; all is guarded
-// by Locker.mu.
+// share one, in the order in which they came. They exist as long as one is under way; all is
+// guarded by Locker.mu.
 type arrivals = batch.Requests[*attempt]
 
 // arrive has a ask, in a batch unless it is alone. It has to send the request, unless another of

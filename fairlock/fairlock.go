@@ -13,14 +13,14 @@
 //
 // # How it works
 //
-// Each call is a ticket. Its place is the server's clock at its first arrival. The caller keeps both;
-// the line on the server is a copy that every heartbeat renews. A ticket that the server lost or
-// passed over is put back where it belongs. So a client that died costs nothing, and one whose
+// Each call is a ticket. Its place is the server's clock at its first arrival. The caller keeps
+// both; the line on the server is a copy that every heartbeat renews. A ticket that the server lost
+// or passed over is put back where it belongs. So a client that died costs nothing, and one whose
 // connection blinked keeps its turn.
 //
-// A release hands over. One script takes the next live ticket out of the line, writes it down as the
-// holder for a claim of 3 s and publishes that. The message is the grant: half a round trip. The
-// first renewal, a second later, makes the claim a lease.
+// A release hands over. One script takes the next live ticket out of the line, writes it down as
+// the holder for a claim of 3 s and publishes that. The message is the grant: half a round trip.
+// The first renewal, a second later, makes the claim a lease.
 //
 // In the repository, docs/safety.md says what is promised under which assumptions and why, and
 // docs/design.md tells the whole protocol in order.
@@ -36,7 +36,8 @@ import (
 // The vocabulary, which plain locks share.
 type (
 	// Lease is one successful call's share of a lock. It is safe for concurrent use, and all its
-	// methods may be called on nil and on the zero Lease, which hold nothing. It must not be copied.
+	// methods may be called on nil and on the zero Lease, which hold nothing. It must not be
+	// copied.
 	//
 	//	Unlock(ctx) error        ends this Lease; the lock is released with the last Lease on it. One request
 	//	                         then, none before. nil: released. ErrLost: it was lost before. ErrNotHeld: it
@@ -55,8 +56,8 @@ type (
 	//	Depth() int              how many Leases of this process share the lock now; 0 when it has ended
 	//	Detach()                 unties the Lease from its goroutine, under WithIdentity(ByGoroutine)
 	//
-	// Trust ends a margin before the server may give the lock away: a tenth of the first ten minutes
-	// of the lease and a hundredth of the rest, at least 10 ms.
+	// Trust ends a margin before the server may give the lock away: a tenth of the first ten
+	// minutes of the lease and a hundredth of the rest, at least 10 ms.
 	Lease = reentrant.Lease
 	// Option configures a Locker.
 	Option = reentrant.Option
@@ -67,40 +68,42 @@ type (
 	Identity = reentrant.Identity
 	// Error says which operation (Op) on which lock (Name) failed, and why (Err, which it unwraps).
 	Error = reentrant.Error
-	// HeldError is an ErrHeld with what the server said of the holder: Owner, the Remaining time until
-	// the lock is free if nobody renews it, and how many are Waiting in line. Owner is empty while the
-	// server, having lost data, waits for the holder to return.
+	// HeldError is an ErrHeld with what the server said of the holder: Owner, the Remaining time
+	// until the lock is free if nobody renews it, and how many are Waiting in line. Owner is empty
+	// while the server, having lost data, waits for the holder to return.
 	HeldError = reentrant.HeldError
 	// WaitError says where a call stood in line when its context ended: Position when it joined, 1
-	// being next and 0 that the server had not answered yet; how long it had Waited; and the context's
-	// Err, which it unwraps.
+	// being next and 0 that the server had not answered yet; how long it had Waited; and the
+	// context's Err, which it unwraps.
 	WaitError = reentrant.WaitError
-	// State is what a lock was doing when it was inspected: its Name, the largest Token given so far,
-	// its Holder (nil: it is free), how many are Waiting, and the Waiters in order. Damaged says what
-	// in the lock's keys makes no sense, if anything does; all else of the State is what could be read.
+	// State is what a lock was doing when it was inspected: its Name, the largest Token given so
+	// far, its Holder (nil: it is free), how many are Waiting, and the Waiters in order. Damaged
+	// says what in the lock's keys makes no sense, if anything does; all else of the State is what
+	// could be read.
 	State = reentrant.State
-	// Holder is who has a lock: Owner, Note, Token; the Depth of its Leases over all processes and how
-	// many Holds those are; Since when, for how long it has been Held, and the Remaining time until
-	// the lock is free if nobody renews it.
+	// Holder is who has a lock: Owner, Note, Token; the Depth of its Leases over all processes and
+	// how many Holds those are; Since when, for how long it has been Held, and the Remaining time
+	// until the lock is free if nobody renews it.
 	Holder = reentrant.Holder
 	// Waiter is one place in line: the ID that names it to Evict, Owner, Note, Since when, and how
 	// long it has Waited.
 	Waiter = reentrant.Waiter
-	// Overheard is something that the server told the clients of a lock. Which of the fields Name, ID,
-	// Owner, Note, Token and Remaining there are follows from the Kind:
+	// Overheard is something that the server told the clients of a lock. Which of the fields Name,
+	// ID, Owner, Note, Token and Remaining there are follows from the Kind:
 	//
 	//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining unless it is renewed
 	//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the call that had it
 	//	GaveUp       a waiter (ID, Owner, Note) was evicted
 	//	Reconnected  none, not even Name: from here on all is heard. The first of all, and again after a failure
 	Overheard = reentrant.Overheard
-	// Observer is told what happens to the locks of a Locker, by a call of Observe(Event): in order,
-	// one event at a time, a moment after it happened, by a goroutine that does nothing else. So an
-	// Observer may call the Locker, Close included. Of 10,000 events that wait, more are dropped.
+	// Observer is told what happens to the locks of a Locker, by a call of Observe(Event): in
+	// order, one event at a time, a moment after it happened, by a goroutine that does nothing
+	// else. So an Observer may call the Locker, Close included. Of 10,000 events that wait, more
+	// are dropped.
 	Observer = reentrant.Observer
-	// Event is one thing that happened: its Kind, At what time, the Context of the call (of the Lease,
-	// if it is Released or Lost), and as far as they apply to the Kind the lock's Name, Owner, Token,
-	// Position, how long it Took, how many Locks, and Err.
+	// Event is one thing that happened: its Kind, At what time, the Context of the call (of the
+	// Lease, if it is Released or Lost), and as far as they apply to the Kind the lock's Name,
+	// Owner, Token, Position, how long it Took, how many Locks, and Err.
 	Event = reentrant.Event
 	// Kind says what happened.
 	Kind = reentrant.Kind
@@ -140,9 +143,9 @@ const (
 	ByGoroutine = reentrant.ByGoroutine
 )
 
-// What an Observer is told. Of every call that succeeds and is no re-entry there is one Acquired and
-// later one Released or Lost, so acquired = released + lost + held now. (A call whose lock came at
-// the very moment it gave up has GaveUp alone.)
+// What an Observer is told. Of every call that succeeds and is no re-entry there is one Acquired
+// and later one Released or Lost, so acquired = released + lost + held now. (A call whose lock came
+// at the very moment it gave up has GaveUp alone.)
 const (
 	Queued      = reentrant.Queued      // a call waits, at Position; again should it have to join the line anew
 	Acquired    = reentrant.Acquired    // a call has the lock, after Took
@@ -161,8 +164,8 @@ const (
 func WithPrefix(prefix string) Option { return reentrant.WithPrefix(prefix) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a
-// third of it, and a waiter never waits longer than this for a holder that was killed. Default 30 s,
-// at least 100 ms.
+// third of it, and a waiter never waits longer than this for a holder that was killed. Default 30
+// s, at least 100 ms.
 func WithLease(d time.Duration) Option { return reentrant.WithLease(d) }
 
 // WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a Lease
@@ -184,8 +187,8 @@ func LeaseFor(d time.Duration) LockOption { return reentrant.LeaseFor(d) }
 // once.
 func WaitAtMost(d time.Duration) LockOption { return reentrant.WaitAtMost(d) }
 
-// MaxWaiters has the call return ErrQueueFull at once if n or more wait already. Waiters of a killed
-// process may be counted for another 15 s.
+// MaxWaiters has the call return ErrQueueFull at once if n or more wait already. Waiters of a
+// killed process may be counted for another 15 s.
 func MaxWaiters(n int) LockOption { return reentrant.MaxWaiters(n) }
 
 // WithOwner names the owner, in at most 256 bytes. Whoever names the same one shares the lock, in
@@ -193,28 +196,28 @@ func MaxWaiters(n int) LockOption { return reentrant.MaxWaiters(n) }
 // recognition by context or goroutine.
 func WithOwner(owner string) LockOption { return reentrant.WithOwner(owner) }
 
-// OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its position
-// in line, 1 being next, and again at most every 5 s while the position changes. The call goes on
-// when f returns: should the lock come meanwhile, it is held until then. If f panics or ends its
-// goroutine, the call leaves nothing behind. The server looks for the call among the first 10,000;
-// that is work of the order of the position, so leave it out where nobody looks.
+// OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its
+// position in line, 1 being next, and again at most every 5 s while the position changes. The call
+// goes on when f returns: should the lock come meanwhile, it is held until then. If f panics or
+// ends its goroutine, the call leaves nothing behind. The server looks for the call among the first
+// 10,000; that is work of the order of the position, so leave it out where nobody looks.
 func OnQueued(f func(position int)) LockOption { return reentrant.OnQueued(f) }
 
 // WithReplicas has the call succeed only once n replicas have confirmed that they have the lock, in
-// the same round trip (WAIT). If fewer do within the timeout, the lock is given back and the error is
-// ErrNotReplicated. It narrows what a failover can lose, and no more: replicas that did not confirm
-// may be promoted. The timeout must be shorter than the client's read timeout.
+// the same round trip (WAIT). If fewer do within the timeout, the lock is given back and the error
+// is ErrNotReplicated. It narrows what a failover can lose, and no more: replicas that did not
+// confirm may be promoted. The timeout must be shorter than the client's read timeout.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return reentrant.WithReplicas(n, timeout)
 }
 
-// WithFsync has the call succeed only once the server and n of its replicas have confirmed that they
-// have the lock on disk, in the same round trip (WAITAOF). If that takes longer than the timeout, the
-// lock is given back and the error is ErrNotReplicated. 0 replicas are a server without any: then a
-// crash and restart of it forgets no lock that was had so. The server needs appendonly yes, and must
-// be Redis or Valkey 7.2 or later: where it is older, the error is errors.ErrUnsupported. With
-// appendfsync everysec a call takes up to a second. The timeout must be shorter than the client's
-// read timeout. Not together with WithReplicas.
+// WithFsync has the call succeed only once the server and n of its replicas have confirmed that
+// they have the lock on disk, in the same round trip (WAITAOF). If that takes longer than the
+// timeout, the lock is given back and the error is ErrNotReplicated. 0 replicas are a server
+// without any: then a crash and restart of it forgets no lock that was had so. The server needs
+// appendonly yes, and must be Redis or Valkey 7.2 or later: where it is older, the error is
+// errors.ErrUnsupported. With appendfsync everysec a call takes up to a second. The timeout must be
+// shorter than the client's read timeout. Not together with WithReplicas.
 func WithFsync(n int, timeout time.Duration) LockOption { return reentrant.WithFsync(n, timeout) }
 
 // Note is a short text that inspection shows beside the call. At most 256 bytes.

@@ -28,8 +28,8 @@ const (
 	// that a token which expired is never taken for one that was lost.
 	TokenTTL = 10 * time.Minute
 
-	// blindFor is how long a client counts as reachable that the server does not see. It asks once a
-	// second.
+	// blindFor is how long a client counts as reachable that the server does not see. It asks once
+	// a second.
 	blindFor = 3 * time.Second
 
 	// lineTTL is how long a line outlives its last heartbeat: longer than all who stand in it.

@@ -1,25 +1,27 @@
-// Package reentrant is what locks of both kinds have in common, and the plain lock: do I hold it, how
-// often, until when?
+// Package reentrant is what locks of both kinds have in common, and the plain lock: do I hold it,
+// how often, until when?
 //
 // A [Hold] is one ownership that the server granted to one ticket. Every successful call has a
 // [Lease] on it; nested calls add Leases to the same Hold, which ends with the last of them. A
 // [Keeper] keeps the Holds of one Locker: who may re-enter one, its renewals, its release and its
 // loss. Until when it can be trusted, and what each answer means for it, is said by internal/rules.
 //
-// The [Locker] of this package gives out plain locks, which have no line. What it has in common with
-// the fair one is the [Core]. docs/design.md in the repository tells the whole protocol in order.
+// The [Locker] of this package gives out plain locks, which have no line. What it has in common
+// with the fair one is the [Core]. docs/design.md in the repository tells the whole protocol in
+// order.
 //
 // # Owners of several processes
 //
-// An owner that is named ([WithOwner]) may hold a lock in several processes at once. The record then
-// has one field for each process's Hold with a deadline of its own, and ends with the latest of them;
-// the ownership is one, and so is its token.
+// An owner that is named ([WithOwner]) may hold a lock in several processes at once. The record
+// then has one field for each process's Hold with a deadline of its own, and ends with the latest
+// of them; the ownership is one, and so is its token.
 //
-//   - A Hold is renewed by its own process only. So a process that dies takes nothing from the others
-//     and keeps nothing for itself beyond its own lease, whatever the others renew meanwhile.
+//   - A Hold is renewed by its own process only. So a process that dies takes nothing from the
+//     others and keeps nothing for itself beyond its own lease, whatever the others renew
+//     meanwhile.
 //   - A release takes out its own field and those that are overdue. If a live one is left, the
-//     record's end moves back to its deadline: should that process be dead, the lock is free when its
-//     lease is over, and not when the survivor's would have been. Those who wait are told that.
+//     record's end moves back to its deadline: should that process be dead, the lock is free when
+//     its lease is over, and not when the survivor's would have been. Those who wait are told that.
 //   - Nothing tells a Hold how many others there are; Inspect does.
 package reentrant
 

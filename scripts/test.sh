@@ -57,7 +57,8 @@ test_all() {
 # Where a run waits most of its time, others run beside it; each has its servers to itself. What computes does so at the lowest
 # priority: the others hardly notice it.
 
-# packages prints those of the library, its tool and their tests that match one pattern and not another.
+# packages prints those of the library, its tool and their tests that match one pattern and not
+# another.
 packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 
 # prove runs the explorer and the simulation: samples of them with the race detector, and all without.

@@ -271,8 +271,8 @@ func (h *Hold) Released(status lua.Status, err error, trusted bool, now time.Tim
 	case stop || !Retryable(err):
 		return h.over(Refusal, Failed)
 	case over:
-		// A server that has lost the hold, and learns of it from others, keeps the lock for its owner
-		// for another lease.
+		// A server that has lost the hold, and learns of it from others, keeps the lock for its
+		// owner for another lease.
 		return h.over(TakeBack, Failed)
 	}
 	h.Unsure = h.Unsure || trusted && lua.Unanswered(err)

@@ -42,8 +42,8 @@ func (w *Waiter) grantHeard(m *lua.Message, received time.Time, session uint64) 
 		return Step{Do: Take, Term: term}
 	}
 	if ok {
-		// The claim ran out before we heard of it. A ticket that does this twice goes to the end: it
-		// must not keep the head from those who listen.
+		// The claim ran out before we heard of it. A ticket that does this twice goes to the end:
+		// it must not keep the head from those who listen.
 		if w.Late++; w.Late >= 2 {
 			w.Late, w.Place = 0, 0
 		}

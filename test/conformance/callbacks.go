@@ -255,9 +255,10 @@ var closings = map[string]func(w *World, closes func(Locker)){
 				closes(a)
 			}
 		})))
-		w.Lock(a, "x")
+		lease := w.Lock(a, "x")
 		w.NoError(w.admin.Del(w.Context(), w.Record("x")).Err())
 		w.Pass(w.Lease)
+		runtime.KeepAlive(lease) // that it was dropped would be told from outside of the bubble
 	},
 	"Observe(Renewed)": func(w *World, closes func(Locker)) {
 		var a Locker
@@ -274,8 +275,9 @@ var closings = map[string]func(w *World, closes func(Locker)){
 	"the Logger": func(w *World, closes func(Locker)) {
 		var a Locker
 		a = w.Locker(fairlock.WithLogger(slog.New(handler(func(slog.Record) { closes(a) }))))
-		w.Lock(a, "x")
+		lease := w.Lock(a, "x")
 		w.NoError(a.ForceUnlock(w.Context(), "x"))
+		runtime.KeepAlive(lease) // the same
 	},
 }
 

@@ -202,7 +202,7 @@ var classicTests = []test{
 		a, b, c := w.Locker(), w.Locker(), w.Locker()
 		w.Unlock(w.Lock(b, "{x}y")) // its first look at the server counts as waiting, too
 		lease := w.Lock(a, "x")
-		wait := w.Lease / 3
+		wait := w.Lease * 3 / 10 // and no multiple of the time after which a plain lock is tried again
 		began := time.Now()
 		_, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(wait))
 		took := time.Since(began)

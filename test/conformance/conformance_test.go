@@ -24,8 +24,8 @@ func TestPlainLockOnARealServer(t *testing.T)                 { onReal(t, world.
 func TestFairLockOverTLSOnARealServer(t *testing.T)           { overTLS(t, world.Fair, false) }
 func TestPlainLockOverTLSOnARealServer(t *testing.T)          { overTLS(t, world.Plain, true) }
 
-// enough connections for all who ask at once in fake time: go-redis keeps the timers of those who wait for one, and would give
-// them to others, outside.
+// enough connections for all who ask at once in fake time: go-redis keeps the timers of those who
+// wait for one, and would give them to others, outside.
 const enough = 1000
 
 func onEmbedded(t *testing.T, kind world.Kind, plain bool) {

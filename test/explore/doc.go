@@ -1,11 +1,13 @@
 // Package explore searches every history of a small world: three clients, one lock, a network that delays, doubles and
 // loses, and the real scripts.
 //
-// A state (state.go) is the lock's keys, what each client knows, and what is on its way between them. From each, every
-// move (moves.go) is tried: a client's requests, the network's faults, the passing of time. Requests are executed by the
-// .lua files themselves, sent through package lua's typed calls to a miniredis that was put into that state (server.go); what a
-// script did to a state is remembered, so it runs once for each. The clients keep the shipped rules, those of
-// internal/rules (client.go, ends.go): each of their attempts is a rules.Waiter and then a rules.Hold.
+// A state (state.go) is the lock's keys, what each client knows, and what is on its way between
+// them. From each, every move (moves.go) is tried: a client's requests, the network's faults, the
+// passing of time. Requests are executed by the .lua files themselves, sent through package lua's
+// typed calls to a miniredis that was put into that state (server.go); what a script did to a state
+// is remembered, so it runs once for each. The clients keep the shipped rules, those of
+// internal/rules (client.go, ends.go): each of their attempts is a rules.Waiter and then a
+// rules.Hold.
 //
 // States that differ only in what cannot matter are one (normal.go): times count from now, tokens and places by rank, and
 // clients with the same program may change their names. Faults, jumps of time and tickets have budgets, so the search ends

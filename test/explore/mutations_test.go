@@ -336,7 +336,8 @@ func (m *mutation) foundInRules(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// changed names a script and, after an =, the file that is to be run in its place: for test/mutants.
+// changed names a script and, after an =, the file that is to be run in its place: for
+// test/mutants.
 const changed = "EXPLORE_CHANGED"
 
 // It is for the programs that TestEveryMutationIsFound builds.

@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// What a client hears on its channel and what it is answered come over two connections: that its ownership was forced may
-// be known before that it had begun.
+// What a client hears on its channel and what it is answered come over two connections: that its
+// ownership was forced may be known before that it had begun.
 func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 	for kind, setup := range map[string]func(f *faulty){"fair": func(*faulty) {}, "plain": func(f *faulty) { f.plain() }} {
 		t.Run(kind, func(t *testing.T) {

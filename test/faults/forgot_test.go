@@ -25,7 +25,8 @@ func (f *faulty) tenWait(lease time.Duration) (waits []*world.Wait, one *world.U
 	return waits, users[2]
 }
 
-// forgetting is what happens after FLUSHALL. All of it takes as long as those who wait are given to come back.
+// forgetting is what happens after FLUSHALL. All of it takes as long as those who wait are given to
+// come back.
 var forgetting = map[string]func(f *faulty){
 	"the holder has the lock and those who wait have their order": func(f *faulty) {
 		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")

@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// late holds the next request that matches back. It returns when the request is held; execute lets it go to the server and
-// returns when it has been executed.
+// late holds the next request that matches back. It returns when the request is held; execute lets
+// it go to the server and returns when it has been executed.
 func (f *faulty) late(match func([]string) bool, provoke func()) (execute func()) {
 	f.Helper()
 	held := f.Once(match, faultproxy.HoldRequest())
@@ -171,7 +171,8 @@ func TestARenewalExecutedAfterItsLeaseWasLostKeepsNobodyWaiting(t *testing.T) {
 		renewals.WaitHit(f, 1, world.Patience)
 		<-lease.Done()
 		lost := time.Now()
-		// The server still has the record, for another tenth of the lease, and now prolongs it for nobody.
+		// The server still has the record, for another tenth of the lease, and now prolongs it for
+		// nobody.
 		renewals.Release()
 		renewals.WaitExecuted(f, 1, world.Patience)
 		f.Ends(lease)
@@ -254,7 +255,8 @@ func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
 	})
 }
 
-// The grant is told on another connection than the one on which the answer comes. A mark for each would be kept for a minute.
+// The grant is told on another connection than the one on which the answer comes. A mark for each
+// would be kept for a minute.
 func TestAGrantThatOvertakesItsAnswerLeavesNoMark(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.Behind(), f.Beside()

@@ -9,7 +9,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// onLostReplies runs the test where a lost reply means a closed connection, and where it means silence.
+// onLostReplies runs the test where a lost reply means a closed connection, and where it means
+// silence.
 func onLostReplies(t *testing.T, test func(f *faulty, lost faultproxy.Action)) {
 	t.Helper()
 	losing := func(action faultproxy.Action) func(t *testing.T) {

@@ -120,7 +120,8 @@ func (m mutant) foundBy() string {
 	return survives
 }
 
-// write puts the changed file into dir, and beside it the list that the go command's -overlay takes.
+// write puts the changed file into dir, and beside it the list that the go command's -overlay
+// takes.
 func (m mutant) write(dir string) (overlay string) {
 	changed, overlay := filepath.Join(dir, "changed"), filepath.Join(dir, "overlay")
 	file, err := filepath.Abs(m.file)
