@@ -1,6 +1,8 @@
 package fairlock
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -79,8 +81,8 @@ func (l *Locker) subscribed(s *subscription, channel string) {
 	again := s.session > 0
 	l.sessions++
 	s.session = l.sessions
-	for _, ln := range l.lines {
-		if l.core.Server.Channel(ln.keys) == channel {
+	for _, record := range slices.Sorted(maps.Keys(l.lines)) { // the same order every time
+		if ln := l.lines[record]; l.core.Server.Channel(ln.keys) == channel {
 			ln.enterAt(time.Now())
 		}
 	}
