@@ -39,16 +39,18 @@ type (
 	// methods may be called on nil and on the zero Lease, which hold nothing. It must not be
 	// copied.
 	//
-	//	Unlock(ctx) error        ends this Lease; the lock is released with the last Lease on it. One request
-	//	                         then, none before. nil: released. ErrLost: it was lost before. ErrNotHeld: it
-	//	                         was unlocked before. Of ctx only the values and a deadline later than a
-	//	                         second from now are used: a cancelled context unlocks as well as any
-	//	Extend(ctx, d) error     lets the lock be trusted for at least d from now. One round trip, or none if it
-	//	                         is already. Nothing is ever shortened
-	//	Err() error              nil while the lock can be trusted; then ErrLost, ErrNotHeld or ErrClosed
+	//	Unlock(ctx) error        ends this Lease; the lock is released with the last Lease on it. One
+	//	                         request then, none before. nil: released. ErrLost: it was lost
+	//	                         before. ErrNotHeld: it was unlocked before. Of ctx only the values
+	//	                         and a deadline later than a second from now are used: a cancelled
+	//	                         context unlocks as well as any
+	//	Extend(ctx, d) error     lets the lock be trusted for at least d from now. One round trip,
+	//	                         or none if it is already. Nothing is ever shortened
+	//	Err() error              nil while the lock can be trusted; then ErrLost, ErrNotHeld or
+	//	                         ErrClosed
 	//	Done() <-chan struct{}   closed when Err is no longer nil
-	//	Context() Context        the values of the call's context; cancelled, with Err as its cause, when Done is
-	//	                         closed. Passed on, it lets nested calls re-enter
+	//	Context() Context        the values of the call's context; cancelled, with Err as its cause,
+	//	                         when Done is closed. Passed on, it lets nested calls re-enter
 	//	Deadline() time.Time     when trust ends unless the lease is renewed or extended
 	//	Token() int64            the fencing token: larger than that of every ownership before
 	//	Owner() string           the name given WithOwner, or one that is unique to this ownership
@@ -91,10 +93,13 @@ type (
 	// Overheard is something that the server told the clients of a lock. Which of the fields Name,
 	// ID, Owner, Note, Token and Remaining there are follows from the Kind:
 	//
-	//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining unless it is renewed
-	//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the call that had it
+	//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining
+	//	             unless it is renewed
+	//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the
+	//	             call that had it
 	//	GaveUp       a waiter (ID, Owner, Note) was evicted
-	//	Reconnected  none, not even Name: from here on all is heard. The first of all, and again after a failure
+	//	Reconnected  none, not even Name: from here on all is heard. The first of all, and again
+	//	             after a failure
 	Overheard = reentrant.Overheard
 	// Observer is told what happens to the locks of a Locker, by a call of Observe(Event): in
 	// order, one event at a time, a moment after it happened, by a goroutine that does nothing

@@ -59,8 +59,8 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 	return err
 }
 
-// look finds out whether the server can keep locks at all, on a cluster whether the node of this one
-// can.
+// look finds out whether the server can keep locks at all, on a cluster whether the node of this
+// one can.
 func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	infos, err := c.infos(ctx)
 	for _, info := range infos {
@@ -98,8 +98,8 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	return err
 }
 
-// infos is what the server says of itself, or all masters of a cluster do. If one of them hangs, none
-// is waited for for long, and none is judged.
+// infos is what the server says of itself, or all masters of a cluster do. If one of them hangs,
+// none is waited for for long, and none is judged.
 func (c *Core) infos(ctx context.Context) ([]any, error) {
 	all := func() ([]any, error) {
 		return insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })

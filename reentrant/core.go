@@ -243,7 +243,8 @@ func (c *Core) End() {
 	c.Settings.reporter.drain()
 }
 
-// Shutdown lets holders finish, once refuse has seen to it that no others come, and ends the Locker.
+// Shutdown lets holders finish, once refuse has seen to it that no others come, and ends the
+// Locker.
 func (c *Core) Shutdown(ctx context.Context, refuse func(), end func() error) error {
 	if err := checkContext(ctx); err != nil {
 		return &Error{Op: "shutdown", Err: err}

@@ -49,8 +49,7 @@ type Keeper struct {
 	releaser Releaser
 	settings Settings
 
-	stop  chan struct{} // closed by Close; ends the watchdog
-	began time.Time
+	stop chan struct{} // closed by Close; ends the watchdog
 
 	mu       sync.Mutex        // guards all below, and what Hold and grip say it guards
 	holds    map[string]*Hold  // by record key: those that may be re-entered
@@ -68,7 +67,7 @@ type Keeper struct {
 // NewKeeper returns a Keeper without holds.
 func NewKeeper(server *lua.Server, releaser Releaser, settings Settings) *Keeper {
 	return &Keeper{
-		server: server, releaser: releaser, settings: settings, stop: make(chan struct{}), began: time.Now(),
+		server: server, releaser: releaser, settings: settings, stop: make(chan struct{}),
 		holds: make(map[string]*Hold), bound: make(map[goroutine]int),
 	}
 }

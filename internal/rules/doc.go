@@ -18,8 +18,8 @@
 //	            ├──something of it may be with the server──> Leaving ──the leave is answered──> Gone
 //	            └──nothing of it ever reached the server────────────────────────────────────> Gone
 //
-//	Hold     Held ──Unlock, or nobody has a Lease on it──> Releasing ──the release is answered──> Over
-//	            └──expired, vanished, forced──> Lost (and it leaves, unless its lease ends it for certain)
+//	Hold     Held ──Unlock, or nobody has a Lease on it──> Releasing ──it is answered──> Over
+//	            └──expired, vanished, forced──> Lost (see Lose: does it have to leave?)
 //
 // # Time
 //

@@ -28,8 +28,8 @@ const syncWithin = 500 * time.Millisecond
 // keptFor is for how long a renewal may leave the token key alone.
 const keptFor = 5 * time.Minute
 
-// RenewedAfter is how long after a lease was written it is renewed.
-func RenewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostRenewed) }
+// renewedAfter is how long after a lease was written it is renewed.
+func renewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostRenewed) }
 
 // Hold is a ticket that has the lock.
 type Hold struct {
@@ -54,7 +54,7 @@ func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
 	switch {
 	case !fixed:
 		h.Lease = asked
-		h.RenewAt = t.Expires.Add(RenewedAfter(t.Span) - t.Span)
+		h.RenewAt = t.Expires.Add(renewedAfter(t.Span) - t.Span)
 	case h.Claimed(): // a fixed lease is confirmed before anybody has it
 		h.RenewAt = now
 	}
@@ -143,7 +143,7 @@ func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	h.Told = int32(depth) //nolint:gosec // memory is full before that overflows
 	h.RenewAt, h.SyncAt = time.Time{}, time.Time{}
 	if h.Lease > 0 && h.Dropped < max(1, h.Depth) {
-		h.RenewAt = sent.Add(RenewedAfter(h.Lease))
+		h.RenewAt = sent.Add(renewedAfter(h.Lease))
 	}
 	h.deepened(sent)
 }
@@ -203,7 +203,7 @@ func (h *Hold) FallsShort(lease time.Duration, fixed bool, now time.Time) bool {
 func (h *Hold) TakenOver(lease time.Duration) {
 	if h.State == Held {
 		h.Lease = max(h.Lease, lease)
-		h.RenewAt = h.Term.Expires.Add(RenewedAfter(h.Lease) - h.Term.Span)
+		h.RenewAt = h.Term.Expires.Add(renewedAfter(h.Lease) - h.Term.Span)
 	}
 }
 

@@ -61,8 +61,8 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 }
 
 // roomyConn is a connection to the embedded server that has room for what is written, as a socket
-// does. A pipe has none: of two who write to each other neither would come to read, and both wait for
-// a timeout.
+// does. A pipe has none: of two who write to each other neither would come to read, and both wait
+// for a timeout.
 type roomyConn struct {
 	net.Conn
 	written chan []byte

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
 )
 
 // The longest that somebody who lives may have to wait from any state on, if all others release at once: what holds the
 // lock or its place ends first, and until then nobody comes sooner than with the heartbeat after it.
 const (
 	heartbeat  ms = 5000
-	gathering  ms = 6000
+	gathering     = ms(lua.Gathering / time.Millisecond)
 	toBeServed    = lease + gathering + liveness + heartbeat
 	idleAtMost ms = 100
 )

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"math"
+	"time"
 
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
@@ -24,8 +25,8 @@ const absent ms = math.MinInt32
 // What the scripts and the clients count with.
 const (
 	lease    ms = 6000
-	claim    ms = 3000
-	liveness ms = 15000
+	claim       = ms(lua.Claim / time.Millisecond)
+	liveness    = ms(lua.Liveness / time.Millisecond)
 )
 
 // Owners as a record shows them.

@@ -99,8 +99,8 @@ func (l *link) answer(f *flight) []byte {
 	return []byte("-" + refusals[kind] + "\r\n")
 }
 
-// delivered notes what a reply tells calls: that they wait. One that has the lock at once, and learns
-// of it too late, does not.
+// delivered notes what a reply tells calls: that they wait. One that has the lock at once, and
+// learns of it too late, does not.
 func (l *link) delivered(f *flight, reply []byte) {
 	if reply[0] == '-' || l.w.server.verb(f.args) != "enter" {
 		return
