@@ -26,7 +26,7 @@ type Waiter struct {
 
 	Phase    Phase
 	Seen     bool      // an answer said that it waits, or has the lock
-	Place    lua.Place // in line; 0: not known
+	Place    lua.Place // in line, the first that it was given; 0: not known
 	Unplaced int8      // requests that went out before it was: 0, 1, or 2 for more
 	Shown    int64     // the largest token that an answer showed it while it waited
 	Forced   int64     // the largest token of its own that force ended, as a message told
@@ -80,7 +80,10 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 		w.Seen = true
 		w.Shown = max(w.Shown, token)
 		if s.At >= w.Last.At { // answers may overtake one another
-			w.Last, w.Place = s, t.Place
+			w.Last = s
+		}
+		if w.Place == 0 || t.Place < w.Place { // of two it arrived at the first
+			w.Place = t.Place
 		}
 		return Step{Do: Wait}
 	case lua.Held:

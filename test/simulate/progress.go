@@ -139,8 +139,9 @@ func (r *referee) steps(by time.Duration) {
 	}
 }
 
-// abandoned reports whether a lock is held for more than half a minute by somebody whose process
-// is gone, or kept for somebody whom the server has forgotten and who does not exist any more.
+// abandoned reports whether a lock is held for more than half a minute by somebody whose process is
+// gone or whose release the server refused, or is kept for somebody whom the server has forgotten
+// and who does not exist any more.
 func (r *referee) abandoned(name string) bool {
 	lk := r.locks[name]
 	is := r.w.server.read(lk.keys)
@@ -153,7 +154,7 @@ func (r *referee) abandoned(name string) bool {
 		}
 	}
 	for ticket := range is.holds {
-		if c := r.w.byID(clientOf(ticket)); c != nil && !c.crashed && c.closed.IsZero() {
+		if c := r.w.byID(clientOf(ticket)); c != nil && !c.crashed && c.closed.IsZero() && !lk.refused[ticket] {
 			return false
 		}
 	}

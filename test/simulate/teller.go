@@ -17,7 +17,7 @@ type teller struct{ c *client }
 
 // Observe is the Observer's.
 func (t teller) Observe(e reentrant.Event) {
-	t.told(fmt.Sprint("an Observer of ", e.Kind), e.Kind.String(), e.Name, fmt.Sprint(e.Token))
+	t.told(fmt.Sprint("an Observer of ", e.Kind))
 }
 
 // Enabled is the Handler's, as what follows.
@@ -25,7 +25,7 @@ func (t teller) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle makes no difference between levels.
 func (t teller) Handle(_ context.Context, r slog.Record) error {
-	t.told("a logger", r.Message)
+	t.told("a logger of " + r.Message)
 	return nil
 }
 
@@ -36,31 +36,32 @@ func (t teller) WithAttrs([]slog.Attr) slog.Handler { return t }
 func (t teller) WithGroup(string) slog.Handler { return t }
 
 // told is what the user's code does when it is told something: nearly always nothing that takes
-// time.
-func (t teller) told(where string, what ...string) {
+// time. Of two things that happen in one instant either may be told first, so what the code does
+// depends on the instant alone.
+func (t teller) told(what string) {
 	c, w := t.c, t.c.w
-	r := w.draw(c.id, contents(what), 21)
+	r := w.draw(c.id, 21)
 	p := r.IntN(1000)
 	slow, crash := w.plan.brings(Tellers), w.plan.brings(Crashes)
-	if p >= 60 || !slow && !crash || !c.isUp() || !c.probe(where) {
+	if p >= 60 || !slow && !crash || !c.isUp() || !c.probe(what) {
 		return
 	}
 	time.Sleep(span(r, 1, 30*time.Microsecond)) // what happens at one instant has no order
 	switch {
 	case !c.isUp():
 	case slow && p < 12:
-		c.fault("slow teller", "%s", where)
+		c.fault("slow teller", "told something")
 		c.pass(span(r, time.Second, 8*time.Second))
 	case slow && p < 35:
-		c.fault("teller calls back", "%s", where)
+		c.fault("teller calls back", "told something")
 		c.callsBack(r)
 	case slow && p < 36 && w.plan.brings(Closes):
-		c.closes(where)
+		c.closes("a teller")
 	case crash && p >= 40 && p < 50:
-		c.fault("teller panics", "%s", where)
+		c.fault("teller panics", "told something")
 		panic(errOwn)
 	case crash && p >= 50:
-		c.fault("teller ends its goroutine", "%s", where)
+		c.fault("teller ends its goroutine", "told something")
 		runtime.Goexit()
 	}
 }

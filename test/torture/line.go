@@ -11,7 +11,7 @@ import (
 type line struct {
 	name    string
 	queue   []place
-	given   map[string]int64 // ticket -> its place
+	given   map[place]bool   // places that their tickets were given
 	last    int64            // the largest place given
 	token   int64            // the largest token given
 	record  string           // the ticket that holds the lock; "": it is free
@@ -73,15 +73,15 @@ func (l *line) find(element string) int {
 }
 
 // arrives takes in a place:ticket. A place that its ticket did not have before is larger than all
-// before.
+// before. A ticket may have had two: it was passed over before it knew the first, and asked anew.
 func (o *order) arrives(l *line, element string) place {
 	text, ticket, _ := strings.Cut(element, ":")
 	at, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || at != l.given[ticket] && at <= l.last {
+	if err != nil || !l.given[place{at: at, ticket: ticket}] && at <= l.last {
 		o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s arrived after place %d was given", l.name, element, l.last))
 	}
 	l.last = max(l.last, at)
-	l.given[ticket] = at
+	l.given[place{at: at, ticket: ticket}] = true
 	if since, was := l.out[ticket]; was {
 		o.within(&o.out, ticket, since, l.name)
 		delete(l.out, ticket)

@@ -157,7 +157,7 @@ func (o *order) line(name string) *line {
 	l := o.lines[name]
 	if l == nil {
 		l = &line{
-			name: name, given: make(map[string]int64), out: make(map[string]int64),
+			name: name, given: make(map[place]bool), out: make(map[string]int64),
 			marked: make(map[string]bool), retired: make(map[string]bool), handed: make(map[string]int64), since: make(map[string]int64),
 		}
 		o.lines[name] = l
