@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // crossing is a Locker whose messages and answers a test takes in when it likes.
@@ -38,7 +38,9 @@ func onCrossing(t *testing.T) *crossing {
 
 func (c *crossing) begin(wait time.Duration) *attempt {
 	c.Helper()
-	a, err := c.l.begin(c.Context(), "x", c.keys, reentrant.Request{Wait: wait, Lease: c.l.core.Settings.Lease})
+	a, err := c.l.begin(engine.Call{
+		Name: "x", Keys: c.keys, Request: engine.Request{Wait: wait, Lease: c.l.core.Settings.Lease}, Began: time.Now(),
+	})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func TestAWaitingCallThatIsGrantedTooLateAndGivesUpGivesItBack(t *testing.T) {
 func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *testing.T) {
 	c := onCrossing(t)
 	a := c.begin(0)
-	a.Began = a.Began.Add(-time.Minute)
+	a.Call.Began = a.Call.Began.Add(-time.Minute)
 	a.requests.Sent()
 	answer, err := c.l.core.Server.Enter(t.Context(), c.keys, lua.Enter{Try: true, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text}}})
 	if err != nil {
@@ -147,7 +149,7 @@ func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *te
 	c.l.mu.Lock()
 	c.l.grantedInPassing(c.keys, &answer.Tickets[0].Grant, time.Now())
 	c.l.mu.Unlock()
-	lease, err := c.l.core.Keeper.Adopt(t.Context(), a.hold, time.Now(), 0)
+	lease, err := c.l.core.Adopt(t.Context(), a.hold, time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,12 +22,12 @@ func (l *Locker) arrive(a *attempt) (with *batch.Batch[*attempt], sends bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.arrivals[a.keys.Record()]
+	r := l.arrivals[a.Keys.Record()]
 	if r == nil {
 		r = new(arrivals)
-		l.arrivals[a.keys.Record()] = r
+		l.arrivals[a.Keys.Record()] = r
 	}
-	apart := a.request.Replicas.Asked() || l.core.Settings.Alarm != nil // in simulated time who happens to run would decide
+	apart := a.Request.Replicas.Asked() || l.core.Settings.Simulated() // in simulated time who happens to run would decide
 	return r.Begin(a, !apart, mostTogether)
 }
 
@@ -39,14 +39,14 @@ func (l *Locker) speaksFor(a *attempt, with *batch.Batch[*attempt]) []*attempt {
 	runtime.Gosched()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.arrivals[a.keys.Record()].Close(with)
+	return l.arrivals[a.Keys.Record()].Close(with)
 }
 
 // arrived says that the request that a sent was answered, or failed.
 func (l *Locker) arrived(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.arrivals[a.keys.Record()].End() {
-		delete(l.arrivals, a.keys.Record())
+	if l.arrivals[a.Keys.Record()].End() {
+		delete(l.arrivals, a.Keys.Record())
 	}
 }

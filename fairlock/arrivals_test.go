@@ -4,21 +4,21 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // comer is a call for the named lock that has yet to ask.
-func comer(name string, r reentrant.Request) *attempt {
-	a := &attempt{request: r, Waiter: rules.Waiter{Try: r.Wait == 0}}
-	a.keys, _ = lua.NewKeys("fairlock", name)
+func comer(name string, r engine.Request) *attempt {
+	a := &attempt{Call: engine.Call{Request: r}, Waiter: rules.Waiter{Try: r.Wait == 0}}
+	a.Keys, _ = lua.NewKeys("fairlock", name)
 	a.alone[0] = a
 	return a
 }
 
 // waits is what a call asks for that may wait.
-var waits = reentrant.Request{Wait: -1}
+var waits = engine.Request{Wait: -1}
 
 func TestThoseWhoComeWhileOthersAreUnderWayAskInOneRequestInTheirOrder(t *testing.T) {
 	l := New(unreachable(t))
@@ -61,7 +61,7 @@ func TestACommonRequestIsOfOneLockAndOfNoMoreThanTheServerShouldDoAtOnce(t *test
 	if with, _ := l.arrive(comer("y", waits)); with != nil {
 		t.Error("who comes to another lock has company")
 	}
-	tries, replicated := comer("x", reentrant.Request{}), comer("x", reentrant.Request{Wait: -1, Replicas: lua.Replicas{N: 1}})
+	tries, replicated := comer("x", engine.Request{}), comer("x", engine.Request{Wait: -1, Replicas: lua.Replicas{N: 1}})
 	for range 2 { // with nobody to join, and with somebody
 		for _, apart := range []*attempt{tries, replicated} {
 			if with, sends := l.arrive(apart); with != nil || !sends {

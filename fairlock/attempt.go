@@ -6,21 +6,18 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/batch"
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // attempt is one ticket that waits, or tries once: what its rules say of it, and its caller.
 type attempt struct {
-	name     string
-	keys     lua.Keys
+	engine.Call
 	ticket   lua.Ticket
-	text     string // the ticket on the wire
-	request  reentrant.Request
-	within   bool                // the call was made under a live hold
-	requests *reentrant.Requests // the hold has them, too
-	alone    [1]*attempt         // itself, for requests that are about nobody else
+	text     string           // the ticket on the wire
+	requests *engine.Requests // the hold has them, too
+	alone    [1]*attempt      // itself, for requests that are about nobody else
 
 	// Guarded by Locker.mu.
 	rules.Waiter
@@ -28,52 +25,28 @@ type attempt struct {
 	news     chan int      // holds one: its position, for a caller that waits and wants to know
 	position int           // when it joined the line; 0: not known
 	now      int           // position that was last heard of
-	hold     *reentrant.Hold
+	hold     *engine.Hold
 	err      error
 }
 
 // inHold stands in the table for every attempt that became a hold, which lives longer and needs no more of it.
 var inHold = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
 
-// acquire is Lock, TryLock and the first half of Do.
-func (l *Locker) acquire(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
-	began := time.Now()
-	lease, err := l.obtain(ctx, name, try, options)
-	if err != nil {
-		return nil, l.core.GaveUp(ctx, op, name, began, err)
-	}
-	return lease, nil
-}
-
-func (l *Locker) obtain(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
-	request, keys, lease, err := l.core.Begin(ctx, name, try, options)
-	if lease != nil || err != nil {
-		return lease, err
-	}
-	return l.core.Insist(ctx, request, func(request reentrant.Request) (*Lease, error) {
-		a, err := l.begin(ctx, name, keys, request)
-		if err != nil {
-			return nil, err
-		}
-		hold, err := l.hold(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		return l.core.Keeper.Adopt(ctx, hold, a.Began, request.Wait)
-	})
-}
-
-// hold enters the line and waits. A call that ends otherwise, by a callback's panic for one,
+// Acquire enters the line and waits. A call that ends otherwise, by a callback's panic for one,
 // leaves nothing behind.
-func (l *Locker) hold(ctx context.Context, a *attempt) (hold *reentrant.Hold, err error) {
+func (s strategy) Acquire(ctx context.Context, call engine.Call) (hold *engine.Hold, err error) {
+	a, err := s.begin(call)
+	if err != nil {
+		return nil, err
+	}
 	returned := false
 	defer func() {
 		if !returned {
-			_ = l.giveUp(a, func() error { return errVanished })
+			_ = s.giveUp(a, func() error { return errVanished })
 		}
 	}()
-	l.open(ctx, a)
-	hold, err = l.await(ctx, a)
+	s.open(ctx, a)
+	hold, err = s.await(ctx, a)
 	returned = true
 	return hold, err
 }
@@ -82,18 +55,16 @@ func (l *Locker) hold(ctx context.Context, a *attempt) (hold *reentrant.Hold, er
 var errVanished = errors.New("the caller is gone")
 
 // begin enters an attempt in the table.
-func (l *Locker) begin(ctx context.Context, name string, keys lua.Keys, request reentrant.Request) (*attempt, error) {
-	a := &attempt{
-		name: name, keys: keys, request: request,
-		ticket: l.core.Ticket(request),
-		within: l.core.Keeper.Within(ctx), requests: new(reentrant.Requests),
-	}
+func (l *Locker) begin(call engine.Call) (*attempt, error) {
+	a := &attempt{Call: call, ticket: l.core.Ticket(call.Request), requests: new(engine.Requests)}
 	a.text = a.ticket.String()
 	a.alone[0] = a
-	a.Waiter = rules.Waiter{Lease: a.ticket.Lease, Try: request.Wait == 0, Again: request.Waited, Began: time.Now()}
+	a.Waiter = rules.Waiter{
+		Lease: a.ticket.Lease, Try: call.Request.Wait == 0, Again: call.Request.Waited, Began: call.Began,
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.draining && !a.within {
+	if l.closed || l.draining && !a.Within {
 		return nil, ErrClosed
 	}
 	l.attempts[a.ticket.Counter] = a
@@ -107,14 +78,14 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 	if !sends {
 		return
 	}
-	prompt, ok := l.core.Prompt(ctx, a.request)
+	prompt, ok := l.core.Prompt(ctx, a.Request)
 	if ok && (with == nil || ctx.Done() == nil) { // the end of a context must not cut others short
-		l.core.Keeper.Begun()
-		defer l.core.Keeper.Done()
+		l.core.Begun()
+		defer l.core.Done()
 		l.first(prompt, a, with)
 		return
 	}
-	l.core.Keeper.Go(func() { l.first(context.WithoutCancel(ctx), a, with) })
+	l.core.Go(func() { l.first(context.WithoutCancel(ctx), a, with) })
 }
 
 func (l *Locker) first(ctx context.Context, a *attempt, with *batch.Batch[*attempt]) {
@@ -127,11 +98,11 @@ func (l *Locker) first(ctx context.Context, a *attempt, with *batch.Batch[*attem
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.
-func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error) {
+func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Hold, error) {
 	l.mu.Lock()
 	if a.Phase == rules.Waiting {
 		a.settled = make(chan struct{})
-		if a.request.OnQueued != nil || l.core.Settings.Observer != nil {
+		if a.Request.OnQueued != nil || l.core.Settings.Observer != nil {
 			a.news = make(chan int, 1)
 			a.moved()
 		}
@@ -141,8 +112,8 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 		return a.hold, a.err
 	}
 	var timeout <-chan time.Time
-	if a.request.Wait > 0 {
-		timer := time.NewTimer(time.Until(a.Began.Add(a.request.Wait)))
+	if a.Request.Wait > 0 {
+		timer := time.NewTimer(time.Until(a.Call.Began.Add(a.Request.Wait)))
 		defer timer.Stop()
 		timeout = timer.C
 	}
@@ -154,23 +125,23 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*reentrant.Hold, error)
 				return a.hold, a.err
 			default:
 			}
-			if ctx.Err() != nil || timeout != nil && time.Since(a.Began) >= a.request.Wait {
+			if ctx.Err() != nil || timeout != nil && time.Since(a.Call.Began) >= a.Request.Wait {
 				news = nil
 			}
 		}
 		select {
 		case <-a.settled:
 			if !queued && len(a.news) > 0 {
-				l.core.Waits(ctx, a.name, a.request.Owner, a.request, <-a.news, true)
+				l.core.Waits(ctx, a.Name, a.Request.Owner, a.Request, <-a.news, true)
 			}
 			return a.hold, a.err
 		case position := <-news:
-			l.core.Waits(ctx, a.name, a.request.Owner, a.request, position, !queued)
+			l.core.Waits(ctx, a.Name, a.Request.Owner, a.Request, position, !queued)
 			queued = true
 		case <-ctx.Done():
-			end := reentrant.EndOf(ctx) // with no mutex held: the context may be the user's
+			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return nil, l.giveUp(a, func() error {
-				return &WaitError{Position: a.position, Waited: time.Since(a.Began), Err: end}
+				return &WaitError{Position: a.position, Waited: time.Since(a.Call.Began), Err: end}
 			})
 		case <-timeout:
 			return nil, l.giveUp(a, func() error { return l.timeUp(a) })
@@ -215,14 +186,14 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 	case rules.End:
 		l.settle(a, nil, err)
 		if s.Leave {
-			l.core.Keeper.Go(func() { l.leave(a) })
+			l.core.Go(func() { l.leave(a) })
 		} else {
 			l.forget(a)
 		}
 	case rules.LeaveLine:
-		l.core.Keeper.Go(func() { l.leave(a) })
+		l.core.Go(func() { l.leave(a) })
 	case rules.GiveBack:
-		l.core.Keeper.Abandon(a.hold)
+		l.core.Abandon(a.hold)
 	case rules.Nothing, rules.Take: // who is given the lock has a grant to begin its hold with
 	}
 }
@@ -230,10 +201,10 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 // timeUp is what the last answer said of the holder, if there was one. l.mu must be held.
 func (l *Locker) timeUp(a *attempt) error {
 	if a.Last.At == 0 {
-		return &WaitError{Waited: time.Since(a.Began), Err: context.DeadlineExceeded}
+		return &WaitError{Waited: time.Since(a.Call.Began), Err: context.DeadlineExceeded}
 	}
 	e := &HeldError{}
-	if ln := l.lines[a.keys.Record()]; ln != nil {
+	if ln := l.lines[a.Keys.Record()]; ln != nil {
 		e.Owner, e.Waiting = ln.Holder, ln.Length
 		e.Remaining = max(0, time.Until(ln.Free))
 	}
@@ -241,16 +212,16 @@ func (l *Locker) timeUp(a *attempt) error {
 }
 
 // settle tells the caller of a whose wait has ended: with a hold or an error. l.mu must be held.
-func (l *Locker) settle(a *attempt, hold *reentrant.Hold, err error) {
+func (l *Locker) settle(a *attempt, hold *engine.Hold, err error) {
 	if a.hold, a.err = hold, err; hold != nil {
 		l.attempts[a.ticket.Counter] = inHold
 	}
-	if ln := l.lines[a.keys.Record()]; ln != nil {
+	if ln := l.lines[a.Keys.Record()]; ln != nil {
 		ln.remove(a)
 		if len(ln.waiting) == 0 {
 			ln.timer.Stop()
-			delete(l.lines, a.keys.Record())
-			l.emptied(a.keys)
+			delete(l.lines, a.Keys.Record())
+			l.emptied(a.Keys)
 		}
 	}
 	if a.settled != nil {
@@ -267,7 +238,7 @@ func (l *Locker) abandon(match func(*attempt) bool) {
 		}
 		if step := a.GivesUp(a.requests.Open()); step.Leave {
 			l.settle(a, nil, ErrClosed)
-			together[a.keys] = append(together[a.keys], a)
+			together[a.Keys] = append(together[a.Keys], a)
 		} else {
 			l.carryOut(a, step, ErrClosed)
 		}
@@ -275,7 +246,7 @@ func (l *Locker) abandon(match func(*attempt) bool) {
 	for _, group := range together {
 		for from := 0; from < len(group); from += lua.MaxTickets {
 			chunk := group[from:min(from+lua.MaxTickets, len(group))]
-			l.core.Keeper.Go(func() { l.leave(chunk...) })
+			l.core.Go(func() { l.leave(chunk...) })
 		}
 	}
 }

@@ -30,7 +30,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
 )
 
 // The vocabulary, which plain locks share.
@@ -60,36 +61,36 @@ type (
 	//
 	// Trust ends a margin before the server may give the lock away: a tenth of the first ten
 	// minutes of the lease and a hundredth of the rest, at least 10 ms.
-	Lease = reentrant.Lease
+	Lease = engine.Lease
 	// Option configures a Locker.
-	Option = reentrant.Option
+	Option = engine.Option
 	// LockOption configures one call.
-	LockOption = reentrant.LockOption
+	LockOption = engine.LockOption
 	// Identity is by what a nested call is recognised as the holder's own, beside an owner that it
 	// names.
-	Identity = reentrant.Identity
+	Identity = engine.Identity
 	// Error says which operation (Op) on which lock (Name) failed, and why (Err, which it unwraps).
-	Error = reentrant.Error
+	Error = engine.Error
 	// HeldError is an ErrHeld with what the server said of the holder: Owner, the Remaining time
 	// until the lock is free if nobody renews it, and how many are Waiting in line. Owner is empty
 	// while the server, having lost data, waits for the holder to return.
-	HeldError = reentrant.HeldError
+	HeldError = engine.HeldError
 	// WaitError says where a call stood in line when its context ended: Position when it joined, 1
 	// being next and 0 that the server had not answered yet; how long it had Waited; and the
 	// context's Err, which it unwraps.
-	WaitError = reentrant.WaitError
+	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected: its Name, the largest Token given so
 	// far, its Holder (nil: it is free), how many are Waiting, and the Waiters in order. Damaged
 	// says what in the lock's keys makes no sense, if anything does; all else of the State is what
 	// could be read.
-	State = reentrant.State
+	State = engine.State
 	// Holder is who has a lock: Owner, Note, Token; the Depth of its Leases over all processes and
 	// how many Holds those are; Since when, for how long it has been Held, and the Remaining time
 	// until the lock is free if nobody renews it.
-	Holder = reentrant.Holder
+	Holder = engine.Holder
 	// Waiter is one place in line: the ID that names it to Evict, Owner, Note, Since when, and how
 	// long it has Waited.
-	Waiter = reentrant.Waiter
+	Waiter = engine.Waiter
 	// Overheard is something that the server told the clients of a lock. Which of the fields Name,
 	// ID, Owner, Note, Token and Remaining there are follows from the Kind:
 	//
@@ -100,120 +101,120 @@ type (
 	//	GaveUp       a waiter (ID, Owner, Note) was evicted
 	//	Reconnected  none, not even Name: from here on all is heard. The first of all, and again
 	//	             after a failure
-	Overheard = reentrant.Overheard
+	Overheard = engine.Overheard
 	// Observer is told what happens to the locks of a Locker, by a call of Observe(Event): in
 	// order, one event at a time, a moment after it happened, by a goroutine that does nothing
 	// else. So an Observer may call the Locker, Close included. Of 10,000 events that wait, more
 	// are dropped.
-	Observer = reentrant.Observer
+	Observer = engine.Observer
 	// Event is one thing that happened: its Kind, At what time, the Context of the call (of the
 	// Lease, if it is Released or Lost), and as far as they apply to the Kind the lock's Name,
 	// Owner, Token, Position, how long it Took, how many Locks, and Err.
-	Event = reentrant.Event
+	Event = engine.Event
 	// Kind says what happened.
-	Kind = reentrant.Kind
+	Kind = engine.Kind
 	// Interface is what Lockers of both kinds do.
-	Interface = reentrant.Interface
+	Interface = engine.Interface
 )
 
 // The states that an error can stand for; match them with errors.Is.
 var (
 	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError with who and for how long.
-	ErrHeld = reentrant.ErrHeld
+	ErrHeld = engine.ErrHeld
 	// ErrQueueFull: as many wait as MaxWaiters allows.
-	ErrQueueFull = reentrant.ErrQueueFull
+	ErrQueueFull = engine.ErrQueueFull
 	// ErrLost: the lock was held and is not to be trusted any more. Somebody else may have it.
-	ErrLost = reentrant.ErrLost
+	ErrLost = engine.ErrLost
 	// ErrNotHeld: this Lease holds nothing; it was unlocked before, or it is nil.
-	ErrNotHeld = reentrant.ErrNotHeld
+	ErrNotHeld = engine.ErrNotHeld
 	// ErrEvicted: somebody took the waiting call out of the line.
-	ErrEvicted = reentrant.ErrEvicted
+	ErrEvicted = engine.ErrEvicted
 	// ErrNotWaiting: Evict found no such waiter.
-	ErrNotWaiting = reentrant.ErrNotWaiting
+	ErrNotWaiting = engine.ErrNotWaiting
 	// ErrNotReplicated: too few replicas had the lock in time; it was given back.
-	ErrNotReplicated = reentrant.ErrNotReplicated
+	ErrNotReplicated = engine.ErrNotReplicated
 	// ErrClosed: the Locker was closed.
-	ErrClosed = reentrant.ErrClosed
+	ErrClosed = engine.ErrClosed
 	// ErrInvalid: a name or an option that makes no sense. Nothing was sent.
-	ErrInvalid = reentrant.ErrInvalid
+	ErrInvalid = engine.ErrInvalid
 )
 
 // By what a nested call is recognised, beside an owner that it names.
 const (
 	// ByContext recognises a hold that the context carries, and the same goroutine inside Do.
-	ByContext = reentrant.ByContext
+	ByContext = engine.ByContext
 	// ByGoroutine also ties a Lease of Lock or TryLock to the goroutine that asked for it, until
 	// Detach. This is Redisson's thread identity. Do not use it where one goroutine acquires and
 	// others work: two acquisitions of one name by a dispatcher would share the lock.
-	ByGoroutine = reentrant.ByGoroutine
+	ByGoroutine = engine.ByGoroutine
 )
 
 // What an Observer is told. Of every call that succeeds and is no re-entry there is one Acquired
 // and later one Released or Lost, so acquired = released + lost + held now. (A call whose lock came
 // at the very moment it gave up has GaveUp alone.)
 const (
-	Queued      = reentrant.Queued      // a call waits, at Position; again should it have to join the line anew
-	Acquired    = reentrant.Acquired    // a call has the lock, after Took
-	GaveUp      = reentrant.GaveUp      // a call ended without the lock, after Took, because of Err
-	Released    = reentrant.Released    // an ownership was given back, after Took. Err: the server did not confirm it
-	Lost        = reentrant.Lost        // an ownership ended otherwise, after Took, because of Err
-	Renewed     = reentrant.Renewed     // one request prolonged the leases of Locks locks
-	PassedOver  = reentrant.PassedOver  // a waiter was out of the line when it entered again, and has its old place
-	Reconnected = reentrant.Reconnected // the subscription was made again; everybody who waits asks at once
+	Queued      = engine.Queued      // a call waits, at Position; again should it have to join the line anew
+	Acquired    = engine.Acquired    // a call has the lock, after Took
+	GaveUp      = engine.GaveUp      // a call ended without the lock, after Took, because of Err
+	Released    = engine.Released    // an ownership was given back, after Took. Err: the server did not confirm it
+	Lost        = engine.Lost        // an ownership ended otherwise, after Took, because of Err
+	Renewed     = engine.Renewed     // one request prolonged the leases of Locks locks
+	PassedOver  = engine.PassedOver  // a waiter was out of the line when it entered again, and has its old place
+	Reconnected = engine.Reconnected // the subscription was made again; everybody who waits asks at once
 )
 
 // WithPrefix sets what all keys and channels begin with; default "fairlock". It must not contain
 // braces, nor, after a colon, one of the words that follow it in keys: lock, queue, waiters, token,
 // wake, freed, plain. Lockers share locks if, and only if, they share the kind of lock, the prefix
 // and the server.
-func WithPrefix(prefix string) Option { return reentrant.WithPrefix(prefix) }
+func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a
 // third of it, and a waiter never waits longer than this for a holder that was killed. Default 30
 // s, at least 100 ms.
-func WithLease(d time.Duration) Option { return reentrant.WithLease(d) }
+func WithLease(d time.Duration) Option { return engine.WithLease(d) }
 
 // WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a Lease
 // dropped, a subscription made again. Default slog.Default(). Its handler is called as an Observer
 // is: in order, by a goroutine of its own.
-func WithLogger(logger *slog.Logger) Option { return reentrant.WithLogger(logger) }
+func WithLogger(logger *slog.Logger) Option { return engine.WithLogger(logger) }
 
 // WithIdentity sets by what a nested call is recognised as the holder's own. Default ByContext.
-func WithIdentity(identity Identity) Option { return reentrant.WithIdentity(identity) }
+func WithIdentity(identity Identity) Option { return engine.WithIdentity(identity) }
 
 // WithObserver has the Locker tell o what happens. None by default; then it costs nothing.
-func WithObserver(o Observer) Option { return reentrant.WithObserver(o) }
+func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 
 // LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed,
 // whatever happens to this process. At least 100 ms.
-func LeaseFor(d time.Duration) LockOption { return reentrant.LeaseFor(d) }
+func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries
 // once.
-func WaitAtMost(d time.Duration) LockOption { return reentrant.WaitAtMost(d) }
+func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
 // MaxWaiters has the call return ErrQueueFull at once if n or more wait already. Waiters of a
 // killed process may be counted for another 15 s.
-func MaxWaiters(n int) LockOption { return reentrant.MaxWaiters(n) }
+func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 
 // WithOwner names the owner, in at most 256 bytes. Whoever names the same one shares the lock, in
 // this process or any other; the lock is free when the last of their holds has ended. It rules out
 // recognition by context or goroutine.
-func WithOwner(owner string) LockOption { return reentrant.WithOwner(owner) }
+func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 
 // OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its
 // position in line, 1 being next, and again at most every 5 s while the position changes. The call
 // goes on when f returns: should the lock come meanwhile, it is held until then. If f panics or
 // ends its goroutine, the call leaves nothing behind. The server looks for the call among the first
 // 10,000; that is work of the order of the position, so leave it out where nobody looks.
-func OnQueued(f func(position int)) LockOption { return reentrant.OnQueued(f) }
+func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
 
 // WithReplicas has the call succeed only once n replicas have confirmed that they have the lock, in
 // the same round trip (WAIT). If fewer do within the timeout, the lock is given back and the error
 // is ErrNotReplicated. It narrows what a failover can lose, and no more: replicas that did not
 // confirm may be promoted. The timeout must be shorter than the client's read timeout.
 func WithReplicas(n int, timeout time.Duration) LockOption {
-	return reentrant.WithReplicas(n, timeout)
+	return engine.WithReplicas(n, timeout)
 }
 
 // WithFsync has the call succeed only once the server and n of its replicas have confirmed that
@@ -223,7 +224,12 @@ func WithReplicas(n int, timeout time.Duration) LockOption {
 // appendonly yes, and must be Redis or Valkey 7.2 or later: where it is older, the error is
 // errors.ErrUnsupported. With appendfsync everysec a call takes up to a second. The timeout must be
 // shorter than the client's read timeout. Not together with WithReplicas.
-func WithFsync(n int, timeout time.Duration) LockOption { return reentrant.WithFsync(n, timeout) }
+func WithFsync(n int, timeout time.Duration) LockOption { return engine.WithFsync(n, timeout) }
 
 // Note is a short text that inspection shows beside the call. At most 256 bytes.
-func Note(text string) LockOption { return reentrant.Note(text) }
+func Note(text string) LockOption { return engine.Note(text) }
+
+// Margin is how much earlier than the server a client ends its trust in a lease of length d: a
+// tenth of its first ten minutes and a hundredth of the rest, at least 10 ms. It pays for clocks
+// that run apart and for the time it takes to stop.
+func Margin(d time.Duration) time.Duration { return rules.Margin(d) }

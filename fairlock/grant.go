@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // message takes in what the server tells this client.
@@ -18,7 +18,7 @@ func (l *Locker) message(payload string) {
 	}
 	l.heard(payload, &m, keys, received)
 	if m.Forced {
-		l.core.Keeper.Forced(m)
+		l.core.Forced(m)
 	}
 }
 
@@ -37,7 +37,7 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 		}
 		return
 	case !a.is(keys, m.Text):
-		l.core.Nonsense(fmt.Errorf("message %.200q: its call asks for %s as %s", payload, a.keys.Record(), a.text))
+		l.core.Nonsense(fmt.Errorf("message %.200q: its call asks for %s as %s", payload, a.Keys.Record(), a.text))
 		return
 	}
 	step := a.Heard(m, received, l.session(keys), a.requests.Open())
@@ -53,17 +53,17 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 
 // is reports whether that lock and the whole of that ticket are the attempt's.
 func (a *attempt) is(keys lua.Keys, ticket string) bool {
-	return rules.Concerns(keys.Record(), ticket, a.keys.Record(), a.text)
+	return rules.Concerns(keys.Record(), ticket, a.Keys.Record(), a.text)
 }
 
 // give begins the hold of an attempt that has the lock for the term. Only now its token is noted:
 // the server believes what a client says it knows. l.mu must be held.
 func (l *Locker) give(a *attempt, g lua.Grant, t rules.Term, confirmed *lua.Confirmed) {
-	l.memory.Note(a.keys.Record(), rules.Known{Token: g.Token, Lease: a.ticket.Lease}, time.Now())
-	l.settle(a, l.core.Keeper.Begin(reentrant.Granted{
-		Name: a.name, Keys: a.keys, Ticket: a.ticket, Text: a.text, Token: g.Token, Since: g.Since,
-		Requests: a.requests, Copies: reentrant.NewCopies(a.request.Replicas, confirmed),
-	}, t, a.request.Fixed), nil)
+	l.memory.Note(a.Keys.Record(), rules.Known{Token: g.Token, Lease: a.ticket.Lease}, time.Now())
+	l.settle(a, l.core.Keep(engine.Granted{
+		Name: a.Name, Keys: a.Keys, Ticket: a.ticket, Text: a.text, Token: g.Token, Since: g.Since,
+		Requests: a.requests, Copies: engine.NewCopies(a.Request.Replicas, confirmed),
+	}, t, a.Request.Fixed), nil)
 }
 
 // grantedInPassing takes in a grant to another ticket of this client than the request was about. l.mu must be held.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // News of where it stands now may have come meanwhile, too.
@@ -27,11 +27,11 @@ func TestACallWhoseWaitEndsWhileItsCallbackRunsIsNotToldAgainWhereItStands(t *te
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			ticket := lua.Ticket{Client: l.core.ID, Counter: 1, Lease: 100 * time.Millisecond}
-			a := &attempt{Waiter: rules.Waiter{Began: time.Now(), Lease: ticket.Lease}, ticket: ticket, requests: new(reentrant.Requests), now: 2}
-			a.keys, _ = lua.NewKeys("fairlock", "x")
+			a := &attempt{Waiter: rules.Waiter{Began: time.Now(), Lease: ticket.Lease}, ticket: ticket, requests: new(engine.Requests), now: 2}
+			a.Keys, _ = lua.NewKeys("fairlock", "x")
 			told := 0
-			a.request.Wait = c.wait
-			a.request.OnQueued = func(int) {
+			a.Request.Wait = c.wait
+			a.Request.OnQueued = func(int) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				a.now--

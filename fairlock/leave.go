@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
-// releaser is the Locker as its Keeper sees it.
-type releaser struct{ *Locker }
+// strategy is the Locker as its Core sees it.
+type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
-func (l releaser) Release(ctx context.Context, h *reentrant.Hold) (lua.Status, error) {
+func (l strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
 	states, err := l.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Text, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
@@ -22,7 +22,7 @@ func (l releaser) Release(ctx context.Context, h *reentrant.Hold) (lua.Status, e
 }
 
 // Forget drops what is left of the attempt when its hold has ended.
-func (l releaser) Forget(h *reentrant.Hold) {
+func (l strategy) Forget(h *engine.Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.attempts, h.Ticket.Counter)
@@ -39,13 +39,13 @@ func (l *Locker) leave(all ...*attempt) {
 	for _, a := range all {
 		lease = max(lease, a.ticket.Lease)
 	}
-	l.core.Keeper.Persist(lease, func(ctx context.Context) error {
+	l.core.Persist(lease, func(ctx context.Context) error {
 		l.mu.Lock()
 		for i, a := range all {
 			tickets[i] = a.Leave(a.text, a.requests.Open())
 		}
 		l.mu.Unlock()
-		_, err := l.send(ctx, all[0].keys, tickets)
+		_, err := l.send(ctx, all[0].Keys, tickets)
 		return err
 	})
 	l.mu.Lock()
@@ -58,8 +58,8 @@ func (l *Locker) leave(all ...*attempt) {
 // unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got
 // through.
 func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
-	l.core.Keeper.Go(func() {
-		l.core.Keeper.Persist(t.Lease, func(ctx context.Context) error {
+	l.core.Go(func() {
+		l.core.Persist(t.Lease, func(ctx context.Context) error {
 			_, err := l.send(ctx, keys, []lua.LeaveTicket{rules.Unknown(t.String())})
 			return err
 		})
@@ -70,10 +70,10 @@ func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 // must be held.
 func (l *Locker) suspect(keys lua.Keys, holder string) {
 	counter, ours := l.core.Own(holder)
-	if !ours || l.attempts[counter] != nil || !l.core.Suspicious(keys) {
+	if !ours || l.attempts[counter] != nil || !l.core.LooksForStrays(keys) {
 		return
 	}
-	l.core.Keeper.Go(func() {
+	l.core.Go(func() {
 		strays := l.core.Strays(keys, func(counter uint64) bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()

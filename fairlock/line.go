@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // line is this process's waiters of one lock. It exists as long as there are any; all is guarded by Locker.mu.
@@ -24,12 +24,12 @@ func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
 
 // enqueue has a's heartbeats sent. l.mu must be held.
 func (l *Locker) enqueue(a *attempt) *line {
-	ln := l.lines[a.keys.Record()]
+	ln := l.lines[a.Keys.Record()]
 	if ln == nil {
 		now := time.Now()
-		ln = &line{keys: a.keys, waiting: make(map[*attempt]struct{}), Line: rules.NewLine(now, a.Claim())}
+		ln = &line{keys: a.Keys, waiting: make(map[*attempt]struct{}), Line: rules.NewLine(now, a.Claim())}
 		ln.timer = time.AfterFunc(ln.Due.Sub(now), func() { l.beat(ln) })
-		l.lines[a.keys.Record()] = ln
+		l.lines[a.Keys.Record()] = ln
 	}
 	ln.waiting[a] = struct{}{}
 	return ln
@@ -82,7 +82,7 @@ func (l *Locker) beat(ln *line) {
 	ln.timer.Reset(time.Until(ln.Due))
 	for from := 0; from < len(all); from += lua.MaxTickets {
 		chunk := all[from:min(from+lua.MaxTickets, len(all))]
-		l.core.Keeper.Go(func() { l.enter(context.Background(), some, chunk...) })
+		l.core.Go(func() { l.enter(context.Background(), some, chunk...) })
 	}
 }
 
@@ -96,8 +96,8 @@ func (l *Locker) enter(ctx context.Context, some bool, all ...*attempt) {
 	for i, t := range q.answer.Tickets {
 		if a := q.of[i]; t.Returned {
 			l.core.Settings.Logger.Info("fairlock: a waiter was out of the line and is back in its place: it was out of reach, or data was lost",
-				"lock", a.name, "owner", a.ticket.Identity(), "waited", time.Since(a.Began))
-			l.core.Settings.Observe(reentrant.Event{Kind: reentrant.PassedOver, Name: a.name, Owner: a.ticket.Identity()})
+				"lock", a.Name, "owner", a.ticket.Identity(), "waited", time.Since(a.Call.Began))
+			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Name: a.Name, Owner: a.ticket.Identity()})
 		}
 	}
 	l.mu.Lock()
@@ -120,7 +120,7 @@ type question struct {
 
 // ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
 func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
-	keys := all[0].keys
+	keys := all[0].Keys
 	request := lua.Enter{Try: all[0].Try, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
@@ -132,10 +132,10 @@ func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 			continue
 		}
 		place, first, mend := a.Asks()
-		ticket := lua.EnterTicket{Ticket: a.text, Place: place, Tell: a.request.OnQueued != nil || mend}
+		ticket := lua.EnterTicket{Ticket: a.text, Place: place, Tell: a.Request.OnQueued != nil || mend}
 		if first {
-			ticket.MaxWaiters = a.request.MaxWaiters
-			request.Replicas = a.request.Replicas // a later answer seldom brings the grant
+			ticket.MaxWaiters = a.Request.MaxWaiters
+			request.Replicas = a.Request.Replicas // a later answer seldom brings the grant
 		}
 		a.requests.Sent()
 		if len(all) == 1 {
@@ -184,15 +184,15 @@ func (l *Locker) answered(q question) {
 	}
 	e, sent := q.answer, q.sent
 	sent.At = e.Now
-	record := q.of[0].keys.Record()
+	record := q.of[0].Keys.Record()
 	l.memory.Note(record, rules.Known{Token: e.Token, Lease: e.Lease}, time.Now())
-	l.core.Keeper.Doubt(record, e.Holder, e.Now)
-	l.suspect(q.of[0].keys, e.Holder)
+	l.core.Doubt(record, e.Holder, e.Now)
+	l.suspect(q.of[0].Keys, e.Holder)
 	for i, a := range q.of {
 		l.told(a, e, e.Tickets[i], sent)
 	}
 	if e.Grant != nil {
-		l.grantedInPassing(q.of[0].keys, e.Grant, sent.Sent)
+		l.grantedInPassing(q.of[0].Keys, e.Grant, sent.Sent)
 	}
 	ln := l.lines[record]
 	if ln == nil {
@@ -238,7 +238,7 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 	case rules.Evicted:
 		return ErrEvicted
 	case rules.Forced:
-		return reentrant.LostTo(why)
+		return engine.LostTo(why)
 	default: // it did not end
 		return nil
 	}
@@ -249,8 +249,8 @@ func (l *Locker) try(ctx context.Context, all ...*attempt) {
 	if l.tried(ctx, all[0]) {
 		return
 	}
-	l.core.Keeper.Go(func() {
-		var backoff reentrant.Backoff
+	l.core.Go(func() {
+		var backoff engine.Backoff
 		for !l.tried(context.WithoutCancel(ctx), all[0]) {
 			_ = backoff.Wait(context.Background())
 		}

@@ -3,12 +3,13 @@ package fairlock
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // It does so between the arrival of the answer and the moment in which that is taken in.
@@ -21,10 +22,10 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer rdb.Close()
 	keys, _ := lua.NewKeys("fairlock", "x")
-	for what, request := range map[string]reentrant.Request{"lock": {Wait: -1}, "try": {}} {
+	for what, request := range map[string]engine.Request{"lock": {Wait: -1}, "try": {}} {
 		l := New(rdb)
 		request.Lease = l.core.Settings.Lease
-		a, err := l.begin(t.Context(), "x", keys, request)
+		a, err := l.begin(engine.Call{Name: "x", Keys: keys, Request: request, Began: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}

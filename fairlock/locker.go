@@ -6,15 +6,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // Locker gives out fair locks. One per process and Redis is enough; its methods are safe for concurrent use. It opens one
 // connection of its own, on a cluster one to each master, for being told of grants, when a call first has to wait.
 type Locker struct {
-	core *reentrant.Core
+	core *engine.Core
 
 	mu       sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts map[uint64]*attempt
@@ -32,14 +32,13 @@ type Locker struct {
 // an option, the client or the server is the error of every call.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
-		core:     reentrant.NewCore(rdb, "fairlock", lua.NewServer, options),
 		attempts: make(map[uint64]*attempt),
 		lines:    make(map[string]*line),
 		arrivals: make(map[string]*arrivals),
 
 		subscriptions: make(map[string]*subscription),
 	}
-	l.core.Keep(releaser{l})
+	l.core = engine.New(rdb, "fairlock", lua.NewServer, strategy{l}, options)
 	return l
 }
 
@@ -61,13 +60,13 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 //	other         the server's or the connection's. Only the first request fails a call so: once it waits, it waits on
 //	              through failures and restarts of the server
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
-	return l.acquire(ctx, "lock", name, false, options)
+	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
 // TryLock takes the lock if it is free and nobody waits for it, and never waits itself: one round trip. If somebody else
 // has it or comes first, the error is a *HeldError that says who, for how long, and how many wait.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
-	return l.acquire(ctx, "trylock", name, true, options)
+	return l.core.Lock(ctx, "trylock", name, true, options)
 }
 
 // Do runs fn under the lock and releases it when fn returns or panics. fn's context dies with ctx, and with cause
@@ -76,7 +75,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
-	return l.core.Do(ctx, name, fn, func() (*Lease, error) { return l.acquire(ctx, "do", name, false, options) })
+	return l.core.Do(ctx, name, fn, options)
 }
 
 // Close ends the Locker: new calls get ErrClosed, waiting ones return it and leave the line, renewals stop and the
@@ -96,7 +95,7 @@ func (l *Locker) Close() error {
 		}
 	}
 	l.mu.Unlock()
-	l.core.End()
+	l.core.Close()
 	return nil
 }
 
@@ -108,6 +107,6 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.draining = true
-		l.abandon(func(a *attempt) bool { return !a.within })
+		l.abandon(func(a *attempt) bool { return !a.Within })
 	}, l.Close)
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/pubsub"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // subscriptionStays is how long the subscription for one lock outlives its last waiter.
@@ -54,7 +54,7 @@ func (l *Locker) listen(keys lua.Keys, asked uint64) {
 	}
 	if now := time.Now(); asked > 0 && asked == s.session && now.Sub(s.remade) > remakeEvery {
 		s.remade = now
-		l.core.Keeper.Go(func() { l.core.Hub.Remake(channel) })
+		l.core.Go(func() { l.core.Hub.Remake(channel) })
 	}
 }
 
@@ -88,6 +88,6 @@ func (l *Locker) subscribed(s *subscription, channel string) {
 	}
 	l.mu.Unlock()
 	if again {
-		l.core.Settings.Observe(reentrant.Event{Kind: reentrant.Reconnected})
+		l.core.Settings.Observe(engine.Event{Kind: engine.Reconnected})
 	}
 }

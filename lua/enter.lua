@@ -5,7 +5,6 @@
 --         'some': the same for one of several of the client's tickets in line; it does not speak
 --         for the others
 --         'try'
---         'plain': a try for a lock without a line
 --       2 seen: the largest recent token the client knows of this lock, 0 for none
 --       3 lease (ms) for which the lock is kept at least, should the server have forgotten seen
 --       4 PUBLISH or SPUBLISH  5 the channels' common start  6 the client
@@ -37,8 +36,7 @@
 --       token.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local plain, some = ARGV[1] == 'plain', ARGV[1] == 'some'
-local try = plain or ARGV[1] == 'try'
+local try, some = ARGV[1] == 'try', ARGV[1] == 'some'
 local seen, spare = tonumber(ARGV[2]), tonumber(ARGV[3])
 local verb, channels, me = ARGV[4], ARGV[5], ARGV[6]
 --#include parts/now.lua

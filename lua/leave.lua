@@ -18,7 +18,6 @@
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local plain = freed ~= ''
 
 -- The usual release is of a hold that is the only one (a ticket names no owner but itself), with
 -- nothing unanswered. If nobody is in line either, that is three calls, and a fourth where there is
@@ -27,7 +26,7 @@ local usual = #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '::', 1, tr
 if usual and redis.call('EXISTS', queue, waiters) == 0
   and redis.call('HDEL', record, ARGV[5]) == 1 then
   redis.call('DEL', record)
-  if plain then redis.pcall(verb, freed, me) end
+  if freed ~= '' then redis.pcall(verb, freed, me) end
   return 1
 end
 --#include parts/now.lua
@@ -65,7 +64,7 @@ local function forgotten(ticket, token)
     local since, till = ms, ms + lease
     --#include parts/keep.lua
   end
-  if line == 0 and not plain then mark('?', GATHERING) end
+  if line == 0 then mark('?', GATHERING) end
   return true
 end
 
@@ -109,6 +108,6 @@ if many > 0 then
 end
 --#include parts/rest.lua
 for _, state in ipairs(states) do
-  if plain and state == 'held' then redis.pcall(verb, freed, me) break end
+  if freed ~= '' and state == 'held' then redis.pcall(verb, freed, me) break end
 end
 return {more, grant, unpack(states)}

@@ -46,7 +46,7 @@ func TestAPlainLockIsTakenOrHeldAndNobodyStandsInLine(t *testing.T) {
 		a, b := s.plain("a"), s.plain("b")
 		freed := s.freed()
 		hold, token := a.holds(usual)
-		state, answer := b.enter(b.ticket(usual))
+		state, answer := b.try(b.ticket(usual))
 		equal(t, "status", state.Status, Held)
 		equal(t, "holder", answer.Holder, "a:1")
 		equal(t, "no line", s.gone(s.keys.Queue(), s.keys.Waiters()), true)
@@ -97,17 +97,18 @@ func TestAJointHoldersLeaveOfAPlainLockIsToldBecauseItMayEndSooner(t *testing.T)
 // inspects is how the lock looks from outside.
 func (s *site) inspects() State { return s.plain("admin").inspects() }
 
-func TestAPlainLockThatTheServerForgotWaitsForItsHolderAndNobodyGathers(t *testing.T) {
+func TestAPlainLockThatTheServerForgotWaitsForItsHolder(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.plain("a"), s.plain("b")
 		hold, token := a.holds(usual)
 		s.forgetAll()
-		state := b.send(Enter{Seen: token, Lease: usual, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}}).Tickets[0]
+		state := b.send(Enter{Try: true, Seen: token, Lease: usual, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}}).Tickets[0]
 		equal(t, "status", state.Status, Held)
 		left, err := a.Reassert(ctx, a.renewal(hold, token))
 		must(t, err)
 		equal(t, "remaining", left, usual)
 		a.leaves(hold, token, Held)
+		s.allCameBack()
 		b.holds(usual)
 	})
 }
@@ -120,6 +121,7 @@ func TestAReleaseOfAPlainLockThatTheServerForgotLetsTheNextIn(t *testing.T) {
 		s.forgetAll()
 		a.leaves(hold, token, Held)
 		equal(t, "freed by", freed(), "a")
+		s.allCameBack()
 		b.holds(usual)
 	})
 }
@@ -131,7 +133,7 @@ func TestALateTryOfAPlainLockThatHasLeftTakesNothing(t *testing.T) {
 		left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Retire: true}})
 		must(t, err)
 		equal(t, "left", left.States[0], None)
-		state, _ := a.enter(ticket)
+		state, _ := a.try(ticket)
 		equal(t, "status", state.Status, Gone)
 		equal(t, "free", s.gone(s.keys.Record()), true)
 		a.holds(usual)

@@ -2,11 +2,12 @@ package otel
 
 import (
 	"errors"
+	"fmt"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // settings are what the Options say.
@@ -55,6 +56,8 @@ func WithLockOwner() Option { return func(s *settings) { s.owners = true } }
 
 func (s *settings) refuse(wrong bool, why string) {
 	if wrong {
-		s.err = errors.Join(s.err, reentrant.Invalid("%s", why))
+		s.err = errors.Join(s.err, invalid(why))
 	}
 }
+
+func invalid(why string) error { return fmt.Errorf("%w: %s", fairlock.ErrInvalid, why) }

@@ -58,7 +58,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // scope is what the meter and the tracer are called.
@@ -74,11 +74,11 @@ type observer struct {
 
 // New returns an Observer for any number of Lockers. Its Observe blocks no longer than the providers do: have spans exported
 // by a batch processor.
-func New(options ...Option) (reentrant.Observer, error) {
+func New(options ...Option) (fairlock.Observer, error) {
 	s := settings{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, option := range options {
 		if option == nil {
-			s.err = errors.Join(s.err, reentrant.Invalid("an Option is nil"))
+			s.err = errors.Join(s.err, invalid("an Option is nil"))
 			continue
 		}
 		option(&s)
@@ -102,38 +102,38 @@ func New(options ...Option) (reentrant.Observer, error) {
 }
 
 // Observe records one event.
-func (o *observer) Observe(e reentrant.Event) {
+func (o *observer) Observe(e fairlock.Event) {
 	if e.Context == nil {
 		e.Context = context.Background()
 	}
 	plain := o.labels(e.Name, result{})
 	switch e.Kind {
-	case reentrant.Queued:
+	case fairlock.Queued:
 		o.queued.Add(e.Context, 1, plain.add...)
-	case reentrant.Acquired:
+	case fairlock.Acquired:
 		o.acquisitions.Add(e.Context, 1, plain.add...)
 		o.held.Add(e.Context, 1, plain.add...)
 		o.ended(e, waitSpan, o.wait, result{outcome: acquired})
-	case reentrant.GaveUp:
+	case fairlock.GaveUp:
 		o.ended(e, waitSpan, o.wait, waited(e.Context, e.Err))
-	case reentrant.Released:
+	case fairlock.Released:
 		o.held.Add(e.Context, -1, plain.add...)
 		o.ended(e, holdSpan, o.hold, gaveBack(e.Err))
-	case reentrant.Lost:
+	case fairlock.Lost:
 		o.held.Add(e.Context, -1, plain.add...)
 		o.lost.Add(e.Context, 1, plain.add...)
 		o.ended(e, holdSpan, o.hold, hasLost)
-	case reentrant.Renewed:
+	case fairlock.Renewed:
 		o.renewals.Add(e.Context, int64(e.Locks), plain.add...)
-	case reentrant.PassedOver:
+	case fairlock.PassedOver:
 		o.passedOver.Add(e.Context, 1, plain.add...)
-	case reentrant.Reconnected:
+	case fairlock.Reconnected:
 		o.reconnections.Add(e.Context, 1, plain.add...)
 	}
 }
 
 // ended records something that took its time.
-func (o *observer) ended(e reentrant.Event, span string, h metric.Float64Histogram, r result) {
+func (o *observer) ended(e fairlock.Event, span string, h metric.Float64Histogram, r result) {
 	l := o.labels(e.Name, r)
 	h.Record(e.Context, e.Took.Seconds(), l.record...)
 	o.span(e, span, r, l)

@@ -21,25 +21,25 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // aDay is one event of each kind, and what a lock that is acquired later loses.
-func aDay(ctx context.Context) []reentrant.Event {
-	of := func(kind reentrant.Kind, took time.Duration, err error) reentrant.Event {
-		return reentrant.Event{Kind: kind, Context: ctx, Name: "secret", Owner: "somebody", Token: 7, Took: took, Err: err}
+func aDay(ctx context.Context) []fairlock.Event {
+	of := func(kind fairlock.Kind, took time.Duration, err error) fairlock.Event {
+		return fairlock.Event{Kind: kind, Context: ctx, Name: "secret", Owner: "somebody", Token: 7, Took: took, Err: err}
 	}
-	return []reentrant.Event{
-		of(reentrant.Queued, 0, nil),
-		of(reentrant.Acquired, 2*time.Second, nil),
-		of(reentrant.GaveUp, 3*time.Second, reentrant.ErrQueueFull),
-		of(reentrant.Released, 4*time.Second, nil),
-		of(reentrant.Acquired, 5*time.Second, nil),
-		of(reentrant.Lost, 6*time.Second, fmt.Errorf("%w: gone", reentrant.ErrLost)),
-		of(reentrant.Acquired, 7*time.Second, nil),
-		{Kind: reentrant.Renewed, Locks: 8},
-		{Kind: reentrant.PassedOver, Name: "secret", Owner: "somebody"},
-		{Kind: reentrant.Reconnected},
+	return []fairlock.Event{
+		of(fairlock.Queued, 0, nil),
+		of(fairlock.Acquired, 2*time.Second, nil),
+		of(fairlock.GaveUp, 3*time.Second, fairlock.ErrQueueFull),
+		of(fairlock.Released, 4*time.Second, nil),
+		of(fairlock.Acquired, 5*time.Second, nil),
+		of(fairlock.Lost, 6*time.Second, fmt.Errorf("%w: gone", fairlock.ErrLost)),
+		of(fairlock.Acquired, 7*time.Second, nil),
+		{Kind: fairlock.Renewed, Locks: 8},
+		{Kind: fairlock.PassedOver, Name: "secret", Owner: "somebody"},
+		{Kind: fairlock.Reconnected},
 	}
 }
 
@@ -140,7 +140,7 @@ func TestTheBucketsSuitLocksFromARoundTripToMinutes(t *testing.T) {
 func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 	live := t.Context()
 	ended, cancel := context.WithCancelCause(live)
-	cancel(reentrant.ErrClosed)
+	cancel(fairlock.ErrClosed)
 	late, stop := context.WithDeadline(live, time.Now())
 	defer stop()
 	// What a dial says when its time is up can pass for the end of a context.
@@ -153,24 +153,24 @@ func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 		err  error
 		want result
 	}{
-		{live, &reentrant.HeldError{Owner: "somebody"}, result{held, ""}},
-		{ended, &reentrant.HeldError{Owner: "somebody"}, result{held, ""}},
-		{live, reentrant.ErrQueueFull, result{full, ""}},
-		{live, reentrant.ErrEvicted, result{evicted, ""}},
-		{live, reentrant.ErrClosed, result{closed, ""}},
-		{ended, &reentrant.WaitError{Err: reentrant.EndOf(ended)}, result{canceled, ""}},
-		{ended, reentrant.EndOf(ended), result{canceled, ""}},
-		{late, &reentrant.WaitError{Err: reentrant.EndOf(late)}, result{timeout, ""}},
-		{live, &reentrant.WaitError{Err: context.DeadlineExceeded}, result{timeout, ""}},
+		{live, &fairlock.HeldError{Owner: "somebody"}, result{held, ""}},
+		{ended, &fairlock.HeldError{Owner: "somebody"}, result{held, ""}},
+		{live, fairlock.ErrQueueFull, result{full, ""}},
+		{live, fairlock.ErrEvicted, result{evicted, ""}},
+		{live, fairlock.ErrClosed, result{closed, ""}},
+		{ended, &fairlock.WaitError{Err: errors.Join(ended.Err(), context.Cause(ended))}, result{canceled, ""}},
+		{ended, errors.Join(ended.Err(), context.Cause(ended)), result{canceled, ""}},
+		{late, &fairlock.WaitError{Err: errors.Join(late.Err(), context.Cause(late))}, result{timeout, ""}},
+		{live, &fairlock.WaitError{Err: context.DeadlineExceeded}, result{timeout, ""}},
 		{live, dial, result{failed, "*net.OpError"}},
-		{live, fmt.Errorf("%w: 1 of 2", reentrant.ErrNotReplicated), result{failed, "not_replicated"}},
-		{live, fmt.Errorf("%w: gone", reentrant.ErrLost), result{failed, lost}},
+		{live, fmt.Errorf("%w: 1 of 2", fairlock.ErrNotReplicated), result{failed, "not_replicated"}},
+		{live, fmt.Errorf("%w: gone", fairlock.ErrLost), result{failed, lost}},
 		{live, fmt.Errorf("wrapped: %w", serverSays("OOM command not allowed")), result{failed, "OOM"}},
 		{live, serverSays("user_script:12: bad"), result{failed, "ERR"}},
 		{live, fmt.Errorf("wrapped: %w", io.EOF), result{failed, "*errors.errorString"}},
 	} {
 		m := newTelemetry(t)
-		m.Observe(reentrant.Event{Kind: reentrant.GaveUp, Context: c.ctx, Took: time.Second, Err: c.err})
+		m.Observe(fairlock.Event{Kind: fairlock.GaveUp, Context: c.ctx, Took: time.Second, Err: c.err})
 		_, points := m.collect()
 		var attributes []attribute.KeyValue
 		if c.want.errorType != "" {
@@ -195,7 +195,7 @@ func TestASpanLiesWhereItsWaitOrHoldLay(t *testing.T) {
 	m := newTelemetry(t)
 	before := time.Now()
 	events := aDay(m.ctx)
-	events = slices.DeleteFunc(events, func(e reentrant.Event) bool { return e.Took == 0 })
+	events = slices.DeleteFunc(events, func(e fairlock.Event) bool { return e.Took == 0 })
 	for _, e := range events {
 		m.Observe(e)
 	}
@@ -205,7 +205,7 @@ func TestASpanLiesWhereItsWaitOrHoldLay(t *testing.T) {
 	}
 	for i, e := range events {
 		span, name := spans[i], holdSpan
-		if e.Kind == reentrant.Acquired || e.Kind == reentrant.GaveUp {
+		if e.Kind == fairlock.Acquired || e.Kind == fairlock.GaveUp {
 			name = waitSpan
 		}
 		if span.Name() != name || span.SpanKind() != trace.SpanKindInternal || span.Parent().SpanID() != m.parent.SpanID() {
@@ -221,15 +221,15 @@ func TestASpanLiesWhereItsWaitOrHoldLay(t *testing.T) {
 }
 
 func TestASpanIsAnErrorOnlyWhereSomethingIsBroken(t *testing.T) {
-	for kind, errs := range map[reentrant.Kind]map[error]bool{
-		reentrant.Acquired: {nil: false},
-		reentrant.GaveUp:   {reentrant.ErrHeld: false, reentrant.ErrQueueFull: false, reentrant.ErrClosed: false, io.EOF: true},
-		reentrant.Released: {nil: false, io.EOF: true},
-		reentrant.Lost:     {reentrant.ErrLost: true},
+	for kind, errs := range map[fairlock.Kind]map[error]bool{
+		fairlock.Acquired: {nil: false},
+		fairlock.GaveUp:   {fairlock.ErrHeld: false, fairlock.ErrQueueFull: false, fairlock.ErrClosed: false, io.EOF: true},
+		fairlock.Released: {nil: false, io.EOF: true},
+		fairlock.Lost:     {fairlock.ErrLost: true},
 	} {
 		for err, broken := range errs {
 			m := newTelemetry(t)
-			m.Observe(reentrant.Event{Kind: kind, Context: m.ctx, Err: err})
+			m.Observe(fairlock.Event{Kind: kind, Context: m.ctx, Err: err})
 			span := m.spans.Ended()[0]
 			hasType := slices.ContainsFunc(span.Attributes(), func(a attribute.KeyValue) bool { return a.Key == "error.type" })
 			if (span.Status().Code == codes.Error) != broken || len(span.Events()) == 1 != broken || hasType != broken {
@@ -244,8 +244,8 @@ func TestASpanIsAnErrorOnlyWhereSomethingIsBroken(t *testing.T) {
 
 func TestAReleaseThatTheServerDidNotConfirmIsNoLockHeld(t *testing.T) {
 	m := newTelemetry(t)
-	m.Observe(reentrant.Event{Kind: reentrant.Acquired, Context: m.ctx})
-	m.Observe(reentrant.Event{Kind: reentrant.Released, Context: m.ctx, Err: io.EOF})
+	m.Observe(fairlock.Event{Kind: fairlock.Acquired, Context: m.ctx})
+	m.Observe(fairlock.Event{Kind: fairlock.Released, Context: m.ctx, Err: io.EOF})
 	if count, _ := m.total("fairlock.hold.duration", unconfirmed); count != 1 || m.value("fairlock.held") != 0 {
 		t.Errorf("%d unconfirmed, %d held", count, m.value("fairlock.held"))
 	}
@@ -324,7 +324,7 @@ func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &telemetry{T: t, Observer: observer, reader: reader}
-	m.Observe(reentrant.Event{Kind: reentrant.Reconnected})
+	m.Observe(fairlock.Event{Kind: fairlock.Reconnected})
 	if got := m.value("fairlock.reconnections"); got != 1 {
 		t.Errorf("%d reconnections", got)
 	}
@@ -332,7 +332,7 @@ func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 
 func TestOptionsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
 	observer, err := New(WithMeterProvider(nil), WithTracerProvider(nil), WithKind(""), nil)
-	if observer != nil || !errors.Is(err, reentrant.ErrInvalid) {
+	if observer != nil || !errors.Is(err, fairlock.ErrInvalid) {
 		t.Fatalf("%v, %v", observer, err)
 	}
 	for _, what := range []string{"WithMeterProvider", "WithTracerProvider", "WithKind", "an Option is nil"} {
@@ -349,8 +349,8 @@ func BenchmarkObserve(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	begun := reentrant.Event{Kind: reentrant.Acquired, Context: b.Context(), Name: "x", Token: 1, Took: time.Millisecond}
-	ended := reentrant.Event{Kind: reentrant.Released, Context: b.Context(), Name: "x", Token: 1, Took: time.Millisecond}
+	begun := fairlock.Event{Kind: fairlock.Acquired, Context: b.Context(), Name: "x", Token: 1, Took: time.Millisecond}
+	ended := fairlock.Event{Kind: fairlock.Released, Context: b.Context(), Name: "x", Token: 1, Took: time.Millisecond}
 	b.ReportAllocs()
 	for b.Loop() {
 		observer.Observe(begun)

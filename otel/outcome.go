@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // result is what a wait or a hold came to. errorType is empty unless something is broken.
@@ -49,7 +49,7 @@ var common = []result{
 // waited is the result of a call that ended with err.
 func waited(ctx context.Context, err error) result {
 	// A connection's errors can pass for a context's, and a context's cause for any: a context must have ended, and first.
-	if ctx.Err() != nil || errors.As(err, new(*reentrant.WaitError)) {
+	if ctx.Err() != nil || errors.As(err, new(*fairlock.WaitError)) {
 		switch {
 		case errors.Is(err, context.Canceled):
 			return result{outcome: canceled}
@@ -58,13 +58,13 @@ func waited(ctx context.Context, err error) result {
 		}
 	}
 	switch {
-	case errors.Is(err, reentrant.ErrHeld):
+	case errors.Is(err, fairlock.ErrHeld):
 		return result{outcome: held}
-	case errors.Is(err, reentrant.ErrQueueFull):
+	case errors.Is(err, fairlock.ErrQueueFull):
 		return result{outcome: full}
-	case errors.Is(err, reentrant.ErrEvicted):
+	case errors.Is(err, fairlock.ErrEvicted):
 		return result{outcome: evicted}
-	case errors.Is(err, reentrant.ErrClosed):
+	case errors.Is(err, fairlock.ErrClosed):
 		return result{outcome: closed}
 	}
 	return result{failed, errorType(err)}
@@ -82,9 +82,9 @@ func gaveBack(err error) result {
 func errorType(err error) string {
 	var answer redis.Error
 	switch {
-	case errors.Is(err, reentrant.ErrLost):
+	case errors.Is(err, fairlock.ErrLost):
 		return lost
-	case errors.Is(err, reentrant.ErrNotReplicated):
+	case errors.Is(err, fairlock.ErrNotReplicated):
 		return "not_replicated"
 	case errors.As(err, &answer):
 		return code(answer.Error())

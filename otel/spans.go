@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // span makes one that ended when e says.
-func (o *observer) span(e reentrant.Event, name string, r result, l labels) {
+func (o *observer) span(e fairlock.Event, name string, r result, l labels) {
 	now := e.At
 	if now.IsZero() {
 		now = time.Now()

@@ -11,12 +11,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // telemetry is an Observer and what it records.
 type telemetry struct {
-	reentrant.Observer
+	fairlock.Observer
 	*testing.T
 	reader *sdkmetric.ManualReader
 	spans  *tracetest.SpanRecorder

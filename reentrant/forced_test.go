@@ -7,23 +7,32 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
 func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()
-		first := holding(t, l, "x")
-		forced, term := first.grip.hold.Granted, first.grip.hold.Term
-		next := forced
-		next.Ticket = l.core.Ticket(Request{Lease: DefaultLease})
-		next.Text, next.Requests = next.Ticket.String(), new(Requests)
-		next.Token++
-		second, err := l.core.Keeper.Adopt(t.Context(), l.core.Keeper.Begin(next, term, false), time.Now(), -1)
+		released(t, holding(t, l, "x")) // makes contact
+		keys, err := lua.NewKeys(l.core.Settings.Prefix, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.core.Keeper.Forced(lua.Message{Ticket: forced.Ticket, Text: forced.Text, Record: forced.Keys.Record(), Token: forced.Token, Forced: true})
+		term := rules.Term{Span: engine.DefaultLease, Expires: time.Now().Add(engine.DefaultLease)}
+		hold := func(token int64) (engine.Granted, *Lease) {
+			g := engine.Granted{Name: "x", Keys: keys, Ticket: l.core.Ticket(engine.Request{Lease: engine.DefaultLease}), Token: token}
+			g.Text, g.Requests = g.Ticket.String(), new(engine.Requests)
+			lease, err := l.core.Adopt(t.Context(), l.core.Keep(g, term, false), time.Now(), -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g, lease
+		}
+		forced, first := hold(1)
+		_, second := hold(2)
+		l.core.Forced(lua.Message{Ticket: forced.Ticket, Text: forced.Text, Record: forced.Keys.Record(), Token: forced.Token, Forced: true})
 		if err := first.Err(); !errors.Is(err, ErrLost) {
 			t.Errorf("the forced one says %v", err)
 		}

@@ -7,36 +7,24 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
-
-// Interface is what Lockers of both kinds do: take it where the kind is for the caller to choose.
-type Interface interface {
-	Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error)
-	TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error)
-	Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error
-	Inspect(ctx context.Context, name string) (*State, error)
-	List(ctx context.Context) iter.Seq2[*State, error]
-	Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error]
-	ForceUnlock(ctx context.Context, name string) error
-	Close() error
-	Shutdown(ctx context.Context) error
-}
 
 // Locker gives out plain locks: reentrant, fenced, renewed, and in no order. Whoever asks when a lock is free has it.
 // One per process and Redis is enough; its methods are safe for concurrent use. It opens one connection of its own, on a
 // cluster one to each master, for being told of releases, when a call first has to wait.
 type Locker struct {
-	core *Core
+	core     *engine.Core
+	draining chan struct{} // closed by Shutdown and by Close: ends calls that are not made under a hold
+	closing  chan struct{} // closed by Close
 
-	mu       sync.Mutex // guards all below, and what room and call say it guards
-	rooms    map[string]*room
-	memory   rules.Memory
-	known    map[uint64]*try // by counter: tickets of which a call knows
-	own      bool            // the client's own channel is listened to
-	draining bool
-	closed   bool
+	mu      sync.Mutex          // guards all below, and what waiters says it guards
+	waiters map[string]*waiters // by record key
+	memory  rules.Memory
+	known   map[uint64]*try // by counter: tickets of which a call knows
+	own     bool            // the client's own channel is listened to
 }
 
 var _ Interface = (*Locker)(nil)
@@ -46,15 +34,15 @@ var _ Interface = (*Locker)(nil)
 // call. The default prefix is "fairlock", as that of fair locks, with which it shares nothing.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
-		core:  NewCore(rdb, "fairlock", lua.NewPlainServer, options),
-		rooms: make(map[string]*room), known: make(map[uint64]*try),
+		draining: make(chan struct{}), closing: make(chan struct{}),
+		waiters: make(map[string]*waiters), known: make(map[uint64]*try),
 	}
-	l.core.Keep(releaser{l})
+	l.core = engine.New(rdb, "fairlock", lua.NewPlainServer, strategy{l}, options)
 	return l
 }
 
-// Lock waits until it has the lock or ctx is done. One round trip if the lock is free; no promise in which order those
-// who wait are served, but one: who has waited for a second is served before any later call of the same process.
+// Lock waits until it has the lock or ctx is done. One round trip if the lock is free. Those who
+// wait in one process are served in the order in which they came; between processes there is none.
 //
 // The lock is kept for as long as the Lease is not unlocked, by renewals (or for LeaseFor). ctx does not own it
 // afterwards: see [Lease.Context].
@@ -70,14 +58,14 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 //	other         the server's or the connection's. Only the first request fails a call so: once it waits, it waits on
 //	              through failures and restarts of the server
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
-	return l.acquire(ctx, "lock", name, false, options)
+	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
-// TryLock takes the lock if it is free, and never waits: one round trip, or none if somebody else in this process has
-// it, or has waited for more than a second. If somebody else has it, the error is a *HeldError that says who, and for how
-// long.
+// TryLock takes the lock if it is free, and never waits: one round trip, or none if somebody else in
+// this process has it or waits for it. If it cannot be had, the error is a *HeldError that says who
+// has it, and for how long.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
-	return l.acquire(ctx, "trylock", name, true, options)
+	return l.core.Lock(ctx, "trylock", name, true, options)
 }
 
 // Do runs fn under the lock and releases it when fn returns or panics. fn's context dies with ctx, and with cause
@@ -86,7 +74,7 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
-	return l.core.Do(ctx, name, fn, func() (*Lease, error) { return l.acquire(ctx, "do", name, false, options) })
+	return l.core.Do(ctx, name, fn, options)
 }
 
 // Inspect shows a lock as the server sees it: its holder, not who waits. One round trip. Nothing is written.
@@ -115,7 +103,7 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 //	other        the context's, the server's or the connection's: unless the server refused, it may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	if _, _, err := l.core.Force(ctx, name); err != nil {
-		return &Error{Op: "force", Name: name, Err: err}
+		return &engine.Error{Op: "force", Name: name, Err: err}
 	}
 	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
 	return nil
@@ -129,11 +117,13 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // It may be called in any callback. What the Observer and the Logger have yet to be told, it waits for no
 // longer than a second.
 func (l *Locker) Close() error {
+	l.refuseCalls(l.draining, l.closing)
 	l.mu.Lock()
-	l.closed = true
-	l.sendAway(func(*call) bool { return true })
+	for _, w := range l.waiters {
+		w.timer.Stop()
+	}
 	l.mu.Unlock()
-	l.core.End()
+	l.core.Close()
 	return nil
 }
 
@@ -141,35 +131,26 @@ func (l *Locker) Close() error {
 // through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
 // says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
-	return l.core.Shutdown(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.draining = true
-		l.sendAway(func(c *call) bool { return !c.within })
-	}, l.Close)
+	return l.core.Shutdown(ctx, func() { l.refuseCalls(l.draining) }, l.Close)
 }
 
-// sendAway ends the waiting of those who match with ErrClosed. l.mu must be held.
-func (l *Locker) sendAway(match func(*call) bool) {
-	for _, r := range l.rooms {
-		for _, c := range r.waiting {
-			if match(c) && !c.sent {
-				c.sent = true
-				close(c.away)
-			}
-		}
-		if l.closed {
-			r.timer.Stop()
+// refuseCalls closes those of the channels that are still open.
+func (l *Locker) refuseCalls(all ...chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range all {
+		if !isClosed(c) {
+			close(c)
 		}
 	}
 }
 
-// releaser is the Locker as its Keeper sees it.
-type releaser struct{ *Locker }
+// strategy is the Locker as its Core sees it.
+type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
-func (l releaser) Release(ctx context.Context, h *Hold) (lua.Status, error) {
-	left, err := l.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Text, h.Token, h.Requests.Open())})
+func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
+	left, err := s.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Text, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}
@@ -177,4 +158,4 @@ func (l releaser) Release(ctx context.Context, h *Hold) (lua.Status, error) {
 }
 
 // Forget drops what the Locker knows of a hold that has ended.
-func (l releaser) Forget(h *Hold) { l.forget(h.Ticket) }
+func (s strategy) Forget(h *engine.Hold) { s.forget(h.Ticket) }

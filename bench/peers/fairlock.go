@@ -32,11 +32,11 @@ var (
 	}
 )
 
-func newFair(rdb redis.UniversalClient, o ...reentrant.Option) fairlock.Interface {
+func newFair(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
 	return fairlock.New(rdb, o...)
 }
 
-func newPlain(rdb redis.UniversalClient, o ...reentrant.Option) fairlock.Interface {
+func newPlain(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interface {
 	return reentrant.New(rdb, o...)
 }
 
@@ -46,7 +46,7 @@ type ours struct {
 	locker fairlock.Interface
 }
 
-func newOurs(c Config, rdb redis.UniversalClient, kind func(redis.UniversalClient, ...reentrant.Option) fairlock.Interface) *ours {
+func newOurs(c Config, rdb redis.UniversalClient, kind func(redis.UniversalClient, ...fairlock.Option) fairlock.Interface) *ours {
 	return &ours{rdb: rdb, locker: kind(rdb, fairlock.WithLease(c.Lease))}
 }
 

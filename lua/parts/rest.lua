@@ -17,7 +17,7 @@ if latest > 0 then
   if split(head) then tell((split(head)), 'hint ' .. head .. ' ' .. record) end
 else
   redis.call('DEL', record)
-  if line < live and not plain then mark('?', GATHERING) end -- somebody deleted the line
+  if line < live then mark('?', GATHERING) end -- somebody deleted the line
   local given = advance()
   if given == false then more = 1 end
   if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end

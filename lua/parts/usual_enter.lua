@@ -17,10 +17,8 @@ if #ARGV == 12 and ARGV[10] == '0' then
   local holder, term, hold = held[1], tonumber(held[2] or nil), held[3]
   if holder and holder ~= '' and holder ~= owner and not hold and last >= seen then
     local state, is_heard = nil, 0
-    line = line or redis.call('LLEN', queue)
-    if plain then
-      state = {'held'}
-    elseif not try then -- a try looks at the line, too
+    if not try then
+      line = line or redis.call('LLEN', queue)
       -- As in look.lua, but for the mark that places were lost: that keeps nobody from joining.
       local client = me
       local scores =
@@ -48,6 +46,8 @@ if #ARGV == 12 and ARGV[10] == '0' then
           end
         end
       end
+    elseif redis.call('EXISTS', queue, waiters) == 0 then
+      state, line = {'held'}, 0
     end
     if state then
       if not (term and term >= 0 and term <= MAX_LEASE) then term = 0 end

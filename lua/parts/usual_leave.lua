@@ -3,7 +3,7 @@
 -- leave; if it does not return, it has written nothing, and leaves deaf: the client whom nobody
 -- hears.
 local deaf
-if usual and not plain then
+if usual and freed == '' then
   local ticket, client, lease, owner = string.match(
     redis.call('LINDEX', queue, '0') or '', '^%d+:(([!-9;-~]+):%d+:([1-9]%d*):([^:]*).*)$')
   if ticket and #lease < 13 then

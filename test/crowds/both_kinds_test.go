@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
@@ -232,7 +232,7 @@ func TestAHundredClientsOfAFairOrPlainLockCountToAHundred(t *testing.T) {
 		begin := make(chan struct{})
 		var all sync.WaitGroup
 		for range clients {
-			l, end := s.locker(reentrant.DefaultLease)
+			l, end := s.locker(engine.DefaultLease)
 			all.Go(func() {
 				defer end()
 				<-begin
@@ -369,7 +369,7 @@ func TestCallsOfAFairOrPlainLockFailOnADeadServerAndWaitsEndWithTheirContext(t *
 func TestTwentyContendedFairOrPlainLocksTakeAPoolOfOneOrTwoAndOneSubscriptionThatEndsWithTheLocker(t *testing.T) {
 	const locks, waiters, rounds = 20, 3, 3
 	onEachKind(t, nil, func(s *site) {
-		holder, endHolder := s.locker(reentrant.DefaultLease)
+		holder, endHolder := s.locker(engine.DefaultLease)
 		defer endHolder()
 		var held []*fairlock.Lease
 		for i := range locks {
@@ -377,9 +377,9 @@ func TestTwentyContendedFairOrPlainLocksTakeAPoolOfOneOrTwoAndOneSubscriptionTha
 			s.must(err)
 			held = append(held, lease)
 		}
-		one, endOne := s.locker(reentrant.DefaultLease, func(o *redis.Options) { o.PoolSize = 1 })
+		one, endOne := s.locker(engine.DefaultLease, func(o *redis.Options) { o.PoolSize = 1 })
 		defer endOne()
-		two, endTwo := s.locker(reentrant.DefaultLease, func(o *redis.Options) { o.PoolSize = 2 })
+		two, endTwo := s.locker(engine.DefaultLease, func(o *redis.Options) { o.PoolSize = 2 })
 		defer endTwo()
 		var counters [locks]int // each guarded by its lock
 		count := func(l conformance.Locker, i int, queued func(int)) {

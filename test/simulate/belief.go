@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // belief is a client's trust in a lock: from when its call returned until it gives the lock up or may trust it no longer,
@@ -16,7 +16,7 @@ type belief struct {
 	by         *client
 	owner      string
 	token      int64
-	lease      *reentrant.Lease
+	lease      *fairlock.Lease
 	nested     bool
 	start, end time.Time // end is zero while it lasts
 	late       bool      // Unlock was called when trust had ended
@@ -38,7 +38,7 @@ func (b *belief) until(w *World) time.Time {
 }
 
 // believe begins a belief: a call returned with a Lease.
-func (r *referee) believe(by *client, name string, lease *reentrant.Lease, nested bool) *belief {
+func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested bool) *belief {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	lk := r.locks[name]
@@ -133,7 +133,7 @@ func (r *referee) unlocked(b *belief, err error) {
 		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
 	case err != nil && !b.late && r.calm():
 		r.violated(6, "%s: %s held token %d in calm weather and was told: %v", b.lk.name, b.by.name, b.token, err)
-	case b.late && !errors.Is(err, reentrant.ErrLost) && !errors.Is(err, reentrant.ErrNotHeld):
+	case b.late && !errors.Is(err, fairlock.ErrLost) && !errors.Is(err, fairlock.ErrNotHeld):
 		r.violated(6, "%s: the trust of %s in token %d had ended, and it was told: %v", b.lk.name, b.by.name, b.token, err)
 	}
 }
@@ -202,7 +202,7 @@ func (r *referee) exempt(b *belief, token int64) bool {
 		return true
 	// The server's clock was set forward by more than the margin since the lease was last written; or, if that is a claim, since
 	// its waiter was last told the time: a message that is late by more than the step does not show it.
-	case g.stepped > reentrant.Margin(g.written), slices.Contains(next.excused, b.token):
+	case g.stepped > fairlock.Margin(g.written), slices.Contains(next.excused, b.token):
 		return true
 	// Data was lost, and a newcomer came before anybody who knew.
 	case slices.ContainsFunc(b.lk.broken, func(lost time.Time) bool { return g.at.Before(lost) && lost.Before(next.at) }):

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -29,7 +30,7 @@ type client struct {
 	lease  time.Duration
 	link   *link
 	rdb    *redis.Client
-	locker reentrant.Interface
+	locker fairlock.Interface
 	actors sync.WaitGroup
 	gone   chan struct{} // closed when its code runs no more
 
@@ -46,7 +47,7 @@ type client struct {
 	busy         bool             // with a fault that lasts
 	noted        map[string]*call // by the note of their tickets
 
-	latest atomic.Pointer[reentrant.Lease] // that it had
+	latest atomic.Pointer[fairlock.Lease] // that it had
 }
 
 // newClient starts a client with its actors. World.mu must not be held.
@@ -73,9 +74,9 @@ func (w *World) newClient() *client {
 		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	c.rdb.AddHook(pacer{c})
-	options := []reentrant.Option{
-		reentrant.WithLease(c.lease), reentrant.WithLogger(slog.New(teller{c})), reentrant.WithObserver(teller{c}),
-		func(s *reentrant.Settings) { s.Alarm = func() { c.runs(0) } },
+	options := []fairlock.Option{
+		fairlock.WithLease(c.lease), fairlock.WithLogger(slog.New(teller{c})), fairlock.WithObserver(teller{c}),
+		engine.WithAlarm(func() { c.runs(0) }),
 	}
 	c.uuid = named(w.plan.Seed, id, func() {
 		if w.plan.Plain {

@@ -47,7 +47,7 @@
 //
 // A bubble has one clock. In a client that is paused its code, its network, the deadlines of its
 // connections and the timers of the library that matter (heartbeats, renewals, the end of trust)
-// stand still, and jump when it goes on: [reentrant.Settings] has a hook for that. Those of waits
+// stand still, and jump when it goes on: [engine.WithAlarm] is the hook for that. Those of waits
 // and pings go on, and what they do stays inside. Dials and handshakes take no time, since
 // go-redis holds a mutex meanwhile; where a dial would hang, it fails: bounds that hang on dials
 // and pools are not tried. An answered request is not executed again later than its answer:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // wayBack is how long it takes, at most, until nothing of a call that has ended is left with a
@@ -115,7 +115,7 @@ func (r *referee) told(b *belief, err error) {
 	case err == nil || b.by.closing || b.by.crashed:
 	case passes(err) && time.Now().Before(b.lease.Deadline()): // later there is nothing to give back
 		r.violated(6, "%s: %s gave back token %d, and that failed for what passes: %v", b.lk.name, b.by.name, b.token, err)
-	case errors.Is(err, reentrant.ErrLost) && strings.Contains(err.Error(), "administrator forced"):
+	case errors.Is(err, fairlock.ErrLost) && strings.Contains(err.Error(), "administrator forced"):
 		if g := b.lk.grants[b.token]; g == nil || g.forced.IsZero() {
 			r.violated(6, "%s: %s lost token %d by a force that there was not: %v", b.lk.name, b.by.name, b.token, err)
 		}

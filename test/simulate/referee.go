@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // referee sees the server's state before and after every request, and what every client believes. All is guarded by
@@ -310,7 +310,7 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		g.stepped = lk.steppedSince(told)
 	}
 	for _, b := range l.r.beliefs {
-		if old := lk.grants[b.token]; b.lk == lk && old != nil && old.stepped > reentrant.Margin(old.written) {
+		if old := lk.grants[b.token]; b.lk == lk && old != nil && old.stepped > fairlock.Margin(old.written) {
 			g.excused = append(g.excused, b.token)
 		}
 	}

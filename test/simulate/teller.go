@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // teller is a client's Observer and its logger's Handler. Both are the user's code, and do what
@@ -16,7 +16,7 @@ import (
 type teller struct{ c *client }
 
 // Observe is the Observer's.
-func (t teller) Observe(e reentrant.Event) {
+func (t teller) Observe(e fairlock.Event) {
 	t.told(fmt.Sprint("an Observer of ", e.Kind))
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/reentrant"
 )
 
 // Command is "fairlock run".
@@ -154,9 +153,9 @@ func (r *Command) killAfter() time.Duration {
 	case r.KillAfter != nil:
 		return *r.KillAfter
 	case r.FixedLease != nil:
-		return reentrant.Margin(*r.FixedLease) * 2 / 3
+		return fairlock.Margin(*r.FixedLease) * 2 / 3
 	default:
-		return reentrant.Margin(r.Lease) * 2 / 3
+		return fairlock.Margin(r.Lease) * 2 / 3
 	}
 }
 

@@ -1,8 +1,7 @@
-package reentrant
+package engine
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -52,17 +51,3 @@ type Event struct {
 	Locks    int
 	Err      error
 }
-
-// WithObserver has the Locker tell o what happens. None by default; then it costs nothing.
-func WithObserver(o Observer) Option {
-	return func(s *Settings) {
-		if o == nil {
-			s.Err = errors.Join(s.Err, Invalid("WithObserver: the observer is nil"))
-			return
-		}
-		s.Observer = o
-	}
-}
-
-// Observe has the observer told, if there is one. It may be called with any mutex held.
-func (s *Settings) Observe(e Event) { s.reporter.observe(e) }

@@ -1,14 +1,14 @@
-package reentrant
+package engine
 
 import "time"
 
-// ending collects what is to be done once no mutex is held: contexts end first, and then whoever
+// effects collects what is to be done once no mutex is held: contexts end first, and then whoever
 // is to be told is.
-type ending struct {
-	grips []*grip // whose contexts end
-	cause error
-	gone  []*Hold // which the Locker can forget
-	lost  []loss
+type effects struct {
+	shares []*share // whose contexts end
+	cause  error
+	gone   []*Hold // which the Locker can forget
+	lost   []loss
 }
 
 // loss is what is told of a lost hold.
@@ -18,8 +18,8 @@ type loss struct {
 	line    []any     // of the log
 }
 
-func (e *ending) add(h *Hold, cause error) {
-	e.grips = append(e.grips, h.grips...)
+func (e *effects) end(h *Hold, cause error) {
+	e.shares = append(e.shares, h.shares...)
 	e.cause = cause
 }
 
@@ -28,22 +28,22 @@ func (h *Hold) ended(kind Kind, err error) Event {
 	return Event{Kind: kind, Context: h.adopted.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: time.Since(h.adopted.at), Err: err}
 }
 
-func (e *ending) carryOut(k *Keeper) {
-	for _, g := range e.grips {
-		g.end(e.cause)
+func (e *effects) carryOut(c *Core) {
+	for _, s := range e.shares {
+		s.end(e.cause)
 	}
-	for _, g := range e.grips {
-		if inner := g.scope(); inner != nil {
+	for _, s := range e.shares {
+		if inner := s.scope(); inner != nil {
 			go inner(e.cause) // it tells a context of the user's that a child is gone, which may take its time
 		}
 	}
 	for _, l := range e.lost {
-		k.settings.Logger.Warn("fairlock: lock lost", l.line...)
+		c.Settings.Logger.Warn("fairlock: lock lost", l.line...)
 		if l.adopted != nil {
-			k.settings.Observe(l.hold.ended(Lost, l.hold.ending.err))
+			c.Settings.Observe(l.hold.ended(Lost, l.hold.release.err))
 		}
 	}
 	for _, h := range e.gone {
-		k.releaser.Forget(h)
+		c.strategy.Forget(h)
 	}
 }

@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (c *Core) overhear(ctx context.Context, names []string, yield func(Overhear
 		switch {
 		case ctx.Err() != nil:
 			return EndOf(ctx)
-		case c.Keeper.over():
+		case c.isClosed():
 			return ErrClosed
 		case err != nil:
 			return err

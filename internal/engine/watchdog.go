@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"container/heap"
@@ -40,86 +40,86 @@ func (s *schedule) Pop() any {
 	return h
 }
 
-// watch puts h where it belongs in the schedule. k.mu must be held.
-func (k *Keeper) watch(h *Hold) {
-	if k.closed {
+// watch puts h where it belongs in the schedule. c.mu must be held.
+func (c *Core) watch(h *Hold) {
+	if c.closed {
 		return
 	}
 	if h.index < 0 {
-		heap.Push(&k.schedule, h)
+		heap.Push(&c.schedule, h)
 	} else {
-		heap.Fix(&k.schedule, int(h.index))
+		heap.Fix(&c.schedule, int(h.index))
 	}
 	if h.index == 0 {
-		k.arm()
+		c.arm()
 	}
 }
 
-// unwatch takes h out of the schedule. k.mu must be held.
-func (k *Keeper) unwatch(h *Hold) {
+// unwatch takes h out of the schedule. c.mu must be held.
+func (c *Core) unwatch(h *Hold) {
 	if h.index >= 0 {
-		heap.Remove(&k.schedule, int(h.index))
+		heap.Remove(&c.schedule, int(h.index))
 	}
 }
 
-// arm sets the timer for the first that is due. k.mu must be held.
-func (k *Keeper) arm() {
+// arm sets the timer for the first that is due. c.mu must be held.
+func (c *Core) arm() {
 	now := time.Now()
-	wait := min(max(0, k.schedule[0].Due().Sub(now)), poll)
+	wait := min(max(0, c.schedule[0].Due().Sub(now)), poll)
 	alarm := now.Add(wait)
-	if k.timer != nil {
-		if k.alarm.IsZero() || alarm.Before(k.alarm) {
-			k.alarm = alarm
-			k.timer.Reset(wait)
+	if c.timer != nil {
+		if c.alarm.IsZero() || alarm.Before(c.alarm) {
+			c.alarm = alarm
+			c.timer.Reset(wait)
 		}
 		return
 	}
-	k.alarm = alarm
-	k.timer = time.NewTimer(wait)
-	k.ticked = time.Now()
-	k.Go(k.watchdog)
+	c.alarm = alarm
+	c.timer = time.NewTimer(wait)
+	c.ticked = time.Now()
+	c.Go(c.watchdog)
 }
 
-func (k *Keeper) watchdog() {
-	defer k.timer.Stop()
+func (c *Core) watchdog() {
+	defer c.timer.Stop()
 	for {
 		select {
-		case <-k.stop:
+		case <-c.stop:
 			return
-		case <-k.timer.C:
-			k.settings.Alarmed()
-			k.tick(time.Now())
+		case <-c.timer.C:
+			c.Settings.Alarmed()
+			c.tick(time.Now())
 		}
 	}
 }
 
 // tick does what is due: ends trust, sends renewals.
-func (k *Keeper) tick(now time.Time) {
-	var over ending
+func (c *Core) tick(now time.Time) {
+	var after effects
 	var batch batch
-	k.mu.Lock()
-	if now.Round(0).Sub(k.ticked.Round(0)) > now.Sub(k.ticked)+poll {
-		k.wake(now, &over)
+	c.mu.Lock()
+	if now.Round(0).Sub(c.ticked.Round(0)) > now.Sub(c.ticked)+poll {
+		c.wake(now, &after)
 	}
-	k.ticked, k.alarm = now, time.Time{}
-	for len(k.schedule) > 0 && k.serve(k.schedule[0], now, &batch, &over) {
+	c.ticked, c.alarm = now, time.Time{}
+	for len(c.schedule) > 0 && c.serve(c.schedule[0], now, &batch, &after) {
 	}
-	if len(k.schedule) > 0 {
-		k.arm()
+	if len(c.schedule) > 0 {
+		c.arm()
 	}
-	k.mu.Unlock()
-	over.carryOut(k)
-	batch.send(k)
+	c.mu.Unlock()
+	after.carryOut(c)
+	batch.send(c)
 }
 
-// serve does what h needs now, if it needs anything. k.mu must be held.
-func (k *Keeper) serve(h *Hold, now time.Time, batch *batch, over *ending) bool {
+// serve does what h needs now, if it needs anything. c.mu must be held.
+func (c *Core) serve(h *Hold, now time.Time, batch *batch, after *effects) bool {
 	switch {
 	case h.Expires(now):
-		k.lose(h, rules.Expired, over)
+		c.lose(h, rules.Expired, after)
 	case h.Renews(now):
 		batch.add(h)
-		k.watch(h)
+		c.watch(h)
 	default:
 		return false
 	}
@@ -139,20 +139,20 @@ func (b *batch) add(h *Hold) {
 }
 
 // send sends them side by side, as many as one request takes in each.
-func (b *batch) send(k *Keeper) {
-	if k.server.Sharded() {
-		for _, part := range b.parted(k.server) {
-			part.sendAll(k)
+func (b *batch) send(c *Core) {
+	if c.Server.Sharded() {
+		for _, part := range b.parted(c.Server) {
+			part.sendAll(c)
 		}
 		return
 	}
-	b.sendAll(k)
+	b.sendAll(c)
 }
 
-func (b *batch) sendAll(k *Keeper) {
+func (b *batch) sendAll(c *Core) {
 	for from := 0; from < len(b.holds); from += lua.MaxRenewals {
 		to := min(from+lua.MaxRenewals, len(b.holds))
-		k.Go(func() { _ = k.renew(b.holds[from:to], b.renewals[from:to]) })
+		c.Go(func() { _ = c.renew(b.holds[from:to], b.renewals[from:to]) })
 	}
 }
 
@@ -171,21 +171,21 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 	return parts
 }
 
-// wake ends the trust in everything whose time has passed by the wall clock. k.mu must be held.
-func (k *Keeper) wake(now time.Time, over *ending) {
-	for _, h := range append(schedule(nil), k.schedule...) {
+// wake ends the trust in everything whose time has passed by the wall clock. c.mu must be held.
+func (c *Core) wake(now time.Time, after *effects) {
+	for _, h := range append(schedule(nil), c.schedule...) {
 		if h.Expires(now) {
-			k.lost(h, rules.Expired, suspended, over)
+			c.lost(h, rules.Expired, suspended, after)
 		}
 	}
 }
 
 // renew sends one request for all, and one more for each that the record does not have or whose token key is to be kept
 // alive. Their Requests know of it already.
-func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
+func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
 	sent := time.Now()
-	left, err := k.server.Renew(ctx, renewals)
+	left, err := c.Server.Renew(ctx, renewals)
 	for i, h := range holds {
 		if missed := len(left) == 0 || left[i] == lua.Missed; missed {
 			h.Requests.Done(err)
@@ -194,7 +194,7 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 		}
 	}
 	if err != nil {
-		k.settings.Logger.Debug("fairlock: renewal failed", "locks", len(holds), "first", holds[0].Name, "error", err)
+		c.Settings.Logger.Debug("fairlock: renewal failed", "locks", len(holds), "first", holds[0].Name, "error", err)
 		if left == nil {
 			return err
 		}
@@ -205,12 +205,12 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 			continue
 		}
 		if left[i] == lua.Failed {
-			k.settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record())
+			c.Settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record())
 			continue
 		}
-		switch held, reassert := k.renewed(h, renewals[i], sent, left[i]); {
+		switch held, reassert := c.renewed(h, renewals[i], sent, left[i]); {
 		case reassert:
-			if e := k.reassert(ctx, h, renewals[i]); e != nil {
+			if e := c.reassert(ctx, h, renewals[i]); e != nil {
 				err = e
 			}
 		case held:
@@ -218,26 +218,26 @@ func (k *Keeper) renew(holds []*Hold, renewals []lua.Renewal) error {
 		}
 	}
 	if prolonged > 0 {
-		k.settings.Observe(Event{Kind: Renewed, Locks: prolonged})
+		c.Settings.Observe(Event{Kind: Renewed, Locks: prolonged})
 	}
 	return err
 }
 
-func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
+func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	sent := time.Now()
-	k.mu.Lock()
+	c.mu.Lock()
 	live := h.Live(sent)
 	if live {
 		h.Requests.Sent()
 	}
-	k.mu.Unlock()
+	c.mu.Unlock()
 	if !live {
 		return nil
 	}
-	left, err := k.server.Reassert(ctx, r)
+	left, err := c.Server.Reassert(ctx, r)
 	h.Requests.Done(err)
 	if err != nil {
-		k.settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", err)
+		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", err)
 		return err
 	}
 	if left <= 0 {
@@ -245,35 +245,35 @@ func (k *Keeper) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 		if left == lua.Forced {
 			why = rules.Forced
 		}
-		k.Lose(h, why)
+		c.Lose(h, why)
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	h.Reasserted(sent, left, r.Depth)
-	k.prolonged(h)
+	c.prolonged(h)
 	return nil
 }
 
 // renewed takes in the answer to a renewal. It reports whether the hold is held, and whether to
 // reassert it.
-func (k *Keeper) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (held, reassert bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (held, reassert bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if h.State != rules.Held {
 		return false, false
 	}
 	if h.Renewed(sent, left, r.Depth) {
 		return true, true
 	}
-	k.prolonged(h)
+	c.prolonged(h)
 	return true, false
 }
 
-// prolonged puts a hold that was renewed where it belongs now. k.mu must be held.
-func (k *Keeper) prolonged(h *Hold) {
+// prolonged puts a hold that was renewed where it belongs now. c.mu must be held.
+func (c *Core) prolonged(h *Hold) {
 	if h.State == rules.Held {
 		h.settle()
-		k.watch(h)
+		c.watch(h)
 	}
 }

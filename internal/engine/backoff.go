@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"

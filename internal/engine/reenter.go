@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"
@@ -12,63 +12,63 @@ import (
 
 // Reenter returns a further Lease on the hold that the call shares, or nil if there is none. It costs no round trip
 // unless the call asks for more than the hold has: a longer lease, or a watchdog where there was none.
-func (k *Keeper) Reenter(ctx context.Context, record string, r Request) (*Lease, error) {
-	switch empty, closed := k.empty(); {
+func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, error) {
+	switch empty, closed := c.empty(); {
 	case closed:
 		return nil, ErrClosed
 	case empty:
 		return nil, nil
 	}
-	values, carried := detached(ctx), k.carriedBy(ctx, record)
-	k.mu.Lock()
-	h := k.find(carried, record, r)
+	values, carried := detached(ctx), c.carriedBy(ctx, record)
+	c.mu.Lock()
+	h := c.find(carried, record, r)
 	switch {
-	case k.closed:
-		k.mu.Unlock()
+	case c.closed:
+		c.mu.Unlock()
 		return nil, ErrClosed
 	case h == nil || !h.Live(time.Now()):
-		k.mu.Unlock()
+		c.mu.Unlock()
 		return nil, nil
 	}
-	lease := k.grasp(values, h)
+	lease := c.lease(values, h)
 	short := h.FallsShort(r.Lease, r.Fixed, time.Now())
-	k.mu.Unlock()
+	c.mu.Unlock()
 	if !short {
 		return lease, nil
 	}
-	if err := k.lengthen(ctx, h, r); err != nil {
+	if err := c.lengthen(ctx, h, r); err != nil {
 		_ = lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
 		return nil, err
 	}
 	if !r.Fixed {
-		k.takeOver(h, r.Lease)
+		c.takeOver(h, r.Lease)
 	}
 	return lease, nil
 }
 
 // takeOver has a hold of a fixed lease be renewed, which has just been extended to that lease.
-func (k *Keeper) takeOver(h *Hold, lease time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (c *Core) takeOver(h *Hold, lease time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if h.State == rules.Held {
 		h.TakenOver(lease)
-		k.watch(h)
+		c.watch(h)
 	}
 }
 
 // lengthen extends a hold for no longer than the call may wait, or a try insists.
-func (k *Keeper) lengthen(ctx context.Context, h *Hold, r Request) error {
+func (c *Core) lengthen(ctx context.Context, h *Hold, r Request) error {
 	wait := r.Wait
 	switch {
 	case wait < 0:
-		return k.extend(ctx, h, r.Lease)
+		return c.extend(ctx, h, r.Lease)
 	case wait == 0:
 		wait = rules.InsistFor
 	}
 	start := time.Now()
 	bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
 	defer cancel()
-	err := k.extend(bounded, h, r.Lease)
+	err := c.extend(bounded, h, r.Lease)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return &WaitError{Waited: time.Since(start), Err: context.DeadlineExceeded}
 	}
@@ -76,10 +76,10 @@ func (k *Keeper) lengthen(ctx context.Context, h *Hold, r Request) error {
 }
 
 // empty reports whether nothing can be re-entered, and whether the Locker is closed.
-func (k *Keeper) empty() (empty, closed bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.holds) == 0, k.closed
+func (c *Core) empty() (empty, closed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.holds) == 0, c.closed
 }
 
 // Extend lets the lock be trusted for at least d from now, whatever lease it has: one round trip, or none if it is
@@ -88,7 +88,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.none() {
 		return ErrNotHeld
 	}
-	h := l.grip.hold
+	h := l.share.hold
 	wrap := func(err error) error {
 		if err == nil {
 			return nil
@@ -104,28 +104,28 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if time.Until(l.Deadline()) >= d {
 		return nil
 	}
-	return wrap(h.keeper.extend(ctx, h, rules.LeaseToTrust(d)))
+	return wrap(h.core.extend(ctx, h, rules.LeaseToTrust(d)))
 }
 
 // extend asks for the lease until it is answered, ctx ends or the hold is lost.
-func (k *Keeper) extend(ctx context.Context, h *Hold, lease time.Duration) error {
+func (c *Core) extend(ctx context.Context, h *Hold, lease time.Duration) error {
 	var backoff Backoff
 	for done := false; ; {
-		var over ending
-		k.mu.Lock()
-		err := k.check(h, &over)
+		var after effects
+		c.mu.Lock()
+		err := c.check(h, &after)
 		var b batch
 		if err == nil && !done {
 			b.add(h)
 			b.renewals[0].Lease = lease
 		}
-		k.mu.Unlock()
-		over.carryOut(k)
+		c.mu.Unlock()
+		after.carryOut(c)
 		if len(b.holds) == 0 {
 			return err
 		}
 		answer := make(chan error, 1)
-		if err := k.Await(ctx, func() { answer <- k.renew(b.holds, b.renewals) }); err != nil {
+		if err := c.Await(ctx, func() { answer <- c.renew(b.holds, b.renewals) }); err != nil {
 			return err
 		}
 		switch err := <-answer; {
@@ -141,20 +141,20 @@ func (k *Keeper) extend(ctx context.Context, h *Hold, lease time.Duration) error
 	}
 }
 
-// renewal is what the hold's next renewal says. k.mu must be held.
+// renewal is what the hold's next renewal says. c.mu must be held.
 func (h *Hold) renewal() lua.Renewal {
-	r := lua.Renewal{Keys: h.Keys, Ticket: h.Text, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.grips))}
+	r := lua.Renewal{Keys: h.Keys, Ticket: h.Text, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.shares))}
 	if h.Fixed {
 		r.Until = h.Since + lua.Micros(h.Ticket.Lease.Microseconds())
 	}
 	return r
 }
 
-// remove takes g off its hold, and reports whether it was the last. k.mu must be held.
-func (h *Hold) remove(g *grip) (last bool) {
-	if i := slices.Index(h.grips, g); i >= 0 {
-		h.grips = slices.Delete(h.grips, i, i+1)
+// remove takes s off its hold, and reports whether it was the last. c.mu must be held.
+func (h *Hold) remove(s *share) (last bool) {
+	if i := slices.Index(h.shares, s); i >= 0 {
+		h.shares = slices.Delete(h.shares, i, i+1)
 	}
-	g.unbind()
-	return h.LeaseEnded(g.dropped, time.Now())
+	s.unbind()
+	return h.LeaseEnded(s.dropped, time.Now())
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
 )
 
 // inBubble runs the test in fake time with a server and a way to make Lockers on it.
@@ -68,32 +71,41 @@ func waits(t *testing.T, l *Locker, name string, options ...LockOption) <-chan r
 	return done
 }
 
-// room is that of a lock.
-func (l *Locker) roomOf(name string) *room {
+// waitersOf are those of a lock.
+func (l *Locker) waitersOf(name string) *waiters {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rooms["fairlock:plain:lock:{"+name+"}"]
+	return l.waiters["fairlock:plain:lock:{"+name+"}"]
 }
 
-// stuck puts a call into the lock's room that has waited for so long and does nothing.
-func (l *Locker) stuck(t *testing.T, name string, since time.Duration) *call {
+// stuck has a call stand in line that does nothing.
+func (l *Locker) stuck(t *testing.T, name string) *call {
 	t.Helper()
-	keys, err := l.core.keys(name)
+	c := l.newcomer(t, name)
+	w, err := l.join(c, &HeldError{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &call{name: name, keys: keys, began: time.Now().Add(-since)}
-	if _, err := l.join(c, time.Now(), &HeldError{}); err != nil {
-		t.Fatal(err)
-	}
+	l.stand(w, c)
 	return c
 }
 
-func TestNoLaterCallOfAProcessOvertakesOneThatHasWaitedForASecond(t *testing.T) {
+func (l *Locker) newcomer(t *testing.T, name string) *call {
+	t.Helper()
+	keys, err := lua.NewKeys(l.core.Settings.Prefix, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.begin(engine.Call{
+		Name: name, Keys: keys, Request: engine.Request{Lease: engine.DefaultLease, Wait: -1}, Began: time.Now(),
+	})
+}
+
+func TestNoLaterCallOfAProcessOvertakesOneThatWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()
 		released(t, holding(t, l, "x")) // makes contact
-		old := l.stuck(t, "x", time.Second+1)
+		old := l.stuck(t, "x")
 		synctest.Wait()
 		before := mini.CommandCount()
 		_, err := l.TryLock(t.Context(), "x")
@@ -111,20 +123,61 @@ func TestNoLaterCallOfAProcessOvertakesOneThatHasWaitedForASecond(t *testing.T) 
 		if len(later) > 0 {
 			t.Fatal("overtaken")
 		}
-		l.quit(l.roomOf("x"), old)
+		l.quit(l.waitersOf("x"), old, false)
 		released(t, (<-later).lease)
 	})
 }
 
-func TestWhoeverHasNotWaitedForASecondMayBeOvertaken(t *testing.T) {
+func TestThoseWhoWaitInOneProcessAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()
-		l.stuck(t, "x", time.Second-time.Millisecond)
-		lease, err := l.TryLock(t.Context(), "x")
-		if err != nil {
-			t.Fatal(err)
+		lease := holding(t, l, "x")
+		var all []<-chan result
+		for range 5 {
+			all = append(all, waits(t, l, "x"))
+			synctest.Wait()
+		}
+		for i, next := range all {
+			released(t, lease)
+			got := <-next
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			for _, other := range all[i+1:] {
+				if len(other) > 0 {
+					t.Fatalf("overtook number %d", i)
+				}
+			}
+			lease = got.lease
 		}
 		released(t, lease)
+	})
+}
+
+func TestNobodyWaitsForACallThatIsInItsCallback(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		lease := holding(t, l, "x")
+		inside, returns := make(chan struct{}), make(chan struct{})
+		slow := make(chan result, 1)
+		go func() {
+			lease, err := l.Lock(context.Background(), "x", OnQueued(func(int) {
+				close(inside)
+				<-returns
+			}))
+			slow <- result{lease, err}
+		}()
+		<-inside
+		next := waits(t, l, "x")
+		synctest.Wait()
+		began := time.Now()
+		released(t, lease)
+		released(t, (<-next).lease)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		close(returns)
+		released(t, (<-slow).lease)
 	})
 }
 
@@ -132,7 +185,7 @@ func TestATurnThatIsNotTakenPassesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l, other := locker(), locker()
 		lease := holding(t, other, "x")
-		first := l.stuck(t, "x", 0)
+		first := l.stuck(t, "x")
 		next := waits(t, l, "x")
 		synctest.Wait() // the first has had its turn since the subscription came up, and does nothing with it
 		if len(first.turn) != 1 {
@@ -144,9 +197,9 @@ func TestATurnThatIsNotTakenPassesOn(t *testing.T) {
 			t.Fatal("two had the turn")
 		}
 		began := time.Now()
-		l.quit(l.roomOf("x"), first)
+		l.quit(l.waitersOf("x"), first, false)
 		released(t, (<-next).lease)
-		if took := time.Since(began); took > tryAgain {
+		if took := time.Since(began); took > pauseAfterRefusal {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -158,18 +211,18 @@ func TestNoWaiterTriesTwiceWithinItsPause(t *testing.T) {
 		lease := holding(t, other, "x")
 		next := waits(t, l, "x")
 		synctest.Wait()
-		time.Sleep(2 * tryAgain)
-		before := l.core.counter.Load()
+		time.Sleep(2 * pauseAfterRefusal)
+		before := l.core.Ticket(engine.Request{}).Counter
 		began := time.Now()
 		for range 100 { // a storm of releases
 			mini.Publish("fairlock:plain:freed:{x}", "somebody")
 			synctest.Wait()
 		}
-		for time.Since(began) < 10*tryAgain {
+		for time.Since(began) < 10*pauseAfterRefusal {
 			mini.Publish("fairlock:plain:freed:{x}", "somebody")
-			time.Sleep(tryAgain / 5)
+			time.Sleep(pauseAfterRefusal / 5)
 		}
-		if tries := l.core.counter.Load() - before; tries < 2 || tries > 13 {
+		if tries := l.core.Ticket(engine.Request{}).Counter - before - 1; tries < 2 || tries > 13 {
 			t.Errorf("%d tries in %v", tries, time.Since(began))
 		}
 		released(t, lease)
@@ -196,7 +249,7 @@ func TestAWaiterJoinsAHolderOfItsOwnNameAsSoonAsAnyoneHereLearnsOfIt(t *testing.
 	})
 }
 
-func TestARoomGoesWithItsSubscriptionSomeTimeAfterItsLastWaiter(t *testing.T) {
+func TestASubscriptionGoesSomeTimeAfterItsLastWaiter(t *testing.T) {
 	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l, other := locker(), locker()
 		subscribed := func() int { return mini.PubSubNumSub("fairlock:plain:freed:{x}")["fairlock:plain:freed:{x}"] }
@@ -211,9 +264,9 @@ func TestARoomGoesWithItsSubscriptionSomeTimeAfterItsLastWaiter(t *testing.T) {
 				t.Fatal("the subscription is made again for every waiter")
 			}
 		}
-		time.Sleep(3 * roomStays)
+		time.Sleep(3 * waitersStays)
 		synctest.Wait()
-		if subscribed() != 0 || l.roomOf("x") != nil {
+		if subscribed() != 0 || l.waitersOf("x") != nil {
 			t.Fatal("it stays for ever")
 		}
 	})
@@ -231,24 +284,24 @@ func TestAReleaseBetweenATryAndItsWaitingIsNotMissed(t *testing.T) {
 		synctest.Wait()
 
 		lease = holding(t, other, "x")
-		keys, _ := l.core.keys("x")
-		late := &call{name: "x", keys: keys, request: Request{Lease: 30 * time.Second, Wait: -1}, began: time.Now()}
-		asked := time.Now()
+		late := l.newcomer(t, "x")
+		late.asked = time.Now()
 		if o := l.first(t.Context(), late); o.held == nil {
 			t.Fatalf("%+v", o)
 		}
 		time.Sleep(time.Millisecond)
 		released(t, lease)
 		synctest.Wait()
-		r, err := l.join(late, asked, &HeldError{Remaining: 30 * time.Second})
+		w, err := l.join(late, &HeldError{Remaining: 30 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.stand(w, late)
 		select {
 		case <-late.turn:
 		default:
 			t.Error("it has no turn")
 		}
-		l.quit(r, late)
+		l.quit(w, late, false)
 	})
 }

@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"
@@ -39,20 +39,20 @@ func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 // Hold is one ownership. The exported fields are those of its grant and do not change.
 type Hold struct {
 	Granted
-	keeper *Keeper
-	ready  chan struct{} // nil, or closed when a fixed lease's claim has become that lease, or was lost
+	core  *Core
+	ready chan struct{} // nil, or closed when a fixed lease's claim has become that lease, or was lost
 
-	// Guarded by keeper.mu.
+	// Guarded by core.mu.
 	rules.Hold
 	settled bool      // ready is closed
 	index   int32     // in the schedule; -1 if it is not there
-	grips   []*grip   // of the Leases that have not ended
-	ending  release   // or how it was lost
+	shares  []*share  // of the Leases that have not ended
+	release release   // or how it was lost
 	adopted *adoption // for the observer; nil if there is none, or it has had no Lease
 
 	// Room for what a hold usually has one of.
-	first grip
-	only  [1]*grip
+	first share
+	only  [1]*share
 }
 
 // adoption is how a hold got its first Lease.
@@ -61,16 +61,17 @@ type adoption struct {
 	ctx context.Context // of that Lease
 }
 
-// Begin takes a grant into the watchdog's care; a fixed lease is not renewed. It has no Lease yet: Adopt or Abandon must follow.
-func (k *Keeper) Begin(g Granted, t rules.Term, fixed bool) *Hold {
-	h := &Hold{Granted: g, keeper: k, index: -1, Hold: rules.Begin(t, g.Ticket.Lease, fixed, time.Now())}
+// Keep takes a grant into the watchdog's care; a fixed lease is not renewed. The hold has no Lease
+// yet: Adopt or Abandon must follow.
+func (c *Core) Keep(g Granted, t rules.Term, fixed bool) *Hold {
+	h := &Hold{Granted: g, core: c, index: -1, Hold: rules.Begin(t, g.Ticket.Lease, fixed, time.Now())}
 	if fixed && h.Claimed() {
 		h.ready = make(chan struct{})
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.count++
-	k.watch(h)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count++
+	c.watch(h)
 	return h
 }
 
@@ -80,32 +81,32 @@ func (k *Keeper) Begin(g Granted, t rules.Term, fixed bool) *Hold {
 //
 // A Lease that it returns was given before the Locker was closed. Whatever else happens, a panic
 // in the user's context included, the hold is given back.
-func (k *Keeper) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Duration) (lease *Lease, err error) {
+func (c *Core) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Duration) (lease *Lease, err error) {
 	if h.ready != nil || h.Copies != nil { // it may take a while: Close waits for what comes of it
-		k.Begun()
-		defer k.Done()
+		c.Begun()
+		defer c.Done()
 	}
 	defer func() {
 		if lease == nil {
-			k.Abandon(h)
+			c.Abandon(h)
 		}
 	}()
 	if h.ready != nil {
-		if err := k.confirmed(ctx, h, began, wait); err != nil {
+		if err := c.confirmed(ctx, h, began, wait); err != nil {
 			return nil, err
 		}
 	}
-	if err := k.replicate(ctx, h); err != nil {
+	if err := c.replicate(ctx, h); err != nil {
 		if ctx.Err() != nil {
 			err = waited(ctx, began)
 		}
 		return nil, err
 	}
-	return k.adopt(ctx, h, began)
+	return c.adopt(ctx, h, began)
 }
 
 // confirmed returns when the claim has become the fixed lease, or was lost; else h is given back.
-func (k *Keeper) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
+func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
 	select {
 	case <-h.ready: // while a callback kept the call, for longer than it meant to wait maybe
 		return nil
@@ -124,7 +125,7 @@ func (k *Keeper) confirmed(ctx context.Context, h *Hold, began time.Time, wait t
 		return nil
 	case <-ctx.Done():
 		return waited(ctx, began)
-	case <-k.stop: // nobody asks for the confirmation any more
+	case <-c.stop: // nobody asks for the confirmation any more
 		return ErrClosed
 	}
 }
@@ -134,34 +135,34 @@ func waited(ctx context.Context, began time.Time) error {
 	return &WaitError{Waited: time.Since(began), Err: EndOf(ctx)}
 }
 
-func (k *Keeper) adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, error) {
+func (c *Core) adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, error) {
 	values := detached(ctx)
-	var over ending
-	defer over.carryOut(k)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.check(h, &over); err != nil {
+	var after effects
+	defer after.carryOut(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.check(h, &after); err != nil {
 		return nil, err
 	}
-	if !h.Leasable(k.closed) {
+	if !h.Leasable(c.closed) {
 		return nil, ErrClosed
 	}
-	k.holds[h.Keys.Record()] = h
-	lease := k.grasp(values, h)
-	if k.settings.Observer != nil {
-		h.adopted = &adoption{time.Now(), lease.grip.ctx}
-		k.settings.Observe(Event{
-			Kind: Acquired, Context: lease.grip.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.at.Sub(began),
+	c.holds[h.Keys.Record()] = h
+	lease := c.lease(values, h)
+	if c.Settings.Observer != nil {
+		h.adopted = &adoption{time.Now(), lease.share.ctx}
+		c.Settings.Observe(Event{
+			Kind: Acquired, Context: lease.share.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.at.Sub(began),
 		})
 	}
 	return lease, nil
 }
 
 // Present is who of this process can be sure to have a lock now, and until when at most if nobody renews it.
-func (k *Keeper) Present(record string) (owner string, expires time.Time, held bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	h := k.holds[record]
+func (c *Core) Present(record string) (owner string, expires time.Time, held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.holds[record]
 	if h == nil || rules.Passed(h.Trusted, time.Now()) {
 		return "", time.Time{}, false
 	}
@@ -169,104 +170,104 @@ func (k *Keeper) Present(record string) (owner string, expires time.Time, held b
 }
 
 // Forced takes in a message that an ownership was ended by force. Its process may have the lock again by now.
-func (k *Keeper) Forced(m lua.Message) {
-	k.end(m.Record, m.Token, func(h *Hold) bool { return h.Text == m.Text })
+func (c *Core) Forced(m lua.Message) {
+	c.end(m.Record, m.Token, func(h *Hold) bool { return h.Text == m.Text })
 }
 
 // ForcedHere takes in that this process has ended an ownership by force: its own holders are told
 // by nobody else if it never had to listen.
-func (k *Keeper) ForcedHere(record string, token int64) {
-	k.end(record, token, func(*Hold) bool { return true })
+func (c *Core) ForcedHere(record string, token int64) {
+	c.end(record, token, func(*Hold) bool { return true })
 }
 
 // end ends the holds of a forced ownership that match.
-func (k *Keeper) end(record string, token int64, match func(*Hold) bool) {
-	var over ending
-	k.mu.Lock()
-	for _, h := range slices.Clone(k.schedule) {
+func (c *Core) end(record string, token int64, match func(*Hold) bool) {
+	var after effects
+	c.mu.Lock()
+	for _, h := range slices.Clone(c.schedule) {
 		if h.Token == token && h.Keys.Record() == record && match(h) {
-			k.lose(h, rules.Forced, &over)
+			c.lose(h, rules.Forced, &after)
 		}
 	}
-	k.mu.Unlock()
-	over.carryOut(k)
+	c.mu.Unlock()
+	after.carryOut(c)
 }
 
 // Doubt takes in whom an answer of that time, by the server's clock, names as a lock's holder: nobody, if the server has
 // forgotten. If that is not whoever of this process has it, that one renews its hold at once, and so comes back or learns
 // that it is lost.
-func (k *Keeper) Doubt(record, holder string, at lua.Micros) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	h := k.holds[record]
+func (c *Core) Doubt(record, holder string, at lua.Micros) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.holds[record]
 	if h != nil && h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
-		k.watch(h)
+		c.watch(h)
 	}
 }
 
 // Abandon gives back a hold that nobody has a Lease on.
-func (k *Keeper) Abandon(h *Hold) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (c *Core) Abandon(h *Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if h.State == rules.Held {
-		k.letGo(h)
-		k.Go(func() { k.release(context.Background(), h, 0) })
+		c.letGo(h)
+		c.Go(func() { c.release(context.Background(), h, 0) })
 	}
 }
 
 // Lose ends a hold of which the server's word has come that it is no more.
-func (k *Keeper) Lose(h *Hold, why rules.Why) {
-	k.mu.Lock()
-	var over ending
-	k.lose(h, why, &over)
-	k.mu.Unlock()
-	over.carryOut(k)
+func (c *Core) Lose(h *Hold, why rules.Why) {
+	c.mu.Lock()
+	var after effects
+	c.lose(h, why, &after)
+	c.mu.Unlock()
+	after.carryOut(c)
 }
 
-// lose ends the trust in h. k.mu must be held; over is to be carried out after it is not.
-func (k *Keeper) lose(h *Hold, why rules.Why, over *ending) {
-	k.lost(h, why, causes[why], over)
+// lose ends the trust in h. c.mu must be held; after is to be carried out once it is not.
+func (c *Core) lose(h *Hold, why rules.Why, after *effects) {
+	c.lost(h, why, causes[why], after)
 }
 
 // lost is lose for a reason with words of its own.
-func (k *Keeper) lost(h *Hold, why rules.Why, words string, over *ending) {
+func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 	if h.State != rules.Held {
 		return
 	}
 	leave := h.Lose(why, time.Now(), h.Requests.Open())
-	h.ending.err = &reason{ErrLost, words}
-	over.add(h, ErrLost)
-	over.lost = append(over.lost, loss{h, h.adopted, []any{
+	h.release.err = &reason{ErrLost, words}
+	after.end(h, ErrLost)
+	after.lost = append(after.lost, loss{h, h.adopted, []any{
 		"lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
 		"why", words, "since", h.Since.Time(), "lease", h.Ticket.Lease,
-		"renewed", h.Term.Expires.Add(-h.Term.Span), "expires", h.Term.Expires, "depth", len(h.grips),
+		"renewed", h.Term.Expires.Add(-h.Term.Span), "expires", h.Term.Expires, "depth", len(h.shares),
 	}})
-	k.forget(h)
-	for _, g := range h.grips {
-		g.unbind()
+	c.forget(h)
+	for _, s := range h.shares {
+		s.unbind()
 	}
 	h.settle()
-	k.unwatch(h)
-	k.finish()
+	c.unwatch(h)
+	c.finish()
 	if leave {
-		k.Go(func() {
-			k.takeBack(h)
-			k.releaser.Forget(h)
+		c.Go(func() {
+			c.takeBack(h)
+			c.strategy.Forget(h)
 		})
 		return
 	}
-	over.gone = append(over.gone, h)
+	after.gone = append(after.gone, h)
 }
 
 // takeBack leaves for a hold that is none any more, until that is answered or can no longer matter.
-func (k *Keeper) takeBack(h *Hold) {
-	k.Persist(h.Ticket.Lease, func(ctx context.Context) error {
-		_, err := k.releaser.Release(ctx, h)
+func (c *Core) takeBack(h *Hold) {
+	c.Persist(h.Ticket.Lease, func(ctx context.Context) error {
+		_, err := c.strategy.Release(ctx, h)
 		return err
 	})
 }
 
-// settle lets Adopt go on. k.mu must be held.
+// settle lets Adopt go on. c.mu must be held.
 func (h *Hold) settle() {
 	if h.ready != nil && !h.settled {
 		h.settled = true
@@ -274,48 +275,48 @@ func (h *Hold) settle() {
 	}
 }
 
-// forget takes h out of what can be re-entered. k.mu must be held.
-func (k *Keeper) forget(h *Hold) {
-	if k.holds[h.Keys.Record()] == h {
-		delete(k.holds, h.Keys.Record())
+// forget takes h out of what can be re-entered. c.mu must be held.
+func (c *Core) forget(h *Hold) {
+	if c.holds[h.Keys.Record()] == h {
+		delete(c.holds, h.Keys.Record())
 	}
 }
 
-// finish counts a hold out. k.mu must be held.
-func (k *Keeper) finish() {
-	if k.count--; k.count == 0 && k.drained != nil {
-		close(k.drained)
-		k.drained = nil
+// finish counts a hold out. c.mu must be held.
+func (c *Core) finish() {
+	if c.count--; c.count == 0 && c.drained != nil {
+		close(c.drained)
+		c.drained = nil
 	}
 }
 
 // live reports whether h can be re-entered.
 func (h *Hold) live() bool {
-	h.keeper.mu.Lock()
-	defer h.keeper.mu.Unlock()
+	h.core.mu.Lock()
+	defer h.core.mu.Unlock()
 	return h.Live(time.Now())
 }
 
-// boundTo reports whether a Lease on h belongs to the goroutine. k.mu must be held.
+// boundTo reports whether a Lease on h belongs to the goroutine. c.mu must be held.
 func (h *Hold) boundTo(me goroutine) bool {
 	if me == 0 || h.State != rules.Held {
 		return false
 	}
-	for _, g := range h.grips {
-		if g.goroutine == me {
+	for _, s := range h.shares {
+		if s.goroutine == me {
 			return true
 		}
 	}
 	return false
 }
 
-// check is nil while h can be trusted, and else why not; a hold whose time has passed is lost here. k.mu must be held;
-// over is to be carried out after it is not.
-func (k *Keeper) check(h *Hold, over *ending) error {
+// check is nil while h can be trusted, and else why not; a hold whose time has passed is lost here. c.mu must be held;
+// after is to be carried out once it is not.
+func (c *Core) check(h *Hold, after *effects) error {
 	if h.Expires(time.Now()) {
-		k.lose(h, rules.Expired, over)
+		c.lose(h, rules.Expired, after)
 	}
-	switch lost := h.ending.err; {
+	switch lost := h.release.err; {
 	case errors.Is(lost, ErrLost):
 		return lost
 	case h.State != rules.Held:

@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"bufio"
@@ -48,7 +48,7 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		return nil
 	}
 	answer := make(chan error, 1)
-	if c.Keeper.Await(ctx, func() { answer <- c.look(ctx, keys) }) != nil {
+	if c.Await(ctx, func() { answer <- c.look(ctx, keys) }) != nil {
 		return EndOf(ctx)
 	}
 	err := <-answer
@@ -114,7 +114,7 @@ func (c *Core) infos(ctx context.Context) ([]any, error) {
 	answers := make(chan answer, 1)
 	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
 	defer cancel()
-	err := c.Keeper.Await(brief, func() {
+	err := c.Await(brief, func() {
 		infos, err := all()
 		answers <- answer{infos, err}
 	})

@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"bytes"
@@ -49,41 +49,41 @@ type carrying struct {
 	hold *Hold
 }
 
-// carried asks a context for the hold of one lock, anyHold for that of any lock, of one Keeper.
+// carried asks a context for the hold of one lock, anyHold for that of any lock, of one Core.
 type (
 	carried struct {
-		keeper *Keeper
+		core   *Core
 		record string
 	}
-	anyHold struct{ keeper *Keeper }
+	anyHold struct{ core *Core }
 )
 
 func (c *carrying) Value(key any) any {
 	switch key := key.(type) {
 	case carried:
-		if c.hold.keeper == key.keeper && c.hold.Keys.Record() == key.record {
+		if c.hold.core == key.core && c.hold.Keys.Record() == key.record {
 			return c.hold
 		}
 	case anyHold:
-		if c.hold.keeper == key.keeper && c.hold.live() {
+		if c.hold.core == key.core && c.hold.live() {
 			return c.hold
 		}
 	}
 	return c.Context.Value(key)
 }
 
-// carriedBy is the hold of the lock that a context carries, if it does. k.mu must not be held:
+// carriedBy is the hold of the lock that a context carries, if it does. c.mu must not be held:
 // the context may be the user's.
-func (k *Keeper) carriedBy(ctx context.Context, record string) *Hold {
-	h, _ := ctx.Value(carried{k, record}).(*Hold)
+func (c *Core) carriedBy(ctx context.Context, record string) *Hold {
+	h, _ := ctx.Value(carried{c, record}).(*Hold)
 	return h
 }
 
 // find returns the live hold of the lock that the call shares, if there is one, in the order: an owner that it names,
-// the hold that its context carries, a hold of its goroutine. k.mu must be held.
-func (k *Keeper) find(carried *Hold, record string, r Request) *Hold {
+// the hold that its context carries, a hold of its goroutine. c.mu must be held.
+func (c *Core) find(carried *Hold, record string, r Request) *Hold {
 	if r.Owner != "" {
-		if h := k.holds[record]; h != nil && h.Ticket.Owner == r.Owner {
+		if h := c.holds[record]; h != nil && h.Ticket.Owner == r.Owner {
 			return h
 		}
 		return nil
@@ -91,7 +91,7 @@ func (k *Keeper) find(carried *Hold, record string, r Request) *Hold {
 	if carried != nil && carried.State == rules.Held {
 		return carried
 	}
-	if h := k.holds[record]; h != nil && len(k.bound) > 0 && h.boundTo(current()) {
+	if h := c.holds[record]; h != nil && len(c.bound) > 0 && h.boundTo(current()) {
 		return h
 	}
 	return nil

@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"container/heap"
@@ -18,8 +18,8 @@ import (
 //
 // It must not be copied: the copy's lock is no longer renewed when the original is gone.
 type Lease struct {
-	_    noCopy
-	grip *grip
+	_     noCopy
+	share *share
 }
 
 // noCopy has go vet report copies.
@@ -29,11 +29,11 @@ func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
 // none reports whether l is nil or the zero Lease.
-func (l *Lease) none() bool { return l == nil || l.grip == nil }
+func (l *Lease) none() bool { return l == nil || l.share == nil }
 
-// grip is what the Keeper knows of a Lease; the Lease itself it must not know, or it could not notice that it was
-// dropped. All fields but carrying and ctx are guarded by the Keeper's mu.
-type grip struct {
+// share is what the Core knows of a Lease; the Lease itself it must not know, or it could not notice that it was
+// dropped. All fields but carrying and ctx are guarded by Core.mu.
+type share struct {
 	carrying  // the hold; and what ctx is derived from
 	ctx       context.Context
 	end       context.CancelCauseFunc
@@ -47,82 +47,82 @@ type grip struct {
 	cleanup   runtime.Cleanup
 }
 
-// cancel ends the contexts. The Keeper's mu must not be held.
-func (g *grip) cancel(cause error) {
-	g.end(cause)
-	if inner := g.scope(); inner != nil {
+// cancel ends the contexts. Core.mu must not be held.
+func (s *share) cancel(cause error) {
+	s.end(cause)
+	if inner := s.scope(); inner != nil {
 		inner(cause)
 	}
 }
 
 // scope ends the context inside Do; nil: there is none. To be asked for when ctx has ended:
-// Scoped may be about to set it, and looks at ctx afterwards. The Keeper's mu must not be held.
-func (g *grip) scope() context.CancelCauseFunc {
-	k := g.hold.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return g.inner
+// scoped may be about to set it, and looks at ctx afterwards. Core.mu must not be held.
+func (s *share) scope() context.CancelCauseFunc {
+	c := s.hold.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.inner
 }
 
-// grasp adds a Lease to h, with a detached context. k.mu must be held.
-func (k *Keeper) grasp(values context.Context, h *Hold) *Lease {
-	g := &h.first
-	if g.hold != nil {
-		g = new(grip)
+// lease adds a Lease to h, with a detached context. c.mu must be held.
+func (c *Core) lease(values context.Context, h *Hold) *Lease {
+	s := &h.first
+	if s.hold != nil {
+		s = new(share)
 	}
-	g.carrying = carrying{values, h}
-	g.ctx, g.end = context.WithCancelCause(&g.carrying)
-	if k.settings.Identity == ByGoroutine {
-		g.bind(current())
+	s.carrying = carrying{values, h}
+	s.ctx, s.end = context.WithCancelCause(&s.carrying)
+	if c.Settings.Identity == ByGoroutine {
+		s.bind(current())
 	}
-	if h.grips == nil {
-		h.grips = h.only[:0]
+	if h.shares == nil {
+		h.shares = h.only[:0]
 	}
-	h.grips = append(h.grips, g)
+	h.shares = append(h.shares, s)
 	h.LeaseGiven(time.Now())
-	k.watch(h)
-	lease := &Lease{grip: g}
-	g.cleanup = runtime.AddCleanup(lease, drop, g)
+	c.watch(h)
+	lease := &Lease{share: s}
+	s.cleanup = runtime.AddCleanup(lease, drop, s)
 	return lease
 }
 
-// bind ties the Lease to a goroutine. The Keeper's mu must be held, for unbind too.
-func (g *grip) bind(to goroutine) {
-	g.unbind()
-	if g.goroutine = to; to != 0 {
-		g.hold.keeper.bound[to]++
+// bind ties the Lease to a goroutine. Core.mu must be held, for unbind too.
+func (s *share) bind(to goroutine) {
+	s.unbind()
+	if s.goroutine = to; to != 0 {
+		s.hold.core.bound[to]++
 	}
 }
 
 // drop reports a Lease that was garbage-collected without Unlock. When all of a hold's are, it is no longer renewed.
-func drop(g *grip) {
-	k := g.hold.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if g.ended || g.dropped || g.hold.State != rules.Held || k.closed {
+func drop(s *share) {
+	c := s.hold.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.ended || s.dropped || s.hold.State != rules.Held || c.closed {
 		return
 	}
-	g.dropped = true
-	g.unbind()
-	h := g.hold
-	k.settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
+	s.dropped = true
+	s.unbind()
+	h := s.hold
+	c.Settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
 		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)
 	h.LeaseDropped()
-	heap.Fix(&k.schedule, int(h.index)) // it is due no sooner than it was: the timer may stay as it is
+	heap.Fix(&c.schedule, int(h.index)) // it is due no sooner than it was: the timer may stay as it is
 }
 
-// Scoped binds l to the calling goroutine and derives from ctx the context inside Do: it dies with ctx and with
+// scoped binds l to the calling goroutine and derives from ctx the context inside Do: it dies with ctx and with
 // the trust in the lock, whichever is first.
-func (l *Lease) Scoped(ctx context.Context) context.Context {
-	g := l.grip
-	k := g.hold.keeper
-	inner, cancel := context.WithCancelCause(&carrying{ctx, g.hold})
-	k.mu.Lock()
-	g.inner = cancel
-	g.bind(current())
-	k.mu.Unlock()
-	if g.ctx.Err() != nil { // lost before inner was known
-		cancel(context.Cause(g.ctx))
+func (l *Lease) scoped(ctx context.Context) context.Context {
+	s := l.share
+	c := s.hold.core
+	inner, cancel := context.WithCancelCause(&carrying{ctx, s.hold})
+	c.mu.Lock()
+	s.inner = cancel
+	s.bind(current())
+	c.mu.Unlock()
+	if s.ctx.Err() != nil { // lost before inner was known
+		cancel(context.Cause(s.ctx))
 	}
 	return inner
 }
@@ -132,7 +132,7 @@ func (l *Lease) Name() string {
 	if l.none() {
 		return ""
 	}
-	return l.grip.hold.Name
+	return l.share.hold.Name
 }
 
 // Token is the fencing token: it is larger than that of every ownership before. Hand it to whatever you write to and
@@ -141,7 +141,7 @@ func (l *Lease) Token() int64 {
 	if l.none() {
 		return 0
 	}
-	return l.grip.hold.Token
+	return l.share.hold.Token
 }
 
 // Owner is the name given WithOwner, or one that is unique to this ownership.
@@ -149,7 +149,7 @@ func (l *Lease) Owner() string {
 	if l.none() {
 		return ""
 	}
-	return l.grip.hold.Ticket.Identity()
+	return l.share.hold.Ticket.Identity()
 }
 
 // Context has the values of the context that the lock was acquired with, but not its cancellation. It is cancelled
@@ -161,7 +161,7 @@ func (l *Lease) Context() context.Context {
 		cancel(ErrNotHeld)
 		return ctx
 	}
-	return l.grip.ctx
+	return l.share.ctx
 }
 
 // Done is closed when Err is no longer nil.
@@ -173,18 +173,18 @@ func (l *Lease) Err() error {
 	if l.none() {
 		return ErrNotHeld
 	}
-	h, k := l.grip.hold, l.grip.hold.keeper
-	k.mu.Lock()
-	var over ending
-	err := k.check(h, &over)
-	if err == nil && l.grip.ended {
+	h, c := l.share.hold, l.share.hold.core
+	c.mu.Lock()
+	var after effects
+	err := c.check(h, &after)
+	if err == nil && l.share.ended {
 		err = ErrNotHeld
 	}
-	if err == nil && k.closed {
+	if err == nil && c.closed {
 		err = ErrClosed
 	}
-	k.mu.Unlock()
-	over.carryOut(k)
+	c.mu.Unlock()
+	after.carryOut(c)
 	if err != nil {
 		return &Error{"lease", h.Name, err}
 	}
@@ -197,10 +197,10 @@ func (l *Lease) Deadline() time.Time {
 	if l.none() {
 		return time.Time{}
 	}
-	k := l.grip.hold.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return l.grip.hold.Trusted
+	c := l.share.hold.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return l.share.hold.Trusted
 }
 
 // Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when it has ended.
@@ -208,13 +208,13 @@ func (l *Lease) Depth() int {
 	if l.none() {
 		return 0
 	}
-	k := l.grip.hold.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l.grip.hold.State != rules.Held {
+	c := l.share.hold.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.share.hold.State != rules.Held {
 		return 0
 	}
-	return len(l.grip.hold.grips)
+	return len(l.share.hold.shares)
 }
 
 // Detach unties the Lease from its goroutine: nested calls are then recognised by context or owner only. For handing a
@@ -223,16 +223,16 @@ func (l *Lease) Detach() {
 	if l.none() {
 		return
 	}
-	g, k := l.grip, l.grip.hold.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	g.unbind()
+	s, c := l.share, l.share.hold.core
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.unbind()
 }
 
-func (g *grip) unbind() {
-	bound := g.hold.keeper.bound
-	if bound[g.goroutine]--; bound[g.goroutine] <= 0 {
-		delete(bound, g.goroutine)
+func (s *share) unbind() {
+	bound := s.hold.core.bound
+	if bound[s.goroutine]--; bound[s.goroutine] <= 0 {
+		delete(bound, s.goroutine)
 	}
-	g.goroutine = 0
+	s.goroutine = 0
 }

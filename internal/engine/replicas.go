@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"
@@ -10,25 +10,25 @@ import (
 )
 
 // replicate returns when as many replicas have the hold as its call asks for, or with an error.
-func (k *Keeper) replicate(ctx context.Context, h *Hold) error {
+func (c *Core) replicate(ctx context.Context, h *Hold) error {
 	if h.Copies == nil {
 		return nil
 	}
 	got := h.Copies.Have
 	if got == nil { // it came by a message: the first renewal asks
 		var err error
-		if got, err = k.confirm(ctx, h); err != nil {
+		if got, err = c.confirm(ctx, h); err != nil {
 			return err
 		}
 	}
 	if got.Enough(h.Copies.Need) {
 		return nil
 	}
-	return k.unconfirmed(ctx, h, got)
+	return c.unconfirmed(ctx, h, got)
 }
 
 // unconfirmed says what is missing, and asks the server for the reason if it can be that there are no replicas.
-func (k *Keeper) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) error {
+func (c *Core) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) error {
 	need := h.Copies.Need
 	err := fmt.Errorf("%w: %d of %d within %v; it was given back", ErrNotReplicated, got.N, need.N, need.Within)
 	switch {
@@ -41,8 +41,8 @@ func (k *Keeper) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) e
 		return err
 	}
 	attached := make(chan int, 1)
-	_ = k.Await(ctx, func() {
-		if n, failed := k.server.Attached(context.WithoutCancel(ctx), h.Keys); failed == nil {
+	_ = c.Await(ctx, func() {
+		if n, failed := c.Server.Attached(context.WithoutCancel(ctx), h.Keys); failed == nil {
 			attached <- n
 		}
 	})
@@ -57,17 +57,17 @@ func (k *Keeper) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) e
 }
 
 // confirm renews h together with the question to the replicas, until that is answered, ctx ends or the hold is lost.
-func (k *Keeper) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err error) {
+func (c *Core) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err error) {
 	var backoff Backoff
 	for {
-		var over ending
-		k.mu.Lock()
-		if err = k.check(h, &over); err == nil {
+		var after effects
+		c.mu.Lock()
+		if err = c.check(h, &after); err == nil {
 			h.Requests.Sent()
 		}
 		renewal := h.renewal()
-		k.mu.Unlock()
-		over.carryOut(k)
+		c.mu.Unlock()
+		after.carryOut(c)
 		if err != nil {
 			return got, err
 		}
@@ -78,8 +78,8 @@ func (k *Keeper) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err 
 		}
 		answers := make(chan answer, 1)
 		sent := time.Now()
-		if err := k.Await(ctx, func() {
-			left, got, err := k.server.Confirm(context.WithoutCancel(ctx), renewal, h.Copies.Need)
+		if err := c.Await(ctx, func() {
+			left, got, err := c.Server.Confirm(context.WithoutCancel(ctx), renewal, h.Copies.Need)
 			h.Requests.Done(err)
 			answers <- answer{left, got, err}
 		}); err != nil {
@@ -87,10 +87,10 @@ func (k *Keeper) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err 
 		}
 		switch a := <-answers; {
 		case a.err == nil && a.left > 0 && a.got != nil:
-			k.renewed(h, renewal, sent, a.left)
+			c.renewed(h, renewal, sent, a.left)
 			return a.got, nil
 		case a.err == nil && a.left <= 0:
-			k.Lose(h, rules.Vanished)
+			c.Lose(h, rules.Vanished)
 		case a.err != nil && !rules.Retryable(a.err):
 			return got, a.err
 		default:

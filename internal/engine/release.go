@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"
@@ -31,11 +31,11 @@ const suspended = "the wall clock passed its end: the machine was suspended, or 
 // LostTo is the ErrLost of a hold that never had a Lease.
 func LostTo(why rules.Why) error { return &reason{ErrLost, causes[why]} }
 
-// release is how a hold is released. All is guarded by the Keeper's mu.
+// release is what becomes of a hold that is released or lost. All is guarded by Core.mu.
 type release struct {
-	err  error         // once it is over; or why the hold is lost
-	done chan struct{} // made by whoever has to wait; closed when it is over
-	over bool
+	err     error // of the release once it is settled; or why the hold is lost
+	settled bool
+	done    chan struct{} // made by whoever has to wait; closed when it is settled
 }
 
 // Unlock ends this Lease; the lock is released with the last Lease on it, in whatever order they end. One request then,
@@ -52,51 +52,53 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}
 	}
-	err := l.grip.unlock(ctx)
+	err := l.share.unlock(ctx)
 	runtime.KeepAlive(l) // or it could count as dropped while it is being unlocked
 	if err == nil {
 		return nil
 	}
-	return &Error{"unlock", l.grip.hold.Name, err}
+	return &Error{"unlock", l.share.hold.Name, err}
 }
 
-func (g *grip) unlock(ctx context.Context) error {
-	h, k := g.hold, g.hold.keeper
+// unlock ends the share. There are three cases: it is held and ends now; it was the hold's last and
+// nobody was told yet what became of the release; all else holds nothing.
+func (s *share) unlock(ctx context.Context) error {
+	h, c := s.hold, s.hold.core
 	limit := unlockBound(ctx)
-	var over ending
-	k.mu.Lock()
-	err := k.check(h, &over)
-	if first := !g.ended; first && h.State != rules.Held || !first && (!g.last || g.answered || g.awaited) {
-		g.ended = true
-		k.mu.Unlock()
-		over.carryOut(k)
+	var after effects
+	c.mu.Lock()
+	err := c.check(h, &after)
+	first := !s.ended
+	s.ended = true
+	switch {
+	case first && err == nil:
+		s.cleanup.Stop()
+		s.last = h.remove(s)
+		s.awaited = s.last
+		if s.last {
+			c.letGo(h)
+		} else {
+			c.watch(h)
+		}
+	case !first && s.last && !s.answered && !s.awaited:
+	default:
+		c.mu.Unlock()
+		after.carryOut(c)
 		if err == nil {
 			err = ErrNotHeld
 		}
 		return err
 	}
-	first := !g.ended
-	if first {
-		g.ended = true
-		g.cleanup.Stop()
-		g.last = h.remove(g)
-		g.awaited = g.last
-		if g.last {
-			k.letGo(h)
-		} else {
-			k.watch(h)
-		}
-	}
-	k.mu.Unlock()
-	g.cancel(ErrNotHeld)
-	if !g.last {
+	c.mu.Unlock()
+	s.cancel(ErrNotHeld)
+	if !s.last {
 		return nil
 	}
 	until := time.Now().Add(limit)
 	if first {
-		k.release(detached(ctx), h, limit)
+		c.release(detached(ctx), h, limit)
 	}
-	return g.await(until)
+	return s.await(until)
 }
 
 // detached has the values of ctx and no end. It asks nothing of ctx, which may be the user's.
@@ -119,72 +121,72 @@ func unlockBound(ctx context.Context) time.Duration {
 }
 
 // await waits for the outcome of the release, within the bounds that Unlock promises.
-func (g *grip) await(until time.Time) error {
-	k, r := g.hold.keeper, &g.hold.ending
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	g.awaited = true
-	defer func() { g.awaited = false }()
-	if !r.over {
+func (s *share) await(until time.Time) error {
+	c, r := s.hold.core, &s.hold.release
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.awaited = true
+	defer func() { s.awaited = false }()
+	if !r.settled {
 		if r.done == nil {
 			r.done = make(chan struct{})
 		}
 		done := r.done
-		k.mu.Unlock()
+		c.mu.Unlock()
 		timer := time.NewTimer(time.Until(until))
 		select {
 		case <-done:
 		case <-timer.C:
 		}
 		timer.Stop()
-		k.mu.Lock()
+		c.mu.Lock()
 	}
-	if !r.over {
+	if !r.settled {
 		return fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
 	}
-	g.answered = true // it is told once
+	s.answered = true // it is told once
 	return r.err
 }
 
-// letGo ends the trust in h. A release must follow. k.mu must be held.
-func (k *Keeper) letGo(h *Hold) {
+// letGo ends the trust in h. A release must follow. c.mu must be held.
+func (c *Core) letGo(h *Hold) {
 	h.Release()
-	k.forget(h)
-	k.unwatch(h)
+	c.forget(h)
+	c.unwatch(h)
 }
 
 // release sends the release of h, the first time from the caller's own goroutine if that is sure to come back in time, and
 // repeats it until it is answered or the lease has ended anyway.
-func (k *Keeper) release(ctx context.Context, h *Hold, limit time.Duration) {
+func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
 	began := time.Now()
-	if prompt, ok := k.server.Prompt(ctx, limit); ok && k.released(prompt, h, began) {
+	if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(prompt, h, began) {
 		return
 	}
-	k.Go(func() {
+	c.Go(func() {
 		var backoff Backoff
-		for !k.released(ctx, h, began) {
+		for !c.released(ctx, h, began) {
 			_ = backoff.Wait(ctx)
 		}
 	})
 }
 
 // released sends one release and reports whether there is an outcome. h does not change any more but for its end.
-func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
+func (c *Core) released(ctx context.Context, h *Hold, began time.Time) bool {
 	trusted := !rules.Passed(h.Trusted, time.Now())
-	status, err := k.releaser.Release(ctx, h)
-	stop := err != nil && k.enough(began, err)
-	k.mu.Lock()
+	status, err := c.strategy.Release(ctx, h)
+	stop := err != nil && c.enough(began, err)
+	c.mu.Lock()
 	outcome, why := h.Released(status, err, trusted, time.Now(), stop)
 	switch outcome {
 	case rules.Clean:
 	case rules.Retry:
-		k.mu.Unlock()
+		c.mu.Unlock()
 		return false
 	case rules.Missing:
 		err = &reason{ErrLost, causes[why]}
 	case rules.TakeBack, rules.Refusal:
 		if outcome == rules.TakeBack {
-			k.Go(func() { k.takeBack(h) })
+			c.Go(func() { c.takeBack(h) })
 		}
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
@@ -193,22 +195,22 @@ func (k *Keeper) released(ctx context.Context, h *Hold, began time.Time) bool {
 		if errors.Is(err, ErrLost) {
 			kind = Lost
 		}
-		k.settings.Observe(h.ended(kind, err))
+		c.Settings.Observe(h.ended(kind, err))
 	}
-	k.finish()
-	h.ending.over, h.ending.err = true, err
-	if h.ending.done != nil {
-		close(h.ending.done)
+	c.finish()
+	h.release.settled, h.release.err = true, err
+	if h.release.done != nil {
+		close(h.release.done)
 	}
-	k.mu.Unlock()
-	k.releaser.Forget(h)
+	c.mu.Unlock()
+	c.strategy.Forget(h)
 	return true
 }
 
 // Persist repeats the leave of a ticket with that lease until it is answered, no longer matters,
 // or the Locker is closed. It matters for as long as the ticket may have the lock: each request
 // of it that went unanswered may have been given a lease.
-func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) {
+func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rules.Patience(lease))
 	defer cancel()
 	began := time.Now()
@@ -218,7 +220,7 @@ func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) 
 		if time.Since(began) > lua.Liveness {
 			backoff.most = lua.Liveness / 3 // an outage: those who are to be taken back may be many
 		}
-		if err == nil || !rules.Retryable(err) || k.enough(began, err) || backoff.Wait(ctx) != nil {
+		if err == nil || !rules.Retryable(err) || c.enough(began, err) || backoff.Wait(ctx) != nil {
 			return
 		}
 	}
@@ -229,17 +231,10 @@ func (k *Keeper) Persist(lease time.Duration, send func(context.Context) error) 
 // no lock held. What is not answered at all it tries once.
 const lastWords = time.Second
 
-// over reports whether the Locker was closed.
-func (k *Keeper) over() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.closed
-}
-
 // enough reports whether what began then, and has failed with err, is not to be repeated any more:
 // the Locker is closed.
-func (k *Keeper) enough(began time.Time, err error) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.closed && (!lua.Answered(err) || min(time.Since(k.ended), time.Since(began)) > lastWords)
+func (c *Core) enough(began time.Time, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed && (!lua.Answered(err) || min(time.Since(c.ended), time.Since(began)) > lastWords)
 }

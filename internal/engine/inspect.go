@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 	var state *State
 	for from := 0; ; from += inspectPage {
 		var page lua.State
-		if e := c.Keeper.Await(ctx, func() { page, err = c.Server.Inspect(ctx, keys, from, inspectPage) }); e != nil {
+		if e := c.Await(ctx, func() { page, err = c.Server.Inspect(ctx, keys, from, inspectPage) }); e != nil {
 			return nil, e
 		}
 		if err != nil {
@@ -94,7 +94,7 @@ func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
 	}
 	switch {
 	case err != nil:
-	case c.Keeper.over():
+	case c.isClosed():
 		err = ErrClosed
 	case ctx.Err() != nil:
 		err = EndOf(ctx)
@@ -158,7 +158,7 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 	for more := true; more; {
 		var states []lua.Listed
 		var err error
-		if e := c.Keeper.Await(ctx, func() { states, more, err = scan.Next(ctx) }); e != nil {
+		if e := c.Await(ctx, func() { states, more, err = scan.Next(ctx) }); e != nil {
 			return e
 		}
 		if err != nil {
@@ -184,13 +184,13 @@ func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.
 		return keys, left, err
 	}
 	forced := false
-	if e := c.Keeper.Await(ctx, func() {
+	if e := c.Await(ctx, func() {
 		var state lua.State
 		if state, err = c.Server.Inspect(ctx, keys, 0, 0); err == nil && state.Held {
 			forced, left, err = c.Server.Force(ctx, keys, state.HeldToken)
 		}
 		if forced {
-			c.Keeper.ForcedHere(keys.Record(), state.HeldToken)
+			c.ForcedHere(keys.Record(), state.HeldToken)
 		}
 	}); e != nil {
 		return keys, lua.Left{}, e
@@ -207,7 +207,7 @@ func (c *Core) Evict(ctx context.Context, name, waiter string) (evicted bool, er
 	if err != nil {
 		return false, err
 	}
-	if e := c.Keeper.Await(ctx, func() {
+	if e := c.Await(ctx, func() {
 		for from := 0; ; from += inspectPage {
 			var page lua.State
 			if page, err = c.Server.Inspect(ctx, keys, from, inspectPage); err != nil {

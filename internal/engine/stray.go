@@ -1,4 +1,4 @@
-package reentrant
+package engine
 
 import (
 	"context"
@@ -22,9 +22,9 @@ func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	return counter, err == nil
 }
 
-// Suspicious reports whether to look for strays of a lock, of which an answer names one. Most are not:
+// LooksForStrays reports whether to look for strays of a lock, of which an answer names one. Most are not:
 // whoever has unlocked meanwhile is not known any more either. So it is once a second at most.
-func (c *Core) Suspicious(keys lua.Keys) bool {
+func (c *Core) LooksForStrays(keys lua.Keys) bool {
 	if _, looked := c.looked.LoadOrStore(keys, true); looked {
 		return false
 	}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Call is one call on its way to its lock, with one ticket or several.
+type Call struct {
+	Name    string
+	Keys    lua.Keys
+	Request Request
+	Within  bool // it was made under a live hold of this Locker
+	Began   time.Time
+}
+
+// Lock is Lock, TryLock and the first half of Do, named by op: it re-enters, or has the Locker get
+// a hold and gives the first Lease on it.
+func (c *Core) Lock(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
+	began := time.Now()
+	lease, err := c.lock(ctx, name, try, options)
+	if err == nil {
+		return lease, nil
+	}
+	if c.Settings.Observer != nil {
+		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(began), Err: err})
+	}
+	return nil, &Error{op, name, err}
+}
+
+func (c *Core) lock(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
+	request, keys, lease, err := c.begin(ctx, name, try, options)
+	if lease != nil || err != nil {
+		return lease, err
+	}
+	until := time.Now().Add(request.Wait)
+	for {
+		lease, err := c.acquire(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: time.Now()})
+		if !errors.Is(err, ErrLost) || request.Wait == 0 || ctx.Err() != nil {
+			return lease, err
+		}
+		// The lock was lost before there was a Lease: the claim could not be confirmed in time, or the
+		// process stood still. Nobody can have used it. The call joins the line again, at its end.
+		if request.Wait > 0 {
+			request.Wait = max(time.Until(until), 1)
+		}
+		request.Waited = true
+	}
+}
+
+func (c *Core) acquire(ctx context.Context, call Call) (*Lease, error) {
+	hold, err := c.strategy.Acquire(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	return c.Adopt(ctx, hold, call.Began, call.Request.Wait)
+}
+
+// begin checks what is asked for, re-enters, and makes contact. A Lease means that the call is over.
+func (c *Core) begin(ctx context.Context, name string, try bool, options []LockOption) (Request, lua.Keys, *Lease, error) {
+	request, keys, err := c.read(ctx, name, options)
+	if err != nil {
+		return request, keys, nil, err
+	}
+	inner := request
+	if try {
+		inner.Wait = 0
+	}
+	if lease, err := c.Reenter(ctx, keys.Record(), inner); lease != nil || err != nil {
+		return request, keys, lease, err
+	}
+	start := time.Now()
+	err = c.Contact(ctx, keys, request.Wait)
+	if request.Wait > 0 {
+		request.Wait = max(1, request.Wait-time.Since(start)) // the bound is of both together
+	}
+	if try {
+		request.Wait = 0
+	}
+	return request, keys, nil, err
+}
+
+// read checks what a call asks for, before anything is sent.
+func (c *Core) read(ctx context.Context, name string, options []LockOption) (Request, lua.Keys, error) {
+	request, err := c.Settings.Request(options)
+	if err == nil {
+		err = checkContext(ctx)
+	}
+	if err != nil {
+		return request, lua.Keys{}, err
+	}
+	keys, err := c.keys(name)
+	if bound := c.Server.Bound(); err == nil && bound > 0 && request.Replicas.Within >= bound {
+		err = Invalid("%s: a timeout of %v is not shorter than the client's read timeout of %v", request.replication(), request.Replicas.Within, bound)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = EndOf(ctx)
+	}
+	return request, keys, err
+}
+
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return Invalid("the context is nil")
+	}
+	return nil
+}
+
+func (c *Core) keys(name string) (lua.Keys, error) {
+	if c.Settings.Err != nil {
+		return lua.Keys{}, c.Settings.Err
+	}
+	keys, err := lua.NewKeys(c.Settings.Prefix, name)
+	if err != nil {
+		return lua.Keys{}, Invalid("%v", err)
+	}
+	return keys, nil
+}
+
+// Waits tells the caller and the observer where a call stands in line.
+func (c *Core) Waits(ctx context.Context, name, owner string, r Request, position int, first bool) {
+	if first && c.Settings.Observer != nil {
+		c.Settings.Observe(Event{Kind: Queued, Context: ctx, Name: name, Owner: owner, Position: position})
+	}
+	if r.OnQueued != nil {
+		r.OnQueued(position)
+	}
+}
+
+// mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.
+const mostKept = 5 * time.Second
+
+// Prompt is a context under which a call may send a request from its own goroutine, if it is sure to come back soon.
+func (c *Core) Prompt(ctx context.Context, r Request) (context.Context, bool) {
+	if r.Replicas.Asked() { // they are waited for
+		return nil, false
+	}
+	limit := mostKept
+	if r.Wait > 0 {
+		limit = min(limit, r.Wait)
+	}
+	return c.Server.Prompt(ctx, limit)
+}
+
+// Ticket is the client's next one.
+func (c *Core) Ticket(r Request) lua.Ticket {
+	return lua.Ticket{Client: c.ID, Counter: c.counter.Add(1), Lease: r.Lease, Owner: r.Owner, Note: r.Note}
+}
+
+// Do runs fn under the lock and releases it when fn returns or panics.
+func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options []LockOption) (err error) {
+	if fn == nil {
+		return &Error{Op: "do", Name: name, Err: Invalid("the function is nil")}
+	}
+	lease, err := c.Lock(ctx, "do", name, false, options)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		failed := lease.Unlock(ctx)
+		if failed == nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
+			return
+		}
+		if err != nil {
+			failed = errors.Join(err, failed)
+		}
+		err = failed
+	}()
+	return fn(lease.scoped(ctx), lease)
+}
+
+// within reports whether the call is made under a live hold of any lock of this Core: its context carries one, or its
+// goroutine is inside Do.
+func (c *Core) within(ctx context.Context) bool {
+	if h, _ := ctx.Value(anyHold{c}).(*Hold); h != nil { // with no mutex held: the context may be the user's
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.bound) > 0 && c.bound[current()] > 0
+}

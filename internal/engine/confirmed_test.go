@@ -1,0 +1,21 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Both may have come to pass while its callback kept it.
+func TestACallHasWhatIsConfirmedThoughItsWaitIsOver(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &Core{stop: make(chan struct{})}
+	h := &Hold{core: c, ready: make(chan struct{}), settled: true}
+	close(h.ready)
+	for range 20 {
+		if err := c.confirmed(ended, h, time.Now(), time.Nanosecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

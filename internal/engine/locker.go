@@ -1,0 +1,19 @@
+package engine
+
+import (
+	"context"
+	"iter"
+)
+
+// Interface is what Lockers of both kinds do: take it where the kind is for the caller to choose.
+type Interface interface {
+	Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error)
+	TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error)
+	Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error
+	Inspect(ctx context.Context, name string) (*State, error)
+	List(ctx context.Context) iter.Seq2[*State, error]
+	Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error]
+	ForceUnlock(ctx context.Context, name string) error
+	Close() error
+	Shutdown(ctx context.Context) error
+}

@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Request is what the LockOptions of one call ask for.
+type Request struct {
+	Lease      time.Duration
+	Fixed      bool          // the lease is not renewed
+	Wait       time.Duration // negative: as long as the context allows
+	MaxWaiters int           // 0: no bound
+	Owner      string
+	Note       string
+	Waited     bool               // the server has had the call wait before: it joins the line anew
+	OnQueued   func(position int) // may be nil
+	Replicas   lua.Replicas
+	Err        error
+}
+
+// LockOption configures one call. Only this package makes any.
+type LockOption interface{ apply(*Request) }
+
+type lockOption func(*Request)
+
+func (o lockOption) apply(r *Request) { o(r) }
+
+// Request applies options over the Locker's settings.
+func (s Settings) Request(options []LockOption) (Request, error) {
+	if len(options) == 0 {
+		return Request{Lease: s.Lease, Wait: -1}, s.Err
+	}
+	r := Request{Lease: s.Lease, Wait: -1, Err: s.Err}
+	for _, o := range options {
+		if o == nil {
+			r.Err = errors.Join(r.Err, Invalid("a LockOption is nil"))
+			continue
+		}
+		o.apply(&r)
+	}
+	return r, r.Err
+}
+
+// LeaseFor gives the call a fixed lease, which is not renewed.
+func LeaseFor(d time.Duration) LockOption {
+	return lockOption(func(r *Request) {
+		r.Lease, r.Fixed = d, true
+		r.Err = errors.Join(r.Err, checkLease("LeaseFor", d))
+	})
+}
+
+// WaitAtMost bounds the waiting, apart from the context. 0 tries once.
+func WaitAtMost(d time.Duration) LockOption {
+	return lockOption(func(r *Request) {
+		r.Wait = d
+		if d < 0 {
+			r.Err = errors.Join(r.Err, Invalid("WaitAtMost: %v is negative", d))
+		}
+	})
+}
+
+// MaxWaiters has the call return ErrQueueFull at once if n or more wait already.
+func MaxWaiters(n int) LockOption {
+	return lockOption(func(r *Request) {
+		r.MaxWaiters = n
+		if n <= 0 {
+			r.Err = errors.Join(r.Err, Invalid("MaxWaiters: %d is not positive", n))
+		}
+	})
+}
+
+// WithOwner names the owner: whoever names the same one shares the lock.
+func WithOwner(owner string) LockOption {
+	return lockOption(func(r *Request) {
+		r.Owner = owner
+		switch {
+		case strings.TrimSpace(owner) == "":
+			r.Err = errors.Join(r.Err, Invalid("WithOwner: the owner is empty"))
+		case len(owner) > 256:
+			r.Err = errors.Join(r.Err, Invalid("WithOwner: %d bytes are more than 256", len(owner)))
+		}
+	})
+}
+
+// OnQueued has f called, in the caller's own goroutine, when the call has to wait.
+func OnQueued(f func(position int)) LockOption {
+	return lockOption(func(r *Request) {
+		if r.OnQueued = f; f == nil {
+			r.Err = errors.Join(r.Err, Invalid("OnQueued: the function is nil"))
+		}
+	})
+}
+
+// WithReplicas has the call succeed only once n replicas have confirmed that they have the lock.
+func WithReplicas(n int, timeout time.Duration) LockOption {
+	return lockOption(func(r *Request) {
+		r.replicate(lua.Replicas{N: n, Within: timeout})
+		if n <= 0 {
+			r.Err = errors.Join(r.Err, Invalid("WithReplicas: %d is not positive", n))
+		}
+	})
+}
+
+// WithFsync has the call succeed only once the server and n of its replicas have confirmed that
+// they have the lock on disk.
+func WithFsync(n int, timeout time.Duration) LockOption {
+	return lockOption(func(r *Request) {
+		r.replicate(lua.Replicas{N: n, Disk: true, Within: timeout})
+		if n < 0 {
+			r.Err = errors.Join(r.Err, Invalid("WithFsync: %d is negative", n))
+		}
+	})
+}
+
+// replicate notes what a call asks of replicas.
+func (r *Request) replicate(need lua.Replicas) {
+	both := r.Replicas.Asked() && r.Replicas.Disk != need.Disk
+	r.Replicas = need
+	if both {
+		r.Err = errors.Join(r.Err, Invalid("WithReplicas and WithFsync: only one of them"))
+	}
+	if need.Within < time.Millisecond {
+		r.Err = errors.Join(r.Err, Invalid("%s: a timeout of %v is less than a millisecond", r.replication(), need.Within))
+	}
+}
+
+// replication is the name of the option.
+func (r *Request) replication() string {
+	if r.Replicas.Disk {
+		return "WithFsync"
+	}
+	return "WithReplicas"
+}
+
+// Note is a short text that inspection shows beside the call.
+func Note(text string) LockOption {
+	return lockOption(func(r *Request) {
+		r.Note = text
+		if len(text) > 256 {
+			r.Err = errors.Join(r.Err, Invalid("Note: %d bytes are more than 256", len(text)))
+		}
+	})
+}
+
+func checkLease(option string, d time.Duration) error {
+	switch {
+	case d < MinLease:
+		return Invalid("%s: %v is less than %v", option, d, MinLease)
+	case d > MaxLease:
+		return Invalid("%s: %v is more than %v", option, d, MaxLease)
+	}
+	return nil
+}

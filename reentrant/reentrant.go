@@ -1,0 +1,137 @@
+// Package reentrant gives out plain locks on Redis: reentrant, fenced, renewed, and in no order.
+//
+// A [Locker] gives a lock that is free to whoever asks first. It shares nothing with the fair locks
+// of package fairlock but the words in which one speaks to it. All of them are explained on that
+// package's page; this one repeats them in short and says what is different.
+//
+//	locker := reentrant.New(rdb)
+//	defer locker.Close()
+//
+//	err := locker.Do(ctx, "report", func(ctx context.Context, l *reentrant.Lease) error {
+//		return write(ctx, l.Token())
+//	})
+//
+// In the repository, docs/choosing.md says when a plain lock is enough, and docs/design.md tells
+// how it works.
+package reentrant
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/fairlock/locks/internal/engine"
+)
+
+// The vocabulary, which fair locks share.
+type (
+	// Lease is one successful call's share of a lock: Unlock ends it.
+	Lease = engine.Lease
+	// Option configures a Locker.
+	Option = engine.Option
+	// LockOption configures one call.
+	LockOption = engine.LockOption
+	// Identity is by what a nested call is recognised as the holder's own.
+	Identity = engine.Identity
+	// Error says which operation on which lock failed, and why.
+	Error = engine.Error
+	// HeldError is an ErrHeld with what the server said of the holder; Waiting is of this process.
+	HeldError = engine.HeldError
+	// WaitError says how long a call waited, and at which Position of this process it joined.
+	WaitError = engine.WaitError
+	// State is what a lock was doing when it was inspected. It does not know who waits.
+	State = engine.State
+	// Holder is who has a lock.
+	Holder = engine.Holder
+	// Waiter is one place in the line of a fair lock.
+	Waiter = engine.Waiter
+	// Overheard is something that the server told the clients of a lock. Its Kind is one of
+	//
+	//	Released     the lock (Name) was given back, or its ownership ended by force
+	//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the
+	//	             call that had it
+	//	Reconnected  from here on all is heard. The first of all, and again after a failure
+	Overheard = engine.Overheard
+	// Observer is told what happens to the locks of a Locker.
+	Observer = engine.Observer
+	// Event is one thing that happened.
+	Event = engine.Event
+	// Kind says what happened.
+	Kind = engine.Kind
+	// Interface is what Lockers of both kinds do.
+	Interface = engine.Interface
+)
+
+// The states that an error can stand for; match them with errors.Is.
+var (
+	ErrHeld          = engine.ErrHeld          // somebody else has the lock
+	ErrQueueFull     = engine.ErrQueueFull     // as many wait in this process as MaxWaiters allows
+	ErrLost          = engine.ErrLost          // the lock was held and is not to be trusted any more
+	ErrNotHeld       = engine.ErrNotHeld       // this Lease holds nothing
+	ErrNotReplicated = engine.ErrNotReplicated // too few replicas had the lock in time; it was given back
+	ErrClosed        = engine.ErrClosed        // the Locker was closed
+	ErrInvalid       = engine.ErrInvalid       // a name or an option that makes no sense
+)
+
+// By what a nested call is recognised, beside an owner that it names.
+const (
+	ByContext   = engine.ByContext   // a hold that the context carries, and the same goroutine inside Do
+	ByGoroutine = engine.ByGoroutine // also the goroutine that called Lock or TryLock, until Detach
+)
+
+// What an Observer is told.
+const (
+	Queued      = engine.Queued      // a call waits, at Position of this process
+	Acquired    = engine.Acquired    // a call has the lock, after Took
+	GaveUp      = engine.GaveUp      // a call ended without the lock, after Took, because of Err
+	Released    = engine.Released    // an ownership was given back, after Took
+	Lost        = engine.Lost        // an ownership ended otherwise, after Took, because of Err
+	Renewed     = engine.Renewed     // one request prolonged the leases of Locks locks
+	Reconnected = engine.Reconnected // the subscription was made again
+)
+
+// WithPrefix sets what all keys and channels begin with, before ":plain"; default "fairlock".
+func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
+
+// WithLease sets how long a lock outlives a holder that no longer renews it. Default 30 s, at least
+// 100 ms.
+func WithLease(d time.Duration) Option { return engine.WithLease(d) }
+
+// WithLogger sets where the Locker reports what no caller is there to be told. Default
+// slog.Default().
+func WithLogger(logger *slog.Logger) Option { return engine.WithLogger(logger) }
+
+// WithIdentity sets by what a nested call is recognised as the holder's own. Default ByContext.
+func WithIdentity(identity Identity) Option { return engine.WithIdentity(identity) }
+
+// WithObserver has the Locker tell o what happens. None by default.
+func WithObserver(o Observer) Option { return engine.WithObserver(o) }
+
+// LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed.
+// At least 100 ms.
+func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
+
+// WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries
+// once.
+func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
+
+// MaxWaiters has the call return ErrQueueFull at once if n or more calls of this process wait
+// already.
+func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
+
+// WithOwner names the owner, in at most 256 bytes: whoever names the same one shares the lock.
+func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
+
+// OnQueued has f called once, in the caller's own goroutine, when the call has to wait: with its
+// position among those of this process, 1 being next. Only when f has returned, the call stands in
+// line.
+func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
+
+// WithReplicas has the call succeed only once n replicas have confirmed that they have the lock.
+func WithReplicas(n int, timeout time.Duration) LockOption { return engine.WithReplicas(n, timeout) }
+
+// WithFsync has the call succeed only once the server and n of its replicas have confirmed that
+// they have the lock on disk.
+func WithFsync(n int, timeout time.Duration) LockOption { return engine.WithFsync(n, timeout) }
+
+// Note is a short text that inspection shows beside the call. At most 256 bytes.
+func Note(text string) LockOption { return engine.Note(text) }

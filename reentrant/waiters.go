@@ -1,0 +1,212 @@
+package reentrant
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/pubsub"
+)
+
+const (
+	tryEvery     = 5 * time.Second // a release may have gone unheard
+	waitersStays = 5 * time.Second // with its subscription, after its last waiter
+)
+
+// waiters are the calls of this process that wait for one plain lock. The first of them tries when
+// the lock may be free, and those with the holder's name when they may join it. All is guarded by
+// Locker.mu.
+type waiters struct {
+	keys   lua.Keys
+	inLine []*call // in the order in which they came
+	count  int     // of those, and of those whose OnQueued runs
+	woken  time.Time
+	timer  *time.Timer
+	due    time.Time // of the timer
+	empty  time.Time // since when
+	forget func()    // ends the subscription
+
+	// What the last answer said.
+	heard bool // there was one
+	owner string
+	ends  time.Time // when the record does unless it is renewed
+}
+
+// size is how many wait; w may be nil.
+func (w *waiters) size() int {
+	if w == nil {
+		return 0
+	}
+	return w.count
+}
+
+// busy reports whether somebody tries whenever the lock may be free.
+func (w *waiters) busy() bool { return w != nil && len(w.inLine) > 0 && w.heard }
+
+// join has c wait, as soon as it stands in line. held is what the server answered to it, if it did.
+func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if isClosed(c.away) {
+		return nil, engine.ErrClosed
+	}
+	w := l.waiters[c.Keys.Record()]
+	if most := c.Request.MaxWaiters; most > 0 && w.size() >= most {
+		return nil, engine.ErrQueueFull
+	}
+	if w == nil {
+		w = l.open(c.Keys)
+	}
+	if held != nil {
+		w.learn(held)
+	}
+	w.count++
+	c.position, c.turn = w.count, make(chan struct{}, 1)
+	return w, nil
+}
+
+// stand has c stand in line, at its end. Nobody tells the first what happened since it asked.
+func (l *Locker) stand(w *waiters, c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.inLine = append(w.inLine, c)
+	if w.inLine[0] == c && !w.woken.Before(c.asked) {
+		signal(c.turn)
+	}
+}
+
+// quit takes c out. Unless it has the lock, the next one tries in its stead.
+func (l *Locker) quit(w *waiters, c *call, holds bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.count--
+	if w.count == 0 {
+		w.empty = time.Now()
+		w.at(w.empty.Add(waitersStays))
+	}
+	i := slices.Index(w.inLine, c)
+	if i < 0 {
+		return
+	}
+	w.inLine = slices.Delete(w.inLine, i, i+1)
+	if i == 0 && !holds {
+		w.wake()
+	}
+}
+
+// open subscribes to the releases of a lock. l.mu must be held.
+func (l *Locker) open(keys lua.Keys) *waiters {
+	forget := func() {}
+	if sharded := l.core.Server.Sharded(); sharded || !l.own {
+		l.own = true
+		forgetOwn := l.core.Hub.Listen(l.core.Server.Channel(keys), l.listener())
+		if sharded { // it is for this lock alone
+			forget = forgetOwn
+		}
+	}
+	w := &waiters{keys: keys, due: time.Now().Add(tryEvery)}
+	w.timer = time.AfterFunc(tryEvery, func() { l.passed(w) })
+	freed := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		w.wake()
+	}
+	forgetFreed := l.core.Hub.Listen(l.core.Server.Freed(keys), &pubsub.Listener{Up: freed, Message: func(string) { freed() }})
+	w.forget = func() {
+		forget()
+		forgetFreed()
+	}
+	l.waiters[keys.Record()] = w
+	return w
+}
+
+// listener hears what the server tells this client.
+func (l *Locker) listener() *pubsub.Listener {
+	again := false
+	return &pubsub.Listener{
+		Up: func() {
+			if again {
+				l.core.Settings.Observe(engine.Event{Kind: engine.Reconnected})
+			}
+			again = true
+		},
+		Message: l.heard,
+	}
+}
+
+// wake has the first try: the lock may be free.
+func (w *waiters) wake() {
+	w.woken = time.Now()
+	if len(w.inLine) > 0 {
+		signal(w.inLine[0].turn)
+	}
+}
+
+// learn takes in who holds the lock and for how long. Who has the holder's name tries to join it.
+func (w *waiters) learn(held *engine.HeldError) {
+	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
+	if held.Remaining > 0 {
+		w.at(w.ends.Add(2 * time.Millisecond)) // nobody tells us that a holder died
+	}
+	for _, c := range w.inLine {
+		if c.joins(w) {
+			signal(c.turn)
+		}
+	}
+}
+
+// refused is learn for one whose turn it was.
+func (l *Locker) refused(w *waiters, held *engine.HeldError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.learn(held)
+}
+
+// known is what was last heard of the holder. Locker.mu must be held.
+func (w *waiters) known() *engine.HeldError {
+	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size()}
+}
+
+// at has the first try then, if it would not sooner anyway.
+func (w *waiters) at(when time.Time) {
+	if when.Before(w.due) {
+		w.due = when
+		w.timer.Reset(time.Until(when))
+	}
+}
+
+// passed is the timer's: the record may have ended, or a release gone unheard.
+func (l *Locker) passed(w *waiters) {
+	l.core.Settings.Alarmed()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if isClosed(l.closing) || l.waiters[w.keys.Record()] != w {
+		return
+	}
+	if w.count == 0 && time.Since(w.empty) >= waitersStays {
+		w.forget()
+		delete(l.waiters, w.keys.Record())
+		return
+	}
+	w.due = time.Now().Add(tryEvery)
+	w.timer.Reset(tryEvery)
+	w.wake()
+}
+
+// signal fills a channel that holds one.
+func signal(turn chan<- struct{}) {
+	select {
+	case turn <- struct{}{}:
+	default:
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
