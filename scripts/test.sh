@@ -116,7 +116,8 @@ tool() { test_all $(packages /cmd/); }
 # shellcheck disable=SC2086
 guests() { race='' test_all $guests; }
 
-# Three that take about as long as each other.
+# Four lanes, each with servers of its own.
+broken() { in_turn faults still; }
 killing() { in_turn processes torture; }
 waiting() { in_turn topologies tool; }
 others() { in_turn rooms floors guests; }
@@ -129,8 +130,7 @@ if [ ${#missing[@]} = 0 ]; then
 	status=0
 	prove &
 	proofs=$!
-	beside faults still || status=$? # and nothing that computes: leases of less than a second are at stake
-	beside killing waiting others || status=$?
+	beside broken killing waiting others || status=$?
 	wait "$proofs" || status=$?
 	if [ "$status" != 0 ]; then # what failed was said somewhere among all that ran beside it
 		loud "What failed:"

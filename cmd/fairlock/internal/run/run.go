@@ -50,8 +50,8 @@ SIGHUP, SIGINT, SIGQUIT and SIGTERM go on to the command and all its process gro
 it out of the line. SIGUSR1, SIGUSR2 and SIGWINCH only go on to the command.
 
 If the lock is lost (the server was away for longer than the lease, somebody ended it, or a --fixed-lease is over) the
-command and all that it has started get SIGTERM and, --kill-after later, SIGKILL. The default, at most 40s,
-sees to it that they are gone before the server gives the lock to another. A SIGTERM that only goes on to the command
+command and all that it has started get SIGTERM and, --kill-after later, SIGKILL. The default, which
+grows with the lease, sees to it that they are gone before the server gives the lock to another. A SIGTERM that only goes on to the command
 is followed by SIGKILL if --kill-after is given.
 
 What the command leaves running when it ends has a second to end by itself and is ended in the same way then, before the
