@@ -1,6 +1,7 @@
 package reentrant
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -67,6 +68,37 @@ func TestWhatIsReleasedAsItsLockerClosesIsRepeatedForASecond(t *testing.T) {
 		mini.SetError("")
 		if mini.Exists("fairlock:plain:lock:{x}") || mini.Exists("fairlock:plain:lock:{y}") {
 			t.Error("a lock that was released is held")
+		}
+	})
+}
+
+// slow is a context of a user's own that takes its time to answer.
+type slow struct {
+	context.Context
+	d time.Duration
+}
+
+func (s slow) Value(key any) any {
+	time.Sleep(s.d)
+	return s.Context.Value(key)
+}
+
+func TestDoDoesNotBeginWhatItsLockWasLostFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		began := false
+		err := l.Do(slow{t.Context(), time.Second}, "x", func(context.Context, *Lease) error {
+			began = true
+			return nil
+		}, LeaseFor(200*time.Millisecond))
+		if began || !errors.Is(err, ErrLost) {
+			t.Errorf("it began: %v, and %v", began, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if mini.Exists("fairlock:plain:lock:{x}") {
+			t.Error("the lock is held")
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 const (
 	tryEvery     = 5 * time.Second // a release may have gone unheard
 	waitersStays = 5 * time.Second // with its subscription, after its last waiter
+
+	afterEnd = 2 * time.Millisecond // a record lives through the millisecond in which it ends
 )
 
 // waiters are the calls of this process that wait for one plain lock. The first of them tries when
@@ -76,7 +78,8 @@ func (l *Locker) stand(w *waiters, c *call) {
 	}
 }
 
-// quit takes c out. Unless it has the lock, the next one tries in its stead.
+// quit takes c out. Unless it has the lock, the next one tries in its stead; else when that is given
+// back, or its lease may have ended, which nobody tells.
 func (l *Locker) quit(w *waiters, c *call, holds bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +93,10 @@ func (l *Locker) quit(w *waiters, c *call, holds bool) {
 		return
 	}
 	w.inLine = slices.Delete(w.inLine, i, i+1)
-	if i == 0 && !holds {
+	switch {
+	case holds:
+		w.at(time.Now().Add(c.Request.Lease + afterEnd))
+	case i == 0:
 		w.wake()
 	}
 }
@@ -147,7 +153,7 @@ func (w *waiters) wake() {
 func (w *waiters) learn(held *engine.HeldError) {
 	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
 	if held.Remaining > 0 {
-		w.at(w.ends.Add(2 * time.Millisecond)) // nobody tells us that a holder died
+		w.at(w.ends.Add(afterEnd)) // nobody tells us that a holder died
 	}
 	for _, c := range w.inLine {
 		if c.joins(w) {

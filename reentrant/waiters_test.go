@@ -154,6 +154,28 @@ func TestThoseWhoWaitInOneProcessAreServedInTheOrderInWhichTheyCame(t *testing.T
 	})
 }
 
+func TestTheNextOfAProcessHasTheLockWhenTheLeaseOfTheOneBeforeItEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l, other := locker(), locker()
+		lease := holding(t, other, "x")
+		first := waits(t, l, "x", LeaseFor(300*time.Millisecond))
+		synctest.Wait()
+		next := waits(t, l, "x")
+		synctest.Wait()
+		released(t, lease)
+		lost := <-first
+		began := time.Now()
+		got := <-next
+		if took := time.Since(began); got.err != nil || took > 310*time.Millisecond {
+			t.Errorf("%v after %v", got.err, took)
+		}
+		if err := lost.lease.Unlock(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("the first one says %v", err)
+		}
+		released(t, got.lease)
+	})
+}
+
 func TestNobodyWaitsForACallThatIsInItsCallback(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()

@@ -159,9 +159,10 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 	if err != nil {
 		return err
 	}
+	var gone error // the lock was lost, or the Locker closed, before fn began
 	defer func() {
 		failed := lease.Unlock(ctx)
-		if failed == nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
+		if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
 			return
 		}
 		if err != nil {
@@ -169,7 +170,11 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 		}
 		err = failed
 	}()
-	return fn(lease.scoped(ctx), lease)
+	inner := lease.scoped(ctx)
+	if gone = lease.state(); gone != nil { // the user's context may have kept it for long
+		return &Error{"do", name, gone}
+	}
+	return fn(inner, lease)
 }
 
 // within reports whether the call is made under a live hold of any lock of this Core: its context carries one, or its

@@ -173,6 +173,14 @@ func (l *Lease) Err() error {
 	if l.none() {
 		return ErrNotHeld
 	}
+	if err := l.state(); err != nil {
+		return &Error{"lease", l.Name(), err}
+	}
+	return nil
+}
+
+// state is Err without words around it.
+func (l *Lease) state() error {
 	h, c := l.share.hold, l.share.hold.core
 	c.mu.Lock()
 	var after effects
@@ -185,10 +193,7 @@ func (l *Lease) Err() error {
 	}
 	c.mu.Unlock()
 	after.carryOut(c)
-	if err != nil {
-		return &Error{"lease", h.Name, err}
-	}
-	return nil
+	return err
 }
 
 // Deadline is when trust ends unless the lease is renewed or extended, by this process's monotonic clock. The zero time
