@@ -72,7 +72,7 @@ func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two fo
 	}
 }
 
-// request is what the client sends for a move, once its own state says so.
+// request returns what the client sends for a move, after its own state has changed accordingly.
 func (x *explorer) request(s *state, m move) request {
 	t := m.who
 	if m.what == together || m.what == beats || m.what == asks {
@@ -102,7 +102,8 @@ func (x *explorer) request(s *state, m move) request {
 	return r
 }
 
-// enters is an enter for one attempt that begins, for both that do, or for all of the client's that wait.
+// enters returns the enter for a move: of one attempt that begins, of both attempts that begin, or
+// of all the client's attempts that wait.
 func (x *explorer) enters(s *state, c int8, m move) request {
 	cl := &s.clients[c]
 	r := request{verb: enter, client: c, seen: cl.seen, knew: cl.knew}
@@ -126,7 +127,7 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 		r.of[r.n] = asked{ticket: t, place: int32(place), tell: mend}
 		r.n++
 	}
-	// In the order of their places; who has none yet is last.
+	// The script wants the tickets in the order of their places. A ticket without a place is last.
 	if r.n == 2 && r.of[1].place != 0 && (r.of[0].place == 0 || r.of[1].place < r.of[0].place) {
 		r.of[0], r.of[1] = r.of[1], r.of[0]
 	}
@@ -154,7 +155,7 @@ func (s *state) listen(c int8) {
 	}
 }
 
-// die ends a process. One that only stands still keeps its connections.
+// die ends a process. A process that only stands still keeps its connections.
 func (s *state) die(c int8, stopped bool) {
 	s.clients[c] = client{}
 	s.srv.heard[c] = s.srv.heard[c] && stopped

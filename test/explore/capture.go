@@ -11,7 +11,7 @@ import (
 
 var errForever = errors.New("a key would stay for ever")
 
-// longest is how long a key lives that nobody touches: the token's.
+// longest is how long an untouched key lives at most: the token's key lives longest.
 const longest = lua.TokenTTL
 
 // capture reads the state that a script left behind.
@@ -60,7 +60,7 @@ func (e *engine) captureRecord(w *words, k *keys) error {
 	for _, field := range fields {
 		value := e.mini.HGet(e.keys.Record(), field)
 		deadline, _, _ := strings.Cut(value, ":")
-		n, _ := strconv.ParseInt(deadline, 10, 64) // of an owner it is not used
+		n, _ := strconv.ParseInt(deadline, 10, 64) // for the owner, n is not used
 		switch {
 		case err != nil:
 		case field == "owner":

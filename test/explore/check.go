@@ -6,7 +6,7 @@ import (
 	"github.com/fairlock/locks/internal/rules"
 )
 
-// broken notes that a promise does not hold: the table in docs/safety.md has their numbers.
+// broken notes that a promise does not hold. The table in docs/safety.md numbers the promises.
 func (x *explorer) broken(invariant int, format string, args ...any) {
 	if x.fault == nil {
 		x.fault = &fault{invariant, fmt.Sprintf(format, args...)}
@@ -21,7 +21,7 @@ type fault struct {
 
 func (f *fault) Error() string { return fmt.Sprintf("invariant %d: %s", f.invariant, f.text) }
 
-// judge looks at what the execution of a request did.
+// judge checks what the execution of a request did.
 func (x *explorer) judge(s *state, before *keys, r *request, rep *reply) {
 	after, t := &s.srv, &s.truth
 	x.judgeEnd(s, before, r)
@@ -44,7 +44,7 @@ func (x *explorer) judge(s *state, before *keys, r *request, rep *reply) {
 	x.judgeFree(s, r, rep)
 }
 
-// given is the ticket that a request made the owner, or -1.
+// given returns the ticket that the request made the owner, or -1.
 func (x *explorer) given(before, after *keys, r *request) int8 {
 	if r.verb == reassert || after.owner == nobody || after.token == before.token && after.owner == before.owner {
 		return -1
@@ -57,25 +57,27 @@ func (x *explorer) given(before, after *keys, r *request) int8 {
 	return -1
 }
 
-// judgeEnd: only its own holders and force, naming its token, end an ownership, and nothing shortens a hold.
+// judgeEnd: only its own holders end an ownership, or a force that names its token. Nothing else
+// shortens a hold.
 func (x *explorer) judgeEnd(s *state, before *keys, r *request) {
 	after := &s.srv
 	for i, end := range before.holds {
 		own := r.verb == leave && r.about(int8(i)) || r.verb == force && r.token == before.token
-		// After a loss one may have asserted itself who did not know yet that it was forced: others know a larger token.
+		// After a loss of data, a forced holder may have asserted itself before it heard of the
+		// force. Clients that know a larger token may end that ownership.
 		own = own || s.truth.flushed && (r.seen > before.token || r.verb == reassert && r.token > before.token)
 		if end > 0 && after.holds[i] < end && !own {
 			x.broken(6, "%s ended or shortened the hold of %s", r, ticketName(int8(i)))
 		}
 	}
-	// A placeholder is for who knows its token; a larger one takes its place.
+	// A placeholder ends for a client that knows its token. A larger token replaces it.
 	knew := r.seen > before.token || r.token >= before.token && (r.verb == leave || r.verb == reassert || r.verb == force)
 	if before.kept > 0 && after.token != before.token && !knew {
 		x.broken(1, "%s ended the placeholder", r)
 	}
 }
 
-// judgeGrant: tokens grow, and the lock goes to the first of those who live and can be reached.
+// judgeGrant: tokens grow, and the lock goes to the first waiter that is alive and reachable.
 func (x *explorer) judgeGrant(s *state, before *keys, r *request, to int8, newcomers [tickets]bool) {
 	t := &s.truth
 	if s.srv.token <= t.most {
@@ -100,7 +102,8 @@ func (x *explorer) judgeGrant(s *state, before *keys, r *request, to int8, newco
 	}
 }
 
-// newcomers are the tickets of an enter that come with no place and have none in line: it is for the script to order them.
+// newcomers are the tickets of an enter without a place, neither in the request nor in line. The
+// script may order them as it likes.
 func (t *truth) newcomers(r *request) (are [tickets]bool) {
 	for _, a := range r.of[:r.n] {
 		are[a.ticket] = r.verb == enter && a.place == 0 && !t.inLine[a.ticket]
@@ -108,7 +111,8 @@ func (t *truth) newcomers(r *request) (are [tickets]bool) {
 	return are
 }
 
-// placeOf is a ticket's place in the line, or with which it comes back to it; 0 is behind all.
+// placeOf returns a ticket's place in line, or the place with which this request brings it back. 0
+// is behind all others.
 func (t *truth) placeOf(i int8, r *request) int32 {
 	for _, a := range r.of[:r.n] {
 		if a.ticket == i && a.place != 0 && r.verb == enter {
@@ -121,7 +125,7 @@ func (t *truth) placeOf(i int8, r *request) int32 {
 	return 0
 }
 
-// judgePlace: who lives and can be reached stays in line until it holds.
+// judgePlace: a waiter that is alive and reachable stays in line until it holds the lock.
 func (x *explorer) judgePlace(s *state, before *keys, r *request, i int8) {
 	t := &s.truth
 	switch {
@@ -140,10 +144,11 @@ func (x *explorer) judgePlace(s *state, before *keys, r *request, i int8) {
 	}
 }
 
-// due reports whether a waiting ticket lives and is reachable, so that its turn may not be missed.
+// due reports whether a waiting ticket is alive and reachable, so that its turn must not pass by.
 func (x *explorer) due(s *state, before *keys, r *request, i int8) bool {
 	t, c := &s.truth, clientOf(i)
-	// The later tickets of a client wait with one that was passed over, until its next enter.
+	// After one ticket of a client was passed over, the client's later tickets are held back until
+	// its next enter.
 	return t.inLine[i] && s.clients[c].alive && t.entered[i]+liveness > 0 && !t.passed[c] && x.reachable(s, before, r, i)
 }
 
@@ -152,7 +157,7 @@ func (x *explorer) reachable(s *state, before *keys, r *request, i int8) bool {
 	return before.heard[c] || r.client == c || s.truth.blind[c] > 0
 }
 
-// judgeReply: what is said of a ticket is so.
+// judgeReply: what a reply says of a ticket is true.
 func (x *explorer) judgeReply(s *state, before *keys, r *request, rep *reply) {
 	for i, a := range r.of[:r.n] {
 		got := rep.of[i]
@@ -175,7 +180,8 @@ func (x *explorer) judgeReply(s *state, before *keys, r *request, rep *reply) {
 	}
 }
 
-// judgeFree: no script leaves the lock free while one waits that lives and can be reached, unless it says to call again.
+// judgeFree: no script leaves the lock free while a waiter is alive and reachable, unless the reply
+// asks the client to call again.
 func (x *explorer) judgeFree(s *state, r *request, rep *reply) {
 	k := &s.srv
 	if k.gather > 0 && !s.truth.flushed {
@@ -199,7 +205,7 @@ func (x *explorer) judgeFree(s *state, r *request, rep *reply) {
 	}
 }
 
-// ownerOf is the owner that a record of the ticket has.
+// ownerOf returns the owner that a record names when the ticket holds the lock.
 func (x *explorer) ownerOf(ticket int8) int8 {
 	if x.server.sagas&(1<<ticket) != 0 {
 		return saga
@@ -207,21 +213,22 @@ func (x *explorer) ownerOf(ticket int8) int8 {
 	return itself + ticket
 }
 
-// trusts reports whether a live client believes that the ticket holds the lock: its Lease's
-// context has not ended. That of a closed client nobody ends any more.
+// trusts reports whether a live client believes that the ticket holds the lock: the context of its
+// Lease has not ended. After its client was closed, nobody ends that context any more.
 func (s *state) trusts(ticket int8) bool {
 	a := s.attempt(ticket)
 	c := &s.clients[clientOf(ticket)]
 	return c.alive && (a.phase == held || a.phase == releasing) && a.hold.State == rules.Held && (c.closed || a.hold.Live(now))
 }
 
-// check looks at a state by itself.
+// check judges a state by itself.
 func (x *explorer) check(s *state) {
 	for i := range int8(tickets) {
 		x.checkEnd(s, i)
 	}
 	excused := func(i int8) bool {
-		// Force breaks 1 by design, for the time of one message; and see section 5 for orphans.
+		// Force breaks invariant 1 by design, for the time of one message. For orphans see section
+		// 5 of docs/safety.md.
 		return s.truth.forced[i] != 0 || s.truth.orphan[i]
 	}
 	for i := range int8(tickets) {
@@ -233,8 +240,8 @@ func (x *explorer) check(s *state) {
 	}
 }
 
-// checkEnd: a call that has ended leaves nothing behind. Its ticket neither waits nor holds,
-// unless there is still something under way that will take it back.
+// checkEnd: a call that has ended leaves nothing behind. Its ticket neither waits nor holds, unless
+// something that will take the ticket back is still on its way.
 func (x *explorer) checkEnd(s *state, t int8) {
 	k, a := &s.srv, s.attempt(t)
 	if !s.clients[clientOf(t)].alive || a.phase != finished && !a.gone || s.truth.silent[t] {

@@ -8,22 +8,22 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// mode is what becomes of a request.
+// mode is what the network does with a request.
 type mode int8
 
 const (
 	plainly   mode = iota // executed and answered at once
-	delayed               // on its way
+	delayed               // still on its way
 	unheard               // executed; the answer is lost
-	late                  // given up; it may yet be executed
-	swallowed             // given up; it never was executed
-	twice                 // executed, and may be again; of an enter, the answer is lost
+	late                  // the client gave up; the request may yet be executed
+	swallowed             // the client gave up; the request was never executed
+	twice                 // executed, and may be executed again; the answer to an enter is lost
 )
 
-// errUnanswered is what a client knows of a request that it gave up.
+// errUnanswered is all that a client knows of a request that it gave up.
 var errUnanswered = io.ErrUnexpectedEOF
 
-// send sends a request of a client.
+// send sends a client's request.
 func (x *explorer) send(s *state, r request, m mode) {
 	f := flight{kind: pending, req: r, session: true, trusted: x.sentUnderTrust(s, &r)}
 	s.eachOpened(&r, func(a *attempt) { a.requests.Sent() })
@@ -54,7 +54,7 @@ func (x *explorer) send(s *state, r request, m mode) {
 	}
 }
 
-// eachOpened calls f with each ticket for which r, unanswered, might yet do something.
+// eachOpened calls f for each ticket that r may still do something for while r is unanswered.
 func (s *state) eachOpened(r *request, f func(*attempt)) {
 	for t := range int8(tickets) {
 		if r.client != admin && s.clients[r.client].alive && r.opens(t) {
@@ -70,7 +70,7 @@ func (s *state) launch(f flight) {
 			return
 		}
 	}
-	panic("no room for a flight") // room is a condition of every move that launches
+	panic("no room for a flight") // every move that launches requires room
 }
 
 func (s *state) room() bool {
@@ -86,7 +86,7 @@ func (x *explorer) sentUnderTrust(s *state, r *request) bool {
 	return r.verb == leave && r.token != 0 && !rules.Passed(s.attempt(r.of[0].ticket).hold.Trusted, now)
 }
 
-// execute has the server execute a request, now.
+// execute has the server execute a request now.
 func (x *explorer) execute(s *state, r *request) reply {
 	before := s.srv
 	s.clock++
@@ -120,7 +120,7 @@ func (x *explorer) execute(s *state, r *request) reply {
 	return e.rep
 }
 
-// unanswered: the client knows only that it sent a request.
+// unanswered: the client gets no answer. All it knows is that it sent the request.
 func (x *explorer) unanswered(s *state, f *flight) {
 	r := &f.req
 	if r.client == admin {
@@ -144,14 +144,14 @@ func (x *explorer) unanswered(s *state, f *flight) {
 				a.hold.Released("", errUnanswered, f.trusted, now, closed)
 			}
 			if closed && (a.phase == releasing || a.phase == leaving) {
-				a.phase, s.truth.silent[of.ticket] = finished, true // who is closed says it once
+				a.phase, s.truth.silent[of.ticket] = finished, true // a closed client sends its leave only once
 			}
 		}
 	default:
 	}
 }
 
-// answered: the client takes in an answer.
+// answered: the client handles an answer.
 func (x *explorer) answered(s *state, f *flight) {
 	r, rep := &f.req, &f.rep
 	if r.client == admin || !s.clients[r.client].alive {
@@ -168,7 +168,7 @@ func (x *explorer) answered(s *state, f *flight) {
 			got, waited := rep.of[i].state(), a.phase == waiting
 			x.carryOut(s, of.ticket, a.wait.Told(&got, int64(rep.token), f.sighting(f.sent), now, a.requests.Open()), rep.of[i].token)
 			if forced := s.truth.forced[of.ticket]; waited && got.Status == lua.Waiting && forced != 0 && rep.token > forced {
-				s.truth.forced[of.ticket] = 0 // it was told better
+				s.truth.forced[of.ticket] = 0 // the answer told it better
 			}
 		}
 	case leave:
@@ -188,13 +188,13 @@ func (x *explorer) answered(s *state, f *flight) {
 	}
 }
 
-// sees takes in a token that was given.
+// sees notes a token that the client learned of.
 func (c *client) sees(token int32) {
 	c.knew = max(c.knew, token)
 	c.seen = int32(rules.Known{Token: int64(c.seen)}.And(rules.Known{Token: int64(token)}).Token)
 }
 
-// state is what an answer says of a ticket, in the words of package lua.
+// state returns what an answer says of a ticket, in the terms of package lua.
 func (t *told) state() lua.TicketState {
 	got := lua.TicketState{Status: said[t.status], Place: lua.Place(t.place)}
 	if got.Status == lua.Granted {
@@ -205,8 +205,8 @@ func (t *told) state() lua.TicketState {
 
 var said = [...]lua.Status{none: lua.None, granted: lua.Granted, waits: lua.Waiting, heldBy: lua.Held, gone: lua.Gone}
 
-// carryOut does what a rule says is to be done for a ticket, as the Lockers do. token is that of
-// the grant, if it is given the lock.
+// carryOut does what a rule asks for a ticket, as the Lockers do. If the rule takes a grant, token
+// is the grant's.
 func (x *explorer) carryOut(s *state, t int8, step rules.Step, token int32) {
 	a := s.attempt(t)
 	switch step.Do {
@@ -227,11 +227,11 @@ func (x *explorer) carryOut(s *state, t int8, step rules.Step, token int32) {
 	case rules.GiveBack:
 		a.hold.Release()
 		x.leaves(s, t, releasing)
-	case rules.Nothing, rules.Wait, rules.Ask: // it may enter at any time
+	case rules.Nothing, rules.Wait, rules.Ask: // the ticket may enter at any time
 	}
 }
 
-// renewed takes in the answer to a renewal.
+// renewed handles the answer to a renewal.
 func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 	a := s.attempt(r.ticket)
 	if !a.holds() {
@@ -244,12 +244,12 @@ func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 		a.hold.Reasserted(then(sent), span(left), 1)
 		a.asks = false
 	default:
-		s.truth.forced[r.ticket] = 0 // it knows now
+		s.truth.forced[r.ticket] = 0 // the client knows of the force now
 		x.lose(s, r.ticket, rules.Vanished)
 	}
 }
 
-// hear takes in the first message of a client's inbox.
+// hear handles the first message in a client's inbox.
 func (x *explorer) hear(s *state, c int8) {
 	cl := &s.clients[c]
 	m := cl.inbox[0]
@@ -264,7 +264,7 @@ func (x *explorer) hear(s *state, c int8) {
 		return
 	}
 	if m.verb == 'f' && s.truth.forced[m.ticket] == m.token {
-		s.truth.forced[m.ticket] = 0 // it knows now
+		s.truth.forced[m.ticket] = 0 // the client knows of the force now
 	}
 	told := lua.Message{
 		Token: int64(m.token), Forced: m.verb == 'f', Hint: m.verb == 'h',

@@ -7,27 +7,28 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// The rules of the client take times of two clocks. Here both are the same one, and it is always
-// now: a client's now, and the server's nowUS. Within a millisecond of the server the microseconds
-// are the order of what was executed.
+// The rules of the client take times of two clocks, the client's and the server's. Here both clocks
+// show the same time, and that time is always now: the client's now, and the server's nowUS. Within
+// a millisecond of the server, the microseconds number the executions in their order.
 var (
 	now     = time.UnixMilli(nowMS).UTC()
-	heardAt = now.Add(999 * time.Microsecond) // after all that the server did in this millisecond
+	heardAt = now.Add(999 * time.Microsecond) // after everything that the server did in this millisecond
 )
 
-// then is the time that is so far from now.
+// then returns the time at this distance from now.
 func then(d ms) time.Time { return now.Add(span(d)) }
 
-// span is a time in the words of the rules.
+// span returns a time as the rules count it.
 func span(d ms) time.Duration { return time.Duration(d) * time.Millisecond }
 
-// from is how far a time is from now: of a part of a millisecond, what is sooner.
+// from returns how far a time is from now. A part of a millisecond is rounded down.
 func from(t time.Time) ms { return ms(t.UnixMilli() - nowMS) }
 
-// executed is the server's time of what was executed so far from now, as that in its order.
+// executed returns the server's time of an execution: d from now, and then by the order of
+// executions.
 func executed(d ms, stamp int16) lua.Micros { return nowUS + 1000*lua.Micros(d) + lua.Micros(stamp) }
 
-// sighting is what an answer on its way tells of the clocks.
+// sighting returns what an answer on its way says of the clocks.
 func (f *flight) sighting(sent ms) rules.Sighting {
 	s := rules.Sighting{Sent: then(sent), At: executed(f.sent+f.lag, f.stamp)}
 	if f.session {
@@ -36,11 +37,11 @@ func (f *flight) sighting(sent ms) rules.Sighting {
 	return s
 }
 
-// session is the present one of every subscription; 0 is any before.
+// session is the present session of every subscription; 0 is any earlier session.
 const session = 1
 
-// lag, age and stamp are what a waiter's last sighting says: how long its request was on its way,
-// how long ago it was executed, and in which order.
+// parts splits a waiter's last sighting: how long its request was on its way, how long ago the
+// server executed the request, and the number of that execution.
 func parts(s *rules.Sighting) (lag, age ms, stamp int16) {
 	at := int64(s.At - nowUS)
 	stamp = int16((at%1000 + 1000) % 1000)

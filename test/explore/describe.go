@@ -38,7 +38,7 @@ func (r *request) String() string {
 	return text.String()
 }
 
-// shown is a token or place by its rank; one that was just given has none yet.
+// shown shows a token or a place by its rank. A number that was just given has no rank yet.
 func shown(v int32) string {
 	if v >= fresh {
 		return "new"
@@ -60,7 +60,7 @@ func (m mode) String() string {
 	return [...]string{"", ", delayed", ", and does not hear the answer", ", unanswered; it may come late", ", which never arrives", ", and once more later"}[m]
 }
 
-// describe tells a move that is made in s, and what it came to.
+// describe tells a move from s, and the outcome.
 func (x *explorer) describe(s *state, m move) string {
 	before := *s
 	text := m.what.String()

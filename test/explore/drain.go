@@ -8,8 +8,9 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// The longest that somebody who lives may have to wait from any state on, if all others release at once: what holds the
-// lock or its place ends first, and until then nobody comes sooner than with the heartbeat after it.
+// toBeServed is the longest wait of a live waiter from any state on, if all others release at once.
+// The hold, or whatever keeps the waiter's place, ends first. The waiter's next heartbeat may come
+// a whole interval after that.
 const (
 	heartbeat  ms = 5000
 	gathering     = ms(lua.Gathering / time.Millisecond)
@@ -17,8 +18,9 @@ const (
 	idleAtMost ms = 100
 )
 
-// drain checks that no state is a dead end (invariant 4): if there are no more faults but all that is on its way is lost,
-// those who live and wait are granted by their own enters alone, one after the other, each released at once.
+// drain checks that no state is a dead end (invariant 4). There are no more faults, but all that is
+// on its way is lost. Then the live waiters must be granted the lock one after the other, by their
+// own enters alone. Each of them releases at once.
 func (x *explorer) drain(s *state) {
 	t := &x.work.quiet
 	*t = *s
@@ -55,7 +57,7 @@ func (x *explorer) drain(s *state) {
 	}
 }
 
-// quieten loses what is on its way; no faults are to come.
+// quieten loses all that is on its way and ends all faults.
 func (s *state) quieten() {
 	for i := range int8(tickets) {
 		a := s.attempt(i)
@@ -81,8 +83,8 @@ func (s *state) someoneWaits() bool {
 	return false
 }
 
-// round has each client enter that has to, and release and leave what it can; of the messages
-// only hints come through. It reports whether somebody was served.
+// round has each client send the enter that is due, and release and leave what it can. Of the
+// messages only hints come through. round reports whether a ticket was served.
 func (x *explorer) round(s *state, due *pace) (served bool) {
 	for c := range int8(clients) {
 		if n := s.waiters(c); n > 0 && !due.of(c).Due.After(now) {
@@ -115,7 +117,7 @@ func (x *explorer) round(s *state, due *pace) (served bool) {
 	return served
 }
 
-// waiters is how many tickets of the client wait.
+// waiters returns how many tickets of the client wait.
 func (s *state) waiters(c int8) (n int) {
 	for i := range s.clients[c].at {
 		if s.clients[c].at[i].phase == waiting {
@@ -125,10 +127,10 @@ func (s *state) waiters(c int8) (n int) {
 	return n
 }
 
-// pace is when each client's waiters enter again that nobody tells anything. At first all are due.
+// pace says when each client's waiters enter again if nothing reaches them. At first all are due.
 type pace [clients]rules.Line
 
-// of is the line of a client.
+// of returns the line of a client.
 func (p *pace) of(c int8) *rules.Line {
 	if p[c].Due.IsZero() {
 		p[c] = rules.Line{Due: now, Whole: now, Entered: then(-heartbeat)}
@@ -146,7 +148,7 @@ func (p *pace) pass(d ms) {
 	}
 }
 
-// encode says all that decides what comes.
+// encode writes down all that decides what comes.
 func (p *pace) encode(b []byte) []byte {
 	for c := range int8(clients) {
 		ln := p.of(c)
@@ -155,7 +157,7 @@ func (p *pace) encode(b []byte) []byte {
 	return b
 }
 
-// next is when the first of those who wait enters again.
+// next returns when the first of the waiters enters again.
 func (s *state) next(due *pace) ms {
 	first := heartbeat
 	for c := range int8(clients) {
@@ -166,10 +168,10 @@ func (s *state) next(due *pace) ms {
 	return first
 }
 
-// judgeIdle: a lock is not idle while one waits that lives and can be reached, whoever had it
-// last and however that ended. After a loss of data, what was kept for those who had been
-// forgotten may be free sooner than anybody was told; and whom the server does not see hears no
-// hint.
+// judgeIdle: a lock is not idle while a waiter is alive and reachable, whoever had the lock last
+// and however that hold ended. There are two exceptions. After a loss of data, the time that was
+// kept for forgotten holders may end sooner than any waiter was told. And a client that the server
+// does not see hears no hint.
 func (x *explorer) judgeIdle(s *state, d ms) {
 	idle := d - max(s.srv.ends, s.srv.gather, 0)
 	for i := range int8(tickets) {

@@ -6,7 +6,7 @@ import (
 	"github.com/fairlock/locks/internal/rules"
 )
 
-// put appends numbers, small ones in a byte.
+// put appends numbers; a small number takes one byte.
 func put(b []byte, all ...int32) []byte {
 	for _, v := range all {
 		if v == absent {
@@ -96,7 +96,7 @@ func encodeHold(b []byte, h *rules.Hold) []byte {
 	return put(b, timed(h.Term.Expires), timed(h.Trusted), int32(h.Lease/time.Millisecond), h.Depth)
 }
 
-// timed is a time that need not be there.
+// timed returns a time that may be absent.
 func timed(t time.Time) ms {
 	if t.IsZero() {
 		return absent

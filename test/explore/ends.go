@@ -5,19 +5,18 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// patience is for how long a leave is sent again. That a request may be later than a claim is not
-// looked at.
+// patience is how long a leave is sent again. Requests that are later than a claim are not covered.
 func patience() ms { return ms((rules.Patience(span(lease)) - rules.Late).Milliseconds()) + claim }
 
-// leaves ends an attempt that the server has to be told of: from now on its leave is sent again
-// until it is answered.
+// leaves ends an attempt that the server must be told of. From now on the client sends its leave
+// again until the server answers.
 func (x *explorer) leaves(s *state, t int8, as phase) {
 	a := s.attempt(t)
 	a.phase, a.until = as, patience()
 }
 
-// givesUp ends the call of a ticket that waits, or was granted and has no Lease yet: it was
-// cancelled, its caller panicked, or its client was closed.
+// givesUp ends a call that waits, or that was granted and has no Lease yet: the call was cancelled,
+// its caller panicked, or its client was closed.
 func (x *explorer) givesUp(s *state, t int8) {
 	a := s.attempt(t)
 	step := a.wait.GivesUp(a.requests.Open())
@@ -25,9 +24,9 @@ func (x *explorer) givesUp(s *state, t int8) {
 	x.carryOut(s, t, step, 0)
 }
 
-// close ends a client: calls that wait leave, the contexts of Leases end, and what is held stays
-// so until it is unlocked or its lease is over. Nothing is renewed any more, and nothing said
-// twice. A call that was granted and has no Lease yet learns of it when it is about to have one.
+// close closes a client. Waiting calls leave, and the contexts of Leases end. A hold stays until it
+// is unlocked or its lease is over. The client renews nothing and repeats no request any more. A
+// call that was granted and has no Lease yet learns of the close when it is about to have one.
 func (x *explorer) close(s *state, c int8) {
 	cl := &s.clients[c]
 	cl.closed = true
@@ -44,8 +43,8 @@ func (x *explorer) close(s *state, c int8) {
 	}
 }
 
-// unclosed reports whether a closed client still has something to say or to hear: until then it
-// keeps its subscription.
+// unclosed reports whether a closed client still has something to say or to hear. Until then the
+// client keeps its subscription.
 func (s *state) unclosed(c int8) bool {
 	for i := range int8(2) {
 		switch t := 2*c + i; s.attempt(t).phase {
@@ -60,7 +59,7 @@ func (s *state) unclosed(c int8) bool {
 	return false
 }
 
-// left takes in the answer to a leave.
+// left handles the answer to a leave.
 func (x *explorer) left(s *state, f *flight, t int8, got status) {
 	a := s.attempt(t)
 	if a.phase == releasing && a.hold.State == rules.Releasing {
@@ -76,7 +75,7 @@ func (x *explorer) left(s *state, f *flight, t int8, got status) {
 	}
 }
 
-// lose ends the trust in a hold: by the server's word, or because its time is over.
+// lose ends the trust in a hold, by the server's word or because its time is over.
 func (x *explorer) lose(s *state, t int8, why rules.Why) {
 	a := s.attempt(t)
 	open := a.requests.Open()
@@ -91,7 +90,7 @@ func (x *explorer) lose(s *state, t int8, why rules.Why) {
 	}
 }
 
-// part is a ticket's part of a leave.
+// part returns a ticket's part of a leave.
 func (a *attempt) part(t int8) (asked, int32) {
 	var l lua.LeaveTicket
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// The moment at which every request is executed.
+// nowMS and nowUS are the moment at which every request is executed.
 const (
 	nowMS = 1_900_000_000_000
 	nowUS = nowMS * 1000
@@ -28,7 +28,7 @@ type engine struct {
 	rdb     *redis.Client
 	callers [clients + 1]*lua.Server
 	keys    lua.Keys
-	instead map[string]string // by the hash that package lua knows, the hash of what to run
+	instead map[string]string // by the hash that package lua knows, the hash of the script to run
 
 	ears *miniredis.Subscriber
 	mu   sync.Mutex
@@ -77,7 +77,8 @@ func (e *engine) listen() {
 	}
 }
 
-// heardNow is what was published since it was last asked. A message that comes after them tells that all have come.
+// heardNow returns what was published since the last call. The engine publishes a flush message
+// behind all others: once that has come, all have.
 func (e *engine) heardNow() []string {
 	e.mini.Publish("flush", "")
 	e.mini.Publish("flush", "")
@@ -93,7 +94,7 @@ func (e *engine) heardNow() []string {
 	return told
 }
 
-// swap runs the changed scripts in the place of the real ones.
+// swap runs the changed scripts in place of the real ones.
 type swap struct{ e *engine }
 
 func (s swap) DialHook(next redis.DialHook) redis.DialHook { return next }

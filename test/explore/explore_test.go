@@ -43,7 +43,7 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 	}
 }
 
-// A number that differs from run to run would mean that something else than the state decides.
+// A number that differs from run to run would mean that something other than the state decides.
 func TestASearchIsTheSameEveryTime(t *testing.T) {
 	sv := start(t)
 	sc := mixed(fickle, once, absentee, every.with(1, 1))

@@ -2,23 +2,23 @@ package explore
 
 import "slices"
 
-// what a move is.
+// what says what kind of move a move is.
 type what int8
 
 const (
 	begins   what = iota // a client's attempt sends its first enter or its try
-	together             // both of a client's attempts send their first enter as one
+	together             // both attempts of a client send their first enter as one request
 	beats                // a client's waiters enter
-	asks                 // the first of several does
-	renews               // a holder renews, or reasserts if it was told that the record does not have it
+	asks                 // only the first of several waiters enters
+	renews               // a holder renews, or reasserts if the record did not have its hold
 	unlocks              // a holder releases
 	cancels              // a waiter gives up
 	again                // a leave is sent, or sent again
 	adopts               // a call that was granted has its Lease
 	closes               // a client is closed
-	ends                 // and, when nothing of it is under way any more, its subscription ends
-	tires                // a leave is not sent again any more
-	forges               // somebody with rights to another lock has its script tell of a grant
+	ends                 // the subscription of a closed client ends, once nothing of the client is on its way
+	tires                // the client no longer sends a leave again
+	forges               // a script of somebody with rights to another lock publishes a grant
 	forces               // an administrator ends the present ownership
 	arrives              // a request is executed, late or after a delay
 	returns              // an answer arrives
@@ -27,7 +27,7 @@ const (
 	misses               // a message is lost
 	doubles              // a message will arrive once more
 	deafens              // a client's subscription is lost
-	listens              // and comes back
+	listens              // the subscription comes back
 	crashes              // a process is killed
 	stops                // a process stands still for good, its connections open
 	flushes              // all data is lost
@@ -42,7 +42,7 @@ type move struct {
 	by   ms
 }
 
-// moves are all that can happen next.
+// moves returns all that can happen next.
 func (x *explorer) moves(s *state, to []move) []move {
 	u := &s.budget
 	for c := range int8(clients) {
@@ -172,7 +172,7 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move { //nolint:fu
 	return to
 }
 
-// misfortunes are the faults that concern one client and none of its requests.
+// misfortunes are the faults that hit one client and none of its requests.
 func (s *state) misfortunes(c int8, to []move) []move {
 	cl, u := &s.clients[c], &s.budget
 	if cl.mail > 0 {
@@ -202,13 +202,14 @@ func (s *state) misfortunes(c int8, to []move) []move {
 	return to
 }
 
-// enters reports whether a waiting attempt takes part in its client's heartbeats: its first request has come back, or failed.
+// enters reports whether a waiting attempt takes part in its client's heartbeats: its first request
+// has been answered or has failed.
 func (s *state) enters(t int8, p *program) bool {
 	a := s.attempt(t)
 	return !s.underway(t) || !p.tries && (a.wait.Last.At != 0 || a.requests.Lost)
 }
 
-// leaves reports whether a leave of the ticket is on its way and its client waits for the answer.
+// leaves reports whether a leave of the ticket is on its way while its client waits for the answer.
 func (s *state) leaves(t int8) bool {
 	for i := range s.flights {
 		if f := &s.flights[i]; (f.kind == pending || f.kind == answer) && f.req.verb == leave && f.req.about(t) {
@@ -218,7 +219,8 @@ func (s *state) leaves(t int8) bool {
 	return false
 }
 
-// instants are the times to come at which something ends: of a key the millisecond in which it is still there, and the one after.
+// instants returns the coming times at which something ends. A key ends twice: once for the last
+// millisecond in which it is still there, and once for the millisecond after.
 func (s *state) instants() []ms {
 	var all []ms
 	add := func(times ...ms) {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// mutation is a fault put in on purpose, where it should be found, and what it breaks.
+// mutation is a deliberate fault: what it breaks, and the scenario in which the search must find
+// it.
 type mutation struct {
 	name     string
 	changes  []change // of the scripts, or of the rules
@@ -281,7 +282,7 @@ func TestEveryMutationIsFound(t *testing.T) {
 		}
 		if ofRules {
 			if built++; built%4 != 1 && os.Getenv(mutants) != "all" {
-				continue // each is a program of its own, which takes seconds to build
+				continue // each is a program of its own; building it takes seconds
 			}
 		}
 		t.Run(m.name, func(t *testing.T) {
@@ -308,14 +309,14 @@ func (m *mutation) found(t *testing.T, sv *server) {
 	}
 }
 
-// mutant names the mutation of the rules that this test program was built with. mutants is "all" to
-// have all of those built, and not a quarter.
+// mutant is the environment variable that names the mutation of the rules in this test program.
+// With mutants set to "all", all of them are built, not a quarter.
 const (
 	mutant  = "EXPLORE_MUTANT"
 	mutants = "EXPLORE_MUTANTS"
 )
 
-// foundInRules builds this test program with the rules of the client changed, and has it search.
+// foundInRules builds this test program with changed rules of the client, and has it search.
 func (m *mutation) foundInRules(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -336,11 +337,10 @@ func (m *mutation) foundInRules(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// changed names a script and, after an =, the file that is to be run in its place: for
-// test/mutants.
+// changed names a script and, after an =, the file to run in its place. test/mutants sets it.
 const changed = "EXPLORE_CHANGED"
 
-// It is for the programs that TestEveryMutationIsFound builds.
+// TestTheMutantIsFound is for the programs that TestEveryMutationIsFound builds.
 func TestTheMutantIsFound(t *testing.T) {
 	name := os.Getenv(mutant)
 	if name == "" {
@@ -350,7 +350,7 @@ func TestTheMutantIsFound(t *testing.T) {
 	mutations[i].found(t, start(t))
 }
 
-// overlay writes the changed files of dir, and the list of them that the go command takes.
+// overlay writes the changed files of dir, and the list of them for the go command's -overlay.
 func overlay(dir, to string, changes ...change) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -386,7 +386,7 @@ func overlay(dir, to string, changes ...change) (string, error) {
 	return file, os.WriteFile(file, raw, 0o600)
 }
 
-// start returns a server with the scripts, changed.
+// start returns a server with the changed scripts.
 func start(t *testing.T, changes ...change) *server {
 	t.Helper()
 	if name, by, ok := strings.Cut(os.Getenv(changed), "="); ok {

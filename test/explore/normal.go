@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// normalise makes states equal that differ only in what cannot matter any more.
+// normalise makes states equal that differ only in what can no longer matter.
 func (s *state) normalise() {
 	s.settleTimes()
 	for i := range s.clients {
@@ -19,7 +19,7 @@ func (s *state) normalise() {
 	s.restamp()
 }
 
-// over is a time that has passed: how long ago it was is nothing to the scripts.
+// over forgets how long ago a time has passed: the scripts do not ask for that.
 func over(t *ms) {
 	if *t != absent && *t < 0 {
 		*t = -1
@@ -63,7 +63,7 @@ func (s *state) settleTimes() {
 	}
 }
 
-// tidy forgets what the client's attempts have no more use for.
+// tidy forgets what the client's attempts no longer need.
 func (s *state) tidy(c int8) {
 	cl := &s.clients[c]
 	if !cl.alive {
@@ -116,10 +116,10 @@ func (s *state) tidy(c int8) {
 	}
 }
 
-// oldest is how long ago a waiter was seen that no message can be believed by any more.
+// oldest is the age of a waiter's last sighting beyond which the waiter believes no message.
 const oldest = 10 * claim
 
-// tidyWait forgets of a waiter what its rules do not ask for.
+// tidyWait forgets what the rules of a waiter do not ask for.
 func tidyWait(w *rules.Waiter) {
 	if w.Last.At == 0 {
 		w.Began = then(max(from(w.Began), -claim))
@@ -130,7 +130,7 @@ func tidyWait(w *rules.Waiter) {
 	w.Last = joined(min(lag, claim), max(age, -oldest), stamp, w.Last.Session)
 }
 
-// tidyHold forgets of a hold what its rules do not ask for here: renewals may go out at any time.
+// tidyHold forgets what the rules of a hold do not ask for here. Renewals may go out at any time.
 func tidyHold(h *rules.Hold) {
 	h.RenewAt, h.SyncAt, h.Kept = time.Time{}, time.Time{}, now
 	h.Term = rules.Term{Span: span(lease), Expires: then(max(from(h.Term.Expires), -1))}
@@ -140,7 +140,7 @@ func tidyHold(h *rules.Hold) {
 	}
 }
 
-// forget drops what is known of a finished ticket once nothing can bring it back.
+// forget drops what is known of a finished ticket, once nothing can bring the ticket back.
 func (s *state) forget(t int8) {
 	if s.mentioned(t) || s.srv.holds[t] > 0 || s.srv.lines(t) {
 		return
@@ -163,7 +163,7 @@ func (s *state) sortFlights() {
 	}
 }
 
-// renumber gives tokens and places the numbers of their ranks.
+// renumber replaces tokens and places by their ranks.
 func (s *state) renumber() {
 	ranks(s.eachToken).apply(s.eachToken)
 	ranks(s.eachPlace).apply(s.eachPlace)
@@ -171,7 +171,7 @@ func (s *state) renumber() {
 
 func (r *rank) apply(each func(func(*int32))) { each(r.inner) }
 
-// long is f for a number of the rules.
+// long applies f to a 64-bit number of the rules.
 func long(n *int64, f func(*int32)) {
 	short := int32(*n)
 	f(&short)
@@ -229,7 +229,8 @@ func (s *state) eachPlace(f func(*int32)) {
 	}
 }
 
-// restamp keeps of the executions' order what can be asked: which of them were before the writing of a grant on its way.
+// restamp keeps only that part of the executions' order which can still matter: which executions
+// came before the writing of a grant that is on its way.
 func (s *state) restamp() {
 	var written rank
 	for i := range s.clients {
@@ -266,7 +267,7 @@ func (s *state) restamp() {
 		c := &s.clients[i]
 		for j := range c.inbox[:c.mail] {
 			between(&c.inbox[j].stamp)
-			c.inbox[j].stamp++ // after those that were before it
+			c.inbox[j].stamp++ // after the executions that came before it
 		}
 	}
 	s.clock = int16(2*written.n + 4)

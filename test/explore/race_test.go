@@ -2,5 +2,6 @@
 
 package explore
 
-// raceDetector: it makes everything many times slower, and there is nothing of it to see here but the engines.
+// raceDetector: the race detector makes everything many times slower, and here it has only the
+// engines to look at.
 const raceDetector = true

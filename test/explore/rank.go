@@ -20,8 +20,8 @@ func eachAsked(r *request, f func(*int32)) {
 	}
 }
 
-// rank renames numbers of which only the order counts: the i-th smallest is i*step. What is a little larger than one of
-// them stays a little larger.
+// rank renumbers values of which only the order counts: the i-th smallest becomes i*step. A value
+// that is a little larger than one of them stays a little larger.
 type rank struct {
 	values [40]int32
 	n      int

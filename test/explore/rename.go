@@ -4,8 +4,8 @@ import "bytes"
 
 var permutations = [][clients]int8{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 
-// rename lets clients with the same program change their names: of all the states that come of it, one stands for them. It
-// returns the code of that one, which is good until the next call.
+// rename picks one of the states that differ only in the names of clients with the same program.
+// That state stands for all of them. The returned code of the state is good until the next call.
 func (x *explorer) rename(s *state) []byte {
 	w := &x.work
 	for c := range int8(clients) {
@@ -26,8 +26,8 @@ func (x *explorer) rename(s *state) []byte {
 	return w.least
 }
 
-// ordered reports whether clients that could change their names would stand in the order of what can be said of them. p[i] is
-// the client that would be called i.
+// ordered reports whether the new names put clients of the same program in the order of their
+// signs. p[i] is the client that would get the name i.
 func (x *explorer) ordered(p [clients]int8) bool {
 	for _, pair := range [][2]int8{{p[0], p[1]}, {p[1], p[2]}, {p[0], p[2]}} {
 		if x.alike[pair[0]][pair[1]] && bytes.Compare(x.work.signs[pair[0]], x.work.signs[pair[1]]) > 0 {
@@ -37,7 +37,7 @@ func (x *explorer) ordered(p [clients]int8) bool {
 	return true
 }
 
-// work is memory that is used again and again.
+// work is memory for reuse.
 type work struct {
 	signs       [clients][]byte
 	code, least []byte
@@ -46,7 +46,7 @@ type work struct {
 	quietCode   []byte
 }
 
-// sign is what can be said of a client without naming another.
+// sign returns what can be said of a client without naming another client.
 func (s *state) sign(c int8, b []byte) []byte {
 	k, t := &s.srv, &s.truth
 	b = s.clients[c].encode(b)
@@ -58,7 +58,7 @@ func (s *state) sign(c int8, b []byte) []byte {
 	return bits(b, k.heard[c], t.passed[c])
 }
 
-// permute writes to t what s is when the clients change their names.
+// permute writes to t what s becomes when the clients change their names.
 func (s *state) permute(p [clients]int8, t *state) {
 	*t = *s
 	var to [clients]int8 // the new name of a client

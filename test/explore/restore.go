@@ -69,7 +69,8 @@ func (e *engine) restoreWaiters(w *words, k *keys) {
 	}
 }
 
-// expire ends a key then. In the very millisecond of its end it is still there.
+// expire has a key end at the given time. In the very millisecond of its end the key is still
+// there.
 func (e *engine) expire(key string, end ms) {
 	e.mini.SetTTL(key, max(time.Duration(end)*time.Millisecond, 1))
 }

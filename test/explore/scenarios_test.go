@@ -1,6 +1,7 @@
 package explore
 
-// What clients do with their tickets: lock and unlock, or give up waiting, one after the other, two at once, or try.
+// These programs say what a client does with its tickets: lock and unlock, or give up waiting, one
+// after the other, two at once, or try.
 var (
 	absentee = program{}
 	once     = program{tickets: 1}
@@ -8,19 +9,19 @@ var (
 	inTurn   = program{tickets: 2}
 	atOnce   = program{tickets: 2, parallel: true}
 	hasty    = program{tickets: 1, tries: true}
-	slow     = program{tickets: 1, cancels: true, lingers: true} // nor is a grant at once a Lease
+	slow     = program{tickets: 1, cancels: true, lingers: true} // and there is time between an immediate grant and its Lease
 )
 
-// every fault may happen once.
+// every allows each fault once.
 var every = budget{delay: 1, lose: 1, late: 1, twice: 1, deaf: 1, crash: 1, stop: 1, dropped: 1, doubled: 1, flush: 1}
 
-// with is b with as many jumps of time and faults in all.
+// with returns b with this many jumps of time, and this many faults in all.
 func (b budget) with(ticks, faults int8) budget {
 	b.ticks, b.faults = ticks, faults
 	return b
 }
 
-// all is a scenario of three clients that do the same.
+// all is a scenario of three clients with the same program.
 func all(p program, b budget) scenario {
 	return scenario{programs: [clients]program{p, p, p}, budget: b}
 }
@@ -30,49 +31,50 @@ func mixed(a, b, c program, u budget) scenario {
 	return scenario{programs: [clients]program{a, b, c}, budget: u}
 }
 
-// named is sc under a name.
+// named returns sc under another name.
 func (sc scenario) named(name string) scenario {
 	sc.name = name
 	return sc
 }
 
-// owned has these tickets, a bit each, share the explicit owner.
+// owned has these tickets share the explicit owner. Each ticket is a bit.
 func (sc scenario) owned(sagas uint8) scenario {
 	sc.sagas = sagas
 	return sc
 }
 
-// notYetHeard has no client subscribed yet.
+// notYetHeard starts with no client subscribed.
 func (sc scenario) notYetHeard() scenario {
 	sc.deaf = true
 	return sc
 }
 
-// clockSetBack has the server's time behind every token.
+// clockSetBack sets the server's clock behind every token.
 func (sc scenario) clockSetBack() scenario {
 	sc.behind = true
 	return sc
 }
 
-// closing is b with a client that is closed.
+// closing adds to b that one client is closed.
 func (b budget) closing() budget {
 	b.closed = 1
 	return b
 }
 
-// forced is b with an administrator who forces so often.
+// forced adds to b that an administrator forces the lock n times.
 func (b budget) forced(n int8) budget {
 	b.force = n
 	return b
 }
 
-// kept is b without a loss of data.
+// kept removes the loss of data from b.
 func (b budget) kept() budget {
 	b.flush = 0
 	return b
 }
 
-// scenarios let every kind of fault meet every other, and each of them the calls of three clients. The long ones come first.
+// scenarios let every kind of fault meet every other, and each of them the calls of three clients.
+// The long scenarios come first.
 var scenarios = []scenario{
 	mixed(inTurn, inTurn, absentee, every.with(1, 1)).named("one ticket after the other"),
 	mixed(atOnce, once, absentee, every.with(1, 1)).named("two tickets of a client"),

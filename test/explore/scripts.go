@@ -13,10 +13,10 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// change is a mutation of a script: the text to replace, which must be there exactly once, and what comes in its place.
+// change is a mutation of a script: old must be there exactly once, and with replaces it.
 type change struct{ file, old, with string }
 
-// make makes the change in the text of its file.
+// make applies the change to the text of its file.
 func (c change) make(text string) (string, error) {
 	if n := strings.Count(text, c.old); n != 1 {
 		return "", fmt.Errorf("%s has %d times what is to be changed: %q", c.file, n, c.old)
@@ -24,8 +24,8 @@ func (c change) make(text string) (string, error) {
 	return strings.Replace(text, c.old, c.with, 1), nil
 }
 
-// sources reads the scripts from dir and makes the changes. It maps the hash by which package lua calls a script to what is
-// to be run instead.
+// sources reads the scripts from dir and applies the changes. The result maps the hash by which
+// package lua calls a script to the text to run instead.
 func sources(dir string, changes ...change) (map[string]string, error) {
 	text := make(map[string]string)
 	for _, pattern := range []string{"*.lua", "parts/*.lua"} {

@@ -9,9 +9,9 @@ import (
 // program is what a client does with its tickets.
 type program struct {
 	tickets  int8
-	tries    bool // it does not wait
-	cancels  bool // it may give up waiting
-	parallel bool // it need not have finished with one to begin the other
+	tries    bool // the client does not wait
+	cancels  bool // the client may give up waiting
+	parallel bool // one ticket may begin before the other has finished
 	lingers  bool // there is time between the grant and the Lease
 }
 
@@ -20,10 +20,10 @@ type scenario struct {
 	name     string
 	programs [clients]program
 	budget   budget
-	sagas    uint8 // the tickets with the explicit owner, a bit each
-	behind   bool  // the server's clock was set back before: it is behind every token
+	sagas    uint8 // the tickets with the explicit owner, one bit each
+	behind   bool  // the server's clock was set back: it is behind every token
 	deaf     bool  // nobody has a subscription yet
-	most     int   // states to look at; 0: all
+	most     int   // how many states to search; 0: all
 }
 
 // explorer searches one scenario.
@@ -33,8 +33,8 @@ type explorer struct {
 	symmetries [][clients]int8
 	alike      [clients][clients]bool
 	fault      *fault
-	trail      *[]string // of what is executed, while a history is told
-	longest    ms        // that somebody had to wait for an end
+	trail      *[]string // what was executed, while a history is told
+	longest    ms        // the longest wait until all were served
 
 	seeds   [2]maphash.Seed
 	work    work
@@ -46,16 +46,16 @@ type explorer struct {
 
 type key [2]uint64
 
-// result is what a search came to.
+// result is the outcome of a search.
 type result struct {
 	states, transitions, depth int
-	made                       map[string]int // moves, by their kind
+	made                       map[string]int // moves, by kind
 	took                       time.Duration
 	fault                      *fault
-	history                    []string // the shortest that leads to the fault
+	history                    []string // the shortest history that leads to the fault
 }
 
-// search looks at every state that can be reached, the near ones first, up to the first fault.
+// search visits every state that can be reached, the near ones first, up to the first fault.
 func search(sv *server, sc scenario) result {
 	began := time.Now()
 	x := newExplorer(sv, sc)
@@ -141,7 +141,7 @@ func (x *explorer) start() state {
 	return s
 }
 
-// step makes a move and looks at what came of it.
+// step makes a move and judges the result.
 func (x *explorer) step(s *state, m move) {
 	x.fault = nil
 	x.apply(s, m)
@@ -153,7 +153,8 @@ func (x *explorer) step(s *state, m move) {
 	}
 }
 
-// settle makes s the state that stands for it, returns its code, and looks whether it is a dead end.
+// settle makes s the state that stands for it, checks whether it is a dead end, and returns its
+// code.
 func (x *explorer) settle(s *state) []byte {
 	code := x.rename(s)
 	x.drain(s)
@@ -164,7 +165,7 @@ func (x *explorer) key(code []byte) key {
 	return key{maphash.Bytes(x.seeds[0], code), maphash.Bytes(x.seeds[1], code)}
 }
 
-// remember gives a state a number, if it is new.
+// remember gives a new state a number.
 func (x *explorer) remember(code []byte, from int32) (id int32, isNew bool) {
 	k := x.key(code)
 	if id, ok := x.known[k]; ok {
@@ -176,8 +177,8 @@ func (x *explorer) remember(code []byte, from int32) (id int32, isNew bool) {
 	return id, true
 }
 
-// history retells the way to a state and the move that broke something there. The states on the way had their clients renamed,
-// so of all moves it takes the one that leads to the next of them.
+// history retells the way to a state, and the move that broke something there. The clients were
+// renamed on the way. So at each state history picks the move that leads to the next one.
 func (x *explorer) history(id int32, wanted *fault) []string {
 	var way []key
 	for ; id >= 0; id = x.parent[id] {
@@ -207,7 +208,8 @@ func (x *explorer) history(id int32, wanted *fault) []string {
 	return told
 }
 
-// ending retells how a state came to its fault after the last move: nothing more of it, unless it was a dead end.
+// ending retells how a state came to its fault after the last move. Only a dead end has more to
+// tell.
 func (x *explorer) ending(s state, moves int) []string {
 	found := x.fault
 	var trail []string

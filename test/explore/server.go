@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// server executes requests. What the scripts did to a state is remembered, so each is asked once.
+// server executes requests. It remembers what a script did to a state, so each script runs once per
+// state.
 type server struct {
-	sagas   uint8 // the tickets with the explicit owner, a bit each
+	sagas   uint8 // the tickets with the explicit owner, one bit each
 	behind  bool  // the server's clock was set back: it is behind every token
 	engines chan *engine
 
@@ -17,7 +18,7 @@ type server struct {
 	memo map[situation]*effect
 }
 
-// newServer starts n engines with the scripts in dir, changed.
+// newServer starts n engines with the changed scripts of dir.
 func newServer(dir string, n int, changes ...change) (*server, error) {
 	run, err := sources(dir, changes...)
 	if err != nil {
@@ -41,14 +42,15 @@ func (x *server) close() (err error) {
 	return err
 }
 
-// as is the server as a scenario has it. What is remembered is shared.
+// as returns the server that a scenario asks for. All of them share what is remembered.
 func (x *server) as(sc scenario) *server {
 	y := *x
 	y.sagas, y.behind = sc.sagas, sc.behind
 	return &y
 }
 
-// situation is a request in the state that meets it, with the names that tokens and places have in it alone.
+// situation is a request, the state that it meets, and the numbers of tokens and places in that
+// state.
 type situation struct {
 	before keys
 	req    request
@@ -56,7 +58,7 @@ type situation struct {
 	behind bool
 }
 
-// effect is what came of it.
+// effect is what the request did.
 type effect struct {
 	after keys
 	rep   reply
@@ -64,7 +66,7 @@ type effect struct {
 	err   error
 }
 
-// execute runs req on k. Tokens and places that are new count from first on.
+// execute runs req on k. New tokens and places count from first on.
 func (x *server) execute(k keys, req request, first int32) (keys, effect) {
 	tokens, places := ranks(func(f func(*int32)) { eachToken(&k, f); f(&req.token); f(&req.seen) }),
 		ranks(func(f func(*int32)) { eachPlace(&k, f); eachAsked(&req, f) })

@@ -6,7 +6,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// shift moves now by d: every time comes nearer, and keys whose millisecond has passed are gone.
+// shift moves now by d: every time comes nearer, and keys whose millisecond has passed vanish.
 func (s *state) shift(d ms) {
 	s.srv.shift(d)
 	t := &s.truth

@@ -8,11 +8,11 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// The world is small: clients with two tickets each. A ticket's number tells its client.
+// The world is small: clients with two tickets each. A ticket's number gives its client.
 const (
 	clients = 3
 	tickets = 2 * clients
-	admin   = clients // forces, and does nothing else
+	admin   = clients // the administrator forces, and does nothing else
 )
 
 func clientOf(ticket int8) int8 { return ticket / 2 }
@@ -22,7 +22,7 @@ type ms = int32
 
 const absent ms = math.MinInt32
 
-// What the scripts and the clients count with.
+// These are the spans that the scripts and the clients count with.
 const (
 	lease    ms = 6000
 	claim       = ms(lua.Claim / time.Millisecond)
@@ -32,12 +32,13 @@ const (
 // Owners as a record shows them.
 const (
 	nobody      int8 = 0  // no record
-	itself      int8 = 1  // plus the ticket: it owns by itself
+	itself      int8 = 1  // plus the ticket: the ticket is its own owner
 	saga        int8 = 50 // the explicit owner
 	placeholder int8 = 51
 )
 
-// keys is what the server has of the lock. Tokens and places are numbers that mean nothing but their order; 0 is none.
+// keys is what the server stores of the lock. Tokens and places are numbers whose order alone has a
+// meaning; 0 is none.
 type keys struct {
 	owner  int8
 	token  int32 // of the record
@@ -82,7 +83,7 @@ func noKeys() keys {
 	return k
 }
 
-// held reports whether somebody's hold has not ended.
+// held reports whether a hold has not ended.
 func (k *keys) held() bool {
 	for _, end := range k.holds {
 		if end > 0 {
@@ -122,14 +123,14 @@ type request struct {
 	token  int32 // renew, reassert, force, and a leave of one
 	seen   int32
 	knew   int32 // what the client could have said that it has seen
-	some   bool  // enter: others of the client's wait too, for whom this does not speak
+	some   bool  // enter: the client has other waiters, for whom this does not speak
 }
 
 type asked struct {
 	ticket int8
 	place  int32
 	retire bool
-	tell   bool // and mend its place
+	tell   bool // the script should also mend its place
 }
 
 type status int8
@@ -166,7 +167,7 @@ type grant struct {
 	remaining ms
 }
 
-// message is what a script told a client on its channel.
+// message is what a script published on a client's channel.
 type message struct {
 	verb   byte // g(rant), f(orced), h(int)
 	client int8
@@ -174,8 +175,8 @@ type message struct {
 	token  int32
 	claim  ms
 	at     ms    // grant: when it was written
-	stamp  int16 // and its order among stamps
-	forged bool  // it names another record, or another ticket of the same number
+	stamp  int16 // and the number of that execution
+	forged bool  // it names another record, or another lock's ticket of the same number
 }
 
 type phase int8
@@ -185,7 +186,7 @@ const (
 	waiting
 	given // it was granted; its caller has no Lease yet
 	held
-	shut      // it is held, but its client was closed: the Lease's context has ended
+	shut      // held, but its client was closed: the Lease's context has ended
 	releasing // it held; its leave is on its way
 	leaving   // it waited; its leave is on its way
 	finished
@@ -199,18 +200,18 @@ type attempt struct {
 	hold     rules.Hold
 	requests rules.Requests
 	token    int32 // of the hold
-	until    ms    // its leave is sent again until it is answered, and not longer than that
-	asks     bool  // the record did not have it: reassert
-	unknown  bool  // its client knows no more of it than a message said
-	gone     bool  // its caller went without a word, and nobody noticed: only if a rule is broken
+	until    ms    // until then the client sends the leave again if there is no answer
+	asks     bool  // the record did not have the hold: the client reasserts
+	unknown  bool  // the client knows of the ticket only what a message said
+	gone     bool  // its caller went without a word and nobody noticed: possible only if a rule is broken
 }
 
 type client struct {
 	alive  bool
 	closed bool
-	told   lua.Entered // by its last answer, as far as it says when to ask again; while it is drained
+	told   lua.Entered // what the last answer said of when to ask again; for draining
 	seen   int32
-	knew   int32 // what it would have seen if it remembered
+	knew   int32 // what it would have seen if it remembered all
 	at     [2]attempt
 	inbox  [4]message
 	mail   int8
@@ -221,7 +222,7 @@ type flightKind int8
 const (
 	landed  flightKind = iota
 	pending            // a request; its client waits for the answer
-	zombie             // a request that nobody waits for
+	zombie             // a request for which nobody waits
 	answer             // an answer on its way
 )
 
@@ -233,11 +234,11 @@ type flight struct {
 	sent    ms
 	lag     ms    // from its sending to its execution
 	stamp   int16 // of its execution
-	session bool  // it was sent under the present subscription
-	trusted bool  // a release that was sent under trust
+	session bool  // sent under the present subscription
+	trusted bool  // a release that was sent while the client still trusted the hold
 }
 
-// budget is how much of each may still happen.
+// budget is how often each of these may still happen.
 type budget struct {
 	ticks, faults                               int8
 	crash, stop, deaf, delay, lose, late, twice int8
@@ -255,14 +256,15 @@ type state struct {
 	clock   int16 // orders executions
 }
 
-// holds reports whether the attempt has a grant in the watchdog's care.
+// holds reports whether the watchdog takes care of the attempt's grant.
 func (a *attempt) holds() bool {
 	return a.hold.State == rules.Held && (a.phase == given || a.phase == held)
 }
 
 func (s *state) attempt(ticket int8) *attempt { return &s.clients[clientOf(ticket)].at[ticket%2] }
 
-// underway reports whether a request of the ticket is on its way that its client waits for.
+// underway reports whether a request of the ticket is on its way while its client waits for the
+// answer.
 func (s *state) underway(ticket int8) bool {
 	for i := range s.flights {
 		f := &s.flights[i]
@@ -273,7 +275,7 @@ func (s *state) underway(ticket int8) bool {
 	return false
 }
 
-// mentioned reports whether anything of the ticket is on its way, from its client or to it.
+// mentioned reports whether anything about the ticket is on its way, from its client or to it.
 func (s *state) mentioned(ticket int8) bool {
 	for i := range s.flights {
 		if f := &s.flights[i]; f.kind != landed && (f.req.about(ticket) || f.req.opens(ticket)) {
@@ -289,7 +291,7 @@ func (s *state) mentioned(ticket int8) bool {
 	return false
 }
 
-// opens reports whether r, unanswered, might yet do something for the ticket.
+// opens reports whether an unanswered r may still do something for the ticket.
 func (r *request) opens(ticket int8) bool {
 	switch r.verb {
 	case enter, try:

@@ -1,32 +1,36 @@
 package explore
 
-// truth is what happened, as far as the invariants ask: written down from what was executed, not from what the server
-// or a client made of it.
+// truth is what happened, as far as the invariants ask. It is written down from what was executed,
+// not from what the server or a client made of it.
 type truth struct {
 	most    int32          // the largest token given
-	inLine  [tickets]bool  // it was told to wait, and nothing has ended that
-	place   [tickets]int32 // there
-	entered [tickets]ms    // its last enter was executed then
-	blind   [clients]ms    // until then it counts as reachable without a subscription
-	passed  [clients]bool  // one of its tickets was passed over, and it has not come back
-	left    [tickets]bool  // a leave of it was executed
-	clean   [tickets]bool  // and that ended a hold
+	inLine  [tickets]bool  // the ticket was told to wait, and nothing has ended that
+	place   [tickets]int32 // the ticket's place in line
+	entered [tickets]ms    // when the ticket's last enter was executed
+	blind   [clients]ms    // until then the client counts as reachable without a subscription
+	passed  [clients]bool  // a ticket of the client was passed over, and the client has not come back
+	left    [tickets]bool  // a leave of the ticket was executed
+	clean   [tickets]bool  // and that leave ended a hold
 	forced  [tickets]int32 // the token that force ended
 	flushed bool           // data was lost
-	unknown [tickets]bool  // it held when data was lost, and no request that knows of it was executed since
-	orphan  [tickets]bool  // a newcomer got the lock while that was so
-	silent  [tickets]bool  // its client could not know of its last request, had no other word to say, or let its hold run out
+	unknown [tickets]bool  // the ticket held when data was lost, and no request that knows of the hold was executed since
+	orphan  [tickets]bool  // a newcomer got the lock while the holder was unknown
+	// The client could not know of the ticket's last request, could not send another one, or let
+	// its hold run out.
+	silent [tickets]bool
 }
 
-// move takes over what o knows of its ticket i as that of t's ticket n.
+// move copies what o knows of its ticket i to ticket n of t.
 func (t *truth) move(n int8, o *truth, i int8) {
 	t.inLine[n], t.place[n], t.entered[n], t.left[n] = o.inLine[i], o.place[i], o.entered[i], o.left[i]
 	t.clean[n], t.forced[n], t.unknown[n], t.orphan[n], t.silent[n] = o.clean[i], o.forced[i], o.unknown[i], o.orphan[i], o.silent[i]
 }
 
-// executed takes in a request and its reply. It comes before the judgement of what the request did for others.
+// executed notes a request and its reply. It runs before the judges look at what the request did to
+// others.
 func (t *truth) executed(before, after *keys, r *request, rep *reply) {
-	// A renewal has nothing but the record's key, and force ends what is there.
+	// A renewal only touches the record's key, and force ends what is there: neither brings
+	// knowledge back.
 	knows := max(r.knew, r.token) >= t.most && t.most != 0 && r.verb != renew && r.verb != force
 	for i := range t.unknown {
 		t.unknown[i] = t.unknown[i] && !knows
@@ -58,16 +62,17 @@ func (t *truth) enters(after *keys, r *request, rep *reply) {
 			t.inLine[a.ticket], t.entered[a.ticket], t.place[a.ticket] = true, 0, rep.of[i].place
 		}
 	}
-	// An enter makes its client blind, or heard, whatever becomes of its tickets: also one that was sent by a process
-	// that is gone by now.
+	// An enter makes its client blind, or heard, whatever becomes of its tickets. That is so even
+	// if the process that sent the enter is gone.
 	t.blind[r.client] = 0
 	if !after.heard[r.client] {
 		t.blind[r.client] = claim
 	}
 }
 
-// orphans takes in that a newcomer has the lock: who came before anyone who knows the holder gets
-// it (docs/safety.md, When the server loses data), or shares it with others of its owner.
+// orphans notes that a newcomer has the lock. A newcomer that comes before any client that knows
+// the holder gets the lock (docs/safety.md, When the server loses data), or shares it with others
+// of its owner.
 func (t *truth) orphans(to int8) {
 	for i := range int8(tickets) {
 		if t.unknown[i] && i != to {
@@ -76,8 +81,8 @@ func (t *truth) orphans(to int8) {
 	}
 }
 
-// haunts notes a request of which its client will never hear: after a loss of data, which takes
-// the marks of tickets that have left, nobody could stop it.
+// haunts notes a request whose outcome its client will never hear. After a loss of data nothing
+// stops such a request: the marks of the tickets that have left are lost too.
 func (s *state) haunts(r *request) {
 	for t := range int8(tickets) {
 		s.truth.silent[t] = s.truth.silent[t] || s.truth.flushed && (r.about(t) || r.opens(t))
@@ -91,10 +96,10 @@ func (s *state) lose() {
 		a := s.attempt(i)
 		t.unknown[i] = s.srv.holds[i] > 0 || a.phase == held
 		t.inLine[i] = false
-		// That it was forced is forgotten too: it may assert itself, if it has not heard.
+		// The force is forgotten too: the holder may assert itself again if it has not heard.
 		t.orphan[i] = t.orphan[i] || t.forced[i] != 0
 		t.forced[i] = 0
-		t.left[i] = false // a retired ticket's mark was lost too: a late request of it may be executed
+		t.left[i] = false // the mark of a retired ticket was lost too: its late request may be executed
 	}
 	t.passed, t.blind = [clients]bool{}, [clients]ms{}
 	t.flushed = true

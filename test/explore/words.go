@@ -14,7 +14,7 @@ import (
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 func at(t ms) string        { return number(nowMS + int64(t)) }
 
-// words puts tokens, places and tickets into the scripts' words and back.
+// words translates tokens, places and tickets into the scripts' words and back.
 type words struct {
 	sagas  uint8
 	behind bool
@@ -28,7 +28,7 @@ func (w *words) number(v int32, shift int64) int64 {
 	return w.base + shift + int64(v)
 }
 
-// shift is where tokens begin: those of a server whose clock was set back are above its time.
+// shift is where tokens begin. If the server's clock was set back, tokens begin above its time.
 func (w *words) shift() int64 {
 	if w.behind {
 		return 2000
