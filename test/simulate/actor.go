@@ -17,7 +17,7 @@ type actor struct {
 	id   uint64
 	rand *rand.Rand
 
-	serial int // of its calls; guarded by World.mu
+	serial int // of its last call; guarded by World.mu
 }
 
 func (a *actor) run() {
@@ -37,7 +37,7 @@ func (a *actor) upTo(d time.Duration) time.Duration { return span(a.rand, 1, d) 
 
 func (a *actor) chance(percent int) bool { return a.rand.IntN(100) < percent }
 
-// sleep reports whether the client's code goes on after d.
+// sleep waits for d and reports whether the client's code then still runs.
 func (a *actor) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -48,7 +48,7 @@ func (a *actor) sleep(d time.Duration) bool {
 	return a.runs()
 }
 
-// idle is sleep that ends when the Locker begins to close.
+// idle is sleep, but it also ends when the Locker begins to close.
 func (a *actor) idle(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -83,7 +83,7 @@ func (a *actor) act() {
 	}
 }
 
-// lock waits, holds, unlocks.
+// lock takes a lock, uses it and unlocks it.
 func (a *actor) lock(name string, options ...fairlock.LockOption) {
 	k := &call{actor: a, op: "lock", name: name, waits: true}
 	ctx, cancel := a.options(k, options)
@@ -110,7 +110,7 @@ func (a *actor) try(name string) {
 
 var errOwn = errors.New("the function's own")
 
-// do is the same in a function, which may fail or panic.
+// do does the same inside Do, where the function may fail or panic.
 func (a *actor) do(name string) {
 	k := &call{actor: a, op: "do", name: name, waits: true}
 	ctx, cancel := a.options(k, nil)
@@ -159,13 +159,13 @@ func (a *actor) does(ctx context.Context, k *call, overstays bool) {
 	case !k.done:
 		a.ended(k, err)
 	case panicked:
-		a.w.referee.finished(b) // and its error is not known
+		a.w.referee.finished(b) // and Do's error is not known
 	case !a.isGone():
 		a.w.referee.did(b, own, err)
 	}
 }
 
-// has holds a lease that a call returned with, and unlocks it.
+// has uses and unlocks a lease that a call returned.
 func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
 	b := a.w.referee.believe(a.c, name, lease, nested)
 	if !a.runs() {
@@ -186,8 +186,8 @@ func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
 	}
 }
 
-// unlock unlocks, sometimes in two goroutines at once, of which one is told how it went and the
-// other that it held nothing.
+// unlock unlocks a lease, sometimes in two goroutines at once. One of them must learn how it went,
+// and the other that it held nothing.
 func (a *actor) unlock(b *belief) error {
 	if !a.w.plan.brings(Twice) || !a.chance(5) {
 		return b.lease.Unlock(context.Background())
@@ -207,7 +207,7 @@ func (a *actor) unlock(b *belief) error {
 	return one
 }
 
-// isTurnedAway judges that a Locker that is closed, or shutting down, gives a lock to nobody who
+// isTurnedAway judges that a Locker that is closed or shutting down gives no lock to a call that
 // has none (7).
 func (a *actor) isTurnedAway() {
 	if !a.w.plan.brings(Closes) || !a.sleep(time.Millisecond) {
@@ -222,8 +222,8 @@ func (a *actor) isTurnedAway() {
 	a.w.referee.violated(7, "%s closes, and says %v to somebody who asks for a lock, and holds none", a.c.name, err)
 }
 
-// again unlocks what was unlocked: that is ErrNotHeld or, if it was lost, ErrLost; or the outcome that the first one did
-// not wait for.
+// again unlocks a lease that was unlocked before. The result must be ErrNotHeld, or ErrLost if the
+// lease was lost, or the outcome for which the first Unlock did not wait.
 func (a *actor) again(lease *fairlock.Lease, first error) {
 	err := lease.Unlock(context.Background())
 	if errors.Is(first, context.DeadlineExceeded) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrLost) {
@@ -261,7 +261,8 @@ func (a *actor) use(ctx context.Context, b *belief, name string) {
 	}
 }
 
-// works spends time under the lock; false: it is no longer held, or the client is gone.
+// works spends time under the lock. It returns false when the lock is no longer held or the client
+// is gone.
 func (a *actor) works(b *belief, d time.Duration, stubborn bool) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -277,7 +278,7 @@ func (a *actor) works(b *belief, d time.Duration, stubborn bool) bool {
 				time.Sleep(time.Microsecond)
 				return a.runs() && false
 			}
-			lost = nil // it does not look
+			lost = nil // a stubborn user does not look
 		case <-a.c.gone:
 			return false
 		}
@@ -292,7 +293,7 @@ func (a *actor) nest(ctx context.Context, b *belief, name string) {
 		k.options = append(k.options, fairlock.LeaseFor(a.upTo(8*time.Second)+100*time.Millisecond))
 	}
 	if single(b.owner) {
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // lost in between, it would be one of many who wait
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // without a limit, a call whose lock was lost in between would be one of many waiters
 		defer cancel()
 		k.until = time.Now().Add(3 * time.Second)
 		a.begins(k)
@@ -309,13 +310,13 @@ func (a *actor) nest(ctx context.Context, b *belief, name string) {
 	}
 }
 
-// looks asks a Lease, and judges that its Done says the same (1).
+// looks asks a Lease for its error, and judges that its Done says the same (1).
 func (a *actor) looks(b *belief) error {
 	err := b.lease.Err()
 	ended := func() bool { return b.lease.Context().Err() != nil }
 	was := ended()
 	if err != nil && !was {
-		time.Sleep(time.Microsecond) // somebody else may have found it out at this instant, and be about to end them
+		time.Sleep(time.Microsecond) // another goroutine may have found out at this instant, and be about to end the contexts
 		was = ended()
 	}
 	if was != (err != nil) && was != (b.lease.Err() != nil) {
@@ -337,7 +338,7 @@ func (a *actor) force(name string) {
 	a.w.history.note(a.c.name, "forced %s: %v", name, err)
 }
 
-// evict takes somebody out of the line.
+// evict takes a ticket out of the line.
 func (a *actor) evict(name string) {
 	locker, ok := a.c.locker.(*fairlock.Locker)
 	if !ok || a.w.isFair() {

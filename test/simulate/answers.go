@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// refusals are what a server answers in place of executing a request, by their first word.
+// refusals are the errors with which a server refuses to execute a request, by their first word.
 var refusals = map[string]string{
 	"NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
 	"MISCONF":    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
@@ -15,16 +15,16 @@ var refusals = map[string]string{
 	"LOADING":    "LOADING Redis is loading the dataset in memory",
 	"OOM":        "OOM command not allowed when used memory > 'maxmemory'.",
 	"NOPERM":     "NOPERM No permissions to access a key",
-	"ERR":        "ERR upstream failure", // a proxy's
+	"ERR":        "ERR upstream failure", // from a proxy
 }
 
-// passing are those that pass by themselves.
+// passing are the refusals that end by themselves.
 var passing = []string{"NOREPLICAS", "MISCONF", "BUSY", "LOADING"}
 
-// moods are those that come in spells.
+// moods are the refusals that come in spells.
 var moods = []string{"NOREPLICAS", "MISCONF", "BUSY", "LOADING", "OOM", "NOPERM"}
 
-// spell has the server refuse everything of a kind for a while. mu must be held.
+// spell has the server refuse all requests of a kind for a while. mu must be held.
 func (w *World) spell(r *rand.Rand) {
 	mood := moods[r.IntN(len(moods))]
 	d := span(r, 100*time.Millisecond, 12*time.Second)
@@ -36,13 +36,14 @@ func (w *World) spell(r *rand.Rand) {
 	w.lasts(d, func() { w.server.mood = ""; w.trouble() })
 }
 
-// refusal is what is answered in place of executing a request: "" is nothing.
+// refusal returns the kind of error that answers a request instead of its execution. "" means that
+// the request is executed.
 func (l *link) refusal(f *flight) (kind string) {
 	w := l.w
 	verb := w.server.verb(f.args)
 	switch mood := w.server.mood; {
 	case verb != "" && w.server.forbids && slices.ContainsFunc(f.args, func(arg string) bool { return strings.HasSuffix(arg, ":{"+damaged+"}") }):
-		return "NOPERM" // of one key refuses the whole request
+		return "NOPERM" // NOPERM for one key refuses the whole request
 	case mood != "" && refuses(mood, verb, f):
 		return mood
 	case l.proxied > 0 && verb != "":
@@ -57,12 +58,12 @@ func (l *link) refusal(f *flight) (kind string) {
 	return kind
 }
 
-// refuses reports whether a server in such a state refuses such a request.
+// refuses reports whether a server in this state refuses this request.
 func refuses(kind, verb string, f *flight) bool {
 	switch kind {
 	case "NOREPLICAS", "MISCONF":
 		return verb != "" && verb != "inspect"
-	case "OOM": // what makes the server larger: newcomers
+	case "OOM": // refused is what makes the server's data larger: newcomers
 		return verb == "enter" && len(f.args) > 16 && f.args[16] == "0"
 	case "BUSY", "LOADING":
 		return verb != "" || slices.Contains([]string{"info", "publish", "eval"}, strings.ToLower(f.args[0]))
@@ -70,7 +71,7 @@ func refuses(kind, verb string, f *flight) bool {
 	return verb != ""
 }
 
-// answer is what comes back for a request.
+// answer returns the reply to a request.
 func (l *link) answer(f *flight) []byte {
 	kind := l.refusal(f)
 	if kind == "" {
@@ -90,7 +91,7 @@ func (l *link) answer(f *flight) []byte {
 	w.history.note(l.owner.name, "%s -> %s", verb, kind)
 	if kind == "NOPERM" && verb == "leave" {
 		look := &look{verb: verb, argv: f.args[7:]}
-		for _, p := range look.tickets() { // that is definite: nobody will ask again
+		for _, p := range look.tickets() { // a definite answer: the client will not ask again
 			if lk := w.referee.locks[nameOf(f.args[3])]; lk != nil {
 				lk.refused[p.ticket] = true
 			}
@@ -99,8 +100,8 @@ func (l *link) answer(f *flight) []byte {
 	return []byte("-" + refusals[kind] + "\r\n")
 }
 
-// delivered notes what a reply tells calls: that they wait. One that has the lock at once, and
-// learns of it too late, does not.
+// delivered notes the calls that learn from a reply that they wait. A call that gets the lock at
+// once, and learns of that too late, is not among them.
 func (l *link) delivered(f *flight, reply []byte) {
 	if reply[0] == '-' || l.w.server.verb(f.args) != "enter" {
 		return
@@ -120,7 +121,7 @@ func (l *link) delivered(f *flight, reply []byte) {
 	}
 }
 
-// unanswered notes a release of which its client cannot know whether it was executed.
+// unanswered notes a release whose client cannot know whether it was executed.
 func (r *referee) unanswered(args []string) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()

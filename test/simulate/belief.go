@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// belief is a client's trust in a lock: from when its call returned until it gives the lock up or may trust it no longer,
-// whether or not it looks.
+// belief is a client's trust in a lock. A belief begins when the call returns. It ends when the
+// client gives the lock up or may no longer trust it, whether or not the client looks.
 type belief struct {
 	lk         *lock
 	by         *client
@@ -19,17 +19,17 @@ type belief struct {
 	lease      *fairlock.Lease
 	nested     bool
 	start, end time.Time // end is zero while it lasts
-	late       bool      // Unlock was called when trust had ended
+	late       bool      // Unlock was called after the trust had ended
 
-	// As one sees it who looks at the contexts: the Lease's, and the one inside Do.
-	contexts int       // that have not ended
-	dark     time.Time // when the last of them had
-	left     time.Time // when its user gave it up; zero while it works under it
-	over     bool      // and what that came to is known
-	dim      bool      // the referee has objected to it
+	// The trust of a user that looks at the contexts only: the Lease's, and the one inside Do.
+	contexts int       // how many of the contexts have not ended
+	dark     time.Time // when the last of the contexts ended
+	left     time.Time // when its user gave the lock up; zero while the user works under it
+	over     bool      // the user gave the lock up, and the outcome is known
+	dim      bool      // the referee has objected to this belief
 }
 
-// until is when it ends unless something happens.
+// until returns when a belief ends unless something happens.
 func (b *belief) until(w *World) time.Time {
 	if !b.end.IsZero() {
 		return b.end
@@ -50,10 +50,10 @@ func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested
 	g := lk.grants[b.token]
 	if g == nil {
 		r.violated(1, "%s: %s believes in token %d, which was never given", name, by.name, b.token)
-	} else if !g.believed && clientOf(g.ticket) == by.uuid { // others share it by its owner's name
+	} else if !g.believed && clientOf(g.ticket) == by.uuid { // later calls share the grant by the owner's name
 		g.believed = true
 		k := by.noted[noteOf(g.ticket)]
-		// It may be another call of the same owner that is back first.
+		// Another call of the same owner may have returned first.
 		kept := k != nil && (k.kept != 0 || k.inside > 0)
 		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() && g.at.After(by.link.tearing) && !kept {
 			r.violated(4, "%s: %s learned of its grant only after %v, in calm weather", name, by.name, d)
@@ -70,7 +70,7 @@ func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested
 	return b
 }
 
-// writes is the owner's code using what the lock protects: it hands in its token (3).
+// writes judges the owner's use of what the lock protects: the resource must accept the token (3).
 func (r *referee) writes(b *belief) {
 	switch {
 	case b.token >= b.lk.fence:
@@ -82,7 +82,7 @@ func (r *referee) writes(b *belief) {
 	}
 }
 
-// ends ends a belief now, or when its trust did.
+// ends ends a belief now, or at the earlier time when its trust ended.
 func (r *referee) ends(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *referee) unlocks(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	b.left = time.Now()
-	b.late = !b.left.Before(b.lease.Deadline()) // not if the Locker was closed: that ends trust, and not the hold
+	b.late = !b.left.Before(b.lease.Deadline()) // closing the Locker does not count: that ends the trust, not the hold
 	r.endsNow(b)
 }
 
@@ -122,12 +122,13 @@ func (r *referee) unlocked(b *belief, err error) {
 	r.finishes(b)
 	r.told(b, err)
 	clean := b.lk.clean[b.owner]
-	forgotten := b.lk.lost.After(b.start.Add(-time.Minute)) // then its release cannot be told from the record
+	forgotten := b.lk.lost.After(b.start.Add(-time.Minute)) // then the record does not show the release
 	switch {
 	case b.nested:
 	case err == nil && b.late:
 		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
-	// An answer to its release was lost: that it holds no more may be the work of the first attempt.
+	// The answer to this owner's release was lost. The first attempt may be the reason why the
+	// owner holds nothing any more.
 	case err == nil && !clean && b.lk.unsure[b.owner]:
 	case err == nil && !clean && !forgotten && single(b.owner):
 		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
@@ -138,10 +139,10 @@ func (r *referee) unlocked(b *belief, err error) {
 	}
 }
 
-// single reports whether an owner is one call: client:counter.
+// single reports whether an owner is a single call: client:counter.
 func single(owner string) bool { return clientOf(owner) != owner }
 
-// trust judges all beliefs of the present (1).
+// trust judges all present beliefs (1).
 func (r *referee) trust() {
 	now := time.Now()
 	kept := r.beliefs[:0]
@@ -165,7 +166,7 @@ func (r *referee) trust() {
 	r.beliefs = kept
 }
 
-// judge compares a belief that has ended with all others of its time.
+// judge compares a belief that has ended with all other beliefs of its time.
 func (r *referee) judge(b *belief) {
 	for _, other := range r.beliefs {
 		if other != b && other.lk == b.lk {
@@ -174,7 +175,8 @@ func (r *referee) judge(b *belief) {
 	}
 }
 
-// compare judges two beliefs in one lock: those of different owners must not have an instant in common.
+// compare judges two beliefs in one lock. Beliefs of different owners must not have an instant in
+// common.
 func (r *referee) compare(a, b *belief) {
 	if a.owner == b.owner {
 		return
@@ -190,27 +192,30 @@ func (r *referee) compare(a, b *belief) {
 		from.Sub(r.w.start), to.Sub(r.w.start))
 }
 
-// exempt reports whether a belief may overlap with that in a later token.
+// exempt reports whether a belief may overlap with the belief in a later token.
 func (r *referee) exempt(b *belief, token int64) bool {
 	g, next := b.lk.grants[b.token], b.lk.grants[token]
 	if g == nil || next == nil {
 		return false
 	}
 	switch {
-	// Force breaks it by design. How soon that must be over, inTime says.
+	// Force breaks invariant 1 by design. inTime says how soon that must be over.
 	case !g.forced.IsZero() && !next.at.Before(g.forced):
 		return true
-	// The server's clock was set forward by more than the margin since the lease was last written; or, if that is a claim, since
-	// its waiter was last told the time: a message that is late by more than the step does not show it.
+	// The server's clock was set forward by more than the margin since the lease was last written.
+	// For a claim, what counts is when its waiter was last told the time: a message that is late by
+	// more than the step does not show the step.
 	case g.stepped > fairlock.Margin(g.written), slices.Contains(next.excused, b.token):
 		return true
-	// Data was lost, and a newcomer came before anybody who knew.
+	// Data was lost, and a newcomer came before any client that knew the holder.
 	case slices.ContainsFunc(b.lk.broken, func(lost time.Time) bool { return g.at.Before(lost) && lost.Before(next.at) }):
 		return true
-	// Data was lost, the clock set back, and somebody came who knew of a larger token: the record was a ghost's.
+	// Data was lost, the clock was set back, and a client came that knew a larger token: the record
+	// was a ghost's.
 	case g.low:
 		return true
-	// Data was lost, the lock was kept for a lease of those who knew, and the holder, whose own is longer, did not come back.
+	// Data was lost, and the lock was kept for as long as the lease of the clients that knew the
+	// holder. The holder's own lease is longer, and it did not come back in time.
 	case slices.ContainsFunc(b.lk.lapses, func(l loss) bool {
 		return g.at.Before(l.lost) && l.lost.Before(next.at) && !l.back[b.by.uuid]
 	}):
@@ -219,7 +224,8 @@ func (r *referee) exempt(b *belief, token int64) bool {
 	return false
 }
 
-// inTime reports whether a forced holder that could be told could not know yet.
+// inTime reports whether a forced holder could not know of the force yet. A holder that nobody
+// could tell always passes.
 func (r *referee) inTime(b *belief, from time.Time) bool {
 	g := b.lk.grants[b.token]
 	if g.forced.IsZero() || !g.told {
@@ -227,7 +233,7 @@ func (r *referee) inTime(b *belief, from time.Time) bool {
 	}
 	since, able := b.by.link.able()
 	return !able || since.After(g.forced.Add(-5*time.Second)) || from.Sub(g.forced) < r.promptly() ||
-		!g.forced.After(b.by.link.tearing) // what tells it stands behind a message that is torn
+		!g.forced.After(b.by.link.tearing) // the news of the force waits behind a torn message
 }
 
 func later(a, b time.Time) time.Time {

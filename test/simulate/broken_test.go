@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// in replaces texts in one script, each by the next one, wherever they stand there.
+// in replaces texts in the script of one verb, wherever they occur. The texts come in pairs: old,
+// new.
 func in(verb string, texts ...string) func(string, string) string {
 	return func(v, source string) string {
 		if v != verb {
@@ -84,7 +85,7 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 	}
 }
 
-// largerToken alters a grant on its way.
+// largerToken gives a grant on its way a larger token.
 func largerToken(payload string) string {
 	field := strings.Fields(payload)
 	if field[0] != "grant" {

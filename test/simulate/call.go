@@ -9,31 +9,31 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// call is one Lock, TryLock or Do on its way.
+// call is one Lock, TryLock or Do.
 type call struct {
 	actor   *actor
 	op      string
 	name    string
 	options []fairlock.LockOption
 	began   time.Time
-	until   time.Time // its context or time to wait ends; zero: it does not
-	waits   bool      // it is sent to wait
+	until   time.Time // when its context or its time to wait ends; zero: never
+	waits   bool      // the server had the call wait
 	done    bool
 	endedAt time.Time
-	note    string // in all its tickets
-	hooked  bool   // it has an OnQueued function
+	note    string // the note in all its tickets
+	hooked  bool   // the call has an OnQueued function
 
 	// Guarded by World.mu.
-	kept     time.Duration // the user's own code has kept it so long
-	inside   int           // that code runs now
-	back     time.Time     // when it last returned
-	answered bool          // the server has said that it waits
-	evicted  bool          // somebody took it out of the line
-	// What it may come back with, beside the lock.
+	kept     time.Duration // for how long the user's own code has kept the call
+	inside   int           // how often that code runs now
+	back     time.Time     // when that code last returned
+	answered bool          // the server has said that the call waits
+	evicted  bool          // a script took the call out of the line
+	// What the call may return with, beside the lock.
 	held, full, ends, within bool
 }
 
-// options are what a call asks for, and its context.
+// options adds to a call the options that it asks for, and returns its context.
 func (a *actor) options(k *call, options []fairlock.LockOption) (context.Context, context.CancelFunc) {
 	now := time.Now()
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
@@ -61,7 +61,7 @@ func (a *actor) options(k *call, options []fairlock.LockOption) (context.Context
 	return a.trouble(ctx, k), cancel
 }
 
-// fixed is how long a lease is that is not renewed.
+// fixed returns the length of a lease that is not renewed.
 func (a *actor) fixed() time.Duration {
 	if !a.w.long() {
 		return 300*time.Millisecond + a.upTo(6*time.Second)
@@ -80,7 +80,7 @@ func (a *actor) begins(k *call) {
 	a.c.calls[k] = struct{}{}
 }
 
-// ended judges that a call came back in time and with an answer that it may have.
+// ended judges that a call returned in time, and with a permitted answer.
 func (a *actor) ended(k *call, err error) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
@@ -95,14 +95,14 @@ func (a *actor) ended(k *call, err error) {
 		k.held && errors.Is(err, fairlock.ErrHeld), k.held && errors.Is(err, context.DeadlineExceeded),
 		k.full && errors.Is(err, fairlock.ErrQueueFull),
 		k.ends && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)),
-		k.kept > 0 && errors.Is(err, fairlock.ErrLost), // its own code kept it for longer than its lease
+		k.kept > 0 && errors.Is(err, fairlock.ErrLost), // the user's own code kept the call for longer than its lease
 		k.within, a.c.closing || a.c.crashed, !r.calm():
 	default:
 		r.violated(4, "a %s of %s by %s failed in calm weather: %v", k.op, k.name, a.c.name, err)
 	}
 }
 
-// ends notes that a call came to an end that it did not return from.
+// ends notes that a call ended without returning.
 func (a *actor) ends(k *call, how string) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
@@ -116,7 +116,8 @@ func (a *actor) over(k *call, how any) {
 	a.w.history.note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, how)
 }
 
-// patient judges that nobody who waits fails for what passes (4), or was evicted by nobody (2).
+// patient judges that no waiter fails because of a state that passes (4), and that none is evicted
+// without an eviction (2).
 func (r *referee) patient(k *call, err error) {
 	c := k.actor.c
 	switch {
@@ -128,14 +129,14 @@ func (r *referee) patient(k *call, err error) {
 	}
 }
 
-// returned judges that a call that began then took no longer than it may.
+// returned judges that a call which began at that time took no longer than it may.
 func (r *referee) returned(c *client, op string, began time.Time, most time.Duration) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	r.inBounds(c, op, began.Add(most), 200*time.Millisecond)
 }
 
-// inBounds judges that a call is back in time. World.mu must be held.
+// inBounds judges that a call has returned in time. World.mu must be held.
 func (r *referee) inBounds(c *client, op string, until time.Time, slack time.Duration) {
 	if over := time.Since(until); over > slack && c.paused == nil && !c.crashed {
 		if since, able := c.link.able(); able && since.Before(until) {

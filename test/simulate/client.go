@@ -32,22 +32,22 @@ type client struct {
 	rdb    *redis.Client
 	locker fairlock.Interface
 	actors sync.WaitGroup
-	gone   chan struct{} // closed when its code runs no more
+	gone   chan struct{} // closed when the process has ended
 
-	leaving chan struct{} // closed when its Locker begins to close
+	leaving chan struct{} // closed when the Locker begins to close
 
 	// Guarded by World.mu.
-	calls        map[*call]struct{} // under way
-	paused       chan struct{}      // closed when it goes on; nil while it runs
-	stands       []stands           // when its process stood still
+	calls        map[*call]struct{} // calls under way
+	paused       chan struct{}      // closed when the process goes on; nil while it runs
+	stands       []stands           // when the process stood still
 	crashed      bool
 	closing      bool
 	closed       time.Time        // when a Close had returned
-	closeAtGrant bool             // it is closed when it hears of its next grant
+	closeAtGrant bool             // close the client when it hears of its next grant
 	busy         bool             // with a fault that lasts
-	noted        map[string]*call // by the note of their tickets
+	noted        map[string]*call // by the notes of their tickets
 
-	latest atomic.Pointer[fairlock.Lease] // that it had
+	latest atomic.Pointer[fairlock.Lease] // the latest lease that the client had
 }
 
 // newClient starts a client with its actors. World.mu must not be held.
@@ -70,7 +70,7 @@ func (w *World) newClient() *client {
 	c.rdb = redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:0", Dialer: c.link.dial, PoolSize: 16, DialerRetries: 1, DialTimeout: 2 * time.Second,
 		ReadTimeout: patient, WriteTimeout: patient, ContextTimeoutEnabled: obeys,
-		MinRetryBackoff: -1, MaxRetryBackoff: -1, // of its handshakes: it would be left to chance
+		MinRetryBackoff: -1, MaxRetryBackoff: -1, // no random backoff for handshakes: chance would decide their times
 		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	c.rdb.AddHook(pacer{c})
@@ -96,10 +96,10 @@ func (w *World) newClient() *client {
 	return c
 }
 
-var naming sync.Mutex // guards where uuids come from
+var naming sync.Mutex // guards the source of uuids
 
-// named has start's uuid follow from a seed and returns it. Clients' ids are in all that they say, so a run could not be
-// repeated if they were left to chance.
+// named sets the source of uuids from a seed while start runs, and returns the uuid. A client's
+// uuid is part of all its requests. With a random uuid a run could not be repeated.
 func named(seed, id uint64, start func()) string {
 	naming.Lock()
 	defer naming.Unlock()
@@ -120,7 +120,7 @@ func (r pcgReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// byID is the client with the given uuid.
+// byID returns the client with the given uuid.
 func (w *World) byID(id string) *client {
 	for _, c := range w.clients {
 		if c.uuid == id {
@@ -130,13 +130,13 @@ func (w *World) byID(id string) *client {
 	return nil
 }
 
-// channel is where the client of a ticket hears of its grants.
+// channel returns the channel on which the client of a ticket hears of its grants.
 func (w *World) channel(ticket string) string {
 	return w.plan.prefix() + ":wake:" + clientOf(ticket)
 }
 
-// pacer starts each of a client's commands at an instant of its own. Goroutines that wake up together would otherwise
-// reach for the pool in an order left to chance.
+// pacer starts each of a client's commands at an instant of its own. Otherwise goroutines that wake
+// up together would reach for the pool in a random order.
 type pacer struct{ c *client }
 
 func (p pacer) DialHook(next redis.DialHook) redis.DialHook {
@@ -190,7 +190,7 @@ func (c *client) pause() (resume func()) {
 	}
 }
 
-// runs returns when the client's code may go on; false: never.
+// runs blocks until the client's code may go on. It returns false if the client never goes on.
 func (c *client) runs(id uint64) bool {
 	since := uint64(time.Since(c.w.start)) //nolint:gosec // it is not negative
 	for {
@@ -211,8 +211,8 @@ func (c *client) runs(id uint64) bool {
 	}
 }
 
-// crash ends the client's process. Its machine's kernel says goodbye for it, unless that lost its power too: then the
-// server notices only by keep-alive. World.mu must be held.
+// crash ends the client's process. The kernel closes the process's connections, unless the machine
+// lost power too: then the server notices only by keep-alive. World.mu must be held.
 func (c *client) crash(power bool) {
 	c.crashed = true
 	c.link.trouble()

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// closesWithin is how long a Close may take: what is under way ends with the client's timeouts,
-// and a paused process goes on.
+// closesWithin is how long a Close may take: what is under way ends with the client's timeouts, and
+// a paused process goes on.
 const closesWithin = 3 * time.Minute
 
-// shuts closes a client's Locker in one of the ways there are, and judges that this comes to an
-// end (7), in whichever goroutine it is. After it nobody is given a Lease, and no context lives:
-// see believe and outlives.
+// shuts closes a client's Locker in a given way, and judges that the close comes to an end (7). It
+// may run in any goroutine. Afterwards nobody is given a Lease, and no context lives: see believe
+// and outlives.
 func (c *client) shuts(how string, f func() error) {
 	w := c.w
 	w.mu.Lock()
@@ -22,7 +22,8 @@ func (c *client) shuts(how string, f func() error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.referee.violated(7, "%s of %s has not come back after %v", how, c.name, closesWithin)
-		panic(w.referee.violations[len(w.referee.violations)-1] + "\n" + w.tail) // nor will it: the run would have no end
+		// The close will never return, so without this panic the run would have no end.
+		panic(w.referee.violations[len(w.referee.violations)-1] + "\n" + w.tail)
 	})
 	err := f()
 	late.Stop()
@@ -34,7 +35,7 @@ func (c *client) shuts(how string, f func() error) {
 	}
 }
 
-// leaves notes that its Locker begins to close. World.mu must be held.
+// leaves notes that the client's Locker begins to close. World.mu must be held.
 func (c *client) leaves() {
 	if !c.closing {
 		c.closing = true
@@ -42,8 +43,8 @@ func (c *client) leaves() {
 	}
 }
 
-// closes is Close by the user's code that the Locker has called. What is left of the client is
-// buried later.
+// closes is a Close by user code that the Locker has called. What is left of the client is buried
+// later.
 func (c *client) closes(where string) {
 	if c.w.isFair() {
 		return
@@ -52,8 +53,8 @@ func (c *client) closes(where string) {
 	c.shuts("a Close by "+where, c.locker.Close)
 }
 
-// undertakes has those who closed themselves buried, and others come in their places. mu must be
-// held.
+// undertakes buries the clients that closed themselves, and has others come in their places. mu
+// must be held.
 func (w *World) undertakes() {
 	for _, c := range w.present {
 		if c.closing && !c.closed.IsZero() && !c.busy && !c.crashed {
@@ -62,8 +63,8 @@ func (w *World) undertakes() {
 	}
 }
 
-// closesAt has a client closed at about the instant at which it hears of its next grant. mu must
-// be held.
+// closesAt closes a client at about the instant at which it hears of its next grant. mu must be
+// held.
 func (l *link) closesAt(payload string, d time.Duration) {
 	w, c := l.w, l.owner
 	if !c.closeAtGrant || !strings.HasPrefix(payload, "grant ") {
@@ -71,7 +72,8 @@ func (l *link) closesAt(payload string, d time.Duration) {
 	}
 	c.closeAtGrant = false
 	r := w.draw(c.id, contents([]string{payload}), 23)
-	w.after(d+span(r, 1, 300*time.Microsecond)-min(d-1, 100*time.Microsecond), func() { // at the instant itself, chance would decide
+	// Not at the instant itself: chance would decide which of the two comes first.
+	w.after(d+span(r, 1, 300*time.Microsecond)-min(d-1, 100*time.Microsecond), func() {
 		if c.busy || c.closing || c.crashed || w.ending || !w.calmFrom.IsZero() {
 			return
 		}
@@ -81,7 +83,7 @@ func (l *link) closesAt(payload string, d time.Duration) {
 	})
 }
 
-// gives ends a client, after what it does first, and has a new one come. mu must be held.
+// gives ends a client once first has returned, and has a new client come. mu must be held.
 func (w *World) gives(c *client, first func(), gap time.Duration) {
 	c.busy = true
 	if !c.crashed {
@@ -97,7 +99,7 @@ func (w *World) gives(c *client, first func(), gap time.Duration) {
 	})
 }
 
-// had judges a Lease that a call came back with after its Locker was closed (7).
+// had judges a Lease that a call returned after its Locker was closed (7).
 func (r *referee) had(b *belief) {
 	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonDark {
 		r.violated(7, "%s: %s is given token %d, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, time.Since(closed))

@@ -9,25 +9,26 @@ import (
 	"time"
 )
 
-// conn is a client's end of a connection, and what the server and the network know of it.
+// conn is a client's end of a connection, and what the server and the network know of that
+// connection.
 type conn struct {
 	link *link
 
 	// Guarded by World.mu.
 	peer     peer
-	channels int       // it is subscribed to
-	up, down time.Time // when the last frame of each direction arrives: they keep their order
-	mute     bool      // nothing comes back any more
-	gone     bool      // the server has closed its end, or noticed that ours is closed
-	flying   int       // requests that have not been answered
+	channels int       // how many channels are subscribed
+	up, down time.Time // when the last frame in each direction arrives: frames keep their order
+	mute     bool      // nothing reaches the client any more
+	gone     bool      // the server has closed its end, or noticed that the client's is closed
+	flying   int       // requests without an answer so far
 	left     time.Time // when its client closed it
 	torn     bool      // the first part of a frame has arrived, and the second has not
-	behind   []byte    // what came behind it
+	behind   []byte    // frames that came behind the torn one
 
 	mu      sync.Mutex // guards what follows
-	in      []byte     // arrived, to be read
+	in      []byte     // arrived, not yet read
 	frozen  bool       // its process is paused: nothing is read, and deadlines do not pass
-	err     error      // of a broken connection, once all is read
+	err     error      // of a broken connection, after all is read
 	closed  bool
 	readBy  time.Time
 	changed chan struct{} // holds one: look again
@@ -94,14 +95,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// isClosed reports whether its client reads nothing any more.
+// isClosed reports whether the client has closed its end.
 func (c *conn) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed
 }
 
-// change does something to the state that Read looks at.
+// change changes the state that Read looks at.
 func (c *conn) change(f func()) {
 	c.mu.Lock()
 	f()
@@ -115,7 +116,7 @@ func (c *conn) change(f func()) {
 // arrive hands bytes to the reader.
 func (c *conn) arrive(b []byte) { c.change(func() { c.in = append(c.in, b...) }) }
 
-// hand is arrive for a whole frame: it comes behind one that is torn.
+// hand delivers a whole frame. A frame that comes behind a torn one has to wait.
 func (c *conn) hand(frame []byte) {
 	if c.torn {
 		c.behind = append(c.behind, frame...)
@@ -124,13 +125,13 @@ func (c *conn) hand(frame []byte) {
 	c.arrive(frame)
 }
 
-// fail breaks it, as the client sees it.
+// fail breaks the connection, as the client sees it.
 func (c *conn) fail(err error) {
 	c.link.w.history.note(c.link.owner.name, "has a connection broken: %v", err)
 	c.change(func() { c.err = err })
 }
 
-// Close ends it; the server learns that later.
+// Close closes the client's end; the server learns that later.
 func (c *conn) Close() error {
 	first := false
 	c.change(func() { first, c.closed = !c.closed, true })
@@ -146,6 +147,6 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 }
 
 func (c *conn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
-func (c *conn) SetWriteDeadline(time.Time) error { return nil } // what is written is gone at once
+func (c *conn) SetWriteDeadline(time.Time) error { return nil } // writes take no time
 func (c *conn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *conn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }

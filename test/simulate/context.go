@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// soonDark is how long after a Deadline a context may live: what is done at one instant.
+// soonDark is how long a context may live after a Deadline, because steps at one instant have no
+// order.
 const soonDark = 5 * time.Millisecond
 
-// stands is a time for which a process stood still, and until what it then had to do is done.
+// stands is a time for which a process stood still. It ends when the process has done what it then
+// had to do.
 type stands struct{ from, to time.Time }
 
-// follow takes in a further context that a belief lasts with.
+// follow adds a context that ends with the belief.
 func (r *referee) follow(ctx context.Context, b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -32,7 +34,7 @@ func (r *referee) follows(ctx context.Context, b *belief) {
 	})
 }
 
-// darkens takes in that one of its contexts has ended.
+// darkens notes that one of a belief's contexts has ended.
 func (r *referee) darkens(b *belief) {
 	if b.contexts--; b.contexts > 0 || !b.dark.IsZero() {
 		return
@@ -42,7 +44,7 @@ func (r *referee) darkens(b *belief) {
 	r.judge(b)
 }
 
-// lasts is until when its user works under it who looks at the contexts and nothing else.
+// lasts returns until when a user works under the lock that looks at the contexts and nothing else.
 func (b *belief) lasts() time.Time {
 	now := time.Now()
 	end := now
@@ -52,13 +54,13 @@ func (b *belief) lasts() time.Time {
 		}
 	}
 	if deadline := b.lease.Deadline(); end.After(deadline) && b.by.stood(deadline, end) {
-		return deadline // its process stood still meanwhile, and its user with it
+		return deadline // the process stood still meanwhile, and the user's code with it
 	}
 	return end
 }
 
-// outlives judges that the contexts of a belief end with it: when it may be trusted no longer,
-// and when its Locker is closed (1, 7).
+// outlives judges that the contexts of a belief end in time: when the lock may no longer be
+// trusted, and when the Locker is closed (1, 7).
 func (r *referee) outlives(b *belief) {
 	now, deadline := time.Now(), b.lease.Deadline()
 	if !b.dark.IsZero() || !b.left.IsZero() || b.by.crashed || b.dim {
@@ -74,8 +76,8 @@ func (r *referee) outlives(b *belief) {
 	}
 }
 
-// stood reports whether a client's process stood still between two times, or had not yet done
-// since what it then had to do.
+// stood reports whether a client's process stood still between two times, or had not yet done what
+// it then had to do.
 func (c *client) stood(from, to time.Time) bool {
 	for _, s := range c.stands {
 		if !s.from.After(from.Add(soonDark)) && s.to.After(from) {

@@ -45,7 +45,7 @@ func (w *World) shelter(calm bool) {
 	w.history.note("weather", "calm: %v", calm)
 }
 
-// wait reports whether the traffic still goes on after d.
+// wait waits for d and reports whether the traffic still goes on then.
 func (w *World) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -57,7 +57,7 @@ func (w *World) wait(d time.Duration) bool {
 	}
 }
 
-// strike is one fault. Those that last go on beside the next.
+// strike brings one fault. A fault that lasts goes on beside the next one.
 func (w *World) strike(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *World) strike(r *rand.Rand) {
 	}
 }
 
-// victim is a client that is not in the middle of something; nil: there is none.
+// victim returns a client without a lasting fault, or nil.
 func (w *World) victim(r *rand.Rand) *client {
 	if len(w.present) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func (w *World) victim(r *rand.Rand) *client {
 	return c
 }
 
-// lasts ends a fault after d, whatever comes meanwhile. mu must be held.
+// lasts ends a fault after d, whatever happens meanwhile. mu must be held.
 func (w *World) lasts(d time.Duration, end func()) {
 	w.trouble()
 	w.lasting.Add(1)
@@ -124,7 +124,7 @@ func (w *World) lasts(d time.Duration, end func()) {
 	})
 }
 
-// trouble notes that a fault touches everybody. mu must be held.
+// trouble notes that a fault affects all clients. mu must be held.
 func (w *World) trouble() { w.troubled = time.Now() }
 
 func (w *World) restart(r *rand.Rand, withData bool) {
@@ -207,7 +207,8 @@ func (w *World) cuts(c *client, r *rand.Rand) {
 	}
 }
 
-// stall stops a client's network without a word, in one direction or both; then it goes on or breaks.
+// stall stops a client's network without a word, in one direction or in both. Later the network
+// goes on or breaks.
 func (w *World) stall(c *client, r *rand.Rand) {
 	way := r.IntN(3)
 	w.fault([]string{"stalled requests", "stalled replies", "stalled network"}[way], "of %s", c.name)
@@ -227,7 +228,7 @@ func (w *World) stall(c *client, r *rand.Rand) {
 	})
 }
 
-// replace ends a client in one of the ways there are, and a new one comes in its place. mu must be held.
+// replace ends a client in some way, and has a new client come in its place. mu must be held.
 func (w *World) replace(c *client, r *rand.Rand) {
 	ways := []string{"kill", "power loss", "close", "shutdown"}
 	if w.plan.brings(Closes) {
@@ -261,7 +262,8 @@ func (w *World) replace(c *client, r *rand.Rand) {
 	w.gives(c, first, gap)
 }
 
-// others are the faults that a plan may leave out; false: none of them struck. mu must be held.
+// others brings one of the faults that a plan may leave out. It returns false if none of them
+// struck. mu must be held.
 func (w *World) others(c *client, r *rand.Rand) bool {
 	switch p := r.IntN(100); {
 	case (p < 3 || p > 90 && w.long()) && w.plan.brings(Outages) && c != nil:
@@ -288,7 +290,7 @@ func (w *World) others(c *client, r *rand.Rand) bool {
 	return true
 }
 
-// outage has the server out of reach for minutes. mu must be held.
+// outage puts the server out of reach for minutes. mu must be held.
 func (w *World) outage(r *rand.Rand, all ...*client) {
 	d := span(r, 20*time.Second, 4*time.Minute)
 	breaks := r.IntN(2) == 0
@@ -306,7 +308,7 @@ func (w *World) outage(r *rand.Rand, all ...*client) {
 	}
 }
 
-// operates forces the locks that dead clients have for longer than a run can wait.
+// operates forces the locks that dead clients hold for longer than a run can wait.
 func (w *World) operates() {
 	for range 60 {
 		names, by := w.stuck()
@@ -323,13 +325,14 @@ func (w *World) operates() {
 			err := by.locker.ForceUnlock(context.Background(), name)
 			w.history.note(by.name, "forced %s: %v", name, err)
 		}
-		if !w.wait(time.Second + 331) { // the network of whoever forces may have its own troubles yet
+		if !w.wait(time.Second + 331) { // the client that forces may still have network troubles of its own
 			return
 		}
 	}
 }
 
-// stuck are the locks that dead clients have, and who can force them; nil: nobody can now.
+// stuck returns the locks that dead clients hold, and a client that can force them, or nil if none
+// can now.
 func (w *World) stuck() (names []string, by *client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,7 +349,7 @@ func (w *World) stuck() (names []string, by *client) {
 	return names, by
 }
 
-// healing is how long it takes after the last fault until the weather counts as calm.
+// healing returns how long after the last fault the weather counts as calm.
 func (w *World) healing() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

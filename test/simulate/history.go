@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// remembered is how many entries a history keeps for printing. Its digest is of all.
+// remembered is how many entries a history keeps for printing. The digest covers all entries.
 const remembered = 3000
 
 // entry is one thing that happened.
 type entry struct {
-	at   time.Duration // since the beginning
+	at   time.Duration // since the beginning of the run
 	who  string
 	what string
 }
 
 func (e entry) String() string { return fmt.Sprintf("%16.9fs  %-8s %s", e.at.Seconds(), e.who, e.what) }
 
-// history is all that happened, in order. What happened at one instant has no order and gets one.
+// history is all that happened, in order. Entries of one instant have no order and get one.
 type history struct {
 	start   time.Time
 	aliases *strings.Replacer // long names, made short
 
-	mu     sync.Mutex // guards what follows; nothing else is locked under it
+	mu     sync.Mutex // guards what follows; no other mutex is locked under it
 	last   []entry
-	now    []entry // those of the present instant, in no order
+	now    []entry // the entries of the present instant, in no order
 	digest hash.Hash64
 	total  int
 	echo   func(string)
@@ -51,14 +51,14 @@ func (h *history) note(who, format string, args ...any) {
 	h.now = append(h.now, e)
 }
 
-// alias has all later entries say short where they would say long.
+// alias has all later entries use short names for long ones.
 func (h *history) alias(pairs []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.aliases = strings.NewReplacer(pairs...)
 }
 
-// settle brings the entries of an instant that is over into an order. h.mu must be held.
+// settle sorts the entries of an instant that is over. h.mu must be held.
 func (h *history) settle() {
 	slices.SortFunc(h.now, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what))
@@ -77,7 +77,7 @@ func (h *history) settle() {
 	h.now = h.now[:0]
 }
 
-// sum is the digest of everything so far.
+// sum returns the digest of everything so far.
 func (h *history) sum() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *history) sum() uint64 {
 	return h.digest.Sum64()
 }
 
-// tail is the end of the history: n entries.
+// tail returns the last n entries of the history.
 func (h *history) tail(n int) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +97,7 @@ func (h *history) tail(n int) string {
 	return b.String()
 }
 
-// short says the same with short names.
+// short returns the text with short names.
 func (h *history) short(text string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

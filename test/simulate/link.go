@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// link is the network between one client and the server. It carries whole requests, replies and messages, each with a
-// delay of its own that follows from the seed, its content and the instant: not from which goroutine came first. All is
-// guarded by World.mu.
+// link is the network between one client and the server. It carries whole requests, replies and
+// messages. Each has its own delay, drawn from the seed, the content and the instant. Which
+// goroutine came first does not matter. World.mu guards all fields.
 type link struct {
 	w        *World
 	owner    *client
 	conns    []*conn // open at the client's end, oldest first
 	up, down gate
-	dead     bool // its process is gone
-	silent   bool // and nobody told the server: its machine lost its power
+	dead     bool // the client's process is gone
+	silent   bool // and the server was not told: the client's machine lost its power
 	weather  weather
-	tears    int       // of the next grants to come in two parts
-	tearing  time.Time // until then what one did may hold others up
-	proxied  int       // of the next requests, that a proxy answers
-	troubled time.Time // when a fault last touched it
+	tears    int       // how many of the next grants come in two parts
+	tearing  time.Time // until then a torn grant may hold up other messages
+	proxied  int       // how many of the next requests a proxy answers
+	troubled time.Time // when a fault last affected the link
 }
 
-// weather is how likely it is that something happens to one request or message.
+// weather is how likely each thing is to happen to one request or message.
 type weather struct {
 	loseRequest, loseReply, late, double, slow float64
 	loseMessage, doubleMessage, lateMessage    float64
 	refuse                                     float64
 }
 
-// gate lets frames of one direction through, or keeps them until it opens.
+// gate lets the frames of one direction through, or keeps them until the gate opens.
 type gate struct {
 	holds   int
 	backlog []kept
@@ -47,7 +47,7 @@ type kept struct {
 	f func()
 }
 
-// pass runs f now, or when the gate opens.
+// pass runs f now, or later when the gate opens.
 func (g *gate) pass(c *conn, f func()) {
 	if g.holds > 0 {
 		g.backlog = append(g.backlog, kept{c, f})
@@ -56,7 +56,7 @@ func (g *gate) pass(c *conn, f func()) {
 	f()
 }
 
-// hold closes the gates of a direction; release opens them again.
+// hold closes the gates of the given directions; release opens them again.
 func (l *link) hold(up, down bool) (release func()) {
 	count := func(n int) {
 		if up {
@@ -76,7 +76,7 @@ func (l *link) hold(up, down bool) (release func()) {
 	}
 }
 
-// drain lets go of what an open gate has kept, one after the other.
+// drain releases what an open gate has kept, one frame after the other.
 func (l *link) drain(g *gate, arrives func(*conn, time.Time)) {
 	if g.holds > 0 {
 		return
@@ -90,10 +90,10 @@ func (l *link) drain(g *gate, arrives func(*conn, time.Time)) {
 	}
 }
 
-// trouble notes that a fault touches the link now.
+// trouble notes that a fault affects the link now.
 func (l *link) trouble() { l.troubled = time.Now() }
 
-// able reports since when nothing has disturbed the link; false while something does.
+// able returns since when nothing has disturbed the link, and false while something does.
 func (l *link) able() (since time.Time, ok bool) {
 	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && !l.w.server.down && l.w.slow == 0 && l.w.server.mood == ""
 	if l.w.troubled.After(l.troubled) {
@@ -102,7 +102,7 @@ func (l *link) able() (since time.Time, ok bool) {
 	return l.troubled, quiet
 }
 
-// arrival is when something sent now arrives, behind what was sent before.
+// arrival returns how long until a frame sent now arrives, behind those sent before it.
 func arrival(d time.Duration, last *time.Time) time.Duration {
 	at := time.Now().Add(d)
 	if !at.After(*last) {
@@ -112,7 +112,7 @@ func arrival(d time.Duration, last *time.Time) time.Duration {
 	return time.Until(at)
 }
 
-// latency is how long a frame is under way.
+// latency draws how long a frame is under way.
 func (w *World) latency(r *rand.Rand) time.Duration {
 	return w.plan.Latency/4 + time.Duration(r.Int64N(int64(w.plan.Latency)))
 }
@@ -137,10 +137,10 @@ func (l *link) send(c *conn, args []string) {
 	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
 }
 
-// late is for how long a kernel goes on sending what a closed connection had to send.
+// late is how long a kernel goes on sending the last bytes of a closed connection.
 const late = time.Minute
 
-// reaches is a request at the server's door.
+// reaches handles a request that has reached the server.
 func (l *link) reaches(f *flight) {
 	c, w, p := f.c, l.w, l.weather
 	if c.gone || w.server.down || l.dead || !c.left.IsZero() && time.Since(c.left) > late {
@@ -199,7 +199,7 @@ func (l *link) reaches(f *flight) {
 	})
 }
 
-// execute has the server execute a request, under the referee's eyes.
+// execute has the server execute a request while the referee watches.
 func (l *link) execute(f *flight, how string) []byte {
 	w := l.w
 	verb := w.server.verb(f.args)
@@ -216,7 +216,7 @@ func (l *link) execute(f *flight, how string) []byte {
 	return reply
 }
 
-// tell takes a message to a subscriber.
+// tell carries a message to a subscriber.
 func (l *link) tell(m message) {
 	w, p := l.w, l.weather
 	if alter := w.plan.Break.Message; alter != nil {
@@ -258,7 +258,7 @@ func (l *link) tell(m message) {
 	deliver(d)
 }
 
-// silence has nothing come back on a connection; sometimes the client is told.
+// silence stops all replies on a connection. Sometimes the client is told.
 func (l *link) silence(c *conn, r *rand.Rand) {
 	c.mute = true
 	if r.IntN(2) == 0 {
@@ -266,7 +266,8 @@ func (l *link) silence(c *conn, r *rand.Rand) {
 	}
 }
 
-// cut breaks a connection: both ends notice, the server sometimes only after a while. What is under way may be executed.
+// cut breaks a connection. The client notices at once, and the server sometimes only after a while.
+// Requests under way may still be executed.
 func (l *link) cut(c *conn, r *rand.Rand) {
 	l.trouble()
 	c.mute = true
@@ -278,14 +279,14 @@ func (l *link) cut(c *conn, r *rand.Rand) {
 	l.w.after(l.w.latency(r), func() { c.fail(errReset) })
 }
 
-// cutAll breaks the connections there are.
+// cutAll breaks all present connections.
 func (l *link) cutAll(r *rand.Rand) {
 	for _, c := range l.conns {
 		l.cut(c, r)
 	}
 }
 
-// busy are the connections with a request under way; which of the idle ones is which has no meaning.
+// busy returns the connections with a request under way. The idle ones are interchangeable.
 func (l *link) busy() (all []*conn) {
 	for _, c := range l.conns {
 		if c.flying > 0 && c.channels == 0 {
@@ -295,7 +296,7 @@ func (l *link) busy() (all []*conn) {
 	return all
 }
 
-// subscriptions are the connections that are subscribed to something.
+// subscriptions returns the connections with a subscription.
 func (l *link) subscriptions() (all []*conn) {
 	for _, c := range l.conns {
 		if c.channels > 0 {
@@ -305,7 +306,7 @@ func (l *link) subscriptions() (all []*conn) {
 	return all
 }
 
-// closed takes in that the client closed its end. The server learns it by the way of everything else.
+// closed notes that the client closed its end. The news travels to the server like everything else.
 func (l *link) closed(c *conn) {
 	w := l.w
 	w.mu.Lock()
@@ -315,14 +316,14 @@ func (l *link) closed(c *conn) {
 		l.conns = slices.Delete(l.conns, i, i+1)
 	}
 	if l.silent {
-		return // keep-alive ends it: see client.crash
+		return // keep-alive ends the connection: see client.crash
 	}
 	w.after(w.plan.Latency, func() { l.up.pass(c, func() { w.server.hangUp(c) }) })
 }
 
-// dial is the client's way to a connection. It takes no time, nor does the handshake: go-redis holds a mutex while it
-// dials a subscription, and a bubble's clock stands still for as long as a goroutine waits for a mutex. So where a dial
-// would hang, it fails.
+// dial opens a connection for the client. Neither the dial nor the handshake takes any time:
+// go-redis holds a mutex while it dials a subscription, and a bubble's clock stands still while a
+// goroutine waits for a mutex. For the same reason a dial fails where it would hang.
 func (l *link) dial(context.Context, string, string) (net.Conn, error) {
 	w := l.w
 	w.mu.Lock()

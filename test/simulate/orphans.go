@@ -11,20 +11,20 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// wayBack is how long it takes, at most, until nothing of a call that has ended is left with a
-// server that can be reached: a request to a connection that is dead, the wait before the next
-// one, and what a pool is waited for.
+// wayBack is the longest time until a call that has ended has left nothing with a server that can
+// be reached. It covers a request to a dead connection, the wait before the next request, and the
+// wait for a pool.
 const wayBack = 20 * time.Second
 
-// usage is by whom of a client an ownership is used: the holds of an owner share one.
+// usage says how one client uses an ownership. The holds of an owner share one usage.
 type usage struct {
-	leases int       // that have not been given up
-	until  time.Time // the last of them was, or its trust had ended and the server kept it for its margin
+	leases int       // leases that have not been given up
+	until  time.Time // when the last of them was given up, or when the margin after its trust had passed at the server
 }
 
 type user struct{ client, owner string }
 
-// uses takes in that a Lease is in somebody's hands.
+// uses notes that a Lease is in use.
 func (r *referee) uses(b *belief) {
 	who := user{b.by.uuid, b.owner}
 	if b.lk.users[who] == nil {
@@ -33,7 +33,7 @@ func (r *referee) uses(b *belief) {
 	b.lk.users[who].leases++
 }
 
-// finished takes in that it is no more, and what that came to will not be known.
+// finished notes that a Lease is no longer in use, and that the outcome will not be known.
 func (r *referee) finished(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -54,12 +54,12 @@ func (r *referee) finishes(b *belief) {
 	}
 }
 
-// orphans judges that nobody's tickets stay with the server when their calls have ended (7):
-// neither in line nor with the lock. Not judged: clients that are dead or closed, whose holds end
-// with their leases, and a leave that the server refused.
+// orphans judges that no ticket stays with the server after its call has ended (7), neither in line
+// nor with the lock. Two cases are not judged: a client that is dead or closed, whose holds end
+// with their leases; and a leave that the server refused.
 func (r *referee) orphans(lk *lock, is *state) {
 	for _, p := range is.line {
-		if is.set[p.ticket] > float64(is.ms) { // else nobody takes any notice of it
+		if is.set[p.ticket] > float64(is.ms) { // an overdue ticket concerns nobody
 			r.orphan(lk, p.ticket, "is in line")
 		}
 	}
@@ -91,29 +91,29 @@ func (r *referee) orphan(lk *lock, ticket, what string) {
 		since = later(since, u.until)
 	}
 	if d := time.Since(since); d > wayBack+r.w.setBack {
-		lk.refused[ticket] = true // once is enough
+		lk.refused[ticket] = true // one objection is enough
 		r.violated(7, "%s: %s %s, and its call ended %v ago: nobody will leave", lk.name, ticket, what, d)
 	}
 }
 
-// noteOf is the note of a ticket.
+// noteOf returns the note of a ticket.
 func noteOf(ticket string) string {
 	part := strings.Split(ticket, ":")
 	return part[len(part)-1]
 }
 
-// leaseOf is what a ticket asks for.
+// leaseOf returns the lease that a ticket asks for.
 func leaseOf(ticket string) time.Duration {
 	part := strings.Split(ticket, ":")
 	ms, _ := strconv.ParseInt(part[2], 10, 64)
 	return time.Duration(ms) * time.Millisecond
 }
 
-// told judges what an Unlock says of the reason (6).
+// told judges the reason that an Unlock gives (6).
 func (r *referee) told(b *belief, err error) {
 	switch {
 	case err == nil || b.by.closing || b.by.crashed:
-	case passes(err) && time.Now().Before(b.lease.Deadline()): // later there is nothing to give back
+	case passes(err) && time.Now().Before(b.lease.Deadline()): // after the deadline there is nothing to give back
 		r.violated(6, "%s: %s gave back token %d, and that failed for what passes: %v", b.lk.name, b.by.name, b.token, err)
 	case errors.Is(err, fairlock.ErrLost) && strings.Contains(err.Error(), "administrator forced"):
 		if g := b.lk.grants[b.token]; g == nil || g.forced.IsZero() {
@@ -122,7 +122,7 @@ func (r *referee) told(b *belief, err error) {
 	}
 }
 
-// passes reports whether an error is the server's, about a state that passes.
+// passes reports whether an error is the server's, for a state that passes.
 func passes(err error) bool {
 	for _, prefix := range passing {
 		if redis.HasErrorPrefix(err, prefix) {
@@ -132,7 +132,7 @@ func passes(err error) bool {
 	return false
 }
 
-// size judges that a token is not ahead of the server's clock (3): a larger one is somebody's
+// size judges that a token is not ahead of the server's clock (3). A larger token must be an
 // invention.
 func (l *look) size(lk *lock, is *state) {
 	w := l.r.w

@@ -2,21 +2,23 @@ package simulate
 
 import "time"
 
-// soon is within what a free lock is given to somebody who waits undisturbed for it: the heartbeat of 5 s, the 6 s that
-// places are given to come back in after a loss of data, and a second for what is under way. A clock that is set back
-// adds as much: marks and leases end at points in time.
+// soon is the time within which an undisturbed waiter gets a free lock: the heartbeat of 5 s, the 6
+// s for places to come back after a loss of data, and a second for what is under way. A clock that
+// is set back adds as much again, because marks and leases end at points in time.
 const soon = 12 * time.Second
 
-// calmAfter is how long after the last fault the weather counts as calm: the longest lease, liveness, places that come
-// back, unanswered requests and late ones have passed by then; a clock that was set back adds as much.
+// calmAfter is how long after the last fault the weather counts as calm. By then the longest lease,
+// liveness, returning places, and unanswered and late requests have passed. A clock that was set
+// back adds as much again.
 const calmAfter = 75 * time.Second
 
-// calm reports whether nothing that a fault did can still have an effect.
+// calm reports whether no fault can still have an effect.
 func (r *referee) calm() bool {
 	return !r.w.calmFrom.IsZero() && time.Since(r.w.calmFrom) > calmAfter+r.w.setBack
 }
 
-// promptly is how long something takes in calm weather that takes a few messages and no waiting.
+// promptly returns how long a step may take in calm weather if it needs a few messages and no
+// waiting.
 func (r *referee) promptly() time.Duration { return 20*time.Millisecond + 10*r.w.plan.Latency }
 
 // freedom notes since when a lock is free.
@@ -35,7 +37,7 @@ func (r *referee) freedom(lk *lock, is *state) {
 // prompt judges how soon a free lock was given (4).
 func (r *referee) prompt(lk *lock, was *state, g *grant) {
 	free := lk.free
-	if free.IsZero() && !was.held() { // it has expired since somebody looked
+	if free.IsZero() && !was.held() { // the hold has expired since the referee last looked
 		free = earlier(g.at, lk.end)
 	}
 	if free.IsZero() {
@@ -47,7 +49,7 @@ func (r *referee) prompt(lk *lock, was *state, g *grant) {
 	}
 	idle, most := g.at.Sub(later(free, wanted)), r.promptly()
 	r.stats.Calm++
-	if !known { // it ended sooner than anybody who waits had been told: that costs a heartbeat
+	if !known { // the hold ended sooner than any waiter had been told: that costs a heartbeat
 		most += 5 * time.Second
 		r.stats.Surprise = max(r.stats.Surprise, idle)
 	} else {
@@ -58,8 +60,8 @@ func (r *referee) prompt(lk *lock, was *state, g *grant) {
 	}
 }
 
-// wanted is since when somebody undisturbed waits for a lock (zero: nobody does), and whether somebody did who knew when
-// the last ownership would end at the latest.
+// wanted returns since when an undisturbed call waits for a lock (zero: none does). known reports
+// whether such a call knew when the last ownership would end at the latest.
 func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
 	for _, c := range r.w.clients {
 		able, ok := c.link.able()
@@ -80,7 +82,7 @@ func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
 	return since, known
 }
 
-// watch looks at every lock from time to time: what nobody asks about may stand still.
+// watch looks at every lock from time to time, because a lock that nobody asks about may be stuck.
 func (r *referee) watch() {
 	now := time.Now()
 	for _, name := range r.w.names {
@@ -99,8 +101,8 @@ func (r *referee) watch() {
 	r.renewals()
 }
 
-// renewals judges that whoever holds a lock undisturbed has it renewed in good time (4): whatever
-// is the matter with others that go along in one request.
+// renewals judges that an undisturbed holder has its lock renewed in good time (4), even if other
+// holds in the same request have trouble.
 func (r *referee) renewals() {
 	for _, b := range r.beliefs {
 		able, quiet := b.by.link.able()
@@ -116,7 +118,7 @@ func (r *referee) renewals() {
 	}
 }
 
-// loses takes in that the server has lost its data.
+// loses notes that the server has lost its data.
 func (r *referee) loses() {
 	for _, lk := range r.locks {
 		lk.loss = loss{lost: time.Now(), back: make(map[string]bool)}
@@ -126,7 +128,7 @@ func (r *referee) loses() {
 	}
 }
 
-// steps takes in that the server's clock was set forward.
+// steps notes that the server's clock was set forward.
 func (r *referee) steps(by time.Duration) {
 	if by < 0 {
 		return

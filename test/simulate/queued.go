@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// queued is the OnQueued function of a call, which does what users' code does. It runs in the
+// queued returns the OnQueued function of a call, which does what users' code does. It runs in the
 // goroutine of the call.
 func (a *actor) queued(k *call) func(position int) {
 	return func(position int) {
@@ -48,7 +48,7 @@ func (a *actor) queued(k *call) func(position int) {
 	}
 }
 
-// inside notes that a call is in the user's own code: it does not wait for the lock then.
+// inside notes that a call runs the user's own code. Meanwhile the call does not wait for the lock.
 func (a *actor) inside(k *call, n int) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
@@ -57,7 +57,7 @@ func (a *actor) inside(k *call, n int) {
 	}
 }
 
-// mark is what a call asks for whatever it is: its tickets can be told by its note.
+// mark gives a call a note of its own, by which its tickets can be recognised.
 func (a *actor) mark(k *call) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
@@ -68,7 +68,7 @@ func (a *actor) mark(k *call) {
 	k.options = append(k.options, fairlock.Note(k.note))
 }
 
-// trouble adds to a call what it does with the user's own code.
+// trouble adds to a call what the user's own code does.
 func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 	if (a.w.plan.brings(Callbacks) || a.w.plan.brings(Panics)) && a.chance(15) {
 		k.hooked = true
@@ -80,7 +80,8 @@ func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 	return ctx
 }
 
-// calls makes a call whose callback may panic, which is recovered above it, or end its goroutine.
+// calls makes a call whose callback may panic or end its goroutine. A panic is recovered above the
+// call.
 func (a *actor) calls(k *call, f func()) {
 	if !k.hooked {
 		f()

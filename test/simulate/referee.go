@@ -9,60 +9,60 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// referee sees the server's state before and after every request, and what every client believes. All is guarded by
-// World.mu.
+// referee sees the server's state before and after every request, and what every client believes.
+// World.mu guards all fields.
 type referee struct {
 	w     *World
 	locks map[string]*lock
 
 	violations []string
-	beliefs    []*belief // of the present: those that have not ended for long
+	beliefs    []*belief // the present beliefs: those that have not ended long ago
 	stats      Stats
 }
 
-// lock is what the referee knows of one.
+// lock is what the referee knows of one lock.
 type lock struct {
 	name   string
 	keys   keys
 	grants map[int64]*grant
-	top    int64 // the largest token that was given
+	top    int64 // the largest token given
 	topped time.Time
-	fence  int64             // the largest token that the fenced resource was shown
-	clean  map[string]bool   // calls whose holds were released while they were in force
+	fence  int64             // the largest token that the fenced resource has seen
+	clean  map[string]bool   // calls whose holds were released while in force
 	unsure map[string]bool   // calls whose release went unanswered
-	free   time.Time         // since when nobody has it; zero: somebody does
-	shown  map[*client]shown // what the last answer told of the ownership
-	owned  int64             // the token of whoever was last seen to hold it
-	end    time.Time         // when the record that was last seen ends unless it is renewed
+	free   time.Time         // since when the lock is free; zero: it is held
+	shown  map[*client]shown // what the last answer said of the ownership
+	owned  int64             // the token of the last holder seen
+	end    time.Time         // when the last record seen ends unless it is renewed
 
 	users    map[user]*usage
-	refused  map[string]bool // tickets whose leave the server has refused, or that were objected to
-	inflated bool            // a token was
+	refused  map[string]bool // tickets whose leave the server has refused, or to which the referee has objected
+	inflated bool            // the referee has objected to a token
 
-	steps  []step      // of the server's clock, forward
+	steps  []step      // steps of the server's clock, forward
 	loss               // the last one
-	lapses []loss      // those after which the time for which the lock was kept ran out, as it was then
-	broken []time.Time // losses of data after which a newcomer had the lock before anybody who knew of the holder
+	lapses []loss      // as they were when the time for which the lock was kept ran out
+	broken []time.Time // losses of data after which a newcomer got the lock before any client that knew the holder
 }
 
-// loss is a time when the server lost its data, and what came of it.
+// loss is a loss of the server's data, and its consequences.
 type loss struct {
 	lost  time.Time
-	known bool            // somebody who knew of the holder has asked since
-	kept  time.Time       // until when the lock is kept for those who held it
-	keeps int64           // with which token
+	known bool            // a client that knew the holder has asked since
+	kept  time.Time       // until when the lock is kept for earlier holders
+	keeps int64           // the token of that placeholder
 	back  map[string]bool // clients whose holds the server has again
 
-	lapsed bool // somebody was given the lock when that time was over
+	lapsed bool // the lock was given to somebody after that time
 }
 
-// step is one of the server's clock.
+// step is one step of the server's clock.
 type step struct {
 	at time.Time
 	by time.Duration
 }
 
-// steppedSince is how far the server's clock was set forward since then.
+// steppedSince returns how far the server's clock was set forward since a time.
 func (lk *lock) steppedSince(then time.Time) (all time.Duration) {
 	for _, s := range lk.steps {
 		if s.at.After(then) {
@@ -72,7 +72,7 @@ func (lk *lock) steppedSince(then time.Time) (all time.Duration) {
 	return all
 }
 
-// shown is an ownership as an answer tells of it.
+// shown is what an answer says of an ownership.
 type shown struct {
 	token   int64
 	end, at time.Time
@@ -80,17 +80,21 @@ type shown struct {
 
 // grant is one ownership.
 type grant struct {
-	token    int64
-	ticket   string
-	place    int64
-	at       time.Time
-	forced   time.Time
-	told     bool          // its client could hear that
-	written  time.Duration // for how long the record was last written
-	stepped  time.Duration // how far the server's clock has been set forward since then, or since its client was last told the time
-	excused  []int64       // older tokens that may still be trusted: the server's clock stepped over their leases
+	token   int64
+	ticket  string
+	place   int64
+	at      time.Time
+	forced  time.Time
+	told    bool          // its client could hear of the force
+	written time.Duration // the lease that the record was last written with
+	// How far the server's clock has been set forward since the record was written, or since the
+	// client was last told the time.
+	stepped  time.Duration
+	excused  []int64 // older tokens that may still be trusted: the server's clock stepped over their leases
 	believed bool
-	low      bool // its token is not the largest, or was not when the lock was given to its owner again: see given
+	// Its token is not the largest, or was not when the lock was given to its owner again: see
+	// given.
+	low bool
 }
 
 func newReferee(w *World) *referee {
@@ -110,7 +114,7 @@ func (r *referee) violated(invariant int, format string, args ...any) {
 	r.violations = append(r.violations, r.w.verdict(invariant, what))
 }
 
-// look is one request under the referee's eyes.
+// look is one request as the referee watches it.
 type look struct {
 	r     *referee
 	by    *client
@@ -120,7 +124,7 @@ type look struct {
 	was   []*state
 }
 
-// before looks at the locks that a request is about.
+// before reads the locks that a request is about.
 func (r *referee) before(by *client, verb string, args []string) *look {
 	l := &look{r: r, by: by, verb: verb}
 	if verb == "" {
@@ -145,7 +149,7 @@ func (r *referee) before(by *client, verb string, args []string) *look {
 func (l *look) after(reply []byte) {
 	for i, lk := range l.locks {
 		was, is := l.was[i], l.r.w.server.read(lk.keys)
-		if reply[0] != '-' { // a script that the server does not have tells it nothing
+		if reply[0] != '-' { // a server without the script learns nothing from the request
 			l.knowledge(lk)
 		}
 		l.holds(lk, was, is)
@@ -171,7 +175,7 @@ func (l *look) after(reply []byte) {
 	l.r.trust()
 }
 
-// tickets are those that the request names, with the places that it says they have.
+// tickets returns the tickets that the request names, with their places in the request.
 func (l *look) tickets() (all []place) {
 	from := map[string]int{"enter": 8, "leave": 4}[l.verb]
 	for i := from; from > 0 && i+1 < len(l.argv); i += 4 {
@@ -204,7 +208,7 @@ func (l *look) knowledge(lk *lock) {
 	}
 }
 
-// holds judges that nobody loses a hold, or some of its time, by somebody else's request (6; the record's part of 1).
+// holds judges that no other request ends or shortens a hold (6; the record's part of 1).
 func (l *look) holds(lk *lock, was, is *state) {
 	for ticket, deadline := range was.holds {
 		switch {
@@ -213,7 +217,8 @@ func (l *look) holds(lk *lock, was, is *state) {
 		case l.verb == "force" && l.number(4) == was.token:
 		case is.holds[ticket] >= deadline:
 		case was.token < is.token && was.token < lk.top:
-			// The record is a ghost: given, or put back, by a server that had forgotten a larger token.
+			// The record is a ghost's: a server that had forgotten a larger token gave the lock, or
+			// put the record back.
 		default:
 			l.r.violated(6, "%s: the %s of %s took %s of %s from its holder", lk.name, l.verb, l.by.name,
 				time.Duration(deadline-is.holds[ticket])*time.Millisecond, ticket)
@@ -221,7 +226,7 @@ func (l *look) holds(lk *lock, was, is *state) {
 	}
 	if !lk.lost.IsZero() {
 		if is.kept {
-			if is.token > lk.keeps { // what was told of one before it has no meaning any more
+			if is.token > lk.keeps { // what was told of an earlier placeholder has no meaning any more
 				lk.keeps, lk.kept = is.token, time.Time{}
 			}
 			lk.kept = later(lk.kept, is.keptUntil.Add(-l.r.w.server.offset))
@@ -236,9 +241,9 @@ func (l *look) holds(lk *lock, was, is *state) {
 		switch left := time.Duration(is.latest()-is.ms) * time.Millisecond; {
 		case is.latest() > was.latest() || is.token != was.token:
 			g.written, g.stepped = left, 0
-		case is.latest() < was.latest(): // one of several holds is gone; what is left was written before
+		case is.latest() < was.latest(): // one of several holds is gone; the rest was written before
 			g.written = left
-		case l.verb == "renew": // the margin is of what is left when a client is told
+		case l.verb == "renew": // the client's margin is computed from the time that is left when it is told
 			g.written = min(g.written, left)
 		}
 		if l.verb == "force" && was.token != 0 {
@@ -257,7 +262,7 @@ func (lk *lock) force(token int64, w *World) {
 	}
 }
 
-// released notes which holds were given back while they were in force.
+// released notes which holds were given back while in force.
 func (l *look) released(lk *lock, was *state) {
 	if l.verb != "leave" {
 		return
@@ -269,7 +274,7 @@ func (l *look) released(lk *lock, was *state) {
 	}
 }
 
-// given judges a change of the ownership (3), and returns it if it is a new one.
+// given judges a change of the ownership (3), and returns the ownership if it is new.
 func (l *look) given(lk *lock, was, is *state) *grant {
 	if is.token == 0 || len(is.holds) == 0 || is.token == was.token && is.shares(was) {
 		return nil
@@ -281,10 +286,12 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		}
 		if l.verb == "reassert" || is.token == was.token {
 			g.low = g.low || is.token < lk.top && lk.topped.Before(lk.lost) && !lk.known
-			return nil // its holder came back to a server that had forgotten, maybe before one with a larger token
+			// Its holder came back to a server that had forgotten it. That may be before a holder
+			// with a larger token did.
+			return nil
 		}
 	}
-	// Exempt: data was lost, and the clock is behind the token that was.
+	// Exempt: data was lost, and the server's clock is behind the earlier token.
 	if is.token <= lk.top && (!lk.lost.After(lk.topped) || is.at.UnixMicro() > lk.top) {
 		l.r.violated(3, "%s: the %s of %s gave token %d after %d", lk.name, l.verb, l.by.name, is.token, lk.top)
 	}
@@ -292,7 +299,7 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		l.r.violated(1, "%s: the %s of %s gave a lock that was held", lk.name, l.verb, l.by.name)
 	}
 	g := &grant{token: is.token, at: time.Now(), written: time.Duration(is.latest()-is.ms) * time.Millisecond}
-	for ticket := range is.holds { // the first of them, if an owner was given it for several
+	for ticket := range is.holds { // if an owner was given the lock for several tickets, the first counts
 		if at := l.placed(was, is, ticket); g.ticket == "" || at < g.place || at == g.place && ticket < g.ticket {
 			g.ticket, g.place = ticket, at
 		}
@@ -329,14 +336,14 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 	return g
 }
 
-// live reports whether a waiter in line is alive and reachable: its turn must not pass by.
+// live reports whether a waiter in line is alive and reachable, so that its turn must not pass by.
 func (l *look) live(was *state, ticket string) bool {
 	client := clientOf(ticket)
 	score, timed := was.set[ticket]
 	switch {
 	case timed && int64(score) <= was.ms: // overdue
 	case was.set["!"+ticket] != 0: // it has left
-	case was.marked("?" + client): // passed over when it was out of reach, and it has not entered since
+	case was.marked("?" + client): // it was passed over when out of reach, and has not entered since
 	case client == l.by.uuid, was.marked("~" + client): // it asks itself, or is blind
 		return true
 	default:
@@ -345,7 +352,7 @@ func (l *look) live(was *state, ticket string) bool {
 	return false
 }
 
-// placed is where a ticket stands, at the end if it has no place yet.
+// placed returns the place of a ticket. A ticket without a place is at the end.
 func (l *look) placed(was, is *state, ticket string) int64 {
 	for _, p := range append(l.tickets(), was.line...) {
 		if p.ticket == ticket && p.at > 0 {
@@ -355,7 +362,7 @@ func (l *look) placed(was, is *state, ticket string) int64 {
 	return is.at.UnixMicro()
 }
 
-// order judges that a grant overtook nobody (2).
+// order judges that a grant overtook no waiter (2).
 func (l *look) order(lk *lock, was, is *state, g *grant) {
 	line := append([]place(nil), was.line...)
 	for _, p := range l.tickets() {
@@ -371,7 +378,7 @@ func (l *look) order(lk *lock, was, is *state, g *grant) {
 	}
 }
 
-// dropped judges that nobody who is alive and reachable was taken out of the line (2).
+// dropped judges that no waiter that is alive and reachable was taken out of the line (2).
 func (l *look) dropped(lk *lock, was, is *state) {
 	for _, p := range was.line {
 		switch {

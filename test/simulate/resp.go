@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// request parses the first request in b, an array of bulk strings. n is its length, 0 if it is not all there yet.
+// request parses the first request in b, an array of bulk strings. n is the request's length, or 0
+// if the request is not complete.
 func request(b []byte) (args []string, n int) {
 	count, n := number(b, 0)
 	for range count {
@@ -22,7 +23,8 @@ func request(b []byte) (args []string, n int) {
 	return args, n
 }
 
-// number reads a line such as "*3\r\n"; next is where it ends, 0 if it does not.
+// number reads a line such as "*3\r\n". next is the position after the line, or 0 if the line is
+// not complete.
 func number(b []byte, from int) (value, next int) {
 	end := bytes.IndexByte(b[min(from, len(b)):], '\n')
 	if end < 2 {
@@ -35,7 +37,7 @@ func number(b []byte, from int) (value, next int) {
 	return value, from + end + 1
 }
 
-// push is a frame that answers no request. elements are strings and ints.
+// push returns a frame that answers no request. elements are strings and ints.
 func push(resp3 bool, elements ...any) []byte {
 	kind := byte('*')
 	if resp3 {

@@ -14,17 +14,17 @@ type Stats struct {
 	Simulated time.Duration // of traffic
 	Leases    int           // successful calls, nested ones too
 	Grants    int           // ownerships that the server gave
-	Fair      int           // of these, of fair locks
-	Waited    int           // of these, to a ticket that stood in line before: that is contention
+	Fair      int           // of these, grants of fair locks
+	Waited    int           // of these, grants to a ticket that stood in line before: that is contention
 	Refused   int           // writes with an old token that the fenced resource refused
 	Requests  int
 	Calm      int           // grants in calm weather
 	Idle      time.Duration // the longest time that a wanted lock was free in calm weather
-	Surprise  time.Duration // the same, when it ended sooner than those who waited could know
+	Surprise  time.Duration // the same, when the hold ended sooner than the waiters could know
 	Faults    map[string]int
 }
 
-// Outcome is what a run came to.
+// Outcome is the result of a run.
 type Outcome struct {
 	Stats
 	Violations []string
@@ -62,7 +62,8 @@ func (s Stats) String() string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// Run is one run, from its beginning to when nothing of it is left. It must be called in a bubble of its own.
+// Run is one run, from its beginning until nothing of it is left. It must be called in a bubble of
+// its own.
 func Run(plan Plan) Outcome {
 	w := &World{plan: plan, start: time.Now(), faults: make(map[string]int), over: make(chan struct{})}
 	if plan.Real == nil {
@@ -107,11 +108,12 @@ func Run(plan Plan) Outcome {
 	return Outcome{Stats: stats, Violations: w.referee.violations, Digest: w.history.sum(), Tail: w.tail}
 }
 
-// recovery is within what all calls are over once the faults are: those that wait are served one after the other, behind
-// holders that may be gone.
+// recovery is the time within which all calls are over once the faults are. The waiters are served
+// one after the other, and the holders before them may be gone.
 const recovery = 5 * time.Minute
 
-// finish lets the last calls end in peace, closes everybody and waits until the server has forgotten them.
+// finish lets the last calls end in peace, closes all clients, and waits until the server has
+// forgotten them.
 func (w *World) finish() {
 	w.lasting.Wait()
 	w.shelter(true)
@@ -125,7 +127,7 @@ func (w *World) finish() {
 	}()
 	for end := time.Now().Add(recovery); ; {
 		time.Sleep(time.Second + 777)
-		w.operates() // what was lost last is missed only when those come back who knew of it
+		w.operates() // a loss is noticed only when a client that knew what was lost comes back
 		w.mu.Lock()
 		w.referee.watch()
 		calls := w.underway()
@@ -158,7 +160,7 @@ func (w *World) finish() {
 	w.vanish()
 }
 
-// underway are the calls that have not come back.
+// underway returns the calls that have not returned.
 func (w *World) underway() (all []string) {
 	for _, c := range w.clients {
 		for k := range c.calls {
@@ -169,9 +171,9 @@ func (w *World) underway() (all []string) {
 	return all
 }
 
-// vanish judges that every key goes by itself (5).
+// vanish judges that every key vanishes by itself (5).
 func (w *World) vanish() {
-	longest := 11 * time.Minute // a token's ten, and what is under way
+	longest := 11 * time.Minute // ten minutes for a token, and one for what is under way
 	if w.long() {
 		longest = 5 * time.Hour // twice the longest lease
 	}
@@ -224,7 +226,7 @@ func (w *World) bury(c *client) {
 	}
 }
 
-// leaves judges that nobody of a client that is closed waits any more, and nothing listens.
+// leaves judges that a closed client has no waiter in line and no subscription.
 func (w *World) leaves(c *client, when string) {
 	for _, name := range w.names {
 		for _, p := range w.server.read(w.referee.locks[name].keys).line {
@@ -238,7 +240,8 @@ func (w *World) leaves(c *client, when string) {
 	}
 }
 
-// verdict is a violation with all that it takes to see it again. mu must be held.
+// verdict returns the text of a violation, with all that is needed to see the violation again. mu
+// must be held.
 func (w *World) verdict(invariant int, what string) string {
 	if w.tail == "" {
 		w.tail = w.history.tail(150)
@@ -253,7 +256,7 @@ func (w *World) isEnding() bool {
 	return w.ending
 }
 
-// isFair reports whether nobody is to be harmed now.
+// isFair reports whether the weather is calm: nobody may be harmed now.
 func (w *World) isFair() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,24 +13,25 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// redisServer is a miniredis that executes one request at a time, in no time, when it is told to. Subscriptions are kept
-// here: miniredis passes messages on through goroutines, whose order would be left to chance. All is guarded by World.mu.
+// redisServer is a miniredis that executes one request at a time, in no time, when told to.
+// Subscriptions are kept here: miniredis passes messages on through goroutines, and their order
+// would be left to chance. World.mu guards all fields.
 type redisServer struct {
 	w      *World
 	mini   *miniredis.Miniredis
-	offset time.Duration // of its clock from ours
+	offset time.Duration // of the server's clock from ours
 	down   bool
-	mood   string // what it refuses requests with; "": it does not
+	mood   string // the error with which the server refuses requests; "": it does not
 
-	forbids bool // it refuses whatever touches the keys of the damaged lock
+	forbids bool // the server refuses whatever touches the keys of the damaged lock
 
 	channels map[string][]*conn // subscribers, in the order of their subscriptions
-	outbox   []message          // published by the request that is being executed
-	verbs    map[string]string  // by a script's hash: what it is called
-	swapped  map[string]string  // by a script's hash: what is executed in its place
+	outbox   []message          // what the present request has published
+	verbs    map[string]string  // the verb of each script, by its hash
+	swapped  map[string]string  // what to execute in place of a script, by its hash
 }
 
-// message is something published, on its way to a subscriber.
+// message is a published message on its way to a subscriber.
 type message struct {
 	to      *conn
 	channel string
@@ -42,7 +43,7 @@ func newServer(w *World) *redisServer {
 		w: w, mini: miniredis.NewMiniRedis(),
 		channels: make(map[string][]*conn), verbs: make(map[string]string), swapped: make(map[string]string),
 	}
-	if c, err := s.mini.Dial(); err == nil { // which starts it
+	if c, err := s.mini.Dial(); err == nil { // Dial starts miniredis
 		_ = c.Close()
 	}
 	s.mini.SetTime(s.now())
@@ -51,7 +52,7 @@ func newServer(w *World) *redisServer {
 	return s
 }
 
-// now is what its clock shows.
+// now is what the server's clock shows.
 func (s *redisServer) now() time.Time { return time.Now().Add(s.offset).UTC() }
 
 // peer is the server's end of a connection.
@@ -73,12 +74,13 @@ func (p peer) dispatch(s *redisServer, args []string) []byte {
 	return reply
 }
 
-// execute runs a request of c and returns the reply. What it published is in the outbox.
+// execute runs a request of c and returns the reply. The outbox then has what the request
+// published.
 func (s *redisServer) execute(c *conn, args []string) (reply []byte) {
 	s.mini.SetTime(s.now())
 	switch strings.ToUpper(args[0]) {
 	case "SUBSCRIBE":
-		for _, channel := range sorted(args[1:]) { // a client that has several names them in no order
+		for _, channel := range sorted(args[1:]) { // a client with several channels names them in no order
 			if !slices.Contains(s.channels[channel], c) {
 				s.channels[channel] = append(s.channels[channel], c)
 				c.channels++
@@ -110,7 +112,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// learn takes in what a script is called: its first line says so.
+// learn notes the name of a script, which is in its first line.
 func (s *redisServer) learn(source string) {
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
@@ -123,7 +125,7 @@ func (s *redisServer) learn(source string) {
 	}
 }
 
-// verb is what a request is called in the protocol, or "" if it is no script's. whole is its command line without the script.
+// verb returns the protocol's name of a request, or "" if the request runs no script.
 func (s *redisServer) verb(args []string) string {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
@@ -155,7 +157,7 @@ func (s *redisServer) hangUp(c *conn) {
 // heard reports whether a channel has a subscriber.
 func (s *redisServer) heard(channel string) bool { return len(s.channels[channel]) > 0 }
 
-// intercept does what concerns subscriptions, for scripts too.
+// intercept handles the commands about subscriptions, also those of scripts.
 func (s *redisServer) intercept(p *server.Peer, cmd string, args ...string) bool {
 	switch {
 	case cmd == "PUBLISH" && len(args) == 2:
@@ -176,7 +178,7 @@ func (s *redisServer) intercept(p *server.Peer, cmd string, args ...string) bool
 // flush is FLUSHALL.
 func (s *redisServer) flush() { s.mini.FlushAll() }
 
-// restart ends all connections. Without its data the server has lost its scripts too.
+// restart ends all connections. A server without its data has lost its scripts too.
 func (s *redisServer) restart(withData bool) {
 	if !withData {
 		s.flush()
@@ -185,14 +187,14 @@ func (s *redisServer) restart(withData bool) {
 	clear(s.channels)
 }
 
-// step sets the clock. Expiries are points in time: set back, it takes longer until they come.
+// step sets the clock. Expiries are points in time: if the clock is set back, they come later.
 func (s *redisServer) step(by time.Duration) {
 	s.mini.SetTime(s.now())
-	keys := s.mini.Keys() // and what has expired until now is gone
+	keys := s.mini.Keys() // reading the keys drops what has expired until now
 	s.offset += by
 	s.mini.SetTime(s.now())
 	if by > 0 {
-		return // miniredis takes that into account by itself
+		return // miniredis handles that itself
 	}
 	for _, key := range keys {
 		if ttl := s.mini.TTL(key); ttl > 0 {

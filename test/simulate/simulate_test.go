@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// What CI runs: 25 hours of traffic. With the race detector, which makes it ten times slower, it is a sample.
+// CI runs 25 hours of traffic. The race detector makes everything ten times slower; with it CI runs
+// a sample.
 const (
 	firstSeed  = 1
 	lastSeed   = 100
@@ -23,7 +24,7 @@ const (
 	leastInAll = 24 * time.Hour
 )
 
-// planOf is the run that a seed stands for.
+// planOf returns the run for a seed.
 func planOf(seed uint64) Plan {
 	n := mix(seed)
 	p := Plan{
@@ -37,8 +38,8 @@ func planOf(seed uint64) Plan {
 	return p
 }
 
-// chosen is the trouble that SIMULATE_TROUBLES names: all there is, unless it says "forged,torn",
-// or "none".
+// chosen returns the trouble that SIMULATE_TROUBLES names, as in "forged,torn" or "none". By
+// default it is all of it.
 func chosen() (all Trouble) {
 	text := os.Getenv("SIMULATE_TROUBLES")
 	if text == "" {
@@ -52,11 +53,11 @@ func chosen() (all Trouble) {
 	return all
 }
 
-// stuck is how long a run may take, of real time. One in which a goroutine waits for a mutex for
-// good has no end: a bubble's clock stands still for as long.
+// stuck is how long a run may take in real time. A run in which a goroutine waits for a mutex for
+// good has no end, because the bubble's clock stands still.
 const stuck = 10 * time.Minute
 
-// realTime goes on until the test ends.
+// realTime counts the real time until the test ends.
 func realTime(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	var now atomic.Int64
@@ -91,7 +92,7 @@ func run(t *testing.T, plan Plan) (o Outcome) {
 	return o
 }
 
-// seeds are those of SIMULATE_SEEDS, "7" or "1000-1999", or CI's.
+// seeds returns the range in SIMULATE_SEEDS, "7" or "1000-1999", or else CI's.
 func seeds(t *testing.T) (from, to uint64, asked bool) {
 	t.Helper()
 	text := os.Getenv("SIMULATE_SEEDS")
@@ -161,7 +162,7 @@ func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
 	}
 }
 
-// kinds are the faults there are.
+// kinds are all kinds of faults.
 var kinds = []string{
 	"lost request", "lost reply", "late request", "doubled request", "slow reply", "lost message", "late message", "doubled message",
 	"cut connection", "cut subscription", "cut all", "stalled requests", "stalled replies", "stalled network", "slow server", "pause",

@@ -10,7 +10,7 @@ import (
 // state is a lock as the server has it at one instant.
 type state struct {
 	at        time.Time // by the server's clock
-	ms        int64     // the same
+	ms        int64     // the same time
 	token     int64     // of the record; 0: there is none
 	last      int64     // the token key
 	holds     map[string]int64
@@ -27,7 +27,7 @@ type place struct {
 	ticket string
 }
 
-// read looks at a lock, without a trace.
+// read looks at a lock without a trace on the server.
 func (s *redisServer) read(k keys) *state {
 	s.mini.SetTime(s.now())
 	now := s.now()
@@ -47,14 +47,14 @@ func (s *redisServer) read(k keys) *state {
 	}
 	text, _ := s.mini.Get(k.token)
 	st.last, _ = strconv.ParseInt(text, 10, 64)
-	elements, _ := s.mini.List(k.queue) // not to be kept either
+	elements, _ := s.mini.List(k.queue) // the slice belongs to miniredis too
 	for _, element := range elements {
 		at, ticket, _ := strings.Cut(element, ":")
 		n, _ := strconv.ParseInt(at, 10, 64)
 		st.line = append(st.line, place{n, ticket})
 	}
 	set, _ := s.mini.SortedSet(k.waiters)
-	st.set = maps.Clone(set) // it is miniredis's own
+	st.set = maps.Clone(set) // the map belongs to miniredis
 	for _, key := range []string{k.record, k.queue, k.waiters, k.token} {
 		if s.mini.Exists(key) && s.mini.TTL(key) <= 0 {
 			st.naked = append(st.naked, key)
@@ -69,7 +69,7 @@ func deadline(hold string) int64 {
 	return n
 }
 
-// held reports whether somebody holds the lock, or may come back to it.
+// held reports whether the lock has a holder, or is kept for one that may come back.
 func (st *state) held() bool {
 	for _, deadline := range st.holds {
 		if deadline > st.ms {
@@ -79,7 +79,7 @@ func (st *state) held() bool {
 	return st.kept
 }
 
-// latest is when the last hold ends, by the server's clock (ms).
+// latest returns when the last hold ends, by the server's clock (ms).
 func (st *state) latest() (ms int64) {
 	for _, deadline := range st.holds {
 		ms = max(ms, deadline)
@@ -103,7 +103,7 @@ func (st *state) waits(ticket string) bool {
 	return false
 }
 
-// clientOf and callOf are the parts of a ticket.
+// clientOf returns the client of a ticket, and callOf its call.
 func clientOf(ticket string) string {
 	client, _, _ := strings.Cut(ticket, ":")
 	return client
@@ -115,7 +115,7 @@ func callOf(ticket string) string {
 	return client + ":" + counter
 }
 
-// ownerOf is the owner that a ticket names, or its call.
+// ownerOf returns the owner that a ticket names, or its call.
 func ownerOf(ticket string) string {
 	if part := strings.Split(ticket, ":"); len(part) > 3 && part[3] != "" {
 		return part[3]
@@ -123,7 +123,7 @@ func ownerOf(ticket string) string {
 	return callOf(ticket)
 }
 
-// owned reports whether one of the holds is the owner's.
+// owned reports whether one of the holds belongs to the owner.
 func (st *state) owned(owner string) bool {
 	for ticket := range st.holds {
 		if ownerOf(ticket) == owner {
@@ -133,7 +133,7 @@ func (st *state) owned(owner string) bool {
 	return false
 }
 
-// shares reports whether the holders are of one owner with those of before.
+// shares reports whether the holders have the same owner as the holders before.
 func (st *state) shares(was *state) bool {
 	for ticket := range was.holds {
 		if st.owned(ownerOf(ticket)) {
@@ -143,7 +143,7 @@ func (st *state) shares(was *state) bool {
 	return false
 }
 
-// prefix is what the keys and channels of the locks begin with.
+// prefix returns what the keys and channels of the locks begin with.
 func (p Plan) prefix() string {
 	if p.Plain {
 		return "fairlock:plain"
@@ -159,7 +159,7 @@ func keysOf(prefix, name string) keys {
 	return keys{key("lock"), key("queue"), key("waiters"), key("token")}
 }
 
-// nameOf is the lock that a record is of.
+// nameOf returns the lock that a record belongs to.
 func nameOf(record string) string {
 	_, name, _ := strings.Cut(record, "{")
 	return strings.TrimSuffix(name, "}")

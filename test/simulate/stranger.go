@@ -12,12 +12,13 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// damaged is the lock to which strangers have rights. Nothing is judged of it, and whatever
-// becomes of it must not concern the others.
+// damaged is the lock to which strangers have rights. Nothing is judged of this lock, and no damage
+// to it may affect the others.
 const damaged = "z"
 
-// stranger is somebody who has rights to one lock's keys and channels and to no other's, as long
-// as the traffic lasts: in calm weather too, for the others are not to notice him.
+// stranger is somebody with rights to one lock's keys and channels, and to no other's. He is active
+// for as long as the traffic lasts, also in calm weather, because the users of other locks must not
+// notice him.
 func (w *World) stranger() {
 	r := rand.New(rand.NewPCG(w.plan.Seed, 30))
 	for w.wait(span(r, 500*time.Millisecond, 8*time.Second)) {
@@ -41,8 +42,8 @@ func (w *World) tears(r *rand.Rand) {
 	}
 }
 
-// torn takes a grant to a subscriber in two parts, the second of which is late: a segment ended
-// within it, and the next was lost and sent again.
+// torn delivers a grant in two parts, the second of them late. It is as if a network segment ended
+// within the message, and the next segment was lost and sent again.
 func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 	if _, quiet := l.able(); l.tears == 0 || !quiet || m.to.mute || !strings.HasPrefix(m.payload, "grant ") {
 		return false
@@ -89,8 +90,8 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 	return true
 }
 
-// tornFor is how long after its second part a torn grant is noticed: a subscription that makes no
-// sense any more is made again, and then everybody asks.
+// tornFor is how long after its second part a torn grant is noticed: the client makes the broken
+// subscription again, and then every call asks.
 const tornFor = 1300 * time.Millisecond
 
 // unheard judges that a client that nothing else disturbed has learned of its grant by now (4).
@@ -106,7 +107,8 @@ func (r *referee) unheard(l *link, lk *lock, g *grant, sent time.Time) {
 	}
 }
 
-// forges sends a client something that no script sent to it about this lock. mu must be held.
+// forges publishes a message about this lock to a client, which no script has sent. mu must be
+// held.
 func (w *World) forges(r *rand.Rand) {
 	lk := w.referee.locks[w.names[r.IntN(len(w.names))]]
 	is := w.server.read(lk.keys)
@@ -143,7 +145,7 @@ func (w *World) forges(r *rand.Rand) {
 	}
 }
 
-// damages does something to the keys of the damaged lock. mu must be held.
+// damages writes something into the keys of the damaged lock. mu must be held.
 func (w *World) damages(r *rand.Rand) {
 	if !w.plan.brings(Damaged) {
 		return
@@ -202,7 +204,9 @@ func (w *World) damages(r *rand.Rand) {
 		return
 	}
 	w.dispatch(command)
-	if command[0] == "LPUSH" { // with a deadline the next release gives it the lock, and tells its client so
+	// With a deadline of its own, the ticket gets this lock at the next release, which tells its
+	// client so.
+	if command[0] == "LPUSH" {
 		w.dispatch([]string{"ZADD", k.waiters, later, ticket})
 	}
 }
@@ -218,8 +222,8 @@ func (w *World) dispatch(command []string) {
 	}
 }
 
-// somebody is a ticket that waits for one of the other locks: its client's id and its counter are
-// no secret.
+// somebody returns a ticket that waits for one of the other locks. A stranger can name it: a
+// client's id and its counter are no secret.
 func (w *World) somebody(r *rand.Rand) string {
 	for _, name := range w.names {
 		if line := w.server.read(w.referee.locks[name].keys).line; len(line) > 0 {
@@ -229,7 +233,7 @@ func (w *World) somebody(r *rand.Rand) string {
 	return "nobody:1:30000::"
 }
 
-// heals takes the damaged lock away. mu must be held.
+// heals deletes the damaged lock. mu must be held.
 func (w *World) heals() {
 	w.server.forbids = false
 	k := keysOf(w.plan.prefix(), damaged)
@@ -252,7 +256,7 @@ func (a *actor) usesDamaged() {
 	}
 }
 
-// evicted notes that somebody was taken out of a line by a script.
+// evicted notes that a script took a ticket out of a line.
 func (r *referee) evicted(ticket string) {
 	if c := r.w.byID(clientOf(ticket)); c != nil && c.noted[noteOf(ticket)] != nil {
 		c.noted[noteOf(ticket)].evicted = true

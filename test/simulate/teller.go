@@ -11,16 +11,16 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// teller is a client's Observer and its logger's Handler. Both are the user's code, and do what
-// that does.
+// teller is a client's Observer and the Handler of its logger. Both are user code, and do what
+// users' code does.
 type teller struct{ c *client }
 
-// Observe is the Observer's.
+// Observe implements fairlock.Observer.
 func (t teller) Observe(e fairlock.Event) {
 	t.told(fmt.Sprint("an Observer of ", e.Kind))
 }
 
-// Enabled is the Handler's, as what follows.
+// Enabled implements slog.Handler, as do the methods below.
 func (t teller) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle makes no difference between levels.
@@ -29,10 +29,10 @@ func (t teller) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs drops them.
+// WithAttrs drops the attributes.
 func (t teller) WithAttrs([]slog.Attr) slog.Handler { return t }
 
-// WithGroup drops it.
+// WithGroup drops the group.
 func (t teller) WithGroup(string) slog.Handler { return t }
 
 // told is what the user's code does when it is told something: nearly always nothing that takes
@@ -73,14 +73,14 @@ func (c *client) isUp() bool {
 	return !c.crashed && !c.closing && !c.w.ending
 }
 
-// fault counts one that the client's own code makes.
+// fault counts a fault that the client's own code makes.
 func (c *client) fault(kind, format string, args ...any) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	c.w.fault(kind, "%s: %s", c.name, fmt.Sprintf(format, args...))
 }
 
-// callsBack is the user's code that calls the Locker by which it was called.
+// callsBack is user code that calls the Locker from which it was called.
 func (c *client) callsBack(r *rand.Rand) {
 	name := c.w.names[r.IntN(len(c.w.names))]
 	ctx, cancel := context.WithTimeout(context.Background(), span(r, 100*time.Millisecond, 2*time.Second))
@@ -99,7 +99,7 @@ func (c *client) callsBack(r *rand.Rand) {
 	}
 }
 
-// briefly takes a lock if it is free, or is before ctx ends, and gives it back.
+// briefly takes a lock that is free, or becomes free before ctx ends, and gives it back.
 func (a *actor) briefly(ctx context.Context, name string) {
 	k := &call{actor: a, op: "trylock", name: name, held: true, ends: true, within: true}
 	take := a.c.locker.TryLock
@@ -119,14 +119,14 @@ func (a *actor) briefly(ctx context.Context, name string) {
 	}
 }
 
-// asking is a context of the user's own type: who asks it for a value has it ask a Lease, and
-// sometimes wait.
+// asking is a context of the user's own type. Asked for a value, it asks a Lease, and sometimes
+// waits.
 type asking struct {
 	context.Context
 	k *call
 }
 
-// Value is asked by whoever is given the context, in whatever goroutine.
+// Value runs in the goroutine of whatever code has the context.
 func (v asking) Value(key any) any {
 	c := v.k.actor.c
 	if c.isUp() && c.probe("a context's Value") {
@@ -145,7 +145,7 @@ func (v asking) Value(key any) any {
 	return v.Context.Value(key)
 }
 
-// keeps notes that a call may come back as much later: it is the user's own code that keeps it.
+// keeps notes that a call may return later by d, because the user's own code keeps it.
 func (c *client) keeps(k *call, d time.Duration) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Trouble is a set of what users, operators and strangers do, beside the faults of the network,
-// the server and processes. A fault that one of them finds would hide what the others find: each
-// can be left out.
+// Trouble is a set of things that users, operators and strangers do. The faults of the network, the
+// server and processes come on top. Each kind can be left out, because a fault that one kind finds
+// would hide what the others find.
 type Trouble uint
 
 // The kinds of trouble.
@@ -18,44 +18,47 @@ const (
 	Panics                        // OnQueued functions panic and end their goroutines
 	Tellers                       // Observers and loggers block, and call back into the Locker
 	Crashes                       // Observers and loggers panic and end their goroutines
-	Values                        // contexts of a type of the user's own ask a Lease for their values, and take their time
-	Closes                        // Lockers are closed at the instant of a grant, twice at once, and by callbacks
-	Outages                       // the network is away for minutes
-	Leases                        // from 100 ms to hours in one run; in some seeds
-	Answers                       // the server refuses: NOREPLICAS, MISCONF, BUSY, LOADING, OOM, NOPERM
-	Proxies                       // a proxy answers in the server's place, who may have executed the request
-	Torn                          // a message comes in two parts
-	Forged                        // messages are sent by somebody with rights to one lock only
-	Twice                         // two goroutines unlock one Lease at once
-	Damaged                       // a stranger writes what he likes into the keys of one lock
+	// Contexts of the user's own type ask a Lease for their values, and take their time.
+	Values
+	Closes  // Lockers are closed at the instant of a grant, twice at once, and by callbacks
+	Outages // the network is away for minutes
+	Leases  // leases from 100 ms to hours in one run; in some seeds
+	Answers // the server refuses: NOREPLICAS, MISCONF, BUSY, LOADING, OOM, NOPERM
+	Proxies // a proxy answers in the server's place, and may have executed the request
+	Torn    // a message comes in two parts
+	Forged  // somebody with rights to one lock only sends messages
+	Twice   // two goroutines unlock one Lease at once
+	Damaged // a stranger writes anything into the keys of one lock
 
 	Everything = 1<<iota - 1
 )
 
-// names of the kinds, in their order.
+// troubles are the names of the kinds, in their order.
 var troubles = []string{
 	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged",
 }
 
-// brings reports whether a run has this kind.
+// brings reports whether a run has this kind of trouble.
 func (p *Plan) brings(t Trouble) bool { return p.Troubles&t != 0 && !p.Calm }
 
-// ended is a context that has.
+// ended is a context that has ended.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// heldFor is for how much real time a goroutine waits for a mutex that counts as held by whoever
-// called us: a busy machine may not have run who has it, or who waits.
+// heldFor is for how much real time a goroutine must wait for a mutex before probe takes the mutex
+// as held by the caller. It is long because a busy machine may run neither the mutex's holder nor
+// the waiter.
 const heldFor = 5 * time.Second
 
-// probe judges that the user's code is called with no mutex of the Locker held: whatever it does
-// there would hold up everybody (1). If one is, the bubble's clock would stand still for good
-// should the user's code wait.
+// probe judges that the Locker holds no mutex while it calls the user's code. Whatever that code
+// does would hold up everybody else (1). And if that code waited, the bubble's clock would stand
+// still for good.
 func (c *client) probe(where string) bool {
-	if free(c.w.plan.Real, func() { _ = c.locker.ForceUnlock(ended, "nothing") }) { // it asks nobody, and needs every mutex
+	// This call asks no server, but needs every mutex.
+	if free(c.w.plan.Real, func() { _ = c.locker.ForceUnlock(ended, "nothing") }) {
 		return true
 	}
 	c.w.mu.Lock()
@@ -79,7 +82,7 @@ func free(clock *atomic.Int64, f func()) bool {
 	return true
 }
 
-// pass is how a client's code spends time, if its process lives.
+// pass lets a client's code spend time, as long as its process lives.
 func (c *client) pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

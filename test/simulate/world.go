@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Plan is all that a run follows from.
+// Plan is all that determines a run.
 type Plan struct {
 	Seed     uint64
 	Length   time.Duration // of the traffic
@@ -24,44 +24,44 @@ type Plan struct {
 	Calm     bool    // no faults and no trouble at all
 	Troubles Trouble // of users, operators and strangers
 	Break    Break
-	Real     *atomic.Int64 // shows the real time (ns), which nobody in a bubble sees
-	Echo     func(string)  // is told the history as it happens; may be nil
+	Real     *atomic.Int64 // shows the real time (ns), which code in a bubble cannot see
+	Echo     func(string)  // gets the history as it happens; may be nil
 }
 
-// Break is what a test breaks on purpose, to see that the referee notices.
+// Break is what a test breaks on purpose, to check that the referee notices.
 type Break struct {
-	Script  func(verb, source string) string // what the server executes in place of a script
-	Message func(payload string) string      // what a subscriber hears in place of a message
+	Script  func(verb, source string) string // the text that the server executes in place of a script
+	Message func(payload string) string      // the text that a subscriber hears in place of a message
 	Trust   time.Duration                    // how much longer clients trust than they say
-	Closed  time.Duration                    // after it the referee takes the first client's Locker for closed
-	Context time.Duration                    // how much later than they do contexts end
-	Unlock  func(error) error                // what Unlock says in place of its outcome
-	Leaks   bool                             // a Locker is not closed before its end is judged
+	Closed  time.Duration                    // after this time the referee takes the first client's Locker for closed
+	Context time.Duration                    // how much later than in truth contexts end for the referee
+	Unlock  func(error) error                // what Unlock returns in place of its outcome
+	Leaks   bool                             // a Locker is judged without having been closed
 }
 
-// World is one run: a server, its clients, what is between them, and the referee.
+// World is one run: a server, its clients, the network between them, and the referee.
 type World struct {
 	plan    Plan
 	start   time.Time
 	history *history
 
-	mu       sync.Mutex // guards what follows, and all that says so
+	mu       sync.Mutex // guards what follows, and whatever else says so
 	server   *redisServer
 	referee  *referee
-	clients  []*client // all there ever were
+	clients  []*client // all clients so far
 	made     uint64
-	present  []*client // those whose code runs
+	present  []*client // the clients whose code runs
 	aliases  []string
 	calmFrom time.Time      // zero: there are faults
-	setBack  time.Duration  // how far the server's clock was set back since it was last calm
+	setBack  time.Duration  // how far the server's clock was set back since the last calm
 	lasting  sync.WaitGroup // faults that go on
-	era      int            // of the server: between two restarts
+	era      int            // counts the server's restarts
 	slow     time.Duration
-	troubled time.Time // when a fault last touched everybody
+	troubled time.Time // when a fault last affected everybody
 	faults   map[string]int
 	requests int
 	calls    int
-	farthest time.Time // that the server's clock ever was
+	farthest time.Time // the largest time that the server's clock has shown
 	names    []string
 	ending   bool   // no new calls
 	tail     string // of the history, when the referee first objected
@@ -69,7 +69,8 @@ type World struct {
 	over chan struct{} // closed when the traffic ends
 }
 
-// draw is a random stream for one thing that happens now to one of the parts. It does not depend on what was drawn before.
+// draw returns a random stream for one thing that happens now to the given parts. The stream does
+// not depend on earlier draws.
 func (w *World) draw(parts ...uint64) *rand.Rand {
 	sum := uint64(time.Since(w.start)) //nolint:gosec // it is not negative
 	for _, part := range parts {
@@ -86,7 +87,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// contents sums up a request, in whatever order its parts are: what a map is asked for has none.
+// contents sums up a request. The order of its parts does not count, because what a map lists has
+// no order.
 func contents(args []string) (sum uint64) {
 	for _, arg := range args {
 		h := fnv.New64a()
@@ -96,12 +98,12 @@ func contents(args []string) (sum uint64) {
 	return sum
 }
 
-// span is a time between two others.
+// span draws a time between two others.
 func span(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
-// after has f done under mu when the time has come. Two such times are the same only by the greatest of chances.
+// after has f run under mu after d. That two such times are equal is next to impossible.
 func (w *World) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		w.mu.Lock()
@@ -110,7 +112,7 @@ func (w *World) after(d time.Duration, f func()) {
 	})
 }
 
-// drag is how much later than usual a slow server answers. mu must be held.
+// drag draws how much later than usual a slow server answers. mu must be held.
 func (w *World) drag(r *rand.Rand) time.Duration {
 	if w.slow == 0 {
 		return 0
@@ -118,13 +120,13 @@ func (w *World) drag(r *rand.Rand) time.Duration {
 	return time.Duration(r.Int64N(int64(w.slow)))
 }
 
-// fault counts and notes one. mu must be held.
+// fault counts and notes a fault. mu must be held.
 func (w *World) fault(kind, format string, args ...any) {
 	w.faults[kind]++
 	w.history.note("fault", "%s %s", kind, fmt.Sprintf(format, args...))
 }
 
-// transcript is a request and its reply for the history.
+// transcript returns a request and its reply for the history.
 func transcript(verb string, args []string, reply []byte) string {
 	if verb != "" {
 		n, _ := strconv.Atoi(args[2])
@@ -135,17 +137,17 @@ func transcript(verb string, args []string, reply []byte) string {
 			}
 		}
 		args = append([]string{strings.Join(locks, ",")}, args[3+n:]...)
-	} else { // the channels that are subscribed to have no order
+	} else { // subscribed channels have no order
 		args = append(args[:1:1], sorted(args[1:])...)
 	}
 	answer := strings.ReplaceAll(strings.TrimSuffix(string(reply), "\r\n"), "\r\n", " ")
-	if verb == "leave" && len(args) > 9 { // of several tickets, which have no order
+	if verb == "leave" && len(args) > 9 { // the tickets of one leave have no order
 		slices.Sort(args[5:])
 		answer = fmt.Sprintf("%x", contents(strings.Fields(answer)))
 	}
 	return strings.Join(args, " ") + " -> " + answer[:min(len(answer), 600)]
 }
 
-// long reports whether a run has leases from 100 ms to hours. What a dead client holds for an
-// hour would be most of a run: there an operator looks after it.
+// long reports whether a run has leases from 100 ms to hours. In such a run an operator frees the
+// locks of dead clients: an hour's hold would take up most of the run.
 func (w *World) long() bool { return w.plan.brings(Leases) && w.plan.Seed%10 == 4 }
