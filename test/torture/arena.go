@@ -21,10 +21,10 @@ import (
 // seats is how many workers there are at any time.
 const seats = 6
 
-// saboteurs is the user who may do everything, whatever the others may.
+// saboteurs is the database user who may do everything, whatever the others may.
 const saboteurs = "saboteur"
 
-// everybody is the seat of a disturbance that all feel.
+// everybody is the seat of a trouble that affects all.
 const everybody = -1
 
 // arena is a server, the resource, and the seats of the workers. It belongs to the test's own
@@ -32,7 +32,7 @@ const everybody = -1
 type arena struct {
 	t        testing.TB
 	random   *rand.Rand
-	dir      string // of the server's journals and the workers'
+	dir      string // of the journals of the server and the workers
 	server   *redistest.Server
 	admin    *redis.Client
 	resource *resource
@@ -42,7 +42,7 @@ type arena struct {
 	losses   []loss
 }
 
-// seat is a worker's place: those that are killed have a successor on the same proxy.
+// seat is a worker's place. A killed worker has a successor on the same proxy.
 type seat struct {
 	number  int
 	proxy   *faultproxy.Proxy // nil: its worker is connected directly
@@ -50,8 +50,8 @@ type seat struct {
 	life    *life
 	stopped bool
 	frozen  bool
-	apart   bool // it is cut off for long
-	spared  bool // or was
+	apart   bool // the worker is cut off for long
+	spared  bool // or was, and must live to see what comes of that
 }
 
 // life is one worker process.
@@ -59,23 +59,23 @@ type life struct {
 	Process string
 	Seat    int
 	Born    int64
-	Killed  int64         // just before it was; 0: it ended in good order
-	Dead    int64         // when it was certainly gone; 0: the same
-	Timeout time.Duration // of its client
+	Killed  int64         // just before the kill; 0: the process ended in good order
+	Dead    int64         // when the process was certainly gone; 0: it ended in good order
+	Timeout time.Duration // of the process's client
 	journal string
-	lockers map[int]*closes // those that were closed, by number
-	stills  []stretch       // in which nothing in it ran
+	lockers map[int]*closes // the Lockers that were closed, by number
+	stills  []stretch       // in which nothing in the process ran
 }
 
-// trouble is something that the saboteur did, to a seat or to everybody.
+// trouble is something that the saboteur did, to one seat or to everybody.
 type trouble struct {
 	Kind     string
 	Seat     int
 	From, To int64
 }
 
-// loss is the end of the server's data, sometime between the two. Journal is what it had written
-// until then.
+// loss is a loss of the server's data, at some time between From and To. Journal is what the server
+// had written until then.
 type loss struct {
 	From, To int64
 	Journal  string
@@ -84,8 +84,8 @@ type loss struct {
 func newArena(t testing.TB, seed uint64, dir string) *arena {
 	t.Helper()
 	a := &arena{t: t, random: rand.New(rand.NewPCG(seed, 0)), dir: dir}
-	// What the server wrote is the system's to keep: a killed server has lost nothing that it
-	// answered, unless its journal is taken away.
+	// A killed server loses nothing that it answered, because the operating system keeps what was
+	// written. Data is lost only when the saboteur takes the journal away.
 	a.server = redistest.Start(t, slices.Concat(workers.JournalArgs(dir), []string{
 		"--enable-debug-command", "yes", "--user", saboteurs, "on", "nopass", "~*", "&*", "+@all",
 	})...)
@@ -131,10 +131,10 @@ func (s *seat) kill() {
 	s.life.Dead = now()
 }
 
-// journalDir is where a server keeps its journal, under its directory.
+// journalDir is where a server keeps its journal, inside its directory.
 const journalDir = "appendonlydir"
 
-// wipe takes a killed server's data away.
+// wipe deletes a killed server's data.
 func (a *arena) wipe(from int64) {
 	a.t.Helper()
 	kept := filepath.Join(a.dir, fmt.Sprint("lost-", len(a.losses)))
@@ -148,7 +148,7 @@ func (a *arena) wipe(from int64) {
 	a.losses = append(a.losses, loss{From: from, Journal: kept})
 }
 
-// write leaves what the saboteur did beside the journals, for whoever keeps them.
+// write saves what the saboteur did beside the journals, for whoever keeps those.
 func (a *arena) write() {
 	a.t.Helper()
 	text, err := json.MarshalIndent(struct {
@@ -164,7 +164,7 @@ func (a *arena) write() {
 	}
 }
 
-// ok ends the test if something failed that nobody harms.
+// ok ends the test if a step failed that nobody disturbs.
 func (a *arena) ok(err error) {
 	a.t.Helper()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// What callbacks do that they should not.
+// These are the ways in which callbacks misbehave.
 const (
 	panics    = "panics"
 	exits     = "ends its goroutine"
@@ -21,13 +21,13 @@ const (
 
 var antics = []string{panics, exits, blocks, callsBack}
 
-// callbacks are what the library calls.
+// callbacks are the kinds of user code that the library calls.
 var callbacks = []string{"OnQueued", "Observer", "Logger"}
 
-// mischief is what callbacks panic with.
+// mischief is the value with which callbacks panic.
 const mischief = "mischief"
 
-// plays has a callback misbehave, after it has been noted.
+// plays notes that a callback misbehaves, and then does so.
 func (w *worker) plays(callback, how string, op int, d time.Duration) {
 	w.playing.Add(1)
 	defer w.playing.Add(-1)
@@ -43,7 +43,7 @@ func (w *worker) plays(callback, how string, op int, d time.Duration) {
 		ctx, cancel := context.WithTimeout(context.Background(), d)
 		defer cancel()
 		l := w.desks[rand.IntN(desks)].Load()
-		_, _ = l.Inspect(ctx, "a") // what it says is nothing to us
+		_, _ = l.Inspect(ctx, "a") // the answer does not matter here
 		if lease, err := l.TryLock(ctx, "back-"+w.Process); err == nil {
 			_ = lease.Err()
 			_ = lease.Unlock(ctx) // the lease ends anyway
@@ -51,7 +51,7 @@ func (w *worker) plays(callback, how string, op int, d time.Duration) {
 	}
 }
 
-// length is for how long a callback misbehaves: longer than a lease, or not.
+// length returns for how long a callback misbehaves: longer than a lease, or shorter.
 func length(how string) time.Duration {
 	switch how {
 	case blocks:
@@ -62,7 +62,7 @@ func length(how string) time.Duration {
 	return 0
 }
 
-// sometimes has what the library tells of itself misbehave, so many times in a thousand.
+// sometimes has an Observer or a logger misbehave, in so many of a thousand calls.
 func (w *worker) sometimes(callback string, permille int) {
 	if !w.over() && rand.IntN(1000) < permille {
 		how := antics[rand.IntN(len(antics))]
@@ -70,7 +70,7 @@ func (w *worker) sometimes(callback string, permille int) {
 	}
 }
 
-// Observe notes who waits, and what tells later why somebody was passed over.
+// Observe notes what the judges need later: which calls wait, and why a waiter was passed over.
 func (w *worker) Observe(e fairlock.Event) {
 	switch e.Kind {
 	case fairlock.Reconnected:
@@ -86,7 +86,7 @@ func (w *worker) Observe(e fairlock.Event) {
 	w.sometimes("Observer", 3)
 }
 
-// careless is a slog.Handler that writes what it is told, and sometimes does something else before.
+// careless is a slog.Handler that writes its records, and sometimes misbehaves first.
 type careless struct {
 	slog.Handler
 	w *worker
@@ -106,12 +106,12 @@ func openLogs(o orders) (*os.File, error) {
 	return os.OpenFile(o.Journal+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// onQueued is an option of the call op, which misbehaves.
+// onQueued returns an OnQueued option for the call op, which misbehaves.
 func (h *hand) onQueued(op int, how string, d time.Duration) fairlock.LockOption {
 	return fairlock.OnQueued(func(int) { h.plays("OnQueued", how, op, d) })
 }
 
-// safely runs a call and notes should a callback end it.
+// safely runs a call, and notes if a callback ends it.
 func (h *hand) safely(op int, f func()) {
 	returned := false
 	defer func() {
@@ -137,8 +137,8 @@ func apart(f func()) {
 	<-done
 }
 
-// A process that stands still, or whose goroutines have to wait for a machine that has other things
-// to do, is late with everything.
+// A process that stood still is late with everything. So is a process whose goroutines have to wait
+// because the machine is busy.
 const (
 	pulse   = 10 * time.Millisecond
 	noPulse = 50 * time.Millisecond

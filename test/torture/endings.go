@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// prompt is how long after the end of trust a context may end in a process that goes on: a timer
-// fires, a goroutine is scheduled that cancels it and one that notes it, each of them behind all
-// others of a process on a busy machine that may have been interrupted for noPulse each time
-// without anybody noticing.
+// prompt is how long after the end of trust a context may end, in a process that runs. A timer
+// fires, one goroutine cancels the context, and another notes that. Each step may wait behind all
+// others of a busy machine, and the process may be interrupted for up to noPulse each time without
+// any sign.
 const prompt = 4*noPulse + 100*time.Millisecond
 
-// outlives is for how much longer than until then its contexts lived than scheduling explains;
-// below zero: it explains all.
+// outlives returns by how much more than scheduling explains a call's contexts lived beyond end.
+// The result is negative if scheduling explains all.
 func (c *call) outlives(end int64) int64 {
 	late := c.over - end - prompt.Nanoseconds()
 	if late > 0 {
@@ -22,7 +22,7 @@ func (c *call) outlives(end int64) int64 {
 	return late
 }
 
-// stood is for how long nothing ran in a process between the two.
+// stood returns for how long nothing ran in a process between two times.
 func (l *life) stood(from, to int64) int64 {
 	sum := int64(0)
 	for _, s := range l.stills {
@@ -31,10 +31,10 @@ func (l *life) stood(from, to int64) int64 {
 	return sum
 }
 
-// closes is the end of a Locker.
+// closes is how a Locker was closed.
 type closes struct {
 	how              string
-	from, drains, to int64 // the call, when it certainly refused newcomers, its return; 0: never
+	from, drains, to int64 // when Close was called, when newcomers were certainly refused, when Close returned; 0: never
 }
 
 func (l *life) closes(e event) {
@@ -52,7 +52,7 @@ func (l *life) closes(e event) {
 	}
 }
 
-// closed is the end of the Locker that a call was made with; its times are 0 if there was none.
+// closed returns how the call's Locker was closed. The times are 0 if it never was.
 func (c *call) closed() closes {
 	if its := c.life.lockers[c.desk]; its != nil {
 		return *its
@@ -60,7 +60,7 @@ func (c *call) closed() closes {
 	return closes{}
 }
 
-// outlived are the contexts that ended later than their lease could be trusted, or never.
+// outlived lists contexts that ended after their lease could no longer be trusted, or never.
 func outlived(leases []*call) []string {
 	var wrong []string
 	for _, c := range leases {
@@ -80,7 +80,8 @@ func outlived(leases []*call) []string {
 	return wrong
 }
 
-// afterClose are the calls that had a lock of a Locker that was closed, or let in nobody any more.
+// afterClose lists calls that got a lock from a Locker that was closed, or that already refused
+// newcomers.
 func afterClose(calls []*call) []string {
 	var wrong []string
 	for _, c := range calls {
@@ -95,7 +96,7 @@ func afterClose(calls []*call) []string {
 	return wrong
 }
 
-// broken are the calls that ended by somebody else's panic.
+// broken lists calls that a panic of somebody else's callback ended.
 func broken(calls []*call) []string {
 	var wrong []string
 	for _, c := range calls {
@@ -106,8 +107,8 @@ func broken(calls []*call) []string {
 	return wrong
 }
 
-// lostForNothing are the leases that were lost although nothing kept their process from renewing
-// them. What is done to another lock is no reason.
+// lostForNothing lists leases that were lost although nothing kept their process from renewing
+// them. Harm to another lock is no reason.
 func lostForNothing(leases []*call, troubles []*trouble) []string {
 	var wrong []string
 	for _, c := range leases {
@@ -123,7 +124,7 @@ func lostForNothing(leases []*call, troubles []*trouble) []string {
 	return wrong
 }
 
-// impatient are the calls that failed although they had a place in line.
+// impatient lists calls that failed although they had a place in line.
 func impatient(calls []*call) []string {
 	var wrong []string
 	for _, c := range calls {
@@ -134,7 +135,7 @@ func impatient(calls []*call) []string {
 	return wrong
 }
 
-// unrepeated are the Unlocks that failed by themselves before the lease had ended.
+// unrepeated lists Unlocks that failed by themselves before the lease had ended.
 func unrepeated(leases []*call) []string {
 	var wrong []string
 	for _, c := range leases {

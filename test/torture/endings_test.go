@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// endedAt is one whose contexts ended at that time.
+// endedAt gives a call contexts that ended at that time.
 func endedAt(when int64, cause string) func(*call) {
 	return func(c *call) { c.over, c.cause = at(when), cause }
 }
 
-// closedAt is one whose Locker was closed between the two, and refused newcomers from the second
-// on.
+// closedAt gives a call a Locker that was closed between from and to, and refused newcomers from
+// drains on.
 func closedAt(from, drains, to int64) func(*call) {
 	return func(c *call) {
 		c.desk = 7
@@ -20,7 +20,7 @@ func closedAt(from, drains, to int64) func(*call) {
 	}
 }
 
-// stoodStill is one whose process did nothing between the two.
+// stoodStill gives a call a process that stood still between two times.
 func stoodStill(from, to int64) func(*call) {
 	return func(c *call) { c.life.stills = append(c.life.stills, stretch{from: at(from), to: at(to)}) }
 }
@@ -207,7 +207,7 @@ func TestAGrantThatItsCallDoesNotHearIsObjectedTo(t *testing.T) {
 func TestAWaiterKeptFromAFreeLockIsObjectedTo(t *testing.T) {
 	record := record(crew + "p")
 	for name, test := range map[string]struct {
-		again int // when somebody has it again, in ms
+		again int // when another call has the lock again, in ms
 		wrong int
 	}{
 		"for a moment": {12, 0},

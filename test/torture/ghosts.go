@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A ghost is a ticket whose call has ended, and which stands in line or holds a lock all the same.
-// Its process leaves for it until that is answered, so it is gone soon after nothing keeps the
-// process from the server any more.
+// A ghost is a ticket whose call has ended, but which still stands in line or holds a lock. The
+// ghost's process sends a leave until the server answers. So a ghost vanishes soon after its
+// process can reach the server again.
 
-// ends is when a call was over, with its lease if it had one; 0: never.
+// ends returns when a call was over, together with its lease if it had one; 0: never.
 func (c *call) ends() int64 {
 	switch {
 	case c.broke != 0:
@@ -20,23 +20,22 @@ func (c *call) ends() int64 {
 	return c.ended
 }
 
-// gave reports whether a call had given up its place by then, or was about to, since its Locker was
-// being closed.
+// gave reports whether a call had given up its place by then, or was about to because its Locker
+// was being closed.
 func (c *call) gave(now int64) bool {
 	end, closing := c.ends(), c.closed().from
 	return end != 0 && end <= now || closing != 0 && closing <= now
 }
 
-// settling is how long after a trouble connections are made again: they are tried once a second,
-// and the machine has other things to do.
+// settling is how long after a trouble new connections take: a client tries once a second, and the
+// machine has other things to do.
 const settling = time.Second
 
-// leaving is how long a process needs for a leave, once nothing hinders it any more: two
-// connections may be dead without its knowledge, each of which is waited for, and every time
-// another try is up to a second away.
+// leaving is how long a process needs for a leave once nothing hinders it. Two connections may be
+// dead without its knowledge. Each costs a timeout, and up to a second until the next attempt.
 func (l *life) leaving() time.Duration { return 2*(l.Timeout+time.Second) + settling }
 
-// undisturbed is how much of the time between the two was without any trouble for a process.
+// undisturbed returns for how much of the time between from and to the process had no trouble.
 func (l *life) undisturbed(troubles []*trouble, from, to int64) time.Duration {
 	if l.Killed != 0 {
 		to = min(to, l.Killed)
@@ -55,7 +54,7 @@ func (l *life) undisturbed(troubles []*trouble, from, to int64) time.Duration {
 	return time.Duration(sum + max(0, to-from) - l.stood(from, max(from, to)))
 }
 
-// haunt notes who is in line and who holds the lock, and judges those who were and no longer do.
+// haunt notes which tickets are in line or hold the lock. It judges the tickets that no longer do.
 func (o *order) haunt(l *line) {
 	here := make(map[string]bool, len(l.queue)+1)
 	for _, w := range l.queue {
@@ -83,7 +82,7 @@ func (o *order) haunt(l *line) {
 	}
 }
 
-// haunted judges a ticket that was there from then until now.
+// haunted judges a ticket that was there from since until now.
 func (o *order) haunted(l *line, ticket string, since int64) {
 	c := o.calls[note(ticket)]
 	if c == nil || c.ends() == 0 || !alone(ticket) || !c.owes() {
@@ -103,8 +102,8 @@ func (o *order) haunted(l *line, ticket string, since int64) {
 	}
 }
 
-// owes reports whether a call's ticket has to be taken back for as long as it takes: a Locker that
-// is closed tries it once.
+// owes reports whether a call must take back its ticket however long that takes. A closed Locker
+// tries it once only.
 func (c *call) owes() bool { return c.closed().from == 0 }
 
 func (o *order) owes(ticket string) bool {
@@ -112,8 +111,8 @@ func (o *order) owes(ticket string) bool {
 	return c == nil || c.owes()
 }
 
-// nobodys are the locks that are still held for minutes though everybody has gone, by somebody who
-// was not killed: a ticket of which nobody knows. holders are the tickets, by key.
+// nobodys lists locks that a forgotten ticket still holds for minutes after all processes have
+// gone. The holders' processes were not killed. holders are the tickets, by key.
 func nobodys(o *order, holders map[string][]string) []string {
 	var wrong []string
 	for key, tickets := range holders {

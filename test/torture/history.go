@@ -14,54 +14,54 @@ import (
 // history is what all workers say that they did.
 type history struct {
 	calls  []*call
-	acks   map[string]int // writes that were accepted, by process
-	barred []barred       // writes
+	acks   map[string]int // accepted writes, by process
+	barred []barred       // refused writes
 	lives  map[string]*life
 	tricks map[string]int  // of callbacks, by name
 	again  int             // subscriptions made again
-	over   int             // waiters that came back after having been passed over
+	over   int             // waiters that came back after they were passed over
 	ended  map[string]bool // processes that ended in good order
 }
 
-// barred is a write that was refused to somebody who trusted the lock even after that.
+// barred is a write that was refused to a worker which still trusted the lock afterwards.
 type barred struct {
 	by *call
 	at int64
 }
 
-// call is one call, and the lease that it had.
+// call is one call, and its lease if it had one.
 type call struct {
 	life   *life
 	op     int
 	lock   string
 	how    manner
-	desk   int  // number of its Locker
-	fixed  bool // its lease is not renewed
+	desk   int  // the number of its Locker
+	fixed  bool // the lease is not renewed
 	began  int64
-	ended  int64  // 0: its process was killed before
-	limit  int64  // in which it was to end; 0: it waits
-	why    string // it was refused; "": it was not
-	queued bool   // it waited, and knew that
-	broke  int64  // when a callback ended it; 0: none did
-	plays  int64  // for how long one of its own kept it
-	antic  string // what that does; "": it has none that misbehaves
+	ended  int64  // 0: the process was killed first
+	limit  int64  // the time in which the call must end; 0: it waits
+	why    string // why the call was refused; "": it was not
+	queued bool   // the call waited, and knew that
+	broke  int64  // when a callback ended the call; 0: none did
+	plays  int64  // for how long a callback of its own kept the call
+	antic  string // how that callback misbehaves; "": it does not
 
-	// Of a lease.
+	// The lease.
 	owner    string
-	token    int64  // 0: there was none
-	until    int64  // when trust would end, by what was last noted
-	over     int64  // when its contexts had ended; 0: that was not noted
-	cause    string // why they did
-	gone     int64  // when its loss was noticed; 0: it was not
-	doubt    string // why it was not trusted any more when Unlock was called
-	given    int64  // when Unlock was called; 0: it was not
-	sure     bool   // it was trusted until then
-	released int64  // when Unlock returned; 0: it did not
+	token    int64  // 0: the call had no lease
+	until    int64  // when trust would end, by the last note
+	over     int64  // when the contexts had ended; 0: not noted
+	cause    string // why the contexts ended
+	gone     int64  // when the loss was noticed; 0: never
+	doubt    string // why the lease was no longer trusted when Unlock was called
+	given    int64  // when Unlock was called; 0: never
+	sure     bool   // the lease was trusted until then
+	released int64  // when Unlock returned; 0: never
 	outcome  string // why Unlock failed; "": it did not
 }
 
-// trusts is from when on the lease was certainly trusted: the server's word of when it gave it,
-// which its token is, or the call's return.
+// trusts returns from when on the lease was certainly trusted. That is the server's time of the
+// grant, which is also the token, or else the call's return.
 func (c *call) trusts() int64 {
 	if at := c.token * 1000; c.began <= at && at <= c.ended {
 		return at
@@ -69,14 +69,15 @@ func (c *call) trusts() int64 {
 	return c.ended
 }
 
-// trusted is until when it certainly was, by Err or by its contexts, whichever is later.
+// trusted returns until when the lease was certainly trusted, by Err or by its contexts, whichever
+// is later.
 func (c *call) trusted() int64 {
 	end := c.believed()
 	return end + max(0, c.outlives(end))
 }
 
-// believed is until when it was trusted by Err and Deadline: a program that stands still or is
-// killed keeps its trust until its last known deadline, or its death.
+// believed returns until when the lease was trusted by Err and Deadline. A process that stands
+// still keeps its trust until its last known deadline, and a killed one until its death.
 func (c *call) believed() int64 {
 	if c.given != 0 && c.sure {
 		return c.given
@@ -96,7 +97,7 @@ func readHistory(lives []*life) (*history, error) {
 	for _, l := range lives {
 		h.lives[l.Process] = l
 		text, err := os.ReadFile(l.journal)
-		if os.IsNotExist(err) { // killed before it began
+		if os.IsNotExist(err) { // killed before its first line
 			continue
 		}
 		if err == nil {
@@ -109,7 +110,7 @@ func readHistory(lives []*life) (*history, error) {
 	return h, nil
 }
 
-// read takes in one journal. The last line may be cut off.
+// read reads one journal. The last line may be cut off.
 func (h *history) read(l *life, text []byte) error {
 	calls := make(map[int]*call)
 	for in := bufio.NewReader(bytes.NewReader(text)); ; {
@@ -155,7 +156,7 @@ func (h *history) read(l *life, text []byte) error {
 	}
 }
 
-// happens takes in what became of a call.
+// happens notes what became of a call.
 func (h *history) happens(l *life, c *call, e event) {
 	switch e.Kind {
 	case got:
@@ -188,7 +189,7 @@ func (h *history) happens(l *life, c *call, e event) {
 	}
 }
 
-// leases are the calls that had one.
+// leases returns the calls that had a lease.
 func (h *history) leases() []*call {
 	var all []*call
 	for _, c := range h.calls {
@@ -199,7 +200,7 @@ func (h *history) leases() []*call {
 	return all
 }
 
-// unended are the calls and processes that did not end although nobody killed them.
+// unended lists the calls and processes that did not end although nobody killed them.
 func (h *history) unended() []string {
 	var wrong []string
 	for _, c := range h.calls {
@@ -215,10 +216,11 @@ func (h *history) unended() []string {
 	return wrong
 }
 
-// slack is how much later than its limit a call may end: the machine has other things to do.
+// slack is how much later than its limit a call may end, because the machine has other things to
+// do.
 const slack = 2 * time.Second
 
-// late are the calls that did not end in time although their process was not stopped.
+// late lists the calls that did not end in time although their process was not stopped.
 func (h *history) late(troubles []*trouble) []string {
 	var wrong []string
 	for _, c := range h.calls {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// at is a time, in ms of the test's own.
+// at turns ms of the test's own into a time.
 func at(ms int64) int64 { return int64(time.Hour) + ms*int64(time.Millisecond) }
 
-// had is a lease of owner, asked for and given at from and unlocked at to, in ms.
+// had returns a lease of owner, asked for and given at from and unlocked at to, in ms.
 func had(owner string, token, from, to int64) *call {
 	return &call{
 		life: &life{Process: "p"}, lock: "a", how: waits, began: at(from), ended: at(from), owner: owner, token: token,
@@ -24,7 +24,7 @@ func (c *call) with(change func(*call)) *call {
 	return c
 }
 
-// killed is one whose process is killed at that time, with its lease until then.
+// killed has a lease's process die at that time, while the lease lasts until until.
 func killed(when, until int64) func(*call) {
 	return func(c *call) {
 		c.life = &life{Process: "k", Killed: at(when), Dead: at(when)}
@@ -32,19 +32,20 @@ func killed(when, until int64) func(*call) {
 	}
 }
 
-// expired is one that stands still and finds its lease lost at that time.
+// expired has a lease's process stand still, and find the lease lost at that time.
 func expired(until, when int64) func(*call) {
 	return func(c *call) {
 		c.until, c.gone, c.given, c.sure, c.outcome = at(until), at(when), at(when), false, whyLost
 	}
 }
 
-// histories of one lock, and whether they are as they should be: by the judge of trust and tokens, and by porcupine.
+// histories are histories of one lock. Each says whether the judge of trust and tokens should
+// accept it, and whether porcupine should.
 var histories = map[string]struct {
 	calls   []*call
 	losses  []loss
-	trust   bool // fine by trust.go
-	porcine bool // fine by model.go
+	trust   bool // trust.go accepts it
+	porcine bool // model.go accepts it
 }{
 	"one after the other":               {[]*call{had("A", 1, 0, 10), had("B", 2, 11, 20)}, nil, true, true},
 	"two at once":                       {[]*call{had("A", 1, 0, 10), had("B", 2, 9, 20)}, nil, false, false},
@@ -122,7 +123,7 @@ func TestLongHistoriesAreCutWhereTheLockIsFreeAndNothingIsForgottenThere(t *test
 
 func TestWhatPorcupineCannotDecideInTimeIsNotFine(t *testing.T) {
 	calls := []*call{had("A", 1, 0, 10), had("B", 2, 5, 20)}
-	for range 60 { // each of which may be anywhere
+	for range 60 { // each of these may be anywhere
 		calls = append(calls, &call{life: &life{}, lock: "a", began: at(0)})
 	}
 	if _, wrong := linearizable(calls, nil, 10*time.Millisecond); len(wrong) != 1 || !strings.Contains(wrong[0], "not decided") {
@@ -169,7 +170,7 @@ func TestTheResourceRefusesOldTokensAndItsCounterShowsAnOverlap(t *testing.T) {
 	if sum, wrong := r.totals(); len(wrong) != 0 || sum.accepted != 2 || sum.refused != 1 {
 		t.Errorf("%+v, %q", sum, wrong)
 	}
-	ask("write", 9, before+1) // as if two had read at the same time
+	ask("write", 9, before+1) // as if two workers had read at the same time
 	if _, wrong := r.totals(); len(wrong) != 1 {
 		t.Errorf("an update was lost, and nobody noticed: %q", wrong)
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// longest is how long each kind of key may live when nobody is there any more. Tokens outlive their
-// users on purpose, and what was held for minutes by a killed process is held for minutes.
+// longest is how long each kind of key may live after the last process has gone. Tokens outlive
+// their users on purpose. A lock that a killed process held for minutes stays held for minutes.
 var longest = map[string]time.Duration{
-	"lock":    0, // its own longest lease
+	"lock":    0, // the lock's own longest lease
 	"queue":   30 * time.Second,
 	"waiters": time.Minute,
 	"token":   10 * time.Minute,
 }
 
-// leaked are the keys that live longer than their kind may. Those that will vanish by themselves
-// need the returned time for it; tokens are not waited for.
+// leaked lists the keys that live longer than their kind may. The others need the returned time to
+// vanish by themselves; tokens are not waited for.
 func leaked(ttl map[string]time.Duration) (wrong []string, wait time.Duration) {
 	for key, left := range ttl {
 		part := strings.SplitN(strings.Replace(key, "fairlock:plain:", "fairlock:", 1), ":", 3)
@@ -45,13 +45,13 @@ func leaked(ttl map[string]time.Duration) (wrong []string, wait time.Duration) {
 	return wrong, wait
 }
 
-// lockOf is the lock that a key is about.
+// lockOf returns the lock that a key belongs to.
 func lockOf(key string) string {
 	_, name, _ := strings.Cut(key, "{")
 	return strings.TrimSuffix(name, "}")
 }
 
-// remaining is what is in the server, and for how long.
+// remaining returns the keys in the server, and how long each of them has to live.
 func remaining(ctx context.Context, rdb *redis.Client) (map[string]time.Duration, error) {
 	keys, err := rdb.Keys(ctx, "*").Result()
 	if err != nil {
@@ -63,7 +63,7 @@ func remaining(ctx context.Context, rdb *redis.Client) (map[string]time.Duration
 		if err != nil {
 			return nil, err
 		}
-		if left != -2 { // it has vanished meanwhile
+		if left != -2 { // -2: the key has vanished meanwhile
 			all[key] = left
 		}
 	}

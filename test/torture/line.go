@@ -15,14 +15,14 @@ type line struct {
 	last    int64            // the largest place given
 	token   int64            // the largest token given
 	record  string           // the ticket that holds the lock; "": it is free
-	free    int64            // since when it is, with somebody in line; 0: it is not
-	gathers int64            // until then all are given time to come back, and the lock to nobody
+	free    int64            // since when the lock is free with a waiter in line; 0: it is not
+	gathers int64            // until then the lock is given to nobody, so that all waiters can come back
 	out     map[string]int64 // tickets that were passed over or lost -> when
-	waited  []place          // who was in line when it became free
-	popped  []place          // taken out by the present transaction
-	marked  map[string]bool  // clients of whom somebody was passed over
+	waited  []place          // who was in line when the lock became free
+	popped  []place          // taken out of the line by the present transaction
+	marked  map[string]bool  // clients with a waiter that was passed over
 	retired map[string]bool  // tickets that left while a request of theirs was open
-	handed  map[string]int64 // tickets in line that were given the lock, and hold it -> when they were
+	handed  map[string]int64 // tickets that got the lock from the line, and hold it -> when they got it
 	since   map[string]int64 // tickets that are in line or hold the lock -> when they were first seen
 }
 
@@ -32,7 +32,7 @@ type place struct {
 	again  bool // its client was out of reach before
 }
 
-// queue takes in a change of the line.
+// queue notes a change of the line.
 func (o *order) queue(l *line, words []string) {
 	switch verb := strings.ToUpper(words[0]); verb {
 	case "RPUSH":
@@ -51,7 +51,7 @@ func (o *order) queue(l *line, words []string) {
 		first.again = l.marked[client(first.ticket)]
 		l.popped = append(l.popped, first)
 		l.queue = l.queue[1:]
-	case "LSET": // to what no element is: several are taken out together
+	case "LSET": // the script sets elements to "", and then removes them together
 		if at, err := strconv.Atoi(words[2]); err == nil && at < len(l.queue) {
 			l.queue[at] = place{}
 		}
@@ -66,7 +66,7 @@ func (o *order) queue(l *line, words []string) {
 	}
 }
 
-// find returns where an element of the line is, or -1.
+// find returns the position of an element in line, or -1.
 func (l *line) find(element string) int {
 	at, ticket, _ := strings.Cut(element, ":")
 	return slices.IndexFunc(l.queue, func(p place) bool { return p.ticket == ticket && strconv.FormatInt(p.at, 10) == at })
@@ -89,7 +89,7 @@ func (o *order) arrives(l *line, element string) place {
 	return place{at: at, ticket: ticket}
 }
 
-// marks takes in what the set of waiters says besides their deadlines.
+// marks notes the marks in the set of waiters.
 func (l *line) marks(words []string) {
 	switch strings.ToUpper(words[0]) {
 	case "ZADD":
@@ -116,18 +116,18 @@ func (l *line) marks(words []string) {
 	}
 }
 
-// alone reports whether a ticket names no owner, so that nobody shares its hold.
+// alone reports whether a ticket names no owner, so that no other ticket shares its hold.
 func alone(ticket string) bool {
 	part := strings.SplitN(ticket, ":", 5)
 	return len(part) == 5 && part[3] == ""
 }
 
-// record takes in a change of who holds the lock.
+// record notes a change of who holds the lock.
 func (o *order) record(l *line, words []string) {
 	switch strings.ToUpper(words[0]) {
 	case "DEL", "UNLINK":
 		l.record = ""
-	case "HDEL": // a hand-over, which writes the next record over what is left of this one
+	case "HDEL": // a hand-over writes the next record over what is left of this one
 		if slices.Contains(words[2:], l.record) && alone(l.record) {
 			l.record = ""
 		}
@@ -137,11 +137,11 @@ func (o *order) record(l *line, words []string) {
 		for pair := range slices.Chunk(words[2:], 2) {
 			switch {
 			case pair[0] == "token":
-				token, _ = strconv.ParseInt(pair[1], 10, 64) // 0 is no token of anybody
+				token, _ = strconv.ParseInt(pair[1], 10, 64) // no token is 0
 			case strings.Contains(pair[0], ":"):
 				ticket = pair[0]
 			case pair[0] == "kept":
-				l.record = "kept" // for one whom the server has forgotten
+				l.record = "kept" // for a holder that the server has forgotten
 			}
 		}
 		if words[2] == "owner" && ticket != "" {

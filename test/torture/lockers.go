@@ -10,18 +10,19 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// locker is one of a worker's, with its number there.
+// locker is one of a worker's Lockers, with its number in that worker.
 type locker struct {
 	fairlock.Interface
 	number int
 }
 
-// desks are the Lockers of a worker that its hands use at present. All but the last are closed at
-// any instant, while they are used, and another is in their place.
+// desks are the places for the Lockers that a worker's hands use now. All Lockers but the last are
+// closed at any instant, while they are in use, and another takes the place.
 const (
 	fairDesk = iota
 	plainDesk
-	steadyDesk // fair, and open to the end: of what it has left behind no Close is to blame
+	// Fair, and open to the end: no Close is to blame for what this one leaves behind.
+	steadyDesk
 	desks
 )
 
@@ -60,7 +61,7 @@ func (j *janitor) work() {
 	}
 }
 
-// wait waits for so long, or until the worker is to end.
+// wait waits for d, or until the worker is to end.
 func (j *janitor) wait(d time.Duration) {
 	select {
 	case <-j.quit:
@@ -74,11 +75,11 @@ func (w *worker) close(l *locker) {
 	w.journal.note(event{Kind: closed, Locker: l.number})
 }
 
-// draining is how long somebody holds a lock while his Locker is shut down.
+// draining is how long a lock is held while its Locker is shut down.
 const draining = 300 * time.Millisecond
 
-// drain shuts a Locker down while a lock is held, so that for some time it refuses all who hold
-// none.
+// drain shuts a Locker down while a lock is held. For that time the Locker refuses all callers that
+// hold none.
 func (j *janitor) drain(l *locker) {
 	held, err := l.TryLock(context.Background(), "drain-"+j.Process)
 	j.journal.note(event{Kind: closing, Locker: l.number, How: "Shutdown"})
@@ -87,7 +88,7 @@ func (j *janitor) drain(l *locker) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*draining)
 		defer cancel()
-		_ = l.Shutdown(ctx) // what is held then still is not its fault
+		_ = l.Shutdown(ctx) // what is still held then is not Shutdown's fault
 		j.journal.note(event{Kind: closed, Locker: l.number})
 	}()
 	if err == nil {
@@ -103,7 +104,7 @@ func (j *janitor) drain(l *locker) {
 	<-done
 }
 
-// newHand is a hand with chances of its own.
+// newHand returns a hand with a random source of its own.
 func (w *worker) newHand(i int) (*hand, error) {
 	d, err := openDesk(w.Resource)
 	return &hand{worker: w, number: i, random: rand.New(rand.NewPCG(w.Seed, uint64(i))), desk: d}, err //nolint:gosec // it is not negative

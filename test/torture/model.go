@@ -10,12 +10,12 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of a lock, for porcupine. A lock is a set of leases, all of one owner and with one
-// token. It passes to another owner when none is left: released, or at the instant at which its
-// lease's trust ended by itself, which is an operation too. A call whose process was killed has an
-// unknown outcome and stays open; it may be anywhere, since the dead trust nothing. A loss of data
-// parts the leases of before from the lock: they exclude nobody, for one lease, and then must be
-// alone again.
+// This is the model of a lock for porcupine. A lock is a set of leases, all with one owner and one
+// token. It passes to another owner when no lease is left. A lease ends by a release, or at the
+// instant at which its trust ended by itself, which is an operation too. A call of a killed process
+// has an unknown outcome and stays open. It may be anywhere, since the dead trust nothing. A loss
+// of data parts the earlier leases from the lock. For one lease they exclude nobody, and then they
+// must be alone again.
 
 // action is what an operation does to the model.
 type action string
@@ -24,20 +24,20 @@ const (
 	acquire action = "acquire"
 	release action = "release" // by Unlock
 	expire  action = "expire"  // by itself, or with its process
-	unknown action = "unknown" // an acquire that nobody saw return
-	lose    action = "lose"    // all data
-	recall  action = "recall"  // a lease after that
+	unknown action = "unknown" // an acquire whose return nobody saw
+	lose    action = "lose"    // of all data
+	recall  action = "recall"  // one lease after a loss
 )
 
 // step is an operation's input.
 type step struct {
 	action action
-	lease  int // its number; of acquire, release and expire
+	lease  int // its number; for acquire, release and expire
 	owner  string
 	token  int64
 }
 
-// lease is one of the model's.
+// lease is a lease in the model.
 type lease struct {
 	number int
 	owner  string
@@ -46,8 +46,8 @@ type lease struct {
 
 // model is the state of a lock.
 type model struct {
-	token  int64  // the largest given
-	owner  string // to whom
+	token  int64  // the largest token given
+	owner  string // its owner
 	held   []lease
 	parted []lease
 }
@@ -56,7 +56,7 @@ func (m model) equal(other model) bool {
 	return m.token == other.token && m.owner == other.owner && slices.Equal(m.held, other.held) && slices.Equal(m.parted, other.parted)
 }
 
-// next is the state after a step, if that is possible.
+// next returns the state after a step, if the step is possible.
 func (m model) next(s step) (bool, model) {
 	switch s.action {
 	case acquire:
@@ -111,8 +111,8 @@ func (m model) end(number int) (bool, model) {
 	return ok, m
 }
 
-// span is a stretch of time with the operations that belong together: a lease from its acquire to
-// its end. Between spans that do not touch each other the lock is free, and a history can be cut.
+// span is a lease from its acquire to its end: a stretch of time, and the operations that belong
+// together. The lock is free between spans that do not touch, so a history can be cut there.
 type span struct {
 	from, to   int64
 	operations []porcupine.Operation
@@ -122,7 +122,7 @@ func operation(s step, from, to int64) porcupine.Operation {
 	return porcupine.Operation{Input: s, Call: from, Return: max(from, to)}
 }
 
-// spans are the operations on one lock.
+// spans returns the spans of one lock.
 func spans(lock string, calls []*call, losses []loss) []span {
 	var all []span
 	for i, c := range calls {
@@ -153,7 +153,7 @@ func (c *call) span(number int) span {
 	switch {
 	case c.given != 0 && c.sure && c.outcome == "" && c.released != 0:
 		over = operation(step{action: release, lease: number}, c.given, c.released)
-	case c.given != 0 && c.sure: // the answer did not come, but the lease ends by itself
+	case c.given != 0 && c.sure: // Unlock was not answered, but the lease ends by itself
 		over = operation(step{action: release, lease: number}, c.given, c.given+leaseOf(c.lock).Nanoseconds())
 	}
 	over.Call, over.Return = max(from, over.Call), max(from, over.Return)
@@ -162,11 +162,11 @@ func (c *call) span(number int) span {
 	}}
 }
 
-// pieceLength is how many spans a piece of a history has before it is cut at the next chance.
+// pieceLength is how many spans a piece of a history has before the next possible cut.
 const pieceLength = 200
 
-// linearizable has porcupine look at the history of each lock. The number of pieces is returned
-// with what is wrong.
+// linearizable has porcupine check the history of each lock. It returns the number of pieces, and
+// what is wrong.
 func linearizable(calls []*call, losses []loss, patience time.Duration) (pieces int, wrong []string) {
 	deadline := time.Now().Add(patience)
 	of := make(map[string][]*call)
@@ -195,7 +195,7 @@ func linearizable(calls []*call, losses []loss, patience time.Duration) (pieces 
 	return pieces, wrong
 }
 
-// after is the state of a free lock after these operations.
+// after returns the state of a free lock after these operations.
 func (m model) after(operations []porcupine.Operation) model {
 	for _, o := range operations {
 		if s := o.Input.(step); s.token > m.token {
@@ -223,7 +223,7 @@ func check(initial model, operations []porcupine.Operation, patience time.Durati
 	}
 }
 
-// stuck is the first operation that has no place in the longest order that porcupine found.
+// stuck returns the first operation without a place in the longest order that porcupine found.
 func stuck(operations []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, order := range info.PartialLinearizationsOperations()[0] {

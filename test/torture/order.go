@@ -7,36 +7,36 @@ import (
 	"strings"
 )
 
-// order is the judge who follows the server's own journal: every write, in the order in which it
-// was done. A lock must go to the first in line, and whoever is taken out of the line without it
-// must have been out of reach at that time, by the saboteur's word. From then until it is back in
-// its place it may be overtaken. When data is lost all are out until they are back.
+// order is the judge that follows the server's own journal: every write, in the order of execution.
+// A lock must go to the first ticket in line. A ticket that is taken out of the line without a
+// grant must have been out of reach at that time, by the saboteur's notes. From then until the
+// ticket is back in its place, others may overtake it. After a loss of data all tickets are out of
+// line until they are back.
 type order struct {
 	lives    map[string]*life
-	calls    map[string]*call // by the note of their tickets
+	calls    map[string]*call // by the notes of their tickets
 	troubles []*trouble
 	lines    map[string]*line // by lock
-	now      int64            // the server's clock, as far as it was told
-	pending  [][]string       // of a transaction
-	doubts   []doubt          // who was passed over since then
+	now      int64            // the server's clock, as far as the journal shows it
+	pending  [][]string       // of an unfinished transaction
+	doubts   []doubt          // waiters that were passed over since then
 
 	grants     int
-	queued     int                  // of them, to one in line
+	queued     int                  // of these, grants to a ticket in line
 	over       int                  // waiters that were passed over
-	latest     int64                // after a trouble somebody was
+	latest     int64                // the longest time after a trouble at which a waiter was passed over
 	inversions []string             // grants out of turn, and waiters passed over without a reason
-	disorder   []string             // tokens that are not larger than those before, and records written over others
-	idle       stretch              // the longest in which a lock was free although somebody in line was within reach
-	out        stretch              // the longest in which somebody who was within reach was not back in line
-	ghosts     []string             // tickets that stood in line or held a lock for long after their calls had ended
-	left       int                  // tickets that did so at all
-	longest    stretch              // of them
+	disorder   []string             // tokens not larger than those before, and records written over others
+	idle       stretch              // the longest time in which a lock was free although a waiter was within reach
+	out        stretch              // the longest time in which a waiter within reach was not back in line
+	ghosts     []string             // tickets that stayed in line or held a lock for long after their calls
+	left       int                  // tickets that stayed after their calls at all
+	longest    stretch              // the longest such stay
 	unheard    []string             // grants of which their calls did not hear for long
-	frees      map[string][]stretch // in which a plain lock was free, by name
+	frees      map[string][]stretch // when a plain lock was free, by name
 }
 
-// doubt is a waiter that was passed over, not before the time given and not after the next that is
-// told.
+// doubt is a waiter that was passed over, at some time between from and the next known time.
 type doubt struct {
 	lock, ticket string
 	from         int64
@@ -50,7 +50,7 @@ func newOrder(lives map[string]*life, calls []*call, troubles []*trouble) *order
 	return o
 }
 
-// show takes in one command.
+// show reads one command.
 func (o *order) show(words []string) {
 	switch verb := strings.ToUpper(words[0]); {
 	case verb == "MULTI":
@@ -66,10 +66,10 @@ func (o *order) show(words []string) {
 	}
 }
 
-// lost is called when the server's data is gone.
+// lost notes that the server's data is gone.
 func (o *order) lost(at int64) {
 	o.is(at)
-	o.pending = nil // what was cut off with the journal has been told to nobody
+	o.pending = nil // nobody was told of what was cut off with the journal
 	for _, l := range o.lines {
 		for _, w := range l.queue {
 			l.out[w.ticket] = at
@@ -85,7 +85,7 @@ func (o *order) lost(at int64) {
 	}
 }
 
-// transaction takes in what one script wrote, or one command.
+// transaction reads what one script wrote, or a single command.
 func (o *order) transaction(all [][]string) {
 	for _, words := range all {
 		o.tell(words)
@@ -119,7 +119,7 @@ func (o *order) transaction(all [][]string) {
 	}
 }
 
-// tell learns the server's time from what a command says of it.
+// tell learns the server's time from a command that mentions it.
 func (o *order) tell(words []string) {
 	switch verb := strings.ToUpper(words[0]); {
 	case verb == "PEXPIREAT" && strings.HasPrefix(words[1], "fairlock:waiters:"):
@@ -128,13 +128,13 @@ func (o *order) tell(words []string) {
 		}
 	case verb == "HSET" && words[2] == "owner" && len(words) > 7:
 		if at, err := strconv.ParseInt(words[7], 10, 64); err == nil {
-			o.is(max(o.now, at*1e6)) // a hold that is written again says since when it was one
+			o.is(max(o.now, at*1e6)) // a hold that is written again keeps its first time
 		}
 	}
 }
 
-// is says what time it is, which ends doubts: there was a reason to pass somebody over, or there
-// was none.
+// is sets the time, and with that settles the doubts: either there was a reason to pass a waiter
+// over, or there was none.
 func (o *order) is(now int64) {
 	for _, d := range o.doubts {
 		after, away := int64(0), false
@@ -142,7 +142,7 @@ func (o *order) is(now int64) {
 			after, away = l.unreachable(o.troubles, d.from, now)
 		}
 		if c := o.calls[note(d.ticket)]; c != nil && c.gave(now) {
-			after, away = 0, true // it waits no more, though it may not have left yet
+			after, away = 0, true // the call no longer waits, though its ticket may not have left yet
 		}
 		if !away {
 			o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was passed over between %s and %s without a reason",
@@ -165,7 +165,7 @@ func (o *order) line(name string) *line {
 	return l
 }
 
-// granted takes in that a ticket was given the lock.
+// granted notes that a ticket was given the lock.
 func (o *order) granted(l *line, ticket string, token int64) {
 	o.grants++
 	if token <= l.token {
@@ -193,11 +193,11 @@ func (o *order) granted(l *line, ticket string, token int64) {
 	}
 }
 
-// settle ends a transaction: whoever was taken out of the line and did not get the lock was passed
-// over.
+// settle ends a transaction. A ticket that was taken out of the line and did not get the lock was
+// passed over.
 func (o *order) settle(l *line) {
 	for _, p := range l.popped {
-		if l.retired[p.ticket] { // of its own accord
+		if l.retired[p.ticket] { // the ticket left by itself
 			continue
 		}
 		o.over++
@@ -218,7 +218,7 @@ func (o *order) settle(l *line) {
 	}
 }
 
-// stood takes in that a lock was free until now: in vain for those who waited all the time.
+// stood notes that a lock was free until now. The tickets that waited all that time waited in vain.
 func (o *order) stood(l *line) {
 	from := max(l.free, l.gathers)
 	if l.free == 0 || from >= o.now {
@@ -231,7 +231,7 @@ func (o *order) stood(l *line) {
 	}
 }
 
-// end is the time at which the last process was gone.
+// end notes the time at which the last process was gone.
 func (o *order) end(at int64) {
 	o.is(at)
 	for _, l := range o.lines {
@@ -242,7 +242,7 @@ func (o *order) end(at int64) {
 	}
 }
 
-// waiting are the tickets that are in line at the end although their process was not killed.
+// waiting lists the tickets that are in line at the end although their process was not killed.
 func (o *order) waiting() []string {
 	var wrong []string
 	for _, l := range o.lines {
@@ -255,7 +255,7 @@ func (o *order) waiting() []string {
 	return wrong
 }
 
-// stands says where somebody waited for longer than the protocol promises.
+// stands lists the waits that were longer than the protocol promises.
 func (o *order) stands() []string {
 	var wrong []string
 	if o.idle.length() > standing {
@@ -267,10 +267,10 @@ func (o *order) stands() []string {
 	return wrong
 }
 
-// note is the last part of a ticket: the process's name, and the call's number there.
+// note returns the last part of a ticket: the process's name, and the call's number there.
 func note(ticket string) string { return ticket[strings.LastIndexByte(ticket, ':')+1:] }
 
-// client is the first part of a ticket.
+// client returns the first part of a ticket.
 func client(ticket string) string {
 	before, _, _ := strings.Cut(ticket, ":")
 	return before

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// What the scripts write of one lock, at times in ms. Tickets are of process p.
+// This is what the scripts write for one lock. Times are in ms. a and b are tickets of process p, c
+// is one of q.
 const a, b, c = "A:1:1000::p", "B:1:1000::p", "C:1:1000::q"
 
 func wait(at int, ticket string) [][]string {
 	return [][]string{{"RPUSH", "fairlock:queue:{x}", fmt.Sprint(at) + ":" + ticket}, clockOf(at)}
 }
 
-// clockOf is how a script shows its time.
+// clockOf shows the time as a script would.
 func clockOf(at int) []string {
 	return []string{"PEXPIREAT", "fairlock:waiters:{x}", fmt.Sprint(at + 60_000)}
 }
@@ -33,24 +34,25 @@ func hold(at int, ticket string) [][]string {
 func free() [][]string { return [][]string{{"DEL", "fairlock:lock:{x}"}} }
 func pop() [][]string  { return [][]string{{"LPOP", "fairlock:queue:{x}"}} }
 
-// gives is a hand-over: the record goes, the first in line has it.
+// gives is a hand-over: the record goes, and the first ticket in line has the lock.
 func gives(at int, ticket string) [][]string { return slices.Concat(free(), pop(), hold(at, ticket)) }
 
 func mark(at int, client string) [][]string {
 	return [][]string{{"ZADD", "fairlock:waiters:{x}", fmt.Sprint(-at - 15_000), client}, clockOf(at)}
 }
 
-// gather gives all time until then to come back.
+// gather gives all waiters until then to come back.
 func gather(until int) [][]string {
 	return [][]string{{"ZADD", "fairlock:waiters:{x}", fmt.Sprint(-until), "?"}}
 }
 
-// script is what one script writes.
+// script returns what one script writes.
 func script(parts ...[][]string) [][]string {
 	return slices.Concat([][]string{{"MULTI"}}, slices.Concat(parts...), [][]string{{"EXEC"}})
 }
 
-// follow has a judge follow what some scripts wrote, of two processes of which the saboteur cut q off between 100 and 200 ms.
+// follow has a judge follow what some scripts wrote for two processes. The saboteur had cut off q
+// from 100 to 200 ms.
 func follow(scripts ...[][]string) *order {
 	o := newOrder(map[string]*life{"p": {Process: "p"}, "q": {Process: "q", Seat: 1}}, nil, []*trouble{
 		{Kind: "cut", Seat: 1, From: 100e6, To: 200e6},
@@ -164,7 +166,7 @@ func TestACutExcusesForAsLongAsItsVictimIsKeptFromComingBack(t *testing.T) {
 		{Kind: "cut", Seat: 1, From: at(500), To: at(500)},
 		{Kind: "delay", Seat: 1, From: at(1000), To: at(9000)},
 		{Kind: "cut", Seat: 2, From: at(2000), To: at(9000)},
-		{Kind: "MISCONF", Seat: everybody, From: at(3000), To: at(9000)}, // what a ping is answered with is no reason
+		{Kind: "MISCONF", Seat: everybody, From: at(3000), To: at(9000)}, // the answer to a ping is no reason
 		{Kind: "BUSY", Seat: everybody, From: at(8000), To: at(9000)},
 	}
 	for when, want := range map[int64]bool{499: false, 500: true, 3400: true, 3600: false, 8000: false} {

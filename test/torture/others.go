@@ -7,8 +7,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// keeps holds two locks of the process's own for some renewals, which they share. Whatever becomes
-// of the prey, the other stays.
+// keeps holds two of the process's own locks for some renewals, which the two locks share. Whatever
+// becomes of the prey, the other lock must stay.
 func (h *hand) keeps() {
 	for !h.over() {
 		h.safely(0, h.keep)

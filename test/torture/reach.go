@@ -15,23 +15,23 @@ type stretch struct {
 
 func (s stretch) length() time.Duration { return time.Duration(s.to - s.from) }
 
-// recovery is how long after a trouble somebody may still be out of reach: a connection is tried
-// again at least once a second, and the machine has other things to do.
+// recovery is how long after a trouble a process may still be out of reach: a client connects again
+// at least once a second, and the machine has other things to do.
 const recovery = 2 * time.Second
 
-// past is how long ago a trouble must be to be over, whatever came after it.
+// past is the age at which a trouble is over, whatever came after it.
 const past = time.Minute
 
-// life is the process of a ticket.
+// life returns the process of a ticket.
 func (o *order) life(ticket string) *life {
 	process, _, _ := strings.Cut(note(ticket), "-")
 	return o.lives[process]
 }
 
-// unreachable reports whether a process's own channel may have been without it at some time between
-// the two: since a trouble that parts them, until some time after that and after every trouble by
-// which it was kept from coming back. It says how long after. Troubles are in the order in which
-// they began.
+// unreachable reports whether a process may have been without its own channel at some time between
+// from and to. That can be so from a trouble that parts the process from its channel until recovery
+// has passed after that trouble, and after every trouble that kept the process from coming back.
+// after says how long after those troubles from was. The troubles are sorted by their beginnings.
 func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, away bool) {
 	if l.Killed != 0 && to >= l.Killed {
 		return 0, true
@@ -58,14 +58,14 @@ func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, aw
 
 func (t *trouble) concerns(l *life) bool { return t.Seat == everybody || t.Seat == l.Seat }
 
-// parts reports whether a trouble can end a subscription. What harms scripts only does not, nor
-// what is shorter than it takes for a silent connection to be given up. Nor does a ping that is
+// parts reports whether a trouble can end a subscription. These do not: a trouble that only harms
+// scripts, a trouble shorter than it takes to give up a silent connection, and a ping that is
 // answered BUSY.
 func (t *trouble) parts() bool {
 	return t.hinders() && !slices.Contains([]string{"DEBUG SLEEP", "CLIENT PAUSE ALL", "CLIENT KILL normal", "BUSY"}, t.Kind)
 }
 
-// hinders reports whether it can keep somebody from subscribing again.
+// hinders reports whether a trouble can keep a process from subscribing again.
 func (t *trouble) hinders() bool {
 	return !slices.Contains([]string{"delay", "drop", "hold back", "CLIENT PAUSE WRITE", "NOREPLICAS", "OOM", "MISCONF", "NOPERM", "hostile"}, t.Kind)
 }
@@ -84,7 +84,7 @@ func (o *order) within(s *stretch, ticket string, from int64, lock string) {
 	if c := o.calls[note(ticket)]; c != nil && c.ends() != 0 {
 		to = min(to, c.ends())
 	}
-	for _, t := range o.troubles { // in the order in which they began
+	for _, t := range o.troubles { // sorted by their beginnings
 		if !t.concerns(l) || t.To < from {
 			continue
 		}

@@ -11,32 +11,32 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// What the protocol promises, with some time for the machine.
+// These are the times that the protocol promises, and some time for the machine.
 const (
-	// ending is how long a call of a survivor may take when there is no trouble any more: a lock
-	// whose data was lost is given to nobody for 6 s, a stopped waiter may cost its liveness of 15
-	// s, and each of its tickets a claim.
+	// ending is how long a survivor's call may take once there is no trouble any more. A lock whose
+	// data was lost is given to nobody for 6 s. A stopped waiter may cost its liveness of 15 s, and
+	// each of its tickets a claim.
 	ending = 30 * time.Second
-	// peace is for how long the workers go on when all troubles are over, so that whatever has to
-	// be taken back is.
+	// peace is for how long the workers go on after the last trouble, so that whatever must be
+	// taken back is.
 	peace = 2*(2*time.Second+time.Second) + settling
-	// standing is how long a lock may be free while somebody in line is within reach, or such a one
-	// be out of line: until its next heartbeat.
+	// standing is how long a lock may be free while a waiter within reach is in line. A waiter
+	// within reach may be out of line for as long. Both may last until the waiter's next heartbeat.
 	standing = 5*time.Second + time.Second
 )
 
-// report is what came of it all: a table of what happened, and of what must not have.
+// report is the outcome: a table of what happened, and of what must not have happened.
 type report struct {
 	*saboteur
-	lasted time.Duration // the saboteur's work
-	took   time.Duration // of the longest call after the last trouble
-	gone   time.Time     // when the last process was
-	wait   time.Duration // for the last key to vanish, from then
+	lasted time.Duration // how long the saboteur worked
+	took   time.Duration // by the longest call after the last trouble
+	gone   time.Time     // when the last process was gone
+	wait   time.Duration // from then until the last key has vanished
 	lines  [][2]string
 }
 
-// finish lets the workers end what they are at: all but one in good order, the last one killed in
-// the middle of it.
+// finish lets the workers end their calls. All workers but one end in good order; the last one is
+// killed in the middle of its work.
 func (r *report) finish() {
 	r.t.Helper()
 	time.Sleep(peace)
@@ -49,7 +49,7 @@ func (r *report) finish() {
 		if s.worker.Gone(time.Until(calm.Add(ending))) {
 			s.worker.Quit()
 		} else {
-			s.worker.Kill() // its journal tells what it waits for
+			s.worker.Kill() // its journal tells what the worker waits for
 		}
 	}
 	r.took = time.Since(calm)
@@ -58,7 +58,7 @@ func (r *report) finish() {
 	r.write()
 }
 
-// judge has all judges look at it.
+// judge has all judges examine the run.
 func (r *report) judge() {
 	r.t.Helper()
 	left, err := remaining(context.Background(), r.admin)
@@ -76,7 +76,8 @@ func (r *report) judge() {
 	o.end(r.gone.UnixNano())
 
 	r.happened(h, o)
-	h.calls = slices.DeleteFunc(h.calls, func(c *call) bool { return strings.HasPrefix(c.lock, prey) }) // of which nothing is promised
+	// Nothing is promised of prey.
+	h.calls = slices.DeleteFunc(h.calls, func(c *call) bool { return strings.HasPrefix(c.lock, prey) })
 	leases := h.leases()
 	both, allowed := overlaps(leases, r.losses)
 	r.must("overlaps of trust", both, fmt.Sprintf("%d allowed by a loss of data", len(allowed)))
@@ -109,8 +110,8 @@ func (r *report) judge() {
 	r.must("leaked keys", slices.Concat(leaks, r.vanish()), fmt.Sprintf("all but tokens gone %v after the last process", time.Since(r.gone).Round(time.Second)))
 }
 
-// idle are the tricks that were not played, and whether the workers did next to nothing: then it
-// would all prove little.
+// idle lists the tricks that were not played, and says if the workers did next to nothing. In both
+// cases the run would prove little.
 func (r *report) idle(h *history, leases int) []string {
 	if r.lasted < time.Minute/2 {
 		return nil
@@ -139,7 +140,7 @@ func (r *report) idle(h *history, leases int) []string {
 	return wrong
 }
 
-// forgotten are the calls and waiters of survivors of which nothing came.
+// forgotten lists the survivors' calls and waiters that did not end.
 func (r *report) forgotten(h *history, o *order) []string {
 	wrong := h.unended()
 	if r.took > ending {
@@ -148,7 +149,8 @@ func (r *report) forgotten(h *history, o *order) []string {
 	return append(wrong, o.waiting()...)
 }
 
-// away is for how much of all lives a passing over would have been excused, in per cent.
+// away returns for which part of all lives a waiter could have been passed over with an excuse, in
+// per cent.
 func (r *report) away() float64 {
 	all, away := 0, 0
 	for _, l := range r.lives {
@@ -166,7 +168,7 @@ func (r *report) away() float64 {
 	return 100 * float64(away) / float64(all)
 }
 
-// vanish waits for the keys that have an end, and returns those that outlive it.
+// vanish waits for the keys that have an end, and returns those that live longer.
 func (r *report) vanish() []string {
 	for {
 		left, err := remaining(context.Background(), r.admin)
@@ -189,7 +191,7 @@ func (r *report) add(name, format string, args ...any) {
 	r.lines = append(r.lines, [2]string{name, fmt.Sprintf(format, args...)})
 }
 
-// must adds a line that must be 0.
+// must adds a line whose count must be 0.
 func (r *report) must(name string, wrong []string, note string) {
 	r.t.Helper()
 	if note != "" {
@@ -246,7 +248,7 @@ func (r *report) happened(h *history, o *order) {
 	}
 }
 
-// counted is a map of counts in words.
+// counted returns a map of counts as text.
 func counted(counts map[string]int) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

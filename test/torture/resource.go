@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// resource is what the locks protect: a counter for each of them, in the test's process, which nothing here kills. It
-// refuses whoever shows a smaller token than it has seen of the lock, reading or writing. A worker reads the counter and
-// writes one more; should two work on one at the same time, an accepted write is overwritten and the counter ends too low.
+// resource is what the locks protect: a counter for each lock. It lives in the test's process,
+// which nobody kills here. The resource refuses whoever shows a smaller token than it has seen for
+// the lock, for a read or a write. A worker reads the counter and writes one more. If two workers
+// do so at the same time, an accepted write is overwritten, and the counter ends too low.
 type resource struct {
 	tb       testing.TB
 	listener net.Listener
@@ -25,7 +26,7 @@ type resource struct {
 	closed   bool
 }
 
-// counter is one lock's.
+// counter is the counter of one lock.
 type counter struct {
 	value    int
 	largest  int64 // token seen
@@ -73,7 +74,8 @@ func (r *resource) accept() {
 	}
 }
 
-// request is a line that a worker sends: what it wants, on which lock, with which token; who it is, and what to write.
+// request is a line that a worker sends: what it wants, on which lock, with which token, its name,
+// and the value to write.
 type request struct {
 	Verb, Lock, Process string
 	Token               int64
@@ -82,12 +84,12 @@ type request struct {
 
 const requestForm = "%s %s %s %d %d\n"
 
-// serve answers each request with the counter's value, or -1 for one that is refused.
+// serve answers each request with the counter's value, or with -1 if it refuses the request.
 func (r *resource) serve(conn net.Conn) {
 	defer conn.Close()
 	for in := bufio.NewReader(conn); ; {
 		line, err := in.ReadString('\n')
-		if err != nil { // a killed worker
+		if err != nil { // the worker was killed
 			break
 		}
 		var q request
@@ -123,7 +125,7 @@ func (r *resource) do(q request) int {
 	switch q.Verb {
 	case "write":
 		c.value = q.Value
-	case "add": // by one of several that share an owner, and so do not exclude each other
+	case "add": // by one of several holders that share an owner, and so do not exclude each other
 		c.value++
 	default:
 		return c.value
@@ -144,7 +146,8 @@ func (r *resource) close() {
 	r.running.Wait()
 }
 
-// totals are over all locks; wrong says of each counter that does not end at its number of accepted writes.
+// totals adds up all locks. wrong lists the counters that do not end at their number of accepted
+// writes.
 func (r *resource) totals() (sum counter, wrong []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +162,8 @@ func (r *resource) totals() (sum counter, wrong []string) {
 	return sum, wrong
 }
 
-// uncounted says where the resource and the workers do not agree on how many writes were accepted. A killed worker may not have
-// written down the answers to the last that it sent.
+// uncounted lists where the resource and the workers disagree on the number of accepted writes. A
+// killed worker may not have written down the answers to the last writes that it sent.
 func (r *resource) uncounted(h *history) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +181,7 @@ func (r *resource) uncounted(h *history) []string {
 	return wrong
 }
 
-// stale are the writes that were accepted after one with a larger token.
+// stale lists the writes that were accepted after a write with a larger token.
 func stale(all []written) []string {
 	var wrong []string
 	largest := make(map[string]int64)

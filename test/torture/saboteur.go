@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// saboteur harms the server, the workers and the wires between them. What it does when comes from
-// the seed; when exactly, and what that hits, does not. It belongs to the test's own goroutine.
+// saboteur harms the server, the workers and the connections between them. The seed decides what he
+// does, and in which order. The exact times, and what the harm hits, differ from run to run. It
+// belongs to the test's own goroutine.
 type saboteur struct {
 	*arena
 	deck    []trick
-	repairs []repair       // what it has yet to undo, soonest first
+	repairs []repair       // what is yet to be undone, soonest first
 	counts  map[string]int // tricks played, by name
 	asides  sync.WaitGroup // tricks that do not return at once
 }
 
-// trick is a way to do harm. play returns false if there was nobody to do it to.
+// trick is a way to do harm. play returns false if it found no victim.
 type trick struct {
 	name string
 	play func(*saboteur) bool
@@ -28,14 +29,14 @@ type repair struct {
 	end func()
 }
 
-// Every deck holds each trick once, so that all of them occur; between two tricks there is hardly
-// time to recover, and after a deck there is.
+// Every deck holds each trick once, so that all of them occur. Between two tricks there is hardly
+// time to recover; after a deck there is.
 const (
 	leastPause, mostPause = 150 * time.Millisecond, 900 * time.Millisecond
 	calm                  = 3 * time.Second
 )
 
-// rage does harm until then, and mends what is broken.
+// rage does harm until then, and ends each trouble when it is due.
 func (s *saboteur) rage(until time.Time) {
 	next := time.Now().Add(calm / 2)
 	for {
@@ -93,19 +94,19 @@ func (s *saboteur) mend() {
 	r.end()
 }
 
-// trouble notes one that begins now.
+// trouble notes a trouble that begins now.
 func (s *saboteur) trouble(kind string, seat int) *trouble {
 	t := &trouble{Kind: kind, Seat: seat, From: now()}
 	s.troubles = append(s.troubles, t)
 	return t
 }
 
-// lasting notes a trouble that begins now and is ended by end after d.
+// lasting notes a trouble that begins now, and calls end for it after d.
 func (s *saboteur) lasting(kind string, seat int, d time.Duration, end func()) {
 	s.later(s.trouble(kind, seat), d, end)
 }
 
-// later ends a trouble by end after d.
+// later calls end for a trouble after d.
 func (s *saboteur) later(t *trouble, d time.Duration, end func()) {
 	s.repairs = append(s.repairs, repair{time.Now().Add(d), func() {
 		end()
@@ -118,7 +119,7 @@ func (s *saboteur) sortRepairs() {
 	slices.SortStableFunc(s.repairs, func(a, b repair) int { return a.at.Compare(b.at) })
 }
 
-// anyone is a seat that suits, or nil.
+// anyone returns a seat that suits, or nil.
 func (s *saboteur) anyone(suits func(*seat) bool) *seat {
 	for _, i := range s.random.Perm(seats) {
 		if suits(s.seats[i]) {

@@ -12,11 +12,11 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// aimed are the troubles that are no reason to lose a lock: they are about another one's keys, or
-// about messages.
+// aimed are the troubles that are no reason to lose a lock: they affect another lock's keys, or
+// messages.
 var aimed = []string{"NOPERM", "hostile", "tear"}
 
-// tell tells the server something until it has heard it, however busy it is.
+// tell repeats a command until the server has executed it, however busy it is.
 func (s *saboteur) tell(command ...any) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -25,7 +25,7 @@ func (s *saboteur) tell(command ...any) {
 	}
 }
 
-// is has the server in a state for a while, by its configuration.
+// is puts the server into a state for a while, by its configuration.
 func (s *saboteur) is(state, setting, during, after string) bool {
 	s.lasting(state, everybody, s.between(500*time.Millisecond, 3*leaseTime), func() { s.tell("CONFIG", "SET", setting, after) })
 	s.tell("CONFIG", "SET", setting, during)
@@ -35,7 +35,7 @@ func (s *saboteur) is(state, setting, during, after string) bool {
 func (s *saboteur) lacksReplicas() bool { return s.is("NOREPLICAS", "min-replicas-to-write", "1", "0") }
 func (s *saboteur) isFull() bool        { return s.is("OOM", "maxmemory", "1", "0") }
 
-// cannotSave has a directory stand where the server wants to put its snapshot.
+// cannotSave puts a directory where the server wants to write its snapshot.
 func (s *saboteur) cannotSave() bool {
 	s.ok(os.MkdirAll(filepath.Join(s.dir, "dump.rdb", "taken"), 0o700))
 	s.is("MISCONF", "save", "86400 1000000", "")
@@ -43,7 +43,7 @@ func (s *saboteur) cannotSave() bool {
 	return true
 }
 
-// isBusy has a script run for longer than the server is patient.
+// isBusy runs a script for longer than the server is patient.
 func (s *saboteur) isBusy() bool {
 	t := s.trouble("BUSY", everybody)
 	d := s.between(200*time.Millisecond, 1500*time.Millisecond)
@@ -56,7 +56,7 @@ func (s *saboteur) isBusy() bool {
 	return true
 }
 
-// forbids takes the right to its prey from everybody.
+// forbids takes the right to the prey's keys from all users.
 func (s *saboteur) forbids() bool {
 	s.lasting("NOPERM", everybody, s.between(leaseTime, 2*leaseTime), func() { s.tell("ACL", "SETUSER", "default", "allkeys") })
 	rules := []any{"ACL", "SETUSER", "default", "resetkeys"}
@@ -67,8 +67,8 @@ func (s *saboteur) forbids() bool {
 	return true
 }
 
-// damages is what may be done to the keys of one lock by somebody who may write them: its record,
-// its line, its set and its token.
+// damages are the ways to damage the keys of one lock, for somebody who may write them: the record,
+// the line, the set and the token.
 var damages = [][]any{
 	{"HSET", "lock", "lease", "x"},
 	{"HSET", "lock", "a:b", "c"},
@@ -81,13 +81,12 @@ var damages = [][]any{
 	{"SADD", "queue", "x"},
 }
 
-// spoils damages the keys of all that is prey, one way or the other, and deletes them when that is
-// over.
+// spoils damages the keys of all prey in some way, and deletes them at the end.
 func (s *saboteur) spoils() bool {
 	key := func(part string, seat *seat) string {
 		return "fairlock:" + part + ":{" + prey + seat.life.Process + "}"
 	}
-	how := damages[0] // which is in the way of all others
+	how := damages[0] // this one gets in the way of all other damages
 	if s.counts["hostile keys"] > 0 {
 		how = damages[s.random.IntN(len(damages))]
 	}
@@ -110,22 +109,22 @@ func (s *saboteur) spoils() bool {
 	return true
 }
 
-// cleans deletes keys, as soon as that can be written.
+// cleans deletes keys as soon as the server accepts writes.
 func (s *saboteur) cleans(t *trouble, keys []any) {
 	if !s.ask(keys...) {
 		s.later(t, recovery/10, func() { s.cleans(t, keys) })
 	}
 }
 
-// tears has what the server tells its subscribers come in two parts, with a pause in between that
-// is longer than they wait for a word, and shorter than a claim.
+// tears has the messages to a seat's subscribers come in two parts. The pause in between is longer
+// than a subscriber waits for a word, and shorter than a claim.
 func (s *saboteur) tears() bool {
 	seat := s.anyone(flowing)
 	if seat == nil {
 		return false
 	}
 	d := s.between(500*time.Millisecond, 900*time.Millisecond)
-	tear := func() { seat.proxy.Tear(20, d) } // one message
+	tear := func() { seat.proxy.Tear(20, d) } // for one message
 	tear()
 	for i := range 3 {
 		s.repairs = append(s.repairs, repair{time.Now().Add(leaseTime * time.Duration(i+1)), tear})
@@ -134,14 +133,14 @@ func (s *saboteur) tears() bool {
 	return true
 }
 
-// outage is how long somebody is cut off who has lost his last answers: longer than any connection,
-// claim or waiting ticket lives.
+// outage is how long a seat is cut off that has lost its last answers. It is longer than any
+// connection, claim or waiting ticket lives.
 const outage = 22 * time.Second
 
 // parts has a seat lose some answers, and then its connection for long.
 func (s *saboteur) parts() bool {
 	if s.counts["long outage"] > 0 && (s.counts["restart without data"] == 0 || s.random.IntN(3) > 0) {
-		return s.rule("drop", 10, faultproxy.SwallowReply()) // one of them is most of a minute
+		return s.rule("drop", 10, faultproxy.SwallowReply()) // an outage takes up most of a minute, so it is not played often
 	}
 	seat := s.anyone(func(seat *seat) bool { return flowing(seat) && anybody(seat) })
 	if seat == nil {
@@ -150,20 +149,21 @@ func (s *saboteur) parts() bool {
 	t := s.trouble("outage", seat.number)
 	seat.apart, seat.spared = true, true
 	lost := seat.proxy.Add(faultproxy.Rule{Match: some(100), Action: faultproxy.SwallowReply()})
-	time.Sleep(s.between(leaseTime/10, leaseTime/4)) // some of which are grants for minutes
+	time.Sleep(s.between(leaseTime/10, leaseTime/4)) // some of the lost answers are grants for minutes
 	seat.proxy.Refuse(true)
 	seat.proxy.CutAll()
 	lost.Remove()
 	s.later(t, outage+s.between(0, 3*time.Second), func() {
 		seat.proxy.Refuse(false)
 		seat.apart = false
-		s.repairs = append(s.repairs, repair{time.Now().Add(2 * peace), func() { seat.spared = false }}) // it is to live to see the end of it
+		// The worker must live to see the end of the outage.
+		s.repairs = append(s.repairs, repair{time.Now().Add(2 * peace), func() { seat.spared = false }})
 		s.sortRepairs()
 	})
 	return true
 }
 
-// holders are the tickets of all records, by key.
+// holders returns the tickets of all records, by key.
 func (a *arena) holders(ctx context.Context) (map[string][]string, error) {
 	all := make(map[string][]string)
 	for i := range longLocks {

@@ -20,7 +20,7 @@ var (
 func TestMain(m *testing.M) {
 	Main() // if this process was started as a worker
 	flag.Parse()
-	redis.SetLogger(silent{}) // that a server is away is no news here
+	redis.SetLogger(silent{}) // it is no news here that a server is away
 	goleak.VerifyTestMain(m)
 }
 

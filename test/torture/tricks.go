@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// tricks are all that the saboteur knows.
+// tricks are all that the saboteur can do.
 var tricks = []trick{
 	{"kill -9", func(s *saboteur) bool { return s.kills(s.anyone(anybody)) }},
 	{"kill -9 of a holder", func(s *saboteur) bool { return s.kills(s.holder()) }},
@@ -47,7 +47,7 @@ func anybody(s *seat) bool { return !s.stopped && !s.spared }
 func proxied(s *seat) bool { return s.proxy != nil }
 func flowing(s *seat) bool { return s.proxy != nil && !s.frozen && !s.apart }
 
-// holder is the seat of somebody who has had a lock for a while, or nil.
+// holder returns a seat whose worker has had a lock for a while, or nil.
 func (s *saboteur) holder() *seat {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
@@ -67,7 +67,7 @@ func (s *saboteur) holder() *seat {
 	return nil
 }
 
-// kills kills a worker, whatever it is at, and puts another in its place.
+// kills kills a worker in the middle of its work, and starts another in its place.
 func (s *saboteur) kills(victim *seat) bool {
 	if victim == nil {
 		return false
@@ -84,7 +84,7 @@ func (s *saboteur) killsTwo() bool {
 }
 
 // stops stops a worker for longer or shorter than its leases live, and sometimes for longer than a
-// waiter counts as living.
+// waiter counts as alive.
 func (s *saboteur) stops(seat *seat) bool {
 	if seat == nil {
 		return false
@@ -95,7 +95,7 @@ func (s *saboteur) stops(seat *seat) bool {
 	}
 	worker := seat.worker
 	s.lasting("SIGSTOP", seat.number, d, func() {
-		if seat.worker == worker { // and not a successor
+		if seat.worker == worker { // not a successor
 			worker.Continue()
 			seat.stopped = false
 		}
@@ -106,8 +106,8 @@ func (s *saboteur) stops(seat *seat) bool {
 }
 
 const (
-	liveness  = 15 * time.Second // for which a waiter counts as living after its last heartbeat
-	pingEvery = 3 * time.Second  // a subscription is given up when one was not answered at the next
+	liveness  = 15 * time.Second // for so long after its last heartbeat a waiter counts as alive
+	pingEvery = 3 * time.Second  // a subscription is given up if a ping was not answered by the next one
 )
 
 func (s *saboteur) clientKill(which string) bool {
@@ -134,14 +134,14 @@ func (s *saboteur) debugSleep() bool {
 	return true
 }
 
-// ask tells the server something. That it dies meanwhile is no fault.
+// ask sends the server a command. The server may die meanwhile; that is no fault.
 func (s *saboteur) ask(command ...any) (ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return s.admin.Do(ctx, command...).Err() == nil
 }
 
-// restarts kills the server, which keeps its data.
+// restarts kills the server and starts it again with its data.
 func (s *saboteur) restarts() bool {
 	t := s.trouble("restart", everybody)
 	s.server.Kill()
@@ -151,8 +151,8 @@ func (s *saboteur) restarts() bool {
 	return true
 }
 
-// forgets kills the server and its data, unless somebody is cut off for long: what he has left
-// there is to be found.
+// forgets kills the server and deletes its data. It does nothing while a seat is cut off for long,
+// because what that seat left with the server is to be found.
 func (s *saboteur) forgets() bool {
 	if slices.ContainsFunc(s.seats[:], func(seat *seat) bool { return seat.apart }) {
 		return false
@@ -187,14 +187,14 @@ func (s *saboteur) halfCloses() bool {
 	return true
 }
 
-// freezes has nothing pass for a while; all of it arrives later.
+// freezes lets nothing pass for a while; all of it arrives later.
 func (s *saboteur) freezes() bool {
 	seat := s.anyone(flowing)
 	if seat == nil {
 		return false
 	}
 	d := s.between(100*time.Millisecond, 3*leaseTime)
-	if s.random.IntN(4) == 0 { // until it is given up
+	if s.random.IntN(4) == 0 { // until the client gives the connection up
 		d += 2 * pingEvery
 	}
 	s.lasting("freeze", seat.number, d, func() {
@@ -206,7 +206,7 @@ func (s *saboteur) freezes() bool {
 	return true
 }
 
-// refuses lets nobody connect, and cuts who is.
+// refuses cuts all connections of a seat, and refuses new ones.
 func (s *saboteur) refuses() bool {
 	seat := s.anyone(flowing)
 	if seat == nil {
@@ -218,14 +218,14 @@ func (s *saboteur) refuses() bool {
 	return true
 }
 
-// some matches so many scripts in a hundred. It is asked by many goroutines, so it is not the
-// saboteur's own chance.
+// some matches so many scripts in a hundred. Many goroutines call it, so it cannot use the
+// saboteur's own random source.
 func some(percent int) func([]string) bool {
 	scripts := faultproxy.Command("EVALSHA", "EVAL")
 	return func(args []string) bool { return scripts(args) && rand.IntN(100) < percent }
 }
 
-// rule is in force for a while.
+// rule applies a rule of the proxy for a while.
 func (s *saboteur) rule(kind string, percent int, action faultproxy.Action) bool {
 	seat := s.anyone(flowing)
 	if seat == nil {
@@ -242,7 +242,7 @@ func (s *saboteur) delays() bool {
 
 func (s *saboteur) drops(action faultproxy.Action) bool { return s.rule("drop", 10, action) }
 
-// holds keeps some requests until nobody expects them any more, and then has them executed.
+// holds keeps some requests until no client expects them any more, and then has them executed.
 func (s *saboteur) holds() bool {
 	seat := s.anyone(flowing)
 	if seat == nil {

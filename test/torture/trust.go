@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// byLock sorts leases by lock and the beginning of their trust.
+// byLock sorts leases by lock and by the beginning of their trust.
 func byLock(leases []*call) map[string][]*call {
 	all := make(map[string][]*call)
 	for _, c := range leases {
@@ -19,9 +19,9 @@ func byLock(leases []*call) map[string][]*call {
 	return all
 }
 
-// overlaps are the pairs of owners that trusted one lock at one time, and those among whom the
-// server had lost its data: who comes first then may get a lock that somebody else trusts for the
-// rest of its lease.
+// overlaps lists the pairs of owners that trusted one lock at one time. allowed are the pairs
+// around a loss of data: the first to come after the loss may get a lock that another owner trusts
+// for the rest of its lease.
 func overlaps(leases []*call, losses []loss) (wrong, allowed []string) {
 	for _, of := range byLock(leases) {
 		var present []*call
@@ -42,16 +42,16 @@ func overlaps(leases []*call, losses []loss) (wrong, allowed []string) {
 	return wrong, allowed
 }
 
-// parted reports whether data was lost between two grants, and no longer than a lease before they
-// stopped to overlap.
+// parted reports whether data was lost between two grants. The loss must be no longer than a lease
+// before the end of their overlap.
 func parted(before, after *call, end int64, losses []loss) bool {
 	return slices.ContainsFunc(losses, func(l loss) bool {
 		return before.trusts() < l.To && l.From < after.ended && end <= l.To+leaseOf(before.lock).Nanoseconds()
 	})
 }
 
-// refusedFresh are the writes that were refused to somebody who trusted the lock: another had been
-// there with a larger token.
+// refusedFresh lists the writes that were refused to an owner that trusted the lock, because the
+// resource had seen a larger token.
 func refusedFresh(all []barred, losses []loss) []string {
 	var wrong []string
 	for _, b := range all {
@@ -65,7 +65,7 @@ func refusedFresh(all []barred, losses []loss) []string {
 	return wrong
 }
 
-// disorder are tokens that are not larger than one that somebody had before.
+// disorder lists the tokens that are not larger than an earlier token.
 func disorder(leases []*call) []string {
 	var wrong []string
 	for _, of := range byLock(leases) {
@@ -76,7 +76,7 @@ func disorder(leases []*call) []string {
 
 func disorderOf(of []*call) []string {
 	var wrong []string
-	var first []*call // of each ownership; those who join it later have its token
+	var first []*call // of each ownership; later holders join it and have its token
 	owner := make(map[int64]string)
 	for _, c := range of {
 		other, known := owner[c.token]
@@ -90,7 +90,7 @@ func disorderOf(of []*call) []string {
 	}
 	ended := slices.SortedFunc(slices.Values(first), func(a, b *call) int { return cmp.Compare(a.ended, b.ended) })
 	slices.SortFunc(first, func(a, b *call) int { return cmp.Compare(a.began, b.began) })
-	var before *call // the largest token of a call that had returned
+	var before *call // the call with the largest token of those that had returned
 	for _, c := range first {
 		for ; len(ended) > 0 && ended[0].ended < c.began; ended = ended[1:] {
 			if before == nil || ended[0].token > before.token {
@@ -104,18 +104,19 @@ func disorderOf(of []*call) []string {
 	return wrong
 }
 
-// unclean are the Unlocks that said that all was well although the lease had been lost before.
+// unclean lists the Unlocks that reported success although the lease had been lost before.
 func unclean(leases []*call) []string {
 	var wrong []string
 	for _, c := range leases {
-		if c.released != 0 && c.outcome == "" && !c.sure && c.doubt != whyClosed { // what a closed Locker holds is released as well as any
+		// A closed Locker's hold counts as trusted: it is released like any other.
+		if c.released != 0 && c.outcome == "" && !c.sure && c.doubt != whyClosed {
 			wrong = append(wrong, fmt.Sprintf("%v was unlocked without an error at %s", c, clock(c.given)))
 		}
 	}
 	return wrong
 }
 
-// clock is a time as messages show it.
+// clock shows a time as messages do.
 func clock(at int64) string {
 	if at == 0 {
 		return "never"

@@ -6,13 +6,11 @@ import (
 	"time"
 )
 
-// hearing is how long a call may not hear that it was given the lock, if nothing hinders its
-// process: a message may come in two parts with most of a second in between, and the machine has
-// other things to do.
+// hearing is how long a call may not hear of its grant if nothing hinders its process: a message
+// may come in two parts with most of a second in between, and the machine has other things to do.
 const hearing = time.Second + settling
 
-// heard judges a ticket that was taken out of the line to hold the lock, then, and does so no
-// longer.
+// heard judges a ticket that got the lock from the line at that time, and no longer holds it.
 func (o *order) heard(l *line, ticket string, at int64) {
 	c := o.calls[note(ticket)]
 	if c == nil || c.antic != "" {
@@ -36,7 +34,7 @@ func (o *order) heard(l *line, ticket string, at int64) {
 	}
 }
 
-// plain takes in a change of the record of a lock without a line.
+// plain notes a change of the record of a lock without a line.
 func (o *order) plain(lock string, words []string) {
 	all := o.frees[lock]
 	last := len(all) - 1
@@ -51,11 +49,11 @@ func (o *order) plain(lock string, words []string) {
 }
 
 // turns is how long a lock without a line may be free while a call of the same process waits for
-// it: a release is known there at once, and the machine has other things to do.
+// it. The process knows of a release at once, but the machine has other things to do.
 const turns = time.Second + settling
 
-// kept are the calls that waited for a lock that was free, though nothing hindered them and nobody
-// else used it.
+// kept lists the calls that waited for a free lock although nothing hindered them and nobody else
+// used the lock.
 func (o *order) kept(calls []*call) []string {
 	var wrong []string
 	for _, c := range calls {

@@ -16,15 +16,15 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// hands is how many goroutines of a worker use the locks that all share; the others do other things
-// with Lockers.
+// hands is how many goroutines of a worker use the locks that all workers share. The other
+// goroutines do other things with Lockers.
 const (
 	hands  = 5
 	others = 5
 )
 
-// Main does nothing, unless this process is a worker of a torture: then it works until standard
-// input ends, and exits. TestMain calls it before anything else.
+// Main does nothing, unless this process is a worker of a torture. A worker works until its
+// standard input ends, and exits.
 func Main() {
 	workers.Play(environment, func(told string) error {
 		var o orders
@@ -35,22 +35,22 @@ func Main() {
 	})
 }
 
-// worker is the process's side.
+// worker is the worker's side, in its own process.
 type worker struct {
 	orders
 	journal *journal
 	logs    *os.File
 	rdb     *redis.Client
 	desks   [desks]atomic.Pointer[locker]
-	lockers atomic.Int64   // so far
+	lockers atomic.Int64   // opened so far
 	quit    chan struct{}  // closed when no more calls are to be made
 	ops     atomic.Int64   // calls so far
 	playing atomic.Int64   // callbacks that misbehave now
-	hands   sync.WaitGroup // all that use Lockers
+	hands   sync.WaitGroup // all goroutines that use Lockers
 }
 
-// obey works until in ends; what is waited for then is waited for still. In the end nothing may be
-// left.
+// obey works until in ends. Calls that wait then still get their time to end. In the end nothing
+// may be left.
 func obey(o orders, in io.Reader) error {
 	j, err := openJournal(o.Journal)
 	if err != nil {
@@ -60,7 +60,7 @@ func obey(o orders, in io.Reader) error {
 	if w.logs, err = openLogs(o); err != nil {
 		return err
 	}
-	redis.SetLogger(silent{}) // that a server is away is no news here
+	redis.SetLogger(silent{}) // it is no news here that a server is away
 	w.rdb = redis.NewClient(&redis.Options{Addr: o.Addr, ReadTimeout: o.Timeout, ContextTimeoutEnabled: o.Obeys})
 	for place := range desks {
 		w.open(place)
@@ -89,7 +89,7 @@ func obey(o orders, in io.Reader) error {
 	return err
 }
 
-// employ has hands work, each in its way.
+// employ starts the hands, each with its own work.
 func (w *worker) employ() error {
 	for i := range hands + others {
 		h, err := w.newHand(i)

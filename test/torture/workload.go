@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// hand is one goroutine of a worker, which takes locks, works and releases them.
+// hand is one goroutine of a worker. It takes locks, works and releases them.
 type hand struct {
 	*worker
 	number int
@@ -26,10 +26,10 @@ const (
 	tries     manner = "try"    // once
 	patient   manner = "atmost" // for some time
 	limited   manner = "ctx"    // until its context's deadline
-	cancelled manner = "cancel" // until somebody cancels it
-	crowded   manner = "max"    // only if few do
+	cancelled manner = "cancel" // until another goroutine cancels it
+	crowded   manner = "max"    // only if few calls wait
 	does      manner = "do"     // with Do
-	nested    manner = "nested" // within a lease, which it shares
+	nested    manner = "nested" // within a lease, which the call shares
 )
 
 // manners are dealt out with these weights.
@@ -38,8 +38,8 @@ var manners = []struct {
 	weight int
 }{{waits, 34}, {does, 10}, {tries, 16}, {patient, 14}, {limited, 10}, {cancelled, 10}, {crowded, 6}}
 
-// owners are names that hands of all processes share: several may hold a lock in one's name
-// together.
+// owners are names that hands of all processes share. Several hands may hold a lock together in one
+// such name.
 var owners = []string{"saga-1", "saga-2"}
 
 func (h *hand) work() {
@@ -51,25 +51,25 @@ func (h *hand) work() {
 
 func (h *hand) pause(most time.Duration) { time.Sleep(time.Duration(h.random.Int64N(int64(most)))) }
 
-// chance is true so many times in a hundred.
+// chance is true in so many of a hundred cases.
 func (h *hand) chance(percent float64) bool { return h.random.Float64()*100 < percent }
 
 func (h *hand) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(h.random.Int64N(int64(most-least)))
 }
 
-// plan is a call, and what becomes of it once it has its lock.
+// plan is a call, and what to do once it has its lock.
 type plan struct {
 	lock    string
 	locker  *locker
 	how     manner
 	options []fairlock.LockOption
-	shared  bool          // the owner is one of several processes
-	fixed   time.Duration // its lease, if that is not renewed
-	limit   time.Duration // in which the call is to return; 0: there is none
+	shared  bool          // several processes share the owner
+	fixed   time.Duration // its lease, if the lease is not renewed
+	limit   time.Duration // the call must return within this time; 0: there is no limit
 	stay    time.Duration // how long it works
-	sleeps  bool          // all the time, without a look at its lease
-	antic   string        // what its OnQueued does; "": it has none
+	sleeps  bool          // works all that time without a look at the lease
+	antic   string        // how its OnQueued misbehaves; "": it does not
 }
 
 // plan decides what to do next.
@@ -85,7 +85,7 @@ func (h *hand) plan() plan {
 	switch {
 	case p.lock == mixed && h.chance(60):
 		p.fixed = h.between(100*time.Millisecond, mixedLease)
-	case p.how == does && h.chance(15): // a goroutine that loses a lock in Do is to be in none any more
+	case p.how == does && h.chance(15): // a goroutine that loses a lock in Do must not be inside another one
 		p.fixed, p.sleeps = h.between(100*time.Millisecond, 200*time.Millisecond), true
 	case h.chance(15):
 		p.fixed = h.between(100*time.Millisecond, 600*time.Millisecond)
@@ -112,7 +112,7 @@ func (h *hand) plan() plan {
 	return h.finish(p)
 }
 
-// finish adds what follows from the rest.
+// finish adds what follows from the rest of the plan.
 func (h *hand) finish(p plan) plan {
 	place := fairDesk
 	switch {
@@ -152,7 +152,7 @@ func (h *hand) manner() manner {
 	return waits
 }
 
-// once asks for a lock and, if it gets it, works and releases it.
+// once asks for a lock. If it gets the lock, it works and releases it.
 func (h *hand) once() { h.does(h.plan()) }
 
 // does does what was planned.
@@ -161,7 +161,7 @@ func (h *hand) does(p plan) {
 	p.options = append(p.options, h.note(op))
 	if p.antic != "" {
 		d := length(p.antic)
-		if strings.HasPrefix(p.lock, crew) { // nobody else waits for those
+		if strings.HasPrefix(p.lock, crew) { // no other process waits for these locks
 			d *= 2
 		}
 		p.options = append(p.options, h.onQueued(op, p.antic, d))
@@ -179,11 +179,11 @@ func (h *hand) does(p plan) {
 	if p.antic == exits {
 		apart(whole)
 	} else {
-		whole() // in the goroutine of all the others, which is inside Do or not
+		whole() // in the goroutine of all other calls, which may be inside Do
 	}
 }
 
-// note is shown in a ticket: the process, and the call's number there.
+// note returns the note of a ticket: the process, and the call's number there.
 func (h *hand) note(op int) fairlock.LockOption {
 	return fairlock.Note(fmt.Sprintf("%s-%d", h.Process, op))
 }
@@ -212,7 +212,7 @@ func (h *hand) asks(op int, p plan) *fairlock.Lease {
 	return lease
 }
 
-// call notes that a call begins, before it does.
+// call notes that a call is about to begin.
 func (h *hand) call(p plan) int {
 	op := int(h.ops.Add(1))
 	h.journal.note(event{
@@ -223,10 +223,10 @@ func (h *hand) call(p plan) int {
 
 func (h *hand) refused(op int, lock string, err error) {
 	h.journal.note(event{Kind: refused, Op: op, Lock: lock, Why: why(err)})
-	h.pause(40 * time.Millisecond) // a server that is away is not asked all the time
+	h.pause(40 * time.Millisecond) // so that a server that is away is not asked all the time
 }
 
-// do is a call of Do.
+// do makes a call of Do.
 func (h *hand) do(op int, p plan) {
 	var held *fairlock.Lease
 	ctx := context.WithValue(context.Background(), number{}, op)
@@ -243,17 +243,17 @@ func (h *hand) do(op int, p plan) {
 	h.journal.note(event{Kind: unlocked, Op: op, Why: why(err)})
 }
 
-// got notes a lease, and when its own context has ended, and that to work under.
+// got notes a lease, and when its context ends and that of its work does.
 func (h *hand) got(work context.Context, op int, lease *fairlock.Lease) {
 	h.journal.note(event{Kind: got, Op: op, Lock: lease.Name(), Owner: lease.Owner(), Token: lease.Token(), Until: lease.Deadline().UnixNano()})
 	context.AfterFunc(lease.Context(), func() {
 		<-work.Done()
-		at := time.Now().UnixNano() // first: to ask the lease may take as long as something else does
+		at := time.Now().UnixNano() // read first: asking the lease may take as long as anything else does
 		h.journal.note(event{Kind: over, At: at, Op: op, Until: lease.Deadline().UnixNano(), Why: why(context.Cause(lease.Context()))})
 	})
 }
 
-// holds is what is done under a lock.
+// holds does what is planned under a lock.
 func (h *hand) holds(work context.Context, op int, p plan, lease *fairlock.Lease) {
 	h.got(work, op, lease)
 	var inner []*fairlock.Lease
@@ -278,7 +278,7 @@ func (h *hand) nest(p plan, lease *fairlock.Lease) (ops []int, leases []*fairloc
 		ctx = context.Background()
 	}
 	for range 1 + h.random.IntN(2) {
-		// If the lease is lost meanwhile, this is a call as any other.
+		// If the lease is lost meanwhile, this is a call like any other.
 		call := plan{lock: p.lock, locker: p.locker, how: nested, limit: time.Second}
 		op := h.call(call)
 		inner, err := p.locker.Lock(ctx, p.lock, h.note(op), fairlock.WaitAtMost(call.limit))
@@ -292,8 +292,8 @@ func (h *hand) nest(p plan, lease *fairlock.Lease) (ops []int, leases []*fairloc
 	return ops, leases
 }
 
-// writes reads the counter, works for the time planned, and writes. It does not look whether the
-// lease is lost meanwhile: a program that stands still does not either.
+// writes reads the counter, works for the time planned, and writes. It does not check meanwhile
+// whether the lease is lost: a program that stands still does not either.
 func (h *hand) writes(op int, p plan, lease *fairlock.Lease) {
 	value, fresh := 0, true
 	if !p.shared {
@@ -307,7 +307,8 @@ func (h *hand) writes(op int, p plan, lease *fairlock.Lease) {
 	if fresh {
 		_, fresh = h.ask(lease, verb, value+1)
 		h.journal.note(event{Kind: wrote, Op: op, Stale: !fresh, Trusted: !fresh && lease.Err() == nil})
-	} else if lease.Err() == nil { // a read that is refused to somebody who has the lock is as wrong as a write
+	} else if lease.Err() == nil {
+		// A refused read is as wrong as a refused write, for a call that has the lock.
 		h.journal.note(event{Kind: wrote, Op: op, Stale: true, Trusted: true})
 	}
 }
@@ -336,10 +337,10 @@ func (h *hand) ask(lease *fairlock.Lease, verb string, value int) (int, bool) {
 	return got, fresh
 }
 
-// ends notes that a lease is given up, and whether it was trusted until now. If it was not, its
-// context has to end without being unlocked.
+// ends notes that a lease is given up, and whether it was trusted until now. If it was not trusted,
+// its context must end without an Unlock.
 func (h *hand) ends(op int, lease *fairlock.Lease) {
-	now := time.Now().UnixNano() // first: what is trusted afterwards was trusted then
+	now := time.Now().UnixNano() // read first: a lease that is trusted afterwards was trusted then
 	err := lease.Err()
 	h.journal.note(event{Kind: unlock, At: now, Op: op, Trusted: err == nil, Why: why(err)})
 	if err != nil {
