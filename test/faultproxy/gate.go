@@ -2,11 +2,11 @@ package faultproxy
 
 import "sync"
 
-// gate is what every byte passes on its way through the proxy. While it is
-// frozen nothing moves.
+// gate is what every byte passes on its way through the proxy. While the gate is frozen, nothing
+// moves.
 type gate struct {
-	// A move holds mu for reading, so that freeze, which needs it for writing,
-	// returns only when no move is under way.
+	// A move holds mu for reading. So freeze, which needs mu for writing, returns only when no move
+	// is under way.
 	mu     sync.RWMutex
 	thawed chan struct{} // guarded by mu; nil while open, else closed by thaw
 }

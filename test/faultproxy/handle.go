@@ -52,9 +52,8 @@ func (h *Handle) Hits() int {
 	return h.hits
 }
 
-// Executed returns how many of these requests the server has answered. It is
-// how a test knows that a released request has had its effect, also when there
-// is no client left to be told.
+// Executed returns how many of these requests the server has answered. So a test knows that a
+// released request has had its effect, even if no client is left to be told.
 func (h *Handle) Executed() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

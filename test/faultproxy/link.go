@@ -103,7 +103,7 @@ func (l *link) connect() bool {
 	l.upstream = upstream
 	l.mu.Unlock()
 	if isClosed(l.p.closed) {
-		l.closeUpstream() // the proxy may have looked before it was set
+		l.closeUpstream() // the proxy may have looked before upstream was set
 	}
 	l.p.running.Go(func() { l.returnReplies(upstream) })
 	return true
@@ -119,22 +119,21 @@ func (l *link) send(x *exchange) bool {
 	case holdRequest:
 		select {
 		case <-x.released:
-			giveUp = l.p.closed // it survives even a cut
+			giveUp = l.p.closed // a held request survives even a cut
 		case <-l.p.closed:
 			return false
 		}
 	}
 	var err error
 	write := func() {
-		l.waiting.add(x) // first: the reply may be faster than we
+		l.waiting.add(x) // first: the reply may be faster than this goroutine
 		_, err = l.upstream.Write(x.raw)
 	}
 	return l.p.gate.pass(giveUp, write) && err == nil
 }
 
-// finish waits until the upstream connection may be closed: until the client
-// has gone, or has got the last words of a server that went first, and until
-// the server has answered what it owes.
+// finish waits until the upstream connection may be closed. By then the client has gone, or has
+// read the last reply of a server that closed first. And the server has answered what it owes.
 func (l *link) finish(owed []*exchange) {
 	select {
 	case <-l.gone:
@@ -149,8 +148,8 @@ func (l *link) finish(owed []*exchange) {
 	l.p.gate.pass(l.cut, func() {}) // a close does not get through while frozen
 }
 
-// complain fails the test for bytes that this package cannot read: from then
-// on it would prove nothing. Connections may break as they like.
+// complain fails the test for bytes that this package cannot read, because from then on the test
+// would prove nothing. Connections may break as they like.
 func (l *link) complain(who string, err error) {
 	if errors.Is(err, errProtocol) {
 		l.p.tb.Errorf("faultproxy: from %s: %v", who, err)
@@ -188,7 +187,8 @@ func (l *link) cutOff() {
 	}
 }
 
-// closeHalf sends FIN to one side. A connection that is closed already, or not yet made, has no half to close.
+// closeHalf sends FIN to one side. A connection that is already closed, or not yet made, has no
+// half to close.
 func (l *link) closeHalf(half Half) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,12 +23,12 @@ type Proxy struct {
 	refusing bool
 	rules    []*Handle          // in the order of Add
 	seen     [][]string         // the arguments of every request so far
-	forgets  bool               // they are not kept
+	forgets  bool               // requests are not kept in seen
 	links    map[*link]struct{} // nil once the proxy is closed
 	tear     tear
 }
 
-// tear is what is still to happen to what a subscribed connection is sent next.
+// tear is what Tear still has to do to the next message for a subscribed connection.
 type tear struct {
 	at    int
 	pause time.Duration // 0: nothing
@@ -69,7 +69,8 @@ func (p *Proxy) Add(rule Rule) *Handle {
 	return h
 }
 
-// Forget has the proxy keep no requests for Count, which is 0 from then on: for tests in which there are millions.
+// Forget has the proxy keep no requests for Count, which returns 0 from then on. It is for tests
+// with millions of requests.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,8 +126,8 @@ const (
 	ToServer             // what the client sends
 )
 
-// CloseHalf ends one direction of every current connection: who listens there reads EOF behind what has come through, while
-// its own words are still forwarded, until it closes too.
+// CloseHalf ends one direction of every current connection. The side that listens there reads EOF
+// after what has come through. What it sends is still forwarded until it closes too.
 func (p *Proxy) CloseHalf(half Half) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,23 +151,23 @@ func (p *Proxy) Refuse(refusing bool) {
 // clients that have closed since.
 func (p *Proxy) Freeze(frozen bool) { p.gate.freeze(frozen) }
 
-// Tear has the next that the server sends to a connection that has subscribed, or does so with
-// that, arrive in two parts: first so many bytes, and the rest after the pause, with all that
-// follows. What is not longer than that arrives as it is, and the next is torn.
+// Tear splits what the server next sends to a subscribed connection, or to one that subscribes with
+// that reply. The first at bytes arrive, and the rest follows after the pause, with all that comes
+// behind. A message of at most at bytes arrives whole, and the next one is torn instead.
 func (p *Proxy) Tear(at int, pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tear = tear{at, pause}
 }
 
-// Torn reports whether that has happened.
+// Torn reports whether the tear has happened.
 func (p *Proxy) Torn() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tear.pause == 0
 }
 
-// tears takes the tear for what is so long.
+// tears takes the pending tear for a message of this length.
 func (p *Proxy) tears(length int) (at int, pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

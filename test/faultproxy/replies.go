@@ -11,7 +11,7 @@ import (
 // is one, and does to them what the rules say.
 func (l *link) returnReplies(upstream net.Conn) {
 	defer close(l.replied)
-	// The server has closed: the client shall see that too, after the last reply.
+	// The server has closed. The client must see that too, after the last reply.
 	defer l.p.gate.pass(l.gone, l.closeClient)
 	r := bufio.NewReader(upstream)
 	muted := false
@@ -42,7 +42,7 @@ func (l *link) returnReplies(upstream net.Conn) {
 	}
 }
 
-// act does what an action wants done to a reply and returns what is left of it.
+// act applies an action to a reply, and returns what is left of the reply.
 func (l *link) act(action Action, reply []byte) []byte {
 	switch action.kind {
 	case swallowReply:
@@ -60,8 +60,7 @@ func (l *link) act(action Action, reply []byte) []byte {
 	return reply
 }
 
-// toClient writes to the client. There may be none any more: its loss is
-// noticed where requests are read.
+// toClient writes to the client. If the client has gone, the goroutine that reads requests notices.
 func (l *link) toClient(b []byte) {
 	l.p.gate.pass(l.gone, func() { _, _ = l.client.Write(b) })
 }
@@ -80,7 +79,7 @@ func (l *link) copyRest(r io.Reader, muted bool) {
 	}
 }
 
-// toListener is toClient, in two parts if a test wants that.
+// toListener is toClient, in two parts if the test asked for a tear.
 func (l *link) toListener(b []byte) {
 	if at, pause := l.p.tears(len(b)); pause > 0 {
 		l.toClient(b[:at])

@@ -12,8 +12,8 @@ import (
 // errProtocol marks bytes that are not the RESP this package understands.
 var errProtocol = errors.New("not RESP")
 
-// maxLength is Redis's own limit of a string's length. A larger number is
-// garbage that must not make us allocate what it says.
+// maxLength is Redis's own limit of a string's length. A larger number is garbage, and must not
+// decide how much memory is allocated.
 const maxLength = 512 << 20
 
 // readRequest reads one request, an array of bulk strings. It returns the

@@ -56,11 +56,11 @@ func SwallowReply() Action { return Action{kind: swallowReply} }
 // until it loses patience. What it sends meanwhile is executed.
 func SwallowReplySilently() Action { return Action{kind: swallowReplySilently} }
 
-// HoldRequest keeps the request, and everything behind it on its connection,
-// from the server until [Handle.Release]. A client that gives up and closes its
-// connection, or loses it by [Proxy.CutAll], does not call the request back: on
-// Release it is executed all the same and its reply thrown away. Use it for the
-// packet that arrives when nobody expects it any more.
+// HoldRequest keeps the request, and everything behind it on its connection, from the server until
+// [Handle.Release]. A client cannot call the request back, whether it gives up and closes its
+// connection or loses that by [Proxy.CutAll]. After Release the server executes the request all the
+// same, and the proxy drops the reply. Use it for the packet that arrives when nobody expects it
+// any more.
 func HoldRequest() Action { return Action{kind: holdRequest} }
 
 // DelayReply lets the server execute the request at once and passes the reply

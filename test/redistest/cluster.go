@@ -9,16 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// StartCluster runs one redis-server in cluster mode that owns all 16384
-// slots. It refuses a command or a script call whose declared keys lie in
-// several slots, as a cluster of many nodes would.
+// StartCluster runs one redis-server in cluster mode that owns all 16384 slots. It refuses a
+// command or a script call whose declared keys lie in several slots, as a cluster of many nodes
+// would.
 //
-// It does not refuse everything they would: since it owns every slot, a script
-// without a "#!lua" line may touch keys that it has not declared. For these use
-// [Server.ClientForKeys], which needs no cluster.
+// A cluster of many nodes would refuse more. Since this server owns every slot, a script without a
+// "#!lua" line may touch keys that it has not declared. For such tests use [Server.ClientForKeys],
+// which needs no cluster.
 //
-// A fresh cluster node waits two seconds before it serves, so share one between
-// subtests where that does not blur them.
+// A fresh cluster node waits two seconds before it serves, so share one between subtests where that
+// does not blur them.
 func StartCluster(tb testing.TB) *Server {
 	tb.Helper()
 	s := Start(tb, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")

@@ -23,8 +23,8 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume lets a paused server go on (SIGCONT). It first runs what clients have
-// sent meanwhile, also those that have given up since.
+// Resume lets a paused server go on (SIGCONT). The server first executes what clients have sent
+// meanwhile, even for clients that have given up since.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	if err := s.process().resume(); err != nil {

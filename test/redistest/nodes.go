@@ -11,13 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slots is how many a cluster has.
+// slots is how many slots a cluster has.
 const slots = 16384
 
 // clusterTimeout bounds whatever a cluster has to agree on.
 const clusterTimeout = 60 * time.Second
 
-// Cluster is a Redis Cluster of several masters with a replica each, which take over for one another.
+// Cluster is a Redis Cluster of several masters, each with a replica that can take over.
 type Cluster struct {
 	tb    testing.TB
 	args  []string  // of each node
@@ -25,8 +25,9 @@ type Cluster struct {
 	ids   map[*Server]string
 }
 
-// StartNodes runs a cluster of that many masters with a replica each, between which the slots are divided evenly. A master that
-// is silent for nodeTimeout is replaced. Extra args are for each node.
+// StartNodes runs a cluster of that many masters, with a replica each. The slots are divided evenly
+// between the masters. A master that is silent for nodeTimeout is replaced. Every node gets the
+// extra args.
 func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration, args ...string) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb, ids: make(map[*Server]string), args: append([]string{
@@ -54,7 +55,8 @@ func StartNodes(tb testing.TB, masters int, nodeTimeout time.Duration, args ...s
 	return c
 }
 
-// Join adds a master that has no slots, and no replica, and returns it when all know it and it serves.
+// Join adds a master without slots and without a replica. It returns the node when all others know
+// it and it serves.
 func (c *Cluster) Join() *Server {
 	c.tb.Helper()
 	node := Start(c.tb, c.args...)
@@ -74,7 +76,8 @@ func (c *Cluster) must(err error) {
 	}
 }
 
-// Client returns a new client of the cluster with go-redis's own defaults, changed by mutate, and closes it when the test ends.
+// Client returns a new client of the cluster with go-redis's own defaults, changed by mutate, and
+// closes it when the test ends.
 func (c *Cluster) Client(tb testing.TB, mutate ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	tb.Helper()
 	opts := &redis.ClusterOptions{Addrs: c.Addrs()}
@@ -86,7 +89,7 @@ func (c *Cluster) Client(tb testing.TB, mutate ...func(*redis.ClusterOptions)) *
 	return rdb
 }
 
-// Addrs are the addresses of all nodes.
+// Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() (all []string) {
 	for _, node := range c.nodes {
 		all = append(all, node.Addr())
@@ -94,10 +97,10 @@ func (c *Cluster) Addrs() (all []string) {
 	return all
 }
 
-// Nodes are all servers of the cluster.
+// Nodes returns all servers of the cluster.
 func (c *Cluster) Nodes() []*Server { return c.nodes }
 
-// Masters are the nodes that have slots, as the first living node sees it.
+// Masters returns the nodes that have slots, as the first living node sees the cluster.
 func (c *Cluster) Masters() (all []*Server) {
 	at := c.look(c.living()[0])
 	for _, node := range c.nodes {
@@ -108,13 +111,13 @@ func (c *Cluster) Masters() (all []*Server) {
 	return all
 }
 
-// MasterOf is the node that has a key's slot, in its own eyes.
+// MasterOf returns the node that says it has a key's slot.
 func (c *Cluster) MasterOf(key string) *Server {
 	c.tb.Helper()
 	return c.owner(c.Slot(key))
 }
 
-// ReplicasOf are the living nodes that follow a master, in its own eyes.
+// ReplicasOf returns the living nodes that follow a master, as the master sees them.
 func (c *Cluster) ReplicasOf(master *Server) (all []*Server) {
 	c.tb.Helper()
 	at := c.look(master)
@@ -126,7 +129,7 @@ func (c *Cluster) ReplicasOf(master *Server) (all []*Server) {
 	return all
 }
 
-// Slot is that of a key.
+// Slot returns the slot of a key.
 func (c *Cluster) Slot(key string) int {
 	c.tb.Helper()
 	rdb := c.living()[0].Client(c.tb)
@@ -147,7 +150,7 @@ func (c *Cluster) owner(slot int) *Server {
 	return nil
 }
 
-// living are the nodes that were not killed.
+// living returns the nodes that were not killed.
 func (c *Cluster) living() (all []*Server) {
 	for _, node := range c.nodes {
 		if !node.process().ended() {
@@ -157,8 +160,8 @@ func (c *Cluster) living() (all []*Server) {
 	return all
 }
 
-// AwaitWhole returns when every living node sees every slot served, and each living node in its place: as a master, or as a
-// replica that is up to date.
+// AwaitWhole returns when every living node sees that every slot is served and that each living
+// node has its role: master, or replica that is up to date.
 func (c *Cluster) AwaitWhole() {
 	c.tb.Helper()
 	c.Await("it is whole", func(at *view) bool {
@@ -174,7 +177,7 @@ func (c *Cluster) AwaitWhole() {
 	})
 }
 
-// Await returns when the condition holds for what each living node sees.
+// Await returns when the condition holds for every living node's view.
 func (c *Cluster) Await(what string, holds func(*view) bool) {
 	c.tb.Helper()
 	all := func() bool {
@@ -192,8 +195,8 @@ func (c *Cluster) Await(what string, holds func(*view) bool) {
 	}
 }
 
-// Failover kills the master of a key without a farewell and returns it when another node has its slots in everybody's eyes, and
-// how long that took.
+// Failover kills the master of a key without a farewell. It returns when all nodes agree that
+// another node has the dead master's slots, and says how long that took.
 func (c *Cluster) Failover(key string) (dead *Server, took time.Duration) {
 	c.tb.Helper()
 	dead = c.MasterOf(key)
@@ -206,8 +209,9 @@ func (c *Cluster) Failover(key string) (dead *Server, took time.Duration) {
 	return dead, time.Since(killed)
 }
 
-// Move gives a slot to another master as redis-cli does, with its keys, while clients use it, and returns when all know. (If
-// slots move faster than the nodes' epochs spread, two nodes may in the end each say that the other has a slot.)
+// Move moves a slot with its keys to another master, as redis-cli does, while clients use it. It
+// returns when all nodes know the new owner. (If slots move faster than the nodes' epochs spread,
+// two nodes may in the end each say that the other has a slot.)
 func (c *Cluster) Move(slot int, to *Server) {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -239,7 +243,7 @@ func (c *Cluster) Move(slot int, to *Server) {
 		if other != from && other != to {
 			rdb := other.Client(c.tb)
 			do(rdb, "cluster", "setslot", slot, "node", c.id(to))
-			_ = rdb.Close() // it has said what it had to
+			_ = rdb.Close() // the client has done its work
 		}
 	}
 	epoch := c.look(to).epoch
@@ -249,7 +253,7 @@ func (c *Cluster) Move(slot int, to *Server) {
 	})
 }
 
-// id is a node's name in the cluster.
+// id returns a node's name in the cluster.
 func (c *Cluster) id(node *Server) string {
 	if id, ok := c.ids[node]; ok {
 		return id
@@ -265,14 +269,14 @@ func (c *Cluster) id(node *Server) string {
 // view is the cluster as one node sees it.
 type view struct {
 	ok      bool
-	epoch   string // the latest that it knows of
-	settled bool   // if it is a replica, it has its master's data
+	epoch   string // the latest epoch that the node knows
+	settled bool   // a replica has its master's data; true for a master
 	nodes   map[string]*member
 }
 
 type member struct {
 	slots   [][2]int
-	follows string // its master's id; "-": it is one itself
+	follows string // its master's id; "-": the node is a master
 	failed  bool
 }
 
@@ -285,7 +289,7 @@ func (m *member) owns(slot int) bool {
 	return false
 }
 
-// served is how many slots a living node has.
+// served returns how many slots living nodes have.
 func (v *view) served() (n int) {
 	for _, m := range v.nodes {
 		for _, r := range m.slots {
@@ -297,7 +301,7 @@ func (v *view) served() (n int) {
 	return n
 }
 
-// look asks one node; one that does not answer sees nothing.
+// look asks one node for its view. A node that does not answer sees nothing.
 func (c *Cluster) look(node *Server) *view {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: node.Addr(), Password: node.auth, MaxRetries: -1})

@@ -8,15 +8,14 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the kernel kill the server when the test binary dies,
-// also when that is killed itself and runs no cleanup. See startProcess for
-// what this asks of the starting thread.
+// dieWithParent makes the kernel kill the server when the test binary dies, even if the binary is
+// killed and runs no cleanup. See startProcess for what this asks of the starting thread.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// stopped says whether every thread has stopped: the one that serves clients
-// may be at rest while another still writes.
+// stopped says whether every thread has stopped: the thread that serves clients may have stopped
+// while another still writes.
 func (p *process) stopped() bool {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	if err != nil || len(stats) == 0 {

@@ -27,8 +27,8 @@ const (
 
 var errPortTaken = errors.New("port taken")
 
-// startOnFreePort picks a port and starts the server on it, again with another
-// port if some other program was faster to take it.
+// startOnFreePort picks a port and starts the server on it. If another program was faster to take
+// the port, it tries again with another one.
 func (s *Server) startOnFreePort(args []string) {
 	s.tb.Helper()
 	log := filepath.Join(s.tb.TempDir(), "server.log")
@@ -90,12 +90,12 @@ func (s *Server) awaitReady(p *process) error {
 	return fmt.Errorf("not ready within %v: %w\n%s", startTimeout, last, p.output())
 }
 
-// answers returns nil if the process pid answers PING on addr. A PONG alone
-// could come from a stranger's server that took the port between our look and
-// our start; ours has then yet to notice that it cannot bind.
+// answers returns nil if the process pid answers PING on addr. A PONG alone proves little: another
+// program's server may have taken the port between our check and our start. Our own server has not
+// noticed then that it cannot bind.
 //
-// It speaks to the socket itself because a go-redis pool that has failed to
-// dial answers from memory for a second, logs, and leaves a goroutine behind.
+// answers uses a bare socket. A go-redis pool that has failed to dial answers from memory for a
+// second, logs, and leaves a goroutine behind.
 func answers(addr, password string, pid int) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -113,8 +113,8 @@ func answers(addr, password string, pid int) error {
 	return findPID(bufio.NewScanner(conn), strconv.Itoa(pid))
 }
 
-// findPID reads the answers up to the line that tells the server's process id.
-// Any error before it, such as LOADING, is an answer of no.
+// findPID reads the answers up to the line with the server's process id. Any error before that
+// line, such as LOADING, counts as no.
 func findPID(lines *bufio.Scanner, want string) error {
 	for lines.Scan() {
 		line := lines.Text()

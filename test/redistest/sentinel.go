@@ -17,7 +17,7 @@ import (
 // MasterName is what the sentinels of [StartSentinels] call their master.
 const MasterName = "locks"
 
-// failoverTimeout bounds a wait for the sentinels, who may need a second attempt.
+// failoverTimeout bounds a wait for the sentinels, which may need a second attempt.
 const failoverTimeout = 60 * time.Second
 
 // Sentinels are three sentinels that watch a master with two replicas.
@@ -30,8 +30,9 @@ type Sentinels struct {
 	watchers []*Server
 }
 
-// StartSentinels starts them all and returns when every sentinel knows of all others and of both replicas, and these have
-// the master's data. A master that is away for a second counts as dead to two of them.
+// StartSentinels starts all servers. It returns when every sentinel knows all others and both
+// replicas, and the replicas have the master's data. Two sentinels take a master for dead that is
+// away for a second.
 func StartSentinels(tb testing.TB) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{tb: tb}
@@ -39,22 +40,23 @@ func StartSentinels(tb testing.TB) *Sentinels {
 	for range 2 {
 		s.replicas = append(s.replicas, Start(tb, slices.Concat(replicating, replicaOf(s.master))...))
 	}
-	for _, patience := range []int{1000, 1000, 5000} { // were all three as quick, each might vote for itself
+	for _, patience := range []int{1000, 1000, 5000} { // if all three were as quick, each might vote for itself
 		s.watchers = append(s.watchers, s.watcher(patience))
 	}
 	s.settled()
 	return s
 }
 
-// replicating has a full copy begin at once, and none fail for want of a heartbeat while a test pauses somebody.
+// replicating has a full copy begin at once. And no copy fails for want of a heartbeat while a test
+// pauses a server.
 var replicating = []string{"--repl-diskless-sync-delay", "0", "--repl-timeout", "3600"}
 
 func replicaOf(master *Server) []string {
 	return []string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.Port())}
 }
 
-// watcher starts one sentinel, for which a master that is silent for so many milliseconds is dead. It keeps what it knows in
-// its file, so it needs one of its own.
+// watcher starts one sentinel. It takes a master for dead that is silent for patience milliseconds.
+// A sentinel keeps what it knows in its configuration file, so each needs a file of its own.
 func (s *Sentinels) watcher(patience int) *Server {
 	s.tb.Helper()
 	dir := s.tb.TempDir()
@@ -71,9 +73,11 @@ func (s *Sentinels) watcher(patience int) *Server {
 	return w
 }
 
-// hurried has a sentinel look and talk more often than once in a second or two. With its usual ping period it would take a new
-// master for dead before it had first asked; with one under 200 ms it would find no replica's INFO, asked for once in a second,
-// fresh enough (five periods) to promote it. And it must not lose faith in its clock, for half a minute, because the machine is busy.
+// hurried has a sentinel look and talk more often than once in a second or two. With the usual ping
+// period a sentinel would take a new master for dead before it had first asked. The period must not
+// be below 200 ms either. A sentinel promotes a replica only if its INFO is younger than five
+// periods, and it asks for INFO once a second. The high tilt-trigger keeps a sentinel from
+// distrusting its clock for half a minute because the machine is busy.
 func (s *Sentinels) hurried(w *Server) {
 	s.tb.Helper()
 	c := w.Client(s.tb, func(o *redis.Options) { o.DisableIdentity = true })
@@ -85,7 +89,7 @@ func (s *Sentinels) hurried(w *Server) {
 	}
 }
 
-// Addrs are those of the sentinels.
+// Addrs returns the addresses of the sentinels.
 func (s *Sentinels) Addrs() []string {
 	var addrs []string
 	for _, w := range s.watchers {
@@ -94,14 +98,14 @@ func (s *Sentinels) Addrs() []string {
 	return addrs
 }
 
-// Master is the server that was the master when last looked at.
+// Master returns the server that was the master at the last look.
 func (s *Sentinels) Master() *Server { return s.master }
 
-// Replicas are the others, dead or alive.
+// Replicas returns the other servers, dead or alive.
 func (s *Sentinels) Replicas() []*Server { return slices.Clone(s.replicas) }
 
-// Client returns a new client that asks the sentinels where the master is, with go-redis's own defaults, changed by mutate,
-// and closes it when the test ends.
+// Client returns a new client that asks the sentinels for the master, with go-redis's own defaults,
+// changed by mutate, and closes it when the test ends.
 func (s *Sentinels) Client(tb testing.TB, mutate ...func(*redis.FailoverOptions)) *redis.Client {
 	tb.Helper()
 	opts := &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs()}
@@ -113,8 +117,9 @@ func (s *Sentinels) Client(tb testing.TB, mutate ...func(*redis.FailoverOptions)
 	return c
 }
 
-// KillMaster ends the master without a farewell (SIGKILL) and returns when every sentinel names another, which is the master
-// from then on. The dead one is the last of the replicas; see [Sentinels.Revive].
+// KillMaster ends the master without a farewell (SIGKILL). It returns when every sentinel names
+// another server, which is the master from then on. The dead server becomes the last of the
+// replicas; see [Sentinels.Revive].
 func (s *Sentinels) KillMaster() (took time.Duration) {
 	s.tb.Helper()
 	began := time.Now()
@@ -123,9 +128,9 @@ func (s *Sentinels) KillMaster() (took time.Duration) {
 	return time.Since(began)
 }
 
-// SwitchMaster has the sentinels make a replica the master while the old one is alive, and returns when every sentinel names
-// it. The old one goes on as a master of its own, whose writes will be lost, until a sentinel tells it otherwise some ten
-// seconds later.
+// SwitchMaster has the sentinels promote a replica while the old master is alive, and returns when
+// every sentinel names the new one. The old master goes on as a master of its own, and its writes
+// will be lost. Some ten seconds later a sentinel makes it a replica.
 func (s *Sentinels) SwitchMaster() {
 	s.tb.Helper()
 	s.eventually("a failover begins", func() bool {
@@ -141,7 +146,7 @@ func (s *Sentinels) promoted() {
 	s.eventually("every sentinel names the same new master", func() bool { return s.agreed() && s.master != old })
 }
 
-// agreed reports whether all sentinels name the same server, which is then the master.
+// agreed reports whether all sentinels name the same server. That server is then the master.
 func (s *Sentinels) agreed() bool {
 	all := append([]*Server{s.master}, s.replicas...)
 	at := slices.IndexFunc(all, func(r *Server) bool {
@@ -154,20 +159,22 @@ func (s *Sentinels) agreed() bool {
 	return at >= 0
 }
 
-// Revive starts the dead as replicas of the present master and returns when all is as it was in the beginning.
+// Revive starts the dead servers as replicas of the present master. It returns when all is as it
+// was in the beginning.
 func (s *Sentinels) Revive() {
 	s.tb.Helper()
 	for _, r := range s.replicas {
 		if r.process().ended() {
-			r.args = append(slices.Clone(r.args), replicaOf(s.master)...) // the last one wins
+			r.args = append(slices.Clone(r.args), replicaOf(s.master)...) // the last option wins
 			r.Restart()
 		}
 	}
 	s.settled()
 }
 
-// settled returns when every sentinel sees a master, two replicas that are up and two other sentinels, and both replicas have
-// what the master has. On a machine that is too busy a sentinel may have taken a master for dead that was not.
+// settled returns when every sentinel sees a master, two live replicas and two other sentinels, and
+// both replicas have the master's data. On a busy machine a sentinel may by mistake have taken a
+// master for dead.
 func (s *Sentinels) settled() {
 	s.tb.Helper()
 	s.eventually("every sentinel knows them all, and both replicas have the master's data", func() bool {
@@ -185,7 +192,8 @@ func (s *Sentinels) knowsAll(w *Server) bool {
 	})
 }
 
-// inStep reports whether both replicas have a write to the master. WAIT is about what its own connection wrote.
+// inStep reports whether both replicas have a new write to the master. The write comes first
+// because WAIT only covers what its own connection wrote.
 func (s *Sentinels) inStep() bool {
 	c := redis.NewClient(&redis.Options{Addr: s.master.Addr()})
 	defer c.Close()
@@ -196,7 +204,7 @@ func (s *Sentinels) inStep() bool {
 	return err == nil && wait.Val() == int64(2)
 }
 
-// named is the address of the master as a sentinel knows it.
+// named returns the address of the master as a sentinel knows it.
 func (s *Sentinels) named(w *Server) (addr string) {
 	s.ask(w, func(c *redis.SentinelClient) bool {
 		parts, err := c.GetMasterAddrByName(context.Background(), MasterName).Result()
@@ -208,7 +216,7 @@ func (s *Sentinels) named(w *Server) (addr string) {
 	return addr
 }
 
-// ask asks one sentinel.
+// ask asks one sentinel a question.
 func (s *Sentinels) ask(w *Server, question func(*redis.SentinelClient) bool) bool {
 	c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr()})
 	defer c.Close()

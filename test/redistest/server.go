@@ -14,14 +14,13 @@ import (
 
 // Server is one redis-server process that belongs to one test.
 //
-// Its methods may be called from any goroutine, but those that fail the test
-// (Pause, Resume, Kill, Restart) do so with Fatal and so belong to the test's
-// own goroutine.
+// Its methods may be called from any goroutine, except those that fail the test with Fatal (Pause,
+// Resume, Kill, Restart). These belong to the test's own goroutine.
 type Server struct {
 	tb   testing.TB
 	bin  string
 	port int
-	conf []string // what stands before all options: a file, for a sentinel
+	conf []string // what comes before all options: a file, for a sentinel
 	args []string // complete command line, used again by Restart
 	auth string   // the value of --requirepass among the args, if any
 
@@ -29,11 +28,10 @@ type Server struct {
 	proc *process // guarded by mu; replaced by Restart
 }
 
-// Start runs a redis-server without persistence on a free port of 127.0.0.1,
-// waits until it answers, and kills it when the test ends. Extra args come
-// last on the command line and so win over the defaults; the port and the
-// address are not for them to change. A password given by "--requirepass", "x"
-// is used by [Server.Client] too.
+// Start runs a redis-server without persistence on a free port of 127.0.0.1, waits until it
+// answers, and kills it when the test ends. Extra args come last on the command line and so win
+// over the defaults; they must not change the port or the address. [Server.Client] also uses a
+// password given by "--requirepass", "x".
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, bin: findBinary(tb), auth: valueOf("--requirepass", args)}

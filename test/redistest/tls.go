@@ -21,14 +21,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Authority is a certificate authority that nobody else knows.
+// Authority is a certificate authority that no system trusts.
 type Authority struct {
 	tb   testing.TB
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
 }
 
-// NewAuthority makes one for a test.
+// NewAuthority makes an authority for a test.
 func NewAuthority(tb testing.TB) *Authority {
 	tb.Helper()
 	a := &Authority{tb: tb}
@@ -38,7 +38,8 @@ func NewAuthority(tb testing.TB) *Authority {
 	return a
 }
 
-// sign makes a key and a certificate for it, signed by the authority; the first one is its own.
+// sign makes a key and a certificate for it. The authority signs the certificate; its first
+// certificate is its own.
 func (a *Authority) sign(name string, mutate func(*x509.Certificate)) (*ecdsa.PrivateKey, *x509.Certificate) {
 	a.tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,7 +60,8 @@ func (a *Authority) sign(name string, mutate func(*x509.Certificate)) (*ecdsa.Pr
 	return key, cert
 }
 
-// Client is the configuration of a client that trusts this authority alone; with a name it shows a certificate of its own.
+// Client returns the configuration of a client that trusts this authority alone. With a name, the
+// client shows a certificate of its own.
 func (a *Authority) Client(name string) *tls.Config {
 	a.tb.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
@@ -74,12 +76,15 @@ func (a *Authority) Client(name string) *tls.Config {
 // TLSServer is a server that speaks TLS on a port of its own.
 type TLSServer struct {
 	*Server
-	TLSAddr                   string
-	CAFile, CertFile, KeyFile string // its authority's certificate and its own, which will do for a client, too
+	TLSAddr string
+	// The certificate of the authority, and the server's own with its key. A client may use the
+	// latter two as well.
+	CAFile, CertFile, KeyFile string
 }
 
-// StartTLS is Start of a server with a certificate of the authority for 127.0.0.1. It takes clients without one, too, unless
-// args say otherwise. Its other port, which Client uses, is as ever.
+// StartTLS is Start for a server with the authority's certificate for 127.0.0.1. The server also
+// accepts clients without a certificate, unless args say otherwise. Its other port, which Client
+// uses, works as usual.
 func StartTLS(tb testing.TB, a *Authority, args ...string) *TLSServer {
 	tb.Helper()
 	findBinary(tb)
@@ -110,7 +115,7 @@ func StartTLS(tb testing.TB, a *Authority, args ...string) *TLSServer {
 	return s
 }
 
-// Over are the options of a client of the server that speaks TLS.
+// Over returns the options for a client of the TLS port.
 func (s *TLSServer) Over(config *tls.Config) *redis.Options {
 	return &redis.Options{Addr: s.TLSAddr, Password: s.auth, TLSConfig: config}
 }

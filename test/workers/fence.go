@@ -12,12 +12,14 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// The fence is what the locks protect: a place on a server of its own, which nothing happens to, that takes each token once and
-// no smaller one after it. It counts who is there, with a write that it takes or not, until he says that he goes.
+// The fence is what the locks protect. It lives on a server of its own, to which nothing happens.
+// The fence accepts each token once, and no smaller token after it. It also counts the writers that
+// are there. A writer is there from its write, accepted or not, until it says that it goes.
 //
-//	KEYS  1 the largest token  2 how many writes were taken  3 how many were refused  4 how many are there  5 turns of each process
-//	ARGV  1 the writer's token  2 its process
-//	Reply {how many are there now, 1: the write was refused}
+//	KEYS  1 the largest token          2 how many writes were taken  3 how many were refused
+//	      4 how many writers are there 5 turns of each process
+//	ARGV  1 the writer's token         2 its process
+//	Reply {how many writers are there now, 1: the write was refused}
 var fenced = redis.NewScript(`
 	local refused = tonumber(ARGV[1]) <= tonumber(redis.call('GET', KEYS[1]) or 0)
 	if refused then
@@ -29,16 +31,17 @@ var fenced = redis.NewScript(`
 	redis.call('HINCRBY', KEYS[5], ARGV[2], 1)
 	return {redis.call('INCR', KEYS[4]), refused and 1 or 0}`)
 
-// FenceKeys are where the fence of a lock keeps the largest token, how many writes it took and refused, how many are there, and how
-// often each process came.
+// FenceKeys returns where the fence of a lock keeps the largest token, how many writes it took and
+// refused, how many writers are there, and how often each process came.
 func FenceKeys(name string) []string {
 	return []string{"fence:token:" + name, "fence:taken:" + name, "fence:refused:" + name, "fence:inside:" + name, "fence:turns:" + name}
 }
 
-// guarded locks and unlocks in Count goroutines until Halt, and writes to the fence while it holds the lock. Failures are
-// counted: they are what a server that is away costs.
+// guarded locks and unlocks in Count goroutines until Halt, and writes to the fence while it holds
+// the lock. Failures are counted, because a server that is away causes them.
 func (w *worker) guarded(c command) {
-	fence := redis.NewClient(&redis.Options{Addr: c.Addr, MaxRetries: -1, ReadTimeout: Patience}) // who comes once is counted once
+	// No retries: each write must be counted once.
+	fence := redis.NewClient(&redis.Options{Addr: c.Addr, MaxRetries: -1, ReadTimeout: Patience})
 	defer fence.Close()
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards turns
@@ -57,12 +60,13 @@ func (w *worker) guarded(c command) {
 	w.tell(Event{ID: c.ID, Kind: Done, Turns: turns})
 }
 
-// guard is one turn. It is over when the lease is not to be trusted any more, if that comes before its Unlock.
+// guard is one turn. A turn is over at its Unlock, or earlier when the lease may no longer be
+// trusted.
 func (w *worker) guard(c command, fence *redis.Client) Turn {
 	ctx, turn := context.Background(), Turn{Asked: time.Now()}
 	lease, err := w.locker.Lock(ctx, c.Name)
 	if err != nil {
-		time.Sleep(10 * time.Millisecond) // as a user's loop would, while there is no master
+		time.Sleep(10 * time.Millisecond) // a user's loop would also pause while there is no master
 		turn.Error = err.Error()
 		return turn
 	}

@@ -13,16 +13,18 @@ import (
 	"testing"
 )
 
-// JournalArgs let a redis-server keep a journal in dir: its append-only file, in one piece. It is written as the
-// server goes and costs clients next to nothing, unlike MONITOR.
+// JournalArgs returns the options that have a redis-server keep a journal in dir: its append-only
+// file, in one piece. The server writes the file as it goes. Unlike MONITOR, that costs clients
+// next to nothing.
 func JournalArgs(dir string) []string {
 	return []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}
 }
 
-// Journal is every write that a server did, also those of scripts, in the order in which it did them.
+// Journal is every write that a server executed, also those of scripts, in the order of execution.
 type Journal [][]string
 
-// ReadJournal reads what a server has written so far: all that it has answered, and no more of what it is at.
+// ReadJournal reads what a server has written so far: all that it has answered, and no part of what
+// it is executing.
 func ReadJournal(tb testing.TB, dir string) Journal {
 	tb.Helper()
 	var journal Journal
@@ -30,7 +32,8 @@ func ReadJournal(tb testing.TB, dir string) Journal {
 	return journal
 }
 
-// FollowJournal is ReadJournal for one that is too long to keep: it shows each command once, in order.
+// FollowJournal is ReadJournal for a journal that is too long to keep. It shows each command once,
+// in order.
 func FollowJournal(tb testing.TB, dir string, show func(words []string)) {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*.incr.aof"))
@@ -45,7 +48,7 @@ func FollowJournal(tb testing.TB, dir string, show func(words []string)) {
 	in := bufio.NewReaderSize(file, 1<<20)
 	for n := 0; ; n++ {
 		words, err := readCommand(in)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // in the middle of a command
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the file ends in the middle of a command
 			return
 		}
 		if err != nil {
@@ -89,10 +92,11 @@ func readNumber(in *bufio.Reader, sign byte) (int, error) {
 
 // Verdict is what a journal says of a lock.
 type Verdict struct {
-	Grants     []Grant  // in order
-	Queued     int      // how many of them waited in line before
-	Inversions []string // each a grant to somebody while another had come before, or a place that was given out of order
-	Overlaps   []string // each a grant while the record of the one before was still there
+	Grants []Grant // in order
+	Queued int     // of the grants, how many had waited in line
+	// Each is a grant to a ticket while an earlier one waited, or a place given out of order.
+	Inversions []string
+	Overlaps   []string // each is a grant while the previous record was still there
 	Waiting    []string // tickets that were still in line at the end
 }
 
@@ -102,14 +106,14 @@ type Grant struct {
 	Owner string // client:counter
 }
 
-// Judge follows the line of the lock called name. A ticket waits from when it is put into the queue until it is made the
-// holder; being taken out of the queue does not end its waiting. Only tickets that count are looked at: those of clients that
-// were alive and reachable all the time.
+// Judge follows the line of the lock called name. A ticket waits from its arrival in the queue
+// until it is made the holder; its removal from the queue does not end the wait. Judge only looks
+// at tickets that count: those of clients that were alive and reachable all the time.
 func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
 	return j.judge("fairlock", name, counts)
 }
 
-// JudgePlain is Judge for a lock without a line: nobody comes before anybody, and all count.
+// JudgePlain is Judge for a lock without a line: no ticket comes before another, and all count.
 func (j Journal) JudgePlain(name string) Verdict {
 	return j.judge("fairlock:plain", name, func(string) bool { return true })
 }
@@ -141,14 +145,14 @@ func (j Journal) judge(prefix, name string, counts func(ticket string) bool) Ver
 type watched struct {
 	Verdict
 	queue, record string
-	placed        map[string]int64 // ticket -> the place it was given last
-	waiting       map[string]int64 // the same of those in line
+	placed        map[string]int64 // ticket -> its latest place
+	waiting       map[string]int64 // ticket in line -> its place
 	last          int64            // the largest place given
-	held          string           // the ticket that the record was written for; empty: there is none
+	held          string           // the ticket in the record; "": there is no record
 }
 
-// arrives takes in a place:ticket. A place that was not given before is larger than all before: the order of places is that
-// of arrivals. A ticket may come back to its own.
+// arrives notes a place:ticket. A new place must be larger than all earlier places, because places
+// follow the arrivals. A ticket may come back to its own place.
 func (l *watched) arrives(element string, counts func(string) bool) {
 	at, ticket, _ := strings.Cut(element, ":")
 	if !counts(ticket) {
@@ -162,14 +166,14 @@ func (l *watched) arrives(element string, counts func(string) bool) {
 	l.placed[ticket], l.waiting[ticket] = place, place
 }
 
-// granted takes in the fields of a new record, one of which is the ticket.
+// granted notes a new record. One of its fields is the ticket.
 func (l *watched) granted(fields []string, counts func(string) bool) {
 	var token int64
 	var ticket string
 	for pair := range slices.Chunk(fields, 2) {
 		switch {
 		case pair[0] == "token":
-			token, _ = strconv.ParseInt(pair[1], 10, 64) // 0 is no token of anybody
+			token, _ = strconv.ParseInt(pair[1], 10, 64) // no token is 0
 		case strings.Contains(pair[0], ":"):
 			ticket = pair[0]
 		}

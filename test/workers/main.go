@@ -19,14 +19,15 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// dials is go-redis's: it tries again to reach a server that is away, and for a second more after its pool was closed.
+// dials is where go-redis tries again to reach a server that is away. It goes on for a second after
+// the pool was closed.
 const dials = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
 
-// environment is set for processes that are workers.
+// environment is the variable that makes a process a worker.
 const environment = "FAIRLOCK_WORKER"
 
-// Main does nothing, unless this process is a worker: then it works until standard input ends and exits. TestMain calls
-// it before anything else.
+// Main does nothing, unless this process is a worker. A worker works until its standard input ends,
+// and exits. TestMain calls Main before anything else.
 func Main() { Play(environment, func(string) error { return work(os.Stdin, os.Stdout) }) }
 
 // work obeys commands until in ends. Then nothing of the Locker may be left.
@@ -38,12 +39,12 @@ func work(in io.Reader, out io.Writer) error {
 	return errors.Join(err, goleak.Find(goleak.IgnoreAnyFunction(dials)))
 }
 
-// worker is the process's side.
+// worker is the worker's side, in its own process.
 type worker struct {
 	rdb    redis.UniversalClient
 	locker fairlock.Interface
 
-	tasks sync.WaitGroup // a goroutine or more for each command
+	tasks sync.WaitGroup // one goroutine or more for each command
 
 	writing sync.Mutex // guards out
 	out     *json.Encoder
@@ -51,8 +52,8 @@ type worker struct {
 	mu       sync.Mutex // guards all below
 	held     map[int][]*fairlock.Lease
 	rounds   int       // that loops have done
-	halted   bool      // those at the fence end
-	closed   bool      // loops end
+	halted   bool      // the loops at the fence end
+	closed   bool      // all loops end
 	progress sync.Cond // rounds or closed changed
 }
 
@@ -89,7 +90,7 @@ func (w *worker) open(c command) {
 		w.rdb = redis.NewClient(&redis.Options{Addr: c.Addr})
 	}
 	options := []fairlock.Option{fairlock.WithLease(c.Lease)}
-	if c.Cluster != nil { // of which a node may be away
+	if c.Cluster != nil { // a node of the cluster may be away
 		redis.SetLogger(silence{})
 		options = append(options, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 	}
@@ -118,15 +119,16 @@ func (w *worker) close() {
 func (w *worker) tell(e Event) {
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	_ = w.out.Encode(e) // if nobody listens any more, this process has no reason to go on either, and will hear of it
+	// If nobody listens any more, this process has no reason to go on either, and will notice.
+	_ = w.out.Encode(e)
 }
 
-// silence keeps go-redis from telling that it could not dial.
+// silence keeps go-redis from logging failed dials.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// failed reports an error, unless it is that the Locker was closed, which is how a worker ends.
+// failed reports an error. ErrClosed is not reported, because a worker ends by closing its Locker.
 func (w *worker) failed(c command, err error) {
 	if !errors.Is(err, fairlock.ErrClosed) {
 		w.tell(Event{ID: c.ID, Kind: Failed, Error: err.Error()})
@@ -157,7 +159,7 @@ func (w *worker) nest(c command) {
 	}
 }
 
-// options are those of a Lock.
+// options returns the options for a Lock.
 func (c command) options() []fairlock.LockOption {
 	options := []fairlock.LockOption{fairlock.Note(c.Note)}
 	if c.Owner != "" {
@@ -166,7 +168,7 @@ func (c command) options() []fairlock.LockOption {
 	return options
 }
 
-// take locks once, says so, and watches over the lease.
+// take locks once, reports that, and watches over the lease.
 func (w *worker) take(ctx context.Context, c command) (*fairlock.Lease, error) {
 	lease, err := w.locker.Lock(ctx, c.Name, c.options()...)
 	if err != nil {
@@ -256,7 +258,7 @@ func (w *worker) count() {
 	w.progress.Broadcast()
 }
 
-// turn is one round of a loop, seen by the witness if that was asked for.
+// turn is one round of a loop. The witness watches the round if the command asks for that.
 func (w *worker) turn(c command) (Turn, error) {
 	ctx, asked := context.Background(), time.Now()
 	lease, err := w.locker.Lock(ctx, c.Name, c.options()...)
@@ -267,7 +269,7 @@ func (w *worker) turn(c command) (Turn, error) {
 	if c.Witness {
 		err = w.witness(ctx, c.Name, turn.Token)
 	}
-	time.Sleep(c.Lasting) // whoever holds a lock does something
+	time.Sleep(c.Lasting) // a holder does something with its lock
 	turn.Freed = time.Now()
 	return turn, errors.Join(err, lease.Unlock(ctx))
 }

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// Patience bounds every wait for a worker. Nothing should come near it.
+// Patience bounds every wait for a worker. No wait should come near it.
 const Patience = 60 * time.Second
 
-// Process is the test binary run again, as something else than a test: its TestMain sees that by
-// the environment. It is killed when the test ends. Its methods belong to the test's own goroutine.
+// Process is the test binary, run again as something other than a test: its TestMain sees that in
+// the environment. The process is killed when the test ends. Its methods belong to the test's own
+// goroutine.
 type Process struct {
 	tb      testing.TB
 	name    string // for messages
@@ -25,11 +26,11 @@ type Process struct {
 	stdout  io.Reader
 	stderr  bytes.Buffer  // may be read once done is closed
 	done    chan struct{} // closed when the process has ended and been reaped
-	expects bool          // it ends because the test wants it to
+	expects bool          // the test wants the process to end
 }
 
-// Play does nothing, unless this process was launched with that variable in its environment: then
-// it does the work with the value and exits. TestMain calls it before anything else.
+// Play does nothing, unless this process was launched with that variable in its environment. Then
+// it calls work with the variable's value, and exits. TestMain calls Play before anything else.
 func Play(variable string, work func(value string) error) {
 	value := os.Getenv(variable)
 	if value == "" {
@@ -42,8 +43,8 @@ func Play(variable string, work func(value string) error) {
 	os.Exit(0)
 }
 
-// Launch starts a process with NAME=value added to its environment and has listen read what it says
-// until it ends. What it complains of fails the test.
+// Launch starts a process with NAME=value added to its environment. listen reads its standard
+// output until the process ends. Anything on its standard error fails the test.
 func Launch(tb testing.TB, name, environment string, listen func(io.Reader)) *Process {
 	tb.Helper()
 	p := &Process{tb: tb, name: name, done: make(chan struct{})}
@@ -55,8 +56,8 @@ func Launch(tb testing.TB, name, environment string, listen func(io.Reader)) *Pr
 }
 
 // start runs this binary again. The signal by which a child dies with its parent belongs to the
-// thread that forked it, so a goroutine that keeps its thread starts the process and stays until it
-// has ended.
+// thread that forked the child. So a goroutine that keeps its thread starts the process, and stays
+// until the process has ended.
 func (p *Process) start(environment string, listen func(io.Reader)) error {
 	binary, err := os.Executable()
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *Process) start(environment string, listen func(io.Reader)) error {
 		started <- err
 		if err == nil {
 			<-read
-			_ = p.cmd.Wait() // how it ended is in ProcessState
+			_ = p.cmd.Wait() // ProcessState has how it ended
 			close(p.done)
 		}
 	}()
@@ -101,7 +102,7 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop stops the process (SIGSTOP) and returns when it stands still.
+// Stop stops the process (SIGSTOP) and returns when every thread has stopped.
 func (p *Process) Stop() {
 	p.tb.Helper()
 	if err := stop(p.cmd.Process.Pid); err != nil {
@@ -123,7 +124,7 @@ func (p *Process) Dismiss() {
 	_ = p.stdin.Close() // the process may be gone already
 }
 
-// Gone waits for the end of a process for so long, and reports whether it has come.
+// Gone waits for up to within, and reports whether the process has ended.
 func (p *Process) Gone(within time.Duration) bool {
 	select {
 	case <-p.done:
@@ -146,7 +147,7 @@ func (p *Process) Quit() {
 	}
 }
 
-// end is the test's end.
+// end runs at the end of the test.
 func (p *Process) end() {
 	select {
 	case <-p.done:

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// stop returns when the child has stopped: the kernel says so once every thread of it has.
+// stop returns when the child has stopped. The kernel reports that once every thread of the child
+// has stopped.
 func stop(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err

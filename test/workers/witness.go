@@ -7,23 +7,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The witness stands beside the lock and knows nothing of it: how many are inside, and the last token that came in. Each
-// of its two calls is one script, so what it says was so at one instant.
+// The witness stands beside the lock and knows nothing of it. It knows how many holders are inside,
+// and the token of the last that came in. Each of its two calls is one script, so all that a reply
+// says was true at one instant.
 //
 //	KEYS  1 how many are inside  2 the last token  3 how many were witnessed
-//	ARGV  1 the token of the one who comes in
+//	ARGV  1 the token of the holder that comes in
 //	Reply {how many are inside now, the token before}
 var comesIn = redis.NewScript(`
 	local before = redis.call('GETSET', KEYS[2], ARGV[1])
 	redis.call('INCR', KEYS[3])
 	return {redis.call('INCR', KEYS[1]), tonumber(before or 0)}`)
 
-// WitnessKeys are where the witness of a lock keeps what it saw: how many are inside, the last token, how many came.
+// WitnessKeys returns where the witness of a lock keeps what it saw: how many are inside, the last
+// token, how many came.
 func WitnessKeys(name string) []string {
 	return []string{"witness:inside:" + name, "witness:last:" + name, "witness:count:" + name}
 }
 
-// witness is a critical section that must be alone, and later than any before.
+// witness runs a critical section that must be alone, and later than any before it.
 func (w *worker) witness(ctx context.Context, name string, token int64) error {
 	keys := WitnessKeys(name)
 	seen, err := comesIn.Run(ctx, w.rdb, keys, token).Int64Slice()

@@ -12,32 +12,33 @@ import (
 // Worker is the test's handle on a worker process. Its methods belong to the test's own goroutine.
 type Worker struct {
 	*Process
-	last int // command
+	last int // the last command's ID
 
 	mu    sync.Mutex    // guards calls
 	calls map[int]*Call // by ID of the command
 }
 
-// Start starts a worker that uses the server at addr and returns when it is ready. name is for messages. The worker is
-// killed when the test ends; what it complained of until then fails the test.
+// Start starts a worker that uses the server at addr, and returns when the worker is ready. name is
+// for messages. The worker is killed when the test ends; anything on its standard error until then
+// fails the test.
 func Start(tb testing.TB, name, addr string, lease time.Duration) *Worker {
 	tb.Helper()
 	return launch(tb, name, command{Do: open, Addr: addr, Lease: lease})
 }
 
-// StartPlain is Start of a worker whose locks have no line.
+// StartPlain is Start for a worker whose locks have no line.
 func StartPlain(tb testing.TB, name, addr string, lease time.Duration) *Worker {
 	tb.Helper()
 	return launch(tb, name, command{Do: open, Addr: addr, Lease: lease, Plain: true})
 }
 
-// StartBehind is Start, or StartPlain, of a worker that asks sentinels where its server is.
+// StartBehind is Start, or StartPlain, for a worker that asks sentinels for its server.
 func StartBehind(tb testing.TB, name string, sentinels []string, lease time.Duration, plain bool) *Worker {
 	tb.Helper()
 	return launch(tb, name, command{Do: open, Group: sentinels, Lease: lease, Plain: plain})
 }
 
-// StartOnCluster is Start of a worker that uses the cluster of these nodes.
+// StartOnCluster is Start for a worker that uses the cluster of these nodes.
 func StartOnCluster(tb testing.TB, name string, nodes []string, lease time.Duration) *Worker {
 	tb.Helper()
 	return launch(tb, name, command{Do: open, Cluster: nodes, Lease: lease})
@@ -52,7 +53,7 @@ func launch(tb testing.TB, name string, first command) *Worker {
 	return w
 }
 
-// listen gives each event to its call until the process ends.
+// listen passes each event to its call until the process ends.
 func (w *Worker) listen(out io.Reader) {
 	for in := json.NewDecoder(out); ; {
 		var e Event
@@ -87,10 +88,11 @@ func (w *Worker) send(c command) *Call {
 	return call
 }
 
-// Lock has the worker lock name and keep it until Unlock. note is shown by inspection and part of the ticket.
+// Lock has the worker lock name and hold it until Unlock. note becomes part of the ticket, and
+// Inspect shows it.
 func (w *Worker) Lock(name, note string) *Call { return w.Crowd(name, note, 1) }
 
-// LockAs is Lock in the name of an owner, which other processes may use too.
+// LockAs is Lock for a named owner, which other processes may use too.
 func (w *Worker) LockAs(owner, name, note string) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: lock, Name: name, Note: note, Owner: owner})
@@ -102,53 +104,54 @@ func (w *Worker) Crowd(name, note string, n int) *Call {
 	return w.send(command{Do: lock, Name: name, Note: note, Count: n})
 }
 
-// Nest is Lock and, once it has it, Lock again within, depth times in all. Each is Granted.
+// Nest is Lock, and then Lock again inside the lease, depth times in all. Each lock is Granted.
 func (w *Worker) Nest(name, note string, depth int) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: nest, Name: name, Note: note, Depth: depth})
 }
 
-// Unlock ends what the call holds.
+// Unlock releases what the call holds.
 func (w *Worker) Unlock(of *Call) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: unlock, Of: of.id})
 }
 
-// Loop has n goroutines lock and unlock name, rounds times together, or until the worker ends if rounds is 0. With a
-// witness they look, while they hold it, whether they are alone.
+// Loop has n goroutines lock and unlock name, rounds times together. If rounds is 0, they go on
+// until the worker ends. With a witness they check, while they hold the lock, whether they are
+// alone.
 func (w *Worker) Loop(name, note string, n, rounds int, witness bool) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: loop, Name: name, Note: note, Count: n, Rounds: rounds, Witness: witness})
 }
 
-// Labour is Loop with a witness in one goroutine, each round of which lasts for so long.
+// Labour is Loop with a witness in one goroutine. Each round takes that long.
 func (w *Worker) Labour(name string, rounds int, lasting time.Duration) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: loop, Name: name, Rounds: rounds, Witness: true, Lasting: lasting})
 }
 
-// Reach is Reached when the worker's loops have done so many more rounds.
+// Reach is Reached when the worker's loops have done that many more rounds.
 func (w *Worker) Reach(rounds int) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: reach, Rounds: rounds})
 }
 
-// Guard has n goroutines lock and unlock name, for so long each time, and write to the fence at addr while they have it. It is
-// Done after a Halt.
+// Guard has n goroutines lock and unlock name, and hold it for lasting each time. While they hold
+// the lock they write to the fence at addr. The call is Done after a Halt.
 func (w *Worker) Guard(name, addr string, n int, lasting time.Duration) *Call {
 	w.tb.Helper()
 	return w.send(command{Do: guard, Name: name, Addr: addr, Count: n, Lasting: lasting})
 }
 
-// Halt has those at the fence end.
+// Halt ends the loops at the fence.
 func (w *Worker) Halt() {
 	w.tb.Helper()
 	w.send(command{Do: halt})
 }
 
-// Call is a command and what the worker reports of it.
+// Call is a command, and the events that answer it.
 type Call struct {
-	Sent   time.Time // just before it went out
+	Sent   time.Time // just before the command went out
 	worker *Worker
 	id     int
 	do     verb
@@ -174,7 +177,7 @@ func (c *Call) Await(kind Kind) Event {
 	return Event{}
 }
 
-// Quiet fails the test if the worker has reported anything that was not awaited.
+// Quiet fails the test if the worker has reported an event that no Await has taken.
 func (c *Call) Quiet() {
 	c.worker.tb.Helper()
 	select {

@@ -10,15 +10,15 @@ import (
 	"github.com/fairlock/locks/test/conformance"
 )
 
-// What the protocol promises, and what its promises are made of.
+// These are times that the protocol promises, or from which its promises are made.
 const (
-	// Claim is how long who was given a lock has to take it, where the lease is longer.
+	// Claim is how long a call has to confirm a grant, if the lease is longer.
 	Claim = 3 * time.Second
-	// EnterInterval is how often those who wait ask.
+	// EnterInterval is how often waiting calls ask the server.
 	EnterInterval = 5 * time.Second
 )
 
-// Until returns when something holds. It must within a time that only a bug needs.
+// Until returns when a condition holds. It fails after a time that only a bug needs.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	UntilWithin(t, 20*time.Second, what, holds)
@@ -34,7 +34,7 @@ func UntilWithin(t testing.TB, within time.Duration, what string, holds func() b
 	}
 }
 
-// InBackground calls Lock and returns what will be its end.
+// InBackground calls Lock and returns a channel for the outcome.
 func InBackground(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan conformance.Outcome {
 	result := make(chan conformance.Outcome, 1)
 	go func() {
@@ -44,7 +44,7 @@ func InBackground(l fairlock.Interface, name string, options ...fairlock.LockOpt
 	return result
 }
 
-// Queue is InBackground, and returns when the call waits for certain.
+// Queue is InBackground, but returns only when the call certainly waits.
 func Queue(l fairlock.Interface, name string, options ...fairlock.LockOption) <-chan conformance.Outcome {
 	waits := make(chan struct{})
 	once := sync.OnceFunc(func() { close(waits) })
@@ -53,7 +53,7 @@ func Queue(l fairlock.Interface, name string, options ...fairlock.LockOption) <-
 	return result
 }
 
-// HeldAndWaitedFor is a lock of one Locker, for which the other waits.
+// HeldAndWaitedFor returns a lock that one Locker holds and for which the other waits.
 func HeldAndWaitedFor(t *testing.T, holder, waiter conformance.Locker, name string) (*fairlock.Lease, <-chan conformance.Outcome) {
 	t.Helper()
 	lease, err := holder.Lock(t.Context(), name)

@@ -15,37 +15,38 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// Times of a test on a server that it breaks.
+// These are times for a test that breaks its server.
 const (
-	// Patience bounds waits that no promise bounds; none should come near it.
+	// Patience bounds waits that no promise bounds. No wait should come near it.
 	Patience = 15 * time.Second
 	// Soon is what "at once" means on a busy machine.
 	Soon = 2 * time.Second
-	// BriefLease is one whose renewals a test can wait for.
+	// BriefLease is a lease whose renewals a test can wait for.
 	BriefLease = 600 * time.Millisecond
-	// CalmLease is one that is renewed in time however many tests run beside.
+	// CalmLease is renewed in time however many tests run at the same time.
 	CalmLease = 1500 * time.Millisecond
 )
 
-// Faulty is a server that a test breaks, and a proxy before it that loses and delays what passes.
+// Faulty is a server that a test breaks, and a proxy in front that loses and delays requests and
+// replies.
 //
-// Every test on it ends with the same look: see tidy. Its methods fail the test.
+// Every test on a Faulty ends with the same look: see tidy. Its methods fail the test.
 type Faulty struct {
 	*testing.T
-	Server *redistest.Server // nil: the embedded one
+	Server *redistest.Server // nil: the server is embedded
 	Addr   string            // the server's own
 	Proxy  *faultproxy.Proxy
-	Direct *redis.Client // past the proxy
+	Direct *redis.Client // connected past the proxy
 
-	kind   Kind   // of lock under test
-	Prefix string // its default
+	kind   Kind   // the kind of lock under test
+	Prefix string // that kind's default prefix
 	users  []*User
 
 	mu     sync.Mutex
-	leases []*fairlock.Lease // that were handed to the test and have not been unlocked
+	leases []*fairlock.Lease // leases that the test has received and not unlocked
 }
 
-// NewFaulty is a real server of the test's own.
+// NewFaulty returns a Faulty with a real server.
 func NewFaulty(t *testing.T, args ...string) *Faulty {
 	t.Helper()
 	NoGoroutineLeft(t)
@@ -55,7 +56,7 @@ func NewFaulty(t *testing.T, args ...string) *Faulty {
 	return f
 }
 
-// NewFaultyEmbedded is an embedded server of the test's own.
+// NewFaultyEmbedded returns a Faulty with an embedded server.
 func NewFaultyEmbedded(t *testing.T) *Faulty {
 	t.Helper()
 	NoGoroutineLeft(t)
@@ -93,7 +94,7 @@ func (f *Faulty) Plain() *Faulty {
 	return f
 }
 
-// Together runs subtests at the same time: most of them wait for something most of theirs.
+// Together runs subtests at the same time, because most of them spend most of their time waiting.
 func Together(t *testing.T, tests map[string]func(t *testing.T)) {
 	t.Helper()
 	NoGoroutineLeft(t)
@@ -104,8 +105,8 @@ func Together(t *testing.T, tests map[string]func(t *testing.T)) {
 	all.Wait()
 }
 
-// NoGoroutineLeft fails the test if a goroutine outlives it and everything that was cleaned up
-// after it. Of subtests, which run beside others, only the outermost test looks.
+// NoGoroutineLeft fails the test if a goroutine outlives the test and its cleanups. Subtests run
+// beside others, so only the outermost test is checked.
 func NoGoroutineLeft(t *testing.T) {
 	if strings.Contains(t.Name(), "/") {
 		return

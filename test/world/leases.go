@@ -6,8 +6,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Took notes a lease, and fails the test if another one trusts the same lock at the same time: it
-// was trusted at some instant between two at which this one was.
+// Took notes a lease. It fails the test if another lease of the lock was trusted in between: that
+// is, at an instant between two instants at which this one was trusted.
 func (f *Faulty) Took(lease *fairlock.Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -20,14 +20,14 @@ func (f *Faulty) Took(lease *fairlock.Lease) {
 	f.leases = append(f.leases, lease)
 }
 
-// Oldest is the first lease that the test was handed and has not unlocked.
+// Oldest returns the first lease that the test has received and not unlocked.
 func (f *Faulty) Oldest() *fairlock.Lease {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.leases[0]
 }
 
-// Ends takes a lease out of those that are watched: its Unlock is about to be called.
+// Ends takes a lease off the watch list, because its Unlock is about to be called.
 func (f *Faulty) Ends(lease *fairlock.Lease) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,7 +43,7 @@ func (f *Faulty) Unlocks(lease *fairlock.Lease) {
 	}
 }
 
-// Keeps fails unless the lease is trusted and the server has it.
+// Keeps fails unless the lease is trusted and the server knows it.
 func (f *Faulty) Keeps(lease *fairlock.Lease) {
 	f.Helper()
 	if err := lease.Err(); err != nil {

@@ -22,7 +22,7 @@ func (f *Faulty) Must(err error) {
 	}
 }
 
-// Until polls, which is how a test waits for what happens on the server.
+// Until polls for a condition. That is how a test waits for something to happen on the server.
 func (f *Faulty) Until(what string, ok func() bool) {
 	f.Helper()
 	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(time.Millisecond) {
@@ -42,7 +42,7 @@ func (f *Faulty) Within(limit time.Duration, what string, act func()) {
 	}
 }
 
-// Keys are a lock's.
+// Keys returns the keys of a lock.
 func (f *Faulty) Keys(name string) lua.Keys {
 	f.Helper()
 	keys, err := lua.NewKeys(f.Prefix, name)
@@ -50,7 +50,7 @@ func (f *Faulty) Keys(name string) lua.Keys {
 	return keys
 }
 
-// Line is the length of a lock's line.
+// Line returns the length of a lock's line.
 func (f *Faulty) Line(name string) int {
 	f.Helper()
 	n, err := f.Direct.LLen(background, f.Keys(name).Queue()).Result()
@@ -58,7 +58,7 @@ func (f *Faulty) Line(name string) int {
 	return int(n)
 }
 
-// Holder is the token in a lock's record, 0 if there is none.
+// Holder returns the token in a lock's record, or 0 without a record.
 func (f *Faulty) Holder(name string) int64 {
 	f.Helper()
 	token, err := f.Direct.HGet(background, f.Keys(name).Record(), "token").Int64()
@@ -74,14 +74,14 @@ func (f *Faulty) Heard(n int) {
 	f.Until("everybody listens", func() bool { return len(f.Direct.PubSubChannels(background, "*").Val()) == n })
 }
 
-// Listens returns when the server has as many subscribers of the lock's releases.
+// Listens returns when the server has n subscribers for the releases of the lock.
 func (f *Faulty) Listens(name string, n int64) {
 	f.Helper()
 	channel := lua.Freed("fairlock:plain", f.Keys(name))
 	f.Until("they listen", func() bool { return f.Direct.PubSubNumSub(background, channel).Val()[channel] == n })
 }
 
-// Dump is everything on the server.
+// Dump returns everything that is on the server.
 func (f *Faulty) Dump() string {
 	f.Helper()
 	var all strings.Builder
@@ -102,7 +102,7 @@ func (f *Faulty) Dump() string {
 	return all.String()
 }
 
-// Free fails unless the lock can be had at once by somebody who was never there.
+// Free fails unless a new user can have the lock at once.
 func (f *Faulty) Free(name string) {
 	f.Helper()
 	fresh := f.Beside()
@@ -117,8 +117,8 @@ func (f *Faulty) Free(name string) {
 	f.Must(fresh.Close())
 }
 
-// tidy is how every test ends: all Lockers are closed, and neither a subscription nor a goroutine
-// nor a key is left but tokens and marks, which end by themselves.
+// tidy ends every test. It closes all Lockers and checks that nothing is left: no subscription, no
+// goroutine and no key, except tokens and marks, which end by themselves.
 func (f *Faulty) tidy() {
 	f.mu.Lock()
 	leases := slices.Clone(f.leases)
@@ -152,10 +152,10 @@ func (f *Faulty) tidy() {
 	}
 }
 
-// RenewedAfter returns when the lease has been renewed on connections that are made from now on.
+// RenewedAfter returns when the lease has been renewed over connections that are made from now on.
 func (f *Faulty) RenewedAfter(lease *fairlock.Lease) {
 	f.Helper()
-	for range 2 { // the first may have been under way
+	for range 2 { // the first renewal may have been under way
 		until := lease.Deadline()
 		f.Until("the lease is renewed", func() bool { return lease.Deadline().After(until) || lease.Err() != nil })
 	}

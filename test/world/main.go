@@ -12,7 +12,7 @@ import (
 
 // Main is the TestMain of a room.
 func Main(m *testing.M) {
-	workers.Main()    // if this process was started as one
+	workers.Main()    // takes over if this process was started as a worker
 	logging.Disable() // servers go away here all the time
 	goleak.VerifyTestMain(m)
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Refusal is what every call must say when it cannot be done.
+// Refusal is the error that every call must return when the server cannot execute it.
 type Refusal struct {
-	Is   error  // if not nil, what errors.Is finds
-	Says string // part of the message, or several that may be, with | in between
+	Is   error  // if not nil, errors.Is must find it
+	Says string // part of the message, or alternatives separated by |
 }
 
 func (r Refusal) in(err error) bool {
 	return slices.ContainsFunc(strings.Split(r.Says, "|"), func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
-// Refuses fails unless every call of the Locker says at once what it was, of which lock, and why it
-// failed.
+// Refuses fails unless every call of the Locker returns an error at once. The error must name the
+// operation, the lock and the reason.
 func (f *Faulty) Refuses(l fairlock.Interface, name string, why Refusal, options ...fairlock.LockOption) {
 	f.Helper()
 	for op, call := range map[string]func() error{
@@ -55,7 +55,7 @@ func (f *Faulty) Refused(op, name string, why Refusal, call func() error) {
 	}
 }
 
-// InspectRefused is Refuses for Inspect, which a server may answer that refuses all else.
+// InspectRefused is Refuses for Inspect alone, because some servers refuse all calls but Inspect.
 func (f *Faulty) InspectRefused(l fairlock.Interface, name string, why Refusal) {
 	f.Helper()
 	f.Refused("inspect", name, why, func() error { _, err := l.Inspect(background, name); return err })

@@ -14,10 +14,10 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// scripts is their folder, from that of a room.
+// scripts is the folder of the scripts, from that of a room.
 const scripts = "../../lua"
 
-// LoadScripts makes the server know all scripts, so that every call is one EVALSHA.
+// LoadScripts loads all scripts into the server, so that every call is one EVALSHA.
 func (f *Faulty) LoadScripts() {
 	f.Helper()
 	for _, verb := range []string{"enter", "leave", "renew", "reassert", "inspect", "force", "evict"} {
@@ -26,7 +26,7 @@ func (f *Faulty) LoadScripts() {
 	}
 }
 
-// script is a verb's script as it goes over the wire, and its hash.
+// script returns a verb's script as the client sends it, and its hash.
 func script(tb testing.TB, verb string) (source, sha string) {
 	tb.Helper()
 	source = lua.Whole(verb+".lua", func(name string) string {
@@ -40,8 +40,7 @@ func script(tb testing.TB, verb string) (source, sha string) {
 	return source, hex.EncodeToString(sum[:])
 }
 
-// Verb matches the calls of one script. Where texts are given, one argument must contain one of
-// them.
+// Verb matches the calls of one script. If texts are given, one argument must contain one of them.
 func (f *Faulty) Verb(name string, texts ...string) func(args []string) bool {
 	f.Helper()
 	_, sha := script(f, name)
@@ -53,10 +52,10 @@ func (f *Faulty) Verb(name string, texts ...string) func(args []string) bool {
 	}
 }
 
-// First matches first requests that speak for at least n calls: none of these has a place.
+// First matches the first requests for at least n calls: no ticket in them has a place yet.
 func (f *Faulty) First(n int) func(args []string) bool {
 	f.Helper()
-	const tickets, each = 3 + 4 + 8, 4 // what comes before the tickets: script, keys, and what concerns all
+	const tickets, each = 3 + 4 + 8, 4 // the arguments before the tickets: script, keys, and what concerns all
 	enter := f.Verb("enter")
 	return func(args []string) bool {
 		if !enter(args) || len(args) < tickets+n*each {
@@ -71,13 +70,13 @@ func (f *Faulty) First(n int) func(args []string) bool {
 	}
 }
 
-// Once has the action done to the next request that matches.
+// Once applies the action to the next request that matches.
 func (f *Faulty) Once(match func([]string) bool, action faultproxy.Action) *faultproxy.Handle {
 	f.Helper()
 	return f.Proxy.Add(faultproxy.Rule{Match: match, Times: 1, Action: action})
 }
 
-// All has the action done to every request that matches from now on.
+// All applies the action to every request that matches from now on.
 func (f *Faulty) All(match func([]string) bool, action faultproxy.Action) *faultproxy.Handle {
 	f.Helper()
 	return f.Proxy.Add(faultproxy.Rule{Match: match, Action: action})
@@ -89,7 +88,7 @@ func (f *Faulty) Loses() {
 	f.Must(f.Direct.FlushAll(background).Err())
 }
 
-// Occupies puts a string of somebody else's under a key. The returned function takes it away.
+// Occupies stores a foreign string under a key. The returned function deletes the string.
 func (f *Faulty) Occupies(key string) (yields func()) {
 	f.Helper()
 	f.Must(f.Direct.Set(background, key, "mine", time.Minute).Err())

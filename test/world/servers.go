@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// Replicated is a server with one replica that is up to date.
+// Replicated returns a server with one replica that is up to date.
 func Replicated(t testing.TB) (master, replica *redistest.Server) {
 	t.Helper()
 	master = redistest.Start(t, "--repl-diskless-sync-delay", "0", "--repl-timeout", "3600")
@@ -22,7 +22,7 @@ func Replicated(t testing.TB) (master, replica *redistest.Server) {
 	return master, replica
 }
 
-// Subscriptions is how many connections to a server are there to hear messages.
+// Subscriptions returns how many connections to a server are subscribed.
 func Subscriptions(admin *redis.Client) int {
 	return strings.Count(admin.Do(context.Background(), "client", "list", "type", "pubsub").String(), "laddr=")
 }

@@ -17,26 +17,26 @@ type User struct {
 	Client *redis.Client
 }
 
-// Behind is a user behind the proxy, whose client does not wait long for a lost reply. Its lease is
-// one that a test can see renewed.
+// Behind returns a user behind the proxy. Its client does not wait long for a lost reply, and a
+// test can wait for its lease to be renewed.
 func (f *Faulty) Behind(options ...fairlock.Option) *User {
 	f.Helper()
 	return f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 300 * time.Millisecond}, options...)
 }
 
-// Beside is a user whom the proxy does not touch.
+// Beside returns a user that bypasses the proxy.
 func (f *Faulty) Beside(options ...fairlock.Option) *User {
 	f.Helper()
 	return f.User(&redis.Options{Addr: f.Addr}, options...)
 }
 
-// User is one with a client of these options.
+// User returns a user with a client of these options.
 func (f *Faulty) User(o *redis.Options, options ...fairlock.Option) *User {
 	f.Helper()
 	return f.With(redis.NewClient(o), options...)
 }
 
-// With is a user with this client.
+// With returns a user with this client.
 func (f *Faulty) With(rdb *redis.Client, options ...fairlock.Option) *User {
 	f.Helper()
 	logger := fairlock.WithLogger(slog.New(slog.NewTextHandler(f.Output(), nil)))
@@ -51,7 +51,8 @@ func (u *User) Locks(name string, options ...fairlock.LockOption) *fairlock.Leas
 	return u.Asks(background, name, options...).Gets()
 }
 
-// Queues waits in line; when it returns the server has it in line, as the last of n.
+// Queues waits in line. It returns when the server has n tickets in line, this one the last of
+// them.
 func (u *User) Queues(name string, n int, options ...fairlock.LockOption) *Wait {
 	u.f.Helper()
 	w := u.Asks(background, name, options...)
@@ -59,7 +60,7 @@ func (u *User) Queues(name string, n int, options ...fairlock.LockOption) *Wait 
 	return w
 }
 
-// WaitsPlainly has a call wait for a plain lock.
+// WaitsPlainly returns a call that waits for a plain lock.
 func (u *User) WaitsPlainly(name string) *Wait {
 	u.f.Helper()
 	queued := make(chan struct{}, 1)

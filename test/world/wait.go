@@ -15,23 +15,23 @@ import (
 type Wait struct {
 	f      *Faulty
 	Name   string
-	Cancel context.CancelFunc // of its context
+	Cancel context.CancelFunc // cancels the call's context
 
-	done  chan struct{} // closed when it has returned; what follows is then final
+	done  chan struct{} // closed when the call has returned; what follows is then final
 	Lease *fairlock.Lease
 	Err   error
 	At    time.Time
 	Took  time.Duration
 }
 
-// InLine returns when the server has n in line.
+// InLine returns when the server has n tickets in line.
 func (w *Wait) InLine(n int) {
 	w.f.Helper()
 	w.f.Until("it is in line", func() bool { return w.f.Line(w.Name) == n || w.HasReturned() })
 	w.Waits()
 }
 
-// HasReturned reports whether it has.
+// HasReturned reports whether the call has returned.
 func (w *Wait) HasReturned() bool {
 	select {
 	case <-w.done:
@@ -49,7 +49,7 @@ func (w *Wait) Waits() {
 	}
 }
 
-// End is the call's error, or that it does not return.
+// End returns the call's error, or an error that says that the call does not return.
 func (w *Wait) End() error {
 	timer := time.NewTimer(Patience)
 	defer timer.Stop()
@@ -61,7 +61,7 @@ func (w *Wait) End() error {
 	}
 }
 
-// Gets returns the lease, when the call does.
+// Gets waits for the call and returns its lease.
 func (w *Wait) Gets() *fairlock.Lease {
 	w.f.Helper()
 	if err := w.End(); err != nil {
@@ -70,7 +70,7 @@ func (w *Wait) Gets() *fairlock.Lease {
 	return w.Lease
 }
 
-// Fails returns the error, when the call does.
+// Fails waits for the call and returns its error.
 func (w *Wait) Fails() error {
 	w.f.Helper()
 	err := w.End()
@@ -92,8 +92,7 @@ func (w *Wait) PassesOn() {
 	}
 }
 
-// Pass returns when each of the waiters has had the lock and given it to the next, in whatever
-// order.
+// Pass returns when each of the waiters has had the lock and passed it on, in any order.
 func (f *Faulty) Pass(waits ...*Wait) {
 	f.Helper()
 	var all sync.WaitGroup
@@ -103,7 +102,7 @@ func (f *Faulty) Pass(waits ...*Wait) {
 	all.Wait()
 }
 
-// Served fails unless the waiters get the lock in this order. Each gives it to the next.
+// Served fails unless the waiters get the lock in this order. Each of them passes the lock on.
 func (f *Faulty) Served(waits ...*Wait) {
 	f.Helper()
 	f.Pass(waits...)
