@@ -20,8 +20,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// What both kinds of lock promise where it takes many connections, or a server that dies. What takes neither is in
-// test/conformance.
+// These tests hold for both kinds of lock, where a promise takes many connections or a server that
+// dies. test/conformance has the other promises.
 
 // site is a server for Lockers of one kind.
 type site struct {
@@ -29,11 +29,11 @@ type site struct {
 	server *redistest.Server
 	admin  *redis.Client
 	kind   world.Kind
-	record string // key of the record of x
+	record string // the key of x's record
 }
 
-// onEachKind runs the test for both kinds and, if there are any, under each of these arguments of the server, all at the
-// same time. In the end nothing may be left.
+// onEachKind runs the test for both kinds, and with each of these sets of server arguments if there
+// are any. All runs go on at the same time. In the end nothing may be left.
 func onEachKind(t *testing.T, servers map[string][]string, test func(s *site)) {
 	t.Helper()
 	if len(servers) == 0 {
@@ -57,7 +57,7 @@ func onEachKind(t *testing.T, servers map[string][]string, test func(s *site)) {
 	world.Together(t, tests)
 }
 
-// locker makes a Locker with a client of its own. close ends it, and with it its subscription.
+// locker makes a Locker with a client of its own. end ends both, and with them the subscription.
 func (s *site) locker(lease time.Duration, change ...func(*redis.Options)) (l conformance.Locker, end func()) {
 	s.Helper()
 	l = s.kind(s.server.Client(s.T, change...), fairlock.WithLease(lease), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
@@ -80,7 +80,7 @@ func (s *site) until(what string, holds func() bool) {
 	world.UntilWithin(s, world.Patience, what, holds)
 }
 
-// waits has calls of Lock for x wait, each of a Locker of its own. end closes those.
+// waits has n calls of Lock wait for x, each of a Locker of its own. end closes those Lockers.
 func (s *site) waits(lease time.Duration, n int) (line []<-chan conformance.Outcome, end func()) {
 	s.Helper()
 	var ends []func()
@@ -96,7 +96,7 @@ func (s *site) waits(lease time.Duration, n int) (line []<-chan conformance.Outc
 	}
 }
 
-// wait has a call of Lock for x wait.
+// wait has a call of Lock wait for x.
 func (s *site) wait(ctx context.Context, l conformance.Locker) <-chan conformance.Outcome {
 	s.Helper()
 	queued, outcome := make(chan struct{}, 1), make(chan conformance.Outcome, 1)
@@ -117,7 +117,7 @@ func (s *site) wait(ctx context.Context, l conformance.Locker) <-chan conformanc
 	return outcome
 }
 
-// serve fails unless all of them come to have the lock, one after the other.
+// serve fails unless all calls get the lock, one after the other.
 func (s *site) serve(line []<-chan conformance.Outcome) {
 	s.Helper()
 	var inside atomic.Int32
@@ -145,7 +145,7 @@ func (s *site) serve(line []<-chan conformance.Outcome) {
 	all.Wait()
 }
 
-// renewed returns when a lease has been renewed for more than twice what it is.
+// renewed returns when renewals have moved the deadline by more than two leases.
 func (s *site) renewed(l *fairlock.Lease, lease time.Duration) {
 	s.Helper()
 	first := l.Deadline()
@@ -153,7 +153,7 @@ func (s *site) renewed(l *fairlock.Lease, lease time.Duration) {
 	s.must(l.Err())
 }
 
-// lost returns when the holder knows that its lock is.
+// lost returns when the holder knows that its lock is lost.
 func (s *site) lost(l *fairlock.Lease) {
 	s.Helper()
 	select {
@@ -254,7 +254,7 @@ func TestAHundredClientsOfAFairOrPlainLockCountToAHundred(t *testing.T) {
 	})
 }
 
-// killed is what a killed server comes back with.
+// killed is what a killed server may come back with.
 var killed = map[string][]string{
 	", with its data":    {"--appendonly", "yes", "--appendfsync", "always"},
 	", without its data": nil,
@@ -307,7 +307,7 @@ func TestTheHolderOfAFairOrPlainLockLearnsThatItIsLostWhileTheServerIsDeadAndLat
 		s.server.Restart()
 		s.serve(line)
 		var again *fairlock.Lease
-		s.until("who lost it has it again", func() bool { // its pooled connections are dead, and each is noticed once
+		s.until("who lost it has it again", func() bool { // its pooled connections are dead, and each one is noticed once
 			again, _ = l.Lock(context.Background(), "x")
 			return again != nil
 		})

@@ -17,7 +17,8 @@ import (
 
 const aThousand = 1000
 
-// queueUp has n calls of one Locker wait for the lock, one after the other, and returns them in the order of the line.
+// queueUp has n calls of one Locker wait for the lock, one after the other. It returns the calls in
+// the order of the line.
 func queueUp(t *testing.T, admin *redis.Client, locker *fairlock.Locker, n int) []*call {
 	t.Helper()
 	calls := make([]*call, n)
@@ -38,7 +39,7 @@ func queueUp(t *testing.T, admin *redis.Client, locker *fairlock.Locker, n int) 
 
 type call struct {
 	cancel context.CancelFunc
-	done   chan struct{} // closed when lease and err are there
+	done   chan struct{} // closed when lease and err are set
 	lease  *fairlock.Lease
 	err    error
 }
@@ -142,7 +143,7 @@ func TestAWaitCancelledAtTheVeryMomentOfItsGrantGivesItBackAndTheNextOneHasIt(t 
 		var both sync.WaitGroup
 		both.Go(func() { _ = lease.Unlock(context.Background()) })
 		both.Go(func() {
-			time.Sleep(time.Duration(rand.IntN(400)) * time.Microsecond) // around the time that a hand-over takes
+			time.Sleep(time.Duration(rand.IntN(400)) * time.Microsecond) // about as long as a hand-over takes
 			waiting[0].cancel()
 		})
 		both.Wait()
@@ -171,7 +172,8 @@ func TestAWaitCancelledAtTheVeryMomentOfItsGrantGivesItBackAndTheNextOneHasIt(t 
 	nothingStays(t, admin)
 }
 
-// nothingStays waits until the server has nothing but token keys and marks that expire, and no subscription.
+// nothingStays waits until the server has nothing but token keys and marks that expire, and no
+// subscription.
 func nothingStays(t *testing.T, admin *redis.Client) {
 	t.Helper()
 	ctx := context.Background()

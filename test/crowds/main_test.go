@@ -1,5 +1,5 @@
-// Package crowds is about what takes many callers or many connections, or a server that dies under
-// them.
+// Package crowds is about promises that take many callers or many connections, or a server that
+// dies under them.
 package crowds
 
 import (

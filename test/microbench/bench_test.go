@@ -17,7 +17,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// requests is how many commands clients have sent to the server, scripts counting as one.
+// requests returns how many scripts and PUBLISHes the server has executed.
 func requests(b *testing.B, rdb *redis.Client) (scripts, publishes int) {
 	b.Helper()
 	for line := range strings.Lines(rdb.Info(context.Background(), "commandstats").Val()) {
@@ -34,10 +34,13 @@ func requests(b *testing.B, rdb *redis.Client) (scripts, publishes int) {
 	return scripts, publishes
 }
 
-// An uncontended Lock and Unlock beside two no-op EVALSHAs on the same client, in turns of 100, so that both see the
-// same weather. ratio is what one costs in terms of the other. Where the context can end and the client does not obey
-// it, the requests go from another goroutine. The last one is two scripts of the same nine calls and arguments, and
-// nothing else: what the protocol costs before anybody decides anything.
+// BenchmarkUncontended runs an uncontended Lock and Unlock beside two no-op EVALSHAs on the same
+// client. They take turns of 100, so both see the same weather. ratio is the cost of the pair in
+// units of the no-ops.
+//
+// Where the context can end and the client ignores that, the requests are sent from another
+// goroutine. The last case is two scripts with the same nine calls and arguments, and nothing else.
+// That is what the protocol costs without any decisions.
 func BenchmarkUncontended(b *testing.B) {
 	ending, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
@@ -127,7 +130,7 @@ func besideNoops(b *testing.B, rdb *redis.Client, pair func()) {
 	b.ReportMetric(float64(after-before)/float64(n)-2, "requests/pair")
 }
 
-// Allocations of a pair and of the two bare commands.
+// BenchmarkUncontendedAllocations counts the allocations of a pair, and of the two bare commands.
 func BenchmarkUncontendedAllocations(b *testing.B) {
 	server := redistest.Start(b)
 	rdb := server.Client(b)
@@ -154,13 +157,13 @@ func BenchmarkUncontendedAllocations(b *testing.B) {
 	})
 }
 
-// A TryLock of a lock that is held: by another process, and in this one.
+// BenchmarkRefused runs a TryLock of a lock that is held, by another process or by this one.
 func BenchmarkRefused(b *testing.B) {
 	server := redistest.Start(b)
 	for where, kind := range map[string]world.Kind{"fair": world.Fair, "plain": world.Plain} {
 		rdb := server.Client(b)
 		here, elsewhere := kind(rdb), kind(server.Client(b))
-		b.Cleanup(func() { _, _ = here.Close(), elsewhere.Close() }) // a benchmark is not about how they end
+		b.Cleanup(func() { _, _ = here.Close(), elsewhere.Close() }) // a benchmark does not check how they end
 		for name, holder := range map[string]fairlock.Interface{"by_another": elsewhere, "here": here} {
 			lease, err := holder.Lock(context.Background(), where+name)
 			if err != nil {
@@ -184,7 +187,7 @@ func BenchmarkRefused(b *testing.B) {
 	}
 }
 
-// A nested Lock and Unlock: no request on the caller's way.
+// BenchmarkNested runs a nested Lock and Unlock, which send no request while the caller waits.
 func BenchmarkNested(b *testing.B) {
 	server := redistest.Start(b)
 	rdb := server.Client(b)
@@ -211,14 +214,15 @@ func BenchmarkNested(b *testing.B) {
 	_ = outer.Unlock(ctx)
 }
 
-// Hand-overs between four Lockers with a client each, with more and more waiters in line.
+// BenchmarkHandover runs hand-overs between four Lockers with a client each, with more and more
+// waiters in line.
 func BenchmarkHandover(b *testing.B) {
 	for _, waiters := range []int{8, 64, 256, 1024} {
 		b.Run(fmt.Sprintf("%d_waiters", waiters), func(b *testing.B) { handover(b, waiters) })
 	}
 }
 
-// takeTurns has n goroutines lock, say so and unlock until ctx ends.
+// takeTurns has n goroutines lock, report that and unlock until ctx ends.
 func takeTurns(ctx context.Context, all *sync.WaitGroup, locker *fairlock.Locker, n int, grants chan<- struct{}) {
 	for range n {
 		all.Go(func() {
@@ -249,7 +253,7 @@ func handover(b *testing.B, waiters int) {
 		b.Cleanup(func() { _ = locker.Close() })
 		takeTurns(ctx, &all, locker, waiters/4, grants)
 	}
-	for range waiters { // everybody had a turn: all subscriptions are up, the line is full
+	for range waiters { // after a turn of each, all subscriptions are up and the line is full
 		<-grants
 	}
 	scripts, publishes := requests(b, admin)

@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// gaps are those between a release and the next grant.
+// gaps are the times between a release and the next grant.
 type gaps struct {
 	released atomic.Int64 // when, in nanoseconds since the start
 	sum, n   atomic.Int64
@@ -26,7 +26,7 @@ func (g *gaps) serve(ctx context.Context, b *testing.B, all *sync.WaitGroup, dia
 	start := time.Now()
 	for range lockers {
 		locker := fairlock.New(dial())
-		b.Cleanup(func() { _ = locker.Close() }) // a benchmark is not about how it ends
+		b.Cleanup(func() { _ = locker.Close() }) // a benchmark does not check how it ends
 		for range waiters {
 			all.Go(func() {
 				for {
@@ -38,24 +38,25 @@ func (g *gaps) serve(ctx context.Context, b *testing.B, all *sync.WaitGroup, dia
 					g.n.Add(1)
 					time.Sleep(time.Millisecond)
 					g.released.Store(int64(time.Since(start)))
-					_ = lease.Unlock(ctx) // the next Lock fails if this does
+					_ = lease.Unlock(ctx) // if this fails, so does the next Lock
 				}
 			})
 		}
 	}
 }
 
-// The gap between two holders on a cluster beside that on one server, both at the same time, so that they see the same weather. ratio is
-// what one on the cluster takes in terms of the other.
+// BenchmarkHandoverOnACluster measures the gap between two holders on a cluster and on one server.
+// Both run at the same time, so they see the same weather. ratio is the gap on the cluster in units
+// of the other.
 func BenchmarkHandoverOnACluster(b *testing.B) {
-	server, _ := world.Replicated(b) // as each master of the cluster has one
+	server, _ := world.Replicated(b) // each master of the cluster has a replica too
 	cluster := redistest.StartNodes(b, 3, 5*time.Second)
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	var one, many gaps
 	one.serve(ctx, b, &all, func() redis.UniversalClient { return server.Client(b) })
 	many.serve(ctx, b, &all, func() redis.UniversalClient { return cluster.Client(b) })
-	for many.n.Load() < 200 || one.n.Load() < 200 { // all subscriptions are up
+	for many.n.Load() < 200 || one.n.Load() < 200 { // after that, all subscriptions are up
 		time.Sleep(time.Millisecond)
 	}
 	mean := func(g *gaps) func() float64 {

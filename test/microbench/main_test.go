@@ -1,5 +1,5 @@
-// Package microbench measures what one call costs, as a ratio within one run or in requests. bench/
-// compares with others.
+// Package microbench measures what one call costs, as a ratio within one run or as a number of
+// requests. bench/ compares Fairlock with other libraries.
 package microbench
 
 import (

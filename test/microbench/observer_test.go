@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// A Locker without an Observer, and one whose Observer does nothing.
+// BenchmarkObserver compares a Locker without an Observer with one whose Observer does nothing.
 func BenchmarkObserver(b *testing.B) {
 	for name, options := range map[string][]fairlock.Option{"absent": nil, "present": {fairlock.WithObserver(nothing{})}} {
 		b.Run(name, func(b *testing.B) {

@@ -7,18 +7,18 @@ import (
 	"strconv"
 )
 
-// others are what stands in the place of an operator.
+// others are what replaces an operator.
 var others = map[token.Token][]string{
 	token.LSS: {"<=", ">="}, token.LEQ: {"<", ">"}, token.GTR: {">=", "<="}, token.GEQ: {">", "<"},
 	token.EQL: {"!="}, token.NEQ: {"=="}, token.LAND: {"||"}, token.LOR: {"&&"},
 	token.ADD: {"-"}, token.SUB: {"+"}, token.MUL: {"/"}, token.QUO: {"*"},
 }
 
-// names are what stands in the place of a function or a constant.
+// names are what replaces a function or a constant.
 var names = map[string]string{"min": "max", "max": "min", "true": "false", "false": "true", "Before": "After", "After": "Before"}
 
-// mutateGo finds what to change in a file of Go: operators, bounds, conditions, fields of what is
-// returned, and statements.
+// mutateGo finds what to change in a Go file: operators, bounds, conditions, fields of returned
+// values, and statements.
 func mutateGo(text string) ([]edit, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
@@ -63,7 +63,7 @@ func (g *goEdits) visit(n ast.Node) bool {
 		g.condition(n.Cond)
 	case *ast.CaseClause:
 		for _, c := range n.List {
-			if _, name := c.(*ast.SelectorExpr); !name { // of a switch without a tag
+			if _, name := c.(*ast.SelectorExpr); !name { // a switch without a tag has conditions as cases
 				g.condition(c)
 			}
 		}
@@ -75,7 +75,7 @@ func (g *goEdits) visit(n ast.Node) bool {
 	return true
 }
 
-// condition is changed to either constant.
+// condition is replaced by either constant.
 func (g *goEdits) condition(c ast.Expr) {
 	if _, ident := c.(*ast.Ident); !ident {
 		g.replace(c.Pos(), c.End(), "true")
@@ -85,7 +85,7 @@ func (g *goEdits) condition(c ast.Expr) {
 	g.replace(c.Pos(), c.Pos(), "!")
 }
 
-// statements of a block are left out.
+// statements of a block are left out, one at a time.
 func (g *goEdits) statements(all []ast.Stmt) {
 	for _, s := range all {
 		switch s.(type) {

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// luaWords are what a script's text is made of, as far as it is changed.
+// luaWords are the parts of a script's text that are changed, or must be skipped.
 var luaWords = regexp.MustCompile(`--[^\n]*|'[^'\n]*'|<=|>=|==|~=|\.\.|[<>+*/]|\b\d+\b|\b(?:and|or|not|true|false|math\.max|math\.min)\b`)
 
-// luaOthers are what stands in the place of a word.
+// luaOthers are what replaces a word.
 var luaOthers = map[string][]string{
 	"<": {"<=", ">="}, "<=": {"<", ">"}, ">": {">=", "<="}, ">=": {">", "<"}, "==": {"~="}, "~=": {"=="},
 	"and": {"or"}, "or": {"and"}, "not": {""}, "true": {"false"}, "false": {"true"},
 	"+": {"-"}, "*": {"/"}, "/": {"*"}, "math.max": {"math.min"}, "math.min": {"math.max"},
 }
 
-// luaSteps are lines that are a statement by themselves, and conditions.
+// luaStep matches a line that is a whole statement, and luaCondition a condition.
 var (
 	luaStep      = regexp.MustCompile(`(?m)^ *(?:redis\.p?call|mark|tell|[a-z_., ]+ =)[^\n]*$`)
 	luaCondition = regexp.MustCompile(`\bif ([^\n]*?) then\b`)
 )
 
 // mutateLua finds what to change in a script: operators, bounds, conditions, and lines that are a
-// step.
+// whole statement.
 func mutateLua(text string) (all []edit, err error) {
 	for _, at := range luaWords.FindAllStringIndex(text, -1) {
 		word := text[at[0]:at[1]]

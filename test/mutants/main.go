@@ -1,13 +1,14 @@
 // Command mutants changes every condition, bound and step of the client's rules and of the scripts,
-// one at a time, and has the tests look for it: the unit tests first, then the explorer. Whom
-// nobody finds is told: either a test is missing, or the change changes nothing.
+// one at a time, and has the tests look for each change: the unit tests first, then the explorer.
+// It lists the changes that no test finds. For each of them either a test is missing, or the change
+// has no effect.
 //
 //	go run ./test/mutants               all; an hour or more on two cores
 //	go run ./test/mutants -only hold.go those whose name begins so
 //	go run ./test/mutants -list         what there is to change
 //
 // The go command builds each mutant from the tree with one file replaced (its flag -overlay), so
-// nothing of the tree is written.
+// nothing is written to the tree.
 package main
 
 import (
@@ -47,7 +48,7 @@ func main() {
 	}
 }
 
-// mutants are those of the rules and those of the scripts.
+// mutants returns the mutants of the rules and those of the scripts.
 func mutants() ([]mutant, error) {
 	rules, err := mutate("internal/rules", ".go", mutateGo)
 	if err != nil {
@@ -61,10 +62,11 @@ func mutants() ([]mutant, error) {
 	return slices.Concat(rules, scripts, parts), err
 }
 
-// report runs all, tells of each that is not found, and sums up. It returns those.
+// report runs all mutants, tells of each that no test finds, and sums up. It returns the mutants
+// that were not found.
 func report(all []mutant, side int) (survivors []mutant) {
 	var mu sync.Mutex
-	found := make(map[[2]string]int) // by the suffix of the file, and what finds it
+	found := make(map[[2]string]int) // by the suffix of the file, and by what found the mutant
 	turns := make(chan mutant)
 	var workers sync.WaitGroup
 	for range side {

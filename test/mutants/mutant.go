@@ -13,9 +13,9 @@ import (
 
 // mutant is the tree with one change.
 type mutant struct {
-	file string // from the root
+	file string // path from the root
 	line int
-	what string // the change, in a line
+	what string // the change, in one line
 	text string // of the whole file
 }
 
@@ -25,7 +25,7 @@ func (m mutant) String() string {
 
 func (m mutant) suffix() string { return filepath.Ext(m.file) }
 
-// What finds a mutant.
+// These are the layers of tests that may find a mutant.
 const (
 	stillborn  = "does not compile"
 	byUnits    = "found by unit tests"
@@ -40,7 +40,7 @@ type edit struct {
 	with     string
 }
 
-// mutate makes a mutant of each edit of each file of a folder, but of its tests.
+// mutate makes a mutant of each edit of each file in a folder, except its tests.
 func mutate(folder, suffix string, edits func(text string) ([]edit, error)) (all []mutant, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*"+suffix))
 	for _, name := range files {
@@ -66,7 +66,7 @@ func mutate(folder, suffix string, edits func(text string) ([]edit, error)) (all
 	return all, err
 }
 
-// describe is the edit with a little of what stands around it.
+// describe returns the edit with a little of the text around it.
 func (e edit) describe(text string) string {
 	from := 1 + strings.LastIndexByte(text[:e.from], '\n')
 	to := len(text)
@@ -77,14 +77,15 @@ func (e edit) describe(text string) string {
 	return fmt.Sprintf("%s  =>  %s", flat(text[from:to]), flat(text[from:e.from]+e.with+text[e.to:to]))
 }
 
-// atMost is for how long a test may run: a mutant may run for ever.
+// atMost is how long a test may run, because a mutant may run for ever.
 const atMost = 20 * time.Minute
 
-// foundBy has the layers look for the mutant, the fast ones first.
+// foundBy has the layers look for the mutant, the fast ones first. It returns the layer that found
+// it.
 func (m mutant) foundBy() string {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
-		panic(err) // there is no disk
+		panic(err) // only a failing disk ends here
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	overlay := m.write(dir)
@@ -120,8 +121,8 @@ func (m mutant) foundBy() string {
 	return survives
 }
 
-// write puts the changed file into dir, and beside it the list that the go command's -overlay
-// takes.
+// write puts the changed file into dir. Beside the file it puts the list for the go command's
+// -overlay.
 func (m mutant) write(dir string) (overlay string) {
 	changed, overlay := filepath.Join(dir, "changed"), filepath.Join(dir, "overlay")
 	file, err := filepath.Abs(m.file)
@@ -136,7 +137,7 @@ func (m mutant) write(dir string) (overlay string) {
 		err = os.WriteFile(overlay, raw, 0o600)
 	}
 	if err != nil {
-		panic(err) // there is no disk
+		panic(err) // only a failing disk ends here
 	}
 	return overlay
 }

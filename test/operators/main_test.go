@@ -1,5 +1,5 @@
-// Package operators is about what those see who look after locks: lists of them, and what is said
-// about them.
+// Package operators is about the view of those who look after locks: lists of locks, and what the
+// events say about them.
 package operators
 
 import (

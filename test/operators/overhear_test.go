@@ -14,13 +14,13 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// eavesdropper is somebody who overhears.
+// eavesdropper overhears the events of locks.
 type eavesdropper struct {
 	*testing.T
 	heard func() (fairlock.Overheard, error, bool)
 }
 
-// overhears begins to, and returns when what is said is heard.
+// overhears starts an eavesdropper, and returns when it hears what is published.
 func overhears(t *testing.T, ctx context.Context, l fairlock.Interface, names ...string) *eavesdropper {
 	t.Helper()
 	next, stop := iter.Pull2(l.Overhear(ctx, names...))
@@ -38,7 +38,7 @@ func (e *eavesdropper) hears(want fairlock.Overheard) {
 	}
 }
 
-// endsWith has heard all, and the last is why.
+// endsWith fails unless the eavesdropper has heard everything and ends with why.
 func (e *eavesdropper) endsWith(why error) {
 	e.Helper()
 	if got, err, ok := e.heard(); !ok || !errors.Is(err, why) {
@@ -70,7 +70,7 @@ func TestWhoOverhearsHearsOfHandOversEvictionsAndForce(t *testing.T) {
 	prefix := fairlock.WithPrefix("odd*[x]?\\")
 	a, b := quietLocker(t, s, prefix), quietLocker(t, s, prefix)
 	all := overhears(t, t.Context(), a)
-	some := overhears(t, t.Context(), a, "{x}") // which is x, called so
+	some := overhears(t, t.Context(), a, "{x}") // another name for x
 	both := func(want fairlock.Overheard, name string) {
 		t.Helper()
 		want.Name = name

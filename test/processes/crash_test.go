@@ -13,11 +13,12 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// living is how many goroutines all survivors have.
+// living is how many goroutines the survivors have in all.
 const living = 12
 
-// Three processes go on for as long as the test lasts, while others come and are killed: within nested calls, in line, as
-// they come, and as they take and release. In the end those three are killed too.
+// Three processes use the lock for as long as the test lasts. Others come and are killed: within
+// nested calls, in line, as they come, and as they take and release. In the end those three are
+// killed too.
 func TestWhoeverIsKilledTheOthersGoOnAndWhenAllAreGoneNothingStays(t *testing.T) {
 	const rounds, name = 21, "x"
 	const lease, claim, blind = time.Second, time.Second, 3 * time.Second
@@ -39,13 +40,14 @@ func TestWhoeverIsKilledTheOthersGoOnAndWhenAllAreGoneNothingStays(t *testing.T)
 		killed := s.kill(name, round, lease)
 		stalls = append(stalls, goOn(survivors, killed))
 		for _, l := range loops {
-			l.Quiet() // an overlap or a loss would be Failed
+			l.Quiet() // an overlap or a loss would arrive as Failed
 		}
 	}
 	slices.Sort(stalls)
 	t.Logf("%d killed; after that the others needed %v in the middle and %v at most to go on", rounds, stalls[rounds/2], stalls[rounds-1])
-	// One that was killed while it held costs its lease. One that was killed in its very first moments in line is still taken
-	// for blind, and granted unheard. A second is for the turns themselves.
+	// A victim that was killed while it held the lock costs its lease. A victim that was killed in
+	// its first moments in line still counts as blind, and is granted the lock unheard. The extra
+	// second is for the turns themselves.
 	if most := lease + blind + claim + time.Second; stalls[rounds-1] > most {
 		t.Errorf("the others stood still for %v, longer than %v", stalls[rounds-1], most)
 	}
@@ -66,7 +68,8 @@ func TestWhoeverIsKilledTheOthersGoOnAndWhenAllAreGoneNothingStays(t *testing.T)
 	s.expires(name, lease, gone)
 }
 
-// kill starts a process, has it use the lock in one of four ways, kills it in the middle of that, and returns when it did.
+// kill starts a process and has it use the lock in one of four ways. In the middle of that it kills
+// the process. It returns the time of the kill.
 func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 	s.t.Helper()
 	victim := s.worker(fmt.Sprint("victim ", round), lease)
@@ -83,11 +86,11 @@ func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 	case 1, 4: // most of them wait
 		victim.Loop(name, "victim", 50, 0, false)
 		longest = 100 * time.Millisecond
-	case 2, 5: // one after the other, nothing between
+	case 2, 5: // in turns, without a pause
 		victim.Loop(name, "victim", 2, 0, false)
 		victim.Reach(1).Await(workers.Reached)
 		longest = 20 * time.Millisecond
-	case 6: // they have just come, and the server does not see their subscription yet
+	case 6: // just arrived: the server does not see their subscription yet
 		victim.Loop(name, "victim", 20, 0, false)
 		s.until("one more is in line than there are survivors", func() bool {
 			return s.rdb.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val() > living
@@ -100,7 +103,7 @@ func (s *stage) kill(name string, round int, lease time.Duration) time.Time {
 	return now
 }
 
-// goOn returns how long it took from then until every survivor has had the lock some times more.
+// goOn returns how long it took from then until every survivor has had the lock 20 more times.
 func goOn(survivors []*workers.Worker, from time.Time) time.Duration {
 	var calls []*workers.Call
 	for _, w := range survivors {
@@ -115,7 +118,8 @@ func goOn(survivors []*workers.Worker, from time.Time) time.Duration {
 	return last.Sub(from)
 }
 
-// expires waits until all keys but tokens have vanished by themselves, none later than its kind may.
+// expires waits until all keys but tokens have vanished by themselves. No key may outlive its
+// kind's limit.
 func (s *stage) expires(name string, lease time.Duration, gone time.Time) {
 	s.t.Helper()
 	ctx := context.Background()
@@ -125,7 +129,7 @@ func (s *stage) expires(name string, lease time.Duration, gone time.Time) {
 	} {
 		left, err := s.rdb.PTTL(ctx, "fairlock:"+key+":{"+name+"}").Result()
 		s.must(err)
-		if left > most || left == -1 { // which is forever
+		if left > most || left == -1 { // -1: the key has no end
 			s.t.Errorf("%s lives for another %v, longer than %v", key, left, most)
 		}
 		if key != "token" {

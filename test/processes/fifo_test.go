@@ -11,7 +11,8 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// The order is judged by the server's own journal of its queue, overlaps by a witness inside the lock.
+// The server's own journal of its queue judges the order. A witness inside the lock judges
+// overlaps.
 func TestSixtyFourWaitersInFourProcessesAreServedInTheOrderOfTheirArrival(t *testing.T) {
 	const processes, waiters, rounds, name = 4, 16, 20_000, "x"
 	t.Parallel()
@@ -20,7 +21,7 @@ func TestSixtyFourWaitersInFourProcessesAreServedInTheOrderOfTheirArrival(t *tes
 	dir := t.TempDir()
 	s := newStage(t, workers.JournalArgs(dir)...)
 
-	// The test holds the lock until everybody is in line.
+	// The test holds the lock until all are in line.
 	locker := fairlock.New(s.rdb)
 	defer locker.Close()
 	lease, err := locker.Lock(context.Background(), name)
@@ -37,7 +38,7 @@ func TestSixtyFourWaitersInFourProcessesAreServedInTheOrderOfTheirArrival(t *tes
 	s.must(lease.Unlock(context.Background()))
 	var turns []workers.Turn
 	for _, l := range loops {
-		turns = append(turns, l.Await(workers.Done).Turns...) // an overlap that the witness saw would be Failed
+		turns = append(turns, l.Await(workers.Done).Turns...) // an overlap that the witness saw would arrive as Failed
 	}
 	took := time.Since(began)
 	for _, w := range all {
@@ -65,7 +66,8 @@ func TestSixtyFourWaitersInFourProcessesAreServedInTheOrderOfTheirArrival(t *tes
 		rounds, len(v.Inversions), rounds/took.Seconds(), p50, p99)
 }
 
-// heldAsGranted compares what the server gave, in its order, with what the processes had. It sorts turns by token.
+// heldAsGranted compares the server's grants, in their order, with what the processes had. It sorts
+// turns by token.
 func heldAsGranted(t *testing.T, grants []workers.Grant, turns []workers.Turn) {
 	t.Helper()
 	slices.SortFunc(turns, func(a, b workers.Turn) int { return int(a.Token - b.Token) })
@@ -79,8 +81,9 @@ func heldAsGranted(t *testing.T, grants []workers.Grant, turns []workers.Turn) {
 	}
 }
 
-// handOvers is how long it took from each Unlock call to the return of the next Lock, which is mostly in another process:
-// by the wall clock that they share. turns are in order.
+// handOvers returns how long it took from each Unlock call to the return of the next Lock. That
+// Lock is mostly in another process, so the times are those of the shared wall clock. turns must be
+// in order.
 func handOvers(turns []workers.Turn) (p50, p99 time.Duration) {
 	var all []time.Duration
 	for i, turn := range turns[1:] {

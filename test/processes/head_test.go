@@ -45,17 +45,18 @@ func TestTheNextInLineHasTheLockAtOnceThoughThoseBeforeItWereKilled(t *testing.T
 	}
 }
 
-// monitor subscribes to everything there is, as an operator would who looks on.
+// monitor subscribes to all channels, as a watching operator would.
 func (s *stage) monitor() {
 	s.t.Helper()
 	all := s.rdb.PSubscribe(context.Background(), "*")
 	_, err := all.Receive(context.Background())
 	s.must(err)
 	s.t.Cleanup(func() { _ = all.Close() }) // how it ends does not matter
-	all.Channel()                           // read and thrown away
+	all.Channel()                           // reads and drops the messages
 }
 
-// passOver kills the first in line and returns how long next then takes from the Unlock until it has the lock.
+// passOver kills the first in line. It returns how long next takes from the Unlock until it has the
+// lock.
 func (s *stage) passOver(name string, dead int, holder, next *workers.Worker) time.Duration {
 	s.t.Helper()
 	held := holder.Lock(name, "holder")
@@ -96,8 +97,8 @@ func TestTheNextInLineHasTheLockWhenTheLeaseOfAKilledHolderEnds(t *testing.T) {
 	}
 }
 
-// killHolder kills the holder of a lock just after a renewal, which is the worst time, and returns how long next then takes
-// to have it.
+// killHolder kills the holder of a lock just after a renewal, which is the worst time. It returns
+// how long next takes to get the lock.
 func (s *stage) killHolder(name string, lease time.Duration, next *workers.Worker) time.Duration {
 	s.t.Helper()
 	ctx := context.Background()

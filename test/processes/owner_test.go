@@ -18,10 +18,11 @@ import (
 const (
 	saga       = "saga-7"
 	ownerLease = time.Second
-	nearly     = 200 * time.Millisecond // before a deadline, nobody looks at it any more: the machine may be slow
+	nearly     = 200 * time.Millisecond // nobody checks so close to a deadline: the machine may be slow
 )
 
-// family is a stage of one kind of lock, on which some processes act in the name of one owner. The stranger is the test's own.
+// family is a stage for one kind of lock, on which several processes act in the name of one owner.
+// The stranger belongs to the test.
 type family struct {
 	*stage
 	prefix   string
@@ -45,7 +46,7 @@ func (f *family) worker(name string, lease time.Duration) *workers.Worker {
 	return f.stage.worker(name, lease)
 }
 
-// joins has the worker lock in the owner's name and returns when it has.
+// joins has the worker lock in the owner's name, and returns when it has the lock.
 func (f *family) joins(w *workers.Worker, name, note string) (*workers.Call, workers.Event) {
 	f.t.Helper()
 	call := w.LockAs(saga, name, note)
@@ -56,8 +57,8 @@ func (f *family) joins(w *workers.Worker, name, note string) (*workers.Call, wor
 	return call, e
 }
 
-// waits has the worker ask for the lock in nobody's name and returns when it waits: in line, or where there is none when its
-// process listens to releases.
+// waits has the worker ask for the lock without an owner's name. It returns when the worker waits:
+// in line, or for a plain lock, when its process listens to releases.
 func (f *family) waits(w *workers.Worker, name string) *workers.Call {
 	f.t.Helper()
 	call := w.Lock(name, "stranger")
@@ -69,7 +70,7 @@ func (f *family) waits(w *workers.Worker, name string) *workers.Call {
 	return call
 }
 
-// refused has the stranger try for the lock, which the owner has.
+// refused has the stranger try the lock, which the owner must hold.
 func (f *family) refused(name string) {
 	f.t.Helper()
 	lease, err := f.stranger.TryLock(context.Background(), name)
@@ -79,7 +80,8 @@ func (f *family) refused(name string) {
 	}
 }
 
-// kept has the stranger try again and again until then. A stranger in line would not notice that it could have had the lock.
+// kept has the stranger try again and again until then. A stranger in line would not notice if it
+// could have had the lock.
 func (f *family) kept(name string, until time.Time) {
 	f.t.Helper()
 	for f.refused(name); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
@@ -87,7 +89,8 @@ func (f *family) kept(name string, until time.Time) {
 	}
 }
 
-// shows returns when inspection shows the owner's ownership with so many Leases in so many processes.
+// shows returns when Inspect shows the owner's ownership with that many Leases in that many
+// processes.
 func (f *family) shows(name string, token int64, depth, holds int) {
 	f.t.Helper()
 	f.until(fmt.Sprintf("the owner has it %d times in %d processes", depth, holds), func() bool {
@@ -101,7 +104,7 @@ func (f *family) shows(name string, token int64, depth, holds int) {
 	})
 }
 
-// left fails the test if the owner still has the lock, or if it was not handed over to the stranger in line.
+// left fails the test if the owner still has the lock, or if the stranger in line did not get it.
 func (f *family) left(name string, token int64) {
 	f.t.Helper()
 	state, err := f.stranger.Inspect(context.Background(), name)
@@ -111,7 +114,8 @@ func (f *family) left(name string, token int64) {
 	}
 }
 
-// deadline is when the hold with that note ends at the server, by the clock of this machine.
+// deadline returns when the hold with that note ends at the server. Server and test share the
+// machine's clock.
 func (f *family) deadline(name, note string) time.Time {
 	f.t.Helper()
 	record, err := f.rdb.HGetAll(context.Background(), f.prefix+":lock:{"+name+"}").Result()
@@ -128,14 +132,16 @@ func (f *family) deadline(name, note string) time.Time {
 	return time.Time{}
 }
 
-// renews returns just after the hold with that note was renewed, which is the worst time for its process to be killed.
+// renews returns just after the hold with that note was renewed. That is the worst time to kill its
+// process.
 func (f *family) renews(name, note string) {
 	f.t.Helper()
 	first := f.deadline(name, note)
 	f.until(note+" renews", func() bool { return f.deadline(name, note).After(first) })
 }
 
-// served returns when the call that waited has the lock, which it must not have before the owner's last hold had its time.
+// served returns when the waiting call has the lock. It must not have the lock before the end of
+// the owner's last hold.
 func (f *family) served(waits *workers.Call, token int64, deadline time.Time) workers.Event {
 	f.t.Helper()
 	granted := waits.Await(workers.Granted)
@@ -148,7 +154,7 @@ func (f *family) served(waits *workers.Call, token int64, deadline time.Time) wo
 	return granted
 }
 
-// nothingStays is cleared for locks of either kind.
+// nothingStays is cleared for locks of both kinds.
 func (f *family) nothingStays() {
 	f.t.Helper()
 	f.must(f.stranger.Close())
@@ -206,7 +212,8 @@ func TestAnOwnersLockIsSharedByItsProcessesAndFreeWhenTheLastHoldIsReleasedInWha
 	})
 }
 
-// joint is a lock that a process, which will be killed, and another one have in the name of one owner, while a stranger waits.
+// joint is a lock that two processes hold in the name of one owner, while a stranger waits. One of
+// the two will be killed.
 type joint struct {
 	doomed    *workers.Worker
 	survivors *workers.Call
@@ -214,7 +221,7 @@ type joint struct {
 	token     int64
 }
 
-// share makes a joint lock. Runs take turns at who of the two is the first.
+// share makes a joint lock. The two processes take turns at being the first.
 func (f *family) share(run int, doomedLease time.Duration, survivor, next *workers.Worker) (string, joint) {
 	f.t.Helper()
 	name := fmt.Sprint("x", run)
@@ -253,8 +260,9 @@ func TestWhenOneOfAnOwnersProcessesIsKilledTheOtherKeepsTheLockAndFreesItAtOnce(
 	})
 }
 
-// outlive kills one of an owner's two processes, has the other keep the lock for a lease longer than the dead one's
-// lasts, and returns how long the stranger then takes from the Unlock until it has the lock.
+// outlive kills one of an owner's two processes. The other keeps the lock for a lease longer than
+// the dead one's hold lasts. outlive returns how long the stranger then takes from the Unlock until
+// it has the lock.
 func (f *family) outlive(run int, survivor, next *workers.Worker) time.Duration {
 	f.t.Helper()
 	name, j := f.share(run, ownerLease, survivor, next)
@@ -293,8 +301,8 @@ func TestWhenAnOwnersSurvivingProcessUnlocksAStrangerHasTheLockAtTheEndOfTheKill
 	})
 }
 
-// outlast kills one of an owner's two processes, has the other unlock at once, and returns how long the stranger takes from the
-// kill until it has the lock.
+// outlast kills one of an owner's two processes, and has the other unlock at once. It returns how
+// long the stranger takes from the kill until it has the lock.
 func (f *family) outlast(run int, survivor, next *workers.Worker) time.Duration {
 	f.t.Helper()
 	name, j := f.share(run, ownerLease, survivor, next)
@@ -327,7 +335,7 @@ func TestWhenAllOfAnOwnersProcessesAreKilledAStrangerHasTheLockAtTheEndOfTheLong
 			killed := time.Now()
 			longer.Kill()
 			j.doomed.Kill()
-			deadline := f.deadline(name, "survivor") // who was to be one
+			deadline := f.deadline(name, "survivor") // its process was killed too
 			f.kept(name, deadline.Add(-nearly))
 			granted := f.served(j.waits, j.token, deadline)
 			next.Unlock(j.waits).Await(workers.Unlocked)

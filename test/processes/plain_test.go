@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// starving is after how long a call comes before all later ones of its process.
+// starving is how long a call must wait to come before all later calls of its process.
 const starving = time.Second
 
 func (s *stage) plainWorker(name string, lease time.Duration) *workers.Worker {
@@ -24,7 +24,8 @@ func (s *stage) plainWorker(name string, lease time.Duration) *workers.Worker {
 	return workers.StartPlain(s.t, name, s.server.Addr(), lease)
 }
 
-// listen returns when so many processes listen to the releases of a plain lock: they have somebody who waits for it.
+// listen returns when that many processes listen to the releases of a plain lock, because they have
+// a waiting call.
 func (s *stage) listen(name string, processes int64) {
 	s.t.Helper()
 	channel := "fairlock:plain:freed:{" + name + "}"
@@ -33,7 +34,8 @@ func (s *stage) listen(name string, processes int64) {
 	})
 }
 
-// commands is how often each command was executed so far, for clients or their scripts, but for INFO itself.
+// commands returns how often each command was executed so far, for clients or in scripts, except
+// INFO itself.
 func (s *stage) commands() map[string]int {
 	s.t.Helper()
 	info, err := s.rdb.Info(context.Background(), "commandstats").Result()
@@ -49,14 +51,14 @@ func (s *stage) commands() map[string]int {
 	return count
 }
 
-// scripts is how many scripts were run for clients.
+// scripts returns how many scripts were run for clients.
 func (s *stage) scripts() int {
 	s.t.Helper()
 	count := s.commands()
 	return count["evalsha"] + count["eval"]
 }
 
-// subscribers is how many connections are there to hear messages.
+// subscribers returns how many connections have a subscription.
 func (s *stage) subscribers() int {
 	s.t.Helper()
 	list, err := s.rdb.Do(context.Background(), "client", "list", "type", "pubsub").Text()
@@ -72,14 +74,16 @@ func (s *stage) plainCleared() {
 	s.must(err)
 	for _, key := range keys {
 		ttl := s.rdb.PTTL(context.Background(), key).Val()
-		marks := strings.HasPrefix(key, "fairlock:plain:waiters:") && ttl > 0 && ttl <= time.Minute // of retired tickets: there are no others
+		// A plain lock's set has no marks but those of retired tickets.
+		marks := strings.HasPrefix(key, "fairlock:plain:waiters:") && ttl > 0 && ttl <= time.Minute
 		if !marks && !strings.HasPrefix(key, "fairlock:plain:token:") {
 			s.t.Errorf("left behind: %s for %v", key, ttl)
 		}
 	}
 }
 
-// contest is what came of many calls for one plain lock by several processes, each call followed by the next one.
+// contest is the outcome of many calls for one plain lock by several processes. In each goroutine
+// one call follows the other.
 type contest struct {
 	turns     []workers.Turn   // in the order of their tokens
 	processes [][]workers.Turn // the same, by process
@@ -87,8 +91,8 @@ type contest struct {
 	took      time.Duration
 }
 
-// compete has the processes call for the lock, each in so many goroutines that each do so many rounds. It begins when all of
-// them have tried in vain and wait.
+// compete has each process call for the lock in that many goroutines, each for that many rounds. It
+// begins when all of them have tried in vain and wait.
 func (s *stage) compete(name string, processes, callers, rounds int, lasting time.Duration) contest {
 	s.t.Helper()
 	locker := reentrant.New(s.rdb)
@@ -111,13 +115,14 @@ func (s *stage) compete(name string, processes, callers, rounds int, lasting tim
 	c := contest{processes: make([][]workers.Turn, processes)}
 	for i := range calls {
 		for _, call := range calls[i] {
-			c.processes[i] = append(c.processes[i], call.Await(workers.Done).Turns...) // an overlap that the witness saw would be Failed
+			// An overlap that the witness saw would arrive as Failed.
+			c.processes[i] = append(c.processes[i], call.Await(workers.Done).Turns...)
 		}
 		c.turns = append(c.turns, c.processes[i]...)
 	}
 	slices.SortFunc(c.turns, func(a, b workers.Turn) int { return int(a.Token - b.Token) })
 	c.took = time.Since(began)
-	c.requests = s.scripts() - before - len(c.turns) // a witness runs one too
+	c.requests = s.scripts() - before - len(c.turns) // the witness runs a script too
 	for _, w := range all {
 		w.Quit()
 	}
@@ -131,8 +136,9 @@ func (s *stage) compete(name string, processes, callers, rounds int, lasting tim
 	return c
 }
 
-// patience is how the calls waited: the longest wait, how many of them waited for too long, and how many later calls of the
-// same process at most came before one of these. A call begins its wait a little after the worker looks at the clock.
+// patience says how the calls waited: the longest wait, and how many calls waited for too long.
+// overtakers is the largest number of later calls of the same process that came before one of
+// these. A call begins its wait a little after the worker reads the clock.
 func (c contest) patience() (longest time.Duration, starved, overtakers int) {
 	const little = 20 * time.Millisecond
 	for _, process := range c.processes {
@@ -155,8 +161,8 @@ func (c contest) patience() (longest time.Duration, starved, overtakers int) {
 	return longest, starved, overtakers
 }
 
-// Order and overlaps are judged by the server's own journal, overlaps by a witness inside the lock too, and by the clock that
-// all processes share.
+// The server's own journal judges order and overlaps. A witness inside the lock, and the clock that
+// all processes share, judge overlaps too.
 func TestSixtyFourCallersInFourProcessesHaveAPlainLockOneAtATime(t *testing.T) {
 	const processes, callers, rounds, name = 4, 16, 40, "x"
 	t.Parallel()
@@ -175,7 +181,7 @@ func TestSixtyFourCallersInFourProcessesHaveAPlainLockOneAtATime(t *testing.T) {
 			t.Errorf("token %d after %d", grant.Token, before.Token)
 		}
 	}
-	heldAsGranted(t, v.Grants[1:], c.turns) // the first was the test's
+	heldAsGranted(t, v.Grants[1:], c.turns) // the first grant was the test's own
 	for i, turn := range c.turns[1:] {
 		if before := c.turns[i]; turn.Taken.Before(before.Freed) {
 			t.Errorf("token %d was had %v before token %d was unlocked", turn.Token, before.Freed.Sub(turn.Taken), before.Token)
@@ -191,7 +197,8 @@ func TestSixtyFourCallersInFourProcessesHaveAPlainLockOneAtATime(t *testing.T) {
 		total, total/c.took.Seconds(), float64(c.requests)/total, p50, p99, longest, starved, starving)
 }
 
-// Turns last for so long that everybody waits for too long, and whoever has just unlocked asks again at once.
+// The turns are so long that all calls wait for too long. And a caller that has just unlocked asks
+// again at once.
 func TestNoLaterCallOfItsProcessHasAPlainLockBeforeOneThatHasWaitedForASecond(t *testing.T) {
 	const processes, callers, rounds, lasting = 4, 16, 4, 20 * time.Millisecond
 	t.Parallel()
@@ -239,17 +246,17 @@ func TestAPlainLockIsNotGivenToALaterCallOfAProcessWhereOneHasWaitedForASecond(t
 		}
 	}
 	ask("early")
-	waits := time.Now() // it may have asked later than this test did
+	waits := time.Now() // the call may have asked later than this
 	s.listen("x", 1)
 	s.until("one has waited for too long", func() bool { return time.Since(waits) > starving })
-	// The lock is free, and nobody was told.
+	// The lock is free, and no waiter was told.
 	holder.Kill()
 	s.must(s.rdb.Del(ctx, "fairlock:plain:lock:{x}").Err())
 	ask("late")
 	if lease, err := locker.TryLock(ctx, "x"); !errors.Is(err, fairlock.ErrHeld) {
 		t.Fatalf("TryLock: token %d, %v", lease.Token(), err)
 	}
-	s.must(s.rdb.Publish(ctx, "fairlock:plain:freed:{x}", "").Err()) // now they are
+	s.must(s.rdb.Publish(ctx, "fairlock:plain:freed:{x}", "").Err()) // now the waiters are told
 	token := before.Token
 	for _, who := range []string{"early", "late"} {
 		g := <-grants
@@ -281,8 +288,8 @@ func TestTheNextWaiterHasAPlainLockWhenTheLeaseOfAKilledHolderEnds(t *testing.T)
 	}
 }
 
-// killPlainHolder kills the holder of a plain lock just after a renewal, which is the worst time, and returns how long next
-// then takes to have it.
+// killPlainHolder kills the holder of a plain lock just after a renewal, which is the worst time.
+// It returns how long next then takes to get the lock.
 func (s *stage) killPlainHolder(name string, lease time.Duration, next *workers.Worker) time.Duration {
 	s.t.Helper()
 	holder := s.plainWorker("holder", lease)
@@ -392,7 +399,7 @@ func TestATryForAPlainLockIsRefusedWithoutARequestIfThisProcessHasItAndElseWithO
 	if after["evalsha"] != before["evalsha"]+1 {
 		t.Errorf("a refusal sent %d requests", after["evalsha"]-before["evalsha"])
 	}
-	for _, other := range []string{"eval", "publish", "subscribe", "hello"} { // what else a client may send
+	for _, other := range []string{"eval", "publish", "subscribe", "hello"} { // the other requests that a client may send
 		if after[other] != before[other] {
 			t.Errorf("a refusal sent %s", other)
 		}

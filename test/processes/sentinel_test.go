@@ -24,8 +24,9 @@ func TestWhoeverWaitsForAPlainLockGoesOnWhenTheMasterIsKilled(t *testing.T) { ki
 
 // killMasters kills one master after the other under 64 waiters of four processes.
 //
-// A lock that the dead master granted and had not yet told its replica of may be granted to somebody else. Those that trusted
-// a lock at the same time so are counted: there may be none but around a master's death. The fence takes no write with an older token.
+// A dead master may have granted a lock without having told its replica. Then the lock may be
+// granted again. Cases in which two trusted a lock at the same time are counted. They must not
+// occur except around a master's death. The fence accepts no write with an older token.
 func killMasters(t *testing.T, times int, plain bool) {
 	t.Helper()
 	const processes, hands, lease, lasting = 4, 16, 6 * time.Second, 5 * time.Millisecond
@@ -65,14 +66,15 @@ func killMasters(t *testing.T, times int, plain bool) {
 	t.Logf("the fence took %d writes and refused %d", taken(), refused)
 }
 
-// outage is one master's end.
+// outage is the end of one master.
 type outage struct {
 	killed time.Time
-	took   time.Duration // until every sentinel named another
+	took   time.Duration // until every sentinel named another master
 	back   []time.Time   // when each process had the lock again
 }
 
-// follow looks at the line of the lock x until the returned function is called, which tells the last place of each call in it.
+// follow watches the line of the lock x until the returned function is called. That function
+// returns the last place of each call.
 func follow(rdb *redis.Client) func() map[string]string {
 	places := make(map[string]string)
 	quit := make(chan struct{})
@@ -98,7 +100,7 @@ func follow(rdb *redis.Client) func() map[string]string {
 	}
 }
 
-// had is a turn that had the lock, and its process.
+// had is a turn that had the lock, with its process.
 type had struct {
 	workers.Turn
 	process int
@@ -141,7 +143,7 @@ func judgeFailovers(t *testing.T, outages []outage, turns [][]workers.Turn, plac
 	}
 }
 
-// goesOn is when a process had the lock again.
+// goesOn returns when a process had the lock again.
 func (o outage) goesOn(t *testing.T, process int, turns []workers.Turn) time.Time {
 	t.Helper()
 	first := o.killed.Add(workers.Patience)
@@ -152,7 +154,7 @@ func (o outage) goesOn(t *testing.T, process int, turns []workers.Turn) time.Tim
 	}
 	after := first.Sub(o.killed)
 	t.Logf("process %d has the lock %v after the kill, %v after the failover", process, after, after-o.took)
-	if after > o.took+3*time.Second { // a lost subscription is sought every second, and a dial has half a second
+	if after > o.took+3*time.Second { // a lost subscription is made again within a second, and a dial may take half a second
 		t.Errorf("process %d had the lock only %v after a failover of %v", process, after-o.took, o.took)
 	}
 	return first
@@ -177,8 +179,9 @@ func overlapping(t *testing.T, all []had, outages []outage) (n int) {
 	return n
 }
 
-// overtakings counts those before whom somebody with a later place had the lock. That may be while their process was out of
-// reach: it had a subscription on the new master later than the other's.
+// overtakings counts the turns before which a call with a later place had the lock. That may happen
+// while the turn's process is out of reach: its subscription on the new master came later than that
+// of the overtaking process.
 func overtakings(t *testing.T, all []had, outages []outage) (n int) {
 	t.Helper()
 	slices.SortFunc(all, func(a, b had) int { return int(a.Token - b.Token) })

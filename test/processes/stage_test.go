@@ -17,8 +17,9 @@ import (
 
 const usualLease = 30 * time.Second
 
-// machine is locked by a test that loads the machine, and read-locked by one that only waits for leases and looks at the clock.
-// The tests with processes are parallel, so that others run while one waits.
+// machine is locked by a test that loads the machine, and read-locked by a test that only waits for
+// leases and looks at the clock. The tests with processes are parallel, so that one runs while
+// another waits.
 var machine sync.RWMutex
 
 // stage is a real server and the processes on it.
@@ -39,8 +40,9 @@ func (s *stage) worker(name string, lease time.Duration) *workers.Worker {
 	return workers.Start(s.t, name, s.server.Addr(), lease)
 }
 
-// inLine returns when n wait for the lock and the server sees the channels of all of them: a blind one (the mark in the set)
-// is granted unasked and unheard for as long as its mark lasts, dead or not.
+// inLine returns when n tickets wait for the lock, and the server sees the channels of all their
+// clients. A blind client (the mark in the set) is granted the lock unasked and unheard for as long
+// as its mark lasts, even if it is dead.
 func (s *stage) inLine(name string, n int64) {
 	s.t.Helper()
 	s.until("so many are in line and heard", func() bool {
@@ -55,7 +57,8 @@ func (s *stage) until(what string, ok func() bool) {
 	world.UntilWithin(s.t, workers.Patience, what, ok)
 }
 
-// leftovers are the keys of locks that stay when nobody is there any more. Tokens outlive their users on purpose.
+// leftovers returns the keys of locks that remain after the last process, without tokens. Tokens
+// outlive their users on purpose.
 func (s *stage) leftovers() []string {
 	s.t.Helper()
 	keys, err := s.rdb.Keys(context.Background(), "fairlock:*").Result()
@@ -65,7 +68,7 @@ func (s *stage) leftovers() []string {
 	})
 }
 
-// silent returns when the server has no subscription any more.
+// silent returns when the server has no subscription left.
 func (s *stage) silent() {
 	s.t.Helper()
 	s.until("no channel has a subscriber", func() bool {
@@ -74,8 +77,8 @@ func (s *stage) silent() {
 	})
 }
 
-// cleared is silent, and no key but tokens is left, or the marks of tickets that retired because a request of theirs had
-// gone unanswered for too long, which on a busy machine some do.
+// cleared checks silent, and that only tokens and the marks of retired tickets are left. A ticket
+// retires when a request of it has gone unanswered for too long, which happens on a busy machine.
 func (s *stage) cleared() {
 	s.t.Helper()
 	s.silent()
@@ -94,9 +97,10 @@ func (s *stage) must(err error) {
 	}
 }
 
-// within plays a scene three times and holds the fastest of them to the bound. The bounds are about the protocol; on a
-// machine with two cores and other things to do, the scheduler alone may keep a process waiting for longer. What the
-// protocol can do wrong (a claim given to the dead, a heartbeat waited for) costs seconds, and that no run may take.
+// within plays a scene three times and holds the fastest to the bound. The bounds are about the
+// protocol. On a busy machine with two cores, the scheduler alone may delay a process for longer.
+// What the protocol can do wrong (a claim given to a dead process, a wait for a heartbeat) costs
+// seconds, and no run may take that long.
 func within(t *testing.T, bound time.Duration, scene func() time.Duration) {
 	t.Helper()
 	var took []time.Duration

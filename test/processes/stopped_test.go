@@ -61,8 +61,9 @@ func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) 
 	}
 }
 
-// awake lets stopped waiters go on, the last one first, while another holds the lock with the given token. They find the
-// grant that they slept through and must not believe it, but stand in line again as before, and be served when it is freed.
+// awake lets stopped waiters go on, the last one first, while another process holds the lock with
+// the given token. The waiters find the grant that they slept through, and must not believe it.
+// They must stand in line again as before, and be served when the lock is free.
 func (s *stage) awake(sleepers []*workers.Worker, sleep []*workers.Call, free func(), token int64) {
 	s.t.Helper()
 	for _, w := range slices.Backward(sleepers) {
@@ -103,7 +104,7 @@ func TestAStoppedHolderLearnsThatTheLockIsLostWhenItGoesOn(t *testing.T) {
 	if lost := held.Await(workers.Lost); lost.Token != before.Token || before.Token >= after.Token {
 		t.Errorf("lost %d, held %d, then held by another %d", lost.Token, before.Token, after.Token)
 	}
-	holder.Unlock(held).Await(workers.Failed) // it was lost, and that is no clean unlock
+	holder.Unlock(held).Await(workers.Failed) // the lease was lost, so this Unlock is not clean
 	waits.Quiet()
 	next.Unlock(waits).Await(workers.Unlocked)
 	holder.Quit()

@@ -14,9 +14,9 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// What a client and its server are taken for.
+// These tests are about what a client and its server look like to the library.
 
-// The answer is that of a server with rename-command INFO "".
+// The reply is that of a server with rename-command INFO "".
 func TestLocksAreGivenOutWhereTheServerHasNoInfo(t *testing.T) {
 	proxy := faultproxy.New(t, redistest.Start(t).Addr())
 	asked := proxy.Add(faultproxy.Rule{Match: faultproxy.Command("INFO"), Action: faultproxy.RewriteReply(func([]byte) []byte {
@@ -37,7 +37,7 @@ func TestLocksAreGivenOutWhereTheServerHasNoInfo(t *testing.T) {
 	}
 }
 
-// hiding is a client of which nobody sees what it is one of.
+// hiding is a client whose type nobody can see.
 type hiding struct{ redis.UniversalClient }
 
 func TestTheLogWarnsOfAClusterWhoseClientDoesNotLookLikeOne(t *testing.T) {
@@ -77,5 +77,5 @@ func clusterClient(t *testing.T, node *redistest.Server) *redis.ClusterClient {
 	return rdb
 }
 
-// wrapped is a cluster's client with something around it, for metrics say.
+// wrapped is a cluster's client inside another type, as for metrics.
 type wrapped struct{ *redis.ClusterClient }

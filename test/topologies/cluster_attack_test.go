@@ -19,7 +19,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// These share a cluster, in which nobody is replaced, and leave it as it was.
+// These tests share a cluster in which no master is replaced, and leave it as it was.
 func TestAClusterThatMisbehaves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartNodes(t, 3, time.Minute)
@@ -31,7 +31,7 @@ func TestAClusterThatMisbehaves(t *testing.T) {
 	t.Run("Lockers_that_are_closed_while_slots_move_leave_nothing_behind", func(t *testing.T) { closedWhileSlotsMove(t, c) })
 }
 
-// nameOn is a lock that lives on a node.
+// nameOn returns the name of a lock that lives on a node.
 func nameOn(c *redistest.Cluster, master *redistest.Server, prefix string) string {
 	for i := 0; ; i++ {
 		if name := fmt.Sprint(prefix, " ", i); c.MasterOf("{"+name+"}") == master {
@@ -61,8 +61,8 @@ func wrappedOnACluster(t *testing.T, c *redistest.Cluster) {
 	})
 }
 
-// crew has about eight callers for each of six locks, by Lockers with a client each, while
-// harm is done; then all go on.
+// crew has about eight callers for each of six locks, by Lockers with a client each, while harm is
+// done. Afterwards all of them must go on.
 func crew(t *testing.T, kind world.Kind, clients []redis.UniversalClient, harm func()) *referee {
 	t.Helper()
 	r := newReferee()
@@ -103,10 +103,10 @@ func hungNodes(t *testing.T, c *redistest.Cluster) {
 		r := crew(t, kind, clients, func() {
 			masters := c.Masters()
 			masters[0].Pause()
-			time.Sleep(1500 * time.Millisecond) // of the 1.8 s for which a lease is trusted
+			time.Sleep(1500 * time.Millisecond) // a lease is trusted for 1.8 s
 			masters[0].Resume()
 			masters[1].Pause()
-			time.Sleep(2500 * time.Millisecond) // and more
+			time.Sleep(2500 * time.Millisecond) // longer than that
 			masters[1].Resume()
 			if err := masters[2].Client(t).Do(t.Context(), "client", "pause", 1000, "write").Err(); err != nil {
 				t.Error(err)
@@ -117,17 +117,17 @@ func hungNodes(t *testing.T, c *redistest.Cluster) {
 	})
 }
 
-// newWhileOthersHang is a Locker's first call, of which contact with all nodes is a part.
+// newWhileOthersHang makes a Locker's first call, which also contacts all other nodes.
 func newWhileOthersHang(t *testing.T, c *redistest.Cluster) {
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
 		for _, timeout := range []time.Duration{0, -1} {
 			rdb := c.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout = timeout })
 			masters := c.Masters()
 			name := nameOn(c, masters[0], "healthy")
-			rdb.Get(t.Context(), "{"+name+"}") // it knows the map
+			rdb.Get(t.Context(), "{"+name+"}") // now the client knows the map
 			for _, other := range masters[1:] {
 				other.Pause()
-				t.Cleanup(other.Resume) // the test may fail, and the cluster is others', too
+				t.Cleanup(other.Resume) // the test may fail, and other tests share the cluster
 			}
 			l := kind(rdb, quietly)
 			began := time.Now()
@@ -160,13 +160,13 @@ func lyingNodes(t *testing.T, c *redistest.Cluster) {
 			return new(net.Dialer).DialContext(ctx, network, proxies[addr].Addr())
 		}
 	}
-	// lies has an answer of each tenth script of every node replaced, though it was executed; of
-	// maps all are.
+	// lies replaces the replies to one script in ten on every node, though the scripts were
+	// executed. Of cluster maps it replaces all.
 	lies := func(match func([]string) bool, lie func([]byte) []byte) {
 		var rules []*faultproxy.Handle
 		for _, p := range proxies {
 			rules = append(rules, p.Add(faultproxy.Rule{Match: match, Action: faultproxy.RewriteReply(lie)}))
-			p.CutAll() // so that maps are read, and subscriptions made
+			p.CutAll() // so that clients read the map and subscribe again
 		}
 		time.Sleep(700 * time.Millisecond)
 		for _, rule := range rules {
@@ -196,7 +196,7 @@ func lyingNodes(t *testing.T, c *redistest.Cluster) {
 				return bytes.ReplaceAll(bytes.ReplaceAll(reply, port(1), port(0)), port(2), port(0))
 			})
 		})
-		r.verdict(t, false, true) // a call may fail by its first answer
+		r.verdict(t, false, true) // a call may fail because of its first answer
 	})
 }
 
@@ -260,7 +260,7 @@ func closedWhileSlotsMove(t *testing.T, c *redistest.Cluster) {
 						_ = l.Close() // it never fails
 					} else {
 						brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-						_ = l.Shutdown(brief) // somebody may hold one yet
+						_ = l.Shutdown(brief) // a lock may still be held
 						cancel()
 					}
 					users.Wait()

@@ -45,16 +45,18 @@ func whenANodeIsAdded(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// settlers are locks of one kind whose slots are given to a node that was not there when their clients were made. Some are
-// held and waited for, one is handed over all the time.
+// settlers are locks of one kind. Their slots move to a node that joined after their clients were
+// made. Some of the locks are held and waited for; one is handed over all the time.
 type settlers struct {
-	prefix  string
-	each    int64 // channels that a waiting client listens to: its own, and that of releases where there is no line
+	prefix string
+	// Channels that a waiting client listens to: its own, and for locks without a line that of
+	// releases.
+	each    int64
 	holder  conformance.Locker
 	waiters [2]conformance.Locker
 	names   []string
 	held    []*fairlock.Lease
-	lines   [][]<-chan conformance.Outcome // who waits for each, in the order of arrival
+	lines   [][]<-chan conformance.Outcome // the waiters of each lock, in the order of arrival
 
 	stop   context.CancelFunc
 	churn  sync.WaitGroup
@@ -94,7 +96,7 @@ func settle(t *testing.T, c *redistest.Cluster, kind world.Kind, prefix string, 
 	return s
 }
 
-// handOver locks and unlocks the busy one until ctx ends.
+// handOver locks and unlocks the busy lock until ctx ends.
 func (s *settlers) handOver(ctx context.Context, t *testing.T, l conformance.Locker) {
 	for ctx.Err() == nil {
 		err := l.Do(ctx, s.busy(), func(ctx context.Context, _ *fairlock.Lease) error {
@@ -112,7 +114,8 @@ func (s *settlers) handOver(ctx context.Context, t *testing.T, l conformance.Loc
 	}
 }
 
-// areAt returns when the node has the records, which are renewed there, and both clients listen there to each that is waited for.
+// areAt returns when the node has the records and renews them, and both clients listen there for
+// each lock that they wait for.
 func (s *settlers) areAt(t *testing.T, node *redis.Client) {
 	t.Helper()
 	for _, name := range s.names {
@@ -136,7 +139,7 @@ func listeners(t *testing.T, node *redis.Client, name string) (n int64) {
 	return n
 }
 
-// areShown has each Locker find them.
+// areShown has each Locker find the locks.
 func (s *settlers) areShown(t *testing.T) {
 	t.Helper()
 	for _, l := range append(s.waiters[:], s.holder) {
@@ -165,7 +168,8 @@ func (s *settlers) areShown(t *testing.T) {
 	}
 }
 
-// goOn has all of them handed over to the last in line. Nobody has to ask: that would take an enter interval.
+// goOn has each lock handed over to the last in line. No waiter may have to ask, which would take
+// an enter interval.
 func (s *settlers) goOn(t *testing.T) {
 	t.Helper()
 	for i, lease := range s.held {

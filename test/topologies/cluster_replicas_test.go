@@ -17,8 +17,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// confirmedOnACluster asks the replicas of each master. WAIT names no key, and is about what its own connection wrote: it must go
-// out with the script.
+// confirmedOnACluster asks the replicas of each master. WAIT names no key, and covers only what its
+// own connection wrote. So it must go out together with the script.
 func confirmedOnACluster(t *testing.T, c *redistest.Cluster) {
 	homes := homesOn(t, c, "confirmed")
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
@@ -36,7 +36,7 @@ func confirmedOnACluster(t *testing.T, c *redistest.Cluster) {
 		homes[0].lacks(t, locker, 1, "0 of 1 ")
 		homes[0].lacks(t, locker, 2, "0 of 2 ", "the server has 1 connected")
 		for _, home := range homes[1:] {
-			home.confirms(t, locker, prefix, homes[1:]) // the others do answer
+			home.confirms(t, locker, prefix, homes[1:]) // the other replicas answer
 		}
 		homes[0].replica.Resume()
 		homes[0].confirms(t, locker, prefix, homes)
@@ -72,7 +72,8 @@ func homesOn(t *testing.T, c *redistest.Cluster, prefix string) (all []home) {
 	return all
 }
 
-// confirms locks with one replica, which must be that of the lock's master, and have it at once.
+// confirms locks with one replica. That must be the replica of the lock's master, and must have the
+// lock at once.
 func (h home) confirms(t *testing.T, l conformance.Locker, prefix string, homes []home) {
 	t.Helper()
 	lease, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(1, 2*time.Second))
@@ -99,7 +100,7 @@ func (h home) confirms(t *testing.T, l conformance.Locker, prefix string, homes 
 	}
 }
 
-// lacks locks with more replicas than can confirm it, which gives it back.
+// lacks locks with more replicas than can confirm the lock. The call must give the lock back.
 func (h home) lacks(t *testing.T, l conformance.Locker, n int, says ...string) {
 	t.Helper()
 	_, err := l.Lock(t.Context(), h.name, fairlock.WithReplicas(n, 500*time.Millisecond))

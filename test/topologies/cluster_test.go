@@ -20,7 +20,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// A cluster takes seconds to form, so these share one. None of them harms it; the last leaves it with one more master.
+// These tests share one cluster, because a cluster takes seconds to form. None of them harms it;
+// the last one leaves it with one more master.
 func TestOnACluster(t *testing.T) {
 	c := redistest.StartNodes(t, 3, 5*time.Second)
 	t.Run("fair_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Fair, false) })
@@ -43,13 +44,14 @@ func onCluster(t *testing.T, c *redistest.Cluster, kind world.Kind, plain bool) 
 		test(conformance.World{T: t, Lease: 900 * time.Millisecond, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 			ping := func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() }
-			_ = rdb.ForEachMaster(context.Background(), ping) // handshakes take their time, and are not what is measured
+			// Handshakes take time, and are not what is measured.
+			_ = rdb.ForEachMaster(context.Background(), ping)
 			return rdb
 		}})
 	})
 }
 
-// crowdTime bounds what thousands of calls have to do on a busy machine.
+// crowdTime bounds what thousands of calls do on a busy machine.
 const crowdTime = 60 * time.Second
 
 func crowded(t *testing.T, c *redistest.Cluster) {
@@ -76,7 +78,7 @@ func crowded(t *testing.T, c *redistest.Cluster) {
 					err = lease.Unlock(context.Background())
 				}
 				switch {
-				case errors.Is(err, fairlock.ErrLost): // where the machine stood still for as long as a claim
+				case errors.Is(err, fairlock.ErrLost): // when the machine stood still for as long as a claim
 					lost.Add(1)
 				case err != nil:
 					failed.Store(err)
@@ -111,7 +113,8 @@ func crowded(t *testing.T, c *redistest.Cluster) {
 	world.Until(t, "no subscription is left", func() bool { connections, channels := listening(); return connections+channels == 0 })
 }
 
-// listeningTo counts what is subscribed to, with at most one connection to each node.
+// listeningTo counts subscription connections and channels. No node may have more than one such
+// connection.
 func listeningTo(t *testing.T, c *redistest.Cluster) func() (connections, channels int) {
 	t.Helper()
 	var rdbs []*redis.Client
@@ -131,7 +134,7 @@ func listeningTo(t *testing.T, c *redistest.Cluster) func() (connections, channe
 	}
 }
 
-// counting counts the requests of a client, or of a node of a cluster.
+// counting counts the requests of a client, or of one node in a cluster's client.
 type counting struct{ n *atomic.Int64 }
 
 func (c counting) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -170,7 +173,7 @@ func asFewRequests(t *testing.T, c *redistest.Cluster) {
 			}
 			all.Wait()
 		}
-		play(100) // makes contact, subscribes
+		play(100) // makes contact and subscribes
 		n.Store(0)
 		play(rounds)
 		for _, l := range lockers {
@@ -195,7 +198,7 @@ func asFewRequests(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// moving is locks that are used while their slots move.
+// moving are locks that are used while their slots move.
 type moving struct {
 	inside []atomic.Int32
 	served []atomic.Int64
@@ -207,10 +210,12 @@ type moving struct {
 
 func (*moving) name(i int) string { return fmt.Sprint("moved ", i) }
 
-// rest is how long a user of a lock leaves it alone; less, and the machine is what is tested.
+// rest is how long a user leaves a lock alone. With a shorter rest the machine would be tested, not
+// the locks.
 const rest = 6 * time.Second
 
-// use locks the ith again and again. No two locks are begun with together, nor those whose slots move soon after each other.
+// use locks lock i again and again. No two locks start together, and locks whose slots move one
+// after the other start far apart.
 func (m *moving) use(ctx context.Context, l *fairlock.Locker, i int) {
 	var most time.Duration
 	pause(ctx, rest*time.Duration(i*37%len(m.served))/time.Duration(len(m.served)))
@@ -223,7 +228,7 @@ func (m *moving) use(ctx context.Context, l *fairlock.Locker, i int) {
 				return errors.New("two are inside")
 			}
 			m.served[i].Add(1)
-			pause(ctx, 400*time.Millisecond) // whoever holds a lock does something
+			pause(ctx, 400*time.Millisecond) // a holder does something with its lock
 			return context.Cause(ctx)
 		})
 		if err != nil && ctx.Err() == nil {
@@ -262,7 +267,7 @@ func (m *moving) goOn(t *testing.T) {
 	})
 }
 
-// move moves the slots of the first n to another master, and back.
+// move moves the slots of the first n locks to another master, and back.
 func (m *moving) move(c *redistest.Cluster, n int) {
 	masters, homes := c.Masters(), make([]*redistest.Server, n)
 	for _, back := range []bool{false, true} {
@@ -280,7 +285,7 @@ func (m *moving) move(c *redistest.Cluster, n int) {
 	}
 }
 
-// Each of a thousand locks is wanted by two processes.
+// Two processes want each of a thousand locks.
 func whileSlotsMove(t *testing.T, c *redistest.Cluster) {
 	const locks, moved = 1000, 30
 	ctx, stop := context.WithCancel(t.Context())
@@ -315,7 +320,8 @@ func whileSlotsMove(t *testing.T, c *redistest.Cluster) {
 	}
 }
 
-// Order is judged by the wall clock that all processes share, overlaps and stale writes by a fence apart from the cluster.
+// Order is judged by the wall clock that all processes share. A fence apart from the cluster judges
+// overlaps and stale writes.
 func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T) {
 	const processes, each, kills, name, nodeTimeout, lease = 4, 16, 5, "x", time.Second, 3 * time.Second
 	c, beside := redistest.StartNodes(t, 3, nodeTimeout), redistest.Start(t)
@@ -363,8 +369,9 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 		w.Quit()
 	}
 	judged(t, turns, failovers)
-	// One may be: a new master that has not heard of the last grants keeps the lock for a lease for who had it, though that one
-	// released it. And seven servers and four processes share the machine with whatever else it does.
+	// One failover may be slow. A new master that has not heard of the last grants keeps the lock
+	// for its last known holder for a lease, though that holder released it. Besides, seven servers
+	// and four processes share a busy machine.
 	slow := 0
 	for i, f := range failovers {
 		after := f.wentOn(by, nodeTimeout)
@@ -379,10 +386,10 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 	}
 }
 
-// failover is from the death of a master until there was a new one.
+// failover lasts from the death of a master until there is a new one.
 type failover struct{ killed, over time.Time }
 
-// wentOn is how long after it each process had the lock again.
+// wentOn returns how long after the failover each process had the lock again.
 func (f failover) wentOn(by [][]workers.Turn, nodeTimeout time.Duration) (after []time.Duration) {
 	for _, turns := range by {
 		first := time.Hour
@@ -396,7 +403,8 @@ func (f failover) wentOn(by [][]workers.Turn, nodeTimeout time.Duration) (after 
 	return after
 }
 
-// judged objects to tokens given twice, and to overlaps and to who was overtaken while no master was away.
+// judged objects to tokens given twice. While no master was away, it also objects to overlaps and
+// overtaken calls.
 func judged(t *testing.T, turns []workers.Turn, failovers []failover) {
 	t.Helper()
 	around := func(turn workers.Turn, after time.Duration) bool {
@@ -418,8 +426,9 @@ func judged(t *testing.T, turns []workers.Turn, failovers []failover) {
 		if i > 0 && turn.Token == turns[i-1].Token {
 			t.Errorf("token %d was given twice", turn.Token)
 		}
-		// Who asked a second earlier than the one who was served just before it, was overtaken: as long as its process does not
-		// listen to the new master yet, it is out of reach, and then it comes back to its place.
+		// A call that asked a second earlier than the call served just before it was overtaken.
+		// That may happen: until its process listens to the new master, the call is out of reach.
+		// Later it comes back to its place.
 		if i > 0 && turns[i-1].Asked.Sub(turn.Asked) > time.Second {
 			inversions++
 			if !around(turn, 5*time.Second) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// vault keeps the password that is right at present, and tells those who subscribe of the next one.
+// vault keeps the present password, and tells its subscribers of the next one.
 type vault struct {
 	mu        sync.Mutex // guards all below
 	password  string
@@ -26,7 +26,7 @@ func (v *vault) credentials() (user, password string) {
 	return "app", v.password
 }
 
-// Subscribe makes it a StreamingCredentialsProvider.
+// Subscribe makes vault a StreamingCredentialsProvider.
 func (v *vault) Subscribe(l auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package topologies is about servers that are more than one, or are not reached plainly: clusters,
-// sentinels, replicas, TLS, passwords that change, and what clients are taken for.
+// Package topologies is about servers that are several, or that are not reached plainly: clusters,
+// sentinels, replicas, TLS, changing passwords, and what clients look like to the library.
 package topologies
 
 import (

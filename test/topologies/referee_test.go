@@ -17,14 +17,14 @@ import (
 
 var quietly = fairlock.WithLogger(slog.New(slog.DiscardHandler))
 
-// referee judges locks that are used while servers, networks and callbacks misbehave: by Err and by
-// the context, and by when calls come back.
+// referee judges locks that are used while servers, networks and callbacks misbehave. It goes by
+// Err, by contexts, and by when calls return.
 type referee struct {
 	mu       sync.Mutex // guards all below
 	live     map[string][]*fairlock.Lease
 	served   int
 	overlaps []string
-	latest   time.Duration // that a call came back after its bound
+	latest   time.Duration // by how much the latest call missed its bound
 	errs     map[string]error
 }
 
@@ -32,7 +32,7 @@ func newReferee() *referee {
 	return &referee{live: make(map[string][]*fairlock.Lease), errs: make(map[string]error)}
 }
 
-// had notes that somebody has a lock.
+// had notes that a call has a lock.
 func (r *referee) had(l *fairlock.Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *referee) had(l *fairlock.Lease) {
 	r.live[l.Name()] = append(r.live[l.Name()], l)
 }
 
-// ends notes that its holder is about to unlock it, or to work no more.
+// ends notes that the holder is about to unlock, or to stop working under the lock.
 func (r *referee) ends(l *fairlock.Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +61,8 @@ func (r *referee) turns() int {
 	return r.served
 }
 
-// came notes when a call came back that had a bound, and with what; of what may be refused or lost
-// there is no need.
+// came notes when a call with a bound returned, and its error. It ignores the errors of calls that
+// were refused or lost their lock.
 func (r *referee) came(after, bound time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,8 +79,8 @@ func (r *referee) came(after, bound time.Duration, err error) {
 	}
 }
 
-// use locks and unlocks, some calls with a bound of either kind, until ctx ends or the Locker is
-// closed.
+// use locks and unlocks until ctx ends or the Locker is closed. Some calls have a bound, of either
+// kind.
 func (r *referee) use(ctx context.Context, l conformance.Locker, name string, dice *rand.Rand, options ...fairlock.LockOption) {
 	for ctx.Err() == nil {
 		bound, calls := time.Duration(300+dice.IntN(1500))*time.Millisecond, options
@@ -113,15 +113,15 @@ func (r *referee) use(ctx context.Context, l conformance.Locker, name string, di
 	}
 }
 
-// goOn returns when many have been served since.
+// goOn returns when 50 more calls have been served.
 func (r *referee) goOn(t *testing.T) {
 	t.Helper()
 	before := r.turns()
 	world.Until(t, "they go on", func() bool { return r.turns() > before+50 })
 }
 
-// verdict objects to what may never be. Calls that fail are none of it unless they are not expected
-// at all.
+// verdict objects to late calls, and to overlaps and failed calls unless overlapping and failing
+// allow them.
 func (r *referee) verdict(t *testing.T, overlapping, failing bool) {
 	t.Helper()
 	r.mu.Lock()

@@ -19,7 +19,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// sentHook notes what goes out together.
+// sentHook notes which commands go out together.
 type sentHook struct{ sent chan []string }
 
 func (h sentHook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -48,7 +48,8 @@ func TestALockThatReplicasConfirmTakesOneRoundTrip(t *testing.T) {
 		rdb := master.Client(t)
 		locker := kind(rdb)
 		defer locker.Close()
-		warm, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, 2*time.Second)) // makes contact, loads the scripts
+		// The first call makes contact and loads the scripts.
+		warm, err := locker.Lock(t.Context(), "x", fairlock.WithReplicas(1, 2*time.Second))
 		if err != nil || warm.Unlock(t.Context()) != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +105,7 @@ func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
 				if took > 2*time.Second {
 					t.Errorf("it took %v", took)
 				}
-				lease, err := other.Lock(t.Context(), "x") // it is free, before the lease would be over
+				lease, err := other.Lock(t.Context(), "x") // free before the lease would be over
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -119,7 +120,8 @@ func TestALockThatTooFewReplicasConfirmIsGivenBack(t *testing.T) {
 	}
 }
 
-// A grant by message was written for another's request: it is the first renewal that asks.
+// A grant by message was written by another client's request, so the waiter's first renewal asks
+// the replicas.
 func TestAWaiterHasTheLockOnlyOnceReplicasConfirmIt(t *testing.T) {
 	master, replica := world.Replicated(t)
 	for _, fixed := range []bool{false, true} {
@@ -226,7 +228,7 @@ func TestAServerWithoutWAITAOFSaysSoAndTheLockIsGivenBack(t *testing.T) {
 	})
 }
 
-// onDisk is a server that has an append-only file and WAITAOF, or ends the test.
+// onDisk returns a server with an append-only file and WAITAOF, or ends the test.
 func onDisk(t *testing.T) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t, "--appendonly", "yes", "--repl-diskless-sync-delay", "0", "--repl-timeout", "3600")
@@ -265,7 +267,7 @@ func TestALockIsHadOnceItIsOnAReplicasDiskAndNotWhenThatStandsStill(t *testing.T
 	replica := redistest.Start(t, "--appendonly", "yes", "--replicaof", "127.0.0.1 "+strconv.Itoa(master.Port()))
 	admin := master.Client(t)
 	world.Until(t, "the replica follows, with its file", func() bool {
-		both := admin.Pipeline() // WAITAOF is about what its own connection wrote
+		both := admin.Pipeline() // WAITAOF covers only what its own connection wrote
 		both.Set(t.Context(), "any", "1", time.Millisecond)
 		got := both.Do(t.Context(), "waitaof", 1, 1, 3000)
 		_, err := both.Exec(t.Context())
@@ -312,7 +314,7 @@ func TestALockIsNotHadWhereNothingIsWrittenToDisk(t *testing.T) {
 	})
 }
 
-// The answers are those of a server that has WAITAOF.
+// The replies are those of a server that has WAITAOF.
 func TestALockIsHadOnlyOnceItIsOnDiskAsOftenAsWasAskedFor(t *testing.T) {
 	server := redistest.Start(t)
 	for _, c := range []struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// Behind sentinels, whose master is switched while it lives, stands still, and is killed; replicas
-// do not answer without a master.
+// Behind sentinels, a master is replaced while it lives, then another stands still, and then one is
+// killed. Replicas without a master do not answer.
 func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T) {
 	t.Parallel()
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
@@ -56,7 +56,7 @@ func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T)
 			defer cancel()
 			_, _ = back.Inspect(brief, "lock 0") // a master may be away
 			if lease, err := back.Lock(brief, "other"); err == nil {
-				_ = lease.Unlock(ctx) // it may be lost
+				_ = lease.Unlock(ctx) // the lease may be lost
 			}
 			pause(ctx, 100*time.Millisecond)
 		}))
@@ -65,7 +65,7 @@ func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T)
 		})
 
 		r.goOn(t)
-		r.verdict(t, false, false) // nothing has happened yet
+		r.verdict(t, false, false) // no harm has been done yet
 		s.SwitchMaster()
 		r.goOn(t)
 		paused := s.Master()
@@ -77,11 +77,11 @@ func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T)
 		r.goOn(t)
 		stop()
 		all.Wait()
-		r.verdict(t, true, true) // what the old master was told last is lost, and a first request fails with it
+		r.verdict(t, true, true) // the last grants of the old master are lost, and a first request may fail
 	})
 }
 
-// closers make Lockers, have them waited with, and close them.
+// closers makes Lockers, has calls wait with them, and closes them.
 func closers(ctx context.Context, r *referee, makes func() conformance.Locker) {
 	for n := 0; ctx.Err() == nil; n++ {
 		l := makes()
@@ -94,6 +94,6 @@ func closers(ctx context.Context, r *referee, makes func() conformance.Locker) {
 		_ = l.Close() // it never fails
 		closed := time.Now()
 		users.Wait()
-		r.came(time.Since(closed), 5*time.Second, nil) // as an Unlock may take
+		r.came(time.Since(closed), 5*time.Second, nil) // an Unlock may take as long
 	}
 }

@@ -32,8 +32,9 @@ func onSentinels(t *testing.T, kind world.Kind, plain bool) {
 	})
 }
 
-// The sentinels tell the clients of the new master at once, and the old one that it is none some time later. Until then it keeps its
-// subscribers, who hear nothing there.
+// The sentinels tell the clients of the new master at once. Only some time later they tell the old
+// master that it is no longer one. Until then the old master keeps its subscribers, and they hear
+// nothing there.
 func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
@@ -57,7 +58,7 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		if listens > 2*time.Second {
 			t.Errorf("they listened there only after %v", listens)
 		}
-		world.Until(t, "the holder was told, too", func() bool { // what the old master is told now is lost
+		world.Until(t, "the holder was told, too", func() bool { // writes to the old master are lost
 			return rdb.ConfigGet(t.Context(), "port").Val()["port"] == strconv.Itoa(group.Master().Port())
 		})
 		if err := lease.Unlock(t.Context()); err != nil {
@@ -108,7 +109,8 @@ func TestBehindSentinelsReplicasConfirmALockAndThoseOfTheNextMasterToo(t *testin
 	})
 }
 
-// Replicas that lose everything before one of them is promoted stand for any that is behind.
+// Here replicas lose everything before one of them is promoted. They stand for any replica that is
+// behind.
 func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
@@ -141,7 +143,7 @@ func TestAFailoverToAReplicaThatIsBehindTakesTheLockFromNobodyNorAPlaceInLine(t 
 		last := lease.Token()
 		for len(line) > 0 {
 			next := 0
-			if prefix == "fairlock:plain" { // which promises no order
+			if prefix == "fairlock:plain" { // plain locks promise no order
 				world.Until(t, "somebody has it", func() bool {
 					next = slices.IndexFunc(line, func(c <-chan conformance.Outcome) bool { return len(c) > 0 })
 					return next >= 0

@@ -27,7 +27,8 @@ func TestAServerThatWantsACertificateOfItsClientsIsAClearErrorToThoseWithout(t *
 	f := world.NewFaulty(t)
 	authority := redistest.NewAuthority(t)
 	server := redistest.StartTLS(t, authority, "--tls-auth-clients", "yes")
-	why := world.Refusal{Says: "certificate required|reset by peer|broken pipe"} // it may have hung up before it is heard
+	// The server may have hung up before the client reads its alert.
+	why := world.Refusal{Says: "certificate required|reset by peer|broken pipe"}
 	f.Refuses(f.User(server.Over(authority.Client(""))).Interface, "x", why)
 	f.Unlocks(f.User(server.Over(authority.Client("a worker"))).Locks("x"))
 }
