@@ -12,7 +12,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// What the user's own code does to a Locker that calls it.
+// These tests are about user code that the Locker calls, and about what that code does to the
+// Locker.
 var callbackTests = []test{
 	{"a Logger that never returns keeps no context alive and holds nothing up", func(w *World) {
 		never := newBlocked()
@@ -89,12 +90,12 @@ var callbackTests = []test{
 	}},
 	{"while a call's OnQueued runs, those of its process who wait for the plain lock have it", func(w *World) {
 		if !w.Plain {
-			return // whose line goes by the order of the calls
+			return // the fair lock's line follows the order of the calls
 		}
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
 		slow, goes := w.stays(b)
-		w.Pass(1100 * time.Millisecond) // from then on it would come before all others
+		w.Pass(1100 * time.Millisecond) // from now on this call comes before all others of its process
 		w.Unlock(lease)
 		w.Unlock(w.Take(w.calls(func() (*fairlock.Lease, error) { return b.Lock(w.Context(), "x") })))
 		again, err := b.TryLock(w.Context(), "x")
@@ -145,9 +146,9 @@ var callbackTests = []test{
 						}
 						w.NoError(err)
 						if last[i] = lease; ends.Load() {
-							return // and keeps it
+							return // and keeps the lock
 						}
-						_ = lease.Unlock(context.Background()) // which may hear of the end
+						_ = lease.Unlock(context.Background()) // the Unlock may hear of the end
 						if had.Add(1) == int64(20+n) {
 							close(busy)
 						}
@@ -208,7 +209,7 @@ var callbackTests = []test{
 	}},
 }
 
-// loses has a Locker whose user's code never returns lose one of its two locks.
+// loses has a Locker lose one of its two locks, while its user's code never returns.
 func (w *World) loses(never *blocked, option fairlock.Option) {
 	lease := 2 * w.Lease
 	a := w.Locker(option, fairlock.WithLease(lease))
@@ -226,7 +227,7 @@ func (w *World) loses(never *blocked, option fairlock.Option) {
 	close(never.goes)
 }
 
-// closings call Close from each of the callbacks there are.
+// closings call Close from each kind of callback.
 var closings = map[string]func(w *World, closes func(Locker)){
 	"OnQueued": func(w *World, closes func(Locker)) {
 		a, b := w.Locker(), w.Locker()
@@ -258,7 +259,7 @@ var closings = map[string]func(w *World, closes func(Locker)){
 		lease := w.Lock(a, "x")
 		w.NoError(w.admin.Del(w.Context(), w.Record("x")).Err())
 		w.Pass(w.Lease)
-		runtime.KeepAlive(lease) // that it was dropped would be told from outside of the bubble
+		runtime.KeepAlive(lease) // a dropped lease would be reported from outside the bubble
 	},
 	"Observe(Renewed)": func(w *World, closes func(Locker)) {
 		var a Locker
@@ -277,11 +278,11 @@ var closings = map[string]func(w *World, closes func(Locker)){
 		a = w.Locker(fairlock.WithLogger(slog.New(handler(func(slog.Record) { closes(a) }))))
 		lease := w.Lock(a, "x")
 		w.NoError(a.ForceUnlock(w.Context(), "x"))
-		runtime.KeepAlive(lease) // the same
+		runtime.KeepAlive(lease) // for the same reason
 	},
 }
 
-// blocked is a Logger and an Observer that never returns.
+// blocked is a Logger and an Observer that block until the test ends.
 type blocked struct {
 	handler
 	called, goes chan struct{}
@@ -305,7 +306,7 @@ func (b *blocked) blocks() {
 	<-b.goes
 }
 
-// observer and handler are functions as what they are called.
+// observer and handler turn functions into an Observer and a Handler.
 type (
 	observer func(fairlock.Event)
 	handler  func(slog.Record)
@@ -317,7 +318,7 @@ func (h handler) Handle(_ context.Context, r slog.Record) error { h(r); return n
 func (h handler) WithAttrs([]slog.Attr) slog.Handler            { return h }
 func (h handler) WithGroup(string) slog.Handler                 { return h }
 
-// curious is a context that does something of its own when it is asked for a value.
+// curious is a context that runs a function when asked for a value.
 type curious struct {
 	context.Context
 	ask func()
@@ -328,7 +329,7 @@ func (c curious) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// stays has a call wait for x whose OnQueued runs until goes is closed.
+// stays has a call wait for x, with an OnQueued that runs until goes is closed.
 func (w *World) stays(l Locker) (slow <-chan Outcome, goes chan struct{}) {
 	w.Helper()
 	queued, goes := make(chan struct{}), make(chan struct{})
@@ -342,7 +343,7 @@ func (w *World) stays(l Locker) (slow <-chan Outcome, goes chan struct{}) {
 	return slow, goes
 }
 
-// hears is what was told next.
+// hears returns the next event.
 func (w *World) hears(told <-chan fairlock.Kind) fairlock.Kind {
 	w.Helper()
 	select {
@@ -354,7 +355,7 @@ func (w *World) hears(told <-chan fairlock.Kind) fairlock.Kind {
 	}
 }
 
-// closes waits for the end of something.
+// closes waits until a channel is closed.
 func (w *World) closes(c <-chan struct{}, what string) {
 	w.Helper()
 	select {

@@ -14,7 +14,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// classicTests are what Redisson's tests of its lock ask for, as far as it means something here and stands in no other group.
+// classicTests are the tests of Redisson for its lock, as far as they make sense here and no other
+// group has them.
 var classicTests = []test{
 	{"every re-entry counts one up and every Unlock one down, for whoever holds the lock and for whoever looks", counting},
 	{"a partial Unlock keeps what remains of a fixed lease, whether it is longer or shorter than the Locker's own", partialUnlock},
@@ -72,7 +73,7 @@ var classicTests = []test{
 		inner := w.LockIn(outer.Context(), a, "x", fixed)
 		<-outer.Done()
 		w.Is(inner.Unlock(w.Context()), fairlock.ErrLost)
-		w.That(!w.Fake || w.expiry("x") > 0, "it released what is not its own any more") // the margin
+		w.That(!w.Fake || w.expiry("x") > 0, "it released what is not its own any more") // the record lasts for another margin
 		w.Until("the server ends it", func() bool { return w.expiry("x") < 0 })
 		w.Is(outer.Unlock(w.Context()), fairlock.ErrLost)
 		w.That(outer.Depth() == 0 && inner.Depth() == 0, "depths %d and %d", outer.Depth(), inner.Depth())
@@ -88,9 +89,9 @@ var classicTests = []test{
 	}},
 	{"locks that nobody unlocks go from one to the next as their leases end, and not before", func(w *World) {
 		const n = 4
-		each := (w.Lease - w.Lease/9).Truncate(time.Millisecond) // no multiple of when they ask by themselves
+		each := (w.Lease - w.Lease/9).Truncate(time.Millisecond) // not a multiple of the time between two requests of a waiter
 		fixed := fairlock.LeaseFor(each)
-		first := w.Lock(w.Locker(), "x") // until all are there, however long that takes
+		first := w.Lock(w.Locker(), "x") // held until all are in line, however long that takes
 		var line []<-chan Outcome
 		for i := range n + 1 {
 			line = append(line, w.Queue(w.Context(), w.Locker(), "x", i+1, fixed))
@@ -200,9 +201,9 @@ var classicTests = []test{
 	{"an Unlock while a renewal is on its way leaves no record, whichever comes first", renewalsInFlight},
 	{"a wait of a certain length takes as long, and does not delay who comes after it", func(w *World) {
 		a, b, c := w.Locker(), w.Locker(), w.Locker()
-		w.Unlock(w.Lock(b, "{x}y")) // its first look at the server counts as waiting, too
+		w.Unlock(w.Lock(b, "{x}y")) // a Locker's first look at the server would count as waiting too
 		lease := w.Lock(a, "x")
-		wait := w.Lease * 3 / 10 // and no multiple of the time after which a plain lock is tried again
+		wait := w.Lease * 3 / 10 // not a multiple of the time after which a plain lock is tried again
 		began := time.Now()
 		_, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(wait))
 		took := time.Since(began)
@@ -274,7 +275,8 @@ var classicTests = []test{
 	{"a goroutine that a pool uses again re-enters neither what it has detached nor what was unlocked elsewhere", pooledGoroutine},
 }
 
-// mortal makes a Locker, and what ends it together with its connections. What it holds stays held.
+// mortal makes a Locker, and a function that ends the Locker and its connections. What the Locker
+// holds stays held.
 func (w *World) mortal() (l Locker, die func()) {
 	rdb := w.Dial()
 	l = w.New(rdb, fairlock.WithLease(w.Lease), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
@@ -286,7 +288,8 @@ func (w *World) mortal() (l Locker, die func()) {
 	return l, die
 }
 
-// expiry is when the server ends a lock's record, in its own time; negative if there is none.
+// expiry returns when the server ends a lock's record, by its own clock. It is negative without a
+// record.
 func (w *World) expiry(name string) time.Duration {
 	w.Helper()
 	at, err := w.admin.PExpireTime(w.Context(), w.Record(name)).Result()
@@ -294,7 +297,8 @@ func (w *World) expiry(name string) time.Duration {
 	return at
 }
 
-// record is what the server knows of x's owner: all but the depth, which follows within a second.
+// record returns what the server knows of x's owner. It leaves out the depth, which follows within
+// a second.
 func (w *World) record() string {
 	w.Helper()
 	fields, err := w.admin.HGetAll(w.Context(), w.Record("x")).Result()
@@ -302,7 +306,8 @@ func (w *World) record() string {
 	return fmt.Sprint(fields["owner"], fields["token"], slices.Sorted(maps.Keys(fields)), w.expiry("x"))
 }
 
-// next takes the one who is served next out of the line: the first, or, where there is no order, who has an outcome.
+// next takes the next call to be served out of the line. That is the first call in line or, where
+// there is no order, one with an outcome.
 func (w *World) next(line *[]<-chan Outcome) <-chan Outcome {
 	w.Helper()
 	i := 0

@@ -12,7 +12,7 @@ import (
 
 func counting(w *World) {
 	looks, a, byGoroutine := w.Locker(), w.Locker(), w.Locker(fairlock.WithIdentity(fairlock.ByGoroutine))
-	ways := map[string]func(context.Context) (*fairlock.Lease, error){ // names are those of the locks
+	ways := map[string]func(context.Context) (*fairlock.Lease, error){ // the keys are also the names of the locks
 		"by context": func(ctx context.Context) (*fairlock.Lease, error) { return a.Lock(ctx, "by context") },
 		"by goroutine": func(context.Context) (*fairlock.Lease, error) {
 			return byGoroutine.TryLock(w.Context(), "by goroutine")
@@ -125,15 +125,15 @@ func pooledGoroutine(w *World) {
 	}
 
 	first := had(0)
-	second := had(first.Token()) // this is what Detach is for
+	second := had(first.Token()) // Detach is for such calls
 	second.Detach()
-	third := had(first.Token()) // each Lease is untied by itself
+	third := had(first.Token()) // each Lease is detached by itself
 	third.Detach()
 	first.Detach()
 	refused()
 
 	queued := make(chan struct{}, 1)
-	jobs <- func() { // the next job has to wait for the first one's lock
+	jobs <- func() { // the next job must wait for the first job's lock
 		lease, err := l.Lock(context.Background(), "x", fairlock.OnQueued(func(int) { queued <- struct{}{} }))
 		result <- Outcome{lease, err}
 	}
@@ -149,7 +149,7 @@ func pooledGoroutine(w *World) {
 	next := w.Take(result)
 	w.That(next.Token() > first.Token(), "token %d after %d", next.Token(), first.Token())
 
-	w.Unlock(next) // here, and not in the goroutine that it is bound to
+	w.Unlock(next) // here, and not in the goroutine to which the lease is bound
 	held := w.Lock(other, "x")
 	refused()
 	w.Unlock(held)
@@ -158,7 +158,7 @@ func pooledGoroutine(w *World) {
 	w.Unlock(mine)
 }
 
-// depth is what Inspect shows, 0 for a free lock.
+// depth returns the depth that Inspect shows, 0 for a free lock.
 func (w *World) depth(l Locker, name string) int {
 	w.Helper()
 	s, err := l.Inspect(w.Context(), name)
@@ -169,11 +169,11 @@ func (w *World) depth(l Locker, name string) int {
 	return s.Holder.Depth
 }
 
-// shows returns when Inspect shows the depth of all these locks.
+// shows returns when Inspect shows this depth for all these locks.
 func (w *World) shows(l Locker, depth int, names ...string) {
 	w.Helper()
 	if w.Fake {
-		w.Pass(500 * time.Millisecond) // instead of asking in each of them
+		w.Pass(500 * time.Millisecond) // in fake time, polling would ask far too often
 	}
 	w.Until(fmt.Sprintf("depth %d is shown of %q", depth, names), func() bool {
 		return !slices.ContainsFunc(names, func(name string) bool { return w.depth(l, name) != depth })

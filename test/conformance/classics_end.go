@@ -16,7 +16,7 @@ func strangers(w *World) {
 	spent := w.Lock(a, "x")
 	w.Unlock(spent)
 	late := w.Lock(b, "x", fairlock.LeaseFor(w.Lease))
-	lease := w.Lock(a, "x", fairlock.LeaseFor(20*w.Lease)) // when late's has ended
+	lease := w.Lock(a, "x", fairlock.LeaseFor(20*w.Lease)) // granted when late's lease has ended
 	inner := w.LockIn(lease.Context(), a, "x", fairlock.LeaseFor(w.Lease))
 	w.Unlock(inner)
 	next := w.Queue(w.Context(), b, "x", 1)
@@ -72,7 +72,7 @@ func forcing(w *World) {
 	w.Unlock(next)
 }
 
-// A renewal is stopped on its way to the server. Then it goes on beside the Unlock, or after it.
+// A renewal is stopped on its way to the server. It goes on beside the Unlock, or after it.
 func renewalsInFlight(w *World) {
 	renewals := &flights{test: w.Context()}
 	rdb := w.Dial()
@@ -92,7 +92,7 @@ func renewalsInFlight(w *World) {
 		}
 		r := renewals.stop()
 		if w.Fake && i%4 < 2 {
-			extended <- fairlock.ErrNotHeld // the watchdog's own comes in a third of the lease
+			extended <- fairlock.ErrNotHeld // the watchdog's own renewal comes after a third of the lease
 		} else {
 			go extend(lease)
 		}
@@ -112,26 +112,27 @@ func renewalsInFlight(w *World) {
 	}
 }
 
-// flights stops renewals of single locks on their way to the server. They alone declare one key.
+// flights stops renewals of single locks on their way to the server. No other requests declare
+// exactly one key.
 type flights struct {
-	test context.Context // with its end they go on
+	test context.Context // when the test ends, stopped renewals go on
 	next atomic.Pointer[flight]
 }
 
 type flight struct {
-	left chan struct{} // closed when it has left its sender
-	on   chan struct{} // to be closed when it may go on
-	over chan struct{} // closed when it is answered
+	left chan struct{} // closed when the renewal has left its sender
+	on   chan struct{} // the test closes it to let the renewal go on
+	over chan struct{} // closed when the renewal is answered
 }
 
-// stop stops the next one.
+// stop stops the next renewal.
 func (f *flights) stop() *flight {
 	next := &flight{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	f.next.Store(next)
 	return next
 }
 
-// ProcessHook is go-redis's.
+// ProcessHook implements redis.Hook.
 func (f *flights) ProcessHook(process redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if args := cmd.Args(); len(args) > 2 && args[0] == "evalsha" && args[2] == 1 {
@@ -148,10 +149,10 @@ func (f *flights) ProcessHook(process redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// DialHook is go-redis's.
+// DialHook implements redis.Hook.
 func (f *flights) DialHook(dial redis.DialHook) redis.DialHook { return dial }
 
-// ProcessPipelineHook is go-redis's.
+// ProcessPipelineHook implements redis.Hook.
 func (f *flights) ProcessPipelineHook(process redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return process
 }

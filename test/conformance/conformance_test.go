@@ -24,8 +24,8 @@ func TestPlainLockOnARealServer(t *testing.T)                 { onReal(t, world.
 func TestFairLockOverTLSOnARealServer(t *testing.T)           { overTLS(t, world.Fair, false) }
 func TestPlainLockOverTLSOnARealServer(t *testing.T)          { overTLS(t, world.Plain, true) }
 
-// enough connections for all who ask at once in fake time: go-redis keeps the timers of those who
-// wait for one, and would give them to others, outside.
+// enough is a pool size for all calls that ask at once in fake time. go-redis reuses the timers of
+// calls that wait for a connection, and would pass them on to calls outside the bubble.
 const enough = 1000
 
 func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
@@ -34,7 +34,7 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 		synctest.Test(t, func(t *testing.T) {
 			mini := miniredis.NewMiniRedis()
 			mini.ClockTTL(true)
-			var closing sync.RWMutex // so that nobody dials while it closes; guards closed
+			var closing sync.RWMutex // keeps dials out while mini closes; guards closed
 			closed := false
 			defer func() {
 				closing.Lock()
@@ -52,7 +52,7 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 			}
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
-					Addr:   "127.0.0.1:0", // never dialled, but looked at: a name would be resolved
+					Addr:   "127.0.0.1:0", // never dialled, but parsed: a name would be resolved
 					Dialer: dial, PoolSize: enough,
 				})
 			}})
@@ -60,9 +60,8 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 	})
 }
 
-// roomyConn is a connection to the embedded server that has room for what is written, as a socket
-// does. A pipe has none: of two who write to each other neither would come to read, and both wait
-// for a timeout.
+// roomyConn is a connection to the embedded server with a buffer for what is written, as a socket
+// has. A pipe has none: if both sides write, neither reads, and both wait for a timeout.
 type roomyConn struct {
 	net.Conn
 	written chan []byte
@@ -127,7 +126,7 @@ func on(t *testing.T, server *redistest.Server, options *redis.Options, lease ti
 		test(conformance.World{T: t, Lease: lease, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 			each := *options
 			rdb := redis.NewClient(&each)
-			rdb.Ping(context.Background()) // a handshake takes its time, and is not what is measured
+			rdb.Ping(context.Background()) // a handshake takes time, and is not what is measured
 			return rdb
 		}})
 	})

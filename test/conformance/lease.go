@@ -53,7 +53,7 @@ var leaseTests = []test{
 	{"a fixed lease granted by message lasts as long as it was asked for", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
-		long := 4 * time.Second // more than a claim
+		long := 4 * time.Second // longer than a claim
 		next := w.Queue(w.Context(), b, "x", 1, fairlock.LeaseFor(long))
 		w.Unlock(lease)
 		got := w.Take(next)

@@ -1,5 +1,5 @@
-// The suite on the embedded server in fake time, on a real one, and over TLS. Clusters and
-// sentinels are in test/topologies.
+// The suite runs on the embedded server in fake time, on a real one, and over TLS. test/topologies
+// runs it on clusters and behind sentinels.
 package conformance_test
 
 import (

@@ -35,7 +35,7 @@ var nestingTests = []test{
 		changed := time.Now()
 		w.Until("depth 2", func() bool { return depth() == 2 })
 		took := time.Since(changed)
-		w.That(took < time.Second || !w.Fake && took < 3*time.Second, "after %v", took) // a machine may be busy
+		w.That(took < time.Second || !w.Fake && took < 3*time.Second, "after %v", took) // the machine may be busy
 		w.Unlock(inner)
 		w.Until("depth 1", func() bool { return depth() == 1 })
 		w.Unlock(outer)

@@ -1,7 +1,8 @@
-// Package conformance is what every Locker must do on every server, as one test suite: on the embedded server inside a
-// synctest bubble, where leases pass in fake time, and on a real redis-server, where they are short.
+// Package conformance is a test suite for what every Locker must do on every server. It runs on the
+// embedded server inside a synctest bubble, where leases pass in fake time. It also runs on a real
+// redis-server, where leases are short.
 //
-// Tests wait for events: [World.Until] polls in whatever time there is.
+// Tests wait for events: [World.Until] polls in fake time or in real time.
 package conformance
 
 import (
@@ -27,22 +28,22 @@ type Locker = fairlock.Interface
 type World struct {
 	*testing.T
 
-	// Lease is the default lease of its Lockers: short where time is real.
+	// Lease is the default lease of its Lockers. It is short where time is real.
 	Lease time.Duration
-	// Fake says that time is the bubble's: waiting costs nothing and is exact.
+	// Fake says that the time is a bubble's: waiting is free and exact.
 	Fake bool
 	// Dial connects one more client; the test closes it.
 	Dial func() redis.UniversalClient
 	// New makes a Locker of the kind under test.
 	New func(redis.UniversalClient, ...fairlock.Option) Locker
-	// Plain says that its Lockers promise no order. Nothing else differs.
+	// Plain says that its Lockers promise no order. They differ in nothing else.
 	Plain bool
 
 	admin   redis.UniversalClient
-	waiting *atomic.Int64 // calls that were told that they wait and have not returned
+	waiting *atomic.Int64 // calls that were told that they wait, and have not returned
 }
 
-// Run runs the whole suite; each test gets a world of its own from each.
+// Run runs the whole suite. Each test gets a World of its own from each.
 func Run(t *testing.T, each func(t *testing.T, test func(World))) {
 	for _, group := range [][]test{waitingTests, nestingTests, leaseTests, classicTests, endingTests, callbackTests, inputTests} {
 		for _, c := range group {
@@ -63,7 +64,7 @@ type test struct {
 	run     func(*World)
 }
 
-// Locker makes a Locker with a client of its own, as another process would have. Both end with the test.
+// Locker makes a Locker with a client of its own, as another process would. Both end with the test.
 func (w *World) Locker(options ...fairlock.Option) Locker {
 	rdb := w.Dial()
 	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
@@ -75,7 +76,7 @@ func (w *World) Locker(options ...fairlock.Option) Locker {
 	return l
 }
 
-// Until polls until the condition holds; what says what is waited for.
+// Until polls until the condition holds. what names the condition in messages.
 func (w *World) Until(what string, holds func() bool) {
 	w.Helper()
 	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
@@ -88,13 +89,13 @@ func (w *World) Until(what string, holds func() bool) {
 // Pass lets time go by.
 func (w *World) Pass(d time.Duration) { time.Sleep(d) }
 
-// Lock is Lock that must succeed.
+// Lock calls Lock, which must succeed.
 func (w *World) Lock(l Locker, name string, options ...fairlock.LockOption) *fairlock.Lease {
 	w.Helper()
 	return w.LockIn(w.Context(), l, name, options...)
 }
 
-// LockIn is Lock under ctx that must succeed.
+// LockIn calls Lock under ctx, which must succeed.
 func (w *World) LockIn(ctx context.Context, l Locker, name string, options ...fairlock.LockOption) *fairlock.Lease {
 	w.Helper()
 	lease, err := l.Lock(ctx, name, options...)
@@ -102,13 +103,14 @@ func (w *World) LockIn(ctx context.Context, l Locker, name string, options ...fa
 	return lease
 }
 
-// Outcome is what a call in the background came to.
+// Outcome is the result of a call in the background.
 type Outcome struct {
 	Lease *fairlock.Lease
 	Err   error
 }
 
-// Queue has a call wait and returns once it is one of n, in a line as the nth, and knows that.
+// Queue has a call wait. It returns when n calls wait and this call knows that it does; in a line
+// this call is the nth.
 func (w *World) Queue(ctx context.Context, l Locker, name string, n int, options ...fairlock.LockOption) <-chan Outcome {
 	w.Helper()
 	result := make(chan Outcome, 1)
@@ -129,7 +131,8 @@ func (w *World) Queue(ctx context.Context, l Locker, name string, n int, options
 	return result
 }
 
-// InLine is how many wait for the lock. Of a plain one the server does not know.
+// InLine returns how many calls wait for the lock. The World counts the waiters of a plain lock
+// itself, because the server does not know them.
 func (w *World) InLine(name string) int {
 	if w.Plain {
 		return int(w.waiting.Load())
@@ -137,7 +140,7 @@ func (w *World) InLine(name string) int {
 	return int(w.admin.LLen(context.Background(), "fairlock:queue:{"+name+"}").Val())
 }
 
-// Record is the key of a lock's record.
+// Record returns the key of a lock's record.
 func (w *World) Record(name string) string {
 	if w.Plain {
 		return "fairlock:plain:lock:{" + name + "}"
@@ -145,7 +148,8 @@ func (w *World) Record(name string) string {
 	return "fairlock:lock:{" + name + "}"
 }
 
-// Serve has those who wait be served and unlock, one after the other: in their order, if there is one.
+// Serve has the waiting calls get the lock and unlock, one after the other, in their order if there
+// is one.
 func (w *World) Serve(line ...<-chan Outcome) (leases []*fairlock.Lease) {
 	w.Helper()
 	for len(line) > 0 {
@@ -167,7 +171,7 @@ func (w *World) Serve(line ...<-chan Outcome) (leases []*fairlock.Lease) {
 	return leases
 }
 
-// Take waits for an outcome that must be a Lease.
+// Take waits for an outcome, which must be a Lease.
 func (w *World) Take(result <-chan Outcome) *fairlock.Lease {
 	w.Helper()
 	o := w.Wait(result)
@@ -187,7 +191,7 @@ func (w *World) Wait(result <-chan Outcome) Outcome {
 	}
 }
 
-// Unlock must succeed.
+// Unlock unlocks a lease, which must succeed.
 func (w *World) Unlock(l *fairlock.Lease) {
 	w.Helper()
 	w.NoError(l.Unlock(context.Background()))
@@ -209,7 +213,7 @@ func (w *World) Is(err, want error) {
 	}
 }
 
-// That fails the test unless it holds.
+// That fails the test unless the condition holds.
 func (w *World) That(holds bool, format string, args ...any) {
 	w.Helper()
 	if !holds {
@@ -217,7 +221,7 @@ func (w *World) That(holds bool, format string, args ...any) {
 	}
 }
 
-// keys are all that there are.
+// keys returns all keys on the server.
 func (w *World) keys(ctx context.Context) []string {
 	cluster, ok := w.admin.(*redis.ClusterClient)
 	if !ok {
@@ -235,7 +239,7 @@ func (w *World) keys(ctx context.Context) []string {
 	return all
 }
 
-// nothingStays: whatever happened, the server is left with token keys, and marks that expire.
+// nothingStays fails unless the server is left with only token keys, and marks that expire.
 func (w *World) nothingStays() {
 	w.Helper()
 	ctx := context.Background()

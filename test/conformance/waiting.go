@@ -15,7 +15,8 @@ var waitingTests = []test{
 		before := time.Now()
 		lease := w.Lock(l, "x")
 		w.That(lease.Err() == nil && lease.Token() > 0 && lease.Owner() != "" && lease.Name() == "x", "lease %+v", lease)
-		asked, left := lease.Deadline().Sub(before), time.Until(lease.Deadline()) // the request went out at some time in between
+		// The request went out at some time between the two.
+		asked, left := lease.Deadline().Sub(before), time.Until(lease.Deadline())
 		w.That(asked > w.Lease/2 && left < w.Lease, "trusted for %v, %v of them left, of %v", asked, left, w.Lease)
 		w.Unlock(lease)
 	}},
@@ -76,7 +77,7 @@ var waitingTests = []test{
 	}},
 	{"WaitAtMost bounds the waiting and not the lease", func(w *World) {
 		a, b := w.Locker(), w.Locker()
-		w.Unlock(w.Lock(b, "{x}y")) // its first look at the server counts as waiting, too
+		w.Unlock(w.Lock(b, "{x}y")) // a Locker's first look at the server would count as waiting too
 		lease := w.Lock(a, "x")
 		_, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(200*time.Millisecond))
 		var held *fairlock.HeldError
@@ -113,7 +114,7 @@ var waitingTests = []test{
 		}
 	}},
 	{"a waiter hears of its turn even where its subscription cannot be seen yet", func(w *World) {
-		// Every Locker's first wait: it queues before its subscription is up.
+		// This is every Locker's first wait: it enters before its subscription is up.
 		for range 5 {
 			a, b := w.Locker(), w.Locker()
 			lease := w.Lock(a, "x")
@@ -168,7 +169,7 @@ var waitingTests = []test{
 		w.That(w.Plain || seen["x"].Waiting == 1, "%+v", seen["x"])
 		for _, err := range a.List(w.Context()) {
 			w.NoError(err)
-			break // one may stop at any time
+			break // the loop may stop at any time
 		}
 		for _, l := range held {
 			w.Unlock(l)

@@ -9,8 +9,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// The call is given up, and the way back is open again only when the leave was long repeated in
-// vain.
+// The call is given up, and its leave is repeated in vain for long before the network is back.
 func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongItsLease(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		a, network := s.client()
@@ -28,7 +27,7 @@ func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongI
 			s.Error("nobody has it")
 		}
 		network.resume()
-		time.Sleep(6 * time.Second) // those that wait for so long repeat it every five
+		time.Sleep(6 * time.Second) // after so long a wait, leaves are repeated every five seconds
 		began := time.Now()
 		s.unlock(s.lock(b))
 		if took := time.Since(began); took > time.Second {
@@ -37,7 +36,7 @@ func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongI
 	})
 }
 
-// The first request is lost, the second held up until the lease is over.
+// The first request is lost, and the second is held up until the lease is over.
 func TestAReleaseThatIsAnsweredOnlyAfterTheLeaseIsNotReportedAsAClean(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		a, network := s.client(fairlock.WithLease(7 * time.Second))

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// Wherever the release falls between two heartbeats of who is next.
+// The release may fall anywhere between two heartbeats of the next in line.
 func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) {
 	for _, lease := range []time.Duration{30 * time.Second, time.Second} {
 		for after := time.Duration(0); after < 5*time.Second; after += 700 * time.Millisecond {
@@ -39,7 +39,7 @@ func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) 
 	}
 }
 
-// One asks for all of them.
+// One ticket asks for all of them.
 func TestManyWaitersOfAProcessAskAsOneWhenARecordMayHaveEnded(t *testing.T) {
 	inFakeTime(t, func(b *bubble) {
 		holder, _ := b.client(fairlock.WithLease(300 * time.Millisecond))
@@ -53,7 +53,7 @@ func TestManyWaitersOfAProcessAskAsOneWhenARecordMayHaveEnded(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		before := network.sent()
-		time.Sleep(4 * time.Second) // which all of them have a heartbeat in, once
+		time.Sleep(4 * time.Second) // in this time each of them has one heartbeat
 		if bytes := network.sent() - before; bytes > 3*n*100 {
 			t.Errorf("%d bytes were sent, of tickets that are less than 100 each", bytes)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// waiting has a call wait and returns what will be its end.
+// waiting has a call wait, and returns a channel for its outcome.
 func (b *bubble) waiting(l *fairlock.Locker, options ...fairlock.LockOption) <-chan conformance.Outcome {
 	b.Helper()
 	result := world.InBackground(l, "x", options...)
@@ -19,7 +19,7 @@ func (b *bubble) waiting(l *fairlock.Locker, options ...fairlock.LockOption) <-c
 	return result
 }
 
-// waiters is the line as inspection shows it.
+// waiters returns the line as Inspect shows it.
 func (b *bubble) waiters(l *fairlock.Locker) []fairlock.Waiter {
 	b.Helper()
 	state, err := l.Inspect(b.Context(), "x")
@@ -82,7 +82,7 @@ func TestAnEvictedCallThatIsOutOfReachLearnsItByItsNextHeartbeat(t *testing.T) {
 		if err := a.Evict(b.Context(), "x", b.waiters(a)[0].ID); err != nil {
 			b.Fatal(err)
 		}
-		network.breaks() // with the message
+		network.breaks() // and loses the message
 		network.resume()
 		if err := (<-result).Err; !errors.Is(err, fairlock.ErrEvicted) {
 			b.Fatalf("got %v", err)

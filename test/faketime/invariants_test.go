@@ -22,8 +22,8 @@ type bubble struct {
 	mini *miniredis.Miniredis
 }
 
-// enough connections for all who ask at once in fake time: go-redis keeps the timers of those who wait for one, and would give
-// them to others, outside.
+// enough is a pool size for all calls that ask at once in fake time. go-redis reuses the timers of
+// calls that wait for a connection, and would pass them on to calls outside the bubble.
 const enough = 1000
 
 func inFakeTime(t *testing.T, test func(b *bubble)) {
@@ -35,13 +35,13 @@ func inFakeTime(t *testing.T, test func(b *bubble)) {
 	})
 }
 
-// network carries bytes for one client, or stops carrying them without a word.
+// network carries bytes for one client. When stopped, it drops them without a word.
 type network struct {
 	mini  *miniredis.Miniredis
 	mu    sync.Mutex // guards what follows
 	held  chan struct{}
-	lost  [2]bool // what goes to the server, and what comes from it
-	bytes int     // that went to the server
+	lost  [2]bool // to the server, and from it
+	bytes int     // sent to the server
 	all   []net.Conn
 	pumps sync.WaitGroup
 }
@@ -52,7 +52,7 @@ func (n *network) stop() {
 	n.held = make(chan struct{})
 }
 
-// loseRequests and loseReplies lose what goes one way, until it is resumed.
+// loseRequests loses what goes to the server, and loseReplies what comes from it, until resume.
 func (n *network) loseRequests() { n.lose(0) }
 func (n *network) loseReplies()  { n.lose(1) }
 
@@ -62,7 +62,7 @@ func (n *network) lose(way int) {
 	n.lost[way] = true
 }
 
-// sent is how many bytes went to the server.
+// sent returns how many bytes went to the server.
 func (n *network) sent() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,7 +135,7 @@ func (n *network) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// breaks ends the connections there are.
+// breaks ends all present connections.
 func (n *network) breaks() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +145,7 @@ func (n *network) breaks() {
 	n.all = nil
 }
 
-// cut ends it for good.
+// cut ends the network for good.
 func (n *network) cut() {
 	n.breaks()
 	n.resume()
@@ -179,7 +179,7 @@ func (b *bubble) lock(l *fairlock.Locker, options ...fairlock.LockOption) *fairl
 	return lease
 }
 
-// queue has a call wait and returns when the server has it in line as the nth.
+// queue has a call wait, and returns when the server has it in line as the nth.
 func (b *bubble) queue(l *fairlock.Locker, nth int) <-chan *fairlock.Lease {
 	b.Helper()
 	result := make(chan *fairlock.Lease, 1)
@@ -292,7 +292,7 @@ func TestWhenTheLastClientIsGoneEveryKeyVanishesByItself(t *testing.T) {
 		lost, networkD := b.client(fairlock.WithLease(time.Minute))
 		b.queue(lost, 2)
 		for _, n := range []*network{networkA, networkC, networkD} {
-			n.stop() // no farewell: machines that lost their power
+			n.stop() // no farewell: their machines lost power
 		}
 		time.Sleep(30 * time.Minute)
 		if keys := b.mini.Keys(); len(keys) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// lossy is a server in fake time whose data a test loses, with Lockers of either kind.
+// lossy is a server in fake time that loses its data, with Lockers of either kind.
 type lossy struct {
 	*bubble
 	kind world.Kind
@@ -39,7 +39,7 @@ func (s lossy) lock(l conformance.Locker, options ...fairlock.LockOption) *fairl
 	return lease
 }
 
-// tries fails to get the lock, and is told who has it.
+// tries fails unless the lock is held, and returns the holder.
 func (s lossy) tries(l conformance.Locker) (holder string) {
 	s.Helper()
 	var held *fairlock.HeldError
@@ -49,14 +49,15 @@ func (s lossy) tries(l conformance.Locker) (holder string) {
 	return held.Owner
 }
 
-// The one who comes first after the loss has a short lease of its own, and has seen the holder's only in passing.
+// The first call after the loss has a short lease of its own, and its client knows of the holder's
+// only from a failed TryLock.
 func TestAfterALossOfDataTheLockIsKeptForTheLongestLeaseThatWasSeen(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		a, network := s.client(fairlock.WithLease(time.Minute))
 		c, _ := s.client(fairlock.WithLease(2 * time.Second))
 		lease := s.lock(a)
 		s.tries(c)
-		network.stop() // nobody hears of the holder any more
+		network.stop() // the server no longer hears from the holder
 		s.mini.FlushAll()
 		next := s.lock(c)
 		if err := lease.Err(); !errors.Is(err, fairlock.ErrLost) {
@@ -66,7 +67,7 @@ func TestAfterALossOfDataTheLockIsKeptForTheLongestLeaseThatWasSeen(t *testing.T
 	})
 }
 
-// Its next renewal is twenty seconds away, that of a fixed lease never comes.
+// The holder's next renewal is twenty seconds away, and a fixed lease has none.
 func TestAfterALossOfDataTheHolderIsBackAsSoonAsAWaiterOfItsProcessAsks(t *testing.T) {
 	for what, options := range map[string][]fairlock.LockOption{"renewed": nil, "fixed": {fairlock.LeaseFor(time.Minute)}} {
 		t.Run(what, func(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package faketime has Lockers live for minutes on the embedded server, in fake time, on networks
-// that stop and lose.
+// that stop and lose bytes.
 package faketime
 
 import (

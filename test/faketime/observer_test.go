@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// diary is an Observer that writes down everything.
+// diary is an Observer that writes down all events.
 type diary struct {
 	mu     sync.Mutex
 	events []fairlock.Event
@@ -27,7 +27,8 @@ func (d *diary) Observe(e fairlock.Event) {
 	d.events = append(d.events, e)
 }
 
-// reads returns what was written since it was last read, in short, and checks what every entry must have.
+// reads returns, in short form, what was written since the last read. It also checks the fields
+// that every entry must have.
 func (d *diary) reads(t *testing.T) []string {
 	t.Helper()
 	synctest.Wait()
@@ -189,7 +190,8 @@ func TestAnObserverIsToldOnceThatALockWasLost(t *testing.T) {
 				if err := lease.Unlock(o.ctx); !errors.Is(err, fairlock.ErrLost) {
 					t.Fatal(err)
 				}
-				want := map[string]string{"expired": "lost after 27s", "deleted": "lost after 8s"}[how] // a renewal is due at 10 s, and goes with any 2 s before
+				// A renewal is due at 10 s. It may go out up to 2 s earlier with another one.
+				want := map[string]string{"expired": "lost after 27s", "deleted": "lost after 8s"}[how]
 				o.expects(t, want)
 			})
 		})
@@ -234,7 +236,7 @@ func TestAnObserverIsToldThatAWaiterWasPassedOverAndTheSubscriptionMadeAgain(t *
 	})
 }
 
-// Which is what an Observer has to add up.
+// Either way, an Observer must be able to add the events up.
 func TestACallThatIsCancelledAsItsLockComesIsObservedAsOneOrTheOther(t *testing.T) {
 	observed(t, func(t *testing.T, o *observation) {
 		for range 50 {

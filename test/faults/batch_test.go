@@ -9,8 +9,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// outlive returns when the leases have been renewed for three times as long as they would last
-// without.
+// outlive returns when the leases have been renewed for three times their length.
 func (f *faulty) outlive(leases ...*fairlock.Lease) {
 	f.Helper()
 	for _, lease := range leases {
@@ -31,7 +30,7 @@ func TestADamagedRecordCostsNoLockBesideItsOwn(t *testing.T) {
 		}
 		f.Ends(worse)
 		<-worse.Done()
-		f.outlive(good, bad, after) // what was damaged beside its hold is healed
+		f.outlive(good, bad, after) // the damage beside bad's hold is repaired
 		for _, lease := range []*fairlock.Lease{good, bad, after} {
 			f.Unlocks(lease)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// A process that was killed in its first milliseconds: the server has not seen it listen, and
-// takes its word that it is there.
+// The head of the line was killed in its first milliseconds. The server has not seen the head
+// listen, and takes its word that it is there.
 func TestABlindHeadThatIsGoneCostsItsClaimAndNoMore(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		holder, next := f.Beside(), f.Behind()
@@ -24,7 +24,7 @@ func TestABlindHeadThatIsGoneCostsItsClaimAndNoMore(t *testing.T) {
 		f.Must(f.Direct.ZAdd(background, keys.Waiters(), redis.Z{Score: -float64(time.Now().Add(time.Minute).UnixMilli()), Member: "~ghost"}).Err())
 		waits := next.Queues("x", 2)
 		f.Heard(1)
-		f.Unlocks(next.Locks("y")) // by now it has asked as one who listens
+		f.Unlocks(next.Locks("y")) // by now its client has asked while the server saw it listen
 		asked.WaitExecuted(f, asked.Hits()+1, world.Patience)
 		began := time.Now()
 		f.Unlocks(lease)

@@ -18,7 +18,7 @@ func (f *faulty) deletes(key string) {
 	}
 }
 
-// scored is how many tickets of a lock have a deadline.
+// scored returns how many tickets of a lock have a deadline.
 func (f *faulty) scored(name string) int64 {
 	return f.Direct.ZCount(background, f.Keys(name).Waiters(), "0", "+inf").Val()
 }
@@ -40,7 +40,7 @@ var mending = map[string]func(f *faulty){
 	"a holder whose record is gone learns of it and the line goes on": func(f *faulty) {
 		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
-		f.Ends(lease) // until its next renewal it cannot know, and others may come before
+		f.Ends(lease) // the holder cannot know before its next renewal, and others may get the lock first
 		f.deletes(f.Keys("x").Record())
 		f.Within(world.CalmLease, "learning", func() { <-lease.Done() })
 		if !errors.Is(lease.Err(), fairlock.ErrLost) {
@@ -53,7 +53,7 @@ var mending = map[string]func(f *faulty){
 	},
 }
 
-// mends is the test that the holder notices nothing of the loss of a key, and the line is as it was.
+// mends tests that the holder does not notice the loss of a key, and that the line is as before.
 func mends(key func(lua.Keys) string) func(f *faulty) {
 	return func(f *faulty) {
 		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
@@ -118,7 +118,7 @@ func TestAnUnlockWhoseRecordWasDeletedSaysLost(t *testing.T) {
 		if err := lease.Unlock(background); !errors.Is(err, fairlock.ErrLost) {
 			f.Errorf("Unlock says %v", err)
 		}
-		f.Within(world.Soon, "the hand-over", func() { w.Gets() }) // for the lock is free now
+		f.Within(world.Soon, "the hand-over", func() { w.Gets() }) // the lock is free now
 		f.Served(w)
 		f.nobody("x")
 	})

@@ -11,7 +11,7 @@ import (
 
 var background = context.Background()
 
-// faulty is the world of these tests, with what only they do to it.
+// faulty is the world of these tests, with what only they do to the server.
 type faulty struct{ *world.Faulty }
 
 // plain has its users use plain locks.

@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// What a client hears on its channel and what it is answered come over two connections: that its
-// ownership was forced may be known before that it had begun.
+// A client hears messages and answers on two connections. So it may learn that its ownership was
+// forced before it learns that it had the lock.
 func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 	for kind, setup := range map[string]func(f *faulty){"fair": func(*faulty) {}, "plain": func(f *faulty) { f.plain() }} {
 		t.Run(kind, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 				next := b.Locks("x")
 				f.Ends(sign)
 				f.Must(b.ForceUnlock(background, "sign"))
-				<-sign.Done() // it hears of one after the other
+				<-sign.Done() // a has heard of the force of x before this one
 				asked := f.Proxy.Count(f.Verb("enter"))
 				close(arrives)
 				f.Until("it asks again", func() bool { return f.Proxy.Count(f.Verb("enter")) > asked || w.HasReturned() })

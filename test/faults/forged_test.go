@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// forges stands a ticket in a line, with the rights to that lock's keys.
+// forges puts a ticket into a line, as anybody with rights to the lock's keys can.
 func (f *faulty) forges(name, ticket string) {
 	f.Helper()
 	keys, now := f.Keys(name), time.Now()
@@ -22,7 +22,7 @@ func (f *faulty) forges(name, ticket string) {
 	f.Must(f.Direct.PExpire(background, keys.Waiters(), time.Minute).Err())
 }
 
-// waitsAs returns the ticket under which a call waits.
+// waitsAs returns the ticket of a waiting call.
 func (f *faulty) waitsAs(name string) string {
 	f.Helper()
 	element := f.Direct.LIndex(background, f.Keys(name).Queue(), -1).Val()
@@ -30,7 +30,7 @@ func (f *faulty) waitsAs(name string) string {
 	return ticket
 }
 
-// Who may touch the keys of one lock has a ticket of another's in its line, and releases.
+// Somebody with rights to one lock's keys puts tickets of another lock into its line, and releases.
 func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		victim, holder, mallory := f.Beside(), f.Beside(), f.Beside()
@@ -62,14 +62,14 @@ func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 		}
 		f.Unlocks(bank)
 		f.Served(waits)
-		for range 2 { // nor was a ticket retired that is only to come
+		for range 2 { // nor was a ticket retired that is yet to come
 			f.Unlocks(victim.Locks("mine"))
 		}
 		f.nobody("bank")
 	})
 }
 
-// What is forced, evicted or told to ask is another lock's.
+// Messages say forced, evicted, hint or grant, but name another lock.
 func TestAMessageCountsOnlyForTheLockThatItNames(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.Beside(), f.Beside()
@@ -92,7 +92,7 @@ func TestAMessageCountsOnlyForTheLockThatItNames(t *testing.T) {
 		} {
 			f.Must(f.Direct.Publish(background, channel, payload).Err())
 		}
-		f.Unlocks(a.Locks("after")) // and a hears in order
+		f.Unlocks(a.Locks("after")) // and a hears messages in order
 		next := a.Queues("bank", 2)
 		waits.Waits()
 		f.Keeps(held)
@@ -110,7 +110,7 @@ func TestALeaseThatIsForcedByItsOwnLockerIsLostAtOnce(t *testing.T) {
 }
 
 func (f *faulty) forcesItsOwn() {
-	a := f.Beside(fairlock.WithLease(time.Hour)) // nothing tells it soon otherwise
+	a := f.Beside(fairlock.WithLease(time.Hour)) // no renewal tells it soon
 	lease := a.Locks("x")
 	f.Ends(lease)
 	f.Must(a.ForceUnlock(background, "x"))

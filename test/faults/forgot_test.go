@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// tenWait has ten calls wait for x, of four Lockers by turns. One of these is returned too.
+// tenWait has ten calls wait for x, of four Lockers by turns. It also returns one of the four.
 func (f *faulty) tenWait(lease time.Duration) (waits []*world.Wait, one *world.User) {
 	f.Helper()
 	var users []*world.User
@@ -25,8 +25,8 @@ func (f *faulty) tenWait(lease time.Duration) (waits []*world.Wait, one *world.U
 	return waits, users[2]
 }
 
-// forgetting is what happens after FLUSHALL. All of it takes as long as those who wait are given to
-// come back.
+// forgetting is what happens after FLUSHALL. Each test takes as long as the waiters have for coming
+// back.
 var forgetting = map[string]func(f *faulty){
 	"the holder has the lock and those who wait have their order": func(f *faulty) {
 		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
@@ -62,10 +62,10 @@ var forgetting = map[string]func(f *faulty){
 	"nobody is let in while a dead holder may still trust its lease": func(f *faulty) {
 		lease := f.Behind(fairlock.WithLease(world.CalmLease)).Locks("x")
 		waits, one := f.tenWait(world.CalmLease)
-		f.Proxy.Freeze(true) // the holder does not speak to the server any more
+		f.Proxy.Freeze(true) // the holder can no longer reach the server
 		f.Loses()
 		waits = append(waits, one.Asks(background, "x")) // enters at once
-		waits[0].Gets()                                  // and took fails if the lease is trusted then
+		waits[0].Gets()                                  // took fails if the lease is trusted then
 		if f.Ends(lease); !errors.Is(lease.Err(), fairlock.ErrLost) {
 			f.Errorf("the dead holder says %v", lease.Err())
 		}
@@ -86,7 +86,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"nobody is let in while a dead holder trusts its lease though who comes next has a shorter one": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(8 * time.Second)).Locks("x") // longer than all have to come back
+		lease := f.Behind(fairlock.WithLease(8 * time.Second)).Locks("x") // longer than the waiters have to come back
 		hasty := f.Beside(fairlock.WithLease(world.CalmLease))
 		if _, err := hasty.TryLock(background, "x"); !errors.Is(err, fairlock.ErrHeld) {
 			f.Fatal(err)
@@ -123,7 +123,7 @@ var forgetting = map[string]func(f *faulty){
 		for range 8 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					_, _ = a.TryLock(ctx, "x") // it has nothing else to say
+					_, _ = a.TryLock(ctx, "x") // only the request matters here
 				}
 			})
 		}
@@ -221,7 +221,7 @@ var forgetting = map[string]func(f *faulty){
 		lease := a.Locks("x")
 		f.Unlocks(lease)
 		f.Loses()
-		next := b.Locks("x") // who knows of nothing
+		next := b.Locks("x") // b knows of nothing
 		if next.Token() <= lease.Token() {
 			f.Errorf("%d comes after %d", next.Token(), lease.Token())
 		}
@@ -242,7 +242,7 @@ func TestAfterTheServerLostItsData(t *testing.T) {
 	world.Together(t, tests)
 }
 
-// isBack returns when the server knows again whose lock it is.
+// isBack returns when the server knows again who holds the lock.
 func (f *faulty) isBack(u *world.User, lease *fairlock.Lease) {
 	f.Helper()
 	f.Until("its holder is back", func() bool {
@@ -251,7 +251,7 @@ func (f *faulty) isBack(u *world.User, lease *fairlock.Lease) {
 	})
 }
 
-// comesBack fails unless a lock whose data were lost can be had when all had time to come back.
+// comesBack fails unless a lock whose data was lost can be had once all had time to come back.
 func (f *faulty) comesBack(name string) {
 	f.Helper()
 	w := f.Beside().Asks(background, name)

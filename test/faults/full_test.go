@@ -86,7 +86,7 @@ func TestOnAFullServerALockIsForcedFromItsHolder(t *testing.T) {
 	lease := u.Locks("x")
 	w := f.Beside().Queues("x", 1)
 	f.fills()
-	f.Ends(lease) // for the time of a message both trust it
+	f.Ends(lease) // for the time of one message both trust the lock
 	forced, _, err := lua.NewServer(u.Client, lua.Channels("fairlock"), "admin").Force(background, f.Keys("x"), lease.Token())
 	f.Must(err)
 	if !forced {

@@ -14,13 +14,12 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// How long a caller is kept is what it was promised, whatever its client waits for.
+// A caller is kept only as long as it was promised, whatever its client waits for.
 
-// slack is what a busy machine adds.
+// slack is what a busy machine may add.
 const slack = time.Second
 
-// hangs is a client whose dials hang once it is told so: as with a firewall that drops what it
-// does not like.
+// hangs returns a client whose dials hang once hang is set, as with a firewall that drops packets.
 func (f *faulty) hangs(o redis.Options) (rdb *redis.Client, hang *atomic.Bool) {
 	hang = new(atomic.Bool)
 	o.Addr = f.Addr
@@ -34,7 +33,7 @@ func (f *faulty) hangs(o redis.Options) (rdb *redis.Client, hang *atomic.Bool) {
 	return redis.NewClient(&o), hang
 }
 
-// onKept runs a test with clients of which some obey contexts.
+// onKept runs a test with several clients, some of which obey contexts.
 func onKept(t *testing.T, test func(f *faulty, o redis.Options)) {
 	t.Helper()
 	tests := make(map[string]func(*testing.T))
@@ -87,11 +86,11 @@ func TestUnlockAndWaitAtMostComeBackInTimeThoughThePoolIsFull(t *testing.T) {
 		u := f.With(rdb)
 		lease, holder := u.Locks("x"), f.Beside().Locks("y")
 		release := make(chan struct{})
-		for range 2 { // somebody else has the connections
+		for range 2 { // other code has the connections
 			taken := make(chan struct{})
 			go func() {
 				conn := rdb.Conn()
-				_ = conn.Ping(background).Err() // which takes it
+				_ = conn.Ping(background).Err() // which takes a connection from the pool
 				close(taken)
 				<-release
 				_ = conn.Close()
@@ -128,7 +127,7 @@ func TestALockWithADeadlineComesBackThoughTheServerIsSilentAndTheClientHasNoDead
 			}
 		})
 		f.Server.Resume()
-		f.Must(u.Close()) // which waits until what is under way is answered and given back
+		f.Must(u.Close()) // waits until what is under way is answered and given back
 		f.nobody("x")
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// late holds the next request that matches back. It returns when the request is held; execute lets
-// it go to the server and returns when it has been executed.
+// late holds the next request that matches, and returns when the request is held. execute releases
+// the request, and returns when the server has executed it.
 func (f *faulty) late(match func([]string) bool, provoke func()) (execute func()) {
 	f.Helper()
 	held := f.Once(match, faultproxy.HoldRequest())
@@ -27,13 +27,13 @@ func (f *faulty) late(match func([]string) bool, provoke func()) (execute func()
 	}
 }
 
-// theSecond matches what matches for the second time.
+// theSecond matches the second request that match matches.
 func theSecond(match func([]string) bool) func([]string) bool {
 	var n atomic.Int32
 	return func(args []string) bool { return match(args) && n.Add(1) == 2 }
 }
 
-// left has act cause a leave and returns when that has been executed.
+// left has act cause a leave, and returns when the server has executed the leave.
 func (f *faulty) left(act func()) {
 	f.Helper()
 	leave := f.Once(f.Verb("leave"), faultproxy.Observe())
@@ -41,7 +41,7 @@ func (f *faulty) left(act func()) {
 	leave.WaitExecuted(f, 1, world.Patience)
 }
 
-// nobody fails if anybody holds the lock or waits for it.
+// nobody fails if a ticket holds the lock or waits for it.
 func (f *faulty) nobody(name string) {
 	f.Helper()
 	if f.Holder(name) != 0 || f.Line(name) != 0 {
@@ -69,7 +69,7 @@ func TestALockExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a := f.Behind()
-		f.Unlocks(a.Locks("another")) // the first look at the server is not part of the little time below
+		f.Unlocks(a.Locks("another")) // the first look at the server must not use up the short time below
 		execute := f.late(f.Verb("enter"), func() {
 			f.left(func() {
 				ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)
@@ -123,7 +123,7 @@ func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
 		a, b := f.Behind(), f.Beside()
 		holder := b.Locks("x")
 		var w *world.Wait
-		execute := f.late(theSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) }) // when its subscription is up
+		execute := f.late(theSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) }) // the second enter comes when its subscription is up
 		f.left(func() { w.Cancel() })
 		w.Fails()
 		execute()
@@ -138,7 +138,7 @@ func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
 func TestAHeartbeatExecutedAfterTheLockWasFreedDoesNotTakeIt(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.Behind(), f.Beside()
-		f.Ends(b.Locks("x", fairlock.LeaseFor(200*time.Millisecond))) // which a waits to end
+		f.Ends(b.Locks("x", fairlock.LeaseFor(200*time.Millisecond))) // a waits until this lease ends
 		enter := f.Verb("enter")
 		var w *world.Wait
 		execute := f.late(func(args []string) bool { return enter(args) && f.Holder("x") == 0 }, func() {
@@ -171,8 +171,7 @@ func TestARenewalExecutedAfterItsLeaseWasLostKeepsNobodyWaiting(t *testing.T) {
 		renewals.WaitHit(f, 1, world.Patience)
 		<-lease.Done()
 		lost := time.Now()
-		// The server still has the record, for another tenth of the lease, and now prolongs it for
-		// nobody.
+		// The server has the record for another tenth of the lease, and now prolongs it for nobody.
 		renewals.Release()
 		renewals.WaitExecuted(f, 1, world.Patience)
 		f.Ends(lease)
@@ -192,7 +191,7 @@ func TestAFixedLeaseWhoseConfirmationIsLateIsNotHandedOutBefore(t *testing.T) {
 		w := a.Queues("x", 1, fairlock.LeaseFor(time.Minute))
 		renewals := f.All(f.Verb("renew"), faultproxy.HoldRequest())
 		f.Unlocks(lease)
-		renewals.WaitHit(f, 2, world.Patience) // the first and the second beside it
+		renewals.WaitHit(f, 2, world.Patience) // the first renewal, and the second beside it
 		w.Waits()
 		renewals.Remove()
 		renewals.Release()
@@ -255,13 +254,13 @@ func TestAForceExecutedLaterEndsNobodyElse(t *testing.T) {
 	})
 }
 
-// The grant is told on another connection than the one on which the answer comes. A mark for each
-// would be kept for a minute.
+// The grant and the answer arrive on different connections. If the ticket left a mark, the server
+// would keep the mark for a minute.
 func TestAGrantThatOvertakesItsAnswerLeavesNoMark(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.Behind(), f.Beside()
 		other := b.Locks("another")
-		first := a.Queues("another", 1) // now it has its subscription
+		first := a.Queues("another", 1) // now a has its subscription
 		f.Unlocks(other)
 		f.Served(first)
 		holder := b.Locks("x")

@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// onLostReplies runs the test where a lost reply means a closed connection, and where it means
-// silence.
+// onLostReplies runs the test with each way to lose a reply: the connection closes, stays silent,
+// or a proxy answers that the reply is lost.
 func onLostReplies(t *testing.T, test func(f *faulty, lost faultproxy.Action)) {
 	t.Helper()
 	losing := func(action faultproxy.Action) func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
 		}
 		f.Keeps(lease)
 		record := f.Direct.PTTL(background, f.Keys("x").Record()).Val()
-		const clocks = 10 * time.Millisecond // two of them, and whole milliseconds; the silence is thirty times as long
+		const clocks = 10 * time.Millisecond // for two clocks and whole milliseconds; the silence is thirty times as long
 		if trust := time.Until(lease.Deadline()); trust > record-3*time.Second+clocks {
 			f.Errorf("it is trusted for %v, and on the server for %v", trust, record)
 		}
@@ -77,7 +77,7 @@ func TestAWaiterWhoseHeartbeatWasLostOnTheWayKeepsItsPlace(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b, c := f.Behind(), f.Beside(), f.Beside()
 		holder := b.Locks("x")
-		reply := f.Once(theSecond(f.Verb("enter")), lost) // which comes when its subscription is up
+		reply := f.Once(theSecond(f.Verb("enter")), lost) // the second enter comes when its subscription is up
 		again := f.All(f.Verb("enter"), faultproxy.Observe())
 		first := a.Queues("x", 1)
 		second := c.Queues("x", 2)

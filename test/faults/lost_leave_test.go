@@ -86,7 +86,7 @@ func TestALeavingHeadOfTheLineWhoseAnswerWasLostKeepsNobodyWaiting(t *testing.T)
 		second := c.Queues("x", 2)
 		reply := f.Once(f.Verb("leave"), lost)
 		first.Cancel()
-		f.Unlocks(holder) // the head may be granted at this very moment
+		f.Unlocks(holder) // the head may be granted the lock at this very moment
 		reply.WaitExecuted(f, 1, world.Patience)
 		if err := first.End(); err == nil {
 			f.Unlocks(first.Lease)
@@ -106,7 +106,7 @@ func TestAForceWhoseAnswerWasLostEndsNobodyElseWhenItIsRepeated(t *testing.T) {
 
 		admin := lua.NewServer(f.Behind().Client, lua.Channels("fairlock"), "admin")
 		reply := f.Once(f.Verb("force"), lost)
-		f.Ends(lease) // for the time of a message both trust it
+		f.Ends(lease) // for the time of one message both trust the lock
 		if _, _, err := admin.Force(background, f.Keys("x"), lease.Token()); !lua.Unanswered(err) {
 			f.Fatalf("the answer came: %v", err)
 		}

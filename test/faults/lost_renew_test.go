@@ -61,7 +61,7 @@ func TestAFixedLeaseWhoseConfirmationWasLostIsConfirmedBeforeLockReturns(t *test
 	})
 }
 
-// The claim ran out before the caller had anything of it, so the call has not had the lock yet.
+// The claim ran out before the call returned, so the caller has not had the lock yet.
 func TestACallWhoseFixedLeaseCannotBeConfirmedInTimeWaitsOn(t *testing.T) {
 	f := newFaulty(t)
 	a, b := f.Behind(), f.Beside()

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// onOutOfReach runs the test with each way in which those behind the proxy can lose the server.
+// onOutOfReach runs the test with each way in which the users behind the proxy can lose the server.
 func onOutOfReach(t *testing.T, test func(f *faulty, loses, finds func())) {
 	t.Helper()
 	world.Together(t, map[string]func(*testing.T){
@@ -38,7 +38,7 @@ func TestAHolderThatCannotReachTheServerKnowsThatItsLockIsLostBeforeTheNextOneHa
 		loses()
 		deadline := f.reaches(lease)
 
-		w.Gets() // and took fails if a still trusts its lease then
+		w.Gets() // took fails if a still trusts its lease then
 		at := <-lost
 		if !at.Before(w.At) {
 			f.Errorf("the holder knew it %v after the next one had the lock", at.Sub(w.At))
@@ -69,7 +69,8 @@ func TestAHolderThatCannotReachTheServerKnowsThatItsLockIsLostBeforeTheNextOneHa
 	})
 }
 
-// reaches returns when trust in the lease has ended, and when that was to be by the last renewal.
+// reaches returns when the trust in the lease has ended. deadline is when the last renewal said
+// that it would.
 func (f *faulty) reaches(lease *fairlock.Lease) (deadline time.Time) {
 	for {
 		at := lease.Deadline()
@@ -86,7 +87,7 @@ func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T)
 	a := f.Behind(fairlock.WithLease(world.BriefLease))
 	lease := a.Locks("x")
 	renewals := f.All(f.Verb("renew"), faultproxy.DropRequest())
-	farewell := f.Once(f.Verb("leave"), faultproxy.Observe()) // a renewal might have been executed
+	farewell := f.Once(f.Verb("leave"), faultproxy.Observe()) // a leave is due, because a renewal might have been executed
 	<-lease.Done()
 	f.Ends(lease)
 	farewell.WaitExecuted(f, 1, world.Patience)
@@ -135,13 +136,13 @@ func TestAClaimOfWhichTheHolderCannotBeSureIsNotTrusted(t *testing.T) {
 	first, next := a.Queues("x", 1), b.Queues("x", 2)
 	f.Heard(2)
 	enters.WaitExecuted(f, 2, world.Patience)
-	f.Unlocks(a.Locks("y")) // by now a has the answer to that which it sent when it listened
+	f.Unlocks(a.Locks("y")) // by now a has the answer to the enter that it sent when it listened
 	f.Proxy.Freeze(true)
 	f.Unlocks(lease) // the grant is stuck on its way to a
 	next.Gets()
 	first.Waits()
 	f.Keeps(next.Lease)
-	f.Proxy.Freeze(false) // and arrives when b has the lock
+	f.Proxy.Freeze(false) // the grant arrives when b has the lock
 	f.Until("a is in line again", func() bool { return f.Line("x") == 1 })
 	f.Keeps(next.Lease)
 	first.Waits()

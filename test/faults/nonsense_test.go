@@ -173,14 +173,14 @@ func TestACallWhoseContextHasEndedSendsNothing(t *testing.T) {
 		f.endedContext(fresh.Interface)
 		f.endedContext(used.Interface)
 	}
-	f.Must(fresh.Close()) // and what it would do in the background is done
+	f.Must(fresh.Close()) // and what it did in the background is done
 	f.Must(used.Close())
 	if n := f.Proxy.Count(faultproxy.Any) - before; n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
 }
 
-// endedContext makes every call with a context that has ended.
+// endedContext makes every call with a context that has already ended.
 func (f *faulty) endedContext(l fairlock.Interface) {
 	f.Helper()
 	why := errors.New("the user went away")

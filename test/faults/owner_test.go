@@ -15,7 +15,7 @@ func TestAnOwnersSecondHoldWhoseAnswerWasLostIsHeldOnce(t *testing.T) {
 		first := a.Locks("x", saga)
 		w := f.Beside().Queues("x", 1)
 		reply := f.Once(f.Verb("enter"), lost)
-		f.Ends(first) // both are trusted at once: they are the same owner's
+		f.Ends(first) // both leases are trusted at once: they have the same owner
 		second := b.Locks("x", saga)
 		reply.WaitExecuted(f, 1, world.Patience)
 		if first.Token() != second.Token() {

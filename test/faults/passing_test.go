@@ -14,14 +14,15 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// answering is a server that for a while answers every request with an error instead of executing it.
+// answering is a server that answers every request with an error for a while, instead of executing
+// it.
 type answering struct {
 	text  string
 	on    atomic.Bool
 	calls atomic.Int32
 }
 
-// serverSays is an error of the server's.
+// serverSays is an error from the server.
 type serverSays string
 
 func (e serverSays) Error() string { return string(e) }
@@ -52,7 +53,8 @@ func (a *answering) says(f *faulty, n int32) {
 	f.Until("the error was answered", func() bool { return a.calls.Load() >= n })
 }
 
-// onErrorsThatPass runs the test with each error of a server that will do the same request a moment later.
+// onErrorsThatPass runs the test with each error of a server that will execute the same request a
+// moment later.
 func onErrorsThatPass(t *testing.T, test func(f *faulty, u *world.User, a *answering)) {
 	t.Helper()
 	tests := make(map[string]func(*testing.T))
@@ -125,7 +127,7 @@ func TestAReleaseIsRepeatedWhileErrorsPass(t *testing.T) {
 	})
 }
 
-// It asks for a watchdog, which the hold does not have, and the server does not say yes.
+// The call asks for a watchdog, which the hold does not have, and the server does not say yes.
 func TestAReentryThatNeedsALongerLeaseWaitsNoLongerThanItsBoundWhileErrorsPass(t *testing.T) {
 	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
 		for name, ask := range map[string]func(context.Context, string) (*fairlock.Lease, error){

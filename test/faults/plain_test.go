@@ -86,7 +86,7 @@ func TestAPlainWaiterWhoseSubscriptionWasCutHearsOfTheReleaseAfterReconnecting(t
 			subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
 			f.Proxy.CutAll()
 			f.Listens("x", 0)
-			f.Unlocks(lease) // which nobody hears
+			f.Unlocks(lease) // nobody hears the message
 			subscribes.Remove()
 			subscribes.Release()
 			f.Within(world.Soon, "the next lock", func() { f.Unlocks(w.Gets()) })
@@ -121,7 +121,7 @@ func TestAPlainWaitSurvivesARestartOfTheServer(t *testing.T) {
 	f.Server.Restart()
 	w.Waits()
 	f.Ends(lease)
-	_ = lease.Unlock(background) // kept or lost: the server has forgotten it
+	_ = lease.Unlock(background) // kept or lost: the server has forgotten the lease
 	f.Unlocks(w.Gets())
 }
 

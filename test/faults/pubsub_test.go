@@ -17,7 +17,7 @@ import (
 // cuts ends every subscription connection.
 func (f *faulty) cuts() int64 { return f.Direct.ClientKillByFilter(background, "TYPE", "pubsub").Val() }
 
-// crowd is n calls that wait for x, of four Lockers at random, in the order of their arrival.
+// crowd has n calls wait for x, of four Lockers at random. waits are in the order of their arrival.
 func (f *faulty) crowd(n int, options ...fairlock.Option) (waits []*world.Wait, of map[*world.Wait]*world.User) {
 	f.Helper()
 	of = make(map[*world.Wait]*world.User)
@@ -102,13 +102,13 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 	if worst > time.Second {
 		t.Errorf("a hand-over took %v", worst)
 	}
-	if overtaken > 50 { // whoever is out of reach at its turn is passed over; whoever lost its place would be the last
+	if overtaken > 50 { // a call out of reach at its turn is passed over; a call that lost its place would be the last
 		t.Errorf("somebody was served %d turns late", overtaken)
 	}
 	f.nobody("x")
 }
 
-// any is the first of the calls to return.
+// any returns the first of the calls that returns.
 func (f *faulty) any(waits []*world.Wait) (first *world.Wait) {
 	f.Helper()
 	f.Until("somebody has the lock", func() bool {
@@ -129,7 +129,7 @@ func TestAWaiterThatWasPassedOverIsNotOvertakenBecauseItsLockerHasANewcomer(t *t
 	passedOver(t, func(a *world.User) []*world.Wait { return []*world.Wait{a.Queues("x", 3)} })
 }
 
-// returns tells that a Locker has its subscription again.
+// returns is an Observer that reports when a Locker has its subscription again.
 type returns chan struct{}
 
 func (r returns) Observe(e fairlock.Event) {
@@ -143,7 +143,8 @@ func isTicket(arg string) bool {
 	return err == nil
 }
 
-// passedOver has the first of a Locker's two waiters passed over and lets the Locker do something before the waiter is back.
+// passedOver has the first of a Locker's two waiters passed over. Before that waiter is back,
+// meanwhile lets the Locker do something.
 func passedOver(t *testing.T, meanwhile func(a *world.User) []*world.Wait) {
 	t.Helper()
 	f := newFaulty(t)
@@ -165,20 +166,21 @@ func passedOver(t *testing.T, meanwhile func(a *world.User) []*world.Wait) {
 	subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
 	enters := f.All(returning, faultproxy.HoldRequest())
 	f.cuts()
-	<-back // b; what go-redis subscribes by itself, the Locker takes down again
+	// b is back. If go-redis subscribes by itself, the Locker undoes that.
+	<-back
 	f.Heard(1)
 	f.Unlocks(lease)
-	lease = then.Gets() // a was out of reach when it was its turn
+	lease = then.Gets() // a was out of reach at its turn
 	subscribes.Remove()
 	subscribes.Release()
-	f.Heard(2) // and is heard again, but has not said yet who waits
+	f.Heard(2) // the server sees a listen again, but a has not yet said which of its calls wait
 	more := meanwhile(a)
 	f.Unlocks(lease)
 	f.Until("somebody has the lock", func() bool { return f.Holder("x") != 0 })
 	enters.Remove()
 	enters.Release()
 	var all sync.WaitGroup
-	all.Go(last.PassesOn) // which may have passed both: they were out of reach
+	all.Go(last.PassesOn) // last may have passed both: they were out of reach
 	f.Served(append([]*world.Wait{first, later}, more...)...)
 	all.Wait()
 	f.nobody("x")

@@ -132,7 +132,7 @@ func TestAWaiterThatMayNotSubscribeIsServedAllTheSameAndTheLogSaysToWhat(t *test
 	w := u.Queues("x", 1)
 	f.Unlocks(lease)
 	f.Within(world.Claim+world.EnterInterval, "a hand-over by asking", func() { f.Unlocks(w.Gets()) })
-	f.Must(u.Close()) // nobody writes to the log any more
+	f.Must(u.Close()) // nobody writes to the log from here on
 	if text := log.String(); !strings.Contains(text, "subscribing to fairlock:wake:") || !strings.Contains(text, "NOPERM") {
 		f.Errorf("the log says %s", text)
 	}

@@ -70,7 +70,7 @@ func TestEverybodyOutlastsARestartDuringWhichTheServerLoadsItsData(t *testing.T)
 	f.Server.Kill()
 	restarted := make(chan struct{})
 	loading := make(chan bool, 1)
-	go func() { // somebody who is there all the time
+	go func() { // a client that watches all the time
 		rdb := redis.NewClient(&redis.Options{Addr: f.Addr, MaxRetries: -1})
 		defer rdb.Close()
 		seen := false
@@ -123,7 +123,7 @@ func TestEverybodyOutlastsAScriptOfSomebodyElseThatKeepsTheServerBusy(t *testing
 
 func TestThoseWhoWaitOutlastAServerThatIsAReplicaForAWhile(t *testing.T) {
 	f := newFaulty(t)
-	gone := redistest.Start(t) // a master that is not there: the data stay
+	gone := redistest.Start(t) // a master that does not exist: the data stays
 	gone.Kill()
 	lease := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
 	waits, _ := f.tenWait(world.BriefLease)
@@ -140,7 +140,8 @@ func TestThoseWhoWaitOutlastAServerThatIsAReplicaForAWhile(t *testing.T) {
 	f.nobody("x")
 }
 
-// A server that lost its data keeps the lock for whom others tell it of: for a lease, unless that one says that it is done.
+// A server that lost its data keeps the lock for a lease for the holder of whom others tell. It
+// frees the lock earlier if that holder says that it is done.
 func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testing.T) {
 	server := redistest.Start(t)
 	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
@@ -158,7 +159,7 @@ func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testin
 			t.Fatal("the server is gone")
 		}
 		server.Restart()
-		world.Until(t, "it is free", func() bool { return len(next) > 0 }) // the lease of who waits is 30 s
+		world.Until(t, "it is free", func() bool { return len(next) > 0 }) // a waiter's lease of 30 s would be too late
 		if got := <-next; got.Err != nil || got.Lease.Token() <= lease.Token() || got.Lease.Unlock(t.Context()) != nil {
 			t.Fatalf("%+v", got)
 		}

@@ -66,14 +66,14 @@ func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
 	}
 	f.Ends(lease)
 	f.Server.Resume()
-	f.Unlocks(held) // the closed one may not have had a connection to say that it leaves
+	f.Unlocks(held) // the closed Locker may not have had a connection for its leave
 	f.Within(world.Soon, "the hand-over", func() { second.Gets() })
 	f.Served(second)
 	f.Until("its lease has ended", func() bool { return f.Holder("mine") == 0 })
 	f.nobody("mine")
 }
 
-// fromNow is a context that ends after d. What it holds is freed then.
+// fromNow returns a context that ends after d, and frees its resources then.
 func fromNow(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(background, d)
 	context.AfterFunc(ctx, cancel)
@@ -82,7 +82,7 @@ func fromNow(d time.Duration) context.Context {
 
 type lockCall = func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error)
 
-// givesUp makes a call that has 100 ms, and fails if that succeeds.
+// givesUp makes a call that has 100 ms, and fails if the call succeeds.
 func (f *faulty) givesUp(lock lockCall, name string) {
 	lease, err := lock(fromNow(100*time.Millisecond), name)
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -124,7 +124,7 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 
 	f.Within(world.Soon, "Unlock", func() { f.Must(ended.Unlock(background)) })
 	waits[3].Gets()
-	waits[1].Gets() // nobody held it
+	waits[1].Gets() // nobody held this lock any more
 	waits[2].Gets()
 	f.Keeps(long)
 	waits[0].Waits()
@@ -146,13 +146,13 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 	f.nobody("free")
 }
 
-// Calls on the stopped server have a time after which they end, and a tenth of a second to notice it.
+// A call on the stopped server ends after its bound, and has a tenth of a second more to return.
 const (
 	boundOnStopped = 300 * time.Millisecond
 	limitOnStopped = 400 * time.Millisecond
 )
 
-// answersInTime makes every call that waits on a stopped server, in the background.
+// answersInTime makes every kind of call that waits for a stopped server, in the background.
 func (f *faulty) answersInTime(all *sync.WaitGroup, u *world.User) {
 	f.Helper()
 	for name, lock := range map[string]lockCall{"Lock": u.Lock, "TryLock": u.TryLock} {
@@ -178,7 +178,7 @@ func (f *faulty) answersInTime(all *sync.WaitGroup, u *world.User) {
 	})
 	f.timed(all, "Lock with WaitAtMost", boundOnStopped, func() error {
 		_, err := u.Lock(background, "free", fairlock.WaitAtMost(boundOnStopped))
-		if err == nil || errors.Is(err, fairlock.ErrHeld) { // nobody holds it, so nobody may say so
+		if err == nil || errors.Is(err, fairlock.ErrHeld) { // nobody holds the lock, so no call may say so
 			f.Errorf("Lock with WaitAtMost on a stopped server: %v", err)
 		}
 		return nil
@@ -195,7 +195,7 @@ func (f *faulty) bounded(all *sync.WaitGroup, what string, in time.Duration, cal
 	})
 }
 
-// cancelled makes a call whose context is cancelled.
+// cancelled makes a call whose context the test cancels.
 func (f *faulty) cancelled(all *sync.WaitGroup, what string, call func(context.Context) error) {
 	f.timed(all, what+" with a context that is cancelled", boundOnStopped, func() error {
 		ctx, cancel := context.WithCancel(background)
@@ -207,7 +207,7 @@ func (f *faulty) cancelled(all *sync.WaitGroup, what string, call func(context.C
 	})
 }
 
-// timed makes a call that is over a tenth of a second after its time.
+// timed makes a call that must return within a tenth of a second after its time.
 func (f *faulty) timed(all *sync.WaitGroup, what string, in time.Duration, call func() error) {
 	all.Go(func() {
 		late := f.lateness(in)

@@ -12,8 +12,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// Its enter is executed when the leave, too, has long been answered: by a network that lives
-// longer than the mark of a minute.
+// This happens if the enter is executed long after the answer to the leave, by a network that
+// delays it for longer than the mark's minute.
 func TestALockThatOneOfOurOwnTicketsHasAndNoCallKnowsIsGivenBackByWhoeverAsksNext(t *testing.T) {
 	for _, how := range []string{"Lock", "TryLock"} {
 		t.Run(how, func(t *testing.T) {
@@ -50,7 +50,8 @@ func (f *faulty) findsItsOwn(how string) {
 	f.nobody("x")
 }
 
-// It is forced when a heartbeat of its ticket is on its way, which puts that back in line.
+// The ticket's hold is forced while one of its heartbeats is on its way. The heartbeat would put
+// the ticket back in line.
 func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b, c := f.Behind(fairlock.WithLease(time.Minute)), f.Beside(), f.Beside()
@@ -80,7 +81,7 @@ func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(
 	})
 }
 
-// retired reports whether there is a mark of a ticket that has left for good.
+// retired reports whether the server has the mark of a retired ticket.
 func (f *faulty) retired(name string) bool {
 	for _, member := range f.Direct.ZRange(background, f.Keys(name).Waiters(), 0, -1).Val() {
 		if strings.HasPrefix(member, "!") {

@@ -11,10 +11,10 @@ import (
 
 const many = 100
 
-// crowds is many calls of a user at the same moment.
+// crowds makes many calls of a user at the same moment.
 func (f *faulty) crowds(u *world.User, options ...fairlock.LockOption) []*world.Wait {
 	f.Helper()
-	f.Unlocks(u.Locks("another")) // the first calls of all look at the server one after the other
+	f.Unlocks(u.Locks("another")) // the Locker's first calls would look at the server one after the other
 	waits := make([]*world.Wait, many)
 	for i := range waits {
 		waits[i] = u.Asks(background, "x", options...)

@@ -17,13 +17,13 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// tornFor is how long what a client is told stops in the middle: longer than anything that looks at
-// the connection waits. (That each byte will do is shown in package pubsub.)
+// tornFor is for how long a message stops in the middle: longer than any check of the connection
+// waits. (Package pubsub shows that a message may be torn at any byte.)
 const tornFor = 700 * time.Millisecond
 
-// torn has what clients are told arrive in two parts. Each of them listens, behind a proxy of its
-// own; what is then done on the other side must be noticed within the pause and a second. Who has
-// asked so often has heard that it is subscribed.
+// torn has messages to clients arrive in two parts. Each client listens behind a proxy of its own.
+// What act does on the other side must be noticed within the pause and a second. After asked
+// requests, a client has heard that it is subscribed.
 func torn(t *testing.T, kind world.Kind, asked int, stage func(beside, behind conformance.Locker, name string) (act func(), noticed func() bool)) {
 	t.Helper()
 	const beyond, every = 220, 5 // no message is longer
@@ -74,7 +74,7 @@ func TestWhoWaitsHasTheLockWhereverTheMessageOfItIsTorn(t *testing.T) {
 
 func TestAHolderHearsOfBeingForcedWhereverTheMessageOfItIsTorn(t *testing.T) {
 	torn(t, world.Fair, 3, func(beside, behind conformance.Locker, name string) (func(), func() bool) {
-		world.HeldAndWaitedFor(t, beside, behind, name+" of another") // so it listens
+		world.HeldAndWaitedFor(t, beside, behind, name+" of another") // so that it listens
 		lease, err := behind.Lock(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// kinds are the four keys of a lock, and the word for what a string under one of them is to Redis.
+// kinds are the four keys of a lock, and what a lock says when a string is stored under that key.
 var kinds = map[string]struct {
 	key  func(lua.Keys) string
 	says string
@@ -19,7 +19,7 @@ var kinds = map[string]struct {
 	"record":  {func(k lua.Keys) string { return k.Record() }, "WRONGTYPE"},
 	"queue":   {func(k lua.Keys) string { return k.Queue() }, "WRONGTYPE"},
 	"waiters": {func(k lua.Keys) string { return k.Waiters() }, "WRONGTYPE"},
-	"token":   {func(k lua.Keys) string { return k.Token() }, "token"}, // it is one; but this one is no number
+	"token":   {func(k lua.Keys) string { return k.Token() }, "token"}, // it is a string anyway; but this one is no number
 }
 
 // onEachKey runs the test for each of the four keys.
@@ -32,7 +32,7 @@ func onEachKey(t *testing.T, test func(f *faulty, key, says string)) {
 	world.Together(t, tests)
 }
 
-// unchanged fails if act changes anything on the server but the time that keys have left.
+// unchanged fails if act changes anything on the server except the remaining life of keys.
 func (f *faulty) unchanged(act func()) {
 	f.Helper()
 	content := func() string {
@@ -83,7 +83,7 @@ func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(
 		next := f.Beside(brief).Asks(background, "x")
 		var all sync.WaitGroup
 		all.Go(func() {
-			if err := w.End(); err == nil || !w.HasReturned() { // it may have been told so too, or have waited on
+			if err := w.End(); err == nil || !w.HasReturned() { // the call may have failed with the same error, or have waited on
 				w.PassesOn()
 			}
 		})
@@ -99,7 +99,7 @@ func TestAStringUnderOneLocksRecordDoesNotEndTheOthers(t *testing.T) {
 		leases := []*fairlock.Lease{a.Locks("x"), a.Locks("y"), a.Locks("z")}
 		yields := f.Occupies(f.Keys("y").Record())
 		<-leases[1].Done()
-		time.Sleep(world.BriefLease) // for as long as the others could live without a renewal
+		time.Sleep(world.BriefLease) // as long as the other locks could live without a renewal
 		f.Keeps(leases[0])
 		f.Keeps(leases[2])
 		f.Unlocks(leases[0])

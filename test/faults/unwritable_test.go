@@ -10,8 +10,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// onUnwritable runs the test on real servers that refuse to write for a while, with both kinds of
-// lock.
+// onUnwritable runs the test with both kinds of lock, on real servers that refuse writes for a
+// while.
 func onUnwritable(t *testing.T, test func(f *faulty, begins, passes func(), waits func(*world.User) *world.Wait)) {
 	t.Helper()
 	states := map[string]func(f *faulty) (begins, passes func()){
@@ -33,7 +33,7 @@ func onUnwritable(t *testing.T, test func(f *faulty, begins, passes func(), wait
 			}
 			begins = func() {
 				f.Must(os.RemoveAll(dump))
-				f.Must(os.Mkdir(dump, 0o700)) // no file takes the place of a folder
+				f.Must(os.Mkdir(dump, 0o700)) // a file cannot replace a folder
 				saves("err")
 			}
 			return begins, func() { f.Must(os.Remove(dump)); saves("ok") }
@@ -77,7 +77,7 @@ func TestWhoWaitsAndWhoHoldsOutlastAServerThatMayNotWrite(t *testing.T) {
 		leaves := f.All(f.Verb("leave"), faultproxy.Observe())
 		second.Cancel()
 		second.Fails()
-		if f.Line("x") > 0 { // a plain lock has none to leave
+		if f.Line("x") > 0 { // a plain lock has no line to leave
 			leaves.WaitExecuted(f, 2, world.Patience)
 		}
 		passes()

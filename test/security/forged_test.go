@@ -11,10 +11,10 @@ import (
 const (
 	hugeToken  = 1<<53 - 1 // the largest number that the scripts can hold
 	giantText  = 1 << 20
-	longestLog = 4096 // bytes of a line
+	longestLog = 4096 // bytes in a line
 )
 
-// message is what a script would tell, now.
+// message returns what a script would publish now.
 func (f *faulty) message(verb, ticket, record string, token int64) string {
 	f.Helper()
 	switch verb {
@@ -28,10 +28,10 @@ func (f *faulty) message(verb, ticket, record string, token int64) string {
 	return verb + " " + ticket + " " + record
 }
 
-// newToken is larger than any that was given.
+// newToken returns a token larger than any that was given.
 func (f *faulty) newToken() int64 { return f.serverMillis()*1000 + 1e6 }
 
-// right is what a message of that kind has to name to count.
+// right returns what a message of that kind must name to count.
 func (t *target) right(verb string) (ticket, record string, token int64) {
 	if verb == "forced" {
 		return t.holds, t.Keys("held").Record(), t.held.Token()
@@ -39,7 +39,7 @@ func (t *target) right(verb string) (ticket, record string, token int64) {
 	return t.waits, t.Keys("bank").Record(), t.newToken()
 }
 
-// forgeries are messages that do not count, by what is wrong with them.
+// forgeries are messages that must not count, by what is wrong with them.
 func (t *target) forgeries(verb string) map[string]string {
 	ticket, record, token := t.right(verb)
 	wrong := map[string]string{
@@ -76,7 +76,7 @@ func (t *target) forgeries(verb string) map[string]string {
 	return wrong
 }
 
-// garbage is no message at all.
+// garbage has no message in it at all.
 var garbage = []string{
 	"", " ", "grant", "grant ", "grant 1 2 3", "forced", "forced 1", "evicted", "evicted x", "hint", "hint  ", "GRANT 1 2 3 4 5",
 	"\x00", "\xff\xfe", "\x1b]0;title\x07", "grant\n1\n2", strings.Repeat("x", giantText), strings.Repeat(" ", giantText),
@@ -129,8 +129,8 @@ func TestAMessageAboutATicketThatWasNeverGivenOutChangesNothingOnTheServer(t *te
 	}
 	v.undisturbed("a counter that was never given")
 	v.goesOn()
-	v.Must(v.user.Close())                                   // and what it would do in the background is done
-	if n := v.Proxy.Count(v.Verb("leave")) - before; n > 3 { // one of them for a hold that was forced as a sign
+	v.Must(v.user.Close())                                   // and what it did in the background is done
+	if n := v.Proxy.Count(v.Verb("leave")) - before; n > 3 { // one of them is for the hold that was forced as a sign
 		v.Errorf("it sent %d leaves, and not one for each hold that ended", n)
 	}
 }

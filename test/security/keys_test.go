@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// forger may touch the keys of the lock "mine", and publish nothing: what is told of that lock is
-// told by those who use it.
+// forger may touch the keys of the lock "mine", and publish nothing. Messages about that lock come
+// from its users.
 type forger struct {
 	*target
 	rdb  *redis.Client
@@ -34,14 +34,14 @@ func (g *forger) line(ticket string) {
 	g.Must(g.rdb.ZAdd(background, g.mine.Waiters(), redis.Z{Score: float64(g.serverMillis() + 15000), Member: ticket}).Err())
 }
 
-// hold puts a hold of a ticket into the record.
+// hold puts a ticket's hold into the record.
 func (g *forger) hold(ticket string, more ...any) {
 	g.Helper()
 	fields := append([]any{ticket, fmt.Sprintf("%d:1", g.serverMillis()+30000)}, more...)
 	g.Must(g.rdb.HSet(background, g.mine.Record(), fields...).Err())
 }
 
-// forging is what a forger has others say.
+// forging are the ways to have others publish a message.
 var forging = map[string]func(g *forger){
 	"a release tells the next in line that it is granted": func(g *forger) {
 		lease := g.other.Locks("mine")
@@ -157,14 +157,14 @@ func TestADamagedKeyCostsItsLockAndNoOther(t *testing.T) {
 			f.othersAreKept(before, after)
 			f.Unlocks(before)
 			f.Unlocks(after)
-			_ = mine.Unlock(background) // which may fail
+			_ = mine.Unlock(background) // this may fail
 			f.Loses()
 		}
 	}
 	world.Together(t, tests)
 }
 
-// othersAreKept fails unless these are renewed for longer than their leases.
+// othersAreKept fails unless these leases are renewed for longer than their length.
 func (f *faulty) othersAreKept(leases ...*fairlock.Lease) {
 	f.Helper()
 	end := time.Now().Add(2 * world.CalmLease)

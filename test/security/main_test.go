@@ -1,5 +1,5 @@
-// Package security has those who were given some right on the server do with it whatever they can
-// to others' locks: what docs/security.md says of it, and no more.
+// Package security is about users with some right on the server, who use it for all the harm they
+// can do to others' locks. They must achieve what docs/security.md says, and no more.
 package security
 
 import (

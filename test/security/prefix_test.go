@@ -54,7 +54,7 @@ func TestAFairAndAPlainLockerWithOnePrefixDoNotDisturbEachOther(t *testing.T) {
 	})
 }
 
-// inPlace fails unless the Locker finds the lease in its place.
+// inPlace fails unless the Locker finds the lease's lock in its place.
 func (f *faulty) inPlace(lease *fairlock.Lease, locker fairlock.Interface) {
 	f.Helper()
 	state, err := locker.Inspect(background, lease.Name())

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// rights are the rows of docs/security.md, by what stands in their first column.
+// rights has a test for each row of docs/security.md, by the row's first column.
 var rights = map[string]func(f *faulty){
 	"the keys of one lock: `~fairlock:*:{mine}`": oneLocksKeys,
 	"all keys of a prefix: `~fairlock:*`":        aPrefixsKeys,
@@ -63,7 +63,7 @@ func TestWhoHasARightCanDoToOthersWhatTheThreatPageSaysAndNoMore(t *testing.T) {
 	world.Together(t, tests)
 }
 
-// takesBeside takes a lock that somebody trusts.
+// takesBeside takes a lock that a holder still trusts.
 func (f *faulty) takesBeside(lease *fairlock.Lease) *fairlock.Lease {
 	f.Helper()
 	second, err := f.Beside().TryLock(background, lease.Name())
@@ -94,7 +94,8 @@ func oneLocksKeys(f *faulty) {
 	f.Ends(lease)
 	f.Must(rdb.Del(background, keys.Record()).Err()) // frees
 	f.Must(f.takesBeside(lease).Unlock(background))
-	f.Must(rdb.HSet(background, keys.Record(), "owner", "me", "token", 7, "me:1:30000::", "9999999999999:1").Err()) // takes and blocks
+	// takes and blocks
+	f.Must(rdb.HSet(background, keys.Record(), "owner", "me", "token", 7, "me:1:30000::", "9999999999999:1").Err())
 	f.isHeldBy("mine", "me")
 	f.Must(rdb.Set(background, keys.Record(), "x", 0).Err()) // damages
 	f.Refuses(f.Beside().Interface, "mine", world.Refusal{Says: "WRONGTYPE"})
@@ -141,7 +142,8 @@ func keysToRead(f *faulty) {
 	}
 	f.forbids("write", rdb.HSet(background, key, "owner", "you").Err())
 	f.forbids("free", rdb.Del(background, key).Err())
-	f.InspectRefused(f.User(as).Interface, "x", world.Refusal{Says: "NOPERM"}) // a script may write, for all that Redis knows
+	// For Redis, any script may write.
+	f.InspectRefused(f.User(as).Interface, "x", world.Refusal{Says: "NOPERM"})
 	f.Unlocks(lease)
 }
 
@@ -184,10 +186,10 @@ func publishes(f *faulty) {
 	}
 	v.Ends(v.held)
 	tell("forced")
-	<-v.held.Done() // it believes that it has lost one
+	<-v.held.Done() // the target believes that it has lost a lock
 	v.Ends(v.bank)
 	token := tell("grant")
-	second := v.wait.Gets() // and that it has another
+	second := v.wait.Gets() // and that it has another one
 	if err := errors.Join(v.bank.Err(), second.Err()); err != nil || second.Token() != token {
 		f.Errorf("%v; token %d, and not %d", err, second.Token(), token)
 	}
@@ -231,10 +233,11 @@ func publishesPlainly(f *faulty) {
 	f.Ends(lease)
 	f.Must(liar.Publish(background, f.Prefix+":wake:"+client, f.message("forced", ticket, record, lease.Token())).Err())
 	<-lease.Done()
-	f.Unlocks(w.Gets()) // who believes that it was forced gives it back
+	f.Unlocks(w.Gets()) // b believes that it was forced, and gives the lock back
 }
 
-// stranded is the ticket of a client that is gone, first in line for a lock with one behind it.
+// stranded returns the ticket of a dead client, first in line for a lock, and a call that waits
+// behind it.
 func (f *faulty) stranded(name string) (ticket string, next *world.Wait) {
 	f.Helper()
 	ticket = "gone:1:30000::"
@@ -243,13 +246,13 @@ func (f *faulty) stranded(name string) (ticket string, next *world.Wait) {
 	return ticket, f.Beside().Queues(name, 2, fairlock.Note("n"))
 }
 
-// hears fails unless the next thing that somebody hears is that this ticket has the lock.
+// hears fails unless the next message is that this ticket has the lock.
 func (f *faulty) hears(sub *redis.PubSub, ticket, lock string) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(background, world.Patience)
 	defer cancel()
 	m := new(redis.Message)
-	for m.Payload == "" { // which is what a Locker tells nobody, once
+	for m.Payload == "" { // an empty message is a Locker that tests its right to publish
 		var err error
 		m, err = sub.ReceiveMessage(ctx)
 		f.Must(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// The rights that are about the server, and not about keys or channels.
+// These rights concern the server, and not keys or channels.
 
 func asksForChannels(f *faulty) {
 	v := f.targeted()
@@ -49,7 +49,7 @@ func monitors(f *faulty) {
 	_, err = fmt.Fprintf(monitor, "AUTH %s any\r\nMONITOR\r\n", as.Username)
 	f.Must(err)
 	lines := bufio.NewScanner(monitor)
-	for range 2 { // +OK
+	for range 2 { // two replies: +OK
 		lines.Scan()
 	}
 	lease := f.Beside().Locks("x", fairlock.Note("secret"))
@@ -124,7 +124,7 @@ func configures(f *faulty) {
 	f.Must(rdb.ConfigSet(background, "maxmemory-policy", "allkeys-random").Err())
 	f.Must(rdb.ConfigSet(background, "maxmemory", "1").Err())
 	f.Until("the record is evicted", func() bool {
-		_ = f.Direct.Set(background, "something", "", time.Second).Err() // which makes the server look at its memory
+		_ = f.Direct.Set(background, "something", "", time.Second).Err() // a write makes the server check its memory
 		return f.Direct.Exists(background, f.Keys("x").Record()).Val() == 0
 	})
 	f.Must(rdb.ConfigSet(background, "maxmemory", "0").Err())

@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// as is the way in for a user who has these rights and no others.
+// as returns the options of a client whose user has these rights and no others.
 func (f *faulty) as(rules ...string) *redis.Options {
 	f.Helper()
 	users, err := f.Direct.Do(background, "ACL", "USERS").StringSlice()
@@ -30,7 +30,7 @@ func (f *faulty) as(rules ...string) *redis.Options {
 	return &redis.Options{Addr: f.Addr, Username: name, Password: "any"}
 }
 
-// may is a client of such a user.
+// may returns a client of such a user.
 func (f *faulty) may(rules ...string) *redis.Client {
 	f.Helper()
 	rdb := redis.NewClient(f.as(rules...))
@@ -38,10 +38,10 @@ func (f *faulty) may(rules ...string) *redis.Client {
 	return rdb
 }
 
-// onlyKeys are the commands for keys, and nothing to publish with.
+// onlyKeys are the commands for keys, without those that publish.
 const onlyKeys = "+@hash +@list +@sortedset +@string +@keyspace -@dangerous"
 
-// forbids fails unless the server says that the user may not do this.
+// forbids fails unless the server says that the user has no right to do this.
 func (f *faulty) forbids(what string, err error) {
 	f.Helper()
 	if !redis.HasErrorPrefix(err, "NOPERM") {
@@ -49,7 +49,7 @@ func (f *faulty) forbids(what string, err error) {
 	}
 }
 
-// inLine is the ticket of the last in a lock's line.
+// inLine returns the last ticket in a lock's line.
 func (f *faulty) inLine(name string) string {
 	f.Helper()
 	element, err := f.Direct.LIndex(background, f.Keys(name).Queue(), -1).Result()
@@ -58,7 +58,7 @@ func (f *faulty) inLine(name string) string {
 	return ticket
 }
 
-// holding is the ticket that holds a lock.
+// holding returns the ticket that holds a lock.
 func (f *faulty) holding(name string) string {
 	f.Helper()
 	fields, err := f.Direct.HKeys(background, f.Keys(name).Record()).Result()
@@ -72,7 +72,7 @@ func (f *faulty) holding(name string) string {
 	return ""
 }
 
-// serverMillis is the server's clock.
+// serverMillis returns the time by the server's clock.
 func (f *faulty) serverMillis() int64 {
 	f.Helper()
 	now, err := f.Direct.Time(background).Result()
@@ -80,17 +80,17 @@ func (f *faulty) serverMillis() int64 {
 	return now.UnixMilli()
 }
 
-// target is somebody whom others try to deceive: it holds one lock and waits for another.
+// target is a user whom others try to deceive. It holds one lock and waits for another.
 type target struct {
 	*faulty
 	user  *world.User
 	said  *record
 	held  *fairlock.Lease // of "held"
-	bank  *fairlock.Lease // somebody else's, of "bank", for which it waits
+	bank  *fairlock.Lease // another user's, of "bank", for which the target waits
 	wait  *world.Wait
-	holds string // its ticket that holds "held"
-	waits string // and the one in line for "bank"
-	past  string // and one that is over
+	holds string // the target's ticket that holds "held"
+	waits string // its ticket in line for "bank"
+	past  string // a ticket of a past call
 	other *world.User
 }
 
@@ -109,20 +109,20 @@ func (f *faulty) targeted() *target {
 	return t
 }
 
-// client is its id.
+// client returns the target's client id.
 func (t *target) client() string {
 	id, _, _ := strings.Cut(t.waits, ":")
 	return id
 }
 
-// undisturbed fails unless the target, having heard all that was told until now, holds and waits
-// as before.
+// undisturbed fails unless the target still holds and waits as before. It first lets the target
+// hear all that was published until now.
 func (t *target) undisturbed(what string) {
 	t.Helper()
 	sign := t.user.Locks("sign")
 	t.Ends(sign)
 	t.Must(t.other.ForceUnlock(background, "sign"))
-	<-sign.Done() // what is told one after the other is heard so
+	<-sign.Done() // messages are heard in the order of their publication
 	if t.wait.HasReturned() {
 		t.Fatalf("%s: its call for bank returned %v, %v; on the server:\n%s", what, t.wait.Lease, t.wait.Err, t.Dump())
 	}
@@ -133,8 +133,8 @@ func (t *target) undisturbed(what string) {
 	}
 }
 
-// goesOn fails unless it has "bank" when that is free, with a token of the usual kind, and its
-// own still.
+// goesOn fails unless the target gets "bank" when that is free, with a token of the usual size, and
+// keeps its own lock.
 func (t *target) goesOn() {
 	t.Helper()
 	t.Unlocks(t.bank)
@@ -147,13 +147,13 @@ func (t *target) goesOn() {
 	t.Unlocks(t.held)
 }
 
-// record is a log that is read while it is written.
+// record is a log that can be read while it is written.
 type record struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
 }
 
-// Write is the logger's.
+// Write lets a logger write to the record.
 func (r *record) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,8 @@ func TestNothingRawOfANameStandsInAnErrorOrALine(t *testing.T) {
 	_, held := f.Beside().TryLock(background, name)
 	f.Must(u.ForceUnlock(background, name))
 	lost := lease.Unlock(background)
-	// Of the forced one a leave may be under way, which would put back what the server forgets.
+	// Another lock, because a leave for the forced one may be under way. That leave would put back
+	// what the server forgets.
 	other := "b" + name
 	yields := f.Occupies(f.Keys(other).Token())
 	_, damaged := u.TryLock(background, other)
@@ -188,7 +189,7 @@ func TestNothingRawOfANameStandsInAnErrorOrALine(t *testing.T) {
 			f.Errorf("%q", err)
 		}
 	}
-	f.Must(u.Close()) // nobody writes to the log any more
+	f.Must(u.Close()) // nobody writes to the log from here on
 	for line := range strings.Lines(said.String()) {
 		if !strings.HasPrefix(line, "time=") || strings.ContainsAny(line, "\x1b\x07\r") || strings.Contains(line, "\xff") {
 			f.Errorf("the log says %q", line)

@@ -15,7 +15,8 @@ import (
 	"github.com/fairlock/locks/test/world"
 )
 
-// rightsOf are what docs/operations.md has of rights: the rule, and what a cluster takes instead.
+// rightsOf returns the rights in docs/operations.md: the rule, and the rights that a cluster adds
+// and drops.
 func rightsOf(t *testing.T) (rule, more, less string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")
@@ -29,7 +30,7 @@ func rightsOf(t *testing.T) (rule, more, less string) {
 	return rule, strings.ReplaceAll(words[1], `\|`, "|"), strings.ReplaceAll(words[3], `\|`, "|")
 }
 
-// commands are those of the rule.
+// commands returns the commands in the rule.
 func commands(t *testing.T) string {
 	t.Helper()
 	rule, _, _ := rightsOf(t)
@@ -75,7 +76,7 @@ func TestTenantsWithAPrefixEachCannotReachOneAnother(t *testing.T) {
 		f.forbids("to hear it", err)
 		f.Must(sub.Close())
 	}
-	// What a's own releases tell goes to a's channels, whatever stands in a's line.
+	// The messages of a's own releases go to a's channels, whatever is in a's line.
 	f.Must(hostile.LPush(background, "a:queue:{y}", "1:"+f.inLine("x")).Err())
 	f.Must(hostile.ZAdd(background, "a:waiters:{y}", redis.Z{Score: float64(f.serverMillis() + 15000), Member: f.inLine("x")}).Err())
 	f.Unlocks(ours)
