@@ -1,7 +1,7 @@
 // Package fairlock_test is the acceptance of the library: one test for each promise of the README,
-// in its order and its words, on a server inside the process and, where there is one, on a real
-// Redis. What else is promised, and how these promises fare in a thousand ways of trouble, is in
-// the rooms of test/.
+// in its order and its words. Each test runs on a server inside the process and, where there is
+// one, on a real Redis. The rooms of test/ have the tests of all other promises, and try these ones
+// in a thousand kinds of trouble.
 package fairlock_test
 
 import (
@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	workers.Main()           // the processes that the fourth promise is about are this program, run again
+	workers.Main()           // this program, run again, is also the processes of the fourth promise
 	goleak.VerifyTestMain(m) // no test leaves a goroutine behind
 }
 
@@ -109,7 +109,7 @@ func TestNoTwoLeasesOfDifferentOwnersTrustALockAtTheSameInstant(t *testing.T) {
 		}
 		all.Wait()
 
-		// Who does not renew its lock stops trusting it before somebody else has it.
+		// A holder that does not renew its lock stops trusting it before another one has it.
 		idle, _ := connect(t, addr)
 		next, _ := connect(t, addr)
 		first, err := idle.Lock(ctx, "y", fairlock.LeaseFor(time.Second))
@@ -209,15 +209,15 @@ func TestTokensStrictlyIncreasePerLock(t *testing.T) {
 		if err := two.ForceUnlock(ctx, "x"); err != nil {
 			t.Fatal(err)
 		}
-		locks(two, fairlock.LeaseFor(300*time.Millisecond)) // after one that was forced
-		if err := locks(one).Unlock(ctx); err != nil {      // after one that expired
+		locks(two, fairlock.LeaseFor(300*time.Millisecond)) // after a forced ownership
+		if err := locks(one).Unlock(ctx); err != nil {      // after an expired one
 			t.Fatal(err)
 		}
 	})
 }
 
-// grantedAfter has a live waiter come last, behind so many others, does something, and returns how
-// long it then took until the waiter had the lock.
+// grantedAfter has a live waiter come last in line, behind that many others, and calls happens. It
+// returns how long it then took until the waiter had the lock.
 func grantedAfter(t *testing.T, addr, name string, others int, happens func()) time.Duration {
 	t.Helper()
 	waiter, rdb := connect(t, addr)
@@ -230,8 +230,8 @@ func grantedAfter(t *testing.T, addr, name string, others int, happens func()) t
 		result <- err
 	}()
 	waitUntil(t, "all wait", func() bool { return inspect(t, waiter, name).Waiting == others+1 })
-	// Whoever does not listen yet is granted unheard. That ends when it asks for the first time
-	// after it began to.
+	// The server grants a waiter unheard until it has seen the waiter's subscription, which is at
+	// the first enter after the waiter subscribed.
 	waitUntil(t, "the server knows that all of them listen", func() bool {
 		return rdb.ZCount(t.Context(), "fairlock:waiters:{"+name+"}", "-inf", "(0").Val() == 0
 	})
@@ -279,7 +279,7 @@ func TestAFreeLockWithALiveWaiterIsGrantedThoughOthersWereKilledOrStopped(t *tes
 			waitUntil(t, "the server knows", func() bool { return listening() == 1 })
 			unlocks(held)
 		})
-		if took > 2*time.Second { // its claim would have cost 3 s, its lease 30 s
+		if took > 2*time.Second { // its claim would cost 3 s, its lease 30 s
 			t.Errorf("a killed waiter cost %v", took)
 		}
 
@@ -290,7 +290,7 @@ func TestAFreeLockWithALiveWaiterIsGrantedThoughOthersWereKilledOrStopped(t *tes
 		}
 
 		if runtime.GOOS == "windows" {
-			return // which cannot stop a process
+			return // Windows cannot stop a process
 		}
 		held = holds("stopped waiter")
 		stopped := workers.Start(t, "a waiter that is stopped", addr, 30*time.Second)
@@ -306,7 +306,7 @@ func TestAFreeLockWithALiveWaiterIsGrantedThoughOthersWereKilledOrStopped(t *tes
 	})
 }
 
-// That the last of them has vanished ten minutes later is seen in fake time, in test/faketime.
+// test/faketime shows, in fake time, that the last key has vanished ten minutes later.
 func TestWhenTheLastClientIsGoneEveryKeyIsBoundToVanish(t *testing.T) {
 	onBothServers(t, func(t *testing.T, addr string) {
 		ctx := t.Context()
@@ -319,10 +319,10 @@ func TestWhenTheLastClientIsGoneEveryKeyIsBoundToVanish(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = waiter.Lock(ctx, "x") // its connections end under it
+			_, _ = waiter.Lock(ctx, "x") // its connections are closed meanwhile
 		}()
 		waitUntil(t, "somebody waits", func() bool { return inspect(t, observer, "x").Waiting == 1 })
-		if err := errors.Join(holders.Close(), waiters.Close()); err != nil { // and say no farewell
+		if err := errors.Join(holders.Close(), waiters.Close()); err != nil { // without a farewell
 			t.Fatal(err)
 		}
 		waitUntil(t, "the lease is over", func() bool { return inspect(t, observer, "x").Holder == nil })
@@ -349,7 +349,7 @@ func TestUnlockByAnyoneButAHolderChangesNothingAndAnExpiredLeaseIsNoCleanUnlock(
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := two.Lock(ctx, "x") // when that is over
+		second, err := two.Lock(ctx, "x") // when the first lease is over
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -378,7 +378,7 @@ func TestUnlockByAnyoneButAHolderChangesNothingAndAnExpiredLeaseIsNoCleanUnlock(
 	})
 }
 
-// Goroutines are what TestMain looks for.
+// TestMain looks for goroutines.
 func TestNoPathLeavesATicketASubscriptionOrAConnectionBehind(t *testing.T) {
 	onBothServers(t, func(t *testing.T, addr string) {
 		observer, rdb := connect(t, addr)
@@ -397,7 +397,7 @@ func TestNoPathLeavesATicketASubscriptionOrAConnectionBehind(t *testing.T) {
 					case err == nil:
 						had.Add(1)
 						time.Sleep(2 * time.Millisecond)
-						err = lease.Unlock(ctx) // done or not
+						err = lease.Unlock(ctx) // ctx may have ended
 					case errors.Is(err, context.DeadlineExceeded):
 						gaveUp.Add(1)
 						err = nil
@@ -424,7 +424,7 @@ func TestNoPathLeavesATicketASubscriptionOrAConnectionBehind(t *testing.T) {
 	})
 }
 
-// connections is how many the server has, if it can tell: the embedded one cannot.
+// connections returns how many connections the server has. The embedded server cannot tell: 0.
 func connections(t *testing.T, rdb *redis.Client) int {
 	t.Helper()
 	return strings.Count(rdb.ClientList(t.Context()).Val(), " laddr=")
@@ -464,7 +464,7 @@ func TestARequestThatIsExecutedTwiceOrSecondsLateIsTheSameAsOnceInTimeOrNotAtAll
 				t.Fatal(err)
 			}
 			for _, request := range network.delayed {
-				others.Do(ctx, request...) // nobody waits for the answer any more
+				others.Do(ctx, request...) // nobody waits for the answer
 			}
 			state := inspect(t, two, "x")
 			if lease.Err() != nil || state.Holder == nil || state.Holder.Token != lease.Token() || state.Waiting > 0 {
@@ -480,9 +480,9 @@ func TestARequestThatIsExecutedTwiceOrSecondsLateIsTheSameAsOnceInTimeOrNotAtAll
 	})
 }
 
-// badNetwork is a hook for go-redis. Every other request that calls a script gets no answer, so
-// that it is repeated: it was executed, and is so twice, or it is delayed until the test executes
-// it.
+// badNetwork is a hook for go-redis. Every other request that calls a script gets no answer, so the
+// library repeats it. Such a request was executed, so its repetition is the second execution. Or,
+// if late is set, it is delayed until the test executes it.
 type badNetwork struct {
 	late bool
 

@@ -23,13 +23,14 @@ import (
 	"testing"
 )
 
-// The house has one law: import only lower floors. These tests read the source of every module in the tree and keep it,
-// with a few rules that keep the house small.
+// The house has one law: import only lower floors. These tests read the source of every module in
+// the tree and enforce that law, with a few rules that keep the house small.
 
 // houseModule is the root module. What follows it in an import path is a directory of this tree.
 const houseModule = "github.com/fairlock/locks"
 
-// houseFloors says on which floor each package of the library stands. A new package needs a line here.
+// houseFloors says on which floor each package of the library stands. A new package needs a line
+// here.
 var houseFloors = map[string]int{
 	"internal/batch":    0,
 	"lua":               1,
@@ -41,18 +42,19 @@ var houseFloors = map[string]int{
 	"fairlock/embedded": 4,
 }
 
-// houseGuests are the directories for programs, and for what only some users want and needs modules of its own. They see
-// what every user of the library sees.
+// houseGuests are the directories for programs, and for extras that need modules of their own.
+// Guests see what every user of the library sees.
 var houseGuests = []string{"cmd", "examples", "bench", "otel", "docs"}
 
-// houseLibraries are the modules of others that the library needs, and where: "" is everywhere.
+// houseLibraries are the foreign modules that the library needs, and where: "" is everywhere.
 var houseLibraries = map[string]string{
 	"github.com/redis/go-redis/v9":     "",
 	"github.com/google/uuid":           "",
 	"github.com/alicebob/miniredis/v2": "fairlock/embedded",
 }
 
-// houseYard has the worlds that tests are made in, and rooms: packages of tests that take a world.
+// houseYard is the directory for tests. It has worlds, in which tests are made, and rooms: packages
+// of tests that use a world.
 const houseYard = "test"
 
 // houseRoot are the files at the root: the acceptance of the whole library, and this one.
@@ -211,8 +213,8 @@ func TestNoFileIsLong(t *testing.T) {
 	}
 }
 
-// houseAPI is where what each public package exports is written down. After a change that is meant,
-// go test -run ExportWhat -write . writes it anew, and its diff is what reviewers look at.
+// houseAPI is where the exports of each public package are written down. After an intended change,
+// go test -run ExportWhat -write . writes them anew, and reviewers look at the diff.
 const houseAPI = "docs/api"
 
 var writeAPI = flag.Bool("write", false, "write what packages export to "+houseAPI)
@@ -246,10 +248,10 @@ func TestPackagesExportWhatIsWrittenDown(t *testing.T) {
 	}
 }
 
-// houseEngine declares what public packages pass on to their users as aliases.
+// houseEngine is the package whose declarations the public packages pass on to users as aliases.
 const houseEngine = "internal/engine"
 
-// exports lists what a package exports.
+// exports lists what the package in dir exports.
 func (h house) exports(t *testing.T, dir string) (lines []string) {
 	t.Helper()
 	for _, f := range h.files {
@@ -260,7 +262,7 @@ func (h house) exports(t *testing.T, dir string) (lines []string) {
 	return lines
 }
 
-// passedOn are the lines of the engine that are about types that these lines are aliases of.
+// passedOn returns the engine's lines about the types for which lines has aliases.
 func passedOn(lines, engine []string) (more []string) {
 	for _, line := range lines {
 		_, name, ok := strings.Cut(line, " = "+path.Base(houseEngine)+".")
@@ -277,7 +279,7 @@ func passedOn(lines, engine []string) (more []string) {
 	return more
 }
 
-// difference is the lines of a that are not in b.
+// difference returns the lines of a that are not in b.
 func difference(a, b string) (lines []string) {
 	for line := range strings.SplitSeq(a, "\n") {
 		if !slices.Contains(strings.Split(b, "\n"), line) {
@@ -287,7 +289,7 @@ func difference(a, b string) (lines []string) {
 	return lines
 }
 
-// exported lists what a file exports, a line for each function, type, field, constant and variable.
+// exported lists what a file exports: a line for each function, type, field, constant and variable.
 func exported(t *testing.T, f houseFile) (lines []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.SkipObjectResolution)
@@ -323,7 +325,8 @@ func exported(t *testing.T, f houseFile) (lines []string) {
 	return lines
 }
 
-// house is the tree: the Go files of all modules, and the directories of the modules, the root being ".".
+// house is the tree: the Go files of all modules, and the directories of the modules. The root's
+// directory is ".".
 type house struct {
 	files   []houseFile
 	modules []string // sorted
@@ -415,7 +418,8 @@ func top(name string) string {
 	return first
 }
 
-// libraryOf reports whether the imported package is of a module that the library may need, and where.
+// libraryOf reports whether the imported package is in a module that the library may need, and
+// where.
 func libraryOf(imported string) (where string, ok bool) {
 	for module, where := range houseLibraries {
 		if inside(imported, module) {
@@ -425,8 +429,8 @@ func libraryOf(imported string) (where string, ok bool) {
 	return "", false
 }
 
-// undocumented lists the exported names of a file that have no comment. The comment above a group of constants or
-// variables is one for each of them; what Error and String do is known.
+// undocumented lists the exported names of a file that have no comment. A comment above a group of
+// constants or variables counts for each of them. Methods called Error and String need none.
 func undocumented(file *ast.File) []string {
 	var names []string
 	for _, decl := range file.Decls {
@@ -462,7 +466,7 @@ func undocumentedSpec(group *ast.GenDecl, spec ast.Spec) []string {
 	return names
 }
 
-// exportedReceiver reports whether a function is one, or a method of an exported type.
+// exportedReceiver reports whether a function is no method, or a method of an exported type.
 func exportedReceiver(receiver *ast.FieldList) bool {
 	if receiver == nil {
 		return true
