@@ -230,8 +230,8 @@ func grantedAfter(t *testing.T, addr, name string, others int, happens func()) t
 		result <- err
 	}()
 	waitUntil(t, "all wait", func() bool { return inspect(t, waiter, name).Waiting == others+1 })
-	// The server grants a waiter unheard until it has seen the waiter's subscription, which is at
-	// the first enter after the waiter subscribed.
+	// Until the server has seen a waiter's subscription, it grants the waiter the lock unheard. The
+	// server looks at each enter, so it knows with the first enter after the subscription.
 	waitUntil(t, "the server knows that all of them listen", func() bool {
 		return rdb.ZCount(t.Context(), "fairlock:waiters:{"+name+"}", "-inf", "(0").Val() == 0
 	})

@@ -47,7 +47,10 @@ func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two fo
 		s.attempt(m.who).wait.Left()
 	case forges:
 		c := &s.clients[m.who/2]
-		c.inbox[c.mail] = message{verb: 'g', client: m.who / 2, ticket: m.who, token: fresh + int32(s.clock)*step, claim: claim, stamp: s.clock, forged: true}
+		c.inbox[c.mail] = message{
+			verb: 'g', client: m.who / 2, ticket: m.who, forged: true,
+			token: fresh + int32(s.clock)*step, claim: claim, stamp: s.clock,
+		}
 		c.mail++
 	case hears:
 		x.hear(s, m.who)

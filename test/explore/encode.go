@@ -127,7 +127,10 @@ func (f *flight) encode(b []byte) []byte {
 }
 
 func (b *budget) encode(to []byte) []byte {
-	for _, n := range [...]int8{b.ticks, b.faults, b.crash, b.stop, b.deaf, b.delay, b.lose, b.late, b.twice, b.dropped, b.doubled, b.flush, b.force, b.closed, b.forged, b.swallowed, b.tired} {
+	for _, n := range [...]int8{
+		b.ticks, b.faults, b.crash, b.stop, b.deaf, b.delay, b.lose, b.late, b.twice,
+		b.dropped, b.doubled, b.flush, b.force, b.closed, b.forged, b.swallowed, b.tired,
+	} {
 		to = append(to, byte(n))
 	}
 	return to

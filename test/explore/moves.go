@@ -23,7 +23,7 @@ const (
 	arrives              // a request is executed, late or after a delay
 	returns              // an answer arrives
 	times                // a client no longer waits for an answer
-	hears                // a client takes in a message
+	hears                // a client handles a message
 	misses               // a message is lost
 	doubles              // a message will arrive once more
 	deafens              // a client's subscription is lost

@@ -27,7 +27,10 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "nobody is asked whether the next one is reachable",
-		changes:  []change{{"parts/advance.lua", "client ~= me and not hears(client) and not valid(blind)", "false"}, {"leave.lua", "if deaf then dead[deaf] = true end", ""}},
+		changes:  []change{
+			{"parts/advance.lua", "client ~= me and not hears(client) and not valid(blind)", "false"},
+			{"leave.lua", "if deaf then dead[deaf] = true end", ""},
+		},
 		scenario: all(once, budget{faults: 1, crash: 1}),
 		breaks:   []int{4},
 	}, {
@@ -57,7 +60,10 @@ var mutations = []mutation{
 		breaks:   []int{5},
 	}, {
 		name:     "leave does not let the next one have the lock",
-		changes:  []change{{"parts/rest.lua", "local given = advance()", "local given"}, {"parts/usual_leave.lua", "if ordinary and deadline and (tonumber(deadline) or 0) > ms", "if false"}},
+		changes:  []change{
+			{"parts/rest.lua", "local given = advance()", "local given"},
+			{"parts/usual_leave.lua", "if ordinary and deadline and (tonumber(deadline) or 0) > ms", "if false"},
+		},
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
 	}, {
@@ -92,7 +98,11 @@ var mutations = []mutation{
 		breaks:   []int{2, 4},
 	}, {
 		name:     "no placeholder for a holder that the server forgot",
-		changes:  []change{{"parts/placeholder.lua", "local forgot = seen > last", "local forgot = false"}, {"parts/placeholder.lua", "--#include parts/forget.lua", "local lost = false"}, {"parts/usual_enter.lua", "if not full and last >= seen and", "if not full and"}},
+		changes:  []change{
+			{"parts/placeholder.lua", "local forgot = seen > last", "local forgot = false"},
+			{"parts/placeholder.lua", "--#include parts/forget.lua", "local lost = false"},
+			{"parts/usual_enter.lua", "if not full and last >= seen and", "if not full and"},
+		},
 		scenario: all(once, budget{faults: 1, flush: 1}),
 		breaks:   []int{1},
 	}, {
@@ -137,7 +147,10 @@ var mutations = []mutation{
 		breaks:   []int{2, 7, 8},
 	}, {
 		name:     "the line has no end of its own",
-		changes:  []change{{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"}, {"parts/usual_enter.lua", "redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))\n", ""}},
+		changes:  []change{
+			{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"},
+			{"parts/usual_enter.lua", "redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))\n", ""},
+		},
 		scenario: all(once, budget{}),
 		breaks:   []int{5},
 	}, {

@@ -15,7 +15,7 @@ var (
 // every allows each fault once.
 var every = budget{delay: 1, lose: 1, late: 1, twice: 1, deaf: 1, crash: 1, stop: 1, dropped: 1, doubled: 1, flush: 1}
 
-// with returns b with this many jumps of time, and this many faults in all.
+// with is b with this many jumps of time, and this many faults in all.
 func (b budget) with(ticks, faults int8) budget {
 	b.ticks, b.faults = ticks, faults
 	return b
@@ -55,19 +55,19 @@ func (sc scenario) clockSetBack() scenario {
 	return sc
 }
 
-// closing adds to b that one client is closed.
+// closing is b, and one client may be closed.
 func (b budget) closing() budget {
 	b.closed = 1
 	return b
 }
 
-// forced adds to b that an administrator forces the lock n times.
+// forced is b, and an administrator may force the lock n times.
 func (b budget) forced(n int8) budget {
 	b.force = n
 	return b
 }
 
-// kept removes the loss of data from b.
+// kept is b without a loss of data.
 func (b budget) kept() budget {
 	b.flush = 0
 	return b

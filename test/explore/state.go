@@ -209,7 +209,7 @@ type attempt struct {
 type client struct {
 	alive  bool
 	closed bool
-	told   lua.Entered // what the last answer said of when to ask again; for draining
+	told   lua.Entered // what the last answer said of when to ask again; for draining only
 	seen   int32
 	knew   int32 // what it would have seen if it remembered all
 	at     [2]attempt

@@ -114,7 +114,7 @@ func (h *Handle) markExecuted() {
 	h.update(func() { h.executed++ })
 }
 
-// update changes the state and wakes those who wait for a change.
+// update changes the state and wakes all that wait for a change.
 func (h *Handle) update(change func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -58,7 +58,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// eventually polls until ok, which says what it waits for when it fails.
+// eventually polls until ok returns true. If it never does, the failure names what.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

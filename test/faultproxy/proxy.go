@@ -144,11 +144,10 @@ func (p *Proxy) Refuse(refusing bool) {
 	p.refusing = refusing
 }
 
-// Freeze makes the network a black hole, or heals it: no byte, no connect and
-// no close gets through in either direction while every socket stays open. When
-// Freeze(true) returns nothing moves any more; for that it waits for a write
-// that is under way. Freeze(false) delivers what was sent meanwhile, also from
-// clients that have closed since.
+// Freeze makes the network a black hole, or heals it: no byte, no connect and no close gets through
+// in either direction while every socket stays open. Freeze(true) waits for a write that is under
+// way; when it returns, nothing moves any more. Freeze(false) delivers what was sent meanwhile,
+// also from clients that have closed since.
 func (p *Proxy) Freeze(frozen bool) { p.gate.freeze(frozen) }
 
 // Tear splits what the server next sends to a subscribed connection, or to one that subscribes with

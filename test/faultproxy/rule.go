@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Rule says what happens to the requests that match it. Of several rules that
-// match a request the first added acts, and only that one; rules that
-// [Observe] count it besides.
+// Rule says what happens to the requests that match it. If several rules match a request, only the
+// first added acts; rules that [Observe] count the request as well.
 type Rule struct {
 	// Match picks requests by their strings, for example "EVALSHA", the hash,
 	// the number of keys, the keys, the arguments. Clients differ in the case of

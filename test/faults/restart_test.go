@@ -140,8 +140,8 @@ func TestThoseWhoWaitOutlastAServerThatIsAReplicaForAWhile(t *testing.T) {
 	f.nobody("x")
 }
 
-// A server that lost its data keeps the lock for a lease for the holder of whom others tell. It
-// frees the lock earlier if that holder says that it is done.
+// After a loss of data, other clients tell the server of the holder. The server then keeps the lock
+// for a lease, or until that holder says that it is done.
 func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testing.T) {
 	server := redistest.Start(t)
 	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))

@@ -25,8 +25,8 @@ func TestWhoeverWaitsForAPlainLockGoesOnWhenTheMasterIsKilled(t *testing.T) { ki
 // killMasters kills one master after the other under 64 waiters of four processes.
 //
 // A dead master may have granted a lock without having told its replica. Then the lock may be
-// granted again. Cases in which two trusted a lock at the same time are counted. They must not
-// occur except around a master's death. The fence accepts no write with an older token.
+// granted again. The test counts the cases in which two holders trusted a lock at the same time.
+// They may occur around a master's death only. The fence accepts no write with an older token.
 func killMasters(t *testing.T, times int, plain bool) {
 	t.Helper()
 	const processes, hands, lease, lasting = 4, 16, 6 * time.Second, 5 * time.Millisecond

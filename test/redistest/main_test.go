@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds every wait of these tests; none of them should come near it.
 const patience = 10 * time.Second
 
-// eventually polls until ok, which says what it waits for when it fails.
+// eventually polls until ok returns true. If it never does, the failure names what.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

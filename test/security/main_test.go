@@ -1,5 +1,6 @@
-// Package security is about users with some right on the server, who use it for all the harm they
-// can do to others' locks. They must achieve what docs/security.md says, and no more.
+// Package security is about users with some right on the server. They use that right for all the
+// harm that they can do to others' locks. They must achieve what docs/security.md says, and no
+// more.
 package security
 
 import (

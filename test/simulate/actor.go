@@ -293,7 +293,8 @@ func (a *actor) nest(ctx context.Context, b *belief, name string) {
 		k.options = append(k.options, fairlock.LeaseFor(a.upTo(8*time.Second)+100*time.Millisecond))
 	}
 	if single(b.owner) {
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // without a limit, a call whose lock was lost in between would be one of many waiters
+		// Without a limit, a call whose lock was lost in between would be one of many waiters.
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		k.until = time.Now().Add(3 * time.Second)
 		a.begins(k)

@@ -55,7 +55,10 @@ func (w *World) newClient() *client {
 	w.mu.Lock()
 	w.made++
 	id := w.made
-	c := &client{w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), leaving: make(chan struct{}), calls: make(map[*call]struct{}), noted: make(map[string]*call)}
+	c := &client{
+		w: w, id: id, name: fmt.Sprintf("c%d", id), gone: make(chan struct{}), leaving: make(chan struct{}),
+		calls: make(map[*call]struct{}), noted: make(map[string]*call),
+	}
 	c.link = &link{w: w, owner: c, troubled: w.start}
 	r := w.draw(id, 4)
 	leases := []time.Duration{5 * time.Second, 8 * time.Second, 12 * time.Second, 30 * time.Second}

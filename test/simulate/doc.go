@@ -1,5 +1,5 @@
 // Package simulate runs whole clients over an embedded server in fake time, under faults that
-// follow from a seed. A referee judges the invariants of the design meanwhile. The referee sees the
+// follow from a seed. Meanwhile a referee judges the invariants of the design. The referee sees the
 // server's state and every client's belief.
 //
 // A [Plan] is a run: [Run] it in a bubble of testing/synctest. A client is a process with a Locker,
@@ -43,17 +43,20 @@
 //     server that passes.
 //   - 5: every key has an end; after the last client all vanish.
 //   - 6: what Unlock says is what the server did.
-//   - 7: a closed client leaves no ticket, subscription, connection or goroutine. It gives no
-//     Lease, and its contexts have ended. A call that has ended, in whatever way, leaves nothing
+//   - 7: a closed client leaves no ticket, subscription, connection or goroutine. Its Locker gives
+//     no Lease, and its contexts have ended. A call that has ended, in whatever way, leaves nothing
 //     with a server that can be reached (orphans.go).
 //
 // Each exemption stands where it is made, with its reason. [referee.exempt] has those of 1. In
-// short, these holders are exempt: a forced holder, until it can have heard of the force; a holder
-// whose lease the server's clock stepped over by more than the margin; and some holders after a
-// loss of data. After such a loss these three are exempt: the holder, if a newcomer came before any
-// client that knew the holder; an older ownership that came back before such a client; and a holder
-// that did not come back for as long as the lock was kept for it. Tokens are as large as the
-// server's clock then.
+// short, these may overlap with others:
+//
+//   - a forced holder, until it can have heard of the force;
+//   - a holder whose lease the server's clock stepped over by more than the margin;
+//   - after a loss of data, a newcomer that came before any client that knew the holder; an older
+//     ownership that came back before such a client; and a holder that did not come back for as
+//     long as the lock was kept for it.
+//
+// After a loss of data, tokens are as large as the server's clock.
 //
 // # What it does not show
 //

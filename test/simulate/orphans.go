@@ -140,7 +140,8 @@ func (l *look) size(lk *lock, is *state) {
 	if most := w.farthest.Add(time.Second).UnixMicro(); is.token > most || is.last > most {
 		if !lk.inflated {
 			lk.inflated = true
-			l.r.violated(3, "%s: the %s of %s left token %s, which is ahead of the server's clock", lk.name, l.verb, l.by.name, strconv.FormatInt(max(is.token, is.last), 10))
+			l.r.violated(3, "%s: the %s of %s left token %s, which is ahead of the server's clock",
+				lk.name, l.verb, l.by.name, strconv.FormatInt(max(is.token, is.last), 10))
 		}
 	}
 }

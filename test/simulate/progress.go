@@ -113,7 +113,8 @@ func (r *referee) renewals() {
 		}
 		if left := time.Until(b.lease.Deadline()); left > 0 && left < b.by.lease/3 {
 			b.dim = true
-			r.violated(4, "%s: %s is undisturbed since %v, and token %d is not renewed: %v are left", b.lk.name, b.by.name, time.Since(able), b.token, left)
+			r.violated(4, "%s: %s is undisturbed since %v, and token %d is not renewed: %v are left",
+				b.lk.name, b.by.name, time.Since(able), b.token, left)
 		}
 	}
 }

@@ -101,7 +101,9 @@ func newReferee(w *World) *referee {
 	r := &referee{w: w, locks: make(map[string]*lock)}
 	for _, name := range w.names {
 		r.locks[name] = &lock{
-			name: name, keys: keysOf(w.plan.prefix(), name), users: make(map[user]*usage), refused: make(map[string]bool), grants: make(map[int64]*grant), clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
+			name: name, keys: keysOf(w.plan.prefix(), name), free: w.start,
+			users: make(map[user]*usage), refused: make(map[string]bool), grants: make(map[int64]*grant),
+			clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool),
 		}
 	}
 	return r
@@ -373,7 +375,8 @@ func (l *look) order(lk *lock, was, is *state, g *grant) {
 	for _, p := range line {
 		leaves := l.verb == "leave" && l.names(p.ticket)
 		if p.at < g.place && is.holds[p.ticket] == 0 && !leaves && l.live(was, p.ticket) {
-			l.r.violated(2, "%s: the %s of %s gave it to %s (place %d) before %s (place %d)", lk.name, l.verb, l.by.name, g.ticket, g.place, p.ticket, p.at)
+			l.r.violated(2, "%s: the %s of %s gave it to %s (place %d) before %s (place %d)",
+				lk.name, l.verb, l.by.name, g.ticket, g.place, p.ticket, p.at)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 // seats is how many workers there are at any time.
 const seats = 6
 
-// saboteurs is the database user who may do everything, whatever the others may.
+// saboteurs is the database user with all rights, whatever rights the other users have.
 const saboteurs = "saboteur"
 
 // everybody is the seat of a trouble that affects all.

@@ -43,7 +43,10 @@ type doubt struct {
 }
 
 func newOrder(lives map[string]*life, calls []*call, troubles []*trouble) *order {
-	o := &order{frees: make(map[string][]stretch), lives: lives, calls: make(map[string]*call), troubles: troubles, lines: make(map[string]*line)}
+	o := &order{
+		lives: lives, troubles: troubles,
+		frees: make(map[string][]stretch), calls: make(map[string]*call), lines: make(map[string]*line),
+	}
 	for _, c := range calls {
 		o.calls[fmt.Sprintf("%s-%d", c.life.Process, c.op)] = c
 	}
@@ -176,7 +179,8 @@ func (o *order) granted(l *line, ticket string, token int64) {
 		o.disorder = append(o.disorder, fmt.Sprintf("lock %s: %s was granted while %s had it", l.name, ticket, l.record))
 	}
 	if o.now < l.gathers {
-		o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was granted at %s although all had until %s to come back", l.name, ticket, clock(o.now), clock(l.gathers)))
+		o.inversions = append(o.inversions, fmt.Sprintf("lock %s: %s was granted at %s although all had until %s to come back",
+			l.name, ticket, clock(o.now), clock(l.gathers)))
 	}
 	delete(l.out, ticket)
 	at := slices.IndexFunc(l.popped, func(p place) bool { return p.ticket == ticket })

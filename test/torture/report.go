@@ -88,7 +88,8 @@ func (r *report) judge() {
 	r.must("failed by what passes", slices.Concat(impatient(h.calls), unrepeated(leases)), "")
 	holders, err := r.holders(context.Background())
 	r.ok(err)
-	r.must("ghosts", slices.Concat(o.ghosts, nobodys(o, holders)), fmt.Sprintf("%d tickets were there after their calls, for %v at most", o.left, o.longest.length().Round(time.Millisecond)))
+	r.must("ghosts", slices.Concat(o.ghosts, nobodys(o, holders)), fmt.Sprintf("%d tickets were there after their calls, for %v at most",
+		o.left, o.longest.length().Round(time.Millisecond)))
 	r.must("unheard grants", o.unheard, "")
 	r.must("kept from a free lock", o.kept(h.calls), "")
 	r.must("inversions", o.inversions, fmt.Sprintf("%d waiters were passed over, at most %v after they were harmed; that was no excuse for %.0f %% of the time",
@@ -105,7 +106,8 @@ func (r *report) judge() {
 	r.must("fresh writes refused", refusedFresh(h.barred, r.losses), "")
 	began := time.Now()
 	pieces, illegal := linearizable(h.calls, r.losses, time.Minute)
-	r.must("not linearizable", illegal, fmt.Sprintf("%d calls in %d pieces, by porcupine in %v", len(h.calls), pieces, time.Since(began).Round(time.Millisecond)))
+	r.must("not linearizable", illegal, fmt.Sprintf("%d calls in %d pieces, by porcupine in %v",
+		len(h.calls), pieces, time.Since(began).Round(time.Millisecond)))
 	r.must("harm not done", r.idle(h, len(leases)), "")
 	r.must("leaked keys", slices.Concat(leaks, r.vanish()), fmt.Sprintf("all but tokens gone %v after the last process", time.Since(r.gone).Round(time.Second)))
 }

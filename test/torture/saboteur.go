@@ -7,8 +7,8 @@ import (
 )
 
 // saboteur harms the server, the workers and the connections between them. The seed decides what he
-// does, and in which order. The exact times, and what the harm hits, differ from run to run. It
-// belongs to the test's own goroutine.
+// does, and in which order. The exact times, and what the harm hits, differ from run to run. A
+// saboteur belongs to the test's own goroutine.
 type saboteur struct {
 	*arena
 	deck    []trick

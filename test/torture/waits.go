@@ -30,7 +30,8 @@ func (o *order) heard(l *line, ticket string, at int64) {
 		}
 	}
 	if free := c.life.undisturbed(hinders, at, until); free > hearing {
-		o.unheard = append(o.unheard, fmt.Sprintf("lock %s: %s had it from %s to %s, and its call did not know: %v", l.name, ticket, clock(at), clock(o.now), c))
+		o.unheard = append(o.unheard, fmt.Sprintf("lock %s: %s had it from %s to %s, and its call did not know: %v",
+			l.name, ticket, clock(at), clock(o.now), c))
 	}
 }
 
