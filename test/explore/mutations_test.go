@@ -26,8 +26,8 @@ var mutations = []mutation{
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
 	}, {
-		name:     "nobody is asked whether the next one is reachable",
-		changes:  []change{
+		name: "nobody is asked whether the next one is reachable",
+		changes: []change{
 			{"parts/advance.lua", "client ~= me and not hears(client) and not valid(blind)", "false"},
 			{"leave.lua", "if deaf then dead[deaf] = true end", ""},
 		},
@@ -59,8 +59,8 @@ var mutations = []mutation{
 		scenario: all(once, budget{faults: 1, late: 1}),
 		breaks:   []int{5},
 	}, {
-		name:     "leave does not let the next one have the lock",
-		changes:  []change{
+		name: "leave does not let the next one have the lock",
+		changes: []change{
 			{"parts/rest.lua", "local given = advance()", "local given"},
 			{"parts/usual_leave.lua", "if ordinary and deadline and (tonumber(deadline) or 0) > ms", "if false"},
 		},
@@ -97,8 +97,8 @@ var mutations = []mutation{
 		scenario: all(once, budget{}).notYetHeard(),
 		breaks:   []int{2, 4},
 	}, {
-		name:     "no placeholder for a holder that the server forgot",
-		changes:  []change{
+		name: "no placeholder for a holder that the server forgot",
+		changes: []change{
 			{"parts/placeholder.lua", "local forgot = seen > last", "local forgot = false"},
 			{"parts/placeholder.lua", "--#include parts/forget.lua", "local lost = false"},
 			{"parts/usual_enter.lua", "if not full and last >= seen and", "if not full and"},
@@ -146,8 +146,8 @@ var mutations = []mutation{
 		scenario: all(once, budget{lose: 1, flush: 1}.with(1, 2)),
 		breaks:   []int{2, 7, 8},
 	}, {
-		name:     "the line has no end of its own",
-		changes:  []change{
+		name: "the line has no end of its own",
+		changes: []change{
 			{"enter.lua", "redis.call('PEXPIREAT', queue, num(ms + LINE_TTL))\n  if not try", "if not try"},
 			{"parts/usual_enter.lua", "redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))\n", ""},
 		},

@@ -294,7 +294,7 @@ func (a *actor) nest(ctx context.Context, b *belief, name string) {
 	}
 	if single(b.owner) {
 		// Without a limit, a call whose lock was lost in between would be one of many waiters.
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		k.until = time.Now().Add(3 * time.Second)
 		a.begins(k)
