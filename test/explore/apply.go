@@ -48,8 +48,8 @@ func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two fo
 	case forges:
 		c := &s.clients[m.who/2]
 		c.inbox[c.mail] = message{
-			verb: 'g', client: m.who / 2, ticket: m.who, forged: true,
-			token: fresh + int32(s.clock)*step, claim: claim, stamp: s.clock,
+			verb: 'g', client: m.who / 2, ticket: m.who, token: fresh + int32(s.clock)*step,
+			claim: claim, stamp: s.clock, forged: true,
 		}
 		c.mail++
 	case hears:

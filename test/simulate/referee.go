@@ -101,9 +101,9 @@ func newReferee(w *World) *referee {
 	r := &referee{w: w, locks: make(map[string]*lock)}
 	for _, name := range w.names {
 		r.locks[name] = &lock{
-			name: name, keys: keysOf(w.plan.prefix(), name), free: w.start,
+			name: name, keys: keysOf(w.plan.prefix(), name),
 			users: make(map[user]*usage), refused: make(map[string]bool), grants: make(map[int64]*grant),
-			clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool),
+			clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
 		}
 	}
 	return r

@@ -44,8 +44,8 @@ type doubt struct {
 
 func newOrder(lives map[string]*life, calls []*call, troubles []*trouble) *order {
 	o := &order{
-		lives: lives, troubles: troubles,
-		frees: make(map[string][]stretch), calls: make(map[string]*call), lines: make(map[string]*line),
+		frees: make(map[string][]stretch), lives: lives, calls: make(map[string]*call),
+		troubles: troubles, lines: make(map[string]*line),
 	}
 	for _, c := range calls {
 		o.calls[fmt.Sprintf("%s-%d", c.life.Process, c.op)] = c
