@@ -73,7 +73,8 @@ var classicTests = []test{
 		inner := w.LockIn(outer.Context(), a, "x", fixed)
 		<-outer.Done()
 		w.Is(inner.Unlock(w.Context()), fairlock.ErrLost)
-		w.That(!w.Fake || w.expiry("x") > 0, "it released what is not its own any more") // the record lasts for another margin
+		// The record lasts for another margin.
+		w.That(!w.Fake || w.expiry("x") > 0, "it released what is not its own any more")
 		w.Until("the server ends it", func() bool { return w.expiry("x") < 0 })
 		w.Is(outer.Unlock(w.Context()), fairlock.ErrLost)
 		w.That(outer.Depth() == 0 && inner.Depth() == 0, "depths %d and %d", outer.Depth(), inner.Depth())
@@ -89,7 +90,8 @@ var classicTests = []test{
 	}},
 	{"locks that nobody unlocks go from one to the next as their leases end, and not before", func(w *World) {
 		const n = 4
-		each := (w.Lease - w.Lease/9).Truncate(time.Millisecond) // not a multiple of the time between two requests of a waiter
+		// Not a multiple of the time between two requests of a waiter.
+		each := (w.Lease - w.Lease/9).Truncate(time.Millisecond)
 		fixed := fairlock.LeaseFor(each)
 		first := w.Lock(w.Locker(), "x") // held until all are in line, however long that takes
 		var line []<-chan Outcome

@@ -307,7 +307,8 @@ func TestTheHolderOfAFairOrPlainLockLearnsThatItIsLostWhileTheServerIsDeadAndLat
 		s.server.Restart()
 		s.serve(line)
 		var again *fairlock.Lease
-		s.until("who lost it has it again", func() bool { // its pooled connections are dead, and each one is noticed once
+		// The pooled connections are dead, and each one is noticed once.
+		s.until("who lost it has it again", func() bool {
 			again, _ = l.Lock(context.Background(), "x")
 			return again != nil
 		})

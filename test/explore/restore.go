@@ -47,7 +47,8 @@ func (e *engine) restore(w *words, k *keys) {
 func (e *engine) restoreWaiters(w *words, k *keys) {
 	add := func(member string, end ms, sign float64) {
 		if end != absent {
-			_, _ = e.mini.ZAdd(e.keys.Waiters(), sign*float64(nowMS+int64(end)), member) // the key is of no other type
+			// The key is of no other type.
+			_, _ = e.mini.ZAdd(e.keys.Waiters(), sign*float64(nowMS+int64(end)), member)
 		}
 	}
 	for t := range int8(tickets) {

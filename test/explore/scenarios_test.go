@@ -9,7 +9,8 @@ var (
 	inTurn   = program{tickets: 2}
 	atOnce   = program{tickets: 2, parallel: true}
 	hasty    = program{tickets: 1, tries: true}
-	slow     = program{tickets: 1, cancels: true, lingers: true} // and there is time between an immediate grant and its Lease
+	// A slow client takes time between a grant and its Lease.
+	slow = program{tickets: 1, cancels: true, lingers: true}
 )
 
 // every allows each fault once.

@@ -13,8 +13,9 @@ type truth struct {
 	clean   [tickets]bool  // and that leave ended a hold
 	forced  [tickets]int32 // the token that force ended
 	flushed bool           // data was lost
-	unknown [tickets]bool  // the ticket held when data was lost, and no request that knows of the hold was executed since
-	orphan  [tickets]bool  // a newcomer got the lock while the holder was unknown
+	// The ticket held when data was lost, and no request that knows of the hold was executed since.
+	unknown [tickets]bool
+	orphan  [tickets]bool // a newcomer got the lock while the holder was unknown
 	// The client could not know of the ticket's last request, could not send another one, or let
 	// its hold run out.
 	silent [tickets]bool

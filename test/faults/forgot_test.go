@@ -86,7 +86,8 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"nobody is let in while a dead holder trusts its lease though who comes next has a shorter one": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(8 * time.Second)).Locks("x") // longer than the waiters have to come back
+		// The lease is longer than the time in which the waiters may come back.
+		lease := f.Behind(fairlock.WithLease(8 * time.Second)).Locks("x")
 		hasty := f.Beside(fairlock.WithLease(world.CalmLease))
 		if _, err := hasty.TryLock(background, "x"); !errors.Is(err, fairlock.ErrHeld) {
 			f.Fatal(err)

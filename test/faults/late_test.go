@@ -123,7 +123,8 @@ func TestAHeartbeatExecutedAfterItsWaiterLeftDoesNotStandInLine(t *testing.T) {
 		a, b := f.Behind(), f.Beside()
 		holder := b.Locks("x")
 		var w *world.Wait
-		execute := f.late(theSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) }) // the second enter comes when its subscription is up
+		// The second enter comes when its subscription is up.
+		execute := f.late(theSecond(f.Verb("enter")), func() { w = a.Queues("x", 1) })
 		f.left(func() { w.Cancel() })
 		w.Fails()
 		execute()

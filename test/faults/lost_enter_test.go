@@ -35,7 +35,8 @@ func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
 		}
 		f.Keeps(lease)
 		record := f.Direct.PTTL(background, f.Keys("x").Record()).Val()
-		const clocks = 10 * time.Millisecond // for two clocks and whole milliseconds; the silence is thirty times as long
+		// For two clocks and whole milliseconds; the silence is thirty times as long.
+		const clocks = 10 * time.Millisecond
 		if trust := time.Until(lease.Deadline()); trust > record-3*time.Second+clocks {
 			f.Errorf("it is trusted for %v, and on the server for %v", trust, record)
 		}

@@ -87,7 +87,8 @@ func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T)
 	a := f.Behind(fairlock.WithLease(world.BriefLease))
 	lease := a.Locks("x")
 	renewals := f.All(f.Verb("renew"), faultproxy.DropRequest())
-	farewell := f.Once(f.Verb("leave"), faultproxy.Observe()) // a leave is due, because a renewal might have been executed
+	// A leave is due, because a renewal might have been executed.
+	farewell := f.Once(f.Verb("leave"), faultproxy.Observe())
 	<-lease.Done()
 	f.Ends(lease)
 	farewell.WaitExecuted(f, 1, world.Patience)

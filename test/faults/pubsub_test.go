@@ -102,7 +102,8 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 	if worst > time.Second {
 		t.Errorf("a hand-over took %v", worst)
 	}
-	if overtaken > 50 { // a call out of reach at its turn is passed over; a call that lost its place would be the last
+	// A call out of reach at its turn is passed over; a call that lost its place would be the last.
+	if overtaken > 50 {
 		t.Errorf("somebody was served %d turns late", overtaken)
 	}
 	f.nobody("x")

@@ -159,7 +159,8 @@ func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testin
 			t.Fatal("the server is gone")
 		}
 		server.Restart()
-		world.Until(t, "it is free", func() bool { return len(next) > 0 }) // a waiter's lease of 30 s would be too late
+		// A waiter's lease of 30 s would be too late.
+		world.Until(t, "it is free", func() bool { return len(next) > 0 })
 		if got := <-next; got.Err != nil || got.Lease.Token() <= lease.Token() || got.Lease.Unlock(t.Context()) != nil {
 			t.Fatalf("%+v", got)
 		}

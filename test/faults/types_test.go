@@ -19,7 +19,8 @@ var kinds = map[string]struct {
 	"record":  {func(k lua.Keys) string { return k.Record() }, "WRONGTYPE"},
 	"queue":   {func(k lua.Keys) string { return k.Queue() }, "WRONGTYPE"},
 	"waiters": {func(k lua.Keys) string { return k.Waiters() }, "WRONGTYPE"},
-	"token":   {func(k lua.Keys) string { return k.Token() }, "token"}, // it is a string anyway; but this one is no number
+	// The token is a string anyway, but this one is no number.
+	"token": {func(k lua.Keys) string { return k.Token() }, "token"},
 }
 
 // onEachKey runs the test for each of the four keys.
@@ -83,7 +84,8 @@ func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(
 		next := f.Beside(brief).Asks(background, "x")
 		var all sync.WaitGroup
 		all.Go(func() {
-			if err := w.End(); err == nil || !w.HasReturned() { // the call may have failed with the same error, or have waited on
+			// The call may have failed with the same error, or have waited on.
+			if err := w.End(); err == nil || !w.HasReturned() {
 				w.PassesOn()
 			}
 		})

@@ -38,7 +38,8 @@ func TestSixtyFourWaitersInFourProcessesAreServedInTheOrderOfTheirArrival(t *tes
 	s.must(lease.Unlock(context.Background()))
 	var turns []workers.Turn
 	for _, l := range loops {
-		turns = append(turns, l.Await(workers.Done).Turns...) // an overlap that the witness saw would arrive as Failed
+		// An overlap that the witness saw would arrive as Failed.
+		turns = append(turns, l.Await(workers.Done).Turns...)
 	}
 	took := time.Since(began)
 	for _, w := range all {

@@ -120,7 +120,8 @@ func (s *stage) killHolder(name string, lease time.Duration, next *workers.Worke
 	killed := time.Now()
 	holder.Kill()
 	granted := waits.Await(workers.Granted)
-	if early := last - granted.At.Sub(asked); early > time.Millisecond { // the record's end is in whole milliseconds
+	// The record's end is in whole milliseconds.
+	if early := last - granted.At.Sub(asked); early > time.Millisecond {
 		s.t.Errorf("granted %v before the lease had ended", early)
 	}
 	if granted.Token <= before.Token {

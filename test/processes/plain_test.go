@@ -305,7 +305,8 @@ func (s *stage) killPlainHolder(name string, lease time.Duration, next *workers.
 	holder.Kill()
 	last := end()
 	granted := waits.Await(workers.Granted)
-	if early := last.Sub(granted.At.Round(0)); early > time.Millisecond { // the record's end is in whole milliseconds
+	// The record's end is in whole milliseconds.
+	if early := last.Sub(granted.At.Round(0)); early > time.Millisecond {
 		s.t.Errorf("granted %v before the lease had ended", early)
 	}
 	if granted.Token <= before.Token {
@@ -399,7 +400,8 @@ func TestATryForAPlainLockIsRefusedWithoutARequestIfThisProcessHasItAndElseWithO
 	if after["evalsha"] != before["evalsha"]+1 {
 		t.Errorf("a refusal sent %d requests", after["evalsha"]-before["evalsha"])
 	}
-	for _, other := range []string{"eval", "publish", "subscribe", "hello"} { // the other requests that a client may send
+	// The other requests that a client may send.
+	for _, other := range []string{"eval", "publish", "subscribe", "hello"} {
 		if after[other] != before[other] {
 			t.Errorf("a refusal sent %s", other)
 		}

@@ -154,7 +154,8 @@ func (o outage) goesOn(t *testing.T, process int, turns []workers.Turn) time.Tim
 	}
 	after := first.Sub(o.killed)
 	t.Logf("process %d has the lock %v after the kill, %v after the failover", process, after, after-o.took)
-	if after > o.took+3*time.Second { // a lost subscription is made again within a second, and a dial may take half a second
+	// A lost subscription is made again within a second, and a dial may take half a second.
+	if after > o.took+3*time.Second {
 		t.Errorf("process %d had the lock only %v after a failover of %v", process, after-o.took, o.took)
 	}
 	return first

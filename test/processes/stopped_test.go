@@ -50,7 +50,8 @@ func TestAStoppedHeadOfTheLineIsPassedOverAndLaterServedInItsTurn(t *testing.T) 
 			if took > claims+world.EnterInterval {
 				t.Errorf("took %v, longer than %v", took, claims+world.EnterInterval)
 			}
-			if took < claims-time.Duration(test.stopped)*time.Millisecond { // a record's end is in whole milliseconds
+			// A record's end is in whole milliseconds.
+			if took < claims-time.Duration(test.stopped)*time.Millisecond {
 				t.Errorf("took %v: somebody's claim was not respected", took)
 			}
 			s.awake(sleepers, sleep, func() { next.Unlock(waits).Await(workers.Unlocked) }, granted.Token)

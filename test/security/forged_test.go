@@ -129,8 +129,9 @@ func TestAMessageAboutATicketThatWasNeverGivenOutChangesNothingOnTheServer(t *te
 	}
 	v.undisturbed("a counter that was never given")
 	v.goesOn()
-	v.Must(v.user.Close())                                   // and what it did in the background is done
-	if n := v.Proxy.Count(v.Verb("leave")) - before; n > 3 { // one of them is for the hold that was forced as a sign
+	v.Must(v.user.Close()) // and what it did in the background is done
+	// One of the leaves is for the hold that was forced as a sign.
+	if n := v.Proxy.Count(v.Verb("leave")) - before; n > 3 {
 		v.Errorf("it sent %d leaves, and not one for each hold that ended", n)
 	}
 }

@@ -124,7 +124,8 @@ func configures(f *faulty) {
 	f.Must(rdb.ConfigSet(background, "maxmemory-policy", "allkeys-random").Err())
 	f.Must(rdb.ConfigSet(background, "maxmemory", "1").Err())
 	f.Until("the record is evicted", func() bool {
-		_ = f.Direct.Set(background, "something", "", time.Second).Err() // a write makes the server check its memory
+		// A write makes the server check its memory.
+		_ = f.Direct.Set(background, "something", "", time.Second).Err()
 		return f.Direct.Exists(background, f.Keys("x").Record()).Val() == 0
 	})
 	f.Must(rdb.ConfigSet(background, "maxmemory", "0").Err())

@@ -317,7 +317,8 @@ func (a *actor) looks(b *belief) error {
 	ended := func() bool { return b.lease.Context().Err() != nil }
 	was := ended()
 	if err != nil && !was {
-		time.Sleep(time.Microsecond) // another goroutine may have found out at this instant, and be about to end the contexts
+		// Another goroutine may have found out at this instant, and be about to end the contexts.
+		time.Sleep(time.Microsecond)
 		was = ended()
 	}
 	if was != (err != nil) && was != (b.lease.Err() != nil) {

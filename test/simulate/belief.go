@@ -107,7 +107,8 @@ func (r *referee) unlocks(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	b.left = time.Now()
-	b.late = !b.left.Before(b.lease.Deadline()) // closing the Locker does not count: that ends the trust, not the hold
+	// Closing the Locker does not count: that ends the trust, not the hold.
+	b.late = !b.left.Before(b.lease.Deadline())
 	r.endsNow(b)
 }
 

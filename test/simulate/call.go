@@ -95,7 +95,8 @@ func (a *actor) ended(k *call, err error) {
 		k.held && errors.Is(err, fairlock.ErrHeld), k.held && errors.Is(err, context.DeadlineExceeded),
 		k.full && errors.Is(err, fairlock.ErrQueueFull),
 		k.ends && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)),
-		k.kept > 0 && errors.Is(err, fairlock.ErrLost), // the user's own code kept the call for longer than its lease
+		// The user's own code kept the call for longer than its lease.
+		k.kept > 0 && errors.Is(err, fairlock.ErrLost),
 		k.within, a.c.closing || a.c.crashed, !r.calm():
 	default:
 		r.violated(4, "a %s of %s by %s failed in calm weather: %v", k.op, k.name, a.c.name, err)

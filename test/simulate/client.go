@@ -73,7 +73,8 @@ func (w *World) newClient() *client {
 	c.rdb = redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:0", Dialer: c.link.dial, PoolSize: 16, DialerRetries: 1, DialTimeout: 2 * time.Second,
 		ReadTimeout: patient, WriteTimeout: patient, ContextTimeoutEnabled: obeys,
-		MinRetryBackoff: -1, MaxRetryBackoff: -1, // no random backoff for handshakes: chance would decide their times
+		// No random backoff for handshakes: chance would decide their times.
+		MinRetryBackoff: -1, MaxRetryBackoff: -1,
 		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	c.rdb.AddHook(pacer{c})

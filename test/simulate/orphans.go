@@ -18,8 +18,10 @@ const wayBack = 20 * time.Second
 
 // usage says how one client uses an ownership. The holds of an owner share one usage.
 type usage struct {
-	leases int       // leases that have not been given up
-	until  time.Time // when the last of them was given up, or when the margin after its trust had passed at the server
+	leases int // leases that have not been given up
+	// When the last of them was given up, or when the margin after its trust had passed at the
+	// server.
+	until time.Time
 }
 
 type user struct{ client, owner string }

@@ -33,10 +33,11 @@ type Break struct {
 	Script  func(verb, source string) string // the text that the server executes in place of a script
 	Message func(payload string) string      // the text that a subscriber hears in place of a message
 	Trust   time.Duration                    // how much longer clients trust than they say
-	Closed  time.Duration                    // after this time the referee takes the first client's Locker for closed
-	Context time.Duration                    // how much later than in truth contexts end for the referee
-	Unlock  func(error) error                // what Unlock returns in place of its outcome
-	Leaks   bool                             // a Locker is judged without having been closed
+	// After this time the referee takes the first client's Locker for closed.
+	Closed  time.Duration
+	Context time.Duration     // how much later than in truth contexts end for the referee
+	Unlock  func(error) error // what Unlock returns in place of its outcome
+	Leaks   bool              // a Locker is judged without having been closed
 }
 
 // World is one run: a server, its clients, the network between them, and the referee.

@@ -33,8 +33,9 @@ func (l *life) stood(from, to int64) int64 {
 
 // closes is how a Locker was closed.
 type closes struct {
-	how              string
-	from, drains, to int64 // when Close was called, when newcomers were certainly refused, when Close returned; 0: never
+	how string
+	// When Close was called, when newcomers were certainly refused, when Close returned; 0: never.
+	from, drains, to int64
 }
 
 func (l *life) closes(e event) {

@@ -140,7 +140,8 @@ const outage = 22 * time.Second
 // parts has a seat lose some answers, and then its connection for long.
 func (s *saboteur) parts() bool {
 	if s.counts["long outage"] > 0 && (s.counts["restart without data"] == 0 || s.random.IntN(3) > 0) {
-		return s.rule("drop", 10, faultproxy.SwallowReply()) // an outage takes up most of a minute, so it is not played often
+		// An outage takes up most of a minute, so it is not played often.
+		return s.rule("drop", 10, faultproxy.SwallowReply())
 	}
 	seat := s.anyone(func(seat *seat) bool { return flowing(seat) && anybody(seat) })
 	if seat == nil {

@@ -88,18 +88,21 @@ const (
 	over    kind = "over"    // the lease's contexts ended because of Why; it could be trusted until Until
 	queued  kind = "queued"  // the call waits: the server has answered it, and it has a place
 	// The call ended by a panic or the end of its goroutine, because of its own callback.
-	broke    kind = "broke"
-	antic    kind = "antic"    // a callback misbehaves as How says; if it is call Op's, it keeps that call for Limit
-	unlock   kind = "unlock"   // Unlock is about to be called; Trusted: the lease was trusted until now, else see Why
+	broke kind = "broke"
+	// A callback misbehaves as How says; if it is call Op's, it keeps that call for Limit.
+	antic kind = "antic"
+	// Unlock is about to be called; Trusted: the lease was trusted until now, else see Why.
+	unlock   kind = "unlock"
 	unlocked kind = "unlocked" // Unlock returned, with Why if it is an error
-	wrote    kind = "wrote"    // the resource accepted a write, or refused it as Stale; Trusted: the lease was still trusted
-	again    kind = "again"    // the subscription was made again
-	passed   kind = "passed"   // a waiter had been passed over
-	still    kind = "still"    // nothing in this process ran from At to Until
-	closing  kind = "closing"  // a Locker is about to be closed, by Close or Shutdown as How says
-	drains   kind = "drains"   // a Locker certainly refuses callers that hold nothing
-	closed   kind = "closed"   // Close or Shutdown has returned
-	ended    kind = "ended"    // the worker has ended in good order: no call waits, and nothing is held
+	// The resource accepted a write, or refused it as Stale; Trusted: the lease was still trusted.
+	wrote   kind = "wrote"
+	again   kind = "again"   // the subscription was made again
+	passed  kind = "passed"  // a waiter had been passed over
+	still   kind = "still"   // nothing in this process ran from At to Until
+	closing kind = "closing" // a Locker is about to be closed, by Close or Shutdown as How says
+	drains  kind = "drains"  // a Locker certainly refuses callers that hold nothing
+	closed  kind = "closed"  // Close or Shutdown has returned
+	ended   kind = "ended"   // the worker has ended in good order: no call waits, and nothing is held
 )
 
 // number is the context key for the number of a call.

@@ -48,7 +48,8 @@ func FollowJournal(tb testing.TB, dir string, show func(words []string)) {
 	in := bufio.NewReaderSize(file, 1<<20)
 	for n := 0; ; n++ {
 		words, err := readCommand(in)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the file ends in the middle of a command
+		// The file ends in the middle of a command.
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return
 		}
 		if err != nil {
