@@ -105,8 +105,8 @@ func (x *explorer) request(s *state, m move) request {
 	return r
 }
 
-// enters returns the enter for a move: of one attempt that begins, of both attempts that begin, or
-// of all the client's attempts that wait.
+// enters returns the enter for a move. The enter is for one beginning attempt, for two beginning
+// together, or for all the client's waiting attempts.
 func (x *explorer) enters(s *state, c int8, m move) request {
 	cl := &s.clients[c]
 	r := request{verb: enter, client: c, seen: cl.seen, knew: cl.knew}

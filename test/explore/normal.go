@@ -229,8 +229,8 @@ func (s *state) eachPlace(f func(*int32)) {
 	}
 }
 
-// restamp keeps only that part of the executions' order which can still matter: which executions
-// came before the writing of a grant that is on its way.
+// restamp forgets most of the order of executions. What can still matter is which executions came
+// before the writing of an unheard grant.
 func (s *state) restamp() {
 	var written rank
 	for i := range s.clients {

@@ -71,9 +71,9 @@ func (t *truth) enters(after *keys, r *request, rep *reply) {
 	}
 }
 
-// orphans notes that a newcomer has the lock. A newcomer that comes before any client that knows
-// the holder gets the lock (docs/safety.md, When the server loses data), or shares it with others
-// of its owner.
+// orphans notes that a newcomer has the lock. If no client that knows the holder comes first, a
+// newcomer gets the lock (docs/safety.md, When the server loses data), or shares it with others of
+// its owner.
 func (t *truth) orphans(to int8) {
 	for i := range int8(tickets) {
 		if t.unknown[i] && i != to {

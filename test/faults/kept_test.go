@@ -19,7 +19,8 @@ import (
 // slack is what a busy machine may add.
 const slack = time.Second
 
-// hangs returns a client whose dials hang once hang is set, as with a firewall that drops packets.
+// hangs returns a client, and a switch that makes its dials hang, as a firewall does that drops
+// packets.
 func (f *faulty) hangs(o redis.Options) (rdb *redis.Client, hang *atomic.Bool) {
 	hang = new(atomic.Bool)
 	o.Addr = f.Addr

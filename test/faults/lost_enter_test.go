@@ -35,7 +35,7 @@ func TestALockWhoseGrantWasLostOnTheWayIsHeldOnce(t *testing.T) {
 		}
 		f.Keeps(lease)
 		record := f.Direct.PTTL(background, f.Keys("x").Record()).Val()
-		// For two clocks and whole milliseconds; the silence is thirty times as long.
+		// This allows for two clocks and whole milliseconds; the silence is thirty times as long.
 		const clocks = 10 * time.Millisecond
 		if trust := time.Until(lease.Deadline()); trust > record-3*time.Second+clocks {
 			f.Errorf("it is trusted for %v, and on the server for %v", trust, record)

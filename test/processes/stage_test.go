@@ -17,9 +17,8 @@ import (
 
 const usualLease = 30 * time.Second
 
-// machine is locked by a test that loads the machine, and read-locked by a test that only waits for
-// leases and looks at the clock. The tests with processes are parallel, so that one runs while
-// another waits.
+// machine is locked by tests that load the machine. Tests that only wait for leases and look at the
+// clock read-lock it. The tests with processes are parallel, so that one runs while another waits.
 var machine sync.RWMutex
 
 // stage is a real server and the processes on it.

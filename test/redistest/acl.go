@@ -29,8 +29,8 @@ func (s *Server) ClientForKeys(tb testing.TB, keys ...string) *redis.Client {
 	return s.Client(tb, func(o *redis.Options) { o.Username, o.Password = keysUser, "any" })
 }
 
-// Undeclared reports whether err is the server's error for a script that touches a key which its
-// user may not touch. Redis 7.0 words that error in one way, later versions in another.
+// Undeclared reports whether err is the server's error for a script that touches a forbidden key.
+// Redis 7.0 words that error in one way, later versions in another.
 func Undeclared(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "can't access at least one of the keys") ||
 		strings.Contains(err.Error(), "No permissions to access a key"))

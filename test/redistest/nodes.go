@@ -160,8 +160,8 @@ func (c *Cluster) living() (all []*Server) {
 	return all
 }
 
-// AwaitWhole returns when every living node sees that every slot is served and that each living
-// node has its role: master, or replica that is up to date.
+// AwaitWhole returns when every living node sees two things: every slot is served, and each living
+// node has its role, as a master or as a replica that is up to date.
 func (c *Cluster) AwaitWhole() {
 	c.tb.Helper()
 	c.Await("it is whole", func(at *view) bool {

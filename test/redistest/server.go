@@ -63,8 +63,7 @@ func findBinary(tb testing.TB) string {
 	return ""
 }
 
-// valueOf returns the last value that args give to an option, which is the one
-// that redis-server takes.
+// valueOf returns the last value that args give to an option. redis-server takes the last one too.
 func valueOf(option string, args []string) string {
 	value := ""
 	for i := range len(args) - 1 {

@@ -207,8 +207,7 @@ func (a *actor) unlock(b *belief) error {
 	return one
 }
 
-// isTurnedAway judges that a Locker that is closed or shutting down gives no lock to a call that
-// has none (7).
+// isTurnedAway judges that a closed or closing Locker gives no lock to a caller without one (7).
 func (a *actor) isTurnedAway() {
 	if !a.w.plan.brings(Closes) || !a.sleep(time.Millisecond) {
 		return

@@ -100,8 +100,8 @@ func (l *link) answer(f *flight) []byte {
 	return []byte("-" + refusals[kind] + "\r\n")
 }
 
-// delivered notes the calls that learn from a reply that they wait. A call that gets the lock at
-// once, and learns of that too late, is not among them.
+// delivered notes which calls a reply tells to wait. A call that gets the lock at once is not among
+// them, even if it learns of that too late.
 func (l *link) delivered(f *flight, reply []byte) {
 	if reply[0] == '-' || l.w.server.verb(f.args) != "enter" {
 		return

@@ -117,7 +117,7 @@ func (a *actor) over(k *call, how any) {
 	a.w.history.note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, how)
 }
 
-// patient judges that no waiter fails because of a state that passes (4), and that none is evicted
+// patient judges two things: no waiter fails because of a passing state (4), and none is evicted
 // without an eviction (2).
 func (r *referee) patient(k *call, err error) {
 	c := k.actor.c
@@ -130,7 +130,7 @@ func (r *referee) patient(k *call, err error) {
 	}
 }
 
-// returned judges that a call which began at that time took no longer than it may.
+// returned judges that a call is back within most of its beginning.
 func (r *referee) returned(c *client, op string, began time.Time, most time.Duration) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()

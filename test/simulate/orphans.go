@@ -11,9 +11,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// wayBack is the longest time until a call that has ended has left nothing with a server that can
-// be reached. It covers a request to a dead connection, the wait before the next request, and the
-// wait for a pool.
+// wayBack bounds how long a call that has ended may leave something with a reachable server. It
+// covers a request to a dead connection, the wait before the next request, and the wait for a pool.
 const wayBack = 20 * time.Second
 
 // usage says how one client uses an ownership. The holds of an owner share one usage.
@@ -57,8 +56,8 @@ func (r *referee) finishes(b *belief) {
 }
 
 // orphans judges that no ticket stays with the server after its call has ended (7), neither in line
-// nor with the lock. Two cases are not judged: a client that is dead or closed, whose holds end
-// with their leases; and a leave that the server refused.
+// nor with the lock. Two cases are not judged. One is a dead or closed client, whose holds end with
+// their leases. The other is a leave that the server refused.
 func (r *referee) orphans(lk *lock, is *state) {
 	for _, p := range is.line {
 		if is.set[p.ticket] > float64(is.ms) { // an overdue ticket concerns nobody

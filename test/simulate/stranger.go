@@ -107,8 +107,7 @@ func (r *referee) unheard(l *link, lk *lock, g *grant, sent time.Time) {
 	}
 }
 
-// forges publishes a message about this lock to a client, which no script has sent. mu must be
-// held.
+// forges publishes a forged message to a client. mu must be held.
 func (w *World) forges(r *rand.Rand) {
 	lk := w.referee.locks[w.names[r.IntN(len(w.names))]]
 	is := w.server.read(lk.keys)

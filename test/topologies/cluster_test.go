@@ -369,9 +369,9 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 		w.Quit()
 	}
 	judged(t, turns, failovers)
-	// One failover may be slow. A new master that has not heard of the last grants keeps the lock
-	// for its last known holder for a lease, though that holder released it. Besides, seven servers
-	// and four processes share a busy machine.
+	// One failover may be slow. The new master may not have heard of the last grants. Then it keeps
+	// the lock for a lease for the last holder that it knows, even after that holder's release.
+	// Besides, seven servers and four processes share a busy machine.
 	slow := 0
 	for i, f := range failovers {
 		after := f.wentOn(by, nodeTimeout)

@@ -81,7 +81,7 @@ func outlived(leases []*call) []string {
 	return wrong
 }
 
-// afterClose lists calls that got a lock from a Locker that was closed, or that already refused
+// afterClose lists calls that got a lock from a closed Locker, or from one that already refused
 // newcomers.
 func afterClose(calls []*call) []string {
 	var wrong []string

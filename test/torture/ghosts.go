@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A ghost is a ticket whose call has ended, but which still stands in line or holds a lock. The
-// ghost's process sends a leave until the server answers. So a ghost vanishes soon after its
-// process can reach the server again.
+// A ghost is a ticket that stands in line or holds a lock after its call has ended. The ghost's
+// process sends a leave until the server answers. So a ghost vanishes soon after its process can
+// reach the server again.
 
 // ends returns when a call was over, together with its lease if it had one; 0: never.
 func (c *call) ends() int64 {

@@ -23,7 +23,7 @@ type history struct {
 	ended  map[string]bool // processes that ended in good order
 }
 
-// barred is a write that was refused to a worker which still trusted the lock afterwards.
+// barred is a refused write of a worker that still trusted the lock afterwards.
 type barred struct {
 	by *call
 	at int64

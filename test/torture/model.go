@@ -12,10 +12,10 @@ import (
 
 // This is the model of a lock for porcupine. A lock is a set of leases, all with one owner and one
 // token. It passes to another owner when no lease is left. A lease ends by a release, or at the
-// instant at which its trust ended by itself, which is an operation too. A call of a killed process
-// has an unknown outcome and stays open. It may be anywhere, since the dead trust nothing. A loss
-// of data parts the earlier leases from the lock. For one lease they exclude nobody, and then they
-// must be alone again.
+// instant at which its trust ended by itself; that end is an operation too. A call of a killed
+// process has an unknown outcome and stays open. It may be anywhere, since the dead trust nothing.
+// A loss of data parts the earlier leases from the lock. For one lease they exclude nobody, and
+// then they must be alone again.
 
 // action is what an operation does to the model.
 type action string

@@ -29,9 +29,10 @@ func (o *order) life(ticket string) *life {
 }
 
 // unreachable reports whether a process may have been without its own channel at some time between
-// from and to. That can be so from a trouble that parts the process from its channel until recovery
-// has passed after that trouble, and after every trouble that kept the process from coming back.
-// after says how long after those troubles from was. The troubles are sorted by their beginnings.
+// from and to. A trouble that parts the process from its channel begins such a time. The time ends
+// when recovery has passed after that trouble, and after every trouble that kept the process from
+// coming back. after says how long after those troubles from was. The troubles are sorted by their
+// beginnings.
 func (l *life) unreachable(troubles []*trouble, from, to int64) (after int64, away bool) {
 	if l.Killed != 0 && to >= l.Killed {
 		return 0, true

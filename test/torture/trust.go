@@ -50,7 +50,7 @@ func parted(before, after *call, end int64, losses []loss) bool {
 	})
 }
 
-// refusedFresh lists the writes that were refused to an owner that trusted the lock, because the
+// refusedFresh lists refused writes of owners that trusted the lock. Each was refused because the
 // resource had seen a larger token.
 func refusedFresh(all []barred, losses []loss) []string {
 	var wrong []string
