@@ -12,17 +12,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// mostSought is how long at most a channel that was not found waits until it is looked for again.
+// mostSought is the longest pause before the cluster looks again for a channel that it did not
+// find.
 const mostSought = 500 * time.Millisecond
 
-// Nodes is a client that knows on which node a channel lives, as a [redis.ClusterClient] does.
+// Nodes is a client that knows which node a channel lives on. A [redis.ClusterClient] is one.
 type Nodes interface {
 	ForEachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error
 	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
 }
 
-// Cluster is what a [Hub] is where channels are sharded: each lives on the master of its slot. It keeps a Hub for each master
-// of which it needs one, so there is one subscription connection to each, and has the channels follow their slots. Its methods are
+// Cluster does for sharded channels what a [Hub] does for others. A sharded channel lives on the
+// master of its slot. A Cluster keeps a Hub, and so one subscription connection, for each master
+// that has a channel with listeners, and moves the channels when their slots move. Its methods are
 // safe for concurrent use.
 type Cluster struct {
 	rdb Nodes
@@ -30,26 +32,26 @@ type Cluster struct {
 
 	ctx     context.Context // ends with Close
 	stop    context.CancelFunc
-	work    sync.WaitGroup // run and follow, and hubs that are being closed
-	changed chan struct{}  // holds one: something is sought
-	strayed chan struct{}  // holds one: something was not where the map of the slots says
+	work    sync.WaitGroup // run, follow, and the hubs that are being closed
+	changed chan struct{}  // capacity 1: sought is not empty
+	strayed chan struct{}  // capacity 1: astray is not empty
 
 	mu      sync.Mutex // guards all below
 	topics  map[string]*topic
 	hubs    map[*redis.Client]*Hub
-	sought  map[string]struct{} // channels to be placed, for the first time or again
+	sought  map[string]struct{} // channels to place on a node, for the first time or again
 	astray  map[string]struct{} // channels that were not where the map of the slots says
 	started bool
 	closed  bool
 }
 
-// topic is a channel that somebody listens to.
+// topic is a channel with at least one listener.
 type topic struct {
-	hub       *Hub                 // of the node where it lives; nil: not placed yet
-	listeners map[*Listener]func() // and what takes each away again from there
+	hub       *Hub                 // of the node where the channel lives; nil: not placed yet
+	listeners map[*Listener]func() // each with the function that removes it from hub
 }
 
-// NewCluster returns one without connections.
+// NewCluster returns a cluster without connections.
 func NewCluster(rdb Nodes, log *slog.Logger) *Cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Cluster{
@@ -59,7 +61,7 @@ func NewCluster(rdb Nodes, log *slog.Logger) *Cluster {
 	}
 }
 
-// Listen is as that of [Hub].
+// Listen adds a listener to the channel, as [Hub.Listen] does.
 func (c *Cluster) Listen(channel string, l *Listener) (forget func()) {
 	l = l.serial()
 	c.mu.Lock()
@@ -86,7 +88,8 @@ func (c *Cluster) Listen(channel string, l *Listener) (forget func()) {
 	return func() { c.forget(channel, t, l) }
 }
 
-// serial is l for callers of which there may be two, while a channel moves from one hub to another.
+// serial returns a listener that makes only one call of l's functions at a time: while a channel
+// moves, two hubs may call.
 func (l *Listener) serial() *Listener {
 	var mu sync.Mutex
 	return &Listener{
@@ -118,13 +121,13 @@ func (c *Cluster) forget(channel string, t *topic, l *Listener) {
 	}
 }
 
-// seek has a channel placed. c.mu must be held.
+// seek asks run to place the channel. c.mu must be held.
 func (c *Cluster) seek(channel string) {
 	c.sought[channel] = struct{}{}
 	signal(c.changed)
 }
 
-// signal wakes whoever listens, now or when next it does.
+// signal wakes the goroutine that receives from the channel, now or at its next receive.
 func signal(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
@@ -132,7 +135,7 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// stray has channels looked for: their node does not have them, or is gone.
+// stray has the channels looked for: their node does not have them, or is gone.
 func (c *Cluster) stray(channels []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,9 +157,9 @@ func (c *Cluster) run() {
 	}
 }
 
-// follow reads the map of the slots when channels are astray, and has them placed, until Close. It
-// is apart from run, since a node that hangs may be the one that is asked, and is to hold up nobody
-// but those who look for theirs.
+// follow reads the map of the slots when channels are astray, and has the channels placed again,
+// until Close. It runs apart from run: go-redis may ask a node that hangs for the map, and this
+// must not delay channels whose node is known.
 func (c *Cluster) follow() {
 	var backoff time.Duration
 	var last time.Time
@@ -179,7 +182,7 @@ func (c *Cluster) follow() {
 		astray := c.astray
 		c.astray = make(map[string]struct{})
 		c.mu.Unlock()
-		// Reads it, now. Should that fail, the next look does it.
+		// This reads the map now. If it fails, the next look reads the map.
 		_ = c.rdb.ForEachMaster(c.ctx, func(context.Context, *redis.Client) error { return nil })
 		c.mu.Lock()
 		for channel := range astray {
@@ -189,7 +192,7 @@ func (c *Cluster) follow() {
 	}
 }
 
-// placeAll has each channel that is sought listened to on the node that it should live on.
+// placeAll listens to each sought channel on the node where the channel should live.
 func (c *Cluster) placeAll() {
 	c.mu.Lock()
 	sought := c.sought
@@ -236,27 +239,29 @@ func (c *Cluster) place(channel string, node *redis.Client) {
 	}
 }
 
-// closeIdle closes hubs of which nothing is wanted any more. c.mu must be held.
+// closeIdle closes the hubs without channels. c.mu must be held.
 func (c *Cluster) closeIdle() {
 	for node, hub := range c.hubs {
 		if len(hub.channels()) == 0 && !c.closed {
 			delete(c.hubs, node)
-			c.work.Go(hub.Close) // it may be dialling a dead node
+			c.work.Go(hub.Close) // in the background: the hub may be dialling a dead node
 		}
 	}
 }
 
-// Remake subscribes to the channel once more: somebody learned that its node does not see us.
+// Remake subscribes to the channel again: the caller has learned that its node does not see the
+// subscription.
 func (c *Cluster) Remake(channel string) { c.stray([]string{channel}) }
 
-// Overhear is an error: there is no pattern for sharded channels, and who listens to a client's own makes it seem alive.
+// Overhear yields an error that wraps [errors.ErrUnsupported]. There are no patterns for sharded
+// channels, and a subscription to a client's own channel would make that client seem alive.
 func (c *Cluster) Overhear(context.Context, ...string) iter.Seq2[Said, error] {
 	return func(yield func(Said, error) bool) {
 		yield(Said{}, fmt.Errorf("what a cluster tells its clients cannot be overheard: %w", errors.ErrUnsupported))
 	}
 }
 
-// Close is as that of [Hub].
+// Close ends all connections, as [Hub.Close] does.
 func (c *Cluster) Close() {
 	c.stop()
 	c.mu.Lock()

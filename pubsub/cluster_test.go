@@ -14,12 +14,12 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// say publishes on a sharded channel until it is heard.
+// say publishes on a sharded channel until the listener hears the text.
 func say(t *testing.T, rdb *redis.ClusterClient, channel, text string, e *ear) {
 	t.Helper()
 	until(t, text+" is heard", func() bool {
 		if err := rdb.SPublish(context.Background(), channel, text).Err(); err != nil {
-			return false // a new master is yet to be found
+			return false // the client has yet to find the new master
 		}
 		_, messages := e.heard()
 		return len(messages) > 0 && messages[len(messages)-1] == text
@@ -73,8 +73,7 @@ func TestShardedChannelsFollowTheirSlotsAndShareOneConnectionToEachMaster(t *tes
 	until(t, "nothing is subscribed to", func() bool { return subscribed() == 0 })
 }
 
-// hanging is a cluster of one node whose map of the slots cannot be read: whoever is asked for it
-// hangs.
+// hanging is a cluster of one node where a request for the map of the slots hangs.
 type hanging struct {
 	node *redis.Client
 	come chan struct{}

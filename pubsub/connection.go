@@ -42,15 +42,15 @@ func (h *Hub) run() {
 	}
 }
 
-// connection makes one connection and reads until it fails; it says when the server has confirmed
-// something. What to subscribe is written beside the reading. That has no deadline, for go-redis
-// would go on in the middle of what it has read a part of, and take the rest of a message for an
-// answer to a ping.
+// connection makes one connection and reads from it until it fails. It calls confirmed after
+// everything that the server sends. Another goroutine writes the subscriptions, so reading needs no
+// deadline. A deadline would do harm: after a timeout in the middle of a message, go-redis reads on
+// and takes the rest of the message for an answer to a ping.
 func (h *Hub) connection(confirmed func()) error {
 	ctx, cancel := context.WithCancelCause(h.ctx)
 	sub := h.rdb.Subscribe(ctx)
 	end := func(why error) {
-		cancel(why)     // first: go-redis may be making it again at this moment, and closing would wait for that
+		cancel(why)     // first: go-redis may be reconnecting at this moment, and Close would wait for that
 		_ = sub.Close() // the reader notices
 	}
 	var writer sync.WaitGroup
@@ -78,9 +78,9 @@ func (h *Hub) connection(confirmed func()) error {
 	}
 }
 
-// refused takes in that the server refused a ping, or a subscription, because of a state that
-// passes. It is alive, and what it has confirmed stands: to make the connection again would lose
-// that.
+// refused reports whether the server refused a ping or a subscription because of a state that
+// passes. The server is alive, and its confirmed subscriptions stand: a new connection would lose
+// them.
 func (h *Hub) refused(err error) bool {
 	if !redis.HasErrorPrefix(err, "BUSY") && !redis.HasErrorPrefix(err, "MISCONF") {
 		return false
@@ -95,7 +95,7 @@ func (h *Hub) refused(err error) bool {
 	return true
 }
 
-// repeat has everything subscribed once more: something was refused, and it may have been that.
+// repeat makes all subscriptions again: the server refused something, perhaps one of them.
 func (h *Hub) repeat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +105,7 @@ func (h *Hub) repeat() {
 	}
 }
 
-// named makes a refusal say which channels it may be about; the server tells only that there is one.
+// named adds to a refusal the channels that it may be about: the server does not name them.
 func (h *Hub) named(err error) error {
 	if !redis.HasErrorPrefix(err, "NOPERM") {
 		return err
@@ -115,8 +115,8 @@ func (h *Hub) named(err error) error {
 	return fmt.Errorf("subscribing to %s: %w", strings.Join(slices.Sorted(maps.Keys(h.listeners)), ", "), err)
 }
 
-// adopt makes a connection that end ends the present one, on which everything has yet to be
-// subscribed.
+// adopt makes the new connection the present one: end ends it, and all channels have yet to be
+// subscribed on it.
 func (h *Hub) adopt(end func(why error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,8 +128,8 @@ func (h *Hub) adopt(end func(why error)) {
 	}
 }
 
-// write is the only writer of a connection: it subscribes, unsubscribes and pings, and ends one
-// that does not answer.
+// write is the only writer of a connection. It subscribes, unsubscribes and pings, and ends a
+// connection that does not answer.
 func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error)) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -152,13 +152,14 @@ func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error))
 	}
 }
 
-// lookOut asks whether the subscription is seen where requests go to, when the client has thrown connections away. Behind
-// sentinels it does so with all to a master that is none any more, but not with ours; and such a master may live on for a while.
+// lookOut asks the server that requests go to whether it sees the subscription, whenever go-redis
+// has dropped connections. After a Sentinel failover go-redis closes its pooled connections to the
+// old master, but not our subscription. The old master may live on for a while and answer pings.
 func (h *Hub) lookOut() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	dropped := h.rdb.PoolStats().StaleConns
-	for h.ctx.Err() == nil { // a look may outlast both
+	for h.ctx.Err() == nil { // after a long look, both cases of the select may be ready
 		select {
 		case <-h.ctx.Done():
 			return
@@ -171,7 +172,7 @@ func (h *Hub) lookOut() {
 	}
 }
 
-// look asks about one of the channels.
+// look asks about one of the channels, and ends the connection if the server does not see it.
 func (h *Hub) look() {
 	h.mu.Lock()
 	end, channels := h.end, slices.Sorted(maps.Keys(h.listeners))
@@ -179,14 +180,14 @@ func (h *Hub) look() {
 	if end == nil || len(channels) == 0 {
 		return
 	}
-	channel := channels[len(channels)-1] // any will do, but a simulation should have the same one each time
+	channel := channels[len(channels)-1] // any will do; but a simulation should pick the same one each time
 	seen, err := h.rdb.PubSubNumSub(h.ctx, channel).Result()
 	if err == nil && seen[channel] == 0 {
 		end(errOverlooked)
 	}
 }
 
-// tell brings the server's view of the dirty channels up to the table's.
+// tell sends the server what the table says of the dirty channels.
 func (h *Hub) tell(ctx context.Context, sub *redis.PubSub) error {
 	var on, off []string
 	h.mu.Lock()
@@ -219,7 +220,8 @@ var (
 	errUnseen     = errors.New("a script does not see it")
 )
 
-// silent reports whether nothing has come since the ping before this one, and notes this one.
+// silent reports whether nothing has arrived since the previous ping. If something has, silent
+// notes the time of the ping that comes now.
 func (h *Hub) silent() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

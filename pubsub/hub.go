@@ -1,17 +1,20 @@
-// Package pubsub is the ground floor of fairlock beside package lua, and promises its importers
-// nothing: how does a process hear of it? One subscription connection has many listeners.
+// Package pubsub lets many listeners share one subscription connection to a Redis server. Like
+// package lua it is a lower layer of fairlock and makes no compatibility promise to importers.
 //
-// A [Hub] opens its connection when the first listener comes and nobody waits for it: until a listener's Up is called
-// the server may not know of the subscription, and after it anything may have been missed. What arrives is therefore
-// never more than the message says; whoever listens asks the server again whenever Up is called.
+// A [Hub] opens its connection in the background when the first listener comes. Until a listener's
+// Up is called, the server may not know of the subscription. Whenever Up is called, messages may
+// have been lost before. A message is therefore only a hint, and a listener must ask the server for
+// its state at each Up.
 //
-// The hub pings by itself and replaces a connection that fails or stays silent. It never lets go-redis re-subscribe on
-// its own: at the first error the connection is closed and a new one is built from the hub's own table. (The habit of one
-// shared connection with counted topics is river's notifier's.)
+// The hub pings the server and replaces a connection that fails or stays silent. It does not let
+// go-redis re-subscribe: at the first error the hub closes the connection and subscribes a new one
+// from its own table of channels. (One shared connection with counted topics is the design of
+// river's notifier.)
 //
 // docs/design.md in the repository tells what the messages say.
 //
-// On a Redis Cluster a channel lives where its slot does. A [Cluster] has a Hub for each master and follows the channels.
+// On a Redis Cluster a sharded channel lives on the master of its slot. A [Cluster] keeps one Hub
+// for each master and moves the channels when their slots move.
 package pubsub
 
 import (
@@ -25,18 +28,20 @@ import (
 
 const (
 	pingEvery  = 3 * time.Second
-	lookEvery  = 470 * time.Millisecond // never at the instant of a ping
+	lookEvery  = 470 * time.Millisecond // so that a look and a ping do not fall on one instant
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = 500 * time.Millisecond
 )
 
-// Listener is called by the hub, one call at a time and never after Close has returned. Its functions must not block.
+// Listener has the functions that a hub calls for a channel. The hub makes one call at a time, and
+// none after Close has returned. The functions must not block.
 type Listener struct {
 	Up      func()               // the server has confirmed the subscription, for the first time or again
-	Message func(payload string) // something was published
+	Message func(payload string) // a message was published on the channel
 }
 
-// Hub shares one subscription connection between listeners. Its methods are safe for concurrent use.
+// Hub shares one subscription connection between listeners. Its methods are safe for concurrent
+// use.
 type Hub struct {
 	rdb redis.UniversalClient
 	log *slog.Logger
@@ -45,21 +50,22 @@ type Hub struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when run has returned
 
-	changed chan struct{} // holds one: dirty is not empty
+	changed chan struct{} // capacity 1: dirty is not empty
 
-	// Of a node of a cluster, on which channels are sharded: it is given those that may live elsewhere. Else nil.
+	// astray is given the channels that may live on another node. Only the hub of a cluster node,
+	// where channels are sharded, has it; else it is nil.
 	astray func(channels []string)
 
 	mu        sync.Mutex // guards all below
 	listeners map[string]map[*Listener]struct{}
-	dirty     map[string]struct{} // channels of which the server has to be told
-	unheard   map[string]struct{} // sharded channels of which it was told and that it has yet to confirm
-	end       func(why error)     // ends the latest connection, or does nothing if it has ended; nil before the first
+	dirty     map[string]struct{} // channels whose state the server has yet to be told
+	unheard   map[string]struct{} // sharded channels of which the server was told and that it has yet to confirm
+	end       func(why error)     // ends the latest connection; does nothing if that has ended; nil before the first
 	started   bool
 	closed    bool
-	active    time.Time // when something last arrived on sub
-	pinged    time.Time // when it was last pinged
-	refusals  bool      // the server has refused something for now, and all is about to be repeated
+	active    time.Time // when something last arrived on the connection
+	pinged    time.Time // when the hub last sent a ping
+	refusals  bool      // the server has refused something for now, and the hub will soon repeat all subscriptions
 }
 
 // New returns a hub without a connection.
@@ -72,8 +78,9 @@ func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
 	}
 }
 
-// Listen adds l to the channel and returns at once; the subscription is made in the background, and the connection too
-// if this is the first. The returned function takes l away again. After Close it does nothing.
+// Listen adds l to the channel and returns at once. The hub subscribes in the background, and first
+// connects if it has no connection yet. The returned function removes l again. After Close, Listen
+// does nothing.
 func (h *Hub) Listen(channel string, l *Listener) (forget func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +91,7 @@ func (h *Hub) Listen(channel string, l *Listener) (forget func()) {
 		h.listeners[channel] = make(map[*Listener]struct{})
 	}
 	h.listeners[channel][l] = struct{}{}
-	h.touch(channel) // subscribing again is answered again, which is how a later listener learns that it is up
+	h.touch(channel) // the server answers a repeated subscription, too: so a later listener gets its Up
 	if !h.started {
 		h.started = true
 		go h.run()
@@ -100,13 +107,14 @@ func (h *Hub) Listen(channel string, l *Listener) (forget func()) {
 	}
 }
 
-// touch has the channel told to the server as the table then says. h.mu must be held.
+// touch marks the channel, so that the server is told what the table says. h.mu must be held.
 func (h *Hub) touch(channel string) {
 	h.dirty[channel] = struct{}{}
 	signal(h.changed)
 }
 
-// Remake replaces the connection: somebody learned that the server does not see the subscription to the channel.
+// Remake replaces the connection: the caller has learned that the server does not see the
+// subscription to the channel.
 func (h *Hub) Remake(string) { h.endWith(errUnseen) }
 
 // endWith ends the present connection, if there is one. h.mu must not be held.
@@ -119,10 +127,10 @@ func (h *Hub) endWith(why error) {
 	}
 }
 
-// Close ends the connection and returns when no listener can be called any more. It takes no longer than go-redis needs to
-// give up a dial in progress.
+// Close ends the connection and returns when no listener can be called any more. Close takes at
+// most as long as go-redis takes to give up a dial in progress.
 func (h *Hub) Close() {
-	h.stop() // first: a connection that is not in the table yet finds it out when it comes there
+	h.stop() // first: a connection that is being made, and is not in the table yet, then finds the context ended
 	h.mu.Lock()
 	h.closed = true
 	started := h.started

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The client goes to another server while the first one, with the subscription, lives on: so it is when sentinels make another
-// server the master.
+// The client goes to another server while the first one lives on with the subscription, as after a
+// Sentinel failover.
 func TestASubscriptionFollowsTheRequestsToAnotherServer(t *testing.T) {
 	first, second := redistest.Start(t), redistest.Start(t)
 	var to atomic.Pointer[redistest.Server]
@@ -32,7 +32,7 @@ func TestASubscriptionFollowsTheRequestsToAnotherServer(t *testing.T) {
 		return d.DialContext(ctx, network, to.Load().Addr())
 	}})
 	defer rdb.Close()
-	if err := rdb.Ping(t.Context()).Err(); err != nil { // a connection in the pool
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // puts a connection into the pool
 		t.Fatal(err)
 	}
 	var heard ear
@@ -42,7 +42,7 @@ func TestASubscriptionFollowsTheRequestsToAnotherServer(t *testing.T) {
 	if err := first.Client(t).ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := rdb.Ping(t.Context()).Err(); err != nil { // notices that it is gone
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // notices that the pooled connection is gone
 		t.Fatal(err)
 	}
 	until(t, "it is up again", func() bool { ups, _ := heard.heard(); return ups == 2 })
@@ -148,7 +148,7 @@ func TestTheLastListenerToGoEndsTheSubscriptionAndCloseEndsAll(t *testing.T) {
 	hub.Close()
 	hub.Close()
 	until(t, "b is over", func() bool { return subscribers("b") == 0 })
-	hub.Listen("c", one.listener())() // does nothing
+	hub.Listen("c", one.listener())() // the returned function does nothing
 }
 
 func TestAnUpIsReportedAfterEveryCutAndNothingIsMissedAfterIt(t *testing.T) {
@@ -224,7 +224,7 @@ func TestASilentChannelIsPingedAndKeptInFakeTime(t *testing.T) {
 	})
 }
 
-// A server that is busy with a script refuses pings, and one whose disk is full does, too.
+// A server that is busy with a script refuses pings. So does a server whose disk is full.
 func TestASubscriptionOutlivesPingsThatAreRefusedForNow(t *testing.T) {
 	server := redistest.Start(t, "--busy-reply-threshold", "50")
 	rdb := server.Client(t)
@@ -263,7 +263,7 @@ func TestASubscriptionThatIsRefusedForNowIsRepeatedBeforeTheNextPing(t *testing.
 	until(t, "it is busy", func() bool { return redis.HasErrorPrefix(rdb.Get(t.Context(), "x").Err(), "BUSY") })
 	var heard ear
 	newHub(t, server.Client(t)).Listen("a", heard.listener())
-	time.Sleep(time.Second) // in which it is refused
+	time.Sleep(time.Second) // the server refuses the subscription
 	if err := rdb.ScriptKill(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestASubscriptionThatIsRefusedForNowIsRepeatedBeforeTheNextPing(t *testing.
 	}
 	free := time.Now()
 	until(t, "it is up", func() bool { ups, _ := heard.heard(); return ups == 1 })
-	if took := time.Since(free); took > 1500*time.Millisecond { // the ping is 2 s after
+	if took := time.Since(free); took > 1500*time.Millisecond { // the next ping comes 2 s after
 		t.Errorf("it was subscribed %v after the server could do so", took)
 	}
 }

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// sayEvery is how often at most a subscription that is lost, or lost again and again, is worth a
-// line of the log.
+// sayEvery is the shortest time between two lines of the log about lost subscriptions, even if the
+// subscription is lost again and again.
 const sayEvery = time.Minute
 
-// outage tells of a subscription that is lost, and when it is back. Only run uses it.
+// outage logs that the subscription is lost, and when it is back. Only run uses it.
 type outage struct {
 	log   *slog.Logger
-	since time.Time // zero: there is none
-	said  time.Time // when it was last told of one
+	since time.Time // when the present outage began; zero: there is none
+	said  time.Time // when an outage was last logged
 	quiet int       // connections that failed since then
-	told  bool      // of the present one
+	told  bool      // the present outage was logged
 }
 
-// goesOn takes in that a connection failed: the first one, or one more while there is none.
+// goesOn notes that a connection failed: a working one, or a further attempt to replace it.
 func (o *outage) goesOn(err error) {
 	now := time.Now()
 	if o.since.IsZero() {
@@ -32,7 +32,7 @@ func (o *outage) goesOn(err error) {
 	o.said, o.quiet, o.told = now, 0, true
 }
 
-// over takes in that there is a connection.
+// over notes that a connection works again.
 func (o *outage) over() {
 	if o.told {
 		o.log.Info("fairlock: subscription is back", "away", time.Since(o.since))

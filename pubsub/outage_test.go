@@ -31,7 +31,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
-// lines are those that contain all texts.
+// lines returns the lines that contain all texts.
 func (j *journal) lines(texts ...string) (found []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -47,8 +47,8 @@ func (j *journal) lines(texts ...string) (found []string) {
 	return found
 }
 
-// outOfReach runs the test in fake time with a Hub, what it logs, and a network that the test takes
-// away and gives back.
+// outOfReach runs the test in fake time: with a Hub, with the log of the hub, and with a network
+// that the test can take away and give back.
 func outOfReach(t *testing.T, test func(t *testing.T, e *ear, log *journal, network func(up bool))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

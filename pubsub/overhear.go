@@ -7,15 +7,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Said is something that was published. The zero Said is where listening begins, for the first time or again: anything
-// before it may have been missed.
+// Said is a published message. The zero Said marks where listening begins, for the first time or
+// again: messages before it may have been missed.
 type Said struct{ Channel, Payload string }
 
-// Overhear goes through what others are told on all channels that match a pattern, over a connection of its own that is
-// made again whenever it fails. It ends with ctx, with the hub, and if the server refuses the patterns; what is said faster
-// than it is taken in is missed in the end.
+// Overhear yields the messages on all channels that match one of the patterns. It listens on a
+// connection of its own and replaces that whenever it fails. Overhear ends with ctx, with the hub,
+// and if the server refuses the patterns. A caller that is slower than the messages come misses
+// some in the end.
 //
-// Who subscribes to a pattern is nobody to PUBSUB NUMSUB, by which a client is found to be reachable.
+// Overhearing does not make a client look alive: fairlock takes a client for reachable if PUBSUB
+// NUMSUB counts a subscriber on its channel, and PUBSUB NUMSUB does not count patterns.
 func (h *Hub) Overhear(ctx context.Context, patterns ...string) iter.Seq2[Said, error] {
 	return func(yield func(Said, error) bool) {
 		if err := h.overhear(ctx, patterns, func(s Said) bool { return yield(s, nil) }); err != nil {
@@ -24,10 +26,10 @@ func (h *Hub) Overhear(ctx context.Context, patterns ...string) iter.Seq2[Said, 
 	}
 }
 
-// overhear returns nil when enough was heard.
+// overhear returns nil when the caller has heard enough.
 func (h *Hub) overhear(ctx context.Context, patterns []string, more func(Said) bool) error {
 	sub := h.rdb.PSubscribe(h.ctx)
-	end := func() { _ = sub.Close() } // what Receive heeds, rather than a context
+	end := func() { _ = sub.Close() } // Receive returns when sub is closed, not when a context ends
 	defer end()
 	stop := context.AfterFunc(ctx, end)
 	defer stop()
@@ -57,11 +59,11 @@ func (h *Hub) overhear(ctx context.Context, patterns []string, more func(Said) b
 			return nil
 		}
 	}
-	messages := sub.ChannelWithSubscriptions() // go-redis pings and subscribes again
+	messages := sub.ChannelWithSubscriptions() // go-redis pings and re-subscribes by itself here
 	for message := range messages {
 		if !hears(message) {
 			end()
-			for range messages { // nobody is left who wants to say something
+			for range messages { // let the sender of go-redis end
 			}
 			return nil
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What a Hub does on a node of a cluster.
+// This file has what a Hub does on a node of a cluster.
 
-// tellEach is tell with a command for each channel: a node takes those of one slot together only.
+// tellEach is tell with one command per channel: a node refuses one command for several slots.
 func (h *Hub) tellEach(ctx context.Context, sub *redis.PubSub, on, off []string) error {
 	for _, channel := range off {
 		if err := sub.SUnsubscribe(ctx, channel); err != nil {
@@ -29,8 +29,9 @@ func (h *Hub) tellEach(ctx context.Context, sub *redis.PubSub, on, off []string)
 	return nil
 }
 
-// misplaced takes in that the node refused a subscription because the slot is not its own, or not served now. It does not say
-// of which channel, so all that are not confirmed yet are looked for: to subscribe once more harms none.
+// misplaced reports whether the node refused a subscription because the slot is not its own, or is
+// not served now. The refusal does not name the channel, so all unconfirmed channels are looked
+// for: subscribing once more does no harm.
 func (h *Hub) misplaced(err error) bool {
 	refused := func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }
 	if h.astray == nil || !slices.ContainsFunc([]string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN"}, refused) {
@@ -47,7 +48,8 @@ func (h *Hub) misplaced(err error) bool {
 	return true
 }
 
-// dismissed takes in that the node no longer tells us of a channel: we asked for that, or its slot has moved.
+// dismissed notes that the node no longer sends us a channel: we asked for that, or its slot has
+// moved.
 func (h *Hub) dismissed(channel string) {
 	h.mu.Lock()
 	wanted := h.listeners[channel] != nil
@@ -57,14 +59,14 @@ func (h *Hub) dismissed(channel string) {
 	}
 }
 
-// stray says that channels may live elsewhere. h.mu must not be held.
+// stray says that the channels may live elsewhere. h.mu must not be held.
 func (h *Hub) stray(channels []string) {
 	if h.astray != nil && len(channels) > 0 {
 		h.astray(channels)
 	}
 }
 
-// channels are those that somebody listens to.
+// channels returns the channels with a listener.
 func (h *Hub) channels() (all []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +76,7 @@ func (h *Hub) channels() (all []string) {
 	return all
 }
 
-// again subscribes to a channel once more, if somebody listens to it.
+// again subscribes to the channel once more if it has a listener.
 func (h *Hub) again(channel string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,11 +14,12 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// Longer than anything that looks at a connection waits in between.
+// pauseInside is longer than lookEvery, so that the hub looks at the connection in the middle of a
+// message.
 const pauseInside = 700 * time.Millisecond
 
-// atEachByte runs the test behind a proxy of its own for each place where something as long as that
-// can be torn, all at once.
+// atEachByte runs the test once for each place where a message of this length can be torn, each
+// time behind a proxy of its own, all at once.
 func atEachByte(t *testing.T, length int, test func(t *testing.T, at int, server *redistest.Server, p *faultproxy.Proxy, rdb *redis.Client)) {
 	t.Helper()
 	server := redistest.Start(t)
