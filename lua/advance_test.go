@@ -166,7 +166,7 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 		equal(t, "since", fmt.Sprint(int64(left.Grant.Since)/1000), s.field("since"))
 
 		s.endRecord()
-		state, answer := a.enter(other, place) // in the request: in its own state
+		state, answer := a.enter(other, place) // the request has the granted ticket: the grant is in its state
 		equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{other, answer.Token, Claim, answer.Now / 1000 * 1000}})
 		equal(t, "holder", answer.Holder, "a:3")
 		equal(t, "other grant", answer.Grant, nil)
@@ -174,7 +174,7 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 		before, _ := a.waits(usual)
 		s.endRecord()
 		behind := a.ticket(usual)
-		state, answer = a.enter(behind) // not in the request: beside the states
+		state, answer = a.enter(behind) // the request lacks the granted ticket: the grant stands beside the states
 		equal(t, "status", state.Status, Waiting)
 		equal(t, "grant", *answer.Grant, Grant{before, answer.Token, Claim, answer.Now / 1000 * 1000})
 		a.hearsNothing()
@@ -201,7 +201,7 @@ func TestFiveHundredTicketsAreDroppedPerCall(t *testing.T) {
 				b.crowd(1000)
 				b.die()
 				next, place := c.waits(usual)
-				more := func() bool { // one call that finds the lock free
+				more := func() bool { // makes one call that finds the lock free
 					switch verb {
 					case "enter":
 						_, answer := c.enter(next, place)

@@ -84,7 +84,8 @@ func TestABlindWaiterIsPassedOverAfterThreeSecondsOfSilence(t *testing.T) {
 	}
 }
 
-// A monitor that subscribes to every channel is no waiter: it must not make the dead look alive.
+// A monitor that subscribes to every channel is no waiter: the server must not take a dead client
+// for alive because of it.
 func TestAMonitorOfAllChannelsIsNoSubscriber(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		monitor := s.rdb.PSubscribe(ctx, "*")
@@ -105,7 +106,8 @@ func TestAMonitorOfAllChannelsIsNoSubscriber(t *testing.T) {
 	})
 }
 
-// A server that has lost data may grant the lock to a ticket whose call is over. Its client hears of it when it listens again.
+// A server that has lost data may grant the lock to a ticket whose call is over. The client of the
+// ticket hears of the grant when it listens again.
 func TestABlindClientIsToldOfAGrantThatItDidNotAskAbout(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, d := s.party("a"), s.deaf("d")

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// What the tests rest on that look for undeclared keys: see declared.
+// The tests for undeclared keys rest on this refusal: see declared.
 func TestAScriptThatTouchesAnUndeclaredKeyIsRefused(t *testing.T) {
 	for name, at := range map[string]func(*testing.T) *site{"real": onRedis, "cluster": onCluster} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestAScriptThatTouchesAnUndeclaredKeyIsRefused(t *testing.T) {
 	}
 }
 
-// mixed are keys that no lock has.
+// mixed returns keys that no lock has.
 func mixed(all []string) (k Keys) {
 	for i, key := range all {
 		k.text += key
@@ -61,7 +61,8 @@ func TestKeysOfSeveralSlotsAreRefused(t *testing.T) {
 	equal(t, "all keys", s.dump(), "")
 }
 
-// To a client that does not know of the cluster, as behind one address, and to one that does.
+// The renewals are sent by two clients: one takes the cluster for a single address, the other knows
+// the cluster.
 func TestRenewalsOfSeveralSlotsAreSentAtOnceAndAnsweredOneByOne(t *testing.T) {
 	for name, rdb := range map[string]func(s *site) redis.UniversalClient{
 		"one address": func(s *site) redis.UniversalClient { return cluster(s.t).Client(s.t) },
@@ -73,14 +74,14 @@ func TestRenewalsOfSeveralSlotsAreSentAtOnceAndAnsweredOneByOne(t *testing.T) {
 			a := s.party("a")
 			var holds []Renewal
 			for i := range 6 {
-				s.keys = keysOf(t, fmt.Sprint("lock ", i%5)) // two of one slot
+				s.keys = keysOf(t, fmt.Sprint("lock ", i%5)) // two share a slot
 				ticket := a.owned("saga-7", usual)
 				token := a.takes(ticket)
 				r := a.renewal(ticket, token)
 				r.Lease = time.Hour
 				holds = append(holds, r)
 			}
-			holds[2].Ticket = a.ticket(usual) // which holds nothing
+			holds[2].Ticket = a.ticket(usual) // a ticket that holds nothing
 			left, err := a.Renew(ctx, holds)
 			must(t, err)
 			for i, d := range left {
@@ -101,7 +102,7 @@ func TestRenewalsOfSeveralSlotsAreSentAtOnceAndAnsweredOneByOne(t *testing.T) {
 	}
 }
 
-// The scripts on sharded channels: one per lock and client, in the lock's slot.
+// The scripts run on sharded channels: one channel per lock and client, in the slot of the lock.
 func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	s := onCluster(t)
 	channels := "fairlock:wake:{x}:"
@@ -159,7 +160,8 @@ func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	_ = a
 }
 
-// What it would do to run halfway: the record is deleted, and the next call that wants it is refused.
+// A script that ran halfway would delete the record, and then its next call that needs the record
+// would be refused.
 func TestAScriptThatWritesIsRefusedWholeWhileItsSlotMovesAndARenewalIsNot(t *testing.T) {
 	s := onCluster(t)
 	other := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1")
@@ -189,7 +191,7 @@ func TestAScriptThatWritesIsRefusedWholeWhileItsSlotMovesAndARenewalIsNot(t *tes
 	equal(t, "renewed", a.renews(a.renewal(ticket, token)) > 0, true)
 }
 
-// three is a cluster of whose nodes some hang.
+// three is a cluster where some nodes hang.
 type three struct {
 	redis.UniversalClient
 	nodes [3]*redis.Client

@@ -15,7 +15,7 @@ import (
 // calls counts the commands that the scripts of act make, by name.
 func (s *site) calls(act func()) map[string]int {
 	s.t.Helper()
-	s.untidy = true // a check is commands too
+	s.untidy = true // the commands of check would count, too
 	must(s.t, s.rdb.ConfigResetStat(ctx).Err())
 	act()
 	info, err := s.rdb.Info(ctx, "commandstats").Result()
@@ -39,7 +39,7 @@ func (s *site) calls(act func()) map[string]int {
 // crowded is a held lock with n reachable waiters.
 func crowded(t *testing.T, n int) (s *site, a, b *party, hold string, token int64, line []string) {
 	s = onRedis(t)
-	s.scripts = s.rdb // declaring keys is commands too
+	s.scripts = s.rdb // the commands that declare keys would count, too
 	a, b = s.party("a"), s.party("b")
 	hold, token = a.holds(usual)
 	a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true}) // a mark among the deadlines
@@ -96,7 +96,7 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 			for n, count := range map[int]*map[string]int{5: &few, 5000: &many} {
 				s, a, b, hold, token, line := crowded(t, n)
 				*count = s.calls(func() { act(s, a, b, hold, token, line) })
-				delete(*count, "pexpireat") // the first to join in five seconds has two more of them
+				delete(*count, "pexpireat") // once in five seconds, a waiter that joins sends two more of them
 			}
 			if len(few) == 0 || !maps.Equal(few, many) {
 				t.Errorf("with five:\n%v\nwith five thousand:\n%v", few, many)
@@ -105,7 +105,7 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 	}
 }
 
-// placeOf is the place of the i-th in line, from the end if i is below zero.
+// placeOf returns the place of the i-th ticket in line; a negative i counts from the end.
 func (s *site) placeOf(i int64) (place Place) {
 	s.t.Helper()
 	element, err := s.rdb.LIndex(ctx, s.keys.Queue(), i).Result()
@@ -127,7 +127,7 @@ func TestWithoutContentionAcquireAndReleaseAreAFewCommands(t *testing.T) {
 	s := onRedis(t)
 	s.scripts = s.rdb
 	a := s.party("a")
-	ticket, token := a.holds(usual) // the scripts are there
+	ticket, token := a.holds(usual) // loads the scripts
 	a.leaves(ticket, token, Held)
 	calls := s.calls(func() { ticket, token = a.holds(usual) })
 	equal(t, "acquire", fmt.Sprint(calls), fmt.Sprint(map[string]int{"exists": 1, "get": 1, "time": 1, "set": 1, "hset": 1, "pexpireat": 1}))
@@ -141,9 +141,9 @@ func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
 	a, b := s.party("a"), s.party("b")
 	hold, token := a.holds(usual)
 	b.waits(usual)
-	a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true}) // on a busy lock there are always some who left so
+	a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true}) // a busy lock always has some tickets that left this way
 	joins := s.calls(func() { b.ask(EnterTicket{Ticket: b.ticket(usual)}) })
-	delete(joins, "pexpireat") // the first to join in five seconds has two
+	delete(joins, "pexpireat") // once in five seconds, a waiter that joins sends two
 	equal(t, "join", fmt.Sprint(joins), fmt.Sprint(map[string]int{
 		"time": 1, "exists": 1, "hmget": 1, "get": 1, "lindex": 1, "llen": 1, "zcount": 1, "zmscore": 1, "pubsub|numsub": 1, "zadd": 1, "rpush": 1, "pttl": 1,
 	}))
@@ -154,7 +154,8 @@ func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
 	}))
 }
 
-// The dead of a whole process, and all who gave up in one, are taken out of a line in one walk.
+// The scripts take all dead tickets of a process out of the line in one walk, and likewise all
+// tickets that a process gives up at once.
 func TestNoRequestWalksALineMoreThanOnce(t *testing.T) {
 	const long, some = 5000, 300
 	entersOf := func(line []string, place func(int) Place, tell bool) (all []EnterTicket) {
@@ -212,8 +213,8 @@ func TestNoRequestWalksALineMoreThanOnce(t *testing.T) {
 	}
 }
 
-// A client that waits for a moment and goes leaves a mark that it was blind. Nobody looks for it
-// afterwards.
+// A client that waits for a moment and leaves is marked as blind, and no later request looks for
+// the mark.
 func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		a := s.party("a")
@@ -223,7 +224,7 @@ func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 			b := s.deaf(fmt.Sprint("b", i))
 			ticket, place := b.waits(usual)
 			b.leave(LeaveTicket{Ticket: ticket, Place: place})
-			if i%100 == 99 { // a second is over, say
+			if i%100 == 99 { // as if a second had passed
 				marks, err := s.rdb.ZRangeByScore(ctx, s.keys.Waiters(), &redis.ZRangeBy{Min: "-inf", Max: "(0"}).Result()
 				must(t, err)
 				s.age(marks...)
@@ -235,9 +236,9 @@ func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 	})
 }
 
-// BenchmarkSweep is what a newcomer costs the server who finds a line full of the dead. On Redis
-// 7.0.15, two busy cores: 1.1 ms; with a walk for each of the hundred who are swept it was 1,270
-// ms.
+// BenchmarkSweep measures what a newcomer costs a server whose line is full of dead tickets. On
+// Redis 7.0.15 with two busy cores: 1.1 ms. With one walk for each of the hundred swept tickets it
+// was 1,270 ms.
 func BenchmarkSweep(b *testing.B) {
 	const dead = 10_000
 	server := redistest.Start(b)

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// values are what no script writes, and some that one might.
+// values has values that no script writes, and some that a script might write.
 var values = []string{
 	"", "x", "y:z", "-1", "0", "1", "1.5", "1e300", "nan", "inf", "-inf", "0x10", " 7", "9007199254740990", "9007199254740991", "9007199254740992",
 	"9223372036854775807", "9223372036854775808", "99999999999999999999999999", "1:1", "99999999999999999999:1", "9007199254740991:x", "\x00\xff",
@@ -54,8 +54,8 @@ func (l typed) damage(rng *rand.Rand) (what string) {
 	return what
 }
 
-// Whatever stands in the keys, a script answers as its contract says, or refuses to and has
-// written nothing.
+// Whatever stands in the keys, a script either answers as its contract says, or refuses and writes
+// nothing.
 func TestDamageIsHealedOrRefusedBeforeAnythingIsWritten(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		programs := 150

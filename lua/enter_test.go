@@ -174,6 +174,6 @@ func TestNewPlacesAndTokensGrowThoughTheServersClockStepsBack(t *testing.T) {
 	equal(t, "next token", next, token+1)
 	b.leave(LeaveTicket{Ticket: second})
 	b.leaves(first, next, Held)
-	_, last := a.holds(usual) // by the shortest way
+	_, last := a.holds(usual) // grants on the script's shortest path
 	equal(t, "last token", last, token+2)
 }

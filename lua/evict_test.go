@@ -2,7 +2,7 @@ package lua
 
 import "testing"
 
-// waiter is a ticket in line as inspection shows it.
+// waiter returns the ticket in line as inspection shows it.
 func (p *party) waiter(ticket string) Waiter {
 	p.s.t.Helper()
 	for _, w := range p.inspects().Waiters {

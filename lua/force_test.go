@@ -100,7 +100,8 @@ func TestForceByAClientThatWaitsCarriesItsGrant(t *testing.T) {
 	})
 }
 
-// The forced holder may not hear of it. It renews every few minutes: until then the server must know that it was forced.
+// The forced holder may not hear of the force before its next renewal, some minutes later. Until
+// then the server must remember the force.
 func TestAForcedHoldOfALongLeaseIsNotResurrectedByItsNextRenewal(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		each(t, func(t *testing.T, s *site) {
@@ -129,7 +130,7 @@ func TestAForcedHolderThatDoesNotListenLearnsItByItsRenewal(t *testing.T) {
 		hold, token := a.holds(usual)
 		b.waits(usual)
 		admin.forces(token)
-		for range 2 { // whoever has it meanwhile
+		for range 2 { // while b holds the lock, and after the end of b's record
 			left, err := a.Reassert(ctx, a.renewal(hold, token))
 			must(t, err)
 			equal(t, "remaining", left, Forced)

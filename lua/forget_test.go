@@ -41,7 +41,8 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 	}
 }
 
-// Who comes first after a loss need not know how long the lease was: its own may be shorter, and so what it has seen.
+// The first client that enters after a loss need not know how long the lost lease was: its own
+// lease may be shorter, and so may the longest lease that it has seen.
 func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testing.T) {
 	const first, longer, longest = 5 * time.Second, 40 * time.Second, time.Hour
 	for _, try := range []bool{true, false} {
@@ -68,7 +69,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				}
 				keeps(seen, first)
 				s.pass(20 * time.Millisecond)
-				tells(seen-1, longest) // who knows only of one before it, or of nobody
+				tells(seen-1, longest) // such clients know only of an earlier hold, or of none
 				tells(0, longest)
 				keeps(seen, first)
 
@@ -86,7 +87,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				keeps(seen, longest)
 				equal(t, "end of the token key", s.ends(s.keys.Token()) >= since+2*longest.Milliseconds(), true)
 
-				seen++ // that of the one before is over
+				seen++ // the earlier hold is over
 				since = int64(tells(seen, longer).Now) / 1000
 				keeps(seen, longer)
 
@@ -108,7 +109,7 @@ func TestATokenThatTheServerKnowsIsNotForgotten(t *testing.T) {
 	})
 }
 
-// The token key was lost, the record was not: its holder holds on.
+// The token key was lost, but not the record: the holder keeps its hold.
 func TestALostTokenKeyAloneIsWrittenAgain(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
@@ -139,7 +140,7 @@ func TestAGhostGivesWayToAPlaceholder(t *testing.T) {
 	})
 }
 
-// Also a request of the ghost's own ticket finds that its hold is gone.
+// A request of the ghost's own ticket finds that the hold is gone, too.
 func TestAGhostsOwnTicketIsNotGrantedOverAPlaceholder(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		g := s.deaf("g")
@@ -150,7 +151,7 @@ func TestAGhostsOwnTicketIsNotGrantedOverAPlaceholder(t *testing.T) {
 	})
 }
 
-// The prototype of the design review: owner and order survive the loss of everything.
+// This is the prototype of the design review.
 func TestOwnerAndOrderSurviveTheLossOfEverything(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, x, y, z := s.party("a"), s.party("x"), s.party("y"), s.party("z")
@@ -245,7 +246,7 @@ func TestAHolderThatLeavesAfterALossLeavesCleanlyAndHandsOver(t *testing.T) {
 	}
 }
 
-// The record is lost and the line is not.
+// The record is lost, but not the line.
 func TestAHolderThatLeavesOverNothingHandsOverToTheLine(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
@@ -272,7 +273,8 @@ func TestAWaiterOrAStrangerThatLeavesDoesNotEndAPlaceholder(t *testing.T) {
 	})
 }
 
-// Others knew less: of the one who had the lock before the one that leaves. It was over when that one was granted it.
+// The other clients know only of the hold before the one that leaves. That hold had ended when the
+// leaving one was granted.
 func TestTheLastHolderThatLeavesAfterALossEndsAPlaceholderForOneBeforeIt(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
@@ -292,7 +294,8 @@ func TestTheLastHolderThatLeavesAfterALossEndsAPlaceholderForOneBeforeIt(t *test
 	})
 }
 
-// Whoever has it with a smaller token may have been let in since, by a server whose clock is behind that of the one before.
+// A record with a smaller token may belong to a newer hold: the server that granted it may have a
+// clock behind that of the server before.
 func TestTheLastHolderThatLeavesAfterALossTakesTheLockFromNobody(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.party("a")

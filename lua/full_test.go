@@ -34,7 +34,7 @@ func TestAFullLineKeepsItsOwn(t *testing.T) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
 		a.holds(usual)
 		one, first := b.waits(usual)
-		b.leave(LeaveTicket{Ticket: one, Place: first}) // the server lost it, say
+		b.leave(LeaveTicket{Ticket: one, Place: first}) // as if the server had lost it
 		s.pass(time.Millisecond)
 		two, second := c.waits(usual)
 		full := func(ticket string, place Place) Status {
@@ -56,7 +56,7 @@ func TestOverdueTicketsDoNotFillALine(t *testing.T) {
 		other, _ := b.waits(usual)
 		s.age(dead, other)
 		early, ticket := c.ticket(usual), c.ticket(usual)
-		equal(t, "waiting", c.ask(EnterTicket{Ticket: early, MaxWaiters: 4}).Waiting, 4) // room enough: nobody is swept
+		equal(t, "waiting", c.ask(EnterTicket{Ticket: early, MaxWaiters: 4}).Waiting, 4) // there is room, so the server sweeps nobody
 		answer := c.ask(EnterTicket{Ticket: ticket, MaxWaiters: 3})
 		equal(t, "status", answer.Tickets[0].Status, Waiting)
 		equal(t, "position", answer.Tickets[0].Position, 3)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// gathering is a lock whose line was lost, and three waiters that come back to their places. Nobody holds it any more.
+// gathering is a lock that lost its line, with three waiters that come back to their places. Nobody
+// holds the lock any more.
 type gathering struct {
 	*site
 	a, b    *party
@@ -15,7 +16,7 @@ type gathering struct {
 	places  []Place
 }
 
-// losses are the ways in which places are lost, each with what ends the ownership after it.
+// losses are the ways to lose places. Each one ends the ownership after the loss.
 var losses = map[string]func(g gathering, hold string){
 	"everything is lost, the holder leaves": func(g gathering, hold string) {
 		g.forgetAll()
@@ -124,7 +125,7 @@ func TestTheTimeToComeBackIsSixSeconds(t *testing.T) {
 		status, answer := g.comes(1)
 		equal(t, "status", status, Waiting)
 		equal(t, "told to ask again", answer.Remaining, 6*time.Second)
-		g.pass(answer.Remaining - 3*time.Millisecond) // and two more
+		g.pass(answer.Remaining - 3*time.Millisecond) // pass adds two milliseconds
 		status, _ = g.comes(0)
 		equal(t, "status a moment before", status, Waiting)
 		g.pass(0)
@@ -141,7 +142,7 @@ func TestWithoutALossNobodyIsGivenTimeToComeBack(t *testing.T) {
 		next, _ := b.waits(usual)
 		s.age(dead)
 		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
-		must(t, s.rdb.Del(ctx, s.keys.Token()).Err()) // the line is there
+		must(t, s.rdb.Del(ctx, s.keys.Token()).Err()) // the line is still there
 		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
 		a.leave(LeaveTicket{Ticket: hold, Token: token})
 		b.granted(next)
@@ -151,7 +152,7 @@ func TestWithoutALossNobodyIsGivenTimeToComeBack(t *testing.T) {
 	})
 }
 
-// The dead leave no place to which anybody could come back.
+// Nobody can come back to the place of a dead ticket.
 func TestTheLostPlaceOfTheDeadIsNoLoss(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
@@ -172,7 +173,7 @@ func TestALineOfTheDeadThatIsOverIsNoLoss(t *testing.T) {
 		a.holds(usual)
 		dead, _ := b.waits(usual)
 		s.age(dead)
-		must(t, s.rdb.Del(ctx, s.keys.Queue(), s.keys.Record()).Err()) // as their time would
+		must(t, s.rdb.Del(ctx, s.keys.Queue(), s.keys.Record()).Err()) // as their expiry would
 		state, _ := a.try(a.ticket(usual))
 		equal(t, "status", state.Status, Granted)
 	})

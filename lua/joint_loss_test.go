@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// After the server has forgotten everything, both come back in either order, and nobody else comes between.
+// After the server has forgotten everything, both joint holders come back in either order, and no
+// other client takes the lock in between.
 func TestJointHoldersComeBackInEitherOrder(t *testing.T) {
 	for _, order := range []string{"ab", "ba"} {
 		for _, enters := range []string{"nobody", "first", "between"} {
@@ -39,7 +40,8 @@ func TestJointHoldersComeBackInEitherOrder(t *testing.T) {
 	}
 }
 
-// The first that comes back may also leave before the other is back: the lock is not free until that one has had time.
+// The first joint holder that comes back may leave before the other one is back. The lock then is
+// not free until the other one has had time to come back.
 func TestAJointHolderThatLeavesAfterALossKeepsTheLockForTheOther(t *testing.T) {
 	for _, before := range []string{"nothing", "a placeholder", "a placeholder for one before", "its own return"} {
 		t.Run(before, func(t *testing.T) {
@@ -73,13 +75,14 @@ func TestALockIsFreeWhenTheTimeOfTheJointHolderThatDidNotComeBackIsOver(t *testi
 		a.reasserts(a.renewal(ticket, token))
 		a.leaves(ticket, token, Held)
 		c.queues(waiter, place)
-		s.pass(passes - 2*time.Millisecond) // and two more
+		s.pass(passes - 2*time.Millisecond) // pass adds two milliseconds
 		state, _ := c.enter(waiter, place)
 		equal(t, "after "+passes.String(), state.Status, want)
 	}
 }
 
-// What keeps the lock for the other joint holder lasts for a lease. After that, a hold that is over is over.
+// The server keeps the lock for the missing joint holder for one lease. After that, an ended hold
+// stays ended.
 func TestWhatIsKeptForAJointHolderEndsThoughTheOtherGoesOn(t *testing.T) {
 	for what, act := range map[string]func(t *testing.T, a *party, r Renewal){
 		"reassert": func(t *testing.T, a *party, r Renewal) { equal(t, "remaining", a.reasserts(r), 0) },
@@ -97,7 +100,7 @@ func TestWhatIsKeptForAJointHolderEndsThoughTheOtherGoesOn(t *testing.T) {
 			equal(t, "second", b.reasserts(ofB), usual)
 			ofB.Lease = time.Hour
 			equal(t, "second again", b.renews(ofB), time.Hour)
-			s.pass(usual) // the first hold is over, and so is the time of those who have not come back
+			s.pass(usual) // ends the first hold and the time for coming back
 			act(t, a, ofA)
 			b.leaves(two, token, Held)
 			equal(t, "free", s.gone(s.keys.Record()), true)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// joint is a lock that two clients hold as saga-7, and one that waits for it.
+// joint is a lock that two clients hold as saga-7, with one waiter.
 type joint struct {
 	*site
 	a, b, c  *party
@@ -39,7 +39,7 @@ func TestAnExplicitOwnerIsGrantedWhatItHoldsWithTheSameToken(t *testing.T) {
 		}
 		equal(t, "longer hold", j.field(j.two), fmt.Sprint(end, ":1"))
 		equal(t, "other hold", j.field(j.one) != "", true)
-		third := j.a.owned("saga-7", brief) // the same client, shorter
+		third := j.a.owned("saga-7", brief) // the same client with a shorter lease
 		state, answer := j.a.try(third)
 		equal(t, "token", state.Grant.Token, j.token)
 		equal(t, "remaining", state.Grant.Remaining, brief)
@@ -216,7 +216,7 @@ func TestTheNextInLineIsToldWhenTheRecordEndsSoonerThanItKnows(t *testing.T) {
 		d.hearsNothing()
 		third := b.owned("saga-7", time.Second)
 		b.takes(third)
-		b.leaves(third, token, Held) // which changes nothing
+		b.leaves(third, token, Held) // changes nothing
 		c.hearsNothing()
 		a.leaves(one, token, Held)
 		c.granted(next)

@@ -76,7 +76,7 @@ func TestNoTwoLocksShareAKey(t *testing.T) {
 	}
 }
 
-// Under p:lock a lock's line would be the record of another under p.
+// Under p:lock, the line of a lock would have the same key as the record of another lock under p.
 func TestAPrefixWhoseKeysCouldBeThoseOfAShorterOneIsRefused(t *testing.T) {
 	for _, word := range []string{"lock", "queue", "waiters", "token", "wake", "freed", "plain"} {
 		for _, prefix := range []string{"p:" + word, "p:" + word + ":q", "p:q:" + word} {
@@ -163,8 +163,9 @@ func FuzzNewKeys(f *testing.F) {
 	})
 }
 
-// hashed is the part of a key that decides its slot, in the words of the cluster specification: what stands between
-// the first { and the first } after it, if that is anything, else the whole key.
+// hashed returns the part of a key that decides its slot, in the words of the cluster
+// specification: the text between the first { and the first } after it, if there is any, else the
+// whole key.
 func hashed(key string) string {
 	for i := range len(key) {
 		if key[i] != '{' {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// forgetLine makes the server lose the line, as a failover may.
+// forgetLine makes the server lose the line, as a failover may do.
 func (s *site) forgetLine() { must(s.t, s.rdb.Del(ctx, s.keys.Queue(), s.keys.Waiters()).Err()) }
 
 func TestATicketThatReturnsStandsWhereItStood(t *testing.T) {
@@ -51,14 +51,14 @@ func TestTheLineComesBackInOrderWhateverTheOrderOfReturn(t *testing.T) {
 			}
 			s.forgetLine()
 			s.pass(0)
-			newcomer, last := a.waits(usual) // before anyone who knows
+			newcomer, last := a.waits(usual) // before any client that knows the line
 			shuffled := slices.Clone(all)
 			rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 			var known []waiter
 			for _, w := range shuffled {
 				w.p.queues(w.ticket, w.place)
 				if rng.IntN(3) == 0 {
-					w.p.queues(w.ticket, w.place) // again, which changes nothing
+					w.p.queues(w.ticket, w.place) // changes nothing
 				}
 				known = append(known, w)
 				slices.SortFunc(known, func(v, w waiter) int { return int(v.place - w.place) })
@@ -105,7 +105,7 @@ func TestAnyPlaceInALongLineIsFound(t *testing.T) {
 		tickets := b.crowd(1101)
 		s.untidy = true // a look at so many takes its time
 		for _, i := range []int{0, 1, 499, 500, 501, 550, 999, 1000, 1099, 1100} {
-			place := b.queues(tickets[i]) // its answer was lost: it does not know its place
+			place := b.queues(tickets[i]) // without its place: as if the answer had been lost
 			b.leave(LeaveTicket{Ticket: tickets[i], Place: place})
 			b.queues(tickets[i], place)
 			equal(t, "place", b.queues(tickets[i]), place)
@@ -131,7 +131,7 @@ func TestATicketWhoseAnswerWasLostIsToldItsPlace(t *testing.T) {
 	})
 }
 
-// Two tickets may claim one place, after the server has lost the line twice; neither is lost for it.
+// After the server has lost the line twice, two tickets may claim one place. The server keeps both.
 func TestATicketThatReturnsToATakenPlaceStandsBehindIt(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
@@ -144,7 +144,7 @@ func TestATicketThatReturnsToATakenPlaceStandsBehindIt(t *testing.T) {
 	})
 }
 
-// Nobody waits for long enough to send a heartbeat.
+// No waiter stays long enough to send a heartbeat.
 func TestALineThatAllPassThroughQuicklyLivesOn(t *testing.T) {
 	s := onMiniredis(t)
 	a := s.party("a")

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 
-// tests ends the shared servers before goleak looks.
+// tests stops the shared servers before goleak looks.
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
@@ -27,7 +27,8 @@ func (m tests) Run() int {
 	return code
 }
 
-// shared are the real servers that all tests of the package use, one after the other. No test is parallel.
+// shared has the real servers that all tests of the package use, one after the other. So no test is
+// parallel.
 var shared struct {
 	single, cluster *redistest.Server
 	cleanups        []func()
@@ -47,7 +48,7 @@ func cluster(t *testing.T) *redistest.Server {
 	return shared.cluster
 }
 
-// forPackage is a TB for what outlives the test that needs it first.
+// forPackage is a TB for what outlives the first test that needs it.
 type forPackage struct{ testing.TB }
 
 func (p forPackage) Cleanup(f func()) { shared.cleanups = append(shared.cleanups, f) }
@@ -57,7 +58,7 @@ func (p forPackage) TempDir() string {
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.Cleanup(func() { _ = os.RemoveAll(dir) }) // a directory too many harms nobody
+	p.Cleanup(func() { _ = os.RemoveAll(dir) }) // a directory that stays does no harm
 	return dir
 }
 
@@ -74,8 +75,8 @@ func clusterClient(t *testing.T, s *redistest.Server, mutate ...func(*redis.Clus
 
 const scriptUser, anyPassword = "scripts", "any"
 
-// declared makes the server refuse a script any key that its call does not declare, whatever the branch that wants it.
-// Its clients log in as scriptUser.
+// declared makes the server refuse a script any key that its call does not declare, on whatever
+// branch the script needs the key. The clients of the server log in as scriptUser.
 type declared struct{ admin redis.UniversalClient }
 
 func (d declared) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fill makes the server refuse what needs memory, until the test ends.
+// fill makes the server refuse commands that need memory, until the test ends.
 func (s *site) fill() {
 	s.t.Helper()
 	must(s.t, s.rdb.ConfigSet(ctx, "maxmemory", "1").Err())
@@ -48,7 +48,7 @@ func TestAFullServerRefusesNewTicketsAndWritesNothing(t *testing.T) {
 					_, err := b.Enter(ctx, s.keys, Enter{Try: try, Seen: seen, Lease: usual, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
 					switch held := state == "held" || state == "held with a line"; {
 					case held && try:
-						must(t, err) // which has nothing to write
+						must(t, err) // it has nothing to write
 					case !redis.HasErrorPrefix(err, "OOM"):
 						t.Fatal(err)
 					}

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// broken is a held lock with five waiters, of which the tests lose parts.
+// broken is a held lock with five waiters. The tests make it lose parts.
 type broken struct {
 	*site
 	a, b    *party
@@ -77,7 +77,7 @@ func TestDeadlinesThatWereDeletedAreGivenAnew(t *testing.T) {
 	})
 }
 
-// A try mends too. What it writes must not live for ever, should nobody enter after it.
+// A try mends the deadlines, too. They must expire even if nobody enters after it.
 func TestDeadlinesThatATryGivesAnewEnd(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
 		must(t, b.rdb.Del(ctx, b.keys.Waiters()).Err())
@@ -96,7 +96,7 @@ func TestWithoutAnyDeadlineTheReachableAreGrantedInOrder(t *testing.T) {
 		granted := b.b.granted(b.tickets[0])
 		b.b.die()
 		b.b.leaves(b.tickets[0], granted, Held)
-		// The caller's own tickets need no subscriber.
+		// Tickets of the client that calls need no subscriber.
 		must(t, b.rdb.Del(ctx, b.keys.Record()).Err())
 		b.a.leave()
 		c.granted(last)
@@ -109,7 +109,7 @@ func TestARecordThatWasDeletedIsNotResurrectedAndTheLineGoesOn(t *testing.T) {
 		must(t, b.rdb.Del(ctx, b.keys.Record()).Err())
 		equal(t, "renewed", b.a.renews(b.a.renewal(b.hold, b.token)), 0)
 		equal(t, "reasserted", b.a.reasserts(b.a.renewal(b.hold, b.token)), 0)
-		b.a.leaves(b.hold, b.token, None) // and it lets the free lock advance
+		b.a.leaves(b.hold, b.token, None) // also lets the free lock advance
 		b.b.granted(b.tickets[0])
 		b.lined(b.tickets[1:]...)
 	})
@@ -139,7 +139,7 @@ func TestDeadlinesThatWereRemovedAreGivenAnew(t *testing.T) {
 	})
 }
 
-// A ticket without a deadline, while others have theirs, is none that lives.
+// A ticket without a deadline is dead if other tickets have deadlines.
 func TestATicketWithoutADeadlineIsPassedOver(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
 		must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[0]).Err())
@@ -151,7 +151,7 @@ func TestATicketWithoutADeadlineIsPassedOver(t *testing.T) {
 	})
 }
 
-// As many places as deadlines were removed, so that counting them shows nothing.
+// The test removes as many places as deadlines, so counting shows no damage.
 func TestDamageThatCountingDoesNotShowIsMendedWhenTheLineMoves(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
 		b.loseElement(0)
@@ -170,7 +170,7 @@ func TestDamageThatCountingDoesNotShowIsMendedWhenTheLineMoves(t *testing.T) {
 	})
 }
 
-// The same, and its client does not know its place: it is answered nevertheless.
+// The damage is the same, and the client does not know its place. Yet the server answers it.
 func TestATicketWithADeadlineAndNoPlaceIsAnswered(t *testing.T) {
 	for what, owner := range map[string]string{"another waits": "", "its owner holds": "saga-7"} {
 		t.Run(what, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestAWaiterLeavesALineThatIsBroken(t *testing.T) {
 	}
 }
 
-// Elements and members that no script wrote do not stop the line.
+// Elements and members that no script wrote must not stop the line.
 func TestWhatIsNoTicketIsDroppedFromTheLine(t *testing.T) {
 	for what, element := range map[string]string{
 		"no place": "x:1:30000::", "no ticket": "5", "nothing": "", "no client": "5::1:30000::", "text": "hello", "another ticket": "7:c:x:y::",
@@ -257,7 +257,7 @@ func TestALineOfManyIsMended(t *testing.T) {
 	})
 }
 
-// loseElement removes the place of the i-th ticket by hand.
+// loseElement removes the i-th ticket from the line by hand.
 func (b broken) loseElement(i int) {
 	b.t.Helper()
 	n, err := b.rdb.LRem(ctx, b.keys.Queue(), 1, fmt.Sprintf("%d:%s", b.places[i], b.tickets[i])).Result()
@@ -265,7 +265,7 @@ func (b broken) loseElement(i int) {
 	equal(b.t, "removed", n, 1)
 }
 
-// As many deadlines are missing as there are marks: counts alone do not tell.
+// As many deadlines are missing as there are marks, so counting shows no damage.
 func TestAMarkDoesNotPassForADeadlineThatWasDeleted(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
 		b.b.leave(LeaveTicket{Ticket: b.tickets[4], Place: b.places[4], Retire: true})

@@ -26,7 +26,7 @@ func TestMessagesAreDecoded(t *testing.T) {
 func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
 	for _, text := range texts {
 		twice(t, func(t *testing.T, s *site) {
-			s.scripts = s.rdb // an ACL has no words for some of these keys
+			s.scripts = s.rdb // ACL rules cannot name some of these keys
 			s.keys = keysOf(t, "a lock: {"+text)
 			a, b := s.party("a"), s.party("b")
 			hold, token := a.holds(usual)
@@ -58,7 +58,8 @@ func TestWhatIsNoMessageIsAnError(t *testing.T) {
 	}
 }
 
-// Anybody may publish on a channel; a claim beyond what a Duration holds would come back below zero.
+// Anybody may publish on a channel. A claim larger than a Duration holds would overflow to a
+// negative one.
 func TestAMessageWithAnImpossibleClaimIsAnError(t *testing.T) {
 	if m, err := ParseMessage("grant 1 9007199254740991 1 c:1:1:: r"); err == nil {
 		t.Fatalf("a claim of %v", m.Claim)

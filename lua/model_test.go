@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// model is what the scripts should do, spelled out slowly: a line of waiters in the order of their places.
+// model does slowly and plainly what the scripts should do. It has the waiters in the order of
+// their places.
 type model struct {
 	line   []*modelTicket
 	holder *modelTicket
 	blind  map[*party]bool
 	deaf   map[*party]bool
-	passed map[*party]bool // one of its tickets was passed over, and it has not entered since
+	passed map[*party]bool // a ticket of the client was passed over, and the client has not entered since
 }
 
 type modelTicket struct {
@@ -25,7 +26,7 @@ type modelTicket struct {
 	overdue bool
 }
 
-// insert puts w where its place is.
+// insert puts w in line at its place.
 func (m *model) insert(w *modelTicket) {
 	w.overdue = false
 	i := len(m.line)
@@ -35,7 +36,7 @@ func (m *model) insert(w *modelTicket) {
 	m.line = slices.Insert(m.line, i, w)
 }
 
-// advance gives the free lock to the first who lives; me is the client that asks.
+// advance gives the free lock to the first living waiter; me is the client that asks.
 func (m *model) advance(me *party) {
 	unheard := map[*party]bool{}
 	for m.holder == nil && len(m.line) > 0 {
@@ -55,7 +56,8 @@ func (m *model) advance(me *party) {
 	}
 }
 
-// enters is what an enter to wait, or a try, does to w; returning says that it comes with its place.
+// enters does to w what an enter to wait, or a try, does; with returning, w comes back with its
+// place.
 func (m *model) enters(w *modelTicket, try, returning bool) Status {
 	listed := slices.Contains(m.line, w)
 	switch {
@@ -95,7 +97,7 @@ func (m *model) leaves(w *modelTicket) Status {
 	return state
 }
 
-// Random programs of four clients do on the server what they do in the model.
+// Random programs of four clients do the same on the server as in the model.
 func TestRandomProgramsDoWhatTheModelDoes(t *testing.T) {
 	for seed := range uint64(18) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -181,7 +183,7 @@ func (m *model) String() (text string) {
 	return text
 }
 
-// agrees says whether the server has the holder and the line of the model.
+// agrees reports whether the server has the same holder and the same line as the model.
 func (m *model) agrees(s *site) bool {
 	s.t.Helper()
 	line := s.line()

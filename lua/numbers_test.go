@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Redis' Lua prints a number of this size as 1.7321865431235e+15 unless it is told otherwise; the embedded server's does not.
+// Without a format, Lua in Redis prints a number of this size as 1.7321865431235e+15. Lua in the
+// embedded server does not.
 func TestEveryNumberIsExactToTheMicrosecond(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
@@ -28,7 +29,7 @@ func TestEveryNumberIsExactToTheMicrosecond(t *testing.T) {
 		element := fmt.Sprintf("%d:%s", state.Place, waiter)
 		equal(t, "element", s.rdb.LIndex(ctx, s.keys.Queue(), 0).Val(), element)
 		b.leave(LeaveTicket{Ticket: waiter, Place: state.Place})
-		again, _ := b.enter(waiter, state.Place) // and back
+		again, _ := b.enter(waiter, state.Place) // and comes back
 		equal(t, "place again", again.Place, state.Place)
 		equal(t, "element again", s.rdb.LIndex(ctx, s.keys.Queue(), 0).Val(), element)
 		equal(t, "inspected place", b.inspects().Waiters[0].Place, state.Place)
@@ -68,7 +69,7 @@ func TestTokensNearTheEndOfWhatLuaCanCountAreExact(t *testing.T) {
 	})
 }
 
-// Three ownerships in a row had the same token where Lua cannot count any further.
+// Beyond what Lua can count, three ownerships in a row once had the same token.
 func TestNoTokenIsGivenTwiceWhereLuaCannotCountAnyFurther(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")

@@ -8,10 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// usual is the lease of tests that do not care; brief is one whose end a test waits for.
+// usual is the lease of tests that need no special one. brief is for tests that wait for its end.
 const usual, brief = 30 * time.Second, 120 * time.Millisecond
 
-// boundOfWaits bounds waits that should be over at once.
+// boundOfWaits bounds waits that should end at once.
 const boundOfWaits = 10 * time.Second
 
 // party is one client of the site's lock.
@@ -36,7 +36,7 @@ func (s *site) party(id string) *party {
 	return p
 }
 
-// channel is the client's for the site's lock.
+// channel is the client's channel for the site's lock.
 func (p *party) channel() string { return p.Channel(p.s.keys) }
 
 // listen returns when the server sees the client's subscription.
@@ -53,7 +53,8 @@ func (p *party) listen() {
 	p.s.t.Cleanup(func() { _ = p.sub.Close() })          // it may be closed already
 }
 
-// die ends the subscription, as the end of the process would, and returns when the server has seen it.
+// die ends the subscription, as the end of the process would. It returns when the server has seen
+// this.
 func (p *party) die() {
 	p.s.t.Helper()
 	must(p.s.t, p.sub.Close())
@@ -75,7 +76,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// raw is the next message on the client's channel.
+// raw returns the next message on the client's channel.
 func (p *party) raw() string {
 	p.s.t.Helper()
 	select {
@@ -98,11 +99,11 @@ func (p *party) hears() Message {
 		p.s.t.Fatalf("message %q: %v", text, err)
 	}
 	equal(p.s.t, "ticket as it is on the wire", m.Text, m.Ticket.String())
-	m.Text = "" // the tests say the parts
+	m.Text = "" // the tests state the parts instead
 	return m
 }
 
-// hearsNothing fails if there is a message that hears has not returned.
+// hearsNothing fails if there is a message beyond those that hears has returned.
 func (p *party) hearsNothing() {
 	p.s.t.Helper()
 	publish := p.s.rdb.Publish
@@ -113,22 +114,22 @@ func (p *party) hearsNothing() {
 	equal(p.s.t, "message to "+p.id, p.raw(), "end")
 }
 
-// ticket is the client's next one.
+// ticket returns a new ticket of the client.
 func (p *party) ticket(lease time.Duration) string { return p.owned("", lease) }
 
-// owned is the client's next ticket, of an explicit owner.
+// owned returns a new ticket of the client with an explicit owner.
 func (p *party) owned(owner string, lease time.Duration) string {
 	p.counter++
 	return Ticket{Client: p.id, Counter: p.counter, Lease: lease, Owner: owner}.String()
 }
 
-// ask sends the tickets in one enter, as to wait and with nothing seen.
+// ask sends the tickets in one enter to wait, with no token seen.
 func (p *party) ask(tickets ...EnterTicket) Entered {
 	p.s.t.Helper()
 	return p.send(Enter{Tickets: tickets})
 }
 
-// send sends e, for the site's lock.
+// send sends e for the site's lock.
 func (p *party) send(e Enter) Entered {
 	p.s.t.Helper()
 	if e.Lease == 0 {
@@ -140,7 +141,7 @@ func (p *party) send(e Enter) Entered {
 	return answer
 }
 
-// enter enters one ticket, at a place if it has one.
+// enter enters one ticket, with its place if there is one.
 func (p *party) enter(ticket string, place ...Place) (TicketState, Entered) {
 	p.s.t.Helper()
 	answer := p.ask(EnterTicket{Ticket: ticket, Place: slices.Max(append(place, 0))})
@@ -192,7 +193,7 @@ func (p *party) leave(tickets ...LeaveTicket) Left {
 	return left
 }
 
-// leaves gives up one ticket; want is what it was.
+// leaves gives up one ticket; want is the status that it had.
 func (p *party) leaves(ticket string, token int64, want Status) Left {
 	p.s.t.Helper()
 	left := p.leave(LeaveTicket{Ticket: ticket, Token: token})
@@ -200,7 +201,7 @@ func (p *party) leaves(ticket string, token int64, want Status) Left {
 	return left
 }
 
-// renewal is one that changes nothing of the site's lock unless the test changes it.
+// renewal returns a renewal of the hold that changes nothing, for the test to fill in.
 func (p *party) renewal(ticket string, token int64) Renewal {
 	return Renewal{Keys: p.s.keys, Ticket: ticket, Token: token, Since: p.s.now(), Lease: usual, Depth: 1}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// passedOver is a lock whose first waiter, of b, was passed over because b was not heard for a moment. Held by c; b has
-// another ticket in line, and behind it waits d.
+// passedOver is a lock held by c. The first waiter, of b, was passed over because the server did
+// not see b's subscription for a moment. Another ticket of b is in line, and behind it one of d.
 type passedOver struct {
 	*site
 	b, c, d       *party
@@ -36,7 +36,7 @@ func eachPassedOver(t *testing.T, test func(t *testing.T, o passedOver)) {
 	})
 }
 
-// hinted: b, who may be back and not know that it was passed over, is told.
+// hinted checks that the server sent b a hint: b may be back, and not know that it was passed over.
 func (o passedOver) hinted() {
 	o.t.Helper()
 	m := o.b.hears()
@@ -83,7 +83,7 @@ func TestANewcomerDoesNotSpeakForThoseOfItsClientWhoWerePassedOver(t *testing.T)
 	})
 }
 
-// Not even by a request of its own.
+// This holds for a request of the client itself, too.
 func TestNoRequestOfAClientGrantsItsLaterTicketBeforeTheOneThatWasPassedOver(t *testing.T) {
 	for what, ask := range map[string]func(b *party){
 		"a newcomer":      func(b *party) { b.ask(EnterTicket{Ticket: b.ticket(usual)}) },
@@ -132,7 +132,7 @@ func TestThatAClientWasPassedOverIsRememberedForItsLiveness(t *testing.T) {
 		if now := int64(o.now()) / 1000; !marked || -end > now+15_000 || -end < now+10_000 {
 			t.Fatalf("remembered until %d, now is %d", -end, now)
 		}
-		must(t, o.rdb.ZIncrBy(ctx, o.keys.Waiters(), float64(15*time.Second/time.Millisecond), "?b").Err()) // it is over
+		must(t, o.rdb.ZIncrBy(ctx, o.keys.Waiters(), float64(15*time.Second/time.Millisecond), "?b").Err()) // as if the time were over
 		o.c.leaves(o.holder, o.token, Held)
 		o.b.granted(o.second)
 		o.lined(o.last)

@@ -7,13 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// plain is a client of locks without a line.
+// plain returns a client for locks without a line.
 func (s *site) plain(id string) *party {
 	s.keys = build(Plain("fairlock"), "{x}")
 	return &party{Server: NewPlainServer(s.scripts, Channels("fairlock"), id), s: s, id: id}
 }
 
-// freed hears of releases.
+// freed subscribes to the releases of the lock.
 func (s *site) freed() (heard func() string) {
 	s.t.Helper()
 	subscribe, publish := s.rdb.Subscribe, s.rdb.Publish
@@ -94,7 +94,7 @@ func TestAJointHoldersLeaveOfAPlainLockIsToldBecauseItMayEndSooner(t *testing.T)
 	})
 }
 
-// inspects is how the lock looks from outside.
+// inspects returns the lock as an administrator sees it.
 func (s *site) inspects() State { return s.plain("admin").inspects() }
 
 func TestAPlainLockThatTheServerForgotWaitsForItsHolder(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// silent is a client, obedient to contexts or not, of a server that reads and never answers.
+// silent returns a client of a server that reads and never answers. The client heeds contexts if it
+// is obedient.
 func silent(obedient bool) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: obedient, ReadTimeout: 4 * time.Second, MaxRetries: 3, Dialer: func(context.Context, string, string) (net.Conn, error) {
 		mine, its := net.Pipe()
@@ -38,12 +39,12 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				p := NewServer(rdb, "w:", "a")
 				soon, ok := p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt", ok, true)
-				_, err := p.Inspect(soon, keysOf(t, "x"), 0, 1) // of which the greeting of the first connection is a part
+				_, err := p.Inspect(soon, keysOf(t, "x"), 0, 1) // includes the greeting of the first connection
 				equal(t, "unanswered", Unanswered(err), true)
 				begin := time.Now()
 				_, err = p.Inspect(soon, keysOf(t, "x"), 0, 1)
 				equal(t, "unanswered", Unanswered(err), true)
-				if took := time.Since(begin); took > 3*c.within { // the connection is new, and greets first
+				if took := time.Since(begin); took > 3*c.within { // the connection is new and needs a greeting first
 					t.Errorf("it took %v", took)
 				}
 				_, ok = p.Prompt(ctx, 5*time.Second)

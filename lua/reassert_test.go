@@ -14,7 +14,7 @@ func TestAReassertKeepsTheTokenKeyAlive(t *testing.T) {
 			for range 3 {
 				s.pass(10 * time.Millisecond)
 				r := a.renewal(ticket, token)
-				r.Lease = 0 // as it is: the lease is the ticket's
+				r.Lease = 0 // 0 means the lease of the ticket
 				a.reasserts(r)
 				end := s.ends(s.keys.Token()) - max(10*time.Minute, 2*lease).Milliseconds()
 				if now := int64(s.now()) / 1000; end > now || end < now-5000 || end < int64(r.Since)/1000 {
@@ -26,7 +26,8 @@ func TestAReassertKeepsTheTokenKeyAlive(t *testing.T) {
 	}
 }
 
-// Nothing brings a larger token beside a living hold but a hand; it is not lowered all the same.
+// Only an edit by hand puts a larger token beside a living hold. Even then the scripts must not
+// lower the token.
 func TestNothingLowersTheToken(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.party("a")
@@ -45,7 +46,7 @@ func TestNothingLowersTheToken(t *testing.T) {
 }
 
 func TestAHoldThatTheServerHasForgottenIsWrittenAgain(t *testing.T) {
-	// what the server may have instead of the record
+	// The keys are what the server may have instead of the record.
 	loss := map[string]func(s *site, token int64){
 		"nothing":                             func(*site, int64) {},
 		"an older token":                      func(s *site, token int64) { s.tokens(token - 1) },
@@ -90,7 +91,7 @@ func (p *party) placeholder(seen int64) {
 	equal(p.s.t, "forgot", answer.Forgot, true)
 }
 
-// ghost writes the record of an owner of before, as a stale replica has it.
+// ghost writes the record of an earlier owner, as a stale replica has it.
 func (s *site) ghost(token int64, lease time.Duration) {
 	s.t.Helper()
 	end := int64(s.now())/1000 + lease.Milliseconds()
@@ -100,7 +101,7 @@ func (s *site) ghost(token int64, lease time.Duration) {
 	s.tokens(token)
 }
 
-// tokens sets the largest token given.
+// tokens sets the token key.
 func (s *site) tokens(token int64) { must(s.t, s.rdb.Set(ctx, s.keys.Token(), token, usual).Err()) }
 
 func TestAHoldIsNotWrittenAgainOverALargerToken(t *testing.T) {
@@ -109,10 +110,10 @@ func TestAHoldIsNotWrittenAgainOverALargerToken(t *testing.T) {
 		ticket, token := a.holds(usual)
 		s.forgetAll()
 		s.pass(time.Millisecond)
-		b.holds(usual) // a newcomer that came before anyone who knew
+		b.holds(usual) // a newcomer, before any client that knows the token
 		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
 		a.leaves(ticket, token, None)
-		s.rdb.Del(ctx, s.keys.Token()) // and the server forgets the token only
+		s.rdb.Del(ctx, s.keys.Token()) // now the server forgets only the token
 		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
 	})
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// as makes the parties that follow run the scripts as a user with these rules, beside all commands and keys.
+// as makes later parties run the scripts as a user that has all commands and keys, as far as these
+// rules do not change that.
 func (s *site) as(rules ...any) {
 	s.t.Helper()
 	must(s.t, s.rdb.Do(ctx, append([]any{"ACL", "SETUSER", "limited", "reset", "on", "nopass", "+@all", "allkeys"}, rules...)...).Err())
@@ -48,7 +49,7 @@ func TestAUserThatMayNotAskWhoListensTakesEverybodyForBlind(t *testing.T) {
 	next := c.ticket(usual)
 	_, answer := c.enter(next)
 	equal(t, "heard", answer.Heard, false)
-	a.leaves(hold, token, Held) // b is not known to be blind, and a cannot ask
+	a.leaves(hold, token, Held) // b is not marked as blind, and a may not ask
 	c.granted(next)
 	b.queues(dropped, place)
 	s.lined(dropped)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// both are the two verbs that prolong a hold.
+// both has the two verbs that prolong a hold.
 var both = map[string]func(p *party, r Renewal) time.Duration{"renew": (*party).renews, "reassert": (*party).reasserts}
 
 func eachVerb(t *testing.T, test func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration)) {
@@ -85,7 +85,7 @@ func TestARenewalUntilATimeEndsExactlyThen(t *testing.T) {
 		prolong(a, r)
 		equal(t, "end of the record", s.ends(s.keys.Record()), int64(r.Until)/1000)
 		equal(t, "hold", s.field(ticket), fmt.Sprint(int64(r.Until)/1000, ":1"))
-		r.Lease = time.Hour // whichever is later
+		r.Lease = time.Hour // the later end counts
 		equal(t, "remaining", prolong(a, r), time.Hour)
 	})
 }
@@ -139,7 +139,7 @@ func TestManyHoldsAreRenewedInOneRequest(t *testing.T) {
 			}
 			r := a.renewal(a.ticket(usual), 1)
 			r.Lease = time.Hour
-			if i%3 != 1 { // every third one holds nothing
+			if i%3 != 1 { // every third ticket holds nothing
 				answer, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: r.Ticket}}})
 				must(t, err)
 				r.Token = answer.Token
@@ -185,7 +185,7 @@ func TestARenewalTouchesNothingButTheRecord(t *testing.T) {
 		before := s.dump()
 		s.pass(time.Millisecond)
 		a.renews(a.renewal(ticket, token))
-		_, was, _ := strings.Cut(before, "\n") // the record's line is the first
+		_, was, _ := strings.Cut(before, "\n") // the first line is the record's
 		_, is, _ := strings.Cut(s.dump(), "\n")
 		equal(t, "other keys", is, was)
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// asksReplicas enters with WAIT for one replica, which there is not.
+// asksReplicas enters and WAITs for one replica. There is none.
 func asksReplicas(t *testing.T, s *Server, keys Keys) {
 	t.Helper()
 	ticket := Ticket{Client: "a", Counter: 1, Lease: usual}.String()
@@ -34,7 +34,8 @@ func TestReplicasAreAskedOnTheConnectionThatWroteOnAClusterToo(t *testing.T) {
 	equal(t, "asked", strings.Contains(stats, "cmdstat_wait:"), true)
 }
 
-// The node at the first address says that the slot has moved; what the client is told of it later leads to another.
+// The node at the first address says that the slot has moved. What the client learns of the slot
+// later leads to another node.
 func TestALockThatHasMovedIsFollowedWithItsReplicas(t *testing.T) {
 	s := onCluster(t)
 	server := cluster(t)

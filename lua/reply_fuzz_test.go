@@ -12,7 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// saying is a server that answers everything with the same reply, and a client of it. Nothing is sent.
+// saying is a client of a server that gives the same reply to everything. Nothing is sent over a
+// network.
 type saying struct{ reply any }
 
 func (saying) DialHook(redis.DialHook) redis.DialHook {
@@ -40,7 +41,7 @@ func (s saying) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipe
 	}
 }
 
-// tree builds any reply that a server can send out of any bytes.
+// tree builds a reply out of the bytes: any reply that a server can send.
 func tree(data *[]byte, depth int) any {
 	if len(*data) == 0 {
 		return nil
@@ -74,7 +75,7 @@ func tree(data *[]byte, depth int) any {
 	}
 }
 
-// bytesOf is what tree makes reply of, with n << 2n in the place of n.
+// bytesOf returns the bytes from which tree makes the reply, with n << 2n in the place of n.
 func bytesOf(reply any) []byte {
 	switch reply := reply.(type) {
 	case []any:
@@ -93,7 +94,8 @@ func bytesOf(reply any) []byte {
 
 func head(n int, kind byte) byte { return byte(n&31)<<3 | kind }
 
-// Whatever a server answers, a call returns an error and nothing, or what its contract allows.
+// Whatever a server answers, a call returns either an error and no answer, or an answer that its
+// contract allows.
 func FuzzAnyReply(f *testing.F) {
 	const ticket, element, one, none = "c:1:30000:me:", "9:c:1:30000:me:", 1, 0
 	grant := []any{ticket, one, one, one}
@@ -173,7 +175,8 @@ func administer(t *testing.T, s *Server, reply []any, keys Keys) {
 	either(t, reply, page, err, true, !slices.ContainsFunc(page, func(l Listed) bool { return l.Name == "" || l.State.Remaining < 0 }))
 }
 
-// either fails the test unless an answer is an error and nothing, or no error and sane.
+// either fails the test unless the call returned an error and no answer, or a sane answer and no
+// error.
 func either(t *testing.T, reply, answer any, err error, nothing, sane bool) {
 	t.Helper()
 	if err != nil && !nothing || err == nil && !sane {

@@ -69,7 +69,7 @@ func TestAnAnswerToLeaveIsDecoded(t *testing.T) {
 	equal(t, "states", fmt.Sprint(got.States), "[held waiting none]")
 }
 
-// Every other kind of value in every position of a reply, and every length.
+// The test puts every wrong kind of value into every position of a reply, and tries every length.
 func TestAnAnswerThatIsNotAsTheContractHasItIsAnError(t *testing.T) {
 	broken := func(what string, reply []any) {
 		if answer, err := decodeEntered(reply, threeTickets); err == nil {
@@ -81,7 +81,7 @@ func TestAnAnswerThatIsNotAsTheContractHasItIsAnError(t *testing.T) {
 		broken(fmt.Sprint("cut at ", i), whole[:i])
 		for _, other := range []any{nil, int64(-1), int64(3), "text", []any{}, []any{nil}, []any{"text", "text", "text", "text"}, 1.5} {
 			if fmt.Sprintf("%T", other) == fmt.Sprintf("%T", value) && fmt.Sprint(other) != "-1" && i < 10 {
-				continue // of the right kind
+				continue // the right kind
 			}
 			changed := slices.Clone(whole)
 			changed[i] = other
@@ -104,7 +104,7 @@ func TestAnAnswerThatIsNotAsTheContractHasItIsAnError(t *testing.T) {
 	}
 }
 
-// A precision in a format cuts text and pads numbers.
+// A format with a precision cuts text, but pads numbers.
 func TestTheErrorOfAWrongAnswerIsShort(t *testing.T) {
 	_, err := decodeEntered(append(enteredReply(), "more"), threeTickets)
 	if err == nil || len(err.Error()) > 500 {

@@ -68,7 +68,7 @@ func listener(t *testing.T, serve func(conn net.Conn, request string)) (addr str
 		}
 	}()
 	t.Cleanup(func() {
-		_ = ln.Close() // ends Accept
+		_ = ln.Close() // makes Accept return
 		<-closed
 		close(conns)
 		for conn := range conns {
@@ -177,7 +177,7 @@ func TestAnErrorSaysWhetherTheRequestMayHaveBeenExecuted(t *testing.T) {
 	}
 }
 
-// said is an error of a server's, or of a proxy's in its stead.
+// said is an error in the words of a server, or of a proxy.
 type said string
 
 func (e said) Error() string { return string(e) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How a late first attempt may look when it arrives.
+// late has the ways in which a late first attempt may arrive.
 var late = map[string]func(p *party, ticket string) Status{
 	"as to wait": func(p *party, ticket string) Status { state, _ := p.enter(ticket); return state.Status },
 	"as to try":  func(p *party, ticket string) Status { state, _ := p.try(ticket); return state.Status },
@@ -70,7 +70,7 @@ func TestALateEnterOfARetiredHolderIsNoGhost(t *testing.T) {
 	}
 }
 
-// The free lock has a line of dead tickets, so that enter goes its long way.
+// The line of the free lock has dead tickets, so enter takes its long path.
 func TestALateTryOfARetiredTicketDoesNotTakeALockWhoseLineIsDead(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
@@ -149,7 +149,7 @@ func TestALateReassertOfARetiredTicketDoesNotResurrectIt(t *testing.T) {
 			token := a.takes(ticket)
 			s.forgetAll()
 			other := a.ticket(usual)
-			a.send(Enter{Try: true, Seen: token, Tickets: []EnterTicket{{Ticket: other}}}) // a placeholder
+			a.send(Enter{Try: true, Seen: token, Tickets: []EnterTicket{{Ticket: other}}}) // makes a placeholder
 			left := a.leave(LeaveTicket{Ticket: ticket, Token: token, Retire: true})
 			equal(t, "left", left.States[0], Held)
 			s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })

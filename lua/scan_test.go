@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scans returns the names that a scan finds, each with its owner, and how many wait.
+// scans returns the names that a scan finds, each with its owner and its number of waiters.
 func (p *party) scans(prefix string) map[string]string {
 	p.s.t.Helper()
 	found := make(map[string]string)
@@ -53,7 +53,7 @@ func TestAScanFindsWhatIsHeldOrWaitedForOnEveryNode(t *testing.T) {
 			must(t, s.rdb.Del(ctx, keys.Record()).Err())
 			want["waited for"] = " 1"
 			must(t, s.rdb.Set(ctx, prefix+":lock:{theirs}", "x", usual).Err())
-			want["theirs"] = " 0" // a key of another type is of no lock
+			want["theirs"] = " 0" // a key of another type belongs to no lock
 			found := a.scans(prefix)
 			if !maps.Equal(found, want) {
 				t.Errorf("%q: found\n%v\nwant\n%v", prefix, found, want)

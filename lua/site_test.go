@@ -18,17 +18,17 @@ var ctx = context.Background()
 type site struct {
 	t       *testing.T
 	rdb     redis.UniversalClient // may do everything
-	scripts redis.UniversalClient // for the scripts: a real server allows them nothing but the keys they declare
+	scripts redis.UniversalClient // runs the scripts: a real server allows them only the keys that they declare
 	keys    Keys
 
 	mini  *miniredis.Miniredis // nil on a real server
-	clock time.Time            // of mini, which moves only by pass
+	clock time.Time            // of mini; moves only with pass
 
 	untidy bool // the test breaks what check looks at
 }
 
-// each runs test on the embedded server, whose clock stands still unless the test moves it, on a real server, and on
-// a cluster.
+// each runs the test on the embedded server, on a real server and on a cluster. The clock of the
+// embedded server stands still unless the test moves it.
 func each(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) { test(t, onMiniredis(t)) })
@@ -36,7 +36,7 @@ func each(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Run("cluster", func(t *testing.T) { test(t, onCluster(t)) })
 }
 
-// twice is each without the cluster, for tests that take their time.
+// twice is each without the cluster, for slow tests.
 func twice(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) { test(t, onMiniredis(t)) })
@@ -49,7 +49,7 @@ func onMiniredis(t *testing.T) *site {
 	s.mini.ClockTTL(true)
 	t.Cleanup(s.mini.Close)
 	dial := func(context.Context, string, string) (net.Conn, error) { return s.mini.Dial() }
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: dial}) // an address that no one looks up
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: dial}) // an address that nobody looks up
 	t.Cleanup(func() { _ = c.Close() })                                        // nothing depends on how a connection ends
 	s.rdb, s.scripts = c, c
 	return s
@@ -96,7 +96,7 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// now is the server's clock.
+// now returns the time of the server.
 func (s *site) now() Micros {
 	s.t.Helper()
 	at, err := s.rdb.Time(ctx).Result()
@@ -104,13 +104,14 @@ func (s *site) now() Micros {
 	return Micros(at.UnixMicro())
 }
 
-// allCameBack is as if the time were over in which, after a loss, all come back to their places.
+// allCameBack makes the server believe that the time for coming back after a loss is over.
 func (s *site) allCameBack() {
 	s.t.Helper()
 	equal(s.t, "marked as a time to come back", s.rdb.ZRem(ctx, s.keys.Waiters(), "?").Val(), 1)
 }
 
-// pass returns when the server's clock has moved by d, and by two milliseconds more, for what ends with the next one.
+// pass waits until the server's clock has moved by d and two milliseconds more: some things end
+// only with the next millisecond.
 func (s *site) pass(d time.Duration) {
 	s.t.Helper()
 	d += 2 * time.Millisecond
@@ -124,10 +125,10 @@ func (s *site) pass(d time.Duration) {
 	}
 }
 
-// field reads one field of the record, "" if it is not there.
+// field returns one field of the record, or "" if the record does not have it.
 func (s *site) field(name string) string { return s.rdb.HGet(ctx, s.keys.Record(), name).Val() }
 
-// line is the tickets in line, next first.
+// line returns the tickets in line, the next one first.
 func (s *site) line() []string {
 	s.t.Helper()
 	elements, err := s.rdb.LRange(ctx, s.keys.Queue(), 0, -1).Result()
@@ -145,13 +146,13 @@ func (s *site) lined(want ...string) {
 	}
 }
 
-// score is a member's score in the set of waiters; ok says whether it is there.
+// score returns the score of a member of the set of waiters; ok reports whether it is a member.
 func (s *site) score(member string) (at int64, ok bool) {
 	at64, err := s.rdb.ZScore(ctx, s.keys.Waiters(), member).Result()
 	return int64(at64), err == nil
 }
 
-// age makes members of the set of waiters end now: tickets are overdue, marks are over.
+// age makes the members of the set of waiters end now: tickets are overdue, marks are over.
 func (s *site) age(members ...string) {
 	s.t.Helper()
 	for _, member := range members {
@@ -163,7 +164,7 @@ func (s *site) age(members ...string) {
 	}
 }
 
-// ends is when a key expires, in the server's milliseconds; below zero if never.
+// ends returns when a key expires, in the server's milliseconds; a negative number means never.
 func (s *site) ends(key string) int64 {
 	s.t.Helper()
 	d, err := s.rdb.PExpireTime(ctx, key).Result()
@@ -174,13 +175,13 @@ func (s *site) ends(key string) int64 {
 	return d.Milliseconds()
 }
 
-// endRecord ends the record as its time would.
+// endRecord ends the record as its expiry would.
 func (s *site) endRecord() {
 	s.t.Helper()
 	must(s.t, s.rdb.PExpireAt(ctx, s.keys.Record(), time.Unix(1, 0)).Err())
 }
 
-// gone says whether none of the keys exists.
+// gone reports whether none of the keys exists.
 func (s *site) gone(keys ...string) bool {
 	s.t.Helper()
 	n, err := s.rdb.Exists(ctx, keys...).Result()

@@ -10,21 +10,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// entry is one key with all that it holds.
+// entry is one key with its content.
 type entry struct {
 	key     string
 	content any // map[string]string, []string, []redis.Z or string
 	ends    int64
 }
 
-// snapshot is everything on the server, in the order of the keys.
+// snapshot returns everything on the server, in the order of the keys.
 func (s *site) snapshot() []entry {
 	s.t.Helper()
 	keys, err := s.rdb.Keys(ctx, "*").Result()
 	must(s.t, err)
 	slices.Sort(keys)
 	var all []entry
-	for some := range slices.Chunk(keys, 8) { // the embedded server's pipe has no room for more
+	for some := range slices.Chunk(keys, 8) { // the pipe of the embedded server has no room for more
 		all = append(all, s.entries(some)...)
 	}
 	return all
@@ -71,7 +71,7 @@ func (s *site) entries(keys []string) []entry {
 	return all
 }
 
-// dump is everything on the server as text, with the time at which it expires.
+// dump returns everything on the server as text, with its time of expiry.
 func (s *site) dump() string { s.t.Helper(); return text(s.snapshot()) }
 
 func text(all []entry) string {
@@ -83,7 +83,7 @@ func text(all []entry) string {
 				fmt.Fprintf(&b, "%.0f %s, ", z.Score, z.Member)
 			}
 		} else {
-			fmt.Fprintf(&b, "%q", e.content) // a map in the order of its fields
+			fmt.Fprintf(&b, "%q", e.content) // prints a map in the order of its fields
 		}
 		b.WriteString("\n")
 	}
@@ -102,8 +102,8 @@ func (s *site) unchanged(act func()) {
 
 var short = regexp.MustCompile(`\de\+\d`)
 
-// check looks at what holds after every script, whatever it did: every key has an end, no number is short, the line is
-// in the order of its places, and it has exactly the tickets that have a deadline.
+// check checks what must hold after every script: all keys expire, no number is cut short, the line
+// is in the order of its places, and it has exactly the tickets with a deadline.
 func (s *site) check() {
 	s.t.Helper()
 	if s.untidy || s.t.Failed() {

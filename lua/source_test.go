@@ -9,7 +9,7 @@ import (
 
 const screen = 120 // lines
 
-// sourceFiles are the scripts and what they include, by name.
+// sourceFiles returns the scripts and the files that they include, by name.
 func sourceFiles(t *testing.T) map[string]string {
 	t.Helper()
 	text := make(map[string]string)
@@ -22,7 +22,7 @@ func sourceFiles(t *testing.T) map[string]string {
 	return text
 }
 
-// code is what is left of a file without its comments.
+// code returns the text of a file without its comments.
 func code(text string) string {
 	return regexp.MustCompile(`(?m)--[^#].*$`).ReplaceAllString(text, "")
 }
@@ -73,7 +73,7 @@ func TestNoScriptHasATimeOrABoundOfItsOwn(t *testing.T) {
 	number := regexp.MustCompile(`\b\d{3,}\b`)
 	for name, text := range sourceFiles(t) {
 		for _, n := range number.FindAllString(code(text), -1) {
-			if n != "1000" && n != "1000000" { // from one unit to another
+			if n != "1000" && n != "1000000" { // these convert units
 				t.Errorf("%s says %s, which belongs into terms.go", name, n)
 			}
 		}

@@ -2,8 +2,9 @@ package lua
 
 import "testing"
 
-// strayed is a lock held by c, in whose line b stands at its end: a request that b had sent before it knew its place was
-// executed late, when b had been passed over. d was there before; b believes to stand at place.
+// strayed is a lock held by c, with d and then b in line. The server executed a request of b late,
+// when b had been passed over. When b sent that request it did not know its place, so it now stands
+// at the end and believes to stand at place.
 func strayed(t *testing.T, test func(t *testing.T, s *site, b, c, d *party, own, other string, place Place, leave func())) {
 	t.Helper()
 	each(t, func(t *testing.T, s *site) {
@@ -14,7 +15,7 @@ func strayed(t *testing.T, test func(t *testing.T, s *site, b, c, d *party, own,
 		b.die()
 		a.leaves(hold, token, Held)
 		token = c.granted(holder)
-		s.pass(0) // or both would have come in the same microsecond
+		s.pass(0) // else both would come in the same microsecond
 		other, _ := d.waits(usual)
 		b.queues(own)
 		s.lined(other, own)
@@ -51,13 +52,14 @@ func TestATicketThatALateRequestPutElsewhereIsOutOfTheLineOnceItsOwnerHolds(t *t
 		place := b.queues(own)
 		a.leaves(hold, token, Held)
 		c.granted(first)
-		state, _ := b.enter(own, place-1) // as it believes
+		state, _ := b.enter(own, place-1) // the place that b believes to have
 		equal(t, "state", state.Status, Granted)
 		s.lined()
 	})
 }
 
-// A heartbeat of b from before its grant is executed after a loss of all data, and puts b in line.
+// In lostAndInLine the server executes a heartbeat of b from before its grant after a loss of all
+// data, and so puts b in line.
 func lostAndInLine(t *testing.T, test func(t *testing.T, s *site, b, c *party, own, other string, token int64)) {
 	t.Helper()
 	each(t, func(t *testing.T, s *site) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// texts that would tear a ticket, a message or a key apart if they were not escaped.
+// texts has texts that would tear a ticket, a message or a key apart if they were not escaped.
 var texts = []string{
 	"", "saga-7", "a:b", ":", "::", "two words", " ", "a\nb", "\r\n", "100%", "%3A", "+", "a+b", "{tag}", "}", "!", "~", "?", "*",
 	"Grüße ✓ 日本", "\x00", "\xff\xfe", "token", "grant 1 2 3", strings.Repeat(":", 256),
@@ -67,7 +67,7 @@ func TestWhatIsNoTicketIsAnError(t *testing.T) {
 	}
 }
 
-// A lease beyond what a Duration holds would come back as another one, below zero even.
+// A lease larger than a Duration holds would come back as another lease, perhaps a negative one.
 func TestATicketWithAnImpossibleLeaseIsAnError(t *testing.T) {
 	for _, text := range []string{"c:1:9223372036855::", "c:1:9223372036854775807::", "c:1:-1::"} {
 		if ticket, err := ParseTicket(text); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipelines notes how many evals are sent together.
+// pipelines counts the evals in each pipeline.
 type pipelines struct{ sizes []int }
 
 func (*pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -26,7 +26,7 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-// asking are n requests, each of which asks for its own number.
+// asking returns n requests. Each asks for its own number.
 func asking(n int) (all []redis.Cmder, requests []once) {
 	for i := range n {
 		requests = append(requests, newOnce(ctx, []any{"eval", "return tonumber(ARGV[1])", 0, i}))
@@ -65,7 +65,7 @@ func TestAConnectionThatFailsLeavesAllThatShareItUnanswered(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Second})
 	defer c.Close()
 	all, requests := asking(3)
-	_ = send(ctx, c, all) // it is the first one's
+	_ = send(ctx, c, all) // the error of the first request
 	for _, r := range requests {
 		equal(t, "unanswered", Unanswered(r.Err()), true)
 	}

@@ -93,7 +93,7 @@ func (s *site) kill(p *party, how string, tickets ...string) {
 	case "overdue":
 		s.age(tickets...)
 	case "retired":
-		for _, ticket := range tickets { // as a late first enter of a retired ticket would, were it not refused
+		for _, ticket := range tickets { // as a late first enter of a retired ticket would do if the script did not refuse it
 			at, _ := s.score(ticket)
 			place := s.rdb.LRange(ctx, s.keys.Queue(), 0, 0).Val()[0]
 			p.leave(LeaveTicket{Ticket: ticket, Retire: true})
@@ -104,8 +104,9 @@ func (s *site) kill(p *party, how string, tickets ...string) {
 	}
 }
 
-// A record lives through the millisecond of its deadline, with a PTTL of 0. A waiter that is told of no time at all comes back
-// with its next heartbeat only, 5 s later, should the holder be dead.
+// A record lives through the millisecond of its deadline, with a PTTL of 0. If the answer gave a
+// waiter no time at all and the holder were dead, the waiter would come back only with its next
+// heartbeat, 5 s later.
 func TestALockThatIsHeldIsHeldForSomeTime(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		a, b := s.deaf("a"), s.deaf("b")

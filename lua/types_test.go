@@ -8,14 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// request is one way to call a script; reads are the keys whose types matter to it.
+// request is one way to call a script; reads has the keys whose types matter to that call.
 type request struct {
 	name  string
 	reads []string
 	send  func(typed) error
 }
 
-// typed is a lock with a holder and two waiters, and all that a request may need to know of it.
+// typed is a lock with a holder and two waiters, and with what a request may need to know of it.
 type typed struct {
 	*site
 	a, b          *party
@@ -86,7 +86,7 @@ func requests() []request {
 	}
 }
 
-// wrong are the types that a kind of key must not have.
+// wrong returns the types that a kind of key must not have.
 func wrong(kind string) []string {
 	own := map[string]string{"lock": "hash", "queue": "list", "waiters": "zset", "token": "string"}[kind]
 	return slices.DeleteFunc([]string{"string", "list", "hash", "zset"}, func(other string) bool { return other == own })
@@ -193,7 +193,7 @@ func TestALoneHolderDoesNotLeaveBesideALineOfAnotherType(t *testing.T) {
 	})
 }
 
-// The shortest way of a release asks no more than it needs.
+// The shortest way to release reads no key that it does not need.
 func TestALoneHolderLeavesWhateverTheTokenKeyIs(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		for _, kind := range []string{"token"} {
