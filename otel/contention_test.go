@@ -22,7 +22,7 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// contention is two Lockers with one Observer, and what their callers saw.
+// contention is two Lockers with one Observer, and with what their callers saw.
 type contention struct {
 	*telemetry
 	lockers [2]fairlock.Interface
@@ -53,7 +53,7 @@ func TestUnderContentionTheMetricsAreWhatTheCallersSaw(t *testing.T) {
 			c.refused("kept")
 			c.forgotten(kind, "doomed")
 			c.crowd("stock")
-			c.closes() // but what is held stays held
+			c.closes() // but held locks stay held
 			c.addsUp(1)
 			c.durations()
 			c.spansAddUp()
@@ -82,7 +82,7 @@ func contend(t *testing.T, kind string, locker func(redis.UniversalClient, ...fa
 		quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
 		l := locker(dial(), fairlock.WithObserver(c), fairlock.WithLease(time.Second), fairlock.WithPrefix(strings.TrimSuffix(kind, ":plain")), quiet)
 		t.Cleanup(func() { _ = l.Close() })
-		if _, err := l.Inspect(t.Context(), "kept"); err != nil { // the first contact belongs to no call then
+		if _, err := l.Inspect(t.Context(), "kept"); err != nil { // so the first contact with the server is no part of a call
 			t.Fatal(err)
 		}
 		c.lockers[i] = l
@@ -90,7 +90,7 @@ func contend(t *testing.T, kind string, locker func(redis.UniversalClient, ...fa
 	return c
 }
 
-// closes closes the Lockers; then the Observer has been told of everything.
+// closes closes the Lockers. After that the Observer has been told of everything.
 func (c *contention) closes() {
 	for _, l := range c.lockers {
 		if err := l.Close(); err != nil {
@@ -99,7 +99,7 @@ func (c *contention) closes() {
 	}
 }
 
-// call is Lock or TryLock, with what its caller saw of it.
+// call calls Lock or TryLock and notes what its caller saw.
 func (c *contention) call(of func() (*fairlock.Lease, error)) (*fairlock.Lease, error) {
 	began := time.Now()
 	lease, err := of()
@@ -130,7 +130,7 @@ func (c *contention) tryLock(l fairlock.Interface, name string) (*fairlock.Lease
 	return c.call(func() (*fairlock.Lease, error) { return l.TryLock(c.ctx, name) })
 }
 
-// impatient is a Lock that is cancelled as soon as it has to wait.
+// impatient calls Lock and cancels it as soon as it has to wait.
 func (c *contention) impatient(l fairlock.Interface, name string) *fairlock.Lease {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -154,7 +154,7 @@ func (c *contention) unlock(lease *fairlock.Lease) {
 	}
 }
 
-// refused has calls ask in vain for a lock that is kept.
+// refused lets calls ask in vain for a lock that is kept.
 func (c *contention) refused(name string) {
 	for _, l := range c.lockers {
 		if _, err := c.tryLock(l, name); !errors.Is(err, fairlock.ErrHeld) {
@@ -166,7 +166,7 @@ func (c *contention) refused(name string) {
 	}
 }
 
-// forgotten has the server forget a lock that is held.
+// forgotten makes the server forget a held lock.
 func (c *contention) forgotten(prefix, name string) {
 	lease := c.lock(c.ctx, c.lockers[0], name)
 	keys, err := lua.NewKeys(prefix, name)
@@ -180,7 +180,7 @@ func (c *contention) forgotten(prefix, name string) {
 	}
 }
 
-// crowd has many callers contend for one lock, some of them impatient.
+// crowd lets many callers contend for one lock. Some of them are impatient.
 func (c *contention) crowd(name string) {
 	began := time.Now()
 	var all sync.WaitGroup
@@ -203,7 +203,7 @@ func (c *contention) crowd(name string) {
 	all.Wait()
 }
 
-// addsUp compares the counts, while so many are still held.
+// addsUp compares the counts while now locks are still held.
 func (c *contention) addsUp(now int) {
 	c.Helper()
 	ended, _ := c.total("fairlock.hold.duration", "")
@@ -226,7 +226,8 @@ func (c *contention) addsUp(now int) {
 	}
 }
 
-// durations compares what was measured inside with what was outside: within 1 ms for each call and 1 % of all.
+// durations compares the durations in the metrics with those that the callers saw: they may differ
+// by 1 ms for each call and 1 % of all.
 func (c *contention) durations() {
 	for _, outcome := range []string{acquired, held, canceled, failed} {
 		count, sum := c.total("fairlock.wait.duration", outcome)
@@ -240,7 +241,8 @@ func (c *contention) durations() {
 	}
 }
 
-// spansAddUp expects one of each wait and of each hold that ended, all the callers'.
+// spansAddUp expects one span of each wait and of each ended hold, all of them children of the
+// callers' span.
 func (c *contention) spansAddUp() {
 	count := map[string]int{}
 	for _, span := range c.spans.Ended() {

@@ -22,7 +22,8 @@ func Example() {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer rdb.Close()
 
-	// A program has a reader that exports, and often makes its providers the global ones: then New needs no option.
+	// A real program has a reader that exports. If its providers are the global ones, New needs no
+	// option.
 	reader := sdkmetric.NewManualReader()
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	observer, err := otel.New(otel.WithMeterProvider(meters), otel.WithKind("fair"))
@@ -36,7 +37,7 @@ func Example() {
 		panic(err)
 	}
 	defer lease.Unlock(ctx)
-	_ = locker.Close() // by then the observer has been told
+	_ = locker.Close() // then all events have been observed
 
 	var all metricdata.ResourceMetrics
 	if err := reader.Collect(ctx, &all); err != nil {

@@ -12,7 +12,8 @@ type instruments struct {
 	acquisitions, lost, queued, renewals, passedOver, reconnections metric.Int64Counter
 }
 
-// bounds are the buckets' in seconds, from a round trip in one machine to a batch job.
+// bounds are the bounds of the buckets, in seconds: from a round trip in one machine to a batch
+// job.
 var bounds = []float64{
 	100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// settings are what the Options say.
+// settings has what the Options set.
 type settings struct {
 	meters  metric.MeterProvider
 	tracers trace.TracerProvider
@@ -39,7 +39,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithKind has everything say fairlock.kind: "fair" or "plain", or what else tells one Locker from another. Unset by default.
+// WithKind puts fairlock.kind on everything: "fair", "plain", or another word that tells this
+// Locker from others. Unset by default.
 func WithKind(kind string) Option {
 	return func(s *settings) {
 		s.kind = kind
@@ -47,11 +48,13 @@ func WithKind(kind string) Option {
 	}
 }
 
-// WithLockName has all that is about one lock say its name, as fairlock.name. Off by default: every name makes its own series
-// of each metric, which providers keep for good or, past a limit, fold into one.
+// WithLockName puts the name of the lock, as fairlock.name, on everything about one lock. Off by
+// default: every name makes its own series of each metric, and providers keep all series for good
+// or, past a limit, fold them into one.
 func WithLockName() Option { return func(s *settings) { s.names = true } }
 
-// WithLockOwner has spans say the owner, as fairlock.owner. Off by default: it may name a person.
+// WithLockOwner puts the owner, as fairlock.owner, on the spans. Off by default: it may name a
+// person.
 func WithLockOwner() Option { return func(s *settings) { s.owners = true } }
 
 func (s *settings) refuse(wrong bool, why string) {

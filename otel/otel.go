@@ -6,45 +6,49 @@
 //
 // # Metrics
 //
-//	fairlock.wait.duration   s              histogram      calls, by outcome and how long they took
-//	fairlock.hold.duration   s              histogram      ownerships that ended, by outcome and how long they lasted
-//	fairlock.held            {lock}         up-down        ownerships now
-//	fairlock.acquisitions    {lock}         counter        ownerships begun; a re-entry begins none
-//	fairlock.lost            {lock}         counter        ownerships that ended in ErrLost
-//	fairlock.queued          {call}         counter        calls that had to wait
-//	fairlock.renewals        {lock}         counter        leases prolonged
-//	fairlock.passed_over     {call}         counter        waiters that had to enter the line again
-//	fairlock.reconnections   {reconnection} counter        times the subscription was made again
+//	fairlock.wait.duration   s              histogram  how long calls took, by outcome
+//	fairlock.hold.duration   s              histogram  how long ended ownerships lasted, by outcome
+//	fairlock.held            {lock}         up-down    ownerships now
+//	fairlock.acquisitions    {lock}         counter    ownerships begun; a re-entry begins none
+//	fairlock.lost            {lock}         counter    ownerships that ended in ErrLost
+//	fairlock.queued          {call}         counter    calls that had to wait
+//	fairlock.renewals        {lock}         counter    leases prolonged
+//	fairlock.passed_over     {call}         counter    waiters that had to enter the line again
+//	fairlock.reconnections   {reconnection} counter    times the subscription was made again
 //
-// Acquisitions are those released, lost and held now: fairlock.acquisitions equals the count of fairlock.hold.duration plus
-// fairlock.held. (A Lease that nobody touches after its Locker was closed stays in it: nobody looks for its end any more.)
-// How many calls wait now is no metric: a call is counted as queued when the server gave it a place, and
-// when it ends nothing says whether it had one.
+// Every acquisition was released, was lost or is held now: fairlock.acquisitions equals the count
+// of fairlock.hold.duration plus fairlock.held. (A Lease that its program does not touch after
+// closing the Locker stays in fairlock.held: the closed Locker does not notice its end.) There is
+// no metric for the number of calls that wait now. A call counts as queued when the server gives it
+// a place, but the event of its end does not tell whether it had a place.
 //
 // # Spans
-//
-// Both are of kind internal, made when they have ended, and children of the span in the context of the call; roots if it
-// has none.
 //
 //	fairlock.wait   every call, from its first request to its outcome
 //	fairlock.hold   every ownership, from its acquisition to its end
 //
-// Where something is broken and error.type says what, their status is Error and the error is recorded. Not so when a lock
-// was merely busy or a caller went away.
+// Both are of kind internal and are made when they have ended. A span is a child of the span in the
+// context of the call, or a root if the context has none.
+//
+// If something is broken, error.type says what; the status of the span is Error, and the span
+// records the error. A busy lock and a caller that gives up are not errors.
 //
 // # Attributes
 //
-//	fairlock.kind      all                 what WithKind says
-//	fairlock.name      all of one lock     the lock's, after WithLockName
-//	fairlock.outcome   wait                acquired, held, full, canceled, timeout, closed, evicted, error
-//	                   hold                released, lost, unconfirmed: the server may keep it until its lease ends
-//	error.type         wait, hold          of error, lost and unconfirmed: lost, not_replicated, the code of the server's
-//	                                       answer (OOM, READONLY, ...), or else the error's type
-//	fairlock.token     spans               the fencing token, of those that have one
-//	fairlock.owner     spans               after WithLockOwner
+//	fairlock.kind     all              the kind given to WithKind
+//	fairlock.name     all of one lock  the name of the lock, after WithLockName
+//	fairlock.outcome  wait             acquired, held, full, canceled, timeout, closed, evicted, error
+//	                  hold             released, lost, unconfirmed: the server may keep the lock until
+//	                                   its lease ends
+//	error.type        wait, hold       of error, lost and unconfirmed: lost, not_replicated, the code
+//	                                   of the server's answer (OOM, READONLY, ...), or else the type
+//	                                   of the error
+//	fairlock.token    spans            the fencing token, if there is one
+//	fairlock.owner    spans            the owner, after WithLockOwner
 //
-// "wait" and "hold" are the histogram and the span of that name. The outcome held is that of TryLock and of WaitAtMost,
-// timeout that of a context's deadline, and of WaitAtMost while the server said nothing.
+// "wait" and "hold" are the histogram and the span of that name. The outcome held comes from
+// TryLock and from WaitAtMost. The outcome timeout comes from the deadline of a context, and from
+// WaitAtMost if the server did not answer.
 package otel
 
 import (
@@ -61,10 +65,10 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// scope is what the meter and the tracer are called.
+// scope is the name of the meter and of the tracer.
 const scope = "github.com/fairlock/locks/otel"
 
-// observer keeps nothing but what New made.
+// observer has no state beyond what New made.
 type observer struct {
 	settings
 	instruments
@@ -72,8 +76,8 @@ type observer struct {
 	ready  map[result]labels
 }
 
-// New returns an Observer for any number of Lockers. Its Observe blocks no longer than the providers do: have spans exported
-// by a batch processor.
+// New returns an Observer for any number of Lockers. Observe blocks no longer than the providers
+// do: have a batch processor export the spans.
 func New(options ...Option) (fairlock.Observer, error) {
 	s := settings{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, option := range options {
@@ -132,21 +136,22 @@ func (o *observer) Observe(e fairlock.Event) {
 	}
 }
 
-// ended records something that took its time.
+// ended records the duration and the span of a call or an ownership.
 func (o *observer) ended(e fairlock.Event, span string, h metric.Float64Histogram, r result) {
 	l := o.labels(e.Name, r)
 	h.Record(e.Context, e.Took.Seconds(), l.record...)
 	o.span(e, span, r, l)
 }
 
-// labels are attributes in the forms in which they are asked for.
+// labels has the same attributes in the forms that the instruments and the tracer take.
 type labels struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
 	start  trace.SpanStartOption
 }
 
-// labels are made once, but for what happens rarely and for names, of which there may be any number.
+// labels returns the attributes. Those of common results are made once. Rare ones are made each
+// time, and so are those with a lock name, because there may be any number of names.
 func (o *observer) labels(name string, r result) labels {
 	if l, ok := o.ready[r]; ok && (name == "" || !o.names) {
 		return l

@@ -24,7 +24,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// aDay is one event of each kind, and what a lock that is acquired later loses.
+// aDay returns events of all kinds. Of three acquired locks one is released, one is lost and one
+// stays held.
 func aDay(ctx context.Context) []fairlock.Event {
 	of := func(kind fairlock.Kind, took time.Duration, err error) fairlock.Event {
 		return fairlock.Event{Kind: kind, Context: ctx, Name: "secret", Owner: "somebody", Token: 7, Took: took, Err: err}
@@ -143,7 +144,7 @@ func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 	cancel(fairlock.ErrClosed)
 	late, stop := context.WithDeadline(live, time.Now())
 	defer stop()
-	// What a dial says when its time is up can pass for the end of a context.
+	// The timeout error of a dial looks like the error of a context's deadline.
 	_, dial := (&net.Dialer{Deadline: time.Now().Add(-time.Second)}).Dial("tcp", "127.0.0.1:1")
 	if !errors.Is(dial, context.DeadlineExceeded) {
 		t.Fatal(dial)
@@ -183,7 +184,7 @@ func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 	}
 }
 
-// serverSays is an answer of the server.
+// serverSays is an error answer of the server.
 type serverSays string
 
 var _ redis.Error = serverSays("")
@@ -342,7 +343,7 @@ func TestOptionsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
 	}
 }
 
-// What one uncontended lock and unlock cost on top, with metrics and without spans.
+// BenchmarkObserve measures what metrics without spans add to one uncontended lock and unlock.
 func BenchmarkObserve(b *testing.B) {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 	observer, err := New(WithMeterProvider(meters), WithTracerProvider(nooptrace.NewTracerProvider()))

@@ -11,10 +11,10 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// result is what a wait or a hold came to. errorType is empty unless something is broken.
+// result is the result of a wait or a hold. errorType is empty unless something is broken.
 type result struct{ outcome, errorType string }
 
-// The outcomes, of waits and of holds.
+// The outcomes of waits, then those of holds.
 const (
 	acquired = "acquired"
 	held     = "held"
@@ -32,7 +32,7 @@ const (
 
 var hasLost = result{lost, lost}
 
-// common are the results of which there is one of each; the first is of what has no outcome.
+// common has the results that occur with only one errorType. The first is for what has no outcome.
 var common = []result{
 	{},
 	{outcome: acquired},
@@ -46,9 +46,10 @@ var common = []result{
 	hasLost,
 }
 
-// waited is the result of a call that ended with err.
+// waited returns the result of a call that ended with err.
 func waited(ctx context.Context, err error) result {
-	// A connection's errors can pass for a context's, and a context's cause for any: a context must have ended, and first.
+	// A connection's error may look like a context's error, and a context's cause may be any error.
+	// So only a context that has ended counts, and it counts before all else.
 	if ctx.Err() != nil || errors.As(err, new(*fairlock.WaitError)) {
 		switch {
 		case errors.Is(err, context.Canceled):
@@ -70,7 +71,7 @@ func waited(ctx context.Context, err error) result {
 	return result{failed, errorType(err)}
 }
 
-// gaveBack is the result of a hold whose release ended with err.
+// gaveBack returns the result of a hold whose release ended with err.
 func gaveBack(err error) result {
 	if err == nil {
 		return result{outcome: released}
@@ -78,7 +79,7 @@ func gaveBack(err error) result {
 	return result{unconfirmed, errorType(err)}
 }
 
-// errorType is one of few words: ours, the server's, or the name of a type.
+// errorType returns one of few words: ours, the server's code, or the name of a type.
 func errorType(err error) string {
 	var answer redis.Error
 	switch {
@@ -92,7 +93,7 @@ func errorType(err error) string {
 	return semconv.ErrorType(err).Value.AsString()
 }
 
-// code is what a server's error begins with: a word in capitals, or else it is as good as ERR.
+// code returns the word in capitals at the beginning of a server's error, or ERR if there is none.
 func code(answer string) string {
 	word, _, _ := strings.Cut(answer, " ")
 	if word == "" || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {

@@ -15,7 +15,7 @@ const (
 	holdSpan = "fairlock.hold"
 )
 
-// span makes one that ended when e says.
+// span makes a span that ends at the time of e.
 func (o *observer) span(e fairlock.Event, name string, r result, l labels) {
 	now := e.At
 	if now.IsZero() {

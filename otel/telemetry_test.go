@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// telemetry is an Observer and what it records.
+// telemetry is an Observer with what it records.
 type telemetry struct {
 	fairlock.Observer
 	*testing.T
@@ -39,7 +39,8 @@ func newTelemetry(t *testing.T, options ...Option) *telemetry {
 	return m
 }
 
-// point is what one series of a metric came to: count and sum of a histogram, the value of another.
+// point is the result of one series of a metric: count and sum of a histogram, or the value of
+// another metric.
 type point struct {
 	attributes attribute.Set
 	count      int
@@ -75,7 +76,7 @@ func (m *telemetry) collect() (units map[string]string, points map[string][]poin
 	return units, points
 }
 
-// total adds up the points of a metric that have the outcome, or all if it is "".
+// total adds up the points of a metric with the outcome, or all points if the outcome is "".
 func (m *telemetry) total(name, outcome string) (count int, value float64) {
 	m.Helper()
 	_, points := m.collect()
@@ -88,14 +89,14 @@ func (m *telemetry) total(name, outcome string) (count int, value float64) {
 	return count, value
 }
 
-// value is the total of a counter.
+// value returns the total of a counter.
 func (m *telemetry) value(name string) int {
 	m.Helper()
 	_, value := m.total(name, "")
 	return int(value)
 }
 
-// attributes are all that was recorded: of the points, then of the spans.
+// attributes returns all recorded attributes: those of the points, then those of the spans.
 func (m *telemetry) attributes() (all []attribute.KeyValue) {
 	_, points := m.collect()
 	for _, of := range points {

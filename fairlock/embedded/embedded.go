@@ -1,5 +1,6 @@
-// Package embedded starts a Redis-compatible server inside the process: for trying the library and for unit tests,
-// never for more than one machine. It is miniredis with expiries that follow the clock.
+// Package embedded starts a Redis-compatible server inside the process: for trying the library and
+// for unit tests, never for more than one machine. The server is miniredis with expiries that
+// follow the clock.
 package embedded
 
 import (
@@ -21,7 +22,7 @@ func Start() (*Server, error) {
 	return &Server{mini}, nil
 }
 
-// Addr is the server's host:port.
+// Addr returns the server's host:port.
 func (s *Server) Addr() string { return s.mini.Addr() }
 
 // Close stops the server and ends its connections.

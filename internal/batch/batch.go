@@ -1,25 +1,27 @@
-// Package batch has requests that are ready at the same moment go out as one. No request waits for
-// another: one that finds others under way lets the goroutines run first that can run now, and
-// takes along what they ask.
+// Package batch joins requests that are ready at the same moment, so that they go out as one. No
+// request waits for another request. But if others are under way, a new request first lets the
+// other runnable goroutines run, and takes along what they ask.
 package batch
 
-// Requests are those of one kind. The zero value has none. A mutex of the user guards it; nothing
-// here takes long.
+// Requests has the requests of one kind. The zero value has none. The user guards it with a mutex;
+// no method here takes long.
 type Requests[T any] struct {
-	underway int       // that were begun and have not ended, without those that a Batch speaks for
-	open     *Batch[T] // which the next one joins; nil: it makes one
+	underway int       // requests begun and not ended, without those that another request of their batch is sent for
+	open     *Batch[T] // the next request joins it; nil: the next request makes a batch
 }
 
-// Batch is the requests that go out as one, in the order in which they came.
+// Batch has the requests that go out as one, in the order in which they came.
 type Batch[T any] struct {
 	All      []T
-	Answered chan struct{} // for whoever sends it to close, if the others wait for that
+	Answered chan struct{} // for the sender to close, if the other callers wait for that
 }
 
-// Begin has a request go out alone, if no other is under way or it does not share; else with a
-// batch. If it sends, it has to be sent by the caller, for all of the batch after [Requests.Close],
-// and [Requests.End] must follow. If it does not, the first of the batch sends it. A batch has at
-// most so many.
+// Begin adds a request. If no other is under way, or if the request does not share, it goes out
+// alone and b is nil; else it goes out with the batch b.
+//
+// If sends is true, the caller has to send: the request alone, or all that [Requests.Close] returns
+// for b. [Requests.End] must follow. If sends is false, the caller whose request is the first of
+// the batch sends this request, too. A batch has at most most requests.
 func (r *Requests[T]) Begin(request T, shares bool, most int) (b *Batch[T], sends bool) {
 	switch {
 	case !shares || r.underway == 0:
@@ -37,8 +39,8 @@ func (r *Requests[T]) Begin(request T, shares bool, most int) (b *Batch[T], send
 	return b, true
 }
 
-// Close says that nobody may join any more: the batch goes out. Before that the goroutines run that
-// can run now (runtime.Gosched), without the mutex.
+// Close lets no further request join the batch, and returns the requests to send. Before Close,
+// without the mutex, the caller calls runtime.Gosched, so that runnable goroutines can add theirs.
 func (r *Requests[T]) Close(b *Batch[T]) []T {
 	if r.open == b {
 		r.open = nil
@@ -46,8 +48,8 @@ func (r *Requests[T]) Close(b *Batch[T]) []T {
 	return b.All
 }
 
-// End notes that a request which was sent is answered, or failed. It reports whether none is under
-// way any more.
+// End notes that a sent request was answered or failed. It reports whether no request is under way
+// any more.
 func (r *Requests[T]) End() (idle bool) {
 	r.underway--
 	return r.underway == 0

@@ -39,7 +39,7 @@ func TestThoseWhoComeWhileOthersAreUnderWayShareARequestInTheirOrder(t *testing.
 	if next == nil || next == first || !sends {
 		t.Error("one that comes after is taken along")
 	}
-	r.Close(first) // it was closed before, and closes no other
+	r.Close(first) // first is closed already; this closes no other batch
 	if b, _ := r.Begin(6, true, 10); b != next {
 		t.Error("the next request was closed with the one before")
 	}
