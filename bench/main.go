@@ -1,10 +1,10 @@
-// Command bench measures Fairlock beside what people would pick instead, and beside what the wire itself allows: the same
+// Command bench measures Fairlock, other ways to lock, and what the wire itself allows: the same
 // workloads in one run, with real processes and a server of its own.
 //
 //	go run ./bench -quick
 //	go run ./bench -workloads handover,gap -peers fairlock,baton -repeats 3
 //
-// See docs/performance.md for what is measured and how.
+// docs/performance.md says what is measured and how.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	logging.Disable() // go-redis tells of servers that are gone; here they are meant to be
+	logging.Disable() // go-redis logs that servers are gone; here that is intended
 	if len(os.Args) == 3 && os.Args[1] == host.WorkerArg {
 		exit(work(os.Args[2]))
 	}
@@ -42,7 +42,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// work is what a worker does.
+// work runs a worker.
 func work(text string) error {
 	var job host.Job
 	if err := json.Unmarshal([]byte(text), &job); err != nil {
@@ -55,7 +55,7 @@ func work(text string) error {
 	return host.Work(w)
 }
 
-// direct is what the program does that is not a worker.
+// direct runs the program when it is no worker.
 func direct(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "smaller and shorter, all in less than two minutes: for while working")
@@ -92,5 +92,5 @@ func direct(ctx context.Context, args []string) error {
 	if *docs == "" || ctx.Err() != nil {
 		return measured
 	}
-	return errors.Join(measured, results.Rewrite(*docs, plotsSeenFrom(*docs, *out))) // the tables say which peer failed
+	return errors.Join(measured, results.Rewrite(*docs, plotsSeenFrom(*docs, *out))) // write even after a failure: the tables say which peer failed
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/locks/bench/workloads"
 )
 
-// atMost is how long one run of one peer may take, beyond what it is asked to watch.
+// atMost is how long one run of one peer may take, beyond the time that it is asked to watch.
 const atMost = 3 * time.Minute
 
 // run is one call of the program.
@@ -28,12 +28,12 @@ type run struct {
 	results   *report.Results
 
 	etcd    host.Server
-	count   int // of runs of one peer
+	count   int // of the runs of one peer
 	failed  []error
-	missing map[string]string // kinds of servers that there are not, and why
+	missing map[string]string // kinds of servers that are not installed, and why
 }
 
-// choose takes the workloads and peers of those names, by commas; all if there are none.
+// choose takes the workloads and peers of those names, separated by commas; all if there are none.
 func (r *run) choose(some, with string) error {
 	var err error
 	r.workloads, err = named(workloads.All(), some, func(w workloads.Workload) string { return w.Name })
@@ -63,7 +63,7 @@ func named[T any](all []T, names string, name func(T) string) ([]T, error) {
 	return chosen, nil
 }
 
-// all measures, prints each table when it is done and writes it down.
+// all measures. It prints and writes each table when the table is done.
 func (r *run) all(ctx context.Context) error {
 	r.missing = map[string]string{}
 	if _, err := host.RedisProgram(); err != nil {
@@ -110,7 +110,7 @@ type turn struct {
 	samples []workloads.Sample
 }
 
-// measure gives each peer its turn in each case, again and again.
+// measure gives each peer its turn in each case, as often as the run repeats.
 func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, error) {
 	table := report.Table{
 		Workload: w.Name, Title: w.Title, About: w.About, Scale: r.scale.Name, Repeats: r.scale.Repeats,
@@ -119,7 +119,7 @@ func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, 
 	turns := r.turns(w)
 	for i := range r.scale.Repeats {
 		for j := range turns {
-			if i%2 == 1 { // whoever is first finds another machine than whoever is last
+			if i%2 == 1 { // reverses the order: the machine is not the same for the first and the last
 				j = len(turns) - 1 - j
 			}
 			t := &turns[j]
@@ -132,7 +132,7 @@ func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, 
 			}
 			if err != nil {
 				r.failed = append(r.failed, err)
-				first, _, _ := strings.Cut(err.Error(), "\n") // of what may be each worker's
+				first, _, _ := strings.Cut(err.Error(), "\n") // the rest may be different for each worker
 				t.row.Why = "failed: " + first
 				continue
 			}
@@ -154,7 +154,8 @@ func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, 
 	return table, nil
 }
 
-// turns are those of all peers that the workload is for, with the reasons of those that cannot do it.
+// turns returns one turn for each peer that the workload is for, with the reason if the peer cannot
+// do the workload.
 func (r *run) turns(w workloads.Workload) (all []turn) {
 	for _, c := range w.Cases(r.scale) {
 		for _, p := range r.peers {
@@ -170,7 +171,8 @@ func (r *run) turns(w workloads.Workload) (all []turn) {
 	return all
 }
 
-// once measures one peer on a server of its own; etcd takes seconds to start and is kept.
+// once measures one peer on a server of its own. An etcd server is kept, because it takes seconds
+// to start.
 func (r *run) once(ctx context.Context, w workloads.Workload, c workloads.Case, name string) (workloads.Sample, error) {
 	peer, _ := peers.Find(name)
 	fmt.Fprintf(os.Stderr, "\r\033[K%s, %s: %s", w.Name, c.Label, name)
@@ -202,7 +204,7 @@ func (r *run) server(kind string) (host.Server, error) {
 	return r.etcd, nil
 }
 
-// plotsSeenFrom is the path from a document to the directory of the plots.
+// plotsSeenFrom returns the path from a document to the directory of the plots.
 func plotsSeenFrom(document, out string) string {
 	relative, err := filepath.Rel(filepath.Dir(document), out)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/locks/bench/peers"
 )
 
-// machine says where it was measured.
+// machine describes the machine of the measurement.
 func machine() string {
 	cpu := field("/proc/cpuinfo", "model name")
 	if cpu == "" {
@@ -26,11 +26,11 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s", cpu, runtime.NumCPU(), kernel)
 }
 
-// field is the value of the first line of a file that is called name.
+// field returns the value of the first line of a file that begins with name.
 func field(path, name string) string {
 	text, err := os.ReadFile(path) //nolint:gosec // one of the kernel's
 	if err != nil {
-		return "" // not on this system
+		return "" // this system does not have the file
 	}
 	for line := range strings.Lines(string(text)) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
@@ -40,7 +40,7 @@ func field(path, name string) string {
 	return ""
 }
 
-// versions says with what it was measured.
+// versions gives the versions of what was measured with.
 func versions(used []peers.Peer) string {
 	modules := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -68,7 +68,7 @@ func versions(used []peers.Peer) string {
 	return strings.Join(said, ", ")
 }
 
-// output is the word after mark in what a program says of its version.
+// output returns the word after mark in what a program prints about its version.
 func output(program func() (string, error), mark, name string) string {
 	path, err := program()
 	if err != nil {

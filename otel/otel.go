@@ -7,7 +7,7 @@
 // # Metrics
 //
 //	fairlock.wait.duration   s              histogram  how long calls took, by outcome
-//	fairlock.hold.duration   s              histogram  how long ended ownerships lasted, by outcome
+//	fairlock.hold.duration   s              histogram  how long ownerships lasted, by outcome
 //	fairlock.held            {lock}         up-down    ownerships now
 //	fairlock.acquisitions    {lock}         counter    ownerships begun; a re-entry begins none
 //	fairlock.lost            {lock}         counter    ownerships that ended in ErrLost
@@ -37,12 +37,13 @@
 //
 //	fairlock.kind     all              the kind given to WithKind
 //	fairlock.name     all of one lock  the name of the lock, after WithLockName
-//	fairlock.outcome  wait             acquired, held, full, canceled, timeout, closed, evicted, error
-//	                  hold             released, lost, unconfirmed: the server may keep the lock until
-//	                                   its lease ends
-//	error.type        wait, hold       of error, lost and unconfirmed: lost, not_replicated, the code
-//	                                   of the server's answer (OOM, READONLY, ...), or else the type
-//	                                   of the error
+//	fairlock.outcome  wait             acquired, held, full, canceled, timeout, closed, evicted,
+//	                                   error
+//	                  hold             released, lost, unconfirmed: the server may keep the lock
+//	                                   until its lease ends
+//	error.type        wait, hold       of error, lost and unconfirmed: lost, not_replicated, the
+//	                                   code of the server's answer (OOM, READONLY, ...), or else
+//	                                   the type of the error
 //	fairlock.token    spans            the fencing token, if there is one
 //	fairlock.owner    spans            the owner, after WithLockOwner
 //

@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// etcdServer is a cluster of one on free ports of 127.0.0.1.
+// etcdServer is a cluster of one node on free ports of 127.0.0.1.
 type etcdServer struct {
 	*Process
 	addr string
 	dir  string
 }
 
-// EtcdProgram is the server's program: ETCD_SERVER or etcd, which Debian's etcd-server brings.
+// EtcdProgram returns the server's program: ETCD_SERVER or etcd. Debian's package etcd-server has
+// it.
 func EtcdProgram() (string, error) { return program("ETCD_SERVER", "etcd") }
 
 func startEtcd() (Server, error) {
@@ -55,7 +56,7 @@ func startEtcd() (Server, error) {
 	return s, nil
 }
 
-// memory is a directory in memory: Redis has no persistence here either.
+// memory returns a directory in memory: the Redis of a measurement has no persistence either.
 func memory() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return "/dev/shm"
@@ -63,13 +64,13 @@ func memory() string {
 	return ""
 }
 
-// Addr is where it listens.
+// Addr returns the address that the server listens on.
 func (s *etcdServer) Addr() string { return s.addr }
 
 // Kill ends the server and removes its data.
 func (s *etcdServer) Kill() {
 	s.Process.Kill()
-	_ = os.RemoveAll(s.dir) // what stays is in a directory for such
+	_ = os.RemoveAll(s.dir) // what stays is in a directory for temporary files
 }
 
 func (s *etcdServer) healthy() error {
@@ -94,7 +95,8 @@ func (s *etcdServer) read(ctx context.Context, path string) (string, error) {
 	return string(text), err
 }
 
-// Stats reads the metrics. A request is a message from a client: one per unary call, and each on a stream.
+// Stats reads the metrics. A request is a message from a client: a unary call has one, a stream has
+// many.
 func (s *etcdServer) Stats(ctx context.Context) (Stats, error) {
 	text, err := s.read(ctx, "/metrics")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logging.Disable() // go-redis tells of servers that are gone; here they are meant to be
+	logging.Disable() // go-redis logs that servers are gone; here that is intended
 	goleak.VerifyTestMain(m)
 }
 
@@ -56,7 +56,7 @@ func TestARedisServerTellsWhatClientsAskedForAndEndsForSure(t *testing.T) {
 		t.Errorf("after one script that calls PING: %+v", did)
 	}
 	server.Kill()
-	server.Kill() // a second time is no harm
+	server.Kill() // a second Kill does no harm
 	if err := rdb.Ping(t.Context()).Err(); err == nil {
 		t.Error("it still answers")
 	}
@@ -78,7 +78,7 @@ func TestALinkDelaysInBothDirectionsAndDoesNotBlock(t *testing.T) {
 	defer far.Close()
 	go func() {
 		if conn, err := far.Accept(); err == nil {
-			_, _ = io.Copy(conn, conn) // an echo, until the link is cut
+			_, _ = io.Copy(conn, conn) // echoes until the link is cut
 			_ = conn.Close()
 		}
 	}()
@@ -95,7 +95,7 @@ func TestALinkDelaysInBothDirectionsAndDoesNotBlock(t *testing.T) {
 	defer near.Close()
 	const bytes = 20
 	began := time.Now()
-	for i := range bytes { // all are under way at the same time
+	for i := range bytes { // all bytes are under way at the same time
 		if _, err := near.Write([]byte{byte(i)}); err != nil {
 			t.Fatal(err)
 		}

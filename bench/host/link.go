@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Link is a TCP proxy that lets every byte take some time, in each direction, as a long wire does.
+// Link is a TCP proxy that delays every byte, in each direction, as a long wire does.
 type Link struct {
 	listener net.Listener
 	server   string
@@ -17,7 +17,7 @@ type Link struct {
 	conns []net.Conn
 }
 
-// NewLink leads to server over a wire of the given length.
+// NewLink returns a link to the server with the given delay in each direction.
 func NewLink(server string, delay time.Duration) (*Link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening takes no time
 	if err != nil {
@@ -28,7 +28,7 @@ func NewLink(server string, delay time.Duration) (*Link, error) {
 	return l, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address that the link listens on.
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
 // Close cuts the wire.
@@ -37,7 +37,7 @@ func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, conn := range l.conns {
-		_ = conn.Close() // ends what is carried
+		_ = conn.Close() // ends carry
 	}
 }
 
@@ -49,7 +49,7 @@ func (l *Link) accept() {
 		}
 		far, err := net.Dial("tcp", l.server) //nolint:noctx // the server is on this machine
 		if err != nil {
-			_ = near.Close() // the client hears of it so
+			_ = near.Close() // so that the client notices
 			continue
 		}
 		l.mu.Lock()
@@ -60,13 +60,13 @@ func (l *Link) accept() {
 	}
 }
 
-// parcel is what was read at once, and when it arrives.
+// parcel is the bytes of one read, with the time when they arrive.
 type parcel struct {
 	bytes []byte
 	due   time.Time
 }
 
-// carry reads on while earlier bytes are still under way: a wire delays, it does not block.
+// carry reads on while earlier bytes are still under way: a wire delays bytes, but does not block.
 func (l *Link) carry(from, to net.Conn) {
 	wire := make(chan parcel, 4096)
 	go func() {

@@ -1,4 +1,5 @@
-// Package host runs what a measurement needs on this machine: servers, workers that are real processes, slow links.
+// Package host runs what a measurement needs on this machine: servers, workers that are real
+// processes, and slow links.
 package host
 
 import (
@@ -11,14 +12,15 @@ import (
 	"time"
 )
 
-// Process is a running child. On Linux it does not outlive this program, however that ends.
+// Process is a running child. On Linux the kernel ends it with this program, however that ends.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	once sync.Once
 }
 
-// start starts cmd from a thread that lives as long as the child: to its death the kernel ties the child's.
+// start starts cmd from a thread that lives as long as the child: the kernel kills the child when
+// the thread that started it dies.
 func start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = dieWithParent()
 	p := &Process{cmd: cmd, done: make(chan struct{})}
@@ -29,23 +31,23 @@ func start(cmd *exec.Cmd) (*Process, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is of no interest: we killed it, or its answers are missed
+			_ = cmd.Wait() // the way it ended is of no interest: we killed it, or its answers are missed
 			close(p.done)
 		}
 	}()
 	return p, <-started
 }
 
-// Kill ends the process as kill -9 does and returns when it is gone, with its connections.
+// Kill ends the process as kill -9 does. It returns when the process and its connections are gone.
 func (p *Process) Kill() {
-	p.once.Do(func() { _ = p.cmd.Process.Kill() }) // fails only if it has ended
+	p.once.Do(func() { _ = p.cmd.Process.Kill() }) // fails only if the process has ended
 	<-p.done
 }
 
-// Pid is the process's id.
+// Pid returns the process's id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// until calls ready until it succeeds, the process has ended, or too much time has passed.
+// until calls ready until ready succeeds, the process has ended, or too much time has passed.
 func (p *Process) until(ready func() error) error {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		err := ready()
@@ -63,7 +65,7 @@ func (p *Process) until(ready func() error) error {
 	}
 }
 
-// freePort is a loopback port that was free a moment ago.
+// freePort returns a loopback port that was free a moment ago.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening takes no time
 	if err != nil {

@@ -4,5 +4,6 @@ package host
 
 import "syscall"
 
-// dieWithParent does nothing here: only Linux can tie a child to its parent. Workers end with their standard input.
+// dieWithParent does nothing here: only Linux can tie a child to its parent. Workers end when their
+// standard input does.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

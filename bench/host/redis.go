@@ -21,7 +21,7 @@ type redisServer struct {
 	admin *redis.Client
 }
 
-// RedisProgram is the server's program: REDIS_SERVER or redis-server.
+// RedisProgram returns the server's program: REDIS_SERVER or redis-server.
 func RedisProgram() (string, error) { return program("REDIS_SERVER", "redis-server") }
 
 func program(variable, name string) (string, error) {
@@ -62,17 +62,17 @@ func startRedis() (Server, error) {
 	return s, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address that the server listens on.
 func (s *redisServer) Addr() string { return s.addr }
 
 // Kill ends the server and removes its directory.
 func (s *redisServer) Kill() {
-	_ = s.admin.Close() // there is nothing to be said to it
+	_ = s.admin.Close() // nothing is under way
 	s.Process.Kill()
 	_ = os.RemoveAll(s.dir) // an empty directory
 }
 
-// Stats asks for INFO.
+// Stats reads INFO.
 func (s *redisServer) Stats(ctx context.Context) (Stats, error) {
 	text, err := s.admin.Info(ctx, "everything").Result()
 	if err != nil {

@@ -14,19 +14,19 @@ var ErrMissing = errors.New("is not installed")
 // Server is a running server that belongs to one measurement.
 type Server interface {
 	Addr() string
-	// Stats is what the server has done since it was started.
+	// Stats returns what the server has done since its start.
 	Stats(ctx context.Context) (Stats, error)
 	Kill()
 }
 
 // Stats counts what a server has done.
 type Stats struct {
-	Commands map[string]int64 // calls by command, those of scripts included; for etcd by method
+	Commands map[string]int64 // calls by command, with the calls of scripts; for etcd by method
 	In, Out  int64            // bytes
 	CPU      time.Duration
 }
 
-// Minus is what happened since before.
+// Minus returns what the server has done since before.
 func (s Stats) Minus(before Stats) Stats {
 	d := Stats{Commands: map[string]int64{}, In: s.In - before.In, Out: s.Out - before.Out, CPU: s.CPU - before.CPU}
 	for name, calls := range s.Commands {
@@ -35,7 +35,7 @@ func (s Stats) Minus(before Stats) Stats {
 	return d
 }
 
-// Requests counts what clients have asked for: the given commands, or all if there are none.
+// Requests counts the requests of clients: those of the given commands, or all if there are none.
 func (s Stats) Requests(commands []string) (n int64) {
 	if commands == nil {
 		for _, calls := range s.Commands {
@@ -48,7 +48,7 @@ func (s Stats) Requests(commands []string) (n int64) {
 	return n
 }
 
-// Serve starts a server of a kind that peers need.
+// Serve starts a server of the kind that a peer needs.
 func Serve(kind string) (Server, error) {
 	if kind == peers.Etcd {
 		return startEtcd()

@@ -4,5 +4,5 @@ package host
 
 import "time"
 
-// CPU is unknown here.
+// CPU is unknown on this system.
 func CPU() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPU is the processor time that this process has used.
+// CPU returns the processor time that this process has used.
 func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

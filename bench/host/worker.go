@@ -11,10 +11,11 @@ import (
 	"github.com/fairlock/locks/bench/peers"
 )
 
-// WorkerArg is the first argument by which this program knows that it is a worker. The second is a Job.
+// WorkerArg is the first argument of a worker's process; the second is a Job. So this program knows
+// that it is a worker.
 const WorkerArg = "be-a-worker"
 
-// Job is what a worker is started with.
+// Job is what a worker gets at its start.
 type Job struct {
 	Peer   string
 	Config peers.Config
@@ -26,13 +27,13 @@ type Worker struct {
 	calls *rpc.Client
 }
 
-// wire is both directions of a worker's standard streams.
+// wire is a worker's standard input and output.
 type wire struct {
 	io.Reader
 	io.WriteCloser
 }
 
-// Hire starts a worker: this program once more.
+// Hire starts a worker: another process of this program.
 func Hire(job Job) (*Worker, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -48,21 +49,21 @@ func Hire(job Job) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not StdoutPipe: waiting for the process would close that under the reader.
+	// StdoutPipe does not do: Wait would close the pipe under the reader.
 	out, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	cmd.Stdout = theirs
 	p, err := start(cmd)
-	_ = theirs.Close() // the child has its own
+	_ = theirs.Close() // the child has a copy
 	if err != nil {
 		return nil, err
 	}
 	return &Worker{p, rpc.NewClient(wire{out, in})}, nil
 }
 
-// Call has the worker do something and waits for its answer, or for the end of ctx.
+// Call makes the worker do something and waits for its answer, or for the end of ctx.
 func (w *Worker) Call(ctx context.Context, method string, args, reply any) error {
 	select {
 	case done := <-w.calls.Go("Worker."+method, args, reply, make(chan *rpc.Call, 1)).Done:
@@ -75,10 +76,10 @@ func (w *Worker) Call(ctx context.Context, method string, args, reply any) error
 // Fire kills the worker.
 func (w *Worker) Fire() {
 	w.Kill()
-	_ = w.calls.Close() // its pipes
+	_ = w.calls.Close() // closes only pipes
 }
 
-// Work serves calls as a worker, with the methods of service, until the parent is gone.
+// Work serves calls as a worker, with the methods of service, until the parent process is gone.
 func Work(service any) error {
 	server := rpc.NewServer()
 	if err := server.RegisterName("Worker", service); err != nil {

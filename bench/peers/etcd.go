@@ -24,7 +24,8 @@ var etcdPeer = Peer{
 		"its data on a file system in memory where there is one; a line of none where the workload has one: TryLock",
 }
 
-// etcdLocker gives each concurrent user of a name a session of its own: a session shares what it locks.
+// etcdLocker gives each concurrent user of a name its own session: users of one session would share
+// the lock.
 type etcdLocker struct {
 	client *clientv3.Client
 	ttl    int // seconds
@@ -34,7 +35,7 @@ type etcdLocker struct {
 	users    map[string]*etcdUsers
 }
 
-// etcdUsers are the sessions that are busy with one name: all up to next that are not back.
+// etcdUsers has the sessions that are busy with one name: all below next that are not back.
 type etcdUsers struct {
 	next int
 	back []int
@@ -76,7 +77,7 @@ func (l *etcdLocker) grow(n int) error {
 	return <-failed
 }
 
-// take gives out a session that nobody uses for name.
+// take returns a session that nobody uses for name.
 func (l *etcdLocker) take(name string) (*concurrency.Session, int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *etcdLocker) giveBack(name string, i int) {
 	l.users[name].back = append(l.users[name].back, i)
 }
 
-// Lock cannot tell when it begins to wait, but its Lock knows its place.
+// Lock cannot tell when it begins to wait. But the lock that it returns knows its place.
 func (l *etcdLocker) Lock(ctx context.Context, name string, _ func()) (Lock, error) {
 	return l.lock(ctx, name, (*concurrency.Mutex).Lock)
 }
@@ -136,7 +137,7 @@ func (l *etcdLocker) lock(ctx context.Context, name string, how func(*concurrenc
 	return etcdHeld{l, name, i, m}, nil
 }
 
-// Close closes the client; sessions end by themselves.
+// Close closes the client. The sessions end by themselves.
 func (l *etcdLocker) Close() error { return l.client.Close() }
 
 type etcdHeld struct {
@@ -153,7 +154,7 @@ func (h etcdHeld) Unlock(ctx context.Context) error {
 	return err
 }
 
-// Place is the revision at which the call was written down, by which etcd orders the waiters.
+// Place returns the revision at which etcd wrote the call down. etcd orders waiters by it.
 func (h etcdHeld) Place() int64 {
 	owner := h.mutex.IsOwner()
 	return owner.GetCompare().GetCreateRevision()

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// fair is the lock with a line, plain the one without; fairAuto is fair on a client that batches.
+// fair is the lock with a line, plain the lock without. fairAuto is fair on a client that batches.
 var (
 	fair = Peer{
 		Name: "fairlock", Server: Redis, Requests: scripted,
@@ -40,7 +40,7 @@ func newPlain(rdb redis.UniversalClient, o ...fairlock.Option) fairlock.Interfac
 	return reentrant.New(rdb, o...)
 }
 
-// ours is either Locker.
+// ours is a Locker, fair or plain.
 type ours struct {
 	rdb    redis.UniversalClient
 	locker fairlock.Interface
@@ -50,7 +50,8 @@ func newOurs(c Config, rdb redis.UniversalClient, kind func(redis.UniversalClien
 	return &ours{rdb: rdb, locker: kind(rdb, fairlock.WithLease(c.Lease))}
 }
 
-// Lock passes OnQueued on only if somebody wants to know: to be told is one more wake-up of the caller.
+// Lock passes OnQueued on only if queued is set, because a call of OnQueued wakes the caller once
+// more.
 func (l *ours) Lock(ctx context.Context, name string, queued func()) (Lock, error) {
 	if queued == nil {
 		return l.locker.Lock(ctx, name)
@@ -58,7 +59,7 @@ func (l *ours) Lock(ctx context.Context, name string, queued func()) (Lock, erro
 	return l.locker.Lock(ctx, name, fairlock.OnQueued(func(int) { queued() }))
 }
 
-// Try has the line bounded.
+// Try sets the bound of the line.
 func (l *ours) Try(ctx context.Context, name string, waiters int) (Lock, error) {
 	lease, err := l.locker.Lock(ctx, name, fairlock.MaxWaiters(waiters))
 	if errors.Is(err, fairlock.ErrQueueFull) {
@@ -67,7 +68,7 @@ func (l *ours) Try(ctx context.Context, name string, waiters int) (Lock, error) 
 	return lease, err
 }
 
-// Close ends Locker and client.
+// Close closes the Locker and the client.
 func (l *ours) Close() error {
 	return errors.Join(l.locker.Close(), l.rdb.Close())
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The floors: what any lock has to ask of the wire, and nothing else. They exclude nobody, but for setnx.
+// The floors are what any lock has to ask of the wire, and nothing else. Except setnx, they exclude
+// nobody.
 var (
 	ping = Peer{
 		Name: "2 PINGs", Server: Redis, Floor: true, Requests: scripted, Only: []string{"pair", "keys"},
@@ -55,13 +56,13 @@ var (
 // request is one round trip for a lock.
 type request func(ctx context.Context, rdb redis.UniversalClient, name string) error
 
-// floor sends a request to lock and one to unlock.
+// floor sends one request to lock and one to unlock.
 type floor struct {
 	rdb          redis.UniversalClient
 	lock, unlock request
 }
 
-// Lock sends the first.
+// Lock sends the first request.
 func (f floor) Lock(ctx context.Context, name string, _ func()) (Lock, error) {
 	return floorHeld{f, name}, f.lock(ctx, f.rdb, name)
 }
@@ -74,7 +75,7 @@ type floorHeld struct {
 	name string
 }
 
-// Unlock sends the second.
+// Unlock sends the second request.
 func (h floorHeld) Unlock(ctx context.Context) error { return h.unlock(ctx, h.rdb, h.name) }
 
 func doPing(ctx context.Context, rdb redis.UniversalClient, _ string) error {
@@ -101,7 +102,8 @@ func doCompareAndDelete(ctx context.Context, rdb redis.UniversalClient, name str
 	return compareAndDelete.Run(ctx, rdb, []string{name}, owner).Err()
 }
 
-// record is what Fairlock writes for a new holder, in Lua: owner and ticket are expressions.
+// record returns the Lua code that writes what Fairlock writes for a new holder; owner and ticket
+// are expressions.
 func record(owner, ticket string) string {
 	return `
 		redis.call('SET', KEYS[4], '1790000000000000', 'PXAT', '9999999999999')
@@ -136,10 +138,10 @@ func doGive(ctx context.Context, rdb redis.UniversalClient, name string) error {
 	return give.Run(ctx, rdb, keysOf(name), owner+":1", ticket).Err()
 }
 
-// getFloor answers every Try by a GET, and always the same.
+// getFloor sends a GET for every Try, and always gives the same answer.
 type getFloor struct{ floor }
 
-// Try asks the server something that costs it next to nothing.
+// Try asks the server for something that costs it next to nothing.
 func (f getFloor) Try(ctx context.Context, name string, _ int) (Lock, error) {
 	if err := f.rdb.Get(ctx, name).Err(); err != redis.Nil { //nolint:errorlint // as go-redis returns it
 		return nil, err
@@ -147,7 +149,7 @@ func (f getFloor) Try(ctx context.Context, name string, _ int) (Lock, error) {
 	return nil, ErrRefused
 }
 
-// batonLocker hands a list's only element around.
+// batonLocker hands the only element of a list from caller to caller.
 type batonLocker struct{ rdb *redis.Client }
 
 // Prepare makes the element.
@@ -155,7 +157,7 @@ func (l batonLocker) Prepare(ctx context.Context, name string) error {
 	return l.rdb.RPush(ctx, name, 1).Err()
 }
 
-// Lock waits for it.
+// Lock waits for the element.
 func (l batonLocker) Lock(ctx context.Context, name string, _ func()) (Lock, error) {
 	if err := l.rdb.BLPop(ctx, 0, name).Err(); err != nil {
 		return nil, err

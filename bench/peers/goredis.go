@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// client is the go-redis client that all of its users get: its defaults, but for the patience with a pool that has thousands
-// of callers.
+// client returns a go-redis client as all of its users get it: with its defaults, except more
+// patience with a pool that has thousands of callers.
 func client(c Config, options ...func(*redis.Options)) *redis.Client {
 	o := &redis.Options{Addr: c.Addr, PoolTimeout: time.Minute}
 	for _, option := range options {
@@ -17,8 +17,8 @@ func client(c Config, options ...func(*redis.Options)) *redis.Client {
 	return redis.NewClient(o)
 }
 
-// pipelined is client with go-redis' own batching of what is asked for at the same time. It is a drop-in: all the commands of
-// a redis.UniversalClient, but for Do and subscriptions, go through it.
+// pipelined returns a client that batches concurrent requests with go-redis' AutoPipeliner. It is a
+// drop-in: all the commands of a redis.UniversalClient go through it, except Do and subscriptions.
 func pipelined(c Config) (redis.UniversalClient, error) {
 	rdb := client(c)
 	auto, err := rdb.AutoPipeline()
@@ -34,9 +34,9 @@ type wholeClient struct {
 	rdb *redis.Client
 }
 
-// Close ends both.
+// Close closes the AutoPipeliner and the client.
 func (w wholeClient) Close() error {
-	_ = w.AutoPipeliner.Close() // what it still has, the client fails
+	_ = w.AutoPipeliner.Close() // the client fails what the AutoPipeliner still has
 	return w.rdb.Close()
 }
 

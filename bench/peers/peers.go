@@ -1,5 +1,5 @@
-// Package peers has one adapter for each way of locking that is measured: Fairlock, what people would pick instead, and
-// floors, which do only what the wire asks of any lock. A file for each.
+// Package peers has one adapter, and one file, for each measured way to lock: Fairlock, what people
+// would pick instead, and floors. A floor does only what the wire asks of any lock.
 package peers
 
 import (
@@ -9,23 +9,25 @@ import (
 	"time"
 )
 
-// ErrRefused is what Try returns when the lock is not to be had at once.
+// ErrRefused is the error of Try when the lock is not to be had at once.
 var ErrRefused = errors.New("refused")
 
-// Lock is a lock that is held.
+// Lock is a held lock.
 type Lock interface {
 	Unlock(ctx context.Context) error
 }
 
 // Locker gives out the locks of one peer in one process.
 type Locker interface {
-	// Lock waits for the lock. A peer that can tell calls queued, unless it is nil, once it is certain that the server has
-	// seen this call and that it has to wait: so the order of grants can be judged.
+	// Lock waits for the lock. If queued is not nil and the peer can tell, Lock calls queued once
+	// it is certain that the server has seen the call and that the call has to wait. This lets the
+	// workloads judge the order of grants.
 	Lock(ctx context.Context, name string, queued func()) (Lock, error)
 	Close() error
 }
 
-// Trier is a Locker that can refuse at once: when the line is full if it has one, otherwise when somebody has the lock.
+// Trier is a Locker that can refuse at once: when its line is full, or, without a line, when the
+// lock is held.
 type Trier interface {
 	Try(ctx context.Context, name string, waiters int) (Lock, error)
 }
@@ -40,14 +42,14 @@ type Placed interface {
 	Place() int64
 }
 
-// Config is what every peer is told, so that all are asked for the same.
+// Config is the same for all peers, so that they do the same.
 type Config struct {
 	Addr    string        // of the server, or of a proxy before it
-	Lease   time.Duration // how long a lock outlives a holder that has died
-	Waiters int           // how many calls of this process wait at once
+	Lease   time.Duration // how long a lock outlives a dead holder
+	Waiters int           // the largest number of calls of this process that wait at once
 }
 
-// The servers that a peer can stand on.
+// The servers that a peer can use.
 const (
 	Redis = "redis"
 	Etcd  = "etcd"
@@ -57,14 +59,14 @@ const (
 type Peer struct {
 	Name     string
 	Server   string                       // Redis or Etcd
-	Module   string                       // whose version the tables say; "" is this tree or the benchmark itself
-	Floor    bool                         // no lock, but what bounds one
-	Requests []string                     // the commands that it sends itself; what else is counted was called by its scripts
-	Only     []string                     // the workloads that it is for; nil is all
-	Cannot   map[string]string            // workloads that it cannot do, and why
-	Most     map[string]Limit             // workloads that it can do up to a size
-	Open     func(Config) (Locker, error) // with I/O if it must
-	About    string                       // how it is used here, for the notes under the tables
+	Module   string                       // the module whose version the tables give; "" is this tree or the benchmark itself
+	Floor    bool                         // no lock, but a bound of what a lock can do
+	Requests []string                     // the commands that the peer sends itself; its scripts called the other counted ones
+	Only     []string                     // the workloads that the peer is for; nil is all
+	Cannot   map[string]string            // workloads that the peer cannot do, and why
+	Most     map[string]Limit             // workloads that the peer can do up to a size
+	Open     func(Config) (Locker, error) // with I/O if the peer needs it
+	About    string                       // how the peer is used here, for the notes under the tables
 }
 
 // Limit is the largest size of a workload that a peer can do.
@@ -77,7 +79,7 @@ type Limit struct {
 func All() []Peer {
 	return []Peer{
 		fair, plain, redislockPeer, redsyncPeer, rueidislockPeer, redissonPeer, etcdPeer, // the locks
-		fairAuto, redislockAuto, redsyncAuto, // the same with pipelines
+		fairAuto, redislockAuto, redsyncAuto, // the same locks with pipelines
 		ping, noop, setnx, calls, callsAuto, baton, told, toldCalls, get, // the floors
 	}
 }
@@ -92,7 +94,8 @@ func Find(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// Does reports whether the peer does a workload of the given size, and if not, why: "" where it is simply not meant to.
+// Does reports whether the peer does a workload of the given size. If not, why is the reason, or ""
+// if the peer is not meant for the workload.
 func (p Peer) Does(workload string, size int) (why string, ok bool) {
 	if p.Only != nil && !slices.Contains(p.Only, workload) {
 		return "", false
@@ -106,5 +109,5 @@ func (p Peer) Does(workload string, size int) (why string, ok bool) {
 	return "", true
 }
 
-// scripted are the commands of a client that runs scripts and listens.
+// scripted has the commands of a client that runs scripts and listens.
 var scripted = []string{"evalsha", "eval", "ping", "subscribe", "unsubscribe"}

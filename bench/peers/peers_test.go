@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// locks are the peers that exclude and can be shown to on a redis-server.
+// locks runs f for the peers that exclude and can be tested on a redis-server.
 func locks(t *testing.T, f func(t *testing.T, peer Peer, addr string)) {
 	t.Helper()
 	for _, p := range All() {
@@ -36,8 +36,8 @@ func open(t *testing.T, p Peer, addr string) Locker {
 	return locker
 }
 
-// The counter has no other guard: the race detector and the sum tell if the lock is none. rueidislock may forget a waiter;
-// see there.
+// The counter has no other guard: the race detector and the sum show a lock that does not exclude.
+// rueidislock may forget a waiter; rueidislock.go says why.
 func TestEveryPeerExcludes(t *testing.T) {
 	locks(t, func(t *testing.T, p Peer, addr string) {
 		const callers, each = 4, 5
@@ -104,7 +104,7 @@ func TestEveryPeerThatCanRefuseDoes(t *testing.T) {
 		defer cancel()
 		waits, ended := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		go func() { // the whole line, where there is one
+		go func() { // fills the line, if the peer has one
 			defer close(ended)
 			if lock, err := locker.Lock(ctx, "x", func() { once.Do(func() { close(waits) }) }); err == nil {
 				_ = lock.Unlock(context.Background())
@@ -112,7 +112,7 @@ func TestEveryPeerThatCanRefuseDoes(t *testing.T) {
 		}()
 		select {
 		case <-waits:
-		case <-time.After(100 * time.Millisecond): // some do not tell; who holds is reason enough for them to refuse
+		case <-time.After(100 * time.Millisecond): // some peers do not tell; they refuse because the lock is held
 		}
 		if _, err := shop.Try(t.Context(), "x", 1); !errors.Is(err, ErrRefused) {
 			t.Errorf("a second one: %v, want ErrRefused", err)

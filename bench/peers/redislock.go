@@ -10,7 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redislockPeer polls every 100 ms, as its README has it. redislockAuto is the same on a client that batches.
+// redislockPeer polls every 100 ms, as in its README. redislockAuto is the same on a client that
+// batches.
 var (
 	redislockPeer = Peer{
 		Name: "redislock", Server: Redis, Module: "github.com/bsm/redislock", Requests: scripted,
@@ -41,7 +42,7 @@ func newRedislock(c Config, rdb redis.UniversalClient) *redislockLocker {
 	return &redislockLocker{rdb: rdb, client: redislock.New(rdb), lease: c.Lease}
 }
 
-// Lock needs a deadline: without one redislock gives up after the lease.
+// Lock sets a deadline: without a deadline redislock gives up after the lease.
 func (l *redislockLocker) Lock(ctx context.Context, name string, queued func()) (Lock, error) {
 	ctx, cancel := context.WithDeadline(ctx, time.Unix(math.MaxInt32, 0))
 	defer cancel()
@@ -60,10 +61,10 @@ func (l *redislockLocker) Try(ctx context.Context, name string, _ int) (Lock, er
 // Close closes the client.
 func (l *redislockLocker) Close() error { return l.rdb.Close() }
 
-// every100ms is asked only after a refusal, so it knows that the server has seen the call.
+// every100ms is called only after a refusal, so the server has seen the call.
 type every100ms func()
 
-// NextBackoff is how long to wait for the next attempt.
+// NextBackoff returns the time until the next attempt.
 func (queued every100ms) NextBackoff() time.Duration {
 	if queued != nil {
 		queued()

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redissonPeer is the algorithm of Redisson's fair lock in Go: the same keys, scripts with the same calls, a subscription for
-// each waiter, the same waits. What it is not is Java.
+// redissonPeer is the algorithm of Redisson's fair lock in Go: the same keys, scripts with the same
+// calls, a subscription for each waiter, and the same waits. Only the speed of Java is missing.
 var redissonPeer = Peer{
 	Name: "Redisson's", Server: Redis, Requests: append([]string{"unlink"}, scripted...),
 	Most: map[string]Limit{
@@ -57,7 +57,7 @@ var (
 	rsRenew   = redis.NewScript(redissonRenew)
 )
 
-// redisson is what Redisson calls a client.
+// redisson does what Redisson calls a client.
 type redisson struct {
 	rdb     *redis.Client
 	id      string
@@ -70,7 +70,7 @@ type redisson struct {
 	held map[redissonHold]struct{}
 }
 
-// redissonHold is a lock of one of the client's threads.
+// redissonHold is a lock held by one of the client's threads.
 type redissonHold struct {
 	client      *redisson
 	name, owner string
@@ -87,14 +87,16 @@ func newRedisson(c Config) *redisson {
 
 func (r *redisson) thread() string { return r.id + ":" + strconv.FormatInt(r.threads.Add(1), 10) }
 
-// redissonKeys are lock, queue, deadlines and the common start of the channels.
+// redissonKeys returns the keys of the lock, the queue and the deadlines, and the common start of
+// the channels.
 func redissonKeys(name string) []string {
 	return []string{
 		name, "redisson_lock_queue:{" + name + "}", "redisson_lock_timeout:{" + name + "}", "redisson_lock__channel:{" + name + "}",
 	}
 }
 
-// Lock is RedissonLock.lock: ask, subscribe, ask again, and then whenever told to or when the time that was told is over.
+// Lock is RedissonLock.lock. It asks, subscribes and asks again. Then it asks whenever a message
+// arrives, or when the time that the server gave is over.
 func (r *redisson) Lock(ctx context.Context, name string, queued func()) (Lock, error) {
 	hold := redissonHold{r, name, r.thread()}
 	if acquired, _, err := r.acquire(ctx, hold); acquired || err != nil {
@@ -106,7 +108,7 @@ func (r *redisson) Lock(ctx context.Context, name string, queued func()) (Lock, 
 	channel := redissonKeys(name)[3] + ":" + hold.owner
 	latch, err := r.latches.subscribe(ctx, channel)
 	if err != nil {
-		return nil, err // and leaves its place behind, as Redisson's lock() does
+		return nil, err // leaves its place behind, as Redisson's lock() does
 	}
 	defer func() { go r.latches.unsubscribe(latch, channel) }()
 	for {
@@ -154,7 +156,7 @@ func (r *redisson) Try(ctx context.Context, name string, _ int) (Lock, error) {
 	return nil, ErrRefused
 }
 
-// keep has the watchdog renew it.
+// keep makes the watchdog renew the hold.
 func (r *redisson) keep(h redissonHold) Lock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,8 +170,8 @@ func (r *redisson) forget(h redissonHold) {
 	delete(r.held, h)
 }
 
-// Unlock releases, and deletes the latch without waiting. UNLINK is DEL for so small a key, and tells this request from the
-// script's DEL in the server's statistics.
+// Unlock releases, and deletes the latch without waiting. For so small a key UNLINK is the same as
+// DEL, and the server's statistics tell this UNLINK from the DEL of the script.
 func (h redissonHold) Unlock(ctx context.Context) error {
 	keys := append(redissonKeys(h.name), "redisson_unlock_latch:{"+h.name+"}:"+uuid.NewString())
 	h.client.forget(h)
@@ -181,7 +183,7 @@ func (h redissonHold) Unlock(ctx context.Context) error {
 	return err
 }
 
-// watch renews all that is held, every third of the lease, in batches.
+// watch renews all holds in batches, every third of the lease.
 func (r *redisson) watch(ctx context.Context) {
 	for tick := time.NewTicker(r.lease / 3); ; {
 		select {
@@ -193,7 +195,7 @@ func (r *redisson) watch(ctx context.Context) {
 		var keys []string
 		owners := []any{r.lease.Milliseconds()}
 		renew := func() {
-			_ = rsRenew.Run(ctx, r.rdb, keys, owners...).Err() // the next tick tries again, as there
+			_ = rsRenew.Run(ctx, r.rdb, keys, owners...).Err() // the next tick tries again, as in Redisson
 			keys, owners = keys[:0], owners[:1]
 		}
 		for _, h := range r.holds() {
@@ -218,7 +220,7 @@ func (r *redisson) holds() []redissonHold {
 	return holds
 }
 
-// Close ends watchdog, subscriptions and client.
+// Close ends the watchdog, the subscriptions and the client.
 func (r *redisson) Close() error {
 	r.stop()
 	r.latches.close()

@@ -10,23 +10,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redisson's defaults: how its subscriptions share connections.
+// Redisson's defaults for sharing connections between subscriptions.
 const (
 	channelsPerConnection = 5
 	listeningConnections  = 50
 	subscriptions         = channelsPerConnection * listeningConnections
 	subscribeWithin       = 7500 * time.Millisecond
-	stripes               = 50 // of channels, each of which has one SUBSCRIBE or UNSUBSCRIBE under way
+	stripes               = 50 // of channels; each stripe has one SUBSCRIBE or UNSUBSCRIBE under way
 )
 
 var errNoSubscription = errors.New("unable to acquire subscription lock: too few connections")
 
-// latches wakes waiters, each by a channel of its own.
+// latches wakes waiters, each waiter through a channel of its own.
 type latches struct {
 	rdb     *redis.Client
 	stripes [stripes]sync.Mutex
 	once    sync.Once
-	room    chan struct{} // has a token for each subscription
+	room    chan struct{} // has one token for each possible subscription
 	ended   chan struct{}
 
 	mu    sync.Mutex // guards all below
@@ -40,7 +40,7 @@ type listener struct {
 	channels int // guarded by latches.mu
 }
 
-// latch is what one waiter waits on.
+// latch wakes one waiter.
 type latch struct {
 	at         *listener
 	woken      chan struct{}
@@ -60,7 +60,7 @@ func (l *latches) stripe(channel string) *sync.Mutex {
 	return &l.stripes[h.Sum32()%stripes]
 }
 
-// subscribe returns when the server has confirmed. The stripe is kept until then.
+// subscribe returns when the server has confirmed. It keeps the stripe until then.
 func (l *latches) subscribe(ctx context.Context, channel string) (*latch, error) {
 	l.once.Do(l.begin)
 	timeout := time.NewTimer(subscribeWithin)
@@ -87,7 +87,7 @@ func (l *latches) subscribe(ctx context.Context, channel string) (*latch, error)
 	}
 }
 
-// place finds a connection that has room, or makes one.
+// place finds or makes a connection with room.
 func (l *latches) place(channel string) *latch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *latches) listen(conn *listener) {
 			if latch := l.find(m.Channel); latch != nil {
 				select {
 				case latch.woken <- struct{}{}:
-				default: // it has been woken already
+				default: // the waiter has been woken already
 				}
 			}
 		}
@@ -137,7 +137,7 @@ func (l *latches) find(channel string) *latch {
 	return l.byKey[channel]
 }
 
-// unsubscribe keeps the stripe until the server has confirmed; nobody waits for it.
+// unsubscribe keeps the stripe until the server has confirmed. Its caller does not wait for that.
 func (l *latches) unsubscribe(done *latch, channel string) {
 	stripe := l.stripe(channel)
 	stripe.Lock()
@@ -167,8 +167,8 @@ func (l *latches) close() {
 	}
 }
 
-// wait returns when the latch was released or the time is over: at once if there is none, as Redisson's does behind a dead
-// head. A negative time, which only a lock without an end has, is no end.
+// wait returns when the latch was released or the time is over. A time of 0 is over at once, as in
+// Redisson behind a dead head. A negative time never ends; only a lock without an end gives one.
 func (a *latch) wait(ctx context.Context, ttl time.Duration) error {
 	if ttl < 0 {
 		select {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redsyncPeer polls at redsync's default, 50 to 250 ms at random, but does not give up after 32 attempts. redsyncAuto is the
-// same on a client that batches.
+// redsyncPeer polls at redsync's default, 50 to 250 ms at random, but does not give up after 32
+// attempts. redsyncAuto is the same on a client that batches.
 var (
 	redsyncPeer = Peer{
 		Name: "redsync", Server: Redis, Module: "github.com/go-redsync/redsync/v4", Requests: append([]string{"set"}, scripted...),
@@ -43,12 +43,12 @@ func newRedsync(c Config, rdb redis.UniversalClient) *redsyncLocker {
 	return &redsyncLocker{rdb: rdb, sync: redsync.New(goredis.NewPool(rdb)), lease: c.Lease}
 }
 
-// Lock makes a mutex for the call, as redsync wants it.
+// Lock makes a mutex for each call, as redsync demands.
 func (l *redsyncLocker) Lock(ctx context.Context, name string, queued func()) (Lock, error) {
 	options := []redsync.Option{redsync.WithExpiry(l.lease), redsync.WithTries(math.MaxInt32)}
 	if queued != nil {
 		options = append(options, redsync.WithRetryDelayFunc(func(int) time.Duration {
-			queued() // it is asked only after a refusal
+			queued() // redsync asks for the delay only after a refusal
 			return time.Duration(50+rand.Intn(200)) * time.Millisecond
 		}))
 	}

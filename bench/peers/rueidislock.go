@@ -9,11 +9,13 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// rueidislockPeer waits for the server's word that a key has changed (client-side caching). Its client pipelines by itself.
+// rueidislockPeer waits until the server says that a key has changed (client-side caching). Its
+// client pipelines by itself.
 //
-// A waiter may be forgotten, and then waits on a free lock until its context ends: version 1.0.79 starts the goroutine that
-// cleans up after an attempt before it counts the refusal, and if that goroutine is the faster one, it takes the refusal for
-// a release and drops the waiter's gate. It is measured as it is.
+// Version 1.0.79 may forget a waiter, which then waits on a free lock until its context ends. It
+// starts the goroutine that cleans up after an attempt before it counts the refusal. If that
+// goroutine is faster, it takes the refusal for a release and drops the waiter's gate. The peer is
+// measured as it is.
 var rueidislockPeer = Peer{
 	Name: "rueidislock", Server: Redis, Module: "github.com/redis/rueidis", Requests: append([]string{"client"}, scripted...),
 	Open: func(c Config) (Locker, error) { return newRueidislock(c) },
@@ -34,8 +36,8 @@ func newRueidislock(c Config) (*rueidisLocker, error) {
 	return &rueidisLocker{locker}, err
 }
 
-// Lock tells that it waits by its context: one that cannot end is asked for its end once before an attempt, and again after
-// a refusal.
+// Lock learns from the context whether rueidislock waits: rueidislock calls Done of a context that
+// cannot end once before an attempt, and again after a refusal.
 func (l *rueidisLocker) Lock(ctx context.Context, name string, queued func()) (Lock, error) {
 	if queued != nil && ctx.Done() == nil {
 		ctx = &refusals{Context: ctx, queued: queued}
@@ -44,14 +46,14 @@ func (l *rueidisLocker) Lock(ctx context.Context, name string, queued func()) (L
 	return rueidisHeld(cancel), err
 }
 
-// refusals is a context that calls queued when it is asked for its end for the second time.
+// refusals is a context that calls queued at the second call of Done.
 type refusals struct {
 	context.Context
 	asked  int
 	queued func()
 }
 
-// Done counts; its caller is one goroutine.
+// Done counts its calls. They come from one goroutine.
 func (r *refusals) Done() <-chan struct{} {
 	if r.asked++; r.asked == 2 {
 		r.queued()
@@ -68,7 +70,7 @@ func (l *rueidisLocker) Try(ctx context.Context, name string, _ int) (Lock, erro
 	return rueidisHeld(cancel), err
 }
 
-// Close closes Locker and client.
+// Close closes the Locker and the client.
 func (l *rueidisLocker) Close() error {
 	l.locker.Close()
 	return nil
@@ -76,7 +78,7 @@ func (l *rueidisLocker) Close() error {
 
 type rueidisHeld context.CancelFunc
 
-// Unlock returns when the server has answered; how, it is not told.
+// Unlock returns when the server has answered. rueidislock does not pass the answer on.
 func (h rueidisHeld) Unlock(context.Context) error {
 	h()
 	return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// What tells the next in line by a message: the floor for whatever locks with scripts, and the one for whatever also keeps a record.
+// told and toldCalls wake the next waiter by a message. told is the floor of any lock with scripts,
+// toldCalls the floor of any lock that also keeps a record.
 var (
 	told = Peer{
 		Name: "told baton", Server: Redis, Floor: true, Requests: scripted, Only: []string{"handover", "gap"},
@@ -29,7 +30,8 @@ var (
 	}
 )
 
-// A script that comes returns 1 if nobody was there, and one that passes on the next one's ticket.
+// The script of a caller that comes returns 1 if no other caller was there. The script of a caller
+// that leaves returns the ticket of the next.
 var (
 	come = redis.NewScript(`return redis.call('RPUSH', KEYS[1], ARGV[2])`)
 	pass = redis.NewScript(`
@@ -82,7 +84,7 @@ func openTold(c Config, keys func(name string) []string, come, pass *redis.Scrip
 	return l, err
 }
 
-// listen returns when the server knows of the subscription.
+// listen returns when the server has confirmed the subscription.
 func (l *toldLocker) listen(ctx context.Context) error {
 	l.sub = l.rdb.Subscribe(ctx, "told:"+l.id)
 	if _, err := l.sub.Receive(ctx); err != nil {

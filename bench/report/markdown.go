@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Markdown is the table with all that belongs to it. It reads well in a terminal, too.
+// Markdown returns the table with its title, plot and notes. It reads well in a terminal, too.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", t.About)
@@ -26,7 +26,7 @@ func (t *Table) Markdown() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// table writes the figures and returns the reasons for those that are missing.
+// table writes the figures and returns the reasons for missing ones.
 func (t *Table) table(b *strings.Builder) (footnotes []string) {
 	manyCases := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Case != t.Rows[0].Case })
 	lines := [][]string{{}}
@@ -68,7 +68,8 @@ func (t *Table) table(b *strings.Builder) (footnotes []string) {
 	return footnotes
 }
 
-// aligned writes a Markdown table whose columns stand under each other: first words, then numbers, set to the right.
+// aligned writes a Markdown table with aligned columns: first columns of words, then columns of
+// numbers, which are set to the right.
 func aligned(b *strings.Builder, words int, lines [][]string) {
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
@@ -127,7 +128,7 @@ func (r Row) name() string {
 	return r.Peer
 }
 
-// String is the figure to three digits, with its spread.
+// String returns the figure to three digits, with its spread.
 func (s Stat) String() string {
 	text := digits(s.Median)
 	if s.Capped {
@@ -139,7 +140,8 @@ func (s Stat) String() string {
 	return text
 }
 
-// digits writes three digits that count, and all of those before the point.
+// digits returns v with three significant digits, or with all digits before the point if there are
+// more.
 func digits(v float64) string {
 	size := math.Abs(v)
 	switch {

@@ -10,12 +10,13 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// least stands for nothing where values are far apart: a logarithm has no zero.
+// least stands for 0 on a logarithmic scale, which has no zero.
 const least = 0.01
 
 const margin = 0.3 * vg.Centimeter
 
-// Draw writes the table's plot into dir: bars of the peers if there is one case, lines over the cases otherwise.
+// Draw writes the table's plot into dir: bars of the peers if there is one case, else lines over
+// the cases.
 func (t *Table) Draw(dir string) error {
 	plot.DefaultFont.Variant = "Sans"
 	p := plot.New()
@@ -36,7 +37,7 @@ func (t *Table) Draw(dir string) error {
 	return p.Save(22*vg.Centimeter, height, filepath.Join(dir, t.Workload+".svg"))
 }
 
-// ticks labels the marks of another ticker as tables write numbers.
+// ticks labels the marks of another ticker in the way that tables write numbers.
 func ticks(t plot.Ticker) plot.Ticker {
 	return plot.TickerFunc(func(low, high float64) []plot.Tick {
 		marks := t.Ticks(low, high)
@@ -70,7 +71,7 @@ func (t *Table) cases() (labels []string) {
 func (t *Table) bars(p *plot.Plot, _ []string) error {
 	var values plotter.Values
 	var names []string
-	for _, row := range slices.Backward(t.Rows) { // the first on top
+	for _, row := range slices.Backward(t.Rows) { // the first row on top
 		if stat, ok := row.Values[t.Plot]; ok {
 			values, names = append(values, stat.Median), append(names, row.Peer)
 		}

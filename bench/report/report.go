@@ -1,4 +1,4 @@
-// Package report makes tables, plots and documents of what was measured.
+// Package report makes tables, plots and documents of measurements.
 package report
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/locks/bench/workloads"
 )
 
-// Results is what results.json holds: the latest table of each workload.
+// Results is the content of results.json: the latest table of each workload.
 type Results struct {
 	Tables []Table `json:"tables"`
 }
@@ -40,17 +40,17 @@ type Row struct {
 	Peer   string          `json:"peer"`
 	Floor  bool            `json:"floor,omitempty"`
 	Values map[string]Stat `json:"values,omitempty"` // by the key of the column
-	Why    string          `json:"why,omitempty"`    // there are none
+	Why    string          `json:"why,omitempty"`    // why there are no values
 }
 
 // Stat is one figure over all repeats.
 type Stat struct {
 	Median float64   `json:"median"`
 	Each   []float64 `json:"each"`
-	Capped bool      `json:"capped,omitempty"` // it was not waited for any longer
+	Capped bool      `json:"capped,omitempty"` // the run did not wait for it any longer
 }
 
-// Spread is how far the repeats are from the median at most, as a part of it.
+// Spread returns the largest distance of a repeat from the median, as a part of the median.
 func (s Stat) Spread() float64 {
 	if s.Median == 0 {
 		return 0
@@ -70,7 +70,7 @@ func Over(samples []workloads.Sample) map[string]Stat {
 	}
 	for key, stat := range values {
 		stat.Median = median(stat.Each)
-		stat.Capped = 2*len(values[workloads.Capped(key)].Each) >= len(stat.Each) // then the median is one of those
+		stat.Capped = 2*len(values[workloads.Capped(key)].Each) >= len(stat.Each) // then the median is a capped value
 		values[key] = stat
 	}
 	return values
@@ -82,7 +82,7 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Find is a Lookup: the empty label is the first case that the peer was measured in.
+// Find is a Lookup: the empty label means the first case that the peer was measured in.
 func (t *Table) Find(peer, label, key string) (float64, bool) {
 	for _, row := range t.Rows {
 		if row.Peer == peer && (label == "" || row.Case == label) {
@@ -93,10 +93,10 @@ func (t *Table) Find(peer, label, key string) (float64, bool) {
 	return 0, false
 }
 
-// FileName is what results are kept in, in the directory of the plots.
+// FileName is the file of the results, in the directory of the plots.
 const FileName = "results.json"
 
-// Load reads the results in a directory; none are there before the first run.
+// Load reads the results in a directory. Before the first run there are none.
 func Load(dir string) (Results, error) {
 	var r Results
 	text, err := os.ReadFile(filepath.Join(dir, FileName)) //nolint:gosec // the user names it
@@ -110,7 +110,7 @@ func Load(dir string) (Results, error) {
 	return r, err
 }
 
-// Save writes them.
+// Save writes the results to a directory.
 func (r *Results) Save(dir string) error {
 	text, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *Results) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, FileName), append(text, '\n'), 0o600)
 }
 
-// Put adds a table in place of an earlier one of its workload.
+// Put adds a table, in place of an earlier table of its workload.
 func (r *Results) Put(t Table) {
 	i := slices.IndexFunc(r.Tables, func(old Table) bool { return old.Workload == t.Workload })
 	if i < 0 {

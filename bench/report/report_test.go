@@ -9,7 +9,8 @@ import (
 	"github.com/fairlock/locks/bench/workloads"
 )
 
-// aTable has one peer measured in three repeats, one that was given up on, and one that cannot.
+// aTable has one peer with three repeats, one whose run was given up, and one that cannot do the
+// workload.
 func aTable() Table {
 	return Table{
 		Workload: "pair", Title: "A pair", About: "What it is.", Scale: "tiny", Repeats: 3, Machine: "A machine", Versions: "go1",

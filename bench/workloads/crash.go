@@ -92,13 +92,13 @@ func runCrash(ctx context.Context, b *Bench) (Sample, error) {
 	return sample, err
 }
 
-// grant is when an Acquire came back (Unix ns).
+// grant is the time when an Acquire returned (Unix ns).
 type grant struct {
 	at  int64
 	err error
 }
 
-// lineUp has a worker ask for the lock and returns when it waits.
+// lineUp makes a worker ask for the lock and returns when the worker waits.
 func (b *Bench) lineUp(ctx context.Context, w *host.Worker) (<-chan grant, error) {
 	granted := make(chan grant, 1)
 	go func() {

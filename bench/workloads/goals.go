@@ -4,19 +4,19 @@ import "errors"
 
 var errNoSuchPeer = errors.New("no such peer")
 
-// ours is the peer that the goals are about; the others are those that they are measured by.
+// ours is the peer that the goals are about; the others are what it is compared with.
 const (
 	ours       = "fairlock"
 	redissons  = "Redisson's"
 	batonFloor = "baton"
-	anyCase    = "" // the only one, or the first that was measured
+	anyCase    = "" // the only case, or the first that was measured
 )
 
-// Goal is what a figure should be, and is.
+// Goal is what a figure should be, with what it is.
 type Goal struct {
 	Text  string  `json:"text"`
 	Value float64 `json:"value"`
-	Known bool    `json:"known"` // it was measured, and so was what it is compared with
+	Known bool    `json:"known"` // both the figure and what it is compared with were measured
 	Met   bool    `json:"met"`
 }
 
@@ -25,7 +25,7 @@ func goal(text string, value func() (float64, bool), met func(float64) bool) Goa
 	return Goal{Text: text, Value: v, Known: known, Met: known && met(v)}
 }
 
-// Rounding is no failure: what is shown as the bound meets it.
+// slack forgives rounding: a figure that is shown as its bound meets the bound.
 const slack = 1.0005
 
 func atMost(bound float64) func(float64) bool {
@@ -38,7 +38,7 @@ func atLeast(bound float64) func(float64) bool {
 
 func first(at Lookup, peer, key string) (float64, bool) { return at(peer, anyCase, key) }
 
-// ratioIn is a's figure in terms of b's.
+// ratioIn divides a's figure by b's.
 func ratioIn(at Lookup, label, key, a, b string) func() (float64, bool) {
 	return func() (float64, bool) {
 		x, ok := at(a, label, key)

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/bench/host"
 )
 
-const processes = 4 // among which waiters are divided
+const processes = 4 // the waiters are divided among these
 
 // handover is workload 3.
 var handover = Workload{
@@ -52,7 +52,7 @@ var handover = Workload{
 				y, ok2 := at(ours, short, "rate")
 				return x / max(y, 1), ok && ok2
 			}, atLeast(0.9)),
-			// A hundredth more is the edges of what was watched, and heartbeats.
+			// The hundredth is for requests at the edges of the measured time, and for heartbeats.
 			goal("at most 2 requests per grant", func() (float64, bool) { return at(ours, mid, "requests") }, atMost(2*1.01)),
 			goal("at most 1 publish per grant", func() (float64, bool) { return at(ours, mid, "publishes") }, atMost(1)),
 			goal("no grant out of order (%)", func() (float64, bool) { return at(ours, mid, "out") }, atMost(0)),
@@ -61,15 +61,17 @@ var handover = Workload{
 	},
 }
 
-// ContendArgs has a worker contend for a key, and note what happens from Start to End, and more from End to Until.
+// ContendArgs makes a worker contend for a key. The worker notes what happens from Start to End,
+// and from End to Until also when its calls begin to wait.
 type ContendArgs struct {
 	Key               string
-	First, Waiters    int // numbers of the waiters
+	First, Waiters    int // First is the number of the first waiter, Waiters how many there are
 	Hold              time.Duration
 	Start, End, Until time.Time
 }
 
-// ContendReply is the worker's log: attempts that ended after Start or have not, and the processor time from Start to End.
+// ContendReply is the worker's log: the attempts that ended after Start or have not ended, and the
+// processor time from Start to End.
 type ContendReply struct {
 	Attempts []Attempt
 	CPU      time.Duration
@@ -103,10 +105,10 @@ func runHandover(ctx context.Context, b *Bench) (Sample, error) {
 	return sample, nil
 }
 
-// contention is what all workers noted.
+// contention is the logs of all workers.
 type contention struct {
 	measured []Attempt // granted between Start and End
-	told     []Attempt // begun after End, when the peer was asked to tell that it waits; with those never granted
+	told     []Attempt // begun after End, when the peer was asked to tell that it waits; also those never granted
 	all      []Attempt // granted from Start on, or never
 	stats    host.Stats
 	cpu      time.Duration
@@ -120,7 +122,7 @@ func (b *Bench) contend(ctx context.Context, waiters int, hold time.Duration) (c
 		return log, err
 	}
 	var pid int
-	for _, w := range hired { // all are up, and not only under way
+	for _, w := range hired { // an answer shows that the worker is up
 		if err := w.Call(ctx, "Queued", None{}, &pid); err != nil {
 			return log, err
 		}
@@ -172,8 +174,8 @@ func (c *contention) sort(attempts []Attempt, args ContendArgs) {
 	}
 }
 
-// outOfOrder is the share of grants (%) that were: of those in the second phase, if the peer tells and there were any in so
-// short a time, otherwise of all.
+// outOfOrder returns the share of grants (%) that were out of order. It judges the second phase if
+// the peer tells that it waits and there were grants in so short a time; otherwise it judges all.
 func (c *contention) outOfOrder() (float64, bool) {
 	out, of := 0, 0
 	if slices.ContainsFunc(c.told, func(a Attempt) bool { return a.Queued != 0 }) {
@@ -185,7 +187,7 @@ func (c *contention) outOfOrder() (float64, bool) {
 	return 100 * float64(out) / float64(max(of, 1)), of > 0
 }
 
-// diary is one waiter's attempts; the last one may be under way.
+// diary has the attempts of one waiter. The last attempt may be under way.
 type diary struct {
 	mu       sync.Mutex // guards attempts
 	attempts []Attempt
@@ -197,7 +199,8 @@ func (d *diary) note(change func(*Attempt)) {
 	change(&d.attempts[len(d.attempts)-1])
 }
 
-// Contend lets the waiters contend and answers at args.Until, with them still at it: the process is killed afterwards.
+// Contend lets the waiters contend and answers at args.Until. The waiters go on: the process is
+// killed afterwards.
 func (w *Worker) Contend(args ContendArgs, r *ContendReply) error {
 	diaries := make([]diary, args.Waiters)
 	failed := make(chan error, args.Waiters)
@@ -213,7 +216,7 @@ func (w *Worker) Contend(args ContendArgs, r *ContendReply) error {
 	select {
 	case err := <-failed:
 		return err
-	case <-time.After(time.Until(args.Until.Add(args.Hold + 50*time.Millisecond))): // all until then is written down
+	case <-time.After(time.Until(args.Until.Add(args.Hold + 50*time.Millisecond))): // by then, all until Until is written down
 	}
 	for i := range diaries {
 		diaries[i].mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/bench/host"
 )
 
-const oneProcess = 1_000 // leases or waiters; more are divided among processes
+const oneProcess = 1_000 // leases or waiters; more than that are divided among processes
 
 // leases is workload 6.
 var leases = Workload{
@@ -72,13 +72,14 @@ func teamFor(size int) int {
 	return 1
 }
 
-// watch measures what the workers take once they are busy: what came with that, and what goes on while time passes.
+// watch measures what it takes the workers to be busy: what being busy adds to a process, and what
+// goes on while time passes.
 func (b *Bench) watch(ctx context.Context, hired []*host.Worker, busy func() error) (Sample, error) {
 	sizes := func() ([]Size, error) {
 		all := make([]Size, len(hired))
 		return all, inEach(hired, func(i int, w *host.Worker) error { return w.Call(ctx, "Size", None{}, &all[i]) })
 	}
-	// A first use by many at once, so that what the pool of connections takes is not counted.
+	// The first use fills the pool of connections, so that its cost is not counted.
 	err := inEach(hired, func(_ int, w *host.Worker) error {
 		return w.Call(ctx, "Pairs", PairsArgs{Key: b.Key + "-warm-", Goroutines: 64, Each: 3}, &PairsReply{})
 	})
@@ -122,7 +123,7 @@ func (b *Bench) watch(ctx context.Context, hired []*host.Worker, busy func() err
 		sample["client"] += ms(cpu[i]) / seconds
 		sample["goroutines"] += float64(before[i].Goroutines - idle[i].Goroutines)
 		sample["heap"] += max(0, before[i].Heap-idle[i].Heap) / n
-		sample["stack"] += max(0, before[i].Stack-idle[i].Stack) / n // it may have shrunk
+		sample["stack"] += max(0, before[i].Stack-idle[i].Stack) / n // the stacks may have shrunk
 	}
 	return sample, nil
 }
@@ -140,13 +141,13 @@ func inEach(hired []*host.Worker, call func(i int, w *host.Worker) error) error 
 	return err
 }
 
-// HoldArgs asks for locks that are kept.
+// HoldArgs asks for locks that the worker keeps.
 type HoldArgs struct {
 	Prefix string
 	Leases int
 }
 
-// Hold locks, many at a time, and keeps.
+// Hold locks many names at a time and keeps the locks.
 func (w *Worker) Hold(args HoldArgs, _ *None) error {
 	var all sync.WaitGroup
 	failed := make(chan error, args.Leases)

@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/locks/bench/host"
 )
 
-// TestMain lets the test binary be the worker that it starts.
+// TestMain lets the test binary be the worker that the tests start.
 func TestMain(m *testing.M) {
-	logging.Disable() // go-redis tells of servers that are gone; here they are meant to be
+	logging.Disable() // go-redis logs that servers are gone; here that is intended
 	if len(os.Args) == 3 && os.Args[1] == host.WorkerArg {
 		if err := be(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -2,7 +2,7 @@ package workloads
 
 import "testing"
 
-// line is a log in which each was granted in the order of the list.
+// line returns a log in which the attempts were granted in the order of the list.
 func line(attempts ...Attempt) []Attempt {
 	for i := range attempts {
 		attempts[i].Granted = int64(1000 + i)

@@ -74,7 +74,7 @@ var keys = Workload{
 	},
 }
 
-// PairsArgs asks for pairs: so many of each goroutine, or for a time.
+// PairsArgs asks for pairs: a number for each goroutine, or as many as fit in a time.
 type PairsArgs struct {
 	Key        string
 	Goroutines int
@@ -82,7 +82,7 @@ type PairsArgs struct {
 	For        time.Duration
 }
 
-// PairsReply is what they took.
+// PairsReply is how long the pairs took.
 type PairsReply struct {
 	Pairs         int
 	Elapsed       time.Duration
@@ -115,12 +115,12 @@ func (b *Bench) pairs(ctx context.Context, args PairsArgs) (Sample, error) {
 	}, nil
 }
 
-// Pairs locks and unlocks.
+// Pairs locks and unlocks again and again.
 func (w *Worker) Pairs(args PairsArgs, r *PairsReply) error {
 	took := make([][]time.Duration, args.Goroutines)
 	failed := make(chan error, args.Goroutines)
 	for i := range took {
-		took[i] = make([]time.Duration, 0, max(args.Each, 1<<14)) // or growing it would be counted
+		took[i] = make([]time.Duration, 0, max(args.Each, 1<<14)) // else its growth would be counted
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -43,18 +43,18 @@ var seckill = Workload{
 	},
 }
 
-// BuyArgs has buyers come at one instant.
+// BuyArgs makes buyers come at one instant.
 type BuyArgs struct {
 	Key    string
 	Buyers int
 	Start  time.Time
 }
 
-// BuyReply is how they fared.
+// BuyReply is how the buyers fared.
 type BuyReply struct {
 	Refused             []time.Duration // how long each refusal took
 	Sold                int
-	LastRefusal, Closed int64 // when (Unix ns); 0: there was none
+	LastRefusal, Closed int64 // when (Unix ns); 0: never
 	CPU                 time.Duration
 }
 
@@ -64,7 +64,7 @@ func runSeckill(ctx context.Context, b *Bench) (Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A first contact of each, so that scripts are loaded and connections are there.
+	// The first contact of each process loads the scripts and makes the connections.
 	err = inEach(hired, func(i int, w *host.Worker) error {
 		name := b.Key + "-warm-" + strconv.Itoa(i)
 		if err := w.Call(ctx, "Acquire", name, new(int64)); err != nil {
@@ -104,7 +104,7 @@ func runSeckill(ctx context.Context, b *Bench) (Sample, error) {
 	return sample, nil
 }
 
-// Buy sends the buyers.
+// Buy runs the buyers.
 func (w *Worker) Buy(args BuyArgs, r *BuyReply) error {
 	shop, ok := w.locker.(peers.Trier)
 	if !ok {

@@ -64,7 +64,8 @@ func runWaiters(ctx context.Context, b *Bench) (Sample, error) {
 			if err := w.Call(ctx, "Wait", WaitArgs{Key: b.Key, Waiters: n / team}, &None{}); err != nil {
 				return err
 			}
-			// Until all are in line. To be told of that would cost some peers more than to wait.
+			// Wait until all are in line. Asking the peers to tell would cost some of them more
+			// than waiting.
 			time.Sleep(2*b.Scale.Settle + time.Duration(n)*200*time.Microsecond)
 			return nil
 		})
@@ -72,7 +73,7 @@ func runWaiters(ctx context.Context, b *Bench) (Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	sample["goroutines"] -= float64(n) // the callers'
+	sample["goroutines"] -= float64(n) // n goroutines are the callers themselves
 	for _, w := range hired {
 		var failed int
 		if err := w.Call(ctx, "Failed", None{}, &failed); err != nil {
@@ -90,7 +91,7 @@ type WaitArgs struct {
 	Waiters int
 }
 
-// Wait begins to wait and returns; the process is killed while it waits.
+// Wait starts the calls and returns. The process is killed while they wait.
 func (w *Worker) Wait(args WaitArgs, _ *None) error {
 	for range args.Waiters {
 		go func() {
@@ -102,7 +103,7 @@ func (w *Worker) Wait(args WaitArgs, _ *None) error {
 	return nil
 }
 
-// Failed tells how many of them have failed.
+// Failed returns how many of the calls have failed.
 func (w *Worker) Failed(_ None, n *int) error {
 	*n = int(w.failed.Load())
 	return nil

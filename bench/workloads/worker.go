@@ -12,10 +12,10 @@ import (
 	"github.com/fairlock/locks/bench/peers"
 )
 
-// Worker is what runs in a worker's process. Its methods are called by the directing process, by net/rpc.
+// Worker runs in a worker's process. The directing process calls its methods through net/rpc.
 type Worker struct {
 	locker  peers.Locker
-	waiting atomic.Int64 // calls that are known to wait
+	waiting atomic.Int64 // calls that are known to wait or to have waited
 	failed  atomic.Int64 // calls of Wait
 
 	mu   sync.Mutex // guards held
@@ -25,7 +25,7 @@ type Worker struct {
 // None is an argument or an answer without content.
 type None struct{}
 
-// NewWorker opens the peer.
+// NewWorker opens the job's peer.
 func NewWorker(job host.Job) (*Worker, error) {
 	peer, ok := peers.Find(job.Peer)
 	if !ok {
@@ -38,13 +38,13 @@ func NewWorker(job host.Job) (*Worker, error) {
 // queued notes that one more call waits.
 func (w *Worker) queued() { w.waiting.Add(1) }
 
-// Queued tells how many calls are known to wait or to have waited.
+// Queued returns how many calls are known to wait or to have waited.
 func (w *Worker) Queued(_ None, n *int) error {
 	*n = int(w.waiting.Load())
 	return nil
 }
 
-// Acquire locks a name, keeps it, and tells when it was had (Unix ns).
+// Acquire locks a name, keeps the lock, and returns the time of the grant (Unix ns).
 func (w *Worker) Acquire(name string, at *int64) error {
 	lock, err := w.locker.Lock(context.Background(), name, w.queued)
 	*at = time.Now().UnixNano()
@@ -57,7 +57,7 @@ func (w *Worker) Acquire(name string, at *int64) error {
 	return nil
 }
 
-// Release unlocks what Acquire has locked, and tells when it began to (Unix ns).
+// Release unlocks what Acquire has locked, and returns the time when it began (Unix ns).
 func (w *Worker) Release(name string, at *int64) error {
 	w.mu.Lock()
 	lock := w.held[name]
@@ -76,20 +76,20 @@ type Size struct {
 // Size measures the process.
 func (w *Worker) Size(_ None, s *Size) error {
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers and cleanups let go
+	runtime.GC() // frees what the finalizers and cleanups of the first collection let go
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	*s = Size{runtime.NumGoroutine(), float64(m.HeapAlloc), float64(m.StackInuse)}
 	return nil
 }
 
-// CPU tells the processor time that the process has used.
+// CPU returns the processor time that the process has used.
 func (w *Worker) CPU(_ None, d *time.Duration) error {
 	*d = host.CPU()
 	return nil
 }
 
-// quantile sorts values; 0 if there are none.
+// quantile sorts the values and returns a quantile; 0 if there are no values.
 func quantile[T int64 | time.Duration](values []T, q float64) T {
 	if len(values) == 0 {
 		return 0

@@ -1,5 +1,5 @@
-// Package workloads has what is measured: a file for each workload, with the part of the program that directs it and the
-// part that runs in its workers.
+// Package workloads has the workloads that are measured, one file for each. A file has the part of
+// the program that directs the workload and the part that runs in its workers.
 package workloads
 
 import (
@@ -16,9 +16,9 @@ type Workload struct {
 	Name    string
 	Title   string
 	About   string   // what is done, and what the columns mean
-	Columns []Column // of its table
+	Columns []Column // of the workload's table
 	Plot    string   // the key of the column that is drawn
-	Log     bool     // the plot's values are far apart
+	Log     bool     // draw on a logarithmic scale
 	Cases   func(Scale) []Case
 	Run     func(context.Context, *Bench) (Sample, error)
 	Goals   func(Lookup) []Goal
@@ -30,21 +30,21 @@ type Column struct{ Key, Head string }
 // Case is a variant of a workload.
 type Case struct {
 	Label   string
-	Size    int // waiters, leases and the like; what a peer's limits are about
+	Size    int // the number of waiters, leases and the like; peers have limits for it
 	Delay   time.Duration
-	Repeats int // at most; 0: as many as there are
+	Repeats int // at most; 0: as many as the scale has
 }
 
-// Sample is what one run of one peer gave: figures by the key of their column.
+// Sample is the result of one run of one peer: figures by the key of their column.
 type Sample map[string]float64
 
-// Capped is the mark, beside a figure, that it was not waited for any longer.
+// Capped returns the key that marks a figure as capped: the run did not wait for it any longer.
 func Capped(key string) string { return key + " capped" }
 
-// Lookup finds the median of a figure. It is the zero value's false where it was not measured.
+// Lookup finds the median of a figure. Its bool is false if the figure was not measured.
 type Lookup func(peer, label, key string) (float64, bool)
 
-// Scale says how much of everything there is.
+// Scale sets the size of everything.
 type Scale struct {
 	Name    string
 	Repeats int
@@ -53,17 +53,18 @@ type Scale struct {
 	Lines   []int         // waiters of one key that is handed over
 	Contend time.Duration // of hand-overs
 	Delays  []time.Duration
-	Cap     time.Duration // how long the next holder is waited for
+	Cap     time.Duration // how long a run waits for the next holder
 	Lease   time.Duration // of holders that are killed
 	Leases  []int
 	Crowds  []int
-	Window  time.Duration // in which what is held or waits is watched
+	Window  time.Duration // how long held locks or waiters are watched
 	Long    time.Duration // the lease meanwhile
 	Buyers  int
-	Settle  time.Duration // for what does not tell that it waits
+	Settle  time.Duration // how long to wait for a peer that does not tell that it waits
 }
 
-// The scales: what the documents show, what one runs while working, and what shows that it works at all.
+// The scales: Full is what the documents show, Quick is for work on the code, and Tiny shows that
+// everything works at all.
 var (
 	Full = Scale{
 		Name: "full", Repeats: 5, Pairs: 5_000, Keys: 3 * time.Second, Lines: []int{2, 8, 64, 256, 1_000, 10_000},
@@ -90,13 +91,13 @@ func All() []Workload {
 	return []Workload{pair, keys, handover, gap, crash, leases, waiters, seckill}
 }
 
-// Bench is what one run works with: a peer, a case, a server and the workers it hires.
+// Bench has what one run works with: a peer, a case, a server and the hired workers.
 type Bench struct {
 	Peer   peers.Peer
 	Case   Case
 	Scale  Scale
 	Server host.Server
-	Key    string // no other run has used it
+	Key    string // no other run uses this key
 
 	addr    string // of the server or of the link to it
 	workers []*host.Worker
@@ -130,7 +131,7 @@ func (b *Bench) end() {
 	}
 }
 
-// hire starts n workers, of which each has up to waiters calls waiting for one lock.
+// hire starts n workers. Each may have up to waiters calls that wait for one lock.
 func (b *Bench) hire(n, waiters int, lease time.Duration) ([]*host.Worker, error) {
 	job := host.Job{Peer: b.Peer.Name, Config: peers.Config{Addr: b.addr, Lease: lease, Waiters: waiters}}
 	var hired []*host.Worker
@@ -145,7 +146,7 @@ func (b *Bench) hire(n, waiters int, lease time.Duration) ([]*host.Worker, error
 	return hired, nil
 }
 
-// prepare makes what the peer's lock needs before it can be taken.
+// prepare makes what must exist before the peer's lock can be taken.
 func (b *Bench) prepare(ctx context.Context, name string) error {
 	locker, err := b.Peer.Open(peers.Config{Addr: b.Server.Addr(), Lease: b.Scale.Long, Waiters: 1})
 	if err != nil {
@@ -158,7 +159,8 @@ func (b *Bench) prepare(ctx context.Context, name string) error {
 	return nil
 }
 
-// queued waits until n calls of w are known to wait, or for as long as such a thing takes where a peer does not tell.
+// queued waits until n calls of w are known to wait. If the peer does not tell, queued waits as
+// long as this usually takes.
 func (b *Bench) queued(ctx context.Context, w *host.Worker, n int) error {
 	patience := b.Scale.Settle + time.Duration(n)*time.Millisecond
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -173,7 +175,7 @@ func (b *Bench) queued(ctx context.Context, w *host.Worker, n int) error {
 	return nil
 }
 
-// used is the server's work during do.
+// used returns what the server did during do.
 func (b *Bench) used(ctx context.Context, do func() error) (host.Stats, error) {
 	before, err := b.Server.Stats(ctx)
 	if err != nil {
@@ -188,6 +190,6 @@ func (b *Bench) used(ctx context.Context, do func() error) (host.Stats, error) {
 
 func (b *Bench) requests(s host.Stats) float64 { return float64(s.Requests(b.Peer.Requests)) }
 
-// us and ms are durations as tables show them.
+// us and ms return durations as tables show them.
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

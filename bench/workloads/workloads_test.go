@@ -8,8 +8,8 @@ import (
 	"github.com/fairlock/locks/bench/peers"
 )
 
-// aServer is a server of the kind, for one test. Without its program there is none, and the test is skipped, unless the
-// environment promises that there is.
+// aServer returns a server of the kind, for one test. If its program is not installed, the test is
+// skipped; but it fails if FAIRLOCK_REQUIRE_REDIS promises a redis-server.
 func aServer(t *testing.T, kind string) host.Server {
 	t.Helper()
 	program := host.RedisProgram
@@ -30,8 +30,8 @@ func aServer(t *testing.T, kind string) host.Server {
 	return server
 }
 
-// small is which peers show that a workload works: ours, and one that goes about it in another way. Every peer has tests of
-// its own.
+// small has the peers that show that a workload works: ours, and one that works in another way.
+// Every peer has tests of its own.
 var small = map[string][]string{
 	"pair":     {ours, "2 no-op EVALSHAs"},
 	"keys":     {ours, "fairlock +auto"},

@@ -1,10 +1,11 @@
--- ARGV: lease (ms), owner, wait (ms), now (ms, the client's). Nil: acquired. Otherwise the ms until it is worth asking again.
+-- ARGV: lease (ms), owner, wait (ms), now (ms, the client's). Nil: acquired. Otherwise the ms until
+-- the client should ask again.
 sweep(tonumber(ARGV[4]))
 if take(ARGV[2], tonumber(ARGV[1]), tonumber(ARGV[3])) then return nil end
 if redis.call('ZSCORE', KEYS[3], ARGV[2]) then
     return math.max(0, redis.call('PTTL', KEYS[1]))
 end
--- The deadline is chained on that of the last in line.
+-- The new deadline continues the deadline of the last waiter in line.
 local ttl
 local last = redis.call('LINDEX', KEYS[2], -1)
 local deadline = last and last ~= ARGV[2] and redis.call('ZSCORE', KEYS[3], last)

@@ -1,4 +1,4 @@
--- KEYS: queue, deadlines. ARGV: owner, wait (ms). Takes a waiter out of the line; nobody is told.
+-- KEYS: queue, deadlines. ARGV: owner, wait (ms). Takes a waiter out of the line, and tells nobody.
 local behind = false
 for _, waiter in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
     if behind then

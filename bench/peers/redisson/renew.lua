@@ -1,4 +1,4 @@
--- KEYS: locks. ARGV: lease (ms), the owner of each.
+-- KEYS: locks. ARGV: lease (ms), then the owner of each lock.
 local held = {}
 for i, key in ipairs(KEYS) do
     if redis.call('HEXISTS', key, ARGV[i + 1]) == 1 then

@@ -1,4 +1,6 @@
--- Drops heads whose deadline is over by the caller's clock; put before the scripts that begin with it.
+-- Drops heads whose deadline is over by the caller's clock. Put before the scripts that begin with
+-- it.
+--
 -- KEYS: lock, queue, deadlines.
 local function sweep(now)
     while true do
@@ -11,13 +13,13 @@ local function sweep(now)
     end
 end
 
--- Takes the lock if it is free and it is me's turn, or enters it once more.
+-- Takes the lock for me if it is free and me is next, or if me holds it already.
 local function take(me, lease, wait)
     if redis.call('EXISTS', KEYS[1]) == 0
         and (redis.call('EXISTS', KEYS[2]) == 0 or redis.call('LINDEX', KEYS[2], 0) == me) then
         redis.call('LPOP', KEYS[2])
         redis.call('ZREM', KEYS[3], me)
-        -- All who wait were given a deadline behind mine.
+        -- The deadlines of all waiters were set behind this one's.
         for _, waiter in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
             redis.call('ZINCRBY', KEYS[3], -wait, waiter)
         end

@@ -1,5 +1,8 @@
--- KEYS[4]: common start of the waiters' channels; KEYS[5]: the latch, which keeps the outcome for a repeated request.
--- ARGV: lease (ms), owner, now (ms, the client's), how long the latch lives (ms). Nil: not the owner's. 0: still held. 1: free.
+-- KEYS[4]: common start of the waiters' channels; KEYS[5]: the latch, which keeps the outcome for a
+-- repeated request.
+--
+-- ARGV: lease (ms), owner, now (ms, the client's), how long the latch lives (ms). Nil: the owner
+-- does not hold the lock. 0: still held. 1: free.
 local known = redis.call('GET', KEYS[5])
 if known then return tonumber(known) end
 sweep(tonumber(ARGV[3]))
