@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Measures Fairlock beside its peers (see docs/performance.md) and writes tables, plots and what the document shows of them.
-# Arguments go to the program, for example -workloads handover -peers fairlock,baton -repeats 3. With -quick it writes nothing.
+# Measures Fairlock beside its peers (see docs/performance.md) and writes tables, plots and the
+# measured parts of that document. Arguments go to the program, for example -workloads handover
+# -peers fairlock,baton -repeats 3. With -quick it writes nothing.
 . "$(dirname "$0")/lib.sh"
 use_redis || {
 	loud "No redis-server: there is nothing to measure on."

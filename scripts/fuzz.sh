@@ -4,7 +4,7 @@
 for dir in $(packages_with Fuzz); do
 	for name in $(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$dir"/*_test.go | cut -d ' ' -f 2); do
 		echo "== $dir $name"
-		# An input that is merely new would be shortened for up to a minute.
+		# Without a bound, go test would shorten an input that is merely new for up to a minute.
 		go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZTIME:-30s}" -fuzzminimizetime 20x "$@" "$dir"
 	done
 done

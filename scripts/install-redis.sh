@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs Debian's redis-server for the tests: only the program, no service is left running or enabled. Says what stands
-# in the way and fails where that needs a question: no apt-get, no root, no sudo without a password, only an old version.
+# Installs Debian's redis-server for the tests: only the program; no service is left running or
+# enabled. Fails, and says why, if that would need a question: no apt-get, no root, no sudo without
+# a password, or only an old version.
 set -euo pipefail
 
 no() {
@@ -16,7 +17,7 @@ command -v apt-get >/dev/null || no "there is no apt-get"
 as_root true 2>/dev/null || no "this takes root, or sudo without a password"
 
 log=$(mktemp)
-policy=/usr/sbin/policy-rc.d # asked by the package before it starts its service
+policy=/usr/sbin/policy-rc.d # the package asks this file before it starts its service
 policy_is_ours=
 
 tidy() {
@@ -42,4 +43,4 @@ if [ ! -e "$policy" ]; then
 	as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy"
 fi
 quietly apt-get -q install -y --no-install-recommends redis-server
-as_root update-rc.d redis-server disable >/dev/null 2>&1 || true # a container has nothing to disable
+as_root update-rc.d redis-server disable >/dev/null 2>&1 || true # in a container there is no service to disable

@@ -1,8 +1,9 @@
-# Sourced by the scripts beside it. Works with bash 3.2, which is what macOS has.
+# The scripts beside this file source it. It works with bash 3.2, the version of macOS.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The checkout may belong to somebody else; then git refuses to tell go its version, and go refuses to build.
+# If the checkout belongs to another user, git refuses to tell go its version, and go refuses to
+# build.
 GOFLAGS="$(go env GOFLAGS) -buildvcs=false"
 export GOFLAGS
 
@@ -29,8 +30,9 @@ loud() {
 	printf '%s\n\n' '******************************************************************************'
 }
 
-# use_redis exports REDIS_SERVER, the program that tests start their servers with, and fails if there is none. One that is
-# named by hand is taken as it is. A missing one is installed where that takes no question to anybody.
+# use_redis exports REDIS_SERVER, the program that tests start their servers with. It fails if there
+# is no such program. A REDIS_SERVER that is set already is taken as it is. A missing program is
+# installed if that needs no question.
 use_redis() {
 	if [ -n "${REDIS_SERVER:-}" ]; then
 		command -v "$REDIS_SERVER" >/dev/null || {
@@ -56,7 +58,8 @@ find_redis() {
 	return 1
 }
 
-# find_postgres tells whether there is a PostgreSQL for the example that sells from one. Debian keeps it off the PATH.
+# find_postgres reports whether there is a PostgreSQL for the example seckill. Debian keeps it off
+# the PATH.
 find_postgres() {
 	[ -n "${POSTGRES_URL:-}" ] || command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# go vet, go mod tidy's opinion and golangci-lint over every module. Arguments go to golangci-lint, for example --fix.
+# Runs go vet, go mod tidy -diff and golangci-lint over every module. Arguments go to golangci-lint,
+# for example --fix.
 . "$(dirname "$0")/lib.sh"
 go vet work
 for dir in $(modules); do

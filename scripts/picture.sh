@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes docs/demo.svg, which the README shows: the demo, played in a terminal of 100 columns. Needs tmux.
+# Makes docs/demo.svg, which the README shows: the demo, played in a terminal of 100 columns. Needs
+# tmux.
 . "$(dirname "$0")/lib.sh"
 command -v tmux >/dev/null || {
 	echo "this takes tmux" >&2
@@ -11,7 +12,8 @@ terminal() { tmux -S "$work/socket" -f /dev/null "$@"; }
 trap 'terminal kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
 go build -o "$work/fairlock" ./cmd/fairlock
 go build -o "$work/picture" ./docs/picture
-# The pane stays when the demo has ended, so that there is time to look at it. It is as high as nothing scrolls out of it.
+# The pane stays after the end of the demo, so that there is time to capture it. It is so high that
+# nothing scrolls out.
 unset NO_COLOR
 terminal new-session -d -x $columns -y 80 \
 	"'$work/fairlock' demo; echo \$? >'$work/code'; tmux -S '$work/socket' wait-for -S over; sleep 60"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Simulates whole clients under faults, in fake time: the seeds SEEDS (1000-1999; 7 replays that one and prints its history),
-# or CI's 25 hours of traffic. Needs no server. Arguments go to go test.
+# Simulates whole clients under faults, in fake time: the seeds SEEDS, or CI's 25 hours of traffic.
+# SEEDS=1000-1999 is a range; SEEDS=7 replays that seed and prints its history. Needs no server.
+# Arguments go to go test.
 . "$(dirname "$0")/lib.sh"
 export SIMULATE_SEEDS=${SEEDS:-}
 status=0

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Tests every module: gofmt, go vet, go test with the race detector. Arguments go to go test, for example -run Name -v.
+# Tests every module: gofmt, go vet, go test with the race detector. Arguments go to go test, for
+# example -run Name -v.
 #
-# The tests need a redis-server: REDIS_SERVER, or one on the PATH, or Debian's, which is installed where that takes no
-# question. Without any, what can be shown on the embedded server is, and the rest is named. With
-# FAIRLOCK_REQUIRE_REDIS=1, as in CI, a missing server is a failure.
+# The tests need a redis-server: REDIS_SERVER, or one on the PATH, or Debian's, which is installed
+# if that needs no question. Without a redis-server, the tests run on the embedded server only, and
+# the output names what was skipped. With FAIRLOCK_REQUIRE_REDIS=1, as in CI, a missing server is a
+# failure.
 . "$(dirname "$0")/lib.sh"
 
 missing=()
@@ -12,7 +14,7 @@ if ! use_redis; then
 		echo "FAIRLOCK_REQUIRE_REDIS=1, but there is no redis-server to test against" >&2
 		exit 1
 	fi
-	export REDIS_SERVER=no-redis-server # and not one on the PATH that is too old
+	export REDIS_SERVER=no-redis-server # else the tests would take an old one on the PATH
 	missing+=("Not shown: how the library behaves on a real server, with real processes, broken"
 		"connections, crashes. There is no redis-server 7.0 (or Valkey 7.2) or newer on the"
 		"PATH or in REDIS_SERVER. The tests run on the embedded server only.")
@@ -35,40 +37,40 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 
-# What the library and its tool are made of is tested with the race detector. The guests that bring databases and other people's
-# locks are not: to build those twice takes minutes, and what is ours in them is a page of code.
+# The library and its tool are tested with the race detector. The guests that bring databases and
+# other locks are not: building those twice takes minutes, and our own code in them is short.
 heavy='/locks/(bench|docs|examples)(/|$)'
-light=$(go list work | grep -vE "$heavy") # a word for each package
+light=$(go list work | grep -vE "$heavy") # one word per package
 guests=$(go list work | grep -E "$heavy")
 # shellcheck disable=SC2086
-go vet $race $light # it builds what the tests need, on all cores
+go vet $race $light # builds what the tests need, on all cores
 # shellcheck disable=SC2086
 go vet $guests
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-trap 'trap "" TERM; kill 0; exit 130' INT # what a script runs in the background does not hear Ctrl-C
+trap 'trap "" TERM; kill 0; exit 130' INT # commands that a script runs in the background do not hear Ctrl-C
 logged() { "$@" 2>&1 | tee "$(mktemp "$logs/XXXXXX")"; }
 
-# Tests of how soon something happens come before all that computes, where the user may say so. At
-# the same priority a process that sleeps was seen to wake up a second late, on two cores that had
-# more to do than that.
+# Tests of how soon something happens have priority over everything that computes, if the user may
+# set that. At equal priority, a sleeping process was seen to wake up a second late, on two cores
+# with too much to do.
 first=()
 [ "$(nice -n -10 nice 2>/dev/null)" != -10 ] || first=(nice -n -10)
 
 test_all() {
-	# One package at a time: tests of how soon something happens have nothing beside them but what is said below.
+	# One package at a time: beside tests of how soon something happens runs only what is named
+	# further down.
 	logged "${first[@]}" go test $race -p 1 -count=1 -shuffle=on -timeout 20m "$@"
 }
 
-# Where a run waits most of its time, others run beside it; each has its servers to itself. What computes does so at the lowest
-# priority: the others hardly notice it.
+# Where a run mostly waits, others run beside it; each has its own servers. What computes does so at
+# the lowest priority, so the others hardly notice it.
 
-# packages prints those of the library, its tool and their tests that match one pattern and not
-# another.
+# packages prints the packages of the library, its tool and their tests that match $1 and not $2.
 packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 
-# prove runs the explorer and the simulation: samples of them with the race detector, and all without.
+# prove runs the explorer and the simulation: all without the race detector, then samples with it.
 prove() {
 	local status=0
 	logged nice -n 19 go test -count=1 -timeout 30m ./test/explore ./test/simulate || status=$?
@@ -76,7 +78,7 @@ prove() {
 	return "$status"
 }
 
-# in_turn runs commands one after the other, whatever comes of them.
+# in_turn runs the commands one after the other, even if some fail.
 in_turn() {
 	local status=0 run
 	for run in "$@"; do
@@ -85,7 +87,7 @@ in_turn() {
 	return "$status"
 }
 
-# beside runs commands side by side.
+# beside runs the commands side by side.
 beside() {
 	local status=0 all=() run
 	for run in "$@"; do
@@ -98,7 +100,7 @@ beside() {
 	return "$status"
 }
 
-# Packages with a place of their own below; the quiet ones only wait.
+# The packages with a place of their own below. Those in quiet mostly wait.
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
 named="$quiet|/test/(explore|simulate|faults|processes|topologies|torture)\$"
 faults() { test_all ./test/faults; }
@@ -106,7 +108,7 @@ faults() { test_all ./test/faults; }
 still() { test_all $(packages "$quiet"); }
 processes() { test_all ./test/processes; }
 topologies() { test_all -parallel 4 ./test/topologies; }
-torture() { test_all ./test/torture; } # it ends with a minute of waiting for keys to vanish
+torture() { test_all ./test/torture; } # ends with a minute of waiting for keys to vanish
 # shellcheck disable=SC2046
 rooms() { test_all -parallel 4 $(packages '/test/|/locks$' "$named"); }
 # shellcheck disable=SC2046
@@ -132,14 +134,14 @@ if [ ${#missing[@]} = 0 ]; then
 	proofs=$!
 	beside broken killing waiting others || status=$?
 	wait "$proofs" || status=$?
-	if [ "$status" != 0 ]; then # what failed was said somewhere among all that ran beside it
+	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
 		cat "$logs"/* | grep -E '^( *--- FAIL|    |panic:|fatal error:|WARNING: DATA RACE|FAIL)'
 	fi
 	exit "$status"
 fi
 
-# failures prints from the log what belongs to tests that failed.
+# failures prints the part of the log that belongs to failed tests.
 failures() {
 	awk 'function flush() { if (bad) printf "%s", text; text = ""; bad = 0 }
 		/^=== RUN +[^\/]+$/ { flush() }
@@ -149,7 +151,7 @@ failures() {
 		END { flush() }' "$logs"/*
 }
 
-# With -v, to know what was skipped; shown is what go test shows without it.
+# With -v the output has what was skipped. grep shows what go test prints without -v.
 status=0
 test_all -v "$@" work | grep -E '^(ok|FAIL|--- FAIL|panic)' || status=${PIPESTATUS[0]}
 [ "$status" = 0 ] || failures

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Tortures six worker processes on a real server for FOR (60s), with the race detector, and shows the totals. SEED repeats the
-# saboteur's choices of an earlier run. After that the last keys take a minute to vanish. Arguments go to go test, for example
-# -count=5; what comes after -args to the test: -args -keep DIR keeps the journals of the workers and the server.
+# Tortures six worker processes on a real server for FOR (60s), with the race detector, and prints
+# the totals. SEED repeats the saboteur's choices of an earlier run. After that the last keys take a
+# minute to vanish.
+#
+# Arguments go to go test, for example -count=5. Those after -args go to the test: -args -keep DIR
+# keeps the journals of the workers and of the server.
 . "$(dirname "$0")/lib.sh"
 use_redis
 export FAIRLOCK_REQUIRE_REDIS=1

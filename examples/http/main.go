@@ -1,6 +1,7 @@
-// Command http has a middleware serialize the requests for one order, over two servers and in the order in which they came, while
-// those for another order pass. When the line is full, a client is sent away with 429 Too Many Requests and Retry-After; one that hangs
-// up leaves the line; and a handler hears of it when its lock is lost.
+// Command http shows a middleware that serializes the requests for one order, over two servers and
+// in the order in which they came. Requests for another order pass meanwhile. If the line is full,
+// the client gets 429 Too Many Requests with Retry-After. A client that hangs up leaves the line. A
+// handler hears of it when its lock is lost.
 package main
 
 import (
@@ -26,7 +27,7 @@ type host struct {
 	orders *orders
 }
 
-// open has a host listen.
+// open makes the host listen.
 func (h *host) open(ctx context.Context) error {
 	byOrder := &Serializer{
 		Locker:     h.locker,
@@ -52,7 +53,7 @@ func (h *host) close() {
 	_ = h.locker.Close()
 }
 
-// pay is the handler. No two of them are ever in here for one order.
+// pay is the handler. It never runs twice at the same time for one order.
 func (h *host) pay(w http.ResponseWriter, r *http.Request) {
 	order, token := r.PathValue("order"), Lease(r.Context()).Token()
 	h.orders.begin(order, token)
@@ -64,20 +65,21 @@ func (h *host) pay(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case <-time.After(takes):
-		// Where it is written down that the order is paid, the token goes with it: so that it can be refused if it comes too late.
+		// A real handler would write the token down with the payment, so that its store can refuse
+		// a write that comes too late.
 		fmt.Fprintf(w, "paid, with token %d", token)
 	case <-r.Context().Done():
 		http.Error(w, fmt.Sprintf("not paid: %v", context.Cause(r.Context())), http.StatusServiceUnavailable)
 	}
 }
 
-// orders sees who works on which order.
+// orders notes who works on which order.
 type orders struct {
 	mu       sync.Mutex // guards all of it
 	busy     map[string]bool
 	token    map[string]int64
 	overlaps int
-	stale    int // tokens that were not larger than the one before
+	stale    int // tokens that were not larger than the token before
 }
 
 func (o *orders) begin(order string, token int64) {

@@ -58,7 +58,7 @@ func checkHTTP(t *testing.T, shown string) {
 	for _, one := range token.FindAllStringSubmatch(shown, -1) {
 		tokens = append(tokens, one[1])
 	}
-	tokens = tokens[1:] // the first is another order's
+	tokens = tokens[1:] // the first token is of another order
 	if !slices.IsSorted(tokens) {
 		t.Errorf("tokens of order 42 that do not grow: %q", tokens)
 	}

@@ -14,17 +14,17 @@ import (
 
 const mostInLine = 6
 
-// story is what clients do, and what comes of it.
+// story plays the clients and watches the orders.
 type story struct {
 	*stage.Stage
 	hosts  []*host
 	orders *orders
-	locker *fairlock.Locker // of somebody who can look, and hold an order back
+	locker *fairlock.Locker // of an administrator, who can inspect an order and hold it back
 	client *http.Client
 	sent   int
 }
 
-// request is one that a client has sent.
+// request is a request that a client has sent.
 type request struct {
 	number int
 	hangUp context.CancelFunc
@@ -67,7 +67,7 @@ func (p *story) close() {
 	_ = p.locker.Close()
 }
 
-// line is about those who wait.
+// line shows how requests wait.
 func (p *story) line(ctx context.Context) error {
 	gate, err := p.locker.Lock(ctx, "order:42")
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *story) line(ctx context.Context) error {
 	return err
 }
 
-// served looks whether all were, in this order: each with a larger token than the one before.
+// served checks that all were served, in this order, each with a larger token than the one before.
 func (p *story) served(waiting []*request) error {
 	last := ""
 	for _, r := range waiting {
@@ -130,8 +130,8 @@ func (p *story) served(waiting []*request) error {
 	return nil
 }
 
-// loss is about one who works when its lock is taken away. The next in line has it at once: for as long as it takes until the first
-// one hears of that there are two, and their tokens tell them apart.
+// loss shows a handler whose lock is taken away while it works. The next request gets the lock at
+// once. Until the first handler hears of its loss, two handlers work; their tokens tell them apart.
 func (p *story) loss(ctx context.Context) error {
 	working := p.send(ctx, "42", time.Hour)
 	state, err := p.until(ctx, func(s *fairlock.State) bool { return s.Holder != nil })
@@ -185,7 +185,7 @@ func (p *story) untilWaiting(ctx context.Context, n int) error {
 	return err
 }
 
-// until looks at order 42 until it is as it should be.
+// until inspects order 42 until its state is as wanted.
 func (p *story) until(ctx context.Context, so func(*fairlock.State) bool) (*fairlock.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ledger is where it is written down which jobs of a customer are done, in the order in which they were.
+// ledger has the customers' finished jobs, in the order in which they were done.
 type ledger struct {
 	rdb    *redis.Client
 	prefix string
@@ -15,20 +15,22 @@ type ledger struct {
 
 func (l ledger) key(customer string) string { return fmt.Sprintf("%s:ledger:{%s}", l.prefix, customer) }
 
-// next is the number of the customer's first job that is not done.
+// next returns the number of the customer's first job that is not done.
 func (l ledger) next(ctx context.Context, customer string) (int, error) {
 	n, err := l.rdb.LLen(ctx, l.key(customer)).Result()
 	return int(n) + 1, err
 }
 
-// enter writes down that a job is done, unless somebody with a larger token has written already: then the caller has slept
-// through the end of its lease, and what it believes is out of date.
+// enter writes down that a job is done. But if a worker with a larger token has written already,
+// enter returns an error: then the caller has slept through the end of its lease, and what it
+// believes is out of date.
 func (l ledger) enter(ctx context.Context, customer string, number int, worker string, token int64) error {
 	keys := []string{l.key(customer), l.key(customer) + ":fence"}
 	return fenced.Run(ctx, l.rdb, keys, token, fmt.Sprintf("%d %s", number, worker)).Err()
 }
 
-// fenced: KEYS are the ledger and the largest token that has written to it, ARGV a token and an entry.
+// fenced takes as KEYS the ledger and the largest token that has written to it, and as ARGV a token
+// and an entry.
 var fenced = redis.NewScript(`
 	if tonumber(redis.call('GET', KEYS[2]) or 0) > tonumber(ARGV[1]) then
 		return redis.error_reply('STALE somebody with a larger token has written')
@@ -37,7 +39,7 @@ var fenced = redis.NewScript(`
 	redis.call('RPUSH', KEYS[1], ARGV[2])
 	return redis.call('EXPIRE', KEYS[1], 600)`)
 
-// all is what was written down.
+// all returns all entries of the customer.
 func (l ledger) all(ctx context.Context, customer string) ([]string, error) {
 	return l.rdb.LRange(ctx, l.key(customer), 0, -1).Result()
 }

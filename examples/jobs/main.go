@@ -1,6 +1,7 @@
-// Command jobs has several worker processes do the jobs of several customers: those of one customer strictly in the order in
-// which they came and one at a time, whoever does them, and those of different customers side by side. On the way one of the
-// workers hangs in a job and is killed.
+// Command jobs lets several worker processes do the jobs of several customers. The jobs of one
+// customer are done one at a time, strictly in the order in which they came, by whatever worker.
+// The jobs of different customers are done side by side. On the way one of the workers hangs in a
+// job and is killed.
 package main
 
 import (
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	leaseTime = 2 * time.Second       // how long a customer's jobs stand still when the worker that does one of them is killed
-	effort    = 40 * time.Millisecond // that a job takes
+	leaseTime = 2 * time.Second       // how long a customer's jobs stand still when their worker is killed
+	effort    = 40 * time.Millisecond // the time that a job takes
 )
 
 func main() { stage.Main(play, work) }
@@ -26,7 +27,7 @@ func main() { stage.Main(play, work) }
 type job struct {
 	Customer string
 	Number   int  // from 1, for each customer
-	Hangs    bool // whoever is given it does not come to an end
+	Hangs    bool // its first worker does not come to an end
 }
 
 // event is what a worker tells.
@@ -34,7 +35,7 @@ type event struct {
 	Worker string
 	What   what
 	Job    job
-	For    int // the number of the job it works on: its own, or an earlier one that was left by a worker that died
+	For    int // the number of the job done: that of Job, or of an earlier job that a dead worker left
 }
 
 type what string
@@ -43,7 +44,7 @@ const (
 	queued what = "queued" // in line behind the customer's earlier jobs
 	begun  what = "begun"
 	done   what = "done"
-	acked  what = "acked" // the job need not be given to anybody again
+	acked  what = "acked" // the job need not be given to a worker again
 )
 
 // worker is one of the processes.
@@ -54,7 +55,7 @@ type worker struct {
 	tell   func(event)
 }
 
-// work does the jobs that it is given, those of different customers side by side.
+// work does the jobs that the worker is given, those of different customers side by side.
 func work(ctx context.Context, s *stage.Stage, name string) error {
 	locker := fairlock.New(s.Redis, fairlock.WithPrefix(s.Prefix), fairlock.WithLease(leaseTime))
 	defer locker.Close()
@@ -63,7 +64,7 @@ func work(ctx context.Context, s *stage.Stage, name string) error {
 	for j := range stage.Orders[job](ctx, s) {
 		jobs.Go(func() error {
 			err := w.do(ctx, j)
-			for errors.Is(err, fairlock.ErrLost) { // this process stood still for too long: once more, in line
+			for errors.Is(err, fairlock.ErrLost) { // this process stood still for too long: stand in line again
 				err = w.do(ctx, j)
 			}
 			return err
@@ -72,11 +73,12 @@ func work(ctx context.Context, s *stage.Stage, name string) error {
 	return jobs.Wait()
 }
 
-// do does a job in its turn. The line for the customer's lock is the customer's queue: whoever called Lock first is first.
+// do does a job in its turn. The line for the customer's lock is the queue of the customer's jobs:
+// the first call of Lock is the first to be granted.
 func (w *worker) do(ctx context.Context, j job) error {
 	isQueued := fairlock.OnQueued(func(int) { w.tell(event{What: queued, Job: j}) })
 	err := w.locker.Do(ctx, "customer:"+j.Customer, func(ctx context.Context, lease *fairlock.Lease) error {
-		// All that came before it is done, unless a worker has died. What that one left comes first.
+		// All earlier jobs are done, unless a worker has died. Its jobs come first.
 		next, err := w.ledger.next(ctx, j.Customer)
 		for ; err == nil && next <= j.Number; next++ {
 			err = w.step(ctx, j, next, lease.Token())
@@ -90,7 +92,8 @@ func (w *worker) do(ctx context.Context, j job) error {
 	return nil
 }
 
-// step is the work itself. ctx ends when the lock can no longer be trusted, and the ledger refuses an old token.
+// step does the work itself. ctx ends when the lock can no longer be trusted. Even if the worker
+// noticed that too late, the ledger would refuse its old token.
 func (w *worker) step(ctx context.Context, j job, number int, token int64) error {
 	w.tell(event{What: begun, Job: j, For: number})
 	finished := time.After(effort)

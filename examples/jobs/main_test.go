@@ -32,7 +32,8 @@ var (
 	auditLine = regexp.MustCompile(`(?m)^audit: 60 jobs done, each customer's in order and one at a time; ([1-9]\d*) were left by worker ([A-E]);`)
 )
 
-// checkShown looks at what was shown: everything but what the killed worker did and could not tell any more.
+// checkShown checks the printed lines. They have everything except what the killed worker did and
+// could not tell any more.
 func checkShown(t *testing.T, shown string) {
 	t.Helper()
 	kill, audit := killLine.FindStringSubmatch(shown), auditLine.FindStringSubmatch(shown)
@@ -58,7 +59,7 @@ func checkShown(t *testing.T, shown string) {
 	}
 }
 
-// checkLedger looks at what was written down: everything.
+// checkLedger checks the ledger. It has everything.
 func checkLedger(t *testing.T, l ledger) {
 	t.Helper()
 	for _, customer := range customers {

@@ -18,23 +18,23 @@ var (
 	hanging   = job{Customer: "ben", Number: 5, Hangs: true}
 )
 
-// dispatcher hands out jobs as a message broker does: in the order in which they come, each to another worker, and what a
-// worker that died has not acknowledged once more, to others.
+// dispatcher hands out jobs as a message broker does: in the order in which they come, each to
+// another worker. If a worker dies, other workers get the jobs that it has not acknowledged.
 type dispatcher struct {
 	*stage.Stage
 	crew     *stage.Crew[event]
 	workers  []*stage.Process
 	incoming []job
-	given    map[job]*stage.Process // who has not acknowledged it
-	turn     int                    // of the worker that is given the next job
-	last     job                    // that was given,
-	inLine   bool                   // and whether it stands in line, so that the next one comes after it
+	given    map[job]*stage.Process // the worker that has not acknowledged it
+	turn     int                    // counts the jobs given, to pick the next worker
+	last     job                    // the last job given
+	inLine   bool                   // last stands in line, so that the next job will stand behind it
 
 	busy   map[string]string // customer -> the worker that does one of its jobs
 	killed *stage.Process
 	struck time.Time
-	freed  time.Duration // how long the customer's next job had to wait then
-	left   map[job]bool  // by the killed worker
+	freed  time.Duration // how long the next job of that customer had to wait then
+	left   map[job]bool  // by the killed worker, without its acknowledgement
 }
 
 func play(ctx context.Context, s *stage.Stage) error {
@@ -78,7 +78,7 @@ func (d *dispatcher) give() {
 	to.Send(d.last)
 }
 
-// follow takes in what a worker tells.
+// follow handles an event of a worker.
 func (d *dispatcher) follow(ctx context.Context) error {
 	e, err := d.crew.Next(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *dispatcher) follow(ctx context.Context) error {
 	return nil
 }
 
-// begins checks that nobody else does a job of the customer's.
+// begins checks that no other worker does a job of the customer.
 func (d *dispatcher) begins(e event) {
 	customer := e.Job.Customer
 	other := d.busy[customer]
@@ -115,7 +115,7 @@ func (d *dispatcher) begins(e event) {
 
 func (d *dispatcher) isDead(worker string) bool { return d.killed != nil && d.killed.Name == worker }
 
-// strike kills the worker that hangs. What it had comes in again.
+// strike kills the worker that hangs. The jobs of that worker come in again.
 func (d *dispatcher) strike(e event) {
 	d.killed, d.struck = d.given[e.Job], time.Now()
 	d.killed.Kill()
@@ -133,7 +133,8 @@ func (d *dispatcher) strike(e event) {
 		e.Worker, e.For, e.Job.Customer, d.killed.PID(), len(d.left)-1)))
 }
 
-// show shows a job that is done, and checks that it was done in its turn, unless it was left by the one that was killed.
+// show prints a job that is done. It checks that the job was done in its turn, unless the killed
+// worker had left the job.
 func (d *dispatcher) show(e event) {
 	remark := ""
 	if d.left[job{Customer: e.Job.Customer, Number: e.For}] {
@@ -145,7 +146,7 @@ func (d *dispatcher) show(e event) {
 	d.Say("%s%-4s %2d %s%s", column, e.Job.Customer, e.For, stage.Name("by", e.Worker), stage.Dim(remark))
 }
 
-// audit looks at what was written down.
+// audit checks the ledger.
 func (d *dispatcher) audit(ctx context.Context) error {
 	inOrder := 0
 	for _, customer := range customers {

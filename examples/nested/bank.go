@@ -6,8 +6,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// bank is a service whose methods call each other. Each locks the account it works on, so each is safe by itself, and none
-// has to know whether its caller has locked it already.
+// bank is a service whose methods call each other. Each method locks the account it works on. So
+// each is safe by itself, and none has to know whether its caller has locked the account already.
 type bank struct {
 	locker *fairlock.Locker
 	show   func(layer string, l *fairlock.Lease)
@@ -22,7 +22,7 @@ func (b *bank) Transfer(ctx context.Context, account string) error {
 	})
 }
 
-// Withdraw is the second. Others may call it too.
+// Withdraw is the second layer. Others may call it, too.
 func (b *bank) Withdraw(ctx context.Context, account string) error {
 	return b.locker.Do(ctx, account, func(ctx context.Context, l *fairlock.Lease) error {
 		b.show("  Withdraw", l)
@@ -30,7 +30,7 @@ func (b *bank) Withdraw(ctx context.Context, account string) error {
 	})
 }
 
-// Book is the third.
+// Book is the third layer.
 func (b *bank) Book(ctx context.Context, account string) error {
 	return b.locker.Do(ctx, account, func(ctx context.Context, l *fairlock.Lease) error {
 		b.show("    Book", l)

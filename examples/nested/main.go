@@ -1,5 +1,6 @@
-// Command nested is a service that calls itself three layers deep, in one goroutine and across a child goroutine. It shows who
-// re-enters the lock that is held meanwhile, and who is a stranger to it and excluded.
+// Command nested is a service that calls itself three layers deep, in one goroutine and across a
+// child goroutine. It shows which calls re-enter the held lock, and which are strangers to the hold
+// and are excluded.
 package main
 
 import (
@@ -49,7 +50,7 @@ func play(ctx context.Context, s *stage.Stage) error {
 		t.seen[reenters], t.seen[excluded])
 }
 
-// who asks, three layers deep, for the lock that is held there.
+// who tries several callers, three layers deep, for the lock that is held there.
 func (t *trials) who(ctx context.Context, here, there *fairlock.Locker) {
 	without := context.Background()
 	t.Say("\nIn there, somebody asks for it once more:")
@@ -63,8 +64,9 @@ func (t *trials) who(ctx context.Context, here, there *fairlock.Locker) {
 	)
 }
 
-// children run side by side, with their parent's context. It carries what the parent holds, and they share that: it does not
-// keep one from the other. What one of them takes by itself does.
+// children runs two children side by side, with their parent's context. The context carries what
+// the parent holds; the children share that hold, so it does not exclude one from the other. A lock
+// that one child takes by itself excludes the other child.
 func (t *trials) children(ctx context.Context, here *fairlock.Locker) {
 	t.Say("\nTwo children side by side, both with the context:")
 	t.try(
@@ -75,7 +77,8 @@ func (t *trials) children(ctx context.Context, here *fairlock.Locker) {
 	)
 }
 
-// handedOn is about a Lease of Lock: no goroutine owns it, and whoever is given its context re-enters.
+// handedOn shows a Lease from Lock. No goroutine owns it; a call with the Lease's context
+// re-enters.
 func (t *trials) handedOn(ctx context.Context, here *fairlock.Locker) error {
 	lease, err := here.Lock(ctx, account)
 	if err != nil {

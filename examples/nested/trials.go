@@ -10,21 +10,21 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// What comes of a trial.
+// The results of a trial.
 const (
-	reenters = "re-enters"   // has it, as part of the ownership that there is
+	reenters = "re-enters"   // has the lock, as part of the present hold
 	excluded = "is excluded" // would have to wait
-	takesIt  = "takes it"    // it was free
+	takesIt  = "takes it"    // the lock was free
 	failed   = "failed"
 )
 
-// How a trial asks.
+// The ways in which a trial asks.
 const (
 	inPlace = false
 	inChild = true
 )
 
-// trial is somebody who asks for a lock.
+// trial is a caller that asks for a lock.
 type trial struct {
 	who    string
 	locker *fairlock.Locker
@@ -35,27 +35,27 @@ type trial struct {
 	want   string
 }
 
-// trials is what is tried, and what came of it.
+// trials makes trials and counts their results.
 type trials struct {
 	*stage.Stage
-	token  int64 // of the ownership that there is
+	token  int64 // of the present hold
 	layers int
-	seen   map[string]int // what came of the trials
+	seen   map[string]int // how often each result was seen
 }
 
-// layer shows a layer of the service.
+// layer prints a layer of the service.
 func (t *trials) layer(name string, l *fairlock.Lease) {
 	t.layers++
 	t.Check(l.Depth() == t.layers, "layer %d has depth %d", t.layers, l.Depth())
 	t.Say("  %-14s depth %d   token %d", name, l.Depth(), l.Token())
 }
 
-// try has all ask. Those that have the lock keep it until all have asked.
+// try lets all callers ask. A caller that gets the lock keeps it until all have asked.
 func (t *trials) try(all ...trial) {
 	var leases []*fairlock.Lease
 	defer func() {
 		for _, lease := range leases {
-			_ = lease.Unlock(context.Background()) // that of a call that failed is nil
+			_ = lease.Unlock(context.Background()) // the lease of a failed call is nil
 		}
 	}()
 	for _, one := range all {

@@ -7,17 +7,17 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// visitor is an instance of the service that wants the lock while another one is deep in it.
+// visitor is an instance of the service that wants the lock while another instance is deep in it.
 type visitor struct {
 	locker *fairlock.Locker
 	queued chan int
 	visit  chan visit
 }
 
-// visit is how that went.
+// visit is the result of a visit.
 type visit struct {
 	token    int64
-	tooEarly bool // the other one had not unlocked
+	tooEarly bool // the other instance had not unlocked yet
 	err      error
 }
 
@@ -25,9 +25,9 @@ func newVisitor(locker *fairlock.Locker) *visitor {
 	return &visitor{locker: locker, queued: make(chan int, 1), visit: make(chan visit, 1)}
 }
 
-// lineUp has the visitor ask for the lock, and returns when it waits.
+// lineUp makes the visitor ask for the lock, and returns when the visitor waits.
 func (v *visitor) lineUp(ctx context.Context, theirs *fairlock.Lease) error {
-	ctx = context.WithoutCancel(ctx) // which ends with their layer
+	ctx = context.WithoutCancel(ctx) // ctx ends with the layer of the other instance
 	go func() {
 		lease, err := v.locker.Lock(ctx, theirs.Name(), fairlock.OnQueued(func(position int) { v.queued <- position }))
 		got := visit{lease.Token(), theirs.Depth() > 0, err}
@@ -44,7 +44,7 @@ func (v *visitor) lineUp(ctx context.Context, theirs *fairlock.Lease) error {
 	}
 }
 
-// comesIn waits until the visitor has been in.
+// comesIn waits until the visitor has had the lock.
 func (v *visitor) comesIn() (visit, error) {
 	got := <-v.visit
 	return got, got.err

@@ -17,19 +17,20 @@ var (
 	sqlite   = flag.String("sqlite", "", "the `file` of an SQLite database to sell from, which stays; without one, it is removed at the end")
 )
 
-// sqliteOptions let several processes use the file: who comes while another one writes waits.
+// sqliteOptions let several processes use the file: while one process writes, others wait.
 const sqliteOptions = "_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"
 
-// Why a piece was not sold.
+// The reasons why a piece was not sold.
 var (
 	errSoldOut = errors.New("sold out")
 	errStale   = errors.New("somebody with a larger token has written")
 )
 
-// database is what the lock guards. It does not rely on it alone: it keeps the largest token that has written.
+// database is guarded by the lock, but does not rely on it alone: it keeps the largest token that
+// has written.
 type database struct{ *sql.DB }
 
-// open opens the PostgreSQL at the URL, or if there is none, the SQLite database in the file.
+// open opens the PostgreSQL at the URL or, without a URL, the SQLite database in the file.
 func open(ctx context.Context, postgres, file string) (database, error) {
 	driver, source := "pgx", postgres
 	if postgres == "" {
@@ -60,8 +61,9 @@ func (d database) stock(ctx context.Context, sku string, pieces int) error {
 	return err
 }
 
-// sell sells one piece and says how many are left, unless a holder of the lock that came later has written: then the caller has slept
-// through the end of its lease, and has no right to be here any more.
+// sell sells one piece and returns how many are left. But if a later holder of the lock has written
+// already, sell returns an error: then the caller has slept through the end of its lease, and has
+// no right to write any more.
 func (d database) sell(ctx context.Context, sku string, buyer int, token int64) (left int, err error) {
 	tx, err := d.BeginTx(ctx, nil)
 	if err != nil {
@@ -94,13 +96,14 @@ func whyNot(ctx context.Context, tx *sql.Tx, sku string, token int64) error {
 	return errSoldOut
 }
 
-// sale is one piece sold.
+// sale is one sold piece.
 type sale struct {
 	buyer int
 	token int64
 }
 
-// sales are all of a kind, in the order in which they were made, and how many pieces are left.
+// sales returns all sales of a kind of piece, in the order in which they were made, and how many
+// pieces are left.
 func (d database) sales(ctx context.Context, sku string) (all []sale, left int, err error) {
 	if err := d.QueryRowContext(ctx, `SELECT n FROM seckill_stock WHERE sku = $1`, sku).Scan(&left); err != nil {
 		return nil, 0, err

@@ -1,6 +1,7 @@
-// Command seckill is a flash sale from a real database: 20,000 buyers, 100 pieces and a line of at most 150. Never is a piece sold
-// twice, and who came first is served first. Then a process stands still in the middle of a sale for longer than its lease, and
-// what it writes when it wakes up is refused by the database.
+// Command seckill is a flash sale from a real database: 20,000 buyers, 100 pieces and a line of at
+// most 150. No piece is sold twice, and buyers are served in the order in which they came. Then a
+// process stands still in the middle of a sale for longer than its lease, and the database refuses
+// what the process writes when it wakes up.
 package main
 
 import (
@@ -15,13 +16,13 @@ import (
 
 const (
 	mostInLine = 150
-	shortLease = 2 * time.Second // of the one that oversleeps, so that nobody has to wait for long
+	shortLease = 2 * time.Second // of the buyer that oversleeps, so that the others need not wait for long
 )
 
 func main() { stage.Main(play, keep) }
 
-// order is what a shop is told: that the buyers First, First+Step and so on come, all at once or one after the other; or to oversleep,
-// or to wake up.
+// order tells a shop that the buyers First, First+Step and so on come, all at once or one after the
+// other. Or it tells a buyer to oversleep, or to wake up.
 type order struct {
 	Do                what
 	SKU               string
@@ -45,14 +46,14 @@ const (
 	oversleep what = "oversleep"
 	wakeUp    what = "wake up"
 
-	arrived what = "arrived" // all of the crowd are in line, or have been told that it is full
+	arrived what = "arrived" // all of the crowd are in line, or have been told that the line is full
 	sold    what = "sold"
-	home    what = "home"  // all of the crowd
-	ready   what = "ready" // to write
-	awake   what = "awake" // what the lease said then, and the database
+	home    what = "home"  // all of the crowd have gone home
+	ready   what = "ready" // the sleeper is ready to write
+	awake   what = "awake" // what the lease and the database said to the sleeper then
 )
 
-// keep keeps a shop: a process that sells what others sell too.
+// keep runs a shop: one of several processes that sell the same pieces.
 func keep(ctx context.Context, s *stage.Stage, name string) error {
 	db, err := open(ctx, *postgres, *sqlite)
 	if err != nil {

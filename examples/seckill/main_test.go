@@ -30,10 +30,10 @@ var shownLines = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^audit: 20000 buyers, 100 of 100 pieces sold, to the first 100 in line and in their order, 0 left; a stale write refused$`),
 }
 
-// checkSeckill runs the example, and then looks into its database by itself.
+// checkSeckill runs the example, and then checks its database independently.
 func checkSeckill(t *testing.T, postgres, sqlite string, args ...string) {
 	t.Helper()
-	prefix := "test-" + strings.ToLower(rand.Text()[:8]) // the database may be one that stays
+	prefix := "test-" + strings.ToLower(rand.Text()[:8]) // the database may outlive the test
 	shown := stagetest.Run(t, append(args, "-postgres", postgres, "-sqlite", sqlite, "-prefix", prefix)...)
 	for _, line := range shownLines {
 		if !line.MatchString(shown) {
@@ -49,7 +49,8 @@ func checkSeckill(t *testing.T, postgres, sqlite string, args ...string) {
 	checkSales(t, db, prefix+vase, others, vases-others)
 }
 
-// checkSales looks for so many sales, in the order of their tokens and each to another buyer, who did not oversleep.
+// checkSales checks that want sales were made, in the order of their tokens, each to another buyer,
+// and none to the buyer that overslept.
 func checkSales(t *testing.T, db database, sku string, want, wantLeft int) {
 	t.Helper()
 	sales, left, err := db.sales(t.Context(), sku)

@@ -16,20 +16,20 @@ const (
 	shops  = 4
 	pieces = 100
 	buyers = 20000
-	early  = 12000 // of them come before the doors open
+	early  = 12000 // of the buyers come before the doors open
 
-	lamp, vase = "-lamp", "-vase" // what is sold: the prefix of the run stands before it
+	lamp, vase = "-lamp", "-vase" // the kinds of pieces, after the prefix of the run
 )
 
-// market is the sale, as its owner sees it.
+// market is the sale as its owner sees it.
 type market struct {
 	*stage.Stage
 	crew   *stage.Crew[event]
 	db     database
 	locker *fairlock.Locker
 	shops  []*stage.Process
-	seen   map[what]int // events
-	told   tally        // of those who have gone home
+	seen   map[what]int // how often each event came
+	told   tally        // what the buyers went home with
 	woke   event        // what the sleeper saw
 }
 
@@ -64,7 +64,7 @@ func play(ctx context.Context, s *stage.Stage) (err error) {
 	return s.Audit("%s; %s", first, second)
 }
 
-// flashSale is the first part: far more buyers than pieces.
+// flashSale is the first part, with far more buyers than pieces.
 func (m *market) flashSale(ctx context.Context, sku string) (summary string, err error) {
 	if err := m.db.stock(ctx, sku, pieces); err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func (m *market) flashSale(ctx context.Context, sku string) (summary string, err
 	return m.count(ctx, sku, state.Waiters)
 }
 
-// admit sends buyers, each to the next shop.
+// admit sends the buyers, each to the next shop.
 func (m *market) admit(o order) {
 	o.Step = len(m.shops)
 	for _, p := range m.shops {
@@ -114,7 +114,7 @@ func (m *market) admit(o order) {
 	}
 }
 
-// await takes in events until so many of a kind have been seen, from the beginning.
+// await handles events until it has seen the given number of a kind, counted from the beginning.
 func (m *market) await(ctx context.Context, want what, times int) error {
 	for m.seen[want] < times {
 		e, err := m.crew.Next(ctx)
@@ -140,7 +140,8 @@ func (m *market) await(ctx context.Context, want what, times int) error {
 	return nil
 }
 
-// count compares what the database has written down with the line that stood before the doors, and with what buyers were told.
+// count compares the sales in the database with the line that stood before the doors, and with what
+// the buyers were told.
 func (m *market) count(ctx context.Context, sku string, line []fairlock.Waiter) (summary string, err error) {
 	sales, left, err := m.db.sales(ctx, sku)
 	if err != nil {

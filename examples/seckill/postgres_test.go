@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// startPostgres is the URL of a PostgreSQL: the one in POSTGRES_URL, or one that is started for this test.
+// startPostgres returns the URL of a PostgreSQL: the one in POSTGRES_URL, or one that it starts for
+// this test.
 func startPostgres(t *testing.T) string {
 	t.Helper()
 	if url := os.Getenv("POSTGRES_URL"); url != "" {
@@ -21,7 +22,7 @@ func startPostgres(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	command := []string{"sh", "-c", postgresScript, "sh", dir, findPostgres(t)}
-	if os.Getuid() == 0 { // as which it refuses to run
+	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		command = append([]string{"runuser", "-u", "postgres", "--"}, command...)
 		if out, err := exec.Command("chown", "postgres", dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -39,7 +40,7 @@ func startPostgres(t *testing.T) string {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = server.Wait() // it is told to end, and says that it was
+		_ = server.Wait() // the test ends the server, and Wait returns an error for that
 		close(ended)
 	}()
 	t.Cleanup(func() {
@@ -61,7 +62,8 @@ func startPostgres(t *testing.T) string {
 	}
 }
 
-// postgresScript runs a server until standard input ends: with the test, however that ends.
+// postgresScript runs a server until standard input ends. That ends with the test, however the test
+// ends.
 const postgresScript = `
 set -e
 cd "$1"
@@ -71,7 +73,7 @@ trap 'kill -INT $! && wait' EXIT
 cat
 `
 
-// findPostgres is the directory of the programs. Debian keeps them off the PATH.
+// findPostgres returns the directory of the programs. Debian keeps them off the PATH.
 func findPostgres(t *testing.T) string {
 	t.Helper()
 	places, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")

@@ -10,11 +10,11 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// shop is where buyers come. There are several, in processes of their own.
+// shop is where buyers come. There are several shops, each in a process of its own.
 type shop struct {
 	db     database
 	locker *fairlock.Locker
-	inside chan struct{}   // one for each buyer that waits or is served
+	inside chan struct{}   // has one element for each buyer that waits or is served
 	open   context.Context // ends when everything is sold
 	close  context.CancelFunc
 	wake   chan struct{}
@@ -27,7 +27,8 @@ func newShop(ctx context.Context, db database, locker *fairlock.Locker, tell fun
 	return s
 }
 
-// buy is one buyer's visit: in line, and when it is its turn, a sale. nil: it has a piece.
+// buy is the visit of one buyer: the buyer stands in line and buys in its turn. It returns nil if
+// the buyer has a piece.
 func (s *shop) buy(sku string, buyer int, options ...fairlock.LockOption) error {
 	options = append(options, fairlock.MaxWaiters(mostInLine), fairlock.Note(strconv.Itoa(buyer)))
 	hasIt := false
@@ -43,18 +44,18 @@ func (s *shop) buy(sku string, buyer int, options ...fairlock.LockOption) error 
 		return nil // even if the lock was lost since: the token was good when the sale was committed
 	}
 	if errors.Is(err, errSoldOut) {
-		s.close() // whoever waits here can go home
+		s.close() // the buyers that wait in this shop can go home
 	}
 	return err
 }
 
-// What a buyer is told at the door: there is no need to ask the server.
+// What the shop itself tells a buyer, without asking the server.
 var (
 	errCrowded = fmt.Errorf("as many as there may be, with the one that is served, are in this shop alone: %w", fairlock.ErrQueueFull)
 	errClosed  = fmt.Errorf("the shop has closed: %w", errSoldOut)
 )
 
-// enter lets a buyer in, or tells it why not.
+// enter lets a buyer in, or returns the reason why not.
 func (s *shop) enter() error {
 	if s.open.Err() != nil {
 		return errClosed
@@ -67,7 +68,7 @@ func (s *shop) enter() error {
 	}
 }
 
-// serve has buyers come.
+// serve lets the buyers of the order come.
 func (s *shop) serve(o order) error {
 	results := make(chan error, o.Last)
 	var inLine, buyers sync.WaitGroup
@@ -96,8 +97,9 @@ func (s *shop) serve(o order) error {
 	return err
 }
 
-// oversleep is a buyer whose process stands still at the worst of moments: after everything was checked, and before the write is out.
-// A holder notices when its lock is lost, but a write that is on its way cannot be called back. Only its token can stop it.
+// oversleep is a buyer whose process stands still at the worst moment: after it has checked
+// everything, and before its write is out. A holder notices when its lock is lost, but cannot call
+// back a write that is on its way. Only the token can stop that write.
 func (s *shop) oversleep(ctx context.Context, sku string, buyer int) error {
 	lease, err := s.locker.Lock(ctx, sku, fairlock.Note(strconv.Itoa(buyer)))
 	if err != nil {
@@ -114,10 +116,10 @@ func (s *shop) oversleep(ctx context.Context, sku string, buyer int) error {
 	return nil
 }
 
-// tally is how many buyers went home with what, and how many of them had asked the server.
+// tally counts how buyers went home, and how many of them had asked the server.
 type tally struct{ Bought, SoldOut, Full, Lost, Asked int }
 
-// count counts buyers by the errors with which they went home.
+// count counts buyers by their errors.
 func count(results <-chan error) (all tally, err error) {
 	for result := range results {
 		if !errors.Is(result, errCrowded) && !errors.Is(result, errClosed) {
@@ -128,9 +130,9 @@ func count(results <-chan error) (all tally, err error) {
 			all.Bought++
 		case errors.Is(result, fairlock.ErrQueueFull):
 			all.Full++
-		case errors.Is(result, fairlock.ErrLost): // before it had bought
+		case errors.Is(result, fairlock.ErrLost): // before the buyer had bought
 			all.Lost++
-		case errors.Is(result, errSoldOut), errors.Is(result, context.Canceled): // while it waited
+		case errors.Is(result, errSoldOut), errors.Is(result, context.Canceled): // while the buyer waited
 			all.SoldOut++
 		default:
 			err = result

@@ -11,10 +11,11 @@ import (
 const (
 	sleeper = "sleeper" // the name of its process
 	vases   = 10
-	others  = 5 // buyers who come while it sleeps
+	others  = 5 // buyers that come while the sleeper sleeps
 )
 
-// standstill is the second part: a buyer's process stands still with the lock in its hand.
+// standstill is the second part: the process of a buyer stands still while the buyer holds the
+// lock.
 func (m *market) standstill(ctx context.Context, sku string) (summary string, err error) {
 	if err := m.db.stock(ctx, sku, vases); err != nil {
 		return "", err
@@ -49,7 +50,7 @@ func (m *market) standstill(ctx context.Context, sku string) (summary string, er
 	return m.wakes(ctx, sku)
 }
 
-// wakes checks what becomes of the sleeper's write.
+// wakes checks what happens to the sleeper's write.
 func (m *market) wakes(ctx context.Context, sku string) (summary string, err error) {
 	if err := m.await(ctx, awake, 1); err != nil {
 		return "", err

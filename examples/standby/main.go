@@ -1,6 +1,7 @@
-// Command standby has one active instance of a service, and others that wait in line as its backups. The active one is killed,
-// and the next takes over; again, with whoever comes back at the end of the line; and then one is asked to end, which costs no
-// time at all.
+// Command standby has one active instance of a service; the others wait in line as its backups. The
+// active instance is killed, and the next takes over. The same happens again, after the first
+// instance has come back to the end of the line. At last the active instance is asked to end, and
+// the next takes over without any delay.
 package main
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// leaseTime is how long it takes at most until a backup takes over from an active instance that has died.
+// leaseTime is the longest time until a backup takes over from an active instance that has died.
 const leaseTime = 2 * time.Second
 
 func main() { stage.Main(play, serve) }
@@ -22,7 +23,7 @@ type event struct {
 	Instance string
 	What     what
 	Position int   // in line
-	Token    int64 // larger than that of every instance that was active before
+	Token    int64 // larger than the token of every instance that was active before
 }
 
 type what string
@@ -31,10 +32,11 @@ const (
 	waits    what = "waits"
 	active   what = "active"
 	works    what = "works"
-	finished what = "finished" // but not yet unlocked
+	finished what = "finished" // but has not unlocked yet
 )
 
-// serve is an instance: a backup until it has the lock, and then active for as long as it can trust it.
+// serve is an instance: a backup until it has the lock, and then active as long as it can trust the
+// lock.
 func serve(ctx context.Context, s *stage.Stage, name string) error {
 	locker := fairlock.New(s.Redis, fairlock.WithPrefix(s.Prefix), fairlock.WithLease(leaseTime))
 	defer locker.Close()
@@ -44,8 +46,10 @@ func serve(ctx context.Context, s *stage.Stage, name string) error {
 
 	return locker.Do(ctx, "active", func(ctx context.Context, lease *fairlock.Lease) error {
 		tell(active, 0, lease.Token())
-		// The work of the active instance. ctx ends when it is to end, or with the trust in the lock: before anybody else
-		// can be active. What it writes carries the token, for others to refuse what comes too late all the same.
+		// This is the work of the active instance. ctx ends when the instance has to end, or when
+		// the lock can no longer be trusted, which is before another instance can be active. What
+		// the instance writes should carry the token: then a store can refuse a write that comes
+		// too late all the same.
 		for {
 			select {
 			case <-time.After(50 * time.Millisecond):

@@ -47,7 +47,7 @@ func TestTheInstancesOfAKilledExampleEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(list, "\n") == 1 { // that is us
+		if strings.Count(list, "\n") == 1 { // this list has nobody but us
 			return
 		}
 		if time.Now().After(deadline) {
@@ -56,7 +56,7 @@ func TestTheInstancesOfAKilledExampleEnd(t *testing.T) {
 	}
 }
 
-// story is what happens, in the order in which it does.
+// story matches what happens, in the order in which it happens.
 var story = regexp.MustCompile(`(?m)^(?:instance (\w) is active.*, with token (\d+)|  (kill -9|SIGTERM).*)$`)
 
 func checkStandby(t *testing.T, shown string) {

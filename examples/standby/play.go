@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/locks/examples/internal/stage"
 )
 
-// late is when a backup should have taken over even on a machine that has a lot to do.
+// late is when a backup should have taken over even on a busy machine.
 const late = 3 * leaseTime
 
 // operator starts instances, ends them and watches.
@@ -17,11 +17,11 @@ type operator struct {
 	*stage.Stage
 	crew      *stage.Crew[event]
 	instances map[string]*stage.Process
-	active    string        // the instance; none: ""
+	active    string        // the active instance; "": none
 	token     int64         // of the last active one
 	history   string        // who was active
-	struck    time.Time     // when the last active one was killed or asked to end
-	slowest   time.Duration // a backup took over from one that was killed
+	struck    time.Time     // when the last active instance was killed or asked to end
+	slowest   time.Duration // the longest time until a backup took over from a killed instance
 }
 
 func play(ctx context.Context, s *stage.Stage) error {
@@ -46,7 +46,7 @@ func play(ctx context.Context, s *stage.Stage) error {
 		o.history, o.slowest.Seconds(), leaseTime)
 }
 
-// start starts an instance and waits until it is active, or in line.
+// start starts an instance and waits until the instance is active or in line.
 func (o *operator) start(ctx context.Context, name string) error {
 	p, err := o.crew.Start(name)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *operator) start(ctx context.Context, name string) error {
 	return o.until(ctx, func(e event) bool { return e.Instance == name })
 }
 
-// kill ends the active instance without a farewell, once it has worked for a while, and waits for the next.
+// kill kills the active instance once it has worked for a while, and waits for the next.
 func (o *operator) kill(ctx context.Context) error {
 	p, err := o.watch(ctx)
 	if err != nil {
@@ -71,10 +71,10 @@ func (o *operator) kill(ctx context.Context) error {
 	return err
 }
 
-// comeBack starts the first instance again: it was away, and others come before it.
+// comeBack starts the first instance again. It was away, so the others come before it.
 func (o *operator) comeBack(ctx context.Context) error { return o.start(ctx, "A") }
 
-// end asks the active instance to end: it unlocks, and so nobody has to wait for its lease.
+// end asks the active instance to end. It unlocks, so nobody has to wait for the end of its lease.
 func (o *operator) end(ctx context.Context) error {
 	p, err := o.watch(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (o *operator) end(ctx context.Context) error {
 	return o.takenOver(ctx)
 }
 
-// watch has the active instance work for a while and returns it.
+// watch lets the active instance work for a while and returns its process.
 func (o *operator) watch(ctx context.Context) (*stage.Process, error) {
 	worked := 0
 	err := o.until(ctx, func(e event) bool {
@@ -102,7 +102,7 @@ func (o *operator) takenOver(ctx context.Context) error {
 	return o.until(ctx, func(e event) bool { return e.What == active })
 }
 
-// until takes in events up to the one that is waited for.
+// until handles events up to the first that isIt accepts.
 func (o *operator) until(ctx context.Context, isIt func(event) bool) error {
 	for {
 		e, err := o.crew.Next(ctx)
@@ -116,7 +116,7 @@ func (o *operator) until(ctx context.Context, isIt func(event) bool) error {
 	}
 }
 
-// see checks that nobody works once another one is active.
+// see checks that no instance works after another one has become active.
 func (o *operator) see(e event) {
 	who := stage.Name("instance", e.Instance)
 	switch e.What {

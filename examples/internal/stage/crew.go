@@ -12,18 +12,19 @@ import (
 	"time"
 )
 
-// Crew is the processes of an example, seen by the one that plays. They tell it events of type E.
+// Crew has the processes of an example, for the process that plays. They tell it events of type E.
 //
-// All of them write to one pipe, each event in one piece. So the order of events is the order in which they were written,
-// over all processes: who says that it leaves before it unlocks says so before the next can say that it has entered. No clock
-// is needed to see that two never overlap.
+// All processes write to one pipe, each event in one piece. So events come in the order in which
+// they were written, over all processes: if a process says that it leaves before it unlocks, this
+// arrives before the next process says that it has entered. No clock is needed to see that two
+// never overlap.
 type Crew[E any] struct {
 	stage   *Stage
 	output  *os.File // the pipe
 	input   *os.File
 	told    chan told[E]
-	over    chan struct{} // closed when nobody asks for events any more
-	reading chan struct{} // closed when everything was read
+	over    chan struct{} // closed when events are not wanted any more
+	reading chan struct{} // closed when everything has been read
 	all     []*Process
 }
 
@@ -62,7 +63,7 @@ func (c *Crew[E]) pass(t told[E]) {
 	}
 }
 
-// Next waits for an event. A process that ended, and was not told to, is an error.
+// Next waits for an event. If a process ends without being told to, Next returns an error.
 func (c *Crew[E]) Next(ctx context.Context) (E, error) {
 	select {
 	case t := <-c.told:
@@ -73,7 +74,7 @@ func (c *Crew[E]) Next(ctx context.Context) (E, error) {
 	}
 }
 
-// Start starts a process of this program that plays the example's role with a name.
+// Start starts a process of this program that plays the example's role under the name.
 func (c *Crew[E]) Start(name string) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -97,25 +98,25 @@ func (c *Crew[E]) Start(name string) (*Process, error) {
 	return p, nil
 }
 
-// bury waits for the end of p.
+// bury waits until p has ended.
 func (c *Crew[E]) bury(p *Process) {
-	_ = p.cmd.Wait() // its state says it all
+	_ = p.cmd.Wait() // p.cmd.ProcessState says all
 	close(p.ended)
 	if !p.meant.Load() {
 		c.pass(told[E]{err: fmt.Errorf("process %s ended by itself: %v", p.Name, p.cmd.ProcessState)})
 	}
 }
 
-// farewell is how long a process has to end by itself.
+// farewell is the time in which a process has to end by itself.
 const farewell = 5 * time.Second
 
-// dismiss ends all processes and says which of them did not end well.
+// dismiss ends all processes. It returns an error that names those that did not end well.
 func (c *Crew[E]) dismiss() error {
 	close(c.over)
 	late := time.After(farewell)
 	for _, p := range c.all {
 		p.meant.Store(true)
-		_ = p.stdin.Close() // fails only if it was closed
+		_ = p.stdin.Close() // fails only if it is closed already
 	}
 	var bad error
 	for _, p := range c.all {
@@ -129,7 +130,7 @@ func (c *Crew[E]) dismiss() error {
 			bad = errors.Join(bad, fmt.Errorf("process %s: %v", p.Name, state))
 		}
 	}
-	_ = c.output.Close() // the last copy of it: the reader comes to its end
+	_ = c.output.Close() // the last copy of the pipe's end: now the reader comes to its end
 	<-c.reading
 	_ = c.input.Close()
 	return bad

@@ -4,8 +4,8 @@ package stage
 
 import "errors"
 
-// Pause is an error: here nobody can stop a process.
+// Pause returns an error: this system cannot stop a process.
 func (p *Process) Pause() error { return errors.ErrUnsupported }
 
-// Resume is an error.
+// Resume returns an error.
 func (p *Process) Resume() error { return errors.ErrUnsupported }

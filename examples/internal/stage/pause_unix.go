@@ -4,8 +4,9 @@ package stage
 
 import "syscall"
 
-// Pause stops it in the middle of whatever it does, as a suspended machine, a long collection or a debugger does.
+// Pause stops the process in the middle of its work, as a suspended machine, a long garbage
+// collection or a debugger would.
 func (p *Process) Pause() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Resume lets it go on. It does not know that it was stopped.
+// Resume lets the process go on. The process does not know that it was stopped.
 func (p *Process) Resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }

@@ -9,42 +9,43 @@ import (
 	"syscall"
 )
 
-// Process is one of the crew.
+// Process is a process of the crew.
 type Process struct {
 	Name string
 
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	ended  chan struct{}
-	meant  atomic.Bool // its end was asked for
+	meant  atomic.Bool // the process was told to end
 	killed bool
 }
 
-// Send gives it an order.
+// Send sends the process an order.
 func (p *Process) Send(order any) {
-	_ = json.NewEncoder(p.stdin).Encode(order) // if it is no more, that is told elsewhere
+	_ = json.NewEncoder(p.stdin).Encode(order) // if the process has ended, Next returns an error
 }
 
-// PID is its process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill ends it as kill -9 does, and returns when it is gone.
+// Kill ends the process as kill -9 does, and returns when the process is gone.
 func (p *Process) Kill() {
 	p.killed = true
 	p.meant.Store(true)
-	_ = p.cmd.Process.Kill() // fails only if it has ended
+	_ = p.cmd.Process.Kill() // fails only if the process has ended
 	<-p.ended
 }
 
-// Stop asks it to end, as an orchestrator does.
+// Stop asks the process to end, as an orchestrator would.
 func (p *Process) Stop() {
 	p.meant.Store(true)
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	_ = p.stdin.Close()
 }
 
-// onThread calls start and then wait on an OS thread that does nothing else meanwhile, and returns when start has. The
-// kernel ties a child's parent-death signal to the thread that started it: that one must live as long as the child.
+// onThread calls start and then wait on an OS thread of their own, and returns when start has
+// returned. The kernel kills the child when the thread that started it dies. So that thread must
+// live as long as the child.
 func onThread(start func() error, wait func()) error {
 	started := make(chan error)
 	go func() {

@@ -2,5 +2,5 @@ package stage
 
 import "syscall"
 
-// dieWithParent has the kernel kill the child when the example dies, even by SIGKILL.
+// dieWithParent makes the kernel kill the child when the example dies, even by SIGKILL.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

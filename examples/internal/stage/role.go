@@ -12,8 +12,9 @@ import (
 	"syscall"
 )
 
-// role is what a process has that was started by the one that plays: its orders come from standard input, what it tells
-// goes to standard output, both as lines of JSON. It ends with standard input, which also ends when whoever plays dies.
+// role is what a process needs that the playing process has started. Its orders come from standard
+// input, and its events go to standard output, both as lines of JSON. The role ends when standard
+// input ends, and that ends at the latest when the playing process dies.
 type role struct {
 	orders chan json.RawMessage // closed with standard input
 
@@ -21,9 +22,9 @@ type role struct {
 	out     *json.Encoder
 }
 
-// act plays a role until it is over.
+// act plays a role until the role is over.
 func (s *Stage) act(play func(context.Context, *Stage, string) error, name string) error {
-	signal.Ignore(os.Interrupt, syscall.SIGHUP) // a terminal sends them to all of us, and whoever plays ends us
+	signal.Ignore(os.Interrupt, syscall.SIGHUP) // a terminal sends them to all processes, but the playing process ends this one
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	if err := s.connect(ctx); err != nil {
@@ -35,12 +36,12 @@ func (s *Stage) act(play func(context.Context, *Stage, string) error, name strin
 	if err := play(ctx, s, name); err != nil && ctx.Err() == nil {
 		return err
 	}
-	for range s.role.orders { // nobody to take them any more; it ends when whoever plays lets it
+	for range s.role.orders { // drop further orders; standard input ends when the playing process closes it
 	}
 	return nil
 }
 
-// read takes in orders. Its end is the role's.
+// read receives orders. When they end, the role ends.
 func (r *role) read(cancel context.CancelFunc) {
 	defer close(r.orders)
 	defer cancel()
@@ -48,7 +49,7 @@ func (r *role) read(cancel context.CancelFunc) {
 		var order json.RawMessage
 		if err := in.Decode(&order); err != nil {
 			if !errors.Is(err, io.EOF) {
-				panic(err) // whoever plays writes JSON
+				panic(err) // the playing process writes JSON
 			}
 			return
 		}
@@ -56,14 +57,15 @@ func (r *role) read(cancel context.CancelFunc) {
 	}
 }
 
-// Tell tells whoever plays what has happened, before anything that comes after it can happen in another process.
+// Tell sends an event to the playing process. The event arrives before any later event of another
+// process.
 func (s *Stage) Tell(event any) {
 	s.role.writing.Lock()
 	defer s.role.writing.Unlock()
-	_ = s.role.out.Encode(event) // if nobody listens any more, standard input has ended too
+	_ = s.role.out.Encode(event) // if nobody reads any more, standard input has ended, too
 }
 
-// Orders are what the process is sent, until it is to end.
+// Orders yields the orders sent to the process, until the process has to end.
 func Orders[T any](ctx context.Context, s *Stage) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for {
@@ -74,7 +76,7 @@ func Orders[T any](ctx context.Context, s *Stage) iter.Seq[T] {
 					return
 				}
 				if err := json.Unmarshal(raw, &order); err != nil {
-					panic(err) // the same type is sent
+					panic(err) // the playing process sends this type
 				}
 				if !yield(order) {
 					return

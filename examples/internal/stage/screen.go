@@ -8,15 +8,16 @@ import (
 	"golang.org/x/term"
 )
 
-// live is whether a person watches.
+// live is true if a person watches.
 var live = term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 
-// Say shows a line.
+// Say prints a line.
 func (s *Stage) Say(format string, args ...any) {
 	fmt.Println(strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// Bar shows how much of all is done, in a line that grows on a terminal and is written once anywhere else.
+// Bar shows how much of all is done: a line that grows on a terminal, and that is written once
+// anywhere else.
 func (s *Stage) Bar(what string, done, all int) {
 	const width = 50
 	filled := done * width / all
@@ -30,7 +31,7 @@ func (s *Stage) Bar(what string, done, all int) {
 	}
 }
 
-// Name is the name of a process, such as B in "worker B", in a colour of its own.
+// Name returns the name of a process, such as B in "worker B", in its own colour.
 func Name(kind, name string) string {
 	hue := 0
 	for _, letter := range name {
@@ -39,13 +40,13 @@ func Name(kind, name string) string {
 	return paint([]string{"36", "35", "34", "33", "32"}[hue%5], kind+" "+name)
 }
 
-// Dim is for what matters less.
+// Dim colours what matters less.
 func Dim(text string) string { return paint("2", text) }
 
-// Red is for what is done to a process, and for who is turned away.
+// Red colours what is done to a process, and clients that are turned away.
 func Red(text string) string { return paint("31", text) }
 
-// Green is for what went well.
+// Green colours what went well.
 func Green(text string) string { return paint("32", text) }
 
 func paint(colour, text string) string {

@@ -1,5 +1,6 @@
-// Package stage is the machinery of the examples, so that what they show can stand in front: a server to play on, processes
-// of the example's own program, lines for a person to watch, and the audit at the end.
+// Package stage is the machinery of the examples, so that the code of an example is about what it
+// shows. It has a server to play on, processes of the example's own program, lines for a person to
+// watch, and the audit at the end.
 package stage
 
 import (
@@ -23,18 +24,18 @@ import (
 // Stage is what an example plays on.
 type Stage struct {
 	Redis  *redis.Client
-	Prefix string // of all keys: an example disturbs nobody on a server that it shares
+	Prefix string // of all keys, so that an example disturbs nobody on a shared server
 
 	url     string
-	role    *role          // nil in the process that plays
+	role    *role          // nil in the playing process
 	dismiss []func() error // ends the processes that were started
-	tidy    []func() error // removes what they have worked with
-	broken  []string       // promises
+	tidy    []func() error // removes what the processes have worked with
+	broken  []string       // promises that were broken
 }
 
-// Main is an example's main function: it runs play, or, in a process that play has started, the role with the name that
-// the process was given. It returns if all went well, and ends the program with exit code 1 if not. The role's context
-// ends when its process is to end.
+// Main is the main function of an example. It runs play. In a process that play has started, it
+// runs role, with the name of that process; the context of role ends when the process has to end.
+// Main returns if all went well, and else ends the program with exit code 1.
 func Main(play func(context.Context, *Stage) error, role func(ctx context.Context, s *Stage, name string) error) {
 	url := flag.String("redis", "", "the `URL` of a Redis to play on; without it, a server that is embedded")
 	prefix := flag.String("prefix", "example-"+strings.ToLower(rand.Text()[:8]), "what all `keys` begin with")
@@ -55,7 +56,7 @@ func Main(play func(context.Context, *Stage) error, role func(ctx context.Contex
 	}
 }
 
-// play opens the server, plays and sends everybody home.
+// play opens the server, plays, and ends all processes.
 func (s *Stage) play(play func(context.Context, *Stage) error) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
@@ -81,7 +82,7 @@ func (s *Stage) play(play func(context.Context, *Stage) error) error {
 	return err
 }
 
-// TempDir is a directory for the example, until the last process has ended.
+// TempDir returns a directory for the example. It is removed when the last process has ended.
 func (s *Stage) TempDir() (string, error) {
 	dir, err := os.MkdirTemp("", "fairlock-example-")
 	if err == nil {
@@ -93,7 +94,7 @@ func (s *Stage) TempDir() (string, error) {
 func (s *Stage) connect(ctx context.Context) error {
 	options, err := redis.ParseURL(s.url)
 	if err != nil {
-		return errors.New("-redis wants redis://[user:password@]host[:port][/database]") // the URL has a password, and err the URL
+		return errors.New("-redis wants redis://[user:password@]host[:port][/database]") // err has the URL, and the URL has a password
 	}
 	s.Redis = redis.NewClient(options)
 	if err := s.Redis.Ping(ctx).Err(); err != nil {
@@ -103,14 +104,15 @@ func (s *Stage) connect(ctx context.Context) error {
 	return nil
 }
 
-// Check notes a promise as broken unless it was kept.
+// Check notes a promise that was not kept.
 func (s *Stage) Check(kept bool, format string, args ...any) {
 	if !kept {
 		s.broken = append(s.broken, fmt.Sprintf(format, args...))
 	}
 }
 
-// Audit is the end of an example: one line that sums up, and an error if a promise was broken.
+// Audit ends an example: it prints one line that sums up, and returns an error if a promise was
+// broken.
 func (s *Stage) Audit(format string, args ...any) error {
 	for _, what := range s.broken {
 		s.Say("%s", Red("broken: "+what))

@@ -1,4 +1,4 @@
-// Package stagetest runs an example as its user does, for the example's test.
+// Package stagetest runs an example as its user would, for the test of the example.
 package stagetest
 
 import (
@@ -14,19 +14,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asExample makes the test binary behave as the example: so it is also run under the race detector.
+// asExample makes the test binary behave as the example, so that the example, too, is run under the
+// race detector.
 const asExample = "FAIRLOCK_TEST_AS_EXAMPLE"
 
-// leaked is the exit code of an example, or of one of its processes, that ended with goroutines left.
+// leaked is the exit code of an example, or of one of its processes, that left goroutines behind.
 const leaked = 99
 
-// patience bounds a run; none should come near it.
+// patience bounds a run. No run should come near it.
 const patience = 2 * time.Minute
 
-// Main is the TestMain of an example.
+// Main is for the TestMain of an example.
 func Main(m *testing.M, example func()) {
 	if os.Getenv(asExample) == "" {
-		_ = flag.Set("test.parallel", "4") // they wait for leases to end, most of the time
+		_ = flag.Set("test.parallel", "4") // most of the time they wait for leases to end
 		goleak.VerifyTestMain(m)
 		return
 	}
@@ -37,14 +38,14 @@ func Main(m *testing.M, example func()) {
 	}
 }
 
-// Command prepares for a run of the example.
+// Command prepares a run of the example.
 func Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asExample+"=1", "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 
-// Run runs the example, which must end well, and returns what it shows.
+// Run runs the example, which must end well, and returns what it prints.
 func Run(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
