@@ -25,7 +25,7 @@ func TestThereIsColourOnATerminalOnlyAndNotForThoseWhoMind(t *testing.T) {
 	} {
 		c := sitDown(t, s, "sh", "-c", "unset NO_COLOR; "+script)
 		c.ends(0)
-		c.sees("\n") // all of it comes at once
+		c.sees("\n") // waits until all of the output has come
 		if got := strings.Contains(c.seen.String(), "\x1b["); got != coloured {
 			t.Errorf("%s: colour %v: %q", script, got, c.seen.String())
 		}

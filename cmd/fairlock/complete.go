@@ -13,11 +13,11 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
-// completeWithin bounds what the person at the keyboard waits.
+// completeWithin bounds how long the person at the keyboard waits.
 const completeWithin = time.Second
 
-// complete is what the last of the words, which is still being typed, may become. The words before
-// it decide.
+// complete returns the possible completions of the last word, which is still being typed. The words
+// before it decide.
 func complete(words []string) []locks.Candidate {
 	if len(words) == 0 || slices.Contains(words[:len(words)-1], "--") {
 		return nil
@@ -35,11 +35,11 @@ func complete(words []string) []locks.Candidate {
 	}
 	all := next(call, node, before, last)
 	return slices.DeleteFunc(all, func(c locks.Candidate) bool {
-		return !strings.HasPrefix(c.Word, last) || output.Clean(c.Word) != c.Word // nobody can type those
+		return !strings.HasPrefix(c.Word, last) || output.Clean(c.Word) != c.Word // nobody can type such a word
 	})
 }
 
-// next is everything that may come after before.
+// next returns everything that may follow the words before.
 func next(call *kong.Context, node *kong.Node, before []string, last string) []locks.Candidate {
 	if len(before) > 0 {
 		if f := takesValue(node, before[len(before)-1]); f != nil {
@@ -52,7 +52,7 @@ func next(call *kong.Context, node *kong.Node, before []string, last string) []l
 		}
 	}
 	switch {
-	case call.Error != nil: // something before makes no sense
+	case call.Error != nil: // the words before make no sense
 		return nil
 	case strings.HasPrefix(last, "-"):
 		return flags(node)
@@ -62,7 +62,7 @@ func next(call *kong.Context, node *kong.Node, before []string, last string) []l
 	return arguments(call, node)
 }
 
-// takesValue is the flag of that name, if a value has to follow it.
+// takesValue returns the flag of that name if a value has to follow the flag.
 func takesValue(node *kong.Node, name string) *kong.Flag {
 	for _, group := range node.AllFlags(true) {
 		for _, f := range group {
@@ -74,7 +74,7 @@ func takesValue(node *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
-// choices are the values that v may have, if it may have only some.
+// choices returns the values that v may have, if v allows only some.
 func choices(v *kong.Value, before string) (all []locks.Candidate) {
 	if v.Enum != "" {
 		for _, value := range v.EnumSlice() {
@@ -102,12 +102,12 @@ func children(node *kong.Node) (all []locks.Candidate) {
 	return all
 }
 
-// predictor is a command whose arguments the server knows.
+// predictor is a command that can ask the server for its possible arguments.
 type predictor interface {
 	Predict(ctx context.Context, what string) []locks.Candidate
 }
 
-// arguments are what the next argument may be.
+// arguments returns the possible next arguments.
 func arguments(call *kong.Context, node *kong.Node) []locks.Candidate {
 	given := 0
 	for _, step := range call.Path {
@@ -124,7 +124,7 @@ func arguments(call *kong.Context, node *kong.Node) []locks.Candidate {
 	if !ok || what == "" {
 		return choices(argument, "")
 	}
-	// What was typed so far says which server to ask.
+	// The words typed so far say which server to ask.
 	if call.Reset() != nil || call.Resolve() != nil {
 		return nil
 	}

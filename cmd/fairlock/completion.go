@@ -39,7 +39,7 @@ func (v *completionCommand) Run() error {
 	return nil
 }
 
-// completeCommand is what those scripts ask.
+// completeCommand is the command that the completion scripts call.
 type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:"" passthrough:"partial"`
@@ -54,7 +54,7 @@ func (v *completeCommand) Run() error {
 	return nil
 }
 
-// lines are what the shell's script reads.
+// lines returns the lines that the shell's script reads.
 func (v *completeCommand) lines() (all []string) {
 	words := v.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -70,8 +70,8 @@ func (v *completeCommand) lines() (all []string) {
 	return all
 }
 
-// wordsOf are those of a line that is still being typed, without the first, and the last as it is
-// typed. Bash would hand over its own words, which end at colons.
+// wordsOf splits a line that is still being typed. It returns the words without the first, and the
+// last word as it is typed. Bash's own words would not do, because they end at colons.
 func wordsOf(line string) (words []string, typed string) {
 	var word strings.Builder
 	quote, escaped, begun := rune(0), false, 0
@@ -97,13 +97,14 @@ func wordsOf(line string) (words []string, typed string) {
 	return append(words, word.String())[1:], line[begun:]
 }
 
-// inWordsOf is c as the shell's script reads it. Typed is what bash has of the word.
+// inWordsOf returns c in the form that the shell's script reads. typed is what bash has of the
+// word.
 func inWordsOf(c locks.Candidate, shell, typed string) string {
 	switch about := strings.Join(strings.Fields(c.About), " "); {
 	case shell == "bash" && strings.ContainsAny(typed, `'"`):
-		return c.Word // bash quotes it by itself, and ends no word at a colon
+		return c.Word // bash quotes such a word itself, and does not end it at a colon
 	case shell == "bash":
-		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces what comes after these only
+		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces only what comes after these
 		return strings.TrimPrefix(bare.Replace(c.Word), typed[:known])
 	case shell == "zsh":
 		return strings.ReplaceAll(c.Word, ":", `\:`) + ":" + about
@@ -112,7 +113,7 @@ func inWordsOf(c locks.Candidate, shell, typed string) string {
 	}
 }
 
-// bare escapes what has a meaning for the shell.
+// bare escapes characters that mean something to the shell.
 var bare = func() *strings.Replacer {
 	var pairs []string
 	for _, r := range "\\ \"'`$&|;<>()[]{}*?!#~" {

@@ -34,7 +34,7 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 		{"fairlock ls --sort ", "waiting held remaining name"},
 		{"fairlock ls --sort=h", "held"},
 		{"fairlock completion z", "zsh"},
-		{"fairlock show order:4", "42 43"}, // bash has the word end at the colon
+		{"fairlock show order:4", "42 43"}, // bash ends the word at the colon
 		{"fairlock show --json --prefix fairlock order:42", "42"},
 		{`fairlock show "order:4`, "order:42 order:43"},
 		{"fairlock show ca", "cache"},
@@ -51,7 +51,7 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 		{"fairlock demo-", ""},
 		{"", ""},
 	} {
-		// The server is named on the line, as the environment is every test's.
+		// The line names the server, because all tests share the environment.
 		line := regexp.MustCompile(`^fairlock (show|force|evict) `).ReplaceAllString(test.line, "${0}--redis redis://"+s.Addr()+" ")
 		got := (&completeCommand{Shell: "bash", Words: []string{line}}).lines()
 		slices.Sort(got)
@@ -76,7 +76,7 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 	}
 }
 
-// onPath puts the test binary into a directory as fairlock.
+// onPath puts the test binary into a directory under the name fairlock.
 func onPath(t *testing.T) (dir string) {
 	t.Helper()
 	program, err := filepath.Abs(os.Args[0])
@@ -164,7 +164,7 @@ func TestEveryVerbThatNeedsAServerTellsItsExitCodesAndTheFormsOfAURL(t *testing.
 			continue
 		}
 		var out strings.Builder
-		_, _ = parser(&cli{}, kong.Writers(&out, io.Discard), kong.Exit(func(int) {})).Parse([]string{command.Name, "--help"}) // it goes on after the help
+		_, _ = parser(&cli{}, kong.Writers(&out, io.Discard), kong.Exit(func(int) {})).Parse([]string{command.Name, "--help"}) // Parse does not stop after the help
 		text := out.String()
 		for _, part := range []string{"64 ", "69 ", "unix://", "rediss://", "redis+cluster://", "master_name=NAME", "--tls-ca"} {
 			if !strings.Contains(text, part) {

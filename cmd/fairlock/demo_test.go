@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// results runs a demo and returns what it says of itself.
+// results runs a demo and returns its results.
 func results(t *testing.T, args ...string) map[string]int {
 	t.Helper()
 	p := fairlockWith(t, nil, append([]string{"demo", "--plain"}, args...)...).start()
@@ -76,8 +76,8 @@ func TestTheDemoKeepsItsPromisesOnARealServerAndDisturbsNobody(t *testing.T) {
 	}
 }
 
-// Not beside other tests: with the race detector the embedded server, which is the demo's own
-// process, has enough to do.
+// Not beside other tests: with the race detector, the embedded server has enough to do. It runs in
+// the demo's own process.
 func TestADemoForPeopleTellsItsStoryAndKeepsItsPromisesOnTheEmbeddedServer(t *testing.T) {
 	p := fairlockWith(t, nil, "demo").start()
 	p.ends(0)
@@ -92,7 +92,7 @@ func TestADemoForPeopleTellsItsStoryAndKeepsItsPromisesOnTheEmbeddedServer(t *te
 	}
 }
 
-// nobodyIsConnected waits until the server has seen the last of a demo and its workers.
+// nobodyIsConnected waits until the demo and its workers have closed all connections to the server.
 func nobodyIsConnected(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	eventually(t, "nobody is connected", func() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// FuzzCommandLine reads command lines, of arguments that end with a newline, and runs nothing.
+// FuzzCommandLine parses command lines and runs nothing. Each argument ends with a newline.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
 		"", "--help", "run", "run nightly -- true", "run --wait 0 --lease 30s --kill-after=1s nightly -- sh -c exit", "run nightly true",

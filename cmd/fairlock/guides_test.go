@@ -13,14 +13,14 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// shown is a command in a page of documentation, and what it is said to print there.
+// shown is a command in a page of the documentation, with its output there.
 type shown struct {
 	page, line, prints string
 	args               []string
 }
 
-// commands are all of fairlock's in the pages, in their order: lines of blocks marked sh, and those
-// after $ in blocks marked console, with what follows them.
+// commands returns all commands of fairlock in the pages, in their order. They are the lines of
+// blocks marked sh, and in blocks marked console the lines after $, with the output that follows.
 func commands(t *testing.T) (all []shown) {
 	t.Helper()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -50,7 +50,7 @@ func commands(t *testing.T) (all []shown) {
 	return all
 }
 
-// knows reports whether there is a command of the name.
+// knows reports whether there is a command of that name.
 func knows(command string) bool {
 	for _, node := range parser(&cli{}).Model.Children {
 		if node.Name == command {
@@ -72,7 +72,7 @@ func TestEveryCommandLineOfTheGuidesMakesSense(t *testing.T) {
 	}
 }
 
-// alike is text without what differs from run to run.
+// alike returns text without the parts that differ from run to run.
 func alike(text string) string {
 	for _, r := range []struct{ like, by string }{
 		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`, "ID"},
@@ -86,7 +86,7 @@ func alike(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// The runbook of docs/operations.md is played on a lock that is as stuck as the one there.
+// The test runs the runbook of docs/operations.md on a lock that is as stuck as the one there.
 func TestTheRunbookPrintsWhatItSays(t *testing.T) {
 	if !knows("evict") {
 		t.Skip("there are no commands for operators")
@@ -96,7 +96,7 @@ func TestTheRunbookPrintsWhatItSays(t *testing.T) {
 	for name, note := range map[string]string{"nightly": "build-7:4242 backup.sh", "order:42": "web-1"} {
 		lease, err := locker.Lock(t.Context(), name, fairlock.Note(note))
 		must(t, err)
-		t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // one is forced
+		t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // one of the leases is forced
 	}
 	for i, note := range []string{"build-8:11 backup.sh", "build-9:7 backup.sh"} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -13,11 +13,11 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// evil is what a terminal would obey: a colour, a title, a line of its own, controls of one rune,
-// text that runs backwards.
+// evil has everything that a terminal obeys: a colour, a title, a line of its own, controls of one
+// rune, and text that runs backwards.
 const evil = "\x1b[31m\x1b]0;OWNED\x07\r\nfake\tline\x7f\u009b2J\u202egnp.exe\u2066"
 
-// harmless fails if a terminal would do anything at all with the text but show it.
+// harmless fails if a terminal would do anything with the text but show it.
 func harmless(t *testing.T, what, text string) {
 	t.Helper()
 	for _, r := range text {

@@ -1,23 +1,23 @@
-// Command fairlock runs commands under fair distributed locks, and is for those who look after
-// them.
+// Command fairlock runs commands under fair distributed locks, and has commands for those who look
+// after the locks.
 //
 //	fairlock run nightly -- ./backup.sh
 //	fairlock ls
 //	fairlock doctor
 //	fairlock demo
 //
-// It is a guest of the library: it uses nothing but the public names of its packages. What a
-// command prints it prints at its end, as text or, with --json, as an object per line; how it ended
-// is the exit code.
+// It is a guest of the library: it uses only the public names of its packages. A command prints its
+// output when it ends, as text or, with --json, as one object per line. Its exit code says how it
+// ended.
 //
-// Package main is the table of the commands, and what is made of it: help, completion, the manual.
-// All else is a room below internal, and a room imports only what stands below it here:
+// Package main has the table of the commands and what is made from it: help, completion and the
+// manual. All else is in rooms below internal. A room imports only rooms further down in this list:
 //
-//	run  demo  doctor  admin  top  watch    what the commands do; they do not know each other
-//	locks                                   the locks of a server, the flags that choose them
-//	server  process  output                 how to reach the server; signals; text, tables and JSON
-//	exit                                    exit codes, and errors that decide on one
-//	look                                    how to look often enough, and words for what is seen
+//	run  demo  doctor  admin  top  watch   the commands; they do not know each other
+//	locks                                  the locks of a server, the flags that choose them
+//	server  process  output                how to reach the server; signals; text, tables and JSON
+//	exit                                   exit codes, and errors that decide on one
+//	look                                   how often to look at locks, and words for what is seen
 package main
 
 import (
@@ -61,7 +61,7 @@ type cli struct {
 
 func main() { os.Exit(execute(os.Args[1:])) }
 
-// execute does what args ask for and returns the exit code.
+// execute runs the command that args ask for and returns the exit code.
 func execute(args []string) int {
 	redis.SetLogger(silence{})
 	call, err := parser(&cli{}).Parse(args)
@@ -73,21 +73,21 @@ func execute(args []string) int {
 	return exit.Report(os.Stderr, err)
 }
 
-// silence is a logger for go-redis, whose every error reaches us as a value anyway.
+// silence is a logger for go-redis: every error of go-redis also reaches us as a value.
 type silence struct{}
 
-// Printf drops a line.
+// Printf drops the line.
 func (silence) Printf(context.Context, string, ...any) {}
 
-// parser reads a command line into v.
+// parser returns a parser that reads a command line into v.
 func parser(v *cli, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: server.URLs}}),
 		kong.Vars{"most": strconv.Itoa(admin.MostShown)}, kong.Help(help))...)
 }
 
-// help is kong's, with the usage of run put right: kong does not know where the flags of a wrapper
-// end.
+// help prints kong's help, but corrects the usage of run: kong does not know where the flags of a
+// wrapper end.
 func help(options kong.HelpOptions, call *kong.Context) error {
 	out := call.Stdout
 	defer func() { call.Stdout = out }()
@@ -100,7 +100,7 @@ func help(options kong.HelpOptions, call *kong.Context) error {
 	return err
 }
 
-// asTyped puts the usage of run right.
+// asTyped corrects the usage of run.
 func asTyped(usage string) string {
 	return strings.Replace(usage, "<name> <command> ... [flags]", "[flags] <name> -- <command> ...", 1)
 }

@@ -22,17 +22,17 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// asFairlock makes the test binary behave as fairlock itself: so it is also run under the race
-// detector.
+// asFairlock makes the test binary behave as fairlock itself, so that fairlock, too, is run under
+// the race detector.
 const asFairlock = "FAIRLOCK_TEST_AS_FAIRLOCK"
 
-// leaked is the exit code of a fairlock that ended with goroutines left.
+// leaked is the exit code of a fairlock that left goroutines behind.
 const leaked = 99
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asFairlock) != "1" {
-		// Under nohup, or as a script's background job, one of these would stay ignored in whatever
-		// is launched here.
+		// Under nohup, or in a script's background job, a signal may be ignored. Processes launched
+		// here would then ignore the signal, too.
 		for _, each := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 			if signal.Ignored(each) {
 				signal.Notify(make(chan os.Signal, 1), each)
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patienceOfTests bounds every wait; none should come near it.
+// patienceOfTests bounds every wait. No wait should come near it.
 const patienceOfTests = time.Minute
 
 func must(t *testing.T, err error) {
@@ -60,7 +60,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// eventually polls until ok.
+// eventually polls until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patienceOfTests); !ok(); time.Sleep(time.Millisecond) {
@@ -70,7 +70,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// buffer is a bytes.Buffer that is read while it is written.
+// buffer is a bytes.Buffer that can be read while it is written.
 type buffer struct {
 	mu   sync.Mutex
 	data bytes.Buffer
@@ -88,7 +88,7 @@ func (b *buffer) String() string {
 	return b.data.String()
 }
 
-// tool is a fairlock under test.
+// tool is a fairlock process under test.
 type tool struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -98,7 +98,7 @@ type tool struct {
 	done   chan struct{}
 }
 
-// fairlockWith prepares a fairlock with more in its environment.
+// fairlockWith prepares a fairlock with these variables added to its environment.
 func fairlockWith(t *testing.T, env []string, args ...string) *tool {
 	p := &tool{t: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 1000), done: make(chan struct{})}
 	p.cmd.Env = append(append(os.Environ(), asFairlock+"=1", "GORACE=atexit_sleep_ms=0"), env...)
@@ -106,7 +106,7 @@ func fairlockWith(t *testing.T, env []string, args ...string) *tool {
 	return p
 }
 
-// launch starts a fairlock on a server of the test's.
+// launch starts a fairlock on the test's server.
 func launch(t *testing.T, s *redistest.Server, args ...string) *tool {
 	t.Helper()
 	return fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, args...).start()
@@ -117,8 +117,8 @@ func (p *tool) start() *tool {
 	var err error
 	p.stdin, err = p.cmd.StdinPipe()
 	must(p.t, err)
-	// A pipe of our own: a process that the command leaves behind keeps it open, and the end of
-	// fairlock is what we wait for.
+	// Use our own pipe. A process that the command leaves behind keeps the pipe open, but the test
+	// waits for the end of fairlock.
 	read, write, err := os.Pipe()
 	must(p.t, err)
 	p.cmd.Stdout = write
@@ -145,7 +145,7 @@ func (p *tool) start() *tool {
 	return p
 }
 
-// says waits for a line of standard output.
+// says waits for this line of standard output.
 func (p *tool) says(want string) {
 	p.t.Helper()
 	if got := p.line(); got != want {
@@ -167,7 +167,7 @@ func (p *tool) line() string {
 	return ""
 }
 
-// ends waits for the end and checks the exit code.
+// ends waits for the end of the process and checks the exit code.
 func (p *tool) ends(want int) {
 	p.t.Helper()
 	select {
@@ -180,7 +180,7 @@ func (p *tool) ends(want int) {
 	}
 }
 
-// complains checks that stderr is one line of ours that says all of this.
+// complains checks that stderr is one line of fairlock's that has all of these texts.
 func (p *tool) complains(about ...string) {
 	p.t.Helper()
 	text := p.stderr.String()
@@ -194,7 +194,7 @@ func (p *tool) complains(about ...string) {
 	}
 }
 
-// rest is what is still to come on standard output.
+// rest returns the lines that are still to come on standard output.
 func (p *tool) rest() []string {
 	var all []string
 	for line := range p.lines {
@@ -203,7 +203,7 @@ func (p *tool) rest() []string {
 	return all
 }
 
-// observer is a Locker of the test's own on the same server, to see and to be in the way.
+// observer returns the test's own Locker on the same server, to inspect locks and to hold them.
 func observer(t *testing.T, s *redistest.Server) *fairlock.Locker {
 	t.Helper()
 	locker := fairlock.New(s.Client(t))
@@ -211,7 +211,7 @@ func observer(t *testing.T, s *redistest.Server) *fairlock.Locker {
 	return locker
 }
 
-// inspect is the lock's state now.
+// inspect returns the lock's present state.
 func inspect(t *testing.T, locker *fairlock.Locker, name string) *fairlock.State {
 	t.Helper()
 	state, err := locker.Inspect(context.Background(), name)
@@ -219,17 +219,17 @@ func inspect(t *testing.T, locker *fairlock.Locker, name string) *fairlock.State
 	return state
 }
 
-// inLine waits until so many wait.
+// inLine waits until n calls wait.
 func inLine(t *testing.T, locker *fairlock.Locker, name string, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d are in line", n), func() bool { return len(inspect(t, locker, name).Waiters) == n })
 }
 
-// hold takes the lock for the test.
+// hold acquires the lock for the test.
 func hold(t *testing.T, locker *fairlock.Locker, name string) *fairlock.Lease {
 	t.Helper()
 	lease, err := locker.Lock(context.Background(), name)
 	must(t, err)
-	t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // most tests have done that
+	t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // most tests have unlocked already
 	return lease
 }

@@ -30,10 +30,10 @@ func (*manCommand) Run(parser *kong.Kong) error {
 	return nil
 }
 
-// roff is a manual page under way.
+// roff is a manual page that is being written.
 type roff struct{ strings.Builder }
 
-// manual is the page of the whole program.
+// manual returns the page of the whole program.
 func manual(app *kong.Application) string {
 	r := &roff{}
 	r.macro("TH", strings.ToUpper(app.Name), "1", "", newVersionRecord().Version, "User Commands")
@@ -62,7 +62,7 @@ func manual(app *kong.Application) string {
 	return r.String()
 }
 
-// visible are the commands that people use.
+// visible returns the commands that people use.
 func visible(node *kong.Node) (all []*kong.Node) {
 	for _, child := range node.Children {
 		if !child.Hidden {
@@ -72,7 +72,7 @@ func visible(node *kong.Node) (all []*kong.Node) {
 	return all
 }
 
-// usage is a command's first line of help.
+// usage returns the first line of a command's help.
 func usage(command *kong.Node) string { return asTyped("fairlock " + command.Summary()) }
 
 func (r *roff) command(command *kong.Node) {
@@ -89,7 +89,7 @@ func (r *roff) command(command *kong.Node) {
 	}
 }
 
-// prose is the long text: what is indented stays as it is.
+// prose adds the long text. Indented lines stay as they are.
 func (r *roff) prose(text string) {
 	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		r.macro("PP")
@@ -107,14 +107,14 @@ func (r *roff) prose(text string) {
 	}
 }
 
-// item is a flag or an argument.
+// item adds a flag or an argument.
 func (r *roff) item(name, about string) {
 	r.macro("TP")
 	r.macro("B", name)
 	r.text(escaped(about))
 }
 
-// macro is a line with a request and its arguments.
+// macro adds a line with a request and its arguments.
 func (r *roff) macro(name string, arguments ...string) {
 	r.WriteString("." + name)
 	for _, argument := range arguments {
@@ -123,10 +123,10 @@ func (r *roff) macro(name string, arguments ...string) {
 	r.WriteString("\n")
 }
 
-// text is a line, already escaped, that is no request however it begins.
+// text adds an escaped line that is no request, however the line begins.
 func (r *roff) text(line string) { r.WriteString(`\&` + line + "\n") }
 
-// escaped has nothing left that roff would take for its own.
+// escaped returns the text without anything that means something to roff.
 func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`).Replace(text)
 }

@@ -32,7 +32,7 @@ func prints(t *testing.T, s *redistest.Server, want int, args ...string) string 
 	return strings.Join(p.rest(), "\n")
 }
 
-// objects is what fairlock prints with --json, a line each.
+// objects returns the objects that fairlock prints with --json, one per line.
 func objects[T any](t *testing.T, s *redistest.Server, want int, args ...string) (all []T) {
 	t.Helper()
 	for line := range strings.Lines(prints(t, s, want, append(args, "--json")...)) {
@@ -47,7 +47,7 @@ func objects[T any](t *testing.T, s *redistest.Server, want int, args ...string)
 	return all
 }
 
-// plainly replaces what differs from run to run, and the columns' widths with it.
+// plainly replaces what differs from run to run, and so also the widths of the columns.
 func plainly(text string) string {
 	for _, r := range []struct{ like, by string }{
 		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`, "ID"},
@@ -70,7 +70,7 @@ func checkText(t *testing.T, what, got, want string) {
 	}
 }
 
-// waits has somebody wait for a lock; the channel has how that ended.
+// waits makes a call wait for a lock. The channel gets the result of the call.
 func waits(t *testing.T, locker *fairlock.Locker, name string, options ...fairlock.LockOption) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,16 +85,17 @@ func waits(t *testing.T, locker *fairlock.Locker, name string, options ...fairlo
 	return ended
 }
 
-// take takes a lock until the end of the test.
+// take holds a lock until the end of the test.
 func take(t *testing.T, locker fairlock.Interface, name string, options ...fairlock.LockOption) *fairlock.Lease {
 	t.Helper()
 	lease, err := locker.Lock(t.Context(), name, options...)
 	must(t, err)
-	t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // the test may have lost it
+	t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // the test may have lost the lease
 	return lease
 }
 
-// plainLocker is one whose holds hear of a force soon: with their next renewal.
+// plainLocker returns a Locker with short leases: its holds hear of a force soon, at their next
+// renewal.
 func plainLocker(t *testing.T, rdb redis.UniversalClient) *reentrant.Locker {
 	t.Helper()
 	locker := reentrant.New(rdb, reentrant.WithLease(time.Second), reentrant.WithLogger(slog.New(slog.DiscardHandler)))
@@ -102,7 +103,7 @@ func plainLocker(t *testing.T, rdb redis.UniversalClient) *reentrant.Locker {
 	return locker
 }
 
-// busyServer is a server with a few locks: the same ones for every command that only looks.
+// busyServer returns a server with a few locks. All commands that only look share it.
 func busyServer(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t)
@@ -165,7 +166,7 @@ cache {eu}/a b  plain lock
 	checkText(t, "show other --json", prints(t, s, 1, "show", "other", "--json"), `{"name":"other","kind":"fair","token":0,"holder":null,"waiting":0}`)
 }
 
-// named are the names in the order in which ls shows them.
+// named returns the names in the order in which ls shows them.
 func named(t *testing.T, s *redistest.Server, args ...string) string {
 	t.Helper()
 	var all []string
@@ -238,7 +239,7 @@ func TestShowShowsTheBeginningOfALongLineToPeople(t *testing.T) {
 	}
 }
 
-// forced is what force --json prints.
+// forced is the output of force --json.
 type forced struct {
 	Name, Kind   string
 	Forced, Next *locks.HolderRecord
@@ -289,7 +290,7 @@ func TestForceMeansAPlainLockOnlyIfTold(t *testing.T) {
 	}
 }
 
-// evicted is what evict --json prints.
+// evicted is the output of evict --json.
 type evicted struct {
 	Name    string
 	Evicted *locks.WaiterRecord
@@ -349,7 +350,7 @@ func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
 		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, strings.Fields(args)...)
 		p.cmd.Stdout = full
 		must(t, p.cmd.Start())
-		_ = p.cmd.Wait() // the exit code is looked at
+		_ = p.cmd.Wait() // the test checks the exit code
 		close(p.done)
 		p.ends(74)
 		p.complains("standard output")

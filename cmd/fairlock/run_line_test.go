@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// inspectUntilHeld waits until somebody has the lock and returns the token.
+// inspectUntilHeld waits until the lock is held, and returns the token.
 func inspectUntilHeld(t *testing.T, locker *fairlock.Locker, name string) (token int64) {
 	t.Helper()
 	eventually(t, name+" is held", func() bool {

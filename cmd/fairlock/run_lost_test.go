@@ -25,7 +25,7 @@ func TestACommandThatEndsAfterTheLossIs76WhateverItSays(t *testing.T) {
 	s := redistest.Start(t)
 	p := launch(t, s, "run", "x", "--", "sh", "-c", "echo in; read line")
 	p.says("in")
-	must(t, s.Client(t).Del(t.Context(), "fairlock:lock:{x}").Err()) // not noticed before the unlock
+	must(t, s.Client(t).Del(t.Context(), "fairlock:lock:{x}").Err()) // run notices this only when it unlocks
 	_, err := p.stdin.Write([]byte("\n"))
 	must(t, err)
 	p.ends(76)

@@ -54,7 +54,7 @@ func TestTheCommandIsInAProcessGroupOfItsOwn(t *testing.T) {
 	p.ends(1)
 }
 
-// alive reports whether a process exists and is no zombie. Without a /proc it sees nobody.
+// alive reports whether a process exists and is no zombie. Without a /proc it returns false.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -17,17 +17,17 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// A trial is one case in which flock(1), consul lock and fairlock run are compared. docs/run.md is
-// this table.
+// trial is one case for which flock(1), consul lock and fairlock run are compared. docs/run.md
+// shows the trials as a table.
 type trial struct {
 	about    string
-	flock    string // what play sees of the flock of this machine; "-": it has nothing of the kind; (in brackets): not played
-	consul   string // what its documentation and its source say
-	fairlock string // what play sees
+	flock    string // the result of play with this machine's flock; "-": flock has nothing of the kind; (in brackets): not played
+	consul   string // from the documentation and the source of consul
+	fairlock string // the result of play
 	play     func(*fixture) string
 }
 
-// trials are all of them. Each is played against a redis-server.
+// trials returns all trials. Each is played against a redis-server.
 func trials() []trial {
 	var all []trial
 	for _, some := range [][]trial{trialsOfExitCodes, trialsOfStreams, trialsOfSignals, trialsOfOffspring, trialsOfLosses, trialsOfLines} {
@@ -46,7 +46,7 @@ func TestRunStandsTheTrialsBesideFlock(t *testing.T) {
 	_, err := exec.LookPath("flock")
 	var all sync.WaitGroup
 	defer all.Wait()
-	places := make(chan struct{}, 8)              // they wait most of the time: more than there are processors
+	places := make(chan struct{}, 8)              // more than there are processors, because trials mostly wait
 	for _, c := range slices.Backward(trials()) { // the slow ones first
 		places <- struct{}{}
 		all.Go(func() {
@@ -85,27 +85,27 @@ func TestTheTableInTheDocumentationIsThatOfTheTrials(t *testing.T) {
 	}
 }
 
-// fixture is where one tool is tried: a lock of its own.
+// fixture is the place for one tool: it has a lock of its own.
 type fixture struct {
 	*testing.T
-	flock  bool              // flock(1) is tried, and not fairlock
-	server *redistest.Server // of fairlock
+	flock  bool              // try flock(1), not fairlock
+	server *redistest.Server // for fairlock
 	locker *fairlock.Locker  // on that server
-	name   string            // of the lock; with flock of the file in dir
+	name   string            // of the lock; with flock, of the file in dir
 	dir    string
 }
 
-// inFlocksWords are the flags that flock has, too.
+// inFlocksWords translates the flags that flock has, too.
 var inFlocksWords = map[string][]string{
 	"--wait=0":               {"-n"},
 	"--wait=1s":              {"-w", "1"},
 	"--conflict-exit-code=9": {"-E", "9"},
 }
 
-// runFlags are fairlock's.
+// runFlags are flags of fairlock run.
 type runFlags []string
 
-// command is the tool's command line.
+// command returns the tool's command line.
 func (s *fixture) command(f runFlags, command ...string) *exec.Cmd {
 	var args []string
 	program := os.Args[0]
@@ -131,7 +131,7 @@ func (s *fixture) command(f runFlags, command ...string) *exec.Cmd {
 	return cmd
 }
 
-// run starts the tool. What flock leaves behind is ended with the test.
+// run starts the tool. When the test ends, it also ends what flock leaves behind.
 func (s *fixture) run(f runFlags, command ...string) *tool {
 	s.Helper()
 	return s.start(s.command(f, command...))
@@ -142,17 +142,17 @@ func (s *fixture) start(cmd *exec.Cmd) *tool {
 	p := &tool{t: s.T, cmd: cmd, lines: make(chan string, 1000), done: make(chan struct{})}
 	p.cmd.Stderr = &p.stderr
 	p.start()
-	s.Cleanup(func() { _ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) }) // the tool and, if it is flock, the command
+	s.Cleanup(func() { _ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL) }) // the tool and, with flock, the command
 	return p
 }
 
-// sh starts the tool with a shell script.
+// sh starts the tool with a shell script as its command.
 func (s *fixture) sh(f runFlags, script string, args ...string) *tool {
 	s.Helper()
 	return s.run(f, append([]string{"sh", "-c", script, "sh"}, args...)...)
 }
 
-// through starts the tool from a shell that has done something first, which ends with exec "$@".
+// through starts the tool from a shell that first runs preparation, and then exec "$@".
 func (s *fixture) through(preparation string, cmd *exec.Cmd) *tool {
 	s.Helper()
 	shell, err := exec.LookPath("sh")
@@ -161,7 +161,7 @@ func (s *fixture) through(preparation string, cmd *exec.Cmd) *tool {
 	return s.start(cmd)
 }
 
-// ended is how a shell would see that p has ended, which may be still to come.
+// ended waits for the end of p and returns its exit code as a shell sees it.
 func (s *fixture) ended(p *tool) int {
 	s.Helper()
 	eventually(s.T, "it has ended", func() bool {
@@ -175,7 +175,7 @@ func (s *fixture) ended(p *tool) int {
 	return asAShellSees(p.cmd.ProcessState)
 }
 
-// asAShellSees is the exit code, or 128 and the number of the signal.
+// asAShellSees returns the exit code, or 128 plus the number of the signal.
 func asAShellSees(state *os.ProcessState) int {
 	status, _ := state.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
@@ -184,7 +184,7 @@ func asAShellSees(state *os.ProcessState) int {
 	return status.ExitStatus()
 }
 
-// ends is the same as text.
+// ends returns the same as text.
 func (s *fixture) ends(p *tool) string {
 	s.Helper()
 	return fmt.Sprint(s.ended(p))
@@ -208,7 +208,7 @@ func (s *fixture) waits(p *tool) {
 	})
 }
 
-// taken takes the lock with a command that ends when its standard input does.
+// taken holds the lock with a command that ends when its standard input does.
 func (s *fixture) taken() *tool {
 	s.Helper()
 	p := s.sh(nil, "echo in; read line; exit 0")
@@ -216,7 +216,7 @@ func (s *fixture) taken() *tool {
 	return p
 }
 
-// free says whether the lock is to be had.
+// free says whether the lock can be had.
 func (s *fixture) free() string {
 	s.Helper()
 	if s.ended(s.run(runFlags{"--wait=0"}, "true")) == 0 {

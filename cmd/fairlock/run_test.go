@@ -20,7 +20,7 @@ func TestTheCommandsExitCodeIsPassedOn(t *testing.T) {
 		"kill -TERM $$":  143,
 		"kill -KILL $$":  137,
 		"kill -USR1 $$":  128 + 10,
-		"exec 'a, b' -c": 127, // that is sh's, not ours
+		"exec 'a, b' -c": 127, // the exit code is sh's, not fairlock's
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// on is the tool's command line on a host of that name, where we may have such; elsewhere only the
-// processes differ.
+// on returns the tool's command line on a host of that name, if the test may make such a host.
+// Otherwise only the processes differ.
 func (s *fixture) on(host string, f runFlags, command ...string) *exec.Cmd {
 	cmd := s.command(f, command...)
 	own := &syscall.SysProcAttr{Setpgid: true, Cloneflags: syscall.CLONE_NEWUTS}

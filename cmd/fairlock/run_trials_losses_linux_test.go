@@ -6,14 +6,14 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// obedient says that it was told to end, and does. A shell tells on stderr what ended its children;
-// that is not of interest.
+// obedient prints that it was told to end, and ends. On stderr a shell reports how its children
+// ended; the trials do not need that.
 const obedient = `exec 2>/dev/null; trap 'echo told; exit 3' TERM; echo in; while :; do sleep 0.02; done`
 
-// short is a lease that ends soon, with all the time in the world to end after it.
+// short is a lease that ends soon, with much time for the command to end after that.
 var short = runFlags{"--lease=1s", "--kill-after=1m"}
 
-// loses plays a lock that is lost in some way.
+// loses plays a lock that is lost in the given way.
 func loses(f runFlags, lose func(*fixture)) func(*fixture) string {
 	return func(s *fixture) string {
 		p := s.sh(f, obedient)

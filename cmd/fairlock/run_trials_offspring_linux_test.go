@@ -4,7 +4,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaves plays a command that ends and has left somebody behind, who has said his process id.
+// leaves plays a command that ends and leaves a process behind; the command has printed the id of
+// that process.
 func leaves(script string) func(*fixture) string {
 	return func(s *fixture) string {
 		var f runFlags

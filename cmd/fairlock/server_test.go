@@ -36,7 +36,7 @@ func lists(t *testing.T, env []string, args ...string) {
 	}
 }
 
-// holdDirectly takes the lock x over the server's port.
+// holdDirectly holds the lock x through the server's port.
 func holdDirectly(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	hold(t, observer(t, s), "x")
@@ -66,7 +66,7 @@ func TestTheMasterIsFoundThroughItsSentinels(t *testing.T) {
 	checkFound(t, findsAt(t, "redis://"+watching), "topology", wrong, "this is a Sentinel", "master_name=NAME")
 }
 
-// startSentinel starts a Sentinel that watches s, by the name main, and returns its address.
+// startSentinel starts a Sentinel that watches s under the name main, and returns its address.
 func startSentinel(t *testing.T, s *redistest.Server, password string) string {
 	t.Helper()
 	port := freePort(t)
@@ -81,7 +81,7 @@ func startSentinel(t *testing.T, s *redistest.Server, password string) string {
 	cmd.SysProcAttr = process.DieWithParent()
 	ended := make(chan struct{})
 	must(t, process.StartOnThread(cmd.Start, func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // it was killed, so Wait returns an error
 		close(ended)
 	}))
 	t.Cleanup(func() {
@@ -106,7 +106,7 @@ func TestTheToolWorksOnAClusterAndSaysSoIfItIsNotToldThatItIsOne(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Addr()}})
 	t.Cleanup(func() { _ = rdb.Close() })
 	locker := fairlock.New(rdb)
-	t.Cleanup(func() { _ = locker.Close() }) // it never fails
+	t.Cleanup(func() { _ = locker.Close() }) // never fails
 	_, err := locker.Lock(t.Context(), "x")
 	must(t, err)
 	lists(t, env)
@@ -117,7 +117,8 @@ func TestTheToolWorksOnAClusterAndSaysSoIfItIsNotToldThatItIsOne(t *testing.T) {
 	p.ends(1)
 }
 
-// stamps makes an authority and what it signs for 127.0.0.1, as files in PEM: ca, cert, key.
+// stamps makes an authority and a certificate for 127.0.0.1, and returns files in PEM: ca, cert,
+// key.
 func stamps(t *testing.T) (ca, cert, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -153,7 +154,7 @@ func TestAServerWithAnAuthorityOfItsOwnIsTrustedIfThatIsNamed(t *testing.T) {
 		says, args string
 	}{
 		{69, "unknown authority", "--redis " + url + " --tls-cert " + cert + " --tls-key " + key},
-		{69, "certificate required|reset by peer|broken pipe", "--redis " + url + " --tls-ca " + ca}, // it may have hung up before it is heard
+		{69, "certificate required|reset by peer|broken pipe", "--redis " + url + " --tls-ca " + ca}, // the server may hang up before the client reads why
 		{64, "rediss://", "--redis redis://" + s.Addr() + " --tls-ca " + ca},
 		{64, "need each other", "--redis " + url + " --tls-key " + key},
 		{64, "no certificate", "--redis " + url + " --tls-ca " + key},

@@ -15,17 +15,17 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// console is a terminal with somebody at it.
+// console is a terminal with a person at it.
 type console struct {
 	t      *testing.T
 	master *os.File
 	seen   buffer
-	read   chan struct{} // closed when all that was shown is in seen: when nobody has the terminal any more
+	read   chan struct{} // closed when seen has all output: no process has the terminal open any more
 	done   chan struct{}
 	cmd    *exec.Cmd
 }
 
-// sitDown starts a program as the leader of a session on a new terminal.
+// sitDown starts a program on a new terminal, as the leader of a session.
 func sitDown(t *testing.T, s *redistest.Server, program string, args ...string) *console {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -45,7 +45,7 @@ func sitDown(t *testing.T, s *redistest.Server, program string, args ...string) 
 	must(t, c.cmd.Start())
 	go func() {
 		defer close(c.read)
-		_, _ = io.Copy(&c.seen, master) // ends with an error when nobody has the terminal open any more
+		_, _ = io.Copy(&c.seen, master) // ends with an error when no process has the terminal open any more
 	}()
 	go func() {
 		_ = c.cmd.Wait()
@@ -66,7 +66,7 @@ func (c *console) types(text string) {
 	must(c.t, err)
 }
 
-// sees waits for a text, after all that was seen before.
+// sees waits for a text that comes after all that was seen before.
 func (c *console) sees(text string) {
 	c.t.Helper()
 	defer func() {
@@ -202,7 +202,7 @@ func TestCtrlCEndsTheScriptThatRunsUs(t *testing.T) {
 	t.Parallel()
 	const us = `"$FAIRLOCK" run x -- sh -c "echo wai''ting; exec sleep 60"`
 	for _, script := range []string{us, us + " | cat"} {
-		for _, shell := range []string{"sh", "bash"} { // which look at different signs of it
+		for _, shell := range []string{"sh", "bash"} { // these tell by different signs that Ctrl-C ended us
 			t.Run(shell+" "+script, func(t *testing.T) {
 				t.Parallel()
 				if _, err := exec.LookPath(shell); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// sitDownAtTop starts a live screen on a terminal of this size.
+// sitDownAtTop starts fairlock top on a terminal of this size.
 func sitDownAtTop(t *testing.T, s *redistest.Server, columns, rows uint16) *console {
 	t.Helper()
 	c := sitDown(t, s, os.Args[0], "top")
@@ -20,7 +20,7 @@ func sitDownAtTop(t *testing.T, s *redistest.Server, columns, rows uint16) *cons
 	return c
 }
 
-// What switches to the screen of full-screen programs and back.
+// The codes that switch to the screen of full-screen programs and back.
 const (
 	onScreen  = "\x1b[?1049h"
 	offScreen = "\x1b[?1049l"

@@ -14,15 +14,15 @@ type versionCommand struct {
 	output.Flags
 }
 
-// versionRecord is what this program is, as JSON.
+// versionRecord says what this program is, as JSON.
 type versionRecord struct {
 	Version  string `json:"version"`  // "(devel)" if it was built from a checkout
-	Revision string `json:"revision"` // "" if nobody told
+	Revision string `json:"revision"` // "" if it is not known
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// newVersionRecord asks the binary itself.
+// newVersionRecord reads the build information of this program.
 func newVersionRecord() *versionRecord {
 	r := &versionRecord{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {

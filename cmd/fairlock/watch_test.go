@@ -21,7 +21,7 @@ type told struct {
 	Position, Waiting     int
 }
 
-// tells waits for the next event, which must be of this kind.
+// tells waits for the next event and checks its kind.
 func (p *tool) tells(kind, note string, waiting int) told {
 	p.t.Helper()
 	var e told
@@ -40,7 +40,7 @@ func (p *tool) signals(s syscall.Signal) {
 	must(p.t, p.cmd.Process.Signal(s))
 }
 
-// joins has a call wait until the test has its lease.
+// joins makes a call wait, and returns its lease to the test.
 func joins(t *testing.T, locker *fairlock.Locker, note string) <-chan *fairlock.Lease {
 	t.Helper()
 	got := make(chan *fairlock.Lease, 1)
