@@ -13,27 +13,27 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// finding is what the doctor says of one check.
+// finding is the result of one check of the doctor.
 type finding struct {
 	Check, Status, Found, Do string
 	Figures                  map[string]int64
 }
 
-// What the doctor thinks of what it has found.
+// The verdicts of the doctor.
 const (
 	good  = "ok"
 	note  = "note"
 	wrong = "wrong"
 )
 
-// finds is what the doctor finds with these flags, by check.
+// finds runs the doctor with these flags and returns its findings by check.
 func finds(t *testing.T, s *redistest.Server, flags ...string) map[string]finding {
 	t.Helper()
 	return findsAt(t, "redis://"+s.Addr(), flags...)
 }
 
-// findsAt checks, too, that there is something to do about all that is not well, and that the exit
-// code tells.
+// findsAt also checks that there is advice for all that is not well, and that the exit code is
+// right.
 func findsAt(t *testing.T, url string, flags ...string) map[string]finding {
 	t.Helper()
 	p := fairlockWith(t, nil, slices.Concat([]string{"doctor", "--json", "--redis", url}, flags)...).start()
@@ -56,7 +56,7 @@ func findsAt(t *testing.T, url string, flags ...string) map[string]finding {
 	return found
 }
 
-// checkFound checks one finding: its status and what it and its advice say.
+// checkFound checks one finding: its status, and what it and its advice say.
 func checkFound(t *testing.T, found map[string]finding, check string, want string, says ...string) {
 	t.Helper()
 	f := found[check]
@@ -88,7 +88,7 @@ ok     persistence  append-only file, appendfsync everysec
 ok     keyspace     3 keys, with 1 lock and 0 lines under "fairlock"
 
 10 ok, 0 notes, 0 wrong`
-	text = regexp.MustCompile(`keyspace     \d keys`).ReplaceAllString(text, "keyspace     3 keys") // of the doctor's own, some expire
+	text = regexp.MustCompile(`keyspace     \d keys`).ReplaceAllString(text, "keyspace     3 keys") // some of the doctor's own keys expire
 	if text != strings.TrimSpace(want) {
 		t.Errorf("%s\nwant%s", text, want)
 	}
@@ -170,7 +170,7 @@ func TestTheDoctorKnowsWhyAServerIsNotReached(t *testing.T) {
 	}
 }
 
-// as creates a user and is the URL for it.
+// as creates a user and returns the URL for it.
 func as(t *testing.T, s *redistest.Server, user string, rules ...string) (url string) {
 	t.Helper()
 	command := []any{"acl", "setuser", user, "reset", "on", ">pass"}
@@ -231,7 +231,7 @@ func TestTheDoctorDisturbsNoLock(t *testing.T) {
 	inLine(t, locker, "x", 1)
 	channels, err := s.Client(t).PubSubChannels(t.Context(), "*").Result()
 	must(t, err)
-	if len(channels) != 1 { // the waiter's
+	if len(channels) != 1 { // only the waiter's channel
 		t.Errorf("subscriptions: %q", channels)
 	}
 	eventually(t, "nobody but the test is connected", func() bool {

@@ -12,13 +12,13 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// killers are the signals that end what does not know them, and mean that.
+// killers are the signals that mean to end a process, and end one that does not handle them.
 var killers = []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM}
 
-// deaf is a command that no signal ends but SIGKILL.
+// deaf is a command that only SIGKILL ends.
 const deaf = `trap "" HUP INT QUIT TERM; echo in; while :; do sleep 0.02; done`
 
-// each plays a case for each signal, on a lock of its own.
+// each plays a case once for each signal, with a new lock each time.
 func (s *fixture) each(signals []syscall.Signal, play func(s *fixture, sig syscall.Signal) string) string {
 	s.Helper()
 	var all []string
@@ -88,7 +88,8 @@ var trialsOfSignals = []trial{
 	}},
 	{"SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 while the command runs", "dies; the command goes on with the lock", "SIGINT, SIGTERM: as when the lock is lost", "the command and its children hear it", func(s *fixture) string {
 		return s.each(append([]syscall.Signal{unix.SIGUSR1, unix.SIGUSR2}, killers...), func(s *fixture, sig syscall.Signal) string {
-			// The inner shell hears it by itself, the outer one lives to tell what became of it.
+			// The inner shell gets the signal itself. The outer shell lives on to tell what
+			// happened to it.
 			script := `exec 2>/dev/null; trap 'echo outer' $1; sh -c "trap 'exit 5' $1; echo in; while :; do sleep 0.02; done"; echo "inner ended with $?"; exit 9`
 			p := s.sh(nil, script, fmt.Sprint(int(sig)))
 			p.says("in")
@@ -152,7 +153,7 @@ var trialsOfSignals = []trial{
 		if !s.flock {
 			f = runFlags{"--lease=1s"}
 		}
-		// Not at once: the guard may not have heard yet whom to watch over.
+		// Not at once: the guard may not know the group yet.
 		p := s.sh(f, `sleep 0.3; sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait`)
 		one, two := s.pid(p), s.pid(p)
 		s.hit(p, unix.SIGKILL)
@@ -178,7 +179,7 @@ var trialsOfSignals = []trial{
 	}},
 }
 
-// pid is a process id that the command says.
+// pid returns the process id that the command prints.
 func (s *fixture) pid(p *tool) int {
 	s.Helper()
 	pid, err := strconv.Atoi(p.line())

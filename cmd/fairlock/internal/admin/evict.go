@@ -59,7 +59,7 @@ func (v *Evict) Run() error {
 	if err != nil {
 		return err
 	}
-	// Of the kinds of locks only this one has a line.
+	// Only locks of this kind have a line.
 	if err := l.Interface.(*fairlock.Locker).Evict(context.Background(), v.Name, waiter.ID); err != nil {
 		return l.Failed(err)
 	}
@@ -69,7 +69,7 @@ func (v *Evict) Run() error {
 	return p.Print()
 }
 
-// find is the waiter that is meant.
+// find returns the waiter that the command line means.
 func (v *Evict) find(line []locks.WaiterRecord) (*locks.WaiterRecord, error) {
 	var like []*locks.WaiterRecord
 	for i := range line {
@@ -90,7 +90,7 @@ func (v *Evict) find(line []locks.WaiterRecord) (*locks.WaiterRecord, error) {
 	}
 }
 
-// called names the waiter for people, whether it has a note or not.
+// called names the waiter for people, with or without a note.
 func called(w *locks.WaiterRecord) string {
 	if who := w.Who(); who != "" {
 		return who
@@ -98,7 +98,7 @@ func called(w *locks.WaiterRecord) string {
 	return output.Clean(w.ID)
 }
 
-// Predict is the names of locks, or the ids of those who wait for one, for completion.
+// Predict returns the names of locks, or the ids of a lock's waiters, for completion.
 func (v *Evict) Predict(ctx context.Context, what string) []locks.Candidate {
 	if what == "waiter" {
 		return v.waiters(ctx)
@@ -106,7 +106,7 @@ func (v *Evict) Predict(ctx context.Context, what string) []locks.Candidate {
 	return v.Names(ctx, locks.Fair)
 }
 
-// waiters are the ids of those who wait for the lock.
+// waiters returns the ids of the lock's waiters.
 func (v *Evict) waiters(ctx context.Context) (all []locks.Candidate) {
 	s, err := v.Open(locks.Fair)
 	if err != nil {

@@ -44,7 +44,7 @@ type forcedRecord struct {
 	Name   string              `json:"name"`
 	Kind   string              `json:"kind"`
 	Forced *locks.HolderRecord `json:"forced"`
-	Next   *locks.HolderRecord `json:"next"` // null: nobody has it now
+	Next   *locks.HolderRecord `json:"next"` // null: the lock is free now
 }
 
 // Run is called by kong.
@@ -65,7 +65,7 @@ func (v *Force) Run() error {
 	if h := before.Holder; v.Token != 0 && v.Token != h.Token {
 		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.Who())
 	}
-	s.Notices.Mute() // that a lock was forced
+	s.Notices.Mute() // the notice that a lock was forced
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
 		return l.Failed(err)
 	}
@@ -76,7 +76,7 @@ func (v *Force) Run() error {
 	return v.tell(&forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder, Next: after.Holder})
 }
 
-// nobody says that there is nothing to force, and where there would be.
+// nobody returns the error that there is nothing to force. The error says where there would be.
 func (v *Force) nobody(s *locks.Store) error {
 	for _, other := range s.Lockers[1:] {
 		if r, err := other.Look(v.Name); err == nil && r.Holder != nil {

@@ -1,5 +1,5 @@
-// Package admin is the commands for those who look after locks: to list and show them, to end an
-// ownership, and to take a waiter out of a line.
+// Package admin has the commands for those who look after locks: to list and show locks, to force
+// the end of a hold, and to evict a waiter from a line.
 package admin
 
 import (
@@ -68,7 +68,7 @@ func (v *Ls) Run() error {
 	return p.Print()
 }
 
-// find is the locks that match, in their order.
+// find returns the locks that match, in their order.
 func (v *Ls) find() (found []*locks.Record, err error) {
 	s, err := v.Open(v.Kinds()...)
 	if err != nil {
@@ -81,7 +81,7 @@ func (v *Ls) find() (found []*locks.Record, err error) {
 				return nil, l.Failed(err)
 			}
 			if matches(v.Pattern, state.Name) {
-				state.Waiters = nil // the first alone, which show tells
+				state.Waiters = nil // List has only the first waiter; show prints them all
 				found = append(found, locks.NewRecord(l.Kind, state))
 			}
 		}
@@ -90,15 +90,15 @@ func (v *Ls) find() (found []*locks.Record, err error) {
 	return found, nil
 }
 
-// matches reports whether a name is like the pattern. To path.Match a slash is a border; in a name
-// it is not.
+// matches reports whether a name matches the pattern. A slash in a name is a character like any
+// other, but path.Match would treat it as a border.
 func matches(pattern, name string) bool {
 	noSlash := strings.NewReplacer("/", "\x00")
 	ok, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))
 	return pattern == "" || ok && err == nil
 }
 
-// order compares as --sort says, and those that are alike by what else is of interest.
+// order compares two locks as --sort says, and equal ones by what else is of interest.
 func (v *Ls) order(a, b *locks.Record) int {
 	waiting, held := cmp.Compare(b.Waiting, a.Waiting), a.OlderThan(b)
 	name := cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
@@ -114,7 +114,7 @@ func (v *Ls) order(a, b *locks.Record) int {
 	}
 }
 
-// cells is a lock in a line of ls.
+// cells returns the cells of a lock in the table of ls.
 func cells(r *locks.Record, c output.Colour) []string {
 	held, remaining, waiting := "-", "-", "-"
 	if h := r.Holder; h != nil {

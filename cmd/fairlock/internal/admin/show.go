@@ -19,7 +19,7 @@ type Show struct {
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
 }
 
-// MostShown is how many waiters people are shown unless they want all.
+// MostShown is how many waiters show prints for people without --all.
 const MostShown = 20
 
 // Help is the long text of "fairlock show --help".
@@ -72,7 +72,7 @@ func (v *Show) Run() error {
 	return &exit.Error{Code: exit.Nothing}
 }
 
-// showLock shows everything that is known of one.
+// showLock prints everything that is known of a lock.
 func showLock(p *output.Page, r *locks.Record, all bool) {
 	p.Object(r)
 	p.Say("%s  %s", p.Paint(output.Bold, output.Clean(r.Name)), p.Dim(r.Kind+" lock"))

@@ -1,5 +1,5 @@
-// Package demo shows with real processes what the locks promise, and checks it on the way: a
-// session plays scenarios with a pool of workers, and a witness judges what they say.
+// Package demo shows with real processes what the locks promise, and checks it: a session plays
+// scenarios with a pool of workers, and a witness judges the events.
 package demo
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const (
 	leaseOfAll  = 10 * time.Second
-	atMost      = time.Minute // it takes a few seconds; after this something hangs
+	atMost      = time.Minute // it takes a few seconds; after a minute something hangs
 	mostWorkers = 26          // their names are letters
 )
 
@@ -81,7 +81,7 @@ func (d *Command) Run() (err error) {
 	return s.play(d.Workers, where)
 }
 
-// server is the one to play on, and what to call it.
+// server returns the server to play on, and a name for it.
 func (d *Command) server() (target server.Connection, where string, stop func(), err error) {
 	if d.Redis != "" {
 		target = server.Connection{Redis: d.Redis, TLSFiles: d.TLSFiles}
@@ -94,7 +94,7 @@ func (d *Command) server() (target server.Connection, where string, stop func(),
 	return server.Connection{Redis: "redis://" + own.Addr()}, "the embedded server at " + own.Addr(), own.Close, nil
 }
 
-// watched is a context that ends with the first signal, or when the demo has gone on for too long.
+// watched returns a context that ends with the first signal, or when the demo takes too long.
 func watched() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals, release := process.Catch(process.Ending...)
@@ -113,7 +113,7 @@ func watched() (context.Context, context.CancelFunc) {
 	}
 }
 
-// play plays the scenarios and says how they went.
+// play plays the scenarios and returns an error if something failed.
 func (s *session) play(workers int, where string) error {
 	if _, err := s.locker.Inspect(s.ctx, "ready"); err != nil {
 		return s.unavailable(err)
@@ -130,7 +130,7 @@ func (s *session) play(workers int, where string) error {
 	return s.conclude()
 }
 
-// unavailable is the exit.Error for a server that did not answer the first question.
+// unavailable returns the exit.Error for a server that did not answer the first question.
 func (s *session) unavailable(err error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
@@ -138,8 +138,8 @@ func (s *session) unavailable(err error) error {
 	return &exit.Error{Code: exit.Unavailable, Err: err}
 }
 
-// assemble starts the workers and has each of them wait in line once: from then on they hear of
-// their grants.
+// assemble starts the workers. Each waits in line once: after that a worker has its subscription
+// and hears of its grants at once.
 func (s *session) assemble(workers int) error {
 	for number := range workers {
 		if err := s.pool.start(number); err != nil {
@@ -149,7 +149,7 @@ func (s *session) assemble(workers int) error {
 	return s.warmUp(s.pool.workers...)
 }
 
-// warmUp lets workers wait for one lock, and get it.
+// warmUp makes the workers wait for one lock, and get it.
 func (s *session) warmUp(all ...*workerProcess) error {
 	g, err := s.shut("ready")
 	if err != nil {

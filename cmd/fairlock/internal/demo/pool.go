@@ -15,15 +15,15 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 )
 
-// pool is the demo's worker processes, from outside.
+// pool has the demo's worker processes, as the demo sees them.
 type pool struct {
 	program string
 	opening request
 	events  chan event
 	output  *os.File // the pipe that all workers write to
 	input   *os.File
-	reading chan struct{} // closed when all output was read
-	over    chan struct{} // closed when nobody listens to events any more
+	reading chan struct{} // closed when all output has been read
+	over    chan struct{} // closed when the session takes no more events
 	workers []*workerProcess
 }
 
@@ -33,8 +33,8 @@ type workerProcess struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	to     *json.Encoder
-	done   chan struct{} // it is no more, and its connections are closed
-	doomed bool          // its end is no surprise
+	done   chan struct{} // closed when the process has ended, and so its connections
+	doomed bool          // its end is intended
 }
 
 // newPool prepares for workers that open with the given request.
@@ -55,7 +55,7 @@ func newPool(opening request) (*pool, error) {
 	return p, nil
 }
 
-// read takes in the events of all workers, in the order in which they were written.
+// read receives the events of all workers, in the order in which they were written.
 func (p *pool) read() {
 	defer close(p.reading)
 	for lines := bufio.NewScanner(p.input); lines.Scan(); {
@@ -74,7 +74,7 @@ func (p *pool) pass(e event) {
 	}
 }
 
-// start starts the worker with this number, again if there was one.
+// start starts the worker with this number, also a second time.
 func (p *pool) start(number int) error {
 	w := &workerProcess{number: number, done: make(chan struct{})}
 	w.cmd = exec.Command(p.program, "demo-worker", strconv.Itoa(number))
@@ -97,14 +97,14 @@ func (p *pool) start(number int) error {
 	return nil
 }
 
-// reap waits for the end of w.
+// reap waits until w has ended.
 func (p *pool) reap(w *workerProcess) {
 	err := w.cmd.Wait()
 	close(w.done)
 	p.pass(event{Kind: onEnded, Worker: w.number, Result: fmt.Sprint(err)})
 }
 
-// send gives w a request. If w is no more, that is told elsewhere.
+// send gives w a request. If w has ended, an event says so.
 func (w *workerProcess) send(r request) { _ = w.to.Encode(r) }
 
 func (p *pool) sendAll(r request) {
@@ -113,17 +113,17 @@ func (p *pool) sendAll(r request) {
 	}
 }
 
-// kill ends w with SIGKILL and returns when it is gone.
+// kill ends w with SIGKILL and returns when w is gone.
 func (w *workerProcess) kill() {
 	w.doomed = true
 	_ = w.cmd.Process.Kill() // fails only if it has ended
 	<-w.done
 }
 
-// farewell is how long workers have to leave their lines and end by themselves.
+// farewell is the time that workers have to leave their lines and to end by themselves.
 const farewell = 3 * time.Second
 
-// stop ends all workers. Nothing may listen to events any more.
+// stop ends all workers. It must come after the last call of next.
 func (p *pool) stop() error {
 	close(p.over)
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
@@ -142,11 +142,11 @@ func (p *pool) stop() error {
 			bad = errors.Join(bad, fmt.Errorf("worker %s did not end well: %v", letter(w.number), state))
 		}
 	}
-	_ = p.output.Close() // the last copy: the reader comes to the end
+	_ = p.output.Close() // the last copy of the pipe's end: now the reader comes to its end
 	<-p.reading
 	_ = p.input.Close()
 	return bad
 }
 
-// letter is how a worker is called.
+// letter returns the name of a worker.
 func letter(number int) string { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[number : number+1] }

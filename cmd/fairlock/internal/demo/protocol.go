@@ -6,13 +6,13 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
-// The demo and its workers talk in lines of JSON: requests go to each worker's standard input,
+// The demo and its workers talk in lines of JSON. Requests go to each worker's standard input;
 // events come from the standard output of all of them.
 //
-// That output is one pipe. A line is far shorter than what the kernel writes in one piece, so the
-// order of lines is the order in which the workers wrote them, over all processes: a worker that
-// says "left" before it unlocks says so before the next one, in whatever process, can say
-// "entered". No clock is needed to see that two never overlap.
+// That output is one pipe. A line is far shorter than what the kernel writes in one piece, so lines
+// come in the order in which they were written, over all processes: if a worker says "left" before
+// it unlocks, this arrives before the next worker says "entered". No clock is needed to see that
+// two never overlap.
 
 // action says what a request asks for.
 type action string
@@ -23,8 +23,8 @@ const (
 	doFinish  action = "finish"   // Who: end of the work, or one step on
 	doNest    action = "nest"     // take Lock three deep and come back, a step at each finish
 	doBuyers  action = "buyers"   // send Numbers to Lock, spread over Work, with at most Most waiting
-	doAnswer  action = "answer"   // to Who's look or sale: OK, Stock
-	doSoldOut action = "sold out" // whoever waits may go home
+	doAnswer  action = "answer"   // the answer to Who's look or sale: OK, Stock
+	doSoldOut action = "sold out" // waiting buyers may go home
 	doStale   action = "stale"    // sell with an old Token, without the lock
 )
 
@@ -48,20 +48,20 @@ type request struct {
 type kind string
 
 const (
-	onReady   kind = "ready"   // it is connected
-	onEntered kind = "entered" // it holds Lock, with Token; it had asked at Asked
-	onDeeper  kind = "deeper"  // it holds it at Depth
-	onBack    kind = "back"    // it is back at Depth
-	onLeft    kind = "left"    // it is about to unlock Lock
-	onDone    kind = "done"    // it has unlocked
+	onReady   kind = "ready"   // the worker is connected
+	onEntered kind = "entered" // the worker holds Lock, with Token; it had asked at Asked
+	onDeeper  kind = "deeper"  // the worker holds it at Depth
+	onBack    kind = "back"    // the worker is back at Depth
+	onLeft    kind = "left"    // the worker is about to unlock Lock
+	onDone    kind = "done"    // the worker has unlocked
 	onLook    kind = "look"    // how many pieces are left?
 	onSale    kind = "sale"    // there are Stock left now
 	onTold    kind = "told"    // Who went home with Result, after waiting Waited
 	onFailed  kind = "failed"  // something went wrong: Result
-	onEnded   kind = "ended"   // the process is no more; said by its parent
+	onEnded   kind = "ended"   // the process has ended; its parent says so
 )
 
-// What a buyer goes home with.
+// The results with which a buyer goes home.
 const (
 	bought      = "bought"
 	wasSoldOut  = "sold out"
@@ -69,8 +69,8 @@ const (
 	refused     = "refused"
 )
 
-// event is a line from a worker. Times are nanoseconds of the machine's wall clock, for measuring
-// only.
+// event is a line from a worker. Times are nanoseconds of the machine's wall clock, and are used
+// only to measure.
 type event struct {
 	Kind   kind
 	Worker int           `json:",omitempty"`
@@ -85,8 +85,8 @@ type event struct {
 	Result string        `json:",omitempty"`
 }
 
-// waited is how long the worker had to wait for what it entered.
+// waited returns how long the worker had to wait for the lock that it entered.
 func (e event) waited() time.Duration { return time.Duration(e.At - e.Asked) }
 
-// now is the time as events tell it.
+// now returns the time in the form that events use.
 func now() int64 { return time.Now().UnixNano() }

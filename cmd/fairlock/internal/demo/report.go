@@ -12,20 +12,20 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
-// atOnce is how soon the line must go on after its next worker was killed. It takes a millisecond
-// or two; a lock that was given to the dead would take three seconds to come back.
+// atOnce is how soon the line must go on after its next worker was killed. That takes a millisecond
+// or two; a grant to a dead worker would take three seconds to come back.
 const atOnce = time.Second
 
-// report is what the scenarios leave for the end, beside what the witness knows.
+// report has what the scenarios found, beside what the witness knows.
 type report struct {
-	recovered     time.Duration // from when the killed worker's turn would have come to the next grant
-	lost          int           // jobs, with it
+	recovered     time.Duration // from the time when the killed worker's turn would have come, to the next grant
+	lost          int           // jobs lost with the worker
 	sold, stock   int
 	buyers        int
 	soldOut, full int
 }
 
-// verdict checks the promises that the witness has not.
+// verdict checks the promises that the witness does not check.
 func (s *session) verdict() []string {
 	w, r := s.witness, s.report
 	for _, promise := range []struct {
@@ -45,7 +45,7 @@ func (s *session) verdict() []string {
 	return w.broken
 }
 
-// conclude shows the results. The error is for a broken promise.
+// conclude shows the results. It returns an error if a promise was broken.
 func (s *session) conclude() error {
 	broken := s.verdict()
 	switch c := s.screen; {
@@ -62,13 +62,13 @@ func (s *session) conclude() error {
 	return nil
 }
 
-// result is a line of the results for programs.
+// result is one line of the results for programs.
 type result struct {
 	key   string
 	value int64
 }
 
-// results are always these, in this order.
+// results returns the results, which are always these, in this order.
 func (s *session) results() []result {
 	w, r := s.witness, s.report
 	return []result{
@@ -97,7 +97,7 @@ func (s *session) object(out io.Writer) {
 	for _, r := range s.results() {
 		all[r.key] = r.value
 	}
-	_ = json.NewEncoder(out).Encode(all) // as with values: if nobody can read it, there is nobody to tell
+	_ = json.NewEncoder(out).Encode(all) // if nobody can read it, there is nobody to tell; so it is in values
 }
 
 // table prints the results for people.

@@ -10,21 +10,21 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// jobsScenario is the first: jobs for one lock, one of whose workers is killed.
+// jobsScenario is the first scenario: jobs for one lock. The worker of one of them is killed.
 type jobsScenario struct {
 	*session
-	line    []string       // the server's
-	order   *order         // that line against the grants
-	of      map[string]int // job -> its worker
-	victim  *workerProcess // who will be killed
-	last    string         // the job after which it would have had its turn
-	freed   int64          // when the lock was released by that job
-	shown   int            // how much of the line was shown
-	through int            // how many jobs are
+	line    []string       // the server's line
+	order   *order         // compares that line with the grants
+	of      map[string]int // job -> its worker's number
+	victim  *workerProcess // will be killed
+	last    string         // the job before the one that dies with the victim
+	freed   int64          // when that job released the lock
+	shown   int            // how much of the line was printed
+	through int            // how many jobs are done
 	failed  error
 }
 
-// jobs plays it.
+// jobs plays the first scenario.
 func (s *session) jobs() error {
 	count := max(24, 3*len(s.pool.workers))
 	s.screen.heading("Jobs, one at a time, in the order in which they came")
@@ -48,12 +48,12 @@ func (s *session) jobs() error {
 	return s.replace(scenario.victim)
 }
 
-// lineUp has the jobs ask one after the other, each when the server has the one before in line.
+// lineUp lets the jobs ask one after the other, each when the one before is in the server's line.
 func (s *session) lineUp(count int) (*jobsScenario, error) {
 	workers := s.pool.workers
 	scenario := &jobsScenario{session: s, of: make(map[string]int)}
 	scenario.last = jobName(count/3 + 1)
-	scenario.victim = workers[(count/3+1)%len(workers)] // job n+1 is the worker's with number n modulo all
+	scenario.victim = workers[(count/3+1)%len(workers)] // job n+1 is that of the worker n modulo their number
 	work := min(60*time.Millisecond, 2*time.Second/time.Duration(count))
 	for n := 1; n <= count; n++ {
 		who, worker := jobName(n), workers[(n-1)%len(workers)]
@@ -77,7 +77,7 @@ func (s *session) lineUp(count int) (*jobsScenario, error) {
 
 func jobName(n int) string { return fmt.Sprintf("job %d", n) }
 
-// numbers is a line of jobs, in short.
+// numbers returns a line of jobs in short form.
 func numbers(line []string) string {
 	short := make([]string, len(line))
 	for i, who := range line {
@@ -86,16 +86,16 @@ func numbers(line []string) string {
 	return strings.Join(short, " ")
 }
 
-// follow watches until all jobs of the living are done.
+// follow handles events until all jobs of living workers are done.
 func (s *jobsScenario) follow() error {
-	expected := 0 // the victim's turns before its end are over when it dies, but it may not live to tell of the last
+	expected := 0 // the victim's earlier turns are over when it dies, but it may not live to report the last of them
 	for _, who := range s.line {
 		if !s.isVictims(who) {
 			expected++
 		}
 	}
 	err := s.each(func(e event) bool {
-		if e.Lock == "jobs" { // others may be late to tell that they have left another
+		if e.Lock == "jobs" { // other workers may be late to report that they have left another lock
 			s.take(e)
 		}
 		return s.failed != nil || s.through == expected
@@ -121,7 +121,7 @@ func (s *jobsScenario) take(e event) {
 
 func (s *jobsScenario) isVictims(who string) bool { return s.of[who] == s.victim.number }
 
-// enters shows a job that has the lock.
+// enters prints a job that has the lock.
 func (s *jobsScenario) enters(e event) {
 	s.order.serve(e.Who)
 	s.showLost(s.order.places[e.Who])
@@ -137,14 +137,14 @@ func (s *jobsScenario) enters(e event) {
 	}
 }
 
-// showLost shows the jobs up to a place that died with their worker.
+// showLost prints the jobs before a place that died with their worker.
 func (s *jobsScenario) showLost(place int) {
 	for ; s.shown < place; s.shown++ {
 		s.screen.lost(s.line[s.shown], s.of[s.line[s.shown]])
 	}
 }
 
-// strike kills the worker that is next in line, while the lock is held, and then lets the holder go
+// strike kills the worker that is next in line while the lock is held. Then it lets the holder go
 // on.
 func (s *jobsScenario) strike() error {
 	state, err := s.locker.Inspect(s.ctx, "jobs")
@@ -170,7 +170,7 @@ func (s *jobsScenario) strike() error {
 	return nil
 }
 
-// replace starts somebody for a worker that was killed.
+// replace starts a worker in place of one that was killed.
 func (s *session) replace(p *workerProcess) error {
 	if err := s.pool.start(p.number); err != nil {
 		return err

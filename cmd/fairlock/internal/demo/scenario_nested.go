@@ -7,30 +7,31 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// The two of the second scenario.
+// The two callers of the second scenario.
 const (
 	insider = "the insider"
 	visitor = "a visitor"
 )
 
-// nestedScenario is the second: a lock that is taken within itself, and somebody else who wants it.
+// nestedScenario is the second scenario: a lock that is taken within itself, and a visitor that
+// wants it, too.
 type nestedScenario struct {
 	*session
 	host, guest *workerProcess // the insider's worker and the visitor's
-	in          event          // the insider's first
-	out         event          // and last
+	in          event          // the insider's first event
+	out         event          // and its last
 	visit       event          // when the visitor was let in
 	failed      error
 }
 
-// nested plays it.
+// nested plays the second scenario.
 func (s *session) nested() error {
 	s.screen.heading("A lock within itself: three deep and back")
 	n := &nestedScenario{session: s, host: s.pool.workers[0], guest: s.pool.workers[1]}
 	n.host.send(request{Do: doNest, Lock: "nested", Who: insider})
 	err := s.each(func(e event) bool {
 		if e.Lock != "nested" {
-			return false // somebody is late to tell that it has left another lock
+			return false // a worker is late to report that it has left another lock
 		}
 		n.take(e)
 		return n.failed != nil || e.Kind == onDone && e.Who == visitor
@@ -59,7 +60,7 @@ func (n *nestedScenario) take(e event) {
 	}
 }
 
-// step is one level further down or up: the server is to know of it, and the visitor to wait.
+// step handles one level further down or up: the server must know of it, and the visitor must wait.
 func (n *nestedScenario) step(e event) error {
 	state, err := n.until("nested", func(state *fairlock.State) bool {
 		return state.Holder != nil && state.Holder.Depth == e.Depth
@@ -92,7 +93,7 @@ func (n *nestedScenario) show(e event, state *fairlock.State) {
 		n.screen.worker(n.host.number), what, e.Depth, state.Holder.Depth, e.Token, n.screen.Dim(waits))
 }
 
-// ask has the visitor do so.
+// ask makes the visitor ask for the lock.
 func (n *nestedScenario) ask() error {
 	n.guest.send(request{Do: doJob, Lock: "nested", Who: visitor})
 	if _, err := n.until("nested", func(state *fairlock.State) bool { return isLast(state, visitor) }); err != nil {
@@ -102,7 +103,7 @@ func (n *nestedScenario) ask() error {
 	return nil
 }
 
-// waits checks that the visitor still does.
+// waits checks that the visitor still waits.
 func (n *nestedScenario) waits(state *fairlock.State) string {
 	if !isLast(state, visitor) {
 		n.witness.breaks("the visitor is no longer in line, although the lock was not released")
@@ -111,8 +112,8 @@ func (n *nestedScenario) waits(state *fairlock.State) string {
 	return letter(n.guest.number) + " waits"
 }
 
-// end checks what came after the outermost unlock. That the visitor was not in before is what the
-// witness sees to.
+// end checks what came after the outermost unlock. The witness checks that the visitor was not in
+// before.
 func (n *nestedScenario) end() {
 	if n.visit.Token <= n.in.Token {
 		n.witness.breaks("the visitor's token %d is not larger than %d", n.visit.Token, n.in.Token)

@@ -12,33 +12,33 @@ import (
 
 const (
 	allBuyers   = 2000
-	earlyBuyers = 1200 // come before the doors open
+	earlyBuyers = 1200 // they come before the doors open
 	allPieces   = 100
 	mostInLine  = 150
 	comingEarly = 1200 * time.Millisecond
-	comingLate  = 1200 * time.Millisecond // some while there is something to buy, some when all is gone
+	comingLate  = 1200 * time.Millisecond // some come while there is something to buy, some when all is gone
 )
 
-// seckillScenario is the third: far more buyers than pieces.
+// seckillScenario is the third scenario: far more buyers than pieces.
 type seckillScenario struct {
 	*session
 	shop    shop
 	order   *order
 	results map[string]int
-	turned  []time.Duration // how long those waited who were told that the line is full
-	inside  int             // buyers that have entered and not yet unlocked
+	turned  []time.Duration // the waits of buyers that were told that the line is full
+	inside  int             // buyers that have entered and have not unlocked yet
 	failed  error
 }
 
-// shop is what the lock guards: a number that is read, and written by whoever read it. It takes in
-// nothing from a token that is older than one it has seen.
+// shop is what the lock guards: a number that each buyer reads and then writes. The shop refuses a
+// token that is smaller than one it has seen.
 type shop struct {
 	stock, sold int
 	token       int64
-	first       int64 // token
+	first       int64 // the first token
 }
 
-// admits is the fencing: larger tokens go first.
+// admits does the fencing: it refuses a token that is smaller than an earlier one.
 func (s *shop) admits(token int64) bool {
 	if token < s.token {
 		return false
@@ -59,7 +59,7 @@ func (s *shop) sell(token int64, stock int) bool {
 	return true
 }
 
-// seckill plays it.
+// seckill plays the third scenario.
 func (s *session) seckill() error {
 	s.screen.heading(fmt.Sprintf("Seckill: %s buyers, %d pieces, at most %d in line", look.Count(allBuyers), allPieces, mostInLine))
 	scenario := &seckillScenario{session: s, shop: shop{stock: allPieces}, order: newOrder(nil), results: make(map[string]int)}
@@ -93,7 +93,7 @@ func (s *seckillScenario) admit(from, to int, over time.Duration) {
 	}
 }
 
-// fill lets the line form behind closed doors, until all early buyers are in it or turned away.
+// fill lets the line form behind closed doors, until all early buyers are in line or turned away.
 func (s *seckillScenario) fill() error {
 	s.admit(1, earlyBuyers, comingEarly)
 	err := s.each(func(e event) bool {
@@ -135,10 +135,10 @@ func (s *seckillScenario) told() int {
 	return s.results[bought] + s.results[wasSoldOut] + s.results[lineWasFull] + s.results[refused]
 }
 
-// take answers a buyer, or takes in what came of it.
+// take answers a buyer, or notes the buyer's result.
 func (s *seckillScenario) take(e event) {
 	if e.Lock != "" && e.Lock != "seckill" {
-		return // somebody is late to tell that it has left another scenario
+		return // a worker is late to report that it has left the lock of another scenario
 	}
 	switch e.Kind {
 	case onEntered:
@@ -183,7 +183,7 @@ func (s *seckillScenario) sale(e event) {
 	}
 }
 
-// close has somebody try an old token, and takes stock.
+// close tries an old token, and counts the stock.
 func (s *seckillScenario) close() error {
 	s.screen.say("%d bought, %s were told that it is sold out, %s that the line is full",
 		s.results[bought], look.Count(s.results[wasSoldOut]), look.Count(s.results[lineWasFull]))
@@ -202,7 +202,7 @@ func (s *seckillScenario) close() error {
 		s.witness.breaks("a stale token was let through")
 	}
 	s.screen.say("somebody wakes up with the first buyer's token and writes %d pieces into stock: %s", allPieces-1, result)
-	s.report.sold, s.report.stock, s.report.buyers = sold, stock, s.told()-1 // the sleeper was none
+	s.report.sold, s.report.stock, s.report.buyers = sold, stock, s.told()-1 // the sleeper is no buyer
 	s.report.soldOut, s.report.full = s.results[wasSoldOut], s.results[lineWasFull]
 	if s.results[bought] != sold {
 		s.witness.breaks("%d buyers have bought %d pieces", s.results[bought], sold)

@@ -9,13 +9,13 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
-// screen shows the demo to a person. It only ever adds lines; one, the bar, grows.
+// screen shows the demo to a person. It only adds lines; one of them, the bar, grows.
 type screen struct {
 	out   io.Writer
-	plain io.Writer // for the results alone; nil: everything is shown
-	json  bool      // and that as JSON
+	plain io.Writer // gets only the results; nil: everything is shown
+	json  bool      // print the results as JSON
 	output.Colour
-	live     bool // a terminal: lines may be written over
+	live     bool // a terminal: a line may be overwritten
 	headings int
 	barred   bool // the cursor is on the bar
 }
@@ -28,10 +28,10 @@ func newScreen(out *os.File, plain, noColour bool) *screen {
 	return &screen{out: out, live: output.IsTerminal(out), Colour: output.ColourFor(out) && !output.Colour(noColour)}
 }
 
-// shades are the workers'.
+// shades are the workers' colours.
 var shades = []string{"36", "35", "34", "33", "32", "96", "95", "94", "93", "92"}
 
-// worker is its name in its colour.
+// worker returns a worker's name in its colour.
 func (s *screen) worker(number int) string {
 	return s.Paint(shades[number%len(shades)], "worker "+letter(number))
 }
@@ -71,17 +71,17 @@ func (s *screen) wrap(text string) string {
 	return s.Dim("  " + strings.Join(lines, "\n  "))
 }
 
-// job shows one that has the lock.
+// job prints a job that has the lock.
 func (s *screen) job(e event, remark string) {
 	s.say("%-7s %s   waited %11s   token %d   %s", e.Who, s.worker(e.Worker), output.Milliseconds(e.waited()), e.Token, s.Paint(output.Yellow, remark))
 }
 
-// lost shows one that died in line.
+// lost prints a job that died in line.
 func (s *screen) lost(who string, worker int) {
 	s.aside("%-7s worker %s   died with its worker", who, letter(worker))
 }
 
-// strike shows what is done to a worker.
+// strike prints what is done to a worker.
 func (s *screen) strike(format string, args ...any) {
 	s.say("%s", s.Paint(output.Red, fmt.Sprintf(format, args...)))
 }
@@ -100,7 +100,7 @@ func (s *screen) bar(sold, all int) {
 	}
 }
 
-// endBar goes on to the next line.
+// endBar moves to the next line.
 func (s *screen) endBar() {
 	if s.barred {
 		fmt.Fprintln(s.out)
@@ -108,7 +108,7 @@ func (s *screen) endBar() {
 	}
 }
 
-// row is one of the table's.
+// row prints a row of the table.
 func (s *screen) row(what, value, remark string, kept bool) {
 	mark := s.Paint(output.Green, "✓")
 	if !kept {
@@ -117,7 +117,7 @@ func (s *screen) row(what, value, remark string, kept bool) {
 	s.say("%s %-18s %11s   %s", mark, what, value, s.Dim(remark))
 }
 
-// verdict is the last line.
+// verdict prints the last line.
 func (s *screen) verdict(kept bool) {
 	if kept {
 		fmt.Fprintf(s.out, "\n%s\n", s.Paint(output.Green, "Every promise was kept."))

@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// session is one demo: what its scenarios share.
+// session is one run of the demo: what the scenarios share.
 type session struct {
 	ctx     context.Context
 	screen  *screen
@@ -19,7 +19,7 @@ type session struct {
 	report  report
 }
 
-// next is the next event that is of interest. The witness has seen it.
+// next returns the next event of interest. The witness has seen it.
 func (s *session) next() (event, error) {
 	for {
 		select {
@@ -39,7 +39,7 @@ func (s *session) next() (event, error) {
 	}
 }
 
-// each hands events to handle until that reports true.
+// each hands events to handle until handle returns true.
 func (s *session) each(handle func(event) (enough bool)) error {
 	for {
 		e, err := s.next()
@@ -55,11 +55,11 @@ func (s *session) await(want kind) error {
 }
 
 const (
-	lookEvery = 2 * time.Millisecond // how often the server is asked whether it shows what was done
-	lookFor   = 10 * time.Second     // after which it never will
+	lookEvery = 2 * time.Millisecond // how often to ask whether the server shows what was done
+	lookFor   = 10 * time.Second     // after this time it never will
 )
 
-// until inspects a lock until what the server says is as it should be.
+// until inspects a lock until its state is as wanted.
 func (s *session) until(name string, so func(*fairlock.State) bool) (*fairlock.State, error) {
 	for began := time.Now(); ; {
 		state, err := s.locker.Inspect(s.ctx, name)
@@ -78,7 +78,7 @@ func (s *session) until(name string, so func(*fairlock.State) bool) (*fairlock.S
 	}
 }
 
-// cause prefers the reason for which the demo was ended to what came of that.
+// cause prefers the reason for which the demo was ended to the errors that followed from it.
 func (s *session) cause(err error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
@@ -112,20 +112,20 @@ func (s *session) shut(name string) (*gate, error) {
 	return &gate{s, lease}, nil
 }
 
-// open lets the first in line in.
+// open lets the first waiter in line in.
 func (g *gate) open() error {
 	g.witness.see(event{Kind: onLeft, Lock: g.lease.Name(), At: now()})
 	return g.lease.Unlock(g.ctx)
 }
 
-// abandon unlocks a gate that a scenario which failed has left shut.
+// abandon unlocks a gate that a failed scenario has left shut.
 func (g *gate) abandon() {
 	if err := g.lease.Unlock(g.ctx); err != nil && !errors.Is(err, fairlock.ErrNotHeld) {
 		g.screen.aside("the lock %q stays until its lease ends: %v", g.lease.Name(), err)
 	}
 }
 
-// notes are the notes of a line.
+// notes returns the notes of the waiters in line.
 func notes(state *fairlock.State) []string {
 	line := make([]string, len(state.Waiters))
 	for i, waiter := range state.Waiters {
@@ -134,7 +134,7 @@ func notes(state *fairlock.State) []string {
 	return line
 }
 
-// isLast reports whether who is the last in line.
+// isLast reports whether who is last in line.
 func isLast(state *fairlock.State, who string) bool {
 	n := len(state.Waiters)
 	return n > 0 && state.Waiters[n-1].Note == who

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// witness sees who enters and leaves each lock, in the order in which that happened, and judges.
+// witness sees the events of each lock in the order in which they happened, and judges them.
 type witness struct {
-	inside     map[string]int   // how many are in
-	exits      map[string]event // the last that left
-	tokens     map[string]int64 // the largest
+	inside     map[string]int   // how many callers are in
+	exits      map[string]event // the last event of leaving
+	tokens     map[string]int64 // the largest token
 	grants     int
-	inversions int // as the scenarios find them
+	inversions int // found by the scenarios
 	overlaps   int
-	handovers  []time.Duration // from unlock to grant, where the next one was waiting
-	broken     []string        // what should not have been seen
+	handovers  []time.Duration // from unlock to grant, if the next caller was waiting
+	broken     []string        // promises that were broken
 }
 
 func newWitness() *witness {
 	return &witness{inside: make(map[string]int), exits: make(map[string]event), tokens: make(map[string]int64)}
 }
 
-// see takes in an event.
+// see handles an event.
 func (w *witness) see(e event) {
 	switch e.Kind {
 	case onEntered:
@@ -47,7 +47,7 @@ func (w *witness) enters(e event) {
 	}
 }
 
-// handed is the time from an unlock to the next grant.
+// handed returns the time from an unlock to the next grant.
 func handed(exit, entry event) time.Duration { return time.Duration(entry.At - exit.At) }
 
 // breaks notes a broken promise.
@@ -58,11 +58,11 @@ func (w *witness) breaks(format string, args ...any) {
 // order compares the order of grants with the server's line.
 type order struct {
 	places     map[string]int // in the line, by note
-	last       int            // the last place that was served
+	last       int            // the last place that was granted
 	inversions int
 }
 
-// newOrder takes the line as it was seen. Whoever is not in it came later.
+// newOrder takes the line as it was seen. A caller that is not in it came later.
 func newOrder(line []string) *order {
 	o := &order{places: make(map[string]int), last: -1}
 	for i, who := range line {
@@ -71,7 +71,7 @@ func newOrder(line []string) *order {
 	return o
 }
 
-// serve notes that who was granted.
+// serve notes a grant to who.
 func (o *order) serve(who string) {
 	place, ok := o.places[who]
 	if !ok {

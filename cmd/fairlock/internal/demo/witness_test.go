@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// in and out are what workers say.
+// in and out return events as workers send them.
 func in(lock string, token, asked, at int64) event {
 	return event{Kind: onEntered, Lock: lock, Token: token, Asked: asked, At: at}
 }

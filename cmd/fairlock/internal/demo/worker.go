@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Worker is "fairlock demo-worker", which the demo starts its own program with.
+// Worker is "fairlock demo-worker". The demo starts its own program with it.
 type Worker struct {
 	Number int `arg:""`
 }
 
-// Run obeys until standard input ends, which it also does when the demo dies.
+// Run obeys until standard input ends, which also happens when the demo dies.
 func (v *Worker) Run() error {
-	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // whoever sends us these sends them to the demo too, and that ends us
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the demo gets these, too, and ends us
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w := &worker{ctx: ctx, number: v.Number, out: json.NewEncoder(os.Stdout), waiting: make(map[string]chan request)}
@@ -34,13 +34,13 @@ func (v *Worker) Run() error {
 	return err
 }
 
-// worker is a process of the demo, from inside.
+// worker is a worker process of the demo, as the process sees itself.
 type worker struct {
 	ctx    context.Context // ends with standard input
 	number int
 	rdb    redis.UniversalClient
 	locker *fairlock.Locker
-	tasks  sync.WaitGroup // whatever was started by a request
+	tasks  sync.WaitGroup // tasks started by requests
 	market market
 
 	writing sync.Mutex // guards out
@@ -90,11 +90,11 @@ func (w *worker) open(r request) {
 	w.tell(event{Kind: onReady})
 }
 
-// close gives back everything: whoever waits leaves the line.
+// close gives everything back: waiting calls leave the line.
 func (w *worker) close() {
 	if w.rdb != nil {
-		_ = w.locker.Close() // it never fails
-		_ = w.rdb.Close()    // and how a connection ends changes nothing here
+		_ = w.locker.Close() // never fails
+		_ = w.rdb.Close()    // the way a connection ends changes nothing here
 	}
 }
 
@@ -102,10 +102,10 @@ func (w *worker) tell(e event) {
 	e.Worker = w.number
 	w.writing.Lock()
 	defer w.writing.Unlock()
-	_ = w.out.Encode(e) // if nobody reads any more, standard input has ended too
+	_ = w.out.Encode(e) // if nobody reads any more, standard input has ended, too
 }
 
-// fail reports an error, unless it is that we are to end.
+// fail reports an error, except that the worker has to end.
 func (w *worker) fail(err error) {
 	if w.ctx.Err() == nil {
 		text := err.Error()
@@ -122,7 +122,7 @@ func (w *worker) expect(who string) <-chan request {
 	return inbox
 }
 
-// deliver passes a request on to who expects it.
+// deliver passes a request to the task that expects it for who.
 func (w *worker) deliver(r request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *worker) deliver(r request) {
 	}
 }
 
-// ask tells e and waits for the request that answers it; false if there will be none.
+// ask sends e and waits for the request that answers it. It returns false if no answer will come.
 func (w *worker) ask(e event) (request, bool) {
 	inbox := w.expect(e.Who)
 	w.tell(e)

@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// paying is how long a buyer has the shop for itself.
+// paying is how long a buyer has the shop to itself.
 const paying = 3 * time.Millisecond
 
 // market is a context that ends when everything is sold.
@@ -25,7 +25,7 @@ func newMarket(ctx context.Context) market {
 
 func (m market) isClosed() bool { return m.ctx.Err() != nil }
 
-// crowd sends buyers one after the other, evenly over the time that r gives.
+// crowd sends buyers one after the other, evenly over the time in r.
 func (w *worker) crowd(r request) {
 	began := time.Now()
 	for i, n := range r.Numbers {
@@ -41,7 +41,7 @@ func (w *worker) crowd(r request) {
 	}
 }
 
-// shop is one buyer's visit: what it goes home with, or nothing if something failed.
+// shop is the visit of one buyer. It returns the buyer's result, or "" if something failed.
 func (w *worker) shop(r request, who string, asked int64) string {
 	if w.market.isClosed() {
 		return wasSoldOut
@@ -62,8 +62,8 @@ func (w *worker) shop(r request, who string, asked int64) string {
 	return result
 }
 
-// buy is the critical section: see what is left, and write down one less. Only the lock keeps two
-// buyers from writing the same number, and only the token an old one from writing at all.
+// buy is the critical section: the buyer reads what is left and writes one less. Only the lock
+// keeps two buyers from writing the same number. Only the token keeps an old holder from writing.
 func (w *worker) buy(who string, token int64) string {
 	seen, ok := w.ask(event{Kind: onLook, Who: who, Token: token})
 	if !ok || seen.Stock == 0 {
@@ -80,7 +80,7 @@ func (w *worker) sell(who string, token int64, stock int) string {
 	return bought
 }
 
-// cheat writes with a token of long ago, as somebody would who slept through the end of its lease.
+// cheat writes with an old token, as a buyer would that slept through the end of its lease.
 func (w *worker) cheat(r request) {
 	w.tell(event{Kind: onTold, Who: r.Who, Result: w.sell(r.Who, r.Token, r.Stock)})
 }

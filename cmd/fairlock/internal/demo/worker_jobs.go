@@ -25,7 +25,7 @@ func (w *worker) job(r request) {
 	w.leave(lease, r.Who)
 }
 
-// leave says that it is about to unlock, and does.
+// leave says that it is about to unlock, and unlocks.
 func (w *worker) leave(lease *fairlock.Lease, who string) {
 	w.tell(event{Kind: onLeft, Lock: lease.Name(), Who: who, Token: lease.Token(), At: now()})
 	if err := lease.Unlock(w.ctx); err != nil {
@@ -48,7 +48,7 @@ func (w *worker) sleep(d time.Duration) {
 // depths is how deep nest goes.
 const depths = 3
 
-// nest takes a lock within itself and comes back, and waits at each step to be told to go on.
+// nest takes a lock within itself and comes back. At each step it waits until it is told to go on.
 func (w *worker) nest(r request) {
 	asked := now()
 	err := w.locker.Do(w.ctx, r.Lock, func(ctx context.Context, lease *fairlock.Lease) error {
@@ -64,8 +64,8 @@ func (w *worker) nest(r request) {
 	w.tell(event{Kind: onDone, Lock: r.Lock, Who: r.Who})
 }
 
-// descend is where lease is the innermost: one level further, and back. ctx is what lets the next
-// call re-enter.
+// descend runs while lease is the innermost one: it goes one level further, and back. With ctx the
+// next call re-enters.
 func (w *worker) descend(ctx context.Context, r request, lease *fairlock.Lease) error {
 	depth := lease.Depth()
 	w.ask(event{Kind: onDeeper, Lock: r.Lock, Who: r.Who, Token: lease.Token(), Depth: depth})

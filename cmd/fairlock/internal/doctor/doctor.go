@@ -1,5 +1,5 @@
-// Package doctor looks at a server as the home of locks, and says what is wrong and what to do
-// about it.
+// Package doctor examines a server as a home of locks. It says what is wrong and what to do about
+// it.
 package doctor
 
 import (
@@ -42,7 +42,7 @@ Exit codes:
    74  standard output cannot be written`
 }
 
-// status is what is to be thought of a finding.
+// status is the verdict on a finding.
 type status string
 
 const (
@@ -51,7 +51,7 @@ const (
 	wrong status = "wrong"
 )
 
-// finding is what a check has found. The names of its JSON fields stay.
+// finding is the result of a check. The names of its JSON fields must stay.
 type finding struct {
 	Check   string           `json:"check"`
 	Status  status           `json:"status"`
@@ -60,19 +60,19 @@ type finding struct {
 	Figures map[string]int64 `json:"figures,omitzero"` // durations are whole microseconds
 }
 
-// patient is the server that is looked at.
+// patient is the server under examination.
 type patient struct {
 	server.Connection
 	rdb    redis.UniversalClient
-	info   map[string]string // the answer to INFO; empty if that is not allowed
-	denied error             // why it is empty
-	kind   string            // of locks, for what is tried out
-	app    string            // their prefix, as it is given to Lockers
-	prefix string            // what their keys begin with
-	clock  *clockReading     // the first
+	info   map[string]string // the answer to INFO; empty if the user may not ask
+	denied error             // why info is empty
+	kind   string            // of the locks that practice uses
+	app    string            // the prefix of these locks, as Lockers get it
+	prefix string            // what the keys of these locks begin with
+	clock  *clockReading     // the first reading
 }
 
-// within bounds it all: a server that is slower is a finding.
+// within bounds the whole examination: a server that is slower is a finding.
 const within = 30 * time.Second
 
 // Run is called by kong.
@@ -93,7 +93,7 @@ func (v *Command) Run() error {
 	return nil
 }
 
-// examine looks at the server.
+// examine connects to the server and runs all checks.
 func (v *Command) examine() (found []finding, reached bool, err error) {
 	rdb, err := v.Connection.Open()
 	if err != nil {
@@ -114,13 +114,13 @@ func (v *Command) examine() (found []finding, reached bool, err error) {
 	return found, reached, nil
 }
 
-// What keys begin with unless told otherwise, and what those of plain locks go on with.
+// The default beginning of keys, and what follows it in the keys of plain locks.
 const (
 	ownPrefix = "fairlock"
 	plainKeys = ":plain"
 )
 
-// examine goes through all checks, if the server answers at all.
+// examine runs all checks, if the server answers at all.
 func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
 	first := p.server(ctx)
 	if first.Status == wrong {
@@ -148,7 +148,7 @@ func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
 	return found, true
 }
 
-// server finds out whether the server answers, and what it tells of itself.
+// server checks whether the server answers, and reads INFO.
 func (p *patient) server(ctx context.Context) finding {
 	if err := p.rdb.Ping(ctx).Err(); err != nil {
 		return finding{Check: "server", Status: wrong, Found: fmt.Sprintf("%s: %v", p, err), Do: remedy(err)}

@@ -60,7 +60,7 @@ func TestTheDoctorSeesAClockThatWasSet(t *testing.T) {
 	rdb := s.Client(t)
 	for step, want := range map[time.Duration]status{0: good, time.Second: wrong, -time.Second: wrong} {
 		p := &patient{rdb: rdb, clock: readClock(t.Context(), rdb)}
-		p.clock.server = p.clock.server.Add(-step) // as if it had gone forward since
+		p.clock.server = p.clock.server.Add(-step) // as if it had stepped forward since
 		if f := p.clocks(t.Context()); f.Status != want || want == wrong && !strings.Contains(f.Do, "NTP") {
 			t.Errorf("%v: %+v", step, f)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
-// fieldsOf reads the answer to INFO.
+// fieldsOf parses the answer to INFO.
 func fieldsOf(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -22,7 +22,7 @@ func fieldsOf(text string) map[string]string {
 	return fields
 }
 
-// unknown is the finding where the server does not tell.
+// unknown is the finding when the server does not tell.
 func (p *patient) unknown() finding {
 	if p.denied != nil {
 		return finding{Status: note, Found: fmt.Sprintf("not known: INFO: %v", p.denied), Do: "allow +info, or ask who runs the server"}
@@ -30,7 +30,7 @@ func (p *patient) unknown() finding {
 	return finding{Status: note, Found: "not known: the server does not tell", Do: "ask who runs the server"}
 }
 
-// version is of Redis or Valkey; those who only speak their language were not tried.
+// version accepts Redis and Valkey. Other servers that speak their protocol are untested.
 func (p *patient) version(context.Context) finding {
 	version, ok := p.info["redis_version"]
 	valkey := p.info["valkey_version"]
@@ -63,7 +63,7 @@ func older(version string, major, minor int) bool {
 	if err != nil {
 		return false
 	}
-	b, _ := strconv.Atoi(second) // of "8" it is 0
+	b, _ := strconv.Atoi(second) // 0 for a version like "8"
 	return a < major || a == major && b < minor
 }
 
@@ -73,7 +73,7 @@ func (p *patient) sharded() bool {
 	return ok
 }
 
-// topology is what the server is to others.
+// topology checks the server's role among other servers.
 func (p *patient) topology(context.Context) finding {
 	mode, role := p.info["redis_mode"], p.info["role"]
 	switch {
@@ -97,13 +97,13 @@ func (p *patient) topology(context.Context) finding {
 	return f
 }
 
-// number is a field of INFO, 0 if it is none.
+// number returns a field of INFO, or 0 if the field is no number.
 func (p *patient) number(field string) int64 {
 	n, _ := strconv.ParseInt(p.info[field], 10, 64)
 	return n
 }
 
-// eviction is what a full server does.
+// eviction checks what the server does when it is full.
 func (p *patient) eviction(context.Context) finding {
 	policy, ok := p.info["maxmemory_policy"]
 	if !ok {
@@ -131,7 +131,7 @@ func (p *patient) eviction(context.Context) finding {
 	return f
 }
 
-// persistence is what is left after a restart.
+// persistence checks what is left after a restart.
 func (p *patient) persistence(ctx context.Context) finding {
 	aof, ok := p.info["aof_enabled"]
 	switch {
@@ -159,7 +159,7 @@ func (p *patient) persistence(ctx context.Context) finding {
 	return f
 }
 
-// setting is a directive of the server's configuration.
+// setting returns a directive of the server's configuration.
 func (p *patient) setting(ctx context.Context, name string) string {
 	values, err := p.rdb.ConfigGet(ctx, name).Result()
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	scanFor   = 3 * time.Second // after which what was seen has to do
+	scanFor   = 3 * time.Second // after this time the finding is about the keys seen so far
 	scanCount = 1000
-	manyKeys  = 100_000 // that are not ours: ls, top and completion go through them
+	manyKeys  = 100_000 // that are not fairlock's: ls, top and completion go through them all
 )
 
-// typeOf is what each kind of key of a lock is.
+// typeOf has the type of each kind of key of a lock.
 var typeOf = map[string]string{"lock": "hash", "queue": "list", "waiters": "zset", "token": "string"}
 
-// census is what a walk through the keys under the prefix saw.
+// census is the result of a walk through the keys under the prefix.
 type census struct {
 	locks, lines int
-	odd          []string // keys that no lock of Fairlock has left so
-	cut          bool     // it took too long
+	odd          []string // keys that Fairlock does not leave like this
+	cut          bool     // the walk took too long
 }
 
 // keyspace counts the locks, and looks for keys that are in their way.
@@ -56,7 +56,7 @@ func (p *patient) keyspace(ctx context.Context) finding {
 	return f
 }
 
-// census goes through the keys.
+// census walks through the keys.
 func (p *patient) census(ctx context.Context) (seen census, err error) {
 	pattern := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(p.prefix) + ":*"
 	var cursor uint64
@@ -75,7 +75,7 @@ func (p *patient) census(ctx context.Context) (seen census, err error) {
 	}
 }
 
-// count takes in a page of keys.
+// count counts a page of keys.
 func (p *patient) count(ctx context.Context, keys []string, seen *census) error {
 	if len(keys) == 0 {
 		return nil
@@ -89,11 +89,11 @@ func (p *patient) count(ctx context.Context, keys []string, seen *census) error 
 		return err
 	}
 	for i, key := range keys {
-		rest := strings.TrimPrefix(strings.TrimPrefix(key, p.prefix+plainKeys), p.prefix) // those of plain locks are of the same application
+		rest := strings.TrimPrefix(strings.TrimPrefix(key, p.prefix+plainKeys), p.prefix) // the keys of plain locks belong to the same application
 		part, _, _ := strings.Cut(strings.TrimPrefix(rest, ":"), ":")
 		want, ours := typeOf[part]
 		switch is := types[i].Val(); {
-		case is == "none": // it has expired since
+		case is == "none": // the key has expired since
 		case !ours:
 			seen.odd = append(seen.odd, fmt.Sprintf("%q", key))
 		case is != want:

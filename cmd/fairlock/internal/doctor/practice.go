@@ -17,11 +17,11 @@ import (
 const (
 	practiceLease  = 10 * time.Second
 	practiceWithin = 10 * time.Second
-	slowHandover   = 500 * time.Millisecond // and the median of round trips: by message it takes far less, by asking a second
+	slowHandover   = 500 * time.Millisecond // by message a hand-over takes far less, by asking a second
 )
 
-// practice takes, waits for, hands over and forces a lock, and evicts from its line: what
-// applications do.
+// practice does what applications do: it takes a lock, waits for it, hands it over, forces it, and
+// evicts a waiter from its line.
 func (p *patient) practice(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, practiceWithin)
 	defer cancel()
@@ -46,15 +46,15 @@ func (p *patient) practice(ctx context.Context) finding {
 	return f
 }
 
-// drill is what practice does.
+// drill is one run of practice.
 type drill struct {
 	ctx            context.Context
 	name           string
 	holder, waiter fairlock.Interface
 }
 
-// play returns how long the second hand-over took: with the first the waiter's subscription is
-// made.
+// play returns how long the second hand-over took: the first one also makes the waiter's
+// subscription.
 func (d *drill) play() (took time.Duration, err error) {
 	for range 2 {
 		if took, err = d.handOver(); err != nil {
@@ -69,7 +69,7 @@ func (d *drill) play() (took time.Duration, err error) {
 	return took, d.force()
 }
 
-// handOver has the holder unlock while the waiter waits.
+// handOver lets the holder unlock while the waiter waits.
 func (d *drill) handOver() (time.Duration, error) {
 	lease, wait, err := d.meet()
 	if err != nil {
@@ -86,13 +86,13 @@ func (d *drill) handOver() (time.Duration, error) {
 	return got.at.Sub(began), got.lease.Unlock(d.ctx)
 }
 
-// evict takes the waiter out of the line.
+// evict evicts the waiter from the line.
 func (d *drill) evict(line *fairlock.Locker) error {
 	lease, wait, err := d.meet()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lease.Unlock(d.ctx) }() // what went wrong is told already
+	defer func() { _ = lease.Unlock(d.ctx) }() // an error was reported already
 	state, err := line.Inspect(d.ctx, d.name)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (d *drill) evict(line *fairlock.Locker) error {
 	return nil
 }
 
-// force ends an ownership.
+// force forces the end of a hold.
 func (d *drill) force() error {
 	lease, err := d.waiter.Lock(d.ctx, d.name)
 	if err != nil {
@@ -127,15 +127,15 @@ func (d *drill) force() error {
 	}
 }
 
-// granted is how a wait has ended.
+// granted is the result of a wait.
 type granted struct {
 	lease *fairlock.Lease
 	at    time.Time
 	err   error
 }
 
-// meet returns when the holder has the lock and the waiter waits for it, or, for a plain one, is
-// about to.
+// meet returns when the holder has the lock and the waiter waits for it. For a plain lock it
+// returns when the waiter is about to wait.
 func (d *drill) meet() (*fairlock.Lease, <-chan granted, error) {
 	lease, err := d.holder.Lock(d.ctx, d.name, fairlock.Note("fairlock doctor"), fairlock.LeaseFor(practiceLease))
 	if err != nil {
@@ -145,7 +145,7 @@ func (d *drill) meet() (*fairlock.Lease, <-chan granted, error) {
 	waits := fairlock.OnQueued(func(int) {
 		select {
 		case queued <- struct{}{}:
-		default: // told before
+		default: // a plain lock told that before
 		}
 	})
 	go func() {

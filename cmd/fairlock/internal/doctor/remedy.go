@@ -9,7 +9,7 @@ import (
 
 const silent = "nothing answers in time: look at the network, a firewall, a server that is stopped or busy, or one that speaks no TLS on this port"
 
-// remedies are what to do about errors, by what their text has in it.
+// remedies has advice for errors, by a part of their text.
 var remedies = []struct{ says, do string }{
 	{"sentinels specified", "look at the Sentinels' addresses, their password (before the @) and the master's name"},
 	{"NOAUTH", "name user and password in the URL: redis://USER:PASSWORD@HOST"},
@@ -42,10 +42,10 @@ var remedies = []struct{ says, do string }{
 	{"unknown command", "this is no Redis 7, or a proxy that does not pass everything on: connect directly"},
 }
 
-// asCluster is how to connect to one.
+// asCluster says how to connect to a cluster.
 const asCluster = "connect to it as a cluster: redis+cluster://HOST:PORT"
 
-// remedy is what to do about an error; "" if nobody knows.
+// remedy returns advice for an error, or "" if there is none.
 func remedy(err error) string {
 	for _, r := range remedies {
 		if strings.Contains(err.Error(), r.says) {
@@ -55,7 +55,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// remedy is what to do about an error of the library.
+// remedy returns advice for an error of the library.
 func (p *patient) remedy(err error) string {
 	var said redis.Error
 	if errors.As(err, &said) {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// rights tries what the library and this tool ask of the server directly. What the scripts do is
+// rights tries what the library and this tool ask of the server directly. The scripts' rights are
 // tried by practice.
 func (p *patient) rights(ctx context.Context) finding {
 	user, err := p.rdb.Do(ctx, "acl", "whoami").Text()
@@ -23,7 +23,7 @@ func (p *patient) rights(ctx context.Context) finding {
 	var needed, missed []string
 	for _, try := range []struct {
 		command []any
-		without string // what does not work; "": locks
+		without string // what does not work without the right; "": locks
 	}{
 		{[]any{publish, channel, ""}, ""},
 		{[]any{"pubsub", count, channel}, ""},
@@ -68,7 +68,7 @@ func (p *patient) subscribes(ctx context.Context, channel string) error {
 	return err
 }
 
-// rule is what a user of locks needs, and no more.
+// rule returns the ACL rule with what a user of locks needs, and no more.
 func (p *patient) rule() string {
 	more := ""
 	if p.sharded() {
@@ -77,5 +77,5 @@ func (p *patient) rule() string {
 	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:* &%[1]s:freed:* %[2]s%[3]s", p.prefix, rights, more)
 }
 
-// rights are the commands of that rule.
+// rights are the commands in that rule.
 const rights = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +info +time +wait"

@@ -14,14 +14,14 @@ import (
 
 const (
 	pings      = 50
-	pingFor    = time.Second            // unless that many take longer
+	pingFor    = time.Second            // longer if the number of pings takes longer
 	slowPing   = 500 * time.Millisecond // the median; a grant has to be confirmed within 3 s
-	latePing   = 20 * time.Millisecond  // from here on it is what a lock's throughput is made of
+	latePing   = 20 * time.Millisecond  // from here on, it limits the throughput of a lock
 	farClock   = time.Second            // between the server's clock and ours
-	stepMargin = 100 * time.Millisecond // of which a clock may be off without having stepped
+	stepMargin = 100 * time.Millisecond // a clock may be off by this much without having stepped
 )
 
-// latency is how long the server takes to answer.
+// latency measures how long the server takes to answer.
 func (p *patient) latency(ctx context.Context) finding {
 	var took []time.Duration
 	for began := time.Now(); len(took) < pings && time.Since(began) < pingFor; {
@@ -45,13 +45,13 @@ func (p *patient) latency(ctx context.Context) finding {
 	return f
 }
 
-// clockReading is the server's clock and ours at one instant, to half a round trip.
+// clockReading has the server's clock and ours at one instant, to within half a round trip.
 type clockReading struct {
 	server, local time.Time
 	within        time.Duration
 }
 
-// readClock asks the server for its time; nil if it does not tell.
+// readClock asks the server for its time. It returns nil if the server does not tell.
 func readClock(ctx context.Context, rdb redis.UniversalClient) *clockReading {
 	sent := time.Now()
 	server, err := rdb.Time(ctx).Result()
@@ -62,8 +62,8 @@ func readClock(ctx context.Context, rdb redis.UniversalClient) *clockReading {
 	return &clockReading{server, sent.Add(took / 2), took / 2}
 }
 
-// clocks compares the server's clock with ours, and how far both went while the other checks were
-// done. The wall clock that time.Now has read too is not used for that.
+// clocks compares the server's clock with ours. It also compares how far both moved during the
+// other checks; for that it uses the monotonic clock of time.Now, not the wall clock.
 func (p *patient) clocks(ctx context.Context) finding {
 	first, last := p.clock, readClock(ctx, p.rdb)
 	if first == nil || last == nil {
@@ -87,7 +87,7 @@ func (p *patient) clocks(ctx context.Context) finding {
 	return f
 }
 
-// apart is an offset for people.
+// apart formats an offset for people.
 func apart(offset time.Duration) string {
 	if offset.Abs() < time.Millisecond {
 		return "less than 1 ms"

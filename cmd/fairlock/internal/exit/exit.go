@@ -1,5 +1,5 @@
-// Package exit is how fairlock ends: its exit codes, errors that decide on one, and the line on
-// standard error that says why.
+// Package exit decides how fairlock ends: its exit codes, the errors that choose one, and the line
+// on standard error that says why.
 package exit
 
 import (
@@ -14,7 +14,7 @@ import (
 // The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
 const (
 	Broken      = 1   // demo: a promise was broken; doctor: something is wrong
-	Nothing     = 1   // show, force, evict: there is nothing of the kind
+	Nothing     = 1   // show, force, evict: there is no such lock, hold or waiter
 	Usage       = 64  // the command line makes no sense
 	Unavailable = 69  // the server cannot be reached or used
 	Output      = 74  // standard output cannot be written
@@ -22,13 +22,13 @@ const (
 	Lost        = 76  // the lock was lost while the command ran
 	CannotRun   = 126 // the command cannot be executed
 	NotFound    = 127 // the command was not found
-	Signal      = 128 // and the signal's number: what ended the command, or fairlock while it waited
+	Signal      = 128 // plus the number of the signal that ended the command, or fairlock while it waited
 )
 
 // Error is an error that decides how the process ends.
 type Error struct {
 	Code int
-	Err  error // nil: there is nothing to say
+	Err  error // nil: there is nothing to report
 }
 
 func (e *Error) Error() string {
@@ -38,15 +38,15 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap is why the process ends, or nil.
+// Unwrap returns the reason, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf is an Error that says why.
+// Errorf returns an Error with a reason.
 func Errorf(code int, format string, args ...any) error {
 	return &Error{code, fmt.Errorf(format, args...)}
 }
 
-// Code is the exit code that err decides on: 0 of nil, 1 of an error that does not say.
+// Code returns the exit code for err: 0 for nil, 1 for an error that chooses none.
 func Code(err error) int {
 	var end *Error
 	switch {
@@ -59,7 +59,7 @@ func Code(err error) int {
 	}
 }
 
-// Report says on stderr what is to be said of err and returns its exit code.
+// Report writes err to stderr, unless there is nothing to report, and returns its exit code.
 func Report(stderr io.Writer, err error) int {
 	var end *Error
 	if silent := errors.As(err, &end) && end.Err == nil; err != nil && !silent {
@@ -68,8 +68,8 @@ func Report(stderr io.Writer, err error) int {
 	return Code(err)
 }
 
-// Complain writes err as one line that begins with "fairlock: ". It may have in it what a server
-// said.
+// Complain writes err as one line that begins with "fairlock: ". It makes text from a server
+// harmless to a terminal.
 func Complain(stderr io.Writer, err error) {
 	text := strings.TrimPrefix(err.Error(), "fairlock: ")
 	fmt.Fprintf(stderr, "fairlock: %s\n", look.Plain(strings.ReplaceAll(text, "\n", "; ")))

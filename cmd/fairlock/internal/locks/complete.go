@@ -11,12 +11,12 @@ type Candidate struct {
 	Word, About string
 }
 
-// Predict is the names of the locks that are selected, for completion.
+// Predict returns the names of the selected locks, for completion.
 func (s *Selection) Predict(ctx context.Context, _ string) []Candidate {
 	return s.Names(ctx, s.Kinds()...)
 }
 
-// Names are those of the locks that there are, of these kinds, for completion.
+// Names returns the names of all locks of these kinds, for completion.
 func (k *Keyspace) Names(ctx context.Context, kinds ...string) (all []Candidate) {
 	s, err := k.Open(kinds...)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package locks is how a command reaches the locks of a server: the flags that choose them, and the
-// records that JSON shows.
+// Package locks gives commands access to the locks of a server. It has the flags that choose the
+// locks, and the records that JSON shows.
 package locks
 
 import (
@@ -22,27 +22,27 @@ const (
 	Plain = "plain"
 )
 
-// Keyspace is where the locks are: the flags of every command that looks for them.
+// Keyspace says where the locks are: the flags of every command that looks for locks.
 type Keyspace struct {
 	server.Connection
 	Prefix string `placeholder:"PREFIX" env:"FAIRLOCK_PREFIX" help:"What the keys of the locks begin with (${env}; default fairlock)."`
 }
 
-// Locker is for the locks of one kind.
+// Locker is a Locker for the locks of one kind.
 type Locker struct {
 	Kind   string
-	Server string // where it is
+	Server string // where the locks are
 	fairlock.Interface
 }
 
-// Store is the locks of a server, as a command looks at them.
+// Store gives a command the locks of a server.
 type Store struct {
 	Redis   redis.UniversalClient
 	Lockers []Locker // one for each kind
-	Notices *Notices // what the library has to say of the server
+	Notices *Notices // shows the library's warnings about the server
 }
 
-// Open makes Lockers of these kinds. It does no I/O; the Store must be closed.
+// Open makes Lockers of these kinds. It does no I/O. The caller must close the Store.
 func (k *Keyspace) Open(kinds ...string) (*Store, error) {
 	rdb, err := k.Connection.Open()
 	if err != nil {
@@ -58,12 +58,12 @@ func (k *Keyspace) Open(kinds ...string) (*Store, error) {
 // Close ends the use of the server.
 func (s *Store) Close() {
 	for _, l := range s.Lockers {
-		_ = l.Close() // it never fails
+		_ = l.Close() // never fails
 	}
 	_ = s.Redis.Close() // the process ends
 }
 
-// New is a Locker of one kind. An empty prefix is the kind's own.
+// New returns a Locker of one kind. An empty prefix means the default of the kind.
 func New(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger, options ...fairlock.Option) fairlock.Interface {
 	options = append(options, fairlock.WithLogger(log))
 	if prefix != "" {
@@ -75,16 +75,16 @@ func New(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger, optio
 	return fairlock.New(rdb, options...)
 }
 
-// Selection is which locks: of either kind.
+// Selection chooses locks of either kind.
 type Selection struct {
 	Keyspace
 	Plain bool `help:"Plain locks, which have no line (package reentrant)."`
 }
 
-// Kind is the one that is meant unless another is told.
+// Kind returns the kind of lock that the flags mean.
 func (s *Selection) Kind() string { return KindOf(s.Plain) }
 
-// KindOf is the kind that a flag called plain chooses.
+// KindOf returns the kind that a flag called plain chooses.
 func KindOf(plain bool) string {
 	if plain {
 		return Plain
@@ -92,7 +92,7 @@ func KindOf(plain bool) string {
 	return Fair
 }
 
-// Kinds are those to look at: both, if nothing says which.
+// Kinds returns the kinds to look at: both, unless a flag chooses one.
 func (s *Selection) Kinds() []string {
 	if s.Plain {
 		return []string{Plain}

@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// Notices is a slog.Handler that shows the library's warnings as lines of ours, each kind once,
-// until it is muted.
+// Notices is a slog.Handler that prints the library's warnings as lines of fairlock's, each kind
+// once, until it is muted.
 type Notices struct {
 	out io.Writer
 
@@ -21,20 +21,20 @@ type Notices struct {
 	muted bool
 }
 
-// NewNotices shows them on out.
+// NewNotices returns a Notices that prints to out.
 func NewNotices(out io.Writer) *Notices { return &Notices{out: out, shown: make(map[string]bool)} }
 
-// Mute ends the notices: from now on stderr belongs to the command.
+// Mute ends the notices: after that stderr belongs to the command.
 func (n *Notices) Mute() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.muted = true
 }
 
-// Enabled reports whether the level is worth a line.
+// Enabled reports whether records of the level are printed.
 func (n *Notices) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
-// Handle shows a record: its message and then key=value.
+// Handle prints a record: its message and then key=value.
 func (n *Notices) Handle(_ context.Context, record slog.Record) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,8 +52,8 @@ func (n *Notices) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// WithAttrs is not used by the library.
+// WithAttrs does nothing: the library does not use it.
 func (n *Notices) WithAttrs([]slog.Attr) slog.Handler { return n }
 
-// WithGroup is not used by the library.
+// WithGroup does nothing: the library does not use it.
 func (n *Notices) WithGroup(string) slog.Handler { return n }

@@ -7,28 +7,28 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Record is a lock as JSON shows it. Names of fields stay; durations are whole milliseconds, times
-// RFC 3339 in UTC, by the server's clock.
+// Record is a lock as JSON shows it. The names of its fields must stay. Durations are whole
+// milliseconds. Times are in RFC 3339 and UTC, by the server's clock.
 type Record struct {
 	Name    string         `json:"name"`
 	Kind    string         `json:"kind"`              // "fair" or "plain"
-	Token   int64          `json:"token"`             // the largest given so far, 0 if the lock was not used for some minutes
-	Holder  *HolderRecord  `json:"holder"`            // null: it is free
-	Waiting int            `json:"waiting"`           // length of the line; who waits for a plain lock is known to its own process only
-	Waiters []WaiterRecord `json:"waiters,omitempty"` // in order; not of ls
+	Token   int64          `json:"token"`             // the largest given so far; 0 if the lock was not used for some minutes
+	Holder  *HolderRecord  `json:"holder"`            // null: the lock is free
+	Waiting int            `json:"waiting"`           // length of the line; 0 for a plain lock, whose waiters only their own process knows
+	Waiters []WaiterRecord `json:"waiters,omitempty"` // in order; ls leaves them out
 	Damaged string         `json:"damaged,omitempty"` // what in its keys makes no sense
 }
 
-// HolderRecord is who has a lock.
+// HolderRecord is the holder of a lock.
 type HolderRecord struct {
 	Owner     string    `json:"owner"` // "" while the server, having lost data, waits for the holder to return
 	Note      string    `json:"note"`
 	Token     int64     `json:"token"`
-	Holds     int       `json:"holds"` // calls that hold it; more than one only of an owner that is named
-	Depth     int       `json:"depth"` // leases on it, nested ones too
+	Holds     int       `json:"holds"` // calls that hold it; more than one only with an explicit owner
+	Depth     int       `json:"depth"` // leases on it, including nested ones
 	Since     time.Time `json:"since"`
 	Held      int64     `json:"held_ms"`
-	Remaining int64     `json:"remaining_ms"` // until it is free if nobody renews it
+	Remaining int64     `json:"remaining_ms"` // until the lock is free if no holder renews it
 }
 
 // WaiterRecord is one place in line.
@@ -41,7 +41,7 @@ type WaiterRecord struct {
 	Waited int64     `json:"waited_ms"`
 }
 
-// NewRecord is what the library knows of a lock, as a record.
+// NewRecord returns the state of a lock as a record.
 func NewRecord(kind string, s *fairlock.State) *Record {
 	r := &Record{Name: s.Name, Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
 	if s.Damaged != nil {
@@ -65,12 +65,12 @@ func newHolderRecord(h *fairlock.Holder) *HolderRecord {
 	}
 }
 
-// Idle reports whether nobody has the lock and nobody waits for it, and nothing else is to be
-// said of it.
+// Idle reports whether the lock is free, nobody waits for it, and there is nothing else to say of
+// it.
 func (r *Record) Idle() bool { return r.Holder == nil && r.Waiting == 0 && r.Damaged == "" }
 
-// OlderThan compares since when two locks are held; free ones come last. (For how long they are was
-// read at different times.)
+// OlderThan compares the times since when two locks are held; free locks come last. It does not
+// compare how long they are held, because that was read at different times.
 func (r *Record) OlderThan(other *Record) int {
 	switch {
 	case r.Holder != nil && other.Holder != nil:
@@ -83,7 +83,7 @@ func (r *Record) OlderThan(other *Record) int {
 	return 0
 }
 
-// Remaining is zero of a free lock.
+// Remaining returns the remaining time of the hold, or 0 for a free lock.
 func (r *Record) Remaining() int64 {
 	if r.Holder == nil {
 		return 0
@@ -91,7 +91,7 @@ func (r *Record) Remaining() int64 {
 	return r.Holder.Remaining
 }
 
-// Who names the holder for people: by its note, if it has one.
+// Who names the holder for people: by its note if there is one.
 func (h *HolderRecord) Who() string {
 	switch {
 	case h == nil:
@@ -104,7 +104,7 @@ func (h *HolderRecord) Who() string {
 	return output.Clean(h.Owner)
 }
 
-// Who names the waiter for people; its id stands elsewhere.
+// Who names the waiter for people. The id is shown in a column of its own.
 func (w *WaiterRecord) Who() string {
 	named := w.Owner != w.ID
 	switch {

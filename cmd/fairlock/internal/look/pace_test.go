@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// slow is a server that answers after a time.
+// slow is a server that answers after some time.
 type slow struct{ way, work time.Duration }
 
 func (*slow) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -34,7 +34,7 @@ func (s *slow) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipel
 	}
 }
 
-// paced runs a test in fake time with looks that make a request and ten more at once.
+// paced runs a test in fake time. Each look makes one request, and then ten more at once.
 func paced(t *testing.T, test func(s *slow, look func() (spent, rest time.Duration))) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})

@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Plain is a name, an owner or a note that can be shown: who chose it cannot move the cursor,
-// colour the screen or begin a line with it.
+// Plain returns a name, an owner or a note in a form that is safe to print: the text cannot move
+// the cursor, colour the screen or begin a line.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -25,7 +25,7 @@ func Plain(text string) string {
 	}, text)
 }
 
-// JSON writes a value as a line of JSON, in which no text can do anything to a terminal either.
+// JSON writes a value as a line of JSON. No text in it can affect a terminal.
 func JSON(out io.Writer, value any) error {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
@@ -38,7 +38,7 @@ func JSON(out io.Writer, value any) error {
 		switch {
 		case r == '\n' || unicode.IsPrint(r):
 			text.WriteRune(r)
-		default: // only within a string
+		default: // occurs only within a string
 			for _, unit := range utf16.Encode([]rune{r}) {
 				fmt.Fprintf(&text, `\u%04x`, unit)
 			}
@@ -48,7 +48,7 @@ func JSON(out io.Writer, value any) error {
 	return err
 }
 
-// Who is somebody in words: the note, or else the owner.
+// Who names a holder or a waiter: by the note or, without a note, by the owner.
 func Who(note, owner string) string {
 	if note == "" {
 		return Plain(owner)
@@ -56,7 +56,7 @@ func Who(note, owner string) string {
 	return Plain(note)
 }
 
-// Holder is who has a lock, in words.
+// Holder describes the holder of a lock.
 func Holder(h *fairlock.Holder) string {
 	switch {
 	case h == nil:
@@ -68,7 +68,7 @@ func Holder(h *fairlock.Holder) string {
 	}
 }
 
-// Span is a duration in at most seven characters.
+// Span formats a duration in at most seven characters.
 func Span(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -90,7 +90,7 @@ func Span(d time.Duration) string {
 	}
 }
 
-// Count is a number with a comma for each thousand.
+// Count formats a number with a comma for each thousand.
 func Count(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
@@ -98,7 +98,7 @@ func Count(n int) string {
 	return fmt.Sprintf("%s,%03d", Count(n/1000), n%1000)
 }
 
-// Rate is so many a second.
+// Rate formats a number per second.
 func Rate(perSecond float64) string {
 	switch {
 	case perSecond <= 0:

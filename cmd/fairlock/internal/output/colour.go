@@ -7,10 +7,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Colour says whether text may be in colour.
+// Colour says whether to print text in colour.
 type Colour bool
 
-// The colours, as the terminal's owner has set them.
+// The colours, with the shades that the owner of the terminal has set.
 const (
 	Bold   = "1"
 	Faint  = "2"
@@ -19,7 +19,7 @@ const (
 	Yellow = "33"
 )
 
-// ColourFor is colour for a terminal whose owner does not mind.
+// ColourFor returns true for a terminal whose owner does not object to colour.
 func ColourFor(out *os.File) Colour { return Colour(IsTerminal(out) && os.Getenv("NO_COLOR") == "") }
 
 // IsTerminal reports whether out is a terminal that understands more than lines.
@@ -27,7 +27,7 @@ func IsTerminal(out *os.File) bool {
 	return term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb" && runtime.GOOS != "windows"
 }
 
-// Paint is text in the colour of this code.
+// Paint returns text in the colour of this code.
 func (c Colour) Paint(code, text string) string {
 	if !c || text == "" {
 		return text
@@ -35,5 +35,5 @@ func (c Colour) Paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Dim is text that matters less.
+// Dim returns text in the colour for what matters less.
 func (c Colour) Dim(text string) string { return c.Paint(Faint, text) }

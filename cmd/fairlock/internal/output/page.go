@@ -1,4 +1,4 @@
-// Package output is what commands print: for people, as text that no name in it can upset, or for
+// Package output prints what commands say: for people, as text that no name can spoil, or for
 // programs, as JSON.
 package output
 
@@ -14,27 +14,27 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
-// Flags are those of every command that prints.
+// Flags are the flags of every command that prints.
 type Flags struct {
 	JSON bool `help:"Print JSON instead, one object per line."`
 }
 
-// Page is what a command prints, all at once at its end: for people, in colour where they see it,
-// or for programs.
+// Page is the output of a command, printed at once when the command ends: for people, in colour if
+// out is a terminal, or for programs.
 type Page struct {
 	Colour
-	Width int // of the terminal; 0: it is none
+	Width int // of the terminal; 0: out is no terminal
 
 	text strings.Builder
 	out  *os.File
-	json bool // only what is given to Object is printed
+	json bool // only Object prints
 }
 
-// Page begins one on standard output.
+// Page returns a page for standard output.
 func (f Flags) Page() *Page {
 	p := &Page{out: os.Stdout, Colour: ColourFor(os.Stdout), json: f.JSON}
 	if IsTerminal(p.out) {
-		p.Width, _, _ = term.GetSize(int(p.out.Fd())) // 0 if it does not know
+		p.Width, _, _ = term.GetSize(int(p.out.Fd())) // 0 if the terminal does not know
 	}
 	return p
 }
@@ -46,11 +46,11 @@ func (p *Page) Say(format string, args ...any) {
 	}
 }
 
-// Wrapped is text that begins so far from the left, in lines that fit the terminal. No word is
-// broken: it may be there to be copied.
+// Wrapped breaks text that begins indent characters from the left into lines that fit the terminal.
+// It breaks no word, because people may want to copy it.
 func (p *Page) Wrapped(text string, indent int) string {
 	if p.Width < 2*indent {
-		return text // it is no terminal, or one that nothing fits
+		return text // no terminal, or one that is too narrow for anything
 	}
 	var out strings.Builder
 	at := indent
@@ -79,13 +79,13 @@ func (p *Page) Object(value any) {
 	_ = look.JSON(&p.text, value) // our own records can be encoded, and a Builder does not fail
 }
 
-// Print ends the page.
+// Print prints the page.
 func (p *Page) Print() error {
 	_, err := p.out.WriteString(p.text.String())
 	return Written(err)
 }
 
-// Written is the exit.Error for what a write to standard output may end with.
+// Written returns the exit.Error for an error of a write to standard output.
 func Written(err error) error {
 	if err != nil {
 		return exit.Errorf(exit.Output, "standard output: %w", err)

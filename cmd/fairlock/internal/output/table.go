@@ -8,20 +8,20 @@ import (
 
 // Table is lines of cells in columns.
 type Table struct {
-	Bends int // the column that is cut where the terminal is too narrow
+	Bends int // the column that is cut if the terminal is too narrow
 
-	lines [][]string // the first is the heading
+	lines [][]string // the first line is the heading
 }
 
 const (
 	gap  = 2  // between columns
-	bent = 12 // no column is cut to less than this
+	bent = 12 // no column is cut to less
 )
 
 // Add adds a line.
 func (t *Table) Add(cells ...string) { t.lines = append(t.lines, cells) }
 
-// Table adds one for people.
+// Table adds a table for people.
 func (p *Page) Table(t Table) {
 	width := make([]int, len(t.lines[0]))
 	all := -gap

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
-// Clean has names and notes, which anybody may choose, do nothing to a terminal.
+// Clean makes names and notes, which anybody may choose, harmless to a terminal.
 func Clean(text string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
@@ -19,7 +19,7 @@ func Clean(text string) string {
 	return strconv.Quote(text)
 }
 
-// Span is a duration in milliseconds for people: 350ms, 3.4s, 2m13s, 4h5m, 3d4h.
+// Span formats a duration in milliseconds for people: 350ms, 3.4s, 2m13s, 4h5m, 3d4h.
 func Span(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	switch {
@@ -36,10 +36,10 @@ func Span(ms int64) string {
 	return strconv.FormatInt(hours/24, 10) + "d" + strconv.FormatInt(hours%24, 10) + "h"
 }
 
-// At is a time for people, in their zone.
+// At formats a time for people, in their time zone.
 func At(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// Count is a number of things.
+// Count formats a number of things.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -47,12 +47,12 @@ func Count(n int, thing string) string {
 	return look.Count(n) + " " + thing + "s"
 }
 
-// Milliseconds is a duration for people.
+// Milliseconds formats a duration for people.
 func Milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 2, 64) + " ms"
 }
 
-// Percentile is the duration that a share of all do not exceed.
+// Percentile returns the duration that the given share of all does not exceed.
 func Percentile(all []time.Duration, share float64) time.Duration {
 	if len(all) == 0 {
 		return 0

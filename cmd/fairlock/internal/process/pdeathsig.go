@@ -1,11 +1,11 @@
-// Package process is signals, and child processes that die with us.
+// Package process handles signals, and starts child processes that die with us.
 package process
 
 import "runtime"
 
-// StartOnThread calls start and then wait on an OS thread that does nothing else meanwhile, and
-// returns when start has. The kernel ties a child's parent-death signal to the thread that started
-// it: that one must live as long as the child.
+// StartOnThread calls start and then wait on an OS thread of their own, and returns when start has
+// returned. The kernel kills the child when the thread that started it dies. So that thread must
+// live as long as the child.
 func StartOnThread(start func() error, wait func()) error {
 	started := make(chan error)
 	go func() {

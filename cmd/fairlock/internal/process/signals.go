@@ -10,16 +10,16 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// Ending are the signals that end fairlock, or its waiting for the lock.
+// Ending has the signals that end fairlock, or its waiting for the lock.
 var Ending = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
-// Ends reports whether s is one of them.
+// Ends reports whether s is in Ending.
 func Ends(s os.Signal) bool { return slices.Contains(Ending, s) }
 
-// Catch has these signals sent to the channel, but for those that we were started to ignore (nohup,
-// a shell's background job). The function ends that.
+// Catch sends these signals to the channel, except those that fairlock was started to ignore
+// (nohup, a shell's background job). The returned function ends that.
 func Catch(these ...os.Signal) (<-chan os.Signal, func()) {
-	signals := make(chan os.Signal, 64) // a window that is being resized tells that many times
+	signals := make(chan os.Signal, 64) // a window that is being resized sends that many signals
 	for _, each := range these {
 		if !signal.Ignored(each) {
 			signal.Notify(signals, each)
@@ -28,7 +28,7 @@ func Catch(these ...os.Signal) (<-chan os.Signal, func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// Number is n in 128+n.
+// Number returns n of 128+n.
 func Number(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
 		return int(n)
@@ -36,8 +36,8 @@ func Number(s os.Signal) int {
 	return 0
 }
 
-// UntilSignal is a context that ends with the first signal, and the exit.Error for that one, if
-// there was any.
+// UntilSignal returns a context that ends with the first signal. The function got returns the
+// exit.Error for that signal, or nil if there was none.
 func UntilSignal() (ctx context.Context, got func() error, release func()) {
 	signals, stop := Catch(Ending...)
 	ctx, cancel := context.WithCancelCause(context.Background())
