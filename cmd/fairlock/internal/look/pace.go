@@ -1,5 +1,5 @@
-// Package look is how locks are looked at by those who only watch: often enough for people, seldom
-// enough for the server, and in words that no terminal trips over.
+// Package look is for those who only watch locks. It says how often to look, often enough for
+// people and seldom enough for the server; and it has words that do no harm to a terminal.
 package look
 
 import (
@@ -12,18 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// idle is for how many times as long as a look kept the server busy it is left alone afterwards. To
-// look then takes a two hundredth of a core; what the server spends on its sockets, unseen from
-// here, is some more.
+// idle is how long to leave the server alone after a look, as a multiple of the time that the look
+// kept the server busy. Looking then takes a two hundredth of a core. What the server spends on its
+// sockets comes on top, and cannot be measured from here.
 const idle = 200
 
-// least is of how many looks the one counts that took least: each is the same work for the server,
-// and whatever else keeps them up only adds to it. Until there are so many, a tenth of the rest is
-// enough: the first look has connections to make.
+// least is a number of looks: the fastest of that many counts. Each look is the same work for the
+// server, and anything else that delays a look only adds to its time. Before there have been that
+// many looks, a tenth of the rest is enough: the first look also has to connect.
 const least = 5
 
-// Pace says when to look again. It takes as the server's work on a request what that took beyond
-// the bare way there and back, so it errs to the server's advantage.
+// Pace says when to look again. It takes as the server's work on a request the time beyond a bare
+// round trip. So its errors are in the server's favour.
 type Pace struct {
 	rdb     redis.UniversalClient
 	shortly time.Duration
@@ -35,14 +35,14 @@ type Pace struct {
 	past  []time.Duration // what the last looks took
 }
 
-// NewPace measures what goes out over rdb, for looks that are at least so far apart.
+// NewPace returns a Pace that measures what goes out over rdb. Looks are at least shortly apart.
 func NewPace(rdb redis.UniversalClient, shortly time.Duration) *Pace {
 	p := &Pace{rdb: rdb, shortly: shortly}
 	rdb.AddHook(stopwatch{p})
 	return p
 }
 
-// Begin begins a look. Its ping finds out what the bare way takes.
+// Begin begins a look. Its ping measures a bare round trip.
 func (p *Pace) Begin(ctx context.Context) {
 	start := time.Now()
 	err := p.rdb.Ping(ctx).Err()
@@ -55,7 +55,8 @@ func (p *Pace) Begin(ctx context.Context) {
 	p.spent, p.sent = 0, 0
 }
 
-// End ends a look: how long one keeps the server busy at most, and how long to leave it alone now.
+// End ends a look. It returns how long a look keeps the server busy at most, and how long to leave
+// the server alone now.
 func (p *Pace) End() (spent, rest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +76,7 @@ func (p *Pace) note(start time.Time) {
 	p.sent++
 }
 
-// stopwatch is the Pace as go-redis sees it.
+// stopwatch is the Pace as a hook of go-redis.
 type stopwatch struct{ *Pace }
 
 // DialHook measures nothing: connections are made once.
@@ -91,7 +92,7 @@ func (s stopwatch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook measures several that go out together.
+// ProcessPipelineHook measures several requests that go out together.
 func (s stopwatch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		defer s.note(time.Now())

@@ -43,7 +43,7 @@ func (r *Command) acquire(locker fairlock.Interface, note string, signals <-chan
 	return lease, nil
 }
 
-// endOrSignal returns the signal that ends the waiting, or nil when it has ended by itself.
+// endOrSignal returns the signal that ends the waiting, or nil if the waiting has ended by itself.
 func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
 	for {
 		select {
@@ -57,7 +57,7 @@ func endOrSignal(done <-chan struct{}, signals <-chan os.Signal) os.Signal {
 	}
 }
 
-// interrupted is the exit.Error of a fairlock that was told to go before it ran anything.
+// interrupted returns the exit.Error of a fairlock that a signal ended before it ran the command.
 func interrupted(got os.Signal, name string, err error) error {
 	var wait *fairlock.WaitError
 	if errors.As(err, &wait) {
@@ -78,7 +78,7 @@ func (r *Command) refused(locker fairlock.Interface, err error) error {
 		return exit.Errorf(r.Conflict, "%q was not acquired: the line is full: %s", r.Name, holder(locker, r.Name, err))
 	case errors.Is(err, fairlock.ErrEvicted), errors.As(err, &wait) && wait.Position > 0:
 		return &exit.Error{Code: r.Conflict, Err: err}
-	default: // that of a server which has not even said where we stand, too: who skips a conflict must hear of that
+	default: // also if the server has not answered yet: a user who skips conflicts must hear of that
 		return &exit.Error{Code: exit.Unavailable, Err: err}
 	}
 }
@@ -87,13 +87,13 @@ func (r *Command) refused(locker fairlock.Interface, err error) error {
 func holder(locker fairlock.Interface, name string, err error) string {
 	state := stateOf(locker, name)
 	if state == nil || state.Holder == nil {
-		return err.Error() // it has changed hands meanwhile, or the server is gone: this is what we were told
+		return err.Error() // the lock has changed hands, or the server is gone; err is what the call was told
 	}
 	h := state.Holder
 	return fmt.Sprintf("held by %s since %s, %d waiting", nickname(h), h.Since.Format(time.DateTime), state.Waiting)
 }
 
-// nickname is what a holder calls itself.
+// nickname returns what a holder calls itself.
 func nickname(h *fairlock.Holder) string {
 	if h.Note != "" {
 		return output.Clean(h.Note)
@@ -101,7 +101,7 @@ func nickname(h *fairlock.Holder) string {
 	return output.Clean(h.Owner)
 }
 
-// stateOf inspects the lock; nil if that does not work soon.
+// stateOf inspects the lock. It returns nil if that does not work soon.
 func stateOf(locker fairlock.Interface, name string) *fairlock.State {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

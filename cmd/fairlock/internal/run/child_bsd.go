@@ -2,9 +2,9 @@
 
 package run
 
-// adopt does nothing here: who has lost his parent is the system's.
+// adopt does nothing here: the system adopts processes whose parent has died.
 func adopt() {}
 
-// offspring is whether something lives in the child's process group. Who has left it is not to be
-// found here.
+// offspring reports whether a process is left in the child's process group. Processes that have
+// left the group cannot be found here.
 func (c *child) offspring() (group bool, strays []int) { return c.groupExists(), nil }

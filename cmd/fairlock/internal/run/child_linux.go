@@ -9,19 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes us the parent of whoever loses his own and came of a child of ours: so that none of
-// them gets lost.
+// adopt makes fairlock the parent of the command's descendants whose own parent dies, so that none
+// of them gets lost.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// offspring is what lives of all that the child has started, or left behind: whether there is
-// something in its process group, and who is outside of it. A job of a shell, or of timeout(1), is
-// in a group of its own; who has a session of his own is a daemon, and no longer meant.
+// offspring finds the living processes that the child has started or left behind. It reports
+// whether there are some in the child's process group, and returns those outside of it as strays. A
+// job of a shell, or of timeout(1), has a group of its own. A process with a session of its own is
+// a daemon, which fairlock leaves alone.
 func (c *child) offspring() (group bool, strays []int) {
 	all, err := processes()
 	if err != nil {
 		return c.groupExists(), nil
 	}
-	session, _ := unix.Getsid(0) // of ourselves: it cannot fail
+	session, _ := unix.Getsid(0) // our own session: cannot fail
 	var visit func(parent int)
 	visit = func(parent int) {
 		for _, p := range all[parent] {
@@ -39,14 +40,14 @@ func (c *child) offspring() (group bool, strays []int) {
 	return group, strays
 }
 
-// procfs is a process, as /proc shows it.
+// procfs is a process as /proc shows it.
 type procfs struct {
 	pid, parent, group, session int
 
-	dead bool // and not yet buried
+	dead bool // but not waited for yet
 }
 
-// processes lists all, by parent.
+// processes returns all processes, by parent.
 func processes() (map[int][]procfs, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -65,9 +66,9 @@ func processes() (map[int][]procfs, error) {
 		}
 		stat, err := fs.ReadFile(os.DirFS("/proc"), name+"/stat")
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
-		// "pid (what it calls itself) state parent group session ...": it may call itself anything.
+		// "pid (name) state parent group session ...": the name may have any characters.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		for i, number := range []*int{&p.parent, &p.group, &p.session} {
 			if *number, err = strconv.Atoi(string(fields[i+1])); err != nil {

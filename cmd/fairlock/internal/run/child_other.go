@@ -7,7 +7,8 @@ import (
 	"os/exec"
 )
 
-// child is a running command. Without process groups and signals, to end it is to kill it.
+// child is a running command. Without process groups and signals, fairlock can end it only by
+// killing it.
 type child struct {
 	process *os.Process
 	code    int // its exit code, once ended is closed
@@ -23,7 +24,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 	}
 	c.process = cmd.Process
 	go func() {
-		_ = cmd.Wait() // its exit code says it all
+		_ = cmd.Wait() // the exit code says all
 		c.code = cmd.ProcessState.ExitCode()
 		close(c.ended)
 	}()
@@ -32,7 +33,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 
 func (c *child) pass(os.Signal)                  { c.kill() }
 func (c *child) quit()                           { c.kill() }
-func (c *child) kill()                           { _ = c.process.Kill() } // fails only if it has ended
+func (c *child) kill()                           { _ = c.process.Kill() } // fails only if the process has ended
 func (c *child) gone() bool                      { return true }
 func (c *child) interrupted() bool               { return false }
 func (c *child) release()                        {}

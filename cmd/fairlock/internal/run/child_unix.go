@@ -20,14 +20,14 @@ type child struct {
 	pid      int
 	code     int // its exit code, once ended is closed
 	ended    chan struct{}
-	stopped  chan os.Signal // what stopped it: the terminal, or somebody
-	halted   chan os.Signal // what should stop it, and came to us
+	stopped  chan os.Signal // the signal that stopped it
+	halted   chan os.Signal // a signal that should stop it, but came to us
 	terminal *terminal
 	guard    *guard
-	struck   bool // it died of a SIGINT
+	struck   bool // it was ended by SIGINT
 }
 
-// start starts cmd. If it returns a child, whoever calls it must release that when it has ended.
+// start starts cmd. If start returns a child, the caller must release it when it has ended.
 func start(cmd *exec.Cmd) (*child, error) {
 	adopt()
 	c := &child{ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1), terminal: ourTerminal(), guard: post()}
@@ -41,7 +41,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 		if err == nil {
 			c.pid = cmd.Process.Pid
 			c.guard.over(c.pid)
-			err = cmd.Process.Release() // we wait for it ourselves, to hear of stops too
+			err = cmd.Process.Release() // watch waits for the process itself, to hear when it is stopped, too
 		}
 		return err
 	}
@@ -55,8 +55,8 @@ func start(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// watch tells what happens to the child until it has ended. It also buries those who became ours:
-// see adopt.
+// watch reports what happens to the child until it has ended. It also waits for processes that
+// adopt has made ours.
 func (c *child) watch() {
 	defer close(c.ended)
 	for {
@@ -64,7 +64,7 @@ func (c *child) watch() {
 		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-		case err != nil: // cannot be: it is our child
+		case err != nil: // cannot happen: the process is our child
 			c.code = exit.CannotRun
 			return
 		case pid != c.pid:
@@ -81,10 +81,10 @@ func (c *child) watch() {
 	}
 }
 
-// pass passes a signal on to the group. It fails only when nobody is left to hear it.
+// pass passes a signal on to the group. That fails only if no process is left to get it.
 func (c *child) pass(s os.Signal) { c.send(s.(syscall.Signal)) }
 
-// quit tells all to end, and wakes who is stopped: they would not hear it otherwise.
+// quit tells all processes to end. It also wakes stopped ones: else they would not hear that.
 func (c *child) quit() {
 	c.sendAll(unix.SIGTERM)
 	c.sendAll(unix.SIGCONT)
@@ -94,7 +94,7 @@ func (c *child) kill() { c.sendAll(unix.SIGKILL) }
 
 func (c *child) send(s syscall.Signal) { _ = unix.Kill(-c.pid, s) }
 
-// sendAll also reaches those who have left the group.
+// sendAll also reaches processes that have left the group.
 func (c *child) sendAll(s syscall.Signal) {
 	c.send(s)
 	_, strays := c.offspring()
@@ -103,7 +103,8 @@ func (c *child) sendAll(s syscall.Signal) {
 	}
 }
 
-// gone reports whether nothing is left of the group, nor outside of it. The child must have ended.
+// gone reports whether no process is left, neither in the group nor outside. The child must have
+// ended.
 func (c *child) gone() bool {
 	for {
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
@@ -114,10 +115,10 @@ func (c *child) gone() bool {
 	return !group && len(strays) == 0
 }
 
-// groupExists reports whether the group has a process, be it one that only waits to be buried.
+// groupExists reports whether the group has a process, even if only a zombie.
 func (c *child) groupExists() bool { return !errors.Is(unix.Kill(-c.pid, 0), unix.ESRCH) }
 
-// release takes the terminal back and sends the guard home.
+// release takes the terminal back and dismisses the guard.
 func (c *child) release() {
 	signal.Stop(c.halted)
 	if lent := c.terminal.take(); lent && c.struck {
@@ -127,6 +128,6 @@ func (c *child) release() {
 	c.guard.dismiss()
 }
 
-// interrupted reports whether Ctrl-C ended the command. Then a shell script must see that we died
-// of it, too: if we merely had an exit code, it would take it that we had dealt with it, and go on.
+// interrupted reports whether Ctrl-C ended the command. Then fairlock, too, has to die of SIGINT:
+// if it merely had an exit code, a shell script would take the interrupt as dealt with and go on.
 func (c *child) interrupted() bool { return c.struck && c.terminal != nil }

@@ -9,21 +9,22 @@ import (
 	"syscall"
 )
 
-// guard is a shell that waits for our end. If that is not a regular one (kill -9), it kills the
-// command's process group, which would go on without the lock otherwise. A nil guard does nothing.
+// guard is a shell that waits for fairlock's end. If fairlock was killed (kill -9), the guard kills
+// the command's process group, which would otherwise go on without the lock. A nil guard does
+// nothing.
 type guard struct {
 	cmd  *exec.Cmd
-	line io.WriteCloser // ends when we do
+	line io.WriteCloser // ends when fairlock does
 }
 
-// duty is what the guard does: it is told the group, and then nothing more.
+// duty is the guard's script: it reads the group, and after that nothing more.
 const duty = `trap "" HUP INT TERM; read -r group && { read -r nothing; kill -s KILL -- "-$group"; }`
 
-// post posts a guard, or none where there is no shell.
+// post starts a guard. It returns nil where there is no shell.
 func post() *guard {
 	g := &guard{cmd: exec.Command("/bin/sh", "-c", duty)}
 	g.cmd.Dir, g.cmd.Env = "/", []string{}
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what is typed at the terminal is not for the guard
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what is typed at the terminal must not reach the guard
 	var err error
 	if g.line, err = g.cmd.StdinPipe(); err != nil {
 		return nil
@@ -34,14 +35,14 @@ func post() *guard {
 	return g
 }
 
-// over tells the guard whom to watch over.
+// over tells the guard which group to watch over.
 func (g *guard) over(group int) {
 	if g != nil {
 		fmt.Fprintln(g.line, group)
 	}
 }
 
-// pid is the guard's own.
+// pid returns the guard's process id.
 func (g *guard) pid() int {
 	if g == nil {
 		return 0
@@ -49,10 +50,10 @@ func (g *guard) pid() int {
 	return g.cmd.Process.Pid
 }
 
-// dismiss sends the guard home.
+// dismiss ends the guard.
 func (g *guard) dismiss() {
 	if g != nil {
-		_ = g.cmd.Process.Kill() // both fail if it is gone already, and buried by the child's watch
+		_ = g.cmd.Process.Kill() // both fail if the guard has ended and the child's watch has waited for it
 		_ = g.cmd.Wait()
 	}
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Program is what is run under the lock.
+// Program is the program to run under the lock.
 type Program struct {
-	Note      string        // what others see of it in the line
+	Note      string        // what others see in the line
 	KillAfter time.Duration // from SIGTERM to SIGKILL
 
 	path    string
 	args    []string
-	insists bool          // on KillAfter also after a SIGTERM that is only passed on
-	fixed   time.Duration // the lease, if it is not renewed
+	insists bool          // apply KillAfter also after a SIGTERM that is only passed on
+	fixed   time.Duration // the lease if it is not renewed, else 0
 
-	interrupted bool // by Ctrl-C: see child.interrupted
+	interrupted bool // ended by Ctrl-C: see child.interrupted
 }
 
-// lookUp finds the program.
+// lookUp finds the program on the PATH.
 func lookUp(args []string) (*Program, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) { // a PATH with the current directory in it is its owner's decision
@@ -37,7 +37,7 @@ func lookUp(args []string) (*Program, error) {
 	return &Program{path: path, args: args}, nil
 }
 
-// unrunnable is the exit.Error for a program that cannot be started.
+// unrunnable returns the exit.Error for a program that cannot be started.
 func unrunnable(name string, err error) error {
 	var wrapped *exec.Error
 	if errors.As(err, &wrapped) {
@@ -49,7 +49,7 @@ func unrunnable(name string, err error) error {
 	return exit.Errorf(exit.CannotRun, "%s: %w", name, err)
 }
 
-// under runs the command while lease is held, and unlocks it afterwards. The error says how to end.
+// under runs the command while lease is held, and unlocks afterwards. The error says how to exit.
 func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
 	code, err := p.run(lease, signals)
 	unlocked := lease.Unlock(context.Background())
@@ -58,7 +58,7 @@ func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
 		return err
 	case errors.Is(unlocked, fairlock.ErrLost):
 		return exit.Errorf(exit.Lost, "%w; the command had exit code %d", unlocked, code)
-	case unlocked != nil: // the command is none the worse for it, and the lease will end
+	case unlocked != nil: // the command has not suffered, and the lease will end
 		exit.Complain(os.Stderr, unlocked)
 	}
 	if code != 0 {
@@ -67,8 +67,8 @@ func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
 	return nil
 }
 
-// run returns when the command and what came of it have ended, with the command's exit code, or
-// with an error that decides how to end.
+// run returns when the command and its offspring have ended. It returns the exit code of the
+// command, or an error that says how to exit.
 func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
 	select {
 	case got := <-signals:
@@ -113,7 +113,7 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 	}
 }
 
-// loss says why the command must end.
+// loss returns the reason why the command must end.
 func (p *Program) loss(lease *fairlock.Lease) error {
 	if p.fixed > 0 && !time.Now().Before(lease.Deadline()) {
 		return fmt.Errorf("%q: the fixed lease of %v is over", lease.Name(), p.fixed)
@@ -121,7 +121,7 @@ func (p *Program) loss(lease *fairlock.Lease) error {
 	return lease.Err()
 }
 
-// prepare wires the command to our own streams, as files: nothing is copied.
+// prepare gives the command our own streams as files: nothing is copied.
 func (p *Program) prepare(lease *fairlock.Lease) *exec.Cmd {
 	return &exec.Cmd{
 		Path: p.path, Args: p.args,
@@ -131,19 +131,19 @@ func (p *Program) prepare(lease *fairlock.Lease) *exec.Cmd {
 }
 
 const (
-	// glance is how often those who are to end are looked at: nobody tells us that the last has
-	// ended.
+	// glance is how often to look whether processes that have to end are gone: nothing tells us
+	// when the last one ends.
 	glance = 20 * time.Millisecond
-	// lingering is how long those who outlive the command may take to end by themselves: a tee has
-	// a last line to write.
+	// lingering is how long processes that outlive the command may take to end by themselves: a tee
+	// has a last line to write.
 	lingering = time.Second
-	// deadEnd is how long after SIGKILL we wait for others than the command itself: one that sits
-	// in the kernel, on a disk that does not answer, does nothing any more.
+	// deadEnd is how long after SIGKILL to wait for processes other than the command itself. One
+	// that is stuck in the kernel, on a disk that does not answer, does nothing any more.
 	deadEnd = time.Second
 )
 
-// linger waits a little, once the command has ended, for what it has left running, and reports
-// whether that still runs.
+// linger waits a little, after the command has ended, for what the command has left running. It
+// reports whether something still runs.
 func (c *child) linger(signals <-chan os.Signal, lost <-chan struct{}) bool {
 	over := time.NewTimer(lingering)
 	defer over.Stop()
@@ -163,7 +163,7 @@ func (c *child) linger(signals <-chan os.Signal, lost <-chan struct{}) bool {
 	return false
 }
 
-// end ends the command and all that came of it: SIGTERM, and SIGKILL to what is left of it after
+// end ends the command and its offspring: by SIGTERM, and by SIGKILL those that are left after
 // killAfter.
 func (c *child) end(signals <-chan os.Signal, killAfter time.Duration) {
 	c.quit()
@@ -176,7 +176,7 @@ func (c *child) end(signals <-chan os.Signal, killAfter time.Duration) {
 		select {
 		case got := <-signals:
 			c.pass(got)
-		case <-c.halted: // nobody may stop now
+		case <-c.halted: // no process may stop now
 		case <-c.stopped:
 			c.quit()
 		case <-over.C:
@@ -188,12 +188,12 @@ func (c *child) end(signals <-chan os.Signal, killAfter time.Duration) {
 		case c.hasEnded() && time.Since(killed) > deadEnd:
 			return
 		default:
-			c.kill() // again: it may have just started another
+			c.kill() // again: a process may have just started another one
 		}
 	}
 }
 
-// hasEnded reports whether the command itself has.
+// hasEnded reports whether the command itself has ended.
 func (c *child) hasEnded() bool {
 	select {
 	case <-c.ended:

@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// progress tells on stderr how the waiting goes: to a terminal in one line that is written over,
-// elsewhere, and only if asked to be verbose, in a line for each change. No colours.
+// progress shows on stderr how the waiting goes. On a terminal it overwrites one line. Elsewhere it
+// writes a line for each change, and only if verbose. No colours.
 type progress struct {
 	out     *os.File
 	live    bool // a terminal
@@ -22,7 +22,7 @@ type progress struct {
 	began   time.Time
 
 	mu    sync.Mutex // guards drawn and the order of what is written
-	drawn bool       // the cursor is on the line to write over
+	drawn bool       // the cursor is on the line to overwrite
 }
 
 func newProgress(out *os.File, verbose bool) *progress {
@@ -30,7 +30,7 @@ func newProgress(out *os.File, verbose bool) *progress {
 	return &progress{out: out, live: live, verbose: verbose, began: time.Now()}
 }
 
-// Write writes a line of somebody else's.
+// Write writes a line of another writer.
 func (p *progress) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,14 +38,14 @@ func (p *progress) Write(text []byte) (int, error) {
 	return p.out.Write(text)
 }
 
-// clear takes the line back.
+// clear erases the line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.erase()
 }
 
-// erase takes the line back. p.mu must be held.
+// erase erases the line. p.mu must be held.
 func (p *progress) erase() {
 	if p.drawn {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -53,7 +53,7 @@ func (p *progress) erase() {
 	}
 }
 
-// draw writes the line, over the one that was drawn before.
+// draw writes the line, over the previous one.
 func (p *progress) draw(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *progress) draw(text string) {
 	p.drawn = true
 }
 
-// cut is the text's beginning of at most so many characters.
+// cut returns the first characters of the text, at most width.
 func cut(text string, width int) string {
 	if all := []rune(text); len(all) > width {
 		return string(all[:width])
@@ -83,7 +83,7 @@ func (p *progress) acquired(lease *fairlock.Lease) {
 	p.began = time.Now()
 }
 
-// released says that the lock was handed on. If it was lost, that is told elsewhere.
+// released says that the lock was handed on. If the lock was lost, other code says so.
 func (p *progress) released(lease *fairlock.Lease) {
 	if !errors.Is(lease.Err(), fairlock.ErrLost) {
 		p.say("%q released after %v", lease.Name(), time.Since(p.began).Round(time.Millisecond))
@@ -96,35 +96,35 @@ func (p *progress) say(format string, args ...any) {
 	}
 }
 
-// How the waiting is followed.
+// How to follow the waiting.
 const (
-	unasked  = time.Second     // when a terminal shows it though nobody asked
-	redraw   = time.Second     // how often the time goes on, on a terminal
-	lookOut  = 5 * time.Second // how often the holder is looked for
-	lookDown = 500             // from which place on it is not: an inspection reads the whole line
+	unasked  = time.Second     // after this time a terminal shows it unasked
+	redraw   = time.Second     // how often a terminal updates the time
+	lookOut  = 5 * time.Second // how often to look who holds the lock
+	lookDown = 500             // from this place on not: an inspection reads the whole line
 )
 
-// follower shows the way of one call through the line.
+// follower shows how one call moves through the line.
 type follower struct {
 	*progress
 	locker fairlock.Interface
 	name   string
 	plain  bool
-	queued func(place int) // nil: nobody looks
+	queued func(place int) // nil: nobody watches
 
-	places  chan int // the latest
+	places  chan int // the latest place
 	stop    chan struct{}
 	stopped chan struct{}
 
 	place      int
-	looked     time.Time // for the holder
-	lookedFrom int       // the place then
+	looked     time.Time // when the holder was last looked up
+	lookedFrom int       // the place at that time
 	holder     string
-	since      time.Time // it has had the lock, as far as we can tell
-	said       string    // of a holder and a place
+	since      time.Time // since when the holder has the lock, as far as we know
+	said       string    // the last line said of a holder and a place
 }
 
-// follow begins to show how r waits. end must follow.
+// follow begins to show how r waits. The caller must call end.
 func (p *progress) follow(locker fairlock.Interface, r *Command) *follower {
 	f := &follower{
 		progress: p, locker: locker, name: r.Name, plain: r.Plain,
@@ -139,17 +139,16 @@ func (p *progress) follow(locker fairlock.Interface, r *Command) *follower {
 	return f
 }
 
-// moved takes in a place. It is called by the goroutine that waits for the lock, and does not keep
-// it.
+// moved notes a place. The goroutine that waits for the lock calls moved, so it never blocks.
 func (f *follower) moved(place int) {
 	select {
-	case <-f.places: // which it has left meanwhile
+	case <-f.places: // an outdated place
 	default:
 	}
 	f.places <- place
 }
 
-// end takes the line back.
+// end erases the line.
 func (f *follower) end() {
 	close(f.stop)
 	<-f.stopped
@@ -184,7 +183,7 @@ func (f *follower) show() {
 	}
 }
 
-// look finds out who has the lock.
+// look finds out who holds the lock.
 func (f *follower) look() {
 	f.looked, f.lookedFrom, f.holder = time.Now(), f.place, ""
 	if state := stateOf(f.locker, f.name); state != nil && state.Holder != nil {

@@ -1,5 +1,5 @@
-// Package run runs a command under a lock: it waits for the lock, passes signals and the exit code
-// on, and ends the command when the lock is lost.
+// Package run runs a command under a lock: it waits for the lock, passes signals on to the command
+// and the exit code back, and ends the command when the lock is lost.
 package run
 
 import (
@@ -67,10 +67,10 @@ Exit codes: the command's own, or 128+n if signal n ended it (or fairlock, while
   127  the command was not found`
 }
 
-// patience is how long to wait for the lock; negative: forever.
+// patience is how long to wait for the lock. A negative one means forever.
 type patience time.Duration
 
-// UnmarshalText takes a duration, 0 or forever.
+// UnmarshalText parses a duration, 0 or forever.
 func (p *patience) UnmarshalText(text []byte) error {
 	if string(text) == "forever" {
 		*p = -1
@@ -123,7 +123,7 @@ func (r *Command) under(p *Program) error {
 	return err
 }
 
-// Program checks what is to be run before anybody waits for it.
+// Program checks what to run, before any waiting.
 func (r *Command) Program() (*Program, error) {
 	switch {
 	case len(r.Command) < 2 || r.Command[0] != "--":
@@ -146,8 +146,8 @@ func (r *Command) Program() (*Program, error) {
 	return p, nil
 }
 
-// killAfter leaves a third of the margin, by which trust in the lease ends early, for clocks that
-// run apart.
+// killAfter returns how long the command has from SIGTERM to SIGKILL. Trust in the lease ends early
+// by a margin; the default leaves a third of that margin for clocks that run at different speeds.
 func (r *Command) killAfter() time.Duration {
 	switch {
 	case r.KillAfter != nil:
@@ -183,7 +183,8 @@ func (r *Command) lock(ctx context.Context, locker fairlock.Interface, note stri
 	return locker.Lock(ctx, r.Name, options...)
 }
 
-// note is what others see of us in the line. No arguments unless asked for: they may be secrets.
+// note is what others see of us in the line. It has no arguments of the command unless the user
+// gives them, because they may be secrets.
 func (r *Command) note() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -197,14 +198,14 @@ func (r *Command) note() string {
 	return strings.ToValidUTF8(who[:min(len(who), 256)], "")
 }
 
-// deafen has the signals of deafTo dropped, for good.
+// deafen catches and drops the signals of deafTo from now on.
 func deafen() {
 	for _, each := range deafTo {
 		signal.Notify(make(chan os.Signal, 1), each)
 	}
 }
 
-// Predict is the names of locks, for completion.
+// Predict returns the names of locks, for completion.
 func (r *Command) Predict(ctx context.Context, _ string) []locks.Candidate {
 	there := locks.Keyspace{Connection: r.Connection}
 	return there.Names(ctx, locks.Fair)

@@ -4,7 +4,7 @@ package run
 
 import "os"
 
-// heralds and deafTo: see signals_unix.go. There are none here.
+// heralds and deafTo are empty on this system: see signals_unix.go.
 var heralds, deafTo []os.Signal
 
 func dieOfInterrupt() {}

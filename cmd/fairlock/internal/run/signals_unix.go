@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// heralds are the signals that have a meaning for the command only.
+// heralds are the signals that mean something only to the command.
 var heralds = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 
-// deafTo are the signals that are caught and dropped: a reader of our stderr who goes away must not
-// be our end.
+// deafTo are signals that fairlock catches and drops: if the reader of its stderr goes away,
+// fairlock must not die of that.
 var deafTo = []os.Signal{syscall.SIGPIPE}
 
-// dieOfInterrupt ends the process by SIGINT, unless it was started to ignore that.
+// dieOfInterrupt ends the process by SIGINT, unless it was started to ignore SIGINT.
 func dieOfInterrupt() {
 	signal.Reset(syscall.SIGINT)
 	if syscall.Kill(syscall.Getpid(), syscall.SIGINT) == nil {
-		time.Sleep(time.Second) // until it has come
+		time.Sleep(time.Second) // until the signal has come
 	}
 }

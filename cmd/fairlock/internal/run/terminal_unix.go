@@ -12,19 +12,19 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is the one that we were started from. What is typed there goes to the process group in
-// its foreground, and that is to be the command's: so Ctrl-C reaches it as if fairlock were not
-// there, and it may read. A nil terminal does nothing.
+// terminal is the terminal that fairlock was started from. What is typed there goes to the process
+// group in the foreground. The command's group gets the foreground, so that Ctrl-C reaches the
+// command as if fairlock were not there, and the command may read. A nil terminal does nothing.
 type terminal struct {
 	fd     int
 	own    int // our process group
-	lent   int // the group that it was given to; 0: none
+	lent   int // the group that has the foreground from us; 0: none
 	shared bool
-	modes  *term.State // before the command could change them
+	modes  *term.State // the modes before the command could change them
 	awake  chan os.Signal
 }
 
-// ourTerminal returns the terminal that controls us, or nil.
+// ourTerminal returns our controlling terminal, or nil.
 func ourTerminal() *terminal {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -32,29 +32,29 @@ func ourTerminal() *terminal {
 	}
 	t := &terminal{fd: fd, own: unix.Getpgrp(), awake: make(chan os.Signal, 1)}
 	t.shared = !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd()))
-	t.modes, _ = term.GetState(fd) // fails if it has hung up
+	t.modes, _ = term.GetState(fd) // fails if the terminal has hung up
 	return t
 }
 
-// controlled reports whether there is a terminal that controls us.
+// controlled reports whether we have a controlling terminal.
 func controlled() bool {
 	t := ourTerminal()
 	t.close(false)
 	return t != nil
 }
 
-// attended reports whether we are in the foreground of the terminal: a job in the background does
+// attended reports whether we are in the foreground of the terminal. A job in the background must
 // not draw on it.
 func attended(fd int) bool {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// isShared reports whether we are part of a pipeline: others of our group, say a pager, need the
-// foreground as well, and the command gets it only once it wants to read.
+// isShared reports whether we are part of a pipeline. Then other processes of our group, say a
+// pager, need the foreground as well, and the command gets it only once it wants to read.
 func (t *terminal) isShared() bool { return t != nil && t.shared }
 
-// give puts group into the foreground, if that is ours to give, and reports whether it did.
+// give puts group into the foreground if we have the foreground, and reports whether it did.
 func (t *terminal) give(group int) bool {
 	if t == nil || t.foreground() != t.own {
 		return false
@@ -76,7 +76,7 @@ func (t *terminal) take() bool {
 	return true
 }
 
-// close ends the use of the terminal. A command that was killed may have left it without an echo.
+// close ends the use of the terminal. A killed command may have left the terminal without an echo.
 func (t *terminal) close(killed bool) {
 	if t == nil {
 		return
@@ -95,31 +95,33 @@ func (t *terminal) foreground() int {
 	return group
 }
 
-// set changes the foreground group. From the background that would stop us, unless we ignore it.
+// set changes the foreground group. A process in the background would be stopped for that, unless
+// it ignores SIGTTOU.
 func (t *terminal) set(group int) {
 	signal.Ignore(unix.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) // it may have hung up; then nobody reads from it
+	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) // the terminal may have hung up; then nobody reads from it
 }
 
-// halt passes Ctrl-Z on, where it comes to us: see isShared. What follows is up to suspend.
+// halt passes a Ctrl-Z on to the command. We get it if the terminal is shared: see isShared. Then
+// suspend does the rest.
 func (c *child) halt() { c.send(unix.SIGTSTP) }
 
-// suspend follows a child that was stopped, so that the shell we were started from sees the job
-// stop (Ctrl-Z), and wakes the child when we are woken, unless the lock was lost meanwhile. Without
-// a terminal nobody waits for us to stop, and the lock is kept.
+// suspend follows a child that was stopped (Ctrl-Z). It stops us, so that our shell sees the job
+// stop. When we are woken, it wakes the child, unless the lock was lost meanwhile. Without a
+// terminal no shell waits for us to stop: we go on and keep the lock.
 func (c *child) suspend(why os.Signal, lost func() error) {
 	t := c.terminal
 	if t == nil {
 		return
 	}
 	if (why == unix.SIGTTIN || why == unix.SIGTTOU) && (t.foreground() == c.pid || t.give(c.pid)) {
-		c.send(syscall.SIGCONT) // it touched the terminal just before that was its own
+		c.send(syscall.SIGCONT) // the child touched the terminal just before it had the foreground
 		return
 	}
 	lent := t.take()
 	t.sleep()
 	if t.shared {
-		signal.Notify(c.halted, unix.SIGTSTP) // which sleep has ended
+		signal.Notify(c.halted, unix.SIGTSTP) // sleep has ended that
 	}
 	if lent || !t.shared {
 		t.give(c.pid)
@@ -129,16 +131,16 @@ func (c *child) suspend(why os.Signal, lost func() error) {
 	}
 }
 
-// unheard is how long it may take to be stopped. Where there is no job control we never are.
+// unheard is how long a stop may take to reach us. Without job control we are never stopped.
 const unheard = 200 * time.Millisecond
 
-// sleep stops our whole process group, which may be a script's or a pipeline's, as the terminal
-// would have.
+// sleep stops our whole process group, as the terminal would have done. The group may be that of a
+// script or a pipeline.
 func (t *terminal) sleep() {
 	signal.Notify(t.awake, unix.SIGCONT)
 	defer signal.Stop(t.awake)
 	if t.shared {
-		signal.Ignore(unix.SIGTSTP) // having caught it once we would not stop at it
+		signal.Ignore(unix.SIGTSTP) // after catching the signal once, we would not stop at it
 	}
 	_ = unix.Kill(0, unix.SIGTSTP)
 	if t.shared && minded() {
@@ -150,8 +152,8 @@ func (t *terminal) sleep() {
 	}
 }
 
-// minded reports whether our parent is a shell that has given us, or our pipeline, a group of its
-// own: it sees us stop and can wake us.
+// minded reports whether our parent is a shell that has given us, or our pipeline, a process group.
+// Such a shell sees us stop and can wake us.
 func minded() bool {
 	parent := unix.Getppid()
 	group, err := unix.Getpgid(parent)

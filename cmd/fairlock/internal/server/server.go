@@ -1,5 +1,5 @@
-// Package server is how a command reaches its Redis: the flags that say where it is, and the client
-// made of them.
+// Package server connects a command to its Redis. It has the flags that say where the Redis is, and
+// makes a client from them.
 package server
 
 import (
@@ -15,18 +15,17 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// Timeout is how long one dial, read or write may take. The library tries a first contact three
-// times.
+// Timeout bounds one dial, read or write. The library tries a first contact three times.
 const Timeout = 2 * time.Second
 
-// Connection is where the Redis is and how to talk to it: the flags of every command that needs
-// one.
+// Connection says where the Redis is and how to talk to it: the flags of every command that needs a
+// server.
 type Connection struct {
 	Redis string `group:"server" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default})."`
 	TLSFiles
 }
 
-// URLs says what --redis takes.
+// URLs says which URLs --redis takes.
 const URLs = `The server is one of
 
   redis://[user:password@]host[:6379][/database]     rediss:// for TLS
@@ -37,7 +36,7 @@ const URLs = `The server is one of
 
 and takes go-redis's parameters, such as read_timeout=5s or skip_verify=true.`
 
-// Open makes a client. It does no I/O but to read the files for TLS.
+// Open makes a client. Its only I/O is to read the files for TLS.
 func (c *Connection) Open() (redis.UniversalClient, error) {
 	client, err := c.prepare()
 	if err != nil {
@@ -46,7 +45,7 @@ func (c *Connection) Open() (redis.UniversalClient, error) {
 	return client(), nil
 }
 
-// form is what kind of deployment a URL is of.
+// form is the kind of deployment of a URL.
 type form int
 
 const (
@@ -55,11 +54,11 @@ const (
 	cluster
 )
 
-// address reads the URL as far as is needed to know which of go-redis's parsers it is for.
+// address parses the URL only to find out which of go-redis's parsers to use.
 func (c *Connection) address() (form, *url.URL, error) {
 	u, err := url.Parse(c.Redis)
 	if err == nil && u.User == nil && strings.Contains(c.Redis, "@") {
-		err = errors.New("user or password end early") // what follows the first of / ? # is taken for something else
+		err = errors.New("user or password end early") // the parser took the part after the first / ? # for something else
 	}
 	if err != nil {
 		return 0, nil, c.nonsense(err)
@@ -76,7 +75,7 @@ func (c *Connection) address() (form, *url.URL, error) {
 	return single, u, nil
 }
 
-// prepare reads the URL and returns what makes a client of it.
+// prepare parses the URL and returns a function that makes a client.
 func (c *Connection) prepare() (func() redis.UniversalClient, error) {
 	form, u, err := c.address()
 	if err != nil {
@@ -106,13 +105,13 @@ func (c *Connection) prepare() (func() redis.UniversalClient, error) {
 	}
 }
 
-// nonsense is the exit.Error for a URL that cannot be used. It does not tell the password.
+// nonsense returns the exit.Error for an unusable URL. It does not show the password.
 func (c *Connection) nonsense(err error) error {
 	var end *exit.Error
 	if err == nil || errors.As(err, &end) {
 		return err
 	}
-	var parse *url.Error // its text has the URL
+	var parse *url.Error // the text of a url.Error has the URL
 	if errors.As(err, &parse) {
 		err = parse.Err
 		if strings.Contains(c.Redis, "@") {
@@ -122,14 +121,14 @@ func (c *Connection) nonsense(err error) error {
 	return exit.Errorf(exit.Usage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that --help tells: %w", err)
 }
 
-// anyName has each node prove its own name, and not that of the first address.
+// anyName lets each node prove its own name, not that of the first address.
 func anyName(config *tls.Config) {
 	if config != nil {
 		config.ServerName, config.MinVersion = "", tls.VersionTLS12
 	}
 }
 
-// settings are what the options of all kinds of client have in common.
+// settings are the options that all kinds of client have.
 type settings struct {
 	name              *string
 	dial, read, write *time.Duration
@@ -137,8 +136,8 @@ type settings struct {
 	tls               *tls.Config
 }
 
-// tune sets what the URL leaves open so that an unreachable server is reported soon: the library
-// does all the retrying that is needed.
+// tune sets what the URL leaves open, so that an unreachable server is reported soon: the library
+// does all the retries.
 func (c *Connection) tune(k settings) error {
 	preset(k.name, "fairlock")
 	preset(k.dial, Timeout)

@@ -9,15 +9,15 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 )
 
-// TLSFiles are the certificates and the key that a TLS connection may need and a URL has no place
-// for.
+// TLSFiles are the files of certificates and of the key for a TLS connection. A URL has no place
+// for them.
 type TLSFiles struct {
 	CA   string `group:"server" name:"tls-ca" placeholder:"FILE" env:"FAIRLOCK_TLS_CA" complete:"file" help:"With rediss://, trust the authorities in this PEM file instead of the system's (${env})."`
 	Cert string `group:"server" name:"tls-cert" placeholder:"FILE" env:"FAIRLOCK_TLS_CERT" complete:"file" help:"The certificate to show to the server, in PEM (${env})."`
 	Key  string `group:"server" name:"tls-key" placeholder:"FILE" env:"FAIRLOCK_TLS_KEY" complete:"file" help:"Its key (${env})."`
 }
 
-// configure puts them into config, which is nil where there is no TLS.
+// configure puts them into config. A nil config means no TLS.
 func (f *TLSFiles) configure(config *tls.Config) error {
 	switch {
 	case *f == TLSFiles{}:

@@ -26,7 +26,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 	}
 }
 
-// FuzzRedisURL reads URLs and connects to nothing.
+// FuzzRedisURL parses URLs and connects to nothing.
 func FuzzRedisURL(f *testing.F) {
 	for _, rest := range []string{"127.0.0.1:6379", "h", "h:0/15?protocol=3", "[::1]:1/x", "h:port", "h/%zz", "h?read_timeout=-1", "\x00", "h:1/2/3", "h?db=x"} {
 		f.Add("redis", rest)

@@ -11,20 +11,20 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
-// column is one of the table of locks.
+// column is a column of the table of locks.
 type column struct {
 	title string
-	key   string // which sorts by it; "": none
+	key   string // the key that sorts by it; "": none
 	help  string
-	width int  // 0: what is left
-	from  int  // the narrowest screen that has it
+	width int  // 0: the rest of the width
+	from  int  // the narrowest screen that shows it
 	right bool // flush right
-	line  bool // of the line, which plain locks have not
+	line  bool // about the line, which plain locks do not have
 	text  func(Lock) string
-	order func(a, b Lock) int // the most interesting first
+	order func(a, b Lock) int // the most interesting lock first
 }
 
-// columns in the order in which they stand.
+// columns are in the order of the screen.
 var columns = []column{
 	{title: "LOCK", key: "n", help: "name", text: func(l Lock) string { return look.Plain(l.Name) }, order: byName},
 	{
@@ -91,7 +91,7 @@ func ofHolder(l Lock, d time.Duration) string {
 	return look.Span(d)
 }
 
-// sorted is a copy in the order of a column, and by name where that says nothing.
+// sorted returns a copy in the order of a column, and by name where the column is equal.
 func sorted(locks []Lock, by column, reverse bool) []Lock {
 	all := slices.Clone(locks)
 	slices.SortFunc(all, func(a, b Lock) int {
@@ -104,7 +104,7 @@ func sorted(locks []Lock, by column, reverse bool) []Lock {
 	return all
 }
 
-// fitting are the columns for a screen of this width, with their widths.
+// fitting returns the columns that fit a screen of this width, with their widths.
 func fitting(width int, plain bool) []column {
 	var all []column
 	rest, open := width, 0
@@ -118,7 +118,7 @@ func fitting(width int, plain bool) []column {
 		rest -= c.width + 1
 		all = append(all, c)
 	}
-	rest++ // no gap after the last
+	rest++ // no gap after the last column
 	for i := range all {
 		if all[i].width == 0 {
 			all[i].width = max(1, rest/open)
@@ -129,7 +129,7 @@ func fitting(width int, plain bool) []column {
 	return all
 }
 
-// cell is a text cut or filled up to a width.
+// cell returns text cut or filled up to a width.
 func cell(text string, width int, right bool) string {
 	text = ansi.Truncate(text, width, "…")
 	space := strings.Repeat(" ", max(0, width-ansi.StringWidth(text)))

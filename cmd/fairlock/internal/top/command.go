@@ -64,7 +64,7 @@ func (v *Command) Run() error {
 	return show(ctx, NewModel(ctx, survey, locker.Server, v.Plain), got)
 }
 
-// show shows the live screen until somebody ends it, or a signal does.
+// show runs the live screen until its user, or a signal, ends it.
 func show(ctx context.Context, model tea.Model, got func() error) error {
 	program := tea.NewProgram(model, tea.WithoutSignalHandler()) // signals end ctx
 	stop := context.AfterFunc(ctx, program.Quit)
@@ -90,7 +90,7 @@ func (v *Command) once(ctx context.Context, locker locks.Locker, survey *Survey,
 	}
 }
 
-// interactive reports whether there is a screen, and somebody at it.
+// interactive reports whether there is a screen with a person at it.
 func interactive() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 }

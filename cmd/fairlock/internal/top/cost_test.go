@@ -20,12 +20,12 @@ import (
 //
 //	go test -run '^$' -bench Server -benchtime 1x ./internal/top
 //
-// The last case is one lock with all of them, whose line is shown, as fairlock watch looks at it
-// too.
+// The last case is one lock with all the waiters. The screen shows its line; fairlock watch looks
+// at a lock in the same way.
 //
-// It looks for half a minute at a still life: copies of the keys of real locks, on a server that
-// has nothing else to do, so that all it does is for the screen. What it does when it does nothing
-// at all is taken off.
+// The benchmark looks for half a minute at copies of the keys of real locks. The server has nothing
+// else to do, so all its work is for the screen. What the server uses when it is idle is
+// subtracted.
 func BenchmarkServer(b *testing.B) {
 	for _, size := range []struct {
 		locks, waiters int
@@ -61,7 +61,7 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// looks once, and returns how many waiters there are and when to look again.
+// looks looks once. It returns how many waiters there are and when to look again.
 func looks(ctx context.Context, b *testing.B, survey *Survey, line bool) (waiters int, next time.Duration) {
 	b.Helper()
 	if line {
@@ -81,7 +81,7 @@ func must(b *testing.B, err error) {
 	}
 }
 
-// busy is which share of a time the server works while something is done.
+// busy returns the share of the time d in which the server works while do runs.
 func busy(b *testing.B, rdb *redis.Client, d time.Duration, do func(context.Context)) float64 {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), d)
@@ -91,7 +91,7 @@ func busy(b *testing.B, rdb *redis.Client, d time.Duration, do func(context.Cont
 	return (cpu(b, rdb) - before).Seconds() / time.Since(start).Seconds()
 }
 
-// cpu is what the server has worked so far.
+// cpu returns the processor time that the server has used so far.
 func cpu(b *testing.B, rdb *redis.Client) (sum time.Duration) {
 	b.Helper()
 	for line := range strings.Lines(rdb.Info(b.Context(), "cpu").Val()) {
@@ -105,8 +105,8 @@ func cpu(b *testing.B, rdb *redis.Client) (sum time.Duration) {
 	return sum
 }
 
-// stillLife is a client of a server with copies of locks that are held and waited for, under the
-// prefix "still".
+// stillLife starts a server with copies of locks that are held and waited for, under the prefix
+// "still", and returns a client.
 func stillLife(b *testing.B, locks, waiters int) *redis.Client {
 	b.Helper()
 	s := redistest.Start(b)

@@ -1,18 +1,18 @@
 package top
 
-// grid is which rows of many are on the screen, and which of them is chosen.
+// grid says which of many rows are on the screen, and which one is chosen.
 type grid struct {
 	cursor, offset, rows, height int
 }
 
-// fit takes in how many rows there are and how many can be seen, and keeps the chosen one in sight.
+// fit notes how many rows there are and how many can be seen. It keeps the chosen row in sight.
 func (g *grid) fit(rows, height int) {
 	g.rows, g.height = rows, max(1, height)
 	g.cursor = max(0, min(g.cursor, rows-1))
 	g.offset = max(0, min(g.offset, g.cursor, rows-g.height), g.cursor-g.height+1)
 }
 
-// move chooses another row by the name of a key, and reports whether that is what the key is for.
+// move chooses another row by the name of a key. It reports whether the key is for that.
 func (g *grid) move(key string) bool {
 	switch key {
 	case "up", "k":
@@ -34,5 +34,5 @@ func (g *grid) move(key string) bool {
 	return true
 }
 
-// seen are the rows on the screen: from one up to but not including the other.
+// seen returns the rows on the screen, as a half-open range.
 func (g *grid) seen() (from, to int) { return g.offset, min(g.rows, g.offset+g.height) }

@@ -6,7 +6,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// foot says what the keys are, as far as there is room.
+// foot says what the keys do, as far as there is room.
 func (m *Model) foot() string {
 	switch {
 	case m.help:
@@ -18,7 +18,7 @@ func (m *Model) foot() string {
 	}
 }
 
-// sorts are the keys that sort.
+// sorts returns the keys that sort.
 func (m *Model) sorts(between string) string {
 	var keys []string
 	for _, c := range m.sortable() {

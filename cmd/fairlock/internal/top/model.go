@@ -12,13 +12,13 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Source is what a Model shows; a Survey is one.
+// Source is what a Model shows. A Survey is a Source.
 type Source interface {
 	Look(ctx context.Context) (*Picture, error)
 	Line(ctx context.Context, name string) (state *fairlock.State, next time.Duration, err error)
 }
 
-// again is how long a Model whose look failed waits.
+// again is how long a Model waits after a look that failed.
 const again = 2 * time.Second
 
 // Model is the live screen.
@@ -31,22 +31,22 @@ type Model struct {
 	width, height int
 	help          bool
 
-	picture *Picture // the last; nil: there was none yet
+	picture *Picture // the last one; nil: none yet
 	failed  error    // why there is no later one
-	shown   []Lock   // of the picture, those that the filter lets through, in order
+	shown   []Lock   // the locks of the picture that the filter lets through, in order
 	by      column
 	reverse bool
 	filter  textinput.Model
 	table   grid
-	chosen  string // the lock at the cursor, which it follows; "": it stays at the top
+	chosen  string // the cursor follows this lock; "": the cursor stays at the top
 
-	open  string // the lock whose line is shown; "": all locks are
+	open  string // the lock whose line is shown; "": all locks are shown
 	state *fairlock.State
 	line  grid
-	turn  int // looks of an earlier one are not taken in
+	turn  int // results of looks from an earlier turn are dropped
 }
 
-// NewModel shows what source sees of the server. What it waits for ends with ctx.
+// NewModel returns a Model that shows what source sees of the server. Its waits end with ctx.
 func NewModel(ctx context.Context, source Source, server string, plain bool) *Model {
 	filter := textinput.New()
 	filter.Prompt = "/"
@@ -61,12 +61,12 @@ func NewModel(ctx context.Context, source Source, server string, plain bool) *Mo
 	return m
 }
 
-// sortable are the columns that locks can be sorted by.
+// sortable returns the columns that locks can be sorted by.
 func (m *Model) sortable() []column {
 	return slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.key == "" || c.line && m.plain })
 }
 
-// What the Model waits for. Each carries the turn in which it was asked for.
+// The messages that the Model waits for. Each carries the turn in which it was asked for.
 type (
 	pictured struct {
 		turn    int
@@ -85,7 +85,7 @@ type (
 // Init begins to look.
 func (m *Model) Init() tea.Cmd { return m.look() }
 
-// look asks for what is to be shown now.
+// look looks at what is to be shown now.
 func (m *Model) look() tea.Cmd {
 	ctx, source, turn, name := m.ctx, m.source, m.turn, m.open
 	if name == "" {
@@ -106,7 +106,7 @@ func (m *Model) rest(next time.Duration, err error) tea.Cmd {
 		next = again
 	}
 	ctx, turn := m.ctx, m.turn
-	return func() tea.Msg { // not tea.Tick, which nothing ends
+	return func() tea.Msg { // not tea.Tick, which nothing can end
 		select {
 		case <-ctx.Done():
 		case <-time.After(next):
@@ -115,7 +115,7 @@ func (m *Model) rest(next time.Duration, err error) tea.Cmd {
 	}
 }
 
-// Update takes in a message.
+// Update handles a message.
 func (m *Model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch message := message.(type) {
@@ -152,7 +152,7 @@ func (m *Model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	return m, cmd
 }
 
-// arrange brings what is shown up to date with the picture, the filter and the size.
+// arrange updates what is shown after a change of the picture, the filter or the size.
 func (m *Model) arrange() {
 	m.filter.SetWidth(max(1, m.width-2))
 	if m.picture != nil {
@@ -171,7 +171,7 @@ func (m *Model) arrange() {
 	}
 }
 
-// press does what a key is for.
+// press handles a key.
 func (m *Model) press(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	switch name := key.String(); {
 	case name == "ctrl+c":
@@ -229,8 +229,8 @@ func (m *Model) pressInLine(name string) tea.Cmd {
 	return nil
 }
 
-// turnTo shows the line of a lock, or all locks as they were last seen until it is time to look
-// again.
+// turnTo shows the line of a lock, or all locks. All locks are shown as they were last seen, until
+// it is time to look again.
 func (m *Model) turnTo(name string) tea.Cmd {
 	m.open, m.state, m.line, m.failed = name, nil, grid{}, nil
 	m.turn++

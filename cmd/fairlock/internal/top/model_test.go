@@ -21,12 +21,12 @@ import (
 
 var update = flag.Bool("update", false, "write what the screens show to testdata")
 
-// trailing are blanks at the end of a line, which nobody sees.
+// trailing matches blanks at the end of a line, which nobody sees.
 var trailing = regexp.MustCompile(`(?m) +$`)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// golden compares with a file.
+// golden compares got with a file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	got = trailing.ReplaceAllString(got, "")
@@ -54,7 +54,7 @@ func (s *still) Line(context.Context, string) (*fairlock.State, time.Duration, e
 	return s.state, time.Second, s.err
 }
 
-// scenery is a few locks of every kind.
+// scenery returns a few locks of every kind.
 func scenery() *still {
 	p := &Picture{At: time.Date(2026, 1, 2, 15, 4, 5, 0, time.Local), Next: 2100 * time.Millisecond}
 	add := func(name string, waiting int, longest time.Duration, rate float64, h *fairlock.Holder) {
@@ -81,8 +81,8 @@ func scenery() *still {
 	return &still{p, s, nil}
 }
 
-// player drives a Model as a Program would, but for the time that passes: nothing is looked at
-// again unless it asks.
+// player drives a Model as a tea.Program would, but no time passes: it looks again only if the
+// Model asks for that.
 type player struct {
 	*testing.T
 	model *Model
@@ -100,7 +100,7 @@ func (p *player) gets(message tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// presses keys, and lets the Model look where that makes it look at once.
+// presses presses keys. If a key makes the Model look at once, presses does that look.
 func (p *player) presses(keys ...string) {
 	for _, k := range keys {
 		turn := p.model.turn
@@ -129,10 +129,10 @@ func key(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: rune(name[0]), Text: name}
 }
 
-// screen is what there is to see, without colours.
+// screen returns the screen without colours.
 func (p *player) screen() string { return ansi.Strip(p.model.View().Content) }
 
-// line is the first line that begins so.
+// line returns the first line that begins with start.
 func (p *player) line(start string) string {
 	for line := range strings.Lines(p.screen()) {
 		if strings.HasPrefix(line, start) {
@@ -142,7 +142,7 @@ func (p *player) line(start string) string {
 	return ""
 }
 
-// rows are the beginnings of the lines with locks.
+// rows returns the beginnings of the lines that show locks.
 func (p *player) rows() (names []string) {
 	for i, line := range strings.Split(p.screen(), "\n") {
 		if i >= headLines && i < p.model.height-footLines && strings.TrimSpace(line) != "" {

@@ -2,24 +2,24 @@ package top
 
 import "time"
 
-// How many of the last looks tell how fast a lock changes hands, and how many of them must have
-// found it held for the time that it was to count.
+// How many of the last looks to remember, and how many of them must have found the lock held for
+// its holding time to count.
 const (
 	remembered = 8
 	enough     = 3
 )
 
-// memory is what the last looks showed of the holders.
+// memory has the holders that the last looks found.
 //
-// How often a lock changes hands is not kept by the server, and to be told of each time would be
-// work for it. So it is worked out from the looks. If some look finds the holder of the one before,
-// holds are longer than looks are apart, and holders are counted. If each finds another, holds are
-// shorter, and for how long they have lasted when they are looked at tells how long they are: half
-// of a hold on average. (More than half if some are much longer than others, so rather too few
-// hand-overs are shown than too many.)
+// The server does not count how often a lock changes hands, and reporting each time would cost it
+// work. So the rate is computed from the looks. If two looks in a row found the same holder, holds
+// last longer than the time between looks, and the rate comes from the number of holders. If each
+// look found another holder, holds are shorter. Then the rate comes from how long the holds had
+// lasted at the looks, which is half of a hold on average. (It is more than half if some holds are
+// much longer than others. So the rate shown is rather too small than too large.)
 type memory []glimpse
 
-// glimpse is what one look showed.
+// glimpse is the result of one look.
 type glimpse struct {
 	at      time.Time
 	holders map[string]holding
@@ -30,7 +30,7 @@ type holding struct {
 	held  time.Duration
 }
 
-// rates adds a Picture to the memory, and the rates to it.
+// rates adds a Picture to the memory, and sets the rates in the Picture.
 func (m *memory) rates(p *Picture) {
 	now := glimpse{p.At, make(map[string]holding, len(p.Locks))}
 	for _, l := range p.Locks {
@@ -45,7 +45,7 @@ func (m *memory) rates(p *Picture) {
 	}
 }
 
-// rate is how often a lock changes hands in a second.
+// rate returns how often a lock changes hands per second.
 func (m memory) rate(name string) float64 {
 	var found, holders int
 	var held time.Duration
@@ -69,8 +69,8 @@ func (m memory) rate(name string) float64 {
 	case holders < found || found < enough:
 		return float64(holders-1) / took.Seconds()
 	}
-	// Since when it is held is known in whole milliseconds: half of one is not true of it on
-	// average.
+	// The server gives the beginning of a hold in whole milliseconds, so the measured time is half
+	// a millisecond too long on average.
 	half := max(held/time.Duration(found)-time.Millisecond/2, time.Millisecond/20)
 	return float64(found) / float64(len(m)) / (2 * half.Seconds())
 }

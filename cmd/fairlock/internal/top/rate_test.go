@@ -9,10 +9,10 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// schedule is who had a lock since when, in order, and until when.
+// schedule has the times at which holds of a lock begin and end, in order.
 type schedule struct{ since, until []time.Duration }
 
-// at is what a look at a time finds.
+// at returns the holder that a look finds at the time d.
 func (s schedule) at(d time.Duration) *fairlock.Holder {
 	for i, since := range s.since {
 		if since <= d && d < s.until[i] {
@@ -33,7 +33,7 @@ func plays(hold, gap func() time.Duration) (s schedule) {
 	return s
 }
 
-// looked is the mean of the rates shown over all the looks.
+// looked returns the mean of the rates shown by all looks.
 func looked(s schedule, every time.Duration) float64 {
 	var m memory
 	var sum float64

@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
-// Snapshot is the last of a few Pictures made within about a second, for the rates.
+// Snapshot makes a few Pictures within about a second, for the rates, and returns the last one.
 func Snapshot(ctx context.Context, s *Survey) (p *Picture, err error) {
 	for began := time.Now(); p == nil || time.Since(began) < time.Second; {
 		if p, err = s.Look(ctx); err != nil {
@@ -31,7 +31,7 @@ func Snapshot(ctx context.Context, s *Survey) (p *Picture, err error) {
 // WriteText writes a Picture as a table, the longest lines first, with nothing cut off.
 func WriteText(out io.Writer, p *Picture, plain bool) error {
 	columns := fitting(1<<10, plain)
-	by := columns[1] // waiting, or of plain locks hand-overs
+	by := columns[1] // waiting or, for plain locks, hand-overs
 	rows := [][]string{make([]string, len(columns))}
 	for i, c := range columns {
 		rows[0][i] = c.title

@@ -1,5 +1,5 @@
-// Package top shows all locks at once: how long their lines are, who has them, how fast they change
-// hands.
+// Package top shows all locks at once: how long their lines are, who holds them, and how fast they
+// change hands.
 package top
 
 import (
@@ -12,32 +12,32 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Lock is one line of a Picture.
+// Lock is one row of a Picture.
 type Lock struct {
 	Name    string
-	Holder  *fairlock.Holder // nil: nobody
+	Holder  *fairlock.Holder // nil: the lock is free
 	Waiting int
-	Longest time.Duration // how long the first in line has waited
+	Longest time.Duration // how long the first waiter in line has waited
 	Rate    float64       // hand-overs a second; see rate.go
-	Damaged string        // what in its keys makes no sense
+	Damaged string        // what in the keys of the lock makes no sense
 }
 
-// Picture is what all locks were doing when they were looked at.
+// Picture shows what all locks were doing at one look.
 type Picture struct {
 	At    time.Time
 	Locks []Lock
-	Spent time.Duration // what that took of the server's time, at most
-	Next  time.Duration // until the next
+	Spent time.Duration // how much of the server's time the look took, at most
+	Next  time.Duration // until the next look
 }
 
-// Totals are of all locks together.
+// Totals are sums over all locks.
 type Totals struct {
 	Locks, Held, Waiting int
 	Longest              time.Duration
 	Rate                 float64
 }
 
-// Totals adds the locks up.
+// Totals adds up all locks.
 func (p *Picture) Totals() Totals {
 	t := Totals{Locks: len(p.Locks)}
 	for _, l := range p.Locks {
@@ -54,11 +54,11 @@ func (p *Picture) Totals() Totals {
 // Survey makes Pictures, one after the other.
 type Survey struct {
 	locker     fairlock.Interface
-	locks, one *look.Pace // for all locks, and for one
+	locks, one *look.Pace // locks for looks at all locks, one for looks at one lock
 	past       memory
 }
 
-// NewSurvey looks by way of a Locker on rdb.
+// NewSurvey returns a Survey that looks through a Locker on rdb.
 func NewSurvey(locker fairlock.Interface, rdb redis.UniversalClient) *Survey {
 	return &Survey{locker: locker, locks: look.NewPace(rdb, time.Second), one: look.NewPace(rdb, time.Second)}
 }
@@ -85,7 +85,7 @@ func (s *Survey) Look(ctx context.Context) (*Picture, error) {
 	return p, nil
 }
 
-// Line looks at one lock and all who wait for it, and says when to do so next.
+// Line looks at one lock and all its waiters. It also returns when to look next.
 func (s *Survey) Line(ctx context.Context, name string) (state *fairlock.State, next time.Duration, err error) {
 	s.one.Begin(ctx)
 	state, err = s.locker.Inspect(ctx, name)

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
-// How many lines stand above the rows, and below.
+// How many lines are above the rows, and below.
 const (
 	headLines     = 3 // title, totals, columns
 	lineHeadLines = 5 // title, holder, its times, the line, columns
@@ -52,13 +52,14 @@ func (m *Model) View() tea.View {
 		lines = append(lines, faint.Render(cell(foot, m.width, false)))
 	}
 	for i := range lines {
-		lines[i] = ansi.Truncate(lines[i], m.width, "") // where not even the columns have room
+		lines[i] = ansi.Truncate(lines[i], m.width, "") // if not even the columns fit
 	}
 	view.Content = strings.Join(lines, "\n")
 	return view
 }
 
-// ends is a line with something on its left and its right; what is on the right has to go first.
+// ends returns a line with text on its left and on its right. If there is no room, the text on the
+// right goes first.
 func (m *Model) ends(style lipgloss.Style, left, right string) string {
 	space := m.width - lipgloss.Width(left) - lipgloss.Width(right)
 	if right == "" || space < 2 {
@@ -96,7 +97,7 @@ func (m *Model) viewTable() []string {
 	return lines
 }
 
-// mark stands at the column by which is sorted.
+// mark stands at the column that sorts the table.
 var mark = map[bool]string{false: "▾", true: "▴"}
 
 func (m *Model) style(l Lock, at int) lipgloss.Style {
@@ -104,7 +105,7 @@ func (m *Model) style(l Lock, at int) lipgloss.Style {
 	case at == m.table.cursor:
 		return chosen
 	case l.Holder == nil || l.Damaged != "":
-		return alarm // somebody waits for what nobody has
+		return alarm // calls wait for a lock that is free
 	case l.Holder.Owner == "":
 		return warning
 	default:
@@ -112,7 +113,7 @@ func (m *Model) style(l Lock, at int) lipgloss.Style {
 	}
 }
 
-// totals are those of all locks, whatever the filter lets through.
+// totals returns the totals of all locks, whatever the filter lets through.
 func (m *Model) totals() string {
 	t := m.picture.Totals()
 	unit, wait := " hand-overs/s", "longest "
@@ -129,7 +130,7 @@ func (m *Model) totals() string {
 	return strings.Join(parts, "  ")
 }
 
-// trouble is a line, or instead of it what went wrong with the last look.
+// trouble returns the line or, instead of it, what went wrong with the last look.
 func (m *Model) trouble(line string) string {
 	if m.failed == nil {
 		return cell(line, m.width, false)

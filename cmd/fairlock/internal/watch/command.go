@@ -76,14 +76,14 @@ func (w *Command) Run() error {
 	return got()
 }
 
-// shadeOf are the colours of what happens.
+// shadeOf has the colours of the kinds of events.
 var shadeOf = map[Kind]string{
 	Standing: output.Bold, Granted: output.Green, Released: output.Faint, Ended: output.Faint, Renewed: output.Green,
 	Damaged: output.Red, Expired: output.Red, Forced: output.Red, Evicted: output.Red, Forgotten: output.Red, Expiring: output.Yellow,
 }
 
-// printer writes what happens to a lock, and complains, once each time, when it can no longer be
-// seen.
+// printer writes what happens to a lock. When the lock can no longer be seen, printer complains
+// once each time.
 type printer struct {
 	write func([]Event) error
 	blind bool
@@ -92,7 +92,7 @@ type printer struct {
 // Tell writes events.
 func (p *printer) Tell(events []Event) error { return p.write(events) }
 
-// Blind complains.
+// Blind complains on stderr.
 func (p *printer) Blind(err error) {
 	if !p.blind {
 		exit.Complain(os.Stderr, err)
@@ -100,7 +100,7 @@ func (p *printer) Blind(err error) {
 	p.blind = true
 }
 
-// Sees notes that the server answers.
+// Sees notes that the server answers again.
 func (p *printer) Sees() {
 	if p.blind {
 		exit.Complain(os.Stderr, errors.New("the server answers again"))
@@ -108,7 +108,7 @@ func (p *printer) Sees() {
 	p.blind = false
 }
 
-// Deaf complains.
+// Deaf complains on stderr.
 func (p *printer) Deaf(err error) {
 	exit.Complain(os.Stderr, fmt.Errorf("what the server tells others is not heard, and only looked for: %w", err))
 }

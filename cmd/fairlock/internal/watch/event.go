@@ -1,5 +1,5 @@
-// Package watch is how a lock's life is told as events: from what is overheard the moment it
-// happens, and from the differences between looks.
+// Package watch tells the life of a lock as events. It gets them from messages, overheard when
+// something happens, and from the differences between looks.
 package watch
 
 import "time"
@@ -9,29 +9,30 @@ type Kind string
 
 // What can happen to a lock.
 const (
-	Standing  Kind = "standing"  // how it is at the beginning, and after anything may have been missed
-	Granted   Kind = "granted"   // somebody has it
-	Released  Kind = "released"  // its holder gave it back
-	Expired   Kind = "expired"   // its holder's lease ended without that
-	Ended     Kind = "ended"     // one or the other
-	Forced    Kind = "forced"    // its holder was made to lose it
-	Unseen    Kind = "unseen"    // somebody had it between two looks
-	Expiring  Kind = "expiring"  // two thirds of the lease are over and nobody has renewed it
-	Renewed   Kind = "renewed"   // it was, after that
-	Forgotten Kind = "forgotten" // the server lost data and keeps it for who had it
+	Standing  Kind = "standing"  // how the lock is at the beginning, and after events may have been missed
+	Granted   Kind = "granted"   // a caller has the lock
+	Released  Kind = "released"  // the holder gave the lock back
+	Expired   Kind = "expired"   // the holder's lease ended, and the holder had not given the lock back
+	Ended     Kind = "ended"     // released or expired
+	Forced    Kind = "forced"    // the lock was forced: the holder lost it
+	Unseen    Kind = "unseen"    // the lock was held and given back between two looks
+	Expiring  Kind = "expiring"  // two thirds of the lease are over, and the holder has not renewed it
+	Renewed   Kind = "renewed"   // the holder has renewed after all
+	Forgotten Kind = "forgotten" // the server lost data, and keeps the lock for its holder
 	Came      Kind = "came"      // a waiter is in line
 	Left      Kind = "left"      // a waiter gave up, or its process died
 	Evicted   Kind = "evicted"   // a waiter was sent away
 	Gone      Kind = "gone"      // a waiter had the lock between two looks, or left
-	Damaged   Kind = "damaged"   // something in its keys makes no sense: Note says what
+	Damaged   Kind = "damaged"   // something in the keys of the lock makes no sense: Note says what
 )
 
-// Event is one thing that happened. What does not apply to its Kind, or is not known, is zero.
+// Event is one thing that happened. Fields that do not apply to its Kind, or are not known, are
+// zero.
 type Event struct {
-	At        time.Time     `json:"at"` // when it was noticed, by the clock of who watches
+	At        time.Time     `json:"at"` // when it was noticed, by the watcher's clock
 	Lock      string        `json:"lock"`
 	Kind      Kind          `json:"event"`
-	ID        string        `json:"id,omitempty"` // of a waiter, for evict
+	ID        string        `json:"id,omitempty"` // the id of a waiter, for evict
 	Owner     string        `json:"owner,omitempty"`
 	Note      string        `json:"note,omitempty"`
 	Token     int64         `json:"token,omitempty"`
@@ -39,7 +40,7 @@ type Event struct {
 	Waited    time.Duration `json:"-"`                  // by a waiter, or before the grant
 	Held      time.Duration `json:"-"`                  // by the holder
 	Remaining time.Duration `json:"-"`                  // of the lease
-	Waiting   int           `json:"waiting"`            // the length of the line, as far as is known
+	Waiting   int           `json:"waiting"`            // the length of the line, as far as it is known
 }
 
 // wire is an Event for programs, with durations in whole milliseconds.

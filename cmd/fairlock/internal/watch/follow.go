@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// settle is how long what was said before a look may take to be heard after it, on its way over
-	// another connection.
+	// settle is how long to wait after a look for messages sent before it: they come over another
+	// connection.
 	settle = 10 * time.Millisecond
-	// again is how long whoever failed waits.
+	// again is the pause after a failure.
 	again = time.Second
 )
 
-// Teller is told what happens.
+// Teller receives the events.
 type Teller interface {
-	// Tell is given what was noticed at one time.
+	// Tell is given the events that were noticed at one time.
 	Tell([]Event) error
-	// Blind is told that a look failed, Sees that one did not.
+	// Blind is called after a look that failed, Sees after one that worked.
 	Blind(error)
 	Sees()
-	// Deaf is told, once, that nothing can be overheard.
+	// Deaf is called, once, if nothing can be overheard.
 	Deaf(error)
 }
 
-// Follow tells what happens to the lock called name until ctx ends or the teller has an error.
+// Follow tells what happens to the lock called name, until ctx ends or the teller returns an error.
 func Follow(ctx context.Context, locker fairlock.Interface, pace *look.Pace, name string, teller Teller) error {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{
@@ -60,13 +60,13 @@ type follower struct {
 	teller  Teller
 	tracker *Tracker
 	heard   chan overheard
-	looked  chan looked // holds one
-	deaf    chan error  // holds one
+	looked  chan looked // capacity 1
+	deaf    chan error  // capacity 1
 	over    chan struct{}
 }
 
-// follow takes in one thing after the other. What is heard while a look is under way waits for it:
-// then its token says which was first.
+// follow handles one thing after the other. Messages that arrive during a look wait for it: then
+// the tokens say which was first.
 func (f *follower) follow(ctx context.Context) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -104,7 +104,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// compare takes in a look and what was heard meanwhile.
+// compare handles a look and the messages that arrived meanwhile.
 func (f *follower) compare(sight looked, waiting []overheard) error {
 	later := slices.IndexFunc(waiting, func(o overheard) bool {
 		return sight.err != nil || o.Token > sight.state.Token
@@ -149,12 +149,12 @@ func (f *follower) look(ctx context.Context) {
 	l.at = time.Now()
 	_, l.rest = f.pace.End()
 	if l.err != nil {
-		l.rest = again // it was not the server's work that took so long
+		l.rest = again // the time was not the server's work
 	}
 	f.looked <- l
 }
 
-// listen hands over what is overheard. What it cannot hear, the looks have to show.
+// listen passes on what it overhears. What it cannot hear, the looks have to show.
 func (f *follower) listen(ctx context.Context) {
 	defer close(f.over)
 	complained := false

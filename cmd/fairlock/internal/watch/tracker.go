@@ -7,47 +7,47 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
-// Tracker follows one lock and says what has happened to it. It believes a token to be later than
-// every smaller one, and says of what it cannot know that it does not.
+// Tracker follows one lock and says what has happened to it. It takes a larger token for a later
+// one. If it cannot know something, it says so.
 type Tracker struct {
 	lock   string
 	begun  bool
-	latest int64           // the largest token known to be given
-	holder *holder         // nil: nobody has it, as far as is known
-	line   []waiter        // in order, without those who are known to have left it
-	absent map[string]bool // who is known to have left it, though a look that was under way may still show them
-	passed time.Time       // the place of the last waiter who was granted; zero: it was not seen in line
-	moved  bool            // somebody was granted since the last look
+	latest int64           // the largest token known to be granted
+	holder *holder         // nil: the lock is free, as far as is known
+	line   []waiter        // in order, without the waiters known to have left
+	absent map[string]bool // waiters known to have left, though a look that was under way may still show them
+	passed time.Time       // the place of the last waiter that was granted; zero: that one was not seen in line
+	moved  bool            // there was a grant since the last look
 	looked time.Time       // when the last look was sent
-	forced int64           // the last token that was
-	ended  time.Time       // when the last ownership was said to end
+	forced int64           // the last token that was forced
+	ended  time.Time       // when the last hold ended, as far as was told
 
-	damaged bool // that has been said
+	damaged bool // the damage has been told
 
-	at     time.Time // of what is being taken in
-	events []Event   // what it means
+	at     time.Time // the time of what is being handled
+	events []Event   // the events that follow from it
 }
 
-// waiter is one in line.
+// waiter is a waiter in line.
 type waiter struct {
 	fairlock.Waiter
 	came time.Time // by our clock
 }
 
-// holder is who has the lock.
+// holder is the holder of the lock.
 type holder struct {
 	owner, note string
 	token       int64
 	since       time.Time
-	until       time.Time     // it has it at least until then, unless it gives it back
-	most        time.Duration // the longest remaining time seen: about its lease
+	until       time.Time     // it holds the lock at least until then, unless it gives it back
+	most        time.Duration // the longest remaining time seen: about the lease
 	warned      bool
 }
 
-// NewTracker follows the lock of this name.
+// NewTracker returns a Tracker for the lock of this name.
 func NewTracker(lock string) *Tracker { return &Tracker{lock: lock, absent: make(map[string]bool)} }
 
-// Hear takes in what was overheard at a time, and returns what that means.
+// Hear handles what was overheard at a time, and returns the events that follow from it.
 func (t *Tracker) Hear(o fairlock.Overheard, at time.Time) []Event {
 	t.at, t.events = at, nil
 	switch {
@@ -62,7 +62,7 @@ func (t *Tracker) Hear(o fairlock.Overheard, at time.Time) []Event {
 		}
 		t.say(e)
 		t.forced, t.holder, t.ended = o.Token, nil, at
-		t.latest = max(t.latest, o.Token+1) // which force takes, to be seen
+		t.latest = max(t.latest, o.Token+1) // force uses up this token, so that the force can be seen
 	case o.Kind == fairlock.GaveUp:
 		e := Event{Kind: Evicted, ID: o.ID, Owner: o.Owner, Note: o.Note}
 		if w, ok := t.leaves(o.ID); ok {
@@ -77,8 +77,8 @@ func (t *Tracker) Hear(o fairlock.Overheard, at time.Time) []Event {
 	return t.events
 }
 
-// Look takes in how the lock was at some time between sent and at, and returns what must have
-// happened before.
+// Look handles the state that the lock had at some time between sent and at. It returns the events
+// that must have happened before.
 func (t *Tracker) Look(s *fairlock.State, sent, at time.Time) []Event {
 	t.at, t.events = at, nil
 	if t.begun {
@@ -109,7 +109,7 @@ func (t *Tracker) begins(s *fairlock.State) {
 	t.say(e)
 }
 
-// seen is a holder that a look shows.
+// seen returns a holder that a look shows.
 func (t *Tracker) seen(h *fairlock.Holder) *holder {
 	return &holder{
 		owner: h.Owner, note: h.Note, token: h.Token,
@@ -123,7 +123,7 @@ func (t *Tracker) seeHolder(s *fairlock.State, sent time.Time) {
 	case t.holder != nil && s.Token < t.holder.token && sent.Before(t.holder.since):
 		return // the look is older than what was heard
 	case t.holder == nil && h != nil && h.Token <= t.latest && sent.Before(t.ended):
-		return // the same
+		return // here, too
 	case h == nil && t.holder == nil:
 	case h == nil && s.Token < t.holder.token:
 		t.finish(Forgotten)
@@ -152,7 +152,7 @@ func (t *Tracker) seeHolder(s *fairlock.State, sent time.Time) {
 	}
 }
 
-// stays sees the holder that was there before.
+// stays handles a look at a holder that was there before.
 func (t *Tracker) stays(h *fairlock.Holder) {
 	was := t.holder
 	e := Event{Owner: h.Owner, Note: h.Note, Token: h.Token, Held: h.Held, Remaining: h.Remaining}
@@ -170,7 +170,7 @@ func (t *Tracker) stays(h *fairlock.Holder) {
 	}
 }
 
-// end says how the present ownership must have ended, if there was one.
+// end tells how the present hold must have ended, if there was one.
 func (t *Tracker) end() {
 	switch h := t.holder; {
 	case h == nil:
@@ -189,7 +189,7 @@ func (t *Tracker) finish(how Kind) {
 	t.holder, t.ended = nil, t.at
 }
 
-// grant says that a waiter, if it is known to have been one, has the lock.
+// grant tells that a caller has the lock. If the caller is known as a waiter, it leaves the line.
 func (t *Tracker) grant(e Event, id string) {
 	t.moved, t.passed = true, time.Time{}
 	if w, ok := t.leaves(id); ok {
@@ -201,7 +201,7 @@ func (t *Tracker) grant(e Event, id string) {
 	t.say(e)
 }
 
-// seeLine compares the line with what it was.
+// seeLine compares the line with the earlier one.
 func (t *Tracker) seeLine(s *fairlock.State) {
 	shown := make(map[string]bool, len(s.Waiters))
 	for _, w := range s.Waiters {
@@ -214,7 +214,7 @@ func (t *Tracker) seeLine(s *fairlock.State) {
 		}
 		kind := Left
 		if t.moved && (t.passed.IsZero() || w.Since.Before(t.passed)) {
-			kind = Gone // it may have had its turn
+			kind = Gone // the waiter may have had its turn
 		}
 		t.say(Event{Kind: kind, ID: w.ID, Owner: w.Owner, Note: w.Note, Waited: t.at.Sub(w.came)})
 	}
@@ -238,7 +238,7 @@ func (t *Tracker) seeLine(s *fairlock.State) {
 	}
 }
 
-// leaves takes a waiter out of the line.
+// leaves removes a waiter from the line.
 func (t *Tracker) leaves(id string) (w waiter, ok bool) {
 	if id == "" {
 		return w, false
@@ -249,7 +249,7 @@ func (t *Tracker) leaves(id string) (w waiter, ok bool) {
 		return w, false
 	}
 	w = t.line[i]
-	if i == 0 { // the usual one, and the line may be long
+	if i == 0 { // the usual case, and the line may be long
 		t.line = t.line[1:]
 	} else {
 		t.line = slices.Delete(t.line, i, i+1)
@@ -257,7 +257,7 @@ func (t *Tracker) leaves(id string) (w waiter, ok bool) {
 	return w, true
 }
 
-// waiterOf is the first waiter of an owner, who may be named by itself or by its ID.
+// waiterOf returns the ID of the first waiter of this owner, or "" if there is none.
 func (t *Tracker) waiterOf(owner string) (id string) {
 	for _, w := range t.line {
 		if w.Owner == owner {

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// story is a tracker with what it said. Its clock begins at zero and only goes on when it is told
-// to.
+// story is a tracker with what it told. Its clock begins at zero and moves only when the test says
+// so.
 type story struct {
 	*testing.T
 	tracker *Tracker
@@ -27,15 +27,15 @@ func newStory(t *testing.T) *story {
 	return &story{t, NewTracker("x"), time.Unix(1_000_000, 0), 30 * time.Second}
 }
 
-// at is so long after the beginning.
+// at returns the time d after the beginning.
 func at(d time.Duration) time.Time { return time.Unix(1_000_000, 0).Add(d) }
 
-// who is a waiter who came at a time.
+// who returns a waiter that came at a time.
 func (s *story) who(name string, came time.Duration) fairlock.Waiter {
 	return fairlock.Waiter{ID: name, Owner: name, Note: "note of " + name, Since: at(came), Waited: s.now.Sub(at(came))}
 }
 
-// has is the state of a lock that somebody has for some time.
+// has returns the state of a lock that is held.
 func (s *story) has(name string, token int64, since, remaining time.Duration, line ...fairlock.Waiter) *fairlock.State {
 	h := &fairlock.Holder{Owner: name, Note: "note of " + name, Token: token, Since: at(since), Held: s.now.Sub(at(since)), Remaining: remaining}
 	if name == "" {
@@ -48,13 +48,13 @@ func (s *story) free(token int64, line ...fairlock.Waiter) *fairlock.State {
 	return &fairlock.State{Name: "x", Token: token, Waiting: len(line), Waiters: line}
 }
 
-// sees takes in a look at the time it is; want are the events in short.
+// sees lets the tracker look now; want has the expected events in short form.
 func (s *story) sees(state *fairlock.State, want ...string) {
 	s.Helper()
 	s.check(s.tracker.Look(state, s.now, s.now), want)
 }
 
-// hears takes in what is overheard now.
+// hears lets the tracker overhear now.
 func (s *story) hears(o fairlock.Overheard, want ...string) {
 	s.Helper()
 	o.Name = "x"
@@ -116,7 +116,7 @@ func TestALookOlderThanWhatWasHeardBringsNobodyBack(t *testing.T) {
 	s.sees(before, "standing a token 10 held 1s, 3 wait")
 	s.hears(given("b", 20), "released a token 10 held 1s, 3 wait", "granted b token 20 waited 1s, 2 wait")
 	s.hears(fairlock.Overheard{Kind: fairlock.GaveUp, ID: "c", Owner: "c"}, "evicted c waited 1s, 1 wait")
-	s.check(s.tracker.Look(before, s.now.Add(-time.Millisecond), s.now), nil) // it was under way
+	s.check(s.tracker.Look(before, s.now.Add(-time.Millisecond), s.now), nil) // this look was under way
 	s.passes(time.Second)
 	s.sees(s.has("b", 20, time.Second, s.lease, s.who("d", 0)))
 }
@@ -193,7 +193,7 @@ func TestForceIsTold(t *testing.T) {
 	s.sees(s.has("a", 10, 0, s.lease), "standing a token 10, 0 wait")
 	s.passes(time.Second)
 	s.hears(forced, "forced a token 10 held 1s, 0 wait")
-	s.sees(s.free(11)) // as force leaves it
+	s.sees(s.free(11)) // force leaves the lock like this
 }
 
 func TestOfAPlainLockEveryReleaseIsTold(t *testing.T) {
@@ -202,18 +202,18 @@ func TestOfAPlainLockEveryReleaseIsTold(t *testing.T) {
 	s.passes(time.Second)
 	freed := fairlock.Overheard{Kind: fairlock.Released}
 	s.hears(freed, "released a token 10 held 1s, 0 wait")
-	s.check(s.tracker.Look(s.has("a", 10, 0, s.lease), s.now.Add(-time.Millisecond), s.now), nil) // it was under way
+	s.check(s.tracker.Look(s.has("a", 10, 0, s.lease), s.now.Add(-time.Millisecond), s.now), nil) // this look was under way
 	s.hears(freed, "unseen, 0 wait")
 	s.sees(s.has("b", 30, time.Second, s.lease), "granted b token 30, 0 wait")
 	s.hears(fairlock.Overheard{Kind: fairlock.Lost, Owner: "b", Token: 30}, "forced b token 30, 0 wait")
-	s.hears(freed) // which goes with it
+	s.hears(freed) // this message comes with the force
 }
 
 func TestALockThatTheServerKeepsForItsHolderIsSaidToBe(t *testing.T) {
 	s := newStory(t)
 	s.sees(s.has("a", 10, 0, s.lease), "standing a token 10, 0 wait")
 	s.passes(time.Second)
-	s.sees(s.free(0), "forgotten a token 10 held 1s, 0 wait") // a token outlives its hold
+	s.sees(s.free(0), "forgotten a token 10 held 1s, 0 wait") // a real token would outlive its hold
 	s.passes(time.Second)
 	s.sees(s.has("", 10, 2*time.Second, s.lease, s.who("b", 0)), "forgotten token 10, 1 wait", "came b at 1 waited 2s, 1 wait")
 	s.passes(time.Second)

@@ -8,8 +8,8 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 )
 
-// many is how many waiters that come, or go, at one time get a line each; of more there is one line
-// for all.
+// many is how many waiters may come, or go, at one time and get a line each. If there are more, one
+// line stands for all.
 const many = 8
 
 // WriteJSON writes each event as an object on a line.
@@ -22,7 +22,7 @@ func WriteJSON(out io.Writer, events []Event) error {
 	return nil
 }
 
-// WriteText writes events for people. Paint colours the word that says what happened.
+// WriteText writes events for people. paint colours the word that says what happened.
 func WriteText(out io.Writer, events []Event, paint func(Kind, string) string) error {
 	count := make(map[Kind]int)
 	for _, e := range events {
@@ -45,7 +45,7 @@ func WriteText(out io.Writer, events []Event, paint func(Kind, string) string) e
 	return err
 }
 
-// words are what there is to say of one event, but for the line.
+// words returns what there is to say of one event, except the line.
 func (e Event) words() []string {
 	who := look.Who(e.Note, e.Owner)
 	var all []string
