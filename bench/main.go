@@ -92,5 +92,6 @@ func direct(ctx context.Context, args []string) error {
 	if *docs == "" || ctx.Err() != nil {
 		return measured
 	}
-	return errors.Join(measured, results.Rewrite(*docs, plotsSeenFrom(*docs, *out))) // write even after a failure: the tables say which peer failed
+	// Write even after a failure: the tables say which peer failed.
+	return errors.Join(measured, results.Rewrite(*docs, plotsSeenFrom(*docs, *out)))
 }

@@ -164,7 +164,8 @@ func TestEveryVerbThatNeedsAServerTellsItsExitCodesAndTheFormsOfAURL(t *testing.
 			continue
 		}
 		var out strings.Builder
-		_, _ = parser(&cli{}, kong.Writers(&out, io.Discard), kong.Exit(func(int) {})).Parse([]string{command.Name, "--help"}) // Parse does not stop after the help
+		// Parse does not stop after the help.
+		_, _ = parser(&cli{}, kong.Writers(&out, io.Discard), kong.Exit(func(int) {})).Parse([]string{command.Name, "--help"})
 		text := out.String()
 		for _, part := range []string{"64 ", "69 ", "unix://", "rediss://", "redis+cluster://", "master_name=NAME", "--tls-ca"} {
 			if !strings.Contains(text, part) {

@@ -154,7 +154,7 @@ func TestAServerWithAnAuthorityOfItsOwnIsTrustedIfThatIsNamed(t *testing.T) {
 		says, args string
 	}{
 		{69, "unknown authority", "--redis " + url + " --tls-cert " + cert + " --tls-key " + key},
-		{69, "certificate required|reset by peer|broken pipe", "--redis " + url + " --tls-ca " + ca}, // the server may hang up before the client reads why
+		{69, "certificate required|reset by peer|broken pipe", "--redis " + url + " --tls-ca " + ca}, // the server may hang up early
 		{64, "rediss://", "--redis redis://" + s.Addr() + " --tls-ca " + ca},
 		{64, "need each other", "--redis " + url + " --tls-key " + key},
 		{64, "no certificate", "--redis " + url + " --tls-ca " + key},

@@ -89,7 +89,8 @@ func (p *patient) count(ctx context.Context, keys []string, seen *census) error 
 		return err
 	}
 	for i, key := range keys {
-		rest := strings.TrimPrefix(strings.TrimPrefix(key, p.prefix+plainKeys), p.prefix) // the keys of plain locks belong to the same application
+		// The keys of plain locks belong to the same application.
+		rest := strings.TrimPrefix(strings.TrimPrefix(key, p.prefix+plainKeys), p.prefix)
 		part, _, _ := strings.Cut(strings.TrimPrefix(rest, ":"), ":")
 		want, ours := typeOf[part]
 		switch is := types[i].Val(); {
