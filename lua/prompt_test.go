@@ -16,14 +16,17 @@ import (
 // silent returns a client of a server that reads and never answers. The client heeds contexts if it
 // is obedient.
 func silent(obedient bool) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: obedient, ReadTimeout: 4 * time.Second, MaxRetries: 3, Dialer: func(context.Context, string, string) (net.Conn, error) {
-		mine, its := net.Pipe()
-		go func() {
-			_, _ = io.Copy(io.Discard, its) // until the client closes its end
-			_ = its.Close()
-		}()
-		return mine, nil
-	}})
+	return redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", ContextTimeoutEnabled: obedient, ReadTimeout: 4 * time.Second, MaxRetries: 3,
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			mine, its := net.Pipe()
+			go func() {
+				_, _ = io.Copy(io.Discard, its) // until the client closes its end
+				_ = its.Close()
+			}()
+			return mine, nil
+		},
+	})
 }
 
 func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *testing.T) {

@@ -135,7 +135,7 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// stray has the channels looked for: their node does not have them, or is gone.
+// stray asks follow to look for the channels: their node does not have them, or is gone.
 func (c *Cluster) stray(channels []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,9 +157,9 @@ func (c *Cluster) run() {
 	}
 }
 
-// follow reads the map of the slots when channels are astray, and has the channels placed again,
-// until Close. It runs apart from run: go-redis may ask a node that hangs for the map, and this
-// must not delay channels whose node is known.
+// follow reads the map of the slots when channels are astray, and asks run to place the channels
+// again, until Close. It runs apart from run: go-redis may ask a node that hangs for the map, and
+// this must not delay channels whose node is known.
 func (c *Cluster) follow() {
 	var backoff time.Duration
 	var last time.Time

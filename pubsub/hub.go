@@ -52,14 +52,14 @@ type Hub struct {
 
 	changed chan struct{} // capacity 1: dirty is not empty
 
-	// astray is given the channels that may live on another node. Only the hub of a cluster node,
-	// where channels are sharded, has it; else it is nil.
+	// astray takes the channels that may live on another node. It is nil except in the hub of a
+	// cluster node, where channels are sharded.
 	astray func(channels []string)
 
 	mu        sync.Mutex // guards all below
 	listeners map[string]map[*Listener]struct{}
 	dirty     map[string]struct{} // channels whose state the server has yet to be told
-	unheard   map[string]struct{} // sharded channels of which the server was told and that it has yet to confirm
+	unheard   map[string]struct{} // sharded channels whose subscription was sent and not confirmed yet
 	end       func(why error)     // ends the latest connection; does nothing if that has ended; nil before the first
 	started   bool
 	closed    bool

@@ -13,8 +13,8 @@ type Said struct{ Channel, Payload string }
 
 // Overhear yields the messages on all channels that match one of the patterns. It listens on a
 // connection of its own and replaces that whenever it fails. Overhear ends with ctx, with the hub,
-// and if the server refuses the patterns. A caller that is slower than the messages come misses
-// some in the end.
+// and if the first subscription fails, for example because the server refuses the patterns. Then it
+// yields the error last. A caller that is slower than the messages come misses some in the end.
 //
 // Overhearing does not make a client look alive: fairlock takes a client for reachable if PUBSUB
 // NUMSUB counts a subscriber on its channel, and PUBSUB NUMSUB does not count patterns.

@@ -20,7 +20,10 @@ const pauseInside = 700 * time.Millisecond
 
 // atEachByte runs the test once for each place where a message of this length can be torn, each
 // time behind a proxy of its own, all at once.
-func atEachByte(t *testing.T, length int, test func(t *testing.T, at int, server *redistest.Server, p *faultproxy.Proxy, rdb *redis.Client)) {
+func atEachByte(
+	t *testing.T, length int,
+	test func(t *testing.T, at int, server *redistest.Server, p *faultproxy.Proxy, rdb *redis.Client),
+) {
 	t.Helper()
 	server := redistest.Start(t)
 	var all sync.WaitGroup

@@ -59,8 +59,8 @@ first=()
 [ "$(nice -n -10 nice 2>/dev/null)" != -10 ] || first=(nice -n -10)
 
 test_all() {
-	# One package at a time: beside tests of how soon something happens runs only what is named
-	# further down.
+	# One package at a time. Only what is named further down runs beside tests of how soon something
+	# happens.
 	logged "${first[@]}" go test $race -p 1 -count=1 -shuffle=on -timeout 20m "$@"
 }
 

@@ -40,7 +40,10 @@ type answer struct {
 
 func play(ctx context.Context, s *stage.Stage) error {
 	orders := &orders{busy: make(map[string]bool), token: make(map[string]int64)}
-	p := &story{Stage: s, orders: orders, locker: fairlock.New(s.Redis, fairlock.WithPrefix(s.Prefix)), client: &http.Client{Timeout: time.Minute}}
+	p := &story{
+		Stage: s, orders: orders,
+		locker: fairlock.New(s.Redis, fairlock.WithPrefix(s.Prefix)), client: &http.Client{Timeout: time.Minute},
+	}
 	defer p.close()
 	for _, name := range []string{"A", "B"} {
 		h := &host{name: name, locker: fairlock.New(s.Redis, fairlock.WithPrefix(s.Prefix)), orders: orders}

@@ -42,7 +42,10 @@ func play(ctx context.Context, s *stage.Stage) error {
 	if err != nil {
 		return err
 	}
-	d := &dispatcher{Stage: s, crew: crew, inLine: true, given: make(map[job]*stage.Process), busy: make(map[string]string), left: make(map[job]bool)}
+	d := &dispatcher{
+		Stage: s, crew: crew, inLine: true,
+		given: make(map[job]*stage.Process), busy: make(map[string]string), left: make(map[job]bool),
+	}
 	for _, name := range workers {
 		p, err := crew.Start(name)
 		if err != nil {

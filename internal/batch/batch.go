@@ -6,7 +6,7 @@ package batch
 // Requests has the requests of one kind. The zero value has none. The user guards it with a mutex;
 // no method here takes long.
 type Requests[T any] struct {
-	underway int       // requests begun and not ended, without those that another request of their batch is sent for
+	underway int       // requests begun and not ended; a batch counts once
 	open     *Batch[T] // the next request joins it; nil: the next request makes a batch
 }
 

@@ -76,7 +76,8 @@ func (v *Force) Run() error {
 	return v.tell(&forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder, Next: after.Holder})
 }
 
-// nobody returns the error that there is nothing to force. The error says where there would be.
+// nobody returns the error that there is nothing to force. If the lock of that name is held in the
+// other kind, the error says so.
 func (v *Force) nobody(s *locks.Store) error {
 	for _, other := range s.Lockers[1:] {
 		if r, err := other.Look(v.Name); err == nil && r.Holder != nil {

@@ -69,7 +69,8 @@ func (d *Command) Run() (err error) {
 	ctx, cancel := watched()
 	defer cancel()
 	prefix := "fairlock-demo-" + strings.ToLower(rand.Text()[:8])
-	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(leaseOfAll), fairlock.WithLogger(slog.New(locks.NewNotices(os.Stderr))))
+	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(leaseOfAll),
+		fairlock.WithLogger(slog.New(locks.NewNotices(os.Stderr))))
 	defer locker.Close()
 	pool, err := newPool(request{Do: doOpen, Server: target, Prefix: prefix})
 	if err != nil {

@@ -85,7 +85,8 @@ func (w *worker) open(r request) {
 		return
 	}
 	w.rdb = rdb
-	w.locker = fairlock.New(rdb, fairlock.WithPrefix(r.Prefix), fairlock.WithLease(leaseOfAll), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	w.locker = fairlock.New(rdb, fairlock.WithPrefix(r.Prefix), fairlock.WithLease(leaseOfAll),
+		fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 	w.market = newMarket(w.ctx)
 	w.tell(event{Kind: onReady})
 }
