@@ -58,8 +58,8 @@ func TestATicketThatALateRequestPutElsewhereIsOutOfTheLineOnceItsOwnerHolds(t *t
 	})
 }
 
-// In lostAndInLine the server executes a heartbeat of b from before its grant after a loss of all
-// data, and so puts b in line.
+// lostAndInLine is a server that has lost all data. Then it has executed a heartbeat of b from
+// before b's grant, which put b in line.
 func lostAndInLine(t *testing.T, test func(t *testing.T, s *site, b, c *party, own, other string, token int64)) {
 	t.Helper()
 	each(t, func(t *testing.T, s *site) {

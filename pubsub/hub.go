@@ -3,8 +3,8 @@
 //
 // A [Hub] opens its connection in the background when the first listener comes. Until a listener's
 // Up is called, the server may not know of the subscription. Whenever Up is called, messages may
-// have been lost before. A message is therefore only a hint, and a listener must ask the server for
-// its state at each Up.
+// have been lost before. So a message tells no more than its own content, and at each Up the
+// listener must ask the server for its state.
 //
 // The hub pings the server and replaces a connection that fails or stays silent. It does not let
 // go-redis re-subscribe: at the first error the hub closes the connection and subscribes a new one
