@@ -53,7 +53,7 @@ func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 	c.Helper()
 	q := question{of: a.alone[:], sent: rules.Sighting{Sent: sent}}
 	q.answer, q.err = c.l.core.Server.Enter(c.Context(), c.keys, lua.Enter{
-		Try: a.Try, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text, Place: a.Place}},
+		Try: a.Try, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.ticket, Place: a.Place}},
 	})
 	if q.err != nil {
 		c.Fatal(q.err)
@@ -99,7 +99,7 @@ func TestAHeartbeatThatIsExecutedAfterAForceLeavesNothing(t *testing.T) {
 	if err != nil || state.Holder == nil {
 		t.Fatalf("%+v, %v", state, err)
 	}
-	c.l.message(fmt.Sprintf("grant %d %d %d %s %s", time.Now().UnixMicro(), lua.Claim.Milliseconds(), state.Holder.Token, a.text, c.keys.Record()))
+	c.l.message(fmt.Sprintf("grant %d %d %d %s %s", time.Now().UnixMicro(), lua.Claim.Milliseconds(), state.Holder.Token, a.ticket, c.keys.Record()))
 	if a.Phase != rules.Granted {
 		t.Fatal("the grant was not believed")
 	}
@@ -107,7 +107,7 @@ func TestAHeartbeatThatIsExecutedAfterAForceLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.enters(a, time.Now())()
-	c.l.message(fmt.Sprintf("forced %d %s %s", state.Holder.Token, a.text, c.keys.Record()))
+	c.l.message(fmt.Sprintf("forced %d %s %s", state.Holder.Token, a.ticket, c.keys.Record()))
 	c.nobody()
 }
 
@@ -142,7 +142,7 @@ func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *te
 	a := c.begin(0)
 	a.Call.Began = a.Call.Began.Add(-time.Minute)
 	a.requests.Sent()
-	answer, err := c.l.core.Server.Enter(t.Context(), c.keys, lua.Enter{Try: true, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.text}}})
+	answer, err := c.l.core.Server.Enter(t.Context(), c.keys, lua.Enter{Try: true, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.ticket}}})
 	if err != nil {
 		t.Fatal(err)
 	}

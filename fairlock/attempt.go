@@ -15,7 +15,6 @@ import (
 type attempt struct {
 	engine.Call
 	ticket   lua.Ticket
-	text     string           // the ticket on the wire
 	requests *engine.Requests // the hold has them, too
 	alone    [1]*attempt      // itself, for requests that are about nobody else
 
@@ -57,7 +56,6 @@ var errVanished = errors.New("the caller is gone")
 // begin enters an attempt in the table.
 func (l *Locker) begin(call engine.Call) (*attempt, error) {
 	a := &attempt{Call: call, ticket: l.core.Ticket(call.Request), requests: new(engine.Requests)}
-	a.text = a.ticket.String()
 	a.alone[0] = a
 	a.Waiter = rules.Waiter{
 		Lease: a.ticket.Lease, Try: call.Request.Wait == 0, Again: call.Request.Waited, Began: call.Began,

@@ -17,7 +17,7 @@ func (l *Locker) message(payload string) {
 		return
 	}
 	l.heard(payload, &m, keys, received)
-	if m.Forced {
+	if m.News == lua.Forces {
 		l.core.Forced(m)
 	}
 }
@@ -36,8 +36,8 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 			l.unwanted(keys, m.Ticket)
 		}
 		return
-	case !a.is(keys, m.Text):
-		l.core.Nonsense(fmt.Errorf("message %.200q: its call asks for %s as %s", payload, a.Keys.Record(), a.text))
+	case !a.is(keys, m.Ticket):
+		l.core.Nonsense(fmt.Errorf("message %.200q: its call asks for %s as %s", payload, a.Keys.Record(), a.ticket))
 		return
 	}
 	step := a.Heard(m, received, l.session(keys), a.requests.Open())
@@ -52,8 +52,8 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 }
 
 // is reports whether that lock and the whole of that ticket are the attempt's.
-func (a *attempt) is(keys lua.Keys, ticket string) bool {
-	return rules.Concerns(keys.Record(), ticket, a.Keys.Record(), a.text)
+func (a *attempt) is(keys lua.Keys, ticket lua.Ticket) bool {
+	return rules.Concerns(keys.Record(), ticket, a.Keys.Record(), a.ticket)
 }
 
 // give begins the hold of an attempt that has the lock for the term. Only now its token is noted:
@@ -61,21 +61,20 @@ func (a *attempt) is(keys lua.Keys, ticket string) bool {
 func (l *Locker) give(a *attempt, g lua.Grant, t rules.Term, confirmed *lua.Confirmed) {
 	l.memory.Note(a.Keys.Record(), rules.Known{Token: g.Token, Lease: a.ticket.Lease}, time.Now())
 	l.settle(a, l.core.Keep(engine.Granted{
-		Name: a.Name, Keys: a.Keys, Ticket: a.ticket, Text: a.text, Token: g.Token, Since: g.Since,
+		Name: a.Name, Keys: a.Keys, Ticket: a.ticket, Token: g.Token, Since: g.Since,
 		Requests: a.requests, Copies: engine.NewCopies(a.Request.Replicas, confirmed),
 	}, t, a.Request.Fixed), nil)
 }
 
 // grantedInPassing takes in a grant to another ticket of this client than the request was about. l.mu must be held.
 func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
-	ticket, err := lua.ParseTicket(g.Ticket)
-	if err != nil || !l.core.Given(ticket) {
+	if !l.core.Given(g.Ticket) {
 		return
 	}
-	a := l.attempts[ticket.Counter]
+	a := l.attempts[g.Ticket.Counter]
 	switch {
 	case a == nil:
-		l.unwanted(keys, ticket)
+		l.unwanted(keys, g.Ticket)
 		return
 	case a == inHold || !a.is(keys, g.Ticket):
 		return

@@ -26,7 +26,7 @@ func TestACallWhoseWaitEndsWhileItsCallbackRunsIsNotToldAgainWhereItStands(t *te
 	} {
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
-			ticket := lua.Ticket{Client: l.core.ID, Counter: 1, Lease: 100 * time.Millisecond}
+			ticket := lua.NewTicket(l.core.ID, 1, 100*time.Millisecond, "", "")
 			a := &attempt{Waiter: rules.Waiter{Began: time.Now(), Lease: ticket.Lease}, ticket: ticket, requests: new(engine.Requests), now: 2}
 			a.Keys, _ = lua.NewKeys("fairlock", "x")
 			told := 0

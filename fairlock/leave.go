@@ -14,7 +14,7 @@ type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
 func (l strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
-	states, err := l.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Text, h.Token, h.Requests.Open())})
+	states, err := l.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +42,7 @@ func (l *Locker) leave(all ...*attempt) {
 	l.core.Persist(lease, func(ctx context.Context) error {
 		l.mu.Lock()
 		for i, a := range all {
-			tickets[i] = a.Leave(a.text, a.requests.Open())
+			tickets[i] = a.Leave(a.ticket, a.requests.Open())
 		}
 		l.mu.Unlock()
 		_, err := l.send(ctx, all[0].Keys, tickets)
@@ -60,7 +60,7 @@ func (l *Locker) leave(all ...*attempt) {
 func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	l.core.Go(func() {
 		l.core.Persist(t.Lease, func(ctx context.Context) error {
-			_, err := l.send(ctx, keys, []lua.LeaveTicket{rules.Unknown(t.String())})
+			_, err := l.send(ctx, keys, []lua.LeaveTicket{rules.Unknown(t)})
 			return err
 		})
 	})

@@ -132,7 +132,7 @@ func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 			continue
 		}
 		place, first, mend := a.Asks()
-		ticket := lua.EnterTicket{Ticket: a.text, Place: place, Tell: a.Request.OnQueued != nil || mend}
+		ticket := lua.EnterTicket{Ticket: a.ticket, Place: place, Tell: a.Request.OnQueued != nil || mend}
 		if first {
 			ticket.MaxWaiters = a.Request.MaxWaiters
 			request.Replicas = a.Request.Replicas // a later answer seldom brings the grant

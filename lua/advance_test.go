@@ -160,14 +160,14 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 		next, _ := a.waits(usual)
 		other, place := a.waits(usual)
 		left := a.leaves(hold, token, Held)
-		equal(t, "ticket", left.Grant.Ticket, next)
+		equal(t, "ticket", left.Grant.Ticket, parsed(next))
 		equal(t, "token", fmt.Sprint(left.Grant.Token), s.field("token"))
 		equal(t, "remaining", left.Grant.Remaining, Claim)
 		equal(t, "since", fmt.Sprint(int64(left.Grant.Since)/1000), s.field("since"))
 
 		s.endRecord()
 		state, answer := a.enter(other, place) // the request has the granted ticket: the grant is in its state
-		equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{other, answer.Token, Claim, answer.Now / 1000 * 1000}})
+		equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{parsed(other), answer.Token, Claim, answer.Now / 1000 * 1000}})
 		equal(t, "holder", answer.Holder, "a:3")
 		equal(t, "other grant", answer.Grant, nil)
 
@@ -176,7 +176,7 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 		behind := a.ticket(usual)
 		state, answer = a.enter(behind) // the request lacks the granted ticket: the grant stands beside the states
 		equal(t, "status", state.Status, Waiting)
-		equal(t, "grant", *answer.Grant, Grant{before, answer.Token, Claim, answer.Now / 1000 * 1000})
+		equal(t, "grant", *answer.Grant, Grant{parsed(before), answer.Token, Claim, answer.Now / 1000 * 1000})
 		a.hearsNothing()
 		s.lined(behind)
 	})
@@ -188,7 +188,7 @@ func TestTheCallersOwnTicketNeedsNoSubscription(t *testing.T) {
 		hold, token := a.holds(usual)
 		next, _ := a.waits(usual)
 		s.age("~a")
-		equal(t, "granted", a.leaves(hold, token, Held).Grant.Ticket, next)
+		equal(t, "granted", a.leaves(hold, token, Held).Grant.Ticket, parsed(next))
 	})
 }
 

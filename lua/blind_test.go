@@ -114,8 +114,8 @@ func TestABlindClientIsToldOfAGrantThatItDidNotAskAbout(t *testing.T) {
 		hold, token := a.holds(usual)
 		forgotten, _ := d.waits(usual)
 		a.leaves(hold, token, Held)
-		answer := d.send(Enter{Tickets: []EnterTicket{{Ticket: d.ticket(usual)}}})
-		if g := answer.Grant; g == nil || g.Ticket != forgotten || g.Token <= token || g.Remaining <= 0 || g.Remaining > Claim {
+		answer := d.send(Enter{Tickets: []EnterTicket{{Ticket: parsed(d.ticket(usual))}}})
+		if g := answer.Grant; g == nil || g.Ticket != parsed(forgotten) || g.Token <= token || g.Remaining <= 0 || g.Remaining > Claim {
 			t.Fatalf("%+v", g)
 		}
 		equal(t, "status", answer.Tickets[0].Status, Waiting)

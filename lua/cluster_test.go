@@ -48,8 +48,8 @@ func TestKeysOfSeveralSlotsAreRefused(t *testing.T) {
 		all := own.all()
 		all[i] = other.all()[i]
 		keys := mixed(all)
-		_, entered := a.Enter(ctx, keys, Enter{Tickets: []EnterTicket{{Ticket: ticket}}})
-		_, left := a.Leave(ctx, keys, []LeaveTicket{{Ticket: ticket}})
+		_, entered := a.Enter(ctx, keys, Enter{Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
+		_, left := a.Leave(ctx, keys, []LeaveTicket{{Ticket: parsed(ticket)}})
 		_, _, forced := a.Force(ctx, keys, 1)
 		_, inspected := a.Inspect(ctx, keys, 0, 1)
 		for verb, err := range map[string]error{"enter": entered, "leave": left, "force": forced, "inspect": inspected} {
@@ -81,7 +81,7 @@ func TestRenewalsOfSeveralSlotsAreSentAtOnceAndAnsweredOneByOne(t *testing.T) {
 				r.Lease = time.Hour
 				holds = append(holds, r)
 			}
-			holds[2].Ticket = a.ticket(usual) // a ticket that holds nothing
+			holds[2].Ticket = parsed(a.ticket(usual)) // a ticket that holds nothing
 			left, err := a.Renew(ctx, holds)
 			must(t, err)
 			for i, d := range left {
@@ -117,7 +117,7 @@ func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	}
 	enter := func(client, ticket string) Entered {
 		t.Helper()
-		answer, err := decodeEntered(run(enterScript, []any{"wait", 0, 30000}, client, 30000, ticket[:len(client)+2], ticket, 0, 0, "0"), []EnterTicket{{Ticket: ticket}})
+		answer, err := decodeEntered(run(enterScript, []any{"wait", 0, 30000}, client, 30000, ticket[:len(client)+2], ticket, 0, 0, "0"), []EnterTicket{{Ticket: parsed(ticket)}})
 		must(t, err)
 		return answer
 	}
@@ -155,7 +155,7 @@ func TestShardedChannelsAreAskedAndTold(t *testing.T) {
 	grant := hears(b)
 	equal(t, "granted", grant.Ticket.String(), "b:1:30000::")
 	run(forceScript, nil, "a", "", grant.Token)
-	equal(t, "forced", hears(b).Forced, true)
+	equal(t, "forced", hears(b).News, Forces)
 	equal(t, "the blind one holds", s.field("owner"), "d:1")
 	_ = a
 }
@@ -180,11 +180,11 @@ func TestAScriptThatWritesIsRefusedWholeWhileItsSlotMovesAndARenewalIsNot(t *tes
 		must(t, admin.Do(ctx, "cluster", "setslot", slot, "stable").Err())
 		must(t, admin.Do(ctx, "cluster", "forget", id).Err())
 	})
-	_, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Token: token}})
+	_, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: parsed(ticket), Token: token}})
 	if !Moving(err) || !Passing(err) {
 		t.Fatalf("leave: %v", err)
 	}
-	_, err = b.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+	_, err = b.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 	if !Moving(err) {
 		t.Fatalf("enter: %v", err)
 	}

@@ -42,7 +42,7 @@ func crowded(t *testing.T, n int) (s *site, a, b *party, hold string, token int6
 	s.scripts = s.rdb // the commands that declare keys would count, too
 	a, b = s.party("a"), s.party("b")
 	hold, token = a.holds(usual)
-	a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true}) // a mark among the deadlines
+	a.leave(LeaveTicket{Ticket: parsed(a.ticket(usual)), Retire: true}) // a mark among the deadlines
 	line = b.crowd(n)
 	return s, a, b, hold, token, line
 }
@@ -51,10 +51,10 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 	work := map[string]func(s *site, a, b *party, hold string, token int64, line []string){
 		"enter of a new ticket": func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.waits(usual) },
 		"enter with a bound": func(_ *site, a, _ *party, _ string, _ int64, _ []string) {
-			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: 10_000})
+			a.ask(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: 10_000})
 		},
 		"enter of a full line": func(_ *site, a, _ *party, _ string, _ int64, _ []string) {
-			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: 3})
+			a.ask(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: 3})
 		},
 		"try":                       func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.try(a.ticket(usual)) },
 		"heartbeat of the first":    func(_ *site, _, b *party, _ string, _ int64, line []string) { b.enter(line[0], 1) },
@@ -63,7 +63,7 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 		"leave to one's own ticket": func(_ *site, _, b *party, hold string, token int64, _ []string) { b.leaves(hold, token, Held) },
 		"leave of a stranger":       func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.leaves(a.ticket(usual), 0, None) },
 		"leave of a known place": func(s *site, _, b *party, _ string, _ int64, line []string) {
-			b.leave(LeaveTicket{Ticket: line[2], Place: s.placeOf(2)})
+			b.leave(LeaveTicket{Ticket: parsed(line[2]), Place: s.placeOf(2)})
 		},
 		"force":    func(_ *site, a, _ *party, _ string, token int64, _ []string) { a.forces(token) },
 		"renew":    func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.renews(a.renewal(hold, token)) },
@@ -82,12 +82,12 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 			a.try(a.ticket(usual))
 		},
 		"leave that retires": func(_ *site, a, _ *party, hold string, token int64, _ []string) {
-			a.leave(LeaveTicket{Ticket: hold, Token: token, Retire: true})
+			a.leave(LeaveTicket{Ticket: parsed(hold), Token: token, Retire: true})
 		},
 		"return to the line's end": func(s *site, a, _ *party, _ string, _ int64, _ []string) { a.enter(a.ticket(usual), s.placeOf(-1)+1) },
 		"enter after a loss of token": func(s *site, a, _ *party, _ string, token int64, _ []string) {
 			s.rdb.Del(ctx, s.keys.Token())
-			a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+			a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 		},
 	}
 	for what, act := range work {
@@ -141,8 +141,8 @@ func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
 	a, b := s.party("a"), s.party("b")
 	hold, token := a.holds(usual)
 	b.waits(usual)
-	a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true}) // a busy lock always has some tickets that left this way
-	joins := s.calls(func() { b.ask(EnterTicket{Ticket: b.ticket(usual)}) })
+	a.leave(LeaveTicket{Ticket: parsed(a.ticket(usual)), Retire: true}) // a busy lock always has some tickets that left this way
+	joins := s.calls(func() { b.ask(EnterTicket{Ticket: parsed(b.ticket(usual))}) })
 	delete(joins, "pexpireat") // once in five seconds, a waiter that joins sends two
 	equal(t, "join", fmt.Sprint(joins), fmt.Sprint(map[string]int{
 		"time": 1, "exists": 1, "hmget": 1, "get": 1, "lindex": 1, "llen": 1, "zcount": 1, "zmscore": 1, "pubsub|numsub": 1, "zadd": 1, "rpush": 1, "pttl": 1,
@@ -160,24 +160,24 @@ func TestNoRequestWalksALineMoreThanOnce(t *testing.T) {
 	const long, some = 5000, 300
 	entersOf := func(line []string, place func(int) Place, tell bool) (all []EnterTicket) {
 		for i, ticket := range line {
-			all = append(all, EnterTicket{Ticket: ticket, Place: place(i), Tell: tell})
+			all = append(all, EnterTicket{Ticket: parsed(ticket), Place: place(i), Tell: tell})
 		}
 		return all
 	}
 	leavesOf := func(line []string, place func(int) Place) (all []LeaveTicket) {
 		for i, ticket := range line {
-			all = append(all, LeaveTicket{Ticket: ticket, Place: place(i)})
+			all = append(all, LeaveTicket{Ticket: parsed(ticket), Place: place(i)})
 		}
 		return all
 	}
 	for what, act := range map[string]func(a, b *party, line []string, place func(int) Place, unknown func(int) Place){
 		"sweep of the first": func(a, _ *party, line []string, _, _ func(int) Place) {
 			a.s.age(line[:some]...)
-			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: long})
+			a.ask(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: long})
 		},
 		"sweep of the last": func(a, _ *party, line []string, _, _ func(int) Place) {
 			a.s.age(line[long-some:]...)
-			a.ask(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: long})
+			a.ask(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: long})
 		},
 		"leave of many who know their places": func(_, b *party, line []string, place, _ func(int) Place) {
 			b.leave(leavesOf(line[:some], place)...)
@@ -223,7 +223,7 @@ func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 		for i := range 3000 {
 			b := s.deaf(fmt.Sprint("b", i))
 			ticket, place := b.waits(usual)
-			b.leave(LeaveTicket{Ticket: ticket, Place: place})
+			b.leave(LeaveTicket{Ticket: parsed(ticket), Place: place})
 			if i%100 == 99 { // as if a second had passed
 				marks, err := s.rdb.ZRangeByScore(ctx, s.keys.Waiters(), &redis.ZRangeBy{Min: "-inf", Max: "(0"}).Result()
 				must(t, err)
@@ -250,7 +250,7 @@ func BenchmarkSweep(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	enters(EnterTicket{Ticket: a.ticket(usual)})
+	enters(EnterTicket{Ticket: parsed(a.ticket(usual))})
 	for b.Loop() {
 		b.StopTimer()
 		s.rdb.Del(ctx, s.keys.Queue(), s.keys.Waiters())
@@ -262,6 +262,6 @@ func BenchmarkSweep(b *testing.B) {
 		must(b, s.rdb.RPush(ctx, s.keys.Queue(), line...).Err())
 		must(b, s.rdb.ZAdd(ctx, s.keys.Waiters(), deadlines...).Err())
 		b.StartTimer()
-		enters(EnterTicket{Ticket: a.ticket(usual), MaxWaiters: dead})
+		enters(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: dead})
 	}
 }

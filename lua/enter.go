@@ -2,7 +2,6 @@ package lua
 
 import (
 	"context"
-	"strconv"
 	"time"
 )
 
@@ -25,7 +24,7 @@ type Enter struct {
 
 // EnterTicket is one ticket of an Enter.
 type EnterTicket struct {
-	Ticket     string
+	Ticket     Ticket
 	Place      Place
 	MaxWaiters int  // 0: no bound
 	Tell       bool // its position, every time: the server looks for it among the first 10,000, and mends its place there
@@ -46,7 +45,7 @@ const (
 
 // Grant is the lock given to a ticket.
 type Grant struct {
-	Ticket    string
+	Ticket    Ticket
 	Token     int64
 	Remaining time.Duration // from when the request was executed
 	Since     Micros        // when the ownership began, in whole milliseconds
@@ -79,9 +78,11 @@ type TicketState struct {
 
 // Enter runs enter.lua: one request.
 func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error) {
+	var first Ticket
 	var lease, owner string
 	if len(e.Tickets) > 0 {
-		lease, owner = asks(e.Tickets[0].Ticket)
+		first = e.Tickets[0].Ticket
+		lease, owner = first.asks()
 	}
 	args := s.writing(enterScript, keys, 8+4*len(e.Tickets))
 	var mode any = "wait" // constants are boxed for nothing
@@ -93,14 +94,14 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 	}
 	asked := any(lease)
 	kept := asked // what is boxed is usually the same
-	if ms, err := strconv.ParseInt(lease, 10, 64); err != nil || ms != millis(e.Lease) {
+	if e.Lease != first.Lease {
 		kept = millis(e.Lease)
 	}
 	args = append(args, mode, e.Seen, kept)
 	args = append(args, s.caller(keys)...)
 	args = append(args, asked, owner)
 	for _, t := range e.Tickets {
-		args = append(args, t.Ticket, int64(t.Place), t.MaxWaiters, flag(t.Tell))
+		args = append(args, t.Ticket.text, int64(t.Place), t.MaxWaiters, flag(t.Tell))
 	}
 	reply, got, err := s.replicated(ctx, enterScript, keys, args, e.Replicas)
 	if err != nil {
@@ -138,16 +139,14 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 }
 
 // simply says what goes without saying when the only ticket of a request has the lock.
-func (e *Entered) simply(ticket string) {
-	lease, owner := asks(ticket)
-	ms, _ := strconv.ParseInt(lease, 10, 64) // it is our own ticket
-	e.Holder, e.Lease, e.Remaining = ownerName(owner), fromMillis(ms), fromMillis(ms)
+func (e *Entered) simply(ticket Ticket) {
+	e.Holder, e.Lease, e.Remaining = ticket.Identity(), ticket.Lease, ticket.Lease
 	e.Tickets[0] = TicketState{Status: Granted, Grant: Grant{Ticket: ticket, Token: e.Token, Remaining: e.Lease, Since: e.Now - e.Now%1000}}
 }
 
 // LeaveTicket is one ticket of a Leave.
 type LeaveTicket struct {
-	Ticket string
+	Ticket Ticket
 	Place  Place // 0: not known
 	Token  int64 // 0: it never held
 	Retire bool  // a request of it is unanswered and might be executed after this one
@@ -169,7 +168,7 @@ func (s *Server) Leave(ctx context.Context, keys Keys, tickets []LeaveTicket) (L
 	args = append(args, s.caller(keys)...)
 	args = append(args, s.freed(keys))
 	for _, t := range tickets {
-		args = append(args, t.Ticket, int64(t.Place), t.Token, flag(t.Retire))
+		args = append(args, t.Ticket.text, int64(t.Place), t.Token, flag(t.Retire))
 	}
 	reply, err := s.run(ctx, leaveScript, args)
 	if err != nil {

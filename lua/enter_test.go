@@ -16,7 +16,7 @@ func TestAFreeLockIsGrantedForTheFullLease(t *testing.T) {
 				ticket := a.ticket(lease)
 				state, answer := a.enter(ticket)
 				ms := int64(answer.Now) / 1000
-				equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{ticket, int64(answer.Now), lease, microsFromMillis(ms)}})
+				equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{parsed(ticket), int64(answer.Now), lease, microsFromMillis(ms)}})
 				equal(t, "holder", answer.Holder, "a:1")
 				equal(t, "its lease", answer.Lease, lease)
 				equal(t, "its remaining time", answer.Remaining, lease)
@@ -64,8 +64,8 @@ func TestAHeldLockPutsTicketsInLineInTheOrderTheyCome(t *testing.T) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
 		_, token := a.holds(usual)
 		one, two, three := b.ticket(usual), b.ticket(usual), c.ticket(usual)
-		first := b.ask(EnterTicket{Ticket: one}, EnterTicket{Ticket: two})
-		second := c.ask(EnterTicket{Ticket: three})
+		first := b.ask(EnterTicket{Ticket: parsed(one)}, EnterTicket{Ticket: parsed(two)})
+		second := c.ask(EnterTicket{Ticket: parsed(three)})
 		states := slices.Concat(first.Tickets, second.Tickets)
 		for i, state := range states {
 			equal(t, "status", state.Status, Waiting)
@@ -172,7 +172,7 @@ func TestNewPlacesAndTokensGrowThoughTheServersClockStepsBack(t *testing.T) {
 	a.leaves(hold, token, Held)
 	next := b.granted(first)
 	equal(t, "next token", next, token+1)
-	b.leave(LeaveTicket{Ticket: second})
+	b.leave(LeaveTicket{Ticket: parsed(second)})
 	b.leaves(first, next, Held)
 	_, last := a.holds(usual) // grants on the script's shortest path
 	equal(t, "last token", last, token+2)

@@ -15,7 +15,7 @@ func TestForceEndsTheHoldTellsItsClientAndHandsOver(t *testing.T) {
 		equal(t, "forced", forced, true)
 		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{}))
 		m := a.hears()
-		equal(t, "message", m, Message{Ticket: Ticket{Client: "a", Counter: 1, Lease: usual}, Record: s.keys.Record(), Token: token, Forced: true})
+		equal(t, "message", m, Message{News: Forces, Ticket: NewTicket("a", 1, usual, "", ""), Record: s.keys.Record(), Token: token})
 		if granted := b.granted(next); granted <= token+1 && s.mini == nil {
 			t.Fatalf("token %d after %d", granted, token)
 		}
@@ -78,7 +78,7 @@ func TestForceEndsAPlaceholder(t *testing.T) {
 		hold, token := a.holds(usual)
 		waiter, place := b.waits(usual)
 		s.forgetAll()
-		b.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}})
+		b.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(waiter), Place: place}}})
 		s.allCameBack()
 		forced, _ := admin.forces(token)
 		equal(t, "forced", forced, true)
@@ -93,7 +93,7 @@ func TestForceByAClientThatWaitsCarriesItsGrant(t *testing.T) {
 		_, token := a.holds(usual)
 		next, _ := b.waits(usual)
 		_, left := b.forces(token)
-		equal(t, "ticket", left.Grant.Ticket, next)
+		equal(t, "ticket", left.Grant.Ticket, parsed(next))
 		equal(t, "token", fmt.Sprint(left.Grant.Token), s.field("token"))
 		equal(t, "remaining", left.Grant.Remaining, Claim)
 		b.hearsNothing()

@@ -16,7 +16,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					if kept > 0 {
 						s.tokens(kept)
 					}
-					answer := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					answer := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
 					equal(t, "forgot", answer.Forgot, true)
 					equal(t, "token", answer.Token, seen)
@@ -31,7 +31,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(seen))
 					equal(t, "end of the token key", s.ends(s.keys.Token()), ms+600_000)
 
-					again := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					again := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
 					equal(t, "forgot again", again.Forgot, false)
 					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
@@ -52,7 +52,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				seen := int64(s.now())
 				tells := func(token int64, lease time.Duration) Entered {
 					t.Helper()
-					answer := b.send(Enter{Try: try, Seen: token, Lease: lease, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					answer := b.send(Enter{Try: try, Seen: token, Lease: lease, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
 					equal(t, "holder", answer.Holder, "")
 					return answer
@@ -103,7 +103,7 @@ func TestATokenThatTheServerKnowsIsNotForgotten(t *testing.T) {
 		a := s.party("a")
 		ticket, token := a.holds(usual)
 		a.leaves(ticket, token, Held)
-		answer := a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		answer := a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 		equal(t, "status", answer.Tickets[0].Status, Granted)
 		equal(t, "forgot", answer.Forgot, false)
 	})
@@ -116,7 +116,7 @@ func TestALostTokenKeyAloneIsWrittenAgain(t *testing.T) {
 		ticket, token := a.holds(usual)
 		for _, seen := range []int64{token, token - 1} {
 			must(t, s.rdb.Del(ctx, s.keys.Token()).Err())
-			answer := b.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+			answer := b.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 			equal(t, "forgot", answer.Forgot, true)
 			equal(t, "holder", answer.Holder, "a:1")
 			equal(t, "largest token", answer.Token >= token, true)
@@ -131,7 +131,7 @@ func TestAGhostGivesWayToAPlaceholder(t *testing.T) {
 		b := s.party("b")
 		seen := int64(s.now())
 		s.ghost(seen-1, time.Hour)
-		answer := b.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+		answer := b.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 		equal(t, "status", answer.Tickets[0].Status, Waiting)
 		equal(t, "forgot", answer.Forgot, true)
 		equal(t, "token", s.field("token"), fmt.Sprint(seen))
@@ -146,7 +146,7 @@ func TestAGhostsOwnTicketIsNotGrantedOverAPlaceholder(t *testing.T) {
 		g := s.deaf("g")
 		seen := int64(s.now())
 		s.ghost(seen-1, usual)
-		answer := g.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: "g:1:30000::"}}})
+		answer := g.send(Enter{Seen: seen, Tickets: []EnterTicket{{Ticket: parsed("g:1:30000::")}}})
 		equal(t, "status", answer.Tickets[0].Status, Waiting)
 	})
 }
@@ -163,7 +163,7 @@ func TestOwnerAndOrderSurviveTheLossOfEverything(t *testing.T) {
 		s.pass(time.Millisecond)
 		comes := func(p *party, ticket string) {
 			t.Helper()
-			answer := p.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: ticket, Place: places[ticket]}}})
+			answer := p.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(ticket), Place: places[ticket]}}})
 			equal(t, "status of "+ticket, answer.Tickets[0].Status, Waiting)
 		}
 		comes(y, y2)
@@ -188,7 +188,7 @@ func TestWhenThePlaceholderIsOverTheFirstIsGrantedWithALargerToken(t *testing.T)
 		s.forgetAll()
 		comes := func(p *party, ticket string, place Place) {
 			t.Helper()
-			answer := p.send(Enter{Seen: token, Lease: 5 * time.Second, Tickets: []EnterTicket{{Ticket: ticket, Place: place}}})
+			answer := p.send(Enter{Seen: token, Lease: 5 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(ticket), Place: place}}})
 			equal(t, "status of "+ticket, answer.Tickets[0].Status, Waiting)
 		}
 		comes(c, second, after)
@@ -215,13 +215,13 @@ func TestAHolderThatLeavesAfterALossLeavesCleanlyAndHandsOver(t *testing.T) {
 				hold, token := a.holds(usual)
 				waiter, place := b.waits(usual)
 				s.forgetAll()
-				enter := Enter{Seen: token, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}}
+				enter := Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(waiter), Place: place}}}
 				if waiterEnters {
 					equal(t, "status", b.send(enter).Tickets[0].Status, Waiting)
 					s.allCameBack()
 				}
 				a.leaves(hold, token, Held)
-				equal(t, "second", a.leave(LeaveTicket{Ticket: hold, Token: token}).States[0], None)
+				equal(t, "second", a.leave(LeaveTicket{Ticket: parsed(hold), Token: token}).States[0], None)
 				var next int64
 				if waiterEnters {
 					next = b.granted(waiter)
@@ -282,7 +282,7 @@ func TestTheLastHolderThatLeavesAfterALossEndsAPlaceholderForOneBeforeIt(t *test
 		waiter, place := b.waits(usual)
 		s.forgetAll()
 		c.placeholder(token - 1)
-		b.send(Enter{Seen: token - 1, Tickets: []EnterTicket{{Ticket: waiter, Place: place}}})
+		b.send(Enter{Seen: token - 1, Tickets: []EnterTicket{{Ticket: parsed(waiter), Place: place}}})
 		s.allCameBack()
 		a.leaves(a.ticket(usual), token, Held)
 		next := b.granted(waiter)

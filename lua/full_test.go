@@ -11,17 +11,17 @@ func TestALineThatIsLongEnoughTakesNoMore(t *testing.T) {
 		a.holds(usual)
 		one, _ := b.waits(usual)
 		two, _ := b.waits(usual)
-		refused := c.ask(EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 2}, EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 1})
+		refused := c.ask(EnterTicket{Ticket: parsed(c.ticket(usual)), MaxWaiters: 2}, EnterTicket{Ticket: parsed(c.ticket(usual)), MaxWaiters: 1})
 		for _, state := range refused.Tickets {
 			equal(t, "state", state, TicketState{Status: Full})
 		}
 		equal(t, "waiting", refused.Waiting, 2)
-		alone := c.ask(EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 2})
+		alone := c.ask(EnterTicket{Ticket: parsed(c.ticket(usual)), MaxWaiters: 2})
 		equal(t, "one alone", alone.Tickets[0], TicketState{Status: Full})
 		equal(t, "it sees waiting", alone.Waiting, 2)
 		s.lined(one, two)
 		three, four := c.ticket(usual), c.ticket(usual)
-		answer := c.ask(EnterTicket{Ticket: three, MaxWaiters: 3}, EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 3}, EnterTicket{Ticket: four})
+		answer := c.ask(EnterTicket{Ticket: parsed(three), MaxWaiters: 3}, EnterTicket{Ticket: parsed(c.ticket(usual)), MaxWaiters: 3}, EnterTicket{Ticket: parsed(four)})
 		equal(t, "below its bound", answer.Tickets[0].Status, Waiting)
 		equal(t, "at its bound", answer.Tickets[1].Status, Full)
 		equal(t, "without a bound", answer.Tickets[2].Status, Waiting)
@@ -34,11 +34,11 @@ func TestAFullLineKeepsItsOwn(t *testing.T) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
 		a.holds(usual)
 		one, first := b.waits(usual)
-		b.leave(LeaveTicket{Ticket: one, Place: first}) // as if the server had lost it
+		b.leave(LeaveTicket{Ticket: parsed(one), Place: first}) // as if the server had lost it
 		s.pass(time.Millisecond)
 		two, second := c.waits(usual)
 		full := func(ticket string, place Place) Status {
-			return b.ask(EnterTicket{Ticket: ticket, Place: place, MaxWaiters: 1}).Tickets[0].Status
+			return b.ask(EnterTicket{Ticket: parsed(ticket), Place: place, MaxWaiters: 1}).Tickets[0].Status
 		}
 		equal(t, "heartbeat", full(two, second), Waiting)
 		equal(t, "repeated", full(two, 0), Waiting)
@@ -56,8 +56,8 @@ func TestOverdueTicketsDoNotFillALine(t *testing.T) {
 		other, _ := b.waits(usual)
 		s.age(dead, other)
 		early, ticket := c.ticket(usual), c.ticket(usual)
-		equal(t, "waiting", c.ask(EnterTicket{Ticket: early, MaxWaiters: 4}).Waiting, 4) // there is room, so the server sweeps nobody
-		answer := c.ask(EnterTicket{Ticket: ticket, MaxWaiters: 3})
+		equal(t, "waiting", c.ask(EnterTicket{Ticket: parsed(early), MaxWaiters: 4}).Waiting, 4) // there is room, so the server sweeps nobody
+		answer := c.ask(EnterTicket{Ticket: parsed(ticket), MaxWaiters: 3})
 		equal(t, "status", answer.Tickets[0].Status, Waiting)
 		equal(t, "position", answer.Tickets[0].Position, 3)
 		equal(t, "waiting", answer.Waiting, 3)
@@ -72,7 +72,7 @@ func TestOneEnterSweepsAHundredOverdueTickets(t *testing.T) {
 		s.age(b.crowd(150)...)
 		asks := func(want Status, waiting int) {
 			t.Helper()
-			answer := c.ask(EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 50})
+			answer := c.ask(EnterTicket{Ticket: parsed(c.ticket(usual)), MaxWaiters: 50})
 			equal(t, "status", answer.Tickets[0].Status, want)
 			equal(t, "waiting", answer.Waiting, waiting)
 		}
@@ -87,7 +87,7 @@ func TestUnreachableTicketsFillALineUntilTheyAreOverdue(t *testing.T) {
 		a.holds(usual)
 		dead, _ := b.waits(usual)
 		b.die()
-		ask := EnterTicket{Ticket: c.ticket(usual), MaxWaiters: 1}
+		ask := EnterTicket{Ticket: parsed(c.ticket(usual)), MaxWaiters: 1}
 		equal(t, "before", c.ask(ask).Tickets[0].Status, Full)
 		s.age(dead)
 		equal(t, "after", c.ask(ask).Tickets[0].Status, Waiting)
@@ -103,8 +103,8 @@ func (p *party) crowd(n int) []string {
 	for len(all) < n {
 		var some []EnterTicket
 		for range min(n-len(all), MaxTickets) {
-			some = append(some, EnterTicket{Ticket: p.ticket(usual)})
-			all = append(all, some[len(some)-1].Ticket)
+			some = append(some, EnterTicket{Ticket: parsed(p.ticket(usual))})
+			all = append(all, some[len(some)-1].Ticket.String())
 		}
 		for _, state := range p.ask(some...).Tickets {
 			equal(p.s.t, "status", state.Status, Waiting)

@@ -54,7 +54,7 @@ var losses = map[string]func(g gathering, hold string){
 	"the line is lost, somebody enters, the holder leaves": func(g gathering, hold string) {
 		must(g.t, g.rdb.Del(ctx, g.keys.Queue()).Err())
 		newcomer, _ := g.a.waits(usual)
-		g.a.leave(LeaveTicket{Ticket: newcomer})
+		g.a.leave(LeaveTicket{Ticket: parsed(newcomer)})
 		g.a.leaves(hold, g.seen, Held)
 	},
 	"the first place is lost, the holder leaves": func(g gathering, hold string) {
@@ -92,7 +92,7 @@ func eachLoss(t *testing.T, servers func(t *testing.T, test func(t *testing.T, s
 
 func (g gathering) comes(i int) (Status, Entered) {
 	g.t.Helper()
-	answer := g.b.send(Enter{Seen: g.seen, Tickets: []EnterTicket{{Ticket: g.tickets[i], Place: g.places[i]}}})
+	answer := g.b.send(Enter{Seen: g.seen, Tickets: []EnterTicket{{Ticket: parsed(g.tickets[i]), Place: g.places[i]}}})
 	return answer.Tickets[0].Status, answer
 }
 
@@ -141,10 +141,10 @@ func TestWithoutALossNobodyIsGivenTimeToComeBack(t *testing.T) {
 		dead, _ := b.waits(usual)
 		next, _ := b.waits(usual)
 		s.age(dead)
-		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 		must(t, s.rdb.Del(ctx, s.keys.Token()).Err()) // the line is still there
-		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
-		a.leave(LeaveTicket{Ticket: hold, Token: token})
+		a.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
+		a.leave(LeaveTicket{Ticket: parsed(hold), Token: token})
 		b.granted(next)
 		if _, marked := s.score("?"); marked {
 			t.Fatal("all are given time to come back")

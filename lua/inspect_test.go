@@ -10,9 +10,9 @@ import (
 func TestInspectShowsHolderAndLine(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
-		holder := Ticket{"a", 1, usual, "saga 7", "since Monday: {x}"}
+		holder := NewTicket("a", 1, usual, "saga 7", "since Monday: {x}")
 		token := a.takes(holder.String())
-		waiter := Ticket{"c", 1, time.Minute, "", "me too"}
+		waiter := NewTicket("c", 1, time.Minute, "", "me too")
 		_, first := b.waits(usual)
 		second := c.queues(waiter.String())
 		r := a.renewal(holder.String(), token)
@@ -31,7 +31,7 @@ func TestInspectShowsHolderAndLine(t *testing.T) {
 			equal(t, "state", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", State{
 				Token: token, Held: true, Owner: "saga 7", HeldToken: token, Since: Micros(token / 1000 * 1000),
 				Holds:   []Hold{{holder, microsFromMillis(end), 3}},
-				Waiting: 2, Page: 2, Waiters: []Waiter{waits(Ticket{"b", 1, usual, "", ""}, first), waits(waiter, second)},
+				Waiting: 2, Page: 2, Waiters: []Waiter{waits(NewTicket("b", 1, usual, "", ""), first), waits(waiter, second)},
 			}))
 		})
 	})

@@ -18,7 +18,7 @@ func TestJointHoldersComeBackInEitherOrder(t *testing.T) {
 						j.a, j.b, j.one, j.two = j.b, j.a, j.two, j.one
 					}
 					waiterEnters := func() {
-						answer := j.c.send(Enter{Seen: j.token, Tickets: []EnterTicket{{Ticket: j.waiter, Place: j.place}}})
+						answer := j.c.send(Enter{Seen: j.token, Tickets: []EnterTicket{{Ticket: parsed(j.waiter), Place: j.place}}})
 						equal(t, "waiter", answer.Tickets[0].Status, Waiting)
 					}
 					if enters == "first" {
@@ -56,7 +56,7 @@ func TestAJointHolderThatLeavesAfterALossKeepsTheLockForTheOther(t *testing.T) {
 					j.a.reasserts(j.a.renewal(j.one, j.token))
 				}
 				j.a.leaves(j.one, j.token, Held)
-				answer := j.c.send(Enter{Seen: j.token, Tickets: []EnterTicket{{Ticket: j.waiter, Place: j.place}}})
+				answer := j.c.send(Enter{Seen: j.token, Tickets: []EnterTicket{{Ticket: parsed(j.waiter), Place: j.place}}})
 				equal(t, "waiter", answer.Tickets[0].Status, Waiting)
 				equal(t, "the other", j.b.reasserts(j.b.renewal(j.two, j.token)), usual)
 			})
@@ -86,7 +86,7 @@ func TestALockIsFreeWhenTheTimeOfTheJointHolderThatDidNotComeBackIsOver(t *testi
 func TestWhatIsKeptForAJointHolderEndsThoughTheOtherGoesOn(t *testing.T) {
 	for what, act := range map[string]func(t *testing.T, a *party, r Renewal){
 		"reassert": func(t *testing.T, a *party, r Renewal) { equal(t, "remaining", a.reasserts(r), 0) },
-		"leave":    func(t *testing.T, a *party, r Renewal) { a.leaves(r.Ticket, r.Token, None) },
+		"leave":    func(t *testing.T, a *party, r Renewal) { a.leaves(r.Ticket.String(), r.Token, None) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := onMiniredis(t)
@@ -120,7 +120,7 @@ func TestAJointHoldThatReplacesAGhostEndsAtItsOwnTime(t *testing.T) {
 func TestAJointHoldOverAPlaceholderKeepsThePlaceholdersTime(t *testing.T) {
 	eachJoint(t, usual, usual, func(t *testing.T, j joint) {
 		j.forgetAll()
-		j.c.send(Enter{Try: true, Seen: j.token, Lease: time.Minute, Tickets: []EnterTicket{{Ticket: j.c.ticket(usual)}}})
+		j.c.send(Enter{Try: true, Seen: j.token, Lease: time.Minute, Tickets: []EnterTicket{{Ticket: parsed(j.c.ticket(usual))}}})
 		end := j.ends(j.keys.Record())
 		j.a.reasserts(j.a.renewal(j.one, j.token))
 		if got := j.ends(j.keys.Record()); got < end || got > end+10_000 {

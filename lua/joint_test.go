@@ -174,7 +174,7 @@ func TestForceEndsAllJointHolds(t *testing.T) {
 			m := p.hears()
 			told, err := ParseTicket(ticket)
 			must(t, err)
-			equal(t, "message", m, Message{Ticket: told, Record: j.keys.Record(), Token: j.token, Forced: true})
+			equal(t, "message", m, Message{News: Forces, Ticket: told, Record: j.keys.Record(), Token: j.token})
 			equal(t, "reasserted", p.reasserts(p.renewal(ticket, j.token)), 0)
 		}
 		equal(t, "holder", j.field("owner"), "c:1")
@@ -211,7 +211,7 @@ func TestTheNextInLineIsToldWhenTheRecordEndsSoonerThanItKnows(t *testing.T) {
 		d.waits(usual)
 		b.leaves(other, token, Held)
 		m := c.hears()
-		equal(t, "message", m, Message{Ticket: m.Ticket, Record: s.keys.Record(), Hint: true})
+		equal(t, "message", m, Message{News: Recalls, Ticket: m.Ticket, Record: s.keys.Record()})
 		equal(t, "of", m.Ticket.String(), next)
 		d.hearsNothing()
 		third := b.owned("saga-7", time.Second)

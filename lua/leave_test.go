@@ -32,9 +32,9 @@ func TestASecondLeaveIsNoneAndChangesNothing(t *testing.T) {
 		waiter, place := c.waits(usual)
 		c.waits(usual)
 		s.unchanged(func() { a.leaves(ticket, token, None) })
-		c.leave(LeaveTicket{Ticket: waiter, Place: place})
+		c.leave(LeaveTicket{Ticket: parsed(waiter), Place: place})
 		s.unchanged(func() {
-			equal(t, "twice", c.leave(LeaveTicket{Ticket: waiter, Place: place}).States[0], None)
+			equal(t, "twice", c.leave(LeaveTicket{Ticket: parsed(waiter), Place: place}).States[0], None)
 			c.leaves(waiter, 0, None)
 		})
 	})
@@ -48,7 +48,7 @@ func TestAStrangerThatLeavesChangesNothing(t *testing.T) {
 		s.unchanged(func() {
 			for _, stranger := range []string{c.ticket(usual), c.owned("a", usual), "a:2:30000::", "a:1:30001::", "b:2:30000::"} {
 				for _, at := range []int64{0, token, token + 1} {
-					left := c.leave(LeaveTicket{Ticket: stranger, Place: Place(at), Token: at})
+					left := c.leave(LeaveTicket{Ticket: parsed(stranger), Place: Place(at), Token: at})
 					equal(t, "state of "+stranger, left.States[0], None)
 				}
 			}
@@ -96,7 +96,7 @@ func TestAWaiterThatLeavesIsOutOfTheLineWhetherItKnowsItsPlaceOrNot(t *testing.T
 			places[i] = b.queues(tickets[i])
 		}
 		for _, i := range []int{1100, 1099, 550, 501, 500, 499, 1, 0} {
-			left := b.leave(LeaveTicket{Ticket: tickets[i], Place: places[i]})
+			left := b.leave(LeaveTicket{Ticket: parsed(tickets[i]), Place: places[i]})
 			equal(t, "state", left.States[0], Waiting)
 			tickets = append(tickets[:i], tickets[i+1:]...)
 			s.lined(tickets...)
@@ -123,7 +123,7 @@ func TestAWaiterThatLeavesAFreeLockWakesTheNext(t *testing.T) {
 		first, place := b.waits(usual)
 		next, _ := c.waits(usual)
 		s.endRecord()
-		equal(t, "state", b.leave(LeaveTicket{Ticket: first, Place: place}).States[0], Waiting)
+		equal(t, "state", b.leave(LeaveTicket{Ticket: parsed(first), Place: place}).States[0], Waiting)
 		c.granted(next)
 		s.lined()
 	})
@@ -150,8 +150,8 @@ func TestManyTicketsLeaveInOneRequestEachWithItsOwnState(t *testing.T) {
 		one, place := a.waits(usual)
 		next, _ := b.waits(usual)
 		two, _ := a.waits(usual)
-		left := a.leave(LeaveTicket{Ticket: one, Place: place}, LeaveTicket{Ticket: a.ticket(usual)},
-			LeaveTicket{Ticket: hold, Token: token}, LeaveTicket{Ticket: two}, LeaveTicket{Ticket: two})
+		left := a.leave(LeaveTicket{Ticket: parsed(one), Place: place}, LeaveTicket{Ticket: parsed(a.ticket(usual))},
+			LeaveTicket{Ticket: parsed(hold), Token: token}, LeaveTicket{Ticket: parsed(two)}, LeaveTicket{Ticket: parsed(two)})
 		equal(t, "states", fmt.Sprint(left.States), fmt.Sprint([]Status{Waiting, None, Held, Waiting, None}))
 		equal(t, "grant", left.Grant, nil)
 		b.granted(next)
@@ -164,7 +164,7 @@ func TestATicketThatLeavesIsNotGrantedByItsOwnLeaving(t *testing.T) {
 		a := s.party("a")
 		hold, token := a.holds(usual)
 		next, place := a.waits(usual)
-		left := a.leave(LeaveTicket{Ticket: hold, Token: token}, LeaveTicket{Ticket: next, Place: place})
+		left := a.leave(LeaveTicket{Ticket: parsed(hold), Token: token}, LeaveTicket{Ticket: parsed(next), Place: place})
 		equal(t, "grant", left.Grant, nil)
 		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue()), true)
 	})
@@ -178,7 +178,7 @@ func TestAGrantThatNobodyWantsIsHandedOn(t *testing.T) {
 		next, _ := c.waits(usual)
 		a.leaves(hold, token, Held)
 		granted := b.granted(unwanted)
-		left := b.leave(LeaveTicket{Ticket: unwanted, Place: place, Token: granted, Retire: true})
+		left := b.leave(LeaveTicket{Ticket: parsed(unwanted), Place: place, Token: granted, Retire: true})
 		equal(t, "state", left.States[0], Held)
 		c.granted(next)
 		s.pass(time.Millisecond)
@@ -198,7 +198,7 @@ func TestATicketThatALateEnterPutInAnotherPlaceLeavesTheLine(t *testing.T) {
 		state, _ := b.enter(ticket, place)
 		equal(t, "status", state.Status, Waiting)
 		next, _ := c.waits(usual)
-		equal(t, "left", b.leave(LeaveTicket{Ticket: ticket, Place: place}).States[0], Waiting)
+		equal(t, "left", b.leave(LeaveTicket{Ticket: parsed(ticket), Place: place}).States[0], Waiting)
 		s.lined(next)
 	})
 }

@@ -22,7 +22,7 @@ func TestATicketThatReturnsStandsWhereItStood(t *testing.T) {
 			s.pass(0)
 		}
 		for i, where := range []string{"at the front", "second", "in the middle", "last but one", "at the end"} {
-			b.leave(LeaveTicket{Ticket: tickets[i], Place: places[i]})
+			b.leave(LeaveTicket{Ticket: parsed(tickets[i]), Place: places[i]})
 			state, answer := b.enter(tickets[i], places[i])
 			equal(t, where, state, TicketState{Status: Waiting, Place: places[i], Returned: true})
 			equal(t, "waiting", answer.Waiting, 5)
@@ -68,7 +68,7 @@ func TestTheLineComesBackInOrderWhateverTheOrderOfReturn(t *testing.T) {
 				}
 				s.lined(append(want, newcomer)...)
 			}
-			a.leave(LeaveTicket{Ticket: newcomer, Place: last})
+			a.leave(LeaveTicket{Ticket: parsed(newcomer), Place: last})
 			s.forgetLine()
 		}
 	})
@@ -84,13 +84,13 @@ func TestManyTicketsReturnInOneRequest(t *testing.T) {
 			one, at := b.waits(usual)
 			two, after := c.waits(usual)
 			tickets = append(tickets, one, two)
-			ofB = append(ofB, EnterTicket{Ticket: one, Place: at})
-			ofC = append(ofC, EnterTicket{Ticket: two, Place: after})
+			ofB = append(ofB, EnterTicket{Ticket: parsed(one), Place: at})
+			ofC = append(ofC, EnterTicket{Ticket: parsed(two), Place: after})
 		}
 		s.forgetLine()
 		s.pass(0)
 		newcomer := b.ticket(usual)
-		ofB = append(ofB, EnterTicket{Ticket: newcomer})
+		ofB = append(ofB, EnterTicket{Ticket: parsed(newcomer)})
 		c.ask(ofC[5:]...)
 		equal(t, "position of the newcomer", b.ask(ofB...).Tickets[10].Position, 16)
 		c.ask(ofC...)
@@ -106,7 +106,7 @@ func TestAnyPlaceInALongLineIsFound(t *testing.T) {
 		s.untidy = true // a look at so many takes its time
 		for _, i := range []int{0, 1, 499, 500, 501, 550, 999, 1000, 1099, 1100} {
 			place := b.queues(tickets[i]) // without its place: as if the answer had been lost
-			b.leave(LeaveTicket{Ticket: tickets[i], Place: place})
+			b.leave(LeaveTicket{Ticket: parsed(tickets[i]), Place: place})
 			b.queues(tickets[i], place)
 			equal(t, "place", b.queues(tickets[i]), place)
 		}
@@ -122,7 +122,7 @@ func TestATicketWhoseAnswerWasLostIsToldItsPlace(t *testing.T) {
 		two, after := b.waits(usual)
 		s.pass(time.Millisecond)
 		s.age(one, two)
-		answer := b.ask(EnterTicket{Ticket: one}, EnterTicket{Ticket: two})
+		answer := b.ask(EnterTicket{Ticket: parsed(one)}, EnterTicket{Ticket: parsed(two)})
 		equal(t, "first", answer.Tickets[0], TicketState{Status: Waiting, Place: place})
 		equal(t, "second", answer.Tickets[1], TicketState{Status: Waiting, Place: after})
 		deadline, _ := s.score(two)
@@ -155,7 +155,7 @@ func TestALineThatAllPassThroughQuicklyLivesOn(t *testing.T) {
 		last, _ := a.waits(usual)
 		s.lined(next, last)
 		given := a.leaves(hold, token, Held).Grant
-		equal(t, "granted", given.Ticket, next)
+		equal(t, "granted", given.Ticket, parsed(next))
 		hold, token, next = next, given.Token, last
 	}
 }

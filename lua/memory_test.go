@@ -45,7 +45,7 @@ func TestAFullServerRefusesNewTicketsAndWritesNothing(t *testing.T) {
 				}
 				s.fill()
 				s.unchanged(func() {
-					_, err := b.Enter(ctx, s.keys, Enter{Try: try, Seen: seen, Lease: usual, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+					_, err := b.Enter(ctx, s.keys, Enter{Try: try, Seen: seen, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					switch held := state == "held" || state == "held with a line"; {
 					case held && try:
 						must(t, err) // it has nothing to write
@@ -65,22 +65,22 @@ func TestOnAFullServerWaitersGoOnWaiting(t *testing.T) {
 	one, first := b.waits(usual)
 	two, second := b.waits(usual)
 	three, third := b.waits(usual)
-	b.leave(LeaveTicket{Ticket: two, Place: second})
+	b.leave(LeaveTicket{Ticket: parsed(two), Place: second})
 	s.fill()
 	equal(t, "heartbeat", b.queues(one, first), first)
 	equal(t, "returning", b.queues(two, second), second)
 	s.lined(one, two, three)
-	b.ask(EnterTicket{Ticket: one, Place: first}, EnterTicket{Ticket: two, Place: second}, EnterTicket{Ticket: three, Place: third})
+	b.ask(EnterTicket{Ticket: parsed(one), Place: first}, EnterTicket{Ticket: parsed(two), Place: second}, EnterTicket{Ticket: parsed(three), Place: third})
 	s.forgetLine()
 	for ticket, place := range map[string]Place{three: third, one: first, two: second} {
 		b.queues(ticket, place)
 	}
 	s.lined(one, two, three)
 	s.whileEmpty(func() { s.age(one, two, three) })
-	b.ask(EnterTicket{Ticket: one, Place: first}, EnterTicket{Ticket: two, Place: second}, EnterTicket{Ticket: three, Place: third})
+	b.ask(EnterTicket{Ticket: parsed(one), Place: first}, EnterTicket{Ticket: parsed(two), Place: second}, EnterTicket{Ticket: parsed(three), Place: third})
 	b.die()
 	b.queues(one, first) // and is marked blind
-	b.leave(LeaveTicket{Ticket: one, Place: first, Retire: true})
+	b.leave(LeaveTicket{Ticket: parsed(one), Place: first, Retire: true})
 	s.lined(two, three)
 }
 
@@ -134,13 +134,13 @@ func TestOnAFullServerTheLockIsHandedOver(t *testing.T) {
 	a.leaves(hold, token, Held)
 	granted := b.granted(first)
 	b.forces(granted)
-	equal(t, "forced", b.hears().Forced, true)
+	equal(t, "forced", b.hears().News, Forces)
 	c.granted(second)
 	s.endRecord()
 	state, _ := a.enter(third, after)
 	equal(t, "status", state.Status, Granted)
 	s.whileEmpty(func() { s.age(dead) })
-	a.leave(LeaveTicket{Ticket: third, Token: state.Grant.Token, Retire: true})
+	a.leave(LeaveTicket{Ticket: parsed(third), Token: state.Grant.Token, Retire: true})
 	c.granted(fourth)
 }
 

@@ -161,7 +161,7 @@ func TestDamageThatCountingDoesNotShowIsMendedWhenTheLineMoves(t *testing.T) {
 		}
 		b.a.leaves(b.hold, b.token, Held)
 		token := b.b.granted(b.tickets[1])
-		b.a.leave(LeaveTicket{Ticket: b.tickets[1], Token: token})
+		b.a.leave(LeaveTicket{Ticket: parsed(b.tickets[1]), Token: token})
 		b.b.granted(b.tickets[2])
 		for _, i := range []int{4, 0, 3} {
 			b.heartbeat(i)
@@ -201,7 +201,7 @@ func TestAWaiterLeavesALineThatIsBroken(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			eachBroken(t, func(t *testing.T, b broken) {
 				lose(b)
-				left := b.b.leave(LeaveTicket{Ticket: b.tickets[1], Place: b.places[1]}, LeaveTicket{Ticket: b.tickets[2]})
+				left := b.b.leave(LeaveTicket{Ticket: parsed(b.tickets[1]), Place: b.places[1]}, LeaveTicket{Ticket: parsed(b.tickets[2])})
 				equal(t, "state", left.States[0], Waiting)
 				equal(t, "state of one without a place", left.States[1], Waiting)
 				for _, i := range []int{4, 3, 0} {
@@ -233,7 +233,7 @@ func TestWhatIsNoTicketIsDroppedFromTheLine(t *testing.T) {
 				equal(t, "waiting", answer.Waiting, 5)
 				b.a.leaves(b.hold, b.token, Held)
 				token := b.b.granted(b.tickets[0])
-				b.a.leave(LeaveTicket{Ticket: b.tickets[0], Token: token})
+				b.a.leave(LeaveTicket{Ticket: parsed(b.tickets[0]), Token: token})
 				b.b.granted(b.tickets[1])
 				b.heartbeat(2)
 				b.lined(b.tickets[2:]...)
@@ -268,7 +268,7 @@ func (b broken) loseElement(i int) {
 // As many deadlines are missing as there are marks, so counting shows no damage.
 func TestAMarkDoesNotPassForADeadlineThatWasDeleted(t *testing.T) {
 	eachBroken(t, func(t *testing.T, b broken) {
-		b.b.leave(LeaveTicket{Ticket: b.tickets[4], Place: b.places[4], Retire: true})
+		b.b.leave(LeaveTicket{Ticket: parsed(b.tickets[4]), Place: b.places[4], Retire: true})
 		must(t, b.rdb.ZRem(ctx, b.keys.Waiters(), b.tickets[3]).Err())
 		state, _ := b.b.enter(b.tickets[4])
 		equal(t, "a late enter", state.Status, Gone)

@@ -9,16 +9,24 @@ import (
 
 // Message is what a script tells a client on its channel.
 type Message struct {
-	Ticket  Ticket
-	Text    string // the ticket on the wire
-	Record  string // the key of the lock's record
-	Token   int64
-	Forced  bool          // an administrator ended the ownership with this token
-	At      Micros        // grant: when it was written
-	Claim   time.Duration // grant: how long it lasts from then unless confirmed
-	Evicted bool          // an administrator took the ticket out of the line
-	Hint    bool          // the ticket should enter again: it was passed over, or the record ends sooner than it may know. If none of these, it is a grant
+	News   News
+	Ticket Ticket
+	Record string        // the key of the lock's record
+	Token  int64         // of a grant, or of what was forced
+	At     Micros        // of a grant: when it was written
+	Claim  time.Duration // of a grant: how long it lasts from then unless confirmed
 }
+
+// News is what a message tells of its ticket.
+type News string
+
+// What a script may tell.
+const (
+	Grants  News = "grant"   // it has the lock
+	Forces  News = "forced"  // an administrator ended its ownership
+	Evicts  News = "evicted" // an administrator took it out of the line
+	Recalls News = "hint"    // it should enter again: it was passed over, or the lock may be free sooner
+)
 
 // ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>", "forced <token> <ticket> <record>",
 // "evicted <ticket> <record>" and "hint <ticket> <record>".
@@ -38,12 +46,11 @@ func ParseMessage(text string) (m Message, err error) {
 	if m.Ticket, err = ParseTicket(field[numbers]); err != nil {
 		return Message{}, fmt.Errorf("message %.200q: %w", text, err)
 	}
-	m.Text = field[numbers]
-	m.Record, m.Forced, m.Evicted, m.Hint = field[numbers+1], verb == "forced", verb == "evicted", verb == "hint"
+	m.News, m.Record = News(verb), field[numbers+1]
 	if numbers > 0 {
 		m.Token = n[numbers-1]
 	}
-	if verb == "grant" {
+	if m.News == Grants {
 		if n[1] > millis(Claim) {
 			return Message{}, fmt.Errorf("message %.200q: no claim is that long", text)
 		}

@@ -8,19 +8,19 @@ import (
 )
 
 func TestMessagesAreDecoded(t *testing.T) {
-	ticket := Ticket{"c", 1, usual, "saga 7", "a:b\n{}"}
+	ticket := NewTicket("c", 1, usual, "saga 7", "a:b\n{}")
 	grant, err := ParseMessage("grant 1732186543123456 3000 1732186543123455 " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "grant", grant, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Token: 1732186543123455, At: 1732186543123456, Claim: 3 * time.Second})
+	equal(t, "grant", grant, Message{News: Grants, Ticket: ticket, Record: "fairlock:lock:{x y}", Token: 1732186543123455, At: 1732186543123456, Claim: 3 * time.Second})
 	forced, err := ParseMessage("forced 9007199254740991 " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "forced", forced, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Token: 1<<53 - 1, Forced: true})
+	equal(t, "forced", forced, Message{News: Forces, Ticket: ticket, Record: "fairlock:lock:{x y}", Token: 1<<53 - 1})
 	evicted, err := ParseMessage("evicted " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "evicted", evicted, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Evicted: true})
+	equal(t, "evicted", evicted, Message{News: Evicts, Ticket: ticket, Record: "fairlock:lock:{x y}"})
 	hint, err := ParseMessage("hint " + ticket.String() + " fairlock:lock:{x y}")
 	must(t, err)
-	equal(t, "hint", hint, Message{Ticket: ticket, Text: ticket.String(), Record: "fairlock:lock:{x y}", Hint: true})
+	equal(t, "hint", hint, Message{News: Recalls, Ticket: ticket, Record: "fairlock:lock:{x y}"})
 }
 
 func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
@@ -30,11 +30,11 @@ func TestAGrantSaysExactlyWhatWasWritten(t *testing.T) {
 			s.keys = keysOf(t, "a lock: {"+text)
 			a, b := s.party("a"), s.party("b")
 			hold, token := a.holds(usual)
-			ticket := Ticket{b.id, 1, usual, text, text}
+			ticket := NewTicket(b.id, 1, usual, text, text)
 			b.queues(ticket.String())
 			a.leaves(hold, token, Held)
 			m := b.hears()
-			equal(t, "message", m, Message{Ticket: ticket, Record: s.keys.Record(), Token: m.Token, At: m.At, Claim: Claim})
+			equal(t, "message", m, Message{News: Grants, Ticket: ticket, Record: s.keys.Record(), Token: m.Token, At: m.At, Claim: Claim})
 			equal(t, "token", fmt.Sprint(m.Token), s.field("token"))
 			equal(t, "end", int64(m.At)/1000+m.Claim.Milliseconds(), s.ends(s.keys.Record()))
 			equal(t, "holder", b.inspects().Owner, ticket.Identity())
@@ -84,10 +84,10 @@ func FuzzParseMessage(f *testing.F) {
 		}
 		verb, _, _ := strings.Cut(text, " ")
 		grant := verb == "grant"
-		if m.Forced != (verb == "forced") || m.Evicted != (verb == "evicted") || m.Hint != (verb == "hint") {
+		if m.News != News(verb) {
 			t.Fatalf("%q: %+v", text, m)
 		}
-		if m.Ticket.Client == "" || m.Record == "" || !strings.HasSuffix(text, " "+m.Record) || (m.Token > 0) != (grant || m.Forced) ||
+		if m.Ticket.Client == "" || m.Record == "" || !strings.HasSuffix(text, " "+m.Record) || (m.Token > 0) != (grant || m.News == Forces) ||
 			(m.At > 0) != grant || (m.Claim > 0) != grant {
 			t.Fatalf("%q: %+v", text, m)
 		}

@@ -149,10 +149,10 @@ func runProgram(t *testing.T, s *site, seed uint64, steps int) {
 			all = append(all, w)
 		case n < 8 && m.holder != nil:
 			what, w = "releases", m.holder
-			got, want = w.p.leave(LeaveTicket{Ticket: w.ticket, Place: w.place}).States[0], m.leaves(w)
+			got, want = w.p.leave(LeaveTicket{Ticket: parsed(w.ticket), Place: w.place}).States[0], m.leaves(w)
 		case n < 9:
 			what = "leaves"
-			got, want = w.p.leave(LeaveTicket{Ticket: w.ticket, Place: w.place}).States[0], m.leaves(w)
+			got, want = w.p.leave(LeaveTicket{Ticket: parsed(w.ticket), Place: w.place}).States[0], m.leaves(w)
 		case n < 10 && slices.Contains(m.line, w):
 			what, w.overdue = "is overdue", true
 			s.age(w.ticket)

@@ -28,7 +28,7 @@ func TestEveryNumberIsExactToTheMicrosecond(t *testing.T) {
 		equal(t, "place", state.Place, answer.Now)
 		element := fmt.Sprintf("%d:%s", state.Place, waiter)
 		equal(t, "element", s.rdb.LIndex(ctx, s.keys.Queue(), 0).Val(), element)
-		b.leave(LeaveTicket{Ticket: waiter, Place: state.Place})
+		b.leave(LeaveTicket{Ticket: parsed(waiter), Place: state.Place})
 		again, _ := b.enter(waiter, state.Place) // and comes back
 		equal(t, "place again", again.Place, state.Place)
 		equal(t, "element again", s.rdb.LIndex(ctx, s.keys.Queue(), 0).Val(), element)
@@ -78,13 +78,13 @@ func TestNoTokenIsGivenTwiceWhereLuaCannotCountAnyFurther(t *testing.T) {
 		equal(t, "the last token there is", token, 1<<53-1)
 		a.leaves(hold, token, Held)
 		for _, try := range []bool{false, true} {
-			_, err := b.Enter(ctx, s.keys, Enter{Try: try, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+			_, err := b.Enter(ctx, s.keys, Enter{Try: try, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 			if err == nil || !Answered(err) || !strings.Contains(err.Error(), s.keys.Token()) {
 				t.Fatalf("got %v", err)
 			}
 		}
 		s.tokens(1)
-		_, err := b.Enter(ctx, s.keys, Enter{Seen: 1<<53 - 1, Lease: usual, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}})
+		_, err := b.Enter(ctx, s.keys, Enter{Seen: 1<<53 - 1, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 		if err == nil || !strings.Contains(err.Error(), s.keys.Token()) || s.rdb.Get(ctx, s.keys.Token()).Val() != "1" {
 			t.Fatalf("of one that was seen: %v", err)
 		}

@@ -40,7 +40,7 @@ func eachPassedOver(t *testing.T, test func(t *testing.T, o passedOver)) {
 func (o passedOver) hinted() {
 	o.t.Helper()
 	m := o.b.hears()
-	equal(o.t, "hint", m, Message{Ticket: m.Ticket, Record: o.keys.Record(), Hint: true})
+	equal(o.t, "hint", m, Message{News: Recalls, Ticket: m.Ticket, Record: o.keys.Record()})
 	equal(o.t, "to", m.Ticket.String(), o.second)
 	o.b.hearsNothing()
 }
@@ -50,7 +50,7 @@ func TestNoLaterTicketOfAClientIsGrantedBeforeTheOneThatWasPassedOver(t *testing
 		o.c.leaves(o.holder, o.token, Held)
 		next := o.d.granted(o.last)
 		o.hinted()
-		o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after})
+		o.b.ask(EnterTicket{Ticket: parsed(o.first), Place: o.place}, EnterTicket{Ticket: parsed(o.second), Place: o.after})
 		o.lined(o.first, o.second)
 		o.d.leaves(o.last, next, Held)
 		o.b.granted(o.first)
@@ -77,7 +77,7 @@ func TestANewcomerDoesNotSpeakForThoseOfItsClientWhoWerePassedOver(t *testing.T)
 		o.c.leaves(o.holder, o.token, Held)
 		o.d.granted(o.last)
 		o.hinted()
-		answer = o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after})
+		answer = o.b.ask(EnterTicket{Ticket: parsed(o.first), Place: o.place}, EnterTicket{Ticket: parsed(o.second), Place: o.after})
 		equal(t, "told again", answer.More, false)
 		o.lined(o.first, o.second, newcomer)
 	})
@@ -86,10 +86,10 @@ func TestANewcomerDoesNotSpeakForThoseOfItsClientWhoWerePassedOver(t *testing.T)
 // This holds for a request of the client itself, too.
 func TestNoRequestOfAClientGrantsItsLaterTicketBeforeTheOneThatWasPassedOver(t *testing.T) {
 	for what, ask := range map[string]func(b *party){
-		"a newcomer":      func(b *party) { b.ask(EnterTicket{Ticket: b.ticket(usual)}) },
+		"a newcomer":      func(b *party) { b.ask(EnterTicket{Ticket: parsed(b.ticket(usual))}) },
 		"a try":           func(b *party) { b.try(b.ticket(usual)) },
 		"an empty leave":  func(b *party) { b.leave() },
-		"another's leave": func(b *party) { b.leave(LeaveTicket{Ticket: b.ticket(usual)}) },
+		"another's leave": func(b *party) { b.leave(LeaveTicket{Ticket: parsed(b.ticket(usual))}) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			eachPassedOver(t, func(t *testing.T, o passedOver) {
@@ -110,7 +110,7 @@ func TestANewcomerDoesNotTakeAFreeLockBeforeThoseOfItsClientWhoWerePassedOver(t 
 		state, answer := o.b.enter(newcomer)
 		equal(t, "status", state.Status, Waiting)
 		equal(t, "told to bring the others back", answer.More, true)
-		o.b.ask(EnterTicket{Ticket: o.first, Place: o.place}, EnterTicket{Ticket: o.second, Place: o.after}, EnterTicket{Ticket: newcomer, Place: state.Place})
+		o.b.ask(EnterTicket{Ticket: parsed(o.first), Place: o.place}, EnterTicket{Ticket: parsed(o.second), Place: o.after}, EnterTicket{Ticket: parsed(newcomer), Place: state.Place})
 		equal(t, "the first one is granted", o.field(o.first) != "", true)
 		o.lined(o.second, newcomer)
 	})

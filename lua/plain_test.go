@@ -102,7 +102,7 @@ func TestAPlainLockThatTheServerForgotWaitsForItsHolder(t *testing.T) {
 		a, b := s.plain("a"), s.plain("b")
 		hold, token := a.holds(usual)
 		s.forgetAll()
-		state := b.send(Enter{Try: true, Seen: token, Lease: usual, Tickets: []EnterTicket{{Ticket: b.ticket(usual)}}}).Tickets[0]
+		state := b.send(Enter{Try: true, Seen: token, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}}).Tickets[0]
 		equal(t, "status", state.Status, Held)
 		left, err := a.Reassert(ctx, a.renewal(hold, token))
 		must(t, err)
@@ -130,7 +130,7 @@ func TestALateTryOfAPlainLockThatHasLeftTakesNothing(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.plain("a")
 		ticket := a.ticket(usual)
-		left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Retire: true}})
+		left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: parsed(ticket), Retire: true}})
 		must(t, err)
 		equal(t, "left", left.States[0], None)
 		state, _ := a.try(ticket)

@@ -37,7 +37,7 @@ func TestNothingLowersTheToken(t *testing.T) {
 		a.renews(a.renewal(ticket, token))
 		a.reasserts(a.renewal(ticket, token))
 		a.takes(a.owned("saga-7", usual))
-		a.send(Enter{Seen: token + 1, Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		a.send(Enter{Seen: token + 1, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+10_000_000))
 		s.forgetLine()
 		a.forces(token)
@@ -87,7 +87,7 @@ func TestAHoldThatTheServerHasForgottenIsWrittenAgain(t *testing.T) {
 // placeholder makes the server notice that it has forgotten a token.
 func (p *party) placeholder(seen int64) {
 	p.s.t.Helper()
-	answer := p.send(Enter{Try: true, Seen: seen, Tickets: []EnterTicket{{Ticket: p.ticket(usual)}}})
+	answer := p.send(Enter{Try: true, Seen: seen, Tickets: []EnterTicket{{Ticket: parsed(p.ticket(usual))}}})
 	equal(p.s.t, "forgot", answer.Forgot, true)
 }
 

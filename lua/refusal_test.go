@@ -64,7 +64,7 @@ func TestARefusedCommandOfAScriptAndRefusedKeysAreNamed(t *testing.T) {
 	} {
 		s.as("allchannels", rule)
 		a := s.party("a")
-		_, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+		_, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 		if err == nil || !strings.Contains(strings.ToLower(err.Error()), named) || !Answered(err) {
 			t.Errorf("with %s it says %v", rule, err)
 		}
@@ -75,7 +75,7 @@ func TestACommandThatTheServerDoesNotKnowIsNamed(t *testing.T) {
 	server := redistest.Start(t, "--rename-command", "HSET", "")
 	s := &site{t: t, keys: keysOf(t, "x"), rdb: server.Client(t), scripts: server.Client(t)}
 	a := s.party("a")
-	_, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: a.ticket(usual)}}})
+	_, err := a.Enter(ctx, s.keys, Enter{Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 	if err == nil || !strings.Contains(err.Error(), "does not know HSET") || !Answered(err) {
 		t.Errorf("it says %v", err)
 	}

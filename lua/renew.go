@@ -13,7 +13,7 @@ const MaxRenewals = 200
 // Renewal prolongs one hold: to Lease from now or until Until, whichever is later. Nothing ever shortens a hold.
 type Renewal struct {
 	Keys   Keys
-	Ticket string
+	Ticket Ticket
 	Token  int64
 	Since  Micros
 	Lease  time.Duration // 0: as it is
@@ -55,7 +55,7 @@ func renewals(holds []Renewal) []any {
 	}
 	args := renewScript.on(keys, 4*len(holds))
 	for _, h := range holds {
-		args = append(args, h.Ticket, millis(h.Lease), h.Until.millis(), h.Depth)
+		args = append(args, h.Ticket.text, millis(h.Lease), h.Until.millis(), h.Depth)
 	}
 	return args
 }
@@ -134,7 +134,7 @@ func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left ti
 // Reassert runs reassert.lua: one request. It renews h, keeps the token key alive and, where the server has forgotten
 // the hold, writes it again. 0 means that the hold is lost, Forced that it was forced.
 func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
-	args := append(s.writing(reassertScript, h.Keys, 6), h.Ticket, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
+	args := append(s.writing(reassertScript, h.Keys, 6), h.Ticket.text, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
 	reply, err := s.run(ctx, reassertScript, args)
 	if err != nil {
 		return 0, err

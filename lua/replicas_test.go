@@ -15,9 +15,9 @@ import (
 // asksReplicas enters and WAITs for one replica. There is none.
 func asksReplicas(t *testing.T, s *Server, keys Keys) {
 	t.Helper()
-	ticket := Ticket{Client: "a", Counter: 1, Lease: usual}.String()
+	ticket := NewTicket("a", 1, usual, "", "").String()
 	need := Replicas{N: 1, Within: 20 * time.Millisecond}
-	answer, err := s.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}, Replicas: need})
+	answer, err := s.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}, Replicas: need})
 	must(t, err)
 	equal(t, "status", answer.Tickets[0].Status, Granted)
 	equal(t, "confirmed", *answer.Confirmed, Confirmed{})

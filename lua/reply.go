@@ -58,6 +58,13 @@ func (r *reader) string() string {
 	return s
 }
 
+// ticket takes a ticket on the wire.
+func (r *reader) ticket() Ticket {
+	t, err := ParseTicket(r.string())
+	r.wrong = r.wrong || err != nil
+	return t
+}
+
 func (r *reader) inner() reader {
 	list, ok := r.next().([]any)
 	return reader{list: list, wrong: !ok}
@@ -80,13 +87,13 @@ func (r *reader) grant() *Grant {
 		r.wrong = r.wrong || in.wrong
 		return nil
 	}
-	g := &Grant{Ticket: in.string(), Token: in.token(), Remaining: in.millis(), Since: Micros(in.int())}
+	g := &Grant{Ticket: in.ticket(), Token: in.token(), Remaining: in.millis(), Since: Micros(in.int())}
 	g.Since -= g.Since % 1000
 	r.wrong = r.wrong || in.wrong || len(in.list) > 0
 	return g
 }
 
-func (r *reader) state(ticket string) TicketState {
+func (r *reader) state(ticket Ticket) TicketState {
 	in := r.inner()
 	state := TicketState{Status: Status(in.string())}
 	if state.Status == "returned" {

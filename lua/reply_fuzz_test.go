@@ -135,7 +135,7 @@ func acquire(t *testing.T, s *Server, reply []any, keys Keys, some int) {
 	t.Helper()
 	tickets := make([]EnterTicket, some)
 	for i := range tickets {
-		tickets[i].Ticket = fmt.Sprintf("c:%d:30000::", i+1)
+		tickets[i].Ticket = parsed(fmt.Sprintf("c:%d:30000::", i+1))
 	}
 	entered, err := s.Enter(ctx, keys, Enter{Tickets: tickets})
 	either(t, reply, entered, err, entered.Tickets == nil, len(entered.Tickets) == len(tickets) && entered.Now >= 0 &&

@@ -18,16 +18,16 @@ func enteredReply() []any {
 	}
 }
 
-var threeTickets = []EnterTicket{{Ticket: "c:1:30000::"}, {Ticket: "c:2:30000::"}, {Ticket: "c:3:30000::"}}
+var threeTickets = []EnterTicket{{Ticket: parsed("c:1:30000::")}, {Ticket: parsed("c:2:30000::")}, {Ticket: parsed("c:3:30000::")}}
 
 func TestAnAnswerToEnterIsDecoded(t *testing.T) {
 	got, err := decodeEntered(enteredReply(), threeTickets)
 	must(t, err)
 	want := Entered{
 		Now: 1732186543123456, Token: 1732186543000000, Holder: "saga 7", Lease: 30 * time.Second, Remaining: 1234 * time.Millisecond,
-		Waiting: 2, Heard: true, Forgot: true, More: true, Grant: &Grant{"c:9:30000::", 5, 3 * time.Second, 1732186543123000},
+		Waiting: 2, Heard: true, Forgot: true, More: true, Grant: &Grant{parsed("c:9:30000::"), 5, 3 * time.Second, 1732186543123000},
 		Tickets: []TicketState{
-			{Status: Granted, Grant: Grant{"c:1:30000::", 6, 2500 * time.Millisecond, 1732186543123000}},
+			{Status: Granted, Grant: Grant{parsed("c:1:30000::"), 6, 2500 * time.Millisecond, 1732186543123000}},
 			{Status: Waiting, Place: 7, Position: 2},
 			{Status: Full},
 		},
@@ -38,22 +38,22 @@ func TestAnAnswerToEnterIsDecoded(t *testing.T) {
 }
 
 func TestTheAnswerOfAFreeLockIsDecoded(t *testing.T) {
-	for ticket, holder := range map[string]string{"c:1:30000::": "c:1", "c:1:30000:saga+7:a note": "saga 7"} {
-		got, err := decodeEntered([]any{int64(1732186543123456), int64(1732186543123457)}, []EnterTicket{{Ticket: ticket}})
+	for ticket, holder := range map[string]string{"c:1:30000::": "c:1", "c:1:30000:saga+7:a+note": "saga 7"} {
+		got, err := decodeEntered([]any{int64(1732186543123456), int64(1732186543123457)}, []EnterTicket{{Ticket: parsed(ticket)}})
 		must(t, err)
 		want := Entered{
 			Now: 1732186543123456, Token: 1732186543123457, Holder: holder, Lease: 30 * time.Second, Remaining: 30 * time.Second,
-			Tickets: []TicketState{{Status: Granted, Grant: Grant{ticket, 1732186543123457, 30 * time.Second, 1732186543123000}}},
+			Tickets: []TicketState{{Status: Granted, Grant: Grant{parsed(ticket), 1732186543123457, 30 * time.Second, 1732186543123000}}},
 		}
 		equal(t, "answer", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 
-		got, err = decodeEntered([]any{int64(1732186543123457)}, []EnterTicket{{Ticket: ticket}})
+		got, err = decodeEntered([]any{int64(1732186543123457)}, []EnterTicket{{Ticket: parsed(ticket)}})
 		must(t, err)
 		want.Now = 1732186543123457
 		equal(t, "answer of one number", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
-		_, err = decodeEntered([]any{int64(0)}, []EnterTicket{{Ticket: ticket}})
+		_, err = decodeEntered([]any{int64(0)}, []EnterTicket{{Ticket: parsed(ticket)}})
 		equal(t, "no token is wrong", err != nil, true)
-		_, err = decodeEntered([]any{int64(1), "2"}, []EnterTicket{{Ticket: ticket}})
+		_, err = decodeEntered([]any{int64(1), "2"}, []EnterTicket{{Ticket: parsed(ticket)}})
 		equal(t, "a text for a token is wrong", err != nil, true)
 	}
 	left, err := decodeLeft([]any{int64(1)}, 1)
@@ -64,7 +64,7 @@ func TestTheAnswerOfAFreeLockIsDecoded(t *testing.T) {
 func TestAnAnswerToLeaveIsDecoded(t *testing.T) {
 	got, err := decodeLeft([]any{int64(1), []any{"c:9:30000::", int64(5), int64(3000), int64(7001)}, "held", "waiting", "none"}, 3)
 	must(t, err)
-	equal(t, "grant", *got.Grant, Grant{"c:9:30000::", 5, 3 * time.Second, 7000})
+	equal(t, "grant", *got.Grant, Grant{parsed("c:9:30000::"), 5, 3 * time.Second, 7000})
 	equal(t, "more", got.More, true)
 	equal(t, "states", fmt.Sprint(got.States), "[held waiting none]")
 }

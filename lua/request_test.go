@@ -86,7 +86,7 @@ func enterAt(t *testing.T, addr string, within time.Duration, mutate ...func(*re
 	}
 	c := redis.NewClient(opts)
 	defer c.Close()
-	_, err := NewServer(c, "w:", "a").Enter(ctx, keysOf(t, "x"), Enter{Tickets: []EnterTicket{{Ticket: "a:1:30000::"}}})
+	_, err := NewServer(c, "w:", "a").Enter(ctx, keysOf(t, "x"), Enter{Tickets: []EnterTicket{{Ticket: parsed("a:1:30000::")}}})
 	if err == nil {
 		t.Fatal("it was answered")
 	}

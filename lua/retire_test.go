@@ -10,7 +10,7 @@ var late = map[string]func(p *party, ticket string) Status{
 	"as to wait": func(p *party, ticket string) Status { state, _ := p.enter(ticket); return state.Status },
 	"as to try":  func(p *party, ticket string) Status { state, _ := p.try(ticket); return state.Status },
 	"among others": func(p *party, ticket string) Status {
-		return p.ask(EnterTicket{Ticket: p.ticket(usual)}, EnterTicket{Ticket: ticket}).Tickets[1].Status
+		return p.ask(EnterTicket{Ticket: parsed(p.ticket(usual))}, EnterTicket{Ticket: parsed(ticket)}).Tickets[1].Status
 	},
 }
 
@@ -20,7 +20,7 @@ func TestALateEnterOfARetiredTicketOfAFreeLockIsNoGhost(t *testing.T) {
 			each(t, func(t *testing.T, s *site) {
 				a := s.party("a")
 				ticket := a.ticket(usual)
-				left := a.leave(LeaveTicket{Ticket: ticket, Retire: true})
+				left := a.leave(LeaveTicket{Ticket: parsed(ticket), Retire: true})
 				equal(t, "left", left.States[0], None)
 				s.unchanged(func() { equal(t, "status", late[how](a, ticket), Gone) })
 				equal(t, "free and empty", s.gone(s.keys.Record(), s.keys.Queue()), true)
@@ -40,7 +40,7 @@ func TestALateEnterOfARetiredTicketIsNotInLine(t *testing.T) {
 				a.holds(usual)
 				first, _ := a.waits(usual)
 				ticket, place := b.waits(usual)
-				b.leave(LeaveTicket{Ticket: ticket, Place: place, Retire: true})
+				b.leave(LeaveTicket{Ticket: parsed(ticket), Place: place, Retire: true})
 				s.lined(first)
 				equal(t, "status", enters(b, ticket), Gone)
 				for _, lined := range s.line() {
@@ -61,7 +61,7 @@ func TestALateEnterOfARetiredHolderIsNoGhost(t *testing.T) {
 			each(t, func(t *testing.T, s *site) {
 				a := s.party("a")
 				ticket, token := a.holds(usual)
-				left := a.leave(LeaveTicket{Ticket: ticket, Token: token, Retire: true})
+				left := a.leave(LeaveTicket{Ticket: parsed(ticket), Token: token, Retire: true})
 				equal(t, "left", left.States[0], Held)
 				equal(t, "status", late[how](a, ticket), Gone)
 				equal(t, "free and empty", s.gone(s.keys.Record(), s.keys.Queue()), true)
@@ -78,7 +78,7 @@ func TestALateTryOfARetiredTicketDoesNotTakeALockWhoseLineIsDead(t *testing.T) {
 		b.waits(usual)
 		b.die()
 		ticket := a.ticket(usual)
-		a.leave(LeaveTicket{Ticket: ticket, Retire: true})
+		a.leave(LeaveTicket{Ticket: parsed(ticket), Retire: true})
 		must(t, s.rdb.Del(ctx, s.keys.Record()).Err())
 		state, _ := a.try(ticket)
 		equal(t, "status", state.Status, Gone)
@@ -91,7 +91,7 @@ func TestARetiredTicketIsRememberedForAMinute(t *testing.T) {
 		a := s.party("a")
 		before := int64(s.now()) / 1000
 		ticket := a.ticket(usual)
-		a.leave(LeaveTicket{Ticket: ticket, Retire: true})
+		a.leave(LeaveTicket{Ticket: parsed(ticket), Retire: true})
 		mark, ok := s.score("!" + ticket)
 		if end := -mark; !ok || end < before+60_000 || end > int64(s.now())/1000+60_000 {
 			t.Fatalf("remembered until %d", end)
@@ -112,10 +112,10 @@ func TestARetiringLeaveSweepsTheMarksThatAreOver(t *testing.T) {
 		hold, _ := a.holds(usual)
 		b.waits(usual)
 		for range 3 {
-			a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true})
+			a.leave(LeaveTicket{Ticket: parsed(a.ticket(usual)), Retire: true})
 		}
 		s.age("~b", "!a:2:30000::", "!a:4:30000::", "b:1:30000::")
-		a.leave(LeaveTicket{Ticket: a.ticket(usual), Retire: true})
+		a.leave(LeaveTicket{Ticket: parsed(a.ticket(usual)), Retire: true})
 		for member, want := range map[string]bool{
 			"~b": false, "!a:2:30000::": false, "!a:3:30000::": true, "!a:4:30000::": false,
 			"!a:5:30000::": true, "b:1:30000::": true,
@@ -132,9 +132,9 @@ func TestMarksAreNoWaiters(t *testing.T) {
 		a, b := s.deaf("a"), s.deaf("b")
 		a.holds(usual)
 		for range 3 {
-			b.leave(LeaveTicket{Ticket: b.ticket(usual), Retire: true})
+			b.leave(LeaveTicket{Ticket: parsed(b.ticket(usual)), Retire: true})
 		}
-		answer := b.ask(EnterTicket{Ticket: b.ticket(usual), MaxWaiters: 1})
+		answer := b.ask(EnterTicket{Ticket: parsed(b.ticket(usual)), MaxWaiters: 1})
 		equal(t, "status", answer.Tickets[0].Status, Waiting)
 		equal(t, "waiting", answer.Waiting, 1)
 		equal(t, "inspected", b.inspects().Waiting, 1)
@@ -149,8 +149,8 @@ func TestALateReassertOfARetiredTicketDoesNotResurrectIt(t *testing.T) {
 			token := a.takes(ticket)
 			s.forgetAll()
 			other := a.ticket(usual)
-			a.send(Enter{Try: true, Seen: token, Tickets: []EnterTicket{{Ticket: other}}}) // makes a placeholder
-			left := a.leave(LeaveTicket{Ticket: ticket, Token: token, Retire: true})
+			a.send(Enter{Try: true, Seen: token, Tickets: []EnterTicket{{Ticket: parsed(other)}}}) // makes a placeholder
+			left := a.leave(LeaveTicket{Ticket: parsed(ticket), Token: token, Retire: true})
 			equal(t, "left", left.States[0], Held)
 			s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
 		})

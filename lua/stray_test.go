@@ -26,7 +26,7 @@ func strayed(t *testing.T, test func(t *testing.T, s *site, b, c, d *party, own,
 
 func TestATicketThatALateRequestPutToTheEndComesBackToItsPlace(t *testing.T) {
 	strayed(t, func(t *testing.T, s *site, b, _, _ *party, own, other string, place Place, leave func()) {
-		state := b.ask(EnterTicket{Ticket: own, Place: place, Tell: true}).Tickets[0]
+		state := b.ask(EnterTicket{Ticket: parsed(own), Place: place, Tell: true}).Tickets[0]
 		equal(t, "state", state, TicketState{Status: Waiting, Place: place, Position: 1, Returned: true})
 		s.lined(own, other)
 		leave()
@@ -36,7 +36,7 @@ func TestATicketThatALateRequestPutToTheEndComesBackToItsPlace(t *testing.T) {
 
 func TestATicketThatALateRequestPutElsewhereLeavesTheLine(t *testing.T) {
 	strayed(t, func(t *testing.T, s *site, b, _, d *party, own, other string, place Place, leave func()) {
-		equal(t, "state", b.leave(LeaveTicket{Ticket: own, Place: place}).States[0], Waiting)
+		equal(t, "state", b.leave(LeaveTicket{Ticket: parsed(own), Place: place}).States[0], Waiting)
 		s.lined(other)
 		leave()
 		d.granted(other)
@@ -70,8 +70,8 @@ func lostAndInLine(t *testing.T, test func(t *testing.T, s *site, b, c *party, o
 		a.leaves(hold, before, Held)
 		token := b.granted(own)
 		must(t, s.rdb.FlushAll(ctx).Err())
-		b.send(Enter{Seen: before, Tickets: []EnterTicket{{Ticket: own, Place: place}}})
-		c.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: other, Place: behind}}})
+		b.send(Enter{Seen: before, Tickets: []EnterTicket{{Ticket: parsed(own), Place: place}}})
+		c.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(other), Place: behind}}})
 		s.lined(own, other)
 		test(t, s, b, c, own, other, token)
 	})

@@ -15,17 +15,30 @@ const (
 	maxNote  = 256
 )
 
-// Ticket is one attempt to acquire one lock. It travels as client:counter:lease:owner:note and is never used twice.
+// Ticket is one attempt to acquire one lock. It is never used twice. [NewTicket] and [ParseTicket]
+// make one; the zero Ticket is none.
 type Ticket struct {
 	Client  string        // the Locker's id
 	Counter uint64        // unique within the client
 	Lease   time.Duration // what it asks for, in whole milliseconds
 	Owner   string        // explicit owner; empty: the ticket owns by itself
 	Note    string        // shown by inspection
+
+	text string // its form on the wire
 }
 
-// String is the ticket's form on the wire.
-func (t Ticket) String() string {
+// NewTicket is a ticket with these fields, the lease in whole milliseconds. It is printed here,
+// once, and equal to what [ParseTicket] makes of that.
+func NewTicket(client string, counter uint64, lease time.Duration, owner, note string) Ticket {
+	t := Ticket{Client: client, Counter: counter, Lease: fromMillis(millis(lease)), Owner: owner, Note: note}
+	t.text = t.print()
+	return t
+}
+
+// String is the ticket's form on the wire: client:counter:lease:owner:note.
+func (t Ticket) String() string { return t.text }
+
+func (t Ticket) print() string {
 	var room [128]byte
 	text := append(append(room[:0], t.Client...), ':')
 	text = append(strconv.AppendUint(text, t.Counter, 10), ':')
@@ -43,7 +56,13 @@ func (t Ticket) Identity() string {
 }
 
 // ID names the ticket: no other has it.
-func (t Ticket) ID() string { return t.Client + ":" + strconv.FormatUint(t.Counter, 10) }
+func (t Ticket) ID() string {
+	if t.text == "" {
+		return ""
+	}
+	counter, _, _ := strings.Cut(t.text[len(t.Client)+1:], ":")
+	return t.text[:len(t.Client)+1+len(counter)]
+}
 
 // Claim is how long a grant of this ticket lasts before it is confirmed.
 func (t Ticket) Claim() time.Duration { return min(Claim, t.Lease) }
@@ -75,7 +94,7 @@ func ParseTicket(text string) (Ticket, error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return Ticket{}, fmt.Errorf("not a ticket: %.100q: %w", text, err)
 	}
-	return Ticket{part[0], counter, fromMillis(lease), owner, note}, nil
+	return Ticket{part[0], counter, fromMillis(lease), owner, note, text}, nil
 }
 
 // isPlain reports whether a text is one word of printable ASCII, as all tickets are: the client's
@@ -84,13 +103,12 @@ func isPlain(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// asks are the lease (ms) and the owner of a ticket in the words of the scripts.
-func asks(ticket string) (lease, owner string) {
-	client, rest, _ := strings.Cut(ticket, ":")
-	counter, rest, _ := strings.Cut(rest, ":")
-	lease, rest, _ = strings.Cut(rest, ":")
+// asks are the lease (ms) and the owner of the ticket in the words of the scripts.
+func (t Ticket) asks() (lease, owner string) {
+	id := t.ID()
+	lease, rest, _ := strings.Cut(t.text[len(id)+1:], ":")
 	if owner, _, _ = strings.Cut(rest, ":"); owner == "" {
-		owner = ticket[:min(len(ticket), len(client)+1+len(counter))]
+		owner = id
 	}
 	return lease, owner
 }

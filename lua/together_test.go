@@ -83,12 +83,12 @@ func TestManyAtOnceAreAllAnswered(t *testing.T) {
 			keys := keysOf(t, fmt.Sprint(i))
 			for n := range 50 {
 				ticket := fmt.Sprintf("a:%d:30000::", 1+n*64+i)
-				answer, err := server.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}})
-				if err != nil || answer.Tickets[0].Status != Granted || answer.Tickets[0].Grant.Ticket != ticket {
+				answer, err := server.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
+				if err != nil || answer.Tickets[0].Status != Granted || answer.Tickets[0].Grant.Ticket != parsed(ticket) {
 					t.Errorf("enter: %+v, %v", answer, err)
 					return
 				}
-				left, err := server.Leave(ctx, keys, []LeaveTicket{{Ticket: ticket, Token: answer.Tickets[0].Grant.Token}})
+				left, err := server.Leave(ctx, keys, []LeaveTicket{{Ticket: parsed(ticket), Token: answer.Tickets[0].Grant.Token}})
 				if err != nil || left.States[0] != Held {
 					t.Errorf("leave: %+v, %v", left, err)
 					return

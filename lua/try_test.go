@@ -57,7 +57,7 @@ func TestATryOfAClientThatWaitsCarriesTheGrantOfItsOwnWaiter(t *testing.T) {
 		s.endRecord()
 		state, answer := b.try(b.ticket(usual))
 		equal(t, "status", state.Status, Held)
-		equal(t, "grant", *answer.Grant, Grant{first, answer.Token, Claim, answer.Now / 1000 * 1000})
+		equal(t, "grant", *answer.Grant, Grant{parsed(first), answer.Token, Claim, answer.Now / 1000 * 1000})
 		b.hearsNothing()
 		s.lined()
 	})
@@ -96,7 +96,7 @@ func (s *site) kill(p *party, how string, tickets ...string) {
 		for _, ticket := range tickets { // as a late first enter of a retired ticket would do if the script did not refuse it
 			at, _ := s.score(ticket)
 			place := s.rdb.LRange(ctx, s.keys.Queue(), 0, 0).Val()[0]
-			p.leave(LeaveTicket{Ticket: ticket, Retire: true})
+			p.leave(LeaveTicket{Ticket: parsed(ticket), Retire: true})
 			must(s.t, s.rdb.LPush(ctx, s.keys.Queue(), place).Err())
 			must(s.t, s.rdb.PExpire(ctx, s.keys.Queue(), usual).Err())
 			must(s.t, s.rdb.Do(ctx, "ZADD", s.keys.Waiters(), at, ticket).Err())
@@ -116,7 +116,7 @@ func TestALockThatIsHeldIsHeldForSomeTime(t *testing.T) {
 			for {
 				state, answer := b.try(b.ticket(usual))
 				if state.Status == Granted {
-					b.leaves(state.Grant.Ticket, state.Grant.Token, Held)
+					b.leaves(state.Grant.Ticket.String(), state.Grant.Token, Held)
 					break
 				}
 				if answer.Remaining <= 0 {

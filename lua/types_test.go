@@ -53,31 +53,33 @@ func requests() []request {
 	tickets := func(t ...EnterTicket) []EnterTicket { return t }
 	return []request{
 		{"a new ticket", all, func(l typed) error {
-			return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual)})})
+			return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: parsed(l.a.ticket(usual))})})
 		}},
 		{"a new ticket with a bound", all, func(l typed) error {
-			return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual), MaxWaiters: 1})})
+			return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: parsed(l.a.ticket(usual)), MaxWaiters: 1})})
 		}},
 		{"a heartbeat", all, func(l typed) error {
-			return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: l.waiter, Place: l.place})})
+			return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: parsed(l.waiter), Place: l.place})})
 		}},
 		{"a return", all, func(l typed) error {
-			return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: l.absent, Place: l.place + 1})})
+			return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: parsed(l.absent), Place: l.place + 1})})
 		}},
-		{"a holder again", all, func(l typed) error { return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: l.hold})}) }},
-		{"a joint owner", all, func(l typed) error { return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: l.joint})}) }},
+		{"a holder again", all, func(l typed) error { return l.enter(l.a, Enter{Tickets: tickets(EnterTicket{Ticket: parsed(l.hold)})}) }},
+		{"a joint owner", all, func(l typed) error {
+			return l.enter(l.b, Enter{Tickets: tickets(EnterTicket{Ticket: parsed(l.joint)})})
+		}},
 		{"a try", all, func(l typed) error {
-			return l.enter(l.a, Enter{Try: true, Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual)})})
+			return l.enter(l.a, Enter{Try: true, Tickets: tickets(EnterTicket{Ticket: parsed(l.a.ticket(usual))})})
 		}},
 		{"a try after a loss", all, func(l typed) error {
-			return l.enter(l.a, Enter{Try: true, Seen: l.token + 1, Tickets: tickets(EnterTicket{Ticket: l.a.ticket(usual)})})
+			return l.enter(l.a, Enter{Try: true, Seen: l.token + 1, Tickets: tickets(EnterTicket{Ticket: parsed(l.a.ticket(usual))})})
 		}},
 		{"many after a loss", all, func(l typed) error {
-			return l.enter(l.b, Enter{Seen: l.token + 1, Tickets: tickets(EnterTicket{Ticket: l.waiter, Place: l.place}, EnterTicket{Ticket: l.b.ticket(usual)})})
+			return l.enter(l.b, Enter{Seen: l.token + 1, Tickets: tickets(EnterTicket{Ticket: parsed(l.waiter), Place: l.place}, EnterTicket{Ticket: parsed(l.b.ticket(usual))})})
 		}},
-		{"a holder leaves", all, func(l typed) error { return l.leave(l.a, LeaveTicket{Ticket: l.hold, Token: l.token}) }},
-		{"a waiter leaves", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: l.waiter, Place: l.place}) }},
-		{"a waiter leaves and is retired", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: l.waiter, Retire: true}) }},
+		{"a holder leaves", all, func(l typed) error { return l.leave(l.a, LeaveTicket{Ticket: parsed(l.hold), Token: l.token}) }},
+		{"a waiter leaves", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: parsed(l.waiter), Place: l.place}) }},
+		{"a waiter leaves and is retired", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: parsed(l.waiter), Retire: true}) }},
 		{"nobody leaves", all, func(l typed) error { return l.leave(l.b) }},
 		{"a renewal", []string{"lock"}, func(l typed) error { _, err := l.a.Renew(ctx, []Renewal{l.a.renewal(l.hold, l.token)}); return err }},
 		{"a reassert", []string{"lock", "waiters", "token"}, func(l typed) error { _, err := l.a.Reassert(ctx, l.a.renewal(l.hold, l.token)); return err }},
@@ -181,7 +183,7 @@ func TestALoneHolderDoesNotLeaveBesideALineOfAnotherType(t *testing.T) {
 				ticket, token := a.holds(usual)
 				s.spoil(s.key(kind), other)
 				leaves := func(typed) error {
-					_, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Token: token}})
+					_, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: parsed(ticket), Token: token}})
 					return err
 				}
 				s.unchanged(func() {
@@ -203,7 +205,7 @@ func TestALoneHolderLeavesWhateverTheTokenKeyIs(t *testing.T) {
 				ticket, token := a.holds(usual)
 				s.spoil(s.key(kind), other)
 				content := s.rdb.Type(ctx, s.key(kind)).Val()
-				left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket, Token: token}})
+				left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: parsed(ticket), Token: token}})
 				must(t, err)
 				equal(t, "left", left.States[0], Held)
 				equal(t, "free", s.gone(s.keys.Record()), true)

@@ -246,14 +246,12 @@ func (c *call) learns(o outcome) outcome {
 type try struct {
 	keys   lua.Keys
 	ticket lua.Ticket
-	text   string // on the wire
 	rules.Waiter
 }
 
 // send sends a new ticket and takes in what becomes of it.
 func (l *Locker) send(ctx context.Context, c *call) outcome {
 	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
-	t.text = t.ticket.String()
 	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: time.Now()}
 	requests := new(engine.Requests)
 	l.mu.Lock()
@@ -264,7 +262,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	sent := time.Now()
 	answer, err := l.core.Server.Enter(ctx, c.Keys, lua.Enter{
 		Try: true, Seen: known.Token, Lease: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
-		Tickets: []lua.EnterTicket{{Ticket: t.text}},
+		Tickets: []lua.EnterTicket{{Ticket: t.ticket}},
 	})
 	requests.Done(err)
 	l.mu.Lock()
@@ -284,7 +282,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	if step.Do == rules.Take {
 		grant := answer.Tickets[0].Grant
 		return outcome{hold: l.core.Keep(engine.Granted{
-			Name: c.Name, Keys: c.Keys, Ticket: t.ticket, Text: t.text, Token: grant.Token, Since: grant.Since,
+			Name: c.Name, Keys: c.Keys, Ticket: t.ticket, Token: grant.Token, Since: grant.Since,
 			Requests: requests, Copies: engine.NewCopies(c.Request.Replicas, answer.Confirmed),
 		}, step.Term, c.Request.Fixed)}
 	}
@@ -305,7 +303,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 // leaves first, in the background, and left is closed when it has. l.mu must be held.
 func (l *Locker) ended(t *try, s rules.Step, requests *engine.Requests) (left <-chan struct{}) {
 	if s.Leave {
-		return l.leave(t.keys, t.ticket, t.Leave(t.text, requests.Open()))
+		return l.leave(t.keys, t.ticket, t.Leave(t.ticket, requests.Open()))
 	}
 	delete(l.known, t.ticket.Counter)
 	return nil
@@ -335,11 +333,11 @@ func (l *Locker) forget(t lua.Ticket) {
 // heard takes in what the server tells this client: nothing but that ownerships were forced.
 func (l *Locker) heard(payload string) {
 	m, _, err := l.core.Message(payload)
-	if err != nil || !m.Forced {
+	if err != nil || m.News != lua.Forces {
 		return
 	}
 	l.mu.Lock()
-	if t := l.known[m.Ticket.Counter]; t != nil && rules.Concerns(m.Record, m.Text, t.keys.Record(), t.text) {
+	if t := l.known[m.Ticket.Counter]; t != nil && rules.Concerns(m.Record, m.Ticket, t.keys.Record(), t.ticket) {
 		t.Heard(&m, time.Now(), 0, false) // the answer that grants it may be on its way
 	}
 	l.mu.Unlock()
@@ -362,7 +360,7 @@ func (l *Locker) checkHolder(keys lua.Keys, holder string) {
 	}
 	l.core.Go(func() {
 		for _, t := range l.core.Strays(keys, l.knows) {
-			l.leave(keys, t, rules.Unknown(t.String()))
+			l.leave(keys, t, rules.Unknown(t))
 		}
 	})
 }

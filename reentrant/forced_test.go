@@ -23,7 +23,7 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 		term := rules.Term{Span: engine.DefaultLease, Expires: time.Now().Add(engine.DefaultLease)}
 		hold := func(token int64) (engine.Granted, *Lease) {
 			g := engine.Granted{Name: "x", Keys: keys, Ticket: l.core.Ticket(engine.Request{Lease: engine.DefaultLease}), Token: token}
-			g.Text, g.Requests = g.Ticket.String(), new(engine.Requests)
+			g.Requests = new(engine.Requests)
 			lease, err := l.core.Adopt(t.Context(), l.core.Keep(g, term, false), time.Now(), -1)
 			if err != nil {
 				t.Fatal(err)
@@ -32,7 +32,7 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 		}
 		forced, first := hold(1)
 		_, second := hold(2)
-		l.core.Forced(lua.Message{Ticket: forced.Ticket, Text: forced.Text, Record: forced.Keys.Record(), Token: forced.Token, Forced: true})
+		l.core.Forced(lua.Message{News: lua.Forces, Ticket: forced.Ticket, Record: forced.Keys.Record(), Token: forced.Token})
 		if err := first.Err(); !errors.Is(err, ErrLost) {
 			t.Errorf("the forced one says %v", err)
 		}

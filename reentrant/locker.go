@@ -150,7 +150,7 @@ type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
 func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
-	left, err := s.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Text, h.Token, h.Requests.Open())})
+	left, err := s.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}

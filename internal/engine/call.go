@@ -147,7 +147,7 @@ func (c *Core) Prompt(ctx context.Context, r Request) (context.Context, bool) {
 
 // Ticket is the client's next one.
 func (c *Core) Ticket(r Request) lua.Ticket {
-	return lua.Ticket{Client: c.ID, Counter: c.counter.Add(1), Lease: r.Lease, Owner: r.Owner, Note: r.Note}
+	return lua.NewTicket(c.ID, c.counter.Add(1), r.Lease, r.Owner, r.Note)
 }
 
 // Do runs fn under the lock and releases it when fn returns or panics.

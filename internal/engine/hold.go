@@ -15,7 +15,6 @@ type Granted struct {
 	Name     string
 	Keys     lua.Keys
 	Ticket   lua.Ticket
-	Text     string // the ticket on the wire
 	Token    int64
 	Since    lua.Micros
 	Requests *Requests
@@ -171,7 +170,7 @@ func (c *Core) Present(record string) (owner string, expires time.Time, held boo
 
 // Forced takes in a message that an ownership was ended by force. Its process may have the lock again by now.
 func (c *Core) Forced(m lua.Message) {
-	c.end(m.Record, m.Token, func(h *Hold) bool { return h.Text == m.Text })
+	c.end(m.Record, m.Token, func(h *Hold) bool { return h.Ticket == m.Ticket })
 }
 
 // ForcedHere takes in that this process has ended an ownership by force: its own holders are told

@@ -74,15 +74,15 @@ func (c *Core) overheard(said pubsub.Said, wanted map[lua.Keys]string) (o Overhe
 		o.Kind = Released
 	} else {
 		m, err := lua.ParseMessage(said.Payload)
-		if err != nil || m.Hint {
+		if err != nil || m.News == lua.Recalls {
 			return o, false
 		}
 		record = m.Record
 		o = Overheard{ID: m.Ticket.ID(), Owner: m.Ticket.Identity(), Note: m.Ticket.Note, Token: m.Token}
-		switch {
-		case m.Forced:
+		switch m.News {
+		case lua.Forces:
 			o.Kind = Lost
-		case m.Evicted:
+		case lua.Evicts:
 			o.Kind = GaveUp
 		default:
 			o.Kind, o.Remaining = Acquired, m.Claim

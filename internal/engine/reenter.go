@@ -143,7 +143,7 @@ func (c *Core) extend(ctx context.Context, h *Hold, lease time.Duration) error {
 
 // renewal is what the hold's next renewal says. c.mu must be held.
 func (h *Hold) renewal() lua.Renewal {
-	r := lua.Renewal{Keys: h.Keys, Ticket: h.Text, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.shares))}
+	r := lua.Renewal{Keys: h.Keys, Ticket: h.Ticket, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.shares))}
 	if h.Fixed {
 		r.Until = h.Since + lua.Micros(h.Ticket.Lease.Microseconds())
 	}

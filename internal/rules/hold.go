@@ -239,7 +239,7 @@ func (h *Hold) Lose(why Why, now time.Time, open bool) (leave bool) {
 func (h *Hold) Release() { h.State = Releasing }
 
 // Leave is the hold's part of a leave that is sent now.
-func (h *Hold) Leave(ticket string, token int64, open bool) lua.LeaveTicket {
+func (h *Hold) Leave(ticket lua.Ticket, token int64, open bool) lua.LeaveTicket {
 	return lua.LeaveTicket{Ticket: ticket, Token: token, Retire: open}
 }
 

@@ -6,24 +6,24 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Concerns reports whether a message or a grant that names this record and this ticket is about a
-// ticket, of that text, for the lock of that record. The scripts tell of whatever stands in a line,
+// Concerns reports whether a message or a grant that names this record and this ticket is about that
+// ticket for the lock of that record. The scripts tell of whatever stands in a line,
 // with the rights of whoever releases: rights to one lock's keys must give no other lock away.
-func Concerns(namedRecord, namedTicket, record, ticket string) bool {
-	return namedRecord == record && namedTicket == ticket
+func Concerns(namedRecord string, named lua.Ticket, record string, ticket lua.Ticket) bool {
+	return namedRecord == record && named == ticket
 }
 
 // Heard takes in a message to the ticket, under that session of the subscription.
 func (w *Waiter) Heard(m *lua.Message, received time.Time, session uint64, open bool) Step {
 	switch {
-	case m.Forced:
+	case m.News == lua.Forces:
 		// The answer that grants it may be on its way.
 		w.Forced, w.Shown = max(w.Forced, m.Token), max(w.Shown, m.Token)
-	case m.Hint && w.Phase == Waiting:
+	case m.News == lua.Recalls && w.Phase == Waiting:
 		return Step{Do: Ask}
-	case m.Evicted && w.Phase == Waiting:
+	case m.News == lua.Evicts && w.Phase == Waiting:
 		return w.end(Evicted, open)
-	case m.Hint || m.Evicted:
+	case m.News != lua.Grants:
 	case w.Phase == Gone:
 		w.Phase = Leaving
 		return Step{Do: LeaveLine} // its leave never got through

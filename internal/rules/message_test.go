@@ -49,7 +49,7 @@ func TestAGrantByAServerWhoseClockRunsFastIsNotTrustedBeyondItsRecord(t *testing
 			for delay := time.Duration(0); delay < ticket.Claim(); delay += ticket.Claim() / 100 {
 				w := Waiter{Began: t0, Last: Sighting{t0, s0, 1}, Lease: lease}
 				received := t0.Add(waited + delay)
-				m := &lua.Message{Ticket: ticket, Token: 5, At: written, Claim: ticket.Claim()}
+				m := &lua.Message{News: lua.Grants, Ticket: ticket, Token: 5, At: written, Claim: ticket.Claim()}
 				expires, ok := w.believe(m, received, 1)
 				term := Term{m.Claim, expires}
 				if trusted := term.TrustEnds(); ok && trusted.After(received) && trusted.After(ends) {
@@ -65,7 +65,7 @@ func TestATicketWhoseClaimRanOutTwiceGoesToTheEnd(t *testing.T) {
 		Began: t0.Add(-time.Minute), Lease: lease, Place: 7,
 		Last: Sighting{Sent: t0.Add(-time.Minute), At: s0},
 	}
-	late := lua.Message{Token: 5, At: s0 + 1000, Claim: claim}
+	late := lua.Message{News: lua.Grants, Token: 5, At: s0 + 1000, Claim: claim}
 	for range 2 {
 		for _, place := range []lua.Place{7, 0} {
 			want(t, "late", w.Heard(&late, t0, 0, false), Step{Do: Ask})
@@ -85,7 +85,7 @@ func TestAGrantIsTakenWhileItCanBeTrusted(t *testing.T) {
 		trust:     {Do: Ask},
 	} {
 		w := waiting()
-		want(t, after.String(), w.Heard(&lua.Message{Token: 5, At: s0, Claim: claim}, t0.Add(after), 0, false), step)
+		want(t, after.String(), w.Heard(&lua.Message{News: lua.Grants, Token: 5, At: s0, Claim: claim}, t0.Add(after), 0, false), step)
 		if taken := w.Phase == Granted; taken != (step.Do == Take) {
 			t.Errorf("%v after it was written: phase %d", after, w.Phase)
 		}
@@ -95,14 +95,14 @@ func TestAGrantIsTakenWhileItCanBeTrusted(t *testing.T) {
 func TestAMessageIsBelievedOnlyIfItsTokenIsLargerThanAnyShownWhileWaiting(t *testing.T) {
 	for token, do := range map[int64]Do{7: Nothing, 8: Nothing, 9: Take} {
 		w := seen() // when the largest token was 8
-		if step := w.Heard(&lua.Message{Token: token, At: s0, Claim: claim}, t0, 0, false); step.Do != do {
+		if step := w.Heard(&lua.Message{News: lua.Grants, Token: token, At: s0, Claim: claim}, t0, 0, false); step.Do != do {
 			t.Errorf("token %d: %+v", token, step)
 		}
 	}
 }
 
 func TestAMessageForATicketThatDoesNotWait(t *testing.T) {
-	grant, hint, evicted := lua.Message{Token: 9, At: s0, Claim: claim}, lua.Message{Hint: true}, lua.Message{Evicted: true}
+	grant, hint, evicted := lua.Message{News: lua.Grants, Token: 9, At: s0, Claim: claim}, lua.Message{News: lua.Recalls}, lua.Message{News: lua.Evicts}
 	held, leaving, left := waiting(), seen(), gone()
 	held.Told(granted(8, lease), 8, at, t0, false)
 	leaving.GivesUp(false)
@@ -119,10 +119,10 @@ func TestAMessageForATicketThatDoesNotWait(t *testing.T) {
 
 func TestWhoWaitsAsksAtAHintAndLeavesWhenEvicted(t *testing.T) {
 	w := seen()
-	want(t, "a hint", w.Heard(&lua.Message{Hint: true}, t0, 0, false), Step{Do: Ask})
-	want(t, "evicted", w.Heard(&lua.Message{Evicted: true}, t0, 0, false), Step{Do: End, Why: Evicted, Leave: true})
+	want(t, "a hint", w.Heard(&lua.Message{News: lua.Recalls}, t0, 0, false), Step{Do: Ask})
+	want(t, "evicted", w.Heard(&lua.Message{News: lua.Evicts}, t0, 0, false), Step{Do: End, Why: Evicted, Leave: true})
 	w = waiting()
-	want(t, "evicted before it was answered", w.Heard(&lua.Message{Evicted: true}, t0, 0, true), Step{Do: End, Why: Evicted, Leave: true})
+	want(t, "evicted before it was answered", w.Heard(&lua.Message{News: lua.Evicts}, t0, 0, true), Step{Do: End, Why: Evicted, Leave: true})
 }
 
 func TestWhatWasForcedBeforeItsAnswerCameIsNoLock(t *testing.T) {
@@ -132,20 +132,22 @@ func TestWhatWasForcedBeforeItsAnswerCameIsNoLock(t *testing.T) {
 		10: {Do: Take, Term: Term{lease, t0.Add(lease)}},
 	} {
 		w := waiting()
-		want(t, "the message", w.Heard(&lua.Message{Forced: true, Token: 9}, t0, 0, true), Step{})
-		w.Heard(&lua.Message{Forced: true, Token: 4}, t0, 0, true)
+		want(t, "the message", w.Heard(&lua.Message{News: lua.Forces, Token: 9}, t0, 0, true), Step{})
+		w.Heard(&lua.Message{News: lua.Forces, Token: 4}, t0, 0, true)
 		doubled := w
-		want(t, "the grant that was forced, once more", doubled.Heard(&lua.Message{Token: 9, At: s0, Claim: claim}, t0, 0, true), Step{})
+		want(t, "the grant that was forced, once more", doubled.Heard(&lua.Message{News: lua.Grants, Token: 9, At: s0, Claim: claim}, t0, 0, true), Step{})
 		want(t, "the answer", w.Told(granted(token, lease), token, at, t0, false), step)
 	}
 }
 
 func TestAMessageConcernsATicketThatItNamesWholeForTheLockThatItNames(t *testing.T) {
+	ours, other := lua.NewTicket("c", 1, lease, "", ""), lua.NewTicket("c", 1, lease, "saga", "")
 	for _, c := range []struct {
-		record, ticket string
-		want           bool
-	}{{"r", "t", true}, {"r", "u", false}, {"s", "t", false}, {"s", "u", false}} {
-		if got := Concerns(c.record, c.ticket, "r", "t"); got != c.want {
+		record string
+		ticket lua.Ticket
+		want   bool
+	}{{"r", ours, true}, {"r", other, false}, {"s", ours, false}, {"s", other, false}} {
+		if got := Concerns(c.record, c.ticket, "r", ours); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -164,7 +164,7 @@ func (w *Waiter) end(why Why, open bool) Step {
 }
 
 // Leave is the ticket's part of a leave that is sent now.
-func (w *Waiter) Leave(ticket string, open bool) lua.LeaveTicket {
+func (w *Waiter) Leave(ticket lua.Ticket, open bool) lua.LeaveTicket {
 	return lua.LeaveTicket{Ticket: ticket, Place: w.Place, Retire: open}
 }
 
@@ -174,4 +174,4 @@ func (w *Waiter) Left() { w.Phase = Gone }
 
 // Unknown is the leave of a ticket that no call knows any more, though the server gave it the
 // lock. Which token that had is not repeated to the server, which would believe it.
-func Unknown(ticket string) lua.LeaveTicket { return lua.LeaveTicket{Ticket: ticket, Retire: true} }
+func Unknown(ticket lua.Ticket) lua.LeaveTicket { return lua.LeaveTicket{Ticket: ticket, Retire: true} }

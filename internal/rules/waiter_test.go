@@ -144,17 +144,17 @@ func TestACallThatGivesUpLeavesUnlessNothingOfItReachedTheServer(t *testing.T) {
 }
 
 func TestATicketThatLeavesIsRetiredIfARequestOfItMayStillBeExecuted(t *testing.T) {
-	w := seen()
+	w, ticket := seen(), lua.NewTicket("c", 1, lease, "", "")
 	for _, open := range []bool{true, false} {
-		if got, want := w.Leave("t", open), (lua.LeaveTicket{Ticket: "t", Place: 5, Retire: open}); got != want {
+		if got, want := w.Leave(ticket, open), (lua.LeaveTicket{Ticket: ticket, Place: 5, Retire: open}); got != want {
 			t.Errorf("a waiter: %+v, want %+v", got, want)
 		}
 		var h Hold
-		if got, want := h.Leave("t", 7, open), (lua.LeaveTicket{Ticket: "t", Token: 7, Retire: open}); got != want {
+		if got, want := h.Leave(ticket, 7, open), (lua.LeaveTicket{Ticket: ticket, Token: 7, Retire: open}); got != want {
 			t.Errorf("a holder: %+v, want %+v", got, want)
 		}
 	}
-	if got, want := Unknown("t"), (lua.LeaveTicket{Ticket: "t", Retire: true}); got != want {
+	if got, want := Unknown(ticket), (lua.LeaveTicket{Ticket: ticket, Retire: true}); got != want {
 		t.Errorf("one that nobody knows: %+v, want %+v", got, want)
 	}
 }

@@ -32,7 +32,7 @@ func (e *engine) call(ctx context.Context, w *words, r *request) (reply, error) 
 
 func (w *words) renewal(keys lua.Keys, r *request) lua.Renewal {
 	return lua.Renewal{
-		Keys: keys, Ticket: w.ticket(r.ticket), Token: w.tokenOf(r.token), Since: nowUS - 1000,
+		Keys: keys, Ticket: w.of(r.ticket), Token: w.tokenOf(r.token), Since: nowUS - 1000,
 		Lease: time.Duration(lease) * time.Millisecond, Depth: 1,
 	}
 }
@@ -40,7 +40,7 @@ func (w *words) renewal(keys lua.Keys, r *request) lua.Renewal {
 func (e *engine) enter(ctx context.Context, caller *lua.Server, w *words, r *request) (reply, error) {
 	request := lua.Enter{Try: r.verb == try, Some: r.some, Seen: w.tokenOf(r.seen), Lease: time.Duration(lease) * time.Millisecond}
 	for _, a := range r.of[:r.n] {
-		request.Tickets = append(request.Tickets, lua.EnterTicket{Ticket: w.ticket(a.ticket), Place: lua.Place(w.number(a.place, 0)), Tell: a.tell})
+		request.Tickets = append(request.Tickets, lua.EnterTicket{Ticket: w.of(a.ticket), Place: lua.Place(w.number(a.place, 0)), Tell: a.tell})
 	}
 	got, err := caller.Enter(ctx, e.keys, request)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *engine) leave(ctx context.Context, caller *lua.Server, w *words, r *req
 	var tickets []lua.LeaveTicket
 	for _, a := range r.of[:r.n] {
 		tickets = append(tickets, lua.LeaveTicket{
-			Ticket: w.ticket(a.ticket), Place: lua.Place(w.number(a.place, 0)), Token: w.tokenOf(r.token), Retire: a.retire,
+			Ticket: w.of(a.ticket), Place: lua.Place(w.number(a.place, 0)), Token: w.tokenOf(r.token), Retire: a.retire,
 		})
 	}
 	left, err := caller.Leave(ctx, e.keys, tickets)
@@ -86,6 +86,6 @@ func (w *words) passing(g *lua.Grant) (grant, error) {
 	if g == nil {
 		return grant{}, nil
 	}
-	t, err := w.fromTicket(g.Ticket)
+	t, err := w.fromTicket(g.Ticket.String())
 	return grant{t, w.fromToken(g.Token), ms(g.Remaining.Milliseconds())}, err
 }

@@ -260,14 +260,14 @@ func (x *explorer) hear(s *state, c int8) {
 	if m.forged {
 		record = "another's"
 	}
-	if !rules.Concerns(record, "", "ours", "") {
+	if !rules.Concerns(record, lua.Ticket{}, "ours", lua.Ticket{}) {
 		return
 	}
 	if m.verb == 'f' && s.truth.forced[m.ticket] == m.token {
 		s.truth.forced[m.ticket] = 0 // the client knows of the force now
 	}
 	told := lua.Message{
-		Token: int64(m.token), Forced: m.verb == 'f', Hint: m.verb == 'h',
+		News: news[m.verb], Token: int64(m.token),
 		At: executed(m.at, m.stamp), Claim: span(m.claim),
 	}
 	first := a.wait.Last.At == 0
@@ -283,3 +283,6 @@ func (x *explorer) hear(s *state, c int8) {
 		}
 	}
 }
+
+// news are what messages tell, in the library's words.
+var news = map[byte]lua.News{'g': lua.Grants, 'f': lua.Forces, 'h': lua.Recalls}

@@ -95,11 +95,11 @@ func (a *attempt) part(t int8) (asked, int32) {
 	var l lua.LeaveTicket
 	switch {
 	case a.unknown:
-		l = rules.Unknown("")
+		l = rules.Unknown(lua.Ticket{})
 	case a.phase == releasing || a.phase == shut || a.holds():
-		l = a.hold.Leave("", int64(a.token), a.requests.Open())
+		l = a.hold.Leave(lua.Ticket{}, int64(a.token), a.requests.Open())
 	default:
-		l = a.wait.Leave("", a.requests.Open())
+		l = a.wait.Leave(lua.Ticket{}, a.requests.Open())
 	}
 	return asked{ticket: t, place: int32(l.Place), retire: l.Retire}, int32(l.Token)
 }

@@ -280,7 +280,7 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "the client believes a grant of another lock",
-		changes:  []change{{"message.go", "return namedRecord == record && namedTicket == ticket", "return true"}},
+		changes:  []change{{"message.go", "return namedRecord == record && named == ticket", "return true"}},
 		scenario: all(once, budget{forged: 1}.with(0, 1)),
 		breaks:   []int{1},
 	},

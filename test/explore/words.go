@@ -53,11 +53,11 @@ func (w *words) fromToken(n int64) int32 { return w.from(n, w.shift()) }
 func (w *words) fromPlace(n int64) int32 { return w.from(n, 0) }
 
 func (w *words) of(t int8) lua.Ticket {
-	ticket := lua.Ticket{Client: names[clientOf(t)], Counter: uint64(t%2) + 1, Lease: time.Duration(lease) * time.Millisecond}
+	var owner string
 	if w.sagas&(1<<t) != 0 {
-		ticket.Owner = "saga"
+		owner = "saga"
 	}
-	return ticket
+	return lua.NewTicket(names[clientOf(t)], uint64(t%2)+1, time.Duration(lease)*time.Millisecond, owner, "")
 }
 
 func (w *words) ticket(t int8) string { return w.of(t).String() }
