@@ -13,8 +13,8 @@ import (
 type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
-func (l strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
-	states, err := l.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
+func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
+	states, err := s.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}
@@ -22,10 +22,10 @@ func (l strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, erro
 }
 
 // Forget drops what is left of the attempt when its hold has ended.
-func (l strategy) Forget(h *engine.Hold) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.attempts, h.Ticket.Counter)
+func (s strategy) Forget(h *engine.Hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.attempts, h.Ticket.Counter)
 }
 
 // forget takes a finished attempt out of the table. l.mu must be held.
