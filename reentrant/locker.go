@@ -72,7 +72,8 @@ func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption
 // ErrLost when the lock can no longer be trusted. Within fn, in the same goroutine or with its context, the lock is
 // re-entered.
 //
-// The error is fn's joined with that of the release: it is never nil if the lock was lost meanwhile.
+// The error is fn's joined with that of the release: it is never nil if the lock was lost
+// meanwhile. If it was lost, or the Locker closed, before fn could begin, fn is not called.
 func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
 	return l.core.Do(ctx, name, fn, options)
 }
