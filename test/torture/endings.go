@@ -84,12 +84,26 @@ func outlived(leases []*call) []string {
 // afterClose lists calls that got a lock from a closed Locker, or from one that already refused
 // newcomers.
 func afterClose(calls []*call) []string {
+	type ownership struct {
+		life  *life
+		desk  int
+		lock  string
+		token int64
+	}
+	first := make(map[ownership]int64) // when the first call of each Locker for it began
+	for _, c := range calls {
+		its := ownership{c.life, c.desk, c.lock, c.token}
+		if began, ok := first[its]; !ok || c.began < began {
+			first[its] = c.began
+		}
+	}
 	var wrong []string
 	for _, c := range calls {
 		switch ends := c.closed(); {
 		case c.token == 0 || c.how == nested:
 		case ends.to != 0 && c.began > ends.to:
 			wrong = append(wrong, fmt.Sprintf("%v: its Locker had been closed at %s", c, clock(ends.to)))
+		case first[ownership{c.life, c.desk, c.lock, c.token}] < ends.drains: // it re-enters, as the named owner
 		case ends.drains != 0 && c.began > ends.drains:
 			wrong = append(wrong, fmt.Sprintf("%v: its Locker had let in nobody since %s", c, clock(ends.drains)))
 		}

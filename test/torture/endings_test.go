@@ -79,6 +79,17 @@ func TestALeaseHadOfALockerThatWasClosedIsObjectedTo(t *testing.T) {
 			t.Errorf("%s: %q", name, wrong)
 		}
 	}
+	outer := had("A", 1, 300, 490).with(closedAt(400, 450, 500))
+	inner := had("A", 1, 470, 480).with(closedAt(400, 450, 500))
+	inner.life = outer.life
+	if wrong := afterClose([]*call{outer, inner}); len(wrong) != 0 {
+		t.Errorf("re-entered by its named owner, as it drains: %q", wrong)
+	}
+	inner.desk++
+	inner.life.lockers[inner.desk] = inner.life.lockers[outer.desk]
+	if wrong := afterClose([]*call{outer, inner}); len(wrong) == 0 {
+		t.Error("another Locker of the process has it: no objection")
+	}
 }
 
 func TestACallMayBeEndedByItsOwnCallbackOnly(t *testing.T) {
