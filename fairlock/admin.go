@@ -6,32 +6,42 @@ import (
 	"time"
 )
 
-// Inspect shows a lock as the server sees it. One round trip, and one more for every 500 waiters; a line that changes
-// meanwhile is shown as its pages were seen. Nothing is written.
+// Inspect shows a lock as the server sees it. It takes one round trip, and one more for every 500
+// waiters. If the line changes meanwhile, each page of waiters is shown as it was when it was read.
+// Inspect writes nothing.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	return l.core.Inspect(ctx, name)
 }
 
-// List goes through all locks under the Locker's prefix that are held or waited for, in no order, by SCAN: a lock that is
-// one or the other all the time is shown once, any other once or not at all. Their waiters are counted, and the first
-// is shown. It takes about two round trips for every hundred keys of the database. An error ends it.
+// List goes through all locks under the Locker's prefix that are held or waited for, in no order,
+// by SCAN. A lock that is held or waited for all the time is shown once; any other is shown once or
+// not at all. A State counts all waiters and shows the first. List takes about two round trips for
+// every hundred keys of the database. An error ends it.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
 
-// Overhear goes through what the server tells the clients of the locks under the Locker's prefix, or of those named, as
-// it happens: each hand-over to another process, each forced hold, each eviction. It is for watching: that a free lock was
-// taken, or one handed on within a process, or given back with nobody in line, is told to nobody and not heard. It takes one
-// connection, which is made again if it fails. An error ends it, as do ctx and Close; on a cluster it is errors.ErrUnsupported. See [Overheard].
+// Overhear goes through what the server tells the clients of locks, as it happens: each hand-over
+// to another process, each forced hold, each eviction. It covers the locks named, or all locks
+// under the Locker's prefix if none is named.
+//
+// Overhear is for watching and does not show everything. The server tells nobody, and Overhear does
+// not show, that a free lock was taken, that a lock was handed on within a process, or that a lock
+// was given back with nobody in line.
+//
+// It takes one connection, which is made again if it fails. An error ends it, as do ctx and Close.
+// On a cluster the error is errors.ErrUnsupported. See [Overheard].
 func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error] {
 	return l.core.Overhear(ctx, names...)
 }
 
-// ForceUnlock ends the present ownership of a lock, whoever has it: the Leases of its holder are lost at once, or, should
-// its process not listen, with their next renewal, and the next in line has the lock. For as long as that takes two may
-// believe that they have it; the token tells them apart. Two round trips.
+// ForceUnlock ends the present ownership of a lock, whoever has it. The next in line then has the
+// lock. The Leases of the old holder are lost at once, or with their next renewal if the holder's
+// process does not listen. Until then two processes may believe that they have the lock; the
+// fencing token tells them apart. Two round trips.
 //
-//	nil          it was ended
+//	nil          the ownership was ended
 //	ErrNotHeld   nobody had the lock
-//	other        the context's, the server's or the connection's: unless the server refused, it may have been ended all the same
+//	other        the context's, the server's or the connection's. Unless the server refused, the
+//	             ownership may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	sent := time.Now()
 	keys, left, err := l.core.Force(ctx, name)
@@ -53,10 +63,11 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	return nil
 }
 
-// Evict takes one waiter out of the line, named by its [Waiter.ID]. Its call returns ErrEvicted, at once or, should its
-// process not listen, with its next heartbeat. One round trip for every 500 waiters before it, and one more.
+// Evict takes one waiter, named by its [Waiter.ID], out of the line. The waiting call returns
+// ErrEvicted at once, or with its next heartbeat if its process does not listen. One round trip for
+// every 500 waiters before this one, and one more.
 //
-//	nil             it was evicted
+//	nil             the waiter was evicted
 //	ErrNotWaiting   there is no such waiter, or it was granted the lock meanwhile
 //	other           the context's, the server's or the connection's
 func (l *Locker) Evict(ctx context.Context, name, waiter string) error {

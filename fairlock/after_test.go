@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// crossing is a Locker whose messages and answers a test takes in when it likes.
+// crossing is a Locker for which the test decides when messages and answers are handled.
 type crossing struct {
 	*testing.T
 	l    *Locker
@@ -47,8 +47,8 @@ func (c *crossing) begin(wait time.Duration) *attempt {
 	return a
 }
 
-// enters has an enter of a executed that was sent then. Until answered is called, the answer is
-// on its way.
+// enters executes an enter of a that was sent at that time. The answer is on its way until answered
+// is called.
 func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 	c.Helper()
 	q := question{of: a.alone[:], sent: rules.Sighting{Sent: sent}}
@@ -67,10 +67,10 @@ func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 	}
 }
 
-// nobody fails if, when all is said, anybody has the lock or waits for it.
+// nobody fails the test if, at the end, any ticket has the lock or waits for it.
 func (c *crossing) nobody() {
 	c.Helper()
-	if err := c.l.Close(); err != nil { // which waits for leaves
+	if err := c.l.Close(); err != nil { // Close waits for leaves
 		c.Fatal(err)
 	}
 	if n := c.rdb.Exists(context.WithoutCancel(c.Context()), c.keys.Record(), c.keys.Queue()).Val(); n != 0 {
@@ -78,8 +78,8 @@ func (c *crossing) nobody() {
 	}
 }
 
-// The heartbeat was sent before the grant and came late. By then a force has ended the hold, of
-// which its client hears last.
+// The heartbeat was sent before the grant and is executed late. By then a force has ended the hold;
+// the client hears of the force last.
 func TestAHeartbeatThatIsExecutedAfterAForceLeavesNothing(t *testing.T) {
 	c := onCrossing(t)
 	other := New(c.rdb)
@@ -122,7 +122,7 @@ func TestATryThatIsGrantedTooLateToBeOfUseIsGivenBack(t *testing.T) {
 	c.nobody()
 }
 
-// What is left of its lease is too short to be of use, and more than nothing.
+// What is left of the lease is too short to be of use, and more than nothing.
 func TestAWaitingCallThatIsGrantedTooLateAndGivesUpGivesItBack(t *testing.T) {
 	c := onCrossing(t)
 	a := c.begin(-1)
@@ -135,8 +135,8 @@ func TestAWaitingCallThatIsGrantedTooLateAndGivesUpGivesItBack(t *testing.T) {
 	c.nobody()
 }
 
-// The server was blind to its client, and told it with the answer to another ticket. The try's
-// own request times out only now.
+// The server was blind to the client, and told the grant with the answer to another ticket. The
+// try's own request times out only now.
 func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *testing.T) {
 	c := onCrossing(t)
 	a := c.begin(0)
@@ -156,7 +156,7 @@ func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *te
 	if !c.l.took(a, question{of: a.alone[:], err: io.EOF}) {
 		t.Error("it is not settled")
 	}
-	if err := c.l.Close(); err != nil { // which waits for leaves, and gives nothing back
+	if err := c.l.Close(); err != nil { // Close waits for leaves, and gives nothing back
 		t.Fatal(err)
 	}
 	if c.rdb.Exists(t.Context(), c.keys.Record()).Val() == 0 {

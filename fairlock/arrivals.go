@@ -6,19 +6,20 @@ import (
 	"github.com/fairlock/locks/internal/batch"
 )
 
-// mostTogether is how many calls share a first request: the server does nothing else meanwhile.
+// mostTogether is how many calls share a first request. It is bounded because the server does
+// nothing else while it executes one.
 const mostTogether = 100
 
 // arrivals are the first requests of this process for one lock. Calls that come at the same moment
-// share one, in the order in which they came. They exist as long as one is under way; all is
-// guarded by Locker.mu.
+// share a request, in the order in which they came. The value exists as long as a request is under
+// way. All of it is guarded by Locker.mu.
 type arrivals = batch.Requests[*attempt]
 
-// arrive has a ask, in a batch unless it is alone. It has to send the request, unless another of
-// the batch does.
+// arrive adds a to a batch, unless a has to ask alone. sends reports whether a has to send the
+// request; otherwise another call of the batch sends it.
 func (l *Locker) arrive(a *attempt) (with *batch.Batch[*attempt], sends bool) {
 	if a.Try {
-		return nil, true // a try is about one ticket
+		return nil, true // a try carries one ticket only
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,11 +28,12 @@ func (l *Locker) arrive(a *attempt) (with *batch.Batch[*attempt], sends bool) {
 		r = new(arrivals)
 		l.arrivals[a.Keys.Record()] = r
 	}
-	apart := a.Request.Replicas.Asked() || l.core.Settings.Simulated() // in simulated time who happens to run would decide
+	// In simulated time, the goroutine that happens to run first would decide what a batch has.
+	apart := a.Request.Replicas.Asked() || l.core.Settings.Simulated()
 	return r.Begin(a, !apart, mostTogether)
 }
 
-// speaksFor is whom a asks for when its request goes out.
+// speaksFor returns the attempts for which a's request asks. From then on the batch takes no more.
 func (l *Locker) speaksFor(a *attempt, with *batch.Batch[*attempt]) []*attempt {
 	if with == nil {
 		return a.alone[:]
@@ -42,7 +44,7 @@ func (l *Locker) speaksFor(a *attempt, with *batch.Batch[*attempt]) []*attempt {
 	return l.arrivals[a.Keys.Record()].Close(with)
 }
 
-// arrived says that the request that a sent was answered, or failed.
+// arrived notes that the request sent by a was answered, or failed.
 func (l *Locker) arrived(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ func comer(name string, r engine.Request) *attempt {
 	return a
 }
 
-// waits is what a call asks for that may wait.
+// waits is the request of a call that may wait.
 var waits = engine.Request{Wait: -1}
 
 func TestThoseWhoComeWhileOthersAreUnderWayAskInOneRequestInTheirOrder(t *testing.T) {

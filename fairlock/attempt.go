@@ -11,28 +11,29 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// attempt is one ticket that waits, or tries once: what its rules say of it, and its caller.
+// attempt is one ticket that waits or tries once: its state by the rules, and its caller.
 type attempt struct {
 	engine.Call
 	ticket   lua.Ticket
-	requests *engine.Requests // the hold has them, too
-	alone    [1]*attempt      // itself, for requests that are about nobody else
+	requests *engine.Requests // shared with the hold
+	alone    [1]*attempt      // itself, for requests with this ticket alone
 
 	// Guarded by Locker.mu.
 	rules.Waiter
-	settled  chan struct{} // made when its caller has to wait; closed when it no longer does
-	news     chan int      // holds one: its position, for a caller that waits and wants to know
-	position int           // when it joined the line; 0: not known
-	now      int           // position that was last heard of
+	settled  chan struct{} // made when the caller has to wait; closed when the wait ends
+	news     chan int      // holds one position; nil unless a waiting caller wants to know
+	position int           // in line, when the call joined; 0: not known
+	now      int           // the last position that the server told
 	hold     *engine.Hold
 	err      error
 }
 
-// inHold stands in the table for every attempt that became a hold, which lives longer and needs no more of it.
+// inHold stands in the table for every attempt that became a hold. The hold lives longer and does
+// not need the attempt.
 var inHold = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
 
-// Acquire enters the line and waits. A call that ends otherwise, by a callback's panic for one,
-// leaves nothing behind.
+// Acquire enters the line and waits. If it ends without returning, for example because a callback
+// panics, it leaves nothing behind.
 func (s strategy) Acquire(ctx context.Context, call engine.Call) (hold *engine.Hold, err error) {
 	a, err := s.begin(call)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s strategy) Acquire(ctx context.Context, call engine.Call) (hold *engine.H
 	return hold, err
 }
 
-// errVanished settles a call to which nobody listens any more.
+// errVanished settles a call whose caller no longer listens.
 var errVanished = errors.New("the caller is gone")
 
 // begin enters an attempt in the table.
@@ -69,15 +70,15 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 	return a, nil
 }
 
-// open sends an attempt's first request, unless one who comes to the lock at the same moment does: in the caller's own goroutine
-// if that is sure to come back soon.
+// open sends an attempt's first request, unless another call of its batch does. It uses the
+// caller's own goroutine if the request is sure to come back soon.
 func (l *Locker) open(ctx context.Context, a *attempt) {
 	with, sends := l.arrive(a)
 	if !sends {
 		return
 	}
 	prompt, ok := l.core.Prompt(ctx, a.Request)
-	if ok && (with == nil || ctx.Done() == nil) { // the end of a context must not cut others short
+	if ok && (with == nil || ctx.Done() == nil) { // a caller's end must not cut the batch short
 		l.core.Begun()
 		defer l.core.Done()
 		l.first(prompt, a, with)
@@ -117,7 +118,8 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Hold, error) {
 	}
 	for queued := false; ; {
 		news := a.news
-		if queued { // a callback may have kept it for long: what ends its wait comes before where it stood
+		if queued {
+			// A callback may have taken long. What ended the wait meanwhile comes before news.
 			select {
 			case <-a.settled:
 				return a.hold, a.err
@@ -147,7 +149,8 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Hold, error) {
 	}
 }
 
-// moved tells the caller where it stands now, in place of what it has not read yet. Locker.mu must be held.
+// moved tells the caller its present position, in place of one that the caller has not read yet.
+// Locker.mu must be held.
 func (a *attempt) moved() {
 	if a.news == nil || a.now == 0 {
 		return
@@ -159,8 +162,8 @@ func (a *attempt) moved() {
 	a.news <- a.now
 }
 
-// giveUp ends a wait. If the lock came at this very moment, it is given back and the next one has
-// it. why is called with l.mu held.
+// giveUp ends a wait. If the lock is granted at this very moment, it is given back and the next in
+// line has it. why is called with l.mu held.
 func (l *Locker) giveUp(a *attempt, why func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,8 +176,8 @@ func (l *Locker) giveUp(a *attempt, why func() error) error {
 	return err
 }
 
-// carryOut does what a rule says is to be done for a. err is what its call ends with if it does.
-// l.mu must be held.
+// carryOut does for a what a step of the rules says. err is the error of a's call if the step ends
+// that call. l.mu must be held.
 func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 	switch s.Do {
 	case rules.Wait:
@@ -192,11 +195,12 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 		l.core.Go(func() { l.leave(a) })
 	case rules.GiveBack:
 		l.core.Abandon(a.hold)
-	case rules.Nothing, rules.Take: // who is given the lock has a grant to begin its hold with
+	case rules.Nothing, rules.Take: // for Take, the function that has the grant begins the hold
 	}
 }
 
-// timeUp is what the last answer said of the holder, if there was one. l.mu must be held.
+// timeUp returns the error of a call whose time is up: what the last answer said of the holder, if
+// there was an answer. l.mu must be held.
 func (l *Locker) timeUp(a *attempt) error {
 	if a.Last.At == 0 {
 		return &WaitError{Waited: time.Since(a.Call.Began), Err: context.DeadlineExceeded}
@@ -209,7 +213,7 @@ func (l *Locker) timeUp(a *attempt) error {
 	return e
 }
 
-// settle tells the caller of a whose wait has ended: with a hold or an error. l.mu must be held.
+// settle ends a's wait and gives its caller a hold or an error. l.mu must be held.
 func (l *Locker) settle(a *attempt, hold *engine.Hold, err error) {
 	if a.hold, a.err = hold, err; hold != nil {
 		l.attempts[a.ticket.Counter] = inHold
@@ -227,7 +231,8 @@ func (l *Locker) settle(a *attempt, hold *engine.Hold, err error) {
 	}
 }
 
-// abandon ends the waits that match with ErrClosed; those of one lock leave together. l.mu must be held.
+// abandon ends the waits that match with ErrClosed. The waiters of one lock leave together. l.mu
+// must be held.
 func (l *Locker) abandon(match func(*attempt) bool) {
 	together := make(map[lua.Keys][]*attempt)
 	for _, a := range l.attempts {

@@ -73,7 +73,8 @@ func ExampleLocker_TryLock() {
 	// Output: held by saga-7 with 0 waiting
 }
 
-// Nested calls re-enter: through the context that a Lease or Do gives, or in the same goroutine inside Do.
+// Nested calls re-enter: through the context that a Lease or Do gives, or in the same goroutine
+// inside Do.
 func ExampleLocker_Do_nested() {
 	locker, done := tryOut()
 	defer done()

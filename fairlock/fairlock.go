@@ -46,17 +46,20 @@ type (
 	//	                         and a deadline later than a second from now are used: a cancelled
 	//	                         context unlocks as well as any
 	//	Extend(ctx, d) error     lets the lock be trusted for at least d from now. One round trip,
-	//	                         or none if it is already. Nothing is ever shortened
+	//	                         or none if the lock is trusted for that long already.
+	//	                         Nothing is ever shortened
 	//	Err() error              nil while the lock can be trusted; then ErrLost, ErrNotHeld or
 	//	                         ErrClosed
 	//	Done() <-chan struct{}   closed when Err is no longer nil
 	//	Context() Context        the values of the call's context; cancelled, with Err as its cause,
-	//	                         when Done is closed. Passed on, it lets nested calls re-enter
+	//	                         when Done is closed. Passed on, the context lets
+	//	                         nested calls re-enter
 	//	Deadline() time.Time     when trust ends unless the lease is renewed or extended
 	//	Token() int64            the fencing token: larger than that of every ownership before
 	//	Owner() string           the name given WithOwner, or one that is unique to this ownership
 	//	Name() string            the lock's name as the call gave it
-	//	Depth() int              how many Leases of this process share the lock now; 0 when it has ended
+	//	Depth() int              how many Leases of this process share the hold now; 0 once
+	//	                         the hold has ended
 	//	Detach()                 unties the Lease from its goroutine, under WithIdentity(ByGoroutine)
 	//
 	// Trust ends a margin before the server may give the lock away: a tenth of the first ten
@@ -66,8 +69,8 @@ type (
 	Option = engine.Option
 	// LockOption configures one call.
 	LockOption = engine.LockOption
-	// Identity is by what a nested call is recognised as the holder's own, beside an owner that it
-	// names.
+	// Identity is how a nested call is recognised as the holder's own. An owner that the call names
+	// comes first.
 	Identity = engine.Identity
 	// Error says which operation (Op) on which lock (Name) failed, and why (Err, which it unwraps).
 	Error = engine.Error
@@ -75,41 +78,41 @@ type (
 	// until the lock is free if nobody renews it, and how many are Waiting in line. Owner is empty
 	// while the server, having lost data, waits for the holder to return.
 	HeldError = engine.HeldError
-	// WaitError says where a call stood in line when its context ended: Position when it joined, 1
-	// being next and 0 that the server had not answered yet; how long it had Waited; and the
-	// context's Err, which it unwraps.
+	// WaitError says where a call stood in line when its context ended: its Position when it
+	// joined, how long it had Waited, and the context's Err, which the error unwraps. Position 1 is
+	// next; 0 means that the server had not answered yet.
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected: its Name, the largest Token given so
-	// far, its Holder (nil: it is free), how many are Waiting, and the Waiters in order. Damaged
-	// says what in the lock's keys makes no sense, if anything does; all else of the State is what
+	// far, its Holder (nil: the lock is free), how many are Waiting, and the Waiters in order. If
+	// something in the lock's keys makes no sense, Damaged says what; the rest of the State is what
 	// could be read.
 	State = engine.State
-	// Holder is who has a lock: Owner, Note, Token; the Depth of its Leases over all processes and
-	// how many Holds those are; Since when, for how long it has been Held, and the Remaining time
-	// until the lock is free if nobody renews it.
+	// Holder is who has a lock: Owner, Note and Token; the Depth of the owner's Leases and the
+	// number of its Holds, over all processes; Since when and for how long the lock has been Held;
+	// and the Remaining time until the lock is free if nobody renews it.
 	Holder = engine.Holder
 	// Waiter is one place in line: the ID that names it to Evict, Owner, Note, Since when, and how
 	// long it has Waited.
 	Waiter = engine.Waiter
-	// Overheard is something that the server told the clients of a lock. Which of the fields Name,
-	// ID, Owner, Note, Token and Remaining there are follows from the Kind:
+	// Overheard is something that the server told the clients of a lock. The Kind decides which of
+	// the fields Name, ID, Owner, Note, Token and Remaining are set:
 	//
 	//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining
 	//	             unless it is renewed
 	//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the
 	//	             call that had it
 	//	GaveUp       a waiter (ID, Owner, Note) was evicted
-	//	Reconnected  none, not even Name: from here on all is heard. The first of all, and again
-	//	             after a failure
+	//	Reconnected  none, not even Name: from here on everything is heard. Comes first, and again
+	//	             after each failure
 	Overheard = engine.Overheard
-	// Observer is told what happens to the locks of a Locker, by a call of Observe(Event): in
-	// order, one event at a time, a moment after it happened, by a goroutine that does nothing
-	// else. So an Observer may call the Locker, Close included. Of 10,000 events that wait, more
-	// are dropped.
+	// Observer is told what happens to the locks of a Locker. The Locker calls Observe(Event) in
+	// order, one event at a time, a moment after each event happened. The calls come from a
+	// goroutine of their own, so an Observer may call the Locker, Close included. At most 10,000
+	// events wait; more are dropped.
 	Observer = engine.Observer
-	// Event is one thing that happened: its Kind, At what time, the Context of the call (of the
-	// Lease, if it is Released or Lost), and as far as they apply to the Kind the lock's Name,
-	// Owner, Token, Position, how long it Took, how many Locks, and Err.
+	// Event is one thing that happened: its Kind, At what time, and the Context of the call (for
+	// Released and Lost: of the Lease). As far as they apply to the Kind, it also has the lock's
+	// Name, Owner, Token and Position, how long it Took, how many Locks, and Err.
 	Event = engine.Event
 	// Kind says what happened.
 	Kind = engine.Kind
@@ -119,19 +122,20 @@ type (
 
 // The states that an error can stand for; match them with errors.Is.
 var (
-	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError with who and for how long.
+	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError that says who, and for how
+	// long.
 	ErrHeld = engine.ErrHeld
-	// ErrQueueFull: as many wait as MaxWaiters allows.
+	// ErrQueueFull: the line already has as many waiters as MaxWaiters allows.
 	ErrQueueFull = engine.ErrQueueFull
-	// ErrLost: the lock was held and is not to be trusted any more. Somebody else may have it.
+	// ErrLost: the lock was held and can no longer be trusted. Somebody else may have it.
 	ErrLost = engine.ErrLost
-	// ErrNotHeld: this Lease holds nothing; it was unlocked before, or it is nil.
+	// ErrNotHeld: this Lease holds nothing, because it was unlocked before or is nil.
 	ErrNotHeld = engine.ErrNotHeld
 	// ErrEvicted: somebody took the waiting call out of the line.
 	ErrEvicted = engine.ErrEvicted
 	// ErrNotWaiting: Evict found no such waiter.
 	ErrNotWaiting = engine.ErrNotWaiting
-	// ErrNotReplicated: too few replicas had the lock in time; it was given back.
+	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back.
 	ErrNotReplicated = engine.ErrNotReplicated
 	// ErrClosed: the Locker was closed.
 	ErrClosed = engine.ErrClosed
@@ -139,7 +143,7 @@ var (
 	ErrInvalid = engine.ErrInvalid
 )
 
-// By what a nested call is recognised, beside an owner that it names.
+// How a nested call is recognised, unless the call names an owner.
 const (
 	// ByContext recognises a hold that the context carries, and the same goroutine inside Do.
 	ByContext = engine.ByContext
@@ -149,87 +153,89 @@ const (
 	ByGoroutine = engine.ByGoroutine
 )
 
-// What an Observer is told. Of every call that succeeds and is no re-entry there is one Acquired
-// and later one Released or Lost, so acquired = released + lost + held now. (A call whose lock came
-// at the very moment it gave up has GaveUp alone.)
+// What an Observer is told. Every call that succeeds and is no re-entry has one Acquired, and later
+// one Released or Lost. So acquired = released + lost + held now. (A call that gave up at the very
+// moment when the lock came has GaveUp alone.)
 const (
-	Queued      = engine.Queued      // a call waits, at Position; again should it have to join the line anew
+	Queued      = engine.Queued      // a call waits, at Position; again if it joins the line anew
 	Acquired    = engine.Acquired    // a call has the lock, after Took
 	GaveUp      = engine.GaveUp      // a call ended without the lock, after Took, because of Err
-	Released    = engine.Released    // an ownership was given back, after Took. Err: the server did not confirm it
+	Released    = engine.Released    // an ownership was given back, after Took. Err: not confirmed
 	Lost        = engine.Lost        // an ownership ended otherwise, after Took, because of Err
 	Renewed     = engine.Renewed     // one request prolonged the leases of Locks locks
-	PassedOver  = engine.PassedOver  // a waiter was out of the line when it entered again, and has its old place
-	Reconnected = engine.Reconnected // the subscription was made again; everybody who waits asks at once
+	PassedOver  = engine.PassedOver  // a waiter that had dropped out of the line is back in its place
+	Reconnected = engine.Reconnected // the subscription was made again; all waiting calls ask at once
 )
 
-// WithPrefix sets what all keys and channels begin with; default "fairlock". It must not contain
-// braces, nor, after a colon, one of the words that follow it in keys: lock, queue, waiters, token,
-// wake, freed, plain. Lockers share locks if, and only if, they share the kind of lock, the prefix
-// and the server.
+// WithPrefix sets what all keys and channels begin with; default "fairlock". The prefix must not
+// contain braces. Nor may a colon in it be followed by one of the words that keys have there: lock,
+// queue, waiters, token, wake, freed, plain. Lockers share locks if, and only if, they share the
+// kind of lock, the prefix and the server.
 func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a
-// third of it, and a waiter never waits longer than this for a holder that was killed. Default 30
-// s, at least 100 ms.
+// third of the lease. A waiter waits no longer than a lease for a holder that was killed. Default
+// 30 s, at least 100 ms.
 func WithLease(d time.Duration) Option { return engine.WithLease(d) }
 
-// WithLogger sets where the Locker reports what no caller is there to be told: a lock lost, a Lease
-// dropped, a subscription made again. Default slog.Default(). Its handler is called as an Observer
+// WithLogger sets where the Locker reports what it cannot tell any caller: a lock lost, a Lease
+// dropped, a subscription made again. Default slog.Default(). The handler is called as an Observer
 // is: in order, by a goroutine of its own.
 func WithLogger(logger *slog.Logger) Option { return engine.WithLogger(logger) }
 
-// WithIdentity sets by what a nested call is recognised as the holder's own. Default ByContext.
+// WithIdentity sets how a nested call is recognised as the holder's own. Default ByContext.
 func WithIdentity(identity Identity) Option { return engine.WithIdentity(identity) }
 
 // WithObserver has the Locker tell o what happens. None by default; then it costs nothing.
 func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 
-// LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed,
-// whatever happens to this process. At least 100 ms.
+// LeaseFor gives the call a fixed lease. The lease ends d after the lock was acquired and is not
+// renewed, whatever happens to this process. At least 100 ms.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries
 // once.
 func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
-// MaxWaiters has the call return ErrQueueFull at once if n or more wait already. Waiters of a
-// killed process may be counted for another 15 s.
+// MaxWaiters makes the call return ErrQueueFull at once if n or more calls wait already. The
+// waiters of a killed process may be counted for another 15 s.
 func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 
-// WithOwner names the owner, in at most 256 bytes. Whoever names the same one shares the lock, in
-// this process or any other; the lock is free when the last of their holds has ended. It rules out
-// recognition by context or goroutine.
+// WithOwner names the owner, in at most 256 bytes. All calls that name the same owner share the
+// lock, in this process or any other. The lock is free when the last of their holds has ended. A
+// call with this option is not recognised by context or goroutine.
 func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 
-// OnQueued has f called, in the caller's own goroutine, when the call has to wait: with its
-// position in line, 1 being next, and again at most every 5 s while the position changes. The call
-// goes on when f returns: should the lock come meanwhile, it is held until then. If f panics or
-// ends its goroutine, the call leaves nothing behind. The server looks for the call among the first
-// 10,000; that is work of the order of the position, so leave it out where nobody looks.
+// OnQueued makes a call that has to wait call f, in the caller's own goroutine, with the call's
+// position in line; 1 is next. f is called again, at most every 5 s, while the position changes.
+// The call goes on when f returns: a lock that is granted meanwhile is held until then. If f panics
+// or ends its goroutine, the call leaves nothing behind. The server looks for the call among the
+// first 10,000 waiters. That is work of the order of the position, so leave the option out where
+// nobody looks.
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
 
-// WithReplicas has the call succeed only once n replicas have confirmed that they have the lock, in
-// the same round trip (WAIT). If fewer do within the timeout, the lock is given back and the error
-// is ErrNotReplicated. It narrows what a failover can lose, and no more: replicas that did not
-// confirm may be promoted. The timeout must be shorter than the client's read timeout.
+// WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock,
+// in the same round trip (WAIT). If fewer confirm within the timeout, the lock is given back and
+// the error is ErrNotReplicated. This narrows what a failover can lose, and no more: a replica that
+// did not confirm may be promoted. The timeout must be shorter than the client's read timeout.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return engine.WithReplicas(n, timeout)
 }
 
-// WithFsync has the call succeed only once the server and n of its replicas have confirmed that
+// WithFsync makes the call succeed only once the server and n of its replicas have confirmed that
 // they have the lock on disk, in the same round trip (WAITAOF). If that takes longer than the
-// timeout, the lock is given back and the error is ErrNotReplicated. 0 replicas are a server
-// without any: then a crash and restart of it forgets no lock that was had so. The server needs
-// appendonly yes, and must be Redis or Valkey 7.2 or later: where it is older, the error is
-// errors.ErrUnsupported. With appendfsync everysec a call takes up to a second. The timeout must be
-// shorter than the client's read timeout. Not together with WithReplicas.
+// timeout, the lock is given back and the error is ErrNotReplicated. n = 0 is for a server without
+// replicas: a crash and restart of that server then forgets no lock acquired so.
+//
+// The server needs appendonly yes, and must be Redis or Valkey 7.2 or later; on an older server the
+// error is errors.ErrUnsupported. With appendfsync everysec a call takes up to a second. The
+// timeout must be shorter than the client's read timeout. Not together with WithReplicas.
 func WithFsync(n int, timeout time.Duration) LockOption { return engine.WithFsync(n, timeout) }
 
 // Note is a short text that inspection shows beside the call. At most 256 bytes.
 func Note(text string) LockOption { return engine.Note(text) }
 
 // Margin is how much earlier than the server a client ends its trust in a lease of length d: a
-// tenth of its first ten minutes and a hundredth of the rest, at least 10 ms. It pays for clocks
-// that run apart and for the time it takes to stop.
+// tenth of the first ten minutes of d and a hundredth of the rest, at least 10 ms. The margin pays
+// for clocks that run apart and for the time that a holder takes to stop.
 func Margin(d time.Duration) time.Duration { return rules.Margin(d) }

@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// message takes in what the server tells this client.
+// message handles a message of the server to this client.
 func (l *Locker) message(payload string) {
 	received := time.Now()
 	m, keys, err := l.core.Message(payload)
@@ -22,14 +22,14 @@ func (l *Locker) message(payload string) {
 	}
 }
 
-// heard takes in a message for a call that waits, or that nobody knows any more.
+// heard handles a message for a waiting call, or for a ticket that no call knows any more.
 func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.attempts[m.Ticket.Counter]
 	switch {
 	case a == inHold:
-		return // doubled; or it is forced, which its hold is told
+		return // the message came twice; or it is a force, which Core.Forced handles
 	case a == nil:
 		gone := rules.Waiter{Phase: rules.Gone}
 		if gone.Heard(m, received, 0, false).Do == rules.LeaveLine {
@@ -51,13 +51,13 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 	l.give(a, lua.Grant{Token: m.Token, Since: m.At}, step.Term, nil)
 }
 
-// is reports whether that lock and the whole of that ticket are the attempt's.
+// is reports whether the lock and the whole ticket are the attempt's.
 func (a *attempt) is(keys lua.Keys, ticket lua.Ticket) bool {
 	return rules.Concerns(keys.Record(), ticket, a.Keys.Record(), a.ticket)
 }
 
-// give begins the hold of an attempt that has the lock for the term. Only now its token is noted:
-// the server believes what a client says it knows. l.mu must be held.
+// give begins the hold of an attempt that has the lock for the term. The token is noted only now,
+// because the server believes what a client says it knows. l.mu must be held.
 func (l *Locker) give(a *attempt, g lua.Grant, t rules.Term, confirmed *lua.Confirmed) {
 	l.memory.Note(a.Keys.Record(), rules.Known{Token: g.Token, Lease: a.ticket.Lease}, time.Now())
 	l.settle(a, l.core.Keep(engine.Granted{
@@ -66,7 +66,8 @@ func (l *Locker) give(a *attempt, g lua.Grant, t rules.Term, confirmed *lua.Conf
 	}, t, a.Request.Fixed), nil)
 }
 
-// grantedInPassing takes in a grant to another ticket of this client than the request was about. l.mu must be held.
+// grantedInPassing handles a grant in an answer to a request that was about other tickets of this
+// client. l.mu must be held.
 func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	if !l.core.Given(g.Ticket) {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// News of where it stands now may have come meanwhile, too.
+// News of the call's present position may have come meanwhile, too.
 func TestACallWhoseWaitEndsWhileItsCallbackRunsIsNotToldAgainWhereItStands(t *testing.T) {
 	l := New(unreachable(t))
 	defer l.Close()

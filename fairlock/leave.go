@@ -31,8 +31,8 @@ func (s strategy) Forget(h *engine.Hold) {
 // forget takes a finished attempt out of the table. l.mu must be held.
 func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
 
-// leave takes finished attempts of one lock out of its line, and out of its record should they have come there. It is
-// repeated until it is answered or no longer matters.
+// leave takes finished attempts of one lock out of its line, and out of its record if they were
+// granted the lock. The request is repeated until it is answered or no longer matters.
 func (l *Locker) leave(all ...*attempt) {
 	tickets := make([]lua.LeaveTicket, len(all))
 	var lease time.Duration
@@ -55,8 +55,8 @@ func (l *Locker) leave(all ...*attempt) {
 	}
 }
 
-// unwanted gives back a grant to a ticket that nobody here knows any more: its leave never got
-// through.
+// unwanted gives back a grant to a ticket that no call of this client knows any more. The ticket's
+// leave never got through.
 func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	l.core.Go(func() {
 		l.core.Persist(t.Lease, func(ctx context.Context) error {
@@ -66,8 +66,8 @@ func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	})
 }
 
-// suspect gives a lock back that an answer says to be a ticket's of ours that no call knows. l.mu
-// must be held.
+// suspect gives back a lock if an answer names one of this client's tickets as the holder and no
+// call knows that ticket. l.mu must be held.
 func (l *Locker) suspect(keys lua.Keys, holder string) {
 	counter, ours := l.core.Own(holder)
 	if !ours || l.attempts[counter] != nil || !l.core.LooksForStrays(keys) {
@@ -85,8 +85,9 @@ func (l *Locker) suspect(keys lua.Keys, holder string) {
 	})
 }
 
-// send sends a leave, sees to it that the lock does not stay free with dead tickets ahead of living ones, and takes in a
-// grant to another ticket of this client.
+// send sends a leave and handles a grant to another ticket of this client. It repeats the request
+// while the server says that there is more to do: the lock must not stay free with dead tickets
+// ahead of living ones.
 func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTicket) ([]lua.Status, error) {
 	var states []lua.Status
 	for {

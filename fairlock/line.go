@@ -12,7 +12,8 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// line is this process's waiters of one lock. It exists as long as there are any; all is guarded by Locker.mu.
+// line is this process's waiters of one lock. It exists as long as there are any. All of it is
+// guarded by Locker.mu.
 type line struct {
 	rules.Line
 	keys    lua.Keys
@@ -22,7 +23,7 @@ type line struct {
 
 func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
 
-// enqueue has a's heartbeats sent. l.mu must be held.
+// enqueue puts a among the waiters for which heartbeats are sent. l.mu must be held.
 func (l *Locker) enqueue(a *attempt) *line {
 	ln := l.lines[a.Keys.Record()]
 	if ln == nil {
@@ -35,17 +36,18 @@ func (l *Locker) enqueue(a *attempt) *line {
 	return ln
 }
 
-// enterAt has all of the line ask then, if they would not sooner. l.mu must be held.
+// enterAt makes all of the line ask at that time, unless they ask sooner anyway. l.mu must be held.
 func (ln *line) enterAt(at time.Time) { ln.rearm(ln.EnterAt(at)) }
 
-// rearm sets the timer anew if a rule says that the line is due sooner. l.mu must be held.
+// rearm resets the timer if a rule says that the line is due sooner. l.mu must be held.
 func (ln *line) rearm(sooner bool) {
 	if sooner {
 		ln.timer.Reset(time.Until(ln.Due))
 	}
 }
 
-// hurry has the waiters of a lock enter at once: something may have been missed. l.mu must be held.
+// hurry makes the waiters of a lock ask at once, because they may have missed something. l.mu must
+// be held.
 func (l *Locker) hurry(keys lua.Keys) {
 	if ln := l.lines[keys.Record()]; ln != nil {
 		ln.enterAt(time.Now())
@@ -60,7 +62,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// beat sends the line's heartbeat, in chunks side by side, or that of its first alone.
+// beat sends the line's heartbeat, in chunks side by side, or the heartbeat of its first waiter
+// alone.
 func (l *Locker) beat(ln *line) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
@@ -86,11 +89,11 @@ func (l *Locker) beat(ln *line) {
 	}
 }
 
-// order sorts those that have no place yet behind those that have.
+// order sorts waiters without a place behind those with one.
 func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 
-// enter sends one request for those that still wait, all for one lock, and takes in the answer.
-// If these are some of the line, it says so.
+// enter sends one request for those of the attempts that still wait, all for one lock, and handles
+// the answer. some tells the server that these are only some of the line.
 func (l *Locker) enter(ctx context.Context, some bool, all ...*attempt) {
 	q := l.ask(ctx, some, all)
 	for i, t := range q.answer.Tickets {
@@ -118,7 +121,8 @@ type question struct {
 	err    error
 }
 
-// ask sends an enter, or nothing if nobody waits any more: a request that overtook its ticket's leave would be a ghost.
+// ask sends an enter, or nothing if none of the attempts waits any more. An enter that was sent
+// after its ticket's leave would put the ticket back in line as a ghost.
 func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 	keys := all[0].Keys
 	request := lua.Enter{Try: all[0].Try, Some: some}
@@ -155,15 +159,17 @@ func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 	return q
 }
 
-// done ends the request. Until l.mu is held to take its answer in, who gives up has to leave as if there were none.
+// done notes that the request was answered or failed. Until l.mu is held to handle the answer, a
+// call that gives up must leave as if no answer had come. So l.mu must be held from here until the
+// answer is handled.
 func (q *question) done() {
 	for _, a := range q.of {
 		a.requests.EnterDone(q.err)
 	}
 }
 
-// unentered takes in that an enter failed. A call that never had an answer fails with a definite error; one that may be
-// in line waits on. l.mu must be held.
+// unentered handles a failed enter. A call that never had an answer fails with a definite error. A
+// call that may be in line waits on. l.mu must be held.
 func (l *Locker) unentered(q question) {
 	now := time.Now()
 	for _, a := range q.of {
@@ -177,7 +183,7 @@ func (l *Locker) unentered(q question) {
 	}
 }
 
-// answered takes in the answer to an enter. l.mu must be held.
+// answered handles the answer to an enter. l.mu must be held.
 func (l *Locker) answered(q question) {
 	if len(q.of) == 0 {
 		return
@@ -206,7 +212,7 @@ func (l *Locker) answered(q question) {
 	}
 }
 
-// told takes in what an answer says of one ticket. l.mu must be held.
+// told handles what an answer says of one ticket. l.mu must be held.
 func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Sighting) {
 	switch {
 	case a.Phase == rules.Waiting && t.Status == lua.Waiting:
@@ -226,7 +232,7 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Sigh
 	l.carryOut(a, step, a.why(step.Why, &e))
 }
 
-// why is what a call ends with that an answer ends.
+// why returns the error of a call that an answer ends.
 func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 	switch why {
 	case rules.Refused:
@@ -239,12 +245,13 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 		return ErrEvicted
 	case rules.Forced:
 		return engine.LostTo(why)
-	default: // it did not end
+	default: // the call did not end
 		return nil
 	}
 }
 
-// try is the one request of a call that does not wait. Only if it goes unanswered is it sent again, in the background.
+// try sends the one request of a call that does not wait. If the request goes unanswered, it is
+// sent again in the background.
 func (l *Locker) try(ctx context.Context, all ...*attempt) {
 	if l.tried(ctx, all[0]) {
 		return
@@ -257,12 +264,12 @@ func (l *Locker) try(ctx context.Context, all ...*attempt) {
 	})
 }
 
-// tried sends a request of a try and reports whether that settled it.
+// tried sends a request of a try and reports whether that settled the call.
 func (l *Locker) tried(ctx context.Context, a *attempt) bool {
 	return l.took(a, l.ask(ctx, false, a.alone[:]))
 }
 
-// took takes in what came of a try's request, and reports whether that settled it.
+// took handles what came of a try's request and reports whether that settled the call.
 func (l *Locker) took(a *attempt, q question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// It does so between the arrival of the answer and the moment in which that is taken in.
+// The call gives up after the answer has arrived and before the answer is handled.
 func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 	server, err := embedded.Start()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 			t.Fatalf("%s: %v, %v", what, q.answer, q.err)
 		}
 		_ = l.giveUp(a, func() error { return context.Canceled })
-		if err := l.Close(); err != nil { // which waits for the leave
+		if err := l.Close(); err != nil { // Close waits for the leave
 			t.Fatal(err)
 		}
 		if rdb.Exists(t.Context(), keys.Record()).Val() != 0 {

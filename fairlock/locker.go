@@ -11,25 +11,27 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Locker gives out fair locks. One per process and Redis is enough; its methods are safe for concurrent use. It opens one
-// connection of its own, on a cluster one to each master, for being told of grants, when a call first has to wait.
+// Locker gives out fair locks. One per process and Redis is enough. Its methods are safe for
+// concurrent use. When a call first has to wait, the Locker opens one connection of its own on
+// which it is told of grants; on a cluster it opens one to each master.
 type Locker struct {
 	core *engine.Core
 
 	mu       sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts map[uint64]*attempt
-	lines    map[string]*line     // by record key: those with somebody waiting
-	arrivals map[string]*arrivals // by record key: those whose first requests are under way
+	lines    map[string]*line     // by record key: of locks with a waiter
+	arrivals map[string]*arrivals // by record key: of locks with a first request under way
 	memory   rules.Memory
 	draining bool
 	closed   bool
 
-	subscriptions map[string]*subscription // by channel: none until somebody had to wait
-	sessions      uint64                   // how often any of them came up
+	subscriptions map[string]*subscription // by channel: none until a call had to wait
+	sessions      uint64                   // how often a subscription came up
 }
 
-// New returns a Locker on the given client, which stays the caller's to close, after the Locker. It does no I/O: what is wrong with
-// an option, the client or the server is the error of every call.
+// New returns a Locker on the given client. The client stays the caller's to close, after the
+// Locker. New does no I/O: if something is wrong with an option, the client or the server, every
+// call returns that error.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
 		attempts: make(map[uint64]*attempt),
@@ -42,36 +44,38 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	return l
 }
 
-// Lock waits in line until it has the lock or ctx is done. One round trip if the lock is free and
-// nobody waits. Order is that of arrival at the server, also among the calls of one process: one
-// for which a connection has yet to be dialled may come after a later one.
+// Lock waits in line until it has the lock or ctx is done. It takes one round trip if the lock is
+// free and nobody waits. The order is that of arrival at the server, also among the calls of one
+// process. A call for which a connection has yet to be dialled may arrive after a later call.
 //
-// The lock is kept for as long as the Lease is not unlocked, by renewals (or for LeaseFor). ctx does not own it
-// afterwards: see [Lease.Context].
+// The lock is kept, by renewals (or for LeaseFor), until the Lease is unlocked. From then on the
+// lock does not depend on ctx: see [Lease.Context].
 //
-// When it returns an error, the call holds nothing and no longer waits; what it may have left with a server that did
-// not answer is taken back in the background.
+// When Lock returns an error, the call holds nothing and no longer waits. If a server that did not
+// answer still has something of the call, that is taken back in the background.
 //
-//	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; it wraps the context's error
+//	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; wraps the context's
+//	              error
 //	ErrHeld       WaitAtMost passed (*HeldError)
 //	ErrQueueFull  MaxWaiters were waiting
 //	ErrInvalid    the name or an option makes no sense
 //	ErrClosed     the Locker was closed, or is shutting down
-//	other         the server's or the connection's. Only the first request fails a call so: once it waits, it waits on
-//	              through failures and restarts of the server
+//	other         the server's or the connection's. Only the first request can fail a call so: a
+//	              call that waits goes on through failures and restarts of the server
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
-// TryLock takes the lock if it is free and nobody waits for it, and never waits itself: one round trip. If somebody else
-// has it or comes first, the error is a *HeldError that says who, for how long, and how many wait.
+// TryLock takes the lock if it is free and nobody waits for it. It never waits: one round trip. If
+// somebody else has the lock or comes first, the error is a *HeldError. It says who has the lock,
+// for how long, and how many wait.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }
 
-// Do runs fn under the lock and releases it when fn returns or panics. fn's context dies with ctx, and with cause
-// ErrLost when the lock can no longer be trusted. Within fn, in the same goroutine or with its context, the lock is
-// re-entered.
+// Do runs fn under the lock and releases the lock when fn returns or panics. fn's context ends with
+// ctx, and with cause ErrLost when the lock can no longer be trusted. Within fn, a call in the same
+// goroutine or with fn's context re-enters the lock.
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost
 // meanwhile. If it was lost, or the Locker closed, before fn could begin, fn is not called.
@@ -79,13 +83,14 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 	return l.core.Do(ctx, name, fn, options)
 }
 
-// Close ends the Locker: new calls get ErrClosed, waiting ones return it and leave the line, renewals stop and the
-// contexts of held leases end with ErrClosed. What is held stays held: Unlock still works and hands over, and what is never
-// unlocked expires. Close returns when all goroutines and the connection of the Locker are gone; a server that does not
-// answer can hold it up for as long as the client's timeouts allow.
+// Close ends the Locker. New calls get ErrClosed. Waiting calls return ErrClosed and leave the
+// line. Renewals stop, and the contexts of held Leases end with ErrClosed. What is held stays held:
+// Unlock still works and hands over, and a lock that is never unlocked expires.
 //
-// It may be called in any callback. What the Observer and the Logger have yet to be told, it waits for no
-// longer than a second.
+// Close returns when all goroutines and the connection of the Locker are gone. A server that does
+// not answer can delay that for as long as the client's timeouts allow. Close waits at most a
+// second for what the Observer and the Logger have yet to be told. It may be called in any
+// callback.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -100,9 +105,9 @@ func (l *Locker) Close() error {
 	return nil
 }
 
-// Shutdown lets holders finish, then closes the Locker. Meanwhile only re-entries and calls made under a live hold go
-// through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
-// says that something was still held.
+// Shutdown lets holders finish, then closes the Locker. Meanwhile only re-entries and calls made
+// under a live hold go through. Other calls get ErrClosed, waiting ones included. If ctx ends
+// first, the Locker is closed all the same and the error says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	return l.core.Shutdown(ctx, func() {
 		l.mu.Lock()

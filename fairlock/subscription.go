@@ -13,21 +13,22 @@ import (
 // subscriptionStays is how long the subscription for one lock outlives its last waiter.
 const subscriptionStays = 30 * time.Second
 
-// remakeEvery is how often a subscription is made again at most because the server does not see it:
-// a proxy may never show it.
+// remakeEvery is the least time between two remakes of a subscription that the server does not see.
+// A proxy may never show it to the server.
 const remakeEvery = 30 * time.Second
 
-// subscription is that to a channel on which grants are told: one for all locks, or, where channels
-// are sharded, one for each lock that is waited for. All is guarded by Locker.mu.
+// subscription is the one to a channel on which grants are told. There is one for all locks; where
+// channels are sharded, there is one for each lock with a waiter. All of it is guarded by
+// Locker.mu.
 type subscription struct {
-	session uint64    // another one each time that it came up; 0: it has not yet
-	remade  time.Time // when it was last made again because the server did not see it
+	session uint64    // a new number each time the subscription came up; 0: not yet
+	remade  time.Time // last time, because the server did not see the subscription
 	cancel  func()
-	idle    *time.Timer // ends that of one lock; nil: it is for all
+	idle    *time.Timer // ends the subscription for one lock; nil: it is for all locks
 }
 
-// session is that of the subscription for a lock; 0: there is none yet, or it is not up. l.mu must
-// be held.
+// session is the session of the subscription for a lock; 0: there is none yet, or it is not up.
+// l.mu must be held.
 func (l *Locker) session(keys lua.Keys) uint64 {
 	if len(l.subscriptions) == 0 {
 		return 0
@@ -38,8 +39,9 @@ func (l *Locker) session(keys lua.Keys) uint64 {
 	return 0
 }
 
-// listen subscribes for a lock if that has not been done, and makes the subscription again if the
-// server does not see the one that we had when we asked. l.mu must be held.
+// listen subscribes for a lock if that has not been done. If the server does not see the
+// subscription of the session in which the request was sent (asked), listen makes it again. l.mu
+// must be held.
 func (l *Locker) listen(keys lua.Keys, asked uint64) {
 	channel := l.core.Server.Channel(keys)
 	s := l.subscriptions[channel]
@@ -58,7 +60,7 @@ func (l *Locker) listen(keys lua.Keys, asked uint64) {
 	}
 }
 
-// emptied is told that nobody waits for the lock any more. l.mu must be held.
+// emptied notes that no call waits for the lock any more. l.mu must be held.
 func (l *Locker) emptied(keys lua.Keys) {
 	if s := l.subscriptions[l.core.Server.Channel(keys)]; s != nil && s.idle != nil {
 		s.idle.Reset(subscriptionStays)
@@ -75,7 +77,8 @@ func (l *Locker) unsubscribe(keys lua.Keys, s *subscription) {
 	}
 }
 
-// subscribed has everybody who is told there enter: until now grants may have gone unheard.
+// subscribed makes all waiters whose grants are told on the channel ask at once: until now grants
+// may have gone unheard.
 func (l *Locker) subscribed(s *subscription, channel string) {
 	l.mu.Lock()
 	again := s.session > 0
