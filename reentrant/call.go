@@ -10,34 +10,36 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// pauseAfterRefusal is between the answer to a try and the next try of the same call.
+// pauseAfterRefusal is the time from a refusal to the next try of the same call.
 const pauseAfterRefusal = 5 * time.Millisecond
 
-// call is one Lock or TryLock of a plain lock on its way. Each of its tries is a ticket of its own,
-// used once.
+// call is one Lock or TryLock of a plain lock on its way. Each of its tries has a ticket of its
+// own, used once.
 type call struct {
 	engine.Call
-	away     <-chan struct{} // closed when the Locker serves it no longer
-	asked    time.Time       // before what it knows was true; zero: it knows nothing
-	answered bool            // the server, or what this process knows, has said something
+	away     <-chan struct{} // closed when the Locker no longer serves the call
+	asked    time.Time       // what the call knows is no older than this; zero: it knows nothing
+	answered bool            // by the server, or from what this process knows
 
-	// Of one that waits.
-	turn     chan struct{} // holds one: it may try
-	position int           // when it joined; 0: it has not
+	// Of a waiting call.
+	turn     chan struct{} // holds one signal: the call may try
+	position int           // when the call joined; 0: not yet
 }
 
-// joins reports whether the call has the holder's name.
+// joins reports whether the call names the holder as its owner.
 func (c *call) joins(w *waiters) bool {
 	return w != nil && c.Request.Owner != "" && c.Request.Owner == w.owner
 }
 
-// outcome is what a try came to: one of the three.
+// outcome is what a try came to: exactly one of the first three.
 type outcome struct {
 	hold *engine.Hold
 	held *engine.HeldError
 	err  error
 
-	left <-chan struct{} // after an unanswered request: closed when its ticket holds nothing for certain, or no longer matters
+	// After an unanswered request: closed when its ticket certainly holds nothing, or no longer
+	// matters.
+	left <-chan struct{}
 }
 
 var errTimeUp = errors.New("the time to wait is up")
@@ -56,7 +58,7 @@ func (l *Locker) begin(c engine.Call) *call {
 	return &call{Call: c, away: away, answered: c.Request.Waited}
 }
 
-// pursue tries at once, unless it is known to be in vain, and then waits.
+// pursue tries at once, unless that is known to be in vain, and then waits.
 func (l *Locker) pursue(ctx context.Context, c *call) (*engine.Hold, error) {
 	caller := ctx
 	if c.Request.Wait > 0 {
@@ -86,7 +88,7 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*engine.Hold, error) {
 	return hold, l.why(caller, ctx, c, err)
 }
 
-// refuse is the answer of a lock that is known to be held, without asking the server.
+// refuse answers for a lock that is known to be held, without asking the server.
 func (l *Locker) refuse(c *call) (*engine.HeldError, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,9 +105,9 @@ func (l *Locker) refuse(c *call) (*engine.HeldError, error) {
 	return nil, nil
 }
 
-// first is a call's first try. That of one that does not wait is repeated for a while if it goes
-// unanswered: pooled connections may have died. The ticket before must be gone by then, or it would
-// be what has the lock.
+// first sends a call's first try. If a call that does not wait gets no answer, first repeats the
+// try for a while, because pooled connections may have died. It waits until the ticket of the
+// unanswered try has left: that ticket would otherwise be the holder that refuses the next try.
 func (l *Locker) first(ctx context.Context, c *call) outcome {
 	o := l.try(ctx, c)
 	if o.left == nil || c.Request.Wait != 0 {
@@ -124,7 +126,8 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 	return o
 }
 
-// wait tries whenever it is c's turn. held is what the first try was answered, if it was.
+// wait tries whenever it is c's turn. held is the answer to the first try, or nil if there was
+// none.
 func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldError) (hold *engine.Hold, err error) {
 	w, err := l.join(c, held)
 	if err != nil {
@@ -158,7 +161,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 	}
 }
 
-// myTurn returns when c may try: after the pause, and when it is told to.
+// myTurn returns when c may try: after the pause, once c is signalled.
 func (l *Locker) myTurn(ctx context.Context, w *waiters, c *call, pause time.Duration) error {
 	over := time.NewTimer(pause)
 	defer over.Stop()
@@ -177,7 +180,7 @@ func (l *Locker) myTurn(ctx context.Context, w *waiters, c *call, pause time.Dur
 	}
 }
 
-// lastWord is what was last heard of the holder, if anything was.
+// lastWord is what was last heard of the holder, or errTimeUp if nothing was.
 func (l *Locker) lastWord(w *waiters, c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,11 +192,12 @@ func (l *Locker) lastWord(w *waiters, c *call) error {
 
 // patient reports whether a call goes on after an error.
 func (l *Locker) patient(c *call, err error) bool {
-	waits := c.answered || c.position > 0 // or it has been told that it does
+	waits := c.answered || c.position > 0 // or its caller has been told that it waits
 	return c.Request.Wait != 0 && !errors.Is(err, engine.ErrClosed) && rules.Patient(waits, err)
 }
 
-// why is what the caller is told: of its own context if that has ended, else what happened.
+// why is the error for the caller: about the caller's own context if that has ended, else about
+// what happened.
 func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 	switch {
 	case err == nil:
@@ -206,8 +210,8 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 	return err
 }
 
-// try sends one request, in the caller's own goroutine if that is sure to come back soon. Should ctx end first, what it
-// brings is given back.
+// try sends one request, in the caller's own goroutine if the request is sure to come back soon. If
+// ctx ends first, a lock that the request brings is given back.
 func (l *Locker) try(ctx context.Context, c *call) outcome {
 	if prompt, ok := l.core.Prompt(ctx, c.Request); ok {
 		l.core.Begun()
@@ -242,14 +246,14 @@ func (c *call) learns(o outcome) outcome {
 	return o
 }
 
-// try is a ticket of a plain lock, which is sent once.
+// try is a ticket of a plain lock. It is sent once.
 type try struct {
 	keys   lua.Keys
 	ticket lua.Ticket
 	rules.Waiter
 }
 
-// send sends a new ticket and takes in what becomes of it.
+// send sends a new ticket and handles the answer.
 func (l *Locker) send(ctx context.Context, c *call) outcome {
 	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
 	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: time.Now()}
@@ -299,8 +303,8 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	}
 }
 
-// ended forgets a ticket whose try has ended. Something of it may be with the server: then it
-// leaves first, in the background, and left is closed when it has. l.mu must be held.
+// ended forgets a ticket whose try has ended. If the server may have something of the ticket, the
+// ticket leaves first, in the background; left is closed when it has left. l.mu must be held.
 func (l *Locker) ended(t *try, s rules.Step, requests *engine.Requests) (left <-chan struct{}) {
 	if s.Leave {
 		return l.leave(t.keys, t.ticket, t.Leave(t.ticket, requests.Open()))
@@ -309,7 +313,7 @@ func (l *Locker) ended(t *try, s rules.Step, requests *engine.Requests) (left <-
 	return nil
 }
 
-// leave sees to it in the background that a ticket holds nothing, now or later.
+// leave makes sure, in the background, that a ticket holds nothing, now or later.
 func (l *Locker) leave(keys lua.Keys, t lua.Ticket, leave lua.LeaveTicket) (left <-chan struct{}) {
 	done := make(chan struct{})
 	l.core.Go(func() {
@@ -323,14 +327,14 @@ func (l *Locker) leave(keys lua.Keys, t lua.Ticket, leave lua.LeaveTicket) (left
 	return done
 }
 
-// forget says that no call knows the ticket any more.
+// forget notes that no call knows the ticket any more.
 func (l *Locker) forget(t lua.Ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.known, t.Counter)
 }
 
-// heard takes in what the server tells this client: nothing but that ownerships were forced.
+// heard handles what the server tells this client, which is only that ownerships were forced.
 func (l *Locker) heard(payload string) {
 	m, _, err := l.core.Message(payload)
 	if err != nil || m.News != lua.Forces {
@@ -351,8 +355,8 @@ func (l *Locker) knows(counter uint64) bool {
 	return l.known[counter] != nil
 }
 
-// checkHolder gives a lock back that an answer says to be a ticket's of ours that no call knows. l.mu
-// must be held.
+// checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
+// no call knows that ticket. l.mu must be held.
 func (l *Locker) checkHolder(keys lua.Keys, holder string) {
 	counter, ours := l.core.Own(holder)
 	if !ours || l.known[counter] != nil || !l.core.LooksForStrays(keys) {

@@ -72,7 +72,7 @@ func TestWhatIsReleasedAsItsLockerClosesIsRepeatedForASecond(t *testing.T) {
 	})
 }
 
-// slow is a context of a user's own that takes its time to answer.
+// slow is a user's own context that takes its time to answer.
 type slow struct {
 	context.Context
 	d time.Duration

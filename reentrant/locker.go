@@ -12,26 +12,28 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Locker gives out plain locks: reentrant, fenced, renewed, and in no order. Whoever asks when a lock is free has it.
-// One per process and Redis is enough; its methods are safe for concurrent use. It opens one connection of its own, on a
-// cluster one to each master, for being told of releases, when a call first has to wait.
+// Locker gives out plain locks: reentrant, fenced, renewed, and in no order. A free lock goes to
+// the first call that asks. One Locker per process and Redis is enough. Its methods are safe for
+// concurrent use. When a call first has to wait, the Locker opens one connection of its own on
+// which it is told of releases; on a cluster it opens one to each master.
 type Locker struct {
 	core     *engine.Core
-	draining chan struct{} // closed by Shutdown and by Close: ends calls that are not made under a hold
+	draining chan struct{} // closed by Shutdown and Close: ends calls not made under a hold
 	closing  chan struct{} // closed by Close
 
 	mu      sync.Mutex          // guards all below, and what waiters says it guards
 	waiters map[string]*waiters // by record key
 	memory  rules.Memory
-	known   map[uint64]*try // by counter: tickets of which a call knows
-	own     bool            // the client's own channel is listened to
+	known   map[uint64]*try // by counter: the tickets that a call knows
+	own     bool            // the Locker listens to the client's own channel
 }
 
 var _ Interface = (*Locker)(nil)
 
-// New returns a Locker on the given client, which stays the caller's to close, after the Locker.
-// It does no I/O: what is wrong with an option, the client or the server is the error of every
-// call. The default prefix is "fairlock", as that of fair locks, with which it shares nothing.
+// New returns a Locker on the given client. The client stays the caller's to close, after the
+// Locker. New does no I/O: if something is wrong with an option, the client or the server, every
+// call returns that error. The default prefix is "fairlock", as for fair locks; plain locks share
+// nothing with them.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
 		draining: make(chan struct{}), closing: make(chan struct{}),
@@ -41,36 +43,38 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	return l
 }
 
-// Lock waits until it has the lock or ctx is done. One round trip if the lock is free. Those who
-// wait in one process are served in the order in which they came; between processes there is none.
+// Lock waits until it has the lock or ctx is done. It takes one round trip if the lock is free. The
+// waiting calls of one process are served in the order in which they came; between processes there
+// is no order.
 //
-// The lock is kept for as long as the Lease is not unlocked, by renewals (or for LeaseFor). ctx does not own it
-// afterwards: see [Lease.Context].
+// The lock is kept, by renewals (or for LeaseFor), until the Lease is unlocked. From then on the
+// lock does not depend on ctx: see [Lease.Context].
 //
-// When it returns an error, the call holds nothing and no longer waits; what it may have left with a server that did
-// not answer is taken back in the background.
+// When Lock returns an error, the call holds nothing and no longer waits. If a server that did not
+// answer still has something of the call, that is taken back in the background.
 //
-//	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; it wraps the context's error
+//	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; wraps the context's
+//	              error
 //	ErrHeld       WaitAtMost passed (*HeldError)
 //	ErrQueueFull  MaxWaiters were waiting in this process
 //	ErrInvalid    the name or an option makes no sense
 //	ErrClosed     the Locker was closed, or is shutting down
-//	other         the server's or the connection's. Only the first request fails a call so: once it waits, it waits on
-//	              through failures and restarts of the server
+//	other         the server's or the connection's. Only the first request can fail a call so: a
+//	              call that waits goes on through failures and restarts of the server
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
-// TryLock takes the lock if it is free, and never waits: one round trip, or none if somebody else in
-// this process has it or waits for it. If it cannot be had, the error is a *HeldError that says who
-// has it, and for how long.
+// TryLock takes the lock if it is free, and never waits. It takes one round trip, or none if
+// another call of this process has the lock or waits for it. If the lock cannot be had, the error
+// is a *HeldError that says who has it, and for how long.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }
 
-// Do runs fn under the lock and releases it when fn returns or panics. fn's context dies with ctx, and with cause
-// ErrLost when the lock can no longer be trusted. Within fn, in the same goroutine or with its context, the lock is
-// re-entered.
+// Do runs fn under the lock and releases the lock when fn returns or panics. fn's context ends with
+// ctx, and with cause ErrLost when the lock can no longer be trusted. Within fn, a call in the same
+// goroutine or with fn's context re-enters the lock.
 //
 // The error is fn's joined with that of the release: it is never nil if the lock was lost
 // meanwhile. If it was lost, or the Locker closed, before fn could begin, fn is not called.
@@ -78,30 +82,35 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 	return l.core.Do(ctx, name, fn, options)
 }
 
-// Inspect shows a lock as the server sees it: its holder, not who waits. One round trip. Nothing is written.
+// Inspect shows a lock as the server sees it: its holder, not the waiting calls. It takes one round
+// trip and writes nothing.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	return l.core.Inspect(ctx, name)
 }
 
-// List goes through all locks under the Locker's prefix that are held, in no order, by SCAN: a lock that is held all the
-// time is shown once, any other once or not at all. It takes about two round trips for every hundred keys of the
-// database. An error ends it.
+// List goes through all locks under the Locker's prefix that are held, in no order, by SCAN. A lock
+// that is held all the time is shown once; any other is shown once or not at all. List takes about
+// two round trips for every hundred keys of the database. An error ends it.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
 
-// Overhear goes through what the server tells the clients of the locks under the Locker's prefix, or of those named, as
-// it happens: every release and every forced hold. It is for watching, and takes one connection, which is made again if
-// it fails. An error ends it, as do ctx and Close; on a cluster it is errors.ErrUnsupported. See [Overheard].
+// Overhear goes through what the server tells the clients of locks, as it happens: every release
+// and every forced hold. It covers the locks named, or all locks under the Locker's prefix if none
+// is named. Overhear is for watching. It takes one connection, which is made again if it fails. An
+// error ends it, as do ctx and Close. On a cluster the error is errors.ErrUnsupported. See
+// [Overheard].
 func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error] {
 	return l.core.Overhear(ctx, names...)
 }
 
-// ForceUnlock ends the present ownership of a lock, whoever has it: the Leases of its holder are lost at once, or, should
-// its process not listen, with their next renewal. For as long as that takes two may believe that they have it; the token
-// tells them apart. Two round trips.
+// ForceUnlock ends the present ownership of a lock, whoever has it. The Leases of the old holder
+// are lost at once, or with their next renewal if the holder's process does not listen. Until then
+// two processes may believe that they have the lock; the fencing token tells them apart. Two round
+// trips.
 //
-//	nil          it was ended
+//	nil          the ownership was ended
 //	ErrNotHeld   nobody had the lock
-//	other        the context's, the server's or the connection's: unless the server refused, it may have been ended all the same
+//	other        the context's, the server's or the connection's. Unless the server refused, the
+//	             ownership may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	if _, _, err := l.core.Force(ctx, name); err != nil {
 		return &engine.Error{Op: "force", Name: name, Err: err}
@@ -110,13 +119,14 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	return nil
 }
 
-// Close ends the Locker: new calls get ErrClosed, waiting ones return it, renewals stop and the contexts of held leases
-// end with ErrClosed. What is held stays held: Unlock still works, and what is never unlocked expires. Close returns when all
-// goroutines and the connection of the Locker are gone; a server that does not answer can hold it up for as long as the
-// client's timeouts allow.
+// Close ends the Locker. New and waiting calls get ErrClosed. Renewals stop, and the contexts of
+// held Leases end with ErrClosed. What is held stays held: Unlock still works, and a lock that is
+// never unlocked expires.
 //
-// It may be called in any callback. What the Observer and the Logger have yet to be told, it waits for no
-// longer than a second.
+// Close returns when all goroutines and the connection of the Locker are gone. A server that does
+// not answer can delay that for as long as the client's timeouts allow. Close waits at most a
+// second for what the Observer and the Logger have yet to be told. It may be called in any
+// callback.
 func (l *Locker) Close() error {
 	l.refuseCalls(l.draining, l.closing)
 	l.mu.Lock()
@@ -128,9 +138,9 @@ func (l *Locker) Close() error {
 	return nil
 }
 
-// Shutdown lets holders finish, then closes the Locker. Meanwhile only re-entries and calls made under a live hold go
-// through; others get ErrClosed, as do those that wait. If ctx ends first, the Locker is closed all the same and the error
-// says that something was still held.
+// Shutdown lets holders finish, then closes the Locker. Meanwhile only re-entries and calls made
+// under a live hold go through. Other calls get ErrClosed, waiting ones included. If ctx ends
+// first, the Locker is closed all the same and the error says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	return l.core.Shutdown(ctx, func() { l.refuseCalls(l.draining) }, l.Close)
 }

@@ -1,8 +1,8 @@
 // Package reentrant gives out plain locks on Redis: reentrant, fenced, renewed, and in no order.
 //
-// A [Locker] gives a lock that is free to whoever asks first. It shares nothing with the fair locks
-// of package fairlock but the words in which one speaks to it. All of them are explained on that
-// package's page; this one repeats them in short and says what is different.
+// A [Locker] gives a free lock to the first call that asks. It shares the API with the fair locks
+// of package fairlock, and nothing else. The page of package fairlock explains the whole API; this
+// page repeats it in short and says what is different.
 //
 //	locker := reentrant.New(rdb)
 //	defer locker.Close()
@@ -30,15 +30,17 @@ type (
 	Option = engine.Option
 	// LockOption configures one call.
 	LockOption = engine.LockOption
-	// Identity is by what a nested call is recognised as the holder's own.
+	// Identity is how a nested call is recognised as the holder's own.
 	Identity = engine.Identity
 	// Error says which operation on which lock failed, and why.
 	Error = engine.Error
-	// HeldError is an ErrHeld with what the server said of the holder; Waiting is of this process.
+	// HeldError is an ErrHeld with what the server said of the holder. Waiting counts the waiters
+	// of this process.
 	HeldError = engine.HeldError
-	// WaitError says how long a call waited, and at which Position of this process it joined.
+	// WaitError says how long a call waited, and its Position among the waiters of this process
+	// when it joined.
 	WaitError = engine.WaitError
-	// State is what a lock was doing when it was inspected. It does not know who waits.
+	// State is what a lock was doing when it was inspected. It does not tell the waiters.
 	State = engine.State
 	// Holder is who has a lock.
 	Holder = engine.Holder
@@ -49,7 +51,7 @@ type (
 	//	Released     the lock (Name) was given back, or its ownership ended by force
 	//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the
 	//	             call that had it
-	//	Reconnected  from here on all is heard. The first of all, and again after a failure
+	//	Reconnected  from here on everything is heard. Comes first, and again after each failure
 	Overheard = engine.Overheard
 	// Observer is told what happens to the locks of a Locker.
 	Observer = engine.Observer
@@ -64,17 +66,17 @@ type (
 // The states that an error can stand for; match them with errors.Is.
 var (
 	ErrHeld          = engine.ErrHeld          // somebody else has the lock
-	ErrQueueFull     = engine.ErrQueueFull     // as many wait in this process as MaxWaiters allows
-	ErrLost          = engine.ErrLost          // the lock was held and is not to be trusted any more
+	ErrQueueFull     = engine.ErrQueueFull     // MaxWaiters calls of this process wait already
+	ErrLost          = engine.ErrLost          // the lock was held and can no longer be trusted
 	ErrNotHeld       = engine.ErrNotHeld       // this Lease holds nothing
-	ErrNotReplicated = engine.ErrNotReplicated // too few replicas had the lock in time; it was given back
+	ErrNotReplicated = engine.ErrNotReplicated // too few replicas had the lock; given back
 	ErrClosed        = engine.ErrClosed        // the Locker was closed
 	ErrInvalid       = engine.ErrInvalid       // a name or an option that makes no sense
 )
 
-// By what a nested call is recognised, beside an owner that it names.
+// How a nested call is recognised, unless the call names an owner.
 const (
-	ByContext   = engine.ByContext   // a hold that the context carries, and the same goroutine inside Do
+	ByContext   = engine.ByContext   // a hold in the context, and the goroutine inside Do
 	ByGoroutine = engine.ByGoroutine // also the goroutine that called Lock or TryLock, until Detach
 )
 
@@ -96,11 +98,10 @@ func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 // 100 ms.
 func WithLease(d time.Duration) Option { return engine.WithLease(d) }
 
-// WithLogger sets where the Locker reports what no caller is there to be told. Default
-// slog.Default().
+// WithLogger sets where the Locker reports what it cannot tell any caller. Default slog.Default().
 func WithLogger(logger *slog.Logger) Option { return engine.WithLogger(logger) }
 
-// WithIdentity sets by what a nested call is recognised as the holder's own. Default ByContext.
+// WithIdentity sets how a nested call is recognised as the holder's own. Default ByContext.
 func WithIdentity(identity Identity) Option { return engine.WithIdentity(identity) }
 
 // WithObserver has the Locker tell o what happens. None by default.
@@ -114,23 +115,25 @@ func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 // once.
 func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
-// MaxWaiters has the call return ErrQueueFull at once if n or more calls of this process wait
+// MaxWaiters makes the call return ErrQueueFull at once if n or more calls of this process wait
 // already.
 func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 
-// WithOwner names the owner, in at most 256 bytes: whoever names the same one shares the lock.
+// WithOwner names the owner, in at most 256 bytes. All calls that name the same owner share the
+// lock.
 func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 
-// OnQueued has f called once, in the caller's own goroutine, when the call has to wait: with its
-// position among those of this process, 1 being next. Only when f has returned, the call stands in
-// line.
+// OnQueued makes a call that has to wait call f once, in the caller's own goroutine, with the
+// call's position among those of this process; 1 is next. The call stands in line only when f has
+// returned.
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
 
-// WithReplicas has the call succeed only once n replicas have confirmed that they have the lock.
+// WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock.
+// If too few confirm within the timeout, the lock is given back.
 func WithReplicas(n int, timeout time.Duration) LockOption { return engine.WithReplicas(n, timeout) }
 
-// WithFsync has the call succeed only once the server and n of its replicas have confirmed that
-// they have the lock on disk.
+// WithFsync makes the call succeed only once the server and n of its replicas have confirmed that
+// they have the lock on disk. If that takes longer than the timeout, the lock is given back.
 func WithFsync(n int, timeout time.Duration) LockOption { return engine.WithFsync(n, timeout) }
 
 // Note is a short text that inspection shows beside the call. At most 256 bytes.

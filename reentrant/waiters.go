@@ -11,28 +11,28 @@ import (
 
 const (
 	tryEvery     = 5 * time.Second // a release may have gone unheard
-	waitersStays = 5 * time.Second // with its subscription, after its last waiter
+	waitersStays = 5 * time.Second // how long waiters, with its subscription, outlives the last waiter
 
 	afterEnd = 2 * time.Millisecond // a record lives through the millisecond in which it ends
 )
 
 // waiters are the calls of this process that wait for one plain lock. The first of them tries when
-// the lock may be free, and those with the holder's name when they may join it. All is guarded by
-// Locker.mu.
+// the lock may be free. A call that names the holder as its owner also tries when it may join the
+// hold. All of it is guarded by Locker.mu.
 type waiters struct {
 	keys   lua.Keys
 	inLine []*call // in the order in which they came
-	count  int     // of those, and of those whose OnQueued runs
+	count  int     // of the calls in line, and of those whose OnQueued runs
 	woken  time.Time
 	timer  *time.Timer
 	due    time.Time // of the timer
-	empty  time.Time // since when
+	empty  time.Time // since when no call waits
 	forget func()    // ends the subscription
 
 	// What the last answer said.
 	heard bool // there was one
 	owner string
-	ends  time.Time // when the record does unless it is renewed
+	ends  time.Time // when the record ends unless it is renewed
 }
 
 // size is how many wait; w may be nil.
@@ -43,10 +43,11 @@ func (w *waiters) size() int {
 	return w.count
 }
 
-// busy reports whether somebody tries whenever the lock may be free.
+// busy reports whether a call in line tries whenever the lock may be free.
 func (w *waiters) busy() bool { return w != nil && len(w.inLine) > 0 && w.heard }
 
-// join has c wait, as soon as it stands in line. held is what the server answered to it, if it did.
+// join counts c among the waiters; c stands in line later. held is the server's answer to c, or
+// nil.
 func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +69,8 @@ func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 	return w, nil
 }
 
-// stand has c stand in line, at its end. Nobody tells the first what happened since it asked.
+// stand puts c at the end of the line. If c is the first and the line was woken since c asked, c
+// may try at once: nobody else would tell it.
 func (l *Locker) stand(w *waiters, c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +80,9 @@ func (l *Locker) stand(w *waiters, c *call) {
 	}
 }
 
-// quit takes c out. Unless it has the lock, the next one tries in its stead; else when that is given
-// back, or its lease may have ended, which nobody tells.
+// quit takes c out. If c was first and does not have the lock, the next call tries in its stead. If
+// c has the lock, the next call tries when the lock is given back, or when c's lease may have
+// ended. Nobody tells of the end of a lease.
 func (l *Locker) quit(w *waiters, c *call, holds bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +110,7 @@ func (l *Locker) open(keys lua.Keys) *waiters {
 	if sharded := l.core.Server.Sharded(); sharded || !l.own {
 		l.own = true
 		forgetOwn := l.core.Hub.Listen(l.core.Server.Channel(keys), l.listener())
-		if sharded { // it is for this lock alone
+		if sharded { // the channel is for this lock alone
 			forget = forgetOwn
 		}
 	}
@@ -127,7 +130,7 @@ func (l *Locker) open(keys lua.Keys) *waiters {
 	return w
 }
 
-// listener hears what the server tells this client.
+// listener handles what the server tells this client.
 func (l *Locker) listener() *pubsub.Listener {
 	again := false
 	return &pubsub.Listener{
@@ -141,7 +144,7 @@ func (l *Locker) listener() *pubsub.Listener {
 	}
 }
 
-// wake has the first try: the lock may be free.
+// wake makes the first in line try, because the lock may be free. Locker.mu must be held.
 func (w *waiters) wake() {
 	w.woken = time.Now()
 	if len(w.inLine) > 0 {
@@ -149,7 +152,8 @@ func (w *waiters) wake() {
 	}
 }
 
-// learn takes in who holds the lock and for how long. Who has the holder's name tries to join it.
+// learn notes who holds the lock and for how long. Calls that name the holder as their owner try to
+// join the hold. Locker.mu must be held.
 func (w *waiters) learn(held *engine.HeldError) {
 	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
 	if held.Remaining > 0 {
@@ -162,7 +166,7 @@ func (w *waiters) learn(held *engine.HeldError) {
 	}
 }
 
-// refused is learn for one whose turn it was.
+// refused is learn for a call that has just tried.
 func (l *Locker) refused(w *waiters, held *engine.HeldError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +178,8 @@ func (w *waiters) known() *engine.HeldError {
 	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size()}
 }
 
-// at has the first try then, if it would not sooner anyway.
+// at makes the first in line try at that time, unless it tries sooner anyway. Locker.mu must be
+// held.
 func (w *waiters) at(when time.Time) {
 	if when.Before(w.due) {
 		w.due = when
@@ -182,7 +187,7 @@ func (w *waiters) at(when time.Time) {
 	}
 }
 
-// passed is the timer's: the record may have ended, or a release gone unheard.
+// passed runs when the timer fires: the record may have ended, or a release may have gone unheard.
 func (l *Locker) passed(w *waiters) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
@@ -200,7 +205,7 @@ func (l *Locker) passed(w *waiters) {
 	w.wake()
 }
 
-// signal fills a channel that holds one.
+// signal puts one signal in the channel, unless it has one.
 func signal(turn chan<- struct{}) {
 	select {
 	case turn <- struct{}{}:

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// inBubble runs the test in fake time with a server and a way to make Lockers on it.
+// inBubble runs the test in fake time, with a server and a function that makes Lockers on it.
 func inBubble(t *testing.T, test func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ type result struct {
 	err   error
 }
 
-// waits has a call wait.
+// waits makes a call wait.
 func waits(t *testing.T, l *Locker, name string, options ...LockOption) <-chan result {
 	t.Helper()
 	queued, done := make(chan struct{}), make(chan result, 1)
@@ -71,14 +71,14 @@ func waits(t *testing.T, l *Locker, name string, options ...LockOption) <-chan r
 	return done
 }
 
-// waitersOf are those of a lock.
+// waitersOf are the waiters of a lock.
 func (l *Locker) waitersOf(name string) *waiters {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiters["fairlock:plain:lock:{"+name+"}"]
 }
 
-// stuck has a call stand in line that does nothing.
+// stuck puts a call in line that does nothing.
 func (l *Locker) stuck(t *testing.T, name string) *call {
 	t.Helper()
 	c := l.newcomer(t, name)
@@ -209,7 +209,7 @@ func TestATurnThatIsNotTakenPassesOn(t *testing.T) {
 		lease := holding(t, other, "x")
 		first := l.stuck(t, "x")
 		next := waits(t, l, "x")
-		synctest.Wait() // the first has had its turn since the subscription came up, and does nothing with it
+		synctest.Wait() // the first has had its turn, by the subscription, and does nothing with it
 		if len(first.turn) != 1 {
 			t.Fatal("the first has no turn")
 		}
@@ -294,12 +294,13 @@ func TestASubscriptionGoesSomeTimeAfterItsLastWaiter(t *testing.T) {
 	})
 }
 
-// Between a newcomer's try and its joining, the lock may have been released, and nobody was there to hear of it.
+// Between a newcomer's try and its joining, the lock may have been released. No call of the process
+// was there to hear of the release.
 func TestAReleaseBetweenATryAndItsWaitingIsNotMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l, other := locker(), locker()
 		lease := holding(t, other, "x")
-		next := waits(t, l, "x") // so that there is a room with a subscription
+		next := waits(t, l, "x") // so that there are waiters with a subscription
 		synctest.Wait()
 		released(t, lease)
 		released(t, (<-next).lease)
