@@ -163,8 +163,8 @@ const (
 	Released    = engine.Released    // an ownership was given back, after Took. Err: not confirmed
 	Lost        = engine.Lost        // an ownership ended otherwise, after Took, because of Err
 	Renewed     = engine.Renewed     // one request prolonged the leases of Locks locks
-	PassedOver  = engine.PassedOver  // a waiter that had dropped out of the line is back in its place
-	Reconnected = engine.Reconnected // the subscription was made again; all waiting calls ask at once
+	PassedOver  = engine.PassedOver  // a waiter that was out of the line is back in its place
+	Reconnected = engine.Reconnected // the subscription was made again; all waiters ask at once
 )
 
 // WithPrefix sets what all keys and channels begin with; default "fairlock". The prefix must not

@@ -11,7 +11,7 @@ import (
 
 const (
 	tryEvery     = 5 * time.Second // a release may have gone unheard
-	waitersStays = 5 * time.Second // how long waiters, with its subscription, outlives the last waiter
+	waitersStays = 5 * time.Second // time from the last waiter to the end of waiters
 
 	afterEnd = 2 * time.Millisecond // a record lives through the millisecond in which it ends
 )

@@ -14,7 +14,7 @@ func (b *Backoff) Next() time.Duration {
 	return b.next
 }
 
-// Wait waits for the next attempt's time, or returns EndOf(ctx).
+// Wait waits until the next attempt is due, or returns EndOf(ctx).
 func (b *Backoff) Wait(ctx context.Context) error {
 	timer := time.NewTimer(b.Next())
 	defer timer.Stop()

@@ -13,12 +13,12 @@ type Call struct {
 	Name    string
 	Keys    lua.Keys
 	Request Request
-	Within  bool // it was made under a live hold of this Locker
+	Within  bool // the call was made under a live hold of this Locker
 	Began   time.Time
 }
 
-// Lock is Lock, TryLock and the first half of Do, named by op: it re-enters, or has the Locker get
-// a hold and gives the first Lease on it.
+// Lock is Lock, TryLock and the first half of Do; op names which. It re-enters a hold, or gets a
+// new hold from the Locker and gives the first Lease on it.
 func (c *Core) Lock(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
 	began := time.Now()
 	lease, err := c.lock(ctx, name, try, options)
@@ -42,8 +42,9 @@ func (c *Core) lock(ctx context.Context, name string, try bool, options []LockOp
 		if !errors.Is(err, ErrLost) || request.Wait == 0 || ctx.Err() != nil {
 			return lease, err
 		}
-		// The lock was lost before there was a Lease: the claim could not be confirmed in time, or the
-		// process stood still. Nobody can have used it. The call joins the line again, at its end.
+		// The lock was lost before there was a Lease: the claim could not be confirmed in time, or
+		// the process stood still. Nobody can have used the lock. The call joins the line again, at
+		// its end.
 		if request.Wait > 0 {
 			request.Wait = max(time.Until(until), 1)
 		}
@@ -59,7 +60,8 @@ func (c *Core) acquire(ctx context.Context, call Call) (*Lease, error) {
 	return c.Adopt(ctx, hold, call.Began, call.Request.Wait)
 }
 
-// begin checks what is asked for, re-enters, and makes contact. A Lease means that the call is over.
+// begin checks what is asked for, re-enters, and makes contact. If it returns a Lease, the call is
+// over.
 func (c *Core) begin(ctx context.Context, name string, try bool, options []LockOption) (Request, lua.Keys, *Lease, error) {
 	request, keys, err := c.read(ctx, name, options)
 	if err != nil {
@@ -75,7 +77,7 @@ func (c *Core) begin(ctx context.Context, name string, try bool, options []LockO
 	start := time.Now()
 	err = c.Contact(ctx, keys, request.Wait)
 	if request.Wait > 0 {
-		request.Wait = max(1, request.Wait-time.Since(start)) // the bound is of both together
+		request.Wait = max(1, request.Wait-time.Since(start)) // one bound for contact and wait
 	}
 	if try {
 		request.Wait = 0
@@ -130,12 +132,13 @@ func (c *Core) Waits(ctx context.Context, name, owner string, r Request, positio
 	}
 }
 
-// mostKept is how long a call without any bound of its own may be kept by a server that has fallen silent.
+// mostKept is how long a server that has fallen silent may keep a call without a bound of its own.
 const mostKept = 5 * time.Second
 
-// Prompt is a context under which a call may send a request from its own goroutine, if it is sure to come back soon.
+// Prompt returns a context under which a call may send a request from its own goroutine, if the
+// request is sure to come back soon.
 func (c *Core) Prompt(ctx context.Context, r Request) (context.Context, bool) {
-	if r.Replicas.Asked() { // they are waited for
+	if r.Replicas.Asked() { // the request waits for the replicas
 		return nil, false
 	}
 	limit := mostKept
@@ -145,7 +148,7 @@ func (c *Core) Prompt(ctx context.Context, r Request) (context.Context, bool) {
 	return c.Server.Prompt(ctx, limit)
 }
 
-// Ticket is the client's next one.
+// Ticket returns the client's next ticket.
 func (c *Core) Ticket(r Request) lua.Ticket {
 	return lua.NewTicket(c.ID, c.counter.Add(1), r.Lease, r.Owner, r.Note)
 }
@@ -162,7 +165,8 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 	var gone error // the lock was lost, or the Locker closed, before fn began
 	defer func() {
 		failed := lease.Unlock(ctx)
-		if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) { // fn may have unlocked it
+		// ErrNotHeld alone: fn may have unlocked the Lease.
+		if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) {
 			return
 		}
 		if err != nil {
@@ -171,16 +175,17 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 		err = failed
 	}()
 	inner := lease.scoped(ctx)
-	if gone = lease.state(); gone != nil { // the user's context may have kept it for long
+	if gone = lease.state(); gone != nil { // the user's context may have taken long
 		return &Error{"do", name, gone}
 	}
 	return fn(inner, lease)
 }
 
-// within reports whether the call is made under a live hold of any lock of this Core: its context carries one, or its
-// goroutine is inside Do.
+// within reports whether the call is made under a live hold of any lock of this Core: the call's
+// context carries one, or its goroutine is inside Do.
 func (c *Core) within(ctx context.Context) bool {
-	if h, _ := ctx.Value(anyHold{c}).(*Hold); h != nil { // with no mutex held: the context may be the user's
+	// No mutex is held here: the context may be the user's.
+	if h, _ := ctx.Value(anyHold{c}).(*Hold); h != nil {
 		return true
 	}
 	c.mu.Lock()

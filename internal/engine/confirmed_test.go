@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Both may have come to pass while its callback kept it.
+// Both may have happened while the call's callback kept it.
 func TestACallHasWhatIsConfirmedThoughItsWaitIsOver(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

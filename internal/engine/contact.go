@@ -16,14 +16,15 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// contact is the first look at the server, before the first lock: one at a time, until one succeeds.
+// contact is the first look at the server, before the first lock. One call looks at a time, until
+// one succeeds.
 type contact struct {
 	made atomic.Bool
-	turn chan struct{} // holds one while somebody looks
+	turn chan struct{} // holds one while a call looks
 }
 
-// Contact makes contact if that has not been done, for a call for the lock of these keys: three
-// requests, once in a Locker's life. A wait that is positive bounds it.
+// Contact makes contact with the server, for a call for the lock of these keys, unless that has
+// been done. It takes three requests, once in a Locker's life. A positive wait bounds it.
 func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) error {
 	if c.contact.made.Load() {
 		return nil
@@ -59,8 +60,8 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 	return err
 }
 
-// look finds out whether the server can keep locks at all, on a cluster whether the node of this
-// one can.
+// look finds out whether the server can keep locks at all. On a cluster it asks the lock's own
+// node.
 func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	infos, err := c.infos(ctx)
 	for _, info := range infos {
@@ -69,12 +70,13 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 		}
 	}
 	if redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
-		err = nil // then it is the operator who knows
+		err = nil // the server does not let us ask: the operator has to know
 	}
 	if err != nil {
 		return err
 	}
-	// Nobody listens there yet. Better to fail now than to leave the next in line untold at a release.
+	// No client listens on the channel yet. It is better to fail now than to leave the next in line
+	// untold at a release.
 	publish, numsub, channel := "publish", "NUMSUB", c.Server.Channel(keys)
 	if c.Server.Sharded() {
 		publish, numsub = "spublish", "SHARDNUMSUB"
@@ -82,14 +84,15 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	ask := func(args ...any) error {
 		_, err := insist(ctx, func() (any, error) { return c.Server.Do(ctx, args...) })
 		if c.Server.Sharded() && (!lua.Answered(err) || lua.Passing(err)) {
-			return nil // the lock's node is away, which the call itself will hear
+			return nil // the lock's node is away: the call's own request will say so
 		}
 		return err
 	}
 	if err := ask(publish, channel, ""); err != nil {
 		return fmt.Errorf("publishing on %s: %w", channel, err)
 	}
-	// The scripts do without the answer, and hand over to whoever asks. That is slow, and should not be a riddle.
+	// The scripts can do without the answer: they then hand over to whichever waiter asks. That is
+	// slow, and the operator should learn why.
 	err = ask("eval", "return redis.call('PUBSUB', ARGV[1], ARGV[2])", 0, numsub, channel)
 	if lua.Answered(err) {
 		c.Settings.Logger.Warn("fairlock: scripts cannot ask who listens (PUBSUB NUMSUB), so hand-overs take seconds", "error", err)
@@ -98,8 +101,8 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	return err
 }
 
-// infos is what the server says of itself, or all masters of a cluster do. If one of them hangs,
-// none is waited for for long, and none is judged.
+// infos returns what the server, or each master of a cluster, says of itself. If a master hangs,
+// infos waits only a short time and returns nothing for any of them.
 func (c *Core) infos(ctx context.Context) ([]any, error) {
 	all := func() ([]any, error) {
 		return insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
@@ -125,7 +128,8 @@ func (c *Core) infos(ctx context.Context) ([]any, error) {
 	return a.infos, a.err
 }
 
-// insist repeats commands that are safe to repeat.
+// insist sends a command, and repeats it while it goes unanswered. The command must be safe to
+// repeat.
 func insist[R any](ctx context.Context, send func() (R, error)) (reply R, err error) {
 	var backoff Backoff
 	for start := time.Now(); ; {
@@ -136,7 +140,7 @@ func insist[R any](ctx context.Context, send func() (R, error)) (reply R, err er
 	}
 }
 
-// judge reads the answer to INFO. What it does not say is not held against the server.
+// judge reads the answer to INFO. What the answer does not say is not held against the server.
 func (c *Core) judge(info string) error {
 	field := make(map[string]string)
 	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
@@ -149,7 +153,8 @@ func (c *Core) judge(info string) error {
 			return fmt.Errorf("the server is Redis %s, and 7.0 is the oldest that will do: %w", version, errors.ErrUnsupported)
 		}
 	}
-	if field["role"] == "slave" { // it may be promoted, or the client may be told of another: the next call looks again
+	// The replica may be promoted, or the client may find the master: the next call looks again.
+	if field["role"] == "slave" {
 		return fmt.Errorf("the server is a replica of %s:%s, and only its master can keep locks: %w",
 			field["master_host"], field["master_port"], errors.ErrUnsupported)
 	}

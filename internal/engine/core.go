@@ -24,33 +24,33 @@ type Core struct {
 	Tasks // every goroutine of the Locker
 
 	Settings Settings
-	ID       string // the client; the first part of its tickets
+	ID       string // of the client; the first part of its tickets
 	Server   *lua.Server
 	Hub      Hub
 
 	strategy Strategy
-	counter  atomic.Uint64 // of its tickets
+	counter  atomic.Uint64 // of the client's tickets
 	contact  contact
 	stop     chan struct{} // closed by Close; ends the watchdog
 
-	looked   sync.Map     // the locks of which strays were looked for within the last second
-	nonsense atomic.Int64 // messages that make no sense, since that was reported
-	reported atomic.Int64 // when it last was (Unix ns)
+	looked   sync.Map     // locks for which Strays was called within the last second
+	nonsense atomic.Int64 // messages that make no sense, since the last report of them
+	reported atomic.Int64 // when they were last reported (Unix ns)
 
 	mu       sync.Mutex        // guards all below, and what Hold and share say it guards
 	holds    map[string]*Hold  // by record key: those that may be re-entered
-	bound    map[goroutine]int // Leases that belong to a goroutine
+	bound    map[goroutine]int // number of Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
 	schedule schedule
 	timer    *time.Timer // nil until the first hold
-	alarm    time.Time   // when the timer fires; zero: it is not set
+	alarm    time.Time   // when the timer fires; zero: the timer is not set
 	ticked   time.Time   // when the watchdog last looked
 	closed   bool
-	ended    time.Time     // when it was
-	drained  chan struct{} // closed when count is zero; nil unless somebody drains
+	ended    time.Time     // when the Core was closed
+	drained  chan struct{} // closed when count is zero; nil unless Shutdown waits
 }
 
-// Hub is how a Locker hears of it: see [pubsub.Hub] and [pubsub.Cluster].
+// Hub is how a Locker hears the server's messages: see [pubsub.Hub] and [pubsub.Cluster].
 type Hub interface {
 	Listen(channel string, l *pubsub.Listener) (forget func())
 	Remake(channel string)
@@ -58,11 +58,11 @@ type Hub interface {
 	Close()
 }
 
-// Strategy is how calls for one kind of lock come to it, and how they go.
+// Strategy is how calls for one kind of lock get a hold, and how holds are given back.
 type Strategy interface {
 	// Acquire gets a hold, or returns an error and leaves nothing behind.
 	Acquire(context.Context, Call) (*Hold, error)
-	// Release leaves the hold's ticket: one attempt.
+	// Release sends one leave for the hold's ticket.
 	Release(context.Context, *Hold) (lua.Status, error)
 	// Forget drops what the Locker keeps of a hold that ended without a release.
 	Forget(*Hold)
@@ -72,8 +72,8 @@ type Strategy interface {
 type Scripts func(rdb redis.UniversalClient, channel, client string) *lua.Server
 
 // New returns a Core for a Locker with that default prefix and kind of lock. It does no I/O: what
-// is wrong with an option or the client is in Settings.Err. The strategy is not used before
-// the first call.
+// is wrong with an option or the client is in Settings.Err. New does not use the strategy; the
+// first call does.
 func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Strategy, options []Option) *Core {
 	settings := newSettings(prefix, options)
 	if err := checkClient(rdb); err != nil {
@@ -86,7 +86,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 	server := scripts(rdb, lua.Channels(settings.Prefix), id)
 	settings.Prefix = server.Prefix() // with what the kind of lock adds
 	if settings.Simulated() {
-		server.Apart() // who happens to run at an instant would decide, and no run be like another
+		server.Apart() // or the order of goroutines would decide, and runs would differ
 	}
 	c := &Core{
 		Settings: settings, ID: id, Server: server,
@@ -115,14 +115,15 @@ func checkClient(rdb redis.UniversalClient) error {
 	shards, _ := rdb.(interface {
 		ForEachShard(ctx context.Context, f func(ctx context.Context, shard *redis.Client) error) error
 	})
-	if _, cluster := rdb.(lua.Cluster); shards != nil && !cluster { // a ring, or what is wrapped around one
+	// Shards without a cluster are a ring, or a wrapper of one.
+	if _, cluster := rdb.(lua.Cluster); shards != nil && !cluster {
 		return fmt.Errorf("%T: only a single Redis or a Redis Cluster is supported: %w", rdb, errors.ErrUnsupported)
 	}
 	return nil
 }
 
-// Await runs f in a goroutine and returns when f has, or with EndOf(ctx) as soon as that is done. go-redis itself
-// returns seconds after its context.
+// Await runs f in a goroutine and returns when f has returned, or with EndOf(ctx) as soon as ctx is
+// done. It is needed because go-redis returns seconds after its context has ended.
 func (c *Core) Await(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	c.Go(func() {
@@ -137,13 +138,13 @@ func (c *Core) Await(ctx context.Context, f func()) error {
 	}
 }
 
-// Close ends the Locker, once nobody waits any more: it stops renewals and ends the contexts of all
-// Leases with ErrClosed. What is held stays held until it is unlocked or expires. Then it waits for
-// what is still to be told to the server, ends the subscription, and waits a second for what is
-// still to be told to the user.
+// Close ends the Locker, once no call waits any more. It stops renewals and ends the contexts of
+// all Leases with ErrClosed. What is held stays held until it is unlocked or expires. Then Close
+// waits for the requests that still have to go to the server, and ends the subscription. Last, it
+// waits at most a second for what the user has yet to be told.
 func (c *Core) Close() {
 	c.endLeases()
-	c.Wait() // leaves go out before the subscription ends, so nobody behind is skipped or stalled
+	c.Wait() // leaves go out before the subscription ends: no waiter behind is skipped or stalled
 	c.Hub.Close()
 	c.Settings.reporter.drain()
 }
@@ -171,8 +172,8 @@ func (c *Core) isClosed() bool {
 	return c.closed
 }
 
-// Shutdown lets holders finish, once refuse has seen to it that no others come, and ends the
-// Locker.
+// Shutdown lets holders finish and then ends the Locker. It first calls refuse, from which on no
+// other calls may get a lock.
 func (c *Core) Shutdown(ctx context.Context, refuse func(), end func() error) error {
 	if err := checkContext(ctx); err != nil {
 		return &Error{Op: "shutdown", Err: err}

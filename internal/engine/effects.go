@@ -2,20 +2,20 @@ package engine
 
 import "time"
 
-// effects collects what is to be done once no mutex is held: contexts end first, and then whoever
-// is to be told is.
+// effects collects what is to be done once no mutex is held: first contexts end, then the user and
+// the Locker are told.
 type effects struct {
 	shares []*share // whose contexts end
 	cause  error
-	gone   []*Hold // which the Locker can forget
+	gone   []*Hold // the Locker can forget them
 	lost   []loss
 }
 
-// loss is what is told of a lost hold.
+// loss is what the user is told of a lost hold.
 type loss struct {
 	hold    *Hold
-	adopted *adoption // nil: it had no Lease, or there is no observer
-	line    []any     // of the log
+	adopted *adoption // nil: the hold had no Lease, or there is no observer
+	line    []any     // for the log
 }
 
 func (e *effects) end(h *Hold, cause error) {
@@ -23,7 +23,7 @@ func (e *effects) end(h *Hold, cause error) {
 	e.cause = cause
 }
 
-// ended is the event of its end.
+// ended is the event of the hold's end.
 func (h *Hold) ended(kind Kind, err error) Event {
 	return Event{Kind: kind, Context: h.adopted.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: time.Since(h.adopted.at), Err: err}
 }
@@ -34,7 +34,7 @@ func (e *effects) carryOut(c *Core) {
 	}
 	for _, s := range e.shares {
 		if inner := s.scope(); inner != nil {
-			go inner(e.cause) // it tells a context of the user's that a child is gone, which may take its time
+			go inner(e.cause) // may call into a user's context, which may take its time
 		}
 	}
 	for _, l := range e.lost {

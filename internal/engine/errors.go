@@ -9,19 +9,20 @@ import (
 
 // The states that an error can stand for; match them with errors.Is.
 var (
-	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError with who and for how long.
+	// ErrHeld: somebody else has the lock. errors.As finds a *HeldError that says who, and for how
+	// long.
 	ErrHeld = errors.New("the lock is held")
-	// ErrQueueFull: as many wait as MaxWaiters allows.
+	// ErrQueueFull: the line already has as many waiters as MaxWaiters allows.
 	ErrQueueFull = errors.New("the line is full")
-	// ErrLost: the lock was held and is not to be trusted any more. Somebody else may have it.
+	// ErrLost: the lock was held and can no longer be trusted. Somebody else may have it.
 	ErrLost = errors.New("the lock is lost")
-	// ErrNotHeld: this Lease holds nothing; it was unlocked before, or it is nil.
+	// ErrNotHeld: this Lease holds nothing, because it was unlocked before or is nil.
 	ErrNotHeld = errors.New("the lock is not held")
 	// ErrEvicted: somebody took the waiting call out of the line.
 	ErrEvicted = errors.New("the waiter was evicted")
 	// ErrNotWaiting: Evict found no such waiter.
 	ErrNotWaiting = errors.New("no such waiter is in line")
-	// ErrNotReplicated: too few replicas had the lock in time; it was given back.
+	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back.
 	ErrNotReplicated = errors.New("too few replicas confirmed the lock")
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("the locker is closed")
@@ -43,9 +44,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // HeldError is an ErrHeld with what the server said of the holder when it answered.
 type HeldError struct {
-	Owner     string        // who holds it; empty while the server, having lost data, waits for the holder to return
+	// Owner is who holds the lock; empty while the server, having lost data, waits for the holder
+	// to return.
+	Owner     string
 	Remaining time.Duration // until the lock is free if nobody renews it
-	Waiting   int           // how many wait in line; for a plain lock, in this process
+	Waiting   int           // how many calls wait in line; for a plain lock, in this process
 }
 
 func (e *HeldError) Error() string {
@@ -56,12 +59,14 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%v: by %s for another %v, %d waiting", ErrHeld, who, e.Remaining.Round(time.Millisecond), e.Waiting)
 }
 
-// Is makes it an ErrHeld.
+// Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // WaitError says where a call stood in line when its context ended.
 type WaitError struct {
-	Position int           // in line when it joined, 1 being next (for a plain lock, in this process); 0: the server had not answered yet
+	// Position is the call's place in line (for a plain lock, in this process) when the call
+	// joined. 1 is next; 0: the server had not answered yet.
+	Position int
 	Waited   time.Duration // since the call
 	Err      error         // the context's
 }
@@ -77,7 +82,7 @@ func (e *WaitError) Error() string {
 // Unwrap returns the context's error.
 func (e *WaitError) Unwrap() error { return e.Err }
 
-// reason is one of the states above with a cause of its own.
+// reason is one of the errors above with a cause of its own.
 type reason struct {
 	state error
 	why   string
@@ -86,12 +91,12 @@ type reason struct {
 func (r *reason) Error() string        { return r.state.Error() + ": " + r.why }
 func (r *reason) Is(target error) bool { return target == r.state }
 
-// Invalid is an ErrInvalid that says what is wrong.
+// Invalid returns an ErrInvalid that says what is wrong.
 func Invalid(format string, args ...any) error {
 	return &reason{ErrInvalid, fmt.Sprintf(format, args...)}
 }
 
-// EndOf is why ctx ended: its own error, joined with its cause where that is another.
+// EndOf returns why ctx ended: its own error, joined with its cause if the cause is another error.
 func EndOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

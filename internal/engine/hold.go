@@ -18,16 +18,16 @@ type Granted struct {
 	Token    int64
 	Since    lua.Micros
 	Requests *Requests
-	Copies   *Copies // nil: there need not be any
+	Copies   *Copies // nil: none are needed
 }
 
-// Copies are what a call wants to be sure of before it has the lock.
+// Copies are the confirmations of replicas that a call needs before it has the lock.
 type Copies struct {
 	Need lua.Replicas
-	Have *lua.Confirmed // by the request that brought the grant; nil if that did not ask
+	Have *lua.Confirmed // by the request that brought the grant; nil if the request did not ask
 }
 
-// NewCopies is nil if none are needed.
+// NewCopies returns nil if no replicas are needed.
 func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 	if !need.Asked() {
 		return nil
@@ -38,18 +38,19 @@ func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 // Hold is one ownership. The exported fields are those of its grant and do not change.
 type Hold struct {
 	Granted
-	core  *Core
-	ready chan struct{} // nil, or closed when a fixed lease's claim has become that lease, or was lost
+	core *Core
+	// nil, or closed when a fixed lease's claim has become the lease, or was lost
+	ready chan struct{}
 
 	// Guarded by core.mu.
 	rules.Hold
 	settled bool      // ready is closed
-	index   int32     // in the schedule; -1 if it is not there
+	index   int32     // in the schedule; -1: not in it
 	shares  []*share  // of the Leases that have not ended
-	release release   // or how it was lost
-	adopted *adoption // for the observer; nil if there is none, or it has had no Lease
+	release release   // or how the hold was lost
+	adopted *adoption // for the observer; nil: no observer, or no Lease yet
 
-	// Room for what a hold usually has one of.
+	// Room for what a hold usually has only one of.
 	first share
 	only  [1]*share
 }
@@ -60,7 +61,7 @@ type adoption struct {
 	ctx context.Context // of that Lease
 }
 
-// Keep takes a grant into the watchdog's care; a fixed lease is not renewed. The hold has no Lease
+// Keep puts a granted hold under the watchdog. A fixed lease is not renewed. The hold has no Lease
 // yet: Adopt or Abandon must follow.
 func (c *Core) Keep(g Granted, t rules.Term, fixed bool) *Hold {
 	h := &Hold{Granted: g, core: c, index: -1, Hold: rules.Begin(t, g.Ticket.Lease, fixed, time.Now())}
@@ -74,14 +75,15 @@ func (c *Core) Keep(g Granted, t rules.Term, fixed bool) *Hold {
 	return h
 }
 
-// Adopt gives the first Lease on h. A fixed lease that is still a claim is confirmed first, and the replicas that the call
-// asks for must have it; if that fails the hold is lost or given back, and if ctx ends meanwhile it is given back. The call
-// has waited since began, and may do so for wait: below or at zero, for as long as it takes.
+// Adopt gives the first Lease on h. If h is still the claim of a fixed lease, the claim is
+// confirmed first. If the call asks for replicas, they must have the lock. If either fails, the
+// hold is lost or given back; if ctx ends meanwhile, it is given back. The call has waited since
+// began, and may wait for wait in all; zero or less is as long as it takes.
 //
-// A Lease that it returns was given before the Locker was closed. Whatever else happens, a panic
-// in the user's context included, the hold is given back.
+// A Lease that Adopt returns was given before the Locker was closed. In every other case the hold
+// is given back, also after a panic in the user's context.
 func (c *Core) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Duration) (lease *Lease, err error) {
-	if h.ready != nil || h.Copies != nil { // it may take a while: Close waits for what comes of it
+	if h.ready != nil || h.Copies != nil { // may take a while: Close waits for the outcome
 		c.Begun()
 		defer c.Done()
 	}
@@ -104,10 +106,11 @@ func (c *Core) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Du
 	return c.adopt(ctx, h, began)
 }
 
-// confirmed returns when the claim has become the fixed lease, or was lost; else h is given back.
+// confirmed returns nil when the claim has become the fixed lease, or was lost. On an error the
+// caller gives h back.
 func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
 	select {
-	case <-h.ready: // while a callback kept the call, for longer than it meant to wait maybe
+	case <-h.ready: // a callback may have kept the call past its wait
 		return nil
 	default:
 	}
@@ -124,12 +127,12 @@ func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait tim
 		return nil
 	case <-ctx.Done():
 		return waited(ctx, began)
-	case <-c.stop: // nobody asks for the confirmation any more
+	case <-c.stop: // the watchdog no longer asks for the confirmation
 		return ErrClosed
 	}
 }
 
-// waited is the error of a call whose context ended when it nearly had the lock.
+// waited is the error of a call whose context ended after the grant and before the Lease.
 func waited(ctx context.Context, began time.Time) error {
 	return &WaitError{Waited: time.Since(began), Err: EndOf(ctx)}
 }
@@ -157,7 +160,8 @@ func (c *Core) adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, err
 	return lease, nil
 }
 
-// Present is who of this process can be sure to have a lock now, and until when at most if nobody renews it.
+// Present returns the owner in this process that is sure to have the lock now. expires is when the
+// hold ends at the latest unless it is renewed.
 func (c *Core) Present(record string) (owner string, expires time.Time, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,13 +172,14 @@ func (c *Core) Present(record string) (owner string, expires time.Time, held boo
 	return h.Ticket.Identity(), h.Term.Expires, true
 }
 
-// Forced takes in a message that an ownership was ended by force. Its process may have the lock again by now.
+// Forced handles a message that an ownership was ended by force. Only the hold of the message's
+// ticket ends: this process may have the lock again by now.
 func (c *Core) Forced(m lua.Message) {
 	c.end(m.Record, m.Token, func(h *Hold) bool { return h.Ticket == m.Ticket })
 }
 
-// ForcedHere takes in that this process has ended an ownership by force: its own holders are told
-// by nobody else if it never had to listen.
+// ForcedHere handles that this process has ended an ownership by force. If this process never had
+// to listen, nobody else tells its holders.
 func (c *Core) ForcedHere(record string, token int64) {
 	c.end(record, token, func(*Hold) bool { return true })
 }
@@ -192,9 +197,10 @@ func (c *Core) end(record string, token int64, match func(*Hold) bool) {
 	after.carryOut(c)
 }
 
-// Doubt takes in whom an answer of that time, by the server's clock, names as a lock's holder: nobody, if the server has
-// forgotten. If that is not whoever of this process has it, that one renews its hold at once, and so comes back or learns
-// that it is lost.
+// Doubt handles the name of a lock's holder in an answer; at is the time of the answer by the
+// server's clock. The name is empty if the server has forgotten the holder. If this process has a
+// hold and the answer names another holder, the hold is renewed at once. The renewal puts the hold
+// back, or says that the hold is lost.
 func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +210,7 @@ func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	}
 }
 
-// Abandon gives back a hold that nobody has a Lease on.
+// Abandon gives back a hold without Leases.
 func (c *Core) Abandon(h *Hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +220,7 @@ func (c *Core) Abandon(h *Hold) {
 	}
 }
 
-// Lose ends a hold of which the server's word has come that it is no more.
+// Lose ends a hold after the server has said that the hold is no more.
 func (c *Core) Lose(h *Hold, why rules.Why) {
 	c.mu.Lock()
 	var after effects
@@ -223,12 +229,12 @@ func (c *Core) Lose(h *Hold, why rules.Why) {
 	after.carryOut(c)
 }
 
-// lose ends the trust in h. c.mu must be held; after is to be carried out once it is not.
+// lose ends the trust in h. c.mu must be held; the caller carries after out once it is not.
 func (c *Core) lose(h *Hold, why rules.Why, after *effects) {
 	c.lost(h, why, causes[why], after)
 }
 
-// lost is lose for a reason with words of its own.
+// lost is lose with words of its own for the reason.
 func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 	if h.State != rules.Held {
 		return
@@ -258,7 +264,7 @@ func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 	after.gone = append(after.gone, h)
 }
 
-// takeBack leaves for a hold that is none any more, until that is answered or can no longer matter.
+// takeBack sends the leave of a lost hold, until the leave is answered or can no longer matter.
 func (c *Core) takeBack(h *Hold) {
 	c.Persist(h.Ticket.Lease, func(ctx context.Context) error {
 		_, err := c.strategy.Release(ctx, h)
@@ -274,7 +280,7 @@ func (h *Hold) settle() {
 	}
 }
 
-// forget takes h out of what can be re-entered. c.mu must be held.
+// forget takes h out of the holds that can be re-entered. c.mu must be held.
 func (c *Core) forget(h *Hold) {
 	if c.holds[h.Keys.Record()] == h {
 		delete(c.holds, h.Keys.Record())
@@ -309,8 +315,8 @@ func (h *Hold) boundTo(me goroutine) bool {
 	return false
 }
 
-// check is nil while h can be trusted, and else why not; a hold whose time has passed is lost here. c.mu must be held;
-// after is to be carried out once it is not.
+// check returns nil while h can be trusted, and else the reason why not. A hold whose time has
+// passed is lost here. c.mu must be held; the caller carries after out once it is not.
 func (c *Core) check(h *Hold, after *effects) error {
 	if h.Expires(time.Now()) {
 		c.lose(h, rules.Expired, after)

@@ -9,22 +9,23 @@ import (
 	"github.com/fairlock/locks/internal/rules"
 )
 
-// Identity is by what a nested call is recognised as the holder's own.
+// Identity is how a nested call is recognised as the holder's own.
 type Identity int
 
 const (
 	// ByContext recognises a hold that the context carries, and the same goroutine inside Do.
 	ByContext Identity = iota
-	// ByGoroutine also ties a Lease of Lock or TryLock to the goroutine that asked for it, until Detach. This is
-	// Redisson's thread identity. Do not use it where one goroutine acquires and others work: two acquisitions of one
-	// name by a dispatcher would share the lock.
+	// ByGoroutine also ties a Lease of Lock or TryLock to the goroutine that asked for it, until
+	// Detach. This is Redisson's thread identity. Do not use it where one goroutine acquires and
+	// others work: two acquisitions of one name by a dispatcher would share the lock.
 	ByGoroutine
 )
 
 // goroutine identifies a goroutine; 0 is none. Ids are never reused.
 type goroutine int64
 
-// current is the calling goroutine, read from the first line of its stack trace, or none if that cannot be parsed.
+// current is the calling goroutine, read from the first line of its stack trace, or 0 if that line
+// cannot be parsed.
 func current() goroutine {
 	var buffer [64]byte
 	line := buffer[:runtime.Stack(buffer[:], false)]
@@ -43,13 +44,15 @@ func current() goroutine {
 	return goroutine(id)
 }
 
-// carrying is a context that carries a hold. A context carries holds, not an identity: whoever is given it shares them.
+// carrying is a context that carries a hold. It carries a hold and not an identity: every call with
+// the context shares the hold.
 type carrying struct {
 	context.Context
 	hold *Hold
 }
 
-// carried asks a context for the hold of one lock, anyHold for that of any lock, of one Core.
+// carried asks a context for the hold of one lock; anyHold asks for the hold of any lock. Both ask
+// for holds of one Core.
 type (
 	carried struct {
 		core   *Core
@@ -72,15 +75,16 @@ func (c *carrying) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// carriedBy is the hold of the lock that a context carries, if it does. c.mu must not be held:
-// the context may be the user's.
+// carriedBy returns the hold of the lock that a context carries, or nil. c.mu must not be held: the
+// context may be the user's.
 func (c *Core) carriedBy(ctx context.Context, record string) *Hold {
 	h, _ := ctx.Value(carried{c, record}).(*Hold)
 	return h
 }
 
-// find returns the live hold of the lock that the call shares, if there is one, in the order: an owner that it names,
-// the hold that its context carries, a hold of its goroutine. c.mu must be held.
+// find returns the live hold of the lock that the call shares, or nil. It looks for the hold of the
+// owner that the call names. If the call names none, it looks for the hold that the context
+// carries, then for one of the call's goroutine. c.mu must be held.
 func (c *Core) find(carried *Hold, record string, r Request) *Hold {
 	if r.Owner != "" {
 		if h := c.holds[record]; h != nil && h.Ticket.Owner == r.Owner {

@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// inspectPage is how many waiters, listPage about how many locks, one request shows.
+// inspectPage is how many waiters one request shows; listPage is about how many locks.
 const (
 	inspectPage = 500
 	listPage    = 100
@@ -22,11 +22,11 @@ type State struct {
 	Waiting int      // length of the line
 	Waiters []Waiter // in order; the first is next, and the only one in a State of List
 
-	// Damaged says what in the lock's keys makes no sense, if anything does: somebody else wrote
-	// there, or another release of this package. All else of the State is what could be read; what
-	// could not is zero, or missing. A damaged holder can be forced, and what is no waiter is dropped
-	// when its turn comes; only a damaged token key, with which nobody is given the lock, has to be
-	// deleted by hand.
+	// Damaged says what in the lock's keys makes no sense; nil if everything does. Another program,
+	// or another release of this package, wrote there. The rest of the State is what could be read;
+	// what could not is zero or missing. A damaged holder can be forced. What is no waiter is
+	// dropped when its turn comes. Only a damaged token key has to be deleted by hand: nobody is
+	// given the lock until then.
 	Damaged error
 }
 
@@ -36,10 +36,10 @@ type Holder struct {
 	Note      string
 	Token     int64
 	Depth     int // Leases on it, over all processes of the owner; up to a second old
-	Holds     int // calls that hold it: one, unless several processes of an owner named by WithOwner do
+	Holds     int // calls that hold the lock: several only with WithOwner, one per process
 	Since     time.Time
 	Held      time.Duration // since then
-	Remaining time.Duration // until it is free if nobody renews it
+	Remaining time.Duration // until the lock is free if nobody renews it
 }
 
 // Waiter is one place in line.
@@ -51,9 +51,9 @@ type Waiter struct {
 	Waited time.Duration // since then
 }
 
-// Inspect shows a lock as the server sees it. One round trip, and one more for every 500 waiters;
-// a line that changes meanwhile is shown as its pages were seen. Nothing is written. A lock that
-// is damaged is no error: see State.Damaged.
+// Inspect shows a lock as the server sees it. It takes one round trip, and one more for every 500
+// waiters. If the line changes meanwhile, each page of waiters is shown as it was when it was read.
+// Inspect writes nothing. A damaged lock is no error: see State.Damaged.
 func (c *Core) Inspect(ctx context.Context, name string) (*State, error) {
 	state, err := c.inspect(ctx, name)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 	}
 }
 
-// ready checks what an operation on one lock needs.
+// ready checks what an operation on one lock needs: its name, ctx, an open Locker, and contact.
 func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
 	keys, err := c.keys(name)
 	if err == nil {
@@ -114,7 +114,7 @@ func newState(name string, page lua.State) *State {
 	}
 	for _, hold := range page.Holds {
 		if hold.Deadline <= page.Now {
-			continue // its process died; another of the owner keeps the record
+			continue // its process died; another hold of the owner keeps the record
 		}
 		h.Holds++
 		h.Depth += hold.Depth
@@ -139,9 +139,9 @@ func (s *State) stand(page lua.State) {
 }
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order,
-// by SCAN: a lock that is one or the other all the time is shown once, any other once or not at
-// all. Their waiters are counted, and the first is shown. It takes about two round trips for
-// every hundred keys under the prefix. An error ends it; a lock that is damaged does not.
+// by SCAN. A lock that is held or waited for all the time is shown once; any other is shown once or
+// not at all. A State counts all waiters and shows the first. List takes about two round trips for
+// every hundred keys of the database. An error ends it; a damaged lock does not.
 func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		if err := c.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {
@@ -178,7 +178,8 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 	return nil
 }
 
-// Force ends the present ownership of a lock, whoever has it. The rest of the line is the caller's to see to.
+// Force ends the present ownership of a lock, whoever has it. The caller has to handle a grant in
+// left and the rest of the line.
 func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.Left, err error) {
 	if keys, err = c.ready(ctx, name); err != nil {
 		return keys, left, err

@@ -9,20 +9,20 @@ import (
 	"github.com/fairlock/locks/internal/rules"
 )
 
-// Lease is one successful call's share of a lock. It is safe for concurrent use, and all its methods may be called on
-// nil and on the zero Lease, which hold nothing.
+// Lease is one successful call's share of a lock. It is safe for concurrent use. All its methods
+// may be called on nil and on the zero Lease, which hold nothing.
 //
-// Trust in a lock ends a margin (a tenth of the first ten minutes of the lease and a hundredth of
-// the rest, at least 10 ms) before the server may give it away. At that instant Done is closed,
+// Trust in a lock ends a margin before the server may give the lock away: a tenth of the first ten
+// minutes of the lease and a hundredth of the rest, at least 10 ms. At that instant Done is closed,
 // Err is ErrLost and Context is cancelled with cause ErrLost.
 //
-// It must not be copied: the copy's lock is no longer renewed when the original is gone.
+// A Lease must not be copied: the copy's lock is no longer renewed when the original is gone.
 type Lease struct {
 	_     noCopy
 	share *share
 }
 
-// noCopy has go vet report copies.
+// noCopy makes go vet report copies.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
@@ -31,18 +31,18 @@ func (*noCopy) Unlock() {}
 // none reports whether l is nil or the zero Lease.
 func (l *Lease) none() bool { return l == nil || l.share == nil }
 
-// share is what the Core knows of a Lease; the Lease itself it must not know, or it could not notice that it was
-// dropped. All fields but carrying and ctx are guarded by Core.mu.
+// share is what the Core knows of a Lease. The Core must not know the Lease itself, or it could not
+// notice that the Lease was dropped. All fields but carrying and ctx are guarded by Core.mu.
 type share struct {
-	carrying  // the hold; and what ctx is derived from
+	carrying  // the hold, and the parent of ctx
 	ctx       context.Context
 	end       context.CancelCauseFunc
 	inner     context.CancelCauseFunc // of the context inside Do
-	goroutine goroutine               // it belongs to; 0: none
+	goroutine goroutine               // to which the Lease belongs; 0: none
 	ended     bool                    // Unlock was called
-	last      bool                    // and it was the hold's last: its outcome is the release's
-	awaited   bool                    // and somebody waits for that outcome
-	answered  bool                    // and it was returned to somebody
+	last      bool                    // Unlock ended the hold: the outcome is the release's
+	awaited   bool                    // a call waits for that outcome
+	answered  bool                    // that outcome was returned to a call
 	dropped   bool
 	cleanup   runtime.Cleanup
 }
@@ -55,8 +55,9 @@ func (s *share) cancel(cause error) {
 	}
 }
 
-// scope ends the context inside Do; nil: there is none. To be asked for when ctx has ended:
-// scoped may be about to set it, and looks at ctx afterwards. Core.mu must not be held.
+// scope returns the end of the context inside Do; nil: there is no such context. Call it only when
+// ctx has ended: scoped may be about to set the context, and looks at ctx afterwards. Core.mu must
+// not be held.
 func (s *share) scope() context.CancelCauseFunc {
 	c := s.hold.core
 	c.mu.Lock()
@@ -86,7 +87,7 @@ func (c *Core) lease(values context.Context, h *Hold) *Lease {
 	return lease
 }
 
-// bind ties the Lease to a goroutine. Core.mu must be held, for unbind too.
+// bind ties the Lease to a goroutine. Core.mu must be held, also for unbind.
 func (s *share) bind(to goroutine) {
 	s.unbind()
 	if s.goroutine = to; to != 0 {
@@ -94,7 +95,8 @@ func (s *share) bind(to goroutine) {
 	}
 }
 
-// drop reports a Lease that was garbage-collected without Unlock. When all of a hold's are, it is no longer renewed.
+// drop reports a Lease that was garbage-collected without Unlock. A hold is no longer renewed when
+// all its Leases were dropped.
 func drop(s *share) {
 	c := s.hold.core
 	c.mu.Lock()
@@ -108,11 +110,11 @@ func drop(s *share) {
 	c.Settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
 		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)
 	h.LeaseDropped()
-	heap.Fix(&c.schedule, int(h.index)) // it is due no sooner than it was: the timer may stay as it is
+	heap.Fix(&c.schedule, int(h.index)) // h is due no sooner than before: the timer may stay
 }
 
-// scoped binds l to the calling goroutine and derives from ctx the context inside Do: it dies with ctx and with
-// the trust in the lock, whichever is first.
+// scoped binds l to the calling goroutine and derives the context inside Do from ctx. That context
+// ends with ctx or with the trust in the lock, whichever ends first.
 func (l *Lease) scoped(ctx context.Context) context.Context {
 	s := l.share
 	c := s.hold.core
@@ -121,7 +123,7 @@ func (l *Lease) scoped(ctx context.Context) context.Context {
 	s.inner = cancel
 	s.bind(current())
 	c.mu.Unlock()
-	if s.ctx.Err() != nil { // lost before inner was known
+	if s.ctx.Err() != nil { // the lock was lost before inner was known
 		cancel(context.Cause(s.ctx))
 	}
 	return inner
@@ -135,8 +137,9 @@ func (l *Lease) Name() string {
 	return l.share.hold.Name
 }
 
-// Token is the fencing token: it is larger than that of every ownership before. Hand it to whatever you write to and
-// have it refuse smaller ones (Kleppmann, "How to do distributed locking"). Nested Leases share it. 0 for nil.
+// Token is the fencing token: larger than that of every ownership before. Pass it along with each
+// write, and have the storage refuse smaller tokens (Kleppmann, "How to do distributed locking").
+// Nested Leases share it. 0 for nil.
 func (l *Lease) Token() int64 {
 	if l.none() {
 		return 0
@@ -144,7 +147,7 @@ func (l *Lease) Token() int64 {
 	return l.share.hold.Token
 }
 
-// Owner is the name given WithOwner, or one that is unique to this ownership.
+// Owner is the name given WithOwner, or a name that is unique to this ownership.
 func (l *Lease) Owner() string {
 	if l.none() {
 		return ""
@@ -152,9 +155,9 @@ func (l *Lease) Owner() string {
 	return l.share.hold.Ticket.Identity()
 }
 
-// Context has the values of the context that the lock was acquired with, but not its cancellation. It is cancelled
-// when the lock is lost (cause ErrLost), this Lease is unlocked (ErrNotHeld) or the Locker is closed (ErrClosed).
-// Passed on, it lets nested calls re-enter.
+// Context has the values of the context with which the lock was acquired, but not its cancellation.
+// It is cancelled when the lock is lost (cause ErrLost), this Lease is unlocked (ErrNotHeld) or the
+// Locker is closed (ErrClosed). Passed on, the context lets nested calls re-enter.
 func (l *Lease) Context() context.Context {
 	if l.none() {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -167,8 +170,9 @@ func (l *Lease) Context() context.Context {
 // Done is closed when Err is no longer nil.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
-// Err is nil as long as the lock can be trusted; then ErrLost with the reason, ErrNotHeld after Unlock, or
-// ErrClosed. It looks at the clocks itself, so it is right even just after a suspended machine woke up.
+// Err is nil as long as the lock can be trusted. Then it is ErrLost with the reason, ErrNotHeld
+// after Unlock, or ErrClosed. Err looks at the clocks itself, so it is right even just after a
+// suspended machine woke up.
 func (l *Lease) Err() error {
 	if l.none() {
 		return ErrNotHeld
@@ -179,7 +183,7 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// state is Err without words around it.
+// state is Err without the words around it.
 func (l *Lease) state() error {
 	h, c := l.share.hold, l.share.hold.core
 	c.mu.Lock()
@@ -196,8 +200,8 @@ func (l *Lease) state() error {
 	return err
 }
 
-// Deadline is when trust ends unless the lease is renewed or extended, by this process's monotonic clock. The zero time
-// for nil.
+// Deadline is when trust ends unless the lease is renewed or extended, by this process's monotonic
+// clock. It is the zero time for nil.
 func (l *Lease) Deadline() time.Time {
 	if l.none() {
 		return time.Time{}
@@ -208,7 +212,8 @@ func (l *Lease) Deadline() time.Time {
 	return l.share.hold.Trusted
 }
 
-// Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when it has ended.
+// Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when the
+// hold has ended.
 func (l *Lease) Depth() int {
 	if l.none() {
 		return 0
@@ -222,8 +227,8 @@ func (l *Lease) Depth() int {
 	return len(l.share.hold.shares)
 }
 
-// Detach unties the Lease from its goroutine: nested calls are then recognised by context or owner only. For handing a
-// Lease on under WithIdentity(ByGoroutine).
+// Detach unties the Lease from its goroutine. Nested calls are then recognised by context or owner
+// only. Use it to hand a Lease on under WithIdentity(ByGoroutine).
 func (l *Lease) Detach() {
 	if l.none() {
 		return

@@ -48,7 +48,8 @@ func newSettings(prefix string, options []Option) Settings {
 }
 
 // WithAlarm is for a simulation, whose processes may stand still: f is called before a timer's work
-// is done, with no mutex held. Nor do requests share then: who happens to run would decide.
+// is done, with no mutex held. Nor do calls share requests in a simulation, or the order of
+// goroutines would decide which do.
 func WithAlarm(f func()) Option { return option(func(s *Settings) { s.alarm = f }) }
 
 // Simulated reports whether the Locker lives in a simulation.
@@ -61,7 +62,7 @@ func (s *Settings) Alarmed() {
 	}
 }
 
-// Observe has the observer told, if there is one. It may be called with any mutex held.
+// Observe tells the observer, if there is one. It may be called with any mutex held.
 func (s *Settings) Observe(e Event) { s.reporter.observe(e) }
 
 // WithPrefix sets what all keys and channels begin with.
@@ -75,7 +76,7 @@ func WithLease(d time.Duration) Option {
 	})
 }
 
-// WithLogger sets where the Locker reports what no caller is there to be told.
+// WithLogger sets where the Locker reports what it cannot tell any caller.
 func WithLogger(logger *slog.Logger) Option {
 	return option(func(s *Settings) {
 		if logger == nil {
@@ -86,7 +87,7 @@ func WithLogger(logger *slog.Logger) Option {
 	})
 }
 
-// WithIdentity sets by what a nested call is recognised as the holder's own.
+// WithIdentity sets how a nested call is recognised as the holder's own.
 func WithIdentity(identity Identity) Option {
 	return option(func(s *Settings) {
 		s.Identity = identity

@@ -9,13 +9,17 @@ import (
 	"github.com/fairlock/locks/pubsub"
 )
 
-// Overheard is something that the server told the clients of a lock. Which of the fields there are follows from the Kind:
+// Overheard is something that the server told the clients of a lock. The Kind decides which fields
+// are set:
 //
-//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining unless it is renewed
-//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the call that had it
+//	Acquired     a waiter (ID, Owner, Note) was given the lock with Token, for Remaining
+//	             unless it is renewed
+//	Lost         the ownership with Token was ended by force; ID, Owner and Note are of the
+//	             call that had it
 //	GaveUp       a waiter (ID, Owner, Note) was evicted
 //	Released     a plain lock was given back or forced
-//	Reconnected  none, not even Name: from here on all is heard. The first of all, and again after a failure
+//	Reconnected  none, not even Name: from here on everything is heard. Comes first, and again
+//	             after each failure
 type Overheard struct {
 	Kind      Kind
 	Name      string
@@ -26,8 +30,9 @@ type Overheard struct {
 	Remaining time.Duration
 }
 
-// Overhear goes through what the server tells the clients of the locks under the prefix, or of those named, as it
-// happens. An error ends it, as do ctx and Close.
+// Overhear goes through what the server tells the clients of locks, as it happens. It covers the
+// locks named, or all locks under the prefix if none is named. An error ends it, as do ctx and
+// Close.
 func (c *Core) Overhear(ctx context.Context, names ...string) iter.Seq2[Overheard, error] {
 	return func(yield func(Overheard, error) bool) {
 		if err := c.overhear(ctx, names, func(o Overheard) bool { return yield(o, nil) }); err != nil {
@@ -40,7 +45,7 @@ func (c *Core) overhear(ctx context.Context, names []string, yield func(Overhear
 	if _, err := c.ready(ctx, "any"); err != nil {
 		return err
 	}
-	wanted := make(map[lua.Keys]string, len(names)) // as the caller calls them
+	wanted := make(map[lua.Keys]string, len(names)) // the caller's names
 	for _, name := range names {
 		keys, err := c.keys(name)
 		if err != nil {
@@ -64,7 +69,8 @@ func (c *Core) overhear(ctx context.Context, names []string, yield func(Overhear
 	return nil
 }
 
-// overheard is what was said in the words of a user, if it is of a lock that is wanted; none wanted is all.
+// overheard puts what was said in a user's words. ok is false if the lock is not wanted; an empty
+// wanted wants all.
 func (c *Core) overheard(said pubsub.Said, wanted map[lua.Keys]string) (o Overheard, ok bool) {
 	if said == (pubsub.Said{}) {
 		return Overheard{Kind: Reconnected}, true

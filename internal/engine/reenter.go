@@ -10,8 +10,9 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Reenter returns a further Lease on the hold that the call shares, or nil if there is none. It costs no round trip
-// unless the call asks for more than the hold has: a longer lease, or a watchdog where there was none.
+// Reenter returns a further Lease on the hold that the call shares, or nil if there is no such
+// hold. It costs no round trip unless the call asks for more than the hold has: a longer lease, or
+// a watchdog for a hold without one.
 func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, error) {
 	switch empty, closed := c.empty(); {
 	case closed:
@@ -46,7 +47,8 @@ func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, e
 	return lease, nil
 }
 
-// takeOver has a hold of a fixed lease be renewed, which has just been extended to that lease.
+// takeOver puts a hold of a fixed lease under the watchdog. The hold has just been extended to the
+// new lease.
 func (c *Core) takeOver(h *Hold, lease time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +58,7 @@ func (c *Core) takeOver(h *Hold, lease time.Duration) {
 	}
 }
 
-// lengthen extends a hold for no longer than the call may wait, or a try insists.
+// lengthen extends a hold. It takes no longer than the call may wait, or than a try insists.
 func (c *Core) lengthen(ctx context.Context, h *Hold, r Request) error {
 	wait := r.Wait
 	switch {
@@ -82,8 +84,9 @@ func (c *Core) empty() (empty, closed bool) {
 	return len(c.holds) == 0, c.closed
 }
 
-// Extend lets the lock be trusted for at least d from now, whatever lease it has: one round trip, or none if it is
-// already. Nothing is ever shortened. On an error the lock is held as before, or, with ErrLost, no more.
+// Extend lets the lock be trusted for at least d from now, whatever lease it has. It takes one
+// round trip, or none if the lock is trusted for that long already. Extend never shortens anything.
+// On an error the lock is held as before, or, with ErrLost, is held no longer.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.none() {
 		return ErrNotHeld
@@ -107,7 +110,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	return wrap(h.core.extend(ctx, h, rules.LeaseToTrust(d)))
 }
 
-// extend asks for the lease until it is answered, ctx ends or the hold is lost.
+// extend asks for the lease until the request is answered, ctx ends or the hold is lost.
 func (c *Core) extend(ctx context.Context, h *Hold, lease time.Duration) error {
 	var backoff Backoff
 	for done := false; ; {
@@ -130,7 +133,7 @@ func (c *Core) extend(ctx context.Context, h *Hold, lease time.Duration) error {
 		}
 		switch err := <-answer; {
 		case err == nil:
-			done = true // and what the answer was, the hold now says
+			done = true // the next check tells what the answer was
 		case !rules.Retryable(err):
 			return err
 		default:
@@ -141,7 +144,7 @@ func (c *Core) extend(ctx context.Context, h *Hold, lease time.Duration) error {
 	}
 }
 
-// renewal is what the hold's next renewal says. c.mu must be held.
+// renewal returns the hold's next renewal. c.mu must be held.
 func (h *Hold) renewal() lua.Renewal {
 	r := lua.Renewal{Keys: h.Keys, Ticket: h.Ticket, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.shares))}
 	if h.Fixed {
@@ -150,7 +153,7 @@ func (h *Hold) renewal() lua.Renewal {
 	return r
 }
 
-// remove takes s off its hold, and reports whether it was the last. c.mu must be held.
+// remove takes s off its hold, and reports whether s was the last share. c.mu must be held.
 func (h *Hold) remove(s *share) (last bool) {
 	if i := slices.Index(h.shares, s); i >= 0 {
 		h.shares = slices.Delete(h.shares, i, i+1)

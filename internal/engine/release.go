@@ -25,43 +25,44 @@ var causes = map[rules.Why]string{
 	rules.Uncertain: "its lease ended before the server confirmed the release",
 }
 
-// suspended is the cause of a hold that expired while nobody looked at the clock.
+// suspended is the cause of a loss if a hold expired while the process could not look at the clock.
 const suspended = "the wall clock passed its end: the machine was suspended, or its clock set"
 
 // LostTo is the ErrLost of a hold that never had a Lease.
 func LostTo(why rules.Why) error { return &reason{ErrLost, causes[why]} }
 
-// release is what becomes of a hold that is released or lost. All is guarded by Core.mu.
+// release is what becomes of a hold that is released or lost. All of it is guarded by Core.mu.
 type release struct {
-	err     error // of the release once it is settled; or why the hold is lost
+	err     error // of the settled release; or why the hold is lost
 	settled bool
-	done    chan struct{} // made by whoever has to wait; closed when it is settled
+	done    chan struct{} // made by the first call that waits; closed when the release is settled
 }
 
-// Unlock ends this Lease; the lock is released with the last Lease on it, in whatever order they end. One request then,
-// none before.
+// Unlock ends this Lease. The lock is released with the last Lease on it, in whatever order they
+// end. That takes one request; ending another Lease takes none.
 //
-// Of ctx only the values are used, and a deadline later than a second from now as an upper bound: a cancelled context
-// unlocks as well as any. If the server does not answer in time, Unlock returns an error and the release is retried in
-// the background until the lease would have ended; a second Unlock waits for that outcome.
+// Of ctx only the values and the deadline are used, so a cancelled context unlocks as well as any.
+// A deadline later than a second from now is an upper bound. If the server does not answer in time,
+// Unlock returns an error, and the release is retried in the background until the lease would have
+// ended. A second Unlock waits for that outcome.
 //
-//	nil          released; the next in line has it
-//	ErrLost      it was lost before; somebody else may have held it since, and nothing was released
+//	nil          released; the next in line has the lock
+//	ErrLost      the lock was lost before; somebody else may have held it since. Nothing was released
 //	ErrNotHeld   this Lease was unlocked before, or is nil
 func (l *Lease) Unlock(ctx context.Context) error {
 	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}
 	}
 	err := l.share.unlock(ctx)
-	runtime.KeepAlive(l) // or it could count as dropped while it is being unlocked
+	runtime.KeepAlive(l) // or l could count as dropped while it is being unlocked
 	if err == nil {
 		return nil
 	}
 	return &Error{"unlock", l.share.hold.Name, err}
 }
 
-// unlock ends the share. There are three cases: it is held and ends now; it was the hold's last and
-// nobody was told yet what became of the release; all else holds nothing.
+// unlock ends the share. There are three cases: the share is held and ends now; it was the hold's
+// last and nobody was told yet what became of the release; in all other cases it holds nothing.
 func (s *share) unlock(ctx context.Context) error {
 	h, c := s.hold, s.hold.core
 	limit := unlockBound(ctx)
@@ -101,7 +102,8 @@ func (s *share) unlock(ctx context.Context) error {
 	return s.await(until)
 }
 
-// detached has the values of ctx and no end. It asks nothing of ctx, which may be the user's.
+// detached returns a context with the values of ctx that never ends. It calls no method of ctx,
+// which may be the user's.
 func detached(ctx context.Context) context.Context {
 	if ctx == nil || ctx == context.Background() {
 		return context.Background()
@@ -111,7 +113,7 @@ func detached(ctx context.Context) context.Context {
 
 // unlockBound is how long an Unlock waits.
 func unlockBound(ctx context.Context) time.Duration {
-	if ctx == nil { // as good as any that has no end
+	if ctx == nil { // as good as a context without end
 		return unlockAtMost
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -144,7 +146,7 @@ func (s *share) await(until time.Time) error {
 	if !r.settled {
 		return fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
 	}
-	s.answered = true // it is told once
+	s.answered = true // the outcome is told once
 	return r.err
 }
 
@@ -155,8 +157,9 @@ func (c *Core) letGo(h *Hold) {
 	c.unwatch(h)
 }
 
-// release sends the release of h, the first time from the caller's own goroutine if that is sure to come back in time, and
-// repeats it until it is answered or the lease has ended anyway.
+// release sends the release of h, and repeats it until it is answered or the lease has ended
+// anyway. The first attempt uses the caller's own goroutine if the answer is sure to come back in
+// time.
 func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
 	began := time.Now()
 	if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(prompt, h, began) {
@@ -170,7 +173,8 @@ func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
 	})
 }
 
-// released sends one release and reports whether there is an outcome. h does not change any more but for its end.
+// released sends one release and reports whether there is an outcome. From here on h changes only
+// by its end.
 func (c *Core) released(ctx context.Context, h *Hold, began time.Time) bool {
 	trusted := !rules.Passed(h.Trusted, time.Now())
 	status, err := c.strategy.Release(ctx, h)
@@ -207,9 +211,9 @@ func (c *Core) released(ctx context.Context, h *Hold, began time.Time) bool {
 	return true
 }
 
-// Persist repeats the leave of a ticket with that lease until it is answered, no longer matters,
-// or the Locker is closed. It matters for as long as the ticket may have the lock: each request
-// of it that went unanswered may have been given a lease.
+// Persist repeats the leave of a ticket with that lease until the leave is answered or no longer
+// matters, or the Locker is closed. The leave matters for as long as the ticket may have the lock:
+// each unanswered request of the ticket may have been given a lease.
 func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rules.Patience(lease))
 	defer cancel()
@@ -218,7 +222,7 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	for {
 		err := send(ctx)
 		if time.Since(began) > lua.Liveness {
-			backoff.most = lua.Liveness / 3 // an outage: those who are to be taken back may be many
+			backoff.most = lua.Liveness / 3 // an outage: there may be many tickets to take back
 		}
 		if err == nil || !rules.Retryable(err) || c.enough(began, err) || backoff.Wait(ctx) != nil {
 			return
@@ -226,13 +230,13 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	}
 }
 
-// lastWords is for how long a Locker that is closed repeats what is to be released or left, if the
-// server answers that it cannot be done now: the move of a slot passes in no time, and shall leave
-// no lock held. What is not answered at all it tries once.
+// lastWords is for how long a closed Locker repeats a release or a leave that the server answers it
+// cannot do now. The move of a slot is over in no time, and shall leave no lock held. A request
+// that is not answered at all is not repeated.
 const lastWords = time.Second
 
-// enough reports whether what began then, and has failed with err, is not to be repeated any more:
-// the Locker is closed.
+// enough reports whether to stop repeating a request, because the Locker is closed. began is when
+// the request was first sent, err how it failed.
 func (c *Core) enough(began time.Time, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,13 +9,14 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// replicate returns when as many replicas have the hold as its call asks for, or with an error.
+// replicate returns nil when as many replicas have the hold as its call asks for, and else an
+// error.
 func (c *Core) replicate(ctx context.Context, h *Hold) error {
 	if h.Copies == nil {
 		return nil
 	}
 	got := h.Copies.Have
-	if got == nil { // it came by a message: the first renewal asks
+	if got == nil { // the grant came by a message: the first renewal asks
 		var err error
 		if got, err = c.confirm(ctx, h); err != nil {
 			return err
@@ -27,7 +28,8 @@ func (c *Core) replicate(ctx context.Context, h *Hold) error {
 	return c.unconfirmed(ctx, h, got)
 }
 
-// unconfirmed says what is missing, and asks the server for the reason if it can be that there are no replicas.
+// unconfirmed returns an error that says what is missing. If too few replicas confirmed, it asks
+// the server how many are connected.
 func (c *Core) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) error {
 	need := h.Copies.Need
 	err := fmt.Errorf("%w: %d of %d within %v; it was given back", ErrNotReplicated, got.N, need.N, need.Within)
@@ -56,7 +58,8 @@ func (c *Core) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) err
 	return err
 }
 
-// confirm renews h together with the question to the replicas, until that is answered, ctx ends or the hold is lost.
+// confirm renews h and asks the replicas in the same request. It repeats the request until there is
+// an answer, ctx ends or the hold is lost.
 func (c *Core) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err error) {
 	var backoff Backoff
 	for {

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	mostUntold = 10_000      // what waits to be told; what comes on top is counted and dropped
-	toldWithin = time.Second // how long Close waits for it
+	mostUntold = 10_000      // how many reports wait; more are counted and dropped
+	toldWithin = time.Second // how long Close waits for them
 )
 
-// reporter tells a Locker's Logger and Observer what happened, in order, from one goroutine that
-// lives as long as there is something to tell. They are the user's: one that blocks, panics or
-// calls back into the Locker holds up nothing but what is told after it.
+// reporter tells a Locker's Logger and Observer what happened, in order, from one goroutine. The
+// goroutine lives as long as there is something to tell. Logger and Observer are the user's code:
+// if they block, panic or call back into the Locker, only what is told after that is held up.
 type reporter struct {
 	logger   *slog.Logger
 	observer Observer     // may be nil
-	teller   atomic.Int64 // the goroutine that tells, as long as there is one
+	teller   atomic.Int64 // the goroutine that tells; 0: there is none
 
-	mu      sync.Mutex // guards what follows; nothing of the user's is called under it
+	mu      sync.Mutex // guards what follows; no code of the user's is called under it
 	untold  []func()
 	dropped int
-	idle    chan struct{} // closed when nothing is left to tell; nil: nothing is
+	idle    chan struct{} // closed when nothing is left to tell; nil: nothing is left
 }
 
-// tell has f called. It never blocks, and may be called with any mutex held.
+// tell queues f to be called. It never blocks, and may be called with any mutex held.
 func (r *reporter) tell(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *reporter) tell(f func()) {
 	}
 }
 
-// run tells what there is to tell. Should the user's code end this goroutine, another one goes on.
+// run tells what there is to tell. If the user's code ends this goroutine, another one goes on.
 func (r *reporter) run() {
 	me, all := int64(current()), false
 	r.teller.Store(me)
@@ -60,7 +60,7 @@ func (r *reporter) run() {
 	all = true
 }
 
-// next is what is told next; nil: that was all.
+// next takes out what is told next; nil: nothing is left.
 func (r *reporter) next() (f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,12 +81,13 @@ func (r *reporter) next() (f func()) {
 	return f
 }
 
-// guarded calls the user's code. A panic of it is no reason to end a process that holds locks.
+// guarded calls the user's code and recovers its panics: a panic there must not end a process that
+// holds locks.
 func (r *reporter) guarded(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			stack := string(debug.Stack())
-			defer func() { _ = recover() }() // it is the Logger that panics
+			defer func() { _ = recover() }() // the Logger itself may panic
 			r.logger.Error("fairlock: the Logger or the Observer panicked", "panic", fmt.Sprint(p), "stack", stack)
 		}
 	}()
@@ -102,8 +103,8 @@ func (r *reporter) observe(e Event) {
 	r.tell(func() { r.observer.Observe(e) })
 }
 
-// drain returns when all is told, after a second at most, and at once if it is the user's code
-// there that asks.
+// drain returns when all is told, after a second at most. It returns at once if the user's code
+// calls it from the telling goroutine.
 func (r *reporter) drain() {
 	if me := current(); me != 0 && r.teller.Load() == int64(me) {
 		return
@@ -122,13 +123,14 @@ func (r *reporter) drain() {
 	}
 }
 
-// aside is a slog.Handler that writes through a reporter: whoever logs waits for nobody.
+// aside is a slog.Handler that writes through a reporter, so that logging never waits.
 type aside struct {
 	slog.Handler // the user's
 	*reporter
 }
 
-// Enabled reports that a line may be wanted: the user's handler is asked when its turn comes.
+// Enabled reports that a line may be wanted. The user's handler is asked when the line's turn
+// comes.
 func (a aside) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle takes a line to be written.
@@ -150,7 +152,7 @@ func (a aside) WithGroup(name string) slog.Handler {
 	return aside{a.Handler.WithGroup(name), a.reporter}
 }
 
-// reports has what the settings' Logger and Observer are told go through a reporter.
+// reports puts a reporter between the Locker and the settings' Logger and Observer.
 func (s *Settings) reports() {
 	s.reporter = &reporter{logger: s.Logger, observer: s.Observer}
 	s.Logger = slog.New(aside{s.Logger.Handler(), s.reporter})

@@ -16,7 +16,7 @@ type Request struct {
 	MaxWaiters int           // 0: no bound
 	Owner      string
 	Note       string
-	Waited     bool               // the server has had the call wait before: it joins the line anew
+	Waited     bool               // the call has waited before and joins the line anew
 	OnQueued   func(position int) // may be nil
 	Replicas   lua.Replicas
 	Err        error
@@ -63,7 +63,7 @@ func WaitAtMost(d time.Duration) LockOption {
 	})
 }
 
-// MaxWaiters has the call return ErrQueueFull at once if n or more wait already.
+// MaxWaiters makes the call return ErrQueueFull at once if n or more calls wait already.
 func MaxWaiters(n int) LockOption {
 	return lockOption(func(r *Request) {
 		r.MaxWaiters = n
@@ -73,7 +73,7 @@ func MaxWaiters(n int) LockOption {
 	})
 }
 
-// WithOwner names the owner: whoever names the same one shares the lock.
+// WithOwner names the owner. All calls that name the same owner share the lock.
 func WithOwner(owner string) LockOption {
 	return lockOption(func(r *Request) {
 		r.Owner = owner
@@ -86,7 +86,7 @@ func WithOwner(owner string) LockOption {
 	})
 }
 
-// OnQueued has f called, in the caller's own goroutine, when the call has to wait.
+// OnQueued makes a call that has to wait call f, in the caller's own goroutine.
 func OnQueued(f func(position int)) LockOption {
 	return lockOption(func(r *Request) {
 		if r.OnQueued = f; f == nil {
@@ -95,7 +95,7 @@ func OnQueued(f func(position int)) LockOption {
 	})
 }
 
-// WithReplicas has the call succeed only once n replicas have confirmed that they have the lock.
+// WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return lockOption(func(r *Request) {
 		r.replicate(lua.Replicas{N: n, Within: timeout})
@@ -105,7 +105,7 @@ func WithReplicas(n int, timeout time.Duration) LockOption {
 	})
 }
 
-// WithFsync has the call succeed only once the server and n of its replicas have confirmed that
+// WithFsync makes the call succeed only once the server and n of its replicas have confirmed that
 // they have the lock on disk.
 func WithFsync(n int, timeout time.Duration) LockOption {
 	return lockOption(func(r *Request) {

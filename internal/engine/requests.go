@@ -7,8 +7,8 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Requests is the [rules.Requests] of a ticket for all who send and wait for them. Its methods may
-// be called with any mutex held.
+// Requests is the [rules.Requests] of a ticket, shared by all goroutines that send or wait for its
+// requests. Its methods may be called with any mutex held.
 type Requests struct {
 	mu sync.Mutex // guards r; nothing else is done under it
 	r  rules.Requests
@@ -28,21 +28,21 @@ func (r *Requests) Done(err error) {
 	r.r.Answered(lua.Unanswered(err))
 }
 
-// Overtaken notes that a message told of the lock before anything was answered.
+// Overtaken notes that a message told of the grant before any request was answered.
 func (r *Requests) Overtaken() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.r.Overtaken()
 }
 
-// EnterDone is Done for a request that Overtaken may have been about.
+// EnterDone is Done for an enter: the request that Overtaken may have been about.
 func (r *Requests) EnterDone(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.r.EnterAnswered(lua.Unanswered(err))
 }
 
-// Underway reports whether a request went out to which nothing has come back yet.
+// Underway reports whether a request is under way that has neither been answered nor failed.
 func (r *Requests) Underway() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

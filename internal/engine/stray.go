@@ -10,8 +10,8 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Own is the counter of the ticket that an answer names as a lock's holder, if it is one of this
-// client's.
+// Own returns the counter of the ticket that an answer names as a lock's holder. ours is false if
+// the ticket is not this client's.
 func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	text, ours := strings.CutPrefix(holder, c.ID)
 	text, ends := strings.CutPrefix(text, ":")
@@ -22,8 +22,9 @@ func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	return counter, err == nil
 }
 
-// LooksForStrays reports whether to look for strays of a lock, of which an answer names one. Most are not:
-// whoever has unlocked meanwhile is not known any more either. So it is once a second at most.
+// LooksForStrays reports whether to look for strays of a lock, after an answer has named one. Most
+// are none: a ticket that was unlocked meanwhile is not known any more either. So a lock is looked
+// at once a second at most.
 func (c *Core) LooksForStrays(keys lua.Keys) bool {
 	if _, looked := c.looked.LoadOrStore(keys, true); looked {
 		return false
@@ -32,11 +33,11 @@ func (c *Core) LooksForStrays(keys lua.Keys) bool {
 	return true
 }
 
-// Given reports whether a ticket is one that this client has given out.
+// Given reports whether this client has given out the ticket.
 func (c *Core) Given(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
 
-// Message reads what the server tells this client, of which lock. What makes no sense is
-// reported: it is not of the scripts.
+// Message reads a message of the server to this client, and of which lock it tells. A message that
+// makes no sense is reported: the scripts did not send it.
 func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error) {
 	m, err = lua.ParseMessage(payload)
 	if err == nil {
@@ -51,8 +52,8 @@ func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error)
 	return m, keys, err
 }
 
-// Nonsense reports a message that is not of the scripts: once a minute, for whoever may publish
-// may do so a million times.
+// Nonsense reports a message that the scripts did not send. It logs once a minute at most, because
+// anybody who may publish may do so a million times.
 func (c *Core) Nonsense(err error) {
 	c.nonsense.Add(1)
 	now := time.Now().UnixNano()
@@ -62,13 +63,13 @@ func (c *Core) Nonsense(err error) {
 	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "messages", c.nonsense.Swap(0))
 }
 
-// Strays looks for tickets of this client that have a lock though no call of it knows them:
-// requests that were executed when nobody waited for them any more. Whoever finds one gives it
+// Strays looks for tickets of this client that have a lock though no call of the client knows them.
+// Their requests were executed when no call waited for them any more. The caller has to give them
 // back.
 func (c *Core) Strays(keys lua.Keys, known func(counter uint64) bool) (strays []lua.Ticket) {
 	state, err := c.Server.Inspect(context.Background(), keys, 0, 0)
 	if err != nil {
-		return nil // whoever asks next sees it again
+		return nil // the next answer names the stray again
 	}
 	for _, h := range state.Holds {
 		if h.Ticket.Client == c.ID && !known(h.Ticket.Counter) {

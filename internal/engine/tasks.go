@@ -2,7 +2,8 @@ package engine
 
 import "sync"
 
-// Tasks counts goroutines so that Close can wait for them. Unlike a WaitGroup it may be added to while somebody waits.
+// Tasks counts goroutines so that Close can wait for them. Unlike a WaitGroup, it may be added to
+// while Close waits.
 type Tasks struct {
 	mu   sync.Mutex // guards n and idle
 	n    int
@@ -18,7 +19,7 @@ func (t *Tasks) Go(f func()) {
 	}()
 }
 
-// Begun says that the calling goroutine does something that Wait is to wait for, until Done.
+// Begun notes that the calling goroutine has begun a task. Wait waits for it until Done.
 func (t *Tasks) Begun() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// poll is how often the watchdog looks at the wall clock while something is held: a machine that was suspended wakes up
-// with timers that have hours to go.
+// poll is how often the watchdog looks at the wall clock while something is held. A machine that
+// was suspended wakes up with timers that have hours to go.
 const poll = time.Second
 
-// schedule is a heap of holds, the one that is due first on top.
+// schedule is a heap of holds; the hold that is due first is on top.
 type schedule []*Hold
 
 func (s schedule) Len() int           { return len(s) }
@@ -40,7 +40,7 @@ func (s *schedule) Pop() any {
 	return h
 }
 
-// watch puts h where it belongs in the schedule. c.mu must be held.
+// watch puts h in the schedule, or moves h to its new place there. c.mu must be held.
 func (c *Core) watch(h *Hold) {
 	if c.closed {
 		return
@@ -62,7 +62,7 @@ func (c *Core) unwatch(h *Hold) {
 	}
 }
 
-// arm sets the timer for the first that is due. c.mu must be held.
+// arm sets the timer for the hold that is due first. c.mu must be held.
 func (c *Core) arm() {
 	now := time.Now()
 	wait := min(max(0, c.schedule[0].Due().Sub(now)), poll)
@@ -93,7 +93,7 @@ func (c *Core) watchdog() {
 	}
 }
 
-// tick does what is due: ends trust, sends renewals.
+// tick does what is due: it ends trust and sends renewals.
 func (c *Core) tick(now time.Time) {
 	var after effects
 	var batch batch
@@ -112,7 +112,7 @@ func (c *Core) tick(now time.Time) {
 	batch.send(c)
 }
 
-// serve does what h needs now, if it needs anything. c.mu must be held.
+// serve does what h needs now, and reports whether h needed anything. c.mu must be held.
 func (c *Core) serve(h *Hold, now time.Time, batch *batch, after *effects) bool {
 	switch {
 	case h.Expires(now):
@@ -126,7 +126,7 @@ func (c *Core) serve(h *Hold, now time.Time, batch *batch, after *effects) bool 
 	return true
 }
 
-// batch collects renewals that are as good as sent.
+// batch collects renewals that are noted as sent.
 type batch struct {
 	holds    []*Hold
 	renewals []lua.Renewal
@@ -138,7 +138,7 @@ func (b *batch) add(h *Hold) {
 	h.Requests.Sent()
 }
 
-// send sends them side by side, as many as one request takes in each.
+// send sends the renewals in requests side by side, as many renewals in each as a request takes.
 func (b *batch) send(c *Core) {
 	if c.Server.Sharded() {
 		for _, part := range b.parted(c.Server) {
@@ -156,7 +156,8 @@ func (b *batch) sendAll(c *Core) {
 	}
 }
 
-// parted is the batch by the nodes that its locks live on: one that is dead must not hold up the others.
+// parted splits the batch by the nodes that its locks live on, so that a dead node does not hold up
+// the others.
 func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 	parts := make(map[redis.UniversalClient]*batch)
 	for i, h := range b.holds {
@@ -171,7 +172,7 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 	return parts
 }
 
-// wake ends the trust in everything whose time has passed by the wall clock. c.mu must be held.
+// wake ends the trust in all holds whose time has passed by the wall clock. c.mu must be held.
 func (c *Core) wake(now time.Time, after *effects) {
 	for _, h := range append(schedule(nil), c.schedule...) {
 		if h.Expires(now) {
@@ -180,8 +181,9 @@ func (c *Core) wake(now time.Time, after *effects) {
 	}
 }
 
-// renew sends one request for all, and one more for each that the record does not have or whose token key is to be kept
-// alive. Their Requests know of it already.
+// renew sends one request for all renewals. It sends one more for each hold that is missing in its
+// record or whose token key is to be kept alive. The holds' Requests already count the renewals as
+// sent.
 func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
 	sent := time.Now()
@@ -255,7 +257,7 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	return nil
 }
 
-// renewed takes in the answer to a renewal. It reports whether the hold is held, and whether to
+// renewed handles the answer to a renewal. It reports whether the hold is held, and whether to
 // reassert it.
 func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (held, reassert bool) {
 	c.mu.Lock()
@@ -270,7 +272,7 @@ func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duratio
 	return true, false
 }
 
-// prolonged puts a hold that was renewed where it belongs now. c.mu must be held.
+// prolonged moves a renewed hold to its new place in the schedule. c.mu must be held.
 func (c *Core) prolonged(h *Hold) {
 	if h.State == rules.Held {
 		h.settle()
