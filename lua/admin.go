@@ -21,7 +21,7 @@ type Hold struct {
 type Waiter struct {
 	Ticket  Ticket
 	Place   Place
-	element string // as it stands in the line; empty: as we write it
+	element string // as found in the line; empty: as this package writes it
 }
 
 // State is what Inspect saw.
@@ -36,11 +36,12 @@ type State struct {
 	Holds     []Hold
 	Waiting   int      // length of the line
 	Page      int      // how many places of the line were looked at
-	Waiters   []Waiter // those of them that make sense
-	Damaged   error    // what makes none, if anything: all else was read
+	Waiters   []Waiter // the places that could be read
+	Damaged   error    // what could not be read, if anything; all else was
 }
 
-// Inspect runs inspect.lua: one request, which writes nothing. It shows at most count waiters from index from on.
+// Inspect runs inspect.lua: one request, which writes nothing. It shows at most count waiters, from
+// index from on.
 func (s *Server) Inspect(ctx context.Context, keys Keys, from, count int) (State, error) {
 	reply, err := s.run(ctx, inspectScript, append(inspectScript.on(keys.all(), 2), from, count))
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *State) damage(where string, err error) {
 	}
 }
 
-// cut is a text that is not too long to be read.
+// cut is the start of a text, short enough to be read.
 func cut(text string) string { return text[:min(len(text), 100)] }
 
 func (s *State) tokenKey(value string) (err error) {
@@ -142,9 +143,9 @@ func (s *State) hold(name, value string) error {
 	return nil
 }
 
-// Force runs force.lua: one request. It ends the ownership that has this token, 0 of a record
-// that has none, and tells its clients; it reports whether that was the present one. More and
-// Grant are as in [Left].
+// Force runs force.lua: one request. It ends the ownership with this token (0: of a record that has
+// none) and tells the clients that held the lock. It reports whether that ownership was the present
+// one. More and Grant are as in [Left].
 func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool, left Left, err error) {
 	args := append(s.writing(forceScript, keys, 5), s.caller(keys)...)
 	reply, err := s.run(ctx, forceScript, append(args, s.freed(keys), token))
@@ -157,7 +158,8 @@ func (s *Server) Force(ctx context.Context, keys Keys, token int64) (forced bool
 	return forced && err == nil, left, err
 }
 
-// Evict runs evict.lua: one request. It takes w out of the line and tells its client; it reports whether it was there.
+// Evict runs evict.lua: one request. It takes w out of the line and tells w's client. It reports
+// whether w was in line.
 func (s *Server) Evict(ctx context.Context, keys Keys, w Waiter) (bool, error) {
 	args := append(s.writing(evictScript, keys, 4), s.caller(keys)...)
 	element := cmp.Or(w.element, strconv.FormatInt(int64(w.Place), 10)+":"+w.Ticket.String())

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cluster is a client that knows where each key lives: a [redis.ClusterClient], or what is wrapped
-// around one and has its methods.
+// Cluster is a client that knows where each key lives: a [redis.ClusterClient], or a wrapper with
+// the same methods.
 type Cluster interface {
 	redis.UniversalClient
 	ForEachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error
@@ -16,7 +16,8 @@ type Cluster interface {
 	ReloadState(ctx context.Context)
 }
 
-// Sharded reports whether each lock has channels of its own, in its own slot, as on a cluster. Else the client has one for all.
+// Sharded reports whether each lock has channels of its own, in the lock's slot, as on a cluster.
+// Otherwise the client has one channel for all locks.
 func (s *Server) Sharded() bool { return s.cluster != nil }
 
 // Channel is the name of the channel on which this client hears of its grants of the lock.
@@ -36,7 +37,7 @@ func (s *Server) channels(keys Keys) string {
 	return s.channel + name + ":"
 }
 
-// caller is what the scripts have to know of who calls: verb, channels, client.
+// caller is what a script has to know of the calling client: verb, channels, client.
 func (s *Server) caller(keys Keys) []any {
 	if !s.Sharded() {
 		return s.alone
@@ -44,9 +45,11 @@ func (s *Server) caller(keys Keys) []any {
 	return []any{"SPUBLISH", s.channels(keys), s.client}
 }
 
-// writing is the command that runs a script which writes. On a cluster it names one more key, which never exists: a node that is
-// giving away or taking in the slot then refuses the script as a whole, with TRYAGAIN. Otherwise it would run where all four keys happen to be,
-// and be refused a key that it has deleted itself, halfway through; and clients that listen on the other node would seem dead.
+// writing is the command that runs a script which writes. On a cluster the command names one more
+// key, which never exists: a node that is giving away or taking in the slot then refuses the script
+// as a whole, with TRYAGAIN. Without that key the script would run where all four keys happen to
+// be. Halfway through, the node would refuse it a key that it has deleted itself; and clients that
+// listen on the other node would seem dead.
 func (s *Server) writing(sc script, keys Keys, n int) []any {
 	if !s.Sharded() {
 		return sc.on(keys.all(), n)
@@ -54,18 +57,21 @@ func (s *Server) writing(sc script, keys Keys, n int) []any {
 	return sc.on(append(keys.all(), s.Freed(keys)), n)
 }
 
-// Moving reports whether err says that the keys of a lock are on their way to another node: a moment later they are there.
+// Moving reports whether err says that the keys of a lock are on their way to another node. A
+// moment later they are there.
 func Moving(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
 
-// suspect has the map of the slots read again if err may mean that it is out of date. go-redis does so when a node redirects it,
-// and not when one is dead: of a command that it may not repeat it learns nothing.
+// suspect has the map of the slots read again if err may mean that the map is out of date. go-redis
+// does so when a node redirects a command, but not when a node is dead: go-redis learns nothing
+// from a command that it may not repeat.
 func (s *Server) suspect(err error) {
 	if err != nil && s.Sharded() && (!Answered(err) || Passing(err)) {
 		s.cluster.ReloadState(context.Background())
 	}
 }
 
-// home is the client of the one server that keeps the lock, as far as is known. It follows no redirection.
+// home is the client of the one server that keeps the lock, as far as is known. That client follows
+// no redirection.
 func (s *Server) home(ctx context.Context, keys Keys) (redis.UniversalClient, error) {
 	if s.Sharded() {
 		return s.cluster.MasterForKey(ctx, keys.Record())
@@ -73,8 +79,8 @@ func (s *Server) home(ctx context.Context, keys Keys) (redis.UniversalClient, er
 	return s.rdb, nil
 }
 
-// Node is where a lock lives: requests about locks of different nodes do not wait for one another. It is the whole cluster as long as
-// that is not known.
+// Node is the node that keeps the lock, or the whole cluster as long as the node is not known.
+// Requests about locks of different nodes do not wait for one another.
 func (s *Server) Node(keys Keys) redis.UniversalClient {
 	if home, err := s.home(context.Background(), keys); err == nil {
 		return home
@@ -82,13 +88,14 @@ func (s *Server) Node(keys Keys) redis.UniversalClient {
 	return s.rdb
 }
 
-// elsewhere reports whether a node answered that another one has the keys.
+// elsewhere reports whether a node answered that another node has the keys.
 func elsewhere(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
 }
 
-// Masters sends a command to the server, or to each node that has keys, all at once, and returns
-// the replies. There is an error only if there are none: of a cluster a node may be away.
+// Masters sends a command to the server, or at the same time to each node that has keys, and
+// returns the replies. There is an error only if there are no replies: a node of a cluster may be
+// away.
 func (s *Server) Masters(ctx context.Context, args ...any) (replies []any, err error) {
 	if !s.Sharded() {
 		reply, err := s.Do(ctx, args...)

@@ -8,16 +8,16 @@ import (
 // MaxTickets is the most tickets that one Enter or Leave may carry.
 const MaxTickets = 500
 
-// Place is a waiter's position in time: the server's clock at its first arrival, made larger than the place before it.
-// Zero is none yet.
+// Place is a waiter's position in time: the server's clock at the waiter's first arrival, made
+// larger than the place ahead of it. Zero means that there is none yet.
 type Place = Micros
 
 // Enter asks for a lock on behalf of some of the client's tickets.
 type Enter struct {
 	Try      bool          // one ticket, one attempt, no waiting: all there is for a lock without a line
-	Some     bool          // others of the client's tickets are in line: this does not say that they are back
+	Some     bool          // other tickets of the client are in line; this request does not say that they are back
 	Seen     int64         // largest recent token known of this lock
-	Lease    time.Duration // how long nobody may take the lock at least, if the server has forgotten Seen
+	Lease    time.Duration // if the server has forgotten Seen: for how long, at least, nobody may take the lock
 	Tickets  []EnterTicket // in the order of their places
 	Replicas Replicas
 }
@@ -27,7 +27,7 @@ type EnterTicket struct {
 	Ticket     Ticket
 	Place      Place
 	MaxWaiters int  // 0: no bound
-	Tell       bool // its position, every time: the server looks for it among the first 10,000, and mends its place there
+	Tell       bool // tell its position, every time: the server looks among the first 10,000, and mends its place there
 }
 
 // Status is what the server says of a ticket.
@@ -37,7 +37,7 @@ type Status string
 const (
 	Granted Status = "granted" // it holds the lock
 	Waiting Status = "waiting" // it is (Leave: was) in line
-	Held    Status = "held"    // Enter to try: somebody else has it or comes first; Leave: it held the lock until now
+	Held    Status = "held"    // Enter to try: somebody else has the lock or comes first; Leave: it held the lock until now
 	Full    Status = "full"    // the line is as long as the ticket allows
 	Gone    Status = "gone"    // it was retired
 	None    Status = "none"    // Leave: it neither held nor waited
@@ -56,8 +56,8 @@ type Entered struct {
 	Now       Micros
 	Token     int64 // the largest token ever given
 	Holder    string
-	Lease     time.Duration // the holder's
-	Remaining time.Duration // of the holder
+	Lease     time.Duration // the holder's lease
+	Remaining time.Duration // how long nobody can have the lock unless it is released
 	Waiting   int           // length of the line
 	Heard     bool          // the server sees a subscriber of the client's channel
 	Forgot    bool          // the server had lost Seen
@@ -70,9 +70,9 @@ type Entered struct {
 // TicketState is the answer for one ticket.
 type TicketState struct {
 	Status   Status
-	Grant    Grant // of a granted one
-	Place    Place // of one in line
-	Position int   // of one in line that is new or has asked: 1 is next; 0: not told
+	Grant    Grant // if Granted
+	Place    Place // if in line
+	Position int   // if in line, and new or asked for: 1 is next; 0: not told
 	Returned bool  // it is in line again: it had been passed over, swept, or lost by the server
 }
 
@@ -85,7 +85,7 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 		lease, owner = first.asks()
 	}
 	args := s.writing(enterScript, keys, 8+4*len(e.Tickets))
-	var mode any = "wait" // constants are boxed for nothing
+	var mode any = "wait" // boxing a constant costs nothing
 	switch {
 	case e.Try:
 		mode = "try"
@@ -93,7 +93,7 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 		mode = "some"
 	}
 	asked := any(lease)
-	kept := asked // what is boxed is usually the same
+	kept := asked // usually the same value, boxed already
 	if e.Lease != first.Lease {
 		kept = millis(e.Lease)
 	}
@@ -138,7 +138,7 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	return decoded(answer, &r, "enter", reply)
 }
 
-// simply says what goes without saying when the only ticket of a request has the lock.
+// simply fills in what the short reply leaves out: the only ticket of the request has the lock.
 func (e *Entered) simply(ticket Ticket) {
 	e.Holder, e.Lease, e.Remaining = ticket.Identity(), ticket.Lease, ticket.Lease
 	e.Tickets[0] = TicketState{Status: Granted, Grant: Grant{Ticket: ticket, Token: e.Token, Remaining: e.Lease, Since: e.Now - e.Now%1000}}
@@ -149,7 +149,7 @@ type LeaveTicket struct {
 	Ticket Ticket
 	Place  Place // 0: not known
 	Token  int64 // 0: it never held
-	Retire bool  // a request of it is unanswered and might be executed after this one
+	Retire bool  // an unanswered request of the ticket might be executed after this one
 }
 
 // Left is the answer to a Leave.

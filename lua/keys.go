@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// Longest names, in bytes. They end up in keys, which every client of the server's operator has to read.
+// Longest names, in bytes. Names end up in keys, which every client of the server's operator has to
+// read.
 const (
 	maxName   = 512
 	maxPrefix = 128
 )
 
-// Keys are the names of one lock's four keys. All share one hash tag, so they live in one slot of a cluster.
+// Keys are the names of one lock's four keys. All four share one hash tag, so they live in one slot
+// of a cluster.
 type Keys struct {
-	text string    // one after the other
-	ends [3]uint16 // of all but the last
+	text string    // the names, one after the other
+	ends [3]uint16 // where each name but the last ends
 }
 
 // Record is the hash: owner, token, since, lease, and a field per hold.
@@ -31,9 +33,9 @@ func (k Keys) Waiters() string { return k.text[k.ends[1]:k.ends[2]] }
 // Token is the string: the largest token given.
 func (k Keys) Token() string { return k.text[k.ends[2]:] }
 
-// NewKeys builds the keys of the lock called name under prefix. The kind stands before the name, so the keys of two
-// locks never meet. A name with a hash tag of its own keeps it; any other is wrapped into one, so a and {a} are the
-// same lock.
+// NewKeys builds the keys of the lock called name under prefix. The kind stands before the name, so
+// the keys of two locks never meet. A name with a hash tag of its own keeps that tag. Any other
+// name is wrapped into a tag, so a and {a} are the same lock.
 func NewKeys(prefix, name string) (Keys, error) {
 	if err := CheckPrefix(strings.TrimSuffix(prefix, plain)); err != nil {
 		return Keys{}, err
@@ -52,7 +54,7 @@ func NewKeys(prefix, name string) (Keys, error) {
 	return build(prefix, name), nil
 }
 
-// build takes a name with its tag.
+// build returns the keys for a name that has its hash tag.
 func build(prefix, name string) Keys {
 	var k Keys
 	k.text = prefix + ":lock:" + name + prefix + ":queue:" + name + prefix + ":waiters:" + name + prefix + ":token:" + name
@@ -64,7 +66,7 @@ func build(prefix, name string) Keys {
 	return k
 }
 
-// KeysOf are the keys of the lock whose record is called so.
+// KeysOf are the keys of the lock with this record key.
 func KeysOf(prefix, record string) (Keys, error) {
 	name, ok := strings.CutPrefix(record, prefix+":lock:")
 	if !ok || !tagged(name) || name[0] == '}' || len(name) > maxName+len("{}") {
@@ -73,7 +75,8 @@ func KeysOf(prefix, record string) (Keys, error) {
 	return build(prefix, name), nil
 }
 
-// Named is the lock whose record is called so: its name as people gave it, with no braces that were only put around it.
+// Named is the lock with this record key. name is as people gave it, without braces that were only
+// put around it.
 func Named(prefix, record string) (name string, keys Keys, err error) {
 	keys, err = KeysOf(prefix, record)
 	if err != nil {
@@ -88,7 +91,7 @@ func Named(prefix, record string) (name string, keys Keys, err error) {
 	return name, keys, nil
 }
 
-// all is the order in which the scripts take them.
+// all is the keys in the order in which the scripts take them.
 func (k Keys) all() []string { return []string{k.Record(), k.Queue(), k.Waiters(), k.Token()} }
 
 // Channels is what the channel of every client under prefix begins with.
@@ -96,7 +99,8 @@ func Channels(prefix string) string { return prefix + channels }
 
 const channels = ":wake:"
 
-// Patterns match the channels of all clients under prefix, and those of all locks without a line.
+// Patterns match the channels of all clients under prefix, and the channels of all locks without a
+// line.
 func Patterns(prefix string) []string {
 	return []string{globbed(prefix) + ":wake:*", globbed(prefix) + ":freed:*"}
 }
@@ -106,22 +110,22 @@ func Freed(prefix string, keys Keys) string {
 	return prefix + ":freed:" + keys.Record()[len(prefix+":lock:"):]
 }
 
-// FreedOf is the record of the lock that is told to be free on this channel.
+// FreedOf is the record key of the lock whose releases are told on this channel.
 func FreedOf(prefix, channel string) (record string, ok bool) {
 	name, ok := strings.CutPrefix(channel, prefix+":freed:")
 	return prefix + ":lock:" + name, ok
 }
 
-// globbed is a text as patterns of keys and channels match it.
+// globbed is the pattern that matches exactly this text, in keys and channels.
 func globbed(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// plain is what the prefix of plain locks ends with, so that they share nothing with the fair
-// ones under the same prefix.
+// plain is what the prefix of plain locks ends with. So plain locks share nothing with the fair
+// locks under the same prefix.
 const plain = ":plain"
 
-// Plain is the prefix of the plain locks of an application that has this one.
+// Plain is the prefix of the plain locks of the application with this prefix.
 func Plain(prefix string) string { return prefix + plain }
 
 // kinds are the words that stand after a prefix.

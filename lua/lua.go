@@ -1,16 +1,19 @@
-// Package lua is the ground floor of fairlock and promises its importers nothing: what is atomic?
+// Package lua is the ground floor of fairlock: what is atomic? It promises its importers nothing.
 //
-// Each verb of the protocol is one script in a .lua file whose header is its contract, and one typed call here:
-// [Server.Enter], [Server.Leave], [Server.Renew], [Server.Reassert], [Server.Inspect], [Server.Force] and [Server.Evict].
-// The plain lock has the same ones, without a line. The package also builds the keys ([NewKeys]), the tickets ([Ticket]) and decodes the messages that scripts publish ([ParseMessage]).
+// Each verb of the protocol is one script in a .lua file, and one typed call here: [Server.Enter],
+// [Server.Leave], [Server.Renew], [Server.Reassert], [Server.Inspect], [Server.Force] and
+// [Server.Evict]. The header of a script is its contract. The plain lock has the same verbs,
+// without a line. The package also builds the keys ([NewKeys]) and the tickets ([Ticket]), and
+// decodes the messages that scripts publish ([ParseMessage]).
 //
 // docs/design.md in the repository tells the whole protocol in order.
 //
-// Durations cross into milliseconds here and nowhere else. Times of the server are its own microseconds ([Micros]) and
-// are only ever compared with one another.
+// Durations cross into milliseconds here and nowhere else. Times of the server are microseconds of
+// the server's own clock ([Micros]). They are only ever compared with one another.
 //
-// A call is one request: the client's own retry is off, because a request whose answer was lost may still be executed,
-// seconds later, and only its caller knows what that would mean. [Unanswered] tells such a failure from a definite one.
+// A call is one request. The client's own retry is off: a request whose answer was lost may still
+// be executed, seconds later, and only the caller knows what that would mean. [Unanswered] tells
+// such a failure from a definite one.
 package lua
 
 import (
@@ -67,8 +70,8 @@ func embedded(name string) string {
 
 var include = regexp.MustCompile(`(?m)^ *--#include (\S+)$`)
 
-// Whole is a script as it goes over the wire: its file with what that includes, in the place of the
-// line that names it, and with the numbers of terms.go in the place of their names.
+// Whole is a script as it goes over the wire: the file called name, with each include line replaced
+// by the included file, and each name of terms.go by its number.
 func Whole(name string, read func(name string) string) string {
 	return include.ReplaceAllStringFunc(numbered(read(name)), func(line string) string {
 		return strings.TrimSuffix(Whole(include.FindStringSubmatch(line)[1], read), "\n")
@@ -102,20 +105,21 @@ func wrongReply(verb string, r any) error {
 // Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use.
 type Server struct {
 	rdb      redis.UniversalClient
-	cluster  Cluster // rdb, if it is one: channels are sharded then
-	plain    bool    // its locks have no line
+	cluster  Cluster // rdb, if it is a Cluster: channels are then sharded
+	plain    bool    // the locks have no line
 	channel  string  // common start of the clients' channels
 	client   string  // the calling client
-	own      string  // its channel, where there is one for all locks
-	alone    []any   // what the scripts have to know of the caller where there is one server: verb, channel, client
+	own      string  // the client's one channel for all locks, unless sharded
+	alone    []any   // what scripts have to know of the caller, unless sharded: verb, channel, client
 	manner   manner
 	direct   direct
 	together *together
 	spawn    func(func()) // runs a request in a goroutine that somebody waits for
 }
 
-// NewServer returns a Server for the given client. channel is what the name of every client's own channel begins with, as
-// [Channels] has it; the client's id follows it, on a cluster after the lock's name.
+// NewServer returns a Server for the given client. channel is the common start of the clients'
+// channels, as [Channels] has it. The client's id follows; on a cluster, the lock's name stands
+// between the two.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
 	s := &Server{
 		rdb: rdb, direct: direct{rdb}, channel: channel, client: client, own: channel + client,
@@ -128,23 +132,25 @@ func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
 	return s
 }
 
-// NewPlainServer returns a Server of locks without a line: every Enter is a try, and every Leave or Force of a holder is
-// told on the channel [Freed]. Their keys and channels are under [Plain] of the prefix.
+// NewPlainServer returns a Server of locks without a line. Every Enter is a try, and every Leave or
+// Force of a holder is told on the channel [Freed]. The keys and channels of these locks are under
+// [Plain] of the prefix.
 func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 	s := NewServer(rdb, Channels(Plain(strings.TrimSuffix(channel, channels))), client)
 	s.plain = true
 	return s
 }
 
-// Apart has each request go out by itself, and take whatever connection it gets, before the first
-// does.
+// Apart makes each request go out by itself, on whatever connection the client gets. It is called
+// before the first request goes out.
 func (s *Server) Apart() { s.together.apart, s.manner.dials = true, true }
 
-// Spawn has requests that need a goroutine of their own run by an owner of those, before the
-// first does.
+// Spawn sets run as the starter, and owner, of the goroutines for requests that need one. It is
+// called before the first request goes out.
 func (s *Server) Spawn(run func(func())) { s.spawn = run }
 
-// freed is the channel that is told of releases, or nothing where the next in line is.
+// freed is the channel that is told of releases of a lock without a line. It is empty for a lock
+// with a line, where the next in line is told.
 func (s *Server) freed(keys Keys) string {
 	if s.plain {
 		return s.Freed(keys)
@@ -155,7 +161,7 @@ func (s *Server) freed(keys Keys) string {
 // Freed is the channel on which releases of the lock are told if it has no line.
 func (s *Server) Freed(keys Keys) string { return Freed(s.Prefix(), keys) }
 
-// Prefix is what the keys and channels of its locks begin with.
+// Prefix is what the keys and channels of the Server's locks begin with.
 func (s *Server) Prefix() string { return strings.TrimSuffix(s.channel, channels) }
 
 // once is a command that go-redis does not send again by itself.
@@ -170,7 +176,7 @@ func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	return s.send(ctx, args, s.direct)
 }
 
-// sender sends one command, which keeps its error too.
+// sender sends one command. The command keeps the returned error, too.
 type sender interface {
 	process(ctx context.Context, cmd redis.Cmder) error
 }
@@ -217,7 +223,7 @@ func (sc script) whole(command []any) []any {
 	return append([]any{"eval", sc.source}, command[2:]...)
 }
 
-// run sends a script by its hash, and whole when the server does not have it yet.
+// run sends a script by its hash. If the server does not have the script yet, run sends it whole.
 func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, error) {
 	reply, err := s.send(ctx, command, s.together)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -232,7 +238,7 @@ func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, erro
 // justOne is the reply to the usual release.
 var justOne = []any{int64(1)}
 
-// list is a script's reply; a number is one of length 1.
+// list is a script's reply as a list. A number becomes a list of length 1.
 func list(reply any) ([]any, error) {
 	switch reply := reply.(type) {
 	case []any:
@@ -246,8 +252,8 @@ func list(reply any) ([]any, error) {
 	return nil, wrongReply("script", reply)
 }
 
-// Unanswered reports whether err leaves open if the request was, or will yet be, executed. An error that the server
-// answered, or that came before anything could be sent, is definite.
+// Unanswered reports whether err leaves open if the request was executed, or will be. An error is
+// definite if the server answered it, or if it came before anything could be sent.
 func Unanswered(err error) bool {
 	if err == nil || Answered(err) || Unsent(err) {
 		return false
@@ -255,7 +261,7 @@ func Unanswered(err error) bool {
 	return true
 }
 
-// Answered reports whether err is the server's own answer, and not that of a proxy which has none.
+// Answered reports whether err is the server's own answer, and not that of a proxy that got none.
 func Answered(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && !relayed(reply.Error())
@@ -270,9 +276,9 @@ func Unsent(err error) bool {
 }
 
 // Passing reports whether an answered error is about the server's present state, so that the same
-// request may succeed a moment later: it is starting, failing over, busy with a script, giving
-// slots away, or refuses to write as long as its replicas are away, its disk or its memory full.
-// Nothing was done: of a script, such a server refuses the first write.
+// request may succeed a moment later: the server is starting, failing over, busy with a script,
+// giving slots away, or refuses to write as long as its replicas are away, its disk or its memory
+// full. Nothing was done: such a server refuses a script at its first write.
 func Passing(err error) bool {
 	for _, prefix := range []string{
 		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM",

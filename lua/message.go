@@ -14,13 +14,13 @@ type Message struct {
 	Record string        // the key of the lock's record
 	Token  int64         // of a grant, or of what was forced
 	At     Micros        // of a grant: when it was written
-	Claim  time.Duration // of a grant: how long it lasts from then unless confirmed
+	Claim  time.Duration // of a grant: how long it lasts from At, unless confirmed
 }
 
 // News is what a message tells of its ticket.
 type News string
 
-// What a script may tell.
+// What a script may tell of a ticket.
 const (
 	Grants  News = "grant"   // it has the lock
 	Forces  News = "forced"  // an administrator ended its ownership
@@ -28,8 +28,12 @@ const (
 	Recalls News = "hint"    // it should enter again: it was passed over, or the lock may be free sooner
 )
 
-// ParseMessage decodes "grant <at> <claim> <token> <ticket> <record>", "forced <token> <ticket> <record>",
-// "evicted <ticket> <record>" and "hint <ticket> <record>".
+// ParseMessage decodes one of
+//
+//	grant <at> <claim> <token> <ticket> <record>
+//	forced <token> <ticket> <record>
+//	evicted <ticket> <record>
+//	hint <ticket> <record>
 func ParseMessage(text string) (m Message, err error) {
 	verb, rest, _ := strings.Cut(text, " ")
 	numbers, known := map[string]int{"grant": 3, "forced": 1, "evicted": 0, "hint": 0}[verb]

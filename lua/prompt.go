@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// How long a prompt request keeps its caller where the client obeys deadlines, and how long there are none after one that
-// was not answered in that time.
+// patience is how long a prompt request keeps its caller, if the client obeys deadlines. If a
+// request is not answered in that time, there are no prompt requests for slowFor.
 const (
 	patience = 100 * time.Millisecond
 	slowFor  = 5 * time.Second
@@ -19,10 +19,10 @@ const (
 
 // manner is what the client is known to do with a context.
 type manner struct {
-	obeys bool          // its deadline bounds reads and writes
+	obeys bool          // a context's deadline bounds reads and writes
 	read  time.Duration // what else bounds reads; 0: nothing
-	bound time.Duration // and the whole request, once it has a connection; 0: nothing
-	dials bool          // whatever is said of idle connections: a pool decides by chance whether it dials for who does not wait
+	bound time.Duration // what bounds a whole request, once it has a connection; 0: nothing
+	dials bool          // requests do not insist on an idle connection: for a caller that does not wait, a pool dials by chance
 	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
 }
 
@@ -41,8 +41,8 @@ func (m *manner) learn(rdb redis.UniversalClient) {
 	}
 }
 
-// goesBy takes in the timeouts of a client. Below zero it sets no deadlines at all, not even
-// those of an obeyed context; zero is none of its own.
+// goesBy takes in the timeouts of a client. With one below zero the client sets no deadlines at
+// all, not even those of an obeyed context. Zero is no timeout of the client's own.
 func (m *manner) goesBy(contexts bool, read, write time.Duration) {
 	m.obeys = contexts && read >= 0 && write >= 0
 	m.read = max(0, read)
@@ -51,7 +51,8 @@ func (m *manner) goesBy(contexts bool, read, write time.Duration) {
 	}
 }
 
-// Bound is the client's read timeout: what it waits for the answer to a request at most. 0: there is none.
+// Bound is the client's read timeout: how long the client waits for an answer at most. 0: there is
+// none.
 func (s *Server) Bound() time.Duration { return s.manner.read }
 
 // took notes how long a request took.
@@ -61,7 +62,7 @@ func (m *manner) took(d time.Duration, err error) {
 	}
 }
 
-// patient is a context that an obedient client obeys soon.
+// patient is a context that an obedient client obeys soon: within patience.
 type patient struct{ context.Context }
 
 // Deadline gives every read and write, as it begins, at most patience.
@@ -73,14 +74,14 @@ func (p patient) Deadline() (time.Time, bool) {
 	return end, true
 }
 
-// prompt is a context for one request that takes an idle connection or none: nothing bounds how
-// long a full pool, a dial and a handshake take. A pool looks at Done once before it takes a
-// connection, and again only if it has to wait for one or dials.
+// prompt is a context for one request that takes an idle connection or none, because nothing bounds
+// how long a full pool, a dial and a handshake take. A pool looks at Done once before it takes a
+// connection. It looks again only if it has to wait for a connection or dials.
 type prompt struct {
 	context.Context
-	obeyed bool          // by the client: soon
-	limit  time.Duration // for those requests that have to be sent elsewhere
-	looked atomic.Int32  // at Done
+	obeyed bool          // by the client: as soon as patient is
+	limit  time.Duration // how long to wait for a request that has to be sent elsewhere
+	looked atomic.Int32  // how often, at Done
 }
 
 // elsewhere is the context under which another goroutine sends the request.
@@ -91,7 +92,7 @@ func (p *prompt) elsewhere() context.Context {
 	return p.Context
 }
 
-// Deadline is the caller's, or that of the patient.
+// Deadline is the caller's, and at most patience away if the client obeys.
 func (p *prompt) Deadline() (time.Time, bool) {
 	if p.obeyed {
 		return patient{p.Context}.Deadline()
@@ -105,7 +106,7 @@ var ended = func() <-chan struct{} {
 	return c
 }()
 
-// Done is that of the caller's context, until the pool asks a second time.
+// Done is that of the caller's context. When the pool asks a second time, Done is closed.
 func (p *prompt) Done() <-chan struct{} {
 	if p.looked.Add(1) > 1 {
 		return ended
@@ -126,8 +127,8 @@ var (
 	errKept      = errors.New("no answer in the time that the caller may be kept")
 )
 
-// elsewhere sends in another goroutine what could not be sent at once, and waits for the answer
-// no longer than it may.
+// elsewhere sends, in another goroutine, a request that could not be sent at once. It waits for the
+// answer no longer than p.limit, and only until the caller's context ends.
 func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 	type answer struct {
 		reply any
@@ -151,15 +152,17 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 	}
 }
 
-// Prompt derives from ctx one under which a request may be sent from the caller's own goroutine, which saves the time
-// that it takes to wait in the caller's stead: half a round trip on a busy machine. It comes back
+// Prompt derives from ctx a context under which a request may be sent from the caller's own
+// goroutine. That saves the time for which another goroutine would wait in the caller's stead: half
+// a round trip on a busy machine. The request comes back
 //
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
-//   - otherwise after the client's read timeout, so that must be within limit, and ctx one that cannot end;
-//   - after limit, if no connection is idle: another goroutine gets one, and sends it.
+//   - otherwise after the client's read timeout, which must be within limit; ctx must never end;
+//   - after limit, if no connection is idle: another goroutine gets one, and sends the request.
 //
-// Silence leaves it open whether the request was executed. False means that the caller would be kept longer than its context
-// allows, or that the server has not been prompt lately: wait for the answer elsewhere.
+// Silence leaves open whether the request was executed. False means that the caller would be kept
+// longer than ctx allows, or that the server has not been prompt lately: wait for the answer in
+// another goroutine.
 func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Context, bool) {
 	m := &s.manner
 	kept := m.bound > 0 && m.bound <= limit && ctx.Done() == nil

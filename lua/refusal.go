@@ -15,8 +15,9 @@ var (
 	calls     = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 )
 
-// named makes a refusal say what is missing: which permission, or which command the server does not know. A server tells of
-// a key only that there is one, and of a command in a script only its line: Redis 7.0 also of one that it knows.
+// named makes a refusal say what is missing: which permission, or which command the server does not
+// know. Of a key, a server tells only that there is one. Of a command in a script, a server tells
+// only its line; Redis 7.0 does so even for a command that it knows.
 func (sc script) named(err error, command []any) error {
 	err = sc.refusal(err, command)
 	if strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -36,7 +37,7 @@ func (q quoted) Error() string {
 // Unwrap returns the error as the server has it.
 func (q quoted) Unwrap() error { return q.error }
 
-// refusal is named before its bytes are looked at.
+// refusal is named without the quoting.
 func (sc script) refusal(err error, command []any) error {
 	switch said := err.Error(); {
 	case strings.Contains(said, "can't run this command"):

@@ -2,16 +2,17 @@ package lua
 
 import "strings"
 
-// relayed reports whether what was answered is the word of a proxy that stands between the client
-// and Redis, and has lost sight of the request: the server may have executed it, or may yet. No
-// Redis says any of these.
+// relayed reports whether the answer is the word of a proxy between the client and Redis that has
+// lost sight of the request: the server may have executed the request, or may yet. No Redis says
+// any of these.
 //
-//	Envoy                "upstream failure" (a timeout or a closed connection), "upstream protocol error", "no upstream host"
-//	predixy              "ERR server connection close", "ERR deliver request fail", "ERR no server ..."
-//	Codis                "ERR handle response, ..."
-//	twemproxy            "ERR " and what the operating system says of its connection, or "ERR unknown"
+//	Envoy      "upstream failure" (a timeout or a closed connection),
+//	           "upstream protocol error", "no upstream host"
+//	predixy    "ERR server connection close", "ERR deliver request fail", "ERR no server ..."
+//	Codis      "ERR handle response, ..."
+//	twemproxy  "ERR " and what the operating system says of its connection, or "ERR unknown"
 //
-// Where a proxy says for certain that the request was not sent, believing less does no harm.
+// If a proxy says for certain that the request was not sent, calling that unknown does no harm.
 func relayed(answer string) bool {
 	text, wrapped := strings.CutPrefix(answer, "ERR ")
 	if strings.HasPrefix(text, "upstream ") || strings.HasPrefix(text, "no upstream ") {

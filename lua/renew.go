@@ -10,7 +10,8 @@ import (
 // MaxRenewals is the most holds that one Renew may carry.
 const MaxRenewals = 200
 
-// Renewal prolongs one hold: to Lease from now or until Until, whichever is later. Nothing ever shortens a hold.
+// Renewal prolongs one hold: to Lease from now or until Until, whichever is later. Nothing ever
+// shortens a hold.
 type Renewal struct {
 	Keys   Keys
 	Ticket Ticket
@@ -23,23 +24,23 @@ type Renewal struct {
 
 // What stands for the remaining time of a hold that has none to tell.
 const (
-	Failed time.Duration = -1 // its record could not be read; this does not concern the others
+	Failed time.Duration = -1 // its record could not be read; the other holds are not concerned
 	Forced time.Duration = -2 // an administrator ended it
-	Missed time.Duration = -3 // its own request failed; the error is that of one of these, an unanswered one if there is any
+	Missed time.Duration = -3 // its own request failed; Renew's error is that of one such request, an unanswered one if there is any
 )
 
-// Renew runs renew.lua over all of them in one request; on a cluster, where all have to be of one
-// [Server.Node], in as many as there are, sent at once; so they are, too, if the server refuses
-// them together. Each answer is the hold's remaining time, 0 where the record does not have it:
-// [Server.Reassert] tells why, or Failed. There are no answers, or some are Missed, if there is
-// an error.
+// Renew runs renew.lua over all holds in one request. On a cluster, where all holds must be of one
+// [Server.Node], each hold has a request of its own, and all are sent at once. The same happens if
+// the server refuses the holds together. Each answer is the hold's remaining time, or Failed; 0
+// means that the record does not have the hold, and [Server.Reassert] tells why. If there is an
+// error, there are no answers, or some are Missed.
 func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
 	if s.Sharded() && len(holds) > 1 {
 		return s.renewEach(ctx, holds)
 	}
 	reply, err := s.run(ctx, renewScript, renewals(holds))
 	if len(holds) > 1 && Answered(err) && !Passing(err) {
-		return s.renewEach(ctx, holds) // it may be about one of them
+		return s.renewEach(ctx, holds) // it may be about one of the holds
 	}
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 	return decodeRenewed(reply, len(holds))
 }
 
-// renewals is the command that renews all.
+// renewals is the command that renews all holds.
 func renewals(holds []Renewal) []any {
 	keys := make([]string, len(holds))
 	for i, h := range holds {
@@ -73,16 +74,16 @@ func decodeRenewed(reply []any, n int) ([]time.Duration, error) {
 	return decoded(left, &r, "renew", reply)
 }
 
-// renewEach sends a request for each, all at once: on a cluster, and for what is one behind a
-// single address (Redisson #6867), their records lie in different slots; and of one that is
-// damaged or forbidden the others know nothing so. A node that does not have the script, or no
-// longer the slot, is asked again for that hold alone.
+// renewEach sends a request for each hold, all at once. The records lie in different slots: on a
+// cluster, and on a cluster behind a single address (Redisson #6867). And if one record is damaged
+// or forbidden, the other holds are not affected. If a node does not have the script, or no longer
+// has the slot, the hold is asked for again, alone.
 func (s *Server) renewEach(ctx context.Context, holds []Renewal) (left []time.Duration, failed error) {
 	pipe := s.Node(holds[0].Keys).Pipeline()
 	requests := make([]once, len(holds))
 	for i := range holds {
 		requests[i] = newOnce(ctx, renewals(holds[i:i+1]))
-		_ = pipe.Process(ctx, requests[i]) // it is only noted
+		_ = pipe.Process(ctx, requests[i]) // only noted, to be sent by Exec
 	}
 	_, err := pipe.Exec(ctx) // each has its error
 	s.suspect(err)
@@ -119,8 +120,8 @@ func renewedOne(request once) ([]time.Duration, error) {
 	return decodeRenewed(numbers, 1)
 }
 
-// Confirm runs renew.lua for one hold and waits for replicas to have it: one round trip. The hold's remaining time is as
-// in Renew.
+// Confirm runs renew.lua for one hold and waits for replicas to have the write: one round trip. The
+// hold's remaining time is as in Renew.
 func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left time.Duration, got *Confirmed, err error) {
 	reply, got, err := s.replicated(ctx, renewScript, h.Keys, renewals([]Renewal{h}), need)
 	if err != nil {
@@ -131,8 +132,9 @@ func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left ti
 	return left, got, err
 }
 
-// Reassert runs reassert.lua: one request. It renews h, keeps the token key alive and, where the server has forgotten
-// the hold, writes it again. 0 means that the hold is lost, Forced that it was forced.
+// Reassert runs reassert.lua: one request. It renews h and keeps the token key alive. If the server
+// has forgotten the hold, Reassert writes it again. 0 means that the hold is lost, Forced that an
+// administrator ended it.
 func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
 	args := append(s.writing(reassertScript, h.Keys, 6), h.Ticket.text, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
 	reply, err := s.run(ctx, reassertScript, args)

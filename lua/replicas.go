@@ -11,10 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Replicas is who must have a write, and how soon, for it to count. The zero value asks nobody.
+// Replicas says which copies of a write must exist, and how soon, for the write to count. The zero
+// value asks nobody.
 type Replicas struct {
 	N      int
-	Disk   bool // they, and the server itself, must have it on disk
+	Disk   bool // the replicas, and the server itself, must have the write on disk
 	Within time.Duration
 }
 
@@ -31,12 +32,12 @@ func (r Replicas) command() []any {
 
 // Confirmed is what became of a write for which Replicas were asked; nil where they were not.
 type Confirmed struct {
-	N    int   // how many have it
-	Disk bool  // the server itself has it on disk; not known unless that was asked for
+	N    int   // how many replicas have the write
+	Disk bool  // the server itself has it on disk; only known if that was asked for
 	Err  error // why that could not be found out
 }
 
-// Enough reports whether that is what was asked for.
+// Enough reports whether c is what need asks for.
 func (c Confirmed) Enough(need Replicas) bool {
 	return c.Err == nil && c.N >= need.N && (c.Disk || !need.Disk)
 }
@@ -63,14 +64,15 @@ func (r Replicas) confirmed(wait once) *Confirmed {
 	return got
 }
 
-// Waits between attempts to find a lock's server that has moved.
+// Waits between attempts to find the server of a lock that has moved.
 const (
 	firstMove = 20 * time.Millisecond
 	lastMove  = 640 * time.Millisecond
 )
 
-// replicated sends a script and, on the same connection and in the same round trip, WAIT. An error means that the script
-// failed. If the lock is on its way to another node, the script runs there and nothing is asked for.
+// replicated sends a script and, on the same connection and in the same round trip, WAIT or
+// WAITAOF. An error means that the script failed. If the lock is on its way to another node, the
+// script runs there, and no replicas are asked.
 func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command []any, need Replicas) (reply []any, got *Confirmed, err error) {
 	if !need.Asked() {
 		reply, err = s.run(ctx, sc, command)
@@ -92,7 +94,8 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 	return reply, got, err
 }
 
-// settled is waited, and again where the lock's slot has moved to: what is answered so was not executed.
+// settled is waited, repeated at the lock's new node if the slot has moved: a command that is
+// answered MOVED was not executed.
 func (s *Server) settled(ctx context.Context, keys Keys, command []any, need Replicas) (answer any, got *Confirmed, err error) {
 	for pause := firstMove; ; pause *= 2 {
 		answer, got, err = s.waited(ctx, keys, command, need)
@@ -108,7 +111,7 @@ func (s *Server) settled(ctx context.Context, keys Keys, command []any, need Rep
 	}
 }
 
-// waited sends a command and the question to the replicas.
+// waited sends a command, and then the question whether the replicas have its write.
 func (s *Server) waited(ctx context.Context, keys Keys, command []any, need Replicas) (any, *Confirmed, error) {
 	home, err := s.home(ctx, keys)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// reader takes a reply apart, one element after the other. It never panics: wrong says that something was not as the
-// contract has it.
+// reader takes a reply apart, one element after the other. It never panics: wrong says that
+// something was not as the script's contract has it.
 type reader struct {
 	list  []any
 	wrong bool
 }
 
-// decoded is the answer that r has read, if the reply was read to its end and nothing in it was wrong.
+// decoded is answer, if r has read the reply to its end and nothing in the reply was wrong.
 func decoded[T any](answer T, r *reader, verb string, reply []any) (T, error) {
 	if r.wrong || len(r.list) > 0 {
 		var none T

@@ -14,7 +14,7 @@ type Scan struct {
 	prefix string
 	match  string
 	count  int
-	nodes  []redis.UniversalClient // still to be scanned; the first is being
+	nodes  []redis.UniversalClient // still to be scanned; the first is being scanned
 	cursor any
 	seen   map[Keys]bool // locks of which a key was found
 }
@@ -23,17 +23,18 @@ type Scan struct {
 type Listed struct {
 	Name  string
 	Keys  Keys
-	State State // with the first waiter alone
+	State State // with no waiter but the first
 }
 
-// Scan begins one that looks at about count keys at a time.
+// Scan begins a Scan that looks at about count keys at a time.
 func (s *Server) Scan(prefix string, count int) *Scan {
-	// Of a lock that is held there is a record, of one that is only waited for a queue.
+	// A lock that is held has a record; a lock that is only waited for has a queue.
 	return &Scan{s: s, prefix: prefix, match: globbed(prefix) + ":[lq]*", count: count, cursor: 0, seen: make(map[Keys]bool)}
 }
 
-// Next is the next page, which may be empty, and whether there are more: two requests, one to each node that has a
-// lock of the page. No page shows a lock that an earlier one has shown.
+// Next is the next page, which may be empty, and whether there are more. It sends two requests: one
+// for the keys, and one to each node that has a lock of the page. No page shows a lock that an
+// earlier page has shown.
 func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) {
 	if sc.nodes == nil {
 		if sc.nodes, err = masters(ctx, sc.s.rdb); err != nil {

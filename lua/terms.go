@@ -6,46 +6,46 @@ import (
 	"time"
 )
 
-// The times of the protocol, for Go and for the scripts. Here alone they are said.
+// The times of the protocol, for Go and for the scripts. They are stated nowhere else.
 const (
 	// Liveness is how long a waiter stays in line without a heartbeat. Clients send three in
 	// that time.
 	Liveness = 15 * time.Second
 
-	// Claim is the longest time a grant told by message lasts unless its waiter confirms it:
-	// min(Claim, lease). A process that dies unconfirmed costs its successors so much.
+	// Claim is the longest time for which a grant told by message lasts unless its waiter confirms
+	// it: min(Claim, lease). A process that dies unconfirmed delays its successors by that.
 	Claim = 3 * time.Second
 
 	// Gathering is how long nobody is granted a lock whose places were lost. It is longer than
 	// the time between two heartbeats, so that every waiter can return to its place first.
 	Gathering = 6 * time.Second
 
-	// MarkTTL is how long a mark lasts at most. A retired ticket has one for so long, because a
-	// request of it may be executed that late.
+	// MarkTTL is how long a mark lasts at most. A retired ticket's mark lasts that long, because a
+	// request of the ticket may be executed that late.
 	MarkTTL = time.Minute
 
-	// TokenTTL is how long the server remembers a token at least: far longer than clients do, so
-	// that a token which expired is never taken for one that was lost.
+	// TokenTTL is how long the server remembers a token at least. That is far longer than clients
+	// do, so that an expired token is never taken for a lost one.
 	TokenTTL = 10 * time.Minute
 
-	// blindFor is how long a client counts as reachable that the server does not see. It asks once
-	// a second.
+	// blindFor is how long a client counts as reachable although the server does not see its
+	// subscription. Such a client asks once a second.
 	blindFor = 3 * time.Second
 
-	// lineTTL is how long a line outlives its last heartbeat: longer than all who stand in it.
+	// lineTTL is how long a line outlives its last heartbeat: longer than any waiter in it.
 	lineTTL = 2 * Liveness
 
-	// touched is how often at most the ends of a line's keys are moved by those who join.
+	// touched is how often, at most, waiters that join move the ends of a line's keys.
 	touched = 5 * time.Second
 
-	// sooner is by how much a record must end before its time for the next in line to be told.
+	// sooner is how much earlier than expected a record must end for the next in line to be told.
 	sooner = 100 * time.Millisecond
 )
 
-// What is more than these was not written by a script.
+// The largest numbers that scripts write. Anything larger was not written by a script.
 const (
 	maxPlace = 1<<52 - 1                   // us: a time of the next centuries
-	maxTime  = 1 << 53 / 1000              // ms: the last that is a time in microseconds, too
+	maxTime  = 1 << 53 / 1000              // ms: the last that can be told in microseconds, too
 	maxLease = 10 * 366 * 24 * 3600 * 1000 // ms: ten years
 	maxToken = 1<<53 - 2                   // Lua counts to 2^53, and another token must follow
 )
@@ -58,8 +58,8 @@ const (
 	mostLooked  = 10_000 // in search of a position
 )
 
-// terms are all of these by the names that scripts have for them. They go over the wire as numbers,
-// which cost a script nothing.
+// terms are all of these, by the names that scripts have for them. They go over the wire as
+// numbers, which cost a script nothing.
 var terms = map[string]int64{
 	"LIVENESS":  millis(Liveness),
 	"CLAIM":     millis(Claim),

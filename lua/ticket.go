@@ -27,8 +27,8 @@ type Ticket struct {
 	text string // its form on the wire
 }
 
-// NewTicket is a ticket with these fields, the lease in whole milliseconds. It is printed here,
-// once, and equal to what [ParseTicket] makes of that.
+// NewTicket is a ticket with these fields, the lease in whole milliseconds. Its text is made here,
+// once; [ParseTicket] makes an equal ticket of that text.
 func NewTicket(client string, counter uint64, lease time.Duration, owner, note string) Ticket {
 	t := Ticket{Client: client, Counter: counter, Lease: fromMillis(millis(lease)), Owner: owner, Note: note}
 	t.text = t.print()

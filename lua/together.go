@@ -14,15 +14,15 @@ import (
 // answer.
 const mostTogether = 32
 
-// together has requests that are ready at the same moment share a write and a read, which are the
-// greater part of what they cost on both sides.
+// together lets requests that are ready at the same moment share a write and a read. These are the
+// greater part of what requests cost on both sides.
 type together struct {
 	rdb   redis.UniversalClient
 	apart bool // requests go to several servers, and a pipeline would be repeated
 
 	mu     sync.Mutex // guards what follows; nothing is sent under it
 	hasty  sharing
-	others sharing // those that want no prompt answer
+	others sharing // requests that want no prompt answer
 }
 
 type sharing = batch.Requests[redis.Cmder]
@@ -35,7 +35,7 @@ func (t *together) process(ctx context.Context, request redis.Cmder) error {
 	if hasty {
 		own, kind = p.Context, &t.hasty
 	}
-	if t.apart || own.Done() != nil { // one whose context can end must not keep others, nor they it
+	if t.apart || own.Done() != nil { // with a context that can end, a request must not hold up others, nor they it
 		return t.rdb.Process(ctx, request)
 	}
 	b, sends := t.begin(kind, request)
@@ -70,7 +70,7 @@ func (t *together) end(kind *sharing) {
 	kind.End()
 }
 
-// send sends all in one write, and returns the error of the first.
+// send sends all requests in one write, and returns the error of the first.
 func send(ctx context.Context, rdb redis.UniversalClient, all []redis.Cmder) error {
 	if len(all) == 1 {
 		return rdb.Process(ctx, all[0])
@@ -79,6 +79,6 @@ func send(ctx context.Context, rdb redis.UniversalClient, all []redis.Cmder) err
 	for _, request := range all {
 		_ = pipe.Process(ctx, request)
 	}
-	_, _ = pipe.Exec(ctx) // each has its own
+	_, _ = pipe.Exec(ctx) // each request has its own error
 	return all[0].Err()
 }
