@@ -28,6 +28,16 @@ func (s strategy) Forget(h *engine.Hold) {
 	delete(s.attempts, h.Ticket.Counter)
 }
 
+// Knows reports whether an attempt or a hold has that ticket.
+func (s strategy) Knows(counter uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempts[counter] != nil
+}
+
+// GiveBack gives back what a stray ticket has.
+func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.unwanted(keys, t) }
+
 // forget takes a finished attempt out of the table. l.mu must be held.
 func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
 
@@ -69,20 +79,9 @@ func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 // suspect gives back a lock if an answer names one of this client's tickets as the holder and no
 // call knows that ticket. l.mu must be held.
 func (l *Locker) suspect(keys lua.Keys, holder string) {
-	counter, ours := l.core.Own(holder)
-	if !ours || l.attempts[counter] != nil || !l.core.LooksForStrays(keys) {
-		return
+	if counter, ours := l.core.Own(holder); ours && l.attempts[counter] == nil {
+		l.core.ReturnStrays(keys)
 	}
-	l.core.Go(func() {
-		strays := l.core.Strays(keys, func(counter uint64) bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.attempts[counter] != nil
-		})
-		for _, t := range strays {
-			l.unwanted(keys, t)
-		}
-	})
 }
 
 // send sends a leave and handles a grant to another ticket of this client. It repeats the request

@@ -348,23 +348,10 @@ func (l *Locker) heard(payload string) {
 	l.core.Forced(m)
 }
 
-// knows reports whether a call knows the ticket with that counter.
-func (l *Locker) knows(counter uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.known[counter] != nil
-}
-
 // checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
 // no call knows that ticket. l.mu must be held.
 func (l *Locker) checkHolder(keys lua.Keys, holder string) {
-	counter, ours := l.core.Own(holder)
-	if !ours || l.known[counter] != nil || !l.core.LooksForStrays(keys) {
-		return
+	if counter, ours := l.core.Own(holder); ours && l.known[counter] == nil {
+		l.core.ReturnStrays(keys)
 	}
-	l.core.Go(func() {
-		for _, t := range l.core.Strays(keys, l.knows) {
-			l.leave(keys, t, rules.Unknown(t))
-		}
-	})
 }

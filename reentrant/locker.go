@@ -170,3 +170,13 @@ func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, erro
 
 // Forget drops what the Locker knows of a hold that has ended.
 func (s strategy) Forget(h *engine.Hold) { s.forget(h.Ticket) }
+
+// Knows reports whether a call or a hold has that ticket.
+func (s strategy) Knows(counter uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[counter] != nil
+}
+
+// GiveBack gives back what a stray ticket has.
+func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.leave(keys, t, rules.Unknown(t)) }

@@ -33,7 +33,7 @@ type Core struct {
 	contact  contact
 	stop     chan struct{} // closed by Close; ends the watchdog
 
-	looked   sync.Map     // locks for which Strays was called within the last second
+	looked   sync.Map     // locks of which strays were looked for within the last second
 	nonsense atomic.Int64 // messages that make no sense, since the last report of them
 	reported atomic.Int64 // when they were last reported (Unix ns)
 
@@ -66,6 +66,10 @@ type Strategy interface {
 	Release(context.Context, *Hold) (lua.Status, error)
 	// Forget drops what the Locker keeps of a hold that ended without a release.
 	Forget(*Hold)
+	// Knows reports whether a call, or a hold, knows the ticket with that counter.
+	Knows(counter uint64) bool
+	// GiveBack leaves, in the background, for a ticket that nobody knows.
+	GiveBack(lua.Keys, lua.Ticket)
 }
 
 // Scripts makes the Server of one kind of lock.

@@ -22,17 +22,6 @@ func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	return counter, err == nil
 }
 
-// LooksForStrays reports whether to look for strays of a lock, after an answer has named one. Most
-// are none: a ticket that was unlocked meanwhile is not known any more either. So a lock is looked
-// at once a second at most.
-func (c *Core) LooksForStrays(keys lua.Keys) bool {
-	if _, looked := c.looked.LoadOrStore(keys, true); looked {
-		return false
-	}
-	time.AfterFunc(time.Second, func() { c.looked.Delete(keys) })
-	return true
-}
-
 // Given reports whether this client has given out the ticket.
 func (c *Core) Given(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
 
@@ -63,18 +52,24 @@ func (c *Core) Nonsense(err error) {
 	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "messages", c.nonsense.Swap(0))
 }
 
-// Strays looks for tickets of this client that have a lock though no call of the client knows them.
-// Their requests were executed when no call waited for them any more. The caller has to give them
-// back.
-func (c *Core) Strays(keys lua.Keys, known func(counter uint64) bool) (strays []lua.Ticket) {
-	state, err := c.Server.Inspect(context.Background(), keys, 0, 0)
-	if err != nil {
-		return nil // the next answer names the stray again
+// ReturnStrays gives back, in the background, tickets of this client that have a lock though no call
+// of the client knows them: their requests were executed when no call waited for them any more. It
+// is called after an answer has named one. Most are none: a ticket that was unlocked meanwhile is
+// not known any more either. So a lock is looked at once a second at most.
+func (c *Core) ReturnStrays(keys lua.Keys) {
+	if _, looked := c.looked.LoadOrStore(keys, true); looked {
+		return
 	}
-	for _, h := range state.Holds {
-		if h.Ticket.Client == c.ID && !known(h.Ticket.Counter) {
-			strays = append(strays, h.Ticket)
+	time.AfterFunc(time.Second, func() { c.looked.Delete(keys) })
+	c.Go(func() {
+		state, err := c.Server.Inspect(context.Background(), keys, 0, 0)
+		if err != nil {
+			return // the next answer names the stray again
 		}
-	}
-	return strays
+		for _, h := range state.Holds {
+			if h.Ticket.Client == c.ID && !c.strategy.Knows(h.Ticket.Counter) {
+				c.strategy.GiveBack(keys, h.Ticket)
+			}
+		}
+	})
 }
