@@ -1,13 +1,13 @@
--- evict: take one waiter out of the line, whoever it is. Its call is told, and cannot bring it
--- back.
+-- evict: takes one waiter out of the line, whoever it is. Its call is told, and for a minute no
+-- request can bring the waiter back.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client that evicts
 --       4 the element of the line: place:ticket
--- Reply 1: it was in line, 0: not or no longer
--- Its client is told 'evicted <ticket> <record>'; should it not hear that, its next enter is
--- answered 'gone'.
--- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
+-- Reply 1: the waiter was in line, 0: it was not, or no longer
+-- The waiter's client is told 'evicted <ticket> <record>'. If the client does not hear that, its
+-- next enter is answered 'gone'.
+-- Errors: WRONGTYPE comes before anything is written. A full server refuses nothing here.
 
 local record, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local verb, channels = ARGV[1], ARGV[2]

@@ -1,15 +1,16 @@
--- force: end the ownership with this token, whoever has it, and let the line go on.
--- It names the token, so that a late or doubled force never ends the successor's.
+-- force: ends the ownership with this token, whoever has it, and lets the line go on.
+-- The request names the token, so a late or doubled force never ends the successor's ownership.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
---       4 '', or of a lock without a line: the channel to tell that it is free
---       5 the token to end, 0 of a record that has none
--- Reply 1 1: it was ended, 0: it was not the present one  2 1: free, 500 dropped: call again
+--       4 '', or for a plain lock the channel to tell that the lock is free
+--       5 the token of the ownership; 0: of a record without a token
+-- Reply 1 1: that ownership was ended, 0: it was not the present one
+--       2 1: the lock is free and 500 were dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
--- Each client that held it is told 'forced <token> <ticket> <record>'; if one does not listen, a
--- mark tells its next renewal.
--- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
+-- The client of each hold is told 'forced <token> <ticket> <record>'. If a client does not listen,
+-- a mark tells its next renewal.
+-- Errors: WRONGTYPE comes before anything is written. A full server refuses nothing here.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed, forced = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -37,7 +38,8 @@ end
 if present ~= forced then return {0, 0, {}} end
 
 redis.call('DEL', record)
--- One more than the forced one: a renewal of it then knows that it is lost and not forgotten.
+-- The token key is now above the forced token: so a renewal of that ownership finds it lost and not
+-- forgotten.
 local token = num(math.max(last, forced + 1))
 --#include parts/remember.lua
 for _, ticket in ipairs(holds) do

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 first index of the page (0 = next in line)  2 most waiters of the page
--- Reply 1 server time (us)  2 the largest token given, as it stands there
+-- Reply 1 server time (us)  2 the largest token given, as the key has it
 --       3 record's fields and values, flat  4 record's remaining (ms)
 --       5 length of the line  6 the page: elements of the line, place:ticket
 

@@ -1,27 +1,26 @@
--- leave: out of the line, out of the record; the next one's turn if that makes the lock free.
--- Unlock, cancellation, an unwanted grant: all the same verb. With no tickets it only lets a free
--- lock advance.
+-- leave: takes tickets out of the line and out of the record. If that makes the lock free, the next
+-- in line has it. Unlock, cancellation and an unwanted grant are all this verb. Without tickets it
+-- only lets a free lock advance.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 PUBLISH or SPUBLISH  2 the channels' common start  3 the client
---       4 '', or of a lock without a line: the channel to tell that somebody held it until now
+--       4 '', or for a plain lock the channel to tell that somebody held the lock until now
 --       5.. per ticket: ticket, place (us; 0: not known), token (0: it never held),
---           '1' to retire it: a request of it is unanswered and may still arrive
--- Reply 1: the one ticket held the lock, nobody waits, and it is free; or
---       1 1: free, 500 dropped: call again
+--           '1' to retire the ticket: an unanswered request of it may still arrive
+-- Reply 1: the one ticket held the lock, nobody waits, and the lock is free; or
+--       1 1: the lock is free and 500 were dropped: call again
 --       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
 --       3.. per ticket: 'held' it held the lock until now, 'waiting' it was in line, 'none' neither
--- A client is told 'hint <ticket> <record>', that is to enter again, if its ticket is next and
--- others of the owner hold the lock for less long than the line knows; and by advance if it was
--- passed over once more and may not know.
--- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
+-- A client is told 'hint <ticket> <record>', that is to enter again, in two cases: its ticket is
+-- next, and the owner's other holds end sooner than the line knows; or advance passed the client
+-- over once more, and the client may not know of the first time.
+-- Errors: WRONGTYPE comes before anything is written. A full server refuses nothing here.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- The usual release is of a hold that is the only one (a ticket names no owner but itself), with
--- nothing unanswered. If nobody is in line either, that is three calls, and a fourth where there is
--- no line.
+-- The usual release is of the only hold (the ticket names no owner but itself), with nothing
+-- unanswered. If nobody is in line either, that takes three calls, and a fourth for a plain lock.
 local usual = #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '::', 1, true)
 if usual and redis.call('EXISTS', queue, waiters) == 0
   and redis.call('HDEL', record, ARGV[5]) == 1 then
@@ -46,9 +45,9 @@ local present, kept, placeholder = number(fields[1], MAX_TOKEN), end_of(fields[2
 local line = redis.call('LLEN', queue)
 local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 
--- A release by one whom the server has forgotten is as clean as any: nobody was let in since. A
--- placeholder for an older token is void: its holder has been succeeded. For others who may hold it
--- under the owner's name the lock is kept for a lease.
+-- A release by a holder that the server has forgotten is as clean as any: nobody was let in since.
+-- A placeholder for an older token is void: its holder has been succeeded. If others may hold the
+-- lock under the owner's name, it is kept for a lease.
 local function forgotten(ticket, token)
   local _, lease, owner, shared = split(ticket)
   --#include parts/forget.lua
@@ -68,10 +67,11 @@ local function forgotten(ticket, token)
   return true
 end
 
--- Where several leave, they are looked for together, when all that concerns each alone is done.
+-- If several tickets leave, one walk looks for all of them, after all that concerns each alone.
 local states, several, wanted, many = {}, #ARGV > 8, {}, 0
 
--- Takes a waiter out, or sees to it; the answer is whether it is known by now that it waited.
+-- Takes a ticket out of the line, or leaves that to the walk. Returns whether the ticket is known
+-- by now to have waited.
 local function unqueue(ticket, at)
   local listed = redis.call('ZREM', waiters, ticket)
   if line == 0 or listed == 0 and redis.call('EXISTS', waiters) == 1 then return listed == 1 end
@@ -88,7 +88,7 @@ local function leave(ticket, at, token, retire)
     state = 'held'
   elseif forgotten(ticket, token) then
     state = 'held'
-    unqueue(ticket, at) -- a late request may have put it in line, for all that the server knew
+    unqueue(ticket, at) -- a late request may have put the forgotten ticket in line
   elseif unqueue(ticket, at) then
     state = 'waiting'
   end

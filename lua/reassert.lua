@@ -1,13 +1,13 @@
--- reassert: renew for one hold with the token at hand: it also keeps the token key alive, and when
--- the hold is missing tells a lost one from one that the server has forgotten, which is written
--- again.
+-- reassert: renews one hold with the token at hand, and keeps the token key alive. If the record
+-- does not have the hold, the token tells whether the hold is lost or forgotten. A forgotten hold
+-- is written again.
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 ticket  2 its token  3 since (server ms)  4 lease (ms from now; 0: as it is)
 --       5 until (server ms; 0: none)  6 depth
--- Reply the hold's remaining time (ms), 0 if it is lost: released, expired, or another's, -1 if it
---       was forced
--- Errors: WRONGTYPE comes before anything is written; nothing here is refused by a full server.
+-- Reply the hold's remaining time (ms); 0 if the hold is lost: released, expired or succeeded;
+--       -1 if it was forced
+-- Errors: WRONGTYPE comes before anything is written. A full server refuses nothing here.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, token, since, depth = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[6]
@@ -45,18 +45,18 @@ if missing then
   redis.call('HSET', record, 'owner', owner, 'token', num(token), 'since', since)
   redis.call('HDEL', record, 'kept')
   if shared then
-    -- Others may hold it too under an explicit owner's name: it is not free until they can have
-    -- come back.
+    -- Others may hold the lock too under an explicit owner's name: the lock is not free until they
+    -- can have come back.
     ends = math.max(ends, ms + lease)
     redis.call('HSET', record, 'kept', num(ends) .. ':0')
   end
   redis.call('PEXPIREAT', record, num(ends))
   --#include parts/marks.lua
   --#include parts/line.lua
-  -- Who holds does not wait: a heartbeat from before the grant may have put it back in a line that
-  -- was lost.
+  -- A holder does not wait: a heartbeat from before the grant may have put the ticket back in a
+  -- line that was lost.
   if redis.call('ZREM', waiters, ticket) == 1 then take_out(ticket, 0, line) end
-  -- Places were lost too: should it be released now, all are given time to come back to theirs.
+  -- Places were lost too. If the hold is released now, all waiters have time to come back first.
   mark('?', GATHERING)
 end
 token = num(math.max(last, token))

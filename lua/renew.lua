@@ -1,12 +1,11 @@
--- renew: holds live on. Their deadlines only ever grow.
+-- renew: prolongs holds. Their deadlines only ever grow.
 --
--- KEYS  1.. one record per hold: nothing else is declared, so that a migrating slot does not refuse
---       a renewal
+-- KEYS  1.. one record per hold, and no other key: so a migrating slot does not refuse a renewal
 -- ARGV  4 per hold: ticket, lease (ms from now; 0: as it is), until (server ms, absolute; 0: none),
 --       depth
--- Reply per hold: its remaining time (ms), 0 if there is no such hold, or it is damaged: ask
---       reassert; -1 if its key is of a wrong type
--- Errors: WRONGTYPE only for a hold that comes alone; nothing here is refused by a full server.
+-- Reply per hold: its remaining time (ms); 0 if there is no such hold, or a damaged one: ask
+--       reassert; -1 if its record could not be read
+-- Errors: WRONGTYPE only for a hold that comes alone. A full server refuses nothing here.
 
 --#include parts/now.lua
 local reply = {}
@@ -17,7 +16,7 @@ for k, record in ipairs(KEYS) do
   if held.err and #KEYS == 1 then return held end
   local deadline = tonumber(string.match(held[1] or '', '^%d+') or 0) or 0
   local before = tonumber(held[2] or 0)
-  if deadline > MAX_TIME then deadline = 0 end -- damaged: no script writes that, nor such a lease
+  if deadline > MAX_TIME then deadline = 0 end -- damaged, as is a lease above MAX_LEASE
   reply[k] = held.err and -1 or 0
   if deadline > ms then
     deadline = math.max(deadline, ms + lease, till)

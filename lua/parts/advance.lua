@@ -1,8 +1,8 @@
--- advance.lua: who comes next. Included by enter, leave and force; needs all that they declare, and
--- that they have read all four keys once: a wrong type must fail before anything is written.
+-- advance.lua: who comes next. Included by enter, leave and force; needs all that they declare.
+-- They have read all four keys once: a wrong type must fail before anything is written.
 
--- Clients whose turn came, and whether they are passed over: nobody hears them, or others of theirs
--- have yet to return.
+-- Of each client whose turn came, whether it is passed over: nobody hears it, or other tickets of
+-- the client have yet to return.
 local dead = {}
 
 local function nominate()
@@ -14,13 +14,13 @@ local function nominate()
     client = client or ''
     --#include parts/look.lua
     if valid(gathering) then return nil end
-    -- When the whole set is gone (deleted by hand) there are no deadlines to judge by: reachability
+    -- If the whole set is gone (deleted by hand), there are no deadlines to judge by: reachability
     -- decides.
     local alive = lease and not retired and (deadline and number(deadline, math.huge) > ms
       or not deadline and redis.call('EXISTS', waiters) == 0)
     if alive and dead[client] == nil then
       dead[client] = valid(expected) or client ~= me and not hears(client) and not valid(blind)
-      -- It may be back, and not know.
+      -- The client may be back, and not know that it was passed over.
       if valid(expected) then tell(client, 'hint ' .. ticket .. ' ' .. record) end
     end
     if alive and not dead[client] then
@@ -34,11 +34,11 @@ local function nominate()
   return false
 end
 
--- Gives the free lock to the first ticket that is alive and reachable; drops those before it. A
+-- Gives the free lock to the first ticket that is alive and reachable, and drops those before it. A
 -- dropped ticket that lives returns to its place with its next enter. Returns
 --   nil                     nobody is in line, or all are given time to come back
 --   false                   DROPS tickets were dropped and the lock is still free: call again
---   {ticket, token, claim}  granted for claim ms; told by message unless the ticket is the caller's
+--   {ticket, token, claim}  granted for claim ms; told by message unless it is the caller's
 local function advance()
   local given = nominate()
   for client, unheard in pairs(dead) do

@@ -1,6 +1,7 @@
--- forget.lua: has the server forgotten token, which was given? Data may be lost by a restart, or by
--- a failover to a replica that is behind. Included. Needs last, and of the record present, its
--- token, and kept, until when it waits for those who held under that token. Leaves three answers:
+-- forget.lua: has the server forgotten token, which was given? A restart may lose data, and so may
+-- a failover to a replica that is behind. Included. Needs last, and two values of the record:
+-- present, its token; kept, the end of its wait for those who held under that token. Leaves three
+-- answers:
 --
 --   lost     neither the token key nor the record knows token
 --   awaited  the record waits for those who held under token

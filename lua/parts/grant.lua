@@ -1,5 +1,6 @@
--- grant.lua: the first ticket of the line, of client and owner, has the lock. Included. Leaves its
--- token, a text, and span, the claim. Its client is told by message unless it is the caller.
+-- grant.lua: gives the lock to ticket, the first of the line. Included; needs the ticket's client,
+-- lease and owner. Leaves token, a text, and span, the claim. A message tells the client, unless
+-- the client is the caller.
 redis.call('LPOP', queue)
 redis.call('ZREM', waiters, ticket)
 local span = math.min(CLAIM, lease)

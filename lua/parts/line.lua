@@ -1,7 +1,7 @@
 -- line.lua: how tickets are found in the line and taken out of it. Included; needs ticket.lua.
 
--- Calls look with each element of a line of so many and its index, from the head or from the end,
--- until it returns true: the one walk through a line that a script may make.
+-- Walks through a line of so many, from the head or from the end. Calls look with each element and
+-- its index, until look returns true. No script walks through a line in another way.
 local function walk(line, from_head, look)
   for chunk = 0, math.ceil(line / FETCHES) - 1 do
     local first = from_head and chunk * FETCHES or math.max(0, line - FETCHES * (chunk + 1))
@@ -14,16 +14,16 @@ local function walk(line, from_head, look)
   end
 end
 
--- Takes out these elements, which stand at these indices, and returns how many they were. Each of
--- several becomes what no element is; then all of those go at once.
+-- Takes out these elements, which stand at these indices, and returns how many went. Several are
+-- first overwritten with what no element is; then all of those go at once.
 local function cut(elements, indices)
   if #elements == 1 then return redis.call('LREM', queue, 1, elements[1]) end
   for _, i in ipairs(indices) do redis.call('LSET', queue, i, '') end
   return #indices > 0 and redis.call('LREM', queue, 0, '') or 0
 end
 
--- Takes out tickets, wherever they stand: wanted has so many as keys. Returns how many elements
--- that were, and whose.
+-- Takes out the tickets that are the keys of wanted, so many, wherever they stand. Returns how many
+-- elements went, and whose.
 local function take_all(wanted, many, line, from_head)
   local found, elements, indices = {}, {}, {}
   walk(line, from_head, function(element, i)
@@ -36,8 +36,8 @@ local function take_all(wanted, many, line, from_head)
   return cut(elements, indices), found
 end
 
--- Takes out one ticket, wherever it stands: a late request may have put it elsewhere than its
--- client knows. Returns how many elements that were, 1 or 0.
+-- Takes out one ticket, wherever it stands: a late request may have put the ticket elsewhere than
+-- its client knows. Returns how many elements went, 1 or 0.
 local function take_out(ticket, at, line)
   if at > 0 and redis.call('LREM', queue, 1, num(at) .. ':' .. ticket) == 1 then return 1 end
   return (take_all({[ticket] = true}, 1, line))

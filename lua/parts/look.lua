@@ -1,5 +1,5 @@
--- look.lua: what the set of waiters has of ticket, and of client, whose it is. Included. Leaves a
--- score, or false, for its deadline and for each mark, as marks.lua explains them.
+-- look.lua: what the set of waiters has of ticket and of its client. Included. Leaves a score, or
+-- false, for the ticket's deadline and for each mark that concerns the ticket (see marks.lua).
 local scores =
   redis.call('ZMSCORE', waiters, ticket, '!' .. ticket, '~' .. client, '?' .. client, '?')
 local deadline, retired, blind, expected, gathering =

@@ -1,4 +1,4 @@
--- look_all.lua: look.lua for all that is asked. Included by enter.
+-- look_all.lua: what look.lua does, for all tickets of the request. Included by enter.
 local members = {'?', '~' .. me, '?' .. me}
 for _, one in ipairs(asked) do
   members[#members + 1] = one.ticket

@@ -1,11 +1,11 @@
 -- marks.lua: what the set of waiters has beside the deadlines of tickets. Included; needs
--- number.lua. A score below zero is no deadline but a mark, -(its own end):
---   !ticket  retired: a request of it that comes late is not executed
---   ~client  blind: it is reachable, though the server does not see its subscription
---   ?client  expected back: a ticket of it was passed over, and none of its later ones comes first
+-- number.lua. A score below zero is no deadline but a mark: -(the end of the mark).
+--   !ticket  retired: a late request of the ticket is not executed
+--   ~client  blind: the client is reachable, though the server does not see its subscription
+--   ?client  expected back: a ticket of the client was passed over, and no later one comes first
 --   ?        all are expected back: places were lost, and nobody is granted the lock
---   #token   forced: nobody heard that this ownership was ended
--- look.lua looks with all that concerns one ticket.
+--   #token   forced: a client did not hear that its ownership was ended
+-- look.lua reads those that concern one ticket.
 
 -- No mark is written to end later than in MARK_TTL.
 local function valid(score)
@@ -13,7 +13,7 @@ local function valid(score)
   return left > 0 and left <= MARK_TTL
 end
 
--- Writes a mark that ends in so many ms. Those that have ended go: nobody else asks for them.
+-- Writes a mark that ends in so many ms, and removes the marks that have ended.
 local function mark(member, span)
   redis.call('ZREMRANGEBYSCORE', waiters, '(' .. num(-ms), '(0')
   redis.call('ZADD', waiters, num(-(ms + span)), member)

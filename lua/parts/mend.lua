@@ -1,6 +1,6 @@
--- mend.lua: line and set disagree, because somebody deleted one of them. A place without a deadline
--- gets one; a deadline without a place goes, and its client brings both back. Included by enter;
--- leaves mended.
+-- mend.lua: makes line and set agree, after somebody deleted one of them or the line has expired. A
+-- place without a deadline gets one. A deadline without a place goes, and its client brings both
+-- back. Included by enter; leaves mended.
 local mended = line ~= live
 if mended then
   local known = redis.call('ZRANGEBYSCORE', waiters, 0, '+inf', 'WITHSCORES')
@@ -9,7 +9,7 @@ if mended then
   walk(line, true, function(element, i)
     local ticket = ticket_of(element)
     local deadline = deadlines[ticket]
-    if not split(ticket) or deadline == false then -- it is none, or stands there twice
+    if not split(ticket) or deadline == false then -- no ticket, or one that stands there twice
       strays[#strays + 1], indices[#indices + 1] = element, i
     else
       if not deadline then redis.call('ZADD', waiters, num(ms + LIVENESS), ticket) end

@@ -3,11 +3,11 @@
 
 local function num(n) return string.format('%d', n) end
 
--- A number up to most; anything else is 0.
+-- The whole part of a number from 0 to most; anything else is 0.
 local function number(text, most)
   local n = tonumber(text or nil)
   return n and n >= 0 and n <= most and math.floor(n) or 0
 end
 
--- When a hold ends, deadline:depth, or until when a record is kept.
+-- The deadline (ms) in deadline:depth, the value of a hold and of kept.
 local function end_of(hold) return number(string.match(hold or '', '^%d+'), MAX_TIME) end

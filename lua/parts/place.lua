@@ -1,9 +1,8 @@
 -- place.lua: finding and changing the places of tickets. Included by enter.
 
-local moved = false -- somebody stands elsewhere than at first
+local moved = false -- positions that were found before are out of date
 
--- A ticket that comes back: to the end if that is its place, else before the first one with a later
--- place.
+-- Puts a ticket back in its place: at the end, or before the first ticket with a later place.
 local function back(ticket, at)
   local tail = redis.call('LINDEX', queue, -1)
   local element = num(at) .. ':' .. ticket
@@ -27,8 +26,8 @@ local function back(ticket, at)
   return {'returned', at, 0}
 end
 
--- The elements of the tickets in line whose client does not know their places, all found in one
--- walk.
+-- The element of a ticket in line whose client does not know its place. One walk finds those of all
+-- such tickets in the request.
 local unplaced
 local function standing(ticket)
   if not unplaced then
@@ -46,8 +45,8 @@ local function standing(ticket)
   return unplaced[ticket] or ''
 end
 
--- Asked for by few, at most every 5 s; beyond LOOKS it is not looked for. Several are found in one
--- walk, which is out of date when somebody was moved.
+-- The position of a ticket; 0 beyond the first LOOKS, since looking costs time. Few ask for it. If
+-- several do, one walk finds all; what it found is out of date when somebody was moved.
 local stands
 local function position(ticket, at)
   local element = num(at) .. ':' .. ticket
@@ -62,13 +61,13 @@ local function position(ticket, at)
   return stands[element] or 0
 end
 
--- Overdue tickets do not fill a line. Only asked when it looks full.
+-- Takes overdue tickets out of a line that looks full: they must not keep others out.
 local function sweep()
   if redis.call('ZCOUNT', waiters, 0, ms) == 0 then return end
   local overdue = redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, SWEEPS)
   local wanted = {}
   for _, ticket in ipairs(overdue) do wanted[ticket] = true end
-  line = line - take_all(wanted, #overdue, line, true) -- they have waited for longest
+  line = line - take_all(wanted, #overdue, line, true) -- most stand near the head
   redis.call('ZREM', waiters, unpack(overdue))
   moved = true
 end

@@ -1,6 +1,6 @@
--- placeholder.lua: whoever enters tells of a token, seen. If the server has forgotten it, nobody
--- takes the lock until its holder has had a lease's time to come back: spare, the longest of which
--- anybody tells who knows the token. Included by enter.
+-- placeholder.lua: every enter tells of a token, seen. If the server has forgotten seen, nobody
+-- takes the lock until its holder has had a lease's time to come back: the longest spare of all
+-- enters that know the token. Included by enter.
 local forgot = seen > last
 do
   local present, token = holder.token, seen

@@ -1,5 +1,5 @@
--- record.lua: a fresh record for ticket, of owner, held until ms + span (or the lease). Included.
--- Leaves its token, a text; it is larger than last.
+-- record.lua: a fresh record for ticket, of owner and lease, held until ms + span. Included. Leaves
+-- token, a text; it is larger than last.
 local token = string.format('%d', last >= us and last + 1 or us)
 local till = string.format('%d', ms + span)
 --#include parts/remember.lua

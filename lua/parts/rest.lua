@@ -1,6 +1,6 @@
 -- rest.lua: what is left of the record: holds of the same owner, each with its own deadline. The
--- latest is the record's. If that is sooner than those who wait know, the next in line is told. If
--- nothing is left, the lock is free. Included by leave; leaves its grant and more.
+-- latest deadline is the record's. If the record now ends sooner than the line knows, the next in
+-- line is told. If nothing is left, the lock is free. Included by leave; leaves its grant and more.
 local latest = 0
 local fields = redis.call('HGETALL', record)
 for i = 1, #fields, 2 do

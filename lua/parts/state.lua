@@ -1,5 +1,5 @@
--- state.lua: what is asked, and what there is; the last that comes before the first write. Included
--- by enter.
+-- state.lua: what is asked, and what there is. The last checks before the first write are here.
+-- Included by enter.
 
 local asked, telling, returning = {}, 0, false
 local fields = {'owner', 'token', 'lease', 'since', 'kept'}
@@ -28,7 +28,7 @@ local kept = end_of(held[5])
 for k, one in ipairs(asked) do
   local hold = held[5 + k]
   one.hold = end_of(hold)
-  -- A record whose token is damaged can be waited for, and ends; nobody can be told that it is his.
+  -- Others can wait until a record with a damaged token ends. Nobody can be told that it is theirs.
   if holder.token == 0
     and (hold or holder.owner and holder.owner == select(3, split(one.ticket))) then
     return redis.error_reply('WRONGTYPE the record ' .. record .. ' holds no token')

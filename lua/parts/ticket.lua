@@ -1,7 +1,7 @@
 -- ticket.lua: what tickets and elements of the line say. A ticket is
 -- client:counter:lease:owner:note, an element is place:ticket. Included; needs number.lua.
 
--- Client, lease, the owner's name, and whether others may own by that name too; nil if it is none.
+-- Client, lease, the owner's name, and whether others may own by that name too; nil for no ticket.
 local function split(ticket)
   local client, counter, lease, owner =
     string.match(ticket, '^([!-9;-~]+):(%d+):([1-9]%d*):([^:]*)')
@@ -10,7 +10,7 @@ local function split(ticket)
   return client, tonumber(lease), owner, true
 end
 
--- An element that is none of ours has place 0 and an empty ticket; it is dropped when its turn
--- comes.
+-- What no script wrote may have place 0 or an empty ticket. An element without a ticket is dropped
+-- when its turn comes.
 local function place_of(element) return number(string.match(element, '^%d+'), MAX_PLACE) end
 local function ticket_of(element) return string.match(element, ':(.*)$') or '' end

@@ -1,5 +1,5 @@
--- unheard.lua: what was granted while nobody heard this client, it is told when it asks; also if it
--- does not know the ticket any more. Included by enter.
+-- unheard.lua: a client that was blind is told, when it asks, what it was granted meanwhile, even
+-- to a ticket that it does not know any more. Included by enter.
 if blind and not try and #grant == 0 then
   local fields = redis.call('HGETALL', record)
   for i = 1, #fields, 2 do

@@ -1,6 +1,6 @@
 -- usual_enter.lua: one new ticket, and nothing out of the ordinary: no marks that concern it, and
 -- as many deadlines as places. It takes a free lock, joins the line or is turned away. Included by
--- enter, before anything else; if it does not return, it has written nothing.
+-- enter, before anything else. If this part does not return, it has written nothing.
 if #ARGV == 12 and ARGV[10] == '0' then
   local ticket, owner, lease, most = ARGV[9], ARGV[8], ARGV[7], tonumber(ARGV[11])
   local line = most > 0 and redis.call('LLEN', queue)
@@ -26,7 +26,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
       local deadline, retired, blind, expected = scores[1], scores[2], scores[3], scores[4]
       local usual = not (deadline or retired or blind or expected)
       if full then
-        -- Who is overdue may be swept, and makes room.
+        -- If a waiter is overdue, the sweep may make room: not here.
         if usual and redis.call('ZCOUNT', waiters, '0', string.format('%d', ms)) == 0 then
           state = {'full'}
         end

@@ -1,7 +1,7 @@
 -- usual_leave.lua: the lock passes to the first in line, who is alive and in reach, and nothing is
 -- out of the ordinary: no marks that concern it, and as many deadlines as places. Included by
--- leave; if it does not return, it has written nothing, and leaves deaf: the client whom nobody
--- hears.
+-- leave. If this part does not return, it has written nothing. It leaves deaf: the client of the
+-- first in line, if nobody hears that client.
 local deaf
 if usual and freed == '' then
   local ticket, client, lease, owner = string.match(
