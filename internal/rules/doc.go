@@ -11,26 +11,27 @@
 // # A ticket's life
 //
 // A call that asks for a lock is a ticket. A [Waiter] is the ticket until it has the lock or has
-// given up. A [Hold] is the ticket while it has the lock. Neither ever goes back.
+// given up. A [Hold] is the ticket while it has the lock. Neither ever goes back, with one
+// exception: a ticket that is Gone leaves once more if the server turns out to have it.
 //
 //	Waiter   Waiting ──granted──> Granted (its Hold begins)
 //	            │
-//	            ├──something of it may be with the server──> Leaving ──the leave is answered──> Gone
+//	            ├──something of it may be with the server──> Leaving ──answered, or given up──> Gone
 //	            └──nothing of it ever reached the server────────────────────────────────────> Gone
 //
-//	Hold     Held ──Unlock, or nobody has a Lease on it──> Releasing ──it is answered──> Over
-//	            └──expired, vanished, forced──> Lost (see Lose: does it have to leave?)
+//	Hold     Held ──Unlock, or nobody has a Lease on it──> Releasing ──see Outcome──> Over
+//	            └──expired, vanished, forced──> Lost (does the ticket have to leave? see Lose)
 //
 // # Time
 //
-// Trust counts from when a request was sent, never from when its answer came: whatever the server
-// did, it did not do it sooner. A [Term] ends trust a [Margin] before the server can give the lock
-// away. The server's clock is compared only with itself, see [Waiter.Heard].
+// Trust counts from when a request was sent, never from when its answer came: the server cannot
+// have executed the request before it was sent. A [Term] ends trust a [Margin] before the server
+// can give the lock away. The server's clock is compared only with itself, see [Waiter.Heard].
 //
 // # Late requests
 //
-// A request that was given up may be executed up to a minute later. [Requests] remembers whether
-// there is one. A ticket that leaves while there is one is retired: the server then refuses what
-// comes late. That is why [Waiter.Leave] and [Hold.Leave] say Retire, and why a leave is repeated
-// for as long as [Patience] says.
+// The server may execute a request up to a minute after the client gave the request up. [Requests]
+// remembers whether a ticket has such a request. If the ticket leaves, it is retired: the server
+// then refuses what comes late. That is why [Waiter.Leave] and [Hold.Leave] say Retire, and why a
+// leave is repeated for as long as [Patience] says.
 package rules

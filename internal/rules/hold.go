@@ -17,38 +17,40 @@ const (
 	Over
 )
 
-// mostRenewed is how long a watchdog waits at most, however long its lease: the server remembers
-// for a minute that an ownership was forced, and its token for ten at least. A renewal must come
-// before it has forgotten.
+// mostRenewed is the longest time from one renewal to the next, however long the lease. The server
+// remembers for a minute that an ownership was forced, and for ten minutes or more which token was
+// given. A renewal must come before the server has forgotten either.
 const mostRenewed = 50 * time.Second
 
 // syncWithin is how soon the record shows a changed depth.
 const syncWithin = 500 * time.Millisecond
 
-// keptFor is for how long a renewal may leave the token key alone.
+// keptFor is for how long renewals may leave the token key alone; with a longer lease, for the
+// lease.
 const keptFor = 5 * time.Minute
 
-// renewedAfter is how long after a lease was written it is renewed.
+// renewedAfter is the time from the writing of a lease to its renewal.
 func renewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostRenewed) }
 
 // Hold is a ticket that has the lock.
 type Hold struct {
 	State   State
-	Asked   time.Duration // by its ticket
-	Fixed   bool          // that lease is not renewed
-	Term    Term          // of what the record was last written for
-	Trusted time.Time     // trust ends
-	Lease   time.Duration // what a renewal asks for; 0: none is sent
-	RenewAt time.Time     // the next renewal goes out; zero: none
-	SyncAt  time.Time     // the record is told another depth; zero: it knows
-	Kept    time.Time     // the token key was last kept alive
+	Asked   time.Duration // the lease that the ticket asked for
+	Fixed   bool          // the call asked for a lease that is not renewed
+	Term    Term          // what the record was last written for
+	Trusted time.Time     // when trust ends
+	Lease   time.Duration // what a renewal asks for; 0: no watchdog renews the hold
+	RenewAt time.Time     // when the next renewal goes out; zero: none does
+	SyncAt  time.Time     // when the record is told another depth; zero: nothing to tell
+	Kept    time.Time     // when the token key was last kept alive
 	Told    int32         // the depth that the record shows
-	Depth   int32         // how many Leases there are on it
+	Depth   int32         // how many Leases there are on the hold
 	Dropped int32         // how many of those were dropped without Unlock
 	Unsure  bool          // a release that was sent under trust was not answered
 }
 
-// Begin is the Hold of a ticket that asks for that lease and was granted the lock for the term.
+// Begin returns the Hold of a ticket that was granted the lock for the term t. asked is the lease
+// that the ticket asked for; fixed says that this lease is not renewed.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
 	h := Hold{Asked: asked, Fixed: fixed, Term: t, Trusted: t.TrustEnds(), Told: 1, Kept: now}
 	switch {
@@ -67,11 +69,11 @@ func (h *Hold) Claimed() bool { return h.Term.Span < h.Asked }
 // Live reports whether the lock can be trusted.
 func (h *Hold) Live(now time.Time) bool { return h.State == Held && !Passed(h.Trusted, now) }
 
-// Leasable reports whether a call may have a Lease on the hold: not after its Locker was closed,
-// which has ended all contexts there were and renews nothing.
+// Leasable reports whether a call may have a Lease on the hold. No call may once the Locker is
+// closed: all contexts have ended then, and nothing is renewed.
 func (h *Hold) Leasable(closed bool) bool { return h.State == Held && !closed }
 
-// Expires reports whether the trust has ended by itself: Lose must follow.
+// Expires reports whether trust has ended by itself. If so, Lose must follow.
 func (h *Hold) Expires(now time.Time) bool { return h.State == Held && Passed(h.Trusted, now) }
 
 // Due is when the hold next needs something: a renewal, a word on its depth, or the end of its
@@ -86,9 +88,9 @@ func (h *Hold) Due() time.Time {
 	return at
 }
 
-// Renews reports whether a renewal goes out now. What is due soon goes along, so leases that were
-// taken at random times come to share their requests. An unanswered renewal is sent again beside
-// the first.
+// Renews reports whether a renewal goes out now, and plans the next. What is due soon goes along,
+// so leases that were taken at random times come to share their requests. An unanswered renewal is
+// sent again beside the first.
 func (h *Hold) Renews(now time.Time) bool {
 	span := h.Term.Span
 	if h.Lease > 0 {
@@ -108,9 +110,10 @@ func (h *Hold) Renews(now time.Time) bool {
 	return true
 }
 
-// Renewed takes in the answer to a renewal that was sent then and told that depth: how long the
-// record still has the hold, 0 if it does not. It reports whether the server has to be asked what
-// became of the hold, or to keep the token key alive: by a reassert.
+// Renewed takes in the answer to a renewal that was sent at that time and told the record that
+// depth. left is how long the record still has the hold; 0: the record does not have it. Renewed
+// reports whether a reassert must follow, to ask what became of the hold or to keep the token key
+// alive.
 func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert bool) {
 	if h.State != Held {
 		return false
@@ -131,7 +134,7 @@ func (h *Hold) Reasserted(sent time.Time, left time.Duration, depth int) {
 }
 
 // prolong takes in that the record has the hold for longer. Deadlines only grow, so an older answer
-// that comes later changes nothing.
+// that comes later shortens nothing.
 func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	t := Term{left, sent.Add(left)}
 	if t.Expires.After(h.Term.Expires) {
@@ -154,8 +157,8 @@ func (h *Hold) LeaseGiven(now time.Time) {
 	h.deepened(now)
 }
 
-// LeaseEnded takes in that one of the Leases was unlocked. It reports whether that was the last:
-// Release must follow.
+// LeaseEnded takes in that one of the Leases was unlocked. It reports whether that was the last
+// one. If so, Release must follow.
 func (h *Hold) LeaseEnded(dropped bool, now time.Time) (last bool) {
 	h.Depth--
 	if dropped {
@@ -168,16 +171,16 @@ func (h *Hold) LeaseEnded(dropped bool, now time.Time) (last bool) {
 	return false
 }
 
-// LeaseDropped takes in that one of the Leases was dropped without Unlock. A hold of which all were
-// is renewed no more.
+// LeaseDropped takes in that one of the Leases was dropped without Unlock. When all of them were,
+// the hold is renewed no more.
 func (h *Hold) LeaseDropped() {
 	if h.Dropped++; h.Dropped == h.Depth {
 		h.RenewAt, h.SyncAt, h.Lease = time.Time{}, time.Time{}, 0
 	}
 }
 
-// deepened has the record show the depth before long. If the depth is soon what the record shows
-// again, nothing is sent. A hold that has no Lease yet is shown as one that has.
+// deepened has the record show the depth before long. If by then the depth is again what the record
+// shows, nothing is sent. A hold that has no Lease yet is shown as one that has.
 func (h *Hold) deepened(now time.Time) {
 	if max(1, h.Depth) == h.Told || h.Lease == 0 && h.Dropped > 0 {
 		h.SyncAt = time.Time{}
@@ -186,8 +189,9 @@ func (h *Hold) deepened(now time.Time) {
 	}
 }
 
-// FallsShort reports whether the hold has less than a further Lease asks for: that lease, or a
-// watchdog unless it is fixed. A longer lease is asked for with the next renewal.
+// FallsShort reports whether a further Lease asks for more than the hold has: for trust that lasts
+// longer if its lease is fixed, and else for a watchdog. If the hold has a watchdog, the next
+// renewal asks for the longer lease.
 func (h *Hold) FallsShort(lease time.Duration, fixed bool, now time.Time) bool {
 	if fixed {
 		return h.Trusted.Sub(now)+Margin(lease) < lease
@@ -199,7 +203,8 @@ func (h *Hold) FallsShort(lease time.Duration, fixed bool, now time.Time) bool {
 	return false
 }
 
-// TakenOver has a hold of a fixed lease be renewed, which was extended to that lease just now.
+// TakenOver has a hold of a fixed lease renewed from now on. The hold was just extended to the new
+// lease.
 func (h *Hold) TakenOver(lease time.Duration) {
 	if h.State == Held {
 		h.Lease = max(h.Lease, lease)
@@ -207,26 +212,28 @@ func (h *Hold) TakenOver(lease time.Duration) {
 	}
 }
 
-// Doubted takes in whom an answer of that time, by the server's clock, names as the lock's holder:
-// nobody, if the server has forgotten. If that is not the owner of the hold, which began then, a
-// renewal goes out at once, and the hold comes back or is lost. It reports whether one does.
+// Doubted takes in whom an answer names as the lock's holder: nobody, if the server has forgotten.
+// at is when the server answered, began when the hold began, both by the server's clock. If the
+// named holder is not the hold's owner, a renewal goes out at once, and the hold comes back or is
+// lost. Doubted reports whether a renewal goes out.
 func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, underway bool, now time.Time) bool {
 	switch {
 	case h.State != Held || holder == owner || underway:
 		return false
-	case holder != "" && at < began+1000: // which is in whole milliseconds
+	case holder != "" && at < began+1000: // the answer is older; began is in whole milliseconds
 		return false
-	case h.Lease == 0 && !h.Fixed: // it was dropped
+	case h.Lease == 0 && !h.Fixed: // all its Leases were dropped
 		return false
 	}
-	h.RenewAt = now.Add(time.Millisecond) // those of many locks share a request
+	h.RenewAt = now.Add(time.Millisecond) // the renewals of many locks share a request
 	return true
 }
 
 // Lose ends the trust in a hold that expired, vanished or was forced. It reports whether the ticket
-// has to leave. If a request of it is open, that could prolong what nobody holds, or put it back in
-// line. At the server's word it leaves whatever is known of it: a heartbeat that came after a force
-// has put it in line again, or has even taken the lock. Else its lease ends it for certain.
+// has to leave. If a request of the ticket is open, the ticket leaves: that request could prolong
+// what nobody holds, or put the ticket back in line. If the loss is the server's word, the ticket
+// leaves in any case: a heartbeat after a force may have put it in line again, or even have taken
+// the lock. Otherwise the end of the lease is the end of the hold.
 func (h *Hold) Lose(why Why, now time.Time, open bool) (leave bool) {
 	h.State = Lost
 	if now.Before(h.Trusted) {
@@ -252,11 +259,11 @@ const (
 	Retry                   // it is not known yet: the release is sent again
 	Missing                 // the hold was not there: it was lost before. Why says how
 	Refusal                 // the release failed for good; the lock stays until its lease ends
-	TakeBack                // the lease has ended without an answer: a leave is repeated in the background
+	TakeBack                // the lease ended without an answer: leaves go on in the background
 )
 
-// Released takes in the answer to a release, or that it failed with err, at now. trusted says that
-// it was sent while the lock was trusted, stop that it is not to be repeated.
+// Released takes in what came of a release at now: its answer, or err. trusted says that the
+// release was sent while the lock was trusted, stop that it is not to be repeated.
 func (h *Hold) Released(status lua.Status, err error, trusted bool, now time.Time, stop bool) (Outcome, Why) {
 	over := !now.Before(h.Term.Expires)
 	switch {
@@ -266,13 +273,13 @@ func (h *Hold) Released(status lua.Status, err error, trusted bool, now time.Tim
 		return h.over(Missing, Vanished)
 	case err == nil && over:
 		return h.over(Missing, Uncertain)
-	case err == nil: // a release that went unanswered was executed
+	case err == nil: // an earlier release, which went unanswered, was executed
 		return h.over(Clean, 0)
 	case stop || !Retryable(err):
 		return h.over(Refusal, Failed)
 	case over:
-		// A server that has lost the hold, and learns of it from others, keeps the lock for its
-		// owner for another lease.
+		// If the server has lost the hold and learns of it from others, the server keeps the lock
+		// for the owner for another lease.
 		return h.over(TakeBack, Failed)
 	}
 	h.Unsure = h.Unsure || trusted && lua.Unanswered(err)

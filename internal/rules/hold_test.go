@@ -9,14 +9,14 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// begun is a hold, of a lease of 30 s that is renewed, with one Lease on it.
+// begun is a hold with one Lease on it. Its lease, of 30 s, is renewed.
 func begun(span time.Duration) Hold {
 	h := Begin(Term{span, t0.Add(span)}, lease, false, t0)
 	h.LeaseGiven(t0)
 	return h
 }
 
-// after is how long after t0 a time is; -1: it is none.
+// after is how long after t0 a time is; -1: the time is zero.
 func after(at time.Time) time.Duration {
 	if at.IsZero() {
 		return -1

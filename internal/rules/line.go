@@ -12,14 +12,14 @@ const (
 	blindEvery = time.Second            // as long as the server does not see the client's channel
 	enterAgain = 5 * time.Millisecond   // no two requests of a line are closer
 	askEvery   = 500 * time.Millisecond // the first of them, however short its claim
-	askAfter   = 2 * time.Millisecond   // the end of a record: the server's millisecond, and ours
+	askAfter   = 2 * time.Millisecond   // after a record's end: the server's millisecond, and ours
 )
 
-// Line is when one client's waiters of one lock ask the server, though nobody told them anything.
+// Line says when one client's waiters of one lock ask the server, though nobody told them anything.
 type Line struct {
-	Due     time.Time // the next request goes out
-	Whole   time.Time // all of them ask; before that, the first alone does
-	Entered time.Time // the last request went out
+	Due     time.Time // when the next request goes out
+	Whole   time.Time // when all of them ask; before that, the first alone does
+	Entered time.Time // when the last request went out
 	Backoff time.Duration
 
 	// What the last answer said.
@@ -28,18 +28,19 @@ type Line struct {
 	Length int
 }
 
-// NewLine is the line of a waiter, with that claim, whose request went out a moment before now.
+// NewLine returns the line of one waiter with that claim. Its first request went out just before
+// now.
 func NewLine(now time.Time, claim time.Duration) Line {
 	return Line{Due: now.Add(asksEvery(claim)), Whole: now.Add(enterEvery), Entered: now}
 }
 
-// asksEvery is how often the first of a line asks, for all, when the present record ends. A holder
-// that died before its first renewal had the lock for a claim, and nobody is told of its end:
-// whoever asks within that time is there when it is over.
+// asksEvery is how often the first of a line asks when the present record ends, on behalf of all. A
+// holder that dies before its first renewal has the lock for a claim, and nobody is told of its
+// death. A waiter that asks before the claim is over learns when that is.
 func asksEvery(claim time.Duration) time.Duration { return max(claim*5/6, askEvery) }
 
-// EnterAt has all of the line ask at the given time, if they would not sooner. It reports whether
-// Due is sooner now.
+// EnterAt has all of the line ask at the given time, unless they ask sooner anyway. It reports
+// whether Due is sooner now.
 func (ln *Line) EnterAt(at time.Time) (sooner bool) {
 	if at.Before(ln.Whole) {
 		ln.Whole = at
@@ -47,7 +48,7 @@ func (ln *Line) EnterAt(at time.Time) (sooner bool) {
 	return ln.AskAt(at)
 }
 
-// AskAt is EnterAt for the first alone: one is enough to notice that the lock is free.
+// AskAt is EnterAt for the first waiter alone: one is enough to notice that the lock is free.
 func (ln *Line) AskAt(at time.Time) (sooner bool) {
 	if soonest := ln.Entered.Add(enterAgain); at.Before(soonest) {
 		at = soonest
@@ -59,8 +60,8 @@ func (ln *Line) AskAt(at time.Time) (sooner bool) {
 	return true
 }
 
-// Beat is called when the line is due, with the claim of its first and how many wait. It reports
-// whether the first asks alone.
+// Beat is called when the line is due, with the claim of its first waiter and the number of all. It
+// reports whether the first asks alone.
 func (ln *Line) Beat(now time.Time, claim time.Duration, waiting int) (alone bool) {
 	ln.Entered = now
 	alone = now.Before(ln.Whole) && waiting > 1
@@ -72,8 +73,8 @@ func (ln *Line) Beat(now time.Time, claim time.Duration, waiting int) (alone boo
 }
 
 // Answered takes in the answer to a request of the line. waits says that one of those who asked is
-// in line. It reports whether Due is sooner now, and whether the subscription has to be looked
-// after: the server does not see it.
+// in line. Answered reports whether Due is sooner now, and whether the client is blind: it then has
+// to look after its subscription.
 func (ln *Line) Answered(e *lua.Entered, now time.Time, waits bool) (sooner, blind bool) {
 	ln.Backoff = 0
 	ln.Holder, ln.Length, ln.Free = e.Holder, e.Waiting, now.Add(e.Remaining)
@@ -81,7 +82,7 @@ func (ln *Line) Answered(e *lua.Entered, now time.Time, waits bool) (sooner, bli
 	case e.More:
 		sooner = ln.EnterAt(now)
 	case e.Remaining > 0:
-		sooner = ln.AskAt(ln.Free.Add(askAfter)) // nobody else tells us that a holder died
+		sooner = ln.AskAt(ln.Free.Add(askAfter)) // nobody tells the line that a holder died
 	}
 	if blind = !e.Heard && waits; blind {
 		sooner = ln.EnterAt(now.Add(blindEvery)) || sooner

@@ -7,7 +7,7 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// due fails unless the line is due, and all of it, so long after t0.
+// is fails unless the line is due, and all of it, so long after t0.
 func (ln *Line) is(t *testing.T, what string, due, whole time.Duration) {
 	t.Helper()
 	if d, w := ln.Due.Sub(t0), ln.Whole.Sub(t0); d != due || w != whole {

@@ -2,12 +2,12 @@ package rules
 
 import "time"
 
-// remember is how long a token is worth knowing: well below the ten minutes for which the server
-// keeps it at least. A token that ended there must not be taken for one that was lost.
+// remember is for how long, at least, a client knows a token. The server keeps a token for at least
+// ten minutes. A client must forget sooner, or it would take a token that expired for a lost one.
 const remember = time.Minute
 
-// Known is what a client knows of a lock: a token that was given, and the lease of who had the lock
-// with it. The zero Known is nothing.
+// Known is what a client knows of a lock: a token that was given, and the lease of its holder. The
+// zero Known is nothing.
 type Known struct {
 	Token int64
 	Lease time.Duration
@@ -24,15 +24,15 @@ func (k Known) And(other Known) Known {
 	return Known{k.Token, max(k.Lease, other.Lease)}
 }
 
-// Memory keeps what is Known of each lock, by record key, for one to two times remember. With it a
-// client notices that the server has lost data, and says for how long the lock may be somebody's.
-// The zero Memory is empty.
+// Memory keeps what is Known of each lock, by record key, for remember at least and four times as
+// long at most. With it a client notices that the server has lost data, and says for how long the
+// lock may be somebody's. The zero Memory is empty.
 type Memory struct {
 	recent, older map[string]Known
 	turned        time.Time
 }
 
-// Note takes in what the server gave or told of.
+// Note takes in a token that the server gave or told of.
 func (m *Memory) Note(record string, known Known, now time.Time) {
 	if m.recent == nil || now.Sub(m.turned) > remember {
 		if now.Sub(m.turned) > 2*remember {
@@ -43,7 +43,7 @@ func (m *Memory) Note(record string, known Known, now time.Time) {
 	m.recent[record] = known.And(m.both(record))
 }
 
-// Recall is what is known of a lock; nothing, if there was nothing lately.
+// Recall returns what is known of a lock: nothing, if nothing was noted lately.
 func (m *Memory) Recall(record string, now time.Time) Known {
 	if now.Sub(m.turned) > 2*remember {
 		return Known{}

@@ -35,9 +35,9 @@ func TestAGrantIsBelievedUntilNoLaterThanItsClaimLastsAtTheServer(t *testing.T) 
 	}
 }
 
-// The record ends when the server's clock says so, which may run a tenth faster than ours; so may
-// it have done since it last answered us. A message that takes as long as that has brought it ahead
-// looks as if it came at once.
+// The record ends by the server's clock, which may run a tenth faster than the client's. So that
+// clock is ahead by a tenth of the time since the server's last answer. A message that is late by
+// as much looks as if it came at once.
 func TestAGrantByAServerWhoseClockRunsFastIsNotTrustedBeyondItsRecord(t *testing.T) {
 	const fast = 1.1
 	for waited := time.Millisecond; waited < 30*time.Second; waited *= 2 {

@@ -9,24 +9,24 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Late is how much later than its answer was given up a request may be executed: the server keeps
-// the mark of a retired ticket for as long.
+// Late is how long after its client gave it up a request may be executed: the server keeps the mark
+// of a retired ticket for as long.
 const Late = lua.MarkTTL
 
-// Patience is for how long a leave of a ticket with that lease is repeated. Each request of it that
-// went unanswered may have been given a lease, or a place in line.
+// Patience is for how long a leave of a ticket with that lease is repeated. Any unanswered request
+// of the ticket may have got a lease, or a place in line.
 func Patience(lease time.Duration) time.Duration { return max(lease, lua.Liveness) + Late }
 
-// InsistFor is how long a request that fails at once, unanswered, is repeated for a call that does
-// not wait: pooled connections may have died unnoticed, and such a failure comes soon.
+// InsistFor is for how long a call that does not wait repeats a request that fails unanswered.
+// Pooled connections may have died unnoticed: such failures come at once.
 const InsistFor = time.Second
 
 // Retryable reports whether the same request may succeed a moment later.
 func Retryable(err error) bool { return !lua.Answered(err) || lua.Passing(err) }
 
-// Patient reports whether a call that waits goes on after a request failed so. One that the server
-// has never answered does not, unless the request may have been executed, the client was merely
-// busy, or the keys are on their way to another node.
+// Patient reports whether a call that waits goes on after a request failed with err. answered says
+// that the server has answered the call before. Without that, the call goes on only if the request
+// may have been executed, the client was merely busy, or the keys are on their way to another node.
 func Patient(answered bool, err error) bool {
 	waits := answered || lua.Unanswered(err) || lua.Moving(err) || errors.Is(err, redis.ErrPoolTimeout)
 	return waits && Retryable(err)

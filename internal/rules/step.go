@@ -8,7 +8,7 @@ type Step struct {
 	Term  Term      // of Take: how long the ticket has the lock
 	At    time.Time // of Ask: not before this; the zero time is at once
 	Why   Why       // of End
-	Leave bool      // of End: the server has to be told, until it answers
+	Leave bool      // of End: the ticket leaves, again and again until the server answers
 }
 
 // Do is what kind of step it is.
@@ -21,7 +21,7 @@ const (
 	Ask          // it takes part, and asks the server again
 	Take         // it has the lock: its Hold begins
 	End          // its call ends without the lock
-	LeaveLine    // its call ended before: it leaves once more
+	LeaveLine    // its call ended before: the ticket leaves once more
 	GiveBack     // its call ended, and it has the lock: its Hold is released
 )
 
@@ -38,7 +38,7 @@ const (
 	Forced        // an administrator ended the ownership
 	Failed        // a request failed for good
 	GaveUp        // the caller does not wait any more
-	Expired       // trust ended before a renewal was answered
+	Expired       // trust ended by itself, before a renewal was answered
 	Vanished      // the server no longer has the hold
-	Uncertain     // trust ended before the release was answered
+	Uncertain     // the lease ended before it was known what a release did
 )

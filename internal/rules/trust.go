@@ -2,12 +2,12 @@ package rules
 
 import "time"
 
-// long is a lease of which clocks are not expected to run apart by a tenth any more.
+// long is a time over which clocks are not expected to run apart by a tenth any more.
 const long = 10 * time.Minute
 
 // Margin is how much earlier than the server a client ends its trust in a lease or claim of
-// length d: a tenth of its first ten minutes and a hundredth of the rest, at least 10 ms. It pays
-// for clocks that run apart and for the time it takes to stop.
+// length d: a tenth of its first ten minutes and a hundredth of the rest, at least 10 ms. The
+// margin pays for clocks that run apart, and for the time that stopping takes.
 func Margin(d time.Duration) time.Duration {
 	return max(min(d, long)/10+max(d-long, 0)/100, 10*time.Millisecond)
 }
@@ -22,8 +22,8 @@ func LeaseToTrust(d time.Duration) time.Duration {
 	return lease + time.Millisecond
 }
 
-// Passed reports whether end has come by either clock. The monotonic one stands still while a
-// machine is suspended, the wall clock may be set back; whichever is further decides.
+// Passed reports whether end has come by either clock. The monotonic clock stands still while a
+// machine is suspended, and the wall clock may be set back: the one that is ahead decides.
 func Passed(end, now time.Time) bool {
 	return !now.Before(end) || !now.Round(0).Before(end.Round(0))
 }
@@ -31,8 +31,8 @@ func Passed(end, now time.Time) bool {
 // Term is how long a grant lasts by the client's clock.
 type Term struct {
 	Span    time.Duration // what the record was written for: the lease, or a claim on it
-	Expires time.Time     // not before this does the server give the lock away
+	Expires time.Time     // the server does not give the lock away before this
 }
 
-// TrustEnds is when the grant stops being one.
+// TrustEnds is when the client stops trusting the grant.
 func (t Term) TrustEnds() time.Time { return t.Expires.Add(-Margin(t.Span)) }

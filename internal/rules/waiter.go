@@ -14,7 +14,7 @@ const (
 	Waiting Phase = iota
 	Granted       // it has the lock; its life goes on in a Hold
 	Leaving       // its call has ended; the leave is on its way
-	Gone          // and was answered, or there was nothing to leave
+	Gone          // the leave was answered or given up, or there was nothing to leave
 )
 
 // Waiter is a ticket of a call that waits for its lock, or tries once.
@@ -27,8 +27,8 @@ type Waiter struct {
 	Phase    Phase
 	Seen     bool      // an answer said that it waits, or has the lock
 	Place    lua.Place // in line, the first that it was given; 0: not known
-	Unplaced int8      // requests that went out before it was: 0, 1, or 2 for more
-	Shown    int64     // the largest token that an answer showed it while it waited
+	Unplaced int8      // requests that went out without a place: 0, 1, or 2 for more
+	Shown    int64     // the largest token that it was shown while it waited
 	Forced   int64     // the largest token of its own that force ended, as a message told
 	Last     Sighting
 	Late     int8 // grants that came when their claim had run out
@@ -44,10 +44,10 @@ type Sighting struct {
 // Claim is how long a grant told by message lasts unless it is confirmed.
 func (w *Waiter) Claim() time.Duration { return min(lua.Claim, w.Lease) }
 
-// Asks is what the ticket says of itself in the request that goes out now. Of a first request
-// the server may turn it away; who was let into the line is not turned away later. A request that
-// went out without a place may be executed late and put the ticket elsewhere: then the server is
-// asked to mend that.
+// Asks returns what the ticket says of itself in the request that goes out now. first says that the
+// server may turn the ticket away: a ticket that was let into the line is not turned away later.
+// mend asks the server to put the ticket where it belongs: if several requests went out without a
+// place, one that is executed late may put the ticket elsewhere.
 func (w *Waiter) Asks() (place lua.Place, first, mend bool) {
 	if w.Place == 0 {
 		w.Unplaced = min(2, w.Unplaced+1)
@@ -56,15 +56,15 @@ func (w *Waiter) Asks() (place lua.Place, first, mend bool) {
 }
 
 // Told takes in what an answer, which came at now, says of the ticket: t, and the largest token
-// given. s is when the request was sent and executed. open is of the ticket's Requests.
+// given. s is when the request was sent and executed. open is what the ticket's Requests say.
 func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time, open bool) Step {
 	switch {
 	case w.Phase == Gone && (t.Status == lua.Waiting || t.Status == lua.Granted):
-		// Its leave was answered, and undone by a request that was executed after it.
+		// Its leave was answered. Then the server executed a late request, which undid the leave.
 		w.Phase = Leaving
 		return Step{Do: LeaveLine}
 	case w.Phase != Waiting:
-		return Step{} // what is said of it is older, or undone by a leave that is on its way
+		return Step{} // the answer is older than that, or a leave on its way will undo it
 	}
 	switch t.Status {
 	case lua.Granted:
@@ -72,7 +72,7 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 		if t.Grant.Token <= w.Forced {
 			return w.end(Forced, open)
 		}
-		if t.Grant.Token <= w.Shown && s.At < w.Last.At { // forced since, and a later answer came first
+		if t.Grant.Token <= w.Shown && s.At < w.Last.At { // a later answer says that this is over
 			return Step{Do: Ask}
 		}
 		return w.granted(&t.Grant, s.Sent, now, open)
@@ -82,7 +82,7 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 		if s.At >= w.Last.At { // answers may overtake one another
 			w.Last = s
 		}
-		if w.Place == 0 || t.Place < w.Place { // of two it arrived at the first
+		if w.Place == 0 || t.Place < w.Place { // of two places, the first counts
 			w.Place = t.Place
 		}
 		return Step{Do: Wait}
@@ -90,13 +90,13 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 		return w.end(Refused, open)
 	case lua.Full:
 		return w.end(Full, open)
-	case lua.Gone: // of its own accord it has not left
+	case lua.Gone: // the call did not make it leave
 		return w.end(Evicted, open)
 	}
 	return Step{}
 }
 
-// granted takes in that an answer to a request sent then says that the ticket has the lock.
+// granted takes in the grant in an answer. sent is when the answered request was sent.
 func (w *Waiter) granted(g *lua.Grant, sent, now time.Time, open bool) Step {
 	span := w.Lease
 	if claim := w.Claim(); g.Remaining <= claim {
@@ -113,8 +113,8 @@ func (w *Waiter) granted(g *lua.Grant, sent, now time.Time, open bool) Step {
 	return Step{Do: Ask, At: term.Expires} // too short to be of use
 }
 
-// GrantedInPassing takes in a grant in the answer to a request, sent then, that was not about this
-// ticket.
+// GrantedInPassing takes in a grant in the answer to a request that was not about this ticket. sent
+// is when that request was sent.
 func (w *Waiter) GrantedInPassing(g *lua.Grant, sent, now time.Time, open bool) Step {
 	switch {
 	case w.Phase == Gone:
@@ -130,7 +130,7 @@ func (w *Waiter) GrantedInPassing(g *lua.Grant, sent, now time.Time, open bool) 
 // Unanswered takes in that a request failed with err, at now.
 func (w *Waiter) Unanswered(err error, now time.Time, open bool) Step {
 	switch {
-	case w.Phase != Waiting: // granted meanwhile, by the answer to another request; or it has left
+	case w.Phase != Waiting: // it was granted the lock meanwhile, or it has left
 		return Step{}
 	case w.Try && (!lua.Unanswered(err) && !lua.Moving(err) || now.Sub(w.Began) > InsistFor):
 		return w.end(Failed, open)
@@ -141,7 +141,7 @@ func (w *Waiter) Unanswered(err error, now time.Time, open bool) Step {
 }
 
 // GivesUp takes in that the caller does not wait any more: its context or its time has ended, it
-// panicked, or the Locker was closed. The lock may have come at this very moment.
+// panicked, or the Locker was closed. If the lock has come at this very moment, it is given back.
 func (w *Waiter) GivesUp(open bool) Step {
 	switch w.Phase {
 	case Waiting:
@@ -153,8 +153,7 @@ func (w *Waiter) GivesUp(open bool) Step {
 	}
 }
 
-// end ends the wait. The ticket has to leave if something of it may be with the server, now or
-// later.
+// end ends the wait. The ticket has to leave if the server may know of it, now or later.
 func (w *Waiter) end(why Why, open bool) Step {
 	leave := w.Seen || open
 	if w.Phase = Gone; leave {
@@ -168,10 +167,10 @@ func (w *Waiter) Leave(ticket lua.Ticket, open bool) lua.LeaveTicket {
 	return lua.LeaveTicket{Ticket: ticket, Place: w.Place, Retire: open}
 }
 
-// Left takes in that the leave was answered, or can no longer matter; that of its Hold, if it had
-// the lock.
+// Left takes in that the leave was answered, or can no longer matter. If the ticket had the lock,
+// that is the leave of its Hold.
 func (w *Waiter) Left() { w.Phase = Gone }
 
-// Unknown is the leave of a ticket that no call knows any more, though the server gave it the
-// lock. Which token that had is not repeated to the server, which would believe it.
+// Unknown is the leave of a ticket that no call knows any more, though the server gave it the lock.
+// The leave does not repeat the token of that grant, because the server would believe it.
 func Unknown(ticket lua.Ticket) lua.LeaveTicket { return lua.LeaveTicket{Ticket: ticket, Retire: true} }

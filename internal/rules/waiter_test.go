@@ -30,14 +30,14 @@ const s0 lua.Micros = 1_700_000_000_000_000
 // waiting is a ticket that nothing has happened to.
 func waiting() Waiter { return Waiter{Lease: lease, Began: t0} }
 
-// seen is one that is in line.
+// seen is a ticket that is in line.
 func seen() Waiter {
 	w := waiting()
 	w.Told(&lua.TicketState{Status: lua.Waiting, Place: 5}, 8, at, t0, false)
 	return w
 }
 
-// gone is one whose leave was answered.
+// gone is a ticket whose leave was answered.
 func gone() Waiter {
 	w := seen()
 	w.GivesUp(false)
@@ -49,7 +49,7 @@ func granted(token int64, remaining time.Duration) *lua.TicketState {
 	return &lua.TicketState{Status: lua.Granted, Grant: lua.Grant{Token: token, Remaining: remaining}}
 }
 
-// want fails unless the rule said that.
+// want fails unless the rule said what is wanted.
 func want(t *testing.T, what string, got, want Step) {
 	t.Helper()
 	if got != want {
@@ -57,7 +57,7 @@ func want(t *testing.T, what string, got, want Step) {
 	}
 }
 
-// Two requests without a place may each be given one, and their answers come in either order.
+// Two requests without a place may each be given a place, and their answers come in either order.
 func TestATicketThatWasGivenTwoPlacesStandsAtTheFirst(t *testing.T) {
 	w := waiting()
 	for _, answer := range []struct{ at, place, want lua.Micros }{{s0 + 10, 6, 6}, {s0, 5, 5}, {s0 + 20, 9, 5}} {
