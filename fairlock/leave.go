@@ -13,12 +13,12 @@ import (
 type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
-func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
-	states, err := s.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
+func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Was, error) {
+	were, err := s.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}
-	return states[0], nil
+	return were[0], nil
 }
 
 // Forget drops what is left of the attempt when its hold has ended.
@@ -87,8 +87,8 @@ func (l *Locker) suspect(keys lua.Keys, holder string) {
 // send sends a leave and handles a grant to another ticket of this client. It repeats the request
 // while the server says that there is more to do: the lock must not stay free with dead tickets
 // ahead of living ones.
-func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTicket) ([]lua.Status, error) {
-	var states []lua.Status
+func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTicket) ([]lua.Was, error) {
+	var were []lua.Was
 	for {
 		sent := time.Now()
 		left, err := l.core.Server.Leave(ctx, keys, tickets)
@@ -100,14 +100,14 @@ func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTic
 			l.grantedInPassing(keys, left.Grant, sent)
 		}
 		l.mu.Unlock()
-		if states == nil {
+		if were == nil {
 			if err != nil {
 				return nil, err
 			}
-			states = left.States
+			were = left.Were
 		}
 		if !left.More {
-			return states, nil
+			return were, nil
 		}
 		tickets = nil
 	}

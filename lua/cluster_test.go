@@ -82,22 +82,18 @@ func TestRenewalsOfSeveralSlotsAreSentAtOnceAndAnsweredOneByOne(t *testing.T) {
 				holds = append(holds, r)
 			}
 			holds[2].Ticket = parsed(a.ticket(usual)) // a ticket that holds nothing
-			left, err := a.Renew(ctx, holds)
-			must(t, err)
-			for i, d := range left {
-				equal(t, "remaining", d == time.Hour, i != 2)
+			for i, r := range a.Renew(ctx, holds) {
+				must(t, r.Err)
+				equal(t, "remaining", r.Remaining == time.Hour, i != 2)
 				s.keys = holds[i].Keys
 				equal(t, "renewed", s.field("lease") == "3600000", i != 2)
 			}
 			s.spoil(holds[4].Keys.Record(), "string")
-			left, err = a.Renew(ctx, holds)
-			must(t, err)
-			for i, d := range left {
-				equal(t, "remaining beside a key of another type", d == time.Hour, i != 2 && i != 4)
+			for i, r := range a.Renew(ctx, holds) {
+				equal(t, "remaining beside a key of another type", r.Remaining == time.Hour, i != 2 && i != 4)
+				equal(t, "of the key of another type", WrongType(r.Err), i == 4)
 			}
-			equal(t, "of the key of another type", left[4], Failed)
-			_, err = a.Renew(ctx, holds[4:5])
-			equal(t, "alone", redis.HasErrorPrefix(err, "WRONGTYPE"), true)
+			equal(t, "alone", WrongType(a.Renew(ctx, holds[4:5])[0].Err), true)
 		})
 	}
 }

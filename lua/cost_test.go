@@ -61,7 +61,7 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 		"heartbeat of the last":     func(_ *site, _, b *party, _ string, _ int64, line []string) { b.enter(line[len(line)-1], 1) },
 		"leave with hand-over":      func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.leaves(hold, token, Held) },
 		"leave to one's own ticket": func(_ *site, _, b *party, hold string, token int64, _ []string) { b.leaves(hold, token, Held) },
-		"leave of a stranger":       func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.leaves(a.ticket(usual), 0, None) },
+		"leave of a stranger":       func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.leaves(a.ticket(usual), 0, Neither) },
 		"leave of a known place": func(s *site, _, b *party, _ string, _ int64, line []string) {
 			b.leave(LeaveTicket{Ticket: parsed(line[2]), Place: s.placeOf(2)})
 		},

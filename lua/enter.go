@@ -30,17 +30,16 @@ type EnterTicket struct {
 	Tell       bool // tell its position, every time: the server looks among the first 10,000, and mends its place there
 }
 
-// Status is what the server says of a ticket.
+// Status is what an Enter says of a ticket.
 type Status string
 
-// What an Enter or a Leave may answer for a ticket.
+// What an Enter may answer for a ticket.
 const (
 	Granted Status = "granted" // it holds the lock
-	Waiting Status = "waiting" // it is (Leave: was) in line
-	Held    Status = "held"    // Enter to try: somebody else has the lock or comes first; Leave: it held the lock until now
+	Waiting Status = "waiting" // it is in line
+	Taken   Status = "taken"   // of a try: somebody else has the lock or comes first
 	Full    Status = "full"    // the line is as long as the ticket allows
 	Gone    Status = "gone"    // it was retired
-	None    Status = "none"    // Leave: it neither held nor waited
 )
 
 // Grant is the lock given to a ticket.
@@ -154,13 +153,23 @@ type LeaveTicket struct {
 
 // Left is the answer to a Leave.
 type Left struct {
-	More   bool     // the lock is free and the line still begins with dead tickets: leave again, with no tickets
-	Grant  *Grant   // to another ticket of this client
-	States []Status // Held, Waiting or None, in the order of the request
+	More  bool   // the lock is free and the line still begins with dead tickets: leave again, with no tickets
+	Grant *Grant // to another ticket of this client
+	Were  []Was  // in the order of the request
 }
 
-// justHeld are the states of the usual release.
-var justHeld = []Status{Held}
+// Was is what a ticket was until it left.
+type Was string
+
+// What a Leave may answer for a ticket.
+const (
+	Held    Was = "held"    // it had the lock
+	Waited  Was = "waited"  // it was in line
+	Neither Was = "neither" // it may have left before, or have been lost
+)
+
+// justHeld is the answer to the usual release.
+var justHeld = []Was{Held}
 
 // Leave runs leave.lua: one request.
 func (s *Server) Leave(ctx context.Context, keys Keys, tickets []LeaveTicket) (Left, error) {
@@ -179,14 +188,14 @@ func (s *Server) Leave(ctx context.Context, keys Keys, tickets []LeaveTicket) (L
 
 func decodeLeft(reply []any, n int) (Left, error) {
 	if len(reply) == 1 && reply[0] == int64(1) && n == 1 {
-		return Left{States: justHeld}, nil
+		return Left{Were: justHeld}, nil
 	}
 	r := reader{list: reply}
-	left := Left{More: r.int() == 1, Grant: r.grant(), States: make([]Status, n)}
-	for i := range left.States {
-		state := Status(r.string())
-		r.wrong = r.wrong || state != Held && state != Waiting && state != None
-		left.States[i] = state
+	left := Left{More: r.int() == 1, Grant: r.grant(), Were: make([]Was, n)}
+	for i := range left.Were {
+		was := Was(r.string())
+		r.wrong = r.wrong || was != Held && was != Waited && was != Neither
+		left.Were[i] = was
 	}
 	return decoded(left, &r, "leave", reply)
 }

@@ -28,7 +28,7 @@
 --                                        else 0
 --          {'returned', place, position}  the same; it had been passed over, swept, lost, or put
 --                                         elsewhere by a late request
---          {'held'}  try: somebody else has the lock, or comes first
+--          {'taken'}  try: somebody else has the lock, or comes first
 --          {'full'}  as many wait as the ticket allows
 --          {'gone'}  the ticket was retired
 -- Errors: WRONGTYPE and OOM come before anything is written. WRONGTYPE also answers a token key
@@ -90,7 +90,7 @@ if free then
     end
   elseif given == false then
     more = 1
-  elseif try and states[1][1] == 'held' then
+  elseif try and states[1][1] == 'taken' then
     states[1] = take(asked[1].ticket)
   end
 end

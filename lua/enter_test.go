@@ -55,7 +55,7 @@ func TestWhatIsGrantedBesideDeadTicketsIsTheSameAsAtOnce(t *testing.T) {
 		if state.Grant.Token <= token {
 			t.Fatalf("token %d after %d", state.Grant.Token, token)
 		}
-		a.leaves(hold, token, None)
+		a.leaves(hold, token, Neither)
 	})
 }
 

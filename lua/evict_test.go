@@ -73,7 +73,7 @@ func TestAWaiterThatAsksIsToldItsPositionEveryTime(t *testing.T) {
 		answer := b.ask(EnterTicket{Ticket: parsed(first), Place: place}, EnterTicket{Ticket: parsed(second), Place: after, Tell: true})
 		equal(t, "position of one that does not ask", answer.Tickets[0].Position, 0)
 		equal(t, "position", answer.Tickets[1].Position, 2)
-		b.leaves(first, 0, Waiting)
+		b.leaves(first, 0, Waited)
 		equal(t, "position", b.ask(EnterTicket{Ticket: parsed(second), Place: after, Tell: true}).Tickets[0].Position, 1)
 		answer = b.ask(EnterTicket{Ticket: parsed(first), Place: place, Tell: true}, EnterTicket{Ticket: parsed(b.ticket(usual)), Tell: true})
 		equal(t, "one that left and came back", answer.Tickets[0].Returned, true)

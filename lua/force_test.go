@@ -20,7 +20,7 @@ func TestForceEndsTheHoldTellsItsClientAndHandsOver(t *testing.T) {
 			t.Fatalf("token %d after %d", granted, token)
 		}
 		equal(t, "holder", s.field("owner"), "b:1")
-		a.leaves(hold, token, None)
+		a.leaves(hold, token, Neither)
 	})
 }
 
@@ -131,9 +131,7 @@ func TestAForcedHolderThatDoesNotListenLearnsItByItsRenewal(t *testing.T) {
 		b.waits(usual)
 		admin.forces(token)
 		for range 2 { // while b holds the lock, and after the end of b's record
-			left, err := a.Reassert(ctx, a.renewal(hold, token))
-			must(t, err)
-			equal(t, "remaining", left, Forced)
+			equal(t, "reasserted", a.Reassert(ctx, a.renewal(hold, token)), Renewed{Forced: true})
 			equal(t, "renewed", a.renews(a.renewal(hold, token)), 0)
 			s.endRecord()
 		}

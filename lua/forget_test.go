@@ -17,7 +17,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 						s.tokens(kept)
 					}
 					answer := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
-					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
+					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Taken, false: Waiting}[try])
 					equal(t, "forgot", answer.Forgot, true)
 					equal(t, "token", answer.Token, seen)
 					equal(t, "holder", answer.Holder, "")
@@ -32,7 +32,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					equal(t, "end of the token key", s.ends(s.keys.Token()), ms+600_000)
 
 					again := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
-					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
+					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Taken, false: Waiting}[try])
 					equal(t, "forgot again", again.Forgot, false)
 					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
 				})
@@ -53,7 +53,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				tells := func(token int64, lease time.Duration) Entered {
 					t.Helper()
 					answer := b.send(Enter{Try: try, Seen: token, Lease: lease, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
-					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Held, false: Waiting}[try])
+					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Taken, false: Waiting}[try])
 					equal(t, "holder", answer.Holder, "")
 					return answer
 				}
@@ -92,7 +92,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				keeps(seen, longer)
 
 				state, _ := c.try(c.ticket(usual))
-				equal(t, "a stranger's try", state.Status, Held)
+				equal(t, "a stranger's try", state.Status, Taken)
 			})
 		})
 	}
@@ -221,7 +221,7 @@ func TestAHolderThatLeavesAfterALossLeavesCleanlyAndHandsOver(t *testing.T) {
 					s.allCameBack()
 				}
 				a.leaves(hold, token, Held)
-				equal(t, "second", a.leave(LeaveTicket{Ticket: parsed(hold), Token: token}).States[0], None)
+				equal(t, "second", a.leave(LeaveTicket{Ticket: parsed(hold), Token: token}).Were[0], Neither)
 				var next int64
 				if waiterEnters {
 					next = b.granted(waiter)
@@ -266,8 +266,8 @@ func TestAWaiterOrAStrangerThatLeavesDoesNotEndAPlaceholder(t *testing.T) {
 		token := int64(s.now())
 		b.placeholder(token)
 		s.unchanged(func() {
-			b.leaves(b.ticket(usual), 0, None)
-			b.leaves(b.ticket(usual), token-1, None)
+			b.leaves(b.ticket(usual), 0, Neither)
+			b.leaves(b.ticket(usual), token-1, Neither)
 			b.leave()
 		})
 	})
@@ -301,6 +301,6 @@ func TestTheLastHolderThatLeavesAfterALossTakesTheLockFromNobody(t *testing.T) {
 		a := s.party("a")
 		token := int64(s.now())
 		s.ghost(token-1, time.Hour)
-		s.unchanged(func() { a.leaves(a.ticket(usual), token, None) })
+		s.unchanged(func() { a.leaves(a.ticket(usual), token, Neither) })
 	})
 }

@@ -66,7 +66,7 @@ var losses = map[string]func(g gathering, hold string){
 	"record and line are lost, somebody tries": func(g gathering, _ string) {
 		must(g.t, g.rdb.Del(ctx, g.keys.Queue(), g.keys.Record()).Err())
 		state, _ := g.a.try(g.a.ticket(usual))
-		equal(g.t, "try", state.Status, Held)
+		equal(g.t, "try", state.Status, Taken)
 	},
 }
 
@@ -109,7 +109,7 @@ func TestAfterALossAllComeBackToTheirPlacesBeforeAnyoneHasTheLock(t *testing.T) 
 			}
 		}
 		state, _ := c.try(c.ticket(usual))
-		equal(t, "try", state.Status, Held)
+		equal(t, "try", state.Status, Taken)
 		g.a.leave()
 		g.lined(append(g.tickets, newcomer)...)
 		g.allCameBack()

@@ -86,7 +86,7 @@ func TestALockIsFreeWhenTheTimeOfTheJointHolderThatDidNotComeBackIsOver(t *testi
 func TestWhatIsKeptForAJointHolderEndsThoughTheOtherGoesOn(t *testing.T) {
 	for what, act := range map[string]func(t *testing.T, a *party, r Renewal){
 		"reassert": func(t *testing.T, a *party, r Renewal) { equal(t, "remaining", a.reasserts(r), 0) },
-		"leave":    func(t *testing.T, a *party, r Renewal) { a.leaves(r.Ticket.String(), r.Token, None) },
+		"leave":    func(t *testing.T, a *party, r Renewal) { a.leaves(r.Ticket.String(), r.Token, Neither) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := onMiniredis(t)

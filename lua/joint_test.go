@@ -55,7 +55,7 @@ func TestAJointHoldEndsWithItsLastTicket(t *testing.T) {
 	eachJoint(t, usual, usual, func(t *testing.T, j joint) {
 		j.a.leaves(j.one, j.token, Held)
 		equal(t, "free", j.free(), false)
-		j.a.leaves(j.one, j.token, None)
+		j.a.leaves(j.one, j.token, Neither)
 		j.c.hearsNothing()
 		j.b.leaves(j.two, j.token, Held)
 		j.c.granted(j.waiter)
@@ -94,7 +94,7 @@ func TestOneJointHoldExpiresWhileTheOtherLives(t *testing.T) {
 			equal(t, "reasserted", j.a.reasserts(j.a.renewal(j.one, j.token)), 0)
 		})
 		equal(t, "renewed by the other", j.b.renews(j.b.renewal(j.two, j.token)), usual)
-		j.a.leaves(j.one, j.token, None)
+		j.a.leaves(j.one, j.token, Neither)
 		equal(t, "free", j.free(), false)
 		equal(t, "expired hold", j.field(j.one), "")
 		j.b.leaves(j.two, j.token, Held)
@@ -161,7 +161,7 @@ func TestAnOwnerIsNobodyElse(t *testing.T) {
 		a.takes(a.owned("saga-7", usual))
 		for _, owner := range []string{"", "saga", "saga-70", "SAGA-7", "saga%2D7", "saga-7 ", "a:1"} {
 			state, _ := b.try(b.owned(owner, usual))
-			equal(t, "status of "+owner, state.Status, Held)
+			equal(t, "status of "+owner, state.Status, Taken)
 		}
 	})
 }

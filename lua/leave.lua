@@ -10,7 +10,7 @@
 -- Reply 1: the one ticket held the lock, nobody waits, and the lock is free; or
 --       1 1: the lock is free and 500 were dropped: call again
 --       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
---       3.. per ticket: 'held' it held the lock until now, 'waiting' it was in line, 'none' neither
+--       3.. per ticket: 'held' it held the lock until now, 'waited' it was in line, 'neither'
 -- A client is told 'hint <ticket> <record>', that is to enter again, in two cases: its ticket is
 -- next, and the owner's other holds end sooner than the line knows; or advance passed the client
 -- over once more, and the client may not know of the first time.
@@ -68,7 +68,7 @@ local function forgotten(ticket, token)
 end
 
 -- If several tickets leave, one walk looks for all of them, after all that concerns each alone.
-local states, several, wanted, many = {}, #ARGV > 8, {}, 0
+local were, several, wanted, many = {}, #ARGV > 8, {}, 0
 
 -- Takes a ticket out of the line, or leaves that to the walk. Returns whether the ticket is known
 -- by now to have waited.
@@ -76,38 +76,38 @@ local function unqueue(ticket, at)
   local listed = redis.call('ZREM', waiters, ticket)
   if line == 0 or listed == 0 and redis.call('EXISTS', waiters) == 1 then return listed == 1 end
   if not several then return take_out(ticket, at, line) + listed > 0 end
-  wanted[ticket], many = #states + 1, many + 1
+  wanted[ticket], many = #were + 1, many + 1
   return listed == 1
 end
 
 local function leave(ticket, at, token, retire)
   local hold = redis.call('HGET', record, ticket)
-  local state = 'none'
+  local was = 'neither'
   redis.call('HDEL', record, ticket)
   if hold and end_of(hold) > ms then
-    state = 'held'
+    was = 'held'
   elseif forgotten(ticket, token) then
-    state = 'held'
+    was = 'held'
     unqueue(ticket, at) -- a late request may have put the forgotten ticket in line
   elseif unqueue(ticket, at) then
-    state = 'waiting'
+    was = 'waited'
   end
   if retire then mark('!' .. ticket, MARK_TTL) end
-  return state
+  return was
 end
 
 for i = 5, #ARGV, 4 do
   local at, token = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  states[#states + 1] = leave(ARGV[i], at, token, ARGV[i + 3] == '1')
+  were[#were + 1] = leave(ARGV[i], at, token, ARGV[i + 3] == '1')
 end
 if many > 0 then
   local _, found = take_all(wanted, many, line)
   for ticket in pairs(found) do
-    if states[wanted[ticket]] == 'none' then states[wanted[ticket]] = 'waiting' end
+    if were[wanted[ticket]] == 'neither' then were[wanted[ticket]] = 'waited' end
   end
 end
 --#include parts/rest.lua
-for _, state in ipairs(states) do
-  if freed ~= '' and state == 'held' then redis.pcall(verb, freed, me) break end
+for _, was in ipairs(were) do
+  if freed ~= '' and was == 'held' then redis.pcall(verb, freed, me) break end
 end
-return {more, grant, unpack(states)}
+return {more, grant, unpack(were)}

@@ -12,7 +12,7 @@ func TestAHolderThatLeavesLeavesOnlyItsTokenBehind(t *testing.T) {
 		ticket, token := a.holds(usual)
 		end := s.ends(s.keys.Token())
 		left := a.leaves(ticket, token, Held)
-		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{States: []Status{Held}}))
+		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{Were: []Was{Held}}))
 		equal(t, "all keys", s.dump(), fmt.Sprintf("%s until %d: %q\n", s.keys.Token(), end, fmt.Sprint(token)))
 		_, next := a.holds(usual)
 		if next <= token {
@@ -26,16 +26,16 @@ func TestASecondLeaveIsNoneAndChangesNothing(t *testing.T) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
 		ticket, token := a.holds(usual)
 		a.leaves(ticket, token, Held)
-		s.unchanged(func() { a.leaves(ticket, token, None) })
+		s.unchanged(func() { a.leaves(ticket, token, Neither) })
 
 		b.holds(usual)
 		waiter, place := c.waits(usual)
 		c.waits(usual)
-		s.unchanged(func() { a.leaves(ticket, token, None) })
+		s.unchanged(func() { a.leaves(ticket, token, Neither) })
 		c.leave(LeaveTicket{Ticket: parsed(waiter), Place: place})
 		s.unchanged(func() {
-			equal(t, "twice", c.leave(LeaveTicket{Ticket: parsed(waiter), Place: place}).States[0], None)
-			c.leaves(waiter, 0, None)
+			equal(t, "twice", c.leave(LeaveTicket{Ticket: parsed(waiter), Place: place}).Were[0], Neither)
+			c.leaves(waiter, 0, Neither)
 		})
 	})
 }
@@ -49,7 +49,7 @@ func TestAStrangerThatLeavesChangesNothing(t *testing.T) {
 			for _, stranger := range []string{c.ticket(usual), c.owned("a", usual), "a:2:30000::", "a:1:30001::", "b:2:30000::"} {
 				for _, at := range []int64{0, token, token + 1} {
 					left := c.leave(LeaveTicket{Ticket: parsed(stranger), Place: Place(at), Token: at})
-					equal(t, "state of "+stranger, left.States[0], None)
+					equal(t, "state of "+stranger, left.Were[0], Neither)
 				}
 			}
 		})
@@ -62,9 +62,9 @@ func TestAStrangerThatLeavesALoneHolderChangesNothing(t *testing.T) {
 		a, c := s.party("a"), s.party("c")
 		_, token := a.holds(usual)
 		s.unchanged(func() {
-			c.leaves(c.ticket(usual), 0, None)
-			c.leaves(c.ticket(usual), token, None)
-			c.leaves(c.owned("a:1", usual), token, None)
+			c.leaves(c.ticket(usual), 0, Neither)
+			c.leaves(c.ticket(usual), token, Neither)
+			c.leaves(c.owned("a:1", usual), token, Neither)
 			c.leave()
 		})
 	})
@@ -76,12 +76,12 @@ func TestAnExpiredHoldIsNeverLeftCleanly(t *testing.T) {
 		for range 2 {
 			ticket, token := a.holds(brief)
 			s.pass(brief)
-			s.unchanged(func() { a.leaves(ticket, token, None) })
+			s.unchanged(func() { a.leaves(ticket, token, Neither) })
 		}
 		ticket, token := a.holds(brief)
 		s.pass(brief)
 		b.holds(usual)
-		s.unchanged(func() { a.leaves(ticket, token, None) })
+		s.unchanged(func() { a.leaves(ticket, token, Neither) })
 	})
 }
 
@@ -97,7 +97,7 @@ func TestAWaiterThatLeavesIsOutOfTheLineWhetherItKnowsItsPlaceOrNot(t *testing.T
 		}
 		for _, i := range []int{1100, 1099, 550, 501, 500, 499, 1, 0} {
 			left := b.leave(LeaveTicket{Ticket: parsed(tickets[i]), Place: places[i]})
-			equal(t, "state", left.States[0], Waiting)
+			equal(t, "state", left.Were[0], Waited)
 			tickets = append(tickets[:i], tickets[i+1:]...)
 			s.lined(tickets...)
 		}
@@ -111,7 +111,7 @@ func TestTheLastWaiterThatLeavesTakesTheLineWithIt(t *testing.T) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
 		ticket, _ := b.waits(usual)
-		b.leaves(ticket, 0, Waiting)
+		b.leaves(ticket, 0, Waited)
 		equal(t, "no line", s.gone(s.keys.Queue(), s.keys.Waiters()), true)
 	})
 }
@@ -123,7 +123,7 @@ func TestAWaiterThatLeavesAFreeLockWakesTheNext(t *testing.T) {
 		first, place := b.waits(usual)
 		next, _ := c.waits(usual)
 		s.endRecord()
-		equal(t, "state", b.leave(LeaveTicket{Ticket: parsed(first), Place: place}).States[0], Waiting)
+		equal(t, "state", b.leave(LeaveTicket{Ticket: parsed(first), Place: place}).Were[0], Waited)
 		c.granted(next)
 		s.lined()
 	})
@@ -132,7 +132,7 @@ func TestAWaiterThatLeavesAFreeLockWakesTheNext(t *testing.T) {
 func TestALeaveWithoutTicketsOnlyLetsAFreeLockAdvance(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
-		equal(t, "no states", len(c.leave().States), 0)
+		equal(t, "no states", len(c.leave().Were), 0)
 		equal(t, "nothing", s.dump(), "")
 		a.holds(usual)
 		next, _ := b.waits(usual)
@@ -152,7 +152,7 @@ func TestManyTicketsLeaveInOneRequestEachWithItsOwnState(t *testing.T) {
 		two, _ := a.waits(usual)
 		left := a.leave(LeaveTicket{Ticket: parsed(one), Place: place}, LeaveTicket{Ticket: parsed(a.ticket(usual))},
 			LeaveTicket{Ticket: parsed(hold), Token: token}, LeaveTicket{Ticket: parsed(two)}, LeaveTicket{Ticket: parsed(two)})
-		equal(t, "states", fmt.Sprint(left.States), fmt.Sprint([]Status{Waiting, None, Held, Waiting, None}))
+		equal(t, "states", fmt.Sprint(left.Were), fmt.Sprint([]Was{Waited, Neither, Held, Waited, Neither}))
 		equal(t, "grant", left.Grant, nil)
 		b.granted(next)
 		s.lined()
@@ -179,7 +179,7 @@ func TestAGrantThatNobodyWantsIsHandedOn(t *testing.T) {
 		a.leaves(hold, token, Held)
 		granted := b.granted(unwanted)
 		left := b.leave(LeaveTicket{Ticket: parsed(unwanted), Place: place, Token: granted, Retire: true})
-		equal(t, "state", left.States[0], Held)
+		equal(t, "state", left.Were[0], Held)
 		c.granted(next)
 		s.pass(time.Millisecond)
 		state, _ := b.enter(unwanted, place)
@@ -198,7 +198,7 @@ func TestATicketThatALateEnterPutInAnotherPlaceLeavesTheLine(t *testing.T) {
 		state, _ := b.enter(ticket, place)
 		equal(t, "status", state.Status, Waiting)
 		next, _ := c.waits(usual)
-		equal(t, "left", b.leave(LeaveTicket{Ticket: parsed(ticket), Place: place}).States[0], Waiting)
+		equal(t, "left", b.leave(LeaveTicket{Ticket: parsed(ticket), Place: place}).Were[0], Waited)
 		s.lined(next)
 	})
 }

@@ -109,7 +109,7 @@ func TestARecordThatWasDeletedIsNotResurrectedAndTheLineGoesOn(t *testing.T) {
 		must(t, b.rdb.Del(ctx, b.keys.Record()).Err())
 		equal(t, "renewed", b.a.renews(b.a.renewal(b.hold, b.token)), 0)
 		equal(t, "reasserted", b.a.reasserts(b.a.renewal(b.hold, b.token)), 0)
-		b.a.leaves(b.hold, b.token, None) // also lets the free lock advance
+		b.a.leaves(b.hold, b.token, Neither) // also lets the free lock advance
 		b.b.granted(b.tickets[0])
 		b.lined(b.tickets[1:]...)
 	})
@@ -202,8 +202,8 @@ func TestAWaiterLeavesALineThatIsBroken(t *testing.T) {
 			eachBroken(t, func(t *testing.T, b broken) {
 				lose(b)
 				left := b.b.leave(LeaveTicket{Ticket: parsed(b.tickets[1]), Place: b.places[1]}, LeaveTicket{Ticket: parsed(b.tickets[2])})
-				equal(t, "state", left.States[0], Waiting)
-				equal(t, "state of one without a place", left.States[1], Waiting)
+				equal(t, "state", left.Were[0], Waited)
+				equal(t, "state of one without a place", left.Were[1], Waited)
 				for _, i := range []int{4, 3, 0} {
 					b.heartbeat(i)
 				}

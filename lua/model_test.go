@@ -83,18 +83,18 @@ func (m *model) enters(w *modelTicket, try, returning bool) Status {
 	if m.holder == w {
 		return Granted
 	}
-	return map[bool]Status{true: Held, false: Waiting}[try]
+	return map[bool]Status{true: Taken, false: Waiting}[try]
 }
 
-func (m *model) leaves(w *modelTicket) Status {
-	state := None
+func (m *model) leaves(w *modelTicket) Was {
+	was := Neither
 	if m.holder == w {
-		m.holder, state = nil, Held
+		m.holder, was = nil, Held
 	} else if i := slices.Index(m.line, w); i >= 0 {
-		m.line, state = slices.Delete(m.line, i, i+1), Waiting
+		m.line, was = slices.Delete(m.line, i, i+1), Waited
 	}
 	m.advance(w.p)
-	return state
+	return was
 }
 
 // Random programs of four clients do the same on the server as in the model.
@@ -131,7 +131,7 @@ func runProgram(t *testing.T, s *site, seed uint64, steps int) {
 	for range steps {
 		s.pass(0)
 		w, p := pick(), parties[rng.IntN(len(parties))]
-		var got, want Status
+		var got, want any
 		var what string
 		switch n := rng.IntN(12); {
 		case n < 5 || w.place == 0 && n < 8:
@@ -149,10 +149,10 @@ func runProgram(t *testing.T, s *site, seed uint64, steps int) {
 			all = append(all, w)
 		case n < 8 && m.holder != nil:
 			what, w = "releases", m.holder
-			got, want = w.p.leave(LeaveTicket{Ticket: parsed(w.ticket), Place: w.place}).States[0], m.leaves(w)
+			got, want = w.p.leave(LeaveTicket{Ticket: parsed(w.ticket), Place: w.place}).Were[0], m.leaves(w)
 		case n < 9:
 			what = "leaves"
-			got, want = w.p.leave(LeaveTicket{Ticket: parsed(w.ticket), Place: w.place}).States[0], m.leaves(w)
+			got, want = w.p.leave(LeaveTicket{Ticket: parsed(w.ticket), Place: w.place}).Were[0], m.leaves(w)
 		case n < 10 && slices.Contains(m.line, w):
 			what, w.overdue = "is overdue", true
 			s.age(w.ticket)

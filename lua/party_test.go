@@ -201,10 +201,10 @@ func (p *party) leave(tickets ...LeaveTicket) Left {
 }
 
 // leaves gives up one ticket; want is the status that it had.
-func (p *party) leaves(ticket string, token int64, want Status) Left {
+func (p *party) leaves(ticket string, token int64, want Was) Left {
 	p.s.t.Helper()
 	left := p.leave(LeaveTicket{Ticket: parsed(ticket), Token: token})
-	equal(p.s.t, "left by "+ticket, left.States[0], want)
+	equal(p.s.t, "left by "+ticket, left.Were[0], want)
 	return left
 }
 
@@ -215,18 +215,18 @@ func (p *party) renewal(ticket string, token int64) Renewal {
 
 func (p *party) renews(r Renewal) time.Duration {
 	p.s.t.Helper()
-	left, err := p.Renew(ctx, []Renewal{r})
-	must(p.s.t, err)
+	renewed := p.Renew(ctx, []Renewal{r})[0]
+	must(p.s.t, renewed.Err)
 	p.s.check()
-	return left[0]
+	return renewed.Remaining
 }
 
 func (p *party) reasserts(r Renewal) time.Duration {
 	p.s.t.Helper()
-	left, err := p.Reassert(ctx, r)
-	must(p.s.t, err)
+	renewed := p.Reassert(ctx, r)
+	must(p.s.t, renewed.Err)
 	p.s.check()
-	return left
+	return renewed.Remaining
 }
 
 func (p *party) forces(token int64) (bool, Left) {

@@ -119,7 +119,7 @@ func TestANewcomerDoesNotTakeAFreeLockBeforeThoseOfItsClientWhoWerePassedOver(t 
 func TestATryDoesNotBringTheTicketsBackThatWerePassedOver(t *testing.T) {
 	eachPassedOver(t, func(t *testing.T, o passedOver) {
 		state, _ := o.b.try(o.b.ticket(usual))
-		equal(t, "status", state.Status, Held)
+		equal(t, "status", state.Status, Taken)
 		o.c.leaves(o.holder, o.token, Held)
 		o.d.granted(o.last)
 		o.lined()

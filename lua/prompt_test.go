@@ -106,7 +106,7 @@ func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {
 			equal(t, "status", answer.Tickets[0].Status, Granted)
 			left, err := a.Leave(soon, s.keys, []LeaveTicket{{Ticket: parsed(ticket)}})
 			must(t, err)
-			equal(t, "left", left.States[0], Held)
+			equal(t, "left", left.Were[0], Held)
 			_, err = a.Do(soon, "INCRBY", s.keys.Record(), "x")
 			equal(t, "an error that is answered", Answered(err), true)
 		}

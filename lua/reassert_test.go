@@ -112,7 +112,7 @@ func TestAHoldIsNotWrittenAgainOverALargerToken(t *testing.T) {
 		s.pass(time.Millisecond)
 		b.holds(usual) // a newcomer, before any client that knows the token
 		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
-		a.leaves(ticket, token, None)
+		a.leaves(ticket, token, Neither)
 		s.rdb.Del(ctx, s.keys.Token()) // now the server forgets only the token
 		s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
 	})

@@ -22,19 +22,19 @@ type Renewal struct {
 	Depth  int
 }
 
-// What stands for the remaining time of a hold that has none to tell.
-const (
-	Failed time.Duration = -1 // its record could not be read; the other holds are not concerned
-	Forced time.Duration = -2 // an administrator ended it
-	Missed time.Duration = -3 // its own request failed; Renew's error is that of one such request, an unanswered one if there is any
-)
+// Renewed is what became of one Renewal.
+type Renewed struct {
+	Remaining time.Duration // how long the record still has the hold; 0: it does not have it
+	Forced    bool          // that is because an administrator ended the hold: a Reassert tells
+	Err       error         // this hold was not answered for
+}
 
 // Renew runs renew.lua over all holds in one request. On a cluster, where all holds must be of one
 // [Server.Node], each hold has a request of its own, and all are sent at once. The same happens if
-// the server refuses the holds together. Each answer is the hold's remaining time, or Failed; 0
-// means that the record does not have the hold, and [Server.Reassert] tells why. If there is an
-// error, there are no answers, or some are Missed.
-func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, error) {
+// the server refuses the holds together. The answers are in the order of the holds, and one hold's
+// error concerns no other: [WrongType] says that its record could not be read. If a record does not
+// have the hold, [Server.Reassert] tells why.
+func (s *Server) Renew(ctx context.Context, holds []Renewal) []Renewed {
 	if s.Sharded() && len(holds) > 1 {
 		return s.renewEach(ctx, holds)
 	}
@@ -42,11 +42,19 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) ([]time.Duration, e
 	if len(holds) > 1 && Answered(err) && !Passing(err) {
 		return s.renewEach(ctx, holds) // it may be about one of the holds
 	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeRenewed(reply, len(holds))
+	return decodeRenewed(reply, err, len(holds))
 }
+
+// WrongType reports whether err is the server's refusal of a key that has a value of another type.
+func WrongType(err error) bool { return redis.HasErrorPrefix(err, wrongType.Error()) }
+
+// wrongType is that refusal, where a script tells of it in a number.
+const wrongType refused = "WRONGTYPE"
+
+type refused string
+
+func (r refused) Error() string { return string(r) }
+func (refused) RedisError()     {}
 
 // renewals is the command that renews all holds.
 func renewals(holds []Renewal) []any {
@@ -61,24 +69,30 @@ func renewals(holds []Renewal) []any {
 	return args
 }
 
-func decodeRenewed(reply []any, n int) ([]time.Duration, error) {
+func decodeRenewed(reply []any, err error, n int) []Renewed {
 	r := reader{list: reply}
-	left := make([]time.Duration, n)
-	for i := range left {
+	all := make([]Renewed, n)
+	for i := 0; err == nil && i < n; i++ {
 		if len(r.list) > 0 && r.list[0] == int64(-1) {
-			left[i], r.list = Failed, r.list[1:]
+			all[i].Err, r.list = wrongType, r.list[1:]
 			continue
 		}
-		left[i] = r.millis()
+		all[i].Remaining = r.millis()
 	}
-	return decoded(left, &r, "renew", reply)
+	if err == nil {
+		_, err = decoded(all, &r, "renew", reply)
+	}
+	for i := 0; err != nil && i < n; i++ {
+		all[i] = Renewed{Err: err}
+	}
+	return all
 }
 
 // renewEach sends a request for each hold, all at once. The records lie in different slots: on a
 // cluster, and on a cluster behind a single address (Redisson #6867). And if one record is damaged
 // or forbidden, the other holds are not affected. If a node does not have the script, or no longer
 // has the slot, the hold is asked for again, alone.
-func (s *Server) renewEach(ctx context.Context, holds []Renewal) (left []time.Duration, failed error) {
+func (s *Server) renewEach(ctx context.Context, holds []Renewal) []Renewed {
 	pipe := s.Node(holds[0].Keys).Pipeline()
 	requests := make([]once, len(holds))
 	for i := range holds {
@@ -87,63 +101,46 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) (left []time.Du
 	}
 	_, err := pipe.Exec(ctx) // each has its error
 	s.suspect(err)
-	left = make([]time.Duration, len(holds))
+	all := make([]Renewed, len(holds))
+	silent := false // a request that is sent now may go unanswered, too
 	for i, request := range requests {
-		one, err := renewedOne(request)
-		if again := redis.HasErrorPrefix(err, "NOSCRIPT") || elsewhere(err); again && !Unanswered(failed) {
-			one, err = s.Renew(ctx, holds[i:i+1])
+		all[i] = renewedOne(request)
+		if again := redis.HasErrorPrefix(all[i].Err, "NOSCRIPT") || elsewhere(all[i].Err); again && !silent {
+			all[i] = s.Renew(ctx, holds[i:i+1])[0]
 		}
-		switch {
-		case redis.HasErrorPrefix(err, "WRONGTYPE"):
-			left[i] = Failed
-		case err != nil:
-			left[i] = Missed
-			if failed == nil || Unanswered(err) {
-				failed = err
-			}
-		default:
-			left[i] = one[0]
-		}
+		silent = silent || Unanswered(all[i].Err)
 	}
-	return left, failed
+	return all
 }
 
-func renewedOne(request once) ([]time.Duration, error) {
+func renewedOne(request once) Renewed {
 	reply, err := request.Result()
-	if err != nil {
-		return nil, err
+	var numbers []any
+	if err == nil {
+		numbers, err = list(reply)
 	}
-	numbers, err := list(reply)
-	if err != nil {
-		return nil, err
-	}
-	return decodeRenewed(numbers, 1)
+	return decodeRenewed(numbers, err, 1)[0]
 }
 
-// Confirm runs renew.lua for one hold and waits for replicas to have the write: one round trip. The
-// hold's remaining time is as in Renew.
-func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (left time.Duration, got *Confirmed, err error) {
+// Confirm is Renew for one hold. It waits for replicas to have the write: one round trip.
+func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (Renewed, *Confirmed) {
 	reply, got, err := s.replicated(ctx, renewScript, h.Keys, renewals([]Renewal{h}), need)
-	if err != nil {
-		return 0, got, err
-	}
-	r := reader{list: reply}
-	left, err = decoded(r.millis(), &r, "renew", reply)
-	return left, got, err
+	return decodeRenewed(reply, err, 1)[0], got
 }
 
 // Reassert runs reassert.lua: one request. It renews h and keeps the token key alive. If the server
-// has forgotten the hold, Reassert writes it again. 0 means that the hold is lost, Forced that an
-// administrator ended it.
-func (s *Server) Reassert(ctx context.Context, h Renewal) (time.Duration, error) {
+// has forgotten the hold, Reassert writes it again. If the record does not have the hold then, the
+// hold is lost.
+func (s *Server) Reassert(ctx context.Context, h Renewal) Renewed {
 	args := append(s.writing(reassertScript, h.Keys, 6), h.Ticket.text, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
 	reply, err := s.run(ctx, reassertScript, args)
 	if err != nil {
-		return 0, err
+		return Renewed{Err: err}
 	}
 	if len(reply) == 1 && reply[0] == int64(-1) {
-		return Forced, nil
+		return Renewed{Forced: true}
 	}
 	r := reader{list: reply}
-	return decoded(r.millis(), &r, "reassert", reply)
+	left, err := decoded(r.millis(), &r, "reassert", reply)
+	return Renewed{Remaining: left, Err: err}
 }

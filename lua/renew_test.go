@@ -146,10 +146,8 @@ func TestManyHoldsAreRenewedInOneRequest(t *testing.T) {
 			}
 			holds = append(holds, r)
 		}
-		left, err := a.Renew(ctx, holds)
-		must(t, err)
-		for i, d := range left {
-			equal(t, "remaining", d, map[bool]time.Duration{true: time.Hour}[i%3 != 1])
+		for i, r := range a.Renew(ctx, holds) {
+			equal(t, "renewed", r, Renewed{Remaining: map[bool]time.Duration{true: time.Hour}[i%3 != 1]})
 			if i%3 != 1 {
 				equal(t, "lease", s.rdb.HGet(ctx, holds[i].Keys.Record(), "lease").Val(), "3600000")
 			}
@@ -171,9 +169,11 @@ func TestAKeyOfAnotherTypeSpoilsNoOtherRenewal(t *testing.T) {
 		}
 		s.endRecord()
 		s.spoil(holds[1].Keys.Record(), "list")
-		left, err := a.Renew(ctx, holds)
-		must(t, err)
-		equal(t, "remaining", fmt.Sprint(left), fmt.Sprint([]time.Duration{time.Hour, Failed, time.Hour, 0}))
+		renewed := a.Renew(ctx, holds)
+		equal(t, "of the key of another type", WrongType(renewed[1].Err), true)
+		for _, i := range []int{0, 2, 3} {
+			equal(t, "renewed", renewed[i], Renewed{Remaining: map[bool]time.Duration{true: time.Hour}[i != 3]})
+		}
 	})
 }
 

@@ -104,7 +104,7 @@ func (r *reader) state(ticket Ticket) TicketState {
 		state.Grant = Grant{Ticket: ticket, Token: in.token(), Remaining: in.millis(), Since: microsFromMillis(in.int())}
 	case Waiting:
 		state.Place, state.Position = Place(in.int()), int(in.int())
-	case Held, Full, Gone:
+	case Taken, Full, Gone:
 	default:
 		in.wrong = true
 	}

@@ -58,15 +58,15 @@ func TestTheAnswerOfAFreeLockIsDecoded(t *testing.T) {
 	}
 	left, err := decodeLeft([]any{int64(1)}, 1)
 	must(t, err)
-	equal(t, "left", fmt.Sprintf("%+v", left), fmt.Sprintf("%+v", Left{States: []Status{Held}}))
+	equal(t, "left", fmt.Sprintf("%+v", left), fmt.Sprintf("%+v", Left{Were: []Was{Held}}))
 }
 
 func TestAnAnswerToLeaveIsDecoded(t *testing.T) {
-	got, err := decodeLeft([]any{int64(1), []any{"c:9:30000::", int64(5), int64(3000), int64(7001)}, "held", "waiting", "none"}, 3)
+	got, err := decodeLeft([]any{int64(1), []any{"c:9:30000::", int64(5), int64(3000), int64(7001)}, "held", "waited", "neither"}, 3)
 	must(t, err)
 	equal(t, "grant", *got.Grant, Grant{parsed("c:9:30000::"), 5, 3 * time.Second, 7000})
 	equal(t, "more", got.More, true)
-	equal(t, "states", fmt.Sprint(got.States), "[held waiting none]")
+	equal(t, "states", fmt.Sprint(got.Were), "[held waited neither]")
 }
 
 // The test puts every wrong kind of value into every position of a reply, and tries every length.

@@ -190,7 +190,7 @@ func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
 		p, keys := NewServer(c, "w:", "a"), keysOf(t, "x")
 		_, entered := p.Enter(ctx, keys, Enter{})
 		_, left := p.Leave(ctx, keys, nil)
-		_, renewed := p.Renew(ctx, []Renewal{{Keys: keys}, {Keys: keys}})
+		renewed := p.Renew(ctx, []Renewal{{Keys: keys}, {Keys: keys}})[0].Err
 		_, inspected := p.Inspect(ctx, keys, 0, 1)
 		_, _, forced := p.Force(ctx, keys, 1)
 		for verb, err := range map[string]error{"enter": entered, "leave": left, "renew": renewed, "inspect": inspected, "force": forced} {

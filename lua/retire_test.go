@@ -21,7 +21,7 @@ func TestALateEnterOfARetiredTicketOfAFreeLockIsNoGhost(t *testing.T) {
 				a := s.party("a")
 				ticket := a.ticket(usual)
 				left := a.leave(LeaveTicket{Ticket: parsed(ticket), Retire: true})
-				equal(t, "left", left.States[0], None)
+				equal(t, "left", left.Were[0], Neither)
 				s.unchanged(func() { equal(t, "status", late[how](a, ticket), Gone) })
 				equal(t, "free and empty", s.gone(s.keys.Record(), s.keys.Queue()), true)
 				s.pass(time.Millisecond)
@@ -62,7 +62,7 @@ func TestALateEnterOfARetiredHolderIsNoGhost(t *testing.T) {
 				a := s.party("a")
 				ticket, token := a.holds(usual)
 				left := a.leave(LeaveTicket{Ticket: parsed(ticket), Token: token, Retire: true})
-				equal(t, "left", left.States[0], Held)
+				equal(t, "left", left.Were[0], Held)
 				equal(t, "status", late[how](a, ticket), Gone)
 				equal(t, "free and empty", s.gone(s.keys.Record(), s.keys.Queue()), true)
 			})
@@ -151,7 +151,7 @@ func TestALateReassertOfARetiredTicketDoesNotResurrectIt(t *testing.T) {
 			other := a.ticket(usual)
 			a.send(Enter{Try: true, Seen: token, Tickets: []EnterTicket{{Ticket: parsed(other)}}}) // makes a placeholder
 			left := a.leave(LeaveTicket{Ticket: parsed(ticket), Token: token, Retire: true})
-			equal(t, "left", left.States[0], Held)
+			equal(t, "left", left.Were[0], Held)
 			s.unchanged(func() { equal(t, "remaining", a.reasserts(a.renewal(ticket, token)), 0) })
 		})
 	}

@@ -36,7 +36,7 @@ func TestATicketThatALateRequestPutToTheEndComesBackToItsPlace(t *testing.T) {
 
 func TestATicketThatALateRequestPutElsewhereLeavesTheLine(t *testing.T) {
 	strayed(t, func(t *testing.T, s *site, b, _, d *party, own, other string, place Place, leave func()) {
-		equal(t, "state", b.leave(LeaveTicket{Ticket: parsed(own), Place: place}).States[0], Waiting)
+		equal(t, "state", b.leave(LeaveTicket{Ticket: parsed(own), Place: place}).Were[0], Waited)
 		s.lined(other)
 		leave()
 		d.granted(other)

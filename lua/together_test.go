@@ -89,7 +89,7 @@ func TestManyAtOnceAreAllAnswered(t *testing.T) {
 					return
 				}
 				left, err := server.Leave(ctx, keys, []LeaveTicket{{Ticket: parsed(ticket), Token: answer.Tickets[0].Grant.Token}})
-				if err != nil || left.States[0] != Held {
+				if err != nil || left.Were[0] != Held {
 					t.Errorf("leave: %+v, %v", left, err)
 					return
 				}

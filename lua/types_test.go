@@ -31,7 +31,7 @@ func newTyped(s *site) typed {
 	l.token = l.a.takes(l.hold)
 	l.waiter, l.place = l.b.waits(usual)
 	l.absent, _ = l.b.waits(usual)
-	l.b.leaves(l.absent, 0, Waiting)
+	l.b.leaves(l.absent, 0, Waited)
 	l.b.waits(usual)
 	l.joint = l.b.owned("saga-7", usual)
 	return l
@@ -81,8 +81,8 @@ func requests() []request {
 		{"a waiter leaves", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: parsed(l.waiter), Place: l.place}) }},
 		{"a waiter leaves and is retired", all, func(l typed) error { return l.leave(l.b, LeaveTicket{Ticket: parsed(l.waiter), Retire: true}) }},
 		{"nobody leaves", all, func(l typed) error { return l.leave(l.b) }},
-		{"a renewal", []string{"lock"}, func(l typed) error { _, err := l.a.Renew(ctx, []Renewal{l.a.renewal(l.hold, l.token)}); return err }},
-		{"a reassert", []string{"lock", "waiters", "token"}, func(l typed) error { _, err := l.a.Reassert(ctx, l.a.renewal(l.hold, l.token)); return err }},
+		{"a renewal", []string{"lock"}, func(l typed) error { return l.a.Renew(ctx, []Renewal{l.a.renewal(l.hold, l.token)})[0].Err }},
+		{"a reassert", []string{"lock", "waiters", "token"}, func(l typed) error { return l.a.Reassert(ctx, l.a.renewal(l.hold, l.token)).Err }},
 		{"a force", all, func(l typed) error { _, _, err := l.b.Force(ctx, l.keys, l.token); return err }},
 		{"an inspection", all, func(l typed) error { _, err := l.b.Inspect(ctx, l.keys, 0, 10); return err }},
 	}
@@ -207,7 +207,7 @@ func TestALoneHolderLeavesWhateverTheTokenKeyIs(t *testing.T) {
 				content := s.rdb.Type(ctx, s.key(kind)).Val()
 				left, err := a.Leave(ctx, s.keys, []LeaveTicket{{Ticket: parsed(ticket), Token: token}})
 				must(t, err)
-				equal(t, "left", left.States[0], Held)
+				equal(t, "left", left.Were[0], Held)
 				equal(t, "free", s.gone(s.keys.Record()), true)
 				equal(t, "the other key", s.rdb.Type(ctx, s.key(kind)).Val(), content)
 				s.untidy = false

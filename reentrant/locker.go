@@ -160,12 +160,12 @@ func (l *Locker) refuseCalls(all ...chan struct{}) {
 type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
-func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Status, error) {
+func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Was, error) {
 	left, err := s.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}
-	return left.States[0], nil
+	return left.Were[0], nil
 }
 
 // Forget drops what the Locker knows of a hold that has ended.

@@ -63,7 +63,7 @@ type Strategy interface {
 	// Acquire gets a hold, or returns an error and leaves nothing behind.
 	Acquire(context.Context, Call) (*Hold, error)
 	// Release sends one leave for the hold's ticket.
-	Release(context.Context, *Hold) (lua.Status, error)
+	Release(context.Context, *Hold) (lua.Was, error)
 	// Forget drops what the Locker keeps of a hold that ended without a release.
 	Forget(*Hold)
 	// Knows reports whether a call, or a hold, knows the ticket with that counter.

@@ -75,27 +75,26 @@ func (c *Core) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err er
 			return got, err
 		}
 		type answer struct {
-			left time.Duration
-			got  *lua.Confirmed
-			err  error
+			lua.Renewed
+			got *lua.Confirmed
 		}
 		answers := make(chan answer, 1)
 		sent := time.Now()
 		if err := c.Await(ctx, func() {
-			left, got, err := c.Server.Confirm(context.WithoutCancel(ctx), renewal, h.Copies.Need)
-			h.Requests.Done(err)
-			answers <- answer{left, got, err}
+			renewed, got := c.Server.Confirm(context.WithoutCancel(ctx), renewal, h.Copies.Need)
+			h.Requests.Done(renewed.Err)
+			answers <- answer{renewed, got}
 		}); err != nil {
 			return got, err
 		}
 		switch a := <-answers; {
-		case a.err == nil && a.left > 0 && a.got != nil:
-			c.renewed(h, renewal, sent, a.left)
+		case a.Err == nil && a.Remaining > 0 && a.got != nil:
+			c.renewed(h, renewal, sent, a.Remaining)
 			return a.got, nil
-		case a.err == nil && a.left <= 0:
+		case a.Err == nil && a.Remaining == 0:
 			c.Lose(h, rules.Vanished)
-		case a.err != nil && !rules.Retryable(a.err):
-			return got, a.err
+		case a.Err != nil && !rules.Retryable(a.Err):
+			return got, a.Err
 		default:
 			if err := backoff.Wait(ctx); err != nil {
 				return got, err

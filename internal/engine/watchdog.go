@@ -187,30 +187,25 @@ func (c *Core) wake(now time.Time, after *effects) {
 func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
 	sent := time.Now()
-	left, err := c.Server.Renew(ctx, renewals)
+	answers := c.Server.Renew(ctx, renewals)
 	for i, h := range holds {
-		if missed := len(left) == 0 || left[i] == lua.Missed; missed {
-			h.Requests.Done(err)
-		} else {
-			h.Requests.Done(nil)
-		}
+		h.Requests.Done(answers[i].Err)
 	}
-	if err != nil {
-		c.Settings.Logger.Debug("fairlock: renewal failed", "locks", len(holds), "first", holds[0].Name, "error", err)
-		if left == nil {
-			return err
-		}
-	}
+	var failed []int
+	var err error // of one of them
 	prolonged := 0
 	for i, h := range holds {
-		if left[i] == lua.Missed {
+		answer := answers[i]
+		if answer.Err != nil {
+			err = answer.Err
+			if lua.WrongType(err) {
+				c.Settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record())
+			} else {
+				failed = append(failed, i)
+			}
 			continue
 		}
-		if left[i] == lua.Failed {
-			c.Settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record())
-			continue
-		}
-		switch held, reassert := c.renewed(h, renewals[i], sent, left[i]); {
+		switch held, reassert := c.renewed(h, renewals[i], sent, answer.Remaining); {
 		case reassert:
 			if e := c.reassert(ctx, h, renewals[i]); e != nil {
 				err = e
@@ -218,6 +213,10 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 		case held:
 			prolonged++
 		}
+	}
+	if len(failed) > 0 {
+		first := failed[0]
+		c.Settings.Logger.Debug("fairlock: renewal failed", "locks", len(failed), "first", holds[first].Name, "error", answers[first].Err)
 	}
 	if prolonged > 0 {
 		c.Settings.Observe(Event{Kind: Renewed, Locks: prolonged})
@@ -236,23 +235,22 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	if !live {
 		return nil
 	}
-	left, err := c.Server.Reassert(ctx, r)
-	h.Requests.Done(err)
-	if err != nil {
-		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", err)
-		return err
-	}
-	if left <= 0 {
-		why := rules.Vanished
-		if left == lua.Forced {
-			why = rules.Forced
-		}
-		c.Lose(h, why)
+	answer := c.Server.Reassert(ctx, r)
+	h.Requests.Done(answer.Err)
+	switch {
+	case answer.Err != nil:
+		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", answer.Err)
+		return answer.Err
+	case answer.Forced:
+		c.Lose(h, rules.Forced)
+		return nil
+	case answer.Remaining == 0:
+		c.Lose(h, rules.Vanished)
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h.Reasserted(sent, left, r.Depth)
+	h.Reasserted(sent, answer.Remaining, r.Depth)
 	c.prolonged(h)
 	return nil
 }

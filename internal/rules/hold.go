@@ -118,7 +118,7 @@ func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert 
 	if h.State != Held {
 		return false
 	}
-	if left <= 0 || sent.Sub(h.Kept) > max(keptFor, h.Asked) {
+	if left == 0 || sent.Sub(h.Kept) > max(keptFor, h.Asked) {
 		return true
 	}
 	h.prolong(sent, left, depth)
@@ -264,10 +264,10 @@ const (
 
 // Released takes in what came of a release at now: its answer, or err. trusted says that the
 // release was sent while the lock was trusted, stop that it is not to be repeated.
-func (h *Hold) Released(status lua.Status, err error, trusted bool, now time.Time, stop bool) (Outcome, Why) {
+func (h *Hold) Released(was lua.Was, err error, trusted bool, now time.Time, stop bool) (Outcome, Why) {
 	over := !now.Before(h.Term.Expires)
 	switch {
-	case err == nil && status == lua.Held:
+	case err == nil && was == lua.Held:
 		return h.over(Clean, 0)
 	case err == nil && !h.Unsure:
 		return h.over(Missing, Vanished)

@@ -340,7 +340,7 @@ func TestWhatBecomesOfARelease(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		unsure  bool
-		status  lua.Status
+		was     lua.Was
 		err     error
 		trusted bool
 		now     time.Duration
@@ -351,10 +351,10 @@ func TestWhatBecomesOfARelease(t *testing.T) {
 	}{
 		{"it was held", false, lua.Held, nil, true, 0, false, Clean, 0, false},
 		{"it was held, late", true, lua.Held, nil, false, time.Hour, false, Clean, 0, true},
-		{"it was not held", false, lua.None, nil, true, 0, false, Missing, Vanished, false},
-		{"it waited", false, lua.Waiting, nil, true, 0, false, Missing, Vanished, false},
-		{"an earlier release was executed", true, lua.None, nil, true, lease - 1, false, Clean, 0, true},
-		{"an earlier release was executed, or the lease ended", true, lua.None, nil, true, lease, false, Missing, Uncertain, true},
+		{"it was not held", false, lua.Neither, nil, true, 0, false, Missing, Vanished, false},
+		{"it waited", false, lua.Waited, nil, true, 0, false, Missing, Vanished, false},
+		{"an earlier release was executed", true, lua.Neither, nil, true, lease - 1, false, Clean, 0, true},
+		{"an earlier release was executed, or the lease ended", true, lua.Neither, nil, true, lease, false, Missing, Uncertain, true},
 		{"unanswered", false, "", io.EOF, true, lease - 1, false, Retry, 0, true},
 		{"unanswered, sent when it was not trusted", false, "", io.EOF, false, 0, false, Retry, 0, false},
 		{"unanswered once more", true, "", io.EOF, false, 0, false, Retry, 0, true},
@@ -368,7 +368,7 @@ func TestWhatBecomesOfARelease(t *testing.T) {
 		h := begun(lease)
 		h.Release()
 		h.Unsure = c.unsure
-		got, why := h.Released(c.status, c.err, c.trusted, t0.Add(c.now), c.stop)
+		got, why := h.Released(c.was, c.err, c.trusted, t0.Add(c.now), c.stop)
 		if got != c.want || why != c.why || h.Unsure != c.left {
 			t.Errorf("%s: %d because of %d, unsure %v", c.what, got, why, h.Unsure)
 		}

@@ -86,7 +86,7 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time
 			w.Place = t.Place
 		}
 		return Step{Do: Wait}
-	case lua.Held:
+	case lua.Taken:
 		return w.end(Refused, open)
 	case lua.Full:
 		return w.end(Full, open)

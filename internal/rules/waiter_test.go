@@ -114,7 +114,7 @@ func TestWhatIsGrantedTooLateIsAskedForAgainWhenItIsOverAndATryGivesItBack(t *te
 }
 
 func TestWhatAnAnswerEndsLeavesWhatTheServerMayHave(t *testing.T) {
-	for status, why := range map[lua.Status]Why{lua.Held: Refused, lua.Full: Full, lua.Gone: Evicted} {
+	for status, why := range map[lua.Status]Why{lua.Taken: Refused, lua.Full: Full, lua.Gone: Evicted} {
 		w := waiting()
 		want(t, string(status), w.Told(&lua.TicketState{Status: status}, 0, at, t0, false), Step{Do: End, Why: why})
 		if w.Phase != Gone {
@@ -127,7 +127,7 @@ func TestWhatAnAnswerEndsLeavesWhatTheServerMayHave(t *testing.T) {
 		}
 	}
 	w := waiting()
-	want(t, "nothing at all", w.Told(&lua.TicketState{Status: lua.None}, 0, at, t0, false), Step{})
+	want(t, "nothing at all", w.Told(&lua.TicketState{Status: "neither"}, 0, at, t0, false), Step{})
 }
 
 func TestACallThatGivesUpLeavesUnlessNothingOfItReachedTheServer(t *testing.T) {
@@ -160,7 +160,7 @@ func TestATicketThatLeavesIsRetiredIfARequestOfItMayStillBeExecuted(t *testing.T
 }
 
 func TestWhoHasLeftLeavesOnceMoreWhenAnAnswerSaysThatItIsStillThere(t *testing.T) {
-	for status, again := range map[lua.Status]bool{lua.Waiting: true, lua.Granted: true, lua.Held: false, lua.Gone: false} {
+	for status, again := range map[lua.Status]bool{lua.Waiting: true, lua.Granted: true, lua.Taken: false, lua.Gone: false} {
 		w, leaving := gone(), seen()
 		leaving.GivesUp(false)
 		step := Step{}

@@ -46,7 +46,7 @@ local function ask(one)
   if one.hold > ms then return {'granted', holder.token, one.hold - ms, holder.since} end
   if free and line == 0 and (try or returning or not valid(expected)) then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end
-  if try then return {'held'} end
+  if try then return {'taken'} end
   if one.deadline and at == 0 then at = place_of(standing(ticket)) end
   if one.deadline and at > 0 and one.told and line <= LOOKS and position(ticket, at) == 0 then
     line = line - take_out(ticket, at, line)

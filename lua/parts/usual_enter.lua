@@ -47,7 +47,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
         end
       end
     elseif redis.call('EXISTS', queue, waiters) == 0 then
-      state, line = {'held'}, 0
+      state, line = {'taken'}, 0
     end
     if state then
       if not (term and term >= 0 and term <= MAX_LEASE) then term = 0 end

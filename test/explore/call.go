@@ -16,14 +16,11 @@ func (e *engine) call(ctx context.Context, w *words, r *request) (reply, error) 
 	case leave:
 		return e.leave(ctx, caller, w, r)
 	case renew:
-		left, err := caller.Renew(ctx, []lua.Renewal{w.renewal(e.keys, r)})
-		if err != nil {
-			return reply{}, err
-		}
-		return reply{left: ms(left[0].Milliseconds())}, nil
+		renewed := caller.Renew(ctx, []lua.Renewal{w.renewal(e.keys, r)})[0]
+		return reply{left: ms(renewed.Remaining.Milliseconds())}, renewed.Err
 	case reassert:
-		left, err := caller.Reassert(ctx, w.renewal(e.keys, r))
-		return reply{left: ms(max(left, 0).Milliseconds())}, err
+		renewed := caller.Reassert(ctx, w.renewal(e.keys, r))
+		return reply{left: ms(renewed.Remaining.Milliseconds())}, renewed.Err
 	default:
 		done, left, err := caller.Force(ctx, e.keys, w.tokenOf(r.token))
 		return reply{done: done, more: left.More}, err
@@ -74,13 +71,16 @@ func (e *engine) leave(ctx context.Context, caller *lua.Server, w *words, r *req
 	if rep.passing, err = w.passing(left.Grant); err != nil {
 		return reply{}, err
 	}
-	for i, s := range left.States {
-		rep.of[i].status = statuses[s]
+	for i, s := range left.Were {
+		rep.of[i].status = was[s]
 	}
 	return rep, nil
 }
 
-var statuses = map[lua.Status]status{lua.None: none, lua.Granted: granted, lua.Waiting: waits, lua.Held: heldBy, lua.Gone: gone}
+var (
+	statuses = map[lua.Status]status{lua.Granted: granted, lua.Waiting: waits, lua.Taken: taken, lua.Gone: gone}
+	was      = map[lua.Was]status{lua.Held: heldBy, lua.Waited: waits, lua.Neither: none}
+)
 
 func (w *words) passing(g *lua.Grant) (grant, error) {
 	if g == nil {

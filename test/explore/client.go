@@ -203,7 +203,10 @@ func (t *told) state() lua.TicketState {
 	return got
 }
 
-var said = [...]lua.Status{none: lua.None, granted: lua.Granted, waits: lua.Waiting, heldBy: lua.Held, gone: lua.Gone}
+var (
+	said = map[status]lua.Status{granted: lua.Granted, waits: lua.Waiting, taken: lua.Taken, gone: lua.Gone}
+	left = map[status]lua.Was{heldBy: lua.Held, waits: lua.Waited, none: lua.Neither}
+)
 
 // carryOut does what a rule asks for a ticket, as the Lockers do. If the rule takes a grant, token
 // is the grant's.

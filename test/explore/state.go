@@ -135,12 +135,14 @@ type asked struct {
 
 type status int8
 
+// What an answer says of a ticket.
 const (
-	none status = iota
+	none status = iota // of a leave: it neither held nor waited
 	granted
-	waits
-	heldBy
+	waits // of a leave: it was in line
+	taken
 	gone
+	heldBy // of a leave: it held the lock
 )
 
 // reply is the answer to a request.

@@ -108,7 +108,7 @@ func (l *link) delivered(f *flight, reply []byte) {
 	}
 	var states []string // in the order of the tickets
 	for word := range strings.FieldsSeq(string(reply)) {
-		if slices.Contains([]string{"granted", "waiting", "returned", "held", "full", "gone"}, word) {
+		if slices.Contains([]string{"granted", "waiting", "returned", "taken", "full", "gone"}, word) {
 			states = append(states, word)
 		}
 	}
