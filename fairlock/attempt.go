@@ -221,7 +221,7 @@ func (l *Locker) settle(a *attempt, hold *engine.Hold, err error) {
 	if ln := l.lines[a.Keys.Record()]; ln != nil {
 		ln.remove(a)
 		if len(ln.waiting) == 0 {
-			ln.timer.Stop()
+			ln.alarm.Stop()
 			delete(l.lines, a.Keys.Record())
 			l.emptied(a.Keys)
 		}

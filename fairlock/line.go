@@ -18,7 +18,7 @@ type line struct {
 	rules.Line
 	keys    lua.Keys
 	waiting map[*attempt]struct{}
-	timer   *time.Timer
+	alarm   *engine.Alarm
 }
 
 func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
@@ -29,7 +29,7 @@ func (l *Locker) enqueue(a *attempt) *line {
 	if ln == nil {
 		now := time.Now()
 		ln = &line{keys: a.Keys, waiting: make(map[*attempt]struct{}), Line: rules.NewLine(now, a.Claim())}
-		ln.timer = time.AfterFunc(ln.Due.Sub(now), func() { l.beat(ln) })
+		ln.alarm = engine.NewAlarm(ln.Due, func() { l.beat(ln) })
 		l.lines[a.Keys.Record()] = ln
 	}
 	ln.waiting[a] = struct{}{}
@@ -37,13 +37,9 @@ func (l *Locker) enqueue(a *attempt) *line {
 }
 
 // enterAt makes all of the line ask at that time, unless they ask sooner anyway. l.mu must be held.
-func (ln *line) enterAt(at time.Time) { ln.rearm(ln.EnterAt(at)) }
-
-// rearm resets the timer if a rule says that the line is due sooner. l.mu must be held.
-func (ln *line) rearm(sooner bool) {
-	if sooner {
-		ln.timer.Reset(time.Until(ln.Due))
-	}
+func (ln *line) enterAt(at time.Time) {
+	ln.EnterAt(at)
+	ln.alarm.By(ln.Due)
 }
 
 // hurry makes the waiters of a lock ask at once, because they may have missed something. l.mu must
@@ -82,7 +78,8 @@ func (l *Locker) beat(ln *line) {
 	if some {
 		all = all[:1]
 	}
-	ln.timer.Reset(time.Until(ln.Due))
+	ln.alarm.WentOff()
+	ln.alarm.By(ln.Due)
 	for from := 0; from < len(all); from += lua.MaxTickets {
 		chunk := all[from:min(from+lua.MaxTickets, len(all))]
 		l.core.Go(func() { l.enter(context.Background(), some, chunk...) })
@@ -176,7 +173,8 @@ func (l *Locker) unentered(q question) {
 		step := a.Unanswered(q.err, now, a.requests.Open())
 		if step.Do == rules.Ask {
 			ln := l.enqueue(a)
-			ln.rearm(ln.Failed(now))
+			ln.Failed(now)
+			ln.alarm.By(ln.Due)
 			continue
 		}
 		l.carryOut(a, step, q.err)
@@ -205,8 +203,8 @@ func (l *Locker) answered(q question) {
 		return
 	}
 	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
-	sooner, blind := ln.Answered(&e, time.Now(), waits)
-	ln.rearm(sooner)
+	blind := ln.Answered(&e, time.Now(), waits)
+	ln.alarm.By(ln.Due)
 	if blind {
 		l.listen(ln.keys, sent.Session)
 	}

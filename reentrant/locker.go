@@ -131,7 +131,7 @@ func (l *Locker) Close() error {
 	l.refuseCalls(l.draining, l.closing)
 	l.mu.Lock()
 	for _, w := range l.waiters {
-		w.timer.Stop()
+		w.alarm.Stop()
 	}
 	l.mu.Unlock()
 	l.core.Close()

@@ -24,8 +24,7 @@ type waiters struct {
 	inLine []*call // in the order in which they came
 	count  int     // of the calls in line, and of those whose OnQueued runs
 	woken  time.Time
-	timer  *time.Timer
-	due    time.Time // of the timer
+	alarm  *engine.Alarm
 	empty  time.Time // since when no call waits
 	forget func()    // ends the subscription
 
@@ -89,7 +88,7 @@ func (l *Locker) quit(w *waiters, c *call, holds bool) {
 	w.count--
 	if w.count == 0 {
 		w.empty = time.Now()
-		w.at(w.empty.Add(waitersStays))
+		w.alarm.By(w.empty.Add(waitersStays))
 	}
 	i := slices.Index(w.inLine, c)
 	if i < 0 {
@@ -98,7 +97,7 @@ func (l *Locker) quit(w *waiters, c *call, holds bool) {
 	w.inLine = slices.Delete(w.inLine, i, i+1)
 	switch {
 	case holds:
-		w.at(time.Now().Add(c.Request.Lease + afterEnd))
+		w.alarm.By(time.Now().Add(c.Request.Lease + afterEnd))
 	case i == 0:
 		w.wake()
 	}
@@ -114,8 +113,8 @@ func (l *Locker) open(keys lua.Keys) *waiters {
 			forget = forgetOwn
 		}
 	}
-	w := &waiters{keys: keys, due: time.Now().Add(tryEvery)}
-	w.timer = time.AfterFunc(tryEvery, func() { l.passed(w) })
+	w := &waiters{keys: keys}
+	w.alarm = engine.NewAlarm(time.Now().Add(tryEvery), func() { l.passed(w) })
 	freed := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -157,7 +156,7 @@ func (w *waiters) wake() {
 func (w *waiters) learn(held *engine.HeldError) {
 	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
 	if held.Remaining > 0 {
-		w.at(w.ends.Add(afterEnd)) // nobody tells us that a holder died
+		w.alarm.By(w.ends.Add(afterEnd)) // nobody tells us that a holder died
 	}
 	for _, c := range w.inLine {
 		if c.joins(w) {
@@ -178,16 +177,7 @@ func (w *waiters) known() *engine.HeldError {
 	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size()}
 }
 
-// at makes the first in line try at that time, unless it tries sooner anyway. Locker.mu must be
-// held.
-func (w *waiters) at(when time.Time) {
-	if when.Before(w.due) {
-		w.due = when
-		w.timer.Reset(time.Until(when))
-	}
-}
-
-// passed runs when the timer fires: the record may have ended, or a release may have gone unheard.
+// passed runs when the alarm goes off: the record may have ended, or a release may have gone unheard.
 func (l *Locker) passed(w *waiters) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
@@ -200,8 +190,8 @@ func (l *Locker) passed(w *waiters) {
 		delete(l.waiters, w.keys.Record())
 		return
 	}
-	w.due = time.Now().Add(tryEvery)
-	w.timer.Reset(tryEvery)
+	w.alarm.WentOff()
+	w.alarm.By(time.Now().Add(tryEvery))
 	w.wake()
 }
 

@@ -42,8 +42,7 @@ type Core struct {
 	bound    map[goroutine]int // number of Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
 	schedule schedule
-	timer    *time.Timer // nil until the first hold
-	alarm    time.Time   // when the timer fires; zero: the timer is not set
+	alarm    *Alarm    // nil until the first hold
 	ticked   time.Time   // when the watchdog last looked
 	closed   bool
 	ended    time.Time     // when the Core was closed

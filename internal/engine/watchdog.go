@@ -62,31 +62,26 @@ func (c *Core) unwatch(h *Hold) {
 	}
 }
 
-// arm sets the timer for the hold that is due first. c.mu must be held.
+// arm sets the alarm for the hold that is due first. c.mu must be held.
 func (c *Core) arm() {
 	now := time.Now()
 	wait := min(max(0, c.schedule[0].Due().Sub(now)), poll)
-	alarm := now.Add(wait)
-	if c.timer != nil {
-		if c.alarm.IsZero() || alarm.Before(c.alarm) {
-			c.alarm = alarm
-			c.timer.Reset(wait)
-		}
+	if c.alarm != nil {
+		c.alarm.By(now.Add(wait))
 		return
 	}
-	c.alarm = alarm
-	c.timer = time.NewTimer(wait)
-	c.ticked = time.Now()
-	c.Go(c.watchdog)
+	timer := time.NewTimer(wait)
+	c.alarm, c.ticked = &Alarm{timer, now.Add(wait)}, now
+	c.Go(func() { c.watchdog(timer.C) })
 }
 
-func (c *Core) watchdog() {
-	defer c.timer.Stop()
+func (c *Core) watchdog(alarm <-chan time.Time) {
+	defer c.alarm.Stop()
 	for {
 		select {
 		case <-c.stop:
 			return
-		case <-c.timer.C:
+		case <-alarm:
 			c.Settings.Alarmed()
 			c.tick(time.Now())
 		}
@@ -101,7 +96,8 @@ func (c *Core) tick(now time.Time) {
 	if now.Round(0).Sub(c.ticked.Round(0)) > now.Sub(c.ticked)+poll {
 		c.wake(now, &after)
 	}
-	c.ticked, c.alarm = now, time.Time{}
+	c.ticked = now
+	c.alarm.WentOff()
 	for len(c.schedule) > 0 && c.serve(c.schedule[0], now, &batch, &after) {
 	}
 	if len(c.schedule) > 0 {

@@ -39,25 +39,22 @@ func NewLine(now time.Time, claim time.Duration) Line {
 // death. A waiter that asks before the claim is over learns when that is.
 func asksEvery(claim time.Duration) time.Duration { return max(claim*5/6, askEvery) }
 
-// EnterAt has all of the line ask at the given time, unless they ask sooner anyway. It reports
-// whether Due is sooner now.
-func (ln *Line) EnterAt(at time.Time) (sooner bool) {
+// EnterAt has all of the line ask at the given time, unless they ask sooner anyway.
+func (ln *Line) EnterAt(at time.Time) {
 	if at.Before(ln.Whole) {
 		ln.Whole = at
 	}
-	return ln.AskAt(at)
+	ln.AskAt(at)
 }
 
 // AskAt is EnterAt for the first waiter alone: one is enough to notice that the lock is free.
-func (ln *Line) AskAt(at time.Time) (sooner bool) {
+func (ln *Line) AskAt(at time.Time) {
 	if soonest := ln.Entered.Add(enterAgain); at.Before(soonest) {
 		at = soonest
 	}
-	if !at.Before(ln.Due) {
-		return false
+	if at.Before(ln.Due) {
+		ln.Due = at
 	}
-	ln.Due = at
-	return true
 }
 
 // Beat is called when the line is due, with the claim of its first waiter and the number of all. It
@@ -73,25 +70,25 @@ func (ln *Line) Beat(now time.Time, claim time.Duration, waiting int) (alone boo
 }
 
 // Answered takes in the answer to a request of the line. waits says that one of those who asked is
-// in line. Answered reports whether Due is sooner now, and whether the client is blind: it then has
-// to look after its subscription.
-func (ln *Line) Answered(e *lua.Entered, now time.Time, waits bool) (sooner, blind bool) {
+// in line. Answered reports whether the client is blind: it then has to look after its
+// subscription.
+func (ln *Line) Answered(e *lua.Entered, now time.Time, waits bool) (blind bool) {
 	ln.Backoff = 0
 	ln.Holder, ln.Length, ln.Free = e.Holder, e.Waiting, now.Add(e.Remaining)
 	switch {
 	case e.More:
-		sooner = ln.EnterAt(now)
+		ln.EnterAt(now)
 	case e.Remaining > 0:
-		sooner = ln.AskAt(ln.Free.Add(askAfter)) // nobody tells the line that a holder died
+		ln.AskAt(ln.Free.Add(askAfter)) // nobody tells the line that a holder died
 	}
 	if blind = !e.Heard && waits; blind {
-		sooner = ln.EnterAt(now.Add(blindEvery)) || sooner
+		ln.EnterAt(now.Add(blindEvery))
 	}
-	return sooner, blind
+	return blind
 }
 
-// Failed takes in that a request of the line failed. It reports whether Due is sooner now.
-func (ln *Line) Failed(now time.Time) (sooner bool) {
+// Failed takes in that a request of the line failed.
+func (ln *Line) Failed(now time.Time) {
 	ln.Backoff = min(max(2*ln.Backoff, 2*enterAgain), blindEvery)
-	return ln.EnterAt(now.Add(ln.Backoff))
+	ln.EnterAt(now.Add(ln.Backoff))
 }
