@@ -51,7 +51,7 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 		l.mu.Unlock()
 	}
 	if err == nil && left.More {
-		_, err = l.send(ctx, keys, nil)
+		_, err = l.send(ctx, l.core.Server, keys, nil)
 	}
 	if err != nil {
 		l.mu.Lock()

@@ -81,19 +81,19 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 	if ok && (with == nil || ctx.Done() == nil) { // a caller's end must not cut the batch short
 		l.core.Begun()
 		defer l.core.Done()
-		l.first(prompt, a, with)
+		l.first(ctx, prompt, a, with)
 		return
 	}
-	l.core.Go(func() { l.first(context.WithoutCancel(ctx), a, with) })
+	l.core.Go(func() { l.first(context.WithoutCancel(ctx), l.core.Server, a, with) })
 }
 
-func (l *Locker) first(ctx context.Context, a *attempt, with *batch.Batch[*attempt]) {
+func (l *Locker) first(ctx context.Context, server *lua.Server, a *attempt, with *batch.Batch[*attempt]) {
 	if a.Try {
-		l.try(ctx, a)
+		l.try(ctx, server, a)
 		return
 	}
 	defer l.arrived(a)
-	l.enter(ctx, false, l.speaksFor(a, with)...)
+	l.enter(ctx, server, false, l.speaksFor(a, with)...)
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.

@@ -13,8 +13,8 @@ import (
 type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
-func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Was, error) {
-	were, err := s.send(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
+func (s strategy) Release(ctx context.Context, server *lua.Server, h *engine.Hold) (lua.Was, error) {
+	were, err := s.send(ctx, server, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func (l *Locker) leave(all ...*attempt) {
 			tickets[i] = a.Leave(a.ticket, a.requests.Open())
 		}
 		l.mu.Unlock()
-		_, err := l.send(ctx, all[0].Keys, tickets)
+		_, err := l.send(ctx, l.core.Server, all[0].Keys, tickets)
 		return err
 	})
 	l.mu.Lock()
@@ -70,7 +70,7 @@ func (l *Locker) leave(all ...*attempt) {
 func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	l.core.Go(func() {
 		l.core.Persist(t.Lease, func(ctx context.Context) error {
-			_, err := l.send(ctx, keys, []lua.LeaveTicket{rules.Unknown(t)})
+			_, err := l.send(ctx, l.core.Server, keys, []lua.LeaveTicket{rules.Unknown(t)})
 			return err
 		})
 	})
@@ -87,11 +87,11 @@ func (l *Locker) suspect(keys lua.Keys, holder string) {
 // send sends a leave and handles a grant to another ticket of this client. It repeats the request
 // while the server says that there is more to do: the lock must not stay free with dead tickets
 // ahead of living ones.
-func (l *Locker) send(ctx context.Context, keys lua.Keys, tickets []lua.LeaveTicket) ([]lua.Was, error) {
+func (l *Locker) send(ctx context.Context, server *lua.Server, keys lua.Keys, tickets []lua.LeaveTicket) ([]lua.Was, error) {
 	var were []lua.Was
 	for {
 		sent := time.Now()
-		left, err := l.core.Server.Leave(ctx, keys, tickets)
+		left, err := server.Leave(ctx, keys, tickets)
 		l.mu.Lock()
 		if err != nil && lua.Unanswered(err) {
 			l.hurry(keys) // the answer may have carried a grant

@@ -82,7 +82,7 @@ func (l *Locker) beat(ln *line) {
 	ln.alarm.By(ln.Due)
 	for from := 0; from < len(all); from += lua.MaxTickets {
 		chunk := all[from:min(from+lua.MaxTickets, len(all))]
-		l.core.Go(func() { l.enter(context.Background(), some, chunk...) })
+		l.core.Go(func() { l.enter(context.Background(), l.core.Server, some, chunk...) })
 	}
 }
 
@@ -91,8 +91,8 @@ func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 
 // enter sends one request for those of the attempts that still wait, all for one lock, and handles
 // the answer. some tells the server that these are only some of the line.
-func (l *Locker) enter(ctx context.Context, some bool, all ...*attempt) {
-	q := l.ask(ctx, some, all)
+func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) {
+	q := l.ask(ctx, server, some, all)
 	for i, t := range q.answer.Tickets {
 		if a := q.of[i]; t.Returned {
 			l.core.Settings.Logger.Info("fairlock: a waiter was out of the line and is back in its place: it was out of reach, or data was lost",
@@ -120,7 +120,7 @@ type question struct {
 
 // ask sends an enter, or nothing if none of the attempts waits any more. An enter that was sent
 // after its ticket's leave would put the ticket back in line as a ghost.
-func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
+func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*attempt) question {
 	keys := all[0].Keys
 	request := lua.Enter{Try: all[0].Try, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
@@ -152,7 +152,7 @@ func (l *Locker) ask(ctx context.Context, some bool, all []*attempt) question {
 	}
 	request.Tickets = tickets
 	q.sent.Sent = time.Now()
-	q.answer, q.err = l.core.Server.Enter(ctx, keys, request)
+	q.answer, q.err = server.Enter(ctx, keys, request)
 	return q
 }
 
@@ -250,21 +250,21 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 
 // try sends the one request of a call that does not wait. If the request goes unanswered, it is
 // sent again in the background.
-func (l *Locker) try(ctx context.Context, all ...*attempt) {
-	if l.tried(ctx, all[0]) {
+func (l *Locker) try(ctx context.Context, server *lua.Server, a *attempt) {
+	if l.tried(ctx, server, a) {
 		return
 	}
 	l.core.Go(func() {
 		var backoff engine.Backoff
-		for !l.tried(context.WithoutCancel(ctx), all[0]) {
+		for !l.tried(context.WithoutCancel(ctx), l.core.Server, a) {
 			_ = backoff.Wait(context.Background())
 		}
 	})
 }
 
 // tried sends a request of a try and reports whether that settled the call.
-func (l *Locker) tried(ctx context.Context, a *attempt) bool {
-	return l.took(a, l.ask(ctx, false, a.alone[:]))
+func (l *Locker) tried(ctx context.Context, server *lua.Server, a *attempt) bool {
+	return l.took(a, l.ask(ctx, server, false, a.alone[:]))
 }
 
 // took handles what came of a try's request and reports whether that settled the call.

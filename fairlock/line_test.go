@@ -29,7 +29,7 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q := l.ask(t.Context(), false, []*attempt{a}); q.err != nil || q.answer.Tickets[0].Status != lua.Granted {
+		if q := l.ask(t.Context(), l.core.Server, false, []*attempt{a}); q.err != nil || q.answer.Tickets[0].Status != lua.Granted {
 			t.Fatalf("%s: %v, %v", what, q.answer, q.err)
 		}
 		_ = l.giveUp(a, func() error { return context.Canceled })

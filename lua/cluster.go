@@ -61,10 +61,10 @@ func (s *Server) writing(sc script, keys Keys, n int) []any {
 // moment later they are there.
 func Moving(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
 
-// suspect has the map of the slots read again if err may mean that the map is out of date. go-redis
+// reloadSlots has the map of the slots read again if err may mean that it is out of date. go-redis
 // does so when a node redirects a command, but not when a node is dead: go-redis learns nothing
 // from a command that it may not repeat.
-func (s *Server) suspect(err error) {
+func (s *Server) reloadSlots(err error) {
 	if err != nil && s.Sharded() && (!Answered(err) || Passing(err)) {
 		s.cluster.ReloadState(context.Background())
 	}

@@ -102,8 +102,15 @@ func wrongReply(verb string, r any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(r))
 }
 
-// Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use.
+// Server runs the scripts on one Redis deployment. Its methods are safe for concurrent use, except
+// for a Server that [Server.Prompt] returned.
 type Server struct {
+	*deployment
+	prompt *prompt // how requests are sent from their caller's own goroutine; nil: they are not
+}
+
+// deployment is what a Server and those that Prompt derives from it share.
+type deployment struct {
 	rdb      redis.UniversalClient
 	cluster  Cluster // rdb, if it is a Cluster: channels are then sharded
 	plain    bool    // the locks have no line
@@ -111,7 +118,7 @@ type Server struct {
 	client   string  // the calling client
 	own      string  // the client's one channel for all locks, unless sharded
 	alone    []any   // what scripts have to know of the caller, unless sharded: verb, channel, client
-	manner   manner
+	timing   timing
 	direct   direct
 	together *together
 	spawn    func(func()) // runs a request in a goroutine that somebody waits for
@@ -121,14 +128,14 @@ type Server struct {
 // channels, as [Channels] has it. The client's id follows; on a cluster, the lock's name stands
 // between the two.
 func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
-	s := &Server{
+	s := &Server{deployment: &deployment{
 		rdb: rdb, direct: direct{rdb}, channel: channel, client: client, own: channel + client,
 		alone: []any{"PUBLISH", channel, client},
-	}
+	}}
 	s.spawn = func(f func()) { go f() }
 	s.cluster, _ = rdb.(Cluster)
 	s.together = &together{rdb: rdb, apart: s.Sharded()}
-	s.manner.learn(rdb)
+	s.timing.learn(rdb)
 	return s
 }
 
@@ -143,7 +150,7 @@ func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 
 // Apart makes each request go out by itself, on whatever connection the client gets. It is called
 // before the first request goes out.
-func (s *Server) Apart() { s.together.apart, s.manner.dials = true, true }
+func (s *Server) Apart() { s.together.apart, s.timing.dials = true, true }
 
 // Spawn sets run as the starter, and owner, of the goroutines for requests that need one. It is
 // called before the first request goes out.
@@ -176,35 +183,41 @@ func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	return s.send(ctx, args, s.direct)
 }
 
-// sender sends one command. The command keeps the returned error, too.
+// sender sends one command. The command keeps the returned error, too. p is nil for a request that
+// is not prompt.
 type sender interface {
-	process(ctx context.Context, cmd redis.Cmder) error
+	process(ctx context.Context, p *prompt, cmd redis.Cmder) error
 }
 
 // direct sends each command by itself.
 type direct struct{ redis.UniversalClient }
 
-func (d direct) process(ctx context.Context, cmd redis.Cmder) error { return d.Process(ctx, cmd) }
+func (d direct) process(ctx context.Context, p *prompt, cmd redis.Cmder) error {
+	return d.Process(p.or(ctx), cmd)
+}
 
 func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
-	p, ok := ctx.(*prompt)
-	if !ok {
-		return s.sendBy(ctx, args, by)
+	p := s.prompt
+	if p == nil {
+		return s.sendBy(ctx, nil, args, by)
 	}
-	p.looked.Store(0)
-	reply, err := s.sendBy(p, args, by)
+	p.begin(ctx)
+	if s.timing.dials {
+		return s.sendBy(p.unhurried(), nil, args, by)
+	}
+	reply, err := s.sendBy(ctx, p, args, by)
 	if errors.Is(err, errNotAtHand) {
 		return s.elsewhere(p, args, by)
 	}
 	return reply, err
 }
 
-func (s *Server) sendBy(ctx context.Context, args []any, by sender) (any, error) {
-	cmd := newOnce(ctx, args)
+func (s *Server) sendBy(ctx context.Context, p *prompt, args []any, by sender) (any, error) {
+	cmd := newOnce(p.or(ctx), args)
 	start := time.Now()
-	err := by.process(ctx, cmd)
-	s.manner.took(time.Since(start), err)
-	s.suspect(err)
+	err := by.process(ctx, p, cmd)
+	s.timing.took(time.Since(start), err)
+	s.reloadSlots(err)
 	return cmd.Result()
 }
 

@@ -17,8 +17,8 @@ const (
 	slowFor  = 5 * time.Second
 )
 
-// manner is what the client is known to do with a context.
-type manner struct {
+// timing is what is known of how soon the client's requests come back.
+type timing struct {
 	obeys bool          // a context's deadline bounds reads and writes
 	read  time.Duration // what else bounds reads; 0: nothing
 	bound time.Duration // what bounds a whole request, once it has a connection; 0: nothing
@@ -26,39 +26,39 @@ type manner struct {
 	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
 }
 
-func (m *manner) learn(rdb redis.UniversalClient) {
+func (t *timing) learn(rdb redis.UniversalClient) {
 	switch client := rdb.(type) {
 	case *redis.Client:
 		if client != nil {
 			o := client.Options()
-			m.goesBy(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
+			t.goesBy(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
 		}
 	case *redis.ClusterClient:
 		if client != nil {
 			o := client.Options()
-			m.goesBy(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
+			t.goesBy(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
 		}
 	}
 }
 
 // goesBy takes in the timeouts of a client. With one below zero the client sets no deadlines at
 // all, not even those of an obeyed context. Zero is no timeout of the client's own.
-func (m *manner) goesBy(contexts bool, read, write time.Duration) {
-	m.obeys = contexts && read >= 0 && write >= 0
-	m.read = max(0, read)
+func (t *timing) goesBy(contexts bool, read, write time.Duration) {
+	t.obeys = contexts && read >= 0 && write >= 0
+	t.read = max(0, read)
 	if write > 0 {
-		m.bound = m.read
+		t.bound = t.read
 	}
 }
 
 // Bound is the client's read timeout: how long the client waits for an answer at most. 0: there is
 // none.
-func (s *Server) Bound() time.Duration { return s.manner.read }
+func (s *Server) Bound() time.Duration { return s.timing.read }
 
 // took notes how long a request took.
-func (m *manner) took(d time.Duration, err error) {
+func (t *timing) took(d time.Duration, err error) {
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() && d >= patience { //nolint:errorlint // as go-redis returns it
-		m.slow.Store(time.Now().Add(slowFor).UnixNano())
+		t.slow.Store(time.Now().Add(slowFor).UnixNano())
 	}
 }
 
@@ -78,14 +78,28 @@ func (p patient) Deadline() (time.Time, bool) {
 // how long a full pool, a dial and a handshake take. A pool looks at Done once before it takes a
 // connection. It looks again only if it has to wait for a connection or dials.
 type prompt struct {
-	context.Context
-	obeyed bool          // by the client: as soon as patient is
-	limit  time.Duration // how long to wait for a request that has to be sent elsewhere
-	looked atomic.Int32  // how often, at Done
+	context.Context               // the caller's
+	obeyed          bool          // by the client: as soon as patient is
+	limit           time.Duration // how long to wait for a request that has to be sent elsewhere
+	looked          atomic.Int32  // how often, at Done
 }
 
-// elsewhere is the context under which another goroutine sends the request.
-func (p *prompt) elsewhere() context.Context {
+// begin makes p the context of the next request of a caller.
+func (p *prompt) begin(ctx context.Context) {
+	p.Context = ctx
+	p.looked.Store(0)
+}
+
+// or is p, or ctx if there is no p.
+func (p *prompt) or(ctx context.Context) context.Context {
+	if p == nil {
+		return ctx
+	}
+	return p
+}
+
+// unhurried is the context for a request that need not take an idle connection.
+func (p *prompt) unhurried() context.Context {
 	if p.obeyed {
 		return patient{p.Context}
 	}
@@ -135,8 +149,9 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 		err   error
 	}
 	answers := make(chan answer, 1)
+	ctx := p.unhurried()
 	s.spawn(func() {
-		reply, err := s.sendBy(p.elsewhere(), args, by)
+		reply, err := s.sendBy(ctx, nil, args, by)
 		answers <- answer{reply, err}
 	})
 	timer := time.NewTimer(p.limit)
@@ -147,14 +162,14 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 	case <-p.Context.Done():
 		return nil, p.Context.Err()
 	case <-timer.C:
-		s.manner.slow.Store(time.Now().Add(slowFor).UnixNano())
+		s.timing.slow.Store(time.Now().Add(slowFor).UnixNano())
 		return nil, errKept
 	}
 }
 
-// Prompt derives from ctx a context under which a request may be sent from the caller's own
-// goroutine. That saves the time for which another goroutine would wait in the caller's stead: half
-// a round trip on a busy machine. The request comes back
+// Prompt returns a Server whose requests may be sent from the caller's own goroutine, one after the
+// other, with that ctx. That saves the time for which another goroutine would wait in the caller's
+// stead: half a round trip on a busy machine. A request comes back
 //
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
 //   - otherwise after the client's read timeout, which must be within limit; ctx must never end;
@@ -163,15 +178,17 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 // Silence leaves open whether the request was executed. False means that the caller would be kept
 // longer than ctx allows, or that the server has not been prompt lately: wait for the answer in
 // another goroutine.
-func (s *Server) Prompt(ctx context.Context, limit time.Duration) (context.Context, bool) {
-	m := &s.manner
-	kept := m.bound > 0 && m.bound <= limit && ctx.Done() == nil
-	if time.Now().UnixNano() < m.slow.Load() || !m.obeys && !kept {
+func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool) {
+	t := &s.timing
+	kept := t.bound > 0 && t.bound <= limit && ctx.Done() == nil
+	if time.Now().UnixNano() < t.slow.Load() || !t.obeys && !kept {
 		return nil, false
 	}
-	p := &prompt{Context: ctx, obeyed: m.obeys, limit: limit}
-	if m.dials {
-		return p.elsewhere(), true
-	}
-	return p, true
+	both := &struct { // in one allocation
+		server Server
+		prompt prompt
+	}{}
+	both.prompt.obeyed, both.prompt.limit = t.obeys, limit
+	both.server = Server{s.deployment, &both.prompt}
+	return &both.server, true
 }

@@ -42,10 +42,10 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				p := NewServer(rdb, "w:", "a")
 				soon, ok := p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt", ok, true)
-				_, err := p.Inspect(soon, keysOf(t, "x"), 0, 1) // includes the greeting of the first connection
+				_, err := soon.Inspect(ctx, keysOf(t, "x"), 0, 1) // includes the greeting of the first connection
 				equal(t, "unanswered", Unanswered(err), true)
 				begin := time.Now()
-				_, err = p.Inspect(soon, keysOf(t, "x"), 0, 1)
+				_, err = soon.Inspect(ctx, keysOf(t, "x"), 0, 1)
 				equal(t, "unanswered", Unanswered(err), true)
 				if took := time.Since(begin); took > 3*c.within { // the connection is new and needs a greeting first
 					t.Errorf("it took %v", took)
@@ -101,13 +101,13 @@ func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {
 			soon, ok := a.Prompt(ctx, 5*time.Second)
 			equal(t, "prompt", ok, true)
 			ticket := a.ticket(usual)
-			answer, err := a.Enter(soon, s.keys, Enter{Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
+			answer, err := soon.Enter(ctx, s.keys, Enter{Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
 			must(t, err)
 			equal(t, "status", answer.Tickets[0].Status, Granted)
-			left, err := a.Leave(soon, s.keys, []LeaveTicket{{Ticket: parsed(ticket)}})
+			left, err := soon.Leave(ctx, s.keys, []LeaveTicket{{Ticket: parsed(ticket)}})
 			must(t, err)
 			equal(t, "left", left.Were[0], Held)
-			_, err = a.Do(soon, "INCRBY", s.keys.Record(), "x")
+			_, err = soon.Do(ctx, "INCRBY", s.keys.Record(), "x")
 			equal(t, "an error that is answered", Answered(err), true)
 		}
 	})
@@ -121,14 +121,16 @@ func TestAPromptRequestObeysAnEarlierDeadlineAndACancellation(t *testing.T) {
 	defer cancel()
 	want, _ := early.Deadline()
 	soon, _ := p.Prompt(early, 0)
-	at, ok := soon.Deadline()
+	soon.prompt.begin(early)
+	at, ok := soon.prompt.Deadline()
 	equal(t, "deadline", ok && at.Equal(want), true)
 	late, cancel := context.WithTimeout(ctx, time.Hour)
 	soon, _ = p.Prompt(late, 0)
-	at, _ = soon.Deadline()
+	soon.prompt.begin(late)
+	at, _ = soon.prompt.Deadline()
 	equal(t, "soon", time.Until(at) < time.Minute, true)
 	cancel()
-	_, err := p.Inspect(soon, keysOf(t, "x"), 0, 1)
+	_, err := soon.Inspect(late, keysOf(t, "x"), 0, 1)
 	equal(t, "cancelled", errors.Is(err, context.Canceled), true)
 }
 
@@ -155,7 +157,7 @@ func TestAPromptRequestPassesTheHooksOfTheUsersClient(t *testing.T) {
 	must(t, err)
 	others := hook.n.Load()
 	soon, _ := a.Prompt(ctx, 5*time.Second)
-	_, err = a.Inspect(soon, s.keys, 0, 1)
+	_, err = soon.Inspect(ctx, s.keys, 0, 1)
 	must(t, err)
 	equal(t, "passed", hook.n.Load() > others && others > 0, true)
 }

@@ -100,7 +100,7 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) []Renewed {
 		_ = pipe.Process(ctx, requests[i]) // only noted, to be sent by Exec
 	}
 	_, err := pipe.Exec(ctx) // each has its error
-	s.suspect(err)
+	s.reloadSlots(err)
 	all := make([]Renewed, len(holds))
 	silent := false // a request that is sent now may go unanswered, too
 	for i, request := range requests {

@@ -82,7 +82,7 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		answer, got, err = s.settled(ctx, keys, sc.whole(command), need)
 	}
-	s.suspect(err)
+	s.reloadSlots(err)
 	if elsewhere(err) && s.Sharded() {
 		reply, err = s.run(ctx, sc, command)
 		return reply, nil, err

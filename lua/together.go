@@ -21,21 +21,20 @@ type together struct {
 	apart bool // requests go to several servers, and a pipeline would be repeated
 
 	mu     sync.Mutex // guards what follows; nothing is sent under it
-	hasty  sharing
-	others sharing // requests that want no prompt answer
+	prompt sharing
+	others sharing // requests that are not prompt
 }
 
 type sharing = batch.Requests[redis.Cmder]
 
 // process sends a request. The error is also the request's own.
-func (t *together) process(ctx context.Context, request redis.Cmder) error {
-	p, hasty := ctx.(*prompt)
-	own := ctx
+func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) error {
+	ends := ctx.Done() != nil
 	kind := &t.others
-	if hasty {
-		own, kind = p.Context, &t.hasty
+	if p != nil {
+		ctx, kind = p, &t.prompt
 	}
-	if t.apart || own.Done() != nil { // with a context that can end, a request must not hold up others, nor they it
+	if t.apart || ends { // with a context that can end, a request must not hold up others, nor they it
 		return t.rdb.Process(ctx, request)
 	}
 	b, sends := t.begin(kind, request)

@@ -56,7 +56,7 @@ func TestARequestThatWantsAPromptAnswerIsKeptByNoneThatDoesNot(t *testing.T) {
 	_, _ = together.begin(&together.others, all[0])
 	b, sends := together.begin(&together.others, all[1])
 	equal(t, "the second of the others shares", b != nil && sends, true)
-	b, sends = together.begin(&together.hasty, all[2])
+	b, sends = together.begin(&together.prompt, all[2])
 	equal(t, "the first in haste goes alone", b == nil && sends, true)
 }
 

@@ -216,11 +216,11 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	if prompt, ok := l.core.Prompt(ctx, c.Request); ok {
 		l.core.Begun()
 		defer l.core.Done()
-		return c.learns(l.send(prompt, c))
+		return c.learns(l.send(ctx, prompt, c))
 	}
 	answer, gone := make(chan outcome), make(chan struct{})
 	l.core.Go(func() {
-		o := l.send(context.WithoutCancel(ctx), c)
+		o := l.send(context.WithoutCancel(ctx), l.core.Server, c)
 		select {
 		case answer <- o:
 		case <-gone:
@@ -254,7 +254,7 @@ type try struct {
 }
 
 // send sends a new ticket and handles the answer.
-func (l *Locker) send(ctx context.Context, c *call) outcome {
+func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome {
 	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
 	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: time.Now()}
 	requests := new(engine.Requests)
@@ -264,7 +264,7 @@ func (l *Locker) send(ctx context.Context, c *call) outcome {
 	l.mu.Unlock()
 	requests.Sent()
 	sent := time.Now()
-	answer, err := l.core.Server.Enter(ctx, c.Keys, lua.Enter{
+	answer, err := server.Enter(ctx, c.Keys, lua.Enter{
 		Try: true, Seen: known.Token, Lease: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: t.ticket}},
 	})

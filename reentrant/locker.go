@@ -160,8 +160,8 @@ func (l *Locker) refuseCalls(all ...chan struct{}) {
 type strategy struct{ *Locker }
 
 // Release leaves for a hold: one attempt.
-func (s strategy) Release(ctx context.Context, h *engine.Hold) (lua.Was, error) {
-	left, err := s.core.Server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
+func (s strategy) Release(ctx context.Context, server *lua.Server, h *engine.Hold) (lua.Was, error) {
+	left, err := server.Leave(ctx, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
 	if err != nil {
 		return "", err
 	}

@@ -43,7 +43,7 @@ type Core struct {
 	count    int               // holds that are held or releasing
 	schedule schedule
 	alarm    *Alarm    // nil until the first hold
-	ticked   time.Time   // when the watchdog last looked
+	ticked   time.Time // when the watchdog last looked
 	closed   bool
 	ended    time.Time     // when the Core was closed
 	drained  chan struct{} // closed when count is zero; nil unless Shutdown waits
@@ -61,8 +61,8 @@ type Hub interface {
 type Strategy interface {
 	// Acquire gets a hold, or returns an error and leaves nothing behind.
 	Acquire(context.Context, Call) (*Hold, error)
-	// Release sends one leave for the hold's ticket.
-	Release(context.Context, *Hold) (lua.Was, error)
+	// Release sends one leave for the hold's ticket to that Server, which may be a prompt one.
+	Release(context.Context, *lua.Server, *Hold) (lua.Was, error)
 	// Forget drops what the Locker keeps of a hold that ended without a release.
 	Forget(*Hold)
 	// Knows reports whether a call, or a hold, knows the ticket with that counter.

@@ -267,7 +267,7 @@ func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 // takeBack sends the leave of a lost hold, until the leave is answered or can no longer matter.
 func (c *Core) takeBack(h *Hold) {
 	c.Persist(h.Ticket.Lease, func(ctx context.Context) error {
-		_, err := c.strategy.Release(ctx, h)
+		_, err := c.strategy.Release(ctx, c.Server, h)
 		return err
 	})
 }

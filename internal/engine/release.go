@@ -162,12 +162,12 @@ func (c *Core) letGo(h *Hold) {
 // time.
 func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
 	began := time.Now()
-	if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(prompt, h, began) {
+	if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
 		return
 	}
 	c.Go(func() {
 		var backoff Backoff
-		for !c.released(ctx, h, began) {
+		for !c.released(ctx, c.Server, h, began) {
 			_ = backoff.Wait(ctx)
 		}
 	})
@@ -175,9 +175,9 @@ func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
 
 // released sends one release and reports whether there is an outcome. From here on h changes only
 // by its end.
-func (c *Core) released(ctx context.Context, h *Hold, began time.Time) bool {
+func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began time.Time) bool {
 	trusted := !rules.Passed(h.Trusted, time.Now())
-	status, err := c.strategy.Release(ctx, h)
+	status, err := c.strategy.Release(ctx, server, h)
 	stop := err != nil && c.enough(began, err)
 	c.mu.Lock()
 	outcome, why := h.Released(status, err, trusted, time.Now(), stop)
