@@ -51,7 +51,7 @@ func (c *crossing) begin(wait time.Duration) *attempt {
 // is called.
 func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 	c.Helper()
-	q := question{of: a.alone[:], sent: rules.Sighting{Sent: sent}}
+	q := exchange{of: a.alone[:], sent: rules.ClockPair{Sent: sent}}
 	q.answer, q.err = c.l.core.Server.Enter(c.Context(), c.keys, lua.Enter{
 		Try: a.Try, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.ticket, Place: a.Place}},
 	})
@@ -153,7 +153,7 @@ func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *te
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.l.took(a, question{of: a.alone[:], err: io.EOF}) {
+	if !c.l.took(a, exchange{of: a.alone[:], err: io.EOF}) {
 		t.Error("it is not settled")
 	}
 	if err := c.l.Close(); err != nil { // Close waits for leaves, and gives nothing back

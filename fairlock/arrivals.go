@@ -13,7 +13,7 @@ const mostTogether = 100
 // arrivals are the first requests of this process for one lock. Calls that come at the same moment
 // share a request, in the order in which they came. The value exists as long as a request is under
 // way. All of it is guarded by Locker.mu.
-type arrivals = batch.Requests[*attempt]
+type arrivals = batch.Batcher[*attempt]
 
 // arrive adds a to a batch, unless a has to ask alone. sends reports whether a has to send the
 // request; otherwise another call of the batch sends it.

@@ -28,9 +28,9 @@ type attempt struct {
 	err      error
 }
 
-// inHold stands in the table for every attempt that became a hold. The hold lives longer and does
-// not need the attempt.
-var inHold = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
+// becameHold stands in the table for every attempt that became a hold. The hold lives longer and
+// does not need the attempt.
+var becameHold = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
 
 // Acquire enters the line and waits. If it ends without returning, for example because a callback
 // panics, it leaves nothing behind.
@@ -216,7 +216,7 @@ func (l *Locker) timeUp(a *attempt) error {
 // settle ends a's wait and gives its caller a hold or an error. l.mu must be held.
 func (l *Locker) settle(a *attempt, hold *engine.Hold, err error) {
 	if a.hold, a.err = hold, err; hold != nil {
-		l.attempts[a.ticket.Counter] = inHold
+		l.attempts[a.ticket.Counter] = becameHold
 	}
 	if ln := l.lines[a.Keys.Record()]; ln != nil {
 		ln.remove(a)

@@ -28,7 +28,7 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 	defer l.mu.Unlock()
 	a := l.attempts[m.Ticket.Counter]
 	switch {
-	case a == inHold:
+	case a == becameHold:
 		return // the message came twice; or it is a force, which Core.Forced handles
 	case a == nil:
 		gone := rules.Waiter{Phase: rules.Gone}
@@ -77,7 +77,7 @@ func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	case a == nil:
 		l.unwanted(keys, g.Ticket)
 		return
-	case a == inHold || !a.is(keys, g.Ticket):
+	case a == becameHold || !a.is(keys, g.Ticket):
 		return
 	}
 	step := a.GrantedInPassing(g, sent, time.Now(), a.requests.Open())

@@ -76,9 +76,9 @@ func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 	})
 }
 
-// suspect gives back a lock if an answer names one of this client's tickets as the holder and no
-// call knows that ticket. l.mu must be held.
-func (l *Locker) suspect(keys lua.Keys, holder string) {
+// checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
+// no call knows that ticket. l.mu must be held.
+func (l *Locker) checkHolder(keys lua.Keys, holder string) {
 	if counter, ours := l.core.Own(holder); ours && l.attempts[counter] == nil {
 		l.core.ReturnStrays(keys)
 	}

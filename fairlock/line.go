@@ -92,9 +92,9 @@ func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 // enter sends one request for those of the attempts that still wait, all for one lock, and handles
 // the answer. some tells the server that these are only some of the line.
 func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) {
-	q := l.ask(ctx, server, some, all)
-	for i, t := range q.answer.Tickets {
-		if a := q.of[i]; t.Returned {
+	x := l.ask(ctx, server, some, all)
+	for i, t := range x.answer.Tickets {
+		if a := x.of[i]; t.Returned {
 			l.core.Settings.Logger.Info("fairlock: a waiter was out of the line and is back in its place: it was out of reach, or data was lost",
 				"lock", a.Name, "owner", a.ticket.Identity(), "waited", time.Since(a.Call.Began))
 			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Name: a.Name, Owner: a.ticket.Identity()})
@@ -102,37 +102,37 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all .
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q.done()
-	if q.err != nil {
-		l.unentered(q)
+	x.done()
+	if x.err != nil {
+		l.unentered(x)
 		return
 	}
-	l.answered(q)
+	l.answered(x)
 }
 
-// question is an enter and what came of it.
-type question struct {
+// exchange is an enter and what came of it.
+type exchange struct {
 	of     []*attempt
-	sent   rules.Sighting // without the server's time
+	sent   rules.ClockPair // without the server's time
 	answer lua.Entered
 	err    error
 }
 
 // ask sends an enter, or nothing if none of the attempts waits any more. An enter that was sent
 // after its ticket's leave would put the ticket back in line as a ghost.
-func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*attempt) question {
+func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*attempt) exchange {
 	keys := all[0].Keys
 	request := lua.Enter{Try: all[0].Try, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
-	q := question{sent: rules.Sighting{Session: l.session(keys)}}
+	x := exchange{sent: rules.ClockPair{Session: l.session(keys)}}
 	known := l.memory.Recall(keys.Record(), time.Now())
 	request.Seen, request.Lease = known.Token, max(known.Lease, l.core.Settings.Lease)
 	for _, a := range all {
 		if a.Phase != rules.Waiting {
 			continue
 		}
-		place, first, mend := a.Asks()
+		place, first, mend := a.Enter()
 		ticket := lua.EnterTicket{Ticket: a.ticket, Place: place, Tell: a.Request.OnQueued != nil || mend}
 		if first {
 			ticket.MaxWaiters = a.Request.MaxWaiters
@@ -140,63 +140,63 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 		}
 		a.requests.Sent()
 		if len(all) == 1 {
-			q.of = a.alone[:]
+			x.of = a.alone[:]
 		} else {
-			q.of = append(q.of, a)
+			x.of = append(x.of, a)
 		}
 		tickets = append(tickets, ticket)
 	}
 	l.mu.Unlock()
-	if len(q.of) == 0 {
-		return q
+	if len(x.of) == 0 {
+		return x
 	}
 	request.Tickets = tickets
-	q.sent.Sent = time.Now()
-	q.answer, q.err = server.Enter(ctx, keys, request)
-	return q
+	x.sent.Sent = time.Now()
+	x.answer, x.err = server.Enter(ctx, keys, request)
+	return x
 }
 
 // done notes that the request was answered or failed. Until l.mu is held to handle the answer, a
 // call that gives up must leave as if no answer had come. So l.mu must be held from here until the
 // answer is handled.
-func (q *question) done() {
-	for _, a := range q.of {
-		a.requests.EnterDone(q.err)
+func (x *exchange) done() {
+	for _, a := range x.of {
+		a.requests.EnterDone(x.err)
 	}
 }
 
 // unentered handles a failed enter. A call that never had an answer fails with a definite error. A
 // call that may be in line waits on. l.mu must be held.
-func (l *Locker) unentered(q question) {
+func (l *Locker) unentered(x exchange) {
 	now := time.Now()
-	for _, a := range q.of {
-		step := a.Unanswered(q.err, now, a.requests.Open())
+	for _, a := range x.of {
+		step := a.Unanswered(x.err, now, a.requests.Open())
 		if step.Do == rules.Ask {
 			ln := l.enqueue(a)
 			ln.Failed(now)
 			ln.alarm.By(ln.Due)
 			continue
 		}
-		l.carryOut(a, step, q.err)
+		l.carryOut(a, step, x.err)
 	}
 }
 
 // answered handles the answer to an enter. l.mu must be held.
-func (l *Locker) answered(q question) {
-	if len(q.of) == 0 {
+func (l *Locker) answered(x exchange) {
+	if len(x.of) == 0 {
 		return
 	}
-	e, sent := q.answer, q.sent
+	e, sent := x.answer, x.sent
 	sent.At = e.Now
-	record := q.of[0].Keys.Record()
+	record := x.of[0].Keys.Record()
 	l.memory.Note(record, rules.Known{Token: e.Token, Lease: e.Lease}, time.Now())
 	l.core.Doubt(record, e.Holder, e.Now)
-	l.suspect(q.of[0].Keys, e.Holder)
-	for i, a := range q.of {
+	l.checkHolder(x.of[0].Keys, e.Holder)
+	for i, a := range x.of {
 		l.told(a, e, e.Tickets[i], sent)
 	}
 	if e.Grant != nil {
-		l.grantedInPassing(q.of[0].Keys, e.Grant, sent.Sent)
+		l.grantedInPassing(x.of[0].Keys, e.Grant, sent.Sent)
 	}
 	ln := l.lines[record]
 	if ln == nil {
@@ -211,7 +211,7 @@ func (l *Locker) answered(q question) {
 }
 
 // told handles what an answer says of one ticket. l.mu must be held.
-func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Sighting) {
+func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.ClockPair) {
 	switch {
 	case a.Phase == rules.Waiting && t.Status == lua.Waiting:
 		a.position = cmp.Or(a.position, t.Position)
@@ -268,14 +268,14 @@ func (l *Locker) tried(ctx context.Context, server *lua.Server, a *attempt) bool
 }
 
 // took handles what came of a try's request and reports whether that settled the call.
-func (l *Locker) took(a *attempt, q question) bool {
+func (l *Locker) took(a *attempt, x exchange) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q.done()
-	if q.err == nil {
-		l.answered(q)
-	} else if step := a.Unanswered(q.err, time.Now(), a.requests.Open()); step.Do == rules.End {
-		l.carryOut(a, step, q.err)
+	x.done()
+	if x.err == nil {
+		l.answered(x)
+	} else if step := a.Unanswered(x.err, time.Now(), a.requests.Open()); step.Do == rules.End {
+		l.carryOut(a, step, x.err)
 	}
 	return a.Phase != rules.Waiting
 }

@@ -29,8 +29,8 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q := l.ask(t.Context(), l.core.Server, false, []*attempt{a}); q.err != nil || q.answer.Tickets[0].Status != lua.Granted {
-			t.Fatalf("%s: %v, %v", what, q.answer, q.err)
+		if x := l.ask(t.Context(), l.core.Server, false, []*attempt{a}); x.err != nil || x.answer.Tickets[0].Status != lua.Granted {
+			t.Fatalf("%s: %v, %v", what, x.answer, x.err)
 		}
 		_ = l.giveUp(a, func() error { return context.Canceled })
 		if err := l.Close(); err != nil { // Close waits for the leave

@@ -144,7 +144,7 @@ func TestALockWithoutALivingWaiterIsFree(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		hold, token := a.holds(usual)
-		b.crowd(3)
+		b.queueMany(3)
 		b.die()
 		left := a.leaves(hold, token, Held)
 		equal(t, "more", left.More, false)
@@ -198,7 +198,7 @@ func TestFiveHundredTicketsAreDroppedPerCall(t *testing.T) {
 			twice(t, func(t *testing.T, s *site) {
 				a, b, c := s.party("a"), s.party("b"), s.party("c")
 				hold, token := a.holds(usual)
-				b.crowd(1000)
+				b.queueMany(1000)
 				b.die()
 				next, place := c.waits(usual)
 				more := func() bool { // makes one call that finds the lock free

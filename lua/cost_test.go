@@ -43,7 +43,7 @@ func crowded(t *testing.T, n int) (s *site, a, b *party, hold string, token int6
 	a, b = s.party("a"), s.party("b")
 	hold, token = a.holds(usual)
 	a.leave(LeaveTicket{Ticket: parsed(a.ticket(usual)), Retire: true}) // a mark among the deadlines
-	line = b.crowd(n)
+	line = b.queueMany(n)
 	return s, a, b, hold, token, line
 }
 

@@ -69,7 +69,7 @@ func TestOneEnterSweepsAHundredOverdueTickets(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
 		a.holds(usual)
-		s.age(b.crowd(150)...)
+		s.age(b.queueMany(150)...)
 		asks := func(want Status, waiting int) {
 			t.Helper()
 			answer := c.ask(EnterTicket{Ticket: parsed(c.ticket(usual)), MaxWaiters: 50})
@@ -94,8 +94,8 @@ func TestUnreachableTicketsFillALineUntilTheyAreOverdue(t *testing.T) {
 	})
 }
 
-// crowd puts n tickets of the client in line and returns them.
-func (p *party) crowd(n int) []string {
+// queueMany puts n tickets of the client in line and returns them.
+func (p *party) queueMany(n int) []string {
 	p.s.t.Helper()
 	p.s.untidy = true // until the line is there
 	defer func() { p.s.untidy = false; p.s.check() }()

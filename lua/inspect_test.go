@@ -69,7 +69,7 @@ func TestInspectShowsAPageOfTheLine(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
-		b.crowd(7)
+		b.queueMany(7)
 		for _, page := range []struct {
 			from, count int
 			want        string

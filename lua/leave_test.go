@@ -89,7 +89,7 @@ func TestAWaiterThatLeavesIsOutOfTheLineWhetherItKnowsItsPlaceOrNot(t *testing.T
 	twice(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
-		tickets := b.crowd(1101)
+		tickets := b.queueMany(1101)
 		s.untidy = true // a look at so many takes its time
 		places := map[int]Place{}
 		for _, i := range []int{0, 500, 1100} {

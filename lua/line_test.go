@@ -102,7 +102,7 @@ func TestAnyPlaceInALongLineIsFound(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
-		tickets := b.crowd(1101)
+		tickets := b.queueMany(1101)
 		s.untidy = true // a look at so many takes its time
 		for _, i := range []int{0, 1, 499, 500, 501, 550, 999, 1000, 1099, 1100} {
 			place := b.queues(tickets[i]) // without its place: as if the answer had been lost

@@ -246,7 +246,7 @@ func TestALineOfManyIsMended(t *testing.T) {
 	twice(t, func(t *testing.T, s *site) {
 		a, b := s.party("a"), s.party("b")
 		a.holds(usual)
-		tickets := b.crowd(1001)
+		tickets := b.queueMany(1001)
 		must(t, s.rdb.Del(ctx, s.keys.Waiters()).Err())
 		newcomer, _ := a.waits(usual)
 		s.lined(append(tickets, newcomer)...)

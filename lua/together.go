@@ -25,7 +25,7 @@ type together struct {
 	others sharing // requests that are not prompt
 }
 
-type sharing = batch.Requests[redis.Cmder]
+type sharing = batch.Batcher[redis.Cmder]
 
 // process sends a request. The error is also the request's own.
 func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) error {

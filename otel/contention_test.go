@@ -52,7 +52,7 @@ func TestUnderContentionTheMetricsAreWhatTheCallersSaw(t *testing.T) {
 			kept := c.lock(c.ctx, c.lockers[0], "kept", fairlock.LeaseFor(time.Hour))
 			c.refused("kept")
 			c.forgotten(kind, "doomed")
-			c.crowd("stock")
+			c.contend("stock")
 			c.closes() // but held locks stay held
 			c.addsUp(1)
 			c.durations()
@@ -180,8 +180,8 @@ func (c *contention) forgotten(prefix, name string) {
 	}
 }
 
-// crowd lets many callers contend for one lock. Some of them are impatient.
-func (c *contention) crowd(name string) {
+// contend lets many callers contend for one lock. Some of them are impatient.
+func (c *contention) contend(name string) {
 	began := time.Now()
 	var all sync.WaitGroup
 	for i := range 8 {

@@ -15,7 +15,7 @@ import (
 )
 
 // say publishes on a sharded channel until the listener hears the text.
-func say(t *testing.T, rdb *redis.ClusterClient, channel, text string, e *ear) {
+func say(t *testing.T, rdb *redis.ClusterClient, channel, text string, e *recorder) {
 	t.Helper()
 	until(t, text+" is heard", func() bool {
 		if err := rdb.SPublish(context.Background(), channel, text).Err(); err != nil {
@@ -32,13 +32,13 @@ func TestShardedChannelsFollowTheirSlotsAndShareOneConnectionToEachMaster(t *tes
 	hub := pubsub.NewCluster(rdb, slog.New(slog.DiscardHandler))
 	defer hub.Close()
 	const channels = 60
-	ears, forget := make([]ear, channels), make([]func(), channels)
+	recorders, forget := make([]recorder, channels), make([]func(), channels)
 	name := func(i int) string { return fmt.Sprintf("c:{%d}", i) }
-	for i := range ears {
-		forget[i] = hub.Listen(name(i), ears[i].listener())
+	for i := range recorders {
+		forget[i] = hub.Listen(name(i), recorders[i].listener())
 	}
-	for i := range ears {
-		say(t, rdb, name(i), "hello "+name(i), &ears[i])
+	for i := range recorders {
+		say(t, rdb, name(i), "hello "+name(i), &recorders[i])
 	}
 	subscribed := func() (n int) {
 		for _, node := range c.Masters() {
@@ -52,7 +52,7 @@ func TestShardedChannelsFollowTheirSlotsAndShareOneConnectionToEachMaster(t *tes
 		t.Fatalf("%d channels", n)
 	}
 
-	before, _ := ears[0].heard()
+	before, _ := recorders[0].heard()
 	from := c.MasterOf(name(0))
 	for _, to := range c.Masters() {
 		if to != from {
@@ -60,14 +60,14 @@ func TestShardedChannelsFollowTheirSlotsAndShareOneConnectionToEachMaster(t *tes
 			break
 		}
 	}
-	until(t, "it is up again where the slot is now", func() bool { ups, _ := ears[0].heard(); return ups > before })
-	say(t, rdb, name(0), "moved", &ears[0])
+	until(t, "it is up again where the slot is now", func() bool { ups, _ := recorders[0].heard(); return ups > before })
+	say(t, rdb, name(0), "moved", &recorders[0])
 
 	dead, _ := c.Failover(name(1))
-	for i := range ears {
-		say(t, rdb, name(i), "after "+dead.Addr(), &ears[i])
+	for i := range recorders {
+		say(t, rdb, name(i), "after "+dead.Addr(), &recorders[i])
 	}
-	for i := range ears {
+	for i := range recorders {
 		forget[i]()
 	}
 	until(t, "nothing is subscribed to", func() bool { return subscribed() == 0 })
@@ -95,7 +95,7 @@ func TestChannelsArePlacedWhileTheNodeThatIsAskedWhereOthersWentHangs(t *testing
 	defer hub.Close()
 	goOn := sync.OnceFunc(func() { close(nodes.hang) })
 	defer goOn()
-	var first, then ear
+	var first, then recorder
 	hub.Listen("a", first.listener())
 	until(t, "it is up", func() bool { ups, _ := first.heard(); return ups == 1 })
 	hub.Remake("a")

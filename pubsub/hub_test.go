@@ -35,7 +35,7 @@ func TestASubscriptionFollowsTheRequestsToAnotherServer(t *testing.T) {
 	if err := rdb.Ping(t.Context()).Err(); err != nil { // puts a connection into the pool
 		t.Fatal(err)
 	}
-	var heard ear
+	var heard recorder
 	newHub(t, rdb).Listen("a", heard.listener())
 	until(t, "it is up", func() bool { ups, _ := heard.heard(); return ups == 1 })
 	to.Store(second)
@@ -52,14 +52,14 @@ func TestASubscriptionFollowsTheRequestsToAnotherServer(t *testing.T) {
 	until(t, "it hears", func() bool { _, messages := heard.heard(); return len(messages) == 1 })
 }
 
-// ear is a listener that remembers what it heard.
-type ear struct {
+// recorder is a listener that remembers what it heard.
+type recorder struct {
 	mu       sync.Mutex // guards ups and messages
 	ups      int
 	messages []string
 }
 
-func (e *ear) listener() *pubsub.Listener {
+func (e *recorder) listener() *pubsub.Listener {
 	return &pubsub.Listener{
 		Up: func() {
 			e.mu.Lock()
@@ -74,7 +74,7 @@ func (e *ear) listener() *pubsub.Listener {
 	}
 }
 
-func (e *ear) heard() (ups int, messages []string) {
+func (e *recorder) heard() (ups int, messages []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ups, append([]string(nil), e.messages...)
@@ -103,7 +103,7 @@ func TestManyListenersShareOneConnectionAndEachHearsItsOwnChannelInOrder(t *test
 	if n := len(rdb.ClientList(ctx).Val()); n == 0 {
 		t.Fatal("no client list")
 	}
-	var a, a2, b ear
+	var a, a2, b recorder
 	hub.Listen("a", a.listener())
 	until(t, "a is up", func() bool { ups, _ := a.heard(); return ups > 0 })
 	hub.Listen("b", b.listener())
@@ -117,7 +117,7 @@ func TestManyListenersShareOneConnectionAndEachHearsItsOwnChannelInOrder(t *test
 		rdb.Publish(ctx, "a", payload)
 		rdb.Publish(ctx, "b", "b"+payload)
 	}
-	for _, e := range []*ear{&a, &a2, &b} {
+	for _, e := range []*recorder{&a, &a2, &b} {
 		until(t, "three messages", func() bool { _, m := e.heard(); return len(m) == 3 })
 	}
 	if _, m := b.heard(); m[0] != "b1" || m[2] != "b3" {
@@ -133,7 +133,7 @@ func TestTheLastListenerToGoEndsTheSubscriptionAndCloseEndsAll(t *testing.T) {
 	rdb := server.Client(t)
 	hub := newHub(t, rdb)
 	ctx := context.Background()
-	var one, two ear
+	var one, two recorder
 	forgetOne := hub.Listen("a", one.listener())
 	forgetTwo := hub.Listen("a", two.listener())
 	hub.Listen("b", two.listener())
@@ -156,7 +156,7 @@ func TestAnUpIsReportedAfterEveryCutAndNothingIsMissedAfterIt(t *testing.T) {
 	rdb := server.Client(t)
 	hub := newHub(t, rdb)
 	ctx := context.Background()
-	var e ear
+	var e recorder
 	hub.Listen("a", e.listener())
 	for cut := range 10 {
 		until(t, "up again", func() bool { ups, _ := e.heard(); return ups > cut })
@@ -182,7 +182,7 @@ func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
 	}})
 	t.Cleanup(func() { _ = rdb.Close() })
 	hub := newHub(t, rdb)
-	var e ear
+	var e recorder
 	hub.Listen("a", e.listener())
 	until(t, "up", func() bool { ups, _ := e.heard(); return ups == 1 })
 	proxy.Freeze(true)
@@ -196,7 +196,7 @@ func TestListeningNeverWaitsForAServer(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	hub := newHub(t, rdb)
-	var e ear
+	var e recorder
 	start := time.Now()
 	hub.Listen("a", e.listener())
 	if time.Since(start) > time.Second {
@@ -215,7 +215,7 @@ func TestASilentChannelIsPingedAndKeptInFakeTime(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
 		defer hub.Close()
-		var e ear
+		var e recorder
 		hub.Listen("a", e.listener())
 		time.Sleep(time.Hour)
 		if ups, _ := e.heard(); ups != 1 {
@@ -228,7 +228,7 @@ func TestASilentChannelIsPingedAndKeptInFakeTime(t *testing.T) {
 func TestASubscriptionOutlivesPingsThatAreRefusedForNow(t *testing.T) {
 	server := redistest.Start(t, "--busy-reply-threshold", "50")
 	rdb := server.Client(t)
-	var heard ear
+	var heard recorder
 	newHub(t, server.Client(t)).Listen("a", heard.listener())
 	until(t, "it is up", func() bool { ups, _ := heard.heard(); return ups == 1 })
 	subscriber := func() string {
@@ -261,7 +261,7 @@ func TestASubscriptionThatIsRefusedForNowIsRepeatedBeforeTheNextPing(t *testing.
 	done := make(chan error, 1)
 	go func() { done <- busy.Eval(t.Context(), "while true do end", nil).Err() }()
 	until(t, "it is busy", func() bool { return redis.HasErrorPrefix(rdb.Get(t.Context(), "x").Err(), "BUSY") })
-	var heard ear
+	var heard recorder
 	newHub(t, server.Client(t)).Listen("a", heard.listener())
 	time.Sleep(time.Second) // the server refuses the subscription
 	if err := rdb.ScriptKill(t.Context()).Err(); err != nil {

@@ -49,7 +49,7 @@ func (j *journal) lines(texts ...string) (found []string) {
 
 // outOfReach runs the test in fake time: with a Hub, with the log of the hub, and with a network
 // that the test can take away and give back.
-func outOfReach(t *testing.T, test func(t *testing.T, e *ear, log *journal, network func(up bool))) {
+func outOfReach(t *testing.T, test func(t *testing.T, e *recorder, log *journal, network func(up bool))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		mini := miniredis.NewMiniRedis()
@@ -74,7 +74,7 @@ func outOfReach(t *testing.T, test func(t *testing.T, e *ear, log *journal, netw
 		log := new(journal)
 		hub := pubsub.New(rdb, slog.New(slog.NewTextHandler(log, nil)))
 		defer hub.Close()
-		var e ear
+		var e recorder
 		hub.Listen("a", e.listener())
 		synctest.Wait()
 		test(t, &e, log, func(up bool) {
@@ -90,7 +90,7 @@ func outOfReach(t *testing.T, test func(t *testing.T, e *ear, log *journal, netw
 }
 
 func TestASubscriptionThatIsLostIsALineAMinuteUntilItIsBackWhichIsOne(t *testing.T) {
-	outOfReach(t, func(t *testing.T, e *ear, log *journal, network func(bool)) {
+	outOfReach(t, func(t *testing.T, e *recorder, log *journal, network func(bool)) {
 		network(false)
 		time.Sleep(time.Hour)
 		lost := log.lines("level=WARN", "subscription lost")
@@ -111,7 +111,7 @@ func TestASubscriptionThatIsLostIsALineAMinuteUntilItIsBackWhichIsOne(t *testing
 }
 
 func TestASubscriptionThatIsLostAgainAndAgainIsALineAMinute(t *testing.T) {
-	outOfReach(t, func(t *testing.T, _ *ear, log *journal, network func(bool)) {
+	outOfReach(t, func(t *testing.T, _ *recorder, log *journal, network func(bool)) {
 		for range 600 {
 			network(false)
 			network(true)

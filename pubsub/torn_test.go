@@ -48,7 +48,7 @@ func TestAMessageIsHeardWhereverItIsTorn(t *testing.T) {
 	atEachByte(t, len(frame("message", "channel 01", "a payload")), func(t *testing.T, at int, server *redistest.Server, p *faultproxy.Proxy, rdb *redis.Client) {
 		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
 		defer hub.Close()
-		var e ear
+		var e recorder
 		channel := fmt.Sprintf("channel %02d", at)
 		hub.Listen(channel, e.listener())
 		until(t, "it is up", func() bool { ups, _ := e.heard(); return ups == 1 })
@@ -73,7 +73,7 @@ func TestASubscriptionIsUpWhereverItsConfirmationIsTorn(t *testing.T) {
 		p.Tear(at, pauseInside)
 		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
 		defer hub.Close()
-		var e ear
+		var e recorder
 		began := time.Now()
 		hub.Listen("channel", e.listener())
 		until(t, "it is up", func() bool { ups, _ := e.heard(); return ups > 0 })

@@ -277,7 +277,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	l.memory.Note(c.Keys.Record(), rules.Known{Token: answer.Token, Lease: answer.Lease}, time.Now())
 	l.checkHolder(c.Keys, answer.Holder)
 	l.core.Doubt(c.Keys.Record(), answer.Holder, answer.Now)
-	step := t.Told(&answer.Tickets[0], answer.Token, rules.Sighting{Sent: sent, At: answer.Now}, time.Now(), requests.Open())
+	step := t.Told(&answer.Tickets[0], answer.Token, rules.ClockPair{Sent: sent, At: answer.Now}, time.Now(), requests.Open())
 	if isClosed(c.away) {
 		step.Leave = step.Leave || step.Do == rules.Take
 		l.ended(t, step, requests)

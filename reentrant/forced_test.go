@@ -20,7 +20,7 @@ func TestAForcedHoldIsLostThoughItsProcessHasTheLockAgainAndHeardOfThatFirst(t *
 		if err != nil {
 			t.Fatal(err)
 		}
-		term := rules.Term{Span: engine.DefaultLease, Expires: time.Now().Add(engine.DefaultLease)}
+		term := rules.Term{Span: engine.DefaultLease, Ends: time.Now().Add(engine.DefaultLease)}
 		hold := func(token int64) (engine.Granted, *Lease) {
 			g := engine.Granted{Name: "x", Keys: keys, Ticket: l.core.Ticket(engine.Request{Lease: engine.DefaultLease}), Token: token}
 			g.Requests = new(engine.Requests)

@@ -177,7 +177,8 @@ func (w *waiters) known() *engine.HeldError {
 	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size()}
 }
 
-// passed runs when the alarm goes off: the record may have ended, or a release may have gone unheard.
+// passed runs when the alarm goes off: the record may have ended, or a release may have gone
+// unheard.
 func (l *Locker) passed(w *waiters) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()

@@ -1,4 +1,5 @@
-// Command picture draws what a terminal shows: it reads the text of one, with colours, from standard input, and writes an SVG.
+// Command picture draws what a terminal shows: it reads the text of one, with colours, from
+// standard input, and writes an SVG.
 //
 //	tmux capture-pane -e -p | picture -columns 100 >demo.svg
 package main
@@ -98,7 +99,8 @@ func drawLine(out io.Writer, line string, y int, now style) style {
 	return now
 }
 
-// drawRun writes cells of one style. Their width is said, so that they stand in columns whatever the font is.
+// drawRun writes cells of one style. Their width is said, so that they stand in columns whatever
+// the font is.
 func drawRun(out io.Writer, text string, x, cells, y int, s style) {
 	fmt.Fprintf(out, `<text x="%.1f" y="%d" textLength="%.1f" fill="%s"`, margin+float64(x)*wide, y, float64(cells)*wide, s.colour)
 	if s.bold {

@@ -131,7 +131,8 @@ func fetch(ctx context.Context, client *http.Client, url string) (document, stri
 
 //guide:end
 
-// store is as much of S3 as the snippets use, and of any service that compares ETags: GET, and PUT under a condition.
+// store is as much of S3 as the snippets use, and of any service that compares ETags: GET, and PUT
+// under a condition.
 type store struct {
 	*httptest.Server
 

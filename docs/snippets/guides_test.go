@@ -1,5 +1,6 @@
-// Package snippets_test has the code of the guides, as programs that run. What stands between the comments guide:NAME and
-// guide:end is a snippet of docs/NAME, or of the README, which is readme.md here.
+// Package snippets_test has the code of the guides, as programs that run. What stands between the
+// comments guide:NAME and guide:end is a snippet of docs/NAME, or of the README, which is readme.md
+// here.
 package snippets_test
 
 import (

@@ -44,7 +44,8 @@ func logLines(t *testing.T) map[string]string {
 	return lines
 }
 
-// logged reports whether n is a call of a logger: a method that is called like one of slog's, of what is called like one.
+// logged reports whether n is a call of a logger: a method that is called like one of slog's, of
+// what is called like one.
 func logged(t *testing.T, path string, n ast.Node) (level, text string, ok bool) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {

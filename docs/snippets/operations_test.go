@@ -21,7 +21,8 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// process is the part of a ticket, or of an owner that is not named, that all of one Locker have in common.
+// process is the part of a ticket, or of an owner that is not named, that all of one Locker have in
+// common.
 func process(id string) string {
 	client, _, _ := strings.Cut(id, ":")
 	return client
@@ -154,7 +155,8 @@ func usedMemory(t *testing.T, rdb *redis.Client) (bytes int) {
 	return bytes
 }
 
-// takes checks that a row of the guide is true, to a third: how full the table of keys is makes a difference.
+// takes checks that a row of the guide is true, to a third: how full the table of keys is makes a
+// difference.
 func takes(t *testing.T, what, said string, want, got int) {
 	t.Helper()
 	if !strings.Contains(guides(t)["operations.md"], "| "+what+" | "+said+" |") {

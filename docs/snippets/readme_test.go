@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// newcomer is the program of the README. What follows the package clause is a file of its own there.
+// newcomer is the program of the README. What follows the package clause is a file of its own
+// there.
 const newcomer = "package main"
 
 func TestANewcomerComesFromTheReadmeToALockInAModuleOfTheirOwn(t *testing.T) {

@@ -3,9 +3,9 @@
 // other runnable goroutines run, and takes along what they ask.
 package batch
 
-// Requests has the requests of one kind. The zero value has none. The user guards it with a mutex;
+// Batcher has the requests of one kind. The zero value has none. The user guards it with a mutex;
 // no method here takes long.
-type Requests[T any] struct {
+type Batcher[T any] struct {
 	underway int       // requests begun and not ended; a batch counts once
 	open     *Batch[T] // the next request joins it; nil: the next request makes a batch
 }
@@ -19,10 +19,10 @@ type Batch[T any] struct {
 // Begin adds a request. If no other is under way, or if the request does not share, it goes out
 // alone and b is nil; else it goes out with the batch b.
 //
-// If sends is true, the caller has to send: the request alone, or all that [Requests.Close] returns
-// for b. [Requests.End] must follow. If sends is false, the caller whose request is the first of
+// If sends is true, the caller has to send: the request alone, or all that [Batcher.Close] returns
+// for b. [Batcher.End] must follow. If sends is false, the caller whose request is the first of
 // the batch sends this request, too. A batch has at most most requests.
-func (r *Requests[T]) Begin(request T, shares bool, most int) (b *Batch[T], sends bool) {
+func (r *Batcher[T]) Begin(request T, shares bool, most int) (b *Batch[T], sends bool) {
 	switch {
 	case !shares || r.underway == 0:
 	case r.open == nil:
@@ -41,7 +41,7 @@ func (r *Requests[T]) Begin(request T, shares bool, most int) (b *Batch[T], send
 
 // Close lets no further request join the batch, and returns the requests to send. Before Close,
 // without the mutex, the caller calls runtime.Gosched, so that runnable goroutines can add theirs.
-func (r *Requests[T]) Close(b *Batch[T]) []T {
+func (r *Batcher[T]) Close(b *Batch[T]) []T {
 	if r.open == b {
 		r.open = nil
 	}
@@ -50,7 +50,7 @@ func (r *Requests[T]) Close(b *Batch[T]) []T {
 
 // End notes that a sent request was answered or failed. It reports whether no request is under way
 // any more.
-func (r *Requests[T]) End() (idle bool) {
+func (r *Batcher[T]) End() (idle bool) {
 	r.underway--
 	return r.underway == 0
 }

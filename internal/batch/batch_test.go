@@ -6,7 +6,7 @@ import (
 )
 
 func TestWhoFindsNobodyUnderWayGoesAlone(t *testing.T) {
-	var r Requests[int]
+	var r Batcher[int]
 	for i := range 3 {
 		if b, sends := r.Begin(i, true, 10); b != nil || !sends {
 			t.Error("it shares a request with nobody")
@@ -18,7 +18,7 @@ func TestWhoFindsNobodyUnderWayGoesAlone(t *testing.T) {
 }
 
 func TestThoseWhoComeWhileOthersAreUnderWayShareARequestInTheirOrder(t *testing.T) {
-	var r Requests[int]
+	var r Batcher[int]
 	r.Begin(0, true, 10)
 	first, sends := r.Begin(1, true, 10)
 	if first == nil || !sends {
@@ -54,7 +54,7 @@ func TestThoseWhoComeWhileOthersAreUnderWayShareARequestInTheirOrder(t *testing.
 }
 
 func TestARequestIsOfNoMoreThanTheMost(t *testing.T) {
-	var r Requests[int]
+	var r Batcher[int]
 	r.Begin(0, true, 3)
 	sent := 0
 	for i := range 9 {

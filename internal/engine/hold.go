@@ -166,10 +166,10 @@ func (c *Core) Present(record string) (owner string, expires time.Time, held boo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.holds[record]
-	if h == nil || rules.Passed(h.Trusted, time.Now()) {
+	if h == nil || rules.Passed(h.TrustEnds, time.Now()) {
 		return "", time.Time{}, false
 	}
-	return h.Ticket.Identity(), h.Term.Expires, true
+	return h.Ticket.Identity(), h.Term.Ends, true
 }
 
 // Forced handles a message that an ownership was ended by force. Only the hold of the message's
@@ -215,7 +215,7 @@ func (c *Core) Abandon(h *Hold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h.State == rules.Held {
-		c.letGo(h)
+		c.beginRelease(h)
 		c.Go(func() { c.release(context.Background(), h, 0) })
 	}
 }
@@ -245,7 +245,7 @@ func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 	after.lost = append(after.lost, loss{h, h.adopted, []any{
 		"lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
 		"why", words, "since", h.Since.Time(), "lease", h.Ticket.Lease,
-		"renewed", h.Term.Expires.Add(-h.Term.Span), "expires", h.Term.Expires, "depth", len(h.shares),
+		"renewed", h.Term.Ends.Add(-h.Term.Span), "expires", h.Term.Ends, "depth", len(h.shares),
 	}})
 	c.forget(h)
 	for _, s := range h.shares {
@@ -318,7 +318,7 @@ func (h *Hold) boundTo(me goroutine) bool {
 // check returns nil while h can be trusted, and else the reason why not. A hold whose time has
 // passed is lost here. c.mu must be held; the caller carries after out once it is not.
 func (c *Core) check(h *Hold, after *effects) error {
-	if h.Expires(time.Now()) {
+	if h.TrustOver(time.Now()) {
 		c.lose(h, rules.Expired, after)
 	}
 	switch lost := h.release.err; {

@@ -209,7 +209,7 @@ func (l *Lease) Deadline() time.Time {
 	c := l.share.hold.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return l.share.hold.Trusted
+	return l.share.hold.TrustEnds
 }
 
 // Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when the

@@ -32,7 +32,7 @@ func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, e
 		return nil, nil
 	}
 	lease := c.lease(values, h)
-	short := h.FallsShort(r.Lease, r.Fixed, time.Now())
+	short := h.AskFor(r.Lease, r.Fixed, time.Now())
 	c.mu.Unlock()
 	if !short {
 		return lease, nil

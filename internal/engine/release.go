@@ -77,7 +77,7 @@ func (s *share) unlock(ctx context.Context) error {
 		s.last = h.remove(s)
 		s.awaited = s.last
 		if s.last {
-			c.letGo(h)
+			c.beginRelease(h)
 		} else {
 			c.watch(h)
 		}
@@ -150,8 +150,8 @@ func (s *share) await(until time.Time) error {
 	return r.err
 }
 
-// letGo ends the trust in h. A release must follow. c.mu must be held.
-func (c *Core) letGo(h *Hold) {
+// beginRelease ends the trust in h. A release must follow. c.mu must be held.
+func (c *Core) beginRelease(h *Hold) {
 	h.Release()
 	c.forget(h)
 	c.unwatch(h)
@@ -176,7 +176,7 @@ func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
 // released sends one release and reports whether there is an outcome. From here on h changes only
 // by its end.
 func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began time.Time) bool {
-	trusted := !rules.Passed(h.Trusted, time.Now())
+	trusted := !rules.Passed(h.TrustEnds, time.Now())
 	status, err := c.strategy.Release(ctx, server, h)
 	stop := err != nil && c.enough(began, err)
 	c.mu.Lock()
@@ -188,10 +188,10 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 		return false
 	case rules.Missing:
 		err = &reason{ErrLost, causes[why]}
-	case rules.TakeBack, rules.Refusal:
-		if outcome == rules.TakeBack {
-			c.Go(func() { c.takeBack(h) })
-		}
+	case rules.TakeBack:
+		c.Go(func() { c.takeBack(h) })
+		err = fmt.Errorf("the release was not confirmed before the lease ended: %w", err)
+	case rules.Refusal:
 		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
 	if h.adopted != nil {

@@ -111,9 +111,9 @@ func (c *Core) tick(now time.Time) {
 // serve does what h needs now, and reports whether h needed anything. c.mu must be held.
 func (c *Core) serve(h *Hold, now time.Time, batch *batch, after *effects) bool {
 	switch {
-	case h.Expires(now):
+	case h.TrustOver(now):
 		c.lose(h, rules.Expired, after)
-	case h.Renews(now):
+	case h.StartRenewal(now):
 		batch.add(h)
 		c.watch(h)
 	default:
@@ -171,7 +171,7 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 // wake ends the trust in all holds whose time has passed by the wall clock. c.mu must be held.
 func (c *Core) wake(now time.Time, after *effects) {
 	for _, h := range append(schedule(nil), c.schedule...) {
-		if h.Expires(now) {
+		if h.TrustOver(now) {
 			c.lost(h, rules.Expired, suspended, after)
 		}
 	}

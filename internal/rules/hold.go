@@ -34,29 +34,29 @@ func renewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostR
 
 // Hold is a ticket that has the lock.
 type Hold struct {
-	State   State
-	Asked   time.Duration // the lease that the ticket asked for
-	Fixed   bool          // the call asked for a lease that is not renewed
-	Term    Term          // what the record was last written for
-	Trusted time.Time     // when trust ends
-	Lease   time.Duration // what a renewal asks for; 0: no watchdog renews the hold
-	RenewAt time.Time     // when the next renewal goes out; zero: none does
-	SyncAt  time.Time     // when the record is told another depth; zero: nothing to tell
-	Kept    time.Time     // when the token key was last kept alive
-	Told    int32         // the depth that the record shows
-	Depth   int32         // how many Leases there are on the hold
-	Dropped int32         // how many of those were dropped without Unlock
-	Unsure  bool          // a release that was sent under trust was not answered
+	State     State
+	Asked     time.Duration // the lease that the ticket asked for
+	Fixed     bool          // the call asked for a lease that is not renewed
+	Term      Term          // what the record was last written for
+	TrustEnds time.Time     // when trust ends
+	Lease     time.Duration // what a renewal asks for; 0: no watchdog renews the hold
+	RenewAt   time.Time     // when the next renewal goes out; zero: none does
+	SyncAt    time.Time     // when the record is told another depth; zero: nothing to tell
+	Kept      time.Time     // when the token key was last kept alive
+	Told      int32         // the depth that the record shows
+	Depth     int32         // how many Leases there are on the hold
+	Dropped   int32         // how many of those were dropped without Unlock
+	Unsure    bool          // a release that was sent under trust was not answered
 }
 
 // Begin returns the Hold of a ticket that was granted the lock for the term t. asked is the lease
 // that the ticket asked for; fixed says that this lease is not renewed.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
-	h := Hold{Asked: asked, Fixed: fixed, Term: t, Trusted: t.TrustEnds(), Told: 1, Kept: now}
+	h := Hold{Asked: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: now}
 	switch {
 	case !fixed:
 		h.Lease = asked
-		h.RenewAt = t.Expires.Add(renewedAfter(t.Span) - t.Span)
+		h.RenewAt = t.Ends.Add(renewedAfter(t.Span) - t.Span)
 	case h.Claimed(): // a fixed lease is confirmed before anybody has it
 		h.RenewAt = now
 	}
@@ -67,19 +67,19 @@ func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
 func (h *Hold) Claimed() bool { return h.Term.Span < h.Asked }
 
 // Live reports whether the lock can be trusted.
-func (h *Hold) Live(now time.Time) bool { return h.State == Held && !Passed(h.Trusted, now) }
+func (h *Hold) Live(now time.Time) bool { return h.State == Held && !Passed(h.TrustEnds, now) }
 
 // Leasable reports whether a call may have a Lease on the hold. No call may once the Locker is
 // closed: all contexts have ended then, and nothing is renewed.
 func (h *Hold) Leasable(closed bool) bool { return h.State == Held && !closed }
 
-// Expires reports whether trust has ended by itself. If so, Lose must follow.
-func (h *Hold) Expires(now time.Time) bool { return h.State == Held && Passed(h.Trusted, now) }
+// TrustOver reports whether trust has ended by itself. If so, Lose must follow.
+func (h *Hold) TrustOver(now time.Time) bool { return h.State == Held && Passed(h.TrustEnds, now) }
 
 // Due is when the hold next needs something: a renewal, a word on its depth, or the end of its
 // trust.
 func (h *Hold) Due() time.Time {
-	at := h.Trusted
+	at := h.TrustEnds
 	for _, due := range [...]time.Time{h.RenewAt, h.SyncAt} {
 		if !due.IsZero() && due.Before(at) {
 			at = due
@@ -88,10 +88,10 @@ func (h *Hold) Due() time.Time {
 	return at
 }
 
-// Renews reports whether a renewal goes out now, and plans the next. What is due soon goes along,
-// so leases that were taken at random times come to share their requests. An unanswered renewal is
-// sent again beside the first.
-func (h *Hold) Renews(now time.Time) bool {
+// StartRenewal reports whether a renewal goes out now, and plans the next. What is due soon goes
+// along, so leases that were taken at random times come to share their requests. An unanswered
+// renewal is sent again beside the first.
+func (h *Hold) StartRenewal(now time.Time) bool {
 	span := h.Term.Span
 	if h.Lease > 0 {
 		span = min(span, h.Lease)
@@ -137,24 +137,24 @@ func (h *Hold) Reasserted(sent time.Time, left time.Duration, depth int) {
 // that comes later shortens nothing.
 func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	t := Term{left, sent.Add(left)}
-	if t.Expires.After(h.Term.Expires) {
+	if t.Ends.After(h.Term.Ends) {
 		h.Term = t
 	}
-	if trusted := t.TrustEnds(); trusted.After(h.Trusted) {
-		h.Trusted = trusted
+	if trusted := t.TrustEnds(); trusted.After(h.TrustEnds) {
+		h.TrustEnds = trusted
 	}
 	h.Told = int32(depth) //nolint:gosec // memory is full before that overflows
 	h.RenewAt, h.SyncAt = time.Time{}, time.Time{}
 	if h.Lease > 0 && h.Dropped < max(1, h.Depth) {
 		h.RenewAt = sent.Add(renewedAfter(h.Lease))
 	}
-	h.deepened(sent)
+	h.showDepth(sent)
 }
 
 // LeaseGiven takes in that there is one more Lease on the hold.
 func (h *Hold) LeaseGiven(now time.Time) {
 	h.Depth++
-	h.deepened(now)
+	h.showDepth(now)
 }
 
 // LeaseEnded takes in that one of the Leases was unlocked. It reports whether that was the last
@@ -167,7 +167,7 @@ func (h *Hold) LeaseEnded(dropped bool, now time.Time) (last bool) {
 	if h.Depth == 0 {
 		return true
 	}
-	h.deepened(now)
+	h.showDepth(now)
 	return false
 }
 
@@ -179,9 +179,9 @@ func (h *Hold) LeaseDropped() {
 	}
 }
 
-// deepened has the record show the depth before long. If by then the depth is again what the record
-// shows, nothing is sent. A hold that has no Lease yet is shown as one that has.
-func (h *Hold) deepened(now time.Time) {
+// showDepth has the record show the depth before long. If by then the depth is again what the
+// record shows, nothing is sent. A hold that has no Lease yet is shown as one that has.
+func (h *Hold) showDepth(now time.Time) {
 	if max(1, h.Depth) == h.Told || h.Lease == 0 && h.Dropped > 0 {
 		h.SyncAt = time.Time{}
 	} else if h.SyncAt.IsZero() {
@@ -189,12 +189,12 @@ func (h *Hold) deepened(now time.Time) {
 	}
 }
 
-// FallsShort reports whether a further Lease asks for more than the hold has: for trust that lasts
-// longer if its lease is fixed, and else for a watchdog. If the hold has a watchdog, the next
-// renewal asks for the longer lease.
-func (h *Hold) FallsShort(lease time.Duration, fixed bool, now time.Time) bool {
+// AskFor takes in what a further Lease asks for, and reports whether the hold has less: for trust
+// that lasts longer if its lease is fixed, and else for a watchdog. If the hold has a watchdog, the
+// next renewal asks for the longer lease.
+func (h *Hold) AskFor(lease time.Duration, fixed bool, now time.Time) (less bool) {
 	if fixed {
-		return h.Trusted.Sub(now)+Margin(lease) < lease
+		return h.TrustEnds.Sub(now)+Margin(lease) < lease
 	}
 	if h.Lease == 0 {
 		return true
@@ -208,7 +208,7 @@ func (h *Hold) FallsShort(lease time.Duration, fixed bool, now time.Time) bool {
 func (h *Hold) TakenOver(lease time.Duration) {
 	if h.State == Held {
 		h.Lease = max(h.Lease, lease)
-		h.RenewAt = h.Term.Expires.Add(renewedAfter(h.Lease) - h.Term.Span)
+		h.RenewAt = h.Term.Ends.Add(renewedAfter(h.Lease) - h.Term.Span)
 	}
 }
 
@@ -236,8 +236,8 @@ func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, underway bool
 // the lock. Otherwise the end of the lease is the end of the hold.
 func (h *Hold) Lose(why Why, now time.Time, open bool) (leave bool) {
 	h.State = Lost
-	if now.Before(h.Trusted) {
-		h.Trusted = now
+	if now.Before(h.TrustEnds) {
+		h.TrustEnds = now
 	}
 	return open || why != Expired
 }
@@ -265,7 +265,7 @@ const (
 // Released takes in what came of a release at now: its answer, or err. trusted says that the
 // release was sent while the lock was trusted, stop that it is not to be repeated.
 func (h *Hold) Released(was lua.Was, err error, trusted bool, now time.Time, stop bool) (Outcome, Why) {
-	over := !now.Before(h.Term.Expires)
+	over := !now.Before(h.Term.Ends)
 	switch {
 	case err == nil && was == lua.Held:
 		return h.over(Clean, 0)

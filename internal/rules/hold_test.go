@@ -42,7 +42,7 @@ func TestAHoldIsRenewedAfterAThirdOfWhatItsRecordWasWrittenForAndAFixedOneConfir
 		if got := after(h.RenewAt); got != c.renews {
 			t.Errorf("%s: renewed after %v, want %v", c.what, got, c.renews)
 		}
-		if got, want := after(h.Trusted), c.span-Margin(c.span); got != want {
+		if got, want := after(h.TrustEnds), c.span-Margin(c.span); got != want {
 			t.Errorf("%s: trusted for %v, want %v", c.what, got, want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestARenewalGoesOutWhenItIsDueOrNearlySoAndAgainBesideAnUnansweredOne(t *te
 		h := Begin(Term{c.span, t0.Add(c.span)}, lease, c.fixed, t0)
 		h.RenewAt = t0.Add(c.at)
 		h.SyncAt = t0.Add(c.now + 1)
-		if got := h.Renews(t0.Add(c.now)); got != c.renews {
+		if got := h.StartRenewal(t0.Add(c.now)); got != c.renews {
 			t.Errorf("%s: %v", c.what, got)
 		}
 		if c.renews && (!h.RenewAt.Equal(t0.Add(c.now+c.again)) || !h.SyncAt.IsZero()) {
@@ -104,11 +104,11 @@ func TestARenewalGoesOutWhenItIsDueOrNearlySoAndAgainBesideAnUnansweredOne(t *te
 		}
 	}
 	h := Begin(Term{lease, t0.Add(lease)}, lease, true, t0)
-	if h.Renews(t0.Add(time.Second)) {
+	if h.StartRenewal(t0.Add(time.Second)) {
 		t.Error("a fixed lease is renewed")
 	}
 	h.SyncAt = t0.Add(time.Second)
-	if !h.Renews(t0.Add(time.Second)) {
+	if !h.StartRenewal(t0.Add(time.Second)) {
 		t.Error("the record is not told of another depth")
 	}
 }
@@ -122,8 +122,8 @@ func TestARenewalOnlyEverProlongs(t *testing.T) {
 	renewed := h
 	h.Renewed(t0, lease, 1) // an older answer that comes later
 	h.Renewed(t0.Add(time.Second), 500*time.Millisecond, 1)
-	if h.Term != (Term{lease, until}) || !h.Trusted.Equal(until.Add(-Margin(lease))) {
-		t.Errorf("until %v, trusted %v, want %v of %+v", after(h.Term.Expires), after(h.Trusted), after(until), renewed)
+	if h.Term != (Term{lease, until}) || !h.TrustEnds.Equal(until.Add(-Margin(lease))) {
+		t.Errorf("until %v, trusted %v, want %v of %+v", after(h.Term.Ends), after(h.TrustEnds), after(until), renewed)
 	}
 	if got := after(renewed.RenewAt); got != 11*time.Second {
 		t.Errorf("renewed again after %v", got)
@@ -239,19 +239,19 @@ func TestAHoldWhoseLeasesWereAllDroppedIsRenewedNoMore(t *testing.T) {
 
 func TestAHoldThatHasLessThanANestedCallAsksForIsProlonged(t *testing.T) {
 	h := begun(lease)
-	if h.FallsShort(lease, false, t0) || h.FallsShort(time.Hour, false, t0) || h.Lease != time.Hour {
+	if h.AskFor(lease, false, t0) || h.AskFor(time.Hour, false, t0) || h.Lease != time.Hour {
 		t.Error("a longer lease is not asked for with the next renewal")
 	}
-	if h.FallsShort(time.Second, false, t0); h.Lease != time.Hour {
+	if h.AskFor(time.Second, false, t0); h.Lease != time.Hour {
 		t.Error("a shorter lease is asked for")
 	}
 	for asks, short := range map[time.Duration]bool{lease: false, lease + time.Millisecond: true} {
-		if h := begun(lease); h.FallsShort(asks, true, t0) != short {
+		if h := begun(lease); h.AskFor(asks, true, t0) != short {
 			t.Errorf("a fixed lease of %v", asks)
 		}
 	}
 	fixed := Begin(Term{lease, t0.Add(lease)}, lease, true, t0)
-	if !fixed.FallsShort(time.Second, false, t0) {
+	if !fixed.AskFor(time.Second, false, t0) {
 		t.Error("a fixed one has no watchdog")
 	}
 	fixed.TakenOver(time.Minute)
@@ -303,10 +303,10 @@ func TestAHolderThatIsDoubtedRenewsAtOnce(t *testing.T) {
 func TestTrustEndsByItselfAndWithTheServersWord(t *testing.T) {
 	h := begun(lease)
 	end := t0.Add(27 * time.Second)
-	if !h.Live(end.Add(-1)) || h.Expires(end.Add(-1)) {
+	if !h.Live(end.Add(-1)) || h.TrustOver(end.Add(-1)) {
 		t.Error("it is trusted until then")
 	}
-	if h.Live(end) || !h.Expires(end) {
+	if h.Live(end) || !h.TrustOver(end) {
 		t.Error("it is not trusted from then on")
 	}
 	for _, c := range []struct {
@@ -318,15 +318,15 @@ func TestTrustEndsByItselfAndWithTheServersWord(t *testing.T) {
 		if leave := h.Lose(c.why, t0.Add(time.Second), c.open); leave != c.leave {
 			t.Errorf("%+v: leaves %v", c, leave)
 		}
-		if h.State != Lost || after(h.Trusted) != time.Second || h.Live(t0) || h.Expires(end) {
+		if h.State != Lost || after(h.TrustEnds) != time.Second || h.Live(t0) || h.TrustOver(end) {
 			t.Errorf("%+v: %+v", c, h)
 		}
 	}
 	late := begun(lease)
-	if late.Lose(Expired, end.Add(time.Hour), false); !late.Trusted.Equal(end) {
+	if late.Lose(Expired, end.Add(time.Hour), false); !late.TrustEnds.Equal(end) {
 		t.Error("that it was noticed late prolongs the trust")
 	}
-	if h.Release(); h.Live(t0) || h.Expires(end) || h.Leasable(false) {
+	if h.Release(); h.Live(t0) || h.TrustOver(end) || h.Leasable(false) {
 		t.Error("it is trusted while it is released")
 	}
 	fresh := begun(lease)

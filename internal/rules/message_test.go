@@ -11,21 +11,21 @@ func TestAGrantIsBelievedUntilNoLaterThanItsClaimLastsAtTheServer(t *testing.T) 
 	after := func(d time.Duration) lua.Micros { return s0 + lua.Micros(d.Microseconds()) }
 	for _, c := range []struct {
 		promise   string
-		last      Sighting
+		last      ClockPair
 		written   lua.Micros
 		received  time.Duration // after t0
 		session   uint64
 		believed  bool
 		trustedTo time.Duration // after t0
 	}{
-		{"counts from when the answer's request was sent, by clocks that run a tenth apart", Sighting{t0, s0, 1}, after(2 * time.Second), 2010 * time.Millisecond, 1, true, 1800*time.Millisecond + claim},
-		{"is not believed longer for having come slowly", Sighting{t0, s0, 1}, after(time.Second), 3 * time.Second, 1, true, 900*time.Millisecond + claim},
-		{"before any answer counts from the first request", Sighting{}, after(time.Second), 2 * time.Second, 0, true, claim},
-		{"of the same microsecond is later if its token is", Sighting{t0, s0, 1}, s0, time.Millisecond, 1, true, claim},
-		{"older than the answer asks", Sighting{t0, s0, 1}, s0 - 1, time.Second, 1, false, 0},
-		{"further ahead than time has passed asks: the server's clock stepped", Sighting{t0, s0, 1}, after(5 * time.Second), 4 * time.Second, 1, false, 0},
-		{"over, if the clocks run apart, and else not, asks", Sighting{t0, s0, 1}, after(5 * time.Second), 7300 * time.Millisecond, 1, false, 0},
-		{"after a re-made subscription asks: another server may speak", Sighting{t0, s0, 1}, after(time.Second), 2 * time.Second, 2, false, 0},
+		{"counts from when the answer's request was sent, by clocks that run a tenth apart", ClockPair{t0, s0, 1}, after(2 * time.Second), 2010 * time.Millisecond, 1, true, 1800*time.Millisecond + claim},
+		{"is not believed longer for having come slowly", ClockPair{t0, s0, 1}, after(time.Second), 3 * time.Second, 1, true, 900*time.Millisecond + claim},
+		{"before any answer counts from the first request", ClockPair{}, after(time.Second), 2 * time.Second, 0, true, claim},
+		{"of the same microsecond is later if its token is", ClockPair{t0, s0, 1}, s0, time.Millisecond, 1, true, claim},
+		{"older than the answer asks", ClockPair{t0, s0, 1}, s0 - 1, time.Second, 1, false, 0},
+		{"further ahead than time has passed asks: the server's clock stepped", ClockPair{t0, s0, 1}, after(5 * time.Second), 4 * time.Second, 1, false, 0},
+		{"over, if the clocks run apart, and else not, asks", ClockPair{t0, s0, 1}, after(5 * time.Second), 7300 * time.Millisecond, 1, false, 0},
+		{"after a re-made subscription asks: another server may speak", ClockPair{t0, s0, 1}, after(time.Second), 2 * time.Second, 2, false, 0},
 	} {
 		w := Waiter{Began: t0, Last: c.last}
 		expires, ok := w.believe(&lua.Message{At: c.written, Claim: claim}, t0.Add(c.received), c.session)
@@ -47,7 +47,7 @@ func TestAGrantByAServerWhoseClockRunsFastIsNotTrustedBeyondItsRecord(t *testing
 			written := s0 + lua.Micros(fast*float64(waited.Microseconds()))
 			ends := t0.Add(waited + time.Duration(float64(ticket.Claim())/fast))
 			for delay := time.Duration(0); delay < ticket.Claim(); delay += ticket.Claim() / 100 {
-				w := Waiter{Began: t0, Last: Sighting{t0, s0, 1}, Lease: lease}
+				w := Waiter{Began: t0, Last: ClockPair{t0, s0, 1}, Lease: lease}
 				received := t0.Add(waited + delay)
 				m := &lua.Message{News: lua.Grants, Ticket: ticket, Token: 5, At: written, Claim: ticket.Claim()}
 				expires, ok := w.believe(m, received, 1)
@@ -63,7 +63,7 @@ func TestAGrantByAServerWhoseClockRunsFastIsNotTrustedBeyondItsRecord(t *testing
 func TestATicketWhoseClaimRanOutTwiceGoesToTheEnd(t *testing.T) {
 	w := Waiter{
 		Began: t0.Add(-time.Minute), Lease: lease, Place: 7,
-		Last: Sighting{Sent: t0.Add(-time.Minute), At: s0},
+		Last: ClockPair{Sent: t0.Add(-time.Minute), At: s0},
 	}
 	late := lua.Message{News: lua.Grants, Token: 5, At: s0 + 1000, Claim: claim}
 	for range 2 {

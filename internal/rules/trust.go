@@ -30,9 +30,9 @@ func Passed(end, now time.Time) bool {
 
 // Term is how long a grant lasts by the client's clock.
 type Term struct {
-	Span    time.Duration // what the record was written for: the lease, or a claim on it
-	Expires time.Time     // the server does not give the lock away before this
+	Span time.Duration // what the record was written for: the lease, or a claim on it
+	Ends time.Time     // the server does not give the lock away before this
 }
 
 // TrustEnds is when the client stops trusting the grant.
-func (t Term) TrustEnds() time.Time { return t.Expires.Add(-Margin(t.Span)) }
+func (t Term) TrustEnds() time.Time { return t.Ends.Add(-Margin(t.Span)) }

@@ -30,12 +30,12 @@ type Waiter struct {
 	Unplaced int8      // requests that went out without a place: 0, 1, or 2 for more
 	Shown    int64     // the largest token that it was shown while it waited
 	Forced   int64     // the largest token of its own that force ended, as a message told
-	Last     Sighting
+	Last     ClockPair
 	Late     int8 // grants that came when their claim had run out
 }
 
-// Sighting ties the two clocks: a request sent at local time Sent was executed at server time At.
-type Sighting struct {
+// ClockPair ties the two clocks: a request sent at local time Sent was executed at server time At.
+type ClockPair struct {
 	Sent    time.Time
 	At      lua.Micros // 0: nothing was answered yet
 	Session uint64     // of the subscription at that time
@@ -44,11 +44,11 @@ type Sighting struct {
 // Claim is how long a grant told by message lasts unless it is confirmed.
 func (w *Waiter) Claim() time.Duration { return min(lua.Claim, w.Lease) }
 
-// Asks returns what the ticket says of itself in the request that goes out now. first says that the
-// server may turn the ticket away: a ticket that was let into the line is not turned away later.
-// mend asks the server to put the ticket where it belongs: if several requests went out without a
-// place, one that is executed late may put the ticket elsewhere.
-func (w *Waiter) Asks() (place lua.Place, first, mend bool) {
+// Enter returns what the ticket says of itself in the request that goes out now. first says that
+// the server may turn the ticket away: a ticket that was let into the line is not turned away
+// later. mend asks the server to put the ticket where it belongs: if several requests went out
+// without a place, one that is executed late may put the ticket elsewhere.
+func (w *Waiter) Enter() (place lua.Place, first, mend bool) {
 	if w.Place == 0 {
 		w.Unplaced = min(2, w.Unplaced+1)
 	}
@@ -57,7 +57,7 @@ func (w *Waiter) Asks() (place lua.Place, first, mend bool) {
 
 // Told takes in what an answer, which came at now, says of the ticket: t, and the largest token
 // given. s is when the request was sent and executed. open is what the ticket's Requests say.
-func (w *Waiter) Told(t *lua.TicketState, token int64, s Sighting, now time.Time, open bool) Step {
+func (w *Waiter) Told(t *lua.TicketState, token int64, s ClockPair, now time.Time, open bool) Step {
 	switch {
 	case w.Phase == Gone && (t.Status == lua.Waiting || t.Status == lua.Granted):
 		// Its leave was answered. Then the server executed a late request, which undid the leave.
@@ -110,7 +110,7 @@ func (w *Waiter) granted(g *lua.Grant, sent, now time.Time, open bool) Step {
 	case w.Try:
 		return w.end(TooLate, open)
 	}
-	return Step{Do: Ask, At: term.Expires} // too short to be of use
+	return Step{Do: Ask, At: term.Ends} // too short to be of use
 }
 
 // GrantedInPassing takes in a grant in the answer to a request that was not about this ticket. sent

@@ -22,7 +22,7 @@ const (
 // at s0.
 var (
 	t0 = time.Now()
-	at = Sighting{Sent: t0, At: s0}
+	at = ClockPair{Sent: t0, At: s0}
 )
 
 const s0 lua.Micros = 1_700_000_000_000_000
@@ -62,7 +62,7 @@ func TestATicketThatWasGivenTwoPlacesStandsAtTheFirst(t *testing.T) {
 	w := waiting()
 	for _, answer := range []struct{ at, place, want lua.Micros }{{s0 + 10, 6, 6}, {s0, 5, 5}, {s0 + 20, 9, 5}} {
 		state := lua.TicketState{Status: lua.Waiting, Place: answer.place}
-		want(t, "waiting", w.Told(&state, 0, Sighting{Sent: t0, At: answer.at}, t0, false), Step{Do: Wait})
+		want(t, "waiting", w.Told(&state, 0, ClockPair{Sent: t0, At: answer.at}, t0, false), Step{Do: Wait})
 		if w.Place != answer.want {
 			t.Errorf("told of %d at %d: its place is %d, want %d", answer.place, answer.at-s0, w.Place, answer.want)
 		}
@@ -70,7 +70,7 @@ func TestATicketThatWasGivenTwoPlacesStandsAtTheFirst(t *testing.T) {
 }
 
 func TestAGrantedAnswerIsNotBelievedAfterALaterOneThatSaidWaiting(t *testing.T) {
-	later, earlier := Sighting{Sent: t0, At: s0 + 10}, at
+	later, earlier := ClockPair{Sent: t0, At: s0 + 10}, at
 	w := waiting()
 	w.Told(&lua.TicketState{Status: lua.Waiting, Place: 5}, 8, later, t0, false)
 	for _, token := range []int64{7, 8} {
@@ -198,7 +198,7 @@ func TestWhatATicketSaysOfItself(t *testing.T) {
 		first, mend bool
 	}{{0, true, false}, {5, false, false}, {0, false, false}, {5, false, true}} {
 		w.Place = c.place
-		place, first, mend := w.Asks()
+		place, first, mend := w.Enter()
 		if place != c.place || first != c.first || mend != c.mend {
 			t.Errorf("request %d: place %d, first %v, mend %v, want %+v", i, place, first, mend, c)
 		}
@@ -206,7 +206,7 @@ func TestWhatATicketSaysOfItself(t *testing.T) {
 	}
 	w.Place = 0
 	for range 300 {
-		w.Asks()
+		w.Enter()
 	}
 	if w.Place = 5; w.Unplaced < 2 {
 		t.Error("it has lost count of the requests without a place")

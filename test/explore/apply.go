@@ -92,7 +92,7 @@ func (x *explorer) request(s *state, m move) request {
 			r.verb = reassert
 		}
 		a.hold.RenewAt = now // it is due
-		a.hold.Renews(now)
+		a.hold.StartRenewal(now)
 	case unlocks, again, cancels:
 		r.verb = leave
 		if m.what == unlocks {
@@ -126,7 +126,7 @@ func (x *explorer) enters(s *state, c int8, m move) request {
 		if cl.at[i].phase != waiting || m.what == begins && t != m.who || (m.what == beats || m.what == asks) && !s.enters(t, &x.programs[c]) {
 			continue
 		}
-		place, _, mend := cl.at[i].wait.Asks()
+		place, _, mend := cl.at[i].wait.Enter()
 		r.of[r.n] = asked{ticket: t, place: int32(place), tell: mend}
 		r.n++
 	}

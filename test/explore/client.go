@@ -83,7 +83,7 @@ func (s *state) room() bool {
 }
 
 func (x *explorer) sentUnderTrust(s *state, r *request) bool {
-	return r.verb == leave && r.token != 0 && !rules.Passed(s.attempt(r.of[0].ticket).hold.Trusted, now)
+	return r.verb == leave && r.token != 0 && !rules.Passed(s.attempt(r.of[0].ticket).hold.TrustEnds, now)
 }
 
 // execute has the server execute a request now.
@@ -166,7 +166,7 @@ func (x *explorer) answered(s *state, f *flight) {
 		for i, of := range r.of[:r.n] {
 			a := s.attempt(of.ticket)
 			got, waited := rep.of[i].state(), a.phase == waiting
-			x.carryOut(s, of.ticket, a.wait.Told(&got, int64(rep.token), f.sighting(f.sent), now, a.requests.Open()), rep.of[i].token)
+			x.carryOut(s, of.ticket, a.wait.Told(&got, int64(rep.token), f.clocks(f.sent), now, a.requests.Open()), rep.of[i].token)
 			if forced := s.truth.forced[of.ticket]; waited && got.Status == lua.Waiting && forced != 0 && rep.token > forced {
 				s.truth.forced[of.ticket] = 0 // the answer told it better
 			}

@@ -28,9 +28,9 @@ func from(t time.Time) ms { return ms(t.UnixMilli() - nowMS) }
 // executions.
 func executed(d ms, stamp int16) lua.Micros { return nowUS + 1000*lua.Micros(d) + lua.Micros(stamp) }
 
-// sighting returns what an answer on its way says of the clocks.
-func (f *flight) sighting(sent ms) rules.Sighting {
-	s := rules.Sighting{Sent: then(sent), At: executed(f.sent+f.lag, f.stamp)}
+// clocks returns what an answer on its way says of the clocks.
+func (f *flight) clocks(sent ms) rules.ClockPair {
+	s := rules.ClockPair{Sent: then(sent), At: executed(f.sent+f.lag, f.stamp)}
 	if f.session {
 		s.Session = session
 	}
@@ -40,9 +40,9 @@ func (f *flight) sighting(sent ms) rules.Sighting {
 // session is the present session of every subscription; 0 is any earlier session.
 const session = 1
 
-// parts splits a waiter's last sighting: how long its request was on its way, how long ago the
+// parts splits a waiter's last ClockPair: how long its request was on its way, how long ago the
 // server executed the request, and the number of that execution.
-func parts(s *rules.Sighting) (lag, age ms, stamp int16) {
+func parts(s *rules.ClockPair) (lag, age ms, stamp int16) {
 	at := int64(s.At - nowUS)
 	stamp = int16((at%1000 + 1000) % 1000)
 	age = ms((at - int64(stamp)) / 1000)
@@ -50,6 +50,6 @@ func parts(s *rules.Sighting) (lag, age ms, stamp int16) {
 }
 
 // joined is the inverse of parts.
-func joined(lag, age ms, stamp int16, of uint64) rules.Sighting {
-	return rules.Sighting{Sent: then(age - lag), At: executed(age, stamp), Session: of}
+func joined(lag, age ms, stamp int16, of uint64) rules.ClockPair {
+	return rules.ClockPair{Sent: then(age - lag), At: executed(age, stamp), Session: of}
 }

@@ -114,7 +114,7 @@ func (x *explorer) describeState(s *state) string {
 	text.WriteString("]")
 	for i := range int8(tickets) {
 		if s.trusts(i) {
-			fmt.Fprintf(&text, " %s trusts for %d", ticketName(i), from(s.attempt(i).hold.Trusted))
+			fmt.Fprintf(&text, " %s trusts for %d", ticketName(i), from(s.attempt(i).hold.TrustEnds))
 		}
 	}
 	return text.String()

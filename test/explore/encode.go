@@ -93,7 +93,7 @@ func encodeWait(b []byte, w *rules.Waiter) []byte {
 
 func encodeHold(b []byte, h *rules.Hold) []byte {
 	b = bits(append(b, byte(h.State)), h.Unsure)
-	return put(b, timed(h.Term.Expires), timed(h.Trusted), int32(h.Lease/time.Millisecond), h.Depth)
+	return put(b, timed(h.Term.Ends), timed(h.TrustEnds), int32(h.Lease/time.Millisecond), h.Depth)
 }
 
 // timed returns a time that may be absent.

@@ -110,7 +110,7 @@ func (x *explorer) pass(s *state, d ms) {
 	for t := range int8(tickets) {
 		a, closed := s.attempt(t), s.clients[clientOf(t)].closed
 		switch {
-		case !a.hold.Expires(now) || a.phase == given && closed:
+		case !a.hold.TrustOver(now) || a.phase == given && closed:
 		case a.holds() && !closed:
 			x.lose(s, t, rules.Expired)
 		case a.phase == shut:

@@ -30,10 +30,10 @@ type engine struct {
 	keys    lua.Keys
 	instead map[string]string // by the hash that package lua knows, the hash of the script to run
 
-	ears *miniredis.Subscriber
-	mu   sync.Mutex
-	told []string
-	end  chan struct{}
+	subscriber *miniredis.Subscriber
+	mu         sync.Mutex
+	told       []string
+	end        chan struct{}
 }
 
 func newEngine(run map[string]string) (*engine, error) {
@@ -41,7 +41,7 @@ func newEngine(run map[string]string) (*engine, error) {
 	e.mini.SetTime(time.UnixMilli(nowMS))
 	dial := func(context.Context, string, string) (net.Conn, error) { return e.mini.Dial() }
 	e.rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: dial, Protocol: 2, DisableIdentity: true, PoolSize: 1})
-	e.ears = e.mini.NewSubscriber()
+	e.subscriber = e.mini.NewSubscriber()
 	go e.listen()
 	for known, source := range run {
 		sha, err := e.rdb.ScriptLoad(context.Background(), source).Result()
@@ -61,7 +61,7 @@ func newEngine(run map[string]string) (*engine, error) {
 
 func (e *engine) close() error {
 	err := e.rdb.Close()
-	e.ears.Close()
+	e.subscriber.Close()
 	<-e.end
 	e.mini.Close()
 	return err
@@ -70,7 +70,7 @@ func (e *engine) close() error {
 // listen collects what scripts publish, up to the next flush.
 func (e *engine) listen() {
 	defer close(e.end)
-	for m := range e.ears.Messages() {
+	for m := range e.subscriber.Messages() {
 		e.mu.Lock()
 		e.told = append(e.told, m.Message)
 		e.mu.Unlock()

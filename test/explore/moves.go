@@ -238,7 +238,7 @@ func (s *state) instants() []ms {
 		add(k.holds[i], k.waits[i])
 		switch a := s.attempt(i); a.phase {
 		case given, held, shut:
-			add(from(a.hold.Trusted))
+			add(from(a.hold.TrustEnds))
 		case leaving, releasing:
 			add(a.until)
 		default:

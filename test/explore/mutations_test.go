@@ -186,7 +186,7 @@ var mutations = []mutation{
 		breaks:   []int{1},
 	}, {
 		name:     "the client takes a renewal for granted",
-		changes:  []change{{"hold.go", "h.SyncAt = time.Time{}\n\th.RenewAt = now", "h.SyncAt = time.Time{}\n\th.Trusted = now.Add(h.Asked - Margin(h.Asked))\n\th.RenewAt = now"}},
+		changes:  []change{{"hold.go", "h.SyncAt = time.Time{}\n\th.RenewAt = now", "h.SyncAt = time.Time{}\n\th.TrustEnds = now.Add(h.Asked - Margin(h.Asked))\n\th.RenewAt = now"}},
 		scenario: all(once, budget{ticks: 2, faults: 1, late: 1}),
 		breaks:   []int{1},
 	}, {

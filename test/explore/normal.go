@@ -116,7 +116,7 @@ func (s *state) tidy(c int8) {
 	}
 }
 
-// oldest is the age of a waiter's last sighting beyond which the waiter believes no message.
+// oldest is the age of a waiter's last answer beyond which the waiter believes no message.
 const oldest = 10 * claim
 
 // tidyWait forgets what the rules of a waiter do not ask for.
@@ -133,10 +133,10 @@ func tidyWait(w *rules.Waiter) {
 // tidyHold forgets what the rules of a hold do not ask for here. Renewals may go out at any time.
 func tidyHold(h *rules.Hold) {
 	h.RenewAt, h.SyncAt, h.Kept = time.Time{}, time.Time{}, now
-	h.Term = rules.Term{Span: span(lease), Expires: then(max(from(h.Term.Expires), -1))}
-	h.Trusted = then(max(from(h.Trusted), 0))
+	h.Term = rules.Term{Span: span(lease), Ends: then(max(from(h.Term.Ends), -1))}
+	h.TrustEnds = then(max(from(h.TrustEnds), 0))
 	if h.State != rules.Held {
-		h.Trusted = now
+		h.TrustEnds = now
 	}
 }
 

@@ -36,12 +36,12 @@ func (e *engine) restore(w *words, k *keys) {
 	for i := range clients {
 		channel := e.callers[i].Channel(e.keys)
 		if k.heard[i] {
-			e.ears.Subscribe(channel)
+			e.subscriber.Subscribe(channel)
 		} else {
-			e.ears.Unsubscribe(channel)
+			e.subscriber.Unsubscribe(channel)
 		}
 	}
-	e.ears.Subscribe("flush")
+	e.subscriber.Subscribe("flush")
 }
 
 func (e *engine) restoreWaiters(w *words, k *keys) {

@@ -17,8 +17,9 @@ import (
 // cuts ends every subscription connection.
 func (f *faulty) cuts() int64 { return f.Direct.ClientKillByFilter(background, "TYPE", "pubsub").Val() }
 
-// crowd has n calls wait for x, of four Lockers at random. waits are in the order of their arrival.
-func (f *faulty) crowd(n int, options ...fairlock.Option) (waits []*world.Wait, of map[*world.Wait]*world.User) {
+// queueMany has n calls wait for x, of four Lockers at random. waits are in the order of their
+// arrival.
+func (f *faulty) queueMany(n int, options ...fairlock.Option) (waits []*world.Wait, of map[*world.Wait]*world.User) {
 	f.Helper()
 	of = make(map[*world.Wait]*world.User)
 	users := []*world.User{f.Beside(options...), f.Beside(options...), f.Beside(options...), f.Beside(options...)}
@@ -35,7 +36,7 @@ func (f *faulty) crowd(n int, options ...fairlock.Option) (waits []*world.Wait, 
 func TestNoWaiterLosesItsPlaceHoweverOftenItsSubscriptionIsCut(t *testing.T) {
 	f := newFaulty(t)
 	lease := f.Beside().Locks("x")
-	waits, _ := f.crowd(32)
+	waits, _ := f.queueMany(32)
 	cut := int64(0)
 	for i, w := range waits {
 		for range 2 {
@@ -57,7 +58,7 @@ func TestNoWaiterLosesItsPlaceHoweverOftenItsSubscriptionIsCut(t *testing.T) {
 func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t *testing.T) {
 	f := newFaulty(t)
 	lease := f.Beside().Locks("x")
-	waits, of := f.crowd(200)
+	waits, of := f.queueMany(200)
 
 	stop := make(chan struct{})
 	var all sync.WaitGroup

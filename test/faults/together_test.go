@@ -11,8 +11,8 @@ import (
 
 const many = 100
 
-// crowds makes many calls of a user at the same moment.
-func (f *faulty) crowds(u *world.User, options ...fairlock.LockOption) []*world.Wait {
+// askAtOnce makes many calls of a user at the same moment.
+func (f *faulty) askAtOnce(u *world.User, options ...fairlock.LockOption) []*world.Wait {
 	f.Helper()
 	f.Unlocks(u.Locks("another")) // the Locker's first calls would look at the server one after the other
 	waits := make([]*world.Wait, many)
@@ -27,7 +27,7 @@ func TestThoseWhoComeTogetherAreEachInLineOnceThoughTheAnswerToThemAllIsLost(t *
 		a, b := f.Behind(), f.Beside()
 		holder := b.Locks("x")
 		reply := f.Once(f.First(2), lost)
-		waits := f.crowds(a)
+		waits := f.askAtOnce(a)
 		reply.WaitExecuted(f, 1, world.Patience)
 		f.Until("all are in line", func() bool { return f.Line("x") == many })
 		f.Unlocks(holder)
@@ -41,7 +41,7 @@ func TestThoseWhoCameTogetherAndLeftAreNotInLineThoughTheirRequestIsExecutedLate
 		a, b := f.Behind(), f.Beside()
 		holder := b.Locks("x")
 		var waits []*world.Wait
-		execute := f.late(f.First(2), func() { waits = f.crowds(a) })
+		execute := f.late(f.First(2), func() { waits = f.askAtOnce(a) })
 		for _, w := range waits {
 			w.Cancel()
 		}
@@ -62,7 +62,7 @@ func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
 		shared := f.All(f.First(2), faultproxy.Observe())
 		var in []*world.Wait
 		refused := 0
-		waits := f.crowds(a, fairlock.MaxWaiters(many/4))
+		waits := f.askAtOnce(a, fairlock.MaxWaiters(many/4))
 		f.Until("all are told", func() bool {
 			in, refused = nil, 0
 			for _, w := range waits {

@@ -272,8 +272,8 @@ func (a *actor) works(b *belief, d time.Duration, stubborn bool) bool {
 			return a.runs()
 		case <-lost:
 			if !stubborn {
-				// A Close that ended the Lease goes on in this instant: whether it waits for the Unlock
-				// that this leads to would be chance.
+				// A Close that ended the Lease goes on in this instant: whether it waits for the
+				// Unlock that this leads to would be chance.
 				time.Sleep(time.Microsecond)
 				return a.runs() && false
 			}

@@ -174,7 +174,7 @@ var kinds = []string{
 }
 
 func TestASeedIsTheSameRunEveryTime(t *testing.T) {
-	// Fair ones: timers of two plain rooms of a process may fire at one instant.
+	// Fair ones: alarms of two plain locks of a process may fire at one instant.
 	for _, seed := range []uint64{3, 6, 12} {
 		plan := planOf(seed)
 		if plan.Length = 6 * time.Minute; raceDetector {

@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// Main is the TestMain of a room.
+// Main is the TestMain of a package of test/.
 func Main(m *testing.M) {
 	workers.Main()    // takes over if this process was started as a worker
 	logging.Disable() // servers go away here all the time

@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/locks/test/faultproxy"
 )
 
-// scripts is the folder of the scripts, from that of a room.
+// scripts is the folder of the scripts, from that of a package of test/.
 const scripts = "../../lua"
 
 // LoadScripts loads all scripts into the server, so that every call is one EVALSHA.
