@@ -1,5 +1,6 @@
--- advance.lua: who comes next. Included by enter, leave and force; needs all that they declare.
--- They have read all four keys once: a wrong type must fail before anything is written.
+-- advance.lua: who comes next. The same choice for the ordinary release is in usual_leave.lua.
+-- Included by enter, leave and force; needs all that they declare. They have read all four keys
+-- once: a wrong type must fail before anything is written.
 
 -- Of each client whose turn came, whether it is passed over: nobody hears it, or other tickets of
 -- the client have yet to return.
