@@ -87,10 +87,10 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 // line. Renewals stop, and the contexts of held Leases end with ErrClosed. What is held stays held:
 // Unlock still works and hands over, and a lock that is never unlocked expires.
 //
-// Close returns when all goroutines and the connection of the Locker are gone. A server that does
-// not answer can delay that for as long as the client's timeouts allow. Close waits at most a
-// second for what the Observer and the Logger have yet to be told. It may be called in any
-// callback.
+// Close returns when the Locker's connection is gone, and its goroutines but those that run the
+// user's code: a context of Do's that ends, the Observer and the Logger. For what the last two have
+// yet to be told, Close waits at most a second. A server that does not answer can delay Close for
+// as long as the client's timeouts allow. It may be called in any callback.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true

@@ -32,8 +32,8 @@ var _ Interface = (*Locker)(nil)
 
 // New returns a Locker on the given client. The client stays the caller's to close, after the
 // Locker. New does no I/O: if something is wrong with an option, the client or the server, every
-// call returns that error. The default prefix is "fairlock", as for fair locks; plain locks share
-// nothing with them.
+// call returns that error. The default prefix is "fairlock", as for fair locks; but plain
+// and fair locks are never the same.
 func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
 		draining: make(chan struct{}), closing: make(chan struct{}),
@@ -123,10 +123,10 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // held Leases end with ErrClosed. What is held stays held: Unlock still works, and a lock that is
 // never unlocked expires.
 //
-// Close returns when all goroutines and the connection of the Locker are gone. A server that does
-// not answer can delay that for as long as the client's timeouts allow. Close waits at most a
-// second for what the Observer and the Logger have yet to be told. It may be called in any
-// callback.
+// Close returns when the Locker's connection is gone, and its goroutines but those that run the
+// user's code: a context of Do's that ends, the Observer and the Logger. For what the last two have
+// yet to be told, Close waits at most a second. A server that does not answer can delay Close for
+// as long as the client's timeouts allow. It may be called in any callback.
 func (l *Locker) Close() error {
 	l.refuseCalls(l.draining, l.closing)
 	l.mu.Lock()

@@ -1,8 +1,10 @@
 // Package reentrant gives out plain locks on Redis: reentrant, fenced, renewed, and in no order.
 //
-// A [Locker] gives a free lock to the first call that asks. It shares the API with the fair locks
-// of package fairlock, and nothing else. The page of package fairlock explains the whole API; this
-// page repeats it in short and says what is different.
+// A [Locker] gives a free lock to the first call that asks. It has the API of the fair locks of
+// package fairlock, whose page explains the whole of it; this page repeats it in short and says
+// what is different. Fair and plain locks never meet: a plain x and a fair x are two locks. Inside,
+// both use package engine, the rules and the scripts. Only how a call comes to its lock differs:
+// tries here, a line there.
 //
 //	locker := reentrant.New(rdb)
 //	defer locker.Close()

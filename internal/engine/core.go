@@ -21,7 +21,7 @@ import (
 // Core is what Lockers of both kinds are made of: an id, the scripts, a subscription connection and
 // the Holds. Its methods are safe for concurrent use.
 type Core struct {
-	Tasks // every goroutine of the Locker
+	Tasks // what Close waits for: not the Hub's goroutines, nor those that run the user's code
 
 	Settings Settings
 	ID       string // of the client; the first part of its tickets
@@ -63,7 +63,8 @@ type Strategy interface {
 	Acquire(context.Context, Call) (*Hold, error)
 	// Release sends one leave for the hold's ticket to that Server, which may be a prompt one.
 	Release(context.Context, *lua.Server, *Hold) (lua.Was, error)
-	// Forget drops what the Locker keeps of a hold that ended without a release.
+	// Forget drops what the Locker keeps of a hold that has ended: its release is settled, or it was
+	// lost.
 	Forget(*Hold)
 	// Knows reports whether a call, or a hold, knows the ticket with that counter.
 	Knows(counter uint64) bool

@@ -5,9 +5,10 @@
 // what a call asks for, gives the call a ticket, and keeps the Holds of the Locker: re-entry,
 // renewals, release and loss. The other half, how a call waits, is the Locker's.
 //
-// A [Hold] is one ownership that the server granted to one ticket. Every successful call has a
-// [Lease] on a Hold. Nested calls add Leases to the same Hold, which ends with the last of them.
-// Package internal/rules says until when a Hold can be trusted, and what each answer means for it.
+// A [Hold] is one ticket's part in an ownership: usually the whole of it; with [WithOwner] each
+// process has a Hold of its own. Every successful call has a [Lease] on a Hold. Nested calls add
+// Leases to the same Hold, which ends with the last of them. Package internal/rules says until when
+// a Hold can be trusted, and what each answer means for it.
 //
 // The types that users meet are here, too, because the Core takes and gives them: options, errors,
 // events, states. Packages fairlock and reentrant pass them on. docs/design.md in the repository
@@ -22,7 +23,8 @@
 //   - A Hold is renewed by its own process only. So a process that dies takes nothing from the
 //     others. Nor does it keep anything beyond its own lease, whatever the others renew meanwhile.
 //   - A release takes out its own field and those that are overdue. If a live field is left, the
-//     record's end moves back to that field's deadline, and the waiters are told. So if the process
-//     of that field is dead, the lock is free when that process's lease is over.
+//     record's end moves back to that field's deadline. If that is more than 100 ms sooner, the
+//     first in line is told. So if the process of that field is dead, the lock is free when that
+//     process's lease is over.
 //   - Nothing tells a Hold how many others there are; Inspect does.
 package engine

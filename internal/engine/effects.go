@@ -2,8 +2,9 @@ package engine
 
 import "time"
 
-// effects collects what is to be done once no mutex is held: first contexts end, then the user and
-// the Locker are told.
+// effects collects what is to be done once no mutex is held: first the Leases' contexts end, then
+// the user and the Locker are told. The context inside a Do ends in a goroutine of its own, which
+// Close does not wait for.
 type effects struct {
 	shares []*share // whose contexts end
 	cause  error

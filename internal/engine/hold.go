@@ -35,7 +35,8 @@ func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 	return &Copies{need, have}
 }
 
-// Hold is one ownership. The exported fields are those of its grant and do not change.
+// Hold is one ticket's part in an ownership: usually the whole of it; with WithOwner each process
+// has a Hold of its own. The exported fields are those of its grant and do not change.
 type Hold struct {
 	Granted
 	core *Core

@@ -43,8 +43,9 @@ type release struct {
 //
 // Of ctx only the values and the deadline are used, so a cancelled context unlocks as well as any.
 // A deadline later than a second from now is an upper bound. If the server does not answer in time,
-// Unlock returns an error, and the release is retried in the background until the lease would have
-// ended. A second Unlock waits for that outcome.
+// Unlock returns an error, and the release is retried in the background. Its outcome is settled
+// when the server answers or the lease has ended; a second Unlock waits for that. After the lease
+// the release is repeated for a while, so that a late request leaves nothing.
 //
 //	nil          released; the next in line has the lock
 //	ErrLost      the lock was lost before; somebody else may have held it since. Nothing was released
@@ -157,9 +158,9 @@ func (c *Core) beginRelease(h *Hold) {
 	c.unwatch(h)
 }
 
-// release sends the release of h, and repeats it until it is answered or the lease has ended
-// anyway. The first attempt uses the caller's own goroutine if the answer is sure to come back in
-// time.
+// release sends the release of h, and repeats it until it is answered or the lease has ended. Then
+// the outcome is settled; takeBack repeats it further if the lease ended unanswered. The first
+// attempt uses the caller's own goroutine if the answer is sure to come back in time.
 func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
 	began := time.Now()
 	if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
