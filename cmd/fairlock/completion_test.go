@@ -47,12 +47,15 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 		{"fairlock show --redis redis://127.0.0.1:1 o", ""},
 		{"fairlock show --redis ", ""},
 		{"fairlock run x -- ca", ""},
+		{"fairlock run c", ""},
+		{"fairlock run order:4", "42 43"},
+		{"fairlock run --plain c", "cache"},
 		{"fairlock nothing ", ""},
 		{"fairlock demo-", ""},
 		{"", ""},
 	} {
 		// The line names the server, because all tests share the environment.
-		line := regexp.MustCompile(`^fairlock (show|force|evict) `).ReplaceAllString(test.line, "${0}--redis redis://"+s.Addr()+" ")
+		line := regexp.MustCompile(`^fairlock (show|force|evict|run) `).ReplaceAllString(test.line, "${0}--redis redis://"+s.Addr()+" ")
 		got := (&completeCommand{Shell: "bash", Words: []string{line}}).lines()
 		slices.Sort(got)
 		want := strings.Fields(test.want)

@@ -37,7 +37,7 @@ func TestALockThatWasTakenByAnUnansweredCallIsGivenBackAfterAnOutageHoweverLongI
 }
 
 // The first request is lost, and the second is held up until the lease is over.
-func TestAReleaseThatIsAnsweredOnlyAfterTheLeaseIsNotReportedAsAClean(t *testing.T) {
+func TestAReleaseThatIsAnsweredOnlyAfterTheLeaseIsNotReportedAsACleanOne(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		a, network := s.client(fairlock.WithLease(7 * time.Second))
 		lease := s.lock(a)

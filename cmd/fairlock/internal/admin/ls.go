@@ -34,8 +34,9 @@ long it is held. A pattern is quoted, so that the shell leaves it alone.
 REMAINING is when the lock is free if nobody renews it: a live holder renews every third of its lease. Who waits for a
 plain lock is known to its own process only. A large database takes a while: all its keys are gone through.
 
---json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds, depth, since, held_ms,
-remaining_ms), waiting and damaged (what in its keys makes no sense, if anything does).
+--json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds,
+depth, since, held_ms, remaining_ms), waiting and damaged (what in its keys makes no sense, if
+anything does).
 
 Exit codes:
     0  also if there are none

@@ -27,8 +27,8 @@ func (*Show) Help() string {
 	return `Shows who has a lock, since when and for how long yet, and who waits for it, next first: place, waiting time and the
 id that evict takes. If there is a fair and a plain lock of the name, both are shown. Times are the server's.
 
---json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner, note, since and
-waited_ms.
+--json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner,
+note, since and waited_ms.
 
 Exit codes:
     0  it is held or waited for

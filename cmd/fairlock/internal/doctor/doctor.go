@@ -31,8 +31,9 @@ name; what is left of it expires by itself within minutes.
   note   worth knowing, or could not be found out
   wrong  locks are slow, refused or lost because of this
 
---json: a line for each check, with check (server, version, topology, rights, practice, latency, clock, eviction,
-persistence, keyspace), status (ok, note, wrong), found, do (what to do, if anything) and figures.
+--json: a line for each check, with check (server, version, topology, rights, practice, latency,
+clock, eviction, persistence, keyspace), status (ok, note, wrong), found, do (what to do, if
+anything) and figures.
 
 Exit codes:
     0  nothing is wrong

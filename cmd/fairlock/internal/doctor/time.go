@@ -23,13 +23,9 @@ const (
 
 // latency measures how long the server takes to answer.
 func (p *patient) latency(ctx context.Context) finding {
-	var took []time.Duration
-	for began := time.Now(); len(took) < pings && time.Since(began) < pingFor; {
-		sent := time.Now()
-		if err := p.rdb.Ping(ctx).Err(); err != nil {
-			return finding{Status: wrong, Found: fmt.Sprintf("after %d answers: %v", len(took), err), Do: remedy(err)}
-		}
-		took = append(took, time.Since(sent))
+	took, err := p.pings(ctx, pings)
+	if err != nil {
+		return finding{Status: wrong, Found: fmt.Sprintf("after %d answers: %v", len(took), err), Do: remedy(err)}
 	}
 	median, worst := output.Percentile(took, 0.5), slices.Max(took)
 	f := finding{
@@ -43,6 +39,18 @@ func (p *patient) latency(ctx context.Context) finding {
 		f.Status, f.Do = note, "a lock changes hands at most every round trip or so; keep clients near the server, and the lease far above this"
 	}
 	return f
+}
+
+// pings measures n round trips, or as many as fit in pingFor.
+func (p *patient) pings(ctx context.Context, n int) (took []time.Duration, err error) {
+	for began := time.Now(); len(took) < n && time.Since(began) < pingFor; {
+		sent := time.Now()
+		if err := p.rdb.Ping(ctx).Err(); err != nil {
+			return took, err
+		}
+		took = append(took, time.Since(sent))
+	}
+	return took, nil
 }
 
 // clockReading has the server's clock and ours at one instant, to within half a round trip.

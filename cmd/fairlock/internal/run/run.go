@@ -205,8 +205,8 @@ func deafen() {
 	}
 }
 
-// Predict returns the names of locks, for completion.
+// Predict returns the names of locks of the kind that would be taken, for completion.
 func (r *Command) Predict(ctx context.Context, _ string) []locks.Candidate {
 	there := locks.Keyspace{Connection: r.Connection}
-	return there.Names(ctx, locks.Fair)
+	return there.Names(ctx, locks.KindOf(r.Plain))
 }

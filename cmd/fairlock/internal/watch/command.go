@@ -39,8 +39,8 @@ looking, four times a second at a short line and less often at a long one, so th
 percent of its time. A lock that nobody waits for can be taken and given back between two looks: the next one shows by
 its token that this happened, but not how often, nor by whom. One that is handed on within one process is as quiet.
 
---json: at, lock, event, and where they apply id, owner, note, token, position, waited_ms, held_ms, remaining_ms,
-waiting.
+--json: at, lock, event, and where they apply id, owner, note, token, position, waited_ms, held_ms,
+remaining_ms, waiting.
 
 Exit codes:
   129, 130, 131, 143  SIGHUP, SIGINT, SIGQUIT or SIGTERM ended it
