@@ -350,9 +350,6 @@ func (m *mutation) foundInRules(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// changed names a script and, after an =, the file to run in its place. test/mutants sets it.
-const changed = "EXPLORE_CHANGED"
-
 // TestTheMutantIsFound is for the programs that TestEveryMutationIsFound builds.
 func TestTheMutantIsFound(t *testing.T) {
 	name := os.Getenv(mutant)
@@ -402,17 +399,6 @@ func overlay(dir, to string, changes ...change) (string, error) {
 // start returns a server with the changed scripts.
 func start(t *testing.T, changes ...change) *server {
 	t.Helper()
-	if name, by, ok := strings.Cut(os.Getenv(changed), "="); ok {
-		old, err := os.ReadFile("../../lua/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		with, err := os.ReadFile(by)
-		if err != nil {
-			t.Fatal(err)
-		}
-		changes = append(changes, change{name, string(old), string(with)})
-	}
 	sv, err := newServer("../../lua", 2, changes...)
 	if err != nil {
 		t.Fatal(err)

@@ -3,15 +3,18 @@
 // It lists the changes that no test finds. For each of them either a test is missing, or the change
 // has no effect.
 //
-//	go run ./test/mutants               all; an hour or more on two cores
+//	go run ./test/mutants               all; some hours on two cores
 //	go run ./test/mutants -only hold.go those whose name begins so
+//	go run ./test/mutants -every 10     a tenth of them
 //	go run ./test/mutants -list         what there is to change
 //
-// The go command builds each mutant from the tree with one file replaced (its flag -overlay), so
+// The go command builds each mutant of the rules from the tree with one file replaced (its flag
+// -overlay). For the scripts it builds test programs once, which read the scripts from a folder. So
 // nothing is written to the tree.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -23,6 +26,7 @@ import (
 
 func main() {
 	only := flag.String("only", "", "names that begin so: of a file, or of a file and a line")
+	every := flag.Int("every", 1, "of so many that follow one another, only one")
 	list := flag.Bool("list", false, "list them, and run nothing")
 	side := flag.Int("p", 2, "how many to run side by side")
 	flag.Parse()
@@ -32,8 +36,8 @@ func main() {
 		os.Exit(2)
 	}
 	var chosen []mutant
-	for _, m := range all {
-		if strings.HasPrefix(m.String(), *only) {
+	for i, m := range all {
+		if strings.HasPrefix(m.String(), *only) && i%max(1, *every) == 0 {
 			chosen = append(chosen, m)
 		}
 	}
@@ -43,7 +47,12 @@ func main() {
 		}
 		return
 	}
-	if len(report(chosen, *side)) > 0 {
+	survivors, err := look(chosen, *side)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if survivors > 0 {
 		os.Exit(1)
 	}
 }
@@ -62,21 +71,29 @@ func mutants() ([]mutant, error) {
 	return slices.Concat(rules, scripts, parts), err
 }
 
-// report runs all mutants, tells of each that no test finds, and sums up. It returns the mutants
-// that were not found.
-func report(all []mutant, side int) (survivors []mutant) {
-	var mu sync.Mutex
+// look runs the tests against all mutants, tells of each that no test finds, and sums up.
+func look(all []mutant, side int) (survivors int, failed error) {
+	programs, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(programs) }()
+	if err := build(programs); err != nil {
+		return 0, err
+	}
+	var mu sync.Mutex                // guards found, survivors and failed
 	found := make(map[[2]string]int) // by the suffix of the file, and by what found the mutant
 	turns := make(chan mutant)
 	var workers sync.WaitGroup
 	for range side {
 		workers.Go(func() {
 			for m := range turns {
-				by := m.foundBy()
+				by, err := m.foundBy(programs)
 				mu.Lock()
 				found[[2]string{m.suffix(), by}]++
+				failed = errors.Join(failed, err)
 				if by == survives {
-					survivors = append(survivors, m)
+					survivors++
 					fmt.Println(m)
 				}
 				mu.Unlock()
@@ -95,5 +112,5 @@ func report(all []mutant, side int) (survivors []mutant) {
 		}
 	}
 	_ = table.Flush()
-	return survivors
+	return survivors, failed
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,67 +77,79 @@ func (e edit) describe(text string) string {
 	return fmt.Sprintf("%s  =>  %s", flat(text[from:to]), flat(text[from:e.from]+e.with+text[e.to:to]))
 }
 
-// atMost is how long a test may run, because a mutant may run for ever.
+// layer is a run of tests that may find a mutant.
+type layer struct {
+	finds   string
+	command []string
+	folder  string // to run in
+	env     string
+}
+
+// atMost is how long a layer may run, because a mutant may run for ever.
 const atMost = 20 * time.Minute
+
+// found reports whether the layer's tests fail, and what they print.
+func (l layer) found() (found bool, out string) {
+	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	defer cancel()
+	run := exec.CommandContext(ctx, l.command[0], l.command[1:]...)
+	run.Dir, run.Env = l.folder, append(os.Environ(), "REDIS_SERVER=no-redis-server", l.env)
+	raw, err := run.CombinedOutput()
+	return err != nil, string(raw)
+}
 
 // foundBy has the layers look for the mutant, the fast ones first. It returns the layer that found
 // it.
-func (m mutant) foundBy() string {
+func (m mutant) foundBy(programs string) (by string, err error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
-		panic(err) // only a failing disk ends here
+		return "", err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	overlay := m.write(dir)
-	test := func(env []string, args ...string) (passes, builds bool) {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*atMost)
-		defer cancel()
-		args = append([]string{"test", "-count=1", "-vet=off", "-failfast", "-timeout", atMost.String()}, args...)
-		run := exec.CommandContext(ctx, "go", args...)
-		run.Env = append(append(os.Environ(), "REDIS_SERVER=no-redis-server"), env...)
-		out, err := run.CombinedOutput()
-		return err == nil, !strings.Contains(string(out), "[build failed]")
-	}
-	units, explorer := []string{"./internal/rules"}, []string{"-run", "^TestEveryHistoryKeepsTheInvariants$", "./test/explore"}
-	var changed []string
+	look := m.rules
 	if m.suffix() == ".lua" {
-		units, changed = []string{"./lua"}, []string{"EXPLORE_CHANGED=" + strings.TrimPrefix(m.file, "lua/") + "=" + filepath.Join(dir, "changed")}
+		look = m.script
 	}
-	switch passes, builds := test(nil, append([]string{"-overlay", overlay}, units...)...); {
-	case !builds:
-		return stillborn
-	case !passes:
-		return byUnits
+	layers, err := look(dir, programs)
+	if err != nil {
+		return "", err
 	}
-	if passes, _ := test(nil, "-overlay", overlay, "./reentrant", "./fairlock"); !passes {
-		return byLockers
+	for _, l := range layers {
+		switch found, out := l.found(); {
+		case strings.Contains(out, "[build failed]"):
+			return stillborn, nil
+		case found:
+			return l.finds, nil
+		}
 	}
-	if m.suffix() == ".go" {
-		explorer = append([]string{"-overlay", overlay}, explorer...)
-	}
-	if passes, _ := test(changed, explorer...); !passes {
-		return byExplorer
-	}
-	return survives
+	return survives, nil
 }
 
-// write puts the changed file into dir. Beside the file it puts the list for the go command's
-// -overlay.
-func (m mutant) write(dir string) (overlay string) {
-	changed, overlay := filepath.Join(dir, "changed"), filepath.Join(dir, "overlay")
-	file, err := filepath.Abs(m.file)
-	if err == nil {
-		err = os.WriteFile(changed, []byte(m.text), 0o600)
+// everyHistory is the explorer's search of what is not changed by itself.
+const everyHistory = "^TestEveryHistoryKeepsTheInvariants$"
+
+// rules has the layers that look for a mutant of the rules. The go command builds them.
+func (m mutant) rules(dir, _ string) ([]layer, error) {
+	overlay, err := overlay(dir, m.file, m.text)
+	test := func(finds string, args ...string) layer {
+		return layer{finds: finds, command: append([]string{"go", "test", "-count=1", "-vet=off", "-failfast", "-overlay", overlay}, args...)}
 	}
-	var raw []byte
-	if err == nil {
-		raw, err = json.Marshal(map[string]map[string]string{"Replace": {file: changed}})
+	return []layer{
+		test(byUnits, "./internal/rules"), test(byLockers, "./reentrant", "./fairlock"), test(byExplorer, "-run", everyHistory, "./test/explore"),
+	}, err
+}
+
+// script has the layers that look for a mutant of a script: programs that are built already, and
+// read the scripts from dir.
+func (m mutant) script(dir, programs string) ([]layer, error) {
+	explorer := filepath.Join(dir, "test", "explore") // which reads the scripts from ../../lua
+	err := errors.Join(copyScripts(dir), os.WriteFile(filepath.Join(dir, m.file), []byte(m.text), 0o600), os.MkdirAll(explorer, 0o700))
+	test := func(finds, program, folder, which string) layer {
+		program = filepath.Join(programs, program+".test")
+		return layer{finds, []string{program, "-test.failfast", "-test.run", which}, folder, scriptsIn + "=" + filepath.Join(dir, "lua")}
 	}
-	if err == nil {
-		err = os.WriteFile(overlay, raw, 0o600)
-	}
-	if err != nil {
-		panic(err) // only a failing disk ends here
-	}
-	return overlay
+	return []layer{
+		test(byUnits, "lua", "lua", ""), test(byLockers, "reentrant", "reentrant", ""), test(byLockers, "fairlock", "fairlock", ""),
+		test(byExplorer, "explore", explorer, everyHistory),
+	}, err
 }
