@@ -201,7 +201,7 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	if p == nil {
 		return s.sendBy(ctx, nil, args, by)
 	}
-	p.begin(ctx)
+	p.looked.Store(0)
 	if s.timing.dials {
 		return s.sendBy(p.unhurried(), nil, args, by)
 	}

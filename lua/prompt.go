@@ -78,16 +78,10 @@ func (p patient) Deadline() (time.Time, bool) {
 // how long a full pool, a dial and a handshake take. A pool looks at Done once before it takes a
 // connection. It looks again only if it has to wait for a connection or dials.
 type prompt struct {
-	context.Context               // the caller's
+	context.Context               // the caller's; go-redis may look at it even when the request has failed
 	obeyed          bool          // by the client: as soon as patient is
 	limit           time.Duration // how long to wait for a request that has to be sent elsewhere
 	looked          atomic.Int32  // how often, at Done
-}
-
-// begin makes p the context of the next request of a caller.
-func (p *prompt) begin(ctx context.Context) {
-	p.Context = ctx
-	p.looked.Store(0)
 }
 
 // or is p, or ctx if there is no p.
@@ -188,7 +182,7 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool
 		server Server
 		prompt prompt
 	}{}
-	both.prompt.obeyed, both.prompt.limit = t.obeys, limit
+	both.prompt.Context, both.prompt.obeyed, both.prompt.limit = ctx, t.obeys, limit
 	both.server = Server{s.deployment, &both.prompt}
 	return &both.server, true
 }
