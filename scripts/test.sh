@@ -102,10 +102,11 @@ beside() {
 
 # The packages with a place of their own below. Those in quiet mostly wait.
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
-named="$quiet|/test/(explore|simulate|faults|processes|topologies|torture)\$"
+named="$quiet|/test/(conformance|explore|simulate|faults|processes|topologies|torture)\$"
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }
+conformance() { test_all ./test/conformance; }
 processes() { test_all ./test/processes; }
 topologies() { test_all -parallel 4 ./test/topologies; }
 torture() { test_all ./test/torture; } # ends with a minute of waiting for keys to vanish
@@ -118,10 +119,10 @@ tool() { test_all $(packages /cmd/); }
 # shellcheck disable=SC2086
 guests() { race='' test_all $guests; }
 
-# Three groups that take about as long as each other.
-killing() { in_turn processes torture; }
-waiting() { in_turn topologies tool; }
-others() { in_turn rooms floors guests; }
+# The groups that run beside each other take about as long.
+gentle() { in_turn still conformance guests; }
+killing() { in_turn torture tool floors; }
+waiting() { in_turn topologies rooms; }
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
@@ -131,8 +132,8 @@ if [ ${#missing[@]} = 0 ]; then
 	status=0
 	prove &
 	proofs=$!
-	beside faults still || status=$? # first and alone: leases of less than a second are at stake
-	beside killing waiting others || status=$?
+	beside faults gentle || status=$? # first, and nearly alone: leases below a second are at stake
+	beside processes killing waiting || status=$?
 	wait "$proofs" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
