@@ -74,7 +74,7 @@ func (p patient) Deadline() (time.Time, bool) {
 	return end, true
 }
 
-// prompt is a context for one request that takes an idle connection or none, because nothing bounds
+// prompt is a context for requests that take an idle connection or none, because nothing bounds
 // how long a full pool, a dial and a handshake take. A pool looks at Done once before it takes a
 // connection. It looks again only if it has to wait for a connection or dials.
 type prompt struct {
@@ -162,7 +162,7 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 }
 
 // Prompt returns a Server whose requests may be sent from the caller's own goroutine, one after the
-// other, with that ctx. That saves the time for which another goroutine would wait in the caller's
+// other, under that ctx. That saves the time for which another goroutine would wait in the caller's
 // stead: half a round trip on a busy machine. A request comes back
 //
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;

@@ -46,15 +46,7 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) []Renewed {
 }
 
 // WrongType reports whether err is the server's refusal of a key that has a value of another type.
-func WrongType(err error) bool { return redis.HasErrorPrefix(err, wrongType.Error()) }
-
-// wrongType is that refusal, where a script tells of it in a number.
-const wrongType refused = "WRONGTYPE"
-
-type refused string
-
-func (r refused) Error() string { return string(r) }
-func (refused) RedisError()     {}
+func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // renewals is the command that renews all holds.
 func renewals(holds []Renewal) []any {
@@ -73,10 +65,6 @@ func decodeRenewed(reply []any, err error, n int) []Renewed {
 	r := reader{list: reply}
 	all := make([]Renewed, n)
 	for i := 0; err == nil && i < n; i++ {
-		if len(r.list) > 0 && r.list[0] == int64(-1) {
-			all[i].Err, r.list = wrongType, r.list[1:]
-			continue
-		}
 		all[i].Remaining = r.millis()
 	}
 	if err == nil {

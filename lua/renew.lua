@@ -4,8 +4,9 @@
 -- ARGV  4 per hold: ticket, lease (ms from now; 0: as it is), until (server ms, absolute; 0: none),
 --       depth
 -- Reply per hold: its remaining time (ms); 0 if there is no such hold, or a damaged one: ask
---       reassert; -1 if its record could not be read
--- Errors: WRONGTYPE only for a hold that comes alone. A full server refuses nothing here.
+--       reassert
+-- Errors: WRONGTYPE may come after some of several holds were prolonged: ask for each alone. A full
+--       server refuses nothing here.
 
 --#include parts/now.lua
 local reply = {}
@@ -13,11 +14,11 @@ for k, record in ipairs(KEYS) do
   local ticket, depth = ARGV[4 * k - 3], ARGV[4 * k]
   local lease, till = tonumber(ARGV[4 * k - 2]), tonumber(ARGV[4 * k - 1])
   local held = redis.pcall('HMGET', record, ticket, 'lease')
-  if held.err and #KEYS == 1 then return held end
+  if held.err then return held end
   local deadline = tonumber(string.match(held[1] or '', '^%d+') or 0) or 0
   local before = tonumber(held[2] or 0)
   if deadline > MAX_TIME then deadline = 0 end -- damaged, as is a lease above MAX_LEASE
-  reply[k] = held.err and -1 or 0
+  reply[k] = 0
   if deadline > ms then
     deadline = math.max(deadline, ms + lease, till)
     if before and before > lease and before <= MAX_LEASE then lease = before end

@@ -29,11 +29,12 @@ type sharing = batch.Batcher[redis.Cmder]
 
 // process sends a request. The error is also the request's own.
 func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) error {
-	ends := ctx.Done() != nil
 	kind := &t.others
 	if p != nil {
-		ctx, kind = p, &t.prompt
+		ctx, kind = p.Context, &t.prompt
 	}
+	ends := ctx.Done() != nil
+	ctx = p.or(ctx)
 	if t.apart || ends { // with a context that can end, a request must not hold up others, nor they it
 		return t.rdb.Process(ctx, request)
 	}

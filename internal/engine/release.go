@@ -191,9 +191,9 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 		err = &reason{ErrLost, causes[why]}
 	case rules.TakeBack:
 		c.Go(func() { c.takeBack(h) })
-		err = fmt.Errorf("the release was not confirmed before the lease ended: %w", err)
+		err = h.notReleased(err)
 	case rules.Refusal:
-		err = fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
+		err = h.notReleased(err)
 	}
 	if h.adopted != nil {
 		kind := Released
@@ -210,6 +210,14 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 	c.mu.Unlock()
 	c.strategy.Forget(h)
 	return true
+}
+
+// notReleased is the error of a release that nobody knows to have been executed.
+func (h *Hold) notReleased(err error) error {
+	if time.Now().Before(h.Term.Ends) {
+		return fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
+	}
+	return fmt.Errorf("the release was not confirmed before the lease ended: %w", err)
 }
 
 // Persist repeats the leave of a ticket with that lease until the leave is answered or no longer

@@ -14,13 +14,16 @@
 package main
 
 import (
-	"errors"
+	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 )
 
@@ -36,9 +39,13 @@ func main() {
 		os.Exit(2)
 	}
 	var chosen []mutant
-	for i, m := range all {
-		if strings.HasPrefix(m.String(), *only) && i%max(1, *every) == 0 {
-			chosen = append(chosen, m)
+	matches := 0
+	for _, m := range all {
+		if strings.HasPrefix(m.String(), *only) {
+			if matches%max(1, *every) == 0 {
+				chosen = append(chosen, m)
+			}
+			matches++
 		}
 	}
 	if *list {
@@ -47,7 +54,9 @@ func main() {
 		}
 		return
 	}
-	survivors, err := look(chosen, *side)
+	interrupted, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	survivors, err := look(interrupted, chosen, *side)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -71,16 +80,21 @@ func mutants() ([]mutant, error) {
 	return slices.Concat(rules, scripts, parts), err
 }
 
-// look runs the tests against all mutants, tells of each that no test finds, and sums up.
-func look(all []mutant, side int) (survivors int, failed error) {
+// look runs the tests against all mutants, tells of each that no test finds, and sums up. It stops
+// when ctx ends, or at the first error.
+func look(ctx context.Context, all []mutant, side int) (survivors int, failed error) {
 	programs, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(programs) }()
-	if err := build(programs); err != nil {
-		return 0, err
+	if slices.ContainsFunc(all, func(m mutant) bool { return m.suffix() == ".lua" }) {
+		if err := build(ctx, programs); err != nil {
+			return 0, err
+		}
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	var mu sync.Mutex                // guards found, survivors and failed
 	found := make(map[[2]string]int) // by the suffix of the file, and by what found the mutant
 	turns := make(chan mutant)
@@ -88,11 +102,13 @@ func look(all []mutant, side int) (survivors int, failed error) {
 	for range side {
 		workers.Go(func() {
 			for m := range turns {
-				by, err := m.foundBy(programs)
+				by, err := m.foundBy(ctx, programs)
 				mu.Lock()
-				found[[2]string{m.suffix(), by}]++
-				failed = errors.Join(failed, err)
-				if by == survives {
+				switch found[[2]string{m.suffix(), by}]++; {
+				case err != nil:
+					failed = cmp.Or(failed, err)
+					stop()
+				case by == survives:
 					survivors++
 					fmt.Println(m)
 				}
@@ -101,6 +117,9 @@ func look(all []mutant, side int) (survivors int, failed error) {
 		})
 	}
 	for _, m := range all {
+		if ctx.Err() != nil {
+			break
+		}
 		turns <- m
 	}
 	close(turns)
@@ -112,5 +131,5 @@ func look(all []mutant, side int) (survivors int, failed error) {
 		}
 	}
 	_ = table.Flush()
-	return survivors, failed
+	return survivors, cmp.Or(failed, ctx.Err())
 }

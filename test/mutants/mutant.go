@@ -85,22 +85,28 @@ type layer struct {
 	env     string
 }
 
-// atMost is how long a layer may run, because a mutant may run for ever.
-const atMost = 20 * time.Minute
+// atMost is how long a layer may run, because a mutant may run for ever. A search of the explorer
+// on a busy machine takes minutes.
+const atMost = "30m"
 
 // found reports whether the layer's tests fail, and what they print.
-func (l layer) found() (found bool, out string) {
-	ctx, cancel := context.WithTimeout(context.Background(), atMost)
-	defer cancel()
+func (l layer) found(ctx context.Context) (found bool, out string, err error) {
 	run := exec.CommandContext(ctx, l.command[0], l.command[1:]...)
 	run.Dir, run.Env = l.folder, append(os.Environ(), "REDIS_SERVER=no-redis-server", l.env)
+	run.WaitDelay = time.Second // a test that was killed may leave a child with its output
 	raw, err := run.CombinedOutput()
-	return err != nil, string(raw)
+	if ctx.Err() != nil {
+		return false, "", ctx.Err()
+	}
+	if failed := new(exec.ExitError); errors.As(err, &failed) {
+		return true, string(raw), nil
+	}
+	return false, string(raw), err
 }
 
 // foundBy has the layers look for the mutant, the fast ones first. It returns the layer that found
 // it.
-func (m mutant) foundBy(programs string) (by string, err error) {
+func (m mutant) foundBy(ctx context.Context, programs string) (by string, err error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return "", err
@@ -115,7 +121,9 @@ func (m mutant) foundBy(programs string) (by string, err error) {
 		return "", err
 	}
 	for _, l := range layers {
-		switch found, out := l.found(); {
+		switch found, out, err := l.found(ctx); {
+		case err != nil:
+			return "", err
 		case strings.Contains(out, "[build failed]"):
 			return stillborn, nil
 		case found:
@@ -132,12 +140,15 @@ const everyHistory = "^TestEveryHistoryKeepsTheInvariants$"
 func (m mutant) rules(dir, _ string) ([]layer, error) {
 	overlay, err := overlay(dir, m.file, m.text)
 	test := func(finds string, args ...string) layer {
-		return layer{finds: finds, command: append([]string{"go", "test", "-count=1", "-vet=off", "-failfast", "-overlay", overlay}, args...)}
+		return layer{finds: finds, command: append([]string{"go", "test", "-count=1", "-vet=off", "-failfast", "-timeout", atMost, "-overlay", overlay}, args...)}
 	}
 	return []layer{
 		test(byUnits, "./internal/rules"), test(byLockers, "./reentrant", "./fairlock"), test(byExplorer, "-run", everyHistory, "./test/explore"),
 	}, err
 }
+
+// ofText are the tests of the scripts' text, which any change may fail.
+const ofText = "^Test(EveryScriptFits|EveryPartIsIncluded|NoScriptHasATime|ScriptsKnowTheirTerms)"
 
 // script has the layers that look for a mutant of a script: programs that are built already, and
 // read the scripts from dir.
@@ -146,7 +157,7 @@ func (m mutant) script(dir, programs string) ([]layer, error) {
 	err := errors.Join(copyScripts(dir), os.WriteFile(filepath.Join(dir, m.file), []byte(m.text), 0o600), os.MkdirAll(explorer, 0o700))
 	test := func(finds, program, folder, which string) layer {
 		program = filepath.Join(programs, program+".test")
-		return layer{finds, []string{program, "-test.failfast", "-test.run", which}, folder, scriptsIn + "=" + filepath.Join(dir, "lua")}
+		return layer{finds, []string{program, "-test.failfast", "-test.timeout", atMost, "-test.skip", ofText, "-test.run", which}, folder, scriptsIn + "=" + filepath.Join(dir, "lua")}
 	}
 	return []layer{
 		test(byUnits, "lua", "lua", ""), test(byLockers, "reentrant", "reentrant", ""), test(byLockers, "fairlock", "fairlock", ""),

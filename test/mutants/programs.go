@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ func copyScripts(dir string) error {
 
 // build makes, in dir, the test programs that look for mutants of scripts. Package lua is built with
 // one change: it reads its scripts from the folder that scriptsIn names.
-func build(dir string) error {
+func build(ctx context.Context, dir string) error {
 	const file = "lua/lua.go"
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -47,9 +48,17 @@ func build(dir string) error {
 	if err != nil {
 		return err
 	}
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", dir+"/", "./lua", "./reentrant", "./fairlock", "./test/explore").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", dir+"/", "./lua", "./reentrant", "./fairlock", "./test/explore").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
+	}
+	whole := mutant{file: "lua/enter.lua"} // not changed: no layer may object
+	if raw, err = os.ReadFile(whole.file); err != nil {
+		return err
+	}
+	whole.text = string(raw)
+	if by, err := whole.foundBy(ctx, dir); err != nil || by != survives {
+		return errors.Join(fmt.Errorf("the scripts as they are: %s", by), err)
 	}
 	return nil
 }
