@@ -24,6 +24,7 @@ type call struct {
 	// Of a waiting call.
 	turn     chan struct{} // holds one signal: the call may try
 	position int           // when the call joined; 0: not yet
+	tried    time.Time     // when the try under way went out; zero: none is. Guarded by Locker.mu
 }
 
 // joins reports whether the call names the holder as its owner.
@@ -145,7 +146,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		if err := l.myTurn(ctx, w, c, pause); err != nil {
 			return nil, err
 		}
-		o := l.try(ctx, c)
+		o := l.tries(ctx, w, c)
 		switch {
 		case o.hold != nil:
 			return o.hold, nil

@@ -44,8 +44,8 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 }
 
 // Lock waits until it has the lock or ctx is done. It takes one round trip if the lock is free. The
-// waiting calls of one process are served in the order in which they came; between processes there
-// is no order.
+// waiting calls of one process are served in the order in which they came, unless the server does
+// not answer one for half a second. Between processes there is no order.
 //
 // The lock is kept, by renewals (or for LeaseFor), until the Lease is unlocked. From then on the
 // lock does not depend on ctx: see [Lease.Context].

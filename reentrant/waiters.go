@@ -1,6 +1,7 @@
 package reentrant
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -14,11 +15,13 @@ const (
 	waitersStays = 5 * time.Second // time from the last waiter to the end of waiters
 
 	afterEnd = 2 * time.Millisecond // a record lives through the millisecond in which it ends
+
+	overdue = 500 * time.Millisecond // a try may have been lost: the next call tries, too
 )
 
 // waiters are the calls of this process that wait for one plain lock. The first of them tries when
-// the lock may be free. A call that names the holder as its owner also tries when it may join the
-// hold. All of it is guarded by Locker.mu.
+// the lock may be free. If its try is overdue, the next tries, too. A call that names the holder as
+// its owner also tries when it may join the hold. All of it is guarded by Locker.mu.
 type waiters struct {
 	keys   lua.Keys
 	inLine []*call // in the order in which they came
@@ -143,13 +146,46 @@ func (l *Locker) listener() *pubsub.Listener {
 	}
 }
 
-// wake makes the first in line try, because the lock may be free. Locker.mu must be held.
+// wake makes the first in line try, because the lock may be free, and those behind calls whose try
+// is overdue. Locker.mu must be held.
 func (w *waiters) wake() {
 	w.woken = time.Now()
-	if len(w.inLine) > 0 {
-		signal(w.inLine[0].turn)
+	for _, c := range w.inLine {
+		signal(c.turn)
+		if !c.late(w.woken) {
+			return
+		}
 	}
 }
+
+// tries sends the next try of a call in line.
+func (l *Locker) tries(ctx context.Context, w *waiters, c *call) outcome {
+	l.trying(c, time.Now())
+	defer l.trying(c, time.Time{})
+	late := time.AfterFunc(overdue, func() { l.late(w, c) })
+	defer late.Stop()
+	return l.try(ctx, c)
+}
+
+// trying notes that a try of c goes out, or with the zero time that it has ended.
+func (l *Locker) trying(c *call, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.tried = at
+}
+
+// late runs when a try of c may be overdue.
+func (l *Locker) late(w *waiters, c *call) {
+	l.core.Settings.Alarmed()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.late(time.Now()) {
+		w.wake()
+	}
+}
+
+// late reports whether c's try is overdue. Locker.mu must be held.
+func (c *call) late(now time.Time) bool { return !c.tried.IsZero() && now.Sub(c.tried) >= overdue }
 
 // learn notes who holds the lock and for how long. Calls that name the holder as their owner try to
 // join the hold. Locker.mu must be held.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
@@ -72,6 +74,22 @@ func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testi
 		left.WaitExecuted(f, 1, world.Patience)
 		held.Release()
 		held.WaitExecuted(f, 1, world.Patience)
+		f.Free("x")
+	})
+}
+
+func TestAPlainWaiterWhoseTryGoesUnansweredDoesNotKeepTheNextFromTheLock(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		b := f.plain().Beside()
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		lease := b.Locks("x")
+		first, next := a.WaitsPlainly("x"), a.WaitsPlainly("x")
+		f.Listens("x", 1)
+		held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
+		f.Unlocks(lease)
+		f.Within(world.Soon, "the next lock", func() { f.Unlocks(next.Gets()) })
+		held.Release()
+		f.Unlocks(first.Gets())
 		f.Free("x")
 	})
 }

@@ -49,9 +49,10 @@ func (o *order) plain(lock string, words []string) {
 	}
 }
 
-// turns is how long a lock without a line may be free while a call of the same process waits for
-// it. The process knows of a release at once, but the machine has other things to do.
-const turns = time.Second + settling
+// taking is how long a lock without a line may be free while a call of the same process waits for
+// it. The process knows of a release at once, but the machine has other things to do. The request
+// may meet dead connections, as a leave may.
+func (l *life) taking() time.Duration { return time.Second + l.leaving() }
 
 // kept lists the calls that waited for a free lock although nothing hindered them and nobody else
 // used the lock.
@@ -70,7 +71,7 @@ func (o *order) kept(calls []*call) []string {
 			if free.to == 0 {
 				to = end
 			}
-			if idle := c.life.undisturbed(o.troubles, from, max(from, to)); idle > turns {
+			if idle := c.life.undisturbed(o.troubles, from, max(from, to)); idle > c.life.taking() {
 				wrong = append(wrong, fmt.Sprintf("%v waited from %s to %s for a free lock", c, clock(from), clock(to)))
 			}
 		}
