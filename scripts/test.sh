@@ -100,11 +100,10 @@ beside() {
 
 # The packages with a place of their own below. Those in quiet mostly wait.
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
-named="$quiet|/test/(conformance|explore|simulate|faults|processes|topologies|torture)\$"
+named="$quiet|/test/(explore|simulate|faults|processes|topologies|torture)\$"
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }
-conformance() { test_all ./test/conformance; }
 processes() { test_all ./test/processes; }
 topologies() { test_all -parallel 4 ./test/topologies; }
 torture() { test_all ./test/torture; } # ends with a minute of waiting for keys to vanish
@@ -119,10 +118,10 @@ vetted() { nice -n 19 go vet $guests; } # on a fresh machine that builds for min
 # shellcheck disable=SC2086
 guests() { race='' test_all $guests; }
 
-# The groups that run beside each other take about as long.
-gentle() { in_turn still conformance vetted guests; }
-killing() { in_turn torture tool floors; }
-waiting() { in_turn topologies rooms; }
+# Three groups that take about as long as each other.
+killing() { in_turn processes floors; }
+waiting() { in_turn topologies torture; }
+others() { in_turn tool rooms vetted guests; }
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
@@ -132,8 +131,8 @@ if [ ${#missing[@]} = 0 ]; then
 	status=0
 	prove &
 	proofs=$!
-	beside faults gentle || status=$? # first, and nearly alone: leases below a second are at stake
-	beside processes killing waiting || status=$?
+	beside faults still || status=$? # first and alone: leases of less than a second are at stake
+	beside killing waiting others || status=$?
 	wait "$proofs" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
