@@ -181,8 +181,7 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool
 	both := &struct { // in one allocation
 		server Server
 		prompt prompt
-	}{}
-	both.prompt.Context, both.prompt.obeyed, both.prompt.limit = ctx, t.obeys, limit
+	}{prompt: prompt{Context: ctx, obeyed: t.obeys, limit: limit}}
 	both.server = Server{s.deployment, &both.prompt}
 	return &both.server, true
 }

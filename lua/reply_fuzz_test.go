@@ -156,7 +156,7 @@ func hold(t *testing.T, s *Server, reply []any, keys Keys, some int) {
 	reasserted := s.Reassert(ctx, Renewal{Keys: keys})
 	confirmed, copies := s.Confirm(ctx, Renewal{Keys: keys}, Replicas{N: 1, Within: time.Second})
 	for _, r := range append(renewed, reasserted, confirmed) {
-		either(t, reply, r, r.Err, r == Renewed{Err: r.Err}, r.Remaining >= 0 && !(r.Forced && r.Remaining > 0))
+		either(t, reply, r, r.Err, r == Renewed{Err: r.Err}, r.Remaining == 0 || r.Remaining > 0 && !r.Forced)
 	}
 	if confirmed.Err == nil && copies == nil {
 		t.Fatalf("%v: nothing is said of the replicas", reply)

@@ -54,9 +54,7 @@ func main() {
 		}
 		return
 	}
-	interrupted, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	survivors, err := look(interrupted, chosen, *side)
+	survivors, err := look(chosen, *side)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -81,8 +79,10 @@ func mutants() ([]mutant, error) {
 }
 
 // look runs the tests against all mutants, tells of each that no test finds, and sums up. It stops
-// when ctx ends, or at the first error.
-func look(ctx context.Context, all []mutant, side int) (survivors int, failed error) {
+// when it is interrupted, or at the first error.
+func look(all []mutant, side int) (survivors int, failed error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	programs, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return 0, err
@@ -93,8 +93,6 @@ func look(ctx context.Context, all []mutant, side int) (survivors int, failed er
 			return 0, err
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	var mu sync.Mutex                // guards found, survivors and failed
 	found := make(map[[2]string]int) // by the suffix of the file, and by what found the mutant
 	turns := make(chan mutant)
