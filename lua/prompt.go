@@ -79,9 +79,9 @@ func (p patient) Deadline() (time.Time, bool) {
 // connection. It looks again only if it has to wait for a connection or dials.
 type prompt struct {
 	context.Context               // the caller's; go-redis may look at it even when the request has failed
-	obeyed          bool          // by the client: as soon as patient is
 	limit           time.Duration // how long to wait for a request that has to be sent elsewhere
 	looked          atomic.Int32  // how often, at Done
+	obeyed          bool          // by the client: as soon as patient is
 }
 
 // or is p, or ctx if there is no p.
