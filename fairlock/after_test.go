@@ -147,7 +147,7 @@ func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *te
 		t.Fatal(err)
 	}
 	c.l.mu.Lock()
-	c.l.grantedInPassing(c.keys, &answer.Tickets[0].Grant, time.Now())
+	c.l.grantedInPassing(c.keys, &lua.OtherGrant{Ticket: a.ticket, Grant: answer.Tickets[0].Grant}, time.Now())
 	c.l.mu.Unlock()
 	lease, err := c.l.core.Adopt(t.Context(), a.hold, time.Now(), 0)
 	if err != nil {

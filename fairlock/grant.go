@@ -68,7 +68,7 @@ func (l *Locker) give(a *attempt, g lua.Grant, t rules.Term, confirmed *lua.Conf
 
 // grantedInPassing handles a grant in an answer to a request that was about other tickets of this
 // client. l.mu must be held.
-func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
+func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.OtherGrant, sent time.Time) {
 	if !l.core.Given(g.Ticket) {
 		return
 	}
@@ -80,9 +80,9 @@ func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.Grant, sent time.Time) {
 	case a == becameHold || !a.is(keys, g.Ticket):
 		return
 	}
-	step := a.GrantedInPassing(g, sent, time.Now(), a.requests.Open())
+	step := a.GrantedInPassing(&g.Grant, sent, time.Now(), a.requests.Open())
 	if step.Do == rules.Take {
-		l.give(a, *g, step.Term, nil)
+		l.give(a, g.Grant, step.Term, nil)
 		return
 	}
 	l.carryOut(a, step, &HeldError{Owner: a.ticket.Identity(), Remaining: g.Remaining})

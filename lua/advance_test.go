@@ -167,7 +167,7 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 
 		s.endRecord()
 		state, answer := a.enter(other, place) // the request has the granted ticket: the grant is in its state
-		equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{parsed(other), answer.Token, Claim, answer.Now / 1000 * 1000}})
+		equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{answer.Token, Claim, answer.Now / 1000 * 1000}})
 		equal(t, "holder", answer.Holder, "a:3")
 		equal(t, "other grant", answer.Grant, nil)
 
@@ -176,7 +176,7 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 		behind := a.ticket(usual)
 		state, answer = a.enter(behind) // the request lacks the granted ticket: the grant stands beside the states
 		equal(t, "status", state.Status, Waiting)
-		equal(t, "grant", *answer.Grant, Grant{parsed(before), answer.Token, Claim, answer.Now / 1000 * 1000})
+		equal(t, "grant", *answer.Grant, OtherGrant{parsed(before), Grant{answer.Token, Claim, answer.Now / 1000 * 1000}})
 		a.hearsNothing()
 		s.lined(behind)
 	})

@@ -44,10 +44,15 @@ const (
 
 // Grant is the lock given to a ticket.
 type Grant struct {
-	Ticket    Ticket
 	Token     int64
 	Remaining time.Duration // from when the request was executed
 	Since     Micros        // when the ownership began, in whole milliseconds
+}
+
+// OtherGrant is a grant to a ticket that the request did not name.
+type OtherGrant struct {
+	Ticket Ticket
+	Grant
 }
 
 // Entered is the answer to an Enter.
@@ -61,7 +66,7 @@ type Entered struct {
 	Heard     bool          // the server sees a subscriber of the client's channel
 	Forgot    bool          // the server had lost Seen
 	More      bool          // the lock is free and the line still begins with dead tickets: ask again
-	Grant     *Grant        // to a ticket of this client that was not in the request
+	Grant     *OtherGrant   // to a ticket of this client that was not in the request
 	Tickets   []TicketState // in the order of the request
 	Confirmed *Confirmed    // if Replicas were asked for
 }
@@ -132,7 +137,7 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	answer.More = r.int() == 1
 	answer.Grant = r.grant()
 	for i := range tickets {
-		answer.Tickets[i] = r.state(tickets[i].Ticket)
+		answer.Tickets[i] = r.state()
 	}
 	return decoded(answer, &r, "enter", reply)
 }
@@ -140,7 +145,7 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 // simply fills in what the short reply leaves out: the only ticket of the request has the lock.
 func (e *Entered) simply(ticket Ticket) {
 	e.Holder, e.Lease, e.Remaining = ticket.Identity(), ticket.Lease, ticket.Lease
-	e.Tickets[0] = TicketState{Status: Granted, Grant: Grant{Ticket: ticket, Token: e.Token, Remaining: e.Lease, Since: e.Now - e.Now%1000}}
+	e.Tickets[0] = TicketState{Status: Granted, Grant: Grant{Token: e.Token, Remaining: e.Lease, Since: e.Now - e.Now%1000}}
 }
 
 // LeaveTicket is one ticket of a Leave.
@@ -153,9 +158,9 @@ type LeaveTicket struct {
 
 // Left is the answer to a Leave.
 type Left struct {
-	More  bool   // the lock is free and the line still begins with dead tickets: leave again, with no tickets
-	Grant *Grant // to another ticket of this client
-	Were  []Was  // in the order of the request
+	More  bool        // the lock is free and the line still begins with dead tickets: leave again, with no tickets
+	Grant *OtherGrant // to another ticket of this client
+	Were  []Was       // in the order of the request
 }
 
 // Was is what a ticket was until it left.

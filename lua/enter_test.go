@@ -16,7 +16,7 @@ func TestAFreeLockIsGrantedForTheFullLease(t *testing.T) {
 				ticket := a.ticket(lease)
 				state, answer := a.enter(ticket)
 				ms := int64(answer.Now) / 1000
-				equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{parsed(ticket), int64(answer.Now), lease, microsFromMillis(ms)}})
+				equal(t, "state", state, TicketState{Status: Granted, Grant: Grant{int64(answer.Now), lease, microsFromMillis(ms)}})
 				equal(t, "holder", answer.Holder, "a:1")
 				equal(t, "its lease", answer.Lease, lease)
 				equal(t, "its remaining time", answer.Remaining, lease)

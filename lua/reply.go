@@ -81,19 +81,19 @@ func (r *reader) strings() []string {
 }
 
 // grant reads {} or {ticket, token, remaining ms, since us}.
-func (r *reader) grant() *Grant {
+func (r *reader) grant() *OtherGrant {
 	in := r.inner()
 	if len(in.list) == 0 {
 		r.wrong = r.wrong || in.wrong
 		return nil
 	}
-	g := &Grant{Ticket: in.ticket(), Token: in.token(), Remaining: in.millis(), Since: Micros(in.int())}
+	g := &OtherGrant{in.ticket(), Grant{Token: in.token(), Remaining: in.millis(), Since: Micros(in.int())}}
 	g.Since -= g.Since % 1000
 	r.wrong = r.wrong || in.wrong || len(in.list) > 0
 	return g
 }
 
-func (r *reader) state(ticket Ticket) TicketState {
+func (r *reader) state() TicketState {
 	in := r.inner()
 	state := TicketState{Status: Status(in.string())}
 	if state.Status == "returned" {
@@ -101,7 +101,7 @@ func (r *reader) state(ticket Ticket) TicketState {
 	}
 	switch state.Status {
 	case Granted:
-		state.Grant = Grant{Ticket: ticket, Token: in.token(), Remaining: in.millis(), Since: microsFromMillis(in.int())}
+		state.Grant = Grant{Token: in.token(), Remaining: in.millis(), Since: microsFromMillis(in.int())}
 	case Waiting:
 		state.Place, state.Position = Place(in.int()), int(in.int())
 	case Taken, Full, Gone:

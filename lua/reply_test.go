@@ -25,9 +25,9 @@ func TestAnAnswerToEnterIsDecoded(t *testing.T) {
 	must(t, err)
 	want := Entered{
 		Now: 1732186543123456, Token: 1732186543000000, Holder: "saga 7", Lease: 30 * time.Second, Remaining: 1234 * time.Millisecond,
-		Waiting: 2, Heard: true, Forgot: true, More: true, Grant: &Grant{parsed("c:9:30000::"), 5, 3 * time.Second, 1732186543123000},
+		Waiting: 2, Heard: true, Forgot: true, More: true, Grant: &OtherGrant{parsed("c:9:30000::"), Grant{5, 3 * time.Second, 1732186543123000}},
 		Tickets: []TicketState{
-			{Status: Granted, Grant: Grant{parsed("c:1:30000::"), 6, 2500 * time.Millisecond, 1732186543123000}},
+			{Status: Granted, Grant: Grant{6, 2500 * time.Millisecond, 1732186543123000}},
 			{Status: Waiting, Place: 7, Position: 2},
 			{Status: Full},
 		},
@@ -43,7 +43,7 @@ func TestTheAnswerOfAFreeLockIsDecoded(t *testing.T) {
 		must(t, err)
 		want := Entered{
 			Now: 1732186543123456, Token: 1732186543123457, Holder: holder, Lease: 30 * time.Second, Remaining: 30 * time.Second,
-			Tickets: []TicketState{{Status: Granted, Grant: Grant{parsed(ticket), 1732186543123457, 30 * time.Second, 1732186543123000}}},
+			Tickets: []TicketState{{Status: Granted, Grant: Grant{1732186543123457, 30 * time.Second, 1732186543123000}}},
 		}
 		equal(t, "answer", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 
@@ -64,7 +64,7 @@ func TestTheAnswerOfAFreeLockIsDecoded(t *testing.T) {
 func TestAnAnswerToLeaveIsDecoded(t *testing.T) {
 	got, err := decodeLeft([]any{int64(1), []any{"c:9:30000::", int64(5), int64(3000), int64(7001)}, "held", "waited", "neither"}, 3)
 	must(t, err)
-	equal(t, "grant", *got.Grant, Grant{parsed("c:9:30000::"), 5, 3 * time.Second, 7000})
+	equal(t, "grant", *got.Grant, OtherGrant{parsed("c:9:30000::"), Grant{5, 3 * time.Second, 7000}})
 	equal(t, "more", got.More, true)
 	equal(t, "states", fmt.Sprint(got.Were), "[held waited neither]")
 }

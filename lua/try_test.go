@@ -57,7 +57,7 @@ func TestATryOfAClientThatWaitsCarriesTheGrantOfItsOwnWaiter(t *testing.T) {
 		s.endRecord()
 		state, answer := b.try(b.ticket(usual))
 		equal(t, "status", state.Status, Taken)
-		equal(t, "grant", *answer.Grant, Grant{parsed(first), answer.Token, Claim, answer.Now / 1000 * 1000})
+		equal(t, "grant", *answer.Grant, OtherGrant{parsed(first), Grant{answer.Token, Claim, answer.Now / 1000 * 1000}})
 		b.hearsNothing()
 		s.lined()
 	})
@@ -114,9 +114,10 @@ func TestALockThatIsHeldIsHeldForSomeTime(t *testing.T) {
 		for range 30 {
 			a.holds(3 * time.Millisecond)
 			for {
-				state, answer := b.try(b.ticket(usual))
+				ticket := b.ticket(usual)
+				state, answer := b.try(ticket)
 				if state.Status == Granted {
-					b.leaves(state.Grant.Ticket.String(), state.Grant.Token, Held)
+					b.leaves(ticket, state.Grant.Token, Held)
 					break
 				}
 				if answer.Remaining <= 0 {

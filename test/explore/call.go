@@ -82,7 +82,7 @@ var (
 	was      = map[lua.Was]status{lua.Held: heldBy, lua.Waited: waits, lua.Neither: none}
 )
 
-func (w *words) passing(g *lua.Grant) (grant, error) {
+func (w *words) passing(g *lua.OtherGrant) (grant, error) {
 	if g == nil {
 		return grant{}, nil
 	}
