@@ -154,7 +154,7 @@ func TestAJobWhoseLockWasLostWhileItWasStoppedIsEnded(t *testing.T) {
 	s := redistest.Start(t)
 	c := sitDown(t, s, "sh", "-i")
 	c.sees("ready> ")
-	c.types(`"$FAIRLOCK" run --lease 300ms x -- sh -c '` + strings.ReplaceAll(echoing, "'", `"`) + "'\n")
+	c.types(`"$FAIRLOCK" run --lease 2s x -- sh -c '` + strings.ReplaceAll(echoing, "'", `"`) + "'\n")
 	c.sees("waiting")
 	c.types("\x1a")
 	c.sees("Stopped")
@@ -224,7 +224,7 @@ func TestCtrlCEndsTheScriptThatRunsUs(t *testing.T) {
 func TestACommandThatIsKilledLeavesAnEchoBehind(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := sitDown(t, s, "sh", "-c", `"$FAIRLOCK" run --lease 300ms x -- sh -c 'stty -echo; echo wai""ting; exec sleep 60'; stty -a; exit 6`)
+	c := sitDown(t, s, "sh", "-c", `"$FAIRLOCK" run --lease 2s x -- sh -c 'stty -echo; echo wai""ting; exec sleep 60'; stty -a; exit 6`)
 	c.sees("waiting")
 	must(t, observer(t, s).ForceUnlock(t.Context(), "x"))
 	c.ends(6)
