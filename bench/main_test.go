@@ -18,7 +18,7 @@ func TestWorkloadsAndPeersAreChosenByName(t *testing.T) {
 	if err := r.choose("pear", ""); err == nil {
 		t.Error("there is a workload called pear")
 	}
-	if err := r.choose("", ""); err != nil || len(r.workloads) != 8 {
+	if err := r.choose("", ""); err != nil || len(r.workloads) != 9 {
 		t.Errorf("%d workloads, %v", len(r.workloads), err)
 	}
 }

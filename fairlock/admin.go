@@ -9,14 +9,19 @@ import (
 // Inspect shows a lock as the server sees it. It takes one round trip, and one more for every 500
 // waiters. If the line changes meanwhile, each page of waiters is shown as it was when it was read.
 // Inspect writes nothing.
+//
+// If calls of one process pass the lock on among themselves, the server learns of that late: for
+// about half a second at most, the Holder may be the first of them, and up to 64 that had the lock
+// may be among the Waiters. The Holder's Token is that of the last of them, so it may be larger
+// than that of the Lease.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	return l.core.Inspect(ctx, name)
 }
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order,
 // by SCAN. A lock that is held or waited for all the time is shown once; any other is shown once or
-// not at all. A State counts all waiters and shows the first. List takes about two round trips for
-// every hundred keys of the database. An error ends it.
+// not at all. A State counts all waiters and shows the first; it may be as late as that of Inspect.
+// List takes about two round trips for every hundred keys of the database. An error ends it.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
 
 // Overhear goes through what the server tells the clients of locks, as it happens: each hand-over
@@ -25,7 +30,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.c
 //
 // Overhear is for watching and does not show everything. The server tells nobody, and Overhear does
 // not show, that a free lock was taken, that a lock was handed on within a process, or that a lock
-// was given back with nobody in line.
+// was given back with nobody in line. A Token may be that of the last of several calls of one
+// process that pass the lock on among themselves.
 //
 // It takes one connection, which is made again if it fails. An error ends it, as do ctx and Close.
 // On a cluster the error is errors.ErrUnsupported. See [Overheard].
@@ -67,7 +73,8 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // ErrEvicted at once, or with its next heartbeat if its process does not listen. One round trip for
 // every 500 waiters before this one, and one more.
 //
-//	nil             the waiter was evicted
+//	nil             the waiter was evicted; or, within half a second, it had the lock by then
+//	                from another call of its process, and nothing changes
 //	ErrNotWaiting   there is no such waiter, or it was granted the lock meanwhile
 //	other           the context's, the server's or the connection's
 func (l *Locker) Evict(ctx context.Context, name, waiter string) error {

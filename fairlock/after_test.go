@@ -63,7 +63,7 @@ func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 		defer c.l.mu.Unlock()
 		q.done()
 		q.sent.At = q.answer.Now
-		c.l.told(a, q.answer, q.answer.Tickets[0], q.sent)
+		c.l.told(a, q.answer, q.answer.Tickets[0], q.sent, time.Now())
 	}
 }
 
@@ -149,7 +149,7 @@ func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *te
 	c.l.mu.Lock()
 	c.l.grantedInPassing(c.keys, &lua.OtherGrant{Ticket: a.ticket, Grant: answer.Tickets[0].Grant}, time.Now())
 	c.l.mu.Unlock()
-	lease, err := c.l.core.Adopt(t.Context(), a.hold, time.Now(), 0)
+	lease, err := c.l.core.Adopt(t.Context(), a.turn, time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

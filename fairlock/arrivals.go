@@ -24,31 +24,41 @@ func (l *Locker) arrive(a *attempt) (with *batch.Batch[*attempt], sends bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.arrivals[a.Keys.Record()]
-	if r == nil {
-		r = new(arrivals)
-		l.arrivals[a.Keys.Record()] = r
-	}
 	// In simulated time, the goroutine that happens to run first would decide what a batch has.
 	apart := a.Request.Replicas.Asked() || l.core.Settings.Simulated()
-	return r.Begin(a, !apart, mostTogether)
+	with, sends = r.Begin(a, !apart, l.runs[a.Keys.Record()] != nil, mostTogether)
+	l.arrivals[a.Keys.Record()] = r
+	return with, sends
 }
 
 // speaksFor returns the attempts for which a's request asks. From then on the batch takes no more.
+// If a run of this process is under way, that is when the run has ended, or a millisecond later.
 func (l *Locker) speaksFor(a *attempt, with *batch.Batch[*attempt]) []*attempt {
 	if with == nil {
 		return a.alone[:]
 	}
+	l.mu.Lock()
+	passing := l.runs[a.Keys.Record()]
+	l.mu.Unlock()
+	if passing != nil {
+		passing.wait()
+	}
 	runtime.Gosched()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.arrivals[a.Keys.Record()].Close(with)
+	r := l.arrivals[a.Keys.Record()]
+	all := r.Close(with)
+	l.arrivals[a.Keys.Record()] = r
+	return all
 }
 
 // arrived notes that the request sent by a was answered, or failed.
 func (l *Locker) arrived(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.arrivals[a.Keys.Record()].End() {
+	if r := l.arrivals[a.Keys.Record()]; r.End() {
 		delete(l.arrivals, a.Keys.Record())
+	} else {
+		l.arrivals[a.Keys.Record()] = r
 	}
 }

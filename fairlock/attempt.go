@@ -24,17 +24,17 @@ type attempt struct {
 	news     chan int      // holds one position; nil unless a waiting caller wants to know
 	position int           // in line, when the call joined; 0: not known
 	now      int           // the last position that the server told
-	hold     *engine.Hold
+	turn     *engine.Turn
 	err      error
 }
 
-// becameHold stands in the table for every attempt that became a hold. The hold lives longer and
-// does not need the attempt.
-var becameHold = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
+// hadLock stands in the table for every attempt that has or had the lock. Its turn and its hold
+// live longer and do not need the attempt.
+var hadLock = &attempt{Waiter: rules.Waiter{Phase: rules.Granted}}
 
 // Acquire enters the line and waits. If it ends without returning, for example because a callback
 // panics, it leaves nothing behind.
-func (s strategy) Acquire(ctx context.Context, call engine.Call) (hold *engine.Hold, err error) {
+func (s strategy) Acquire(ctx context.Context, call engine.Call) (turn *engine.Turn, err error) {
 	a, err := s.begin(call)
 	if err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func (s strategy) Acquire(ctx context.Context, call engine.Call) (hold *engine.H
 		}
 	}()
 	s.open(ctx, a)
-	hold, err = s.await(ctx, a)
+	turn, err = s.await(ctx, a)
 	returned = true
-	return hold, err
+	return turn, err
 }
 
 // errVanished settles a call whose caller no longer listens.
@@ -97,7 +97,7 @@ func (l *Locker) first(ctx context.Context, server *lua.Server, a *attempt, with
 }
 
 // await returns when the attempt is settled, or ctx or the time to wait has ended.
-func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Hold, error) {
+func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Turn, error) {
 	l.mu.Lock()
 	if a.Phase == rules.Waiting {
 		a.settled = make(chan struct{})
@@ -107,8 +107,8 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Hold, error) {
 		}
 	}
 	l.mu.Unlock()
-	if a.settled == nil { // hold and err are final
-		return a.hold, a.err
+	if a.settled == nil { // turn and err are final
+		return a.turn, a.err
 	}
 	var timeout <-chan time.Time
 	if a.Request.Wait > 0 {
@@ -122,7 +122,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Hold, error) {
 			// A callback may have taken long. What ended the wait meanwhile comes before news.
 			select {
 			case <-a.settled:
-				return a.hold, a.err
+				return a.turn, a.err
 			default:
 			}
 			if ctx.Err() != nil || timeout != nil && time.Since(a.Call.Began) >= a.Request.Wait {
@@ -134,7 +134,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Hold, error) {
 			if !queued && len(a.news) > 0 {
 				l.core.Waits(ctx, a.Name, a.Request.Owner, a.Request, <-a.news, true)
 			}
-			return a.hold, a.err
+			return a.turn, a.err
 		case position := <-news:
 			l.core.Waits(ctx, a.Name, a.Request.Owner, a.Request, position, !queued)
 			queued = true
@@ -194,7 +194,7 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 	case rules.LeaveLine:
 		l.core.Go(func() { l.leave(a) })
 	case rules.GiveBack:
-		l.core.Abandon(a.hold)
+		l.core.Abandon(a.turn)
 	case rules.Nothing, rules.Take: // for Take, the function that has the grant begins the hold
 	}
 }
@@ -213,10 +213,10 @@ func (l *Locker) timeUp(a *attempt) error {
 	return e
 }
 
-// settle ends a's wait and gives its caller a hold or an error. l.mu must be held.
-func (l *Locker) settle(a *attempt, hold *engine.Hold, err error) {
-	if a.hold, a.err = hold, err; hold != nil {
-		l.attempts[a.ticket.Counter] = becameHold
+// settle ends a's wait and gives its caller a turn or an error. l.mu must be held.
+func (l *Locker) settle(a *attempt, turn *engine.Turn, err error) {
+	if a.turn, a.err = turn, err; turn != nil {
+		l.attempts[a.ticket.Counter] = hadLock
 	}
 	if ln := l.lines[a.Keys.Record()]; ln != nil {
 		ln.remove(a)

@@ -20,7 +20,8 @@
 //
 // A release hands over. One script takes the next live ticket out of the line, writes it down as
 // the holder for a claim of 3 s and publishes that. The message is the grant: half a round trip.
-// The first renewal, a second later, makes the claim a lease.
+// The first renewal, a second later, makes the claim a lease. If the next in line are calls of the
+// same process, they may have their turns on that grant, without a request.
 //
 // In the repository, docs/safety.md says what is promised under which assumptions and why, and
 // docs/design.md tells the whole protocol in order.
@@ -41,7 +42,8 @@ type (
 	// copied.
 	//
 	//	Unlock(ctx) error        ends this Lease; the lock is released with the last Lease on it. One
-	//	                         request then, none before. nil: released. ErrLost: it was lost
+	//	                         request then, or none if the next in line is a call of this
+	//	                         process; none before. nil: released. ErrLost: it was lost
 	//	                         before. ErrNotHeld: it was unlocked before. Of ctx only the values
 	//	                         and a deadline later than a second from now are used: a cancelled
 	//	                         context unlocks as well as any
@@ -198,7 +200,8 @@ func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
 // MaxWaiters makes the call return ErrQueueFull at once if n or more calls wait already. The
-// waiters of a killed process may be counted for another 15 s.
+// waiters of a killed process may be counted for another 15 s. Up to 64 calls that had the lock
+// from another call of their process may be counted for about half a second.
 func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 
 // WithOwner names the owner, in at most 256 bytes. All calls that name the same owner share the

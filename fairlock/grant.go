@@ -28,7 +28,7 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 	defer l.mu.Unlock()
 	a := l.attempts[m.Ticket.Counter]
 	switch {
-	case a == becameHold:
+	case a == hadLock:
 		return // the message came twice; or it is a force, which Core.Forced handles
 	case a == nil:
 		gone := rules.Waiter{Phase: rules.Gone}
@@ -48,7 +48,7 @@ func (l *Locker) heard(payload string, m *lua.Message, keys lua.Keys, received t
 	if a.Last.At == 0 {
 		a.requests.Overtaken()
 	}
-	l.give(a, lua.Grant{Token: m.Token, Since: m.At}, step.Term, nil)
+	l.give(a, lua.Grant{Token: m.Token, Since: m.At}, m.Run, step.Term, nil, received)
 }
 
 // is reports whether the lock and the whole ticket are the attempt's.
@@ -56,14 +56,23 @@ func (a *attempt) is(keys lua.Keys, ticket lua.Ticket) bool {
 	return rules.Concerns(keys.Record(), ticket, a.Keys.Record(), a.ticket)
 }
 
-// give begins the hold of an attempt that has the lock for the term. The token is noted only now,
-// because the server believes what a client says it knows. l.mu must be held.
-func (l *Locker) give(a *attempt, g lua.Grant, t rules.Term, confirmed *lua.Confirmed) {
-	l.memory.Note(a.Keys.Record(), rules.Known{Token: g.Token, Lease: a.ticket.Lease}, time.Now())
-	l.settle(a, l.core.Keep(engine.Granted{
-		Name: a.Name, Keys: a.Keys, Ticket: a.ticket, Token: g.Token, Since: g.Since,
-		Requests: a.requests, Copies: engine.NewCopies(a.Request.Replicas, confirmed),
-	}, t, a.Request.Fixed), nil)
+// give begins the hold of an attempt that has the lock for the term, with its run. The token is
+// noted only now, because the server believes what a client says it knows. l.mu must be held.
+func (l *Locker) give(a *attempt, g lua.Grant, counters string, t rules.Term, confirmed *lua.Confirmed, now time.Time) {
+	l.memory.Note(a.Keys.Record(), rules.Known{Token: g.Token, Lease: a.ticket.Lease}, now)
+	granted := engine.Granted{Keys: a.Keys, Ticket: a.ticket, Token: g.Token, Since: g.Since, Requests: a.requests}
+	var run engine.Run
+	if a.Request.Shares() {
+		run.Counters = lua.Counters(counters)
+		run.Turns, run.For = len(run.Counters), rules.RunFor
+	}
+	turn := l.core.Keep(granted, run, t, engine.For{
+		Name: a.Name, Fixed: a.Request.Fixed, Copies: engine.NewCopies(a.Request.Replicas, confirmed),
+	}, now)
+	if run.Turns > 0 {
+		l.begins(turn.Hold())
+	}
+	l.settle(a, turn, nil)
 }
 
 // grantedInPassing handles a grant in an answer to a request that was about other tickets of this
@@ -77,12 +86,13 @@ func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.OtherGrant, sent time.Ti
 	case a == nil:
 		l.unwanted(keys, g.Ticket)
 		return
-	case a == becameHold || !a.is(keys, g.Ticket):
+	case a == hadLock || !a.is(keys, g.Ticket):
 		return
 	}
-	step := a.GrantedInPassing(&g.Grant, sent, time.Now(), a.requests.Open())
+	now := time.Now()
+	step := a.GrantedInPassing(&g.Grant, sent, now, a.requests.Open())
 	if step.Do == rules.Take {
-		l.give(a, g.Grant, step.Term, nil)
+		l.give(a, g.Grant, g.Run, step.Term, nil, now)
 		return
 	}
 	l.carryOut(a, step, &HeldError{Owner: a.ticket.Identity(), Remaining: g.Remaining})

@@ -12,20 +12,32 @@ import (
 // strategy is the Locker as its Core sees it.
 type strategy struct{ *Locker }
 
+// LeaveLine takes tickets that had turns on a hold out of the line: one attempt. If the hold is
+// lost by now, the answer may give the lock to another call of this process.
+func (s strategy) LeaveLine(h *engine.Hold, tickets []lua.LeaveTicket) error {
+	_, err := s.send(context.Background(), s.core.Server, h.Keys, tickets)
+	return err
+}
+
 // Release leaves for a hold: one attempt.
 func (s strategy) Release(ctx context.Context, server *lua.Server, h *engine.Hold) (lua.Was, error) {
-	were, err := s.send(ctx, server, h.Keys, []lua.LeaveTicket{h.Leave(h.Ticket, h.Token, h.Requests.Open())})
+	var one [1]lua.LeaveTicket
+	were, err := s.send(ctx, server, h.Keys, h.Leaves(one[:0]))
 	if err != nil {
 		return "", err
 	}
 	return were[0], nil
 }
 
-// Forget drops what is left of the attempt when its hold has ended.
+// Forget drops what is left of the attempts that had turns on a hold that has ended.
 func (s strategy) Forget(h *engine.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ends(h)
 	delete(s.attempts, h.Ticket.Counter)
+	for _, counter := range h.Followers() {
+		delete(s.attempts, counter)
+	}
 }
 
 // Knows reports whether an attempt or a hold has that ticket.

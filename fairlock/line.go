@@ -125,8 +125,8 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 	request := lua.Enter{Try: all[0].Try, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
-	x := exchange{sent: rules.ClockPair{Session: l.session(keys)}}
-	known := l.memory.Recall(keys.Record(), time.Now())
+	x := exchange{sent: rules.ClockPair{Sent: time.Now(), Session: l.session(keys)}}
+	known := l.memory.Recall(keys.Record(), x.sent.Sent)
 	request.Seen, request.Lease = known.Token, max(known.Lease, l.core.Settings.Lease)
 	for _, a := range all {
 		if a.Phase != rules.Waiting {
@@ -151,7 +151,6 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 		return x
 	}
 	request.Tickets = tickets
-	x.sent.Sent = time.Now()
 	x.answer, x.err = server.Enter(ctx, keys, request)
 	return x
 }
@@ -186,14 +185,14 @@ func (l *Locker) answered(x exchange) {
 	if len(x.of) == 0 {
 		return
 	}
-	e, sent := x.answer, x.sent
+	e, sent, now := x.answer, x.sent, time.Now()
 	sent.At = e.Now
 	record := x.of[0].Keys.Record()
-	l.memory.Note(record, rules.Known{Token: e.Token, Lease: e.Lease}, time.Now())
+	l.memory.Note(record, rules.Known{Token: e.Token, Lease: e.Lease}, now)
 	l.core.Doubt(record, e.Holder, e.Now)
 	l.checkHolder(x.of[0].Keys, e.Holder)
 	for i, a := range x.of {
-		l.told(a, e, e.Tickets[i], sent)
+		l.told(a, e, e.Tickets[i], sent, now)
 	}
 	if e.Grant != nil {
 		l.grantedInPassing(x.of[0].Keys, e.Grant, sent.Sent)
@@ -203,7 +202,7 @@ func (l *Locker) answered(x exchange) {
 		return
 	}
 	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
-	blind := ln.Answered(&e, time.Now(), waits)
+	blind := ln.Answered(&e, now, waits)
 	ln.alarm.By(ln.Due)
 	if blind {
 		l.listen(ln.keys, sent.Session)
@@ -211,7 +210,7 @@ func (l *Locker) answered(x exchange) {
 }
 
 // told handles what an answer says of one ticket. l.mu must be held.
-func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.ClockPair) {
+func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.ClockPair, now time.Time) {
 	switch {
 	case a.Phase == rules.Waiting && t.Status == lua.Waiting:
 		a.position = cmp.Or(a.position, t.Position)
@@ -222,9 +221,9 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Cloc
 	case a.Phase != rules.Waiting && l.attempts[a.ticket.Counter] == nil:
 		a.Left()
 	}
-	step := a.Told(&t, e.Token, s, time.Now(), a.requests.Open())
+	step := a.Told(&t, e.Token, s, now, a.requests.Open())
 	if step.Do == rules.Take {
-		l.give(a, t.Grant, step.Term, e.Confirmed)
+		l.give(a, t.Grant, "", step.Term, e.Confirmed, now)
 		return
 	}
 	l.carryOut(a, step, a.why(step.Why, &e))

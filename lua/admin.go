@@ -15,6 +15,7 @@ type Hold struct {
 	Ticket   Ticket
 	Deadline Micros
 	Depth    int
+	Turn     Ticket // the ticket that has its turn on the hold; zero: the hold's own
 }
 
 // Waiter is one place in line.
@@ -126,7 +127,8 @@ func (s *State) field(name, value string) (err error) {
 }
 
 func (s *State) hold(name, value string) error {
-	deadline, depth, _ := strings.Cut(value, ":")
+	deadline, rest, _ := strings.Cut(value, ":")
+	depth, whose, _ := strings.Cut(rest, ":")
 	ticket, err := ParseTicket(name)
 	if err != nil {
 		return err
@@ -139,7 +141,13 @@ func (s *State) hold(name, value string) error {
 	if err != nil {
 		return fmt.Errorf("%.100q is no depth", depth)
 	}
-	s.Holds = append(s.Holds, Hold{ticket, microsFromMillis(min(ms, maxTime)), n})
+	hold := Hold{Ticket: ticket, Deadline: microsFromMillis(min(ms, maxTime)), Depth: n}
+	if whose != "" {
+		if hold.Turn, err = ParseTicket(whose); err != nil {
+			return err
+		}
+	}
+	s.Holds = append(s.Holds, hold)
 	return nil
 }
 

@@ -176,7 +176,7 @@ func TestTheCallersOwnTicketIsGrantedInTheReplyAndNotByMessage(t *testing.T) {
 		behind := a.ticket(usual)
 		state, answer = a.enter(behind) // the request lacks the granted ticket: the grant stands beside the states
 		equal(t, "status", state.Status, Waiting)
-		equal(t, "grant", *answer.Grant, OtherGrant{parsed(before), Grant{answer.Token, Claim, answer.Now / 1000 * 1000}})
+		equal(t, "grant", *answer.Grant, OtherGrant{Ticket: parsed(before), Grant: Grant{answer.Token, Claim, answer.Now / 1000 * 1000}})
 		a.hearsNothing()
 		s.lined(behind)
 	})

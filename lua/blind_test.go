@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -41,6 +42,28 @@ func TestNobodyIsMarkedWithoutALine(t *testing.T) {
 		_, answer := b.try(b.ticket(usual))
 		equal(t, "heard", answer.Heard, false)
 		equal(t, "no marks", s.gone(s.keys.Waiters(), s.keys.Queue()), true)
+	})
+}
+
+func TestNobodyIsMarkedThatShares(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.deaf("a"), s.deaf("b")
+		token := a.takes(a.owned("saga-7", usual))
+		equal(t, "joint token", b.takes(b.owned("saga-7", usual)), token)
+		equal(t, "no marks", s.gone(s.keys.Waiters(), s.keys.Queue()), true)
+	})
+}
+
+func TestATryThatMendsTheLineLeavesItsClientBlind(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.deaf("b")
+		a.holds(usual)
+		b.waits(usual)
+		ticket, _ := b.waits(usual)
+		must(t, s.rdb.ZRem(ctx, s.keys.Waiters(), ticket).Err())
+		b.try(b.ticket(usual))
+		_, marked := s.score("~b")
+		equal(t, "blind", marked, true)
 	})
 }
 
@@ -114,11 +137,55 @@ func TestABlindClientIsToldOfAGrantThatItDidNotAskAbout(t *testing.T) {
 		hold, token := a.holds(usual)
 		forgotten, _ := d.waits(usual)
 		a.leaves(hold, token, Held)
+		s.pass(10 * time.Millisecond)
 		answer := d.send(Enter{Tickets: []EnterTicket{{Ticket: parsed(d.ticket(usual))}}})
 		if g := answer.Grant; g == nil || g.Ticket != parsed(forgotten) || g.Token <= token || g.Remaining <= 0 || g.Remaining > Claim {
 			t.Fatalf("%+v", g)
 		}
+		equal(t, "since", fmt.Sprint(int64(answer.Grant.Since)), s.field("since")+"000")
 		equal(t, "status", answer.Tickets[0].Status, Waiting)
 		d.leaves(forgotten, answer.Grant.Token, Held)
+	})
+}
+
+func TestAClientThatIsHeardAgainIsNotBlindWhoeverOfItEnters(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.deaf("b")
+		a.holds(usual)
+		b.waits(usual)
+		b.listen()
+		b.waits(usual)
+		_, marked := s.score("~b")
+		equal(t, "blind", marked, false)
+	})
+}
+
+func TestABlindClientIsToldOfAGrantOnlyWithItsToken(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, d := s.party("a"), s.deaf("d")
+		hold, token := a.holds(usual)
+		d.waits(usual)
+		a.leaves(hold, token, Held)
+		must(t, s.rdb.HSet(ctx, s.keys.Record(), "token", 1).Err())
+		equal(t, "the smallest token", d.ask(EnterTicket{Ticket: parsed(d.ticket(usual))}).Grant.Token, 1)
+		must(t, s.rdb.HSet(ctx, s.keys.Record(), "token", "x").Err())
+		equal(t, "a damaged token", d.ask(EnterTicket{Ticket: parsed(d.ticket(usual))}).Grant, nil)
+	})
+}
+
+func TestAClientIsToldOnlyOfItsOwnGrantsAndOnceIfItHears(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, d := s.party("a"), s.deaf("d")
+		hold, token := a.holds(usual)
+		own, place := d.waits(usual)
+		other, behind := d.waits(usual)
+		equal(t, "while another holds", d.ask(EnterTicket{Ticket: parsed(other), Place: behind}).Grant, nil)
+		last, _ := a.waits(usual)
+		a.leaves(hold, token, Held)
+		equal(t, "if it asks for that ticket", d.ask(EnterTicket{Ticket: parsed(own), Place: place}, EnterTicket{Ticket: parsed(other), Place: behind}).Grant, nil)
+		d.leave(LeaveTicket{Ticket: parsed(other), Place: behind})
+		d.leave(LeaveTicket{Ticket: parsed(own), Token: 1})
+		a.granted(last)
+		equal(t, "if it hears", a.ask(EnterTicket{Ticket: parsed(a.ticket(usual))}, EnterTicket{Ticket: parsed(a.ticket(usual))}).Grant, nil)
 	})
 }

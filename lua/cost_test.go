@@ -68,7 +68,11 @@ func TestOrdinaryWorkIsTheSameWhetherFiveWaitOrFiveThousand(t *testing.T) {
 		"force":    func(_ *site, a, _ *party, _ string, token int64, _ []string) { a.forces(token) },
 		"renew":    func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.renews(a.renewal(hold, token)) },
 		"reassert": func(_ *site, a, _ *party, hold string, token int64, _ []string) { a.reasserts(a.renewal(hold, token)) },
-		"inspect":  func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.inspects() },
+		"reassert after a loss": func(s *site, a, _ *party, hold string, token int64, _ []string) {
+			s.rdb.Del(ctx, s.keys.Record(), s.keys.Token())
+			a.reasserts(a.renewal(hold, token))
+		},
+		"inspect": func(_ *site, a, _ *party, _ string, _ int64, _ []string) { a.inspects() },
 		"enter that finds it free": func(s *site, a, _ *party, _ string, _ int64, _ []string) {
 			s.rdb.Del(ctx, s.keys.Record())
 			a.waits(usual)
@@ -133,6 +137,29 @@ func TestWithoutContentionAcquireAndReleaseAreAFewCommands(t *testing.T) {
 	equal(t, "acquire", fmt.Sprint(calls), fmt.Sprint(map[string]int{"exists": 1, "get": 1, "time": 1, "set": 1, "hset": 1, "pexpireat": 1}))
 	calls = s.calls(func() { a.leaves(ticket, token, Held) })
 	equal(t, "release", fmt.Sprint(calls), fmt.Sprint(map[string]int{"exists": 1, "hdel": 1, "del": 1}))
+	again := Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}}
+	calls = s.calls(func() { a.send(again) })
+	equal(t, "acquire again", fmt.Sprint(calls), fmt.Sprint(map[string]int{"exists": 1, "get": 1, "time": 1, "set": 1, "hset": 1, "pexpireat": 1}))
+}
+
+func TestARenewalIsThreeCommandsForEachHoldAndOneForAll(t *testing.T) {
+	s := onRedis(t)
+	s.scripts = s.rdb
+	a := s.party("a")
+	var all []Renewal
+	for _, name := range []string{"x", "y", "z"} {
+		s.keys = keysOf(t, name)
+		all = append(all, a.renewal(a.holds(usual)))
+	}
+	for granted := s.now() / 1000; s.now()/1000 == granted; { // else the leases end when they did already
+	}
+	calls := s.calls(func() {
+		for _, renewed := range a.Renew(ctx, all) {
+			must(t, renewed.Err)
+			equal(t, "remaining", renewed.Remaining, usual)
+		}
+	})
+	equal(t, "renewal", fmt.Sprint(calls), fmt.Sprint(map[string]int{"time": 1, "hmget": 3, "pexpireat": 3, "hset": 3}))
 }
 
 func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
@@ -142,16 +169,36 @@ func TestInAnOrdinaryLineJoiningAndHandingOverAreAFewCommands(t *testing.T) {
 	hold, token := a.holds(usual)
 	b.waits(usual)
 	a.leave(LeaveTicket{Ticket: parsed(a.ticket(usual)), Retire: true}) // a busy lock always has some tickets that left this way
-	joins := s.calls(func() { b.ask(EnterTicket{Ticket: parsed(b.ticket(usual))}) })
+	joins := s.calls(func() { b.send(Enter{Seen: token, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}}) })
 	delete(joins, "pexpireat") // once in five seconds, a waiter that joins sends two
 	equal(t, "join", fmt.Sprint(joins), fmt.Sprint(map[string]int{
 		"time": 1, "exists": 1, "hmget": 1, "get": 1, "lindex": 1, "llen": 1, "zcount": 1, "zmscore": 1, "pubsub|numsub": 1, "zadd": 1, "rpush": 1, "pttl": 1,
 	}))
 	hands := s.calls(func() { a.leaves(hold, token, Held) })
 	equal(t, "hand over", fmt.Sprint(hands), fmt.Sprint(map[string]int{
-		"time": 1, "exists": 1, "lindex": 1, "llen": 1, "zcount": 1, "zmscore": 1, "get": 1, "pubsub|numsub": 1,
+		"time": 1, "exists": 1, "lrange": 1, "llen": 1, "zcount": 1, "zmscore": 1, "get": 1, "pubsub|numsub": 1,
 		"hdel": 1, "lpop": 1, "zrem": 1, "set": 1, "hset": 1, "pexpireat": 1, "publish": 1,
 	}))
+}
+
+func TestACrowdThatJoinsOrStaysInOneRequestIsWrittenAtOnce(t *testing.T) {
+	s := onRedis(t)
+	s.scripts = s.rdb
+	a, b := s.party("a"), s.party("b")
+	a.holds(usual)
+	b.waits(usual)
+	var crowd []EnterTicket
+	for range 20 {
+		crowd = append(crowd, EnterTicket{Ticket: parsed(b.ticket(usual))})
+	}
+	var answer Entered
+	joins := s.calls(func() { answer = b.ask(crowd...) })
+	equal(t, "joining", fmt.Sprint(joins["lindex"], joins["rpush"], joins["zadd"]), "1 1 1")
+	for i, state := range answer.Tickets {
+		crowd[i].Place = state.Place
+	}
+	stays := s.calls(func() { b.ask(crowd...) })
+	equal(t, "staying", fmt.Sprint(stays["lindex"], stays["rpush"], stays["zadd"]), "0 0 1")
 }
 
 // The scripts take all dead tickets of a process out of the line in one walk, and likewise all
@@ -264,4 +311,89 @@ func BenchmarkSweep(b *testing.B) {
 		b.StartTimer()
 		enters(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: dead})
 	}
+}
+
+func TestWhoWaitsLeavesInAFewCommands(t *testing.T) {
+	s, _, b, _, _, line := crowded(t, 5)
+	place := s.placeOf(2)
+	calls := s.calls(func() { b.leave(LeaveTicket{Ticket: parsed(line[2]), Place: place}) })
+	equal(t, "leave", fmt.Sprint(calls), fmt.Sprint(map[string]int{
+		"time": 1, "get": 1, "hmget": 1, "llen": 1, "zcount": 1, "hget": 1, "hdel": 1, "zrem": 1, "lrem": 1, "hgetall": 1, "pexpiretime": 1, "pexpireat": 1,
+	}))
+}
+
+func TestAForceSendsNoMoreThanItsMessage(t *testing.T) {
+	s := onRedis(t)
+	s.scripts = s.rdb
+	a := s.party("a")
+	_, token := a.holds(usual)
+	calls := s.calls(func() { a.forces(token) })
+	equal(t, "messages", calls["publish"], 1)
+}
+
+func TestAWalkEndsAtTheLastTicketThatItLooksFor(t *testing.T) {
+	for what, act := range map[string]func(b *party, some []string){
+		"leave of one": func(b *party, some []string) { b.leave(LeaveTicket{Ticket: parsed(some[0])}) },
+		"leave of two": func(b *party, some []string) {
+			b.leave(LeaveTicket{Ticket: parsed(some[0])}, LeaveTicket{Ticket: parsed(some[1])})
+		},
+		"enter of one": func(b *party, some []string) { b.ask(EnterTicket{Ticket: parsed(some[0])}) },
+		"enter of two": func(b *party, some []string) {
+			b.ask(EnterTicket{Ticket: parsed(some[0])}, EnterTicket{Ticket: parsed(some[1])})
+		},
+		"enter of one and a newcomer": func(b *party, some []string) {
+			b.ask(EnterTicket{Ticket: parsed(some[0])}, EnterTicket{Ticket: parsed(b.ticket(usual))})
+		},
+		"enter of one and another that knows its place": func(b *party, some []string) {
+			b.ask(EnterTicket{Ticket: parsed(some[0])}, EnterTicket{Ticket: parsed(some[1]), Place: b.s.placeOf(-1)})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, _, b, _, _, line := crowded(t, 1500)
+			calls := s.calls(func() { act(b, line[1498:]) })
+			equal(t, "pieces of the line", calls["lrange"], 1)
+			if strings.HasPrefix(what, "leave of one") {
+				equal(t, "removals", calls["lrem"], 1)
+				equal(t, "elements that are overwritten", calls["lset"], 0)
+			}
+		})
+	}
+	t.Run("mend", func(t *testing.T) {
+		s, _, b, _, _, line := crowded(t, 400)
+		must(t, s.rdb.ZRem(ctx, s.keys.Waiters(), line[0]).Err())
+		calls := s.calls(func() { b.ask(EnterTicket{Ticket: parsed(line[1]), Place: s.placeOf(1)}) })
+		equal(t, "pieces of the line", calls["lrange"], 1)
+		equal(t, "removals", calls["lrem"], 0)
+	})
+	t.Run("sweep", func(t *testing.T) {
+		s, a, _, _, _, line := crowded(t, 1500)
+		s.age(line[1], line[3])
+		calls := s.calls(func() { a.ask(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: 1500}) })
+		equal(t, "pieces of the line", calls["lrange"], 1)
+	})
+}
+
+func TestAHeartbeatIsAFewCommands(t *testing.T) {
+	s, _, b, _, _, line := crowded(t, 5)
+	heartbeat := map[string]int{
+		"time": 1, "get": 1, "hmget": 1, "llen": 1, "zcount": 1, "zmscore": 1, "pubsub|numsub": 1, "zadd": 1, "pttl": 1, "pexpireat": 3,
+	}
+	beat := EnterTicket{Ticket: parsed(line[1]), Place: s.placeOf(1)}
+	other := EnterTicket{Ticket: parsed(line[2]), Place: s.placeOf(2)}
+	calls := s.calls(func() { b.ask(beat) })
+	equal(t, "heartbeat", fmt.Sprint(calls), fmt.Sprint(heartbeat))
+	beat.Tell, heartbeat["lpos"] = true, 2
+	calls = s.calls(func() { b.ask(beat) })
+	equal(t, "with the position", fmt.Sprint(calls), fmt.Sprint(heartbeat))
+	calls = s.calls(func() { b.ask(beat, other) })
+	equal(t, "with the position of one of two", fmt.Sprint(calls), fmt.Sprint(heartbeat))
+}
+
+func TestWhoIsTurnedAwayIsSoInAFewCommands(t *testing.T) {
+	s, a, _, _, _, _ := crowded(t, 5)
+	calls := s.calls(func() { a.ask(EnterTicket{Ticket: parsed(a.ticket(usual)), MaxWaiters: 3}) })
+	equal(t, "full", fmt.Sprint(calls), fmt.Sprint(map[string]int{"time": 1, "get": 1, "llen": 1, "hmget": 1, "zmscore": 1, "zcount": 1, "pttl": 1}))
+	s.forgetLine()
+	calls = s.calls(func() { a.try(a.ticket(usual)) })
+	equal(t, "taken", fmt.Sprint(calls), fmt.Sprint(map[string]int{"time": 1, "get": 1, "exists": 2, "hmget": 1, "pttl": 1}))
 }

@@ -122,6 +122,21 @@ func TestALockWhoseRecordIsDamagedCanBeForcedAndGoesToTheNextInLine(t *testing.T
 	})
 }
 
+func TestARenewalGivesARecordThatWouldNeverEndAnEnd(t *testing.T) {
+	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		r := a.renewal(ticket, token)
+		must(t, s.rdb.Persist(ctx, s.keys.Record()).Err())
+		r.Lease = time.Minute
+		equal(t, "remaining", prolong(a, r), r.Lease)
+		equal(t, "hold", s.field(ticket), fmt.Sprint(s.ends(s.keys.Record()), ":1"))
+		must(t, s.rdb.PExpireAt(ctx, s.keys.Record(), time.UnixMilli(1<<53)).Err())
+		equal(t, "remaining", prolong(a, r) > usual, true)
+		equal(t, "ends within reach", s.ends(s.keys.Record()) < 1<<53, true)
+	})
+}
+
 func TestAHoldOutlivesDamageToWhatStandsBesideIt(t *testing.T) {
 	eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
 		for _, field := range []string{"lease", "since", "owner", "a:b", "kept", "junk"} {

@@ -53,6 +53,7 @@ type Grant struct {
 type OtherGrant struct {
 	Ticket Ticket
 	Grant
+	Run string // see [Counters]
 }
 
 // Entered is the answer to an Enter.
@@ -75,6 +76,7 @@ type Entered struct {
 type TicketState struct {
 	Status   Status
 	Grant    Grant // if Granted
+	Unused   int64 // so many numbers below the grant's token are larger than every token before; 0: not told
 	Place    Place // if in line
 	Position int   // if in line, and new or asked for: 1 is next; 0: not told
 	Returned bool  // it is in line again: it had been passed over, swept, or lost by the server
@@ -123,9 +125,12 @@ func decodeEntered(reply []any, tickets []EnterTicket) (Entered, error) {
 	if len(reply) != 1 {
 		answer.Token = r.int()
 	}
-	if len(reply) <= 2 && len(tickets) == 1 {
+	if len(reply) <= 3 && len(tickets) == 1 {
 		r.wrong = r.wrong || answer.Token == 0
 		answer.simply(tickets[0].Ticket)
+		if len(reply) == 3 {
+			r.unused(&answer.Tickets[0])
+		}
 		return decoded(answer, &r, "enter", reply)
 	}
 	answer.Holder = ownerName(r.string())

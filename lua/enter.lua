@@ -12,8 +12,9 @@
 --           ticket, place (us; 0: none yet), most waiters (0: no bound),
 --           '1' to be told its position. If a request from before the ticket had a place put the
 --           ticket elsewhere, '1' also mends that (in a line of up to 10,000)
--- Reply server time (us), which is also the token, or {server time (us), token}: the one ticket
---       holds the lock, nobody waits, nothing was forgotten; or
+-- Reply server time (us), which is also the token, or {server time (us), token}, or to a try
+--       {server time (us), token, the largest token before it}: the one ticket holds the lock,
+--       nobody waits, nothing was forgotten; or
 --       1 server time (us)  2 the largest token given  3 holder's owner; '': free, or placeholder
 --       4 holder's lease (ms)  5 how long nobody can have the lock unless it is released (ms)
 --       6 length of the line  7 1: the client's channel is heard  8 1: the server had forgotten
@@ -23,7 +24,8 @@
 --       10 {}, or a grant to another ticket of this client, made by this request or while the
 --          client was blind: {ticket, token, remaining ms, since us}
 --       11.. per ticket:
---          {'granted', token, remaining ms, since ms}  it holds the lock
+--          {'granted', token, remaining ms, since ms}  it holds the lock. If it took the lock just
+--                                        now, a fifth element is the largest token before
 --          {'waiting', place, position}  in line; the position (1 = next) if new or asked for,
 --                                        else 0
 --          {'returned', place, position}  the same; it had been passed over, swept, lost, or put
@@ -64,6 +66,7 @@ local free = not holder.owner and not gathering
 
 local states, mine = {}, {}
 for k, one in ipairs(asked) do states[k], mine[one.ticket] = ask(one), k end
+write()
 if moved then stands = nil end
 for k, state in ipairs(states) do
   if asked[k].told and state[3] == 0 then state[3] = position(asked[k].ticket, state[2]) end

@@ -80,6 +80,8 @@ func TestAHeldLockPutsTicketsInLineInTheOrderTheyCome(t *testing.T) {
 		equal(t, "its token", second.Token, token)
 		equal(t, "waiting", second.Waiting, 3)
 		equal(t, "forgot", second.Forgot, false)
+		equal(t, "heard", second.Heard, true)
+		equal(t, "more", second.More, false)
 		if second.Remaining <= 0 || second.Remaining > usual || second.Lease != usual {
 			t.Fatalf("remaining %v of %v", second.Remaining, second.Lease)
 		}
@@ -174,6 +176,9 @@ func TestNewPlacesAndTokensGrowThoughTheServersClockStepsBack(t *testing.T) {
 	equal(t, "next token", next, token+1)
 	b.leave(LeaveTicket{Ticket: parsed(second)})
 	b.leaves(first, next, Held)
-	_, last := a.holds(usual) // grants on the script's shortest path
+	ticket, last := a.holds(usual) // grants on the script's shortest path
 	equal(t, "last token", last, token+2)
+	a.leaves(ticket, last, Held)
+	answer := b.ask(EnterTicket{Ticket: parsed(b.ticket(usual))}, EnterTicket{Ticket: parsed(b.ticket(usual))}) // on the longest
+	equal(t, "the very last token", answer.Tickets[0].Grant.Token, token+3)
 }

@@ -52,6 +52,20 @@ func TestWhoeverIsNotInLineIsNotEvicted(t *testing.T) {
 	})
 }
 
+func TestNobodyIsEvictedBesideDeadlinesOfAnotherType(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		for _, other := range wrong("waiters") {
+			s.forgetAll()
+			l := newTyped(s)
+			w := l.a.waiter(l.waiter)
+			evict := func(l typed) error { _, err := l.a.Evict(ctx, s.keys, w); return err }
+			s.spoil(s.keys.Waiters(), other)
+			s.unchanged(func() { s.refused(request{"an eviction", nil, evict}, l, "WRONGTYPE", "waiters is a "+other) })
+			s.untidy = false
+		}
+	})
+}
+
 func TestTheLastWaiterMayBeEvicted(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
@@ -79,5 +93,39 @@ func TestAWaiterThatAsksIsToldItsPositionEveryTime(t *testing.T) {
 		equal(t, "one that left and came back", answer.Tickets[0].Returned, true)
 		equal(t, "its position", answer.Tickets[0].Position, 1)
 		equal(t, "position of a new one", answer.Tickets[1].Position, 3)
+	})
+}
+
+func TestPositionsAreThoseBehindAllWhoReturnInTheRequest(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		a.holds(usual)
+		var all []EnterTicket
+		for range 3 {
+			ticket, place := b.waits(usual)
+			all = append(all, EnterTicket{Ticket: parsed(ticket), Place: place, Tell: true})
+		}
+		b.leaves(all[1].Ticket.String(), 0, Waited)
+		for i, state := range b.ask(all...).Tickets {
+			equal(t, "position", state.Position, i+1)
+		}
+	})
+}
+
+func TestPositionsAreThoseBehindAllWhoJoinTheirOwnerInTheRequest(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		hold, token := a.holds(usual)
+		a.queues(a.owned("saga", usual))
+		var all []EnterTicket
+		for _, owner := range []string{"", "saga", ""} {
+			ticket := b.owned(owner, usual)
+			all = append(all, EnterTicket{Ticket: parsed(ticket), Place: b.queues(ticket), Tell: true})
+		}
+		a.leaves(hold, token, Held)
+		answer := b.ask(all...)
+		equal(t, "first", answer.Tickets[0].Position, 1)
+		equal(t, "joint owner", answer.Tickets[1].Status, Granted)
+		equal(t, "last", answer.Tickets[2].Position, 2)
 	})
 }

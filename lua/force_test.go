@@ -16,7 +16,7 @@ func TestForceEndsTheHoldTellsItsClientAndHandsOver(t *testing.T) {
 		equal(t, "left", fmt.Sprint(left), fmt.Sprint(Left{}))
 		m := a.hears()
 		equal(t, "message", m, Message{News: Forces, Ticket: NewTicket("a", 1, usual, "", ""), Record: s.keys.Record(), Token: token})
-		if granted := b.granted(next); granted <= token+1 && s.mini == nil {
+		if granted := b.granted(next); granted <= token+1 {
 			t.Fatalf("token %d after %d", granted, token)
 		}
 		equal(t, "holder", s.field("owner"), "b:1")
@@ -136,4 +136,44 @@ func TestAForcedHolderThatDoesNotListenLearnsItByItsRenewal(t *testing.T) {
 			s.endRecord()
 		}
 	})
+}
+
+// A client with that lease may come back with the token for as long.
+func TestAForcedTokenIsRememberedForTwoLeasesOfItsHolder(t *testing.T) {
+	for name, c := range map[string]struct{ lease, left time.Duration }{
+		"by its lease": {time.Hour, time.Second}, "by what is left": {time.Second, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a, admin := s.party("a"), s.deaf("admin")
+				_, token := a.holds(usual)
+				must(t, s.rdb.HSet(ctx, s.keys.Record(), "lease", c.lease.Milliseconds()).Err())
+				must(t, s.rdb.PExpire(ctx, s.keys.Record(), c.left).Err())
+				least := int64(s.now())/1000 + 2*time.Hour.Milliseconds() - time.Second.Milliseconds()
+				admin.forces(token)
+				if end := s.ends(s.keys.Token()); end < least {
+					t.Errorf("the token key ends at %d, before %d", end, least)
+				}
+			})
+		})
+	}
+}
+
+func TestARecordThatLostItsTokenIsForced(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, admin := s.party("a"), s.deaf("admin")
+		a.holds(usual)
+		must(t, s.rdb.HDel(ctx, s.keys.Record(), "token").Err())
+		forced, _ := admin.forces(0)
+		equal(t, "forced", forced, true)
+		equal(t, "free", s.gone(s.keys.Record()), true)
+	})
+}
+
+func TestAnOwnerWithTheNameOfALeaseIsForcedLikeAnyOther(t *testing.T) {
+	s := onMiniredis(t)
+	a, admin := s.party("a"), s.deaf("admin")
+	token := a.takes(a.owned("36000000", usual))
+	admin.forces(token)
+	equal(t, "end of the token key", s.ends(s.keys.Token()), int64(s.now())/1000+600_000)
 }

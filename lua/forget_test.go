@@ -78,9 +78,11 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				equal(t, "remaining", answer.Remaining < longer, true)
 				keeps(seen, longer)
 				s.pass(20 * time.Millisecond)
+				remembered := s.ends(s.keys.Token())
 				tells(seen, longer)
 				tells(seen, first)
 				keeps(seen, longer)
+				equal(t, "end of the token key", s.ends(s.keys.Token()), remembered)
 				equal(t, "end of the token key", s.ends(s.keys.Token()) >= since+600_000, true)
 
 				tells(seen, longest)
@@ -302,5 +304,54 @@ func TestTheLastHolderThatLeavesAfterALossTakesTheLockFromNobody(t *testing.T) {
 		token := int64(s.now())
 		s.ghost(token-1, time.Hour)
 		s.unchanged(func() { a.leaves(a.ticket(usual), token, Neither) })
+	})
+}
+
+func TestARecordThatIsKeptForNobodyAnyMoreOrForOthersIsNotEndedByAForgottenHolder(t *testing.T) {
+	for what, damage := range map[string]func(s *site, now int64) []any{
+		"others of its owner may come back":  func(_ *site, now int64) []any { return []any{"kept", fmt.Sprint(now+30_000, ":0")} },
+		"a placeholder whose time is over":   func(_ *site, now int64) []any { return []any{"owner", "", "kept", fmt.Sprint(now, ":0")} },
+		"a placeholder whose time was never": func(*site, int64) []any { return []any{"owner", ""} },
+	} {
+		s := onMiniredis(t)
+		a := s.party("a")
+		token := int64(s.now())
+		s.ghost(token-1, time.Hour)
+		must(t, s.rdb.HSet(ctx, s.keys.Record(), damage(s, token/1000)...).Err())
+		a.leaves(a.ticket(usual), token, Neither)
+		equal(t, what, s.field("token"), fmt.Sprint(token-1))
+	}
+}
+
+func TestTheSmallestTokenIsNotForgotten(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		a.placeholder(1)
+		a.leaves(a.ticket(usual), 1, Held)
+		equal(t, "free", s.gone(s.keys.Record()), true)
+	})
+}
+
+func TestAWaiterThatLeavesDoesNotEndAPlaceholderWhoseTokenIsDamaged(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		a.placeholder(int64(s.now()))
+		must(t, s.rdb.HDel(ctx, s.keys.Record(), "token").Err())
+		s.unchanged(func() { a.leaves(a.ticket(usual), 0, Neither) })
+	})
+}
+
+// A late request may have put a forgotten holder in line.
+func TestAForgottenHolderThatLeavesWithOthersHeldTheLock(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		hold, token := a.holds(usual)
+		s.forgetAll()
+		b.placeholder(token)
+		a.queues(hold)
+		waiter, _ := a.waits(usual)
+		left := a.leave(LeaveTicket{Ticket: parsed(hold), Token: token}, LeaveTicket{Ticket: parsed(waiter)})
+		equal(t, "left", fmt.Sprint(left.Were), fmt.Sprint([]Was{Held, Waited}))
+		s.lined()
 	})
 }

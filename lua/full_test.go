@@ -112,3 +112,42 @@ func (p *party) queueMany(n int) []string {
 	}
 	return all
 }
+
+func TestOnlyANewcomerWithABoundSweepsALine(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		a.holds(usual)
+		overdue, _ := b.waits(usual)
+		s.age(overdue)
+		newcomers := func(bound int) []EnterTicket {
+			return []EnterTicket{{Ticket: parsed(b.ticket(usual)), MaxWaiters: bound}, {Ticket: parsed(b.ticket(usual)), MaxWaiters: bound}}
+		}
+		equal(t, "waiting", b.ask(newcomers(0)...).Waiting, 3)
+		equal(t, "waiting", b.ask(newcomers(4)...).Waiting, 4)
+		_, ok := s.score(overdue)
+		equal(t, "overdue one is in line", ok, false)
+	})
+}
+
+func TestPlacesOfNewcomersInOneMicrosecondFollowOneAnother(t *testing.T) {
+	s := onMiniredis(t)
+	a, b := s.party("a"), s.party("b")
+	a.holds(usual)
+	answer := b.ask(EnterTicket{Ticket: parsed(b.ticket(usual))}, EnterTicket{Ticket: parsed(b.ticket(usual))}, EnterTicket{Ticket: parsed(b.ticket(usual))})
+	for i, state := range answer.Tickets {
+		equal(t, "place", state.Place, answer.Now+Place(i))
+	}
+}
+
+func TestPositionsAreThoseBehindAllWhoWereSwept(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		a.holds(usual)
+		overdue, _ := b.waits(usual)
+		ticket, place := b.waits(usual)
+		s.age(overdue)
+		answer := b.ask(EnterTicket{Ticket: parsed(ticket), Place: place, Tell: true}, EnterTicket{Ticket: parsed(b.ticket(usual)), MaxWaiters: 2, Tell: true})
+		equal(t, "first", answer.Tickets[0].Position, 1)
+		equal(t, "newcomer", answer.Tickets[1].Position, 2)
+	})
+}

@@ -30,7 +30,7 @@ func TestInspectShowsHolderAndLine(t *testing.T) {
 			got.Now, got.Remaining = 0, 0
 			equal(t, "state", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", State{
 				Token: token, Held: true, Owner: "saga 7", HeldToken: token, Since: Micros(token / 1000 * 1000),
-				Holds:   []Hold{{holder, microsFromMillis(end), 3}},
+				Holds:   []Hold{{Ticket: holder, Deadline: microsFromMillis(end), Depth: 3}},
 				Waiting: 2, Page: 2, Waiters: []Waiter{waits(NewTicket("b", 1, usual, "", ""), first), waits(waiter, second)},
 			}))
 		})

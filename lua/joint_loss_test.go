@@ -128,3 +128,18 @@ func TestAJointHoldOverAPlaceholderKeepsThePlaceholdersTime(t *testing.T) {
 		}
 	})
 }
+
+func TestAFixedJointHoldThatIsWrittenAgainKeepsTheLockForALease(t *testing.T) {
+	eachJoint(t, usual, usual, func(t *testing.T, j joint) {
+		j.forgetAll()
+		r := j.a.renewal(j.one, j.token)
+		r.Lease, r.Until = 0, j.now()+Micros(time.Second.Microseconds())
+		j.a.reasserts(r)
+		end := j.ends(j.keys.Record())
+		equal(t, "kept", j.field("kept"), fmt.Sprint(end, ":0"))
+		if left := end - int64(j.now())/1000; left < 25_000 || left > 30_000 {
+			t.Fatalf("kept for %d ms", left)
+		}
+		equal(t, "hold", j.field(j.one), fmt.Sprint(int64(r.Until)/1000, ":1"))
+	})
+}

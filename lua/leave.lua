@@ -9,7 +9,7 @@
 --           '1' to retire the ticket: an unanswered request of it may still arrive
 -- Reply 1: the one ticket held the lock, nobody waits, and the lock is free; or
 --       1 1: the lock is free and 500 were dropped: call again
---       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
+--       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us, run}
 --       3.. per ticket: 'held' it held the lock until now, 'waited' it was in line, 'neither'
 -- A client is told 'hint <ticket> <record>', that is to enter again, in two cases: its ticket is
 -- next, and the owner's other holds end sooner than the line knows; or advance passed the client
@@ -19,10 +19,12 @@
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channels, me, freed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- The usual release is of the only hold (the ticket names no owner but itself), with nothing
--- unanswered. If nobody is in line either, that takes three calls, and a fourth for a plain lock.
-local usual = #ARGV == 8 and ARGV[8] == '0' and string.find(ARGV[5], '::', 1, true)
-if usual and redis.call('EXISTS', queue, waiters) == 0
+-- The usual release is of the only hold (the ticket names no owner but itself), and of those that
+-- had a turn on it, with nothing unanswered. If nobody is in line, that takes three calls, and a
+-- fourth for a plain lock.
+local usual = ARGV[7] ~= '0' and string.find(ARGV[5] or '', '::', 1, true)
+for i = 8, #ARGV, 4 do usual = usual and ARGV[i] == '0' and (i == 8 or ARGV[i - 1] == '0') end
+if usual and #ARGV == 8 and redis.call('EXISTS', queue, waiters) == 0
   and redis.call('HDEL', record, ARGV[5]) == 1 then
   redis.call('DEL', record)
   if freed ~= '' then redis.pcall(verb, freed, me) end

@@ -74,6 +74,39 @@ func TestTheLineComesBackInOrderWhateverTheOrderOfReturn(t *testing.T) {
 	})
 }
 
+func TestNewcomersAndATicketThatReturnsBetweenThemStandInTheOrderOfTheirPlaces(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		a.holds(usual)
+		first, place := b.waits(usual)
+		second, _ := b.waits(usual)
+		b.leave(LeaveTicket{Ticket: parsed(first), Place: place})
+		one, two := b.ticket(usual), b.ticket(usual)
+		answer := b.ask(
+			EnterTicket{Ticket: parsed(one)}, EnterTicket{Ticket: parsed(first), Place: place}, EnterTicket{Ticket: parsed(two)},
+		)
+		s.lined(first, second, one, two)
+		equal(t, "places", answer.Tickets[0].Place < answer.Tickets[2].Place, true)
+		equal(t, "waiting", answer.Waiting, 4)
+		equal(t, "returned", answer.Tickets[1], TicketState{Status: Waiting, Place: place, Returned: true})
+	})
+}
+
+func TestAnOverdueTicketThatComesWithANewcomerIsNotSweptForIt(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b := s.party("a"), s.party("b")
+		a.holds(usual)
+		ticket, place := b.waits(usual)
+		s.age(ticket)
+		answer := b.ask(
+			EnterTicket{Ticket: parsed(ticket), Place: place},
+			EnterTicket{Ticket: parsed(b.ticket(usual)), MaxWaiters: 1},
+		)
+		equal(t, "newcomer", answer.Tickets[1].Status, Full)
+		s.lined(ticket)
+	})
+}
+
 func TestManyTicketsReturnInOneRequest(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
@@ -141,6 +174,10 @@ func TestATicketThatReturnsToATakenPlaceStandsBehindIt(t *testing.T) {
 		three := c.ticket(usual)
 		c.queues(three, place)
 		s.lined(one, three, two)
+		b.leaves(two, 0, Waited)
+		four := c.ticket(usual)
+		c.queues(four, place) // also if the other stands last
+		s.lined(one, three, four)
 	})
 }
 

@@ -6,6 +6,9 @@
 // without a line. The package also builds the keys ([NewKeys]) and the tickets ([Ticket]), and
 // decodes the messages that scripts publish ([ParseMessage]).
 //
+// A grant may name a run ([Counters]): tickets next in line whose client may give them turns on the
+// same hold. The scripts name a run only to clients whose id ends in [KnowsRuns].
+//
 // docs/design.md in the repository tells the whole protocol in order.
 //
 // Durations cross into milliseconds here and nowhere else. Times of the server are microseconds of
@@ -26,7 +29,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"regexp"
 	"strings"
 	"time"
 
@@ -68,14 +70,28 @@ func embedded(name string) string {
 	return string(text)
 }
 
-var include = regexp.MustCompile(`(?m)^ *--#include (\S+)$`)
-
 // Whole is a script as it goes over the wire: the file called name, with each include line replaced
-// by the included file, and each name of terms.go by its number.
+// by the included file, and each name of terms.go by its number. Every program that links this
+// package does this as it starts, so it has to be quick.
 func Whole(name string, read func(name string) string) string {
-	return include.ReplaceAllStringFunc(numbered(read(name)), func(line string) string {
-		return strings.TrimSuffix(Whole(include.FindStringSubmatch(line)[1], read), "\n")
-	})
+	var whole strings.Builder
+	for line := range strings.Lines(read(name)) {
+		text, end := strings.CutSuffix(line, "\n")
+		if part, ok := included(text); ok {
+			whole.WriteString(strings.TrimSuffix(Whole(part, read), "\n"))
+		} else {
+			whole.WriteString(numbered(text))
+		}
+		if end {
+			whole.WriteByte('\n')
+		}
+	}
+	return whole.String()
+}
+
+// included returns the file that a line includes.
+func included(line string) (name string, ok bool) {
+	return strings.CutPrefix(strings.TrimLeft(line, " "), "--#include ")
 }
 
 // Micros is a time of the server's clock in microseconds since the Unix epoch.
@@ -200,6 +216,12 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	p := s.prompt
 	if p == nil {
 		return s.sendBy(ctx, nil, args, by)
+	}
+	if p.awaits {
+		if by != s.together {
+			return s.elsewhere(p, args, by)
+		}
+		return s.await(p, args)
 	}
 	p.looked.Store(0)
 	if s.timing.dials {

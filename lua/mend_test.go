@@ -182,7 +182,8 @@ func TestATicketWithADeadlineAndNoPlaceIsAnswered(t *testing.T) {
 				if owner != "" {
 					must(t, b.rdb.HSet(ctx, b.keys.Record(), "owner", owner).Err())
 				}
-				b.b.enter(ticket)
+				state := b.b.ask(EnterTicket{Ticket: parsed(ticket), Tell: true}).Tickets[0]
+				equal(t, "at the end", state.Status == Granted || state.Place >= place && state.Position == 6, true)
 				for i := range b.tickets {
 					b.heartbeat(i)
 				}
@@ -211,6 +212,18 @@ func TestAWaiterLeavesALineThatIsBroken(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestOneThatLeavesALineThatIsBrokenWaitedIfAnythingShowsIt(t *testing.T) {
+	eachBroken(t, func(t *testing.T, b broken) {
+		b.loseElement(1)
+		b.b.leaves(b.tickets[1], 0, Waited) // it has a deadline
+		must(t, b.rdb.Del(ctx, b.keys.Waiters()).Err())
+		b.b.leaves(b.tickets[2], 0, Waited) // it has a place
+		b.b.leaves(b.tickets[2], 0, Neither)
+		b.lined(b.tickets[0], b.tickets[3], b.tickets[4])
+		b.heartbeat(0)
+	})
 }
 
 // Elements and members that no script wrote must not stop the line.

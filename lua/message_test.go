@@ -47,7 +47,9 @@ var noMessages = []string{
 	"grant 1 2 3 c:1:1 r", "forced 1 c:1:1 r", "grant -1 2 3 c:1:1:: r", "grant 0 2 3 c:1:1:: r", "grant 1 0 3 c:1:1:: r", "grant 1 2 0 c:1:1:: r",
 	"grant 1.7321865431235e+15 2 3 c:1:1:: r", "grant 1 2 1.7321865431235e+15 c:1:1:: r", "grant 1 2 9007199254740992 c:1:1:: r",
 	"evicted", "evicted c:1:1::", "evicted c:1:1:: ", "hint c:1:1::", "evicted c:1:1 r", "evicted 1 c:1:1:: r",
-	"forced 9223372036854775808 c:1:1:: r", "forced  c:1:1:: r", "grant 1  3 c:1:1:: r",
+	"forced 9223372036854775808 c:1:1:: r",
+	"run 1 2 3 c:1:1:: r", "run 1 2 3 4, c:1:1:: r", "run 1 2 3 x c:1:1:: r", "run 1 2 3  c:1:1:: r", "run 1 2 3 -4 c:1:1:: r",
+	"forced  c:1:1:: r", "grant 1  3 c:1:1:: r",
 }
 
 func TestWhatIsNoMessageIsAnError(t *testing.T) {
@@ -71,6 +73,7 @@ func FuzzParseMessage(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add("grant 1732186543123456 3000 1732186543123455 c:1:30000:saga+7:note fairlock:lock:{x y}")
+	f.Add("run 1732186543123456 3000 1732186543123455 2,3 c:1:30000::note fairlock:lock:{x y}")
 	f.Add("forced 1732186543123455 c:1:30000:: fairlock:lock:{x}")
 	f.Add("evicted c:1:30000:: fairlock:lock:{x}")
 	f.Add("hint c:1:30000:: fairlock:lock:{x}")
@@ -83,7 +86,13 @@ func FuzzParseMessage(f *testing.F) {
 			return
 		}
 		verb, _, _ := strings.Cut(text, " ")
-		grant := verb == "grant"
+		grant := verb == "grant" || verb == "run"
+		if (verb == "run") != (Counters(m.Run) != nil) {
+			t.Fatalf("%q: run %q", text, m.Run)
+		}
+		if verb == "run" {
+			verb = "grant"
+		}
 		if m.News != News(verb) {
 			t.Fatalf("%q: %+v", text, m)
 		}

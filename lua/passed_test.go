@@ -110,6 +110,7 @@ func TestANewcomerDoesNotTakeAFreeLockBeforeThoseOfItsClientWhoWerePassedOver(t 
 		state, answer := o.b.enter(newcomer)
 		equal(t, "status", state.Status, Waiting)
 		equal(t, "told to bring the others back", answer.More, true)
+		equal(t, "how long nobody can have it", answer.Remaining, 0)
 		o.b.ask(EnterTicket{Ticket: parsed(o.first), Place: o.place}, EnterTicket{Ticket: parsed(o.second), Place: o.after}, EnterTicket{Ticket: parsed(newcomer), Place: state.Place})
 		equal(t, "the first one is granted", o.field(o.first) != "", true)
 		o.lined(o.second, newcomer)
@@ -166,5 +167,50 @@ func TestTheMarkOfAClientThatWasPassedOverEndsThoughTheDeadlinesWereDeleted(t *t
 		if end := s.ends(s.keys.Waiters()); end < 0 {
 			t.Fatalf("the mark ends at %d", end)
 		}
+	})
+}
+
+func TestSomeOfSeveralDoNotSpeakForThoseThatWerePassedOver(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		answer := o.b.send(Enter{Some: true, Tickets: []EnterTicket{{Ticket: parsed(o.second), Place: o.after}}})
+		equal(t, "told to bring the others back", answer.More, true)
+		_, marked := o.score("?b")
+		equal(t, "marked as passed over", marked, true)
+	})
+}
+
+func TestWhoHasNoneToBringBackIsNotToldTo(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		_, answer := o.b.try(o.b.ticket(usual))
+		equal(t, "a try, which speaks for nobody", answer.More, false)
+		answer = o.d.ask(EnterTicket{Ticket: parsed(o.d.ticket(usual))}, EnterTicket{Ticket: parsed(o.d.ticket(usual))})
+		equal(t, "newcomers of another client", answer.More, false)
+	})
+}
+
+func TestWhoComesBackToAFreeLockWithoutALineHasItForItsLease(t *testing.T) {
+	eachPassedOver(t, func(t *testing.T, o passedOver) {
+		o.b.leaves(o.second, 0, Waited)
+		o.d.leaves(o.last, 0, Waited)
+		o.c.leaves(o.holder, o.token, Held)
+		state, _ := o.b.enter(o.first, o.place)
+		equal(t, "status", state.Status, Granted)
+		equal(t, "remaining", state.Grant.Remaining, usual)
+	})
+}
+
+func TestAClientWhoseTicketIsOverdueIsNotPassedOver(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, c := s.party("a"), s.party("b"), s.party("c")
+		hold, token := a.holds(usual)
+		overdue, _ := b.waits(usual)
+		next, _ := c.waits(usual)
+		c.waits(usual)
+		b.die()
+		s.age(overdue)
+		a.leaves(hold, token, Held)
+		c.granted(next)
+		_, marked := s.score("?b")
+		equal(t, "marked", marked, false)
 	})
 }

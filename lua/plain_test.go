@@ -49,6 +49,7 @@ func TestAPlainLockIsTakenOrHeldAndNobodyStandsInLine(t *testing.T) {
 		state, answer := b.try(b.ticket(usual))
 		equal(t, "status", state.Status, Taken)
 		equal(t, "holder", answer.Holder, "a:1")
+		equal(t, "waiting", answer.Waiting, 0)
 		equal(t, "no line", s.gone(s.keys.Queue(), s.keys.Waiters()), true)
 		equal(t, "freed so far by", freed(), "")
 		a.leaves(hold, token, Held)

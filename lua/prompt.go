@@ -23,7 +23,7 @@ type timing struct {
 	read  time.Duration // what else bounds reads; 0: nothing
 	bound time.Duration // what bounds a whole request, once it has a connection; 0: nothing
 	dials bool          // requests do not insist on an idle connection: for a caller that does not wait, a pool dials by chance
-	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt
+	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt; 0: it is
 }
 
 func (t *timing) learn(rdb redis.UniversalClient) {
@@ -58,9 +58,12 @@ func (s *Server) Bound() time.Duration { return s.timing.read }
 // took notes how long a request took.
 func (t *timing) took(d time.Duration, err error) {
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() && d >= patience { //nolint:errorlint // as go-redis returns it
-		t.slow.Store(time.Now().Add(slowFor).UnixNano())
+		t.late()
 	}
 }
+
+// late notes that the server is not prompt.
+func (t *timing) late() { t.slow.Store(time.Now().Add(slowFor).UnixNano()) }
 
 // patient is a context that an obedient client obeys soon: within patience.
 type patient struct{ context.Context }
@@ -82,6 +85,7 @@ type prompt struct {
 	limit           time.Duration // how long to wait for a request that has to be sent elsewhere
 	looked          atomic.Int32  // how often, at Done
 	obeyed          bool          // by the client: as soon as patient is
+	awaits          bool          // the caller does not send, but waits for another goroutine, up to limit
 }
 
 // or is p, or ctx if there is no p.
@@ -99,6 +103,29 @@ func (p *prompt) unhurried() context.Context {
 	}
 	return p.Context
 }
+
+// outlasts reports whether the client obeys a deadline, and the caller's comes no sooner than at.
+func (p *prompt) outlasts(at time.Time) bool {
+	if p == nil || !p.obeyed {
+		return false
+	}
+	end, ok := p.Context.Deadline()
+	return !ok || !end.Before(at)
+}
+
+// forAll is p for requests of several callers. It ends at that time, and not with its caller.
+func (p *prompt) forAll(at time.Time) *prompt {
+	return &prompt{Context: until{context.WithoutCancel(p.Context), at}, obeyed: true}
+}
+
+// until is a context with a deadline that is for reads and writes alone.
+type until struct {
+	context.Context
+	at time.Time
+}
+
+// Deadline is a fixed time.
+func (u until) Deadline() (time.Time, bool) { return u.at, true }
 
 // Deadline is the caller's, and at most patience away if the client obeys.
 func (p *prompt) Deadline() (time.Time, bool) {
@@ -156,7 +183,7 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 	case <-p.Context.Done():
 		return nil, p.Context.Err()
 	case <-timer.C:
-		s.timing.slow.Store(time.Now().Add(slowFor).UnixNano())
+		s.timing.late()
 		return nil, errKept
 	}
 }
@@ -166,22 +193,25 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 // stead: half a round trip on a busy machine. A request comes back
 //
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
-//   - otherwise after the client's read timeout, which must be within limit; ctx must never end;
+//   - else, if ctx never ends, after the client's read timeout, if that is within limit;
+//   - else at ctx's end: one other goroutine sends for all callers that are ready together;
 //   - after limit, if no connection is idle: another goroutine gets one, and sends the request.
 //
-// Silence leaves open whether the request was executed. False means that the caller would be kept
-// longer than ctx allows, or that the server has not been prompt lately: wait for the answer in
-// another goroutine.
+// Silence leaves open whether the request was executed. False means that requests are not joined,
+// and the caller would be kept longer than ctx allows, or that the server has not been prompt
+// lately: wait for the answer in another goroutine.
 func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool) {
 	t := &s.timing
 	kept := t.bound > 0 && t.bound <= limit && ctx.Done() == nil
-	if time.Now().UnixNano() < t.slow.Load() || !t.obeys && !kept {
+	awaits := !t.obeys && !kept
+	slow := t.slow.Load()
+	if slow > 0 && time.Now().UnixNano() < slow || awaits && s.together.apart {
 		return nil, false
 	}
 	both := &struct { // in one allocation
 		server Server
 		prompt prompt
-	}{prompt: prompt{Context: ctx, obeyed: t.obeys, limit: limit}}
+	}{prompt: prompt{Context: ctx, obeyed: t.obeys, awaits: awaits, limit: limit}}
 	both.server = Server{s.deployment, &both.prompt}
 	return &both.server, true
 }

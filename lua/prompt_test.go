@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -63,7 +64,7 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 	}
 }
 
-func TestARequestIsPromptOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
+func TestACallerSendsItselfOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
 	ending, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for _, c := range []struct {
@@ -79,19 +80,49 @@ func TestARequestIsPromptOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
 		{"with a read timeout of the limit", false, 5 * time.Second, true, false},
 		{"with a longer read timeout", false, 5*time.Second + 1, false, false},
 	} {
-		single := redis.NewClient(&redis.Options{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
-		cluster := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
-		for _, rdb := range []redis.UniversalClient{single, cluster} {
-			p := NewServer(rdb, "w:", "a")
-			_, ok := p.Prompt(ctx, 5*time.Second)
-			equal(t, c.name+" and a context without an end", ok, c.endless)
-			_, ok = p.Prompt(ending, 5*time.Second)
-			equal(t, c.name+" and a context that may end", ok, c.withEnding)
+		for under, sends := range map[context.Context]bool{ctx: c.endless, ending: c.withEnding} {
+			rdb := redis.NewClient(&redis.Options{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
+			soon, ok := NewServer(rdb, "w:", "a").Prompt(under, 5*time.Second)
+			equal(t, c.name+": the caller sends", ok && !soon.prompt.awaits, sends)
+			equal(t, c.name+": else one sends for many", ok, true)
 			must(t, rdb.Close())
+
+			cluster := redis.NewClusterClient(&redis.ClusterOptions{ContextTimeoutEnabled: c.obedient, ReadTimeout: c.timeout})
+			_, ok = NewServer(cluster, "w:", "a").Prompt(under, 5*time.Second)
+			equal(t, c.name+" on a cluster, where requests are not joined", ok, sends)
+			must(t, cluster.Close())
 		}
 	}
-	_, ok := NewServer((*redis.Client)(nil), "w:", "a").Prompt(ctx, 5*time.Second)
-	equal(t, "without a client", ok, false)
+}
+
+func TestACallerForWhomAnotherSendsIsKeptUntilItsContextEndsOrTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := silent(false)
+		defer rdb.Close()
+		s := NewServer(rdb, "w:", "a")
+		var all sync.WaitGroup
+		s.Spawn(all.Go)
+		defer all.Wait()
+		for _, c := range []struct {
+			name           string
+			context, limit time.Duration
+			want           error
+			again          bool
+		}{
+			{"context", 50 * time.Millisecond, time.Second, context.DeadlineExceeded, true},
+			{"limit", time.Hour, 60 * time.Millisecond, errKept, false},
+		} {
+			under, cancel := context.WithTimeout(ctx, c.context)
+			soon, _ := s.Prompt(under, c.limit)
+			begin := time.Now()
+			_, err := soon.Inspect(under, keysOf(t, "x"), 0, 1)
+			equal(t, c.name+": how it ended", errors.Is(err, c.want) && Unanswered(err), true)
+			equal(t, c.name+": when", time.Since(begin), min(c.context, c.limit))
+			_, ok := s.Prompt(under, c.limit)
+			equal(t, c.name+": prompt again", ok, c.again)
+			cancel()
+		}
+	})
 }
 
 func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {

@@ -4,7 +4,7 @@
 --
 -- KEYS  1 record (hash)  2 queue (list)  3 waiters (zset)  4 token (string)
 -- ARGV  1 ticket  2 its token  3 since (server ms)  4 lease (ms from now; 0: as it is)
---       5 until (server ms; 0: none)  6 depth
+--       5 until (server ms; 0: none)  6 depth, as in renew
 -- Reply the hold's remaining time (ms); 0 if the hold is lost: released, expired or succeeded;
 --       -1 if it was forced
 -- Errors: WRONGTYPE comes before anything is written. A full server refuses nothing here.

@@ -53,6 +53,7 @@ func TestAHoldThatTheServerHasForgottenIsWrittenAgain(t *testing.T) {
 		"a placeholder":                       func(s *site, token int64) { s.deaf("z").placeholder(token) },
 		"a ghost of before":                   func(s *site, token int64) { s.ghost(token-1, usual) },
 		"a ghost of before for longer":        func(s *site, token int64) { s.ghost(token-1, time.Hour) },
+		"the smallest ghost":                  func(s *site, token int64) { s.ghost(1, usual); s.tokens(token) },
 		"a ghost of before and a newer token": func(s *site, token int64) { s.ghost(token-1, usual); s.tokens(token) },
 	}
 	for what, lose := range loss {
@@ -124,9 +125,11 @@ func TestAHoldWhoseTimeIsOverIsNotWrittenAgain(t *testing.T) {
 		ticket, token := a.holds(usual)
 		s.forgetAll()
 		r := a.renewal(ticket, token)
-		r.Lease, r.Until = 0, s.now()-1000
-		equal(t, "remaining", a.reasserts(r), 0)
-		equal(t, "all keys", s.dump(), "")
+		for _, over := range []Micros{1000, 0} { // on the embedded server the last one ends now
+			r.Lease, r.Until = 0, s.now()-over
+			equal(t, "remaining", a.reasserts(r), 0)
+			equal(t, "all keys", s.dump(), "")
+		}
 	})
 }
 
@@ -140,5 +143,20 @@ func TestAFixedLeaseIsWrittenAgainUntilItsOwnEnd(t *testing.T) {
 		a.reasserts(r)
 		equal(t, "end", s.ends(s.keys.Record()), int64(r.Until)/1000)
 		equal(t, "lease", s.field("lease"), "30000")
+	})
+}
+
+func TestAReassertKeepsTheLongestLeaseOfTheRecord(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		r := a.renewal(ticket, token)
+		r.Lease = time.Hour
+		a.renews(r)
+		a.reasserts(a.renewal(ticket, token))
+		equal(t, "lease", s.field("lease"), "3600000")
+		if left := s.ends(s.keys.Token()) - int64(s.now())/1000; left < 7_100_000 {
+			t.Fatalf("the token is remembered for %d ms", left)
+		}
 	})
 }

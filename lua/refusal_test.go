@@ -17,6 +17,16 @@ func (s *site) as(rules ...any) {
 	s.scripts = single(s.t).Client(s.t, func(o *redis.Options) { o.Username, o.Password = "limited", anyPassword })
 }
 
+func TestAUserThatMayNotAskWhoListensIsNotHeard(t *testing.T) {
+	s := onRedis(t)
+	a := s.party("a")
+	a.holds(usual)
+	s.as("-pubsub")
+	b := s.party("b")
+	_, answer := b.enter(b.ticket(usual))
+	equal(t, "heard", answer.Heard, false)
+}
+
 func TestAUserThatMayNotPublishStillHandsOver(t *testing.T) {
 	s := onRedis(t)
 	b := s.party("b")

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,15 @@ type Renewal struct {
 	Lease  time.Duration // 0: as it is
 	Until  Micros        // 0: none
 	Depth  int
+	Turn   Ticket // the ticket that has its turn on the hold; zero: the hold's own
+}
+
+// depth is what the record says of the hold's use: the depth, and the ticket whose turn it is.
+func (r Renewal) depth() any {
+	if r.Turn.text == "" {
+		return r.Depth
+	}
+	return fmt.Sprintf("%d:%s", r.Depth, r.Turn.text)
 }
 
 // Renewed is what became of one Renewal.
@@ -56,7 +66,7 @@ func renewals(holds []Renewal) []any {
 	}
 	args := renewScript.on(keys, 4*len(holds))
 	for _, h := range holds {
-		args = append(args, h.Ticket.text, millis(h.Lease), h.Until.millis(), h.Depth)
+		args = append(args, h.Ticket.text, millis(h.Lease), h.Until.millis(), h.depth())
 	}
 	return args
 }
@@ -120,7 +130,7 @@ func (s *Server) Confirm(ctx context.Context, h Renewal, need Replicas) (Renewed
 // has forgotten the hold, Reassert writes it again. If the record does not have the hold then, the
 // hold is lost.
 func (s *Server) Reassert(ctx context.Context, h Renewal) Renewed {
-	args := append(s.writing(reassertScript, h.Keys, 6), h.Ticket.text, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.Depth)
+	args := append(s.writing(reassertScript, h.Keys, 6), h.Ticket.text, h.Token, h.Since.millis(), millis(h.Lease), h.Until.millis(), h.depth())
 	reply, err := s.run(ctx, reassertScript, args)
 	if err != nil {
 		return Renewed{Err: err}

@@ -2,7 +2,7 @@
 --
 -- KEYS  1.. one record per hold, and no other key: so a migrating slot does not refuse a renewal
 -- ARGV  4 per hold: ticket, lease (ms from now; 0: as it is), until (server ms, absolute; 0: none),
---       depth
+--       depth, and with ':' before it the ticket whose turn it is, if not this one's
 -- Reply per hold: its remaining time (ms); 0 if there is no such hold, or a damaged one: ask
 --       reassert
 -- Errors: WRONGTYPE may come after some of several holds were prolonged: ask for each alone. A full
@@ -22,9 +22,14 @@ for k, record in ipairs(KEYS) do
   if deadline > ms then
     deadline = math.max(deadline, ms + lease, till)
     if before and before > lease and before <= MAX_LEASE then lease = before end
-    local ends = math.min(redis.call('PEXPIRETIME', record), MAX_TIME)
-    redis.call('PEXPIREAT', record, string.format('%d', math.max(ends, deadline)))
-    redis.call('HSET', record, ticket, string.format('%d:%s', deadline, depth), 'lease', lease)
+    local ends = string.format('%d', deadline)
+    if redis.call('PEXPIREAT', record, ends, 'GT') == 0 then
+      -- Others hold it for longer, or it is damaged: it ends never, or in the far future.
+      local late = math.max(deadline, math.min(redis.call('PEXPIRETIME', record), MAX_TIME))
+      redis.call('PEXPIREAT', record, string.format('%d', late))
+    end
+    redis.call('HSET', record, ticket, ends .. ':' .. depth)
+    if lease ~= before then redis.call('HSET', record, 'lease', lease) end
     reply[k] = deadline - ms
   end
 end

@@ -45,6 +45,12 @@ func (r *reader) token() int64 {
 	return n
 }
 
+// unused takes the largest token before that of a grant.
+func (r *reader) unused(t *TicketState) {
+	t.Unused = t.Grant.Token - r.int() - 1
+	r.wrong = r.wrong || t.Unused < 0
+}
+
 // millis takes a time that a Duration can hold.
 func (r *reader) millis() time.Duration {
 	n := r.int()
@@ -80,15 +86,19 @@ func (r *reader) strings() []string {
 	return all
 }
 
-// grant reads {} or {ticket, token, remaining ms, since us}.
+// grant reads {} or {ticket, token, remaining ms, since us}, with a run or without.
 func (r *reader) grant() *OtherGrant {
 	in := r.inner()
 	if len(in.list) == 0 {
 		r.wrong = r.wrong || in.wrong
 		return nil
 	}
-	g := &OtherGrant{in.ticket(), Grant{Token: in.token(), Remaining: in.millis(), Since: Micros(in.int())}}
+	g := &OtherGrant{Ticket: in.ticket(), Grant: Grant{Token: in.token(), Remaining: in.millis(), Since: Micros(in.int())}}
 	g.Since -= g.Since % 1000
+	if len(in.list) > 0 {
+		g.Run = in.string()
+		in.wrong = in.wrong || g.Run != "" && Counters(g.Run) == nil
+	}
 	r.wrong = r.wrong || in.wrong || len(in.list) > 0
 	return g
 }
@@ -102,6 +112,9 @@ func (r *reader) state() TicketState {
 	switch state.Status {
 	case Granted:
 		state.Grant = Grant{Token: in.token(), Remaining: in.millis(), Since: microsFromMillis(in.int())}
+		if len(in.list) > 0 {
+			in.unused(&state)
+		}
 	case Waiting:
 		state.Place, state.Position = Place(in.int()), int(in.int())
 	case Taken, Full, Gone:

@@ -25,7 +25,7 @@ func TestAnAnswerToEnterIsDecoded(t *testing.T) {
 	must(t, err)
 	want := Entered{
 		Now: 1732186543123456, Token: 1732186543000000, Holder: "saga 7", Lease: 30 * time.Second, Remaining: 1234 * time.Millisecond,
-		Waiting: 2, Heard: true, Forgot: true, More: true, Grant: &OtherGrant{parsed("c:9:30000::"), Grant{5, 3 * time.Second, 1732186543123000}},
+		Waiting: 2, Heard: true, Forgot: true, More: true, Grant: &OtherGrant{Ticket: parsed("c:9:30000::"), Grant: Grant{5, 3 * time.Second, 1732186543123000}},
 		Tickets: []TicketState{
 			{Status: Granted, Grant: Grant{6, 2500 * time.Millisecond, 1732186543123000}},
 			{Status: Waiting, Place: 7, Position: 2},
@@ -64,7 +64,7 @@ func TestTheAnswerOfAFreeLockIsDecoded(t *testing.T) {
 func TestAnAnswerToLeaveIsDecoded(t *testing.T) {
 	got, err := decodeLeft([]any{int64(1), []any{"c:9:30000::", int64(5), int64(3000), int64(7001)}, "held", "waited", "neither"}, 3)
 	must(t, err)
-	equal(t, "grant", *got.Grant, OtherGrant{parsed("c:9:30000::"), Grant{5, 3 * time.Second, 7000}})
+	equal(t, "grant", *got.Grant, OtherGrant{Ticket: parsed("c:9:30000::"), Grant: Grant{5, 3 * time.Second, 7000}})
 	equal(t, "more", got.More, true)
 	equal(t, "states", fmt.Sprint(got.Were), "[held waited neither]")
 }
@@ -89,13 +89,18 @@ func TestAnAnswerThatIsNotAsTheContractHasItIsAnError(t *testing.T) {
 		}
 	}
 	broken("too long", append(enteredReply(), []any{"full"}))
-	inner := []any{"granted", int64(6), int64(2500), int64(1), int64(1)}
-	for n := range inner {
-		if n != 4 {
+	inner := []any{"granted", int64(6), int64(2500), int64(1), int64(1), int64(1)}
+	for n := range len(inner) + 1 {
+		if n != 4 && n != 5 { // without or with the largest token before
 			broken(fmt.Sprint("a state of ", n), slices.Replace(enteredReply(), 10, 11, any(inner[:n])))
 		}
 	}
-	broken("a state of 5", slices.Replace(enteredReply(), 10, 11, any(inner)))
+	for _, before := range []any{int64(6), int64(7), int64(-1), "5"} {
+		broken(fmt.Sprint("a token after ", before), slices.Replace(enteredReply(), 10, 11, any(append(inner[:4:4], before))))
+		if got, err := decodeEntered([]any{int64(9), int64(6), before}, threeTickets[:1]); err == nil {
+			t.Errorf("the short reply with a token after %v: %+v", before, got)
+		}
+	}
 	broken("an unknown state", slices.Replace(enteredReply(), 12, 13, any([]any{"sold"})))
 	for _, reply := range [][]any{nil, {int64(0)}, {"1"}, {int64(0), []any{}}, {int64(0), []any{}, int64(1)}, {int64(0), []any{}, "held", "held"}} {
 		if left, err := decodeLeft(reply, 1); err == nil {

@@ -42,15 +42,17 @@ func TestEveryScriptFitsOnAScreen(t *testing.T) {
 
 func TestEveryPartIsIncludedByAScriptAndSaysWhatItIs(t *testing.T) {
 	all := sourceFiles(t)
-	included := make(map[string]bool)
+	parts := make(map[string]bool)
 	for _, text := range all {
-		for _, found := range include.FindAllStringSubmatch(text, -1) {
-			included[found[1]] = true
+		for line := range strings.Lines(text) {
+			if part, ok := included(strings.TrimSuffix(line, "\n")); ok {
+				parts[part] = true
+			}
 		}
 	}
 	for path, text := range all {
 		name, part := strings.CutPrefix(path, "parts/")
-		if part && !included[path] {
+		if part && !parts[path] {
 			t.Errorf("%s is included by none", path)
 		}
 		if says := "-- " + name + ": "; part && !strings.HasPrefix(text, says) {
@@ -81,7 +83,7 @@ func TestNoScriptHasATimeOrABoundOfItsOwn(t *testing.T) {
 }
 
 func TestScriptsKnowTheirTermsByNameAndUseAllOfThem(t *testing.T) {
-	quoted := regexp.MustCompile(`'[^']*'`)
+	quoted, word := regexp.MustCompile(`'[^']*'`), regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)*\b`)
 	used := make(map[string]bool)
 	for path, text := range sourceFiles(t) {
 		for _, name := range word.FindAllString(quoted.ReplaceAllString(code(text), ""), -1) {

@@ -1,6 +1,11 @@
 package lua
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // strayed is a lock held by c, with d and then b in line. The server executed a request of b late,
 // when b had been passed over. When b sent that request it did not know its place, so it now stands
@@ -31,6 +36,16 @@ func TestATicketThatALateRequestPutToTheEndComesBackToItsPlace(t *testing.T) {
 		s.lined(own, other)
 		leave()
 		b.granted(own)
+	})
+}
+
+func TestATicketThatALateRequestPutToTheEndComesBackToItsPlaceBesideAnother(t *testing.T) {
+	strayed(t, func(t *testing.T, s *site, b, _, _ *party, own, other string, place Place, _ func()) {
+		newcomer := b.ticket(usual)
+		states := b.ask(EnterTicket{Ticket: parsed(own), Place: place, Tell: true}, EnterTicket{Ticket: parsed(newcomer), Tell: true}).Tickets
+		equal(t, "state", states[0], TicketState{Status: Waiting, Place: place, Position: 1, Returned: true})
+		equal(t, "position of the newcomer", states[1].Position, 3)
+		s.lined(own, other, newcomer)
 	})
 }
 
@@ -89,4 +104,23 @@ func TestAHolderThatALateHeartbeatPutInLineIsOutOfItOnceItLeaves(t *testing.T) {
 		b.leaves(own, token, Held)
 		s.lined(other)
 	})
+}
+
+func TestATicketThatALateRequestPutToTheEndComesBackInALineOfTenThousandAtMost(t *testing.T) {
+	for others, back := range map[int]bool{9999: true, 10_000: false} {
+		s := onMiniredis(t)
+		s.untidy = true // a look at so many takes its time
+		a, b, d := s.party("a"), s.party("b"), s.party("d")
+		a.holds(usual)
+		line, deadlines := make([]any, others), make([]redis.Z, others)
+		for i := range others {
+			ticket := d.ticket(usual)
+			line[i], deadlines[i] = fmt.Sprintf("%d:%s", i+10, ticket), redis.Z{Score: float64(s.now()/1000 + 15_000), Member: ticket}
+		}
+		must(t, s.rdb.RPush(ctx, s.keys.Queue(), line...).Err())
+		must(t, s.rdb.ZAdd(ctx, s.keys.Waiters(), deadlines...).Err())
+		own, _ := b.waits(usual)
+		state := b.ask(EnterTicket{Ticket: parsed(own), Place: 9, Tell: true}).Tickets[0]
+		equal(t, fmt.Sprintf("back, behind %d others", others), state.Returned, back)
+	}
 }

@@ -1,8 +1,8 @@
 package lua
 
 import (
-	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -42,6 +42,13 @@ const (
 	sooner = 100 * time.Millisecond
 )
 
+// MaxRun is the most tickets that may have turns on the hold of another.
+const MaxRun = 64
+
+// KnowsRuns ends the id of a client that understands runs. The scripts tell other clients of plain
+// grants only: those of before there were runs.
+const KnowsRuns = "+"
+
 // The largest numbers that scripts write. Anything larger was not written by a script.
 const (
 	maxPlace = 1<<52 - 1                   // us: a time of the next centuries
@@ -78,16 +85,35 @@ var terms = map[string]int64{
 	"SWEEPS":    mostSwept,
 	"FETCHES":   mostFetched,
 	"LOOKS":     mostLooked,
+	"RUN":       MaxRun,
 }
-
-var word = regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)*\b`)
 
 // numbered is the text of a script with the numbers in the place of their names.
 func numbered(text string) string {
-	return word.ReplaceAllStringFunc(text, func(name string) string {
-		if n, ok := terms[name]; ok {
-			return strconv.FormatInt(n, 10)
+	var to strings.Builder
+	written, word := 0, -1 // text[:written] is done; a word begins at word
+	for i := 0; i <= len(text); i++ {
+		switch {
+		case i < len(text) && inWord(text[i]):
+			if word < 0 {
+				word = i
+			}
+		case word >= 0:
+			if n, ok := terms[text[word:i]]; ok {
+				to.WriteString(text[written:word])
+				to.WriteString(strconv.FormatInt(n, 10))
+				written = i
+			}
+			word = -1
 		}
-		return name
-	})
+	}
+	if written == 0 {
+		return text
+	}
+	to.WriteString(text[written:])
+	return to.String()
+}
+
+func inWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }

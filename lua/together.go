@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,38 +28,82 @@ type together struct {
 
 type sharing = batch.Batcher[redis.Cmder]
 
-// process sends a request. The error is also the request's own.
+// process sends a request. The error is also the request's own. A request whose context can end
+// must not hold up others, nor they it. So it shares only if the client obeys a deadline that comes
+// before the end of each of their contexts.
 func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) error {
 	kind := &t.others
 	if p != nil {
 		ctx, kind = p.Context, &t.prompt
 	}
-	ends := ctx.Done() != nil
-	ctx = p.or(ctx)
-	if t.apart || ends { // with a context that can end, a request must not hold up others, nor they it
-		return t.rdb.Process(ctx, request)
+	var soon time.Time
+	if p != nil && p.obeyed {
+		soon = time.Now().Add(patience)
 	}
-	b, sends := t.begin(kind, request)
+	if t.apart || ctx.Done() != nil && !p.outlasts(soon) {
+		return t.rdb.Process(p.or(ctx), request)
+	}
+	if err := ctx.Err(); err != nil {
+		request.SetErr(err)
+		return err
+	}
+	b, sends := t.begin(kind, request, false)
 	if !sends {
 		<-b.Answered
 		return request.Err()
 	}
 	defer t.end(kind)
 	if b == nil {
-		return t.rdb.Process(ctx, request)
+		return t.rdb.Process(p.or(ctx), request)
 	}
 	defer close(b.Answered)
-	runtime.Gosched()
-	return send(ctx, t.rdb, t.close(kind, b))
+	all := t.gather(kind, b)
+	if p != nil && p.obeyed && len(all) > 1 {
+		p = p.forAll(soon)
+	}
+	return send(p.or(ctx), t.rdb, all)
 }
 
-func (t *together) begin(kind *sharing, request redis.Cmder) (b *batch.Batch[redis.Cmder], sends bool) {
+// await lets another goroutine send a request, with all that are ready at the same moment: one
+// goroutine for many callers. It waits for the answer no longer than p.limit, and only until the
+// caller's context ends.
+func (s *Server) await(p *prompt, args []any) (any, error) {
+	t, ctx := s.together, context.WithoutCancel(p.Context)
+	request := newOnce(ctx, args)
+	b, sends := t.begin(&t.others, request, true)
+	if sends {
+		s.spawn(func() {
+			defer t.end(&t.others)
+			defer close(b.Answered)
+			start := time.Now()
+			err := send(ctx, t.rdb, t.gather(&t.others, b))
+			s.timing.took(time.Since(start), err)
+		})
+	}
+	timer := time.NewTimer(p.limit)
+	defer timer.Stop()
+	select {
+	case <-b.Answered:
+		return request.Result()
+	case <-p.Context.Done():
+		return nil, p.Context.Err()
+	case <-timer.C:
+		s.timing.late()
+		return nil, errKept
+	}
+}
+
+func (t *together) begin(
+	kind *sharing, request redis.Cmder, waits bool,
+) (b *batch.Batch[redis.Cmder], sends bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return kind.Begin(request, true, mostTogether)
+	return kind.Begin(request, true, waits, mostTogether)
 }
 
-func (t *together) close(kind *sharing, b *batch.Batch[redis.Cmder]) []redis.Cmder {
+// gather lets what is runnable add its requests, and returns all of the batch.
+func (t *together) gather(kind *sharing, b *batch.Batch[redis.Cmder]) []redis.Cmder {
+	runtime.Gosched()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return kind.Close(b)

@@ -2,9 +2,11 @@ package lua
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,10 +55,10 @@ func TestRequestsThatComeTogetherShareAWriteAndHaveEachItsOwnAnswer(t *testing.T
 func TestARequestThatWantsAPromptAnswerIsKeptByNoneThatDoesNot(t *testing.T) {
 	var together together
 	all, _ := asking(3)
-	_, _ = together.begin(&together.others, all[0])
-	b, sends := together.begin(&together.others, all[1])
+	_, _ = together.begin(&together.others, all[0], false)
+	b, sends := together.begin(&together.others, all[1], false)
 	equal(t, "the second of the others shares", b != nil && sends, true)
-	b, sends = together.begin(&together.prompt, all[2])
+	b, sends = together.begin(&together.prompt, all[2], false)
 	equal(t, "the first in haste goes alone", b == nil && sends, true)
 }
 
@@ -74,25 +76,117 @@ func TestAConnectionThatFailsLeavesAllThatShareItUnanswered(t *testing.T) {
 	}
 }
 
+func TestOneGoroutineSendsForAllCallersThatAreReadyTogether(t *testing.T) {
+	server := NewServer(single(t).Client(t), "w:", "a")
+	var all, senders sync.WaitGroup
+	var spawned atomic.Int64
+	server.Spawn(func(f func()) { spawned.Add(1); senders.Go(f) })
+	under, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ask := func(i int) {
+		soon, _ := server.Prompt(under, time.Minute)
+		reply, err := soon.send(under, []any{"eval", "return tonumber(ARGV[1])", 0, i}, soon.together)
+		equal(t, "answer", fmt.Sprint(reply, err), fmt.Sprint(i, " <nil>"))
+	}
+	ask(0)
+	senders.Wait()
+	equal(t, "senders for one", spawned.Load(), 1)
+
+	const callers = 5
+	together, others := server.together, &server.together.others
+	b, _ := together.begin(others, newOnce(ctx, []any{"ping"}), true) // the test is the sender
+	for i := range callers {
+		all.Go(func() { ask(i) })
+	}
+	for ready := 0; ready <= callers; time.Sleep(time.Millisecond) {
+		together.mu.Lock()
+		ready = len(b.All)
+		together.mu.Unlock()
+	}
+	must(t, send(ctx, together.rdb, together.gather(others, b)))
+	close(b.Answered)
+	together.end(others)
+	all.Wait()
+	equal(t, "senders for five more", spawned.Load(), 1)
+}
+
+func TestASharedRequestEndsBeforeTheContextOfEachCallerAndWithNoneOfThem(t *testing.T) {
+	at := time.Now().Add(patience)
+	for _, c := range []struct {
+		name     string
+		obeyed   bool
+		deadline time.Duration // after at; -1 s: none
+		want     bool
+	}{
+		{"a later deadline", true, time.Second, true},
+		{"the same", true, 0, true},
+		{"a sooner one", true, -time.Millisecond, false},
+		{"one that is not obeyed", false, time.Second, false},
+	} {
+		under, cancel := context.WithDeadline(ctx, at.Add(c.deadline))
+		p := &prompt{Context: under, obeyed: c.obeyed}
+		equal(t, c.name, p.outlasts(at), c.want)
+		cancel()
+		shared := p.forAll(at)
+		end, ok := shared.Deadline()
+		equal(t, "deadline", ok && end.Equal(at), true)
+		equal(t, "ended with its caller", shared.Err(), nil)
+	}
+	under, cancel := context.WithCancel(ctx)
+	equal(t, "no deadline", (&prompt{Context: under, obeyed: true}).outlasts(at), true)
+	equal(t, "not prompt", (*prompt)(nil).outlasts(at), false)
+	cancel()
+	request := newOnce(ctx, []any{"ping"})
+	err := (&together{}).process(under, &prompt{Context: under, obeyed: true}, request)
+	equal(t, "sent for a caller that has gone", errors.Is(err, context.Canceled) && err == request.Err(), true)
+}
+
 func TestManyAtOnceAreAllAnswered(t *testing.T) {
 	s := onRedis(t)
-	server := NewServer(s.rdb, "w:", "a")
+	obedient := func(o *redis.Options) { o.ContextTimeoutEnabled = true }
+	ending, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	t.Run("from goroutines of their own", func(t *testing.T) {
+		server := NewServer(s.rdb, "w:", "a")
+		manyAtOnce(t, func(f func(*Server)) { f(server) })
+	})
+	for name, c := range map[string]*redis.Client{
+		"by one for many": single(t).Client(t), "by callers": single(t).Client(t, obedient),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := NewServer(c, "w:", "a")
+			manyAtOnce(t, func(f func(*Server)) {
+				soon, ok := server.Prompt(ending, time.Minute)
+				equal(t, "prompt", ok, true)
+				f(soon)
+			})
+		})
+	}
+}
+
+func manyAtOnce(t *testing.T, with func(func(*Server))) {
+	t.Helper()
+	one := func(server *Server, keys Keys, ticket string) error {
+		answer, err := server.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
+		if err != nil || answer.Tickets[0].Status != Granted {
+			return fmt.Errorf("enter: %+v, %w", answer, err)
+		}
+		left, err := server.Leave(ctx, keys, []LeaveTicket{{Ticket: parsed(ticket), Token: answer.Tickets[0].Grant.Token}})
+		if err != nil || left.Were[0] != Held {
+			return fmt.Errorf("leave: %+v, %w", left, err)
+		}
+		return nil
+	}
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
 			keys := keysOf(t, fmt.Sprint(i))
 			for n := range 50 {
-				ticket := fmt.Sprintf("a:%d:30000::", 1+n*64+i)
-				answer, err := server.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
-				if err != nil || answer.Tickets[0].Status != Granted {
-					t.Errorf("enter: %+v, %v", answer, err)
-					return
-				}
-				left, err := server.Leave(ctx, keys, []LeaveTicket{{Ticket: parsed(ticket), Token: answer.Tickets[0].Grant.Token}})
-				if err != nil || left.Were[0] != Held {
-					t.Errorf("leave: %+v, %v", left, err)
-					return
-				}
+				with(func(server *Server) {
+					if err := one(server, keys, fmt.Sprintf("a:%d:30000::", 1+n*64+i)); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 		})
 	}

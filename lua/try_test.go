@@ -34,6 +34,30 @@ func TestATryTakesAFreeLock(t *testing.T) {
 	})
 }
 
+func TestATryThatTakesAFreeLockIsToldHowManyNumbersBelowItsTokenAreUnused(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.deaf("a")
+		last := int64(0)
+		for range 3 {
+			ticket := a.ticket(usual)
+			state, _ := a.try(ticket)
+			equal(t, "unused", state.Unused, state.Grant.Token-last-1)
+			last = state.Grant.Token
+			a.leaves(ticket, last, Held)
+		}
+		last += 1e12 // the clock was set back
+		s.tokens(last)
+		ticket := a.ticket(usual)
+		state, _ := a.try(ticket)
+		equal(t, "token", state.Grant.Token, last+1)
+		equal(t, "unused", state.Unused, 0)
+		a.leave(LeaveTicket{Ticket: parsed(ticket), Token: last + 1, Retire: true})
+		s.tokens(int64(s.now()) - 500)
+		state, _ = a.try(a.ticket(usual)) // with a mark, nothing is as usual
+		equal(t, "unused after a mark", state.Unused >= 499, true)
+	})
+}
+
 func TestATryOfAFreeLockLetsTheLineGoFirst(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c := s.party("a"), s.party("b"), s.party("c")
@@ -57,7 +81,7 @@ func TestATryOfAClientThatWaitsCarriesTheGrantOfItsOwnWaiter(t *testing.T) {
 		s.endRecord()
 		state, answer := b.try(b.ticket(usual))
 		equal(t, "status", state.Status, Taken)
-		equal(t, "grant", *answer.Grant, OtherGrant{parsed(first), Grant{answer.Token, Claim, answer.Now / 1000 * 1000}})
+		equal(t, "grant", *answer.Grant, OtherGrant{Ticket: parsed(first), Grant: Grant{answer.Token, Claim, answer.Now / 1000 * 1000}})
 		b.hearsNothing()
 		s.lined()
 	})
@@ -129,4 +153,22 @@ func TestALockThatIsHeldIsHeldForSomeTime(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The same for one that waits in line. The millisecond does not show every time.
+func TestALockThatIsHeldIsHeldForSomeTimeBeforeALine(t *testing.T) {
+	s := onRedis(t)
+	a, b := s.party("a"), s.party("b")
+	s.untidy = true // the record ends while check would look at it
+	for range 30 {
+		a.takes(a.ticket(3 * time.Millisecond))
+		ticket := b.ticket(usual)
+		state, answer := b.enter(ticket)
+		for ; state.Status == Waiting; state, answer = b.enter(ticket, state.Place) {
+			if answer.Remaining <= 0 {
+				t.Fatalf("held by %s for another %v", answer.Holder, answer.Remaining)
+			}
+		}
+		b.leaves(ticket, state.Grant.Token, Held)
+	}
 }

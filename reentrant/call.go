@@ -22,9 +22,10 @@ type call struct {
 	answered bool            // by the server, or from what this process knows
 
 	// Of a waiting call.
-	turn     chan struct{} // holds one signal: the call may try
-	position int           // when the call joined; 0: not yet
-	tried    time.Time     // when the try under way went out; zero: none is. Guarded by Locker.mu
+	may      chan struct{}     // holds one signal: the call may try
+	passed   chan *engine.Turn // holds the turn that another call of this process passed on
+	position int               // when the call joined; 0: not yet
+	tried    time.Time         // when the try under way went out; zero: none is. Guarded by Locker.mu
 }
 
 // joins reports whether the call names the holder as its owner.
@@ -34,7 +35,7 @@ func (c *call) joins(w *waiters) bool {
 
 // outcome is what a try came to: exactly one of the first three.
 type outcome struct {
-	hold *engine.Hold
+	turn *engine.Turn
 	held *engine.HeldError
 	err  error
 
@@ -46,7 +47,7 @@ type outcome struct {
 var errTimeUp = errors.New("the time to wait is up")
 
 // Acquire tries and waits.
-func (s strategy) Acquire(ctx context.Context, call engine.Call) (*engine.Hold, error) {
+func (s strategy) Acquire(ctx context.Context, call engine.Call) (*engine.Turn, error) {
 	return s.pursue(ctx, s.begin(call))
 }
 
@@ -60,7 +61,7 @@ func (l *Locker) begin(c engine.Call) *call {
 }
 
 // pursue tries at once, unless that is known to be in vain, and then waits.
-func (l *Locker) pursue(ctx context.Context, c *call) (*engine.Hold, error) {
+func (l *Locker) pursue(ctx context.Context, c *call) (*engine.Turn, error) {
 	caller := ctx
 	if c.Request.Wait > 0 {
 		var cancel context.CancelFunc
@@ -74,8 +75,8 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*engine.Hold, error) {
 	}
 	if held == nil {
 		o := l.first(ctx, c)
-		if o.hold != nil || o.err != nil && (ctx.Err() != nil || !l.patient(c, o.err)) {
-			return o.hold, l.why(caller, ctx, c, o.err)
+		if o.turn != nil || o.err != nil && (ctx.Err() != nil || !l.patient(c, o.err)) {
+			return o.turn, l.why(caller, ctx, c, o.err)
 		}
 		held = o.held
 	}
@@ -85,8 +86,8 @@ func (l *Locker) pursue(ctx context.Context, c *call) (*engine.Hold, error) {
 	if held != nil {
 		c.answered, c.asked = true, asked
 	}
-	hold, err := l.wait(ctx, caller, c, held)
-	return hold, l.why(caller, ctx, c, err)
+	turn, err := l.wait(ctx, caller, c, held)
+	return turn, l.why(caller, ctx, c, err)
 }
 
 // refuse answers for a lock that is known to be held, without asking the server.
@@ -127,14 +128,14 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 	return o
 }
 
-// wait tries whenever it is c's turn. held is the answer to the first try, or nil if there was
-// none.
-func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldError) (hold *engine.Hold, err error) {
+// wait tries whenever c may, until a try succeeds or c is passed a turn. held is the answer to the
+// first try, or nil if there was none.
+func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldError) (turn *engine.Turn, err error) {
 	w, err := l.join(c, held)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { l.quit(w, c, hold != nil) }() // however this ends: a callback may panic
+	defer func() { l.quit(w, c, turn) }() // however this ends: a callback may panic
 	l.core.Waits(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
 	l.stand(w, c)
 	var failures engine.Backoff
@@ -143,13 +144,13 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		pause = failures.Next()
 	}
 	for {
-		if err := l.myTurn(ctx, w, c, pause); err != nil {
-			return nil, err
+		if turn, err := l.mayTry(ctx, w, c, pause); turn != nil || err != nil {
+			return turn, err
 		}
 		o := l.tries(ctx, w, c)
 		switch {
-		case o.hold != nil:
-			return o.hold, nil
+		case o.turn != nil:
+			return o.turn, nil
 		case o.held != nil:
 			pause = pauseAfterRefusal
 			l.refused(w, o.held)
@@ -157,26 +158,33 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 			return nil, o.err
 		default:
 			pause = failures.Next()
-			signal(c.turn)
+			signal(c.may)
 		}
 	}
 }
 
-// myTurn returns when c may try: after the pause, once c is signalled.
-func (l *Locker) myTurn(ctx context.Context, w *waiters, c *call, pause time.Duration) error {
-	over := time.NewTimer(pause)
-	defer over.Stop()
-	var turn <-chan struct{}
+// mayTry returns when c may try: after the pause, once c is signalled. It also returns when c is
+// passed a turn.
+func (l *Locker) mayTry(ctx context.Context, w *waiters, c *call, pause time.Duration) (*engine.Turn, error) {
+	may := c.may
+	var over <-chan time.Time
+	if pause > 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		may, over = nil, timer.C
+	}
 	for {
 		select {
-		case <-over.C:
-			turn = c.turn
-		case <-turn:
-			return nil
+		case turn := <-c.passed:
+			return turn, nil
+		case <-over:
+			may = c.may
+		case <-may:
+			return nil, nil
 		case <-ctx.Done():
-			return l.lastWord(w, c)
+			return nil, l.lastWord(w, c)
 		case <-c.away:
-			return engine.ErrClosed
+			return nil, engine.ErrClosed
 		}
 	}
 }
@@ -211,10 +219,11 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 	return err
 }
 
-// try sends one request, in the caller's own goroutine if the request is sure to come back soon. If
-// ctx ends first, a lock that the request brings is given back.
+// try sends one request, in the caller's own goroutine if the request is sure to come back soon. A
+// call that waits is in no case kept by the request: it may be passed a turn meanwhile. If ctx ends
+// first, or a turn is passed, a lock that the request brings is given back.
 func (l *Locker) try(ctx context.Context, c *call) outcome {
-	if prompt, ok := l.core.Prompt(ctx, c.Request); ok {
+	if prompt, ok := l.core.Prompt(ctx, c.Request); ok && c.passed == nil {
 		l.core.Begun()
 		defer l.core.Done()
 		return c.learns(l.send(ctx, prompt, c))
@@ -225,14 +234,17 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 		select {
 		case answer <- o:
 		case <-gone:
-			if o.hold != nil {
-				l.core.Abandon(o.hold)
+			if o.turn != nil {
+				l.core.Abandon(o.turn)
 			}
 		}
 	})
 	select {
 	case o := <-answer:
 		return c.learns(o)
+	case turn := <-c.passed:
+		close(gone)
+		return outcome{turn: turn}
 	case <-ctx.Done():
 		close(gone)
 		return outcome{err: engine.EndOf(ctx)}
@@ -257,14 +269,13 @@ type try struct {
 // send sends a new ticket and handles the answer.
 func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome {
 	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
-	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: time.Now()}
-	requests := new(engine.Requests)
+	requests, sent := new(engine.Requests), time.Now()
+	t.Waiter = rules.Waiter{Lease: t.ticket.Lease, Try: true, Began: sent}
 	l.mu.Lock()
-	known := l.memory.Recall(c.Keys.Record(), time.Now())
+	known := l.memory.Recall(c.Keys.Record(), sent)
 	l.known[t.ticket.Counter] = t
 	l.mu.Unlock()
 	requests.Sent()
-	sent := time.Now()
 	answer, err := server.Enter(ctx, c.Keys, lua.Enter{
 		Try: true, Seen: known.Token, Lease: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: t.ticket}},
@@ -275,10 +286,11 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	if err != nil {
 		return outcome{err: err, left: l.ended(t, t.GivesUp(requests.Open()), requests)}
 	}
-	l.memory.Note(c.Keys.Record(), rules.Known{Token: answer.Token, Lease: answer.Lease}, time.Now())
+	now := time.Now()
+	l.memory.Note(c.Keys.Record(), rules.Known{Token: answer.Token, Lease: answer.Lease}, now)
 	l.checkHolder(c.Keys, answer.Holder)
 	l.core.Doubt(c.Keys.Record(), answer.Holder, answer.Now)
-	step := t.Told(&answer.Tickets[0], answer.Token, rules.ClockPair{Sent: sent, At: answer.Now}, time.Now(), requests.Open())
+	step := t.Told(&answer.Tickets[0], answer.Token, rules.ClockPair{Sent: sent, At: answer.Now}, now, requests.Open())
 	if isClosed(c.away) {
 		step.Leave = step.Leave || step.Do == rules.Take
 		l.ended(t, step, requests)
@@ -286,10 +298,11 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	}
 	if step.Do == rules.Take {
 		grant := answer.Tickets[0].Grant
-		return outcome{hold: l.core.Keep(engine.Granted{
-			Name: c.Name, Keys: c.Keys, Ticket: t.ticket, Token: grant.Token, Since: grant.Since,
-			Requests: requests, Copies: engine.NewCopies(c.Request.Replicas, answer.Confirmed),
-		}, step.Term, c.Request.Fixed)}
+		return outcome{turn: l.core.Keep(engine.Granted{
+			Keys: c.Keys, Ticket: t.ticket, Token: grant.Token, Since: grant.Since, Requests: requests,
+		}, l.run(c, answer.Tickets[0].Unused), step.Term, engine.For{
+			Name: c.Name, Fixed: c.Request.Fixed, Copies: engine.NewCopies(c.Request.Replicas, answer.Confirmed),
+		}, now)}
 	}
 	l.ended(t, step, requests)
 	switch step.Why {

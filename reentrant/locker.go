@@ -47,6 +47,13 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 // waiting calls of one process are served in the order in which they came, unless the server does
 // not answer one for half a second. Between processes there is no order.
 //
+// Calls that wait in the holder's process take turns without a request: a turn that ends passes to
+// the first of them. After 10 ms, or 100 turns, the lock is released to all. So is it when the
+// first call that waits has WithOwner, LeaseFor, WithReplicas or WithFsync. Each turn has a token
+// of its own, which may be up to 99 less than that of the record. An Unlock that passes its turn on
+// does not ask the server: in the repository, docs/safety.md says what that means, under During a
+// run.
+//
 // The lock is kept, by renewals (or for LeaseFor), until the Lease is unlocked. From then on the
 // lock does not depend on ctx: see [Lease.Context].
 //
@@ -158,6 +165,9 @@ func (l *Locker) refuseCalls(all ...chan struct{}) {
 
 // strategy is the Locker as its Core sees it.
 type strategy struct{ *Locker }
+
+// LeaveLine: there is no line.
+func (s strategy) LeaveLine(*engine.Hold, []lua.LeaveTicket) error { return nil }
 
 // Release leaves for a hold: one attempt.
 func (s strategy) Release(ctx context.Context, server *lua.Server, h *engine.Hold) (lua.Was, error) {

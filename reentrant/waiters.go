@@ -19,9 +19,10 @@ const (
 	overdue = 500 * time.Millisecond // a try may have been lost: the next call tries, too
 )
 
-// waiters are the calls of this process that wait for one plain lock. The first of them tries when
-// the lock may be free. If its try is overdue, the next tries, too. A call that names the holder as
-// its owner also tries when it may join the hold. All of it is guarded by Locker.mu.
+// waiters are the calls of this process that wait for one plain lock. If this process has the lock,
+// the first of them may be passed the next turn. Otherwise the first tries when the lock may be
+// free. If its try is overdue, the next tries, too. A call that names the holder as its owner also
+// tries when it may join the hold. All of it is guarded by Locker.mu.
 type waiters struct {
 	keys   lua.Keys
 	inLine []*call // in the order in which they came
@@ -67,7 +68,7 @@ func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 		w.learn(held)
 	}
 	w.count++
-	c.position, c.turn = w.count, make(chan struct{}, 1)
+	c.position, c.may, c.passed = w.count, make(chan struct{}, 1), make(chan *engine.Turn, 1)
 	return w, nil
 }
 
@@ -78,16 +79,22 @@ func (l *Locker) stand(w *waiters, c *call) {
 	defer l.mu.Unlock()
 	w.inLine = append(w.inLine, c)
 	if w.inLine[0] == c && !w.woken.Before(c.asked) {
-		signal(c.turn)
+		signal(c.may)
 	}
 }
 
-// quit takes c out. If c was first and does not have the lock, the next call tries in its stead. If
-// c has the lock, the next call tries when the lock is given back, or when c's lease may have
-// ended. Nobody tells of the end of a lease.
-func (l *Locker) quit(w *waiters, c *call, holds bool) {
+// quit takes c out; turn is what c has. If c was first and does not have the lock, the next call
+// tries in its stead. If c has the lock, the next call tries when the lock is given back, or when
+// c's lease may have ended. Nobody tells of the end of a lease. A turn that was passed to c too
+// late is given back.
+func (l *Locker) quit(w *waiters, c *call, turn *engine.Turn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	select {
+	case late := <-c.passed:
+		l.core.Abandon(late)
+	default:
+	}
 	w.count--
 	if w.count == 0 {
 		w.empty = time.Now()
@@ -99,7 +106,7 @@ func (l *Locker) quit(w *waiters, c *call, holds bool) {
 	}
 	w.inLine = slices.Delete(w.inLine, i, i+1)
 	switch {
-	case holds:
+	case turn != nil:
 		w.alarm.By(time.Now().Add(c.Request.Lease + afterEnd))
 	case i == 0:
 		w.wake()
@@ -151,7 +158,7 @@ func (l *Locker) listener() *pubsub.Listener {
 func (w *waiters) wake() {
 	w.woken = time.Now()
 	for _, c := range w.inLine {
-		signal(c.turn)
+		signal(c.may)
 		if !c.late(w.woken) {
 			return
 		}
@@ -196,7 +203,7 @@ func (w *waiters) learn(held *engine.HeldError) {
 	}
 	for _, c := range w.inLine {
 		if c.joins(w) {
-			signal(c.turn)
+			signal(c.may)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func TestNoLaterCallOfAProcessOvertakesOneThatWaits(t *testing.T) {
 		if len(later) > 0 {
 			t.Fatal("overtaken")
 		}
-		l.quit(l.waitersOf("x"), old, false)
+		l.quit(l.waitersOf("x"), old, nil)
 		released(t, (<-later).lease)
 	})
 }
@@ -210,7 +210,7 @@ func TestATurnThatIsNotTakenPassesOn(t *testing.T) {
 		first := l.stuck(t, "x")
 		next := waits(t, l, "x")
 		synctest.Wait() // the first has had its turn, by the subscription, and does nothing with it
-		if len(first.turn) != 1 {
+		if len(first.may) != 1 {
 			t.Fatal("the first has no turn")
 		}
 		released(t, lease)
@@ -219,7 +219,7 @@ func TestATurnThatIsNotTakenPassesOn(t *testing.T) {
 			t.Fatal("two had the turn")
 		}
 		began := time.Now()
-		l.quit(l.waitersOf("x"), first, false)
+		l.quit(l.waitersOf("x"), first, nil)
 		released(t, (<-next).lease)
 		if took := time.Since(began); took > pauseAfterRefusal {
 			t.Errorf("it took %v", took)
@@ -321,10 +321,10 @@ func TestAReleaseBetweenATryAndItsWaitingIsNotMissed(t *testing.T) {
 		}
 		l.stand(w, late)
 		select {
-		case <-late.turn:
+		case <-late.may:
 		default:
-			t.Error("it has no turn")
+			t.Error("it may not try")
 		}
-		l.quit(w, late, false)
+		l.quit(w, late, nil)
 	})
 }

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Runs go vet, go mod tidy -diff and golangci-lint over every module. Arguments go to golangci-lint,
-# for example --fix.
+# Runs go mod tidy -diff and golangci-lint over every module; go vet is one of its linters.
+# Arguments go to golangci-lint, for example --fix.
 . "$(dirname "$0")/lib.sh"
-go vet work
 for dir in $(modules); do
 	(cd "$dir" && GOWORK=off go mod tidy -diff)
 done

@@ -17,6 +17,7 @@ var etcdPeer = Peer{
 	Most: map[string]Limit{
 		"handover": {1_024, "a session for each waiter: setting thousands up takes longer than the measurement"},
 		"waiters":  {1_000, "a session for each waiter: setting tens of thousands up takes longer than the measurement"},
+		"burst":    {1_000, "a session for each waiter: setting tens of thousands up takes longer than the measurement"},
 		"leases":   {1_000, "writes to disk for each: setting 100,000 up takes minutes"},
 	},
 	Open: func(c Config) (Locker, error) { return newEtcd(c) },

@@ -10,7 +10,8 @@ import (
 	"github.com/fairlock/locks/reentrant"
 )
 
-// fair is the lock with a line, plain the lock without. fairAuto is fair on a client that batches.
+// fair is the lock with a line, plain the lock without. fairPool is fair on a client with more
+// connections, fairHurried one whose calls have deadlines, fairAuto on a client that batches.
 var (
 	fair = Peer{
 		Name: "fairlock", Server: Redis, Requests: scripted,
@@ -21,6 +22,18 @@ var (
 		Name: "fairlock plain", Server: Redis, Requests: scripted,
 		Open:  func(c Config) (Locker, error) { return newOurs(c, client(c), newPlain), nil },
 		About: "reentrant.New, defaults but for the lease; no order is promised",
+	}
+	fairPool = Peer{
+		Name: "fairlock 64 conns", Server: Redis, Requests: scripted, Only: []string{"keys"},
+		Open:  func(c Config) (Locker, error) { return newOurs(c, client(c, pool64), newFair), nil },
+		About: "fairlock.New on a client with PoolSize 64; the default is 10 for each CPU",
+	}
+	fairHurried = Peer{
+		Name: "fairlock deadlines", Server: Redis, Requests: scripted, Only: []string{"keys"},
+		Open: func(c Config) (Locker, error) {
+			return hurried{newOurs(c, client(c, pool64, obedient), newFair)}, nil
+		},
+		About: "the same with ContextTimeoutEnabled, and a deadline of 5 s for each call",
 	}
 	fairAuto = Peer{
 		Name: "fairlock +auto", Server: Redis, Requests: scripted, Only: []string{"keys"},

@@ -17,6 +17,31 @@ func client(c Config, options ...func(*redis.Options)) *redis.Client {
 	return redis.NewClient(o)
 }
 
+// pool64 gives the client a pool of 64 connections, one for each goroutine of the workload keys.
+func pool64(o *redis.Options) { o.PoolSize = 64 }
+
+// obedient makes the client obey the deadlines of contexts.
+func obedient(o *redis.Options) { o.ContextTimeoutEnabled = true }
+
+// hurried gives each call of a Locker a context with a deadline, as callers with a request to
+// answer do.
+type hurried struct{ Locker }
+
+// Lock has 5 s; so has the Unlock of what it returns.
+func (h hurried) Lock(ctx context.Context, name string, queued func()) (Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	lock, err := h.Locker.Lock(ctx, name, queued)
+	if err != nil {
+		return nil, err
+	}
+	return unlock(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		return lock.Unlock(ctx)
+	}), nil
+}
+
 // pipelined returns a client that batches concurrent requests with go-redis' AutoPipeliner. It is a
 // drop-in: all the commands of a redis.UniversalClient go through it, except Do and subscriptions.
 func pipelined(c Config) (redis.UniversalClient, error) {

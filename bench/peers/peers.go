@@ -79,7 +79,8 @@ type Limit struct {
 func All() []Peer {
 	return []Peer{
 		fair, plain, redislockPeer, redsyncPeer, rueidislockPeer, redissonPeer, etcdPeer, // the locks
-		fairAuto, redislockAuto, redsyncAuto, // the same locks with pipelines
+		fairPool, redislockPool, fairHurried, redislockHurried, // the same with more connections
+		fairAuto, redislockAuto, redsyncAuto, // and with pipelines
 		ping, noop, setnx, calls, callsAuto, baton, told, toldCalls, get, // the floors
 	}
 }

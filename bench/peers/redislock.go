@@ -10,15 +10,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redislockPeer polls every 100 ms, as in its README. redislockAuto is the same on a client that
-// batches.
+// redislockPeer polls every 100 ms, as in its README. redislockPool is the same on a client with
+// more connections, redislockHurried also has deadlines, redislockAuto is on one that batches.
 var (
 	redislockPeer = Peer{
 		Name: "redislock", Server: Redis, Module: "github.com/bsm/redislock", Requests: scripted,
 		Cannot: map[string]string{"leases": "does not renew: that is left to its user"},
-		Most:   map[string]Limit{"waiters": {10_000, pollsTooMuch}, "handover": {2_000, pollsTooMuch}},
+		Most:   map[string]Limit{"waiters": {10_000, pollsTooMuch}, "handover": {2_000, pollsTooMuch}, "burst": {2_000, pollsTooMuch}},
 		Open:   func(c Config) (Locker, error) { return newRedislock(c, client(c)), nil },
 		About:  "LinearBackoff(100 ms), as in its README; a line of none where the workload has one: Obtain with NoRetry",
+	}
+	redislockPool = Peer{
+		Name: "redislock 64 conns", Server: Redis, Module: "github.com/bsm/redislock", Requests: scripted, Only: []string{"keys"},
+		Open:  func(c Config) (Locker, error) { return newRedislock(c, client(c, pool64)), nil },
+		About: "on a client with PoolSize 64",
+	}
+	redislockHurried = Peer{
+		Name: "redislock deadlines", Server: Redis, Module: "github.com/bsm/redislock", Requests: scripted, Only: []string{"keys"},
+		Open: func(c Config) (Locker, error) {
+			return hurried{newRedislock(c, client(c, pool64, obedient))}, nil
+		},
+		About: "the same with ContextTimeoutEnabled, and a deadline of 5 s for each call",
 	}
 	redislockAuto = Peer{
 		Name: "redislock +auto", Server: Redis, Module: "github.com/bsm/redislock", Requests: scripted, Only: []string{"keys"},

@@ -21,6 +21,7 @@ var redissonPeer = Peer{
 	Most: map[string]Limit{
 		"handover": {4 * subscriptions, fewSubscriptions},
 		"waiters":  {1_000, fewSubscriptions},
+		"burst":    {4 * subscriptions, fewSubscriptions},
 	},
 	Open: func(c Config) (Locker, error) { return newRedisson(c), nil },
 	About: "Redisson's fair-lock algorithm in Go, written from its behaviour: enqueue, SUBSCRIBE per waiter, try again, wait as long " +

@@ -18,7 +18,7 @@ var (
 	redsyncPeer = Peer{
 		Name: "redsync", Server: Redis, Module: "github.com/go-redsync/redsync/v4", Requests: append([]string{"set"}, scripted...),
 		Cannot: map[string]string{"leases": "does not renew: that is left to its user"},
-		Most:   map[string]Limit{"waiters": {10_000, pollsTooMuch}, "handover": {2_000, pollsTooMuch}},
+		Most:   map[string]Limit{"waiters": {10_000, pollsTooMuch}, "handover": {2_000, pollsTooMuch}, "burst": {2_000, pollsTooMuch}},
 		Open:   func(c Config) (Locker, error) { return newRedsync(c, client(c)), nil },
 		About:  "one pool, its default delays, no end of attempts; a line of none where the workload has one: TryLock",
 	}

@@ -18,7 +18,8 @@ import (
 // measured as it is.
 var rueidislockPeer = Peer{
 	Name: "rueidislock", Server: Redis, Module: "github.com/redis/rueidis", Requests: append([]string{"client"}, scripted...),
-	Open: func(c Config) (Locker, error) { return newRueidislock(c) },
+	Cannot: map[string]string{"burst": "may forget a waiter, and then the burst has no end"},
+	Open:   func(c Config) (Locker, error) { return newRueidislock(c) },
 	About: "KeyMajority 1, NoLoopTracking, TryNextAfter 1 s (its 20 ms are less than the slow link's round trip); " +
 		"a line of none where the workload has one: TryWithContext",
 }

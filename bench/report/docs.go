@@ -24,7 +24,7 @@ func (r *Results) Rewrite(document, plots string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", document, err)
 	}
-	return os.WriteFile(document, []byte(rewritten), 0o600) //nolint:gosec // the same
+	return os.WriteFile(document, []byte(rewritten), 0o600)
 }
 
 func (r *Results) rewrite(text, plots string) (string, error) {

@@ -43,17 +43,23 @@ var handover = Workload{
 	},
 	Run: runHandover,
 	Goals: func(at Lookup) []Goal {
-		const mid, long, short = "64 waiters", "10000 waiters", "8 waiters"
-		return []Goal{
-			goal("at least 0.75x of the bare baton at 64 waiters", ratioIn(at, mid, "rate", ours, batonFloor), atLeast(0.75)),
-			goal("at least 3.3x of Redisson's at 64 waiters", ratioIn(at, mid, "rate", ours, redissons), atLeast(3.3)),
-			goal("at 10,000 waiters at least 0.9x of its own at 8", func() (float64, bool) {
-				x, ok := at(ours, long, "rate")
-				y, ok2 := at(ours, short, "rate")
+		const few, mid, many = "8 waiters", "64 waiters", "256 waiters"
+		ownAt := func(label string) func() (float64, bool) { // the rate beside that at 64 waiters
+			return func() (float64, bool) {
+				x, ok := at(ours, label, "rate")
+				y, ok2 := at(ours, mid, "rate")
 				return x / max(y, 1), ok && ok2
-			}, atLeast(0.9)),
-			// The hundredth is for requests at the edges of the measured time, and for heartbeats.
-			goal("at most 2 requests per grant", func() (float64, bool) { return at(ours, mid, "requests") }, atMost(2*1.01)),
+			}
+		}
+		return []Goal{
+			goal("at least 0.6x of the bare baton at 8 waiters", ratioIn(at, few, "rate", ours, batonFloor), atLeast(0.6)),
+			goal("at least 1.5x of the bare baton at 64 waiters", ratioIn(at, mid, "rate", ours, batonFloor), atLeast(1.5)),
+			goal("at least 1.5x of the bare baton at 256 waiters", ratioIn(at, many, "rate", ours, batonFloor), atLeast(1.5)),
+			goal("at least 5x of Redisson's at 64 waiters", ratioIn(at, mid, "rate", ours, redissons), atLeast(5)),
+			goal("at 1,000 waiters at least what it does at 64", ownAt("1000 waiters"), atLeast(1)),
+			goal("at 10,000 waiters at least what it does at 64", ownAt("10000 waiters"), atLeast(1)),
+			goal("the plain lock at least 1.5x of the fair one at 64 waiters", ratioIn(at, mid, "rate", "fairlock plain", ours), atLeast(1.5)),
+			goal("at most 0.3 requests per grant at 64 waiters", func() (float64, bool) { return at(ours, mid, "requests") }, atMost(0.3)),
 			goal("at most 1 publish per grant", func() (float64, bool) { return at(ours, mid, "publishes") }, atMost(1)),
 			goal("no grant out of order (%)", func() (float64, bool) { return at(ours, mid, "out") }, atMost(0)),
 			goal("Jain's index at least 0.99", func() (float64, bool) { return at(ours, mid, "jain") }, atLeast(0.99)),

@@ -34,7 +34,7 @@ var pair = Workload{
 	},
 	Goals: func(at Lookup) []Goal {
 		return []Goal{
-			ratio(at, "latency within 1.10x of two no-op EVALSHAs", "p50", ours, "2 no-op EVALSHAs", 1.10),
+			ratio(at, "latency within 1.25x of two no-op EVALSHAs", "p50", ours, "2 no-op EVALSHAs", 1.25),
 			ratio(at, "server CPU at most 1.5x of SET NX PX + compare-and-delete", "server", ours, "SET NX + delete", 1.5),
 			goal("at most 25 allocations beyond go-redis's own for two scripts", func() (float64, bool) {
 				a, ok := first(at, ours, "allocs")
@@ -69,6 +69,8 @@ var keys = Workload{
 	Goals: func(at Lookup) []Goal {
 		return []Goal{
 			ratioLeast(at, "at least redislock's pairs/s", "rate", ours, "redislock", 1),
+			ratioLeast(at, "with 64 connections at least redislock's", "rate", "fairlock 64 conns", "redislock 64 conns", 1),
+			ratioLeast(at, "with deadlines at least redislock's", "rate", "fairlock deadlines", "redislock deadlines", 1),
 			ratioLeast(at, "with AutoPipeline at least rueidislock's", "rate", "fairlock +auto", "rueidislock", 1),
 		}
 	},

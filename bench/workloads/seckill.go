@@ -64,15 +64,7 @@ func runSeckill(ctx context.Context, b *Bench) (Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The first contact of each process loads the scripts and makes the connections.
-	err = inEach(hired, func(i int, w *host.Worker) error {
-		name := b.Key + "-warm-" + strconv.Itoa(i)
-		if err := w.Call(ctx, "Acquire", name, new(int64)); err != nil {
-			return err
-		}
-		return w.Call(ctx, "Release", name, new(int64))
-	})
-	if err != nil {
+	if err := b.warm(ctx, hired); err != nil {
 		return nil, err
 	}
 	args := BuyArgs{Key: b.Key, Buyers: b.Case.Size / team, Start: time.Now().Add(200 * time.Millisecond)}
@@ -110,38 +102,27 @@ func (w *Worker) Buy(args BuyArgs, r *BuyReply) error {
 	if !ok {
 		return errCannotRefuse
 	}
-	var all sync.WaitGroup
 	var mu sync.Mutex // guards r
-	failed := make(chan error, args.Buyers)
-	open := make(chan struct{})
-	for range args.Buyers {
-		all.Go(func() {
-			<-open
-			began := time.Now()
-			lock, err := shop.Try(context.Background(), args.Key, lineBound)
-			took := time.Since(began)
-			if err == nil {
-				time.Sleep(buying)
-				err = lock.Unlock(context.Background())
-			}
-			now := time.Now().UnixNano()
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case errors.Is(err, peers.ErrRefused):
-				r.Refused, r.LastRefusal = append(r.Refused, took), now
-			case err != nil:
-				failed <- err
-			default:
-				r.Sold, r.Closed = r.Sold+1, now
-			}
-		})
-	}
-	time.Sleep(time.Until(args.Start))
-	cpu := host.CPU()
-	close(open)
-	all.Wait()
-	r.CPU = host.CPU() - cpu
-	close(failed)
-	return <-failed
+	cpu, err := atOnce(args.Buyers, args.Start, func(int) error {
+		began := time.Now()
+		lock, err := shop.Try(context.Background(), args.Key, lineBound)
+		took := time.Since(began)
+		if err == nil {
+			time.Sleep(buying)
+			err = lock.Unlock(context.Background())
+		}
+		now := time.Now().UnixNano()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case errors.Is(err, peers.ErrRefused):
+			r.Refused, r.LastRefusal = append(r.Refused, took), now
+			return nil
+		case err == nil:
+			r.Sold, r.Closed = r.Sold+1, now
+		}
+		return err
+	})
+	r.CPU = cpu
+	return err
 }

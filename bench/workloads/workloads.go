@@ -88,7 +88,7 @@ var (
 
 // All lists the workloads in the order of the document.
 func All() []Workload {
-	return []Workload{pair, keys, handover, gap, crash, leases, waiters, seckill}
+	return []Workload{pair, keys, handover, gap, crash, leases, waiters, seckill, burst}
 }
 
 // Bench has what one run works with: a peer, a case, a server and the hired workers.

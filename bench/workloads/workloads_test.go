@@ -41,6 +41,7 @@ var small = map[string][]string{
 	"leases":   {ours, redissons},
 	"waiters":  {ours, "rueidislock"},
 	"seckill":  {ours, "GET"},
+	"burst":    {ours, redissons},
 }
 
 func TestEveryWorkloadFillsItsTable(t *testing.T) {

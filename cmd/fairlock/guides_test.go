@@ -75,7 +75,7 @@ func TestEveryCommandLineOfTheGuidesMakesSense(t *testing.T) {
 // alike returns text without the parts that differ from run to run.
 func alike(text string) string {
 	for _, r := range []struct{ like, by string }{
-		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`, "ID"},
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\+:\d+`, "ID"},
 		{`\b1\d{15}\b`, "TOKEN"},
 		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
 		{`\b(\d+(\.\d+)?(ms|s|m|h|d))+\b`, "AGE"},

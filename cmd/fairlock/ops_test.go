@@ -50,7 +50,7 @@ func objects[T any](t *testing.T, s *redistest.Server, want int, args ...string)
 // plainly replaces what differs from run to run, and so also the widths of the columns.
 func plainly(text string) string {
 	for _, r := range []struct{ like, by string }{
-		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`, "ID"},
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\+:\d+`, "ID"},
 		{`\b1\d{15}\b`, "TOKEN"},
 		{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
 		{`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`, `"TIME"`},

@@ -48,6 +48,7 @@ func (c *complaints) name(what string) bool {
 var quiet = []string{
 	"info",                // then nobody looks at version and eviction policy
 	"unsubscribe", "ping", // of a connection that has nothing left to hear, or hears nothing for long
+	"pexpiretime",                                                            // of holds that share a lock
 	"linsert", "lpos", "lset", "zscore", "zrangebyscore", "zremrangebyscore", // of waiters that return to their places, or do not
 }
 

@@ -16,15 +16,15 @@ type Batch[T any] struct {
 	Answered chan struct{} // for the sender to close, if the other callers wait for that
 }
 
-// Begin adds a request. If no other is under way, or if the request does not share, it goes out
-// alone and b is nil; else it goes out with the batch b.
+// Begin adds a request. If the request does not share, or if no other is under way and it need not
+// wait for others, it goes out alone and b is nil; else it goes out with the batch b.
 //
 // If sends is true, the caller has to send: the request alone, or all that [Batcher.Close] returns
 // for b. [Batcher.End] must follow. If sends is false, the caller whose request is the first of
 // the batch sends this request, too. A batch has at most most requests.
-func (r *Batcher[T]) Begin(request T, shares bool, most int) (b *Batch[T], sends bool) {
+func (r *Batcher[T]) Begin(request T, shares, waits bool, most int) (b *Batch[T], sends bool) {
 	switch {
-	case !shares || r.underway == 0:
+	case !shares || r.underway == 0 && !waits:
 	case r.open == nil:
 		b = &Batch[T]{All: []T{request}, Answered: make(chan struct{})}
 		r.open = b

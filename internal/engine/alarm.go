@@ -14,9 +14,12 @@ func NewAlarm(at time.Time, f func()) *Alarm {
 	return &Alarm{time.AfterFunc(time.Until(at), f), at}
 }
 
+// IsBy reports whether the alarm goes off at the given time or sooner.
+func (a *Alarm) IsBy(at time.Time) bool { return !a.at.IsZero() && !at.Before(a.at) }
+
 // By has the alarm go off at the given time, unless it does so sooner anyway.
 func (a *Alarm) By(at time.Time) {
-	if a.at.IsZero() || at.Before(a.at) {
+	if !a.IsBy(at) {
 		a.at = at
 		a.timer.Reset(time.Until(at))
 	}

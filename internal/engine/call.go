@@ -21,7 +21,7 @@ type Call struct {
 // new hold from the Locker and gives the first Lease on it.
 func (c *Core) Lock(ctx context.Context, op, name string, try bool, options []LockOption) (*Lease, error) {
 	began := time.Now()
-	lease, err := c.lock(ctx, name, try, options)
+	lease, err := c.lock(ctx, began, name, try, options)
 	if err == nil {
 		return lease, nil
 	}
@@ -31,33 +31,34 @@ func (c *Core) Lock(ctx context.Context, op, name string, try bool, options []Lo
 	return nil, &Error{op, name, err}
 }
 
-func (c *Core) lock(ctx context.Context, name string, try bool, options []LockOption) (*Lease, error) {
+func (c *Core) lock(ctx context.Context, began time.Time, name string, try bool, options []LockOption) (*Lease, error) {
 	request, keys, lease, err := c.begin(ctx, name, try, options)
 	if lease != nil || err != nil {
 		return lease, err
 	}
-	until := time.Now().Add(request.Wait)
+	until := began.Add(request.Wait)
 	for {
-		lease, err := c.acquire(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: time.Now()})
+		lease, err := c.acquire(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: began})
 		if !errors.Is(err, ErrLost) || request.Wait == 0 || ctx.Err() != nil {
 			return lease, err
 		}
 		// The lock was lost before there was a Lease: the claim could not be confirmed in time, or
 		// the process stood still. Nobody can have used the lock. The call joins the line again, at
 		// its end.
+		began = time.Now()
 		if request.Wait > 0 {
-			request.Wait = max(time.Until(until), 1)
+			request.Wait = max(until.Sub(began), 1)
 		}
 		request.Waited = true
 	}
 }
 
 func (c *Core) acquire(ctx context.Context, call Call) (*Lease, error) {
-	hold, err := c.strategy.Acquire(ctx, call)
+	turn, err := c.strategy.Acquire(ctx, call)
 	if err != nil {
 		return nil, err
 	}
-	return c.Adopt(ctx, hold, call.Began, call.Request.Wait)
+	return c.Adopt(ctx, turn, call.Began, call.Request.Wait)
 }
 
 // begin checks what is asked for, re-enters, and makes contact. If it returns a Lease, the call is
@@ -67,22 +68,14 @@ func (c *Core) begin(ctx context.Context, name string, try bool, options []LockO
 	if err != nil {
 		return request, keys, nil, err
 	}
-	inner := request
-	if try {
-		inner.Wait = 0
-	}
-	if lease, err := c.Reenter(ctx, keys.Record(), inner); lease != nil || err != nil {
-		return request, keys, lease, err
-	}
-	start := time.Now()
-	err = c.Contact(ctx, keys, request.Wait)
-	if request.Wait > 0 {
-		request.Wait = max(1, request.Wait-time.Since(start)) // one bound for contact and wait
-	}
+	contact := request.Wait // it bounds the contact of a try, too
 	if try {
 		request.Wait = 0
 	}
-	return request, keys, nil, err
+	if lease, err := c.Reenter(ctx, keys.Record(), request); lease != nil || err != nil {
+		return request, keys, lease, err
+	}
+	return request, keys, nil, c.Contact(ctx, keys, contact)
 }
 
 // read checks what a call asks for, before anything is sent.
@@ -185,7 +178,7 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 // context carries one, or its goroutine is inside Do.
 func (c *Core) within(ctx context.Context) bool {
 	// No mutex is held here: the context may be the user's.
-	if h, _ := ctx.Value(anyHold{c}).(*Hold); h != nil {
+	if t, _ := ctx.Value(anyTurn{c}).(*Turn); t != nil {
 		return true
 	}
 	c.mu.Lock()

@@ -38,7 +38,7 @@ type Core struct {
 	reported atomic.Int64 // when they were last reported (Unix ns)
 
 	mu       sync.Mutex        // guards all below, and what Hold and share say it guards
-	holds    map[string]*Hold  // by record key: those that may be re-entered
+	turns    map[string]*Turn  // by record key: those that may be re-entered
 	bound    map[goroutine]int // number of Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
 	schedule schedule
@@ -57,10 +57,15 @@ type Hub interface {
 	Close()
 }
 
-// Strategy is how calls for one kind of lock get a hold, and how holds are given back.
+// Strategy is how calls for one kind of lock get the lock, and how it is given back.
 type Strategy interface {
-	// Acquire gets a hold, or returns an error and leaves nothing behind.
-	Acquire(context.Context, Call) (*Hold, error)
+	// Acquire gets a turn, or returns an error and leaves nothing behind.
+	Acquire(context.Context, Call) (*Turn, error)
+	// PassOn gives the next turn on a hold to a waiting call, by Core.Pass. It reports whether there
+	// is such a call.
+	PassOn(*Hold) bool
+	// LeaveLine sends one leave for tickets that had turns on the hold.
+	LeaveLine(*Hold, []lua.LeaveTicket) error
 	// Release sends one leave for the hold's ticket to that Server, which may be a prompt one.
 	Release(context.Context, *lua.Server, *Hold) (lua.Was, error)
 	// Forget drops what the Locker keeps of a hold that has ended: its release is settled, or it was
@@ -86,7 +91,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 	if err := lua.CheckPrefix(settings.Prefix); err != nil {
 		settings.Err = errors.Join(settings.Err, Invalid("WithPrefix: %v", err))
 	}
-	id := uuid.NewString()
+	id := uuid.NewString() + lua.KnowsRuns
 	server := scripts(rdb, lua.Channels(settings.Prefix), id)
 	settings.Prefix = server.Prefix() // with what the kind of lock adds
 	if settings.Simulated() {
@@ -98,7 +103,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 		strategy: strategy,
 		contact:  contact{turn: make(chan struct{}, 1)},
 		stop:     make(chan struct{}),
-		holds:    make(map[string]*Hold),
+		turns:    make(map[string]*Turn),
 		bound:    make(map[goroutine]int),
 	}
 	server.Spawn(c.Go)
@@ -163,7 +168,7 @@ func (c *Core) endLeases() {
 	close(c.stop)
 	var after effects
 	for _, h := range c.schedule {
-		after.end(h, ErrClosed)
+		after.end(h.turn, ErrClosed)
 	}
 	c.mu.Unlock()
 	after.carryOut(c)

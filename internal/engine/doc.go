@@ -6,9 +6,11 @@
 // renewals, release and loss. The other half, how a call waits, is the Locker's.
 //
 // A [Hold] is one ticket's part in an ownership: usually the whole of it; with [WithOwner] each
-// process has a Hold of its own. Every successful call has a [Lease] on a Hold. Nested calls add
-// Leases to the same Hold, which ends with the last of them. Package internal/rules says until when
-// a Hold can be trusted, and what each answer means for it.
+// process has a Hold of its own. A Hold is what the server knows. A [Turn] is one call's use of it;
+// a Hold has one Turn after another, usually just one. Every successful call has a [Lease] on a
+// Turn. Nested calls add Leases to the same Turn, which ends with the last of them. Then the Hold
+// passes to its next Turn ([Core.Pass]) or is given back. Package internal/rules says until when a
+// Hold can be trusted, when it may pass, and what each answer means for it.
 //
 // The types that users meet are here, too, because the Core takes and gives them: options, errors,
 // events, states. Packages fairlock and reentrant pass them on. docs/design.md in the repository

@@ -12,21 +12,21 @@ type effects struct {
 	lost   []loss
 }
 
-// loss is what the user is told of a lost hold.
+// loss is what the user is told of a lost lock.
 type loss struct {
-	hold    *Hold
-	adopted *adoption // nil: the hold had no Lease, or there is no observer
+	turn    *Turn
+	adopted *adoption // nil: the turn had no Lease, or there is no observer
 	line    []any     // for the log
 }
 
-func (e *effects) end(h *Hold, cause error) {
-	e.shares = append(e.shares, h.shares...)
+func (e *effects) end(t *Turn, cause error) {
+	e.shares = append(e.shares, t.shares...)
 	e.cause = cause
 }
 
-// ended is the event of the hold's end.
-func (h *Hold) ended(kind Kind, err error) Event {
-	return Event{Kind: kind, Context: h.adopted.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: time.Since(h.adopted.at), Err: err}
+// ended is the event of the turn's end.
+func (t *Turn) ended(kind Kind, err error) Event {
+	return Event{Kind: kind, Context: t.adopted.ctx, Name: t.Name, Owner: t.Ticket.Identity(), Token: t.Token, Took: time.Since(t.adopted.at), Err: err}
 }
 
 func (e *effects) carryOut(c *Core) {
@@ -41,7 +41,7 @@ func (e *effects) carryOut(c *Core) {
 	for _, l := range e.lost {
 		c.Settings.Logger.Warn("fairlock: lock lost", l.line...)
 		if l.adopted != nil {
-			c.Settings.Observe(l.hold.ended(Lost, l.hold.release.err))
+			c.Settings.Observe(l.turn.ended(Lost, l.turn.release.err))
 		}
 	}
 	for _, h := range e.gone {

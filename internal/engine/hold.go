@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -12,13 +11,11 @@ import (
 
 // Granted is what the server gave to a call.
 type Granted struct {
-	Name     string
 	Keys     lua.Keys
-	Ticket   lua.Ticket
-	Token    int64
+	Ticket   lua.Ticket // which the record names
+	Token    int64      // of the record
 	Since    lua.Micros
-	Requests *Requests
-	Copies   *Copies // nil: none are needed
+	Requests *Requests // of the ticket
 }
 
 // Copies are the confirmations of replicas that a call needs before it has the lock.
@@ -35,8 +32,9 @@ func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 	return &Copies{need, have}
 }
 
-// Hold is one ticket's part in an ownership: usually the whole of it; with WithOwner each process
-// has a Hold of its own. The exported fields are those of its grant and do not change.
+// Hold is one ticket's part in an ownership, as the server knows it: usually the whole of it; with
+// WithOwner each process has a Hold of its own. The exported fields are those of its grant and do
+// not change.
 type Hold struct {
 	Granted
 	core *Core
@@ -45,120 +43,31 @@ type Hold struct {
 
 	// Guarded by core.mu.
 	rules.Hold
-	settled bool      // ready is closed
-	index   int32     // in the schedule; -1: not in it
-	shares  []*share  // of the Leases that have not ended
-	release release   // or how the hold was lost
-	adopted *adoption // for the observer; nil: no observer, or no Lease yet
+	settled bool  // ready is closed
+	index   int32 // in the schedule; -1: not in it
+	turn    *Turn // that has the lock, or had it last
+	run     *run  // nil: no other ticket may have a turn. The pointer does not change
 
-	// Room for what a hold usually has only one of.
-	first share
-	only  [1]*share
+	first Turn // room for what every hold has
 }
 
-// adoption is how a hold got its first Lease.
-type adoption struct {
-	at  time.Time
-	ctx context.Context // of that Lease
-}
-
-// Keep puts a granted hold under the watchdog. A fixed lease is not renewed. The hold has no Lease
-// yet: Adopt or Abandon must follow.
-func (c *Core) Keep(g Granted, t rules.Term, fixed bool) *Hold {
-	h := &Hold{Granted: g, core: c, index: -1, Hold: rules.Begin(t, g.Ticket.Lease, fixed, time.Now())}
-	if fixed && h.Claimed() {
+// Keep puts a hold that was granted by now under the watchdog, and begins its first turn. A fixed
+// lease is not renewed. The turn has no Lease yet: Adopt or Abandon must follow.
+func (c *Core) Keep(g Granted, r Run, t rules.Term, f For, now time.Time) *Turn {
+	h := &Hold{Granted: g, core: c, index: -1, Hold: rules.Begin(t, g.Ticket.Lease, f.Fixed, now)}
+	if f.Fixed && h.Claimed() {
 		h.ready = make(chan struct{})
 	}
+	if r.Turns > 0 {
+		h.run = &run{Run: r}
+	}
+	h.turn = &h.first
+	h.first.For, h.first.Ticket, h.first.Token, h.first.hold = f, &h.Ticket, g.Token-int64(r.Turns), h
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count++
 	c.watch(h)
-	return h
-}
-
-// Adopt gives the first Lease on h. If h is still the claim of a fixed lease, the claim is
-// confirmed first. If the call asks for replicas, they must have the lock. If either fails, the
-// hold is lost or given back; if ctx ends meanwhile, it is given back. The call has waited since
-// began, and may wait for wait in all; zero or less is as long as it takes.
-//
-// A Lease that Adopt returns was given before the Locker was closed. In every other case the hold
-// is given back, also after a panic in the user's context.
-func (c *Core) Adopt(ctx context.Context, h *Hold, began time.Time, wait time.Duration) (lease *Lease, err error) {
-	if h.ready != nil || h.Copies != nil { // may take a while: Close waits for the outcome
-		c.Begun()
-		defer c.Done()
-	}
-	defer func() {
-		if lease == nil {
-			c.Abandon(h)
-		}
-	}()
-	if h.ready != nil {
-		if err := c.confirmed(ctx, h, began, wait); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.replicate(ctx, h); err != nil {
-		if ctx.Err() != nil {
-			err = waited(ctx, began)
-		}
-		return nil, err
-	}
-	return c.adopt(ctx, h, began)
-}
-
-// confirmed returns nil when the claim has become the fixed lease, or was lost. On an error the
-// caller gives h back.
-func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
-	select {
-	case <-h.ready: // a callback may have kept the call past its wait
-		return nil
-	default:
-	}
-	var timeout <-chan time.Time
-	if wait > 0 {
-		timer := time.NewTimer(time.Until(began.Add(wait)))
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	select {
-	case <-timeout:
-		return &WaitError{Waited: time.Since(began), Err: context.DeadlineExceeded}
-	case <-h.ready:
-		return nil
-	case <-ctx.Done():
-		return waited(ctx, began)
-	case <-c.stop: // the watchdog no longer asks for the confirmation
-		return ErrClosed
-	}
-}
-
-// waited is the error of a call whose context ended after the grant and before the Lease.
-func waited(ctx context.Context, began time.Time) error {
-	return &WaitError{Waited: time.Since(began), Err: EndOf(ctx)}
-}
-
-func (c *Core) adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, error) {
-	values := detached(ctx)
-	var after effects
-	defer after.carryOut(c)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.check(h, &after); err != nil {
-		return nil, err
-	}
-	if !h.Leasable(c.closed) {
-		return nil, ErrClosed
-	}
-	c.holds[h.Keys.Record()] = h
-	lease := c.lease(values, h)
-	if c.Settings.Observer != nil {
-		h.adopted = &adoption{time.Now(), lease.share.ctx}
-		c.Settings.Observe(Event{
-			Kind: Acquired, Context: lease.share.ctx, Name: h.Name, Owner: h.Ticket.Identity(), Token: h.Token, Took: h.adopted.at.Sub(began),
-		})
-	}
-	return lease, nil
+	return h.turn
 }
 
 // Present returns the owner in this process that is sure to have the lock now. expires is when the
@@ -166,11 +75,11 @@ func (c *Core) adopt(ctx context.Context, h *Hold, began time.Time) (*Lease, err
 func (c *Core) Present(record string) (owner string, expires time.Time, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.holds[record]
-	if h == nil || rules.Passed(h.TrustEnds, time.Now()) {
+	t := c.turns[record]
+	if t == nil || rules.Passed(t.hold.TrustEnds, time.Now()) {
 		return "", time.Time{}, false
 	}
-	return h.Ticket.Identity(), h.Term.Ends, true
+	return t.Ticket.Identity(), t.hold.Term.Ends, true
 }
 
 // Forced handles a message that an ownership was ended by force. Only the hold of the message's
@@ -205,19 +114,12 @@ func (c *Core) end(record string, token int64, match func(*Hold) bool) {
 func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.holds[record]
-	if h != nil && h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
-		c.watch(h)
+	t := c.turns[record]
+	if t == nil {
+		return
 	}
-}
-
-// Abandon gives back a hold without Leases.
-func (c *Core) Abandon(h *Hold) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h.State == rules.Held {
-		c.beginRelease(h)
-		c.Go(func() { c.release(context.Background(), h, 0) })
+	if h := t.hold; h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
+		c.watch(h)
 	}
 }
 
@@ -240,16 +142,22 @@ func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 	if h.State != rules.Held {
 		return
 	}
-	leave := h.Lose(why, time.Now(), h.Requests.Open())
-	h.release.err = &reason{ErrLost, words}
-	after.end(h, ErrLost)
-	after.lost = append(after.lost, loss{h, h.adopted, []any{
-		"lock", h.Name, "owner", h.Ticket.Identity(), "note", h.Ticket.Note, "token", h.Token,
+	leave := h.Lose(why, time.Now(), h.Requests.Open()) || len(h.followers()) > 0
+	turn := h.turn
+	turn.release.err = &reason{ErrLost, words}
+	after.end(turn, ErrLost)
+	adopted := turn.adopted
+	if turn.over { // it was about to be passed on: its Unlock waits for the outcome
+		c.settle(turn, turn.release.err)
+		adopted = nil
+	}
+	after.lost = append(after.lost, loss{turn, adopted, []any{
+		"lock", turn.Name, "owner", turn.Ticket.Identity(), "note", turn.Ticket.Note, "token", turn.Token,
 		"why", words, "since", h.Since.Time(), "lease", h.Ticket.Lease,
-		"renewed", h.Term.Ends.Add(-h.Term.Span), "expires", h.Term.Ends, "depth", len(h.shares),
+		"renewed", h.Term.Ends.Add(-h.Term.Span), "expires", h.Term.Ends, "depth", len(turn.shares),
 	}})
-	c.forget(h)
-	for _, s := range h.shares {
+	c.forget(turn)
+	for _, s := range turn.shares {
 		s.unbind()
 	}
 	h.settle()
@@ -281,52 +189,10 @@ func (h *Hold) settle() {
 	}
 }
 
-// forget takes h out of the holds that can be re-entered. c.mu must be held.
-func (c *Core) forget(h *Hold) {
-	if c.holds[h.Keys.Record()] == h {
-		delete(c.holds, h.Keys.Record())
-	}
-}
-
 // finish counts a hold out. c.mu must be held.
 func (c *Core) finish() {
 	if c.count--; c.count == 0 && c.drained != nil {
 		close(c.drained)
 		c.drained = nil
 	}
-}
-
-// live reports whether h can be re-entered.
-func (h *Hold) live() bool {
-	h.core.mu.Lock()
-	defer h.core.mu.Unlock()
-	return h.Live(time.Now())
-}
-
-// boundTo reports whether a Lease on h belongs to the goroutine. c.mu must be held.
-func (h *Hold) boundTo(me goroutine) bool {
-	if me == 0 || h.State != rules.Held {
-		return false
-	}
-	for _, s := range h.shares {
-		if s.goroutine == me {
-			return true
-		}
-	}
-	return false
-}
-
-// check returns nil while h can be trusted, and else the reason why not. A hold whose time has
-// passed is lost here. c.mu must be held; the caller carries after out once it is not.
-func (c *Core) check(h *Hold, after *effects) error {
-	if h.TrustOver(time.Now()) {
-		c.lose(h, rules.Expired, after)
-	}
-	switch lost := h.release.err; {
-	case errors.Is(lost, ErrLost):
-		return lost
-	case h.State != rules.Held:
-		return ErrNotHeld
-	}
-	return nil
 }

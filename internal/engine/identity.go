@@ -5,8 +5,6 @@ import (
 	"context"
 	"runtime"
 	"strconv"
-
-	"github.com/fairlock/locks/internal/rules"
 )
 
 // Identity is how a nested call is recognised as the holder's own.
@@ -44,59 +42,59 @@ func current() goroutine {
 	return goroutine(id)
 }
 
-// carrying is a context that carries a hold. It carries a hold and not an identity: every call with
-// the context shares the hold.
+// carrying is a context that carries a turn. It carries a turn and not an identity: every call with
+// the context shares the turn.
 type carrying struct {
 	context.Context
-	hold *Hold
+	turn *Turn
 }
 
-// carried asks a context for the hold of one lock; anyHold asks for the hold of any lock. Both ask
-// for holds of one Core.
+// carried asks a context for the turn on one lock; anyTurn asks for one on any lock. Both ask for
+// turns of one Core.
 type (
 	carried struct {
 		core   *Core
 		record string
 	}
-	anyHold struct{ core *Core }
+	anyTurn struct{ core *Core }
 )
 
 func (c *carrying) Value(key any) any {
 	switch key := key.(type) {
 	case carried:
-		if c.hold.core == key.core && c.hold.Keys.Record() == key.record {
-			return c.hold
+		if h := c.turn.hold; h.core == key.core && h.Keys.Record() == key.record {
+			return c.turn
 		}
-	case anyHold:
-		if c.hold.core == key.core && c.hold.live() {
-			return c.hold
+	case anyTurn:
+		if c.turn.hold.core == key.core && c.turn.reenterable() {
+			return c.turn
 		}
 	}
 	return c.Context.Value(key)
 }
 
-// carriedBy returns the hold of the lock that a context carries, or nil. c.mu must not be held: the
+// carriedBy returns the turn on the lock that a context carries, or nil. c.mu must not be held: the
 // context may be the user's.
-func (c *Core) carriedBy(ctx context.Context, record string) *Hold {
-	h, _ := ctx.Value(carried{c, record}).(*Hold)
-	return h
+func (c *Core) carriedBy(ctx context.Context, record string) *Turn {
+	t, _ := ctx.Value(carried{c, record}).(*Turn)
+	return t
 }
 
-// find returns the live hold of the lock that the call shares, or nil. It looks for the hold of the
-// owner that the call names. If the call names none, it looks for the hold that the context
+// find returns the live turn on the lock that the call shares, or nil. It looks for the turn of the
+// owner that the call names. If the call names none, it looks for the turn that the context
 // carries, then for one of the call's goroutine. c.mu must be held.
-func (c *Core) find(carried *Hold, record string, r Request) *Hold {
+func (c *Core) find(carried *Turn, record string, r Request) *Turn {
 	if r.Owner != "" {
-		if h := c.holds[record]; h != nil && h.Ticket.Owner == r.Owner {
-			return h
+		if t := c.turns[record]; t != nil && t.Ticket.Owner == r.Owner {
+			return t
 		}
 		return nil
 	}
-	if carried != nil && carried.State == rules.Held {
+	if carried != nil && carried.live() {
 		return carried
 	}
-	if h := c.holds[record]; h != nil && len(c.bound) > 0 && h.boundTo(current()) {
-		return h
+	if t := c.turns[record]; t != nil && len(c.bound) > 0 && t.boundTo(current()) {
+		return t
 	}
 	return nil
 }

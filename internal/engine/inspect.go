@@ -54,6 +54,8 @@ type Waiter struct {
 // Inspect shows a lock as the server sees it. It takes one round trip, and one more for every 500
 // waiters. If the line changes meanwhile, each page of waiters is shown as it was when it was read.
 // Inspect writes nothing. A damaged lock is no error: see State.Damaged.
+//
+// A turn on the hold of another ticket is shown once it has lasted half a second.
 func (c *Core) Inspect(ctx context.Context, name string) (*State, error) {
 	state, err := c.inspect(ctx, name)
 	if err != nil {
@@ -118,8 +120,12 @@ func newState(name string, page lua.State) *State {
 		}
 		h.Holds++
 		h.Depth += hold.Depth
+		shown := hold.Ticket
+		if hold.Turn != (lua.Ticket{}) {
+			shown, h.Owner = hold.Turn, hold.Turn.Identity()
+		}
 		if h.Note == "" {
-			h.Note = hold.Ticket.Note
+			h.Note = shown.Note
 		}
 	}
 	state.Holder = h

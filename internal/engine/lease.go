@@ -5,8 +5,6 @@ import (
 	"context"
 	"runtime"
 	"time"
-
-	"github.com/fairlock/locks/internal/rules"
 )
 
 // Lease is one successful call's share of a lock. It is safe for concurrent use. All its methods
@@ -34,13 +32,13 @@ func (l *Lease) none() bool { return l == nil || l.share == nil }
 // share is what the Core knows of a Lease. The Core must not know the Lease itself, or it could not
 // notice that the Lease was dropped. All fields but carrying and ctx are guarded by Core.mu.
 type share struct {
-	carrying  // the hold, and the parent of ctx
+	carrying  // the turn, and the parent of ctx
 	ctx       context.Context
 	end       context.CancelCauseFunc
 	inner     context.CancelCauseFunc // of the context inside Do
 	goroutine goroutine               // to which the Lease belongs; 0: none
 	ended     bool                    // Unlock was called
-	last      bool                    // Unlock ended the hold: the outcome is the release's
+	last      bool                    // Unlock ended the turn: the outcome is the release's
 	awaited   bool                    // a call waits for that outcome
 	answered  bool                    // that outcome was returned to a call
 	dropped   bool
@@ -59,29 +57,29 @@ func (s *share) cancel(cause error) {
 // ctx has ended: scoped may be about to set the context, and looks at ctx afterwards. Core.mu must
 // not be held.
 func (s *share) scope() context.CancelCauseFunc {
-	c := s.hold.core
+	c := s.turn.hold.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return s.inner
 }
 
-// lease adds a Lease to h, with a detached context. c.mu must be held.
-func (c *Core) lease(values context.Context, h *Hold) *Lease {
-	s := &h.first
-	if s.hold != nil {
+// lease adds a Lease to t, with a detached context. c.mu must be held.
+func (c *Core) lease(values context.Context, t *Turn, now time.Time) *Lease {
+	s := &t.first
+	if s.turn != nil {
 		s = new(share)
 	}
-	s.carrying = carrying{values, h}
+	s.carrying = carrying{values, t}
 	s.ctx, s.end = context.WithCancelCause(&s.carrying)
 	if c.Settings.Identity == ByGoroutine {
 		s.bind(current())
 	}
-	if h.shares == nil {
-		h.shares = h.only[:0]
+	if t.shares == nil {
+		t.shares = t.only[:0]
 	}
-	h.shares = append(h.shares, s)
-	h.LeaseGiven(time.Now())
-	c.watch(h)
+	t.shares = append(t.shares, s)
+	t.hold.LeaseGiven(now)
+	c.watch(t.hold)
 	lease := &Lease{share: s}
 	s.cleanup = runtime.AddCleanup(lease, drop, s)
 	return lease
@@ -91,24 +89,24 @@ func (c *Core) lease(values context.Context, h *Hold) *Lease {
 func (s *share) bind(to goroutine) {
 	s.unbind()
 	if s.goroutine = to; to != 0 {
-		s.hold.core.bound[to]++
+		s.turn.hold.core.bound[to]++
 	}
 }
 
 // drop reports a Lease that was garbage-collected without Unlock. A hold is no longer renewed when
 // all its Leases were dropped.
 func drop(s *share) {
-	c := s.hold.core
+	c := s.turn.hold.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.ended || s.dropped || s.hold.State != rules.Held || c.closed {
+	if s.ended || s.dropped || !s.turn.live() || c.closed {
 		return
 	}
 	s.dropped = true
 	s.unbind()
-	h := s.hold
+	t, h := s.turn, s.turn.hold
 	c.Settings.Logger.Warn("fairlock: a Lease was dropped without Unlock; it is not renewed any more",
-		"lock", h.Name, "owner", h.Ticket.Identity(), "token", h.Token)
+		"lock", t.Name, "owner", t.Ticket.Identity(), "token", t.Token)
 	h.LeaseDropped()
 	heap.Fix(&c.schedule, int(h.index)) // h is due no sooner than before: the timer may stay
 }
@@ -117,8 +115,8 @@ func drop(s *share) {
 // ends with ctx or with the trust in the lock, whichever ends first.
 func (l *Lease) scoped(ctx context.Context) context.Context {
 	s := l.share
-	c := s.hold.core
-	inner, cancel := context.WithCancelCause(&carrying{ctx, s.hold})
+	c := s.turn.hold.core
+	inner, cancel := context.WithCancelCause(&carrying{ctx, s.turn})
 	c.mu.Lock()
 	s.inner = cancel
 	s.bind(current())
@@ -134,7 +132,7 @@ func (l *Lease) Name() string {
 	if l.none() {
 		return ""
 	}
-	return l.share.hold.Name
+	return l.share.turn.Name
 }
 
 // Token is the fencing token: larger than that of every ownership before. Pass it along with each
@@ -144,7 +142,7 @@ func (l *Lease) Token() int64 {
 	if l.none() {
 		return 0
 	}
-	return l.share.hold.Token
+	return l.share.turn.Token
 }
 
 // Owner is the name given WithOwner, or a name that is unique to this ownership.
@@ -152,7 +150,7 @@ func (l *Lease) Owner() string {
 	if l.none() {
 		return ""
 	}
-	return l.share.hold.Ticket.Identity()
+	return l.share.turn.Ticket.Identity()
 }
 
 // Context has the values of the context with which the lock was acquired, but not its cancellation.
@@ -185,10 +183,10 @@ func (l *Lease) Err() error {
 
 // state is Err without the words around it.
 func (l *Lease) state() error {
-	h, c := l.share.hold, l.share.hold.core
+	t, c := l.share.turn, l.share.turn.hold.core
 	c.mu.Lock()
 	var after effects
-	err := c.check(h, &after)
+	err := c.check(t, time.Now(), &after)
 	if err == nil && l.share.ended {
 		err = ErrNotHeld
 	}
@@ -206,10 +204,10 @@ func (l *Lease) Deadline() time.Time {
 	if l.none() {
 		return time.Time{}
 	}
-	c := l.share.hold.core
+	c := l.share.turn.hold.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return l.share.hold.TrustEnds
+	return l.share.turn.hold.TrustEnds
 }
 
 // Depth is how many Leases of this process share the hold now: 1 when nothing is nested, 0 when the
@@ -218,13 +216,13 @@ func (l *Lease) Depth() int {
 	if l.none() {
 		return 0
 	}
-	c := l.share.hold.core
+	c := l.share.turn.hold.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.share.hold.State != rules.Held {
+	if !l.share.turn.live() {
 		return 0
 	}
-	return len(l.share.hold.shares)
+	return len(l.share.turn.shares)
 }
 
 // Detach unties the Lease from its goroutine. Nested calls are then recognised by context or owner
@@ -233,14 +231,14 @@ func (l *Lease) Detach() {
 	if l.none() {
 		return
 	}
-	s, c := l.share, l.share.hold.core
+	s, c := l.share, l.share.turn.hold.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.unbind()
 }
 
 func (s *share) unbind() {
-	bound := s.hold.core.bound
+	bound := s.turn.hold.core.bound
 	if bound[s.goroutine]--; bound[s.goroutine] <= 0 {
 		delete(bound, s.goroutine)
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/rules"
@@ -22,55 +21,55 @@ func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, e
 	}
 	values, carried := detached(ctx), c.carriedBy(ctx, record)
 	c.mu.Lock()
-	h := c.find(carried, record, r)
+	t, now := c.find(carried, record, r), time.Now()
 	switch {
 	case c.closed:
 		c.mu.Unlock()
 		return nil, ErrClosed
-	case h == nil || !h.Live(time.Now()):
+	case t == nil || !t.hold.Live(now):
 		c.mu.Unlock()
 		return nil, nil
 	}
-	lease := c.lease(values, h)
-	short := h.AskFor(r.Lease, r.Fixed, time.Now())
+	lease := c.lease(values, t, now)
+	short := t.hold.AskFor(r.Lease, r.Fixed, now)
 	c.mu.Unlock()
 	if !short {
 		return lease, nil
 	}
-	if err := c.lengthen(ctx, h, r); err != nil {
+	if err := c.lengthen(ctx, t, r); err != nil {
 		_ = lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
 		return nil, err
 	}
 	if !r.Fixed {
-		c.takeOver(h, r.Lease)
+		c.takeOver(t, r.Lease)
 	}
 	return lease, nil
 }
 
 // takeOver puts a hold of a fixed lease under the watchdog. The hold has just been extended to the
 // new lease.
-func (c *Core) takeOver(h *Hold, lease time.Duration) {
+func (c *Core) takeOver(t *Turn, lease time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h.State == rules.Held {
-		h.TakenOver(lease)
-		c.watch(h)
+	if t.live() {
+		t.hold.TakenOver(lease)
+		c.watch(t.hold)
 	}
 }
 
 // lengthen extends a hold. It takes no longer than the call may wait, or than a try insists.
-func (c *Core) lengthen(ctx context.Context, h *Hold, r Request) error {
+func (c *Core) lengthen(ctx context.Context, t *Turn, r Request) error {
 	wait := r.Wait
 	switch {
 	case wait < 0:
-		return c.extend(ctx, h, r.Lease)
+		return c.extend(ctx, t, r.Lease)
 	case wait == 0:
 		wait = rules.InsistFor
 	}
 	start := time.Now()
 	bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
 	defer cancel()
-	err := c.extend(bounded, h, r.Lease)
+	err := c.extend(bounded, t, r.Lease)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return &WaitError{Waited: time.Since(start), Err: context.DeadlineExceeded}
 	}
@@ -81,7 +80,7 @@ func (c *Core) lengthen(ctx context.Context, h *Hold, r Request) error {
 func (c *Core) empty() (empty, closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.holds) == 0, c.closed
+	return len(c.turns) == 0, c.closed
 }
 
 // Extend lets the lock be trusted for at least d from now, whatever lease it has. It takes one
@@ -91,12 +90,12 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.none() {
 		return ErrNotHeld
 	}
-	h := l.share.hold
+	t := l.share.turn
 	wrap := func(err error) error {
 		if err == nil {
 			return nil
 		}
-		return &Error{"extend", h.Name, err}
+		return &Error{"extend", t.Name, err}
 	}
 	if err := errors.Join(checkContext(ctx), checkLease("Extend", d)); err != nil {
 		return wrap(err)
@@ -107,19 +106,19 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if time.Until(l.Deadline()) >= d {
 		return nil
 	}
-	return wrap(h.core.extend(ctx, h, rules.LeaseToTrust(d)))
+	return wrap(t.hold.core.extend(ctx, t, rules.LeaseToTrust(d)))
 }
 
 // extend asks for the lease until the request is answered, ctx ends or the hold is lost.
-func (c *Core) extend(ctx context.Context, h *Hold, lease time.Duration) error {
+func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 	var backoff Backoff
 	for done := false; ; {
 		var after effects
 		c.mu.Lock()
-		err := c.check(h, &after)
+		err := c.check(t, time.Now(), &after)
 		var b batch
 		if err == nil && !done {
-			b.add(h)
+			b.add(t.hold)
 			b.renewals[0].Lease = lease
 		}
 		c.mu.Unlock()
@@ -146,18 +145,12 @@ func (c *Core) extend(ctx context.Context, h *Hold, lease time.Duration) error {
 
 // renewal returns the hold's next renewal. c.mu must be held.
 func (h *Hold) renewal() lua.Renewal {
-	r := lua.Renewal{Keys: h.Keys, Ticket: h.Ticket, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.shares))}
+	r := lua.Renewal{Keys: h.Keys, Ticket: h.Ticket, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.turn.shares))}
+	if h.turn != &h.first {
+		r.Turn = *h.turn.Ticket
+	}
 	if h.Fixed {
 		r.Until = h.Since + lua.Micros(h.Ticket.Lease.Microseconds())
 	}
 	return r
-}
-
-// remove takes s off its hold, and reports whether s was the last share. c.mu must be held.
-func (h *Hold) remove(s *share) (last bool) {
-	if i := slices.Index(h.shares, s); i >= 0 {
-		h.shares = slices.Delete(h.shares, i, i+1)
-	}
-	s.unbind()
-	return h.LeaseEnded(s.dropped, time.Now())
 }

@@ -31,15 +31,16 @@ const suspended = "the wall clock passed its end: the machine was suspended, or 
 // LostTo is the ErrLost of a hold that never had a Lease.
 func LostTo(why rules.Why) error { return &reason{ErrLost, causes[why]} }
 
-// release is what becomes of a hold that is released or lost. All of it is guarded by Core.mu.
+// release is what becomes of a turn that ends. All of it is guarded by Core.mu.
 type release struct {
-	err     error // of the settled release; or why the hold is lost
+	err     error // of the settled release; or why the lock is lost
 	settled bool
 	done    chan struct{} // made by the first call that waits; closed when the release is settled
 }
 
 // Unlock ends this Lease. The lock is released with the last Lease on it, in whatever order they
-// end. That takes one request; ending another Lease takes none.
+// end. That takes one request, or none if another call of this process has the next turn (see
+// Locker.Lock); ending another Lease takes none.
 //
 // Of ctx only the values and the deadline are used, so a cancelled context unlocks as well as any.
 // A deadline later than a second from now is an upper bound. If the server does not answer in time,
@@ -47,7 +48,7 @@ type release struct {
 // when the server answers or the lease has ended; a second Unlock waits for that. After the lease
 // the release is repeated for a while, so that a late request leaves nothing.
 //
-//	nil          released; the next in line has the lock
+//	nil          released, or passed on; the next in line has the lock
 //	ErrLost      the lock was lost before; somebody else may have held it since. Nothing was released
 //	ErrNotHeld   this Lease was unlocked before, or is nil
 func (l *Lease) Unlock(ctx context.Context) error {
@@ -59,28 +60,29 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{"unlock", l.share.hold.Name, err}
+	return &Error{"unlock", l.share.turn.Name, err}
 }
 
-// unlock ends the share. There are three cases: the share is held and ends now; it was the hold's
+// unlock ends the share. There are three cases: the share is held and ends now; it was the turn's
 // last and nobody was told yet what became of the release; in all other cases it holds nothing.
 func (s *share) unlock(ctx context.Context) error {
-	h, c := s.hold, s.hold.core
+	t, c := s.turn, s.turn.hold.core
 	limit := unlockBound(ctx)
 	var after effects
 	c.mu.Lock()
-	err := c.check(h, &after)
+	now := time.Now()
+	err := c.check(t, now, &after)
 	first := !s.ended
 	s.ended = true
 	switch {
 	case first && err == nil:
 		s.cleanup.Stop()
-		s.last = h.remove(s)
+		s.last = t.remove(s, now)
 		s.awaited = s.last
 		if s.last {
-			c.beginRelease(h)
+			c.endTurn(t)
 		} else {
-			c.watch(h)
+			c.watch(t.hold)
 		}
 	case !first && s.last && !s.answered && !s.awaited:
 	default:
@@ -96,11 +98,10 @@ func (s *share) unlock(ctx context.Context) error {
 	if !s.last {
 		return nil
 	}
-	until := time.Now().Add(limit)
 	if first {
-		c.release(detached(ctx), h, limit)
+		c.giveBack(detached(ctx), t, limit, now)
 	}
-	return s.await(until)
+	return s.await(now.Add(limit))
 }
 
 // detached returns a context with the values of ctx that never ends. It calls no method of ctx,
@@ -125,7 +126,7 @@ func unlockBound(ctx context.Context) time.Duration {
 
 // await waits for the outcome of the release, within the bounds that Unlock promises.
 func (s *share) await(until time.Time) error {
-	c, r := s.hold.core, &s.hold.release
+	c, r := s.turn.hold.core, &s.turn.release
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.awaited = true
@@ -151,18 +152,37 @@ func (s *share) await(until time.Time) error {
 	return r.err
 }
 
+// giveBack gives back the lock after a turn that ended at that time: to the next call of its run,
+// or by a release.
+func (c *Core) giveBack(ctx context.Context, t *Turn, limit time.Duration, ended time.Time) {
+	if t.hold.run != nil {
+		if c.strategy.PassOn(t.hold) {
+			return
+		}
+		c.mu.Lock()
+		lost := t.hold.State != rules.Held
+		if !lost {
+			c.beginRelease(t.hold)
+		}
+		c.mu.Unlock()
+		if lost {
+			return
+		}
+	}
+	c.release(ctx, t.hold, limit, ended)
+}
+
 // beginRelease ends the trust in h. A release must follow. c.mu must be held.
 func (c *Core) beginRelease(h *Hold) {
 	h.Release()
-	c.forget(h)
 	c.unwatch(h)
 }
 
-// release sends the release of h, and repeats it until it is answered or the lease has ended. Then
-// the outcome is settled; takeBack repeats it further if the lease ended unanswered. The first
-// attempt uses the caller's own goroutine if the answer is sure to come back in time.
-func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration) {
-	began := time.Now()
+// release sends the release of h, which began at that time, and repeats it until it is answered or
+// the lease has ended. Then the outcome is settled; takeBack repeats it further if the lease ended
+// unanswered. The first attempt uses the caller's own goroutine if the answer is sure to come back
+// in time.
+func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration, began time.Time) {
 	if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
 		return
 	}
@@ -189,27 +209,32 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 		return false
 	case rules.Missing:
 		err = &reason{ErrLost, causes[why]}
-	case rules.TakeBack:
-		c.Go(func() { c.takeBack(h) })
-		err = h.notReleased(err)
-	case rules.Refusal:
+	case rules.TakeBack, rules.Refusal:
+		if outcome == rules.TakeBack {
+			c.Go(func() { c.takeBack(h) })
+		}
 		err = h.notReleased(err)
 	}
-	if h.adopted != nil {
+	c.settle(h.turn, err)
+	c.finish()
+	c.mu.Unlock()
+	c.strategy.Forget(h)
+	return true
+}
+
+// settle notes what became of a turn that was given back. c.mu must be held.
+func (c *Core) settle(t *Turn, err error) {
+	if t.adopted != nil {
 		kind := Released
 		if errors.Is(err, ErrLost) {
 			kind = Lost
 		}
-		c.Settings.Observe(h.ended(kind, err))
+		c.Settings.Observe(t.ended(kind, err))
 	}
-	c.finish()
-	h.release.settled, h.release.err = true, err
-	if h.release.done != nil {
-		close(h.release.done)
+	t.release.settled, t.release.err = true, err
+	if t.release.done != nil {
+		close(t.release.done)
 	}
-	c.mu.Unlock()
-	c.strategy.Forget(h)
-	return true
 }
 
 // notReleased is the error of a release that nobody knows to have been executed.

@@ -9,29 +9,29 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// replicate returns nil when as many replicas have the hold as its call asks for, and else an
-// error.
-func (c *Core) replicate(ctx context.Context, h *Hold) error {
-	if h.Copies == nil {
+// replicate returns nil when as many replicas have the hold as the turn's call asks for, and else
+// an error.
+func (c *Core) replicate(ctx context.Context, t *Turn) error {
+	if t.Copies == nil {
 		return nil
 	}
-	got := h.Copies.Have
+	got := t.Copies.Have
 	if got == nil { // the grant came by a message: the first renewal asks
 		var err error
-		if got, err = c.confirm(ctx, h); err != nil {
+		if got, err = c.confirm(ctx, t); err != nil {
 			return err
 		}
 	}
-	if got.Enough(h.Copies.Need) {
+	if got.Enough(t.Copies.Need) {
 		return nil
 	}
-	return c.unconfirmed(ctx, h, got)
+	return c.unconfirmed(ctx, t, got)
 }
 
 // unconfirmed returns an error that says what is missing. If too few replicas confirmed, it asks
 // the server how many are connected.
-func (c *Core) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) error {
-	need := h.Copies.Need
+func (c *Core) unconfirmed(ctx context.Context, t *Turn, got *lua.Confirmed) error {
+	need := t.Copies.Need
 	err := fmt.Errorf("%w: %d of %d within %v; it was given back", ErrNotReplicated, got.N, need.N, need.Within)
 	switch {
 	case got.Err != nil:
@@ -44,7 +44,7 @@ func (c *Core) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) err
 	}
 	attached := make(chan int, 1)
 	_ = c.Await(ctx, func() {
-		if n, failed := c.Server.Attached(context.WithoutCancel(ctx), h.Keys); failed == nil {
+		if n, failed := c.Server.Attached(context.WithoutCancel(ctx), t.hold.Keys); failed == nil {
 			attached <- n
 		}
 	})
@@ -58,14 +58,15 @@ func (c *Core) unconfirmed(ctx context.Context, h *Hold, got *lua.Confirmed) err
 	return err
 }
 
-// confirm renews h and asks the replicas in the same request. It repeats the request until there is
-// an answer, ctx ends or the hold is lost.
-func (c *Core) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err error) {
+// confirm renews t's hold and asks the replicas in the same request. It repeats the request until
+// there is an answer, ctx ends or the hold is lost.
+func (c *Core) confirm(ctx context.Context, t *Turn) (got *lua.Confirmed, err error) {
+	h := t.hold
 	var backoff Backoff
 	for {
 		var after effects
 		c.mu.Lock()
-		if err = c.check(h, &after); err == nil {
+		if err = c.check(t, time.Now(), &after); err == nil {
 			h.Requests.Sent()
 		}
 		renewal := h.renewal()
@@ -81,7 +82,7 @@ func (c *Core) confirm(ctx context.Context, h *Hold) (got *lua.Confirmed, err er
 		answers := make(chan answer, 1)
 		sent := time.Now()
 		if err := c.Await(ctx, func() {
-			renewed, got := c.Server.Confirm(context.WithoutCancel(ctx), renewal, h.Copies.Need)
+			renewed, got := c.Server.Confirm(context.WithoutCancel(ctx), renewal, t.Copies.Need)
 			h.Requests.Done(renewed.Err)
 			answers <- answer{renewed, got}
 		}); err != nil {

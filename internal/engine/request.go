@@ -22,6 +22,10 @@ type Request struct {
 	Err        error
 }
 
+// Shares reports whether the call may have a turn on the hold of another, or share its own. An
+// owner's hold may be of several processes. A fixed lease, or replicas' word, is for one call.
+func (r *Request) Shares() bool { return r.Owner == "" && !r.Fixed && !r.Replicas.Asked() }
+
 // LockOption configures one call. Only this package makes any.
 type LockOption interface{ apply(*Request) }
 

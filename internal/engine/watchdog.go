@@ -64,8 +64,12 @@ func (c *Core) unwatch(h *Hold) {
 
 // arm sets the alarm for the hold that is due first. c.mu must be held.
 func (c *Core) arm() {
+	due := c.schedule[0].Due()
+	if c.alarm != nil && c.alarm.IsBy(due) {
+		return
+	}
 	now := time.Now()
-	wait := min(max(0, c.schedule[0].Due().Sub(now)), poll)
+	wait := min(max(0, due.Sub(now)), poll)
 	if c.alarm != nil {
 		c.alarm.By(now.Add(wait))
 		return
@@ -115,6 +119,9 @@ func (c *Core) serve(h *Hold, now time.Time, batch *batch, after *effects) bool 
 		c.lose(h, rules.Expired, after)
 	case h.StartRenewal(now):
 		batch.add(h)
+		if h.inLine() != nil {
+			c.Go(func() { c.leaveLine(h) })
+		}
 		c.watch(h)
 	default:
 		return false
@@ -195,7 +202,7 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 		if answer.Err != nil {
 			err = answer.Err
 			if lua.WrongType(err) {
-				c.Settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.Name, "key", h.Keys.Record())
+				c.Settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.first.Name, "key", h.Keys.Record())
 			} else {
 				failed = append(failed, i)
 			}
@@ -212,7 +219,7 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	}
 	if len(failed) > 0 {
 		first := failed[0]
-		c.Settings.Logger.Debug("fairlock: renewal failed", "locks", len(failed), "first", holds[first].Name, "error", answers[first].Err)
+		c.Settings.Logger.Debug("fairlock: renewal failed", "locks", len(failed), "first", holds[first].first.Name, "error", answers[first].Err)
 	}
 	if prolonged > 0 {
 		c.Settings.Observe(Event{Kind: Renewed, Locks: prolonged})
@@ -235,7 +242,7 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	h.Requests.Done(answer.Err)
 	switch {
 	case answer.Err != nil:
-		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.Name, "error", answer.Err)
+		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.first.Name, "error", answer.Err)
 		return answer.Err
 	case answer.Forced:
 		c.Lose(h, rules.Forced)

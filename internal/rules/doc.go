@@ -12,14 +12,17 @@
 //
 // A call that asks for a lock is a ticket. A [Waiter] is the ticket until it has the lock or has
 // given up. A [Hold] is the ticket while it has the lock. Neither ever goes back, with one
-// exception: a ticket that is Gone leaves once more if the server turns out to have it.
+// exception: a ticket that is Gone leaves once more if the server turns out to have it. A ticket of
+// a run has no Hold of its own: it follows another ticket on that one's Hold, and leaves with it.
 //
 //	Waiter   Waiting ──granted──> Granted (its Hold begins)
+//	            ├─────follows───> Granted (its turn on another ticket's Hold begins)
 //	            │
 //	            ├──something of it may be with the server──> Leaving ──answered, or given up──> Gone
 //	            └──nothing of it ever reached the server────────────────────────────────────> Gone
 //
-//	Hold     Held ──Unlock, or nobody has a Lease on it──> Releasing ──see Outcome──> Over
+//	Hold     Held ──nobody has a Lease on it, and it Passes──> Held (the next turn on it)
+//	            ├──nobody has a Lease on it──────────────────> Releasing ──see Outcome──> Over
 //	            └──expired, vanished, forced──> Lost (does the ticket have to leave? see Lose)
 //
 // # Time

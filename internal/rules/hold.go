@@ -43,16 +43,17 @@ type Hold struct {
 	RenewAt   time.Time     // when the next renewal goes out; zero: none does
 	SyncAt    time.Time     // when the record is told another depth; zero: nothing to tell
 	Kept      time.Time     // when the token key was last kept alive
-	Told      int32         // the depth that the record shows
-	Depth     int32         // how many Leases there are on the hold
-	Dropped   int32         // how many of those were dropped without Unlock
-	Unsure    bool          // a release that was sent under trust was not answered
+	Began     time.Time
+	Told      int32 // the depth that the record shows
+	Depth     int32 // how many Leases there are on the hold
+	Dropped   int32 // how many of those were dropped without Unlock
+	Unsure    bool  // a release that was sent under trust was not answered
 }
 
 // Begin returns the Hold of a ticket that was granted the lock for the term t. asked is the lease
 // that the ticket asked for; fixed says that this lease is not renewed.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
-	h := Hold{Asked: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: now}
+	h := Hold{Asked: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: now, Began: now}
 	switch {
 	case !fixed:
 		h.Lease = asked
@@ -92,12 +93,9 @@ func (h *Hold) Due() time.Time {
 // along, so leases that were taken at random times come to share their requests. An unanswered
 // renewal is sent again beside the first.
 func (h *Hold) StartRenewal(now time.Time) bool {
-	span := h.Term.Span
-	if h.Lease > 0 {
+	span, soon := h.Term.Span, now
+	if h.Lease != 0 {
 		span = min(span, h.Lease)
-	}
-	soon := now
-	if h.Lease > 0 {
 		soon = now.Add(span / 15)
 	}
 	renews := !h.RenewAt.IsZero() && !h.RenewAt.After(soon)
@@ -145,10 +143,38 @@ func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	}
 	h.Told = int32(depth) //nolint:gosec // memory is full before that overflows
 	h.RenewAt, h.SyncAt = time.Time{}, time.Time{}
-	if h.Lease > 0 && h.Dropped < max(1, h.Depth) {
+	if h.Lease != 0 && h.Dropped < max(1, h.Depth) {
 		h.RenewAt = sent.Add(renewedAfter(h.Lease))
 	}
 	h.showDepth(sent)
+}
+
+// For how long after a grant turns on the hold may begin.
+const (
+	// RunFor bounds what is less exact during a run of a fair lock: what inspection shows, how many
+	// count as waiting, and how long a waiter that was passed over waits for its turn.
+	RunFor = 20 * time.Millisecond
+
+	// PlainRunFor and PlainTurns, the most turns after the first, bound how long one process keeps
+	// a plain lock from the others.
+	PlainRunFor = 10 * time.Millisecond
+	PlainTurns  = 99
+)
+
+// Passes reports whether a call that asks for that lease may have the next turn on the hold without
+// a request, if turns may begin for that long after the grant. It may as long as the hold is what
+// that call would have been granted: nothing is doubted, and nobody has made the lease longer,
+// which a crash would then keep from others.
+func (h *Hold) Passes(lease, within time.Duration, now time.Time) bool {
+	return h.Live(now) && h.Depth == 0 && now.Sub(h.Began) < within &&
+		!h.Fixed && lease == h.Asked && h.Lease == lease && h.Term.Span <= lease &&
+		h.RenewAt.Sub(now) > time.Millisecond
+}
+
+// Pass takes in that the next turn begins. If it lasts, the record is told of it before long.
+func (h *Hold) Pass(now time.Time) {
+	h.Dropped, h.Told = 0, 0
+	h.showDepth(now)
 }
 
 // LeaseGiven takes in that there is one more Lease on the hold.
@@ -168,13 +194,21 @@ func (h *Hold) LeaseEnded(dropped bool, now time.Time) (last bool) {
 		return true
 	}
 	h.showDepth(now)
+	h.unwanted()
 	return false
 }
 
 // LeaseDropped takes in that one of the Leases was dropped without Unlock. When all of them were,
 // the hold is renewed no more.
 func (h *Hold) LeaseDropped() {
-	if h.Dropped++; h.Dropped == h.Depth {
+	h.Dropped++
+	h.unwanted()
+}
+
+// unwanted ends the renewals if all Leases that are left were dropped. A further Lease takes the
+// hold over.
+func (h *Hold) unwanted() {
+	if h.Dropped == h.Depth {
 		h.RenewAt, h.SyncAt, h.Lease = time.Time{}, time.Time{}, 0
 	}
 }

@@ -111,6 +111,12 @@ func TestARenewalGoesOutWhenItIsDueOrNearlySoAndAgainBesideAnUnansweredOne(t *te
 	if !h.StartRenewal(t0.Add(time.Second)) {
 		t.Error("the record is not told of another depth")
 	}
+	h.TakenOver(claim) // though the record was written for more
+	h.RenewAt = t0.Add(time.Second)
+	soon := t0.Add(800 * time.Millisecond)
+	if h.StartRenewal(soon.Add(-1)) || !h.StartRenewal(soon) || after(h.RenewAt) != 1100*time.Millisecond {
+		t.Errorf("one taken over for a shorter lease: renewed after %v", after(h.RenewAt))
+	}
 }
 
 func TestARenewalOnlyEverProlongs(t *testing.T) {
@@ -127,6 +133,10 @@ func TestARenewalOnlyEverProlongs(t *testing.T) {
 	}
 	if got := after(renewed.RenewAt); got != 11*time.Second {
 		t.Errorf("renewed again after %v", got)
+	}
+	fixed := Begin(Term{claim, t0.Add(claim)}, lease, true, t0)
+	if fixed.Renewed(t0, lease, 1); !fixed.RenewAt.IsZero() {
+		t.Error("a fixed lease is renewed after it was confirmed")
 	}
 }
 
@@ -150,7 +160,9 @@ func TestAHoldThatTheRecordDoesNotHaveIsAssertedAgainAndSoIsATokenKeyThatAges(t 
 		}
 	}
 	h := begun(lease)
-	h.Reasserted(t0.Add(6*time.Minute), lease, 1)
+	if h.Reasserted(t0.Add(6*time.Minute), lease, 1); after(h.Term.Ends) != 6*time.Minute+lease {
+		t.Errorf("asserted again until %v", after(h.Term.Ends))
+	}
 	if h.Renewed(t0.Add(7*time.Minute), lease, 1) {
 		t.Error("its token key was kept alive a minute ago")
 	}
@@ -167,8 +179,8 @@ func TestAHoldThatTheRecordDoesNotHaveIsAssertedAgainAndSoIsATokenKeyThatAges(t 
 
 func TestTheRecordIsToldADepthThatLasts(t *testing.T) {
 	early := Begin(Term{claim, t0.Add(claim)}, lease, false, t0)
-	if early.Renewed(t0, lease, 1); !early.SyncAt.IsZero() {
-		t.Error("that there is no Lease yet is told")
+	if early.Renewed(t0, lease, 1); !early.SyncAt.IsZero() || early.RenewAt.IsZero() {
+		t.Error("that there is no Lease yet is told, or keeps it from being renewed")
 	}
 	h := begun(lease)
 	if !h.SyncAt.IsZero() {
@@ -188,6 +200,9 @@ func TestTheRecordIsToldADepthThatLasts(t *testing.T) {
 		t.Error("a depth that the record shows is told")
 	}
 	h.LeaseGiven(t0)
+	if h.Renewed(t0.Add(time.Second), lease, 1); after(h.SyncAt) != 1500*time.Millisecond {
+		t.Error("a depth that a renewal did not know of is not told after it")
+	}
 	h.Renewed(t0.Add(time.Second), lease, 2)
 	if h.Told != 2 || !h.SyncAt.IsZero() {
 		t.Errorf("after a renewal that told it: %+v", h)
@@ -212,6 +227,9 @@ func TestAHoldWhoseLeasesWereAllDroppedIsRenewedNoMore(t *testing.T) {
 	}
 	if h.Renewed(t0.Add(time.Second), lease, 2); !h.RenewAt.IsZero() {
 		t.Error("a late answer has it renewed")
+	}
+	if one.Renewed(t0.Add(time.Second), lease, 2); one.RenewAt.IsZero() {
+		t.Error("one of two was dropped, and an answer has it renewed no more")
 	}
 	if one.LeaseEnded(false, t0) {
 		t.Error("the dropped one is left")
@@ -288,8 +306,8 @@ func TestAHolderThatIsDoubtedRenewsAtOnce(t *testing.T) {
 		{"it was dropped", "b", s0 + 1000, false, Held, 0, false, false},
 		{"it is fixed", "b", s0 + 1000, false, Held, 0, true, true},
 	} {
-		h := begun(lease)
-		h.State, h.Lease, h.Fixed = c.state, c.lease, c.fixed
+		h := Begin(Term{lease, t0.Add(lease)}, lease, c.fixed, t0)
+		h.State, h.Lease = c.state, c.lease
 		before := h
 		if got := h.Doubted(c.holder, "a", c.at, s0, c.underway, t0); got != c.renews {
 			t.Errorf("%s: %v", c.what, got)

@@ -47,6 +47,9 @@ func TestALineAsksSoonerButNeverTwiceWithinFiveMilliseconds(t *testing.T) {
 	ln.is(t, "the first alone", time.Second, 5*time.Second)
 	ln.EnterAt(t0.Add(time.Millisecond))
 	ln.is(t, "all at once", 5*time.Millisecond, time.Millisecond)
+	ln.Beat(t0.Add(5*time.Millisecond), claim, 1)
+	ln.AskAt(t0.Add(6 * time.Millisecond))
+	ln.is(t, "after they have asked", 10*time.Millisecond, 5*time.Second+5*time.Millisecond)
 }
 
 func TestALineAsksWhenTheRecordEndsWhenItIsBlindAndWhenItIsToldTo(t *testing.T) {
@@ -58,6 +61,7 @@ func TestALineAsksWhenTheRecordEndsWhenItIsBlindAndWhenItIsToldTo(t *testing.T) 
 		blind      bool
 	}{
 		{"a record that ends soon", lua.Entered{Heard: true, Remaining: time.Second}, true, 1002 * time.Millisecond, 5 * time.Second, false},
+		{"one that ends at once", lua.Entered{Heard: true, Remaining: 1}, true, 5 * time.Millisecond, 5 * time.Second, false},
 		{"one that ends late", lua.Entered{Heard: true, Remaining: time.Minute}, true, 2500 * time.Millisecond, 5 * time.Second, false},
 		{"a free lock", lua.Entered{Heard: true}, true, 2500 * time.Millisecond, 5 * time.Second, false},
 		{"a line of dead tickets", lua.Entered{Heard: true, More: true, Remaining: time.Minute}, true, 5 * time.Millisecond, 0, false},

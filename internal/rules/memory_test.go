@@ -15,7 +15,9 @@ func TestMemoryForgetsAfterAMinuteOrTwoAndNotBefore(t *testing.T) {
 		}
 	}
 	recalls("a", Known{}, "at first")
-	for _, k := range []Known{{4, time.Hour}, {5, time.Minute}, {5, time.Second}, {3, time.Hour}} {
+	for _, k := range []Known{
+		{4, time.Hour}, {5, time.Second}, {5, time.Minute}, {5, time.Second}, {3, time.Hour},
+	} {
 		m.Note("a", k, now)
 	}
 	largest := Known{5, time.Minute}
@@ -37,4 +39,24 @@ func TestMemoryForgetsAfterAMinuteOrTwoAndNotBefore(t *testing.T) {
 	now = now.Add(remember)
 	m.Note("d", Known{1, 1}, now)
 	recalls("b", Known{}, "that was too old to be turned over")
+}
+
+func TestNotingOtherLocksMakesNoneForgottenTooSoon(t *testing.T) {
+	for what, noted := range map[string][]time.Duration{
+		"many at once":          {0, 0, 0},
+		"one in every minute":   {remember, 2 * remember},
+		"one after two minutes": {2 * remember},
+	} {
+		var m Memory
+		start, want := time.Now(), Known{1, time.Second}
+		m.Note("a", want, start)
+		var now time.Time
+		for _, after := range noted {
+			now = start.Add(after)
+			m.Note("b", want, now)
+		}
+		if got := m.Recall("a", now); got != want {
+			t.Errorf("%s: recalls %+v, want %+v", what, got, want)
+		}
+	}
 }

@@ -66,9 +66,6 @@ func (w *Waiter) believe(m *lua.Message, received time.Time, session uint64) (ex
 	}
 	unsure := since / 10 // as far as the clocks may have run apart since then
 	expires = s.Sent.Add(since - unsure + m.Claim)
-	if latest := received.Add(m.Claim); latest.Before(expires) {
-		expires = latest
-	}
 	over := received.Add(Margin(m.Claim))
 	return expires, expires.After(over) || !expires.Add(unsure).After(over)
 }

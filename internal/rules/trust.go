@@ -9,16 +9,14 @@ const long = 10 * time.Minute
 // length d: a tenth of its first ten minutes and a hundredth of the rest, at least 10 ms. The
 // margin pays for clocks that run apart, and for the time that stopping takes.
 func Margin(d time.Duration) time.Duration {
-	return max(min(d, long)/10+max(d-long, 0)/100, 10*time.Millisecond)
+	return max(min(d/10, long/10+(d-long)/100), 10*time.Millisecond)
 }
 
-// LeaseToTrust is the lease to ask for so that trust lasts at least d.
+// LeaseToTrust is the lease to ask for so that trust lasts at least d. The millisecond more pays
+// for what the divisions drop, and for what the server is not told: it counts whole milliseconds.
 func LeaseToTrust(d time.Duration) time.Duration {
-	lease := max(d+d/9, d+10*time.Millisecond)
-	if lease > long {
-		const trusted = long - long/10
-		lease = long + (d-trusted)/99*100 + 100
-	}
+	const trusted = long - long/10
+	lease := min(max(d+d/9, d+10*time.Millisecond), long+(d-trusted)/99*100)
 	return lease + time.Millisecond
 }
 

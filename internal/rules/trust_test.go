@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -24,9 +25,13 @@ func TestTrustEndsATenthEarlyAndOfWhatExceedsTenMinutesAHundredth(t *testing.T) 
 			t.Errorf("Margin(%v) = %v, want %v", lease, got, want)
 		}
 	}
-	for _, d := range []time.Duration{minLease, time.Second, 17 * time.Second, 9 * time.Minute, 10 * time.Minute, 20 * time.Hour, 300 * 24 * time.Hour} {
-		lease := LeaseToTrust(d)
-		if trust := lease - Margin(lease); trust < d || trust > d+3*time.Millisecond {
+	for _, d := range []time.Duration{
+		minLease / 2, minLease, time.Second, 17 * time.Second, 9 * time.Minute,
+		9*time.Minute + 990_098, // of which division drops the most
+		10 * time.Minute, 20 * time.Hour, 300 * 24 * time.Hour,
+	} {
+		lease := LeaseToTrust(d).Truncate(time.Millisecond) // as the server is told of it
+		if trust := lease - Margin(lease); trust < d || trust > d+time.Millisecond {
 			t.Errorf("asking for %v is trusted for %v, want %v", lease, trust, d)
 		}
 	}
@@ -37,9 +42,25 @@ func TestATimeHasPassedWhenEitherClockSaysSo(t *testing.T) {
 	if Passed(now.Add(time.Second), now) || !Passed(now, now) || !Passed(now.Add(-1), now) {
 		t.Error("by both clocks")
 	}
-	// A suspended machine: the wall clock went on, the monotonic one stood still.
-	woken := now.Add(time.Hour).Round(0)
-	if !Passed(now.Add(time.Minute), woken) {
-		t.Error("by the wall clock alone")
+	for what, c := range map[string]struct {
+		wall, monotonic time.Duration // how far each clock goes on
+		passed          bool
+	}{
+		"neither":                     {59 * time.Second, 59 * time.Second, false},
+		"the machine was suspended":   {time.Hour, time.Second, true},
+		"the wall clock was set back": {-time.Hour, time.Minute, true},
+	} {
+		if got := Passed(now.Add(time.Minute), goneOn(now, c.wall, c.monotonic)); got != c.passed {
+			t.Errorf("%s: %v", what, got)
+		}
 	}
+}
+
+// goneOn is a time when the clocks have gone on for different times, which no function of package
+// time can make.
+func goneOn(from time.Time, wall, monotonic time.Duration) time.Time {
+	from = from.Add(wall)
+	reading := reflect.ValueOf(&from).Elem().FieldByName("ext").Addr().UnsafePointer()
+	*(*time.Duration)(reading) += monotonic - wall
+	return from
 }

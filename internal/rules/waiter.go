@@ -127,6 +127,13 @@ func (w *Waiter) GrantedInPassing(g *lua.Grant, sent, now time.Time, open bool) 
 	return Step{}
 }
 
+// Follows takes in that the ticket has a turn on the hold of another ticket of its client, which is
+// ahead of it in line.
+func (w *Waiter) Follows() {
+	w.Seen = true
+	w.Phase = Granted
+}
+
 // Unanswered takes in that a request failed with err, at now.
 func (w *Waiter) Unanswered(err error, now time.Time, open bool) Step {
 	switch {

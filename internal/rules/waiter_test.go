@@ -60,12 +60,22 @@ func want(t *testing.T, what string, got, want Step) {
 // Two requests without a place may each be given a place, and their answers come in either order.
 func TestATicketThatWasGivenTwoPlacesStandsAtTheFirst(t *testing.T) {
 	w := waiting()
-	for _, answer := range []struct{ at, place, want lua.Micros }{{s0 + 10, 6, 6}, {s0, 5, 5}, {s0 + 20, 9, 5}} {
+	for _, answer := range []struct{ at, place, want, latest lua.Micros }{
+		{s0 + 10, 6, 6, s0 + 10}, {s0, 5, 5, s0 + 10}, {s0 + 20, 9, 5, s0 + 20},
+	} {
 		state := lua.TicketState{Status: lua.Waiting, Place: answer.place}
 		want(t, "waiting", w.Told(&state, 0, ClockPair{Sent: t0, At: answer.at}, t0, false), Step{Do: Wait})
 		if w.Place != answer.want {
 			t.Errorf("told of %d at %d: its place is %d, want %d", answer.place, answer.at-s0, w.Place, answer.want)
 		}
+		if w.Last.At != answer.latest {
+			t.Errorf("told at %d: the last answer is of %d", answer.at-s0, w.Last.At-s0)
+		}
+	}
+	resubscribed := ClockPair{Sent: t0, At: w.Last.At, Session: 1}
+	w.Told(&lua.TicketState{Status: lua.Waiting, Place: 9}, 0, resubscribed, t0, false)
+	if w.Last != resubscribed {
+		t.Error("of two answers of the same microsecond, the last to come does not count")
 	}
 }
 
@@ -189,6 +199,10 @@ func TestAGrantInPassingCountsUnlessAnAnswerKnewBetter(t *testing.T) {
 	w := waiting()
 	w.Told(granted(5, lease), 5, at, t0, false)
 	want(t, "that has the lock", w.GrantedInPassing(&lua.Grant{Token: 9, Remaining: lease}, t0, t0, false), Step{})
+	w = waiting()
+	late := w.GrantedInPassing(&lua.Grant{Token: 9}, t0, t0, false)
+	want(t, "too late", late, Step{Do: Ask, At: t0})
+	want(t, "and its caller gives up", w.GivesUp(false), Step{Do: End, Why: GaveUp, Leave: true})
 }
 
 func TestWhatATicketSaysOfItself(t *testing.T) {
@@ -196,7 +210,7 @@ func TestWhatATicketSaysOfItself(t *testing.T) {
 	for i, c := range []struct {
 		place       lua.Place
 		first, mend bool
-	}{{0, true, false}, {5, false, false}, {0, false, false}, {5, false, true}} {
+	}{{0, true, false}, {5, false, false}, {5, false, false}, {0, false, false}, {5, false, true}} {
 		w.Place = c.place
 		place, first, mend := w.Enter()
 		if place != c.place || first != c.first || mend != c.mend {
@@ -208,7 +222,7 @@ func TestWhatATicketSaysOfItself(t *testing.T) {
 	for range 300 {
 		w.Enter()
 	}
-	if w.Place = 5; w.Unplaced < 2 {
+	if w.Place = 5; w.Unplaced != 2 {
 		t.Error("it has lost count of the requests without a place")
 	}
 }
@@ -316,8 +330,12 @@ func TestAGrantThatOvertookTheOnlyAnswerSaysThatTheRequestWasExecuted(t *testing
 		t.Error("that its answer was lost says nothing more")
 	}
 	r.Sent()
+	if r.EnterAnswered(false); r.Open() {
+		t.Error("the next was answered")
+	}
+	r.Sent()
 	if r.EnterAnswered(true); !r.Open() {
-		t.Error("the next answer was lost")
+		t.Error("the one after that was lost")
 	}
 	for what, sent := range map[string]func(r *Requests){
 		"two":        func(r *Requests) { r.Sent(); r.Sent() },

@@ -27,7 +27,7 @@ local function nominate()
     if alive and not dead[client] then
       local last = number(redis.call('GET', tokens), MAX_TOKEN)
       --#include parts/grant.lua
-      return {ticket, token, span}
+      return {ticket, token, span, run}
     end
     redis.call('LPOP', queue)
     redis.call('ZREM', waiters, ticket)
@@ -39,7 +39,7 @@ end
 -- dropped ticket that lives returns to its place with its next enter. Returns
 --   nil                     nobody is in line, or all are given time to come back
 --   false                   DROPS tickets were dropped and the lock is still free: call again
---   {ticket, token, claim}  granted for claim ms; told by message unless it is the caller's
+--   {ticket, token, claim, run}  granted for claim ms; told by message unless it is the caller's
 local function advance()
   local given = nominate()
   for client, unheard in pairs(dead) do

@@ -23,21 +23,21 @@ local function take(ticket)
   local _, lease, owner = split(ticket)
   local span = lease
   --#include parts/record.lua
+  local before = last
   free, last = false, tonumber(token)
   holder = {owner = owner, token = last, lease = lease}
-  return {'granted', last, lease, ms}
+  return {'granted', last, lease, ms, before}
 end
 
 -- A newcomer goes to the end of the line.
 local function queued(ticket, most)
   if most > 0 and line >= most then sweep() end
   if most > 0 and line >= most then return {'full'} end
-  local tail = redis.call('LINDEX', queue, -1)
-  local at = tail and math.max(us, place_of(tail) + 1) or us
-  redis.call('RPUSH', queue, num(at) .. ':' .. ticket)
-  redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+  latest = math.max(us, (latest or place_of(redis.call('LINDEX', queue, -1) or '')) + 1)
+  joining[#joining + 1] = num(latest) .. ':' .. ticket
+  lives(ticket)
   line = line + 1
-  return {'waiting', at, line}
+  return {'waiting', latest, line}
 end
 
 local function ask(one)
@@ -53,7 +53,7 @@ local function ask(one)
     return back(ticket, at)
   end
   if one.deadline and at > 0 then
-    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+    lives(ticket)
     return {'waiting', at, 0}
   end
   if at > 0 then return back(ticket, at) end

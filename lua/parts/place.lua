@@ -2,8 +2,23 @@
 
 local moved = false -- positions that were found before are out of date
 
+-- What newcomers and heartbeats write goes out once for all of them: at the end, or before the line
+-- is changed otherwise. latest is the last place, if it is known.
+local joining, deadlines, latest = {}, {}, nil
+local function write()
+  if #joining > 0 then redis.call('RPUSH', queue, unpack(joining)) end
+  if #deadlines > 0 then redis.call('ZADD', waiters, unpack(deadlines)) end
+  joining, deadlines, latest = {}, {}, nil
+end
+
+local function lives(ticket)
+  deadlines[#deadlines + 1] = num(ms + LIVENESS)
+  deadlines[#deadlines + 1] = ticket
+end
+
 -- Puts a ticket back in its place: at the end, or before the first ticket with a later place.
 local function back(ticket, at)
+  write()
   local tail = redis.call('LINDEX', queue, -1)
   local element = num(at) .. ':' .. ticket
   if not tail or place_of(tail) <= at then
@@ -21,7 +36,7 @@ local function back(ticket, at)
     redis.call('LINSERT', queue, 'BEFORE', redis.call('LINDEX', queue, low), element)
   end
   moved = true
-  redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+  lives(ticket)
   line = line + 1
   return {'returned', at, 0}
 end
@@ -63,6 +78,7 @@ end
 
 -- Takes overdue tickets out of a line that looks full: they must not keep others out.
 local function sweep()
+  write()
   if redis.call('ZCOUNT', waiters, 0, ms) == 0 then return end
   local overdue = redis.call('ZRANGEBYSCORE', waiters, 0, ms, 'LIMIT', 0, SWEEPS)
   local wanted = {}

@@ -20,5 +20,7 @@ else
   if line < live then mark('?', GATHERING) end -- somebody deleted the line
   local given = advance()
   if given == false then more = 1 end
-  if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
+  if given and split(given[1]) == me then
+    grant = {given[1], tonumber(given[2]), given[3], us, given[4]}
+  end
 end

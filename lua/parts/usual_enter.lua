@@ -9,6 +9,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
   if not full and last >= seen and redis.call('EXISTS', record, queue, waiters) == 0 then
     local span = lease
     --#include parts/record.lua
+    if try then return {us, tonumber(token), last} end
     if last < us then return us end
     return {us, tonumber(token)}
   end

@@ -6,8 +6,13 @@ import "github.com/fairlock/locks/internal/rules"
 func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two for each move there is
 	s.spend(m)
 	switch m.what {
-	case begins, together, beats, asks, renews, unlocks, again:
+	case begins, together, beats, asks, renews, again:
 		x.send(s, x.request(s, m), m.mode)
+	case unlocks:
+		x.release(s, m.who)
+		x.send(s, x.request(s, m), m.mode)
+	case goesOn:
+		x.passOn(s, m.who)
 	case forces:
 		x.send(s, request{verb: force, client: admin, token: s.srv.token}, m.mode)
 	case arrives:
@@ -33,7 +38,7 @@ func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two fo
 		}
 	case cancels:
 		x.givesUp(s, m.who)
-		if p := s.attempt(m.who).phase; p == leaving || p == releasing {
+		if p := s.attempt(s.holder(m.who)).phase; p == leaving || p == releasing {
 			x.send(s, x.request(s, m), m.mode)
 		}
 	case adopts:
@@ -43,8 +48,7 @@ func (x *explorer) apply(s *state, m move) { //nolint:funlen // a line or two fo
 	case ends:
 		s.srv.heard[m.who] = false
 	case tires:
-		s.attempt(m.who).phase = finished
-		s.attempt(m.who).wait.Left()
+		x.ends(s, m.who)
 	case forges:
 		c := &s.clients[m.who/2]
 		c.inbox[c.mail] = message{
@@ -95,11 +99,11 @@ func (x *explorer) request(s *state, m move) request {
 		a.hold.StartRenewal(now)
 	case unlocks, again, cancels:
 		r.verb = leave
-		if m.what == unlocks {
-			a.hold.Release()
-			x.leaves(s, t, releasing)
+		t = s.holder(t)
+		r.of[0], r.token = s.attempt(t).part(t)
+		if o := s.attempt(t ^ 1); o.phase == followed {
+			r.of[1], r.n = asked{ticket: t ^ 1, place: int32(o.wait.Place), retire: o.requests.Open()}, 2
 		}
-		r.of[0], r.token = a.part(t)
 	default:
 	}
 	return r

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -60,9 +61,10 @@ func (e *engine) leave(ctx context.Context, caller *lua.Server, w *words, r *req
 	var tickets []lua.LeaveTicket
 	for _, a := range r.of[:r.n] {
 		tickets = append(tickets, lua.LeaveTicket{
-			Ticket: w.of(a.ticket), Place: lua.Place(w.number(a.place, 0)), Token: w.tokenOf(r.token), Retire: a.retire,
+			Ticket: w.of(a.ticket), Place: lua.Place(w.number(a.place, 0)), Retire: a.retire,
 		})
 	}
+	tickets[0].Token = w.tokenOf(r.token)
 	left, err := caller.Leave(ctx, e.keys, tickets)
 	if err != nil {
 		return reply{}, err
@@ -87,5 +89,5 @@ func (w *words) passing(g *lua.OtherGrant) (grant, error) {
 		return grant{}, nil
 	}
 	t, err := w.fromTicket(g.Ticket.String())
-	return grant{t, w.fromToken(g.Token), ms(g.Remaining.Milliseconds())}, err
+	return grant{t, w.fromToken(g.Token), ms(g.Remaining.Milliseconds()), g.Run != ""}, errors.Join(err, runOf(t, g.Run))
 }

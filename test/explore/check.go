@@ -149,7 +149,7 @@ func (x *explorer) due(s *state, before *keys, r *request, i int8) bool {
 	t, c := &s.truth, clientOf(i)
 	// After one ticket of a client was passed over, the client's later tickets are held back until
 	// its next enter.
-	return t.inLine[i] && s.clients[c].alive && t.entered[i]+liveness > 0 && !t.passed[c] && x.reachable(s, before, r, i)
+	return t.inLine[i] && !s.attempt(i).follows && s.clients[c].alive && t.entered[i]+liveness > 0 && !t.passed[c] && x.reachable(s, before, r, i)
 }
 
 func (x *explorer) reachable(s *state, before *keys, r *request, i int8) bool {
@@ -218,7 +218,8 @@ func (x *explorer) ownerOf(ticket int8) int8 {
 func (s *state) trusts(ticket int8) bool {
 	a := s.attempt(ticket)
 	c := &s.clients[clientOf(ticket)]
-	return c.alive && (a.phase == held || a.phase == releasing) && a.hold.State == rules.Held && (c.closed || a.hold.Live(now))
+	h := s.holdOf(ticket)
+	return c.alive && (a.phase == held || a.phase == releasing) && h.State == rules.Held && (c.closed || h.Live(now))
 }
 
 // check judges a state by itself.
@@ -229,6 +230,7 @@ func (x *explorer) check(s *state) {
 	excused := func(i int8) bool {
 		// Force breaks invariant 1 by design, for the time of one message. For orphans see section
 		// 5 of docs/safety.md.
+		i = s.holder(i)
 		return s.truth.forced[i] != 0 || s.truth.orphan[i]
 	}
 	for i := range int8(tickets) {

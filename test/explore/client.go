@@ -143,7 +143,7 @@ func (x *explorer) unanswered(s *state, f *flight) {
 			if a.phase == releasing && a.hold.State == rules.Releasing {
 				a.hold.Released("", errUnanswered, f.trusted, now, closed)
 			}
-			if closed && (a.phase == releasing || a.phase == leaving) {
+			if closed && (a.phase == releasing || a.phase == leaving || a.phase == followed) {
 				a.phase, s.truth.silent[of.ticket] = finished, true // a closed client sends its leave only once
 			}
 		}
@@ -184,7 +184,9 @@ func (x *explorer) answered(s *state, f *flight) {
 		a := s.attempt(g.ticket)
 		a.unknown = a.unknown || a.wait.Phase == rules.Gone
 		grant := lua.Grant{Token: int64(g.token), Remaining: span(g.remaining)}
-		x.carryOut(s, g.ticket, a.wait.GrantedInPassing(&grant, then(f.sent), now, a.requests.Open()), g.token)
+		step := a.wait.GrantedInPassing(&grant, then(f.sent), now, a.requests.Open())
+		x.carryOut(s, g.ticket, step, g.token)
+		a.run = step.Do == rules.Take && g.run
 	}
 }
 
@@ -228,8 +230,9 @@ func (x *explorer) carryOut(s *state, t int8, step rules.Step, token int32) {
 		s.truth.silent[t] = false
 		x.leaves(s, t, leaving)
 	case rules.GiveBack:
-		a.hold.Release()
-		x.leaves(s, t, releasing)
+		if !x.passOn(s, t) {
+			x.release(s, t)
+		}
 	case rules.Nothing, rules.Wait, rules.Ask: // the ticket may enter at any time
 	}
 }
@@ -280,6 +283,7 @@ func (x *explorer) hear(s *state, c int8) {
 		a.requests.Overtaken()
 	}
 	x.carryOut(s, m.ticket, step, m.token)
+	a.run = a.run || step.Do == rules.Take && m.run
 	for i := range cl.at {
 		if h := &cl.at[i]; m.verb == 'f' && h.holds() && h.token == m.token {
 			x.lose(s, 2*c+int8(i), rules.Forced)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func ticketName(t int8) string { return fmt.Sprintf("%s%d", names[clientOf(t)], t%2+1) }
+func ticketName(t int8) string { return fmt.Sprintf("%c%d", names[clientOf(t)][0], t%2+1) }
 
 func describeProgram(p program) string { return fmt.Sprintf("%+v", p) }
 
@@ -48,7 +48,7 @@ func shown(v int32) string {
 
 func (w what) String() string {
 	return [...]string{
-		begins: "%s begins", together: "both of %s begin", beats: "%s enters again", asks: "%s enters again with its first", renews: "%s renews", unlocks: "%s unlocks", cancels: "%s gives up",
+		begins: "%s begins", together: "both of %s begin", beats: "%s enters again", asks: "%s enters again with its first", renews: "%s renews", unlocks: "%s unlocks", goesOn: "the turn of %s passes on", cancels: "%s gives up",
 		again: "%s leaves again", adopts: "%s has its Lease", closes: "%s is closed", ends: "%s ends its subscription", tires: "%s leaves no more",
 		forges: "a grant to %s of another lock is told", forces: "an administrator forces", arrives: "executed at last: %s", returns: "answered at last: %s", times: "given up: %s",
 		hears: "%s takes in a message", misses: "a message to %s is lost", doubles: "a message to %s is doubled", deafens: "%s loses its subscription",
@@ -65,7 +65,7 @@ func (x *explorer) describe(s *state, m move) string {
 	before := *s
 	text := m.what.String()
 	switch m.what {
-	case begins, renews, unlocks, cancels, again, adopts, tires, forges:
+	case begins, renews, unlocks, goesOn, cancels, again, adopts, tires, forges:
 		text = fmt.Sprintf(text, ticketName(m.who))
 	case together, beats, asks, misses, doubles, deafens, listens, closes, ends, crashes, stops:
 		text = fmt.Sprintf(text, names[m.who])
@@ -114,7 +114,7 @@ func (x *explorer) describeState(s *state) string {
 	text.WriteString("]")
 	for i := range int8(tickets) {
 		if s.trusts(i) {
-			fmt.Fprintf(&text, " %s trusts for %d", ticketName(i), from(s.attempt(i).hold.TrustEnds))
+			fmt.Fprintf(&text, " %s trusts for %d", ticketName(i), from(s.holdOf(i).TrustEnds))
 		}
 	}
 	return text.String()

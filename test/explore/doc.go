@@ -4,7 +4,7 @@
 // A state (state.go) is the lock's keys, what each client knows, and what is on its way between
 // them. From each state the search tries every move (moves.go): a client's requests, the network's
 // faults, the passing of time. The .lua files themselves execute the requests. Package lua's typed
-// calls send them to a miniredis that was put into that state (server.go). The result of a script
+// calls send them to a miniredis that was put into that state (engine.go). The result of a script
 // in a state is remembered, so each script runs once per state. The clients use the shipped rules
 // of internal/rules (client.go, ends.go): each of their attempts is a rules.Waiter and then a
 // rules.Hold.

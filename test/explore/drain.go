@@ -99,7 +99,9 @@ func (x *explorer) round(s *state, due *pace) (served bool) {
 	for t := range int8(tickets) {
 		switch s.attempt(t).phase {
 		case given, held, shut:
-			x.send(s, x.request(s, move{what: unlocks, who: t}), plainly)
+			if !x.passOn(s, t) {
+				x.apply(s, move{what: unlocks, who: t})
+			}
 			served = true
 		case releasing, leaving:
 			x.send(s, x.request(s, move{what: again, who: t}), plainly)

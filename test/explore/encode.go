@@ -69,14 +69,14 @@ func (c *client) encode(b []byte) []byte {
 	for i := range c.at {
 		a := &c.at[i]
 		b = append(b, byte(a.phase))
-		b = bits(put(b, a.token, a.until, a.requests.InFlight), a.requests.Lost, a.requests.Executed, a.asks, a.unknown, a.gone)
+		b = bits(put(b, a.token, a.until, a.requests.InFlight), a.requests.Lost, a.requests.Executed, a.asks, a.unknown, a.gone, a.run, a.follows)
 		b = encodeHold(encodeWait(b, &a.wait), &a.hold)
 	}
 	b = append(b, byte(c.mail))
 	for i := range c.inbox[:c.mail] {
 		m := &c.inbox[i]
 		b = append(b, m.verb, byte(m.ticket%2))
-		b = bits(put(b, m.token, m.claim, m.at, int32(m.stamp)), m.forged)
+		b = bits(put(b, m.token, m.claim, m.at, int32(m.stamp)), m.forged, m.run)
 	}
 	return b
 }
@@ -92,7 +92,7 @@ func encodeWait(b []byte, w *rules.Waiter) []byte {
 }
 
 func encodeHold(b []byte, h *rules.Hold) []byte {
-	b = bits(append(b, byte(h.State)), h.Unsure)
+	b = bits(append(b, byte(h.State)), h.Unsure, h.Began.IsZero())
 	return put(b, timed(h.Term.Ends), timed(h.TrustEnds), int32(h.Lease/time.Millisecond), h.Depth)
 }
 
@@ -115,7 +115,7 @@ func (f *flight) encode(b []byte) []byte {
 	for _, a := range r.of[:r.n] {
 		b = bits(append(put(b, a.place), byte(a.ticket)), a.retire, a.tell)
 	}
-	b = bits(put(b, f.sent, f.lag, int32(f.stamp)), f.session, f.trusted, p.more, p.done, r.some)
+	b = bits(put(b, f.sent, f.lag, int32(f.stamp)), f.session, f.trusted, p.more, p.done, r.some, p.passing.run)
 	if f.kind == answer {
 		b = put(b, p.token, p.remaining, p.passing.token, p.passing.remaining, p.left)
 		b = append(b, byte(p.passing.ticket))
@@ -141,7 +141,7 @@ func (t *truth) encode(b []byte) []byte {
 	b = put(b, t.blind[0], t.blind[1], t.blind[2])
 	for i := range tickets {
 		b = put(b, t.place[i], t.entered[i], t.forced[i])
-		b = bits(b, t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i], t.silent[i])
+		b = bits(b, t.back[i], t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i], t.silent[i])
 	}
 	return b
 }

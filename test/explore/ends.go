@@ -38,7 +38,7 @@ func (x *explorer) close(s *state, c int8) {
 			x.givesUp(s, 2*c+int8(i))
 		case held:
 			a.phase = shut
-		default:
+		default: // also if its turn has passed: the ticket has no Lease
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (x *explorer) left(s *state, f *flight, t int8, got status) {
 			x.broken(6, "the release of %s is reported as clean, though it held nothing", ticketName(t))
 		}
 	}
-	if a.phase == releasing && f.req.token != 0 || a.phase == leaving {
+	if a.phase == releasing && f.req.token != 0 || a.phase == leaving || a.phase == followed {
 		a.phase = finished
 		a.wait.Left()
 	}
@@ -80,6 +80,9 @@ func (x *explorer) lose(s *state, t int8, why rules.Why) {
 	a := s.attempt(t)
 	open := a.requests.Open()
 	leave := a.hold.Lose(why, now, open)
+	if o := s.attempt(t ^ 1); o.follows {
+		o.phase, leave = followed, true
+	}
 	switch {
 	case leave:
 		x.leaves(s, t, releasing)
@@ -110,11 +113,21 @@ func (x *explorer) pass(s *state, d ms) {
 	for t := range int8(tickets) {
 		a, closed := s.attempt(t), s.clients[clientOf(t)].closed
 		switch {
-		case !a.hold.TrustOver(now) || a.phase == given && closed:
+		case !s.holdOf(t).TrustOver(now) || a.phase == given && closed:
 		case a.holds() && !closed:
 			x.lose(s, t, rules.Expired)
 		case a.phase == shut:
-			a.phase, s.truth.silent[t] = finished, true
+			s.truth.silent[t], s.truth.silent[s.holder(t)] = true, true
+			x.ends(s, s.holder(t))
+		}
+	}
+}
+
+// ends ends an attempt of which nobody tells the server any more, and the attempt that followed it.
+func (x *explorer) ends(s *state, t int8) {
+	for _, a := range [...]*attempt{s.attempt(t), s.attempt(t ^ 1)} {
+		if a == s.attempt(t) || a.follows {
+			a.phase = finished
 			a.wait.Left()
 		}
 	}

@@ -3,15 +3,16 @@ package explore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/redislua"
 )
 
 // nowMS and nowUS are the moment at which every request is executed.
@@ -20,7 +21,7 @@ const (
 	nowUS = nowMS * 1000
 )
 
-var names = [clients + 1]string{"a", "b", "c", "admin"}
+var names = [clients + 1]string{"a" + lua.KnowsRuns, "b" + lua.KnowsRuns, "c" + lua.KnowsRuns, "admin"}
 
 // engine is a miniredis that can be put into any state.
 type engine struct {
@@ -28,7 +29,8 @@ type engine struct {
 	rdb     *redis.Client
 	callers [clients + 1]*lua.Server
 	keys    lua.Keys
-	instead map[string]string // by the hash that package lua knows, the hash of the script to run
+	runner  *redislua.Runner
+	run     map[string]string // by the hash that package lua knows, the script to run
 
 	subscriber *miniredis.Subscriber
 	mu         sync.Mutex
@@ -37,24 +39,23 @@ type engine struct {
 }
 
 func newEngine(run map[string]string) (*engine, error) {
-	e := &engine{mini: miniredis.NewMiniRedis(), instead: make(map[string]string), end: make(chan struct{})}
+	e := &engine{mini: miniredis.NewMiniRedis(), run: run, end: make(chan struct{})}
 	e.mini.SetTime(time.UnixMilli(nowMS))
+	var err error
+	if e.runner, err = redislua.New(e.mini); err != nil {
+		return nil, err
+	}
 	dial := func(context.Context, string, string) (net.Conn, error) { return e.mini.Dial() }
 	e.rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: dial, Protocol: 2, DisableIdentity: true, PoolSize: 1})
 	e.subscriber = e.mini.NewSubscriber()
 	go e.listen()
-	for known, source := range run {
-		sha, err := e.rdb.ScriptLoad(context.Background(), source).Result()
-		if err != nil {
-			return nil, errors.Join(err, e.close())
-		}
-		e.instead[known] = sha
+	if err := e.rdb.Ping(context.Background()).Err(); err != nil { // the first dial starts miniredis
+		return nil, errors.Join(err, e.close())
 	}
-	e.rdb.AddHook(swap{e})
+	e.mini.Server().SetPreHook(e.script)
 	for i, name := range names {
 		e.callers[i] = lua.NewServer(e.rdb, lua.Channels("fairlock"), name)
 	}
-	var err error
 	e.keys, err = lua.NewKeys("fairlock", "x")
 	return e, err
 }
@@ -64,6 +65,7 @@ func (e *engine) close() error {
 	e.subscriber.Close()
 	<-e.end
 	e.mini.Close()
+	e.runner.Close()
 	return err
 }
 
@@ -94,29 +96,21 @@ func (e *engine) heardNow() []string {
 	return told
 }
 
-// swap runs the changed scripts in place of the real ones.
-type swap struct{ e *engine }
-
-func (s swap) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (s swap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s swap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); cmd.Name() == "evalsha" {
-			sha, ok := s.e.instead[args[1].(string)]
-			if !ok {
-				return fmt.Errorf("package lua runs a script that is not among the files: %v", args[1])
-			}
-			args[1] = sha
-		}
-		return next(ctx, cmd)
+// script runs the changed scripts in place of the real ones.
+func (e *engine) script(client *miniserver.Peer, command string, args ...string) bool {
+	if command != "EVALSHA" {
+		return false
 	}
+	if source, ok := e.run[args[0]]; ok {
+		e.runner.Run(client, source, args[1:])
+	} else {
+		client.WriteError("ERR package lua runs a script that is not among the files: " + args[0])
+	}
+	return true
 }
 
-// run executes a request in its situation.
-func (e *engine) run(ctx context.Context, s situation) *effect {
+// execute executes a request in its situation.
+func (e *engine) execute(ctx context.Context, s situation) *effect {
 	w := words{sagas: s.sagas, base: nowUS - 1000, behind: s.behind}
 	e.restore(&w, &s.before)
 	f := &effect{}

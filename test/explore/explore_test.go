@@ -1,17 +1,23 @@
 package explore
 
 import (
+	"flag"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 	sv := start(t)
-	var mu sync.Mutex
+	var faulty atomic.Bool // a search has found a fault
+	var mu sync.Mutex      // guards made
 	made := make(map[string]int)
 	t.Cleanup(func() {
+		if faulty.Load() || testing.Short() {
+			return
+		}
 		for w := range elapses + 1 {
 			if !raceDetector && made[w.String()] == 0 {
 				t.Errorf("in no history it happens that %s", w)
@@ -24,8 +30,14 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 		}
 	})
 	for _, sc := range scenarios {
-		if raceDetector {
+		switch {
+		case raceDetector:
 			sc.most = 150
+		case testing.Short():
+			sc.most = 20_000
+		}
+		if flag.Lookup("test.failfast").Value.String() == "true" {
+			sc.over = faulty.Load
 		}
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
@@ -37,6 +49,7 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 			mu.Unlock()
 			t.Logf("%d states, %d transitions, depth %d, %v", r.states, r.transitions, r.depth, r.took.Round(time.Millisecond))
 			if r.fault != nil {
+				faulty.Store(true)
 				t.Errorf("%v\n%s", r.fault, strings.Join(r.history, "\n"))
 			}
 		})

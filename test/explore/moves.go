@@ -12,6 +12,7 @@ const (
 	asks                 // only the first of several waiters enters
 	renews               // a holder renews, or reasserts if the record did not have its hold
 	unlocks              // a holder releases
+	goesOn               // a holder's turn passes to its client's other ticket
 	cancels              // a waiter gives up
 	again                // a leave is sent, or sent again
 	adopts               // a call that was granted has its Lease
@@ -119,15 +120,23 @@ func (x *explorer) clientMoves(s *state, c int8, to []move) []move { //nolint:fu
 				add(cancels, t)
 			}
 		case held:
+			if !cl.closed && !a.follows && (!s.underway(t) || a.asks) {
+				add(renews, t)
+			}
+			if s.mayPass(t) {
+				to = append(to, move{what: goesOn, who: t})
+			} else {
+				add(unlocks, t)
+			}
+		case passed:
 			if !cl.closed && (!s.underway(t) || a.asks) {
 				add(renews, t)
 			}
-			add(unlocks, t)
 		case given:
-			if !cl.closed && (!s.underway(t) || a.asks) {
+			if !cl.closed && !a.follows && (!s.underway(t) || a.asks) {
 				add(renews, t)
 			}
-			if a.hold.Leasable(cl.closed) {
+			if s.holdOf(t).Leasable(cl.closed) {
 				to = append(to, move{what: adopts, who: t})
 			}
 			if (p.cancels || cl.closed) && !a.gone {
@@ -237,8 +246,8 @@ func (s *state) instants() []ms {
 	for i := range int8(tickets) {
 		add(k.holds[i], k.waits[i])
 		switch a := s.attempt(i); a.phase {
-		case given, held, shut:
-			add(from(a.hold.TrustEnds))
+		case given, held, passed, shut:
+			add(from(s.holdOf(i).TrustEnds))
 		case leaving, releasing:
 			add(a.until)
 		default:

@@ -21,6 +21,36 @@ type mutation struct {
 
 var mutations = []mutation{
 	{
+		name:     "those that had a turn stay in the set",
+		changes:  []change{{"parts/usual_leave.lua", "redis.call('ZREM', waiters, unpack(turns))", ""}},
+		scenario: mixed(atOnce, once, once, budget{}),
+		breaks:   []int{4},
+	}, {
+		name:     "a release does not ask whether those that had a turn are next",
+		changes:  []change{{"parts/usual_leave.lua", "ordinary and string.sub(line[k] or '', -#turn - 1) == ':' .. turn", "ordinary"}},
+		scenario: mixed(atOnce, once, once, budget{faults: 1, deaf: 1}),
+		breaks:   []int{2, 4, 7, 8},
+	}, {
+		name:     "a run goes past the ticket of another client",
+		changes:  []change{{"parts/run.lua", "if whose ~= client then break end", ""}},
+		scenario: mixed(atOnce, once, once, budget{}),
+		breaks:   []int{0},
+	}, {
+		name:     "a run begins with the ticket of another client",
+		changes:  []change{{"parts/run.lua", "if whose == client then", "if whose then"}, {"parts/run.lua", "if whose ~= client then break end", "if whose == client then"}, {"parts/run.lua", "counters[#counters + 1] = counter\n", "counters[#counters + 1] = counter end\n"}},
+		scenario: mixed(atOnce, once, once, budget{}),
+		breaks:   []int{2},
+	}, {
+		name:     "who has its turn on another's hold still counts as waiting",
+		changes:  []change{{"waiter.go", "\tw.Seen = true\n\tw.Phase = Granted\n}", "\tw.Seen = true\n}"}},
+		scenario: mixed(crowd, once, absentee, budget{faults: 1, delay: 1, ticks: 1}),
+		breaks:   []int{1, 7},
+	}, {
+		name:     "those that join in one request are told so, and not written",
+		changes:  []change{{"enter.lua", "\nwrite()\n", "\n"}},
+		scenario: mixed(crowd, once, absentee, budget{}),
+		breaks:   []int{2, 4, 7},
+	}, {
 		name:     "a ticket that is taken out of the line stays in the set",
 		changes:  []change{{"parts/grant.lua", "redis.call('ZREM', waiters, ticket)\n", ""}},
 		scenario: all(once, budget{}),
@@ -35,19 +65,19 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "a hand-over does not ask whether the next one is reachable",
-		changes:  []change{{"parts/usual_leave.lua", "if not deaf and ", "if "}},
+		changes:  []change{{"parts/usual_leave.lua", "if not heard then deaf, head = client, false end", ""}},
 		scenario: all(once, budget{faults: 1, crash: 1}),
 		breaks:   []int{4},
 	}, {
 		name:     "a hand-over does not look at the deadline",
-		changes:  []change{{"parts/usual_leave.lua", "if ordinary and deadline and (tonumber(deadline) or 0) > ms", "if ordinary and deadline"}},
+		changes:  []change{{"parts/usual_leave.lua", "and (tonumber(deadline or 0) or 0) > ms", "and deadline"}},
 		scenario: all(once, budget{ticks: 3, faults: 1, stop: 1}),
 		breaks:   []int{4},
 	}, {
 		name:     "who joins the line is not asked whether it stands there",
 		changes:  []change{{"parts/usual_enter.lua", "not (deadline or retired", "not (retired"}},
 		scenario: all(once, budget{faults: 1, late: 1}),
-		breaks:   []int{2, 4, 8},
+		breaks:   []int{0, 2, 4, 8},
 	}, {
 		name:     "who joins the line is not asked whether it was retired",
 		changes:  []change{{"parts/usual_enter.lua", "deadline or retired or", "deadline or"}},
@@ -62,7 +92,7 @@ var mutations = []mutation{
 		name: "leave does not let the next one have the lock",
 		changes: []change{
 			{"parts/rest.lua", "local given = advance()", "local given"},
-			{"parts/usual_leave.lua", "if ordinary and deadline and (tonumber(deadline) or 0) > ms", "if false"},
+			{"parts/usual_leave.lua", "head = not (retired", "head = false and not (retired"},
 		},
 		scenario: all(once, budget{}),
 		breaks:   []int{4},
@@ -112,7 +142,7 @@ var mutations = []mutation{
 		breaks:   []int{4},
 	}, {
 		name:     "a heartbeat does not put the deadline off",
-		changes:  []change{{"parts/ask.lua", "if one.deadline and at > 0 then\n    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)", "if one.deadline and at > 0 then"}},
+		changes:  []change{{"parts/ask.lua", "if one.deadline and at > 0 then\n    lives(ticket)", "if one.deadline and at > 0 then"}},
 		scenario: all(once, budget{ticks: 3}),
 		breaks:   []int{2, 4},
 	}, {

@@ -34,6 +34,7 @@ func (s *state) settleTimes() {
 		over(&k.retired[i])
 		t := &s.truth
 		t.entered[i] = max(t.entered[i], -liveness)
+		t.back[i] = t.back[i] && s.running()
 		if !t.inLine[i] {
 			t.entered[i], t.place[i] = 0, 0
 		}
@@ -81,14 +82,25 @@ func (s *state) tidy(c int8) {
 			waits = true
 			a.hold, a.until = rules.Hold{}, 0
 			tidyWait(&a.wait)
-		case given, held, shut, releasing:
+		case given, held, passed, shut, releasing:
 			*a = attempt{
 				phase: a.phase, requests: a.requests, token: a.token, until: a.until, asks: a.asks && a.holds(), gone: a.gone,
-				wait: rules.Waiter{Phase: rules.Granted}, hold: a.hold,
+				wait: rules.Waiter{Phase: a.wait.Phase, Place: a.wait.Place}, hold: a.hold, follows: a.follows,
+				run: a.run && (a.phase == given || a.phase == held) && cl.at[1-i].phase == waiting,
 			}
-			tidyHold(&a.hold)
+			if a.follows {
+				a.hold, a.token = rules.Hold{}, 0
+			} else {
+				a.wait.Place = 0
+				tidyHold(&a.hold)
+			}
 			if a.phase != releasing {
 				a.until = 0
+			}
+		case followed:
+			*a = attempt{
+				phase: a.phase, requests: a.requests, follows: true,
+				wait: rules.Waiter{Phase: rules.Granted, Place: a.wait.Place},
 			}
 		case leaving:
 			*a = attempt{
@@ -130,6 +142,9 @@ func tidyWait(w *rules.Waiter) {
 	w.Last = joined(min(lag, claim), max(age, -oldest), stamp, w.Last.Session)
 }
 
+// lasts is longer than a run.
+const lasts = 100 * time.Millisecond
+
 // tidyHold forgets what the rules of a hold do not ask for here. Renewals may go out at any time.
 func tidyHold(h *rules.Hold) {
 	h.RenewAt, h.SyncAt, h.Kept = time.Time{}, time.Time{}, now
@@ -137,6 +152,11 @@ func tidyHold(h *rules.Hold) {
 	h.TrustEnds = then(max(from(h.TrustEnds), 0))
 	if h.State != rules.Held {
 		h.TrustEnds = now
+	}
+	if now.Sub(h.Began) >= lasts { // it passes to no other ticket any more
+		h.Began = time.Time{}
+	} else {
+		h.Began = now
 	}
 }
 

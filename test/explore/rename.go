@@ -52,7 +52,7 @@ func (s *state) sign(c int8, b []byte) []byte {
 	b = s.clients[c].encode(b)
 	for i := 2 * c; i < 2*c+2; i++ {
 		b = put(b, k.holds[i], k.waits[i], k.retired[i], t.place[i], t.entered[i], t.forced[i])
-		b = bits(b, t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i], t.silent[i], k.owner == itself+i)
+		b = bits(b, t.back[i], t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i], t.silent[i], k.owner == itself+i)
 	}
 	b = put(b, k.blind[c], k.passed[c], t.blind[c])
 	return bits(b, k.heard[c], t.passed[c])

@@ -8,7 +8,9 @@ var (
 	fickle   = program{tickets: 1, cancels: true}
 	inTurn   = program{tickets: 2}
 	atOnce   = program{tickets: 2, parallel: true}
-	hasty    = program{tickets: 1, tries: true}
+	// The tickets of a crowd wait together, and its callers give up.
+	crowd = program{tickets: 2, parallel: true, cancels: true, lingers: true}
+	hasty = program{tickets: 1, tries: true}
 	// A slow client takes time between a grant and its Lease.
 	slow = program{tickets: 1, cancels: true, lingers: true}
 )
@@ -79,6 +81,10 @@ func (b budget) kept() budget {
 var scenarios = []scenario{
 	mixed(inTurn, inTurn, absentee, every.with(1, 1)).named("one ticket after the other"),
 	mixed(atOnce, once, absentee, every.with(1, 1)).named("two tickets of a client"),
+	mixed(atOnce, once, absentee, budget{delay: 1, late: 1, doubled: 1}.with(0, 1).forced(1)).named("a run, forced"),
+	mixed(atOnce, atOnce, absentee, budget{delay: 1, dropped: 1, crash: 1}.with(0, 1)).named("two runs"),
+	mixed(crowd, once, absentee, budget{delay: 1, lose: 1, doubled: 1}.with(1, 1)).named("a run that gives up"),
+	mixed(crowd, once, absentee, budget{delay: 1}.with(0, 1).closing()).named("a run that is closed"),
 	mixed(fickle, fickle, absentee, every.with(1, 2)).named("two clients, any two faults"),
 	mixed(fickle, fickle, once, every.with(1, 1)).owned(1<<0 | 1<<2).named("an owner in two processes"),
 	all(fickle, every.with(1, 1)).named("three clients, any fault"),

@@ -20,10 +20,11 @@ type scenario struct {
 	name     string
 	programs [clients]program
 	budget   budget
-	sagas    uint8 // the tickets with the explicit owner, one bit each
-	behind   bool  // the server's clock was set back: it is behind every token
-	deaf     bool  // nobody has a subscription yet
-	most     int   // how many states to search; 0: all
+	sagas    uint8       // the tickets with the explicit owner, one bit each
+	behind   bool        // the server's clock was set back: it is behind every token
+	deaf     bool        // nobody has a subscription yet
+	most     int         // how many states to search; 0: all
+	over     func() bool // reports whether the search may end; nil: it may not
 }
 
 // explorer searches one scenario.
@@ -63,12 +64,13 @@ func search(sv *server, sc scenario) result {
 	var made [elapses + 1][twice + 1]int
 	level, ids := []state{x.start()}, []int32{0}
 	x.remember(level[0].encode(nil), -1)
+	var next []state
+	var nextIDs []int32
 	var moves []move
 	var code []byte
 	s := new(state)
 	for ; len(level) > 0 && r.fault == nil; r.depth++ {
-		var next []state
-		var nextIDs []int32
+		next, nextIDs = next[:0], nextIDs[:0]
 		for i := range level {
 			moves = x.moves(&level[i], moves[:0])
 			for _, m := range moves {
@@ -88,12 +90,12 @@ func search(sv *server, sc scenario) result {
 					next, nextIDs = append(next, *s), append(nextIDs, id)
 				}
 			}
-			if r.fault != nil || x.most > 0 && len(x.parent) >= x.most {
+			if r.fault != nil || x.enough() {
 				break
 			}
 		}
-		level, ids = next, nextIDs
-		if x.most > 0 && len(x.parent) >= x.most {
+		level, next, ids, nextIDs = next, level, nextIDs, ids
+		if x.enough() {
 			break
 		}
 	}
@@ -106,6 +108,11 @@ func search(sv *server, sc scenario) result {
 	}
 	r.states, r.took = len(x.parent), time.Since(began)
 	return r
+}
+
+// enough reports whether the search may end before it has visited all states.
+func (x *explorer) enough() bool {
+	return x.most > 0 && len(x.parent) >= x.most || x.over != nil && x.over()
 }
 
 func newExplorer(sv *server, sc scenario) *explorer {

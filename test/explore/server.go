@@ -104,7 +104,7 @@ func (x *server) recall(s situation) *effect {
 	x.mu.Unlock()
 	if e == nil {
 		engine := <-x.engines
-		e = engine.run(context.Background(), s)
+		e = engine.execute(context.Background(), s)
 		x.engines <- engine
 		x.mu.Lock()
 		x.memo[s] = e

@@ -24,7 +24,7 @@ func (s *state) shift(d ms) {
 			if a.wait.Last.At != 0 {
 				a.wait.Last.At -= 1000 * lua.Micros(d)
 			}
-			for _, t := range []*time.Time{&a.wait.Began, &a.wait.Last.Sent, &a.hold.Term.Ends, &a.hold.TrustEnds} {
+			for _, t := range []*time.Time{&a.wait.Began, &a.wait.Last.Sent, &a.hold.Term.Ends, &a.hold.TrustEnds, &a.hold.Began} {
 				if !t.IsZero() {
 					*t = t.Add(-span(d))
 				}

@@ -167,6 +167,7 @@ type grant struct {
 	ticket    int8
 	token     int32
 	remaining ms
+	run       bool // the client's other ticket is next
 }
 
 // message is what a script published on a client's channel.
@@ -178,6 +179,7 @@ type message struct {
 	claim  ms
 	at     ms    // grant: when it was written
 	stamp  int16 // and the number of that execution
+	run    bool  // grant: the client's other ticket is next
 	forged bool  // it names another record, or another lock's ticket of the same number
 }
 
@@ -188,9 +190,11 @@ const (
 	waiting
 	given // it was granted; its caller has no Lease yet
 	held
+	passed    // its turn is over; the client's other ticket has its turn on the hold
 	shut      // held, but its client was closed: the Lease's context has ended
 	releasing // it held; its leave is on its way
 	leaving   // it waited; its leave is on its way
+	followed  // its turn on the other ticket's hold is over; the leave of both is on its way
 	finished
 )
 
@@ -204,6 +208,8 @@ type attempt struct {
 	token    int32 // of the hold
 	until    ms    // until then the client sends the leave again if there is no answer
 	asks     bool  // the record did not have the hold: the client reasserts
+	run      bool  // the other ticket may have a turn on the hold
+	follows  bool  // it has, or had, its turn on the other ticket's hold
 	unknown  bool  // the client knows of the ticket only what a message said
 	gone     bool  // its caller went without a word and nobody noticed: possible only if a rule is broken
 }
@@ -260,8 +266,18 @@ type state struct {
 
 // holds reports whether the watchdog takes care of the attempt's grant.
 func (a *attempt) holds() bool {
-	return a.hold.State == rules.Held && (a.phase == given || a.phase == held)
+	return a.hold.State == rules.Held && !a.follows && (a.phase == given || a.phase == held || a.phase == passed)
 }
+
+// holder returns the ticket whose hold the ticket has, or had, its turn on: usually itself.
+func (s *state) holder(ticket int8) int8 {
+	if s.attempt(ticket).follows {
+		return ticket ^ 1
+	}
+	return ticket
+}
+
+func (s *state) holdOf(ticket int8) *rules.Hold { return &s.attempt(s.holder(ticket)).hold }
 
 func (s *state) attempt(ticket int8) *attempt { return &s.clients[clientOf(ticket)].at[ticket%2] }
 

@@ -6,6 +6,7 @@ type truth struct {
 	most    int32          // the largest token given
 	inLine  [tickets]bool  // the ticket was told to wait, and nothing has ended that
 	place   [tickets]int32 // the ticket's place in line
+	back    [tickets]bool  // the ticket was passed over, and came back during the run of another client
 	entered [tickets]ms    // when the ticket's last enter was executed
 	blind   [clients]ms    // until then the client counts as reachable without a subscription
 	passed  [clients]bool  // a ticket of the client was passed over, and the client has not come back
@@ -24,6 +25,7 @@ type truth struct {
 // move copies what o knows of its ticket i to ticket n of t.
 func (t *truth) move(n int8, o *truth, i int8) {
 	t.inLine[n], t.place[n], t.entered[n], t.left[n] = o.inLine[i], o.place[i], o.entered[i], o.left[i]
+	t.back[n] = o.back[i]
 	t.clean[n], t.forced[n], t.unknown[n], t.orphan[n], t.silent[n] = o.clean[i], o.forced[i], o.unknown[i], o.orphan[i], o.silent[i]
 }
 
@@ -60,6 +62,7 @@ func (t *truth) enters(after *keys, r *request, rep *reply) {
 			t.passed[r.client] = false
 		}
 		if rep.of[i].status == waits {
+			t.back[a.ticket] = t.back[a.ticket] || !t.inLine[a.ticket] && a.place != 0
 			t.inLine[a.ticket], t.entered[a.ticket], t.place[a.ticket] = true, 0, rep.of[i].place
 		}
 	}

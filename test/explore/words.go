@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -100,16 +99,23 @@ func (w *words) fromOwner(text string) (int8, error) {
 }
 
 func (w *words) message(text string) (message, error) {
-	verb, rest, _ := strings.Cut(text, " ")
 	m, err := lua.ParseMessage(text)
 	if err != nil {
 		return message{}, err
 	}
 	t, err := w.fromTicket(m.Ticket.String())
 	if err != nil {
-		return message{}, fmt.Errorf("%w in %s", err, rest)
+		return message{}, fmt.Errorf("%w in %s", err, text)
 	}
-	return message{verb: verb[0], client: clientOf(t), ticket: t, token: w.fromToken(m.Token), claim: ms(m.Claim.Milliseconds())}, nil
+	return message{verb: m.News[0], client: clientOf(t), ticket: t, token: w.fromToken(m.Token), claim: ms(m.Claim.Milliseconds()), run: m.Run != ""}, runOf(t, m.Run)
+}
+
+// runOf returns an error if a grant's run names any other ticket than the client's other one.
+func runOf(ticket int8, run string) error {
+	if run != "" && run != strconv.Itoa(int(ticket^1)%2+1) {
+		return fmt.Errorf("%w: run %q of %s", errStrange, run, ticketName(ticket))
+	}
+	return nil
 }
 
 func until(score float64) ms { return ms(int64(math.Abs(score)) - nowMS) }

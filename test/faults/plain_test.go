@@ -94,6 +94,34 @@ func TestAPlainWaiterWhoseTryGoesUnansweredDoesNotKeepTheNextFromTheLock(t *test
 	})
 }
 
+func TestAPlainWaiterWhoseTryGoesUnansweredIsPassedATurn(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		b := f.plain().Beside()
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		for range 100 { // a busy machine may be late to end a turn
+			lease := b.Locks("x")
+			first, next := a.WaitsPlainly("x"), a.WaitsPlainly("x")
+			f.Listens("x", 1)
+			held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
+			f.Unlocks(lease)
+			lease = next.Gets()
+			f.Unlocks(lease)
+			passed := f.Holder("x") != 0
+			if passed && first.Gets().Token() != lease.Token()+1 {
+				f.Fatalf("token %d after %d", first.Lease.Token(), lease.Token())
+			}
+			held.Release()
+			held.WaitExecuted(f, 1, world.Patience)
+			f.Unlocks(first.Gets())
+			f.Free("x")
+			if passed {
+				return
+			}
+		}
+		f.Fatal("no turn was passed on")
+	})
+}
+
 func TestAPlainWaiterWhoseSubscriptionWasCutHearsOfTheReleaseAfterReconnecting(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.plain().Beside(), f.Behind()

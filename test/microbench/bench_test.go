@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -269,4 +270,37 @@ func handover(b *testing.B, waiters int) {
 	b.ReportMetric(float64(n)/elapsed.Seconds(), "grants/s")
 	b.ReportMetric(float64(scripts2-scripts)/float64(n), "requests/grant")
 	b.ReportMetric(float64(publishes2-publishes)/float64(n), "publishes/grant")
+}
+
+// BenchmarkTurns is 16 goroutines of one process that contend for one lock: each turn passes
+// without a request.
+func BenchmarkTurns(b *testing.B) {
+	server := redistest.Start(b)
+	for name, kind := range map[string]world.Kind{"fair": world.Fair, "plain": world.Plain} {
+		b.Run(name, func(b *testing.B) {
+			rdb := server.Client(b)
+			locker := kind(rdb)
+			defer locker.Close() // it never fails
+			before, _ := requests(b, rdb)
+			b.ReportAllocs()
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var all sync.WaitGroup
+			for range 16 {
+				all.Go(func() {
+					for left.Add(-1) >= 0 {
+						lease, err := locker.Lock(context.Background(), name)
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						_ = lease.Unlock(context.Background())
+					}
+				})
+			}
+			all.Wait()
+			after, _ := requests(b, rdb)
+			b.ReportMetric(float64(after-before)/float64(b.N), "requests/op")
+		})
+	}
 }

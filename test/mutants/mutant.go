@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -28,11 +29,14 @@ func (m mutant) suffix() string { return filepath.Ext(m.file) }
 // These are the layers of tests that may find a mutant.
 const (
 	stillborn  = "does not compile"
-	byUnits    = "found by unit tests"
-	byLockers  = "found by the Lockers' tests"
-	byExplorer = "found by the explorer"
-	survives   = "survives"
+	byUnits    = "unit tests"
+	byServers  = "unit tests on real servers"
+	byLockers  = "the Lockers' tests"
+	byExplorer = "the explorer"
+	survives   = "nothing"
 )
+
+var layers = []string{stillborn, byUnits, byServers, byLockers, byExplorer, survives}
 
 // edit replaces a piece of a file's text.
 type edit struct {
@@ -82,17 +86,20 @@ type layer struct {
 	finds   string
 	command []string
 	folder  string // to run in
-	env     string
+	env     []string
 }
 
-// atMost is how long a layer may run, because a mutant may run for ever. A search of the explorer
-// on a busy machine takes minutes.
-const atMost = "30m"
+// A layer may not run for longer, because a mutant may run for ever. On a busy machine a search of
+// the explorer takes minutes.
+const atMost, unitsAtMost = "30m", "5m"
 
 // found reports whether the layer's tests fail, and what they print.
 func (l layer) found(ctx context.Context) (found bool, out string, err error) {
 	run := exec.CommandContext(ctx, l.command[0], l.command[1:]...)
-	run.Dir, run.Env = l.folder, append(os.Environ(), "REDIS_SERVER=no-redis-server", l.env)
+	run.Dir, run.Env = l.folder, append(os.Environ(), l.env...)
+	if l.finds != byServers {
+		run.Env = append(run.Env, "REDIS_SERVER=no-redis-server")
+	}
 	run.WaitDelay = time.Second // a test that was killed may leave a child with its output
 	raw, err := run.CombinedOutput()
 	if ctx.Err() != nil {
@@ -104,12 +111,15 @@ func (l layer) found(ctx context.Context) (found bool, out string, err error) {
 	return false, string(raw), err
 }
 
+// failure matches the first test that failed, and what it says first.
+var failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)(?:.*\n *--- FAIL)*.*\n? *(.*)`)
+
 // foundBy has the layers look for the mutant, the fast ones first. It returns the layer that found
-// it.
-func (m mutant) foundBy(ctx context.Context, programs string) (by string, err error) {
+// it, and the test.
+func (m mutant) foundBy(ctx context.Context, programs string) (by, test string, err error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	look := m.rules
@@ -118,19 +128,28 @@ func (m mutant) foundBy(ctx context.Context, programs string) (by string, err er
 	}
 	layers, err := look(dir, programs)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	for _, l := range layers {
-		switch found, out, err := l.found(ctx); {
+		found, out, err := l.found(ctx)
+		for range 4 { // on a machine that is too busy for the tests' own timeouts, again
+			if found && err == nil && strings.Contains(out, "i/o timeout") && !strings.Contains(out, "test timed out") {
+				found, out, err = l.found(ctx)
+			}
+		}
+		switch {
 		case err != nil:
-			return "", err
+			return "", "", err
 		case strings.Contains(out, "[build failed]"):
-			return stillborn, nil
+			return stillborn, "", nil
 		case found:
-			return l.finds, nil
+			if test := failure.FindStringSubmatch(out); test != nil {
+				return l.finds, test[1] + ": " + test[2], nil
+			}
+			return l.finds, "", nil
 		}
 	}
-	return survives, nil
+	return survives, "", nil
 }
 
 // everyHistory is the explorer's search of what is not changed by itself.
@@ -140,7 +159,7 @@ const everyHistory = "^TestEveryHistoryKeepsTheInvariants$"
 func (m mutant) rules(dir, _ string) ([]layer, error) {
 	overlay, err := overlay(dir, m.file, m.text)
 	test := func(finds string, args ...string) layer {
-		return layer{finds: finds, command: append([]string{"go", "test", "-count=1", "-vet=off", "-failfast", "-timeout", atMost, "-overlay", overlay}, args...)}
+		return layer{finds: finds, command: append([]string{"go", "test", "-count=1", "-vet=off", "-failfast", "-timeout", atMost, fmt.Sprintf("-short=%t", short), "-overlay", overlay}, args...)}
 	}
 	return []layer{
 		test(byUnits, "./internal/rules"), test(byLockers, "./reentrant", "./fairlock"), test(byExplorer, "-run", everyHistory, "./test/explore"),
@@ -150,17 +169,34 @@ func (m mutant) rules(dir, _ string) ([]layer, error) {
 // ofText are the tests of the scripts' text, which any change may fail.
 const ofText = "^Test(EveryScriptFits|EveryPartIsIncluded|NoScriptHasATime|ScriptsKnowTheirTerms)"
 
+// slow are the unit tests that take up most of the time. They look after the others have.
+const slow = "^Test(MarksOfThoseWhoCame|DamageIsHealed|FiveHundredTickets|RandomPrograms|AKeyOfAnotherType|ALineOfManyIsMended|AHoldOutlives|AnyPlaceInALongLine)"
+
+// embedded are the unit tests of the scripts that need no server, and those on a cluster, where the
+// scripts are the same.
+const embedded = "/^(embedded|cluster)$|//^(embedded|cluster)$"
+
 // script has the layers that look for a mutant of a script: programs that are built already, and
 // read the scripts from dir.
 func (m mutant) script(dir, programs string) ([]layer, error) {
 	explorer := filepath.Join(dir, "test", "explore") // which reads the scripts from ../../lua
 	err := errors.Join(copyScripts(dir), os.WriteFile(filepath.Join(dir, m.file), []byte(m.text), 0o600), os.MkdirAll(explorer, 0o700))
-	test := func(finds, program, folder, which string) layer {
+	env := []string{scriptsIn + "=" + filepath.Join(dir, "lua"), "GOMAXPROCS=1", "GOGC=400"} // others run beside it
+	test := func(finds, program, folder, which, but string) layer {
+		limit := atMost
+		if finds != byExplorer {
+			limit = unitsAtMost
+		}
 		program = filepath.Join(programs, program+".test")
-		return layer{finds, []string{program, "-test.failfast", "-test.timeout", atMost, "-test.skip", ofText, "-test.run", which}, folder, scriptsIn + "=" + filepath.Join(dir, "lua")}
+		return layer{finds, []string{program, "-test.failfast", fmt.Sprintf("-test.short=%t", short), "-test.timeout", limit, "-test.skip", ofText + but, "-test.run", which}, folder, env}
 	}
-	return []layer{
-		test(byUnits, "lua", "lua", ""), test(byLockers, "reentrant", "reentrant", ""), test(byLockers, "fairlock", "fairlock", ""),
-		test(byExplorer, "explore", explorer, everyHistory),
-	}, err
+	all := []layer{
+		test(byUnits, "lua", "lua", "", "|"+slow), test(byUnits, "lua", "lua", slow, ""), test(byServers, "lua", "lua", "", "|"+embedded),
+		test(byLockers, "reentrant", "reentrant", "", ""), test(byLockers, "fairlock", "fairlock", "", ""),
+		test(byExplorer, "explore", explorer, everyHistory, ""),
+	}
+	if units {
+		all = all[:3]
+	}
+	return all, err
 }

@@ -57,8 +57,8 @@ func build(ctx context.Context, dir string) error {
 		return err
 	}
 	whole.text = string(raw)
-	if by, err := whole.foundBy(ctx, dir); err != nil || by != survives {
-		return errors.Join(fmt.Errorf("the scripts as they are: %s", by), err)
+	if by, test, err := whole.foundBy(ctx, dir); err != nil || by != survives {
+		return errors.Join(fmt.Errorf("the scripts as they are are found by %s: %s", by, test), err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/workers"
 )
 
@@ -76,7 +77,8 @@ func heldAsGranted(t *testing.T, grants []workers.Grant, turns []workers.Turn) {
 		t.Fatalf("%d grants and %d turns", len(grants), len(turns))
 	}
 	for i, turn := range turns {
-		if grants[i] != (workers.Grant{Token: turn.Token, Owner: turn.Owner}) {
+		// A turn of a run has one of the tokens just before the record's.
+		if of := grants[i].Token - turn.Token; grants[i].Owner != turn.Owner || of < 0 || of > lua.MaxRun {
 			t.Fatalf("grant %d was %+v, and by its token it was %+v", i, grants[i], turn)
 		}
 	}

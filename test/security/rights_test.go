@@ -231,7 +231,7 @@ func publishesPlainly(f *faulty) {
 	f.Keeps(lease)
 	w.Waits()
 	f.Ends(lease)
-	f.Must(liar.Publish(background, f.Prefix+":wake:"+client, f.message("forced", ticket, record, lease.Token())).Err())
+	f.Must(liar.Publish(background, f.Prefix+":wake:"+client, f.message("forced", ticket, record, f.Holder("x"))).Err())
 	<-lease.Done()
 	f.Unlocks(w.Gets()) // b believes that it was forced, and gives the lock back
 }

@@ -21,7 +21,7 @@ type actor struct {
 }
 
 func (a *actor) run() {
-	for a.idle(a.upTo(3 * time.Second)) {
+	for a.idle(a.pause()) {
 		if a.c.isClosing() {
 			a.isTurnedAway()
 			return
@@ -64,6 +64,10 @@ func (a *actor) runs() bool { return a.c.runs(a.id) }
 
 // act does one thing that users do.
 func (a *actor) act() {
+	if name, _ := a.w.rush(); name != "" {
+		a.lock(name)
+		return
+	}
 	name := a.w.names[a.rand.IntN(len(a.w.names))]
 	switch p := a.rand.IntN(1000); {
 	case p < 60 && a.w.plan.brings(Damaged):
@@ -235,7 +239,12 @@ func (a *actor) again(lease *fairlock.Lease, first error) {
 
 // use works under the lock: it writes, nests, extends, or stays longer than it may.
 func (a *actor) use(ctx context.Context, b *belief, name string) {
-	d := a.upTo(2 * time.Second)
+	rushed, in := a.w.rush()
+	if rushed == name {
+		a.works(b, a.upTo(time.Millisecond), false)
+		return
+	}
+	d := min(a.upTo(2*time.Second), in+1)
 	switch p := a.rand.IntN(100); {
 	case p < 15:
 		d = a.upTo(20 * time.Millisecond)

@@ -82,6 +82,9 @@ func (l *link) answer(f *flight) []byte {
 	switch {
 	case kind == "ERR":
 		w.fault("proxy's error", "%s: %s", l.owner.name, verb)
+		if verb == "renew" {
+			l.refused = time.Now()
+		}
 		if f.r.IntN(2) == 0 {
 			l.execute(f, "behind a proxy: ")
 		}

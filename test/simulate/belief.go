@@ -48,9 +48,15 @@ func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested
 	r.beliefs = append(r.beliefs, b)
 	r.stats.Leases++
 	g := lk.grants[b.token]
-	if g == nil {
+	if !nested && g != nil && g.most > 0 && b.owner != callOf(g.ticket) {
+		r.stats.Turns++
+	}
+	switch {
+	case g == nil:
 		r.violated(1, "%s: %s believes in token %d, which was never given", name, by.name, b.token)
-	} else if !g.believed && clientOf(g.ticket) == by.uuid { // later calls share the grant by the owner's name
+	case !g.begins(b.owner, b.token):
+		r.violated(2, "%s: %s has the turn of another, token %d", name, b.owner, b.token)
+	case !g.believed && clientOf(g.ticket) == by.uuid: // later calls share the grant by the owner's name
 		g.believed = true
 		k := by.noted[noteOf(g.ticket)]
 		// Another call of the same owner may have returned first.
@@ -131,6 +137,7 @@ func (r *referee) unlocked(b *belief, err error) {
 	// The answer to this owner's release was lost. The first attempt may be the reason why the
 	// owner holds nothing any more.
 	case err == nil && !clean && b.lk.unsure[b.owner]:
+	case err == nil && !clean && r.passed(b):
 	case err == nil && !clean && !forgotten && single(b.owner):
 		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
 	case err != nil && !b.late && r.calm():
@@ -182,7 +189,7 @@ func (r *referee) compare(a, b *belief) {
 	if a.owner == b.owner {
 		return
 	}
-	if g, h := a.lk.grants[a.token], b.lk.grants[b.token]; g != nil && h != nil && g.at.After(h.at) {
+	if g, h := a.lk.grants[a.token], b.lk.grants[b.token]; g != nil && h != nil && (g.at.After(h.at) || g == h && a.token > b.token) {
 		a, b = b, a
 	}
 	from, to := later(a.start, b.start), earlier(later(a.until(r.w), a.lasts()), later(b.until(r.w), b.lasts()))

@@ -112,7 +112,7 @@ func named(seed, id uint64, start func()) string {
 	defer uuid.SetRand(nil)
 	start()
 	id128, _ := uuid.NewRandomFromReader(source())
-	return id128.String()
+	return id128.String() + lua.KnowsRuns
 }
 
 type pcgReader struct{ *rand.PCG }

@@ -26,6 +26,7 @@ type link struct {
 	tears    int       // how many of the next grants come in two parts
 	tearing  time.Time // until then a torn grant may hold up other messages
 	proxied  int       // how many of the next requests a proxy answers
+	refused  time.Time // when a proxy last answered a renewal
 	troubled time.Time // when a fault last affected the link
 }
 

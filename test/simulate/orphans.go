@@ -61,17 +61,19 @@ func (r *referee) finishes(b *belief) {
 func (r *referee) orphans(lk *lock, is *state) {
 	for _, p := range is.line {
 		if is.set[p.ticket] > float64(is.ms) { // an overdue ticket concerns nobody
-			r.orphan(lk, p.ticket, "is in line")
+			r.orphan(lk, is, p.ticket, "is in line")
 		}
 	}
 	for ticket, deadline := range is.holds {
 		if deadline > is.ms {
-			r.orphan(lk, ticket, "has the lock")
+			r.orphan(lk, is, ticket, holdsLock)
 		}
 	}
 }
 
-func (r *referee) orphan(lk *lock, ticket, what string) {
+const holdsLock = "has the lock"
+
+func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 	c := r.w.byID(clientOf(ticket))
 	if c == nil || c.crashed || c.closing || c.paused != nil || lk.refused[ticket] {
 		return
@@ -81,15 +83,24 @@ func (r *referee) orphan(lk *lock, ticket, what string) {
 	if k == nil || !k.done || !quiet {
 		return
 	}
+	if lk.lost.After(k.endedAt) {
+		return // and with the data the mark that the ticket has left: a late request of it counts
+	}
 	since := later(k.endedAt, able)
 	for _, s := range c.stands {
 		since = later(since, s.to)
 	}
-	if u := lk.users[user{c.uuid, ownerOf(ticket)}]; u != nil {
-		if u.leases > 0 {
-			return
+	owners := []string{ownerOf(ticket)}
+	if what == holdsLock {
+		owners = append(owners, lk.grants[is.token].others()...)
+	}
+	for _, owner := range owners {
+		if u := lk.users[user{c.uuid, owner}]; u != nil {
+			if u.leases > 0 {
+				return
+			}
+			since = later(since, u.until)
 		}
-		since = later(since, u.until)
 	}
 	if d := time.Since(since); d > wayBack+r.w.setBack {
 		lk.refused[ticket] = true // one objection is enough

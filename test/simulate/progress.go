@@ -43,16 +43,16 @@ func (r *referee) prompt(lk *lock, was *state, g *grant) {
 	if free.IsZero() {
 		return
 	}
-	wanted, known := r.wanted(lk)
+	wanted, told := r.wanted(lk)
 	if wanted.IsZero() || !r.calm() {
 		return
 	}
-	idle, most := g.at.Sub(later(free, wanted)), r.promptly()
 	r.stats.Calm++
-	if !known { // the hold ended sooner than any waiter had been told: that costs a heartbeat
-		most += 5 * time.Second
+	idle, most := g.at.Sub(later(free, wanted)), r.promptly()+beat
+	if told.IsZero() { // the hold ended sooner than any waiter had been told: that costs a heartbeat
 		r.stats.Surprise = max(r.stats.Surprise, idle)
-	} else {
+	} else if idle <= most { // who was told may have come back from a callback only just now
+		idle, most = g.at.Sub(later(free, told)), r.promptly()
 		r.stats.Idle = max(r.stats.Idle, idle)
 	}
 	if idle > most {
@@ -60,9 +60,12 @@ func (r *referee) prompt(lk *lock, was *state, g *grant) {
 	}
 }
 
-// wanted returns since when an undisturbed call waits for a lock (zero: none does). known reports
-// whether such a call knew when the last ownership would end at the latest.
-func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
+// beat is the time between two heartbeats.
+const beat = 5 * time.Second
+
+// wanted returns since when an undisturbed call waits for a lock (zero: none does), and since when
+// one waits that knew when the last ownership would end at the latest.
+func (r *referee) wanted(lk *lock) (since, told time.Time) {
 	for _, c := range r.w.clients {
 		able, ok := c.link.able()
 		if !ok || c.crashed || c.closing || c.paused != nil {
@@ -72,14 +75,23 @@ func (r *referee) wanted(lk *lock) (since time.Time, known bool) {
 			if k.name != lk.name || !k.waits || k.inside > 0 {
 				continue
 			}
+			s := later(later(able, k.began), k.back)
+			since = first(since, s)
 			last := lk.shown[c]
-			known = known || last.token == lk.owned && k.began.Before(last.at) && last.end.Before(lk.end.Add(r.promptly())) && !r.w.plan.Plain
-			if s := later(later(able, k.began), k.back); since.IsZero() || s.Before(since) {
-				since = s
+			if last.token == lk.owned && k.began.Before(last.at) && last.end.Before(lk.end.Add(r.promptly())) && !r.w.plan.Plain {
+				told = first(told, s)
 			}
 		}
 	}
-	return since, known
+	return since, told
+}
+
+// first is the earlier of two times, of which the first may be zero: none.
+func first(t, u time.Time) time.Time {
+	if t.IsZero() || u.Before(t) {
+		return u
+	}
+	return t
 }
 
 // watch looks at every lock from time to time, because a lock that nobody asks about may be stuck.
@@ -108,7 +120,7 @@ func (r *referee) renewals() {
 		able, quiet := b.by.link.able()
 		g := b.lk.grants[b.token]
 		if !quiet || g == nil || !b.left.IsZero() || b.dim || b.by.closing || b.by.crashed || b.by.paused != nil ||
-			time.Since(later(able, b.start)) < 2*time.Second+b.by.lease || leaseOf(g.ticket) != b.by.lease || clientOf(g.ticket) != b.by.uuid {
+			time.Since(later(later(able, b.by.link.refused), b.start)) < 2*time.Second+b.by.lease || leaseOf(g.ticket) != b.by.lease || clientOf(g.ticket) != b.by.uuid {
 			continue
 		}
 		if left := time.Until(b.lease.Deadline()); left > 0 && left < b.by.lease/3 {

@@ -24,8 +24,8 @@ type referee struct {
 type lock struct {
 	name   string
 	keys   keys
-	grants map[int64]*grant
-	top    int64 // the largest token given
+	grants map[int64]*grant // by token: also by those of the turns of its run
+	top    int64            // the largest token given
 	topped time.Time
 	fence  int64             // the largest token that the fenced resource has seen
 	clean  map[string]bool   // calls whose holds were released while in force
@@ -80,8 +80,9 @@ type shown struct {
 
 // grant is one ownership.
 type grant struct {
-	token   int64
-	ticket  string
+	token  int64
+	ticket string
+	turns
 	place   int64
 	at      time.Time
 	forced  time.Time
@@ -271,7 +272,7 @@ func (l *look) released(lk *lock, was *state) {
 	}
 	for _, p := range l.tickets() {
 		if was.holds[p.ticket] > was.ms {
-			lk.clean[callOf(p.ticket)] = true
+			lk.grants[was.token].cleanly(lk, p.ticket)
 		}
 	}
 }
@@ -323,7 +324,10 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 			g.excused = append(g.excused, b.token)
 		}
 	}
-	lk.grants[g.token] = g
+	g.turns = turnsOf(is, g.ticket, was.last, l.r.w.plan.Plain)
+	for k := range 1 + g.most {
+		lk.grants[g.token-int64(k)] = g
+	}
 	if g.low = g.token <= lk.top; !g.low {
 		lk.top, lk.topped = g.token, g.at
 	}

@@ -15,6 +15,8 @@ type Stats struct {
 	Leases    int           // successful calls, nested ones too
 	Grants    int           // ownerships that the server gave
 	Fair      int           // of these, grants of fair locks
+	Turns     int           // Leases of calls that had a turn on the hold of another
+	Amid      int           // faults while there could be such turns
 	Waited    int           // of these, grants to a ticket that stood in line before: that is contention
 	Refused   int           // writes with an old token that the fenced resource refused
 	Requests  int
@@ -37,6 +39,8 @@ func (s *Stats) Add(o Stats) {
 	s.Simulated += o.Simulated
 	s.Leases += o.Leases
 	s.Grants += o.Grants
+	s.Turns += o.Turns
+	s.Amid += o.Amid
 	s.Waited += o.Waited
 	s.Fair += o.Fair
 	s.Refused += o.Refused
@@ -54,8 +58,8 @@ func (s *Stats) Add(o Stats) {
 
 func (s Stats) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v simulated, %d ownerships (of %d of fair locks %d had waited in line), %d leases, %d requests, %d stale writes refused;"+
-		" in calm weather %d grants, the longest idle %v (%v after a lease that ended unforeseen)\nfaults:", s.Simulated.Round(time.Second), s.Grants, s.Fair, s.Waited, s.Leases, s.Requests, s.Refused, s.Calm, s.Idle, s.Surprise)
+	fmt.Fprintf(&b, "%v simulated, %d ownerships (of %d of fair locks %d had waited in line), %d leases (%d turns on the hold of another call, and %d faults amid such holds), %d requests, %d stale writes refused;"+
+		" in calm weather %d grants, the longest idle %v (%v after a lease that ended unforeseen)\nfaults:", s.Simulated.Round(time.Second), s.Grants, s.Fair, s.Waited, s.Leases, s.Turns, s.Amid, s.Requests, s.Refused, s.Calm, s.Idle, s.Surprise)
 	for _, kind := range slices.Sorted(maps.Keys(s.Faults)) {
 		fmt.Fprintf(&b, " %s %d,", kind, s.Faults[kind])
 	}
@@ -76,6 +80,7 @@ func Run(plan Plan) Outcome {
 	w.server = newServer(w)
 	w.referee = newReferee(w)
 	defer w.server.mini.Close()
+	defer w.server.runner.Close()
 	for range plan.Clients {
 		w.join()
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/fairlock/locks/test/redislua"
 )
 
 // redisServer is a miniredis that executes one request at a time, in no time, when told to.
@@ -28,7 +30,8 @@ type redisServer struct {
 	channels map[string][]*conn // subscribers, in the order of their subscriptions
 	outbox   []message          // what the present request has published
 	verbs    map[string]string  // the verb of each script, by its hash
-	swapped  map[string]string  // what to execute in place of a script, by its hash
+	scripts  map[string]string  // the scripts that the server has, or what to execute in their place, by their hashes
+	runner   *redislua.Runner
 }
 
 // message is a published message on its way to a subscriber.
@@ -41,7 +44,7 @@ type message struct {
 func newServer(w *World) *redisServer {
 	s := &redisServer{
 		w: w, mini: miniredis.NewMiniRedis(),
-		channels: make(map[string][]*conn), verbs: make(map[string]string), swapped: make(map[string]string),
+		channels: make(map[string][]*conn), verbs: make(map[string]string), scripts: make(map[string]string),
 	}
 	if c, err := s.mini.Dial(); err == nil { // Dial starts miniredis
 		_ = c.Close()
@@ -49,6 +52,10 @@ func newServer(w *World) *redisServer {
 	s.mini.SetTime(s.now())
 	s.mini.ClockTTL(true)
 	s.mini.Server().SetPreHook(s.intercept)
+	var err error
+	if s.runner, err = redislua.New(s.mini); err != nil {
+		panic(err)
+	}
 	return s
 }
 
@@ -67,7 +74,12 @@ func newPeer() peer {
 }
 
 func (p peer) dispatch(s *redisServer, args []string) []byte {
-	s.mini.Server().Dispatch(p.Peer, args)
+	return p.answer(func() { s.mini.Server().Dispatch(p.Peer, args) })
+}
+
+// answer returns what f writes.
+func (p peer) answer(f func()) []byte {
+	f()
 	p.Flush()
 	reply := bytes.Clone(p.out.Bytes())
 	p.out.Reset()
@@ -99,8 +111,8 @@ func (s *redisServer) execute(c *conn, args []string) (reply []byte) {
 			s.learn(args[1])
 		}
 	case "EVALSHA":
-		if source, ok := s.swapped[args[1]]; ok {
-			args = append([]string{"EVAL", source}, args[2:]...)
+		if source, ok := s.scripts[args[1]]; ok {
+			return c.peer.answer(func() { s.runner.Run(c.peer.Peer, source, args[2:]) })
 		}
 	}
 	return c.peer.dispatch(s, args)
@@ -117,11 +129,8 @@ func (s *redisServer) learn(source string) {
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
 	verb, _, _ := strings.Cut(strings.TrimPrefix(source, "-- "), ":")
-	s.verbs[sha] = verb
-	if swap := s.w.plan.Break.Script; swap != nil {
-		if other := swap(verb, source); other != source {
-			s.swapped[sha] = other
-		}
+	if s.verbs[sha], s.scripts[sha] = verb, source; s.w.plan.Break.Script != nil {
+		s.scripts[sha] = s.w.plan.Break.Script(verb, source)
 	}
 }
 
@@ -183,6 +192,7 @@ func (s *redisServer) restart(withData bool) {
 	if !withData {
 		s.flush()
 		newPeer().dispatch(s, []string{"SCRIPT", "FLUSH"})
+		clear(s.scripts)
 	}
 	clear(s.channels)
 }

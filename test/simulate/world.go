@@ -124,6 +124,9 @@ func (w *World) drag(r *rand.Rand) time.Duration {
 // fault counts and notes a fault. mu must be held.
 func (w *World) fault(kind, format string, args ...any) {
 	w.faults[kind]++
+	if w.referee.running() {
+		w.referee.stats.Amid++
+	}
 	w.history.note("fault", "%s %s", kind, fmt.Sprintf(format, args...))
 }
 

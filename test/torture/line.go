@@ -36,7 +36,9 @@ type place struct {
 func (o *order) queue(l *line, words []string) {
 	switch verb := strings.ToUpper(words[0]); verb {
 	case "RPUSH":
-		l.queue = append(l.queue, o.arrives(l, words[2]))
+		for _, element := range words[2:] { // those that join in one request
+			l.queue = append(l.queue, o.arrives(l, element))
+		}
 	case "LPUSH":
 		l.queue = slices.Insert(l.queue, 0, o.arrives(l, words[2]))
 	case "LINSERT":
@@ -45,6 +47,11 @@ func (o *order) queue(l *line, words []string) {
 	case "LPOP":
 		if len(l.queue) == 0 {
 			o.inversions = append(o.inversions, "lock "+l.name+": somebody was taken out of an empty line")
+			return
+		}
+		if len(words) > 2 { // they had turns on a hold that ends with this
+			n, _ := strconv.Atoi(words[2])
+			l.queue = l.queue[min(n, len(l.queue)):]
 			return
 		}
 		first := l.queue[0]

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
 )
 
 // byLock sorts leases by lock and by the beginning of their trust.
@@ -29,7 +32,7 @@ func overlaps(leases []*call, losses []loss) (wrong, allowed []string) {
 			present = slices.DeleteFunc(present, func(p *call) bool { return p.trusted() <= c.trusts() })
 			for _, p := range present {
 				switch end := min(p.trusted(), c.trusted()); {
-				case p.owner == c.owner || end <= c.trusts():
+				case p.owner == c.owner || end <= c.trusts(), c.follows(p) && end <= c.ended, p.follows(c) && end <= p.ended:
 				case parted(p, c, end, losses):
 					allowed = append(allowed, fmt.Sprintf("%v and %v", p, c))
 				default:
@@ -40,6 +43,12 @@ func overlaps(leases []*call, losses []loss) (wrong, allowed []string) {
 		}
 	}
 	return wrong, allowed
+}
+
+// follows reports whether c may have had its turn on p's hold: after p, though the token tells when
+// the lock was given to both.
+func (c *call) follows(p *call) bool {
+	return c.life == p.life && p.token < c.token && c.token <= p.token+max(lua.MaxRun, rules.PlainTurns)
 }
 
 // parted reports whether data was lost between two grants. The loss must be no longer than a lease

@@ -101,15 +101,16 @@ type Verdict struct {
 	Waiting    []string // tickets that were still in line at the end
 }
 
-// Grant is a lock given to a ticket.
+// Grant is a lock given to a ticket, or a turn of the ticket on the hold of the one before.
 type Grant struct {
-	Token int64
+	Token int64  // of the record; the turns of a run have the tokens just before
 	Owner string // client:counter
 }
 
 // Judge follows the line of the lock called name. A ticket waits from its arrival in the queue
-// until it is made the holder; its removal from the queue does not end the wait. Judge only looks
-// at tickets that count: those of clients that were alive and reachable all the time.
+// until it is made the holder, or until its client has it leave because it had a turn. To be dropped
+// from the queue does not end the wait. Judge only looks at tickets that count: those of clients
+// that were alive and reachable all the time.
 func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
 	return j.judge("fairlock", name, counts)
 }
@@ -126,10 +127,8 @@ func (j Journal) judge(prefix, name string, counts func(ticket string) bool) Ver
 	}
 	for _, words := range j {
 		switch verb := strings.ToUpper(words[0]); {
-		case (verb == "RPUSH" || verb == "LPUSH") && words[1] == l.queue:
-			l.arrives(words[2], counts)
-		case verb == "LINSERT" && words[1] == l.queue:
-			l.arrives(words[4], counts)
+		case len(words) > 1 && words[1] == l.queue:
+			l.queued(verb, words, counts)
 		case verb == "HSET" && words[1] == l.record && words[2] == "owner":
 			l.granted(words[2:], counts)
 		case (verb == "DEL" || verb == "UNLINK") && words[1] == l.record:
@@ -146,10 +145,83 @@ func (j Journal) judge(prefix, name string, counts func(ticket string) bool) Ver
 type watched struct {
 	Verdict
 	queue, record string
+	line          []string         // the queue's elements
+	leaving       []string         // those that a script is about to take out together
+	token         int64            // of the record, or of the last one
 	placed        map[string]int64 // ticket -> its latest place
 	waiting       map[string]int64 // ticket in line -> its place
 	last          int64            // the largest place given
 	held          string           // the ticket in the record; "": there is no record
+}
+
+// queued notes a change of the queue. A script that drops a ticket pops it alone. Others that go
+// leave: they had turns.
+func (l *watched) queued(verb string, words []string, counts func(string) bool) {
+	switch verb {
+	case "RPUSH":
+		for _, element := range words[2:] { // those that join in one request
+			l.line = append(l.line, element)
+			l.arrives(element, counts)
+		}
+	case "LPUSH":
+		l.line = slices.Insert(l.line, 0, words[2])
+		l.arrives(words[2], counts)
+	case "LINSERT":
+		l.line = slices.Insert(l.line, max(0, slices.Index(l.line, words[3])), words[4])
+		l.arrives(words[4], counts)
+	case "LPOP":
+		n := 1
+		if len(words) > 2 {
+			n, _ = strconv.Atoi(words[2]) // written by Redis
+			for _, element := range l.line[:min(n, len(l.line))] {
+				l.turned(element, counts)
+			}
+		}
+		l.line = l.line[min(n, len(l.line)):]
+	case "LSET":
+		if i, err := strconv.Atoi(words[2]); err == nil && i < len(l.line) {
+			l.leaving = append(l.leaving, l.line[i])
+			l.line[i] = ""
+		}
+	case "LREM":
+		if words[3] != "" && slices.Contains(l.line, words[3]) {
+			l.leaving = append(l.leaving, words[3])
+		}
+		slices.Sort(l.leaving) // the script takes them out from the end
+		for _, element := range l.leaving {
+			l.turned(element, counts)
+		}
+		l.leaving = nil
+		l.line = slices.DeleteFunc(l.line, func(element string) bool { return element == words[3] })
+	case "DEL", "UNLINK":
+		l.line = nil
+	}
+}
+
+// turned notes that a ticket left the line because it had a turn.
+func (l *watched) turned(element string, counts func(string) bool) {
+	_, ticket, _ := strings.Cut(element, ":")
+	place, waited := l.waiting[ticket]
+	if !waited || !counts(ticket) {
+		return
+	}
+	l.turn(ticket, place, true, l.token)
+}
+
+// turn notes a turn of a ticket. Nobody with an earlier place may wait.
+func (l *watched) turn(ticket string, place int64, waited bool, token int64) {
+	part := strings.SplitN(ticket, ":", 3)
+	l.Grants = append(l.Grants, Grant{token, part[0] + ":" + part[1]})
+	delete(l.waiting, ticket)
+	if waited {
+		l.Queued++
+	}
+	for other, before := range l.waiting {
+		if !waited || before < place {
+			l.Inversions = append(l.Inversions, fmt.Sprintf("%s was granted at place %d before %s at %d", ticket, place, other, before))
+			return
+		}
+	}
 }
 
 // arrives notes a place:ticket. A new place must be larger than all earlier places, because places
@@ -182,21 +254,10 @@ func (l *watched) granted(fields []string, counts func(string) bool) {
 	if l.held != "" {
 		l.Overlaps = append(l.Overlaps, fmt.Sprintf("%s was granted while %s had a record", ticket, l.held))
 	}
-	l.held = ticket
+	l.held, l.token = ticket, token
 	if !counts(ticket) {
 		return
 	}
-	part := strings.SplitN(ticket, ":", 3)
-	l.Grants = append(l.Grants, Grant{token, part[0] + ":" + part[1]})
 	place, waited := l.waiting[ticket]
-	delete(l.waiting, ticket)
-	if waited {
-		l.Queued++
-	}
-	for other, before := range l.waiting {
-		if !waited || before < place {
-			l.Inversions = append(l.Inversions, fmt.Sprintf("%s was granted at place %d before %s at %d", ticket, place, other, before))
-			return
-		}
-	}
+	l.turn(ticket, place, waited, token)
 }

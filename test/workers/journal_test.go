@@ -30,7 +30,10 @@ func TestAJudgeSeesEveryInversion(t *testing.T) {
 		journal    Journal
 		inversions int
 	}{
-		"in order":                        {Journal{wait("1", a), wait("2", b), hold("7", a), wait("3", c), hold("8", b), hold("9", c)}, 0},
+		"in order": {Journal{wait("1", a), wait("2", b), hold("7", a), wait("3", c), hold("8", b), hold("9", c)}, 0},
+		"two that join at once": {Journal{
+			{"RPUSH", "fairlock:queue:{x}", "1:" + a, "2:" + b}, hold("7", b), hold("8", a),
+		}, 1},
 		"nobody waits":                    {Journal{hold("7", a), hold("8", b)}, 0},
 		"the second before the first":     {Journal{wait("1", a), wait("2", b), hold("7", b), hold("8", a)}, 1},
 		"put before the first":            {Journal{wait("1", a), {"LPUSH", "fairlock:queue:{x}", "2:" + b}, hold("7", b), hold("8", a)}, 1},

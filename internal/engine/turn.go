@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// For is the call that a turn is for.
+type For struct {
+	Name   string
+	Fixed  bool    // its lease is not renewed
+	Copies *Copies // nil: none are needed
+}
+
+// Turn is one call's use of a Hold. A Hold has one turn after another. A turn has its own ticket,
+// token, Leases and outcome. The exported fields do not change.
+type Turn struct {
+	For
+	Ticket *lua.Ticket
+	Token  int64
+	hold   *Hold
+
+	// Guarded by Core.mu.
+	over    bool      // nobody has a Lease any more, or ever had one
+	shares  []*share  // of the Leases that have not ended
+	release release   // or how the lock was lost
+	adopted *adoption // for the observer; nil: no observer, or no Lease yet
+
+	// Room for what a turn usually has only one of.
+	first share
+	only  [1]*share
+}
+
+// Hold is the hold that t is a turn on.
+func (t *Turn) Hold() *Hold { return t.hold }
+
+// adoption is how a turn got its first Lease.
+type adoption struct {
+	at  time.Time
+	ctx context.Context // of that Lease
+}
+
+// Adopt gives the first Lease on t. If its hold is still the claim of a fixed lease, the claim is
+// confirmed first. If the call asks for replicas, they must have the lock. If either fails, the
+// hold is lost or given back; if ctx ends meanwhile, it is given back. The call has waited since
+// began, and may wait for wait in all; zero or less is as long as it takes.
+//
+// A Lease that Adopt returns was given before the Locker was closed. In every other case the lock
+// is given back, also after a panic in the user's context.
+func (c *Core) Adopt(ctx context.Context, t *Turn, began time.Time, wait time.Duration) (lease *Lease, err error) {
+	h := t.hold
+	if h.ready != nil || t.Copies != nil { // may take a while: Close waits for the outcome
+		c.Begun()
+		defer c.Done()
+	}
+	defer func() {
+		if lease == nil {
+			c.Abandon(t)
+		}
+	}()
+	if h.ready != nil {
+		if err := c.confirmed(ctx, h, began, wait); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.replicate(ctx, t); err != nil {
+		if ctx.Err() != nil {
+			err = waited(ctx, began)
+		}
+		return nil, err
+	}
+	return c.adopt(ctx, t, began)
+}
+
+// confirmed returns nil when the claim has become the fixed lease, or was lost. On an error the
+// caller gives the lock back.
+func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
+	select {
+	case <-h.ready: // a callback may have kept the call past its wait
+		return nil
+	default:
+	}
+	var timeout <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(time.Until(began.Add(wait)))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-timeout:
+		return &WaitError{Waited: time.Since(began), Err: context.DeadlineExceeded}
+	case <-h.ready:
+		return nil
+	case <-ctx.Done():
+		return waited(ctx, began)
+	case <-c.stop: // the watchdog no longer asks for the confirmation
+		return ErrClosed
+	}
+}
+
+// waited is the error of a call whose context ended after the grant and before the Lease.
+func waited(ctx context.Context, began time.Time) error {
+	return &WaitError{Waited: time.Since(began), Err: EndOf(ctx)}
+}
+
+func (c *Core) adopt(ctx context.Context, t *Turn, began time.Time) (*Lease, error) {
+	values := detached(ctx)
+	var after effects
+	defer after.carryOut(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if err := c.check(t, now, &after); err != nil {
+		return nil, err
+	}
+	if !t.hold.Leasable(c.closed) {
+		return nil, ErrClosed
+	}
+	c.turns[t.hold.Keys.Record()] = t
+	lease := c.lease(values, t, now)
+	if c.Settings.Observer != nil {
+		t.adopted = &adoption{now, lease.share.ctx}
+		c.Settings.Observe(Event{
+			Kind: Acquired, Context: lease.share.ctx, Name: t.Name, Owner: t.Ticket.Identity(), Token: t.Token, Took: now.Sub(began),
+		})
+	}
+	return lease, nil
+}
+
+// Abandon gives back a lock on which there is no Lease.
+func (c *Core) Abandon(t *Turn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.live() {
+		c.endTurn(t)
+		c.Go(func() { c.giveBack(context.Background(), t, 0, time.Now()) })
+	}
+}
+
+// endTurn notes that nobody has a Lease on t any more. giveBack must follow. c.mu must be held.
+func (c *Core) endTurn(t *Turn) {
+	t.over = true
+	c.forget(t)
+	if t.hold.run == nil {
+		c.beginRelease(t.hold)
+	}
+}
+
+// forget takes t out of the turns that can be re-entered. c.mu must be held.
+func (c *Core) forget(t *Turn) {
+	if c.turns[t.hold.Keys.Record()] == t {
+		delete(c.turns, t.hold.Keys.Record())
+	}
+}
+
+// live reports whether t has the lock, as far as its hold is known to be held. c.mu must be held.
+func (t *Turn) live() bool { return !t.over && t.hold.State == rules.Held }
+
+// reenterable reports whether t can be re-entered.
+func (t *Turn) reenterable() bool {
+	t.hold.core.mu.Lock()
+	defer t.hold.core.mu.Unlock()
+	return t.live() && t.hold.Live(time.Now())
+}
+
+// boundTo reports whether a Lease on t belongs to the goroutine. c.mu must be held.
+func (t *Turn) boundTo(me goroutine) bool {
+	if me == 0 || !t.live() {
+		return false
+	}
+	for _, s := range t.shares {
+		if s.goroutine == me {
+			return true
+		}
+	}
+	return false
+}
+
+// remove takes s off its turn, and reports whether s was the last share. c.mu must be held.
+func (t *Turn) remove(s *share, now time.Time) (last bool) {
+	if i := slices.Index(t.shares, s); i >= 0 {
+		t.shares = slices.Delete(t.shares, i, i+1)
+	}
+	s.unbind()
+	return t.hold.LeaseEnded(s.dropped, now)
+}
+
+// check returns nil while t can be trusted to have the lock, and else the reason why not. A hold
+// whose time has passed is lost here. c.mu must be held; the caller carries after out once it is
+// not.
+func (c *Core) check(t *Turn, now time.Time, after *effects) error {
+	if !t.over && t.hold.TrustOver(now) {
+		c.lose(t.hold, rules.Expired, after)
+	}
+	switch lost := t.release.err; {
+	case errors.Is(lost, ErrLost):
+		return lost
+	case !t.live():
+		return ErrNotHeld
+	}
+	return nil
+}
