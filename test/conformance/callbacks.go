@@ -370,7 +370,7 @@ func (w *World) calls(call func() (*fairlock.Lease, error)) <-chan Outcome {
 	result := make(chan Outcome, 1)
 	go func() {
 		lease, err := call()
-		result <- Outcome{lease, err}
+		result <- Outcome{Lease: lease, Err: err}
 	}()
 	return result
 }

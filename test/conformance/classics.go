@@ -103,8 +103,10 @@ var classicTests = []test{
 		last := w.Take(w.next(&line))
 		for len(line) > 0 {
 			<-last.Done()
-			w.That(!slices.ContainsFunc(line, func(c <-chan Outcome) bool { return len(c) > 0 }), "two trust the lock")
-			lease := w.Take(w.next(&line))
+			next := w.Wait(w.next(&line))
+			w.NoError(next.Err)
+			w.That(next.At.After(last.Deadline()), "two trust the lock")
+			lease := next.Lease
 			w.That(lease.Token() > last.Token(), "token %d after %d", lease.Token(), last.Token())
 			w.Is(last.Err(), fairlock.ErrLost)
 			w.NoError(lease.Err())

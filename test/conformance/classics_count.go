@@ -108,7 +108,7 @@ func pooledGoroutine(w *World) {
 	try := func() Outcome {
 		jobs <- func() {
 			lease, err := l.TryLock(context.Background(), "x")
-			result <- Outcome{lease, err}
+			result <- Outcome{Lease: lease, Err: err}
 		}
 		return <-result
 	}
@@ -135,7 +135,7 @@ func pooledGoroutine(w *World) {
 	queued := make(chan struct{}, 1)
 	jobs <- func() { // the next job must wait for the first job's lock
 		lease, err := l.Lock(context.Background(), "x", fairlock.OnQueued(func(int) { queued <- struct{}{} }))
-		result <- Outcome{lease, err}
+		result <- Outcome{Lease: lease, Err: err}
 	}
 	select {
 	case <-queued:

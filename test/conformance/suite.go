@@ -107,6 +107,7 @@ func (w *World) LockIn(ctx context.Context, l Locker, name string, options ...fa
 type Outcome struct {
 	Lease *fairlock.Lease
 	Err   error
+	At    time.Time // of the return, if the call was made by Queue
 }
 
 // Queue has a call wait. It returns when n calls wait and this call knows that it does; in a line
@@ -122,10 +123,11 @@ func (w *World) Queue(ctx context.Context, l Locker, name string, n int, options
 	})
 	go func() {
 		lease, err := l.Lock(ctx, name, append(options, queued)...)
+		at := time.Now()
 		if waits.Load() {
 			w.waiting.Add(-1)
 		}
-		result <- Outcome{lease, err}
+		result <- Outcome{lease, err, at}
 	}()
 	w.Until("it waits", func() bool { return waits.Load() && w.InLine(name) == n })
 	return result

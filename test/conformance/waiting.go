@@ -199,7 +199,7 @@ var waitingTests = []test{
 		result := make(chan Outcome, 1)
 		go func() {
 			l, err := b.Lock(w.Context(), "x", fairlock.OnQueued(func(n int) { positions <- n }))
-			result <- Outcome{l, err}
+			result <- Outcome{Lease: l, Err: err}
 		}()
 		w.That(<-positions == 2, "not the second")
 		w.Unlock(lease)
