@@ -77,6 +77,10 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 	if !sends {
 		return
 	}
+	if a.Server != nil {
+		l.core.Go(func() { l.first(context.WithoutCancel(ctx), a.Server, a, with) })
+		return
+	}
 	prompt, ok := l.core.Prompt(ctx, a.Request)
 	if ok && (with == nil || ctx.Done() == nil) { // a caller's end must not cut the batch short
 		l.core.Begun()

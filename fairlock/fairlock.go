@@ -67,6 +67,22 @@ type (
 	// Trust ends a margin before the server may give the lock away: a tenth of the first ten
 	// minutes of the lease and a hundredth of the rest, at least 10 ms.
 	Lease = engine.Lease
+	// Leases are the Leases of one LockAll. They are safe for concurrent use, and all methods may be
+	// called on nil and on the zero Leases, which hold nothing.
+	//
+	//	Unlock(ctx) error        ends all Leases: one round trip where one server has the locks. All
+	//	                         locks are released, also if one is lost; the error joins those of
+	//	                         the single Unlocks
+	//	Err() error              nil while all locks can be trusted; else that of the first, in
+	//	                         order, that cannot
+	//	Done() <-chan struct{}   closed when Err is no longer nil
+	//	Context() Context        cancelled when the first of the locks is lost or unlocked. Passed
+	//	                         on, it lets nested calls re-enter each of the locks
+	//	Deadline() time.Time     when trust in the first of them ends, unless renewed or extended
+	//	Names() []string         in the order in which the locks were had
+	//	Lease(name) *Lease       that of one lock; nil if the name is none of them
+	//	Token(name) int64        the fencing token of one lock
+	Leases = engine.Leases
 	// Option configures a Locker.
 	Option = engine.Option
 	// LockOption configures one call.

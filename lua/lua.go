@@ -123,6 +123,7 @@ func wrongReply(verb string, r any) error {
 type Server struct {
 	*deployment
 	prompt *prompt // how requests are sent from their caller's own goroutine; nil: they are not
+	by     sender  // sends the scripts; nil: together does
 }
 
 // deployment is what a Server and those that Prompt derives from it share.
@@ -260,7 +261,11 @@ func (sc script) whole(command []any) []any {
 
 // run sends a script by its hash. If the server does not have the script yet, run sends it whole.
 func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, error) {
-	reply, err := s.send(ctx, command, s.together)
+	by := s.by
+	if by == nil {
+		by = s.together
+	}
+	reply, err := s.send(ctx, command, by)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}

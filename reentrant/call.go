@@ -1,6 +1,7 @@
 package reentrant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -223,14 +224,15 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 // call that waits is in no case kept by the request: it may be passed a turn meanwhile. If ctx ends
 // first, or a turn is passed, a lock that the request brings is given back.
 func (l *Locker) try(ctx context.Context, c *call) outcome {
-	if prompt, ok := l.core.Prompt(ctx, c.Request); ok && c.passed == nil {
+	server := cmp.Or(c.Server, l.core.Server)
+	if prompt, ok := l.core.Prompt(ctx, c.Request); ok && c.passed == nil && c.Server == nil {
 		l.core.Begun()
 		defer l.core.Done()
 		return c.learns(l.send(ctx, prompt, c))
 	}
 	answer, gone := make(chan outcome), make(chan struct{})
 	l.core.Go(func() {
-		o := l.send(context.WithoutCancel(ctx), l.core.Server, c)
+		o := l.send(context.WithoutCancel(ctx), server, c)
 		select {
 		case answer <- o:
 		case <-gone:

@@ -89,6 +89,34 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 	return l.core.Do(ctx, name, fn, options)
 }
 
+// LockAll waits until it has all the locks, or ctx is done. It has all of them, or none.
+//
+// Everybody gets several locks in one fixed order, that of their keys, whatever the order of names.
+// So no two LockAlls wait for each other. A name that comes twice counts once. A lock that the
+// caller holds is re-entered, as by Lock; who holds one of the names and asks for others has chosen
+// an order of its own, and can wait in a circle with somebody who chose another.
+//
+// If nobody else wants the locks, LockAll takes one round trip, however many there are: all are
+// tried at once, in one write. On a cluster this holds if one node keeps them. Of those that are
+// had, the ones that come after the first that is not are given back at once. Then LockAll waits for it, and
+// tries the rest again. Nobody therefore waits while holding a lock out of order.
+// Somebody else's TryLock may meanwhile find a lock held that is given back a moment later.
+//
+// The options hold for each of the locks; WaitAtMost bounds the whole call. OnQueued is told the
+// positions in one line after the other. LeaseFor begins with each lock: the first may end before
+// the last is had. The error is as from Lock, with Op "lockall" and the name of the lock that could
+// not be had. If a lock is lost while the call waits for another, the error is ErrLost.
+func (l *Locker) LockAll(ctx context.Context, names []string, options ...LockOption) (*Leases, error) {
+	return l.core.LockAll(ctx, "lockall", names, options)
+}
+
+// DoAll runs fn under all the locks, and releases them when fn returns or panics. It is to LockAll
+// what Do is to Lock: fn's context ends with ctx, and with cause ErrLost when the first of the
+// locks can no longer be trusted.
+func (l *Locker) DoAll(ctx context.Context, names []string, fn func(context.Context, *Leases) error, options ...LockOption) error {
+	return l.core.DoAll(ctx, names, fn, options)
+}
+
 // Inspect shows a lock as the server sees it: its holder, not the waiting calls. It takes one round
 // trip and writes nothing.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {

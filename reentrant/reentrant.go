@@ -28,6 +28,8 @@ import (
 type (
 	// Lease is one successful call's share of a lock: Unlock ends it.
 	Lease = engine.Lease
+	// Leases are the Leases of one LockAll, which end together.
+	Leases = engine.Leases
 	// Option configures a Locker.
 	Option = engine.Option
 	// LockOption configures one call.

@@ -15,6 +15,7 @@ type Call struct {
 	Request Request
 	Within  bool // the call was made under a live hold of this Locker
 	Began   time.Time
+	Server  *lua.Server // for the first request, if that is to go out with others; else nil
 }
 
 // Lock is Lock, TryLock and the first half of Do; op names which. It re-enters a hold, or gets a
@@ -36,20 +37,25 @@ func (c *Core) lock(ctx context.Context, began time.Time, name string, try bool,
 	if lease != nil || err != nil {
 		return lease, err
 	}
-	until := began.Add(request.Wait)
+	return c.pursue(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: began})
+}
+
+// pursue gets a new hold from the Locker and gives the first Lease on it.
+func (c *Core) pursue(ctx context.Context, call Call) (*Lease, error) {
+	until := call.Began.Add(call.Request.Wait)
 	for {
-		lease, err := c.acquire(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: began})
-		if !errors.Is(err, ErrLost) || request.Wait == 0 || ctx.Err() != nil {
+		lease, err := c.acquire(ctx, call)
+		if !errors.Is(err, ErrLost) || call.Request.Wait == 0 || ctx.Err() != nil {
 			return lease, err
 		}
 		// The lock was lost before there was a Lease: the claim could not be confirmed in time, or
 		// the process stood still. Nobody can have used the lock. The call joins the line again, at
 		// its end.
-		began = time.Now()
-		if request.Wait > 0 {
-			request.Wait = max(until.Sub(began), 1)
+		call.Began = time.Now()
+		if call.Request.Wait > 0 {
+			call.Request.Wait = max(until.Sub(call.Began), 1)
 		}
-		request.Waited = true
+		call.Request.Waited = true
 	}
 }
 

@@ -55,7 +55,12 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}
 	}
-	err := l.share.unlock(ctx)
+	return l.unlock(ctx, nil)
+}
+
+// unlock is Unlock. by sends the release; nil leaves that to the Core.
+func (l *Lease) unlock(ctx context.Context, by *lua.Server) error {
+	err := l.share.unlock(ctx, by)
 	runtime.KeepAlive(l) // or l could count as dropped while it is being unlocked
 	if err == nil {
 		return nil
@@ -65,7 +70,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 // unlock ends the share. There are three cases: the share is held and ends now; it was the turn's
 // last and nobody was told yet what became of the release; in all other cases it holds nothing.
-func (s *share) unlock(ctx context.Context) error {
+func (s *share) unlock(ctx context.Context, by *lua.Server) error {
 	t, c := s.turn, s.turn.hold.core
 	limit := unlockBound(ctx)
 	var after effects
@@ -99,7 +104,7 @@ func (s *share) unlock(ctx context.Context) error {
 		return nil
 	}
 	if first {
-		c.giveBack(detached(ctx), t, limit, now)
+		c.giveBack(detached(ctx), t, by, limit, now)
 	}
 	return s.await(now.Add(limit))
 }
@@ -154,7 +159,7 @@ func (s *share) await(until time.Time) error {
 
 // giveBack gives back the lock after a turn that ended at that time: to the next call of its run,
 // or by a release.
-func (c *Core) giveBack(ctx context.Context, t *Turn, limit time.Duration, ended time.Time) {
+func (c *Core) giveBack(ctx context.Context, t *Turn, by *lua.Server, limit time.Duration, ended time.Time) {
 	if t.hold.run != nil {
 		if c.strategy.PassOn(t.hold) {
 			return
@@ -169,7 +174,7 @@ func (c *Core) giveBack(ctx context.Context, t *Turn, limit time.Duration, ended
 			return
 		}
 	}
-	c.release(ctx, t.hold, limit, ended)
+	c.release(ctx, t.hold, by, limit, ended)
 }
 
 // beginRelease ends the trust in h. A release must follow. c.mu must be held.
@@ -181,14 +186,17 @@ func (c *Core) beginRelease(h *Hold) {
 // release sends the release of h, which began at that time, and repeats it until it is answered or
 // the lease has ended. Then the outcome is settled; takeBack repeats it further if the lease ended
 // unanswered. The first attempt uses the caller's own goroutine if the answer is sure to come back
-// in time.
-func (c *Core) release(ctx context.Context, h *Hold, limit time.Duration, began time.Time) {
-	if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
-		return
+// in time; but if by is not nil, by sends it.
+func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.Duration, began time.Time) {
+	if by == nil {
+		by = c.Server
+		if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
+			return
+		}
 	}
 	c.Go(func() {
 		var backoff Backoff
-		for !c.released(ctx, c.Server, h, began) {
+		for !c.released(ctx, by, h, began) {
 			_ = backoff.Wait(ctx)
 		}
 	})

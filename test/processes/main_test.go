@@ -5,7 +5,11 @@ package processes
 import (
 	"testing"
 
+	"github.com/fairlock/locks/test/workers"
 	"github.com/fairlock/locks/test/world"
 )
 
-func TestMain(m *testing.M) { world.Main(m) }
+func TestMain(m *testing.M) {
+	workers.Play(gatherers, gather)
+	world.Main(m)
+}

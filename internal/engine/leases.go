@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// Leases are the Leases of one LockAll, one for each lock. They are safe for concurrent use, and all
+// methods may be called on nil and on the zero Leases, which hold nothing.
+type Leases struct {
+	_   noCopy
+	all []*Lease // in the order of their locks
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+// carryingAll is a context that carries the turns of several Leases.
+type carryingAll struct {
+	context.Context
+	shares []*share // not the Leases: nobody would notice that they were dropped
+}
+
+func (c *carryingAll) Value(key any) any {
+	switch key.(type) {
+	case carried, anyTurn:
+		for _, s := range c.shares {
+			if t := s.Value(key); t != nil {
+				return t
+			}
+		}
+	}
+	return c.Context.Value(key)
+}
+
+// joined puts Leases together. The context ends with the first of theirs.
+func joined(ctx context.Context, all []*Lease) *Leases {
+	carrying := &carryingAll{Context: detached(ctx)}
+	for _, lease := range all {
+		carrying.shares = append(carrying.shares, lease.share)
+	}
+	joint, end := context.WithCancelCause(carrying)
+	for _, s := range carrying.shares {
+		context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })
+	}
+	return &Leases{all: all, ctx: joint, end: end}
+}
+
+// none reports whether l is nil or the zero Leases.
+func (l *Leases) none() bool { return l == nil || len(l.all) == 0 }
+
+// Names are the names of the locks, as the call gave them, in the order in which it got them.
+func (l *Leases) Names() (names []string) {
+	if l.none() {
+		return nil
+	}
+	for _, lease := range l.all {
+		names = append(names, lease.Name())
+	}
+	return names
+}
+
+// Lease is the Lease of the lock with that name, or nil: for its token, or to extend it.
+func (l *Leases) Lease(name string) *Lease {
+	if l.none() {
+		return nil
+	}
+	core := l.all[0].share.turn.hold.core
+	keys, err := core.keys(name)
+	if err != nil {
+		return nil
+	}
+	for _, lease := range l.all {
+		if lease.share.turn.hold.Keys == keys {
+			return lease
+		}
+	}
+	return nil
+}
+
+// Token is the fencing token of the lock with that name; 0: it is none of them.
+func (l *Leases) Token(name string) int64 { return l.Lease(name).Token() }
+
+// Context has the values of the context with which the locks were acquired, but not its
+// cancellation. It is cancelled when the first of the locks is lost (cause ErrLost), when one is
+// unlocked (ErrNotHeld), or when the Locker is closed (ErrClosed). Passed on, the context lets
+// nested calls re-enter each of the locks.
+func (l *Leases) Context() context.Context {
+	if l.none() {
+		return (*Lease)(nil).Context()
+	}
+	return l.ctx
+}
+
+// Done is closed when Err is no longer nil.
+func (l *Leases) Done() <-chan struct{} { return l.Context().Done() }
+
+// Err is nil as long as all locks can be trusted. Then it is that of the first, in their order, that
+// cannot.
+func (l *Leases) Err() error {
+	if l.none() {
+		return ErrNotHeld
+	}
+	for _, lease := range l.all {
+		if err := lease.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deadline is when the trust in the first of the locks ends unless their leases are renewed or
+// extended. It is the zero time for nil.
+func (l *Leases) Deadline() (first time.Time) {
+	if l.none() {
+		return first
+	}
+	for _, lease := range l.all {
+		if end := lease.Deadline(); first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first
+}
+
+// Unlock ends all Leases. All locks are released, in one round trip where they are on one server,
+// also if one of them is lost. The error joins those of the single Unlocks.
+func (l *Leases) Unlock(ctx context.Context) error {
+	if l.none() {
+		return &Error{"unlock", "", ErrNotHeld}
+	}
+	l.end(ErrNotHeld)
+	return unlockAll(ctx, l.all)
+}
+
+// unlockAll unlocks Leases of one Core side by side.
+func unlockAll(ctx context.Context, leases []*Lease) error {
+	if len(leases) == 1 {
+		return leases[0].Unlock(ctx)
+	}
+	var of []lua.Keys
+	for _, l := range leases {
+		of = append(of, l.share.turn.hold.Keys)
+	}
+	errs := make([]error, len(leases))
+	leases[0].share.turn.hold.core.sideBySide(of, func(i int, by *lua.Server) {
+		errs[i] = leases[i].unlock(ctx, by)
+	})
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil })...)
+}
+
+// sideBySide calls do for each of several locks, each in a goroutine of its own, and returns when
+// all have returned. The first request of each goes out with by, in one write if the locks are on
+// one server; by is nil if they are not.
+func (c *Core) sideBySide(of []lua.Keys, do func(i int, by *lua.Server)) {
+	var callers []*lua.JointCaller
+	if len(of) > 1 {
+		callers = c.Server.Join(context.Background(), of)
+	}
+	var all sync.WaitGroup
+	for i := range of {
+		all.Add(1)
+		c.Go(func() {
+			defer all.Done()
+			if callers == nil {
+				do(i, nil)
+				return
+			}
+			defer callers[i].Done()
+			do(i, callers[i].Server)
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"cmp"
+
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// LockAll is LockAll and the first half of DoAll; op names which.
+//
+// Everybody gets several locks in the order of their keys, so nobody waits in a circle. First all
+// are asked for at once, by calls that do not wait. Those before the first that cannot be had are
+// kept, and those behind it are given back. Then the call waits for that one. So it never waits for
+// a lock while it has one that comes later.
+func (c *Core) LockAll(ctx context.Context, op string, names []string, options []LockOption) (*Leases, error) {
+	g := gathering{core: c, began: time.Now()}
+	name, err := g.gather(ctx, names, options)
+	if err == nil {
+		return joined(ctx, g.had), nil
+	}
+	if c.Settings.Observer != nil {
+		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(g.began), Err: err})
+	}
+	return nil, &Error{op, name, err}
+}
+
+// DoAll runs fn under all the locks and releases them when fn returns or panics.
+func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Context, *Leases) error, options []LockOption) (err error) {
+	if fn == nil {
+		return &Error{Op: "doall", Err: Invalid("the function is nil")}
+	}
+	leases, err := c.LockAll(ctx, "doall", names, options)
+	if err != nil {
+		return err
+	}
+	var gone error // a lock was lost, or the Locker closed, before fn began
+	defer func() {
+		failed := leases.Unlock(ctx)
+		// ErrNotHeld alone: fn may have unlocked the Leases.
+		if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) {
+			return
+		}
+		if err != nil {
+			failed = errors.Join(err, failed)
+		}
+		err = failed
+	}()
+	inner := ctx
+	for _, lease := range leases.all {
+		inner = lease.scoped(inner)
+	}
+	if gone = leases.Err(); gone != nil { // the user's context may have taken long
+		return gone
+	}
+	return fn(inner, leases)
+}
+
+// wanted is one of the locks of a LockAll.
+type wanted struct {
+	name string
+	keys lua.Keys
+}
+
+// gathering is a LockAll on its way.
+type gathering struct {
+	core    *Core
+	began   time.Time
+	request Request
+	within  bool // the call was made under a live hold
+	all     []wanted
+	had     []*Lease // of the first of all
+	told    bool     // the server has answered that somebody else has one
+}
+
+// gather gets all locks, or gives back what it had. The name is that of the lock that it did not
+// get, if the error is about one.
+func (g *gathering) gather(ctx context.Context, names []string, options []LockOption) (name string, err error) {
+	if name, err = g.read(ctx, names, options); err != nil {
+		return name, err
+	}
+	complete := false
+	defer func() {
+		if !complete && len(g.had) > 0 { // also after a panic in a callback
+			g.core.Go(func() { _ = unlockAll(context.Background(), g.had) })
+		}
+	}()
+	if err = g.core.Contact(ctx, g.all[0].keys, g.request.Wait); err != nil {
+		return g.all[0].name, err
+	}
+	g.within = g.core.within(ctx)
+	for {
+		if err := g.atOnce(ctx); err != nil {
+			return g.next().name, err
+		}
+		if name, err := g.lost(); err != nil {
+			return name, err
+		}
+		if complete = len(g.had) == len(g.all); complete {
+			return "", nil
+		}
+		if name, err := g.wait(ctx); err != nil {
+			return name, err
+		}
+	}
+}
+
+func (g *gathering) next() wanted { return g.all[len(g.had)] }
+
+// read checks what the call asks for, before anything is sent.
+func (g *gathering) read(ctx context.Context, names []string, options []LockOption) (name string, err error) {
+	if len(names) == 0 {
+		return "", errors.Join(Invalid("there are no names"), g.core.Settings.Err)
+	}
+	for _, name := range names {
+		request, keys, err := g.core.read(ctx, name, options)
+		if err != nil {
+			return name, err
+		}
+		g.request = request
+		g.all = append(g.all, wanted{name, keys})
+	}
+	slices.SortStableFunc(g.all, func(a, b wanted) int { return cmp.Compare(a.keys.Record(), b.keys.Record()) })
+	g.all = slices.CompactFunc(g.all, func(a, b wanted) bool { return a.keys == b.keys })
+	return "", nil
+}
+
+// lost is the name of one of the locks that the call had and has lost, and why.
+func (g *gathering) lost() (name string, err error) {
+	for _, lease := range g.had {
+		if err := lease.state(); err != nil {
+			return lease.Name(), err
+		}
+	}
+	return "", nil
+}
+
+// wait waits in line for the next lock. The wait also ends if a lock that the call has is lost:
+// nobody can have used it, but all locks have to be had at one time.
+func (g *gathering) wait(ctx context.Context) (name string, err error) {
+	now, request := time.Now(), g.request
+	if request.Wait > 0 {
+		request.Wait = max(g.began.Add(request.Wait).Sub(now), 1)
+	}
+	request.Waited = g.told
+	watched, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	for _, lease := range g.had {
+		forget := context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })
+		defer forget()
+	}
+	next := g.next()
+	lease, err := g.core.pursue(watched, Call{
+		Name: next.name, Keys: next.keys, Request: request, Within: g.within || len(g.had) > 0, Began: now,
+	})
+	if err == nil {
+		g.had = append(g.had, lease)
+		return "", nil
+	}
+	if name, lost := g.lost(); lost != nil && ctx.Err() == nil {
+		return name, lost
+	}
+	return next.name, err
+}
+
+// errNotAsked stands for the answer about a lock that need not be asked for at once, because to wait
+// for it asks, too.
+var errNotAsked = errors.New("the lock was not asked for")
+
+// answer is what came of asking for one lock at once.
+type answer struct {
+	lease *Lease // by re-entry
+	turn  *Turn
+	err   error
+}
+
+// atOnce gets those of the remaining locks that can be had now, up to the first that cannot. It
+// returns an error unless the call may wait for that one.
+func (g *gathering) atOnce(ctx context.Context) (err error) {
+	rest := g.all[len(g.had):]
+	answers := make([]answer, len(rest))
+	defer func() { // what is behind the first that cannot be had
+		for _, a := range answers {
+			if a.turn != nil {
+				g.core.Abandon(a.turn)
+			}
+			if a.lease != nil {
+				_ = a.lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
+			}
+		}
+	}()
+	if err := g.ask(ctx, rest, answers); err != nil {
+		return err
+	}
+	for i := range answers {
+		a := answers[i]
+		answers[i] = answer{}
+		if a.turn != nil {
+			a.lease, a.err = g.core.Adopt(ctx, a.turn, g.began, g.request.Wait)
+		}
+		if a.err == nil {
+			g.had = append(g.had, a.lease)
+			continue
+		}
+		g.told = g.told || errors.Is(a.err, ErrHeld)
+		if g.mayWait(a.err) {
+			return nil
+		}
+		return a.err
+	}
+	return nil
+}
+
+// mayWait reports whether the call may wait for a lock that it could not get at once.
+func (g *gathering) mayWait(err error) bool {
+	switch {
+	case errors.Is(err, errNotAsked):
+		return true
+	case g.request.Wait == 0 || g.late():
+		return false
+	}
+	return errors.Is(err, ErrHeld) || errors.Is(err, ErrLost)
+}
+
+// late reports whether the time to wait is over.
+func (g *gathering) late() bool {
+	return g.request.Wait > 0 && time.Since(g.began) >= g.request.Wait
+}
+
+// ask re-enters, or asks for, each of the locks, side by side.
+func (g *gathering) ask(ctx context.Context, rest []wanted, answers []answer) error {
+	request := g.request
+	request.Wait = 0
+	var indices []int
+	var of []lua.Keys
+	for i, w := range rest {
+		a := &answers[i]
+		if a.lease, a.err = g.core.Reenter(ctx, w.keys.Record(), request); a.lease == nil && a.err == nil {
+			indices, of = append(indices, i), append(of, w.keys)
+		}
+	}
+	switch {
+	case len(of) == 0:
+		return nil
+	case len(of) == 1 && g.request.Wait != 0:
+		answers[indices[0]].err = errNotAsked
+		return nil
+	}
+	// The user's context is not for several goroutines at once: its methods may panic, or take long.
+	asking, stop := context.WithCancelCause(detached(ctx))
+	done := make(chan struct{})
+	defer func() { // also after a panic
+		stop(context.Canceled)
+		<-done
+	}()
+	began := time.Now()
+	g.core.Go(func() {
+		defer close(done)
+		g.core.sideBySide(of, func(i int, by *lua.Server) {
+			w, a := rest[indices[i]], &answers[indices[i]]
+			a.turn, a.err = g.core.strategy.Acquire(asking, Call{
+				Name: w.name, Keys: w.keys, Request: request, Within: g.within || len(g.had) > 0, Began: began, Server: by,
+			})
+		})
+	})
+	var timeout <-chan time.Time
+	if g.request.Wait > 0 {
+		timer := time.NewTimer(time.Until(g.began.Add(g.request.Wait)))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return waited(ctx, g.began)
+	case <-timeout:
+		return &WaitError{Waited: time.Since(g.began), Err: context.DeadlineExceeded}
+	}
+}
