@@ -28,6 +28,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("plain_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Plain, true) })
 	t.Run("ten_thousand_waiters_of_five_hundred_locks_need_one_subscription_connection_to_each_master", func(t *testing.T) { crowded(t, c) })
 	t.Run("a_hand_over_takes_as_many_requests_as_on_one_server", func(t *testing.T) { asFewRequests(t, c) })
+	t.Run("a_hundred_locks_of_one_slot_take_the_requests_of_one", func(t *testing.T) { locksOfOneSlotInOneTrip(t, c) })
 	t.Run("slots_move_and_nobody_loses_a_lock_or_waits_longer_than_an_enter_interval", func(t *testing.T) { whileSlotsMove(t, c) })
 	t.Run("replicas_of_a_lock_s_own_master_confirm_it_and_no_others", func(t *testing.T) { confirmedOnACluster(t, c) })
 	t.Run("a_node_that_no_client_knew_takes_over_slots_and_nobody_loses_a_lock_or_a_place", func(t *testing.T) { whenANodeIsAdded(t, c) })

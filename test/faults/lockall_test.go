@@ -1,0 +1,121 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/world"
+)
+
+var several = []string{"x", "y", "z"}
+
+// takesAll notes the Leases of a LockAll as those of a user.
+func (f *faulty) takesAll(leases *fairlock.Leases) {
+	for _, name := range several {
+		f.Took(leases.Lease(name))
+	}
+}
+
+func (f *faulty) unlocksAll(leases *fairlock.Leases) {
+	f.Helper()
+	for _, name := range several {
+		f.Ends(leases.Lease(name))
+	}
+	f.Must(leases.Unlock(background))
+	for _, name := range several {
+		f.nobody(name)
+	}
+}
+
+func TestSeveralLocksOneOfWhoseGrantsWasLostOnTheWayAreHeldOnce(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("w"))
+		reply := f.Once(theSecond(f.Verb("enter")), lost)
+		var leases *fairlock.Leases
+		f.Within(world.Soon, "LockAll", func() {
+			var err error
+			leases, err = a.LockAll(background, several)
+			f.Must(err)
+		})
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.takesAll(leases)
+		f.unlocksAll(leases)
+	})
+}
+
+func TestSeveralLocksOneOfWhoseReleasesWasLostOnTheWayAreReleasedOnce(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.Behind()
+		leases, err := a.LockAll(background, several)
+		f.Must(err)
+		f.takesAll(leases)
+		reply := f.Once(theSecond(f.Verb("leave")), lost)
+		f.unlocksAll(leases)
+		reply.WaitExecuted(f, 1, world.Patience)
+	})
+}
+
+func TestLockAllsThatAreExecutedAfterTheirCallerGaveUpHoldNothing(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("w"))
+		ctx, cancel := context.WithCancel(background)
+		failed := make(chan error, 1)
+		execute := f.late(f.Verb("enter"), func() {
+			go func() {
+				_, err := a.LockAll(ctx, several)
+				failed <- err
+			}()
+		})
+		cancel()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			f.Errorf("it says %v", err)
+		}
+		execute()
+		for _, name := range several {
+			f.Until(name+" is free", func() bool { return f.Holder(name) == 0 })
+			f.nobody(name)
+		}
+	})
+}
+
+func TestAServerThatIsStoppedHangsNoLockAllAndNoUnlockOfSeveralLocks(t *testing.T) {
+	f := newFaulty(t)
+	a, b := f.Beside(fairlock.WithLease(30*time.Second)), f.Beside()
+	leases, err := a.LockAll(background, several)
+	f.Must(err)
+	f.takesAll(leases)
+	f.Unlocks(b.Locks("w"))
+	f.Server.Pause()
+	f.Within(boundOnStopped, "LockAll with a deadline", func() {
+		_, err := b.LockAll(fromNow(100*time.Millisecond), []string{"u", "v"})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			f.Errorf("it says %v", err)
+		}
+	})
+	f.Within(boundOnStopped, "LockAll with a bound", func() {
+		_, err := b.LockAll(background, []string{"u", "v"}, fairlock.WaitAtMost(100*time.Millisecond))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			f.Errorf("it says %v", err)
+		}
+	})
+	for _, name := range several {
+		f.Ends(leases.Lease(name))
+	}
+	f.Within(1500*time.Millisecond, "Unlock", func() {
+		if err := leases.Unlock(fromNow(0)); !errors.Is(err, context.DeadlineExceeded) {
+			f.Errorf("it says %v", err)
+		}
+	})
+	f.Server.Resume()
+	f.Must(leases.Unlock(background))
+	for _, name := range append([]string{"u", "v"}, several...) {
+		f.Until(name+" is free", func() bool { return f.Holder(name) == 0 && f.Line(name) == 0 })
+		f.nobody(name)
+	}
+}
