@@ -58,6 +58,22 @@ func ExampleLocker_Lock() {
 	// Output: order:42 <nil>
 }
 
+func ExampleLocker_LockAll() {
+	locker, done := tryOut()
+	defer done()
+	ctx := context.Background()
+
+	leases, err := locker.LockAll(ctx, []string{"account:7", "account:3"}) // in one order for everybody
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer leases.Unlock(ctx)
+
+	fmt.Println(leases.Names(), leases.Token("account:7") > 0)
+	// Output: [account:3 account:7] true
+}
+
 func ExampleLocker_TryLock() {
 	locker, done := tryOut()
 	defer done()

@@ -1,6 +1,7 @@
 package snippets_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -58,4 +59,27 @@ func TestYourCodeIsTestedWithTheEmbeddedServer(t *testing.T) {
 	defer locker.Close()
 	//guide:end
 	must(t, take(t, locker, "x").Unlock(t.Context()))
+}
+
+func TestSeveralLocksAreHadInOneOrder(t *testing.T) {
+	locker, ctx := tryOut(t), t.Context()
+	moved := false
+	move := func(_ context.Context, first, second int64) error {
+		moved = first > 0 && second > 0
+		return nil
+	}
+	transfer := func() error {
+		//guide:faq.md
+		leases, err := locker.LockAll(ctx, []string{"account:7", "account:3"})
+		if err != nil {
+			return err
+		}
+		defer leases.Unlock(ctx)
+		return move(leases.Context(), leases.Token("account:3"), leases.Token("account:7"))
+		//guide:end
+	}
+	must(t, transfer())
+	if !moved {
+		t.Error("nothing was moved")
+	}
 }
