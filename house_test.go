@@ -40,11 +40,12 @@ var houseFloors = map[string]int{
 	"reentrant":         4,
 	"fairlock":          4,
 	"fairlock/embedded": 4,
+	"fairlock/leader":   5,
 }
 
 // houseGuests are the directories for programs, and for extras that need modules of their own.
 // Guests see what every user of the library sees.
-var houseGuests = []string{"cmd", "examples", "bench", "otel", "docs"}
+var houseGuests = []string{"cmd", "examples", "bench", "otel", "integrations", "docs"}
 
 // houseLibraries are the foreign modules that the library needs, and where: "" is everywhere.
 var houseLibraries = map[string]string{
