@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,14 +16,15 @@ import (
 	"github.com/fairlock/locks/fairlock/leader"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestOneInstanceLeadsAndTheOthersFollowInTheOrderOfTheirLine(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		j := newJournal()
-		a := j.run(t, open(t, addr), "A", nil)
-		b := j.run(t, open(t, addr), "B", nil)
-		c := j.run(t, open(t, addr), "C", nil)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
+		a := j.run(t, world.Host(t, addr), "A", nil)
+		b := j.run(t, world.Host(t, addr), "B", nil)
+		c := j.run(t, world.Host(t, addr), "C", nil)
 		var want []string
 		for i, instance := range []*instance{a, b, c} {
 			who := string(rune('A' + i))
@@ -45,11 +45,11 @@ func TestOneInstanceLeadsAndTheOthersFollowInTheOrderOfTheirLine(t *testing.T) {
 }
 
 func TestAnInstanceWhoseFunctionReturnsResignsAndRunReturnsTheSame(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		l, next := open(t, addr), open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l, next := world.Host(t, addr), world.Host(t, addr)
 		broken := errors.New("broken")
 		for _, want := range []error{nil, broken} {
-			j := newJournal()
+			j := new(journal)
 			var follower *instance
 			err := leader.Run(t.Context(), l, "active", func(context.Context, *fairlock.Lease) error {
 				follower = j.run(t, next, "B", nil)
@@ -66,12 +66,12 @@ func TestAnInstanceWhoseFunctionReturnsResignsAndRunReturnsTheSame(t *testing.T)
 }
 
 func TestALossEndsTheFunctionThenTellsTheHookAndThenStandsInLineAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		j := newJournal()
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
 		var why error
-		a := j.run(t, open(t, addr, briefly), "A", errors.New("what it returns then does not matter"),
+		a := j.run(t, world.Host(t, addr, fairlock.WithLease(world.CalmLease)), "A", errors.New("what it returns then does not matter"),
 			leader.OnLost(func(err error) { why = err; j.add("A lost") }))
-		if err := open(t, addr).ForceUnlock(t.Context(), "active"); err != nil {
+		if err := world.Host(t, addr).ForceUnlock(t.Context(), "active"); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"A elected", "A leads", "A ends", "A lost", "A elected", "A leads"}
@@ -87,25 +87,16 @@ func TestALossEndsTheFunctionThenTellsTheHookAndThenStandsInLineAgain(t *testing
 }
 
 func TestALeaderThatIsForcedFollowsTheOneThatWaited(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		j := newJournal()
-		a := j.run(t, open(t, addr, briefly), "A", nil)
-		b := j.run(t, open(t, addr), "B", nil)
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
+		a := j.run(t, world.Host(t, addr, fairlock.WithLease(world.CalmLease)), "A", nil)
+		b := j.run(t, world.Host(t, addr), "B", nil)
+		admin := world.Host(t, addr)
 		if err := admin.ForceUnlock(t.Context(), "active"); err != nil {
 			t.Fatal(err)
 		}
-		j.until(t, 6) // B is elected and leads; A ends and has lost
-		for {         // until A is in line again
-			state, err := admin.Inspect(t.Context(), "active")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(state.Waiters) == 1 {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		j.until(t, 6)                             // B is elected and leads; A ends and has lost
+		world.UntilWaiting(t, admin, "active", 1) // A is in line again
 		b.stop()
 		if err := b.end(t); err != nil {
 			t.Error(err)
@@ -119,10 +110,10 @@ func TestALeaderThatIsForcedFollowsTheOneThatWaited(t *testing.T) {
 }
 
 func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin, l := open(t, addr), open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l := world.Host(t, addr), world.Host(t, addr)
 		lost, turns := 0, 0
-		err := leader.Run(t.Context(), l, "active", func(ctx context.Context, lease *fairlock.Lease) error {
+		err := leader.Run(t.Context(), l, "active", func(ctx context.Context, _ *fairlock.Lease) error {
 			if turns++; turns == 2 {
 				return nil
 			}
@@ -145,7 +136,7 @@ func TestAServerThatIsAwayAtTheStartIsAskedAgainAndTheLogSaysSo(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	leads := make(chan struct{})
-	l := open(t, s.Addr())
+	l := world.Host(t, s.Addr())
 	go func() {
 		ended <- leader.Run(ctx, l, "active", func(ctx context.Context, _ *fairlock.Lease) error {
 			close(leads)
@@ -155,11 +146,7 @@ func TestAServerThatIsAwayAtTheStartIsAskedAgainAndTheLogSaysSo(t *testing.T) {
 	}()
 	log.until(t, "cannot stand in line, trying again")
 	s.Restart()
-	select {
-	case <-leads:
-	case <-time.After(patience):
-		t.Fatal("the server is back and nobody leads")
-	}
+	world.Next(t, leads)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -172,7 +159,7 @@ func TestAContextThatEndsWhileTheServerIsAwayEndsRun(t *testing.T) {
 	var log lines
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
-	l := open(t, s.Addr())
+	l := world.Host(t, s.Addr())
 	go func() {
 		ended <- leader.Run(ctx, l, "active", never(t), leader.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	}()
@@ -186,8 +173,8 @@ func TestAContextThatEndsWhileTheServerIsAwayEndsRun(t *testing.T) {
 
 func TestALeaderThatASilentServerCannotConfirmStopsBeforeItsLeaseEndsAndLeadsAgainLater(t *testing.T) {
 	s := redistest.Start(t)
-	j := newJournal()
-	a := j.run(t, open(t, s.Addr(), briefly), "A", nil)
+	j := new(journal)
+	a := j.run(t, world.Host(t, s.Addr(), fairlock.WithLease(world.CalmLease)), "A", nil)
 	s.Pause()
 	j.until(t, 4) // it ends and has lost, while the server is silent
 	s.Resume()
@@ -201,9 +188,9 @@ func TestALeaderThatASilentServerCannotConfirmStopsBeforeItsLeaseEndsAndLeadsAga
 
 func TestALeaderAndItsFollowerWhoseConnectionsAreKilledKeepTheirPlaces(t *testing.T) {
 	s := redistest.Start(t)
-	j := newJournal()
-	a := j.run(t, open(t, s.Addr()), "A", nil)
-	b := j.run(t, open(t, s.Addr()), "B", nil)
+	j := new(journal)
+	a := j.run(t, world.Host(t, s.Addr()), "A", nil)
+	b := j.run(t, world.Host(t, s.Addr()), "B", nil)
 	rdb := s.Client(t)
 	for _, kind := range []string{"normal", "pubsub"} {
 		if err := rdb.ClientKillByFilter(t.Context(), "TYPE", kind, "SKIPME", "yes").Err(); err != nil {
@@ -223,8 +210,8 @@ func TestALeaderAndItsFollowerWhoseConnectionsAreKilledKeepTheirPlaces(t *testin
 }
 
 func TestAPanicOfTheFunctionOrOfAHookResignsAndIsTheCallers(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		l, next := open(t, addr), open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l, next := world.Host(t, addr), world.Host(t, addr)
 		panics := func(*fairlock.Lease) { panic("oh") }
 		for name, run := range map[string]func(){
 			"the function": func() {
@@ -245,8 +232,8 @@ func TestAPanicOfTheFunctionOrOfAHookResignsAndIsTheCallers(t *testing.T) {
 }
 
 func TestInstancesOfAPlainLockLeadOneAtATime(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		j := newJournal()
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
 		var all []*instance
 		for _, who := range []string{"A", "B"} {
 			rdb := redis.NewClient(&redis.Options{Addr: addr})
@@ -271,8 +258,8 @@ func TestInstancesOfAPlainLockLeadOneAtATime(t *testing.T) {
 }
 
 func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
-	l := open(t, "127.0.0.1:1") // nobody is asked
-	closed := open(t, "127.0.0.1:1")
+	l := world.Host(t, "127.0.0.1:1") // nobody is asked
+	closed := world.Host(t, "127.0.0.1:1")
 	_ = closed.Close()
 	var none context.Context
 	for what, c := range map[string]struct {
@@ -327,15 +314,9 @@ func (l *lines) Write(p []byte) (int, error) {
 
 func (l *lines) until(t *testing.T, has string) {
 	t.Helper()
-	for limit := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	world.Until(t, "the log says: "+has, func() bool {
 		l.mu.Lock()
-		text := l.text.String()
-		l.mu.Unlock()
-		if strings.Contains(text, has) {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("the log does not say %q:\n%s", has, text)
-		}
-	}
+		defer l.mu.Unlock()
+		return strings.Contains(l.text.String(), has)
+	})
 }

@@ -2,57 +2,18 @@ package leader_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/fairlock/embedded"
 	"github.com/fairlock/locks/fairlock/leader"
-	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
-func TestMain(m *testing.M) {
-	logging.Disable() // servers go away here
-	goleak.VerifyTestMain(m)
-}
-
-// patience bounds waits for what must happen.
-const patience = 30 * time.Second
-
-// briefly is for a leader that has to notice a loss: it asks at each third of the lease.
-var briefly = fairlock.WithLease(1500 * time.Millisecond)
-
-// onBoth runs a test on the embedded server and on a real one.
-func onBoth(t *testing.T, test func(t *testing.T, addr string)) {
-	t.Run("embedded", func(t *testing.T) {
-		server, err := embedded.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(server.Close)
-		test(t, server.Addr())
-	})
-	t.Run("real", func(t *testing.T) { test(t, redistest.Start(t).Addr()) })
-}
-
-// open returns a Locker with a client of its own, as every process has.
-func open(t *testing.T, addr string, options ...fairlock.Option) *fairlock.Locker {
-	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
-	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
-	l := fairlock.New(rdb, append([]fairlock.Option{quiet}, options...)...)
-	t.Cleanup(func() {
-		_ = l.Close()
-		_ = rdb.Close()
-	})
-	return l
-}
+func TestMain(m *testing.M) { world.Main(m) }
 
 // journal is what happened to all instances, in order.
 type journal struct {
@@ -61,19 +22,12 @@ type journal struct {
 	leads  int // instances inside their function now
 	most   int // the most of them at one time
 	tokens []int64
-	added  chan struct{} // has room for one: there is something new
 }
-
-func newJournal() *journal { return &journal{added: make(chan struct{}, 1)} }
 
 func (j *journal) add(line string) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.lines = append(j.lines, line)
-	j.mu.Unlock()
-	select {
-	case j.added <- struct{}{}:
-	default:
-	}
 }
 
 func (j *journal) enter(token int64) {
@@ -93,24 +47,14 @@ func (j *journal) leave() {
 func (j *journal) all() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return append([]string(nil), j.lines...)
+	return slices.Clone(j.lines)
 }
 
 // until returns when the journal has n lines, and returns them.
 func (j *journal) until(t *testing.T, n int) []string {
 	t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for {
-		if all := j.all(); len(all) >= n {
-			return all
-		}
-		select {
-		case <-j.added:
-		case <-limit.C:
-			t.Fatalf("after %v there is only %q", patience, j.all())
-		}
-	}
+	world.Until(t, fmt.Sprintf("%d things have happened", n), func() bool { return len(j.all()) >= n })
+	return j.all()
 }
 
 // instance is a call of Run under way.
@@ -146,22 +90,12 @@ func (j *journal) run(t *testing.T, l fairlock.Interface, who string, result err
 		}, options...)
 	}()
 	t.Cleanup(cancel)
-	select {
-	case <-stands:
-	case <-time.After(patience):
-		t.Fatalf("%s neither leads nor waits: %q", who, j.all())
-	}
+	world.Next(t, stands)
 	return i
 }
 
 // end returns what the call returned.
 func (i *instance) end(t *testing.T) error {
 	t.Helper()
-	select {
-	case err := <-i.ends:
-		return err
-	case <-time.After(patience):
-		t.Fatal("Run does not return")
-		return nil
-	}
+	return world.Next(t, i.ends)
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -48,8 +49,7 @@ func (j Job) Run() {
 // which lets all who name the same owner in. An error says what makes no sense, and is a
 // [fairlock.ErrInvalid].
 func SkipIfRunningElsewhere(ctx context.Context, locker fairlock.Interface, name string, atLeast time.Duration, logger cron.Logger, options ...fairlock.LockOption) (cron.JobWrapper, error) {
-	// The options are a copy: the caller may append to them, too.
-	options = append(options[:len(options):len(options)], fairlock.WaitAtMost(0))
+	options = append(slices.Clip(options), fairlock.WaitAtMost(0)) // not into the caller's array
 	return newWrapper(&wrapper{ctx, locker, name, atLeast, logger, options})
 }
 

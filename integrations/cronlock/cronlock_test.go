@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/cronlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // host is a cron of one host, and what its wrapper logs. Jobs are due once and now.
@@ -61,49 +62,39 @@ func (o *once) Next(now time.Time) time.Time {
 // says returns what the wrapper logs next.
 func (h *host) says() line {
 	h.t.Helper()
-	return next(h.t, h.said)
+	return world.Next(h.t, h.said)
 }
 
 // ends returns when all jobs are done.
 func (h *host) ends() {
 	h.t.Helper()
-	next(h.t, h.Stop().Done())
-}
-
-func next[T any](t *testing.T, from <-chan T) (got T) {
-	t.Helper()
-	select {
-	case got = <-from:
-	case <-time.After(patience):
-		t.Fatal("nothing happens")
-	}
-	return got
+	world.Next(h.t, h.Stop().Done())
 }
 
 func (h *host) skips(l fairlock.Interface, atLeast time.Duration) cron.JobWrapper {
 	h.t.Helper()
 	wrap, err := cronlock.SkipIfRunningElsewhere(h.t.Context(), l, "invoices", atLeast, h)
-	must(h.t, err)
+	world.Must(h.t, err)
 	return wrap
 }
 
 func (h *host) delays(ctx context.Context, l fairlock.Interface) cron.JobWrapper {
 	h.t.Helper()
 	wrap, err := cronlock.DelayIfRunningElsewhere(ctx, l, "invoices", h)
-	must(h.t, err)
+	world.Must(h.t, err)
 	return wrap
 }
 
 func TestAJobThatRunsOnOneHostIsSkippedOnTheOthers(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		a, b := newHost(t), newHost(t)
 		began, end := make(chan struct{}), make(chan struct{})
-		a.due(a.skips(open(t, addr), 0), cron.FuncJob(func() {
+		a.due(a.skips(world.Host(t, addr), 0), cron.FuncJob(func() {
 			close(began)
 			<-end
 		}))
-		next(t, began)
-		theirs := open(t, addr)
+		world.Next(t, began)
+		theirs := world.Host(t, addr)
 		b.due(b.skips(theirs, 0), cron.FuncJob(func() { t.Error("it ran on both") }))
 		if said := b.says(); said.err != nil || said.what[:4] != "skip" {
 			t.Errorf("the log says %v", said)
@@ -112,32 +103,32 @@ func TestAJobThatRunsOnOneHostIsSkippedOnTheOthers(t *testing.T) {
 		a.ends()
 		ran := make(chan struct{})
 		b.due(b.skips(theirs, 0), cron.FuncJob(func() { close(ran) })) // the next time it may
-		next(t, ran)
+		world.Next(t, ran)
 	})
 }
 
 func TestAShortJobIsNotRunAgainByAHostWhoseClockIsBehind(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		a, b := newHost(t), newHost(t)
 		ran := make(chan struct{})
-		first := open(t, addr)
+		first := world.Host(t, addr)
 		a.due(a.skips(first, time.Hour), cron.FuncJob(func() { close(ran) }))
-		next(t, ran)
-		b.due(b.skips(open(t, addr), time.Hour), cron.FuncJob(func() { t.Error("it ran again") }))
+		world.Next(t, ran)
+		b.due(b.skips(world.Host(t, addr), time.Hour), cron.FuncJob(func() { t.Error("it ran again") }))
 		if said := b.says(); said.err != nil {
 			t.Errorf("the log says %v", said)
 		}
-		must(t, first.Close()) // ends the hour
+		world.Must(t, first.Close()) // ends the hour
 		a.ends()
 	})
 }
 
 func TestTheLockIsHeldForAtLeastTheTimeThatWasAsked(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		const atLeast = 100 * time.Millisecond
 		h := newHost(t)
 		began := time.Now()
-		h.skips(open(t, addr), atLeast)(cron.FuncJob(func() {})).Run()
+		h.skips(world.Host(t, addr), atLeast)(cron.FuncJob(func() {})).Run()
 		if took := time.Since(began); took < atLeast {
 			t.Errorf("it was held for %v", took)
 		}
@@ -145,19 +136,19 @@ func TestTheLockIsHeldForAtLeastTheTimeThatWasAsked(t *testing.T) {
 }
 
 func TestADelayedJobRunsOnEveryHostOneAfterTheOther(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		gate, err := admin.Lock(t.Context(), "invoices")
-		must(t, err)
+		world.Must(t, err)
 		ran := make(chan int, 3)
 		for n := range 3 {
 			h := newHost(t)
-			h.due(h.delays(t.Context(), open(t, addr)), cron.FuncJob(func() { ran <- n }))
-			until(t, admin, "invoices", waiting(n+1))
+			h.due(h.delays(t.Context(), world.Host(t, addr)), cron.FuncJob(func() { ran <- n }))
+			world.UntilWaiting(t, admin, "invoices", n+1)
 		}
-		must(t, gate.Unlock(t.Context()))
+		world.Must(t, gate.Unlock(t.Context()))
 		for want := range 3 {
-			if got := next(t, ran); got != want {
+			if got := world.Next(t, ran); got != want {
 				t.Errorf("host %d ran the job, not host %d", got, want)
 			}
 		}
@@ -165,14 +156,14 @@ func TestADelayedJobRunsOnEveryHostOneAfterTheOther(t *testing.T) {
 }
 
 func TestAJobThatWaitsGivesUpWhenTheContextEnds(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin, h := open(t, addr), newHost(t)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, h := world.Host(t, addr), newHost(t)
 		gate, err := admin.Lock(t.Context(), "invoices")
-		must(t, err)
-		defer gate.Unlock(t.Context())
+		world.Must(t, err)
+		defer func() { world.Must(t, gate.Unlock(t.Context())) }()
 		ctx, cancel := context.WithCancel(t.Context())
-		h.due(h.delays(ctx, open(t, addr)), cron.FuncJob(func() { t.Error("it ran") }))
-		until(t, admin, "invoices", waiting(1))
+		h.due(h.delays(ctx, world.Host(t, addr)), cron.FuncJob(func() { t.Error("it ran") }))
+		world.UntilWaiting(t, admin, "invoices", 1)
 		cancel()
 		if said := h.says(); !errors.Is(said.err, context.Canceled) {
 			t.Errorf("the log says %v", said)
@@ -182,10 +173,10 @@ func TestAJobThatWaitsGivesUpWhenTheContextEnds(t *testing.T) {
 }
 
 func TestAJobWithAContextHearsThatItsLockIsLostAndTheLogSaysItOfAnyJob(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		h := newHost(t)
-		l := open(t, addr, briefly)
+		l := world.Host(t, addr, fairlock.WithLease(world.CalmLease))
 		heard := make(chan error, 1)
 		h.due(h.skips(l, 0), cronlock.Job(func(ctx context.Context, lease *fairlock.Lease) {
 			if lease.Token() == 0 {
@@ -195,7 +186,7 @@ func TestAJobWithAContextHearsThatItsLockIsLostAndTheLogSaysItOfAnyJob(t *testin
 			<-ctx.Done()
 			heard <- context.Cause(ctx)
 		}))
-		if err := next(t, heard); !errors.Is(err, fairlock.ErrLost) {
+		if err := world.Next(t, heard); !errors.Is(err, fairlock.ErrLost) {
 			t.Errorf("the job was told %v", err)
 		}
 		if said := h.says(); !errors.Is(said.err, fairlock.ErrLost) {
@@ -217,23 +208,23 @@ func TestAJobWithAContextThatRunsWithoutALockIsToldSo(t *testing.T) {
 }
 
 func TestAJobThatPanicsGivesTheLockBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		h := newHost(t)
-		recovers := cron.NewChain(cron.Recover(h), h.skips(open(t, addr), 0))
+		recovers := cron.NewChain(cron.Recover(h), h.skips(world.Host(t, addr), 0))
 		recovers.Then(cron.FuncJob(func() { panic("oh") })).Run()
 		if said := h.says(); said.err == nil || said.err.Error() != "oh" {
 			t.Errorf("the log says %v", said)
 		}
-		lease, err := open(t, addr).Lock(t.Context(), "invoices") // long before the lease would end
-		must(t, err)
-		must(t, lease.Unlock(t.Context()))
+		lease, err := world.Host(t, addr).Lock(t.Context(), "invoices") // long before the lease would end
+		world.Must(t, err)
+		world.Must(t, lease.Unlock(t.Context()))
 	})
 }
 
 func TestWhileTheServerIsAwayNoJobRunsAndTheLogSaysSo(t *testing.T) {
 	s := redistest.Start(t)
 	h := newHost(t)
-	l := open(t, s.Addr())
+	l := world.Host(t, s.Addr())
 	s.Kill()
 	for _, wrap := range []cron.JobWrapper{h.skips(l, 0), h.delays(t.Context(), l)} {
 		h.due(wrap, cron.FuncJob(func() { t.Error("it ran") }))
@@ -244,7 +235,7 @@ func TestWhileTheServerIsAwayNoJobRunsAndTheLogSaysSo(t *testing.T) {
 }
 
 func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
-	l := open(t, "127.0.0.1:1") // nobody is asked
+	l := world.Host(t, "127.0.0.1:1") // nobody is asked
 	var none context.Context
 	for what, err := range map[string]error{
 		"no context":      made(cronlock.DelayIfRunningElsewhere(none, l, "invoices", cron.DiscardLogger)),

@@ -9,11 +9,12 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/cronlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestTheReadme(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		ctx, locker, logger, c := t.Context(), open(t, addr), cron.DiscardLogger, cron.New()
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		ctx, locker, logger, c := t.Context(), world.Host(t, addr), cron.DiscardLogger, cron.New()
 		tokens := make(chan int64, 1)
 		send := func(_ context.Context, token int64) { tokens <- token }
 		build := func() error {
@@ -31,7 +32,7 @@ func TestTheReadme(t *testing.T) {
 			//guide:end
 			return err
 		}
-		must(t, build())
+		world.Must(t, build())
 		c.Entries()[0].WrappedJob.Run()
 		if <-tokens == 0 {
 			t.Error("the job ran without a lock")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-co-op/gocron/v2"
@@ -12,7 +13,7 @@ import (
 	"github.com/fairlock/locks/fairlock/leader"
 )
 
-// ErrNotLeader: another instance leads, or none.
+// ErrNotLeader says that another instance leads, or none.
 var ErrNotLeader = errors.New("gocronlock: this instance does not lead")
 
 // Elector is a gocron.Elector: one instance leads, and runs all jobs, and the others wait in line to
@@ -37,7 +38,7 @@ func NewElector(locker fairlock.Interface, name string, options ...leader.Option
 	ctx, stop := context.WithCancel(context.Background())
 	e := &Elector{stop: stop, over: make(chan struct{}), ready: make(chan struct{})}
 	ready := sync.OnceFunc(func() { close(e.ready) })
-	options = append(options[:len(options):len(options)], leader.WithLock(fairlock.OnQueued(func(int) { ready() })))
+	options = append(slices.Clip(options), leader.WithLock(fairlock.OnQueued(func(int) { ready() })))
 	lead := func(ctx context.Context, lease *fairlock.Lease) error {
 		e.leads(lease)
 		defer e.leads(nil)

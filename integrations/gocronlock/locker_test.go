@@ -12,29 +12,32 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/gocronlock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // host is a scheduler, and what its job tells: it ran, or was skipped.
 type host struct {
 	gocron.Scheduler
 	ran     chan struct{} // has room for all
-	skipped chan error
+	skipped chan skip
 }
+
+type skip struct{ why error }
 
 // start runs a scheduler, of which a job is due once and now.
 func start(t *testing.T, scheduler []gocron.SchedulerOption, task any, job ...gocron.JobOption) *host {
 	t.Helper()
-	h := &host{nil, make(chan struct{}, 10), make(chan error, 10)}
+	h := &host{nil, make(chan struct{}, 10), make(chan skip, 10)}
 	var err error
 	h.Scheduler, err = gocron.NewScheduler(append(scheduler, gocron.WithMonitor(h))...)
-	must(t, err)
+	world.Must(t, err)
 	_, err = h.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(task), append(job,
 		gocron.WithName("invoices"), gocron.WithStartAt(gocron.WithStartImmediately()), gocron.WithLimitedRuns(1),
 		gocron.WithEventListeners(
 			gocron.AfterJobRuns(func(uuid.UUID, string) { h.ran <- struct{}{} }),
-			gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { h.skipped <- err }),
+			gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { h.skipped <- skip{err} }),
 		))...)
-	must(t, err)
+	world.Must(t, err)
 	h.Start()
 	return h
 }
@@ -42,7 +45,7 @@ func start(t *testing.T, scheduler []gocron.SchedulerOption, task any, job ...go
 // IncrementJob is how gocron tells that an Elector skipped a job.
 func (h *host) IncrementJob(_ uuid.UUID, _ string, _ []string, status gocron.JobStatus) {
 	if status == gocron.Skip {
-		h.skipped <- nil
+		h.skipped <- skip{}
 	}
 }
 
@@ -57,7 +60,7 @@ func (h *host) runs(t *testing.T) bool {
 		return true
 	case <-h.skipped:
 		return false
-	case <-time.After(patience):
+	case <-time.After(world.Patience):
 		t.Fatal("the job neither runs nor is skipped")
 		return false
 	}
@@ -65,7 +68,7 @@ func (h *host) runs(t *testing.T) bool {
 
 func (h *host) end(t *testing.T) {
 	t.Helper()
-	must(t, h.Shutdown())
+	world.Must(t, h.Shutdown())
 }
 
 // locks is a Locker of gocron's on a Locker of its own. Closing that one ends the time for which a
@@ -77,9 +80,9 @@ type locks struct {
 
 func newLocks(t *testing.T, addr string, atLeast time.Duration) locks {
 	t.Helper()
-	its := open(t, addr)
+	its := world.Host(t, addr)
 	l, err := gocronlock.NewLocker(its, atLeast)
-	must(t, err)
+	world.Must(t, err)
 	return locks{l, its}
 }
 
@@ -96,7 +99,7 @@ func count(t *testing.T, hosts []*host) (n int) {
 
 // These are gocron's own tests of its interfaces (TestScheduler_WithDistributed), on real Lockers.
 func TestOfThreeSchedulersOneRunsTheJob(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		task := func() {}
 		for name, c := range map[string]struct {
 			options func(l gocron.Locker) ([]gocron.SchedulerOption, []gocron.JobOption)
@@ -123,7 +126,7 @@ func TestOfThreeSchedulersOneRunsTheJob(t *testing.T) {
 				t.Errorf("%s: %d ran the job", name, n)
 			}
 			for i, h := range hosts {
-				must(t, all[i].its.Close())
+				world.Must(t, all[i].its.Close())
 				h.end(t)
 			}
 		}
@@ -131,7 +134,7 @@ func TestOfThreeSchedulersOneRunsTheJob(t *testing.T) {
 }
 
 func TestAShortJobIsNotRunAgainByAnInstanceWhoseClockIsBehind(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		for _, c := range []struct {
 			atLeast time.Duration
 			again   bool
@@ -142,13 +145,13 @@ func TestAShortJobIsNotRunAgainByAnInstanceWhoseClockIsBehind(t *testing.T) {
 				t.Fatal("the first instance did not run the job")
 			}
 			if c.again { // the lock is given back a moment after the listener was told
-				until(t, open(t, addr), "invoices", func(s *fairlock.State) bool { return s.Holder == nil })
+				world.UntilHeld(t, world.Host(t, addr), "invoices", false)
 			}
 			b := start(t, with(second), func() {})
 			if again := b.runs(t); again != c.again {
 				t.Errorf("held for at least %v: it ran again: %t", c.atLeast, again)
 			}
-			must(t, first.its.Close())
+			world.Must(t, first.its.Close())
 			a.end(t)
 			b.end(t)
 		}
@@ -160,14 +163,14 @@ func with(l gocron.Locker) []gocron.SchedulerOption {
 }
 
 func TestTheLockIsHeldForAtLeastTheTimeThatWasAsked(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		const atLeast = 100 * time.Millisecond
 		began := time.Now()
 		l, err := newLocks(t, addr, atLeast).Lock(t.Context(), "invoices")
-		must(t, err)
+		world.Must(t, err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel() // as when the scheduler shuts down
-		must(t, l.Unlock(ended))
+		world.Must(t, l.Unlock(ended))
 		if took := time.Since(began); took < atLeast {
 			t.Errorf("it was held for %v", took)
 		}
@@ -176,28 +179,28 @@ func TestTheLockIsHeldForAtLeastTheTimeThatWasAsked(t *testing.T) {
 
 func TestASkippedRunSaysWhoHasTheJobOrWhatIsWrongWithTheServer(t *testing.T) {
 	s := redistest.Start(t)
-	lease, err := open(t, s.Addr()).Lock(t.Context(), "invoices", fairlock.WithOwner("host B"))
-	must(t, err)
+	lease, err := world.Host(t, s.Addr()).Lock(t.Context(), "invoices", fairlock.WithOwner("host B"))
+	world.Must(t, err)
 	h := start(t, with(newLocks(t, s.Addr(), 0)), func() { t.Error("it ran") })
 	var held *fairlock.HeldError
-	if err := <-h.skipped; !errors.As(err, &held) || held.Owner != "host B" {
+	if err := world.Next(t, h.skipped).why; !errors.As(err, &held) || held.Owner != "host B" {
 		t.Errorf("the listener was told %v", err)
 	}
 	h.end(t)
-	must(t, lease.Unlock(t.Context()))
+	world.Must(t, lease.Unlock(t.Context()))
 	s.Kill()
 	h = start(t, with(newLocks(t, s.Addr(), 0)), func() { t.Error("it ran") })
-	if err := <-h.skipped; err == nil || errors.Is(err, fairlock.ErrHeld) {
+	if err := world.Next(t, h.skipped).why; err == nil || errors.Is(err, fairlock.ErrHeld) {
 		t.Errorf("the listener was told %v", err)
 	}
 	h.end(t)
 }
 
 func TestAJobThatLosesItsLockHearsOfItAndKnowsItsToken(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
-		l, err := gocronlock.NewLocker(open(t, addr, briefly), 0)
-		must(t, err)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
+		l, err := gocronlock.NewLocker(world.Host(t, addr, fairlock.WithLease(world.CalmLease)), 0)
+		world.Must(t, err)
 		tokens := make(chan int64, 2)
 		h := start(t, with(l), func(ctx context.Context) error {
 			lease := l.Lease("invoices")
@@ -222,10 +225,10 @@ func TestAJobThatLosesItsLockHearsOfItAndKnowsItsToken(t *testing.T) {
 }
 
 func TestTheContextOfAJobEndsWithTheJobsOwnAndCarriesBothOfWhatItIsMadeOf(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		l := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l := world.Host(t, addr)
 		lease, err := l.Lock(t.Context(), "invoices")
-		must(t, err)
+		world.Must(t, err)
 		type key struct{}
 		why := errors.New("the program ends")
 		ctx, stop := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
@@ -234,14 +237,14 @@ func TestTheContextOfAJobEndsWithTheJobsOwnAndCarriesBothOfWhatItIsMadeOf(t *tes
 		if nested, err := l.TryLock(under, "invoices"); err != nil || under.Value(key{}) != "value" {
 			t.Errorf("it does not carry the hold (%v), or %v", err, under.Value(key{}))
 		} else {
-			must(t, nested.Unlock(t.Context()))
+			world.Must(t, nested.Unlock(t.Context()))
 		}
 		stop(why)
 		<-under.Done()
 		if cause := context.Cause(under); cause != why {
 			t.Errorf("it ended with %v", cause)
 		}
-		must(t, lease.Unlock(t.Context()))
+		world.Must(t, lease.Unlock(t.Context()))
 		if over, cancel := gocronlock.WithLease(t.Context(), lease); !errors.Is(context.Cause(over), fairlock.ErrNotHeld) {
 			t.Errorf("of a Lease that has ended: %v", context.Cause(over))
 		} else {
@@ -256,7 +259,7 @@ func TestTheContextOfAJobEndsWithTheJobsOwnAndCarriesBothOfWhatItIsMadeOf(t *tes
 }
 
 func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
-	l := open(t, "127.0.0.1:1") // nobody is asked
+	l := world.Host(t, "127.0.0.1:1") // nobody is asked
 	_, noLocker := gocronlock.NewLocker(nil, 0)
 	_, negative := gocronlock.NewLocker(l, -1)
 	_, option := gocronlock.NewLocker(l, 0, fairlock.LeaseFor(1))

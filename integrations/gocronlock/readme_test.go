@@ -8,11 +8,12 @@ import (
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/fairlock/locks/integrations/gocronlock"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestTheReadme(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		locker := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		locker := world.Host(t, addr)
 		tokens := make(chan int64, 10)
 		send := func(_ context.Context, token int64) error {
 			tokens <- token
@@ -49,23 +50,23 @@ func TestTheReadme(t *testing.T) {
 			return s, elector, err
 		}
 		s, err := byLocker()
-		must(t, err)
+		world.Must(t, err)
 		s.Start()
-		must(t, s.Jobs()[0].RunNow())
+		world.Must(t, s.Jobs()[0].RunNow())
 		if token := <-tokens; token == 0 {
 			t.Error("the job ran without a lock")
 		}
-		must(t, s.Shutdown())
+		world.Must(t, s.Shutdown())
 		s, e, err := byElector()
-		must(t, err)
+		world.Must(t, err)
 		defer e.Close()
 		_, err = s.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(send, t.Context(), e.Lease().Token()),
 			gocron.WithStartAt(gocron.WithStartImmediately()))
-		must(t, err)
+		world.Must(t, err)
 		s.Start()
 		if token := <-tokens; token == 0 {
 			t.Error("the leader has no token")
 		}
-		must(t, s.Shutdown())
+		world.Must(t, s.Shutdown())
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/grpclock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // orders is a service that everybody has at hand: a call of Check is one for the order that it
@@ -50,7 +51,7 @@ func nothing(context.Context, string) error { return nil }
 func serve(t *testing.T, l fairlock.Interface, o grpclock.Options, check func(context.Context, string) error) healthpb.HealthClient {
 	t.Helper()
 	interceptor, err := grpclock.UnaryServerInterceptor(l, byOrder, o)
-	must(t, err)
+	world.Must(t, err)
 	return connect(t, check, grpc.ChainUnaryInterceptor(interceptor))
 }
 
@@ -63,11 +64,11 @@ func connect(t *testing.T, check func(context.Context, string) error, options ..
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///orders", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	must(t, err)
+	world.Must(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
 		server.Stop()
-		must(t, <-served)
+		world.Must(t, <-served)
 	})
 	return healthpb.NewHealthClient(conn)
 }
@@ -106,7 +107,7 @@ func retryDelay(err error) time.Duration {
 }
 
 func TestCallsForOneKeyAreServedOneAtATimeInTheOrderInWhichTheyCameOnAllHosts(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		var busy, overlaps atomic.Int32
 		check := func(context.Context, string) error {
 			if busy.Add(1) != 1 {
@@ -116,24 +117,24 @@ func TestCallsForOneKeyAreServedOneAtATimeInTheOrderInWhichTheyCameOnAllHosts(t 
 			return nil
 		}
 		hosts := []healthpb.HealthClient{
-			serve(t, open(t, addr), grpclock.Options{}, check), serve(t, open(t, addr), grpclock.Options{}, check),
+			serve(t, world.Host(t, addr), grpclock.Options{}, check), serve(t, world.Host(t, addr), grpclock.Options{}, check),
 		}
-		admin := open(t, addr)
+		admin := world.Host(t, addr)
 		gate, err := admin.Lock(t.Context(), "42")
-		must(t, err)
+		world.Must(t, err)
 		var all []<-chan outcome
 		for n := range 4 {
 			all = append(all, send(t.Context(), hosts[n%2], "42"))
-			until(t, admin, "42", waiting(n+1))
+			world.UntilWaiting(t, admin, "42", n+1)
 		}
 		if o := call(t.Context(), hosts[0], "43"); o.err != nil {
 			t.Errorf("a call for another key was told %v", o.err)
 		}
 		tokens := []int64{gate.Token()}
-		must(t, gate.Unlock(t.Context()))
+		world.Must(t, gate.Unlock(t.Context()))
 		for _, one := range all {
 			o := <-one
-			must(t, o.err)
+			world.Must(t, o.err)
 			tokens = append(tokens, o.token)
 		}
 		if !slices.IsSorted(tokens) || overlaps.Load() != 0 {
@@ -143,18 +144,18 @@ func TestCallsForOneKeyAreServedOneAtATimeInTheOrderInWhichTheyCameOnAllHosts(t 
 }
 
 func TestACallForWhichThereIsNoRoomIsToldWhenToComeBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		gate, err := admin.Lock(t.Context(), "42")
-		must(t, err)
+		world.Must(t, err)
 		var why atomic.Value
-		bounded := serve(t, open(t, addr), grpclock.Options{
+		bounded := serve(t, world.Host(t, addr), grpclock.Options{
 			Lock: []fairlock.LockOption{fairlock.MaxWaiters(1)}, RetryDelay: 1200 * time.Millisecond,
 			OnRefused: func(_ context.Context, _ *grpc.UnaryServerInfo, err error) { why.Store(err) },
 		}, nothing)
-		hurried := serve(t, open(t, addr), grpclock.Options{Lock: []fairlock.LockOption{fairlock.WaitAtMost(0)}}, nothing)
+		hurried := serve(t, world.Host(t, addr), grpclock.Options{Lock: []fairlock.LockOption{fairlock.WaitAtMost(0)}}, nothing)
 		waits := send(t.Context(), bounded, "42")
-		until(t, admin, "42", waiting(1))
+		world.UntilWaiting(t, admin, "42", 1)
 		if o := call(t.Context(), bounded, "42"); status.Code(o.err) != codes.ResourceExhausted || retryDelay(o.err) != 1200*time.Millisecond {
 			t.Errorf("who found the line full was told %v", o.err)
 		}
@@ -164,7 +165,7 @@ func TestACallForWhichThereIsNoRoomIsToldWhenToComeBack(t *testing.T) {
 		if o := call(t.Context(), hurried, "42"); status.Code(o.err) != codes.ResourceExhausted || retryDelay(o.err) != time.Second {
 			t.Errorf("whose time was over was told %v", o.err)
 		}
-		must(t, gate.Unlock(t.Context()))
+		world.Must(t, gate.Unlock(t.Context()))
 		if o := <-waits; o.err != nil {
 			t.Errorf("who waited was told %v", o.err)
 		}
@@ -172,18 +173,18 @@ func TestACallForWhichThereIsNoRoomIsToldWhenToComeBack(t *testing.T) {
 }
 
 func TestAClientThatGivesUpLeavesTheLine(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		gate, err := admin.Lock(t.Context(), "42")
-		must(t, err)
-		defer gate.Unlock(t.Context())
+		world.Must(t, err)
+		defer func() { world.Must(t, gate.Unlock(t.Context())) }()
 		refused := make(chan error, 1)
-		client := serve(t, open(t, addr), grpclock.Options{
+		client := serve(t, world.Host(t, addr), grpclock.Options{
 			OnRefused: func(_ context.Context, _ *grpc.UnaryServerInfo, err error) { refused <- err },
 		}, nothing)
 		ctx, giveUp := context.WithCancel(t.Context())
 		answer := send(ctx, client, "42")
-		until(t, admin, "42", waiting(1))
+		world.UntilWaiting(t, admin, "42", 1)
 		giveUp()
 		if o := <-answer; status.Code(o.err) != codes.Canceled {
 			t.Errorf("who gave up was told %v", o.err)
@@ -191,13 +192,13 @@ func TestAClientThatGivesUpLeavesTheLine(t *testing.T) {
 		if err := <-refused; !errors.Is(err, context.Canceled) {
 			t.Errorf("the log was told %v", err)
 		}
-		until(t, admin, "42", waiting(0))
+		world.UntilWaiting(t, admin, "42", 0)
 	})
 }
 
 func TestACallWhoseLockIsLostIsAborted(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		its := status.Error(codes.FailedPrecondition, "the store refused the token")
 		for what, c := range map[string]struct {
 			says error
@@ -210,11 +211,11 @@ func TestACallWhoseLockIsLostIsAborted(t *testing.T) {
 			"says that it lost":       {fairlock.ErrLost, codes.Aborted},
 			"says something unstated": {errors.New("oh"), codes.Unknown},
 		} {
-			client := serve(t, open(t, addr), grpclock.Options{}, func(ctx context.Context, order string) error {
+			client := serve(t, world.Host(t, addr), grpclock.Options{}, func(ctx context.Context, order string) error {
 				return errors.Join(admin.ForceUnlock(ctx, order), c.says)
 			})
 			if c.says == its { // Join would hide the status
-				client = serve(t, open(t, addr), grpclock.Options{}, func(ctx context.Context, order string) error {
+				client = serve(t, world.Host(t, addr), grpclock.Options{}, func(ctx context.Context, order string) error {
 					_ = admin.ForceUnlock(ctx, order)
 					return c.says
 				})
@@ -227,17 +228,17 @@ func TestACallWhoseLockIsLostIsAborted(t *testing.T) {
 }
 
 func TestAHandlersContextEndsWhenItsLockIsLost(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		cause := make(chan error, 1)
-		client := serve(t, open(t, addr, briefly), grpclock.Options{}, func(ctx context.Context, _ string) error {
+		client := serve(t, world.Host(t, addr, fairlock.WithLease(world.CalmLease)), grpclock.Options{}, func(ctx context.Context, _ string) error {
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
 			return ctx.Err()
 		})
 		answer := send(t.Context(), client, "42")
-		until(t, admin, "42", held)
-		must(t, admin.ForceUnlock(t.Context(), "42"))
+		world.UntilHeld(t, admin, "42", true)
+		world.Must(t, admin.ForceUnlock(t.Context(), "42"))
 		if err := <-cause; !errors.Is(err, fairlock.ErrLost) {
 			t.Errorf("the handler was told %v", err)
 		}
@@ -249,7 +250,7 @@ func TestAHandlersContextEndsWhenItsLockIsLost(t *testing.T) {
 
 func TestAServerThatIsAwayAndALockerThatIsClosedAreUnavailable(t *testing.T) {
 	s := redistest.Start(t)
-	away, closed := open(t, s.Addr()), open(t, s.Addr())
+	away, closed := world.Host(t, s.Addr()), world.Host(t, s.Addr())
 	_ = closed.Close()
 	clients := map[string]healthpb.HealthClient{
 		"away": serve(t, away, grpclock.Options{}, nothing), "closed": serve(t, closed, grpclock.Options{}, nothing),
@@ -263,7 +264,7 @@ func TestAServerThatIsAwayAndALockerThatIsClosedAreUnavailable(t *testing.T) {
 }
 
 func TestANameThatIsNoneIsTheClientsFaultAndAnEmptyOneNeedsNoLock(t *testing.T) {
-	client := serve(t, open(t, "127.0.0.1:1"), grpclock.Options{}, nothing) // no server is asked
+	client := serve(t, world.Host(t, "127.0.0.1:1"), grpclock.Options{}, nothing) // no server is asked
 	if o := call(t.Context(), client, strings.Repeat("x", 3000)); status.Code(o.err) != codes.InvalidArgument {
 		t.Errorf("a name that is too long: %v", o.err)
 	}
@@ -273,7 +274,7 @@ func TestANameThatIsNoneIsTheClientsFaultAndAnEmptyOneNeedsNoLock(t *testing.T) 
 }
 
 func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
-	l := open(t, "127.0.0.1:1") // nobody is asked
+	l := world.Host(t, "127.0.0.1:1") // nobody is asked
 	for what, err := range map[string]error{
 		"no Locker":       made(grpclock.UnaryServerInterceptor(nil, byOrder, grpclock.Options{})),
 		"no key":          made(grpclock.UnaryServerInterceptor(l, nil, grpclock.Options{})),

@@ -9,11 +9,12 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/grpclock"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestTheReadme(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		locker := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		locker := world.Host(t, addr)
 		var options []grpc.ServerOption
 		build := func() error {
 			//guide:grpclock.md
@@ -32,7 +33,7 @@ func TestTheReadme(t *testing.T) {
 			//guide:end
 			return nil
 		}
-		must(t, build())
+		world.Must(t, build())
 		client := connect(t, func(ctx context.Context, order string) error {
 			//guide:grpclock.md
 			token := grpclock.Token(ctx) // ctx ends when the lock is lost, too
@@ -43,7 +44,7 @@ func TestTheReadme(t *testing.T) {
 			return nil
 		}, options...)
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "order", "42")
-		must(t, call(ctx, client, "42").err)
-		must(t, call(t.Context(), client, "").err)
+		world.Must(t, call(ctx, client, "42").err)
+		world.Must(t, call(t.Context(), client, "").err)
 	})
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/httplock"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
 )
 
 // serve runs a server whose requests for /order wait for each other.
 func serve(t *testing.T, l fairlock.Interface, o httplock.Options, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	byOrder, err := httplock.New(l, func(r *http.Request) string { return r.PathValue("order") }, o)
-	must(t, err)
+	world.Must(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("POST /{order}", byOrder(handler))
 	mux.Handle("GET /", byOrder(handler)) // without a key
@@ -67,7 +68,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestRequestsForOneKeyAreServedOneAtATimeInTheOrderInWhichTheyCameOnAllHosts(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
 		var busy, overlaps atomic.Int32
 		handler := func(w http.ResponseWriter, r *http.Request) {
 			if busy.Add(1) != 1 {
@@ -77,21 +78,21 @@ func TestRequestsForOneKeyAreServedOneAtATimeInTheOrderInWhichTheyCameOnAllHosts
 			busy.Add(-1)
 		}
 		hosts := []*httptest.Server{
-			serve(t, open(t, addr), httplock.Options{}, handler), serve(t, open(t, addr), httplock.Options{}, handler),
+			serve(t, world.Host(t, addr), httplock.Options{}, handler), serve(t, world.Host(t, addr), httplock.Options{}, handler),
 		}
-		admin := open(t, addr)
+		admin := world.Host(t, addr)
 		gate, err := admin.Lock(t.Context(), "42")
-		must(t, err)
+		world.Must(t, err)
 		var answers []<-chan answer
 		for n := range 4 {
 			answers = append(answers, send(t.Context(), hosts[n%2], "/42", fmt.Sprint("request ", n)))
-			until(t, admin, "42", waiting(n+1))
+			world.UntilWaiting(t, admin, "42", n+1)
 		}
 		if a := post(t.Context(), hosts[0], "/43", "another"); a.status != http.StatusOK {
 			t.Errorf("a request for another key was told %+v", a)
 		}
 		last := gate.Token()
-		must(t, gate.Unlock(t.Context()))
+		world.Must(t, gate.Unlock(t.Context()))
 		for n, answers := range answers {
 			a := <-answers
 			token, text, _ := strings.Cut(a.text, " ")
@@ -108,23 +109,23 @@ func TestRequestsForOneKeyAreServedOneAtATimeInTheOrderInWhichTheyCameOnAllHosts
 }
 
 func TestARequestForWhichThereIsNoRoomIsToldWhenToComeBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		gate, err := admin.Lock(t.Context(), "42")
-		must(t, err)
+		world.Must(t, err)
 		full := []fairlock.LockOption{fairlock.MaxWaiters(1)}
 		short := []fairlock.LockOption{fairlock.WaitAtMost(0)}
-		bounded := serve(t, open(t, addr), httplock.Options{Lock: full, RetryAfter: 1200 * time.Millisecond}, echo)
-		hurried := serve(t, open(t, addr), httplock.Options{Lock: short}, echo)
+		bounded := serve(t, world.Host(t, addr), httplock.Options{Lock: full, RetryAfter: 1200 * time.Millisecond}, echo)
+		hurried := serve(t, world.Host(t, addr), httplock.Options{Lock: short}, echo)
 		waits := send(t.Context(), bounded, "/42", "")
-		until(t, admin, "42", waiting(1))
+		world.UntilWaiting(t, admin, "42", 1)
 		if a := post(t.Context(), bounded, "/42", ""); a.status != http.StatusTooManyRequests || a.retryAfter != "2" || !strings.Contains(a.text, "too many") {
 			t.Errorf("who found the line full was told %+v", a)
 		}
 		if a := post(t.Context(), hurried, "/42", ""); a.status != http.StatusTooManyRequests || a.retryAfter != "1" {
 			t.Errorf("whose time was over was told %+v", a)
 		}
-		must(t, gate.Unlock(t.Context()))
+		world.Must(t, gate.Unlock(t.Context()))
 		if a := <-waits; a.status != http.StatusOK {
 			t.Errorf("who waited was told %+v", a)
 		}
@@ -132,17 +133,17 @@ func TestARequestForWhichThereIsNoRoomIsToldWhenToComeBack(t *testing.T) {
 }
 
 func TestAClientThatHangsUpLeavesTheLine(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
 		gate, err := admin.Lock(t.Context(), "42")
-		must(t, err)
-		defer gate.Unlock(t.Context())
-		host := serve(t, open(t, addr), httplock.Options{}, echo)
+		world.Must(t, err)
+		defer func() { world.Must(t, gate.Unlock(t.Context())) }()
+		host := serve(t, world.Host(t, addr), httplock.Options{}, echo)
 		ctx, hangUp := context.WithCancel(t.Context())
 		answers := send(ctx, host, "/42", "a body that has to be read first")
-		until(t, admin, "42", waiting(1))
+		world.UntilWaiting(t, admin, "42", 1)
 		hangUp()
-		until(t, admin, "42", waiting(0))
+		world.UntilWaiting(t, admin, "42", 0)
 		if a := <-answers; !errors.Is(a.err, context.Canceled) {
 			t.Errorf("who hung up was told %+v", a)
 		}
@@ -150,15 +151,15 @@ func TestAClientThatHangsUpLeavesTheLine(t *testing.T) {
 }
 
 func TestAHandlerHearsThatItsLockIsLost(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		admin := open(t, addr)
-		host := serve(t, open(t, addr, briefly), httplock.Options{}, func(w http.ResponseWriter, r *http.Request) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
+		host := serve(t, world.Host(t, addr, fairlock.WithLease(world.CalmLease)), httplock.Options{}, func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			http.Error(w, fmt.Sprint(errors.Is(context.Cause(r.Context()), fairlock.ErrLost)), http.StatusConflict)
 		})
 		answers := send(t.Context(), host, "/42", "")
-		until(t, admin, "42", held)
-		must(t, admin.ForceUnlock(t.Context(), "42"))
+		world.UntilHeld(t, admin, "42", true)
+		world.Must(t, admin.ForceUnlock(t.Context(), "42"))
 		if a := <-answers; a.status != http.StatusConflict || a.text != "true" {
 			t.Errorf("the handler that lost its lock said %+v", a)
 		}
@@ -167,7 +168,7 @@ func TestAHandlerHearsThatItsLockIsLost(t *testing.T) {
 
 func TestAServerThatIsAwayAndALockerThatIsClosedAreUnavailable(t *testing.T) {
 	s := redistest.Start(t)
-	away, closed := open(t, s.Addr()), open(t, s.Addr())
+	away, closed := world.Host(t, s.Addr()), world.Host(t, s.Addr())
 	_ = closed.Close()
 	hosts := map[string]*httptest.Server{
 		"away": serve(t, away, httplock.Options{}, echo), "closed": serve(t, closed, httplock.Options{}, echo),
@@ -181,8 +182,8 @@ func TestAServerThatIsAwayAndALockerThatIsClosedAreUnavailable(t *testing.T) {
 }
 
 func TestABodyThatIsTooLargeOrANameThatIsNoneIsTheClientsFault(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		host := serve(t, open(t, addr), httplock.Options{MaxBody: 4}, echo)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		host := serve(t, world.Host(t, addr), httplock.Options{MaxBody: 4}, echo)
 		if a := post(t.Context(), host, "/42", "12345"); a.status != http.StatusRequestEntityTooLarge || a.retryAfter != "" {
 			t.Errorf("a body that is too large: %+v", a)
 		}
@@ -196,9 +197,9 @@ func TestABodyThatIsTooLargeOrANameThatIsNoneIsTheClientsFault(t *testing.T) {
 }
 
 func TestARequestWithoutAKeyNeedsNoLock(t *testing.T) {
-	host := serve(t, open(t, "127.0.0.1:1"), httplock.Options{}, echo) // no server is asked
+	host := serve(t, world.Host(t, "127.0.0.1:1"), httplock.Options{}, echo) // no server is asked
 	response, err := host.Client().Get(host.URL)
-	must(t, err)
+	world.Must(t, err)
 	defer response.Body.Close()
 	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "0  <nil>" {
 		t.Errorf("%q, %v", text, err)
@@ -206,11 +207,11 @@ func TestARequestWithoutAKeyNeedsNoLock(t *testing.T) {
 }
 
 func TestAnAnswerOfTheUsersOwnIsGivenInsteadAndIsToldWhy(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		gate, err := open(t, addr).Lock(t.Context(), "42")
-		must(t, err)
-		defer gate.Unlock(t.Context())
-		host := serve(t, open(t, addr), httplock.Options{
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		gate, err := world.Host(t, addr).Lock(t.Context(), "42")
+		world.Must(t, err)
+		defer func() { world.Must(t, gate.Unlock(t.Context())) }()
+		host := serve(t, world.Host(t, addr), httplock.Options{
 			Lock: []fairlock.LockOption{fairlock.WaitAtMost(0)},
 			Refuse: func(w http.ResponseWriter, _ *http.Request, status int, err error) {
 				w.WriteHeader(status)
@@ -224,20 +225,20 @@ func TestAnAnswerOfTheUsersOwnIsGivenInsteadAndIsToldWhy(t *testing.T) {
 }
 
 func TestAHandlerThatPanicsGivesTheLockBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		l := open(t, addr)
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l := world.Host(t, addr)
 		host := serve(t, l, httplock.Options{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		if a := post(t.Context(), host, "/42", ""); a.err == nil {
 			t.Errorf("%+v", a)
 		}
-		lease, err := open(t, addr).Lock(t.Context(), "42") // long before the lease would end
-		must(t, err)
-		must(t, lease.Unlock(t.Context()))
+		lease, err := world.Host(t, addr).Lock(t.Context(), "42") // long before the lease would end
+		world.Must(t, err)
+		world.Must(t, lease.Unlock(t.Context()))
 	})
 }
 
 func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
-	l := open(t, "127.0.0.1:1") // nobody is asked
+	l := world.Host(t, "127.0.0.1:1") // nobody is asked
 	key := func(*http.Request) string { return "42" }
 	for what, err := range map[string]error{
 		"no Locker":       made(httplock.New(nil, key, httplock.Options{})),
@@ -245,7 +246,7 @@ func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
 		"a negative time": made(httplock.New(l, key, httplock.Options{RetryAfter: -1})),
 		"a negative size": made(httplock.New(l, key, httplock.Options{MaxBody: -1})),
 		"a lock's option": made(httplock.New(l, key, httplock.Options{Lock: []fairlock.LockOption{fairlock.MaxWaiters(-1)}})),
-		"a Locker's":      made(httplock.New(open(t, "127.0.0.1:1", fairlock.WithPrefix("{")), key, httplock.Options{})),
+		"a Locker's":      made(httplock.New(world.Host(t, "127.0.0.1:1", fairlock.WithPrefix("{")), key, httplock.Options{})),
 	} {
 		if !errors.Is(err, fairlock.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/httplock"
+	"github.com/fairlock/locks/test/world"
 )
 
 func TestTheReadme(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		locker, mux := open(t, addr), http.NewServeMux()
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		locker, mux := world.Host(t, addr), http.NewServeMux()
 		charge := func(_ context.Context, _ string, _ int64) error { return nil }
 		build := func() error {
 			//guide:httplock.md
@@ -36,7 +37,7 @@ func TestTheReadme(t *testing.T) {
 			//guide:end
 			return nil
 		}
-		must(t, build())
+		world.Must(t, build())
 		server := httptest.NewServer(mux)
 		t.Cleanup(server.Close)
 		if a := post(t.Context(), server, "/orders/42/pay", ""); !strings.HasPrefix(a.text, "paid, with token ") {
