@@ -128,6 +128,22 @@ func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
 	})
 }
 
+func TestAnEndAndALossAtTheSameTimeAreBothTold(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l, lost := world.Host(t, addr), world.Host(t, addr), 0
+		ctx, cancel := context.WithCancel(t.Context())
+		broken := errors.New("broken")
+		err := leader.Run(ctx, l, "active", func(context.Context, *fairlock.Lease) error {
+			world.Must(t, admin.ForceUnlock(t.Context(), "active"))
+			cancel()
+			return broken
+		}, leader.OnLost(func(error) { lost++ }))
+		if !errors.Is(err, broken) || !errors.Is(err, fairlock.ErrLost) || lost != 1 {
+			t.Errorf("%v, after %d losses", err, lost)
+		}
+	})
+}
+
 func TestAServerThatIsAwayAtTheStartIsAskedAgainAndTheLogSaysSo(t *testing.T) {
 	s := redistest.Start(t)
 	s.Kill()

@@ -2,11 +2,14 @@ package gocronlock_test
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/leader"
 	"github.com/fairlock/locks/integrations/gocronlock"
 	"github.com/fairlock/locks/test/world"
 )
@@ -59,6 +62,28 @@ func TestTheNextElectorLeadsWhenTheLeaderClosesOrLoses(t *testing.T) {
 		world.Until(t, "the one before has noticed", func() bool { return b.Lease() == nil })
 		world.Must(t, c.Close())
 		elected(t, b) // it stood in line again
+		world.Must(t, b.Close())
+		lease, err := world.Host(t, addr).TryLock(t.Context(), "scheduler") // Close returns when all is done
+		world.Must(t, err)
+		world.Must(t, lease.Unlock(t.Context()))
+	})
+}
+
+func TestCloseReturnsWhenTheInstanceStandsNoMore(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		var over atomic.Bool
+		elected := make(chan struct{})
+		e, err := gocronlock.NewElector(world.Host(t, addr), "scheduler", leader.OnElected(func(*fairlock.Lease) {
+			close(elected)
+			time.Sleep(20 * time.Millisecond) // Close is called meanwhile
+			over.Store(true)
+		}))
+		world.Must(t, err)
+		world.Next(t, elected)
+		world.Must(t, e.Close())
+		if !over.Load() {
+			t.Error("Close did not wait for the hook")
+		}
 	})
 }
 

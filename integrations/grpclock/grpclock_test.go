@@ -196,6 +196,25 @@ func TestAClientThatGivesUpLeavesTheLine(t *testing.T) {
 	})
 }
 
+func TestACallThatEndsInLineEndsAsItsContextDid(t *testing.T) {
+	interceptor, err := grpclock.UnaryServerInterceptor(world.Host(t, "127.0.0.1:1"), byOrder, grpclock.Options{})
+	world.Must(t, err)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	for want, ctx := range map[codes.Code]context.Context{codes.Canceled: cancelled, codes.DeadlineExceeded: late} {
+		_, err := interceptor(ctx, &healthpb.HealthCheckRequest{Service: "42"}, &grpc.UnaryServerInfo{},
+			func(context.Context, any) (any, error) {
+				t.Error("it is served")
+				return nil, nil
+			})
+		if status.Code(err) != want {
+			t.Errorf("%v, not %v", err, want)
+		}
+	}
+}
+
 func TestACallWhoseLockIsLostIsAborted(t *testing.T) {
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		admin := world.Host(t, addr)
