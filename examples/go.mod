@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/fairlock/locks v0.0.0
+	github.com/fairlock/locks/integrations/httplock v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.23.0
 	go.uber.org/goleak v1.3.0
@@ -32,4 +33,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/fairlock/locks => ../
+replace (
+	github.com/fairlock/locks => ../
+	github.com/fairlock/locks/integrations/httplock => ../integrations/httplock
+)

@@ -37,9 +37,9 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 
-# The library and its tool are tested with the race detector. The guests that bring databases and
+# The library, its tool and its extras are tested with the race detector. The guests that bring databases, gRPC and
 # other locks are not: building those twice takes minutes, and our own code in them is short.
-heavy='/locks/(bench|docs|examples)(/|$)'
+heavy='/locks/(bench|docs|examples|integrations/grpclock)(/|$)'
 light=$(go list work | grep -vE "$heavy") # one word per package
 guests=$(go list work | grep -E "$heavy")
 # shellcheck disable=SC2086

@@ -1,6 +1,7 @@
 // Package snippets_test has the code of the guides, as programs that run. What stands between the
 // comments guide:NAME and guide:end is a snippet of docs/NAME, or of the README, which is readme.md
-// here.
+// here, or of the README of an integration, which is called like its directory. The snippets of an
+// integration are in its own tests.
 package snippets_test
 
 import (
@@ -22,10 +23,16 @@ func guides(t *testing.T) map[string]string {
 	paths, err := filepath.Glob("../*.md")
 	must(t, err)
 	pages := make(map[string]string)
-	for _, path := range append(paths, "../../README.md") {
+	extras, err := filepath.Glob("../../integrations/*/README.md")
+	must(t, err)
+	for _, path := range append(append(paths, "../../README.md"), extras...) {
 		text, err := os.ReadFile(path)
 		must(t, err)
-		pages[strings.ToLower(filepath.Base(path))] = string(text)
+		name := strings.ToLower(filepath.Base(path))
+		if slices.Contains(extras, path) {
+			name = filepath.Base(filepath.Dir(path)) + ".md"
+		}
+		pages[name] = string(text)
 	}
 	return pages
 }
@@ -58,12 +65,14 @@ type region struct {
 	runs              bool // it is in a test or in an example with an output, or declares what those use
 }
 
-// regions are the snippets of all files of this package.
+// regions are the snippets of all files of this package, and of the integrations' tests.
 func regions(t *testing.T) (all []region) {
 	t.Helper()
 	paths, err := filepath.Glob("*_test.go")
 	must(t, err)
-	for _, path := range paths {
+	extras, err := filepath.Glob("../../integrations/*/*_test.go")
+	must(t, err)
+	for _, path := range append(paths, extras...) {
 		text, err := os.ReadFile(path)
 		must(t, err)
 		files := token.NewFileSet()

@@ -19,6 +19,8 @@ func TestEveryLinkOfTheGuidesLeadsSomewhere(t *testing.T) {
 		dir := ".."
 		if name == "readme.md" {
 			dir = "../.."
+		} else if extra := "../../integrations/" + strings.TrimSuffix(name, ".md"); isDir(extra) {
+			dir = extra
 		}
 		for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(page, -1) {
 			target, section, _ := strings.Cut(link[1], "#")
@@ -36,6 +38,11 @@ func TestEveryLinkOfTheGuidesLeadsSomewhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // hasSection reports whether a page has a heading to which a link with this fragment leads.

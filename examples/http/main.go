@@ -1,7 +1,7 @@
-// Command http shows a middleware that serializes the requests for one order, over two servers and
-// in the order in which they came. Requests for another order pass meanwhile. If the line is full,
-// the client gets 429 Too Many Requests with Retry-After. A client that hangs up leaves the line. A
-// handler hears of it when its lock is lost.
+// Command http shows the middleware httplock. It serializes the requests for one order, over two
+// servers and in the order in which they came. Requests for another order pass meanwhile. If the
+// line is full, the client gets 429 Too Many Requests with Retry-After. A client that hangs up
+// leaves the line. A handler hears of it when its lock is lost.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/locks/examples/internal/stage"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/integrations/httplock"
 )
 
 func main() { stage.Main(play, nil) }
@@ -29,15 +30,14 @@ type host struct {
 
 // open makes the host listen.
 func (h *host) open(ctx context.Context) error {
-	byOrder := &Serializer{
-		Locker:     h.locker,
-		Key:        func(r *http.Request) string { return "order:" + r.PathValue("order") },
-		MostInLine: mostInLine,
-		RetryAfter: 2 * time.Second,
-		MostBody:   1 << 20,
+	byOrder, err := httplock.New(h.locker,
+		func(r *http.Request) string { return "order:" + r.PathValue("order") },
+		httplock.Options{Lock: []fairlock.LockOption{fairlock.MaxWaiters(mostInLine)}, RetryAfter: 2 * time.Second})
+	if err != nil {
+		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /orders/{order}/pay", byOrder.Wrap(http.HandlerFunc(h.pay)))
+	mux.Handle("POST /orders/{order}/pay", byOrder(http.HandlerFunc(h.pay)))
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func (h *host) close() {
 
 // pay is the handler. It never runs twice at the same time for one order.
 func (h *host) pay(w http.ResponseWriter, r *http.Request) {
-	order, token := r.PathValue("order"), Lease(r.Context()).Token()
+	order, token := r.PathValue("order"), httplock.Token(r.Context())
 	h.orders.begin(order, token)
 	defer h.orders.end(order)
 	takes, err := time.ParseDuration(r.FormValue("takes"))

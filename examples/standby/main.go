@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/locks/examples/internal/stage"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/leader"
 )
 
 // leaseTime is the longest time until a backup takes over from an active instance that has died.
@@ -44,7 +45,7 @@ func serve(ctx context.Context, s *stage.Stage, name string) error {
 	tell := func(what what, position int, token int64) { s.Tell(event{name, what, position, token}) }
 	isQueued := fairlock.OnQueued(func(position int) { tell(waits, position, 0) })
 
-	return locker.Do(ctx, "active", func(ctx context.Context, lease *fairlock.Lease) error {
+	return leader.Run(ctx, locker, "active", func(ctx context.Context, lease *fairlock.Lease) error {
 		tell(active, 0, lease.Token())
 		// This is the work of the active instance. ctx ends when the instance has to end, or when
 		// the lock can no longer be trusted, which is before another instance can be active. What
@@ -59,5 +60,5 @@ func serve(ctx context.Context, s *stage.Stage, name string) error {
 				return context.Cause(ctx)
 			}
 		}
-	}, isQueued, fairlock.Note(fmt.Sprintf("instance %s", name)))
+	}, leader.WithLock(isQueued, fairlock.Note(fmt.Sprintf("instance %s", name))))
 }

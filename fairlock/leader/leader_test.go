@@ -1,0 +1,338 @@
+package leader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/leader"
+	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
+)
+
+func TestOneInstanceLeadsAndTheOthersFollowInTheOrderOfTheirLine(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
+		a := j.run(t, world.Host(t, addr), "A", nil)
+		b := j.run(t, world.Host(t, addr), "B", nil)
+		c := j.run(t, world.Host(t, addr), "C", nil)
+		var want []string
+		for i, instance := range []*instance{a, b, c} {
+			who := string(rune('A' + i))
+			want = append(want, who+" elected", who+" leads")
+			if got := j.until(t, len(want)); !slices.Equal(got, want) { // long before the lease of 30 s ends
+				t.Fatalf("%q, want %q", got, want)
+			}
+			instance.stop()
+			if err := instance.end(t); err != nil {
+				t.Errorf("%s: %v", who, err)
+			}
+			want = append(want, who+" ends")
+		}
+		if j.most != 1 || !slices.IsSorted(j.tokens) {
+			t.Errorf("%d led at once, with tokens %v", j.most, j.tokens)
+		}
+	})
+}
+
+func TestAnInstanceWhoseFunctionReturnsResignsAndRunReturnsTheSame(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l, next := world.Host(t, addr), world.Host(t, addr)
+		broken := errors.New("broken")
+		for _, want := range []error{nil, broken} {
+			j := new(journal)
+			var follower *instance
+			err := leader.Run(t.Context(), l, "active", func(context.Context, *fairlock.Lease) error {
+				follower = j.run(t, next, "B", nil)
+				return want
+			}, leader.OnLost(func(err error) { t.Error(err) }))
+			if err != want {
+				t.Errorf("Run returned %v, and its function %v", err, want)
+			}
+			j.until(t, 2) // the follower leads, long before the lease ends
+			follower.stop()
+			_ = follower.end(t)
+		}
+	})
+}
+
+func TestALossEndsTheFunctionThenTellsTheHookAndThenStandsInLineAgain(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
+		var why error
+		a := j.run(t, world.Host(t, addr, fairlock.WithLease(world.CalmLease)), "A", errors.New("what it returns then does not matter"),
+			leader.OnLost(func(err error) { why = err; j.add("A lost") }))
+		if err := world.Host(t, addr).ForceUnlock(t.Context(), "active"); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"A elected", "A leads", "A ends", "A lost", "A elected", "A leads"}
+		if got := j.until(t, len(want)); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if !errors.Is(why, fairlock.ErrLost) {
+			t.Errorf("the hook was told %v", why)
+		}
+		a.stop()
+		_ = a.end(t)
+	})
+}
+
+func TestALeaderThatIsForcedFollowsTheOneThatWaited(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
+		a := j.run(t, world.Host(t, addr, fairlock.WithLease(world.CalmLease)), "A", nil)
+		b := j.run(t, world.Host(t, addr), "B", nil)
+		admin := world.Host(t, addr)
+		if err := admin.ForceUnlock(t.Context(), "active"); err != nil {
+			t.Fatal(err)
+		}
+		j.until(t, 6)                             // B is elected and leads; A ends and has lost
+		world.UntilWaiting(t, admin, "active", 1) // A is in line again
+		b.stop()
+		if err := b.end(t); err != nil {
+			t.Error(err)
+		}
+		if got := j.until(t, 9)[7:]; !slices.Equal(got, []string{"A elected", "A leads"}) {
+			t.Errorf("after B has resigned: %q", got)
+		}
+		a.stop()
+		_ = a.end(t)
+	})
+}
+
+func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l := world.Host(t, addr), world.Host(t, addr)
+		lost, turns := 0, 0
+		err := leader.Run(t.Context(), l, "active", func(ctx context.Context, _ *fairlock.Lease) error {
+			if turns++; turns == 2 {
+				return nil
+			}
+			if err := admin.ForceUnlock(ctx, "active"); err != nil {
+				t.Error(err)
+			}
+			return errors.New("the store refused the token")
+		}, leader.OnLost(func(error) { lost++ }))
+		if err != nil || lost != 1 || turns != 2 {
+			t.Errorf("%v, after %d losses in %d turns", err, lost, turns)
+		}
+	})
+}
+
+func TestAnEndAndALossAtTheSameTimeAreBothTold(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l, lost := world.Host(t, addr), world.Host(t, addr), 0
+		ctx, cancel := context.WithCancel(t.Context())
+		broken := errors.New("broken")
+		err := leader.Run(ctx, l, "active", func(context.Context, *fairlock.Lease) error {
+			world.Must(t, admin.ForceUnlock(t.Context(), "active"))
+			cancel()
+			return broken
+		}, leader.OnLost(func(error) { lost++ }))
+		if !errors.Is(err, broken) || !errors.Is(err, fairlock.ErrLost) || lost != 1 {
+			t.Errorf("%v, after %d losses", err, lost)
+		}
+	})
+}
+
+func TestAServerThatIsAwayAtTheStartIsAskedAgainAndTheLogSaysSo(t *testing.T) {
+	s := redistest.Start(t)
+	s.Kill()
+	var log lines
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	leads := make(chan struct{})
+	l := world.Host(t, s.Addr())
+	go func() {
+		ended <- leader.Run(ctx, l, "active", func(ctx context.Context, _ *fairlock.Lease) error {
+			close(leads)
+			<-ctx.Done()
+			return nil
+		}, leader.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	}()
+	log.until(t, "cannot stand in line, trying again")
+	s.Restart()
+	world.Next(t, leads)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAContextThatEndsWhileTheServerIsAwayEndsRun(t *testing.T) {
+	s := redistest.Start(t)
+	s.Kill()
+	var log lines
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	l := world.Host(t, s.Addr())
+	go func() {
+		ended <- leader.Run(ctx, l, "active", never(t), leader.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	}()
+	log.until(t, "cannot stand in line, trying again")
+	why := errors.New("the program ends")
+	cancel(why)
+	if err := <-ended; !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+		t.Error(err)
+	}
+}
+
+func TestALeaderThatASilentServerCannotConfirmStopsBeforeItsLeaseEndsAndLeadsAgainLater(t *testing.T) {
+	s := redistest.Start(t)
+	j := new(journal)
+	a := j.run(t, world.Host(t, s.Addr(), fairlock.WithLease(world.CalmLease)), "A", nil)
+	s.Pause()
+	j.until(t, 4) // it ends and has lost, while the server is silent
+	s.Resume()
+	want := []string{"A elected", "A leads", "A ends", "A lost", "A elected", "A leads"}
+	if got := j.until(t, len(want)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	a.stop()
+	_ = a.end(t)
+}
+
+func TestALeaderAndItsFollowerWhoseConnectionsAreKilledKeepTheirPlaces(t *testing.T) {
+	s := redistest.Start(t)
+	j := new(journal)
+	a := j.run(t, world.Host(t, s.Addr()), "A", nil)
+	b := j.run(t, world.Host(t, s.Addr()), "B", nil)
+	rdb := s.Client(t)
+	for _, kind := range []string{"normal", "pubsub"} {
+		if err := rdb.ClientKillByFilter(t.Context(), "TYPE", kind, "SKIPME", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.stop()
+	if err := a.end(t); err != nil {
+		t.Error(err)
+	}
+	want := []string{"A elected", "A leads", "A ends", "B elected", "B leads"}
+	if got := j.until(t, len(want)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	b.stop()
+	_ = b.end(t)
+}
+
+func TestAPanicOfTheFunctionOrOfAHookResignsAndIsTheCallers(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l, next := world.Host(t, addr), world.Host(t, addr)
+		panics := func(*fairlock.Lease) { panic("oh") }
+		for name, run := range map[string]func(){
+			"the function": func() {
+				_ = leader.Run(t.Context(), l, "active", func(context.Context, *fairlock.Lease) error { panic("oh") })
+			},
+			"OnElected": func() { _ = leader.Run(t.Context(), l, "active", never(t), leader.OnElected(panics)) },
+		} {
+			if got := panicOf(run); got != "oh" {
+				t.Errorf("%s: the caller's panic is %v", name, got)
+			}
+			lease, err := next.TryLock(t.Context(), "active")
+			if err != nil {
+				t.Fatalf("after a panic of %s: %v", name, err)
+			}
+			_ = lease.Unlock(t.Context())
+		}
+	})
+}
+
+func TestInstancesOfAPlainLockLeadOneAtATime(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		j := new(journal)
+		var all []*instance
+		for _, who := range []string{"A", "B"} {
+			rdb := redis.NewClient(&redis.Options{Addr: addr})
+			plain := reentrant.New(rdb)
+			t.Cleanup(func() {
+				_ = plain.Close()
+				_ = rdb.Close()
+			})
+			all = append(all, j.run(t, plain, who, nil))
+		}
+		for i, instance := range all {
+			j.until(t, 3*i+2) // it leads
+			instance.stop()
+			if err := instance.end(t); err != nil {
+				t.Error(err)
+			}
+		}
+		if j.most != 1 || len(j.tokens) != 2 {
+			t.Errorf("%d led at once, with tokens %v", j.most, j.tokens)
+		}
+	})
+}
+
+func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
+	l := world.Host(t, "127.0.0.1:1") // nobody is asked
+	closed := world.Host(t, "127.0.0.1:1")
+	_ = closed.Close()
+	var none context.Context
+	for what, c := range map[string]struct {
+		ctx    context.Context
+		locker fairlock.Interface
+		name   string
+		f      leader.Func
+		option leader.Option
+		want   error
+	}{
+		"no context":          {none, l, "active", never(t), leader.WithLock(), fairlock.ErrInvalid},
+		"no Locker":           {t.Context(), nil, "active", never(t), leader.WithLock(), fairlock.ErrInvalid},
+		"no name":             {t.Context(), l, "", never(t), leader.WithLock(), fairlock.ErrInvalid},
+		"no function":         {t.Context(), l, "active", nil, leader.WithLock(), fairlock.ErrInvalid},
+		"an option of nil":    {t.Context(), l, "active", never(t), nil, fairlock.ErrInvalid},
+		"a hook of nil":       {t.Context(), l, "active", never(t), leader.OnElected(nil), fairlock.ErrInvalid},
+		"another hook of nil": {t.Context(), l, "active", never(t), leader.OnLost(nil), fairlock.ErrInvalid},
+		"a logger of nil":     {t.Context(), l, "active", never(t), leader.WithLogger(nil), fairlock.ErrInvalid},
+		"a bad lock option":   {t.Context(), l, "active", never(t), leader.WithLock(fairlock.MaxWaiters(-1)), fairlock.ErrInvalid},
+		"a closed Locker":     {t.Context(), closed, "active", never(t), leader.WithLock(), fairlock.ErrClosed},
+	} {
+		if err := leader.Run(c.ctx, c.locker, c.name, c.f, c.option); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func never(t *testing.T) leader.Func {
+	return func(context.Context, *fairlock.Lease) error {
+		t.Error("it leads")
+		return nil
+	}
+}
+
+func panicOf(f func()) (got any) {
+	defer func() { got = recover() }()
+	f()
+	return nil
+}
+
+// lines is a log that a test can wait for.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) until(t *testing.T, has string) {
+	t.Helper()
+	world.Until(t, "the log says: "+has, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return strings.Contains(l.text.String(), has)
+	})
+}

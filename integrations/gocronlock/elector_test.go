@@ -1,0 +1,108 @@
+package gocronlock_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/leader"
+	"github.com/fairlock/locks/integrations/gocronlock"
+	"github.com/fairlock/locks/test/world"
+)
+
+func elector(t *testing.T, l fairlock.Interface) *gocronlock.Elector {
+	t.Helper()
+	e, err := gocronlock.NewElector(l, "scheduler")
+	world.Must(t, err)
+	t.Cleanup(func() { _ = e.Close() })
+	world.Next(t, e.Ready())
+	return e
+}
+
+// elected returns when e leads.
+func elected(t *testing.T, e *gocronlock.Elector) {
+	t.Helper()
+	world.Until(t, "it is elected", func() bool { return e.IsLeader(t.Context()) == nil })
+}
+
+func TestOfThreeElectorsOneRunsTheJobs(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		var hosts []*host
+		for range 3 {
+			e := elector(t, world.Host(t, addr))
+			hosts = append(hosts, start(t, []gocron.SchedulerOption{gocron.WithDistributedElector(e)}, func() {}))
+		}
+		if n := count(t, hosts); n != 1 {
+			t.Errorf("%d ran the job", n)
+		}
+		for _, h := range hosts {
+			h.end(t)
+		}
+	})
+}
+
+func TestTheNextElectorLeadsWhenTheLeaderClosesOrLoses(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		a, b, c := elector(t, world.Host(t, addr)), elector(t, world.Host(t, addr, fairlock.WithLease(world.CalmLease))), elector(t, world.Host(t, addr))
+		if err := b.IsLeader(t.Context()); a.IsLeader(t.Context()) != nil || !errors.Is(err, gocronlock.ErrNotLeader) {
+			t.Errorf("the first: %v, the second: %v", a.IsLeader(t.Context()), err)
+		}
+		first := a.Lease().Token()
+		world.Must(t, a.Close())
+		elected(t, b) // long before the lease ends
+		if err := a.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) || b.Lease().Token() <= first {
+			t.Errorf("the first: %v; tokens %d and then %d", err, first, b.Lease().Token())
+		}
+		world.Must(t, world.Host(t, addr).ForceUnlock(t.Context(), "scheduler"))
+		elected(t, c)
+		world.Until(t, "the one before has noticed", func() bool { return b.Lease() == nil })
+		world.Must(t, c.Close())
+		elected(t, b) // it stood in line again
+		world.Must(t, b.Close())
+		lease, err := world.Host(t, addr).TryLock(t.Context(), "scheduler") // Close returns when all is done
+		world.Must(t, err)
+		world.Must(t, lease.Unlock(t.Context()))
+	})
+}
+
+func TestCloseReturnsWhenTheInstanceStandsNoMore(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		var over atomic.Bool
+		elected := make(chan struct{})
+		e, err := gocronlock.NewElector(world.Host(t, addr), "scheduler", leader.OnElected(func(*fairlock.Lease) {
+			close(elected)
+			time.Sleep(20 * time.Millisecond) // Close is called meanwhile
+			over.Store(true)
+		}))
+		world.Must(t, err)
+		world.Next(t, elected)
+		world.Must(t, e.Close())
+		if !over.Load() {
+			t.Error("Close did not wait for the hook")
+		}
+	})
+}
+
+func TestAnElectorOfAClosedLockerLeadsNoMoreAndSaysWhy(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		lockers := []*fairlock.Locker{world.Host(t, addr), world.Host(t, addr)}
+		leads, follows := elector(t, lockers[0]), elector(t, lockers[1])
+		for _, l := range lockers {
+			world.Must(t, l.Close())
+		}
+		world.Must(t, leads.Close())
+		world.Must(t, follows.Close())
+		for _, e := range []*gocronlock.Elector{leads, follows} {
+			if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
+				t.Errorf("it says %v", err)
+			}
+		}
+		if err := follows.IsLeader(t.Context()); !errors.Is(err, fairlock.ErrClosed) {
+			t.Errorf("who was in line says %v", err)
+		}
+	})
+}

@@ -1,0 +1,273 @@
+package gocronlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/integrations/gocronlock"
+	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/world"
+)
+
+// host is a scheduler, and what its job tells: it ran, or was skipped.
+type host struct {
+	gocron.Scheduler
+	ran     chan struct{} // has room for all
+	skipped chan skip
+}
+
+type skip struct{ why error }
+
+// start runs a scheduler, of which a job is due once and now.
+func start(t *testing.T, scheduler []gocron.SchedulerOption, task any, job ...gocron.JobOption) *host {
+	t.Helper()
+	h := &host{nil, make(chan struct{}, 10), make(chan skip, 10)}
+	var err error
+	h.Scheduler, err = gocron.NewScheduler(append(scheduler, gocron.WithMonitor(h))...)
+	world.Must(t, err)
+	_, err = h.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(task), append(job,
+		gocron.WithName("invoices"), gocron.WithStartAt(gocron.WithStartImmediately()), gocron.WithLimitedRuns(1),
+		gocron.WithEventListeners(
+			gocron.AfterJobRuns(func(uuid.UUID, string) { h.ran <- struct{}{} }),
+			gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { h.skipped <- skip{err} }),
+		))...)
+	world.Must(t, err)
+	h.Start()
+	return h
+}
+
+// IncrementJob is how gocron tells that an Elector skipped a job.
+func (h *host) IncrementJob(_ uuid.UUID, _ string, _ []string, status gocron.JobStatus) {
+	if status == gocron.Skip {
+		h.skipped <- skip{}
+	}
+}
+
+// RecordJobTiming makes a host a gocron.Monitor.
+func (h *host) RecordJobTiming(time.Time, time.Time, uuid.UUID, string, []string) {}
+
+// runs reports, once it is known, whether the job of the host ran.
+func (h *host) runs(t *testing.T) bool {
+	t.Helper()
+	select {
+	case <-h.ran:
+		return true
+	case <-h.skipped:
+		return false
+	case <-time.After(world.Patience):
+		t.Fatal("the job neither runs nor is skipped")
+		return false
+	}
+}
+
+func (h *host) end(t *testing.T) {
+	t.Helper()
+	world.Must(t, h.Shutdown())
+}
+
+// locks is a Locker of gocron's on a Locker of its own. Closing that one ends the time for which a
+// lock is held at least.
+type locks struct {
+	gocron.Locker
+	its *fairlock.Locker
+}
+
+func newLocks(t *testing.T, addr string, atLeast time.Duration) locks {
+	t.Helper()
+	its := world.Host(t, addr)
+	l, err := gocronlock.NewLocker(its, atLeast)
+	world.Must(t, err)
+	return locks{l, its}
+}
+
+// count returns of how many hosts the job ran.
+func count(t *testing.T, hosts []*host) (n int) {
+	t.Helper()
+	for _, h := range hosts {
+		if h.runs(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// These are gocron's own tests of its interfaces (TestScheduler_WithDistributed), on real Lockers.
+func TestOfThreeSchedulersOneRunsTheJob(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		task := func() {}
+		for name, c := range map[string]struct {
+			options func(l gocron.Locker) ([]gocron.SchedulerOption, []gocron.JobOption)
+			want    int
+		}{
+			"the scheduler's Locker": {func(l gocron.Locker) ([]gocron.SchedulerOption, []gocron.JobOption) {
+				return []gocron.SchedulerOption{gocron.WithDistributedLocker(l)}, nil
+			}, 1},
+			"the job's Locker": {func(l gocron.Locker) ([]gocron.SchedulerOption, []gocron.JobOption) {
+				return nil, []gocron.JobOption{gocron.WithDistributedJobLocker(l)}
+			}, 1},
+			"a job that wants none": {func(l gocron.Locker) ([]gocron.SchedulerOption, []gocron.JobOption) {
+				return []gocron.SchedulerOption{gocron.WithDistributedLocker(l)}, []gocron.JobOption{gocron.WithDisabledDistributedJobLocker(true)}
+			}, 3},
+		} {
+			var hosts []*host
+			var all []locks
+			for range 3 {
+				l := newLocks(t, addr, time.Hour) // so no host is too late
+				scheduler, job := c.options(l)
+				all, hosts = append(all, l), append(hosts, start(t, scheduler, task, job...))
+			}
+			if n := count(t, hosts); n != c.want {
+				t.Errorf("%s: %d ran the job", name, n)
+			}
+			for i, h := range hosts {
+				world.Must(t, all[i].its.Close())
+				h.end(t)
+			}
+		}
+	})
+}
+
+func TestAShortJobIsNotRunAgainByAnInstanceWhoseClockIsBehind(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		for _, c := range []struct {
+			atLeast time.Duration
+			again   bool
+		}{{time.Hour, false}, {0, true}} {
+			first, second := newLocks(t, addr, c.atLeast), newLocks(t, addr, c.atLeast)
+			a := start(t, with(first), func() {})
+			if !a.runs(t) {
+				t.Fatal("the first instance did not run the job")
+			}
+			if c.again { // the lock is given back a moment after the listener was told
+				world.UntilHeld(t, world.Host(t, addr), "invoices", false)
+			}
+			b := start(t, with(second), func() {})
+			if again := b.runs(t); again != c.again {
+				t.Errorf("held for at least %v: it ran again: %t", c.atLeast, again)
+			}
+			world.Must(t, first.its.Close())
+			a.end(t)
+			b.end(t)
+		}
+	})
+}
+
+func with(l gocron.Locker) []gocron.SchedulerOption {
+	return []gocron.SchedulerOption{gocron.WithDistributedLocker(l)}
+}
+
+func TestTheLockIsHeldForAtLeastTheTimeThatWasAsked(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		const atLeast = 100 * time.Millisecond
+		began := time.Now()
+		l, err := newLocks(t, addr, atLeast).Lock(t.Context(), "invoices")
+		world.Must(t, err)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel() // as when the scheduler shuts down
+		world.Must(t, l.Unlock(ended))
+		if took := time.Since(began); took < atLeast {
+			t.Errorf("it was held for %v", took)
+		}
+	})
+}
+
+func TestASkippedRunSaysWhoHasTheJobOrWhatIsWrongWithTheServer(t *testing.T) {
+	s := redistest.Start(t)
+	lease, err := world.Host(t, s.Addr()).Lock(t.Context(), "invoices", fairlock.WithOwner("host B"))
+	world.Must(t, err)
+	h := start(t, with(newLocks(t, s.Addr(), 0)), func() { t.Error("it ran") })
+	var held *fairlock.HeldError
+	if err := world.Next(t, h.skipped).why; !errors.As(err, &held) || held.Owner != "host B" {
+		t.Errorf("the listener was told %v", err)
+	}
+	h.end(t)
+	world.Must(t, lease.Unlock(t.Context()))
+	s.Kill()
+	h = start(t, with(newLocks(t, s.Addr(), 0)), func() { t.Error("it ran") })
+	if err := world.Next(t, h.skipped).why; err == nil || errors.Is(err, fairlock.ErrHeld) {
+		t.Errorf("the listener was told %v", err)
+	}
+	h.end(t)
+}
+
+func TestAJobThatLosesItsLockHearsOfItAndKnowsItsToken(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
+		l, err := gocronlock.NewLocker(world.Host(t, addr, fairlock.WithLease(world.CalmLease)), 0)
+		world.Must(t, err)
+		tokens := make(chan int64, 2)
+		h := start(t, with(l), func(ctx context.Context) error {
+			lease := l.Lease("invoices")
+			ctx, cancel := gocronlock.WithLease(ctx, lease)
+			defer cancel()
+			tokens <- lease.Token()
+			_ = admin.ForceUnlock(ctx, "invoices")
+			<-ctx.Done()
+			if err := context.Cause(ctx); !errors.Is(err, fairlock.ErrLost) {
+				t.Errorf("the job was told %v", err)
+			}
+			return nil
+		})
+		if !h.runs(t) || <-tokens == 0 {
+			t.Error("it did not run under a lock")
+		}
+		h.end(t)
+		if l.Lease("invoices") != nil {
+			t.Error("after the run there is a Lease")
+		}
+	})
+}
+
+func TestTheContextOfAJobEndsWithTheJobsOwnAndCarriesBothOfWhatItIsMadeOf(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l := world.Host(t, addr)
+		lease, err := l.Lock(t.Context(), "invoices")
+		world.Must(t, err)
+		type key struct{}
+		why := errors.New("the program ends")
+		ctx, stop := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+		under, cancel := gocronlock.WithLease(ctx, lease)
+		defer cancel()
+		if nested, err := l.TryLock(under, "invoices"); err != nil || under.Value(key{}) != "value" {
+			t.Errorf("it does not carry the hold (%v), or %v", err, under.Value(key{}))
+		} else {
+			world.Must(t, nested.Unlock(t.Context()))
+		}
+		stop(why)
+		<-under.Done()
+		if cause := context.Cause(under); cause != why {
+			t.Errorf("it ended with %v", cause)
+		}
+		world.Must(t, lease.Unlock(t.Context()))
+		if over, cancel := gocronlock.WithLease(t.Context(), lease); !errors.Is(context.Cause(over), fairlock.ErrNotHeld) {
+			t.Errorf("of a Lease that has ended: %v", context.Cause(over))
+		} else {
+			cancel()
+		}
+		none, cancelNone := gocronlock.WithLease(t.Context(), nil)
+		defer cancelNone()
+		if !errors.Is(context.Cause(none), fairlock.ErrNotHeld) {
+			t.Errorf("of no Lease: %v", context.Cause(none))
+		}
+	})
+}
+
+func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
+	l := world.Host(t, "127.0.0.1:1") // nobody is asked
+	_, noLocker := gocronlock.NewLocker(nil, 0)
+	_, negative := gocronlock.NewLocker(l, -1)
+	_, option := gocronlock.NewLocker(l, 0, fairlock.LeaseFor(1))
+	_, elects := gocronlock.NewElector(nil, "scheduler")
+	_, noName := gocronlock.NewElector(l, "")
+	for i, err := range []error{noLocker, negative, option, elects, noName} {
+		if !errors.Is(err, fairlock.ErrInvalid) {
+			t.Errorf("number %d: %v", i, err)
+		}
+	}
+}

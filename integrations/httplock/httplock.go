@@ -1,0 +1,164 @@
+// Package httplock is a net/http middleware that serves requests for the same thing one at a time,
+// over all servers that use the same Redis, and first come, first served. Requests for other things
+// pass meanwhile.
+//
+//	byOrder, err := httplock.New(locker,
+//		func(r *http.Request) string { return "order:" + r.PathValue("order") },
+//		httplock.Options{Lock: []fairlock.LockOption{fairlock.MaxWaiters(6)}})
+//	...
+//	mux.Handle("POST /orders/{order}/pay", byOrder(http.HandlerFunc(pay)))
+//
+// The handler finds its fencing token with [Token]. The context of its request ends when the lock
+// is lost. A client that hangs up leaves the line.
+package httplock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// Options are what a middleware may be told. The zero value will do.
+type Options struct {
+	// Lock are options of each request's call for its lock. fairlock.MaxWaiters bounds the line and
+	// fairlock.WaitAtMost the waiting; there is no bound by default but the request's own context.
+	Lock []fairlock.LockOption
+	// RetryAfter is when a request that is refused may come back, rounded up to whole seconds.
+	// Default 1 s. The server knows no better: how long a lock is leased says nothing about when
+	// its holder is done.
+	RetryAfter time.Duration
+	// MaxBody is the size of the largest request body, in bytes. Default 1 MiB.
+	MaxBody int64
+	// Refuse answers a request that does not come to its handler, for example in the format of your
+	// API. err says why, for the log. By default the answer is a line of text. Refuse is called
+	// with the status and the Retry-After that New tells of; Retry-After is set already.
+	Refuse func(w http.ResponseWriter, r *http.Request, status int, err error)
+}
+
+// New returns a middleware. key gives the name of the lock that a request needs; a request with an
+// empty name needs none, and is served at once. An error says what makes no sense, and is a
+// [fairlock.ErrInvalid].
+//
+// The body of a request is read before the request waits: net/http does not notice earlier that a
+// client has hung up. A request that is refused is answered with
+//
+//	429, Retry-After  the line is full (fairlock.MaxWaiters), or it was too long (WaitAtMost)
+//	503, Retry-After  the server is away, the Locker is closed, the waiter was evicted, or the
+//	                  request's context has ended
+//	413               the body is too large
+//	400               the body cannot be read, or there is no lock of that name
+//
+// Once the handler was called, the answer is the handler's. If the lock is lost meanwhile, the
+// context of the handler's request ends with cause [fairlock.ErrLost].
+func New(locker fairlock.Interface, key func(*http.Request) string, options Options) (func(http.Handler) http.Handler, error) {
+	if err := check(locker, key != nil, options); err != nil {
+		return nil, fmt.Errorf("httplock: %w", err)
+	}
+	if options.RetryAfter == 0 {
+		options.RetryAfter = time.Second
+	}
+	if options.MaxBody == 0 {
+		options.MaxBody = 1 << 20
+	}
+	if options.Refuse == nil {
+		options.Refuse = refuse
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if name := key(r); name == "" {
+				next.ServeHTTP(w, r)
+			} else {
+				options.serve(w, r, next, locker, name)
+			}
+		})
+	}, nil
+}
+
+func check(locker fairlock.Interface, hasKey bool, o Options) error {
+	switch {
+	case locker == nil:
+		return fmt.Errorf("%w: the Locker is nil", fairlock.ErrInvalid)
+	case !hasKey:
+		return fmt.Errorf("%w: there is no function for the key", fairlock.ErrInvalid)
+	case o.RetryAfter < 0 || o.MaxBody < 0:
+		return fmt.Errorf("%w: an option is negative", fairlock.ErrInvalid)
+	}
+	// A call whose context has ended sends nothing, and says what is wrong with its options.
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := locker.Lock(ended, "httplock", o.Lock...); errors.Is(err, fairlock.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handler, locker fairlock.Interface, name string) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		o.Refuse(w, r, status, err)
+		return
+	}
+	served := false
+	err = locker.Do(r.Context(), name, func(ctx context.Context, lease *fairlock.Lease) error {
+		served = true
+		r := r.WithContext(context.WithValue(ctx, leaseKey{}, lease))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+		return nil
+	}, o.Lock...)
+	if err == nil || served { // the handler has answered, and its context told it of a loss
+		return
+	}
+	status := statusOf(err)
+	if status != http.StatusBadRequest {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((o.RetryAfter+time.Second-1)/time.Second), 10))
+	}
+	o.Refuse(w, r, status, err)
+}
+
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, fairlock.ErrQueueFull), errors.Is(err, fairlock.ErrHeld):
+		return http.StatusTooManyRequests
+	case errors.Is(err, fairlock.ErrInvalid):
+		return http.StatusBadRequest
+	default:
+		return http.StatusServiceUnavailable
+	}
+}
+
+// refuse is what Refuse does by default.
+func refuse(w http.ResponseWriter, _ *http.Request, status int, _ error) {
+	text := http.StatusText(status)
+	switch status {
+	case http.StatusTooManyRequests:
+		text = "too many requests for the same are waiting: try again later"
+	case http.StatusServiceUnavailable:
+		text = "the lock for this request is not to be had: try again later"
+	}
+	http.Error(w, text, status)
+}
+
+type leaseKey struct{}
+
+// Lease returns the Lease of the handler that serves the request with this context. It returns nil,
+// which holds nothing, if the request needed no lock.
+func Lease(ctx context.Context) *fairlock.Lease {
+	lease, _ := ctx.Value(leaseKey{}).(*fairlock.Lease)
+	return lease
+}
+
+// Token returns the fencing token of the handler that serves the request with this context: larger
+// than that of every request for the same lock before. It returns 0 if the request needed no lock.
+func Token(ctx context.Context) int64 { return Lease(ctx).Token() }
