@@ -1,4 +1,4 @@
-package top
+package survey
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -18,7 +19,7 @@ import (
 // BenchmarkServer measures what the live screen costs a server with 500 locks and 10,000 waiters,
 // in percent of a core:
 //
-//	go test -run '^$' -bench Server -benchtime 1x ./internal/top
+//	go test -run '^$' -bench Server -benchtime 1x ./internal/survey
 //
 // The last case is one lock with all the waiters. The screen shows its line; fairlock watch looks
 // at a lock in the same way.
@@ -35,7 +36,7 @@ func BenchmarkServer(b *testing.B) {
 			rdb := stillLife(b, size.locks, size.waiters)
 			locker := fairlock.New(rdb, fairlock.WithPrefix("still"), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 			defer locker.Close()
-			survey := NewSurvey(locker, rdb)
+			survey := New(rdb, time.Second, locks.Locker{Kind: locks.Fair, Interface: locker})
 			for range b.N {
 				idle := busy(b, rdb, 10*time.Second, func(ctx context.Context) { <-ctx.Done() })
 				count := 0
@@ -107,18 +108,18 @@ func cpu(b *testing.B, rdb *redis.Client) (sum time.Duration) {
 
 // stillLife starts a server with copies of locks that are held and waited for, under the prefix
 // "still", and returns a client.
-func stillLife(b *testing.B, locks, waiters int) *redis.Client {
+func stillLife(b *testing.B, held, waiters int) *redis.Client {
 	b.Helper()
 	s := redistest.Start(b)
 	rdb := s.Client(b)
 	locker := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 	ctx, cancel := context.WithCancel(b.Context())
 	var waiting sync.WaitGroup
-	for i := range locks {
+	for i := range held {
 		name := fmt.Sprintf("order:%d", i)
 		_, err := locker.Lock(ctx, name, fairlock.Note("web-3:4242 backup.sh"))
 		must(b, err)
-		for j := range waiters / locks {
+		for j := range waiters / held {
 			waiting.Go(func() { _, _ = locker.Lock(ctx, name, fairlock.Note(fmt.Sprintf("web-%d:4242 job", j))) })
 		}
 	}
