@@ -149,7 +149,7 @@ func TestALockIsForcedByTheKeyboardAlone(t *testing.T) {
 	t.Parallel()
 	tab := browser(t)
 	s := redistest.Start(t)
-	lease := take(t, locker(t, s.Addr()), "nightly", fairlock.Note("build-7"))
+	lease := take(t, locker(t, s.Addr(), soon), "nightly", fairlock.Note("build-7"))
 	next := waits(t, locker(t, s.Addr()), "nightly", fairlock.Note("build-8"))
 	c := serves(t, s.Addr(), true, token)
 	enter := chromedp.KeyEvent(kb.Enter)
@@ -179,8 +179,23 @@ func TestNothingMakesANarrowPageScrollSideways(t *testing.T) {
 		for _, width := range []int64{320, 360, 768, 1280} {
 			drive(t, tab, chromedp.EmulateViewport(width, 640), chromedp.Navigate(c.url+path))
 			if over := find[int](t, tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-				t.Errorf("%s is %d pixels too wide for %d", path[:min(len(path), 40)], over, width)
+				wide := find[[]string](t, tab, `[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.tagName + '.' + e.className)`)
+				t.Errorf("%s is %d pixels too wide for %d: %q", path[:min(len(path), 40)], over, width, wide)
 			}
 		}
+	}
+}
+
+func TestAPageWhoseServerIsGoneSaysSo(t *testing.T) {
+	t.Parallel()
+	tab := browser(t)
+	s := redistest.Start(t)
+	take(t, locker(t, s.Addr()), "order:42")
+	c := serves(t, s.Addr(), false, "")
+	drive(t, tab, chromedp.Navigate(c.url), live)
+	c.stop()
+	drive(t, tab, untilIt(`document.getElementById('state').textContent === 'fairlock web does not answer'`))
+	if rows := find[int](t, tab, `document.querySelectorAll('tbody tr').length`); rows != 1 {
+		t.Error("what it saw is gone")
 	}
 }

@@ -28,7 +28,7 @@ func (c *served) does(want int, path, seal string, texts ...string) {
 
 func TestForceSaysWhatWillHappenAndThenItHappens(t *testing.T) {
 	servers(t, func(t *testing.T, redisAt string) {
-		lease := take(t, locker(t, redisAt), "nightly", fairlock.Note("build-7 backup"))
+		lease := take(t, locker(t, redisAt, soon), "nightly", fairlock.Note("build-7 backup"))
 		next := waits(t, locker(t, redisAt), "nightly", fairlock.Note("build-8 backup"))
 		c := serves(t, redisAt, true, "")
 		c.shows(http.StatusOK, in("/lock", "nightly"), "Force…")

@@ -59,6 +59,7 @@ type served struct {
 	url  string // without a slash at the end
 	site *site
 	http *http.Client
+	stop func() // serving
 
 	mu      sync.Mutex // guards all below
 	changes []change
@@ -67,7 +68,13 @@ type served struct {
 // serves serves the page of the Redis at this address.
 func serves(t testing.TB, redisAt string, changes bool, token string) *served {
 	t.Helper()
-	keyspace := locks.Keyspace{Connection: server.Connection{Redis: "redis://" + redisAt}}
+	return servesUnder(t, "", redisAt, changes, token)
+}
+
+// servesUnder serves the locks under a prefix.
+func servesUnder(t testing.TB, prefix, redisAt string, changes bool, token string) *served {
+	t.Helper()
+	keyspace := locks.Keyspace{Connection: server.Connection{Redis: "redis://" + redisAt}, Prefix: prefix}
 	store, err := keyspace.Open(locks.Fair, locks.Plain)
 	must(t, err)
 	store.Notices.Mute()
@@ -82,13 +89,14 @@ func serves(t testing.TB, redisAt string, changes bool, token string) *served {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- c.site.serve(ctx, listener, token) }()
-	t.Cleanup(func() {
+	c.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
 		store.Close()
 	})
+	t.Cleanup(c.stop)
 	return c
 }
 
@@ -168,6 +176,9 @@ func locker(t testing.TB, redisAt string, options ...fairlock.Option) *fairlock.
 	})
 	return l
 }
+
+// soon makes a holder that does not listen learn of a force in two seconds.
+var soon = fairlock.WithLease(6 * time.Second)
 
 // take holds a lock until the end of the test.
 func take(t testing.TB, l fairlock.Interface, name string, options ...fairlock.LockOption) *fairlock.Lease {

@@ -36,16 +36,17 @@ type label struct{ Name, Value string }
 
 // row is a lock in the table.
 type row struct {
-	ID, Name, Href, Holder                        string
-	Kind                                          string // "" if it is fair, like most
-	Waiting, Rate, Longest, Held, Remaining, Path string
-	Alarm                                         string // what is wrong with it
+	ID, Name, Href, Holder                  string
+	Kind                                    string // "" if it is fair, like most
+	Waiting, Rate, Longest, Held, Remaining string
+	Line, Area                              string // of its last minutes
+	Alarm                                   string // what is wrong with it
 }
 
 // sortLink sorts the table by a column.
 type sortLink struct {
 	Title, Href, Class string
-	Now                bool // the table is sorted by it
+	Way                string // in which the table is sorted by it; "": it is not
 }
 
 // pager leads to the pages before and after.
@@ -105,7 +106,10 @@ func (s *site) overview(r *http.Request) (page any, in *frame) {
 		return cmp.Or(by.compare(a, b), cmp.Compare(b.Waiting, a.Waiting), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
 	for _, o := range orders {
-		link := sortLink{Title: o.title, Class: o.class, Now: o.key == by.key}
+		link := sortLink{Title: o.title, Class: o.class}
+		if o.key == by.key {
+			link.Way = map[bool]string{true: "ascending", false: "descending"}[o.key == "name"]
+		}
 		if o.compare != nil {
 			link.Href = "/?" + url.Values{"q": {p.Query}, "sort": {o.key}}.Encode()
 		}
@@ -120,7 +124,9 @@ func (s *site) overview(r *http.Request) (page any, in *frame) {
 	p.Plots = plots(trail, now)
 	span := spanOf(trail, now)
 	for i, l := range shown {
-		p.Rows = append(p.Rows, newRow(l, spark(histories[i], now, span)))
+		r := newRow(l)
+		r.Line, r.Area = spark(histories[i], now, span)
+		p.Rows = append(p.Rows, r)
 	}
 	p.Lately, p.Deaf = s.watcher.happened()
 	return p, &p.frame
@@ -191,11 +197,11 @@ func (k key) href(path string, more ...string) string {
 	return path + "?" + values.Encode()
 }
 
-func newRow(l survey.Lock, path string) row {
+func newRow(l survey.Lock) row {
 	k := key{l.Kind, l.Name}
 	r := row{
 		ID: short("lock", k.kind, k.name), Name: look.Plain(l.Name), Href: k.href("/lock"), Holder: look.Holder(l.Holder),
-		Waiting: look.Count(l.Waiting), Rate: look.Rate(l.Rate), Longest: "-", Held: "-", Remaining: "-", Path: path, Alarm: alarm(l.Holder, l.Damaged, l.Waiting),
+		Waiting: look.Count(l.Waiting), Rate: look.Rate(l.Rate), Longest: "-", Held: "-", Remaining: "-", Alarm: alarm(l.Holder, l.Damaged, l.Waiting),
 	}
 	if l.Kind != locks.Fair {
 		r.Kind, r.Waiting = l.Kind, "-" // its line is known to the waiters' own processes only

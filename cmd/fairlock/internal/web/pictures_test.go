@@ -1,12 +1,18 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +27,7 @@ import (
 
 var (
 	pictures = flag.String("pictures", "", "write pictures of the page into this folder")
-	during   = flag.Duration("during", 2*time.Minute, "how long to have something happen before -pictures")
+	during   = flag.Duration("during", 110*time.Second, "how long to have something happen before the first of them")
 )
 
 // traffic is work under one lock by several processes.
@@ -39,7 +45,6 @@ func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("there is no -pictures")
 	}
-	tab := browser(t)
 	s := redistest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -67,12 +72,16 @@ func TestPictures(t *testing.T) {
 	}
 	c := serves(t, s.Addr(), true, "")
 	c.site.server = "locks.example:6379"
-	c.listens("/events")
-	c.listens(in("/events", "payout:eu-west"))
+	for _, path := range []string{"/events", in("/events", "payout:eu-west")} {
+		browser := c.listens(path)
+		all.Go(browser.drain)
+		defer browser.close()
+	}
 	select {
 	case <-time.After(*during):
 	case <-t.Context().Done():
 	}
+	tab := browser(t)
 	state, err := workers[0].Inspect(t.Context(), "nightly")
 	must(t, err)
 	for _, page := range []struct{ name, path string }{
@@ -90,9 +99,9 @@ func TestPictures(t *testing.T) {
 				if page.name != "force" {
 					drive(t, tab, live)
 				}
-				image, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+				picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
 				must(t, err)
-				must(t, os.WriteFile(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", page.name, size.wide, scheme)), image, 0o644))
+				must(t, os.WriteFile(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", page.name, size.wide, scheme)), smaller(t, picture), 0o644))
 			}
 		}
 	}
@@ -118,4 +127,34 @@ func nap(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
+}
+
+// smaller is the picture in its 256 most frequent colours.
+func smaller(t *testing.T, picture []byte) []byte {
+	t.Helper()
+	full, err := png.Decode(bytes.NewReader(picture))
+	must(t, err)
+	frame := full.Bounds()
+	often := make(map[color.Color]int)
+	each := func(do func(x, y int, c color.Color)) {
+		for y := range frame.Dy() {
+			for x := range frame.Dx() {
+				c := color.NRGBAModel.Convert(full.At(x, y)).(color.NRGBA)
+				do(x, y, color.NRGBA{c.R &^ 3, c.G &^ 3, c.B &^ 3, 255})
+			}
+		}
+	}
+	each(func(_, _ int, c color.Color) { often[c]++ })
+	palette := slices.SortedFunc(maps.Keys(often), func(a, b color.Color) int { return often[b] - often[a] })
+	indexed := image.NewPaletted(frame, palette[:min(256, len(palette))])
+	near := make(map[color.Color]int)
+	each(func(x, y int, c color.Color) {
+		if _, ok := near[c]; !ok {
+			near[c] = indexed.Palette.Index(c)
+		}
+		indexed.SetColorIndex(x, y, uint8(near[c]))
+	})
+	var out bytes.Buffer
+	must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, indexed))
+	return out.Bytes()
 }

@@ -70,16 +70,15 @@ func plots(trail []point, now time.Time) (all []plot) {
 }
 
 // spark draws the waiting of a trail, small.
-func spark(trail []point, now time.Time, span time.Duration) string {
+func spark(trail []point, now time.Time, span time.Duration) (line, area string) {
 	most := 0.0
 	for _, p := range trail {
 		most = max(most, waitingAt(p))
 	}
 	if most == 0 {
-		return ""
+		return "", ""
 	}
-	line, _ := paths(trail, waitingAt, now, span, most, sparkWidth)
-	return line
+	return paths(trail, waitingAt, now, span, most*1.2, sparkWidth)
 }
 
 func minutes(d time.Duration) string {

@@ -15,7 +15,7 @@ import (
 
 // stream is a browser that is told of changes.
 type stream struct {
-	t     *testing.T
+	t     testing.TB
 	lines *bufio.Scanner
 	close func()
 }
@@ -34,10 +34,16 @@ func (c *served) listens(path string) *stream {
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
 		c.t.Fatalf("%s: %s", path, answer.Status)
 	}
-	s := &stream{t: c.t.(*testing.T), lines: bufio.NewScanner(answer.Body), close: func() { cancel(); _ = answer.Body.Close() }}
+	s := &stream{t: c.t, lines: bufio.NewScanner(answer.Body), close: func() { cancel(); _ = answer.Body.Close() }}
 	s.lines.Buffer(nil, 16<<20)
 	c.t.Cleanup(s.close)
 	return s
+}
+
+// drain reads the stream to its end.
+func (s *stream) drain() {
+	for s.lines.Scan() {
+	}
 }
 
 // next returns the next event. Each line of the stream has to be a whole one.

@@ -66,7 +66,7 @@ type view struct {
 
 	asked time.Time // when somebody last wanted to see this
 	pace  *look.Pace
-	rates survey.Rates
+	rates *survey.Rates // used by looks alone, like pace
 }
 
 func newWatcher(rdb redis.UniversalClient, lockers []locks.Locker) *watcher {
@@ -105,7 +105,7 @@ func (w *watcher) ask(k key) *view {
 		if len(w.views) >= mostViews {
 			delete(w.views, w.leastAsked())
 		}
-		v = &view{pace: w.pace.Another()}
+		v = &view{pace: w.pace.Another(), rates: new(survey.Rates)}
 		w.views[k] = v
 		select {
 		case w.wake <- struct{}{}:
