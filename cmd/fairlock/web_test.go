@@ -123,7 +123,7 @@ func TestWebNeedsNoMoreRightsThanItIsSaidTo(t *testing.T) {
 		s := redistest.Start(t)
 		rule := regexp.MustCompile(`ACL SETUSER ` + user + ` [^\x60]*`).Find(text)
 		var command []any
-		for _, word := range bytes.Fields(rule) {
+		for word := range bytes.FieldsSeq(rule) {
 			command = append(command, string(word))
 		}
 		admin := s.Client(t)

@@ -19,15 +19,14 @@ const (
 
 // point is what one look has seen. There are many, so they are small.
 type point struct {
-	at, until int64 // Unix milliseconds; until then the look counts
-	waiting   int32
-	rate      float32
+	at, until     int64 // Unix milliseconds; until then the look counts
+	waiting, rate float32
 }
 
 // newPoint returns the point for a look after which there is none for the time rest.
 func newPoint(at time.Time, waiting int, rate float64, rest time.Duration) point {
 	ms := at.UnixMilli()
-	return point{ms, ms + (2*rest + 3*time.Second).Milliseconds(), int32(min(waiting, 1<<30)), float32(rate)}
+	return point{ms, ms + (2*rest + 3*time.Second).Milliseconds(), float32(waiting), float32(rate)}
 }
 
 // trails are the histories of locks, and under the key everything that of all together. Points are

@@ -134,17 +134,6 @@ func (c *served) shows(status int, path string, texts ...string) string {
 	return body
 }
 
-// eventuallyShows waits until a page has a text: a look of before may still be shown.
-func (c *served) eventuallyShows(path, text string) string {
-	c.t.Helper()
-	var body string
-	eventually(c.t, path+" shows "+text, func() bool {
-		_, _, body = c.asks(http.MethodGet, path, nil)
-		return strings.Contains(body, text)
-	})
-	return body
-}
-
 func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) {
 		if name == "Host" {

@@ -185,14 +185,14 @@ func pages(query url.Values, n int, href func(from string) string) (from, to int
 	return from, to, p
 }
 
-// href is the address of a lock's own page.
+// href is the address of a page of a lock, with one more field and its value if they are given.
 func (k key) href(path string, more ...string) string {
 	values := url.Values{"name": {k.name}}
 	if k.kind != locks.Fair {
 		values.Set("kind", k.kind)
 	}
-	for i := 0; i < len(more); i += 2 {
-		values.Set(more[i], more[i+1])
+	if len(more) == 2 {
+		values.Set(more[0], more[1])
 	}
 	return path + "?" + values.Encode()
 }

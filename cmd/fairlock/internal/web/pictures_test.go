@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"maps"
 	"math/rand/v2"
@@ -46,10 +47,54 @@ func TestPictures(t *testing.T) {
 		t.Skip("there is no -pictures")
 	}
 	s := redistest.Start(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	t.Cleanup(all.Wait)
-	t.Cleanup(cancel)
+	workers := busies(t, s.Addr())
+	c := serves(t, s.Addr(), true, "")
+	c.site.server = "locks.example:6379"
+	var browsers sync.WaitGroup
+	for _, path := range []string{"/events", in("/events", "payout:eu-west")} {
+		open := c.listens(path)
+		browsers.Go(open.drain)
+		t.Cleanup(browsers.Wait)
+		t.Cleanup(open.close)
+	}
+	nap(t.Context(), *during)
+	state, err := workers[0].Inspect(t.Context(), "nightly")
+	must(t, err)
+	tab := browser(t)
+	for _, page := range []struct{ name, path string }{
+		{"all", "/"}, {"lock", in("/lock", "payout:eu-west")}, {"force", in("/force", "nightly", "token", fmt.Sprint(state.Holder.Token))},
+	} {
+		for _, size := range []struct{ wide, high int64 }{{1280, 860}, {768, 900}, {360, 740}} {
+			for _, scheme := range []string{"light", "dark"} {
+				if page.name == "force" && size.wide != 360 {
+					continue
+				}
+				drive(t, tab, chromedp.EmulateViewport(size.wide, size.high), prefers(scheme), chromedp.Navigate(c.url+page.path))
+				if page.name != "force" {
+					drive(t, tab, live)
+				}
+				picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+				must(t, err)
+				name := fmt.Sprintf("%s-%d-%s.png", page.name, size.wide, scheme)
+				must(t, os.WriteFile(filepath.Join(*pictures, name), smaller(t, picture), 0o600))
+			}
+		}
+	}
+}
+
+// prefers makes the browser prefer a light or a dark page.
+func prefers(scheme string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	})
+}
+
+// busies has workers at locks of several kinds of work until the end of the test.
+func busies(t *testing.T, redisAt string) (workers []*fairlock.Locker) {
+	t.Helper()
 	plans := []traffic{
 		{"stock:sku-20418", 14, 40 * time.Millisecond, "web-%d checkout"},
 		{"payout:eu-west", 9, 700 * time.Millisecond, "payout-%d"},
@@ -61,50 +106,19 @@ func TestPictures(t *testing.T) {
 	for i := range 22 {
 		plans = append(plans, traffic{fmt.Sprintf("order:%d", 41877+13*i*i), 1 + i%3, time.Duration(80+170*i) * time.Millisecond, "web-%d charge"})
 	}
-	var workers []*fairlock.Locker
 	for range 14 {
-		workers = append(workers, locker(t, s.Addr()))
+		workers = append(workers, locker(t, redisAt))
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	t.Cleanup(cancel)
 	for _, p := range plans {
 		for i := range p.workers {
 			all.Go(func() { works(ctx, workers[i%len(workers)], p, i) })
 		}
 	}
-	c := serves(t, s.Addr(), true, "")
-	c.site.server = "locks.example:6379"
-	for _, path := range []string{"/events", in("/events", "payout:eu-west")} {
-		browser := c.listens(path)
-		all.Go(browser.drain)
-		defer browser.close()
-	}
-	select {
-	case <-time.After(*during):
-	case <-t.Context().Done():
-	}
-	tab := browser(t)
-	state, err := workers[0].Inspect(t.Context(), "nightly")
-	must(t, err)
-	for _, page := range []struct{ name, path string }{
-		{"all", "/"}, {"lock", in("/lock", "payout:eu-west")}, {"force", in("/force", "nightly", "token", fmt.Sprint(state.Holder.Token))},
-	} {
-		for _, size := range []struct{ wide, high int64 }{{1280, 860}, {768, 900}, {360, 740}} {
-			for _, scheme := range []string{"light", "dark"} {
-				if page.name == "force" && size.wide != 360 {
-					continue
-				}
-				drive(t, tab, chromedp.EmulateViewport(size.wide, size.high), chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
-					_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-					return err
-				}), chromedp.Navigate(c.url+page.path))
-				if page.name != "force" {
-					drive(t, tab, live)
-				}
-				picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
-				must(t, err)
-				must(t, os.WriteFile(filepath.Join(*pictures, fmt.Sprintf("%s-%d-%s.png", page.name, size.wide, scheme)), smaller(t, picture), 0o644))
-			}
-		}
-	}
+	return workers
 }
 
 // works takes the lock again and again, with a pause in between now and then.
@@ -129,31 +143,30 @@ func nap(ctx context.Context, d time.Duration) {
 	}
 }
 
-// smaller is the picture in its 256 most frequent colours.
+// smaller is the picture in at most 256 colours: its most frequent ones, and of each region of the
+// others the most frequent.
 func smaller(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	full, err := png.Decode(bytes.NewReader(picture))
 	must(t, err)
 	frame := full.Bounds()
-	often := make(map[color.Color]int)
-	each := func(do func(x, y int, c color.Color)) {
-		for y := range frame.Dy() {
-			for x := range frame.Dx() {
-				c := color.NRGBAModel.Convert(full.At(x, y)).(color.NRGBA)
-				do(x, y, color.NRGBA{c.R &^ 3, c.G &^ 3, c.B &^ 3, 255})
-			}
+	often := make(map[color.NRGBA]int)
+	for y := range frame.Dy() {
+		for x := range frame.Dx() {
+			often[color.NRGBAModel.Convert(full.At(x, y)).(color.NRGBA)]++
 		}
 	}
-	each(func(_, _ int, c color.Color) { often[c]++ })
-	palette := slices.SortedFunc(maps.Keys(often), func(a, b color.Color) int { return often[b] - often[a] })
-	indexed := image.NewPaletted(frame, palette[:min(256, len(palette))])
-	near := make(map[color.Color]int)
-	each(func(x, y int, c color.Color) {
-		if _, ok := near[c]; !ok {
-			near[c] = indexed.Palette.Index(c)
+	var palette color.Palette
+	regions := make(map[color.NRGBA]bool)
+	for i, c := range slices.SortedFunc(maps.Keys(often), func(a, b color.NRGBA) int { return often[b] - often[a] }) {
+		region := color.NRGBA{c.R >> 4, c.G >> 4, c.B >> 4, 0}
+		if len(palette) < 256 && (i < 64 || !regions[region]) {
+			palette = append(palette, c)
+			regions[region] = true
 		}
-		indexed.SetColorIndex(x, y, uint8(near[c]))
-	})
+	}
+	indexed := image.NewPaletted(frame, palette)
+	draw.Draw(indexed, frame, full, frame.Min, draw.Src)
 	var out bytes.Buffer
 	must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, indexed))
 	return out.Bytes()

@@ -102,14 +102,14 @@ func asset(name string) http.HandlerFunc {
 type maker func(*http.Request) (page any, in *frame)
 
 // page serves a page as it is now.
-func (s *site) page(name string, make maker) http.HandlerFunc {
+func (s *site) page(name string, makes maker) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.knows(w, r) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		page, in := make(r.WithContext(ctx))
+		page, in := makes(r.WithContext(ctx))
 		status := http.StatusOK
 		switch {
 		case in.invalid:
@@ -172,9 +172,9 @@ func (s *site) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many browsers are told of changes already", http.StatusServiceUnavailable)
 		return
 	}
-	name, make := "overview", maker(s.overview)
+	name, makes := "overview", maker(s.overview)
 	if r.URL.Query().Has("name") {
-		name, make = "lock", s.lock
+		name, makes = "lock", s.lock
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in between passes each event on at once
@@ -193,7 +193,7 @@ func (s *site) events(w http.ResponseWriter, r *http.Request) {
 	}
 	for r.Context().Err() == nil {
 		changed := s.watcher.change()
-		page, in := make(r)
+		page, in := makes(r)
 		event, err := eventOf(name, page, in)
 		if err != nil || send(event) != nil || !rest(r.Context(), changed) {
 			return

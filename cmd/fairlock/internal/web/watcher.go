@@ -158,21 +158,21 @@ func (w *watcher) tell() {
 func (w *watcher) run(ctx context.Context) {
 	var hush func() // nil: nobody listens
 	for ctx.Err() == nil {
-		k, in, any := w.next(time.Now())
+		k, in, wanted := w.next(time.Now())
 		var due <-chan time.Time
 		switch {
-		case !any && hush != nil:
+		case !wanted && hush != nil:
 			hush()
 			hush = nil
-		case any && hush == nil:
+		case wanted && hush == nil:
 			hush = w.listenToAll(ctx)
-		case any && in <= 0:
+		case wanted && in <= 0:
 			w.look(ctx, k)
 			continue
-		case any:
+		case wanted:
 			due = time.After(in)
 		}
-		if any && due == nil {
+		if wanted && due == nil {
 			continue
 		}
 		select {
@@ -200,7 +200,7 @@ func (w *watcher) listenToAll(ctx context.Context) (hush func()) {
 }
 
 // next returns what to look at next, and in how long. It drops what nobody wants to see any more.
-func (w *watcher) next(now time.Time) (next key, in time.Duration, any bool) {
+func (w *watcher) next(now time.Time) (next key, in time.Duration, wanted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, v := range w.views {
@@ -208,11 +208,11 @@ func (w *watcher) next(now time.Time) (next key, in time.Duration, any bool) {
 			delete(w.views, k)
 			continue
 		}
-		if due := v.looked.Add(v.rest).Sub(now); !any || due < in {
-			next, in, any = k, due, true
+		if due := v.looked.Add(v.rest).Sub(now); !wanted || due < in {
+			next, in, wanted = k, due, true
 		}
 	}
-	return next, in, any
+	return next, in, wanted
 }
 
 // look looks at k.
