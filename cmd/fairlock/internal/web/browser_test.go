@@ -103,6 +103,11 @@ func TestALockCalledScriptRunsNothingInABrowser(t *testing.T) {
 	if n := find[int](t, tab, `document.querySelectorAll('main script, main img, main [onload]').length`); n > 0 {
 		t.Errorf("%d elements of the name", n)
 	}
+	// Should a script get into the page after all, the policy keeps it from running.
+	const added = `(() => { const s = document.createElement('script'); s.textContent = 'window.owned = 1'; document.body.append(s); return window.owned || 0 })()`
+	if find[int](t, tab, added) != 0 {
+		t.Error("a script that stands in the page runs")
+	}
 	if title := find[string](t, tab, `document.title`); !strings.HasPrefix(title, name) {
 		t.Errorf("titled %q", title)
 	}

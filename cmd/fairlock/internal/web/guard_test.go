@@ -85,6 +85,9 @@ func TestWithATokenNothingIsAnsweredWithoutIt(t *testing.T) {
 
 func TestEveryAnswerForbidsWhatThePageDoesNotNeed(t *testing.T) {
 	t.Parallel()
+	if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.ContainsAny(strings.ReplaceAll(policy, "'self'", ""), ":*") || strings.Contains(policy, "unsafe") {
+		t.Error("the policy lets more in than our own files: ", policy)
+	}
 	c := serves(t, redistest.Start(t).Addr(), false, "")
 	for path, want := range map[string]int{"/": 200, "/lock?name=x": 200, "/style.css": 200, "/page.js": 200, "/favicon.svg": 200, "/nothing": 404, "/force?name=x": 403} {
 		status, h, _ := c.asks(http.MethodGet, path, nil)
