@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
@@ -28,6 +31,57 @@ func TestNoMoreLocksAreLookedAtThanThereMayBe(t *testing.T) {
 	defer w.mu.Unlock()
 	if w.views[everything] == nil || len(w.views) != mostViews {
 		t.Errorf("%d views", len(w.views))
+	}
+}
+
+// slow makes every request but a PING take a while longer.
+type slow time.Duration
+
+func (slow) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "ping" {
+			time.Sleep(time.Duration(s))
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestAllViewsTogetherTakeNoMoreOfTheServerThanOneAlone(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	l := fairlock.New(rdb)
+	t.Cleanup(func() { _ = l.Close() })
+	w := newWatcher(rdb, []locks.Locker{{Kind: locks.Fair, Interface: l}})
+	const work = 10 * time.Millisecond
+	rdb.AddHook(slow(work))
+	// rest is how long the server is left alone after a look at a lock.
+	rest := func() time.Duration {
+		k := key{locks.Fair, "0"}
+		for range 10 {
+			w.look(t.Context(), k)
+		}
+		return w.see(t.Context(), k).rest
+	}
+	ask := func(from, to int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i := from; i < to; i++ {
+			w.ask(key{locks.Fair, fmt.Sprint(i)})
+		}
+	}
+	ask(0, 1)
+	if alone := rest(); alone < 100*work {
+		t.Errorf("alone: %v after a look of %v", alone, work)
+	}
+	ask(1, 10)
+	if among := rest(); among < 10*100*work {
+		t.Errorf("among ten: %v after a look of %v", among, work)
 	}
 }
 
