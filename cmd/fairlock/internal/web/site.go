@@ -188,7 +188,7 @@ func (s *site) events(w http.ResponseWriter, r *http.Request) {
 		}
 		return stream.Flush()
 	}
-	if stream.SetReadDeadline(time.Time{}) != nil || send("retry: 2000") != nil {
+	if send("retry: 2000") != nil {
 		return
 	}
 	for r.Context().Err() == nil {
