@@ -63,3 +63,8 @@ find_redis() {
 find_postgres() {
 	[ -n "${POSTGRES_URL:-}" ] || command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null
 }
+
+# find_chromium reports whether there is a browser for the tests of fairlock web.
+find_chromium() {
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || command -v chrome >/dev/null
+}

@@ -23,6 +23,9 @@ fi
 find_postgres || loud "Not shown: the example seckill on PostgreSQL. There is none on the PATH, in" \
 	"/usr/lib/postgresql or in POSTGRES_URL. It is tested with SQLite only."
 
+find_chromium || loud "Not shown: what the page of fairlock web does in a browser. There is no chromium on the" \
+	"PATH. What the page is made of is tested all the same."
+
 race=-race
 if ! go list -race errors >/dev/null 2>&1; then
 	race=

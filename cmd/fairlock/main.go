@@ -13,11 +13,12 @@
 // Package main has the table of the commands and what is made from it: help, completion and the
 // manual. All else is in rooms below internal. A room imports only rooms further down in this list:
 //
-//	run  demo  doctor  admin  top  watch   the commands; they do not know each other
-//	locks                                  the locks of a server, the flags that choose them
-//	server  process  output                how to reach the server; signals; text, tables and JSON
-//	exit                                   exit codes, and errors that decide on one
-//	look                                   how often to look at locks, and words for what is seen
+//	run  demo  doctor  admin  top  watch  web  the commands; they do not know each other
+//	survey                                     what all locks do, and how fast they change hands
+//	locks                                      the locks of a server, the flags that choose them
+//	server  process  output                    how to reach the server; signals; text, tables and JSON
+//	exit                                       exit codes, and errors that decide on one
+//	look                                       how often to look at locks, and words for what is seen
 package main
 
 import (
@@ -39,6 +40,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/cmd/fairlock/internal/top"
 	"github.com/fairlock/locks/cmd/fairlock/internal/watch"
+	"github.com/fairlock/locks/cmd/fairlock/internal/web"
 )
 
 // cli is the table of the commands.
@@ -48,6 +50,7 @@ type cli struct {
 	Show       admin.Show        `cmd:"" help:"Show who has a lock and who waits for it."`
 	Watch      watch.Command     `cmd:"" help:"Tell what happens to a lock as it happens."`
 	Top        top.Command       `cmd:"" help:"Show all locks, live."`
+	Web        web.Command       `cmd:"" help:"Serve a page that shows all locks, live, to browsers."`
 	Force      admin.Force       `cmd:"" help:"End the ownership of a lock, whoever has it."`
 	Evict      admin.Evict       `cmd:"" help:"Take one waiter out of the line."`
 	Doctor     doctor.Command    `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`
@@ -83,7 +86,7 @@ func (silence) Printf(context.Context, string, ...any) {}
 func parser(v *cli, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: server.URLs}}),
-		kong.Vars{"most": strconv.Itoa(admin.MostShown)}, kong.Help(help))...)
+		kong.Vars{"most": strconv.Itoa(admin.MostShown), "shortest": strconv.Itoa(web.Shortest)}, kong.Help(help))...)
 }
 
 // help prints kong's help, but corrects the usage of run: kong does not know where the flags of a

@@ -25,42 +25,33 @@ const least = 5
 // Pace says when to look again. It takes as the server's work on a request the time beyond a bare
 // round trip. So its errors are in the server's favour.
 type Pace struct {
-	rdb     redis.UniversalClient
-	shortly time.Duration
+	requests *stopwatch
+	shortly  time.Duration
 
-	mu    sync.Mutex // guards all below
-	bare  time.Duration
-	spent time.Duration // since Begin
-	sent  int
-	past  []time.Duration // what the last looks took
+	mu   sync.Mutex      // guards all below
+	past []time.Duration // what the last looks took
 }
 
 // NewPace returns a Pace that measures what goes out over rdb. Looks are at least shortly apart.
 func NewPace(rdb redis.UniversalClient, shortly time.Duration) *Pace {
-	p := &Pace{rdb: rdb, shortly: shortly}
-	rdb.AddHook(stopwatch{p})
+	p := &Pace{requests: &stopwatch{rdb: rdb}, shortly: shortly}
+	rdb.AddHook(p.requests)
 	return p
 }
 
+// Another returns a Pace for looks at something else, that do not overlap with those of p.
+func (p *Pace) Another() *Pace { return &Pace{requests: p.requests, shortly: p.shortly} }
+
 // Begin begins a look. Its ping measures a bare round trip.
-func (p *Pace) Begin(ctx context.Context) {
-	start := time.Now()
-	err := p.rdb.Ping(ctx).Err()
-	took := time.Since(start)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil && (p.bare == 0 || took < p.bare) {
-		p.bare = took
-	}
-	p.spent, p.sent = 0, 0
-}
+func (p *Pace) Begin(ctx context.Context) { p.requests.begin(ctx) }
 
 // End ends a look. It returns how long a look keeps the server busy at most, and how long to leave
 // the server alone now.
 func (p *Pace) End() (spent, rest time.Duration) {
+	took := p.requests.beyond()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.past = append(p.past, max(0, p.spent-time.Duration(p.sent)*p.bare))
+	p.past = append(p.past, took)
 	p.past = p.past[max(0, len(p.past)-least):]
 	spent = slices.Min(p.past)
 	if len(p.past) < least {
@@ -69,23 +60,49 @@ func (p *Pace) End() (spent, rest time.Duration) {
 	return spent, max(p.shortly, idle*spent)
 }
 
-func (p *Pace) note(start time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.spent += time.Since(start)
-	p.sent++
+// stopwatch measures requests, as a hook of go-redis.
+type stopwatch struct {
+	rdb redis.UniversalClient
+
+	mu    sync.Mutex // guards all below
+	bare  time.Duration
+	spent time.Duration // since Begin
+	sent  int
 }
 
-// stopwatch is the Pace as a hook of go-redis.
-type stopwatch struct{ *Pace }
+func (s *stopwatch) begin(ctx context.Context) {
+	start := time.Now()
+	err := s.rdb.Ping(ctx).Err()
+	took := time.Since(start)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && (s.bare == 0 || took < s.bare) {
+		s.bare = took
+	}
+	s.spent, s.sent = 0, 0
+}
+
+// beyond returns what the requests since Begin took beyond bare round trips.
+func (s *stopwatch) beyond() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, s.spent-time.Duration(s.sent)*s.bare)
+}
+
+func (s *stopwatch) note(start time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spent += time.Since(start)
+	s.sent++
+}
 
 // DialHook measures nothing: connections are made once.
-func (stopwatch) DialHook(next redis.DialHook) redis.DialHook {
+func (*stopwatch) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
 // ProcessHook measures a request.
-func (s stopwatch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (s *stopwatch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		defer s.note(time.Now())
 		return next(ctx, cmd)
@@ -93,7 +110,7 @@ func (s stopwatch) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // ProcessPipelineHook measures several requests that go out together.
-func (s stopwatch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (s *stopwatch) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		defer s.note(time.Now())
 		return next(ctx, cmds)

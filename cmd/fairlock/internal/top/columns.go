@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 )
 
 // column is a column of the table of locks.
@@ -20,71 +21,71 @@ type column struct {
 	from  int  // the narrowest screen that shows it
 	right bool // flush right
 	line  bool // about the line, which plain locks do not have
-	text  func(Lock) string
-	order func(a, b Lock) int // the most interesting lock first
+	text  func(survey.Lock) string
+	order func(a, b survey.Lock) int // the most interesting lock first
 }
 
 // columns are in the order of the screen.
 var columns = []column{
-	{title: "LOCK", key: "n", help: "name", text: func(l Lock) string { return look.Plain(l.Name) }, order: byName},
+	{title: "LOCK", key: "n", help: "name", text: func(l survey.Lock) string { return look.Plain(l.Name) }, order: byName},
 	{
 		title: "WAITING", key: "w", help: "waiting", width: 8, right: true, line: true,
-		text:  func(l Lock) string { return look.Count(l.Waiting) },
-		order: func(a, b Lock) int { return cmp.Compare(b.Waiting, a.Waiting) },
+		text:  func(l survey.Lock) string { return look.Count(l.Waiting) },
+		order: func(a, b survey.Lock) int { return cmp.Compare(b.Waiting, a.Waiting) },
 	},
 	{
 		title: "HAND/S", key: "h", help: "hand-overs", width: 7, right: true,
-		text:  func(l Lock) string { return look.Rate(l.Rate) },
-		order: func(a, b Lock) int { return cmp.Compare(b.Rate, a.Rate) },
+		text:  func(l survey.Lock) string { return look.Rate(l.Rate) },
+		order: func(a, b survey.Lock) int { return cmp.Compare(b.Rate, a.Rate) },
 	},
 	{
 		title: "LONGEST", key: "l", help: "longest wait", width: 8, right: true, line: true,
 		text:  longest,
-		order: func(a, b Lock) int { return cmp.Compare(b.Longest, a.Longest) },
+		order: func(a, b survey.Lock) int { return cmp.Compare(b.Longest, a.Longest) },
 	},
 	{
 		title: "HELD", key: "a", help: "held for", width: 7, right: true, from: 56,
-		text:  func(l Lock) string { return ofHolder(l, held(l)) },
-		order: func(a, b Lock) int { return cmp.Compare(held(b), held(a)) },
+		text:  func(l survey.Lock) string { return ofHolder(l, held(l)) },
+		order: func(a, b survey.Lock) int { return cmp.Compare(held(b), held(a)) },
 	},
 	{
 		title: "LEASE", width: 6, right: true, from: 64,
-		text: func(l Lock) string { return ofHolder(l, remaining(l)) },
+		text: func(l survey.Lock) string { return ofHolder(l, remaining(l)) },
 	},
 	{title: "HOLDER", from: 64, text: holder},
 }
 
-func byName(a, b Lock) int { return strings.Compare(a.Name, b.Name) }
+func byName(a, b survey.Lock) int { return strings.Compare(a.Name, b.Name) }
 
-func longest(l Lock) string {
+func longest(l survey.Lock) string {
 	if l.Waiting == 0 {
 		return "-"
 	}
 	return look.Span(l.Longest)
 }
 
-func holder(l Lock) string {
+func holder(l survey.Lock) string {
 	if l.Damaged != "" {
 		return look.Holder(l.Holder) + " (damaged)"
 	}
 	return look.Holder(l.Holder)
 }
 
-func held(l Lock) time.Duration {
+func held(l survey.Lock) time.Duration {
 	if l.Holder == nil {
 		return 0
 	}
 	return l.Holder.Held
 }
 
-func remaining(l Lock) time.Duration {
+func remaining(l survey.Lock) time.Duration {
 	if l.Holder == nil {
 		return 0
 	}
 	return l.Holder.Remaining
 }
 
-func ofHolder(l Lock, d time.Duration) string {
+func ofHolder(l survey.Lock, d time.Duration) string {
 	if l.Holder == nil {
 		return "-"
 	}
@@ -92,9 +93,9 @@ func ofHolder(l Lock, d time.Duration) string {
 }
 
 // sorted returns a copy in the order of a column, and by name where the column is equal.
-func sorted(locks []Lock, by column, reverse bool) []Lock {
+func sorted(locks []survey.Lock, by column, reverse bool) []survey.Lock {
 	all := slices.Clone(locks)
-	slices.SortFunc(all, func(a, b Lock) int {
+	slices.SortFunc(all, func(a, b survey.Lock) int {
 		order := by.order(a, b)
 		if reverse {
 			order = -order

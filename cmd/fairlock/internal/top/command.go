@@ -1,8 +1,10 @@
+// Package top shows all locks at once, in a terminal.
 package top
 
 import (
 	"context"
 	"os"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/term"
@@ -10,6 +12,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/cmd/fairlock/internal/process"
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 )
 
 // Command is "fairlock top".
@@ -49,19 +52,19 @@ func (v *Command) Run() error {
 	}
 	defer s.Close()
 	locker := s.Lockers[0]
-	survey := NewSurvey(locker, s.Redis)
+	all := survey.New(s.Redis, time.Second, locker)
 	ctx, got, release := process.UntilSignal()
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if v.Once || v.JSON || !interactive() {
-		return v.once(ctx, locker, survey, got)
+		return v.once(ctx, locker, all, got)
 	}
 	if _, err := locker.Inspect(ctx, "any"); err != nil {
 		return locker.Failed(err)
 	}
 	s.Notices.Mute()
-	return show(ctx, NewModel(ctx, survey, locker.Server, v.Plain), got)
+	return show(ctx, NewModel(ctx, all, locker.Server, v.Plain), got)
 }
 
 // show runs the live screen until its user, or a signal, ends it.
@@ -76,8 +79,8 @@ func show(ctx context.Context, model tea.Model, got func() error) error {
 }
 
 // once prints a snapshot.
-func (v *Command) once(ctx context.Context, locker locks.Locker, survey *Survey, got func() error) error {
-	picture, err := Snapshot(ctx, survey)
+func (v *Command) once(ctx context.Context, locker locks.Locker, all *survey.Survey, got func() error) error {
+	picture, err := Snapshot(ctx, all)
 	switch {
 	case ctx.Err() != nil:
 		return got()

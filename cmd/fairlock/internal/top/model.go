@@ -9,12 +9,13 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 	"github.com/fairlock/locks/fairlock"
 )
 
 // Source is what a Model shows. A Survey is a Source.
 type Source interface {
-	Look(ctx context.Context) (*Picture, error)
+	Look(ctx context.Context) (*survey.Picture, error)
 	Line(ctx context.Context, name string) (state *fairlock.State, next time.Duration, err error)
 }
 
@@ -31,9 +32,9 @@ type Model struct {
 	width, height int
 	help          bool
 
-	picture *Picture // the last one; nil: none yet
-	failed  error    // why there is no later one
-	shown   []Lock   // the locks of the picture that the filter lets through, in order
+	picture *survey.Picture // the last one; nil: none yet
+	failed  error           // why there is no later one
+	shown   []survey.Lock   // the locks of the picture that the filter lets through, in order
 	by      column
 	reverse bool
 	filter  textinput.Model
@@ -70,7 +71,7 @@ func (m *Model) sortable() []column {
 type (
 	pictured struct {
 		turn    int
-		picture *Picture
+		picture *survey.Picture
 		err     error
 	}
 	inspected struct {
@@ -157,12 +158,12 @@ func (m *Model) arrange() {
 	m.filter.SetWidth(max(1, m.width-2))
 	if m.picture != nil {
 		want := strings.ToLower(m.filter.Value())
-		locks := slices.DeleteFunc(slices.Clone(m.picture.Locks), func(l Lock) bool {
+		locks := slices.DeleteFunc(slices.Clone(m.picture.Locks), func(l survey.Lock) bool {
 			return !strings.Contains(strings.ToLower(l.Name), want)
 		})
 		m.shown = sorted(locks, m.by, m.reverse)
 	}
-	if at := slices.IndexFunc(m.shown, func(l Lock) bool { return l.Name == m.chosen }); m.chosen != "" && at >= 0 {
+	if at := slices.IndexFunc(m.shown, func(l survey.Lock) bool { return l.Name == m.chosen }); m.chosen != "" && at >= 0 {
 		m.table.cursor = at
 	}
 	m.table.fit(len(m.shown), m.height-headLines-footLines)

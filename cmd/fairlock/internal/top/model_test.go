@@ -16,6 +16,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 	"github.com/fairlock/locks/fairlock"
 )
 
@@ -44,21 +45,21 @@ func golden(t *testing.T, name, got string) {
 
 // still is a Source that always shows the same.
 type still struct {
-	picture *Picture
+	picture *survey.Picture
 	state   *fairlock.State
 	err     error
 }
 
-func (s *still) Look(context.Context) (*Picture, error) { return s.picture, s.err }
+func (s *still) Look(context.Context) (*survey.Picture, error) { return s.picture, s.err }
 func (s *still) Line(context.Context, string) (*fairlock.State, time.Duration, error) {
 	return s.state, time.Second, s.err
 }
 
 // scenery returns a few locks of every kind.
 func scenery() *still {
-	p := &Picture{At: time.Date(2026, 1, 2, 15, 4, 5, 0, time.Local), Next: 2100 * time.Millisecond}
+	p := &survey.Picture{At: time.Date(2026, 1, 2, 15, 4, 5, 0, time.Local), Next: 2100 * time.Millisecond}
 	add := func(name string, waiting int, longest time.Duration, rate float64, h *fairlock.Holder) {
-		p.Locks = append(p.Locks, Lock{Name: name, Holder: h, Waiting: waiting, Longest: longest, Rate: rate})
+		p.Locks = append(p.Locks, survey.Lock{Name: name, Holder: h, Waiting: waiting, Longest: longest, Rate: rate})
 	}
 	by := func(note string, held time.Duration) *fairlock.Holder {
 		return &fairlock.Holder{Owner: "5a0c:17", Note: note, Token: 1700000000000000, Depth: 1, Held: held, Remaining: 27 * time.Second}
@@ -220,7 +221,7 @@ func TestTheCursorFollowsTheLockThatWasChosen(t *testing.T) {
 	p.presses("n", "down", "down", "down", "down")
 	name := p.model.shown[p.model.table.cursor].Name
 	later := *s.picture
-	later.Locks = append([]Lock{{Name: "aaa"}, {Name: "aab"}}, later.Locks...)
+	later.Locks = append([]survey.Lock{{Name: "aaa"}, {Name: "aab"}}, later.Locks...)
 	p.gets(pictured{picture: &later})
 	if got := p.model.shown[p.model.table.cursor].Name; got != name || p.model.table.cursor != 6 {
 		t.Errorf("at %d: %q, not %q", p.model.table.cursor, got, name)

@@ -11,10 +11,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 )
 
 // Snapshot makes a few Pictures within about a second, for the rates, and returns the last one.
-func Snapshot(ctx context.Context, s *Survey) (p *Picture, err error) {
+func Snapshot(ctx context.Context, s *survey.Survey) (p *survey.Picture, err error) {
 	for began := time.Now(); p == nil || time.Since(began) < time.Second; {
 		if p, err = s.Look(ctx); err != nil {
 			return nil, err
@@ -29,7 +30,7 @@ func Snapshot(ctx context.Context, s *Survey) (p *Picture, err error) {
 }
 
 // WriteText writes a Picture as a table, the longest lines first, with nothing cut off.
-func WriteText(out io.Writer, p *Picture, plain bool) error {
+func WriteText(out io.Writer, p *survey.Picture, plain bool) error {
 	columns := fitting(1<<10, plain)
 	by := columns[1] // waiting or, for plain locks, hand-overs
 	rows := [][]string{make([]string, len(columns))}
@@ -63,7 +64,7 @@ func WriteText(out io.Writer, p *Picture, plain bool) error {
 }
 
 // WriteJSON writes a Picture as one object.
-func WriteJSON(out io.Writer, p *Picture) error {
+func WriteJSON(out io.Writer, p *survey.Picture) error {
 	type lock struct {
 		Name      string  `json:"lock"`
 		Waiting   int     `json:"waiting"`

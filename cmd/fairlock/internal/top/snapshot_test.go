@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
 )
@@ -22,7 +25,7 @@ func TestASnapshotForPeopleShowsAllOfEveryName(t *testing.T) {
 	}
 	golden(t, "snapshot", out.String())
 	out.Reset()
-	if err := WriteText(&out, &Picture{}, true); err != nil {
+	if err := WriteText(&out, &survey.Picture{}, true); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "snapshot-nothing", out.String())
@@ -55,7 +58,7 @@ func TestASnapshotForProgramsHasEveryLockAndTheTotals(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	out.Reset()
-	if err := WriteJSON(&out, &Picture{}); err != nil || !strings.Contains(out.String(), `"locks":[]`) {
+	if err := WriteJSON(&out, &survey.Picture{}); err != nil || !strings.Contains(out.String(), `"locks":[]`) {
 		t.Error(err, out.String())
 	}
 }
@@ -81,17 +84,17 @@ func TestASnapshotSeesWhoHoldsWhoWaitsAndForHowLong(t *testing.T) {
 		over <- err
 	}()
 	<-waits
-	survey := NewSurvey(locker, rdb)
-	p, err := Snapshot(t.Context(), survey)
+	all := survey.New(rdb, time.Second, locks.Locker{Kind: locks.Fair, Interface: locker})
+	p, err := Snapshot(t.Context(), all)
 	if err != nil || len(p.Locks) != 1 || p.Locks[0].Holder.Note != "holder" || p.Locks[0].Waiting != 1 || p.Locks[0].Longest <= 0 || p.Totals().Rate != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	state, next, err := survey.Line(t.Context(), "x")
+	state, next, err := all.Line(t.Context(), "x")
 	if err != nil || len(state.Waiters) != 1 || next <= 0 {
 		t.Errorf("%+v, %v, %v", state, next, err)
 	}
 	cancel()
-	if _, err := Snapshot(ctx, survey); !errors.Is(err, context.Canceled) {
+	if _, err := Snapshot(ctx, all); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if err := <-over; !errors.Is(err, context.Canceled) {

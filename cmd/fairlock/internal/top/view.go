@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 )
 
 // How many lines are above the rows, and below.
@@ -100,7 +101,7 @@ func (m *Model) viewTable() []string {
 // mark stands at the column that sorts the table.
 var mark = map[bool]string{false: "▾", true: "▴"}
 
-func (m *Model) style(l Lock, at int) lipgloss.Style {
+func (m *Model) style(l survey.Lock, at int) lipgloss.Style {
 	switch {
 	case at == m.table.cursor:
 		return chosen

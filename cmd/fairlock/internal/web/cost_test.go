@@ -1,4 +1,4 @@
-package top
+package web
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -18,7 +20,7 @@ import (
 // BenchmarkServer measures what the live screen costs a server with 500 locks and 10,000 waiters,
 // in percent of a core:
 //
-//	go test -run '^$' -bench Server -benchtime 1x ./internal/top
+//	go test -run '^$' -bench Server -benchtime 1x ./internal/web
 //
 // The last case is one lock with all the waiters. The screen shows its line; fairlock watch looks
 // at a lock in the same way.
@@ -35,13 +37,13 @@ func BenchmarkServer(b *testing.B) {
 			rdb := stillLife(b, size.locks, size.waiters)
 			locker := fairlock.New(rdb, fairlock.WithPrefix("still"), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 			defer locker.Close()
-			survey := NewSurvey(locker, rdb)
+			source := survey.New(rdb, time.Second, locks.Locker{Kind: locks.Fair, Interface: locker})
 			for range b.N {
 				idle := busy(b, rdb, 10*time.Second, func(ctx context.Context) { <-ctx.Done() })
 				count := 0
 				all := busy(b, rdb, 30*time.Second, func(ctx context.Context) {
 					for ctx.Err() == nil {
-						seen, next := looks(ctx, b, survey, size.line)
+						seen, next := looks(ctx, b, source, size.line)
 						if seen != size.waiters {
 							b.Errorf("%d waiters were seen", seen)
 						}
@@ -61,24 +63,45 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
+// BenchmarkPage measures what the page costs such a server while browsers have it open: ten with all
+// locks, five each with the page of one of two locks.
+//
+//	go test -run '^$' -bench Page -benchtime 1x ./internal/web
+func BenchmarkPage(b *testing.B) {
+	rdb := stillLife(b, 500, 10_000)
+	for range b.N {
+		idle := busy(b, rdb, 10*time.Second, func(ctx context.Context) { <-ctx.Done() })
+		c := servesUnder(b, "still", rdb.Options().Addr, false, "")
+		var browsers sync.WaitGroup
+		open := func(path string, n int) {
+			for range n {
+				browser := c.listens(path)
+				browsers.Go(browser.drain)
+				b.Cleanup(browsers.Wait)
+				b.Cleanup(browser.close)
+			}
+		}
+		open("/events", 10)
+		open(in("/events", "order:0"), 5)
+		open(in("/events", "order:1"), 5)
+		all := busy(b, rdb, 60*time.Second, func(ctx context.Context) { <-ctx.Done() })
+		b.ReportMetric(100*(all-idle), "server-%")
+		b.ReportMetric(c.site.watcher.see(b.Context(), everything).rest.Seconds(), "s/look")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
 // looks looks once. It returns how many waiters there are and when to look again.
-func looks(ctx context.Context, b *testing.B, survey *Survey, line bool) (waiters int, next time.Duration) {
+func looks(ctx context.Context, b *testing.B, source *survey.Survey, line bool) (waiters int, next time.Duration) {
 	b.Helper()
 	if line {
-		state, next, err := survey.Line(ctx, "order:0")
+		state, next, err := source.Line(ctx, "order:0")
 		must(b, err)
 		return len(state.Waiters), next
 	}
-	p, err := survey.Look(ctx)
+	p, err := source.Look(ctx)
 	must(b, err)
 	return p.Totals().Waiting, p.Next
-}
-
-func must(b *testing.B, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
 }
 
 // busy returns the share of the time d in which the server works while do runs.
@@ -107,18 +130,18 @@ func cpu(b *testing.B, rdb *redis.Client) (sum time.Duration) {
 
 // stillLife starts a server with copies of locks that are held and waited for, under the prefix
 // "still", and returns a client.
-func stillLife(b *testing.B, locks, waiters int) *redis.Client {
+func stillLife(b *testing.B, held, waiters int) *redis.Client {
 	b.Helper()
 	s := redistest.Start(b)
 	rdb := s.Client(b)
 	locker := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 	ctx, cancel := context.WithCancel(b.Context())
 	var waiting sync.WaitGroup
-	for i := range locks {
+	for i := range held {
 		name := fmt.Sprintf("order:%d", i)
 		_, err := locker.Lock(ctx, name, fairlock.Note("web-3:4242 backup.sh"))
 		must(b, err)
-		for j := range waiters / locks {
+		for j := range waiters / held {
 			waiting.Go(func() { _, _ = locker.Lock(ctx, name, fairlock.Note(fmt.Sprintf("web-%d:4242 job", j))) })
 		}
 	}

@@ -1,4 +1,4 @@
-package top
+package survey
 
 import (
 	"math"
@@ -6,8 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/fairlock/locks/fairlock"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // schedule has the times at which holds of a lock begin and end, in order.
 type schedule struct{ since, until []time.Duration }
@@ -35,13 +39,13 @@ func plays(hold, gap func() time.Duration) (s schedule) {
 
 // looked returns the mean of the rates shown by all looks.
 func looked(s schedule, every time.Duration) float64 {
-	var m memory
+	var m Rates
 	var sum float64
 	n := 0
 	for now := time.Duration(0); now < 5*time.Minute; now += every {
 		p := &Picture{At: time.Unix(0, 0).Add(now), Locks: []Lock{{Name: "x", Holder: s.at(now)}}}
-		m.rates(p)
-		if len(m) == remembered && p.Locks[0].Holder != nil {
+		m.Add(p)
+		if len(m.past) == remembered && p.Locks[0].Holder != nil {
 			sum += p.Locks[0].Rate
 			n++
 		}
@@ -78,9 +82,9 @@ func TestALockThatNobodyHandsOnHasNoHandOvers(t *testing.T) {
 	if got := looked(plays(always(time.Hour), always(0)), time.Second); got != 0 {
 		t.Errorf("%v", got)
 	}
-	var m memory
+	var m Rates
 	p := &Picture{At: time.Now(), Locks: []Lock{{Name: "x", Holder: &fairlock.Holder{Token: 1}}, {Name: "y"}}}
-	if m.rates(p); p.Totals().Rate != 0 {
+	if m.Add(p); p.Totals().Rate != 0 {
 		t.Errorf("after one look: %+v", p.Totals())
 	}
 }

@@ -1,6 +1,6 @@
-// Package top shows all locks at once: how long their lines are, who holds them, and how fast they
-// change hands.
-package top
+// Package survey looks at all locks at once: how long their lines are, who holds them, and how fast
+// they change hands.
+package survey
 
 import (
 	"context"
@@ -8,12 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
 )
 
 // Lock is one row of a Picture.
 type Lock struct {
+	Kind    string // locks.Fair or locks.Plain
 	Name    string
 	Holder  *fairlock.Holder // nil: the lock is free
 	Waiting int
@@ -51,44 +53,56 @@ func (p *Picture) Totals() Totals {
 	return t
 }
 
-// Survey makes Pictures, one after the other.
-type Survey struct {
-	locker     fairlock.Interface
-	locks, one *look.Pace // locks for looks at all locks, one for looks at one lock
-	past       memory
+// NewLock returns the row of a lock in this state, without its rate.
+func NewLock(kind string, state *fairlock.State) Lock {
+	l := Lock{Kind: kind, Name: state.Name, Holder: state.Holder, Waiting: state.Waiting}
+	if state.Damaged != nil {
+		l.Damaged = state.Damaged.Error()
+	}
+	if len(state.Waiters) > 0 {
+		l.Longest = state.Waiters[0].Waited
+	}
+	return l
 }
 
-// NewSurvey returns a Survey that looks through a Locker on rdb.
-func NewSurvey(locker fairlock.Interface, rdb redis.UniversalClient) *Survey {
-	return &Survey{locker: locker, locks: look.NewPace(rdb, time.Second), one: look.NewPace(rdb, time.Second)}
+// Survey makes Pictures, one after the other.
+type Survey struct {
+	lockers  []locks.Locker
+	all, one *look.Pace // all for looks at all locks, one for looks at one lock
+	past     Rates
+}
+
+// New returns a Survey that looks through Lockers on rdb. Looks are at least shortly apart.
+func New(rdb redis.UniversalClient, shortly time.Duration, lockers ...locks.Locker) *Survey {
+	pace := look.NewPace(rdb, shortly)
+	return &Survey{lockers: lockers, all: pace, one: pace.Another()}
 }
 
 // Look makes a Picture.
 func (s *Survey) Look(ctx context.Context) (*Picture, error) {
-	s.locks.Begin(ctx)
+	s.all.Begin(ctx)
 	p := &Picture{At: time.Now()}
-	for state, err := range s.locker.List(ctx) {
-		if err != nil {
-			return nil, err
+	for _, l := range s.lockers {
+		for state, err := range l.List(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			p.Locks = append(p.Locks, NewLock(l.Kind, state))
 		}
-		l := Lock{Name: state.Name, Holder: state.Holder, Waiting: state.Waiting}
-		if state.Damaged != nil {
-			l.Damaged = state.Damaged.Error()
-		}
-		if len(state.Waiters) > 0 {
-			l.Longest = state.Waiters[0].Waited
-		}
-		p.Locks = append(p.Locks, l)
 	}
-	p.Spent, p.Next = s.locks.End()
-	s.past.rates(p)
+	p.Spent, p.Next = s.all.End()
+	s.past.Add(p)
 	return p, nil
 }
 
-// Line looks at one lock and all its waiters. It also returns when to look next.
+// Line looks at one lock of the first Locker and all its waiters. It also returns when to look
+// next.
 func (s *Survey) Line(ctx context.Context, name string) (state *fairlock.State, next time.Duration, err error) {
 	s.one.Begin(ctx)
-	state, err = s.locker.Inspect(ctx, name)
+	state, err = s.lockers[0].Inspect(ctx, name)
 	_, next = s.one.End()
 	return state, next, err
 }
+
+// Pace returns a Pace for looks of the caller's own between those of the Survey.
+func (s *Survey) Pace() *look.Pace { return s.all.Another() }

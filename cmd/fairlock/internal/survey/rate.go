@@ -1,4 +1,4 @@
-package top
+package survey
 
 import "time"
 
@@ -9,7 +9,8 @@ const (
 	enough     = 3
 )
 
-// memory has the holders that the last looks found.
+// Rates has the holders that the last looks found, and says from them how often locks change hands.
+// The zero Rates has seen nothing.
 //
 // The server does not count how often a lock changes hands, and reporting each time would cost it
 // work. So the rate is computed from the looks. If two looks in a row found the same holder, holds
@@ -17,12 +18,12 @@ const (
 // look found another holder, holds are shorter. Then the rate comes from how long the holds had
 // lasted at the looks, which is half of a hold on average. (It is more than half if some holds are
 // much longer than others. So the rate shown is rather too small than too large.)
-type memory []glimpse
+type Rates struct{ past []glimpse }
 
 // glimpse is the result of one look.
 type glimpse struct {
 	at      time.Time
-	holders map[string]holding
+	holders map[id]holding
 }
 
 type holding struct {
@@ -30,28 +31,31 @@ type holding struct {
 	held  time.Duration
 }
 
-// rates adds a Picture to the memory, and sets the rates in the Picture.
-func (m *memory) rates(p *Picture) {
-	now := glimpse{p.At, make(map[string]holding, len(p.Locks))}
+// id names a lock.
+type id struct{ kind, name string }
+
+// Add adds a Picture, and sets the rates in it.
+func (r *Rates) Add(p *Picture) {
+	now := glimpse{p.At, make(map[id]holding, len(p.Locks))}
 	for _, l := range p.Locks {
 		if l.Holder != nil {
-			now.holders[l.Name] = holding{l.Holder.Token, l.Holder.Held}
+			now.holders[id{l.Kind, l.Name}] = holding{l.Holder.Token, l.Holder.Held}
 		}
 	}
-	*m = append(*m, now)
-	*m = (*m)[max(0, len(*m)-remembered):]
-	for i := range p.Locks {
-		p.Locks[i].Rate = m.rate(p.Locks[i].Name)
+	r.past = append(r.past, now)
+	r.past = r.past[max(0, len(r.past)-remembered):]
+	for i, l := range p.Locks {
+		p.Locks[i].Rate = r.rate(id{l.Kind, l.Name})
 	}
 }
 
 // rate returns how often a lock changes hands per second.
-func (m memory) rate(name string) float64 {
+func (r *Rates) rate(lock id) float64 {
 	var found, holders int
 	var held time.Duration
 	var last int64
-	for _, g := range m {
-		h, ok := g.holders[name]
+	for _, g := range r.past {
+		h, ok := g.holders[lock]
 		if !ok {
 			continue
 		}
@@ -62,7 +66,7 @@ func (m memory) rate(name string) float64 {
 		}
 		last = h.token
 	}
-	took := m[len(m)-1].at.Sub(m[0].at)
+	took := r.past[len(r.past)-1].at.Sub(r.past[0].at)
 	switch {
 	case holders < 2:
 		return 0
@@ -72,5 +76,5 @@ func (m memory) rate(name string) float64 {
 	// The server gives the beginning of a hold in whole milliseconds, so the measured time is half
 	// a millisecond too long on average.
 	half := max(held/time.Duration(found)-time.Millisecond/2, time.Millisecond/20)
-	return float64(found) / float64(len(m)) / (2 * half.Seconds())
+	return float64(found) / float64(len(r.past)) / (2 * half.Seconds())
 }
