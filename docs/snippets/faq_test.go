@@ -3,10 +3,7 @@ package snippets_test
 import (
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/fairlock/locktest"
 )
 
 func TestAnInnerCallThatIsGivenTheOuterContextReEnters(t *testing.T) {
@@ -47,15 +44,7 @@ func TestAnInnerCallThatIsNotWaitsForItselfAndShowSays(t *testing.T) {
 
 func TestYourCodeIsTestedWithTheEmbeddedServer(t *testing.T) {
 	//guide:faq.md
-	server, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close()
-	locker := fairlock.New(rdb)
-	defer locker.Close()
+	locks := locktest.New(t)
 	//guide:end
-	must(t, take(t, locker, "x").Unlock(t.Context()))
+	must(t, take(t, locks, "x").Unlock(t.Context()))
 }

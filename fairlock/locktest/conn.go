@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -128,6 +129,24 @@ func (*conn) LocalAddr() net.Addr { return memory{} }
 
 // RemoteAddr says that there is no socket.
 func (*conn) RemoteAddr() net.Addr { return memory{} }
+
+// SyscallConn fails if the other side has closed the connection. That is how go-redis sees, as with
+// a socket, that an idle connection is dead before it sends a request on it.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	c.network.mu.Lock()
+	defer c.network.mu.Unlock()
+	if c.network.state != paused && c.in.ended {
+		return nil, io.EOF
+	}
+	return alive{}, nil
+}
+
+// alive is a socket on which nothing is to be read.
+type alive struct{}
+
+func (alive) Control(func(fd uintptr)) error    { return nil }
+func (alive) Read(func(fd uintptr) bool) error  { return nil }
+func (alive) Write(func(fd uintptr) bool) error { return nil }
 
 type memory struct{}
 

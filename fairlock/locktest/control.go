@@ -11,9 +11,10 @@ import (
 )
 
 // Lose has the lock taken away from its holder: by force, as an operator does it. It returns when
-// the Lease knows: its Done is closed, its contexts have ended and its Err is ErrLost. The next in
-// line has the lock then. The Lease may be of any Locker on the server, fair or plain. If the code
-// under test keeps its Lease to itself, call ForceUnlock with the lock's name on its Locker.
+// the Lease knows: its Done is closed, its Context has ended and its Err is ErrLost. (The context
+// inside Do ends a moment later.) The next in line has the lock then. The Lease may be of any
+// Locker on the server, fair or plain. If the code under test keeps its Lease to itself, call
+// ForceUnlock with the lock's name on its Locker.
 func (l *Locks) Lose(lease *fairlock.Lease) {
 	l.tb.Helper()
 	ctx, cancel := l.within("Lose")

@@ -5,7 +5,8 @@
 //		locks := locktest.New(t)
 //		shop := Shop{Locks: locks, Bank: func(ctx context.Context, token int64) error {
 //			locks.ForceUnlock(ctx, "order:42") // the lock is lost midway
-//			return ctx.Err()
+//			<-ctx.Done()
+//			return context.Cause(ctx)
 //		}}
 //		if err := shop.Pay(t.Context(), "order:42"); !errors.Is(err, fairlock.ErrLost) {
 //			t.Errorf("got %v", err)
