@@ -123,15 +123,17 @@ func (l *Locks) WaitersOf(name string) []fairlock.Waiter {
 // that does not happen within 30 s.
 func (l *Locks) AwaitWaiters(name string, n int) []fairlock.Waiter {
 	l.tb.Helper()
-	limit := time.Now().Add(patience)
+	ctx, cancel := l.within("AwaitWaiters")
+	defer cancel()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waiters := l.WaitersOf(name)
 		if len(waiters) >= n {
 			return waiters
 		}
-		if time.Now().After(limit) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
 			l.tb.Fatalf("locktest: AwaitWaiters: %d in line for the lock %q after %v, want %d", len(waiters), name, patience, n)
 		}
-		time.Sleep(pause)
 	}
 }

@@ -75,7 +75,7 @@ func TestAControlThatCannotDoWhatItSaysFailsTheTestAndSaysWhy(t *testing.T) {
 			locks.Server.Pause()
 			locks.Lose(lease)
 		},
-		`^locktest: WaitersOf: the server is stopped; call Server.Resume first$`: func(_ *testing.T, locks *locktest.Locks) {
+		`^locktest: AwaitWaiters: the server is stopped; call Server.Resume first$`: func(_ *testing.T, locks *locktest.Locks) {
 			locks.Server.Stop()
 			locks.AwaitWaiters("x", 1)
 		},
@@ -88,5 +88,16 @@ func TestAControlThatCannotDoWhatItSaysFailsTheTestAndSaysWhy(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestALockIsHeldElsewhereOnceWhateverTheIdentity(t *testing.T) {
+	got := failing(t, func(tb testing.TB) {
+		locks := locktest.New(tb, fairlock.WithIdentity(fairlock.ByGoroutine))
+		locks.HoldElsewhere("x")
+		locks.HoldElsewhere("x")
+	})
+	if !regexp.MustCompile(`^locktest: HoldElsewhere: .*"x": .*held`).MatchString(got) {
+		t.Errorf("it fails with %q", got)
 	}
 }

@@ -28,12 +28,13 @@
 //
 // Everything ends with the test: calls that still wait return ErrClosed, and no goroutine is left.
 // Tests may run in parallel. A control that cannot do what it says fails the test with Fatal; so
-// the controls of [Locks] are for the goroutine of the test. Those of [Server] can be called in any.
+// the controls of [Locks] are for the goroutine of the test. Those of [Server] are for any.
 package locktest
 
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -64,11 +65,10 @@ func New(tb testing.TB, options ...fairlock.Option) *Locks {
 	tb.Helper()
 	l := &Locks{Server: start(tb), tb: tb}
 	logger := fairlock.WithLogger(slog.New(slog.NewTextHandler(tb.Output(), nil)))
-	own := append([]fairlock.Option{logger}, options...)
-	l.options = append(own, logger, fairlock.WithObserver(nobody{}))
+	own := slices.Concat([]fairlock.Option{logger}, options)
+	l.options = slices.Concat(own, []fairlock.Option{logger, fairlock.WithObserver(nobody{})})
 	l.Locker = fairlock.New(l.Server.Client(), own...)
-	// A test holds locks elsewhere in the goroutine that calls the code under test.
-	others := append(l.options[:len(l.options):len(l.options)], fairlock.WithIdentity(fairlock.ByContext))
+	others := l.with([]fairlock.Option{fairlock.WithIdentity(fairlock.ByContext)}) // a test holds all in one goroutine
 	l.stranger = fairlock.New(l.Server.Client(), others...)
 	l.plain = reentrant.New(l.Server.Client(), others...)
 	l.lockers = []fairlock.Interface{l.Locker, l.stranger, l.plain}
@@ -112,7 +112,7 @@ func (l *Locks) Reentrant(options ...reentrant.Option) *reentrant.Locker {
 }
 
 func (l *Locks) with(options []fairlock.Option) []fairlock.Option {
-	return append(l.options[:len(l.options):len(l.options)], options...)
+	return slices.Concat(l.options, options)
 }
 
 func (l *Locks) closes(locker fairlock.Interface) {
