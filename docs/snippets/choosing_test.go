@@ -10,28 +10,19 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/fairlock/locktest"
 	"github.com/fairlock/locks/test/redistest"
 )
 
 // tryOut is a Locker on an embedded server.
 func tryOut(t *testing.T) *fairlock.Locker {
 	t.Helper()
-	locker := fairlock.New(embeddedClient(t))
-	t.Cleanup(func() { _ = locker.Close() })
-	return locker
+	return locktest.New(t).Locker
 }
 
 func embeddedClient(t *testing.T) *redis.Client {
 	t.Helper()
-	server, err := embedded.Start()
-	must(t, err)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() {
-		_ = rdb.Close()
-		server.Close()
-	})
-	return rdb
+	return locktest.New(t).Server.Client()
 }
 
 // take takes the lock until the end of the test.
@@ -108,7 +99,8 @@ func TestAJobThatIsBeingDoneIsSkipped(t *testing.T) {
 }
 
 func TestARequestWaitsNotForLongAndNotBehindMany(t *testing.T) {
-	locker, ctx := tryOut(t), t.Context()
+	locks, ctx := locktest.New(t), t.Context()
+	locker := locks.Locker
 	served := 0
 	serve := func(context.Context, *fairlock.Lease) error {
 		served++
@@ -129,10 +121,8 @@ func TestARequestWaitsNotForLongAndNotBehindMany(t *testing.T) {
 	if got := answer(); got != http.StatusOK || served != 1 {
 		t.Errorf("%d, served %d times", got, served)
 	}
-	take(t, locker, "customer:7")
-	for range 50 {
-		queues(t, locker, "customer:7")
-	}
+	locks.HoldElsewhere("customer:7")
+	locks.QueueElsewhere("customer:7", 50)
 	if got := answer(); got != http.StatusTooManyRequests || served != 1 {
 		t.Errorf("%d, served %d times", got, served)
 	}

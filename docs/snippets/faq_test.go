@@ -4,10 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/fairlock/locktest"
 )
 
 func TestAnInnerCallThatIsGivenTheOuterContextReEnters(t *testing.T) {
@@ -48,17 +45,9 @@ func TestAnInnerCallThatIsNotWaitsForItselfAndShowSays(t *testing.T) {
 
 func TestYourCodeIsTestedWithTheEmbeddedServer(t *testing.T) {
 	//guide:faq.md
-	server, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close()
-	locker := fairlock.New(rdb)
-	defer locker.Close()
+	locks := locktest.New(t)
 	//guide:end
-	must(t, take(t, locker, "x").Unlock(t.Context()))
+	must(t, take(t, locks, "x").Unlock(t.Context()))
 }
 
 func TestSeveralLocksAreHadInOneOrder(t *testing.T) {
