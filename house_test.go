@@ -44,7 +44,7 @@ var houseFloors = map[string]int{
 
 // houseGuests are the directories for programs, and for extras that need modules of their own.
 // Guests see what every user of the library sees.
-var houseGuests = []string{"cmd", "examples", "bench", "otel", "docs"}
+var houseGuests = []string{"cmd", "examples", "bench", "otel", "docs", "scripts"}
 
 // houseLibraries are the foreign modules that the library needs, and where: "" is everywhere.
 var houseLibraries = map[string]string{

@@ -39,7 +39,7 @@ fi
 
 # The library and its tool are tested with the race detector. The guests that bring databases and
 # other locks are not: building those twice takes minutes, and our own code in them is short.
-heavy='/locks/(bench|docs|examples)(/|$)'
+heavy='/locks/(bench|docs|examples|scripts)(/|$)'
 light=$(go list work | grep -vE "$heavy") # one word per package
 guests=$(go list work | grep -E "$heavy")
 # shellcheck disable=SC2086
