@@ -181,7 +181,7 @@ func (r *release) tell(tag bool) error {
 			}
 		}
 	}
-	changes, err := run(r.clone, "git", "show", "--stat", "--format=", r.version)
+	changes, err := run(r.clone, "git", "show", "--stat", "--format=", r.version+"^{commit}")
 	if err != nil {
 		return err
 	}
