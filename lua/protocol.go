@@ -19,8 +19,8 @@ const ProtocolTTL = 90 * 24 * time.Hour
 // kinds.
 func ProtocolKey(prefix string) string { return strings.TrimSuffix(prefix, plain) + ":protocol" }
 
-// meeting reads the protocol that is kept, and keeps ours unless there is another. A client that may
-// not write still reads. It is no verb, and is run by its text: once in a Locker's life.
+// meeting reads the protocol that is kept, and keeps ours if there is none, or prolongs it at half its
+// life. A client that may not write still reads. It is no verb, and is run by its text: once in a Locker's life.
 //
 //	KEYS[1]  the protocol's key
 //	ARGV[1]  our protocol
@@ -30,7 +30,7 @@ func ProtocolKey(prefix string) string { return strings.TrimSuffix(prefix, plain
 // anything is written.
 const meeting = `
 local kept = redis.call('GET', KEYS[1])
-if not kept or kept == ARGV[1] then
+if not kept or kept == ARGV[1] and redis.call('PTTL', KEYS[1]) < ARGV[2] / 2 then
 	redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 	return ARGV[1]
 end

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,33 +42,48 @@ func cutChangelog(text, version, date string) (string, error) {
 }
 
 // keep writes down the scripts as they go over the wire, so that the tests of later versions can run
-// them beside their own.
+// them beside their own. Scripts that were kept before are not kept again.
 func (r *release) keep() error {
 	dir := filepath.Join(r.clone, "lua")
-	scripts, err := filepath.Glob(filepath.Join(dir, "*.lua"))
-	if err != nil || len(scripts) == 0 {
+	names, err := filepath.Glob(filepath.Join(dir, "*.lua"))
+	if err != nil || len(names) == 0 {
 		return err
 	}
-	to := filepath.Join(dir, "testdata", "released", strconv.Itoa(lua.Protocol), r.version)
-	if err := os.MkdirAll(to, 0o750); err != nil {
-		return err
-	}
-	for _, script := range scripts {
-		whole := lua.Whole(filepath.Base(script), func(name string) string {
-			var text []byte
-			if err == nil {
-				text, err = os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) //nolint:gosec // as above
-			}
+	scripts := make(map[string]string)
+	for _, name := range names {
+		scripts[filepath.Base(name)] = lua.Whole(filepath.Base(name), func(name string) string {
+			text, e := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) //nolint:gosec // a file of this repository
+			err = errors.Join(err, e)
 			return string(text)
 		})
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(script)), []byte(whole), 0o600); err != nil {
-			return err
-		}
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	all := filepath.Join(dir, "testdata", "released", strconv.Itoa(lua.Protocol))
+	if kept(all, scripts) {
+		return nil
+	}
+	to := filepath.Join(all, r.version)
+	err = os.MkdirAll(to, 0o750)
+	for name, text := range scripts {
+		err = errors.Join(err, os.WriteFile(filepath.Join(to, name), []byte(text), 0o600))
+	}
+	return err
+}
+
+// kept reports whether one of the folders in all has these scripts.
+func kept(all string, scripts map[string]string) bool {
+	folders, err := os.ReadDir(all)
+	return err == nil && slices.ContainsFunc(folders, func(folder fs.DirEntry) bool {
+		for name, text := range scripts {
+			was, err := os.ReadFile(filepath.Join(all, folder.Name(), name)) //nolint:gosec // as above
+			if err != nil || string(was) != text {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // stamp tells the program which commit it is made of.

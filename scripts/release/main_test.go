@@ -34,6 +34,14 @@ func TestAStrangerComesFromTheReadmeToALockAndToTheProgram(t *testing.T) {
 		t.Error("the repository has changed")
 	}
 
+	git(t, from, "merge", "-q", "--ff-only", version) // the next version's tests run these scripts beside their own
+	out, err := runIn(from, append(os.Environ(), "GOWORK=off"), "go", "test", "-buildvcs=false", "-v", "-run", "InOrder", "./test/rolling")
+	must(t, err)
+	if !strings.Contains(out, "--- PASS: TestAReleasedVersionAndTodaysGrantEachOtherALockInOrder/"+version+"/") {
+		t.Errorf("the released scripts are not tried:\n%s", out)
+	}
+	timed("go test ./test/rolling, with its scripts")
+
 	page, err := os.ReadFile("../../README.md")
 	must(t, err)
 	dir := t.TempDir()
