@@ -46,7 +46,7 @@ var houseFloors = map[string]int{
 
 // houseGuests are the directories for programs, and for extras that need modules of their own.
 // Guests see what every user of the library sees.
-var houseGuests = []string{"cmd", "examples", "bench", "otel", houseExtras, "docs"}
+var houseGuests = []string{"cmd", "examples", "bench", "otel", houseExtras, "docs", "scripts"}
 
 // houseExtras is the directory of guests that the other guests use as every user does.
 const houseExtras = "integrations"

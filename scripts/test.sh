@@ -42,7 +42,7 @@ fi
 
 # The library, its tool and its extras are tested with the race detector. The guests that bring databases, gRPC and
 # other locks are not: building those twice takes minutes, and our own code in them is short.
-heavy='/locks/(bench|docs|examples|integrations/grpclock)(/|$)'
+heavy='/locks/(bench|docs|examples|scripts|integrations/grpclock)(/|$)'
 light=$(go list work | grep -vE "$heavy") # one word per package
 guests=$(go list work | grep -E "$heavy")
 # shellcheck disable=SC2086

@@ -330,10 +330,10 @@ func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 func TestVersionSaysWhichFairlockThisIs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	if text := prints(t, s, 0, "version"); !strings.HasPrefix(text, "fairlock ") || !strings.Contains(text, "go1.") {
+	if text := prints(t, s, 0, "version"); !strings.HasPrefix(text, "fairlock ") || !strings.Contains(text, ", protocol 1 (go1.") {
 		t.Errorf("%q", text)
 	}
-	if got := objects[versionRecord](t, s, 0, "version"); len(got) != 1 || got[0].Version == "" || !strings.HasPrefix(got[0].Go, "go1.") {
+	if got := objects[versionRecord](t, s, 0, "version"); len(got) != 1 || got[0].Version == "" || got[0].Protocol != 1 || !strings.HasPrefix(got[0].Go, "go1.") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -7,7 +7,12 @@ import (
 	"runtime/debug"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/lua"
 )
+
+// commit is what a release was made of. scripts/release.sh fills it in: a program that go install
+// builds from a module has no other trace of it.
+const commit = ""
 
 // versionCommand is "fairlock version".
 type versionCommand struct {
@@ -18,13 +23,14 @@ type versionCommand struct {
 type versionRecord struct {
 	Version  string `json:"version"`  // "(devel)" if it was built from a checkout
 	Revision string `json:"revision"` // "" if it is not known
+	Protocol int    `json:"protocol"` // see docs/compatibility.md
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
 // newVersionRecord reads the build information of this program.
 func newVersionRecord() *versionRecord {
-	r := &versionRecord{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	r := &versionRecord{Version: "(devel)", Revision: commit, Protocol: lua.Protocol, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.Version = cmp.Or(info.Main.Version, r.Version)
 		for _, s := range info.Settings {
@@ -45,6 +51,6 @@ func (v *versionCommand) Run() error {
 	if r.Revision != "" {
 		revision = ", " + r.Revision[:min(len(r.Revision), 12)]
 	}
-	p.Say("%s", fmt.Sprintf("fairlock %s%s (%s, %s)", r.Version, revision, r.Go, r.Platform))
+	p.Say("%s", fmt.Sprintf("fairlock %s%s, protocol %d (%s, %s)", r.Version, revision, r.Protocol, r.Go, r.Platform))
 	return p.Print()
 }

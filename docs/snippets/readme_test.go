@@ -34,6 +34,12 @@ func TestANewcomerComesFromTheReadmeToALockInAModuleOfTheirOwn(t *testing.T) {
 	if program == "" || len(steps) != 2 {
 		t.Fatalf("the README has changed: %q, %q", program, steps)
 	}
+	// What is downloaded is rehearsed in scripts/release; here, it is the checkout.
+	checkedOut := "go mod edit -replace github.com/fairlock/locks=../locks"
+	if !strings.Contains(page, "`"+checkedOut+"`") || !strings.Contains(steps[0], "go get github.com/fairlock/locks@latest") {
+		t.Fatalf("the README has changed: %q", steps[0])
+	}
+	steps[0] = strings.Replace(steps[0], "go get github.com/fairlock/locks@latest", checkedOut, 1)
 	must(t, os.Mkdir(filepath.Join(dir, "saved"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "saved", "main.go"), []byte(program), 0o600))
 	shell := exec.Command("sh", "-ec", steps[0]+"\ncp ../saved/main.go .\n"+steps[1])

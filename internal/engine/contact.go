@@ -24,7 +24,7 @@ type contact struct {
 }
 
 // Contact makes contact with the server, for a call for the lock of these keys, unless that has
-// been done. It takes three requests, once in a Locker's life. A positive wait bounds it.
+// been done. It takes four requests, once in a Locker's life. A positive wait bounds it.
 func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) error {
 	if c.contact.made.Load() {
 		return nil
@@ -63,16 +63,7 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 // look finds out whether the server can keep locks at all. On a cluster it asks the lock's own
 // node.
 func (c *Core) look(ctx context.Context, keys lua.Keys) error {
-	infos, err := c.infos(ctx)
-	for _, info := range infos {
-		if text, _ := info.(string); err == nil {
-			err = c.judge(text)
-		}
-	}
-	if redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
-		err = nil // the server does not let us ask: the operator has to know
-	}
-	if err != nil {
+	if err := c.examineSoon(ctx); err != nil {
 		return err
 	}
 	// No client listens on the channel yet. It is better to fail now than to leave the next in line
@@ -93,7 +84,7 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	}
 	// The scripts can do without the answer: they then hand over to whichever waiter asks. That is
 	// slow, and the operator should learn why.
-	err = ask("eval", "return redis.call('PUBSUB', ARGV[1], ARGV[2])", 0, numsub, channel)
+	err := ask("eval", "return redis.call('PUBSUB', ARGV[1], ARGV[2])", 0, numsub, channel)
 	if lua.Answered(err) {
 		c.Settings.Logger.Warn("fairlock: scripts cannot ask who listens (PUBSUB NUMSUB), so hand-overs take seconds", "error", err)
 		return nil
@@ -101,31 +92,54 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	return err
 }
 
-// infos returns what the server, or each master of a cluster, says of itself. If a master hangs,
-// infos waits only a short time and returns nothing for any of them.
-func (c *Core) infos(ctx context.Context) ([]any, error) {
-	all := func() ([]any, error) {
-		return insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
-	}
+// examineSoon is examine. If a master of a cluster hangs, examineSoon waits only a short time, and
+// holds nothing against any of them.
+func (c *Core) examineSoon(ctx context.Context) error {
 	if !c.Server.Sharded() {
-		return all()
+		return c.examine(ctx)
 	}
-	type answer struct {
-		infos []any
-		err   error
-	}
-	answers := make(chan answer, 1)
+	verdict := make(chan error, 1)
 	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
 	defer cancel()
-	err := c.Await(brief, func() {
-		infos, err := all()
-		answers <- answer{infos, err}
-	})
-	if err != nil {
-		return nil, nil
+	if c.Await(brief, func() { verdict <- c.examine(brief) }) != nil {
+		return nil
 	}
-	a := <-answers
-	return a.infos, a.err
+	return <-verdict
+}
+
+// examine judges what the server, or each master of a cluster, says of itself, and the protocol that
+// is kept there.
+func (c *Core) examine(ctx context.Context) error {
+	infos, err := insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
+	for _, info := range infos {
+		if text, _ := info.(string); err == nil {
+			err = c.judge(text)
+		}
+	}
+	if redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
+		err = nil // the server does not let us ask: the operator has to know
+	}
+	if err != nil {
+		return err
+	}
+	kept, err := insist(ctx, func() (string, error) { return c.Server.Meet(ctx) })
+	switch {
+	case err == nil:
+		return understands(lua.ProtocolKey(c.Settings.Prefix), kept)
+	case lua.Answered(err) || c.Server.Sharded():
+		return nil // no right to this key, or its node is away: the call's own requests decide
+	}
+	return err
+}
+
+// understands refuses a server whose locks are kept in a protocol that this Locker does not know.
+func understands(key, kept string) error {
+	if kept == strconv.Itoa(lua.Protocol) {
+		return nil
+	}
+	return fmt.Errorf("the locks of this prefix are kept in protocol %.100q, as %s says, and this Locker knows protocol %d only: "+
+		"use a version of Fairlock that knows it or another prefix, or stop all Lockers of this prefix and delete %s: %w",
+		kept, key, lua.Protocol, key, errors.ErrUnsupported)
 }
 
 // insist sends a command, and repeats it while it goes unanswered. The command must be safe to

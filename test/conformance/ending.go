@@ -4,12 +4,29 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
 )
 
 var endingTests = []test{
+	{"a Locker that meets a protocol it does not know says so, and touches nothing", func(w *World) {
+		a := w.Locker()
+		const key = "fairlock:protocol"
+		w.NoError(w.admin.Set(w.Context(), key, "17", time.Hour).Err())
+		for range 2 {
+			_, err := a.Lock(w.Context(), "x")
+			w.Is(err, errors.ErrUnsupported)
+			w.That(strings.Contains(err.Error(), `"17"`) && strings.Contains(err.Error(), "protocol 1 only") && strings.Contains(err.Error(), key), "%v", err)
+			_, err = a.Inspect(w.Context(), "x")
+			w.Is(err, errors.ErrUnsupported)
+		}
+		w.That(w.admin.Exists(w.Context(), w.Record("x")).Val() == 0 && w.admin.Get(w.Context(), key).Val() == "17", "something was written")
+		w.NoError(w.admin.Del(w.Context(), key).Err())
+		w.Unlock(w.Lock(a, "x"))
+		w.That(w.admin.Get(w.Context(), key).Val() == "1", "the protocol is not kept")
+	}},
 	{"Unlock works with a cancelled context, once, and on nothing says that nothing is held", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 // bubble is an embedded server in fake time, and clients whose network can be stopped.
@@ -295,6 +297,10 @@ func TestWhenTheLastClientIsGoneEveryKeyVanishesByItself(t *testing.T) {
 			n.stop() // no farewell: their machines lost power
 		}
 		time.Sleep(30 * time.Minute)
+		if keys := b.mini.Keys(); !slices.Equal(keys, []string{lua.ProtocolKey("fairlock")}) {
+			t.Errorf("the locks leave behind: %v", keys)
+		}
+		b.mini.FastForward(lua.ProtocolTTL) // nobody's network lives: nothing else would happen
 		if keys := b.mini.Keys(); len(keys) > 0 {
 			t.Errorf("stays behind: %v", keys)
 		}

@@ -56,14 +56,14 @@ func (s *stage) until(what string, ok func() bool) {
 	world.UntilWithin(s.t, workers.Patience, what, ok)
 }
 
-// leftovers returns the keys of locks that remain after the last process, without tokens. Tokens
-// outlive their users on purpose.
+// leftovers returns the keys of locks that remain after the last process. Tokens and the protocol
+// outlive their users on purpose, and are left out.
 func (s *stage) leftovers() []string {
 	s.t.Helper()
 	keys, err := s.rdb.Keys(context.Background(), "fairlock:*").Result()
 	s.must(err)
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return strings.HasPrefix(key, "fairlock:token:") || strings.HasPrefix(key, "fairlock:plain:token:")
+		return strings.HasPrefix(key, "fairlock:token:") || strings.HasPrefix(key, "fairlock:plain:token:") || key == "fairlock:protocol"
 	})
 }
 

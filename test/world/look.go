@@ -118,7 +118,7 @@ func (f *Faulty) Free(name string) {
 }
 
 // tidy ends every test. It closes all Lockers and checks that nothing is left: no subscription, no
-// goroutine and no key, except tokens and marks, which end by themselves.
+// goroutine and no key, except the protocol, tokens and marks, which end by themselves.
 func (f *Faulty) tidy() {
 	f.mu.Lock()
 	leases := slices.Clone(f.leases)
@@ -141,7 +141,7 @@ func (f *Faulty) tidy() {
 			f.Errorf("%s stays for ever", key)
 		}
 		switch {
-		case strings.HasPrefix(key, f.Prefix+":token:"):
+		case strings.HasSuffix(key, ":protocol"), strings.HasPrefix(key, f.Prefix+":token:"):
 			continue
 		case strings.HasPrefix(key, f.Prefix+":waiters:"):
 			if f.Direct.ZCount(background, key, "0", "+inf").Val() == 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/lua"
 )
 
 const (
@@ -69,6 +70,8 @@ func (d *Command) Run() (err error) {
 	ctx, cancel := watched()
 	defer cancel()
 	prefix := "fairlock-demo-" + strings.ToLower(rand.Text()[:8])
+	// Nobody will use this prefix again, and the key would stay for months.
+	defer func() { _ = rdb.Del(context.Background(), lua.ProtocolKey(prefix)).Err() }()
 	locker := fairlock.New(rdb, fairlock.WithPrefix(prefix), fairlock.WithLease(leaseOfAll),
 		fairlock.WithLogger(slog.New(locks.NewNotices(os.Stderr))))
 	defer locker.Close()

@@ -17,8 +17,8 @@ const (
 	manyKeys  = 100_000 // that are not fairlock's: ls, top and completion go through them all
 )
 
-// typeOf has the type of each kind of key of a lock.
-var typeOf = map[string]string{"lock": "hash", "queue": "list", "waiters": "zset", "token": "string"}
+// typeOf has the type of each kind of key.
+var typeOf = map[string]string{"lock": "hash", "queue": "list", "waiters": "zset", "token": "string", "protocol": "string"}
 
 // census is the result of a walk through the keys under the prefix.
 type census struct {
