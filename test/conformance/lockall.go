@@ -42,7 +42,7 @@ var lockAllTests = []test{
 		w.That(errors.As(err, &which) && which.Op == "lockall" && which.Name == "y", "got %v", err)
 		w.That(errors.As(err, &who) && who.Owner == held.Owner(), "got %v", err)
 		w.free("x", "z")
-		_, err = b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(50*time.Millisecond))
+		_, err = b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(w.Lease/2))
 		w.Is(err, fairlock.ErrHeld)
 		w.free("x", "z")
 		w.Unlock(held)

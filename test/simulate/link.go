@@ -141,6 +141,9 @@ func (l *link) send(c *conn, args []string) {
 // late is how long a kernel goes on sending the last bytes of a closed connection.
 const late = time.Minute
 
+// latest is how late a request is executed at most.
+const latest = 25 * time.Second
+
 // reaches handles a request that has reached the server.
 func (l *link) reaches(f *flight) {
 	c, w, p := f.c, l.w, l.weather
@@ -169,7 +172,7 @@ func (l *link) reaches(f *flight) {
 		return
 	case happens("late request", p.late):
 		l.silence(c, f.r)
-		w.after(span(f.r, 300*time.Millisecond, 25*time.Second), again)
+		w.after(span(f.r, 300*time.Millisecond, latest), again)
 		return
 	}
 	reply := l.answer(f)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 // wayBack bounds how long a call that has ended may leave something with a reachable server. It
@@ -90,6 +91,7 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 	for _, s := range c.stands {
 		since = later(since, s.to)
 	}
+	since = later(since, lk.unmarked(k.endedAt))
 	owners := []string{ownerOf(ticket)}
 	if what == holdsLock {
 		owners = append(owners, lk.grants[is.token].others()...)
@@ -106,6 +108,20 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 		lk.refused[ticket] = true // one objection is enough
 		r.violated(7, "%s: %s %s, and its call ended %v ago: nobody will leave", lk.name, ticket, what, d)
 	}
+}
+
+// unmarked is until when late requests of a call that ended at that time may be executed, because
+// the server's clock has stepped over the mark that its ticket has left; zero: never.
+func (lk *lock) unmarked(ended time.Time) (until time.Time) {
+	var stepped time.Duration
+	for _, s := range lk.steps {
+		if s.at.After(ended) {
+			if stepped += s.by; stepped > lua.MarkTTL-latest {
+				until = s.at.Add(latest)
+			}
+		}
+	}
+	return until
 }
 
 // noteOf returns the note of a ticket.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/workers"
 )
 
@@ -176,7 +177,7 @@ func (r *report) vanish() []string {
 		left, err := remaining(context.Background(), r.admin)
 		r.ok(err)
 		maps.DeleteFunc(left, func(key string, _ time.Duration) bool {
-			return strings.Contains(key, ":token:") || strings.HasPrefix(lockOf(key), long)
+			return strings.Contains(key, ":token:") || key == lua.ProtocolKey("fairlock") || strings.HasPrefix(lockOf(key), long)
 		})
 		if len(left) == 0 {
 			return nil
