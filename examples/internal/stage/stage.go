@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/lua"
 )
 
 // Stage is what an example plays on.
@@ -38,9 +39,13 @@ type Stage struct {
 // Main returns if all went well, and else ends the program with exit code 1.
 func Main(play func(context.Context, *Stage) error, role func(ctx context.Context, s *Stage, name string) error) {
 	url := flag.String("redis", "", "the `URL` of a Redis to play on; without it, a server that is embedded")
-	prefix := flag.String("prefix", "example-"+strings.ToLower(rand.Text()[:8]), "what all `keys` begin with")
+	drawn := "example-" + strings.ToLower(rand.Text()[:8])
+	prefix := flag.String("prefix", drawn, "what all `keys` begin with")
 	flag.Parse()
 	s := &Stage{Prefix: *prefix, url: *url}
+	if *prefix == drawn { // nobody will use this prefix again, and this key would stay for months
+		s.tidy = append(s.tidy, func() error { return s.Redis.Del(context.Background(), lua.ProtocolKey(drawn)).Err() })
+	}
 	var err error
 	switch name := flag.Arg(0); {
 	case name == "":
