@@ -50,6 +50,14 @@ func joined(ctx context.Context, all []*Lease) *Leases {
 	return &Leases{all: all, ctx: joint, end: end}
 }
 
+// scoped binds all Leases to the calling goroutine and derives the context inside DoAll from ctx.
+func (l *Leases) scoped(ctx context.Context) context.Context {
+	for _, lease := range l.all {
+		ctx = lease.scoped(ctx) //nolint:fatcontext // one for each lock, so that it ends with the first
+	}
+	return ctx
+}
+
 // none reports whether l is nil or the zero Leases.
 func (l *Leases) none() bool { return l == nil || len(l.all) == 0 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-
 	"context"
 	"errors"
 	"slices"
@@ -50,11 +49,9 @@ func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Contex
 		}
 		err = failed
 	}()
-	inner := ctx
-	for _, lease := range leases.all {
-		inner = lease.scoped(inner)
-	}
-	if gone = leases.Err(); gone != nil { // the user's context may have taken long
+	inner := leases.scoped(ctx)
+	gone = leases.Err() // the user's context may have taken long
+	if gone != nil {
 		return gone
 	}
 	return fn(inner, leases)
@@ -89,7 +86,7 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 			g.core.Go(func() { _ = unlockAll(context.Background(), g.had) })
 		}
 	}()
-	if err = g.core.Contact(ctx, g.all[0].keys, g.request.Wait); err != nil {
+	if err := g.core.Contact(ctx, g.all[0].keys, g.request.Wait); err != nil {
 		return g.all[0].name, err
 	}
 	g.within = g.core.within(ctx)
@@ -147,12 +144,8 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 		request.Wait = max(g.began.Add(request.Wait).Sub(now), 1)
 	}
 	request.Waited = g.told
-	watched, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	for _, lease := range g.had {
-		forget := context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })
-		defer forget()
-	}
+	watched, stop := endsWithAny(ctx, g.had)
+	defer stop()
 	next := g.next()
 	lease, err := g.core.pursue(watched, Call{
 		Name: next.name, Keys: next.keys, Request: request, Within: g.within || len(g.had) > 0, Began: now,
@@ -165,6 +158,21 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 		return name, lost
 	}
 	return next.name, err
+}
+
+// endsWithAny is ctx until one of the locks is lost. stop ends it.
+func endsWithAny(ctx context.Context, leases []*Lease) (watched context.Context, stop func()) {
+	watched, end := context.WithCancelCause(ctx)
+	var forget []func() bool
+	for _, lease := range leases {
+		forget = append(forget, context.AfterFunc(lease.Context(), func() { end(context.Cause(lease.Context())) }))
+	}
+	return watched, func() {
+		for _, f := range forget {
+			f()
+		}
+		end(nil)
+	}
 }
 
 // errNotAsked stands for the answer about a lock that need not be asked for at once, because to wait

@@ -21,7 +21,7 @@ func TestAStrangerComesFromTheReadmeToALockAndToTheProgram(t *testing.T) {
 	}
 	timed("scripts/release.sh")
 
-	for _, tag := range strings.Fields(git(t, from, "tag")) {
+	for tag := range strings.FieldsSeq(git(t, from, "tag")) {
 		dir := strings.TrimPrefix(strings.TrimSuffix(tag, version)+"go.mod", "/")
 		if mod := git(t, from, "show", tag+":"+dir); strings.Contains(mod, "replace") || strings.Contains(mod, "v0.0.0\n") {
 			t.Errorf("%s has\n%s", tag, mod)
@@ -129,14 +129,17 @@ func refused(t *testing.T, from, version, why string) {
 	}
 }
 
+// tree is the checkout that this test is in.
+var tree = filepath.Join("..", "..")
+
 // copied is a repository with the files of this tree, committed or not.
 func copied(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	files, err := run("../..", "git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	files, err := run(tree, "git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	must(t, err)
 	for name := range strings.SplitSeq(strings.TrimRight(files, "\x00"), "\x00") {
-		text, err := os.ReadFile(filepath.Join("../..", name))
+		text, err := os.ReadFile(filepath.Join(tree, name))
 		if os.IsNotExist(err) {
 			continue
 		}

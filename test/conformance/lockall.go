@@ -50,7 +50,7 @@ var lockAllTests = []test{
 	{"who waits for one of several locks has those before it and none behind it", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		held := w.Lock(a, "y")
-		all := w.waitsForAll(w.Context(), b, "y", 1, "z", "y", "x")
+		all := w.waitsForAll(w.Context(), b, "y", "z", "y", "x")
 		_, err := a.TryLock(w.Context(), "x")
 		w.Is(err, fairlock.ErrHeld)
 		w.free("z")
@@ -72,7 +72,7 @@ var lockAllTests = []test{
 			all.Go(func() {
 				for round := range rounds {
 					names := orders[(i+round)%len(orders)]
-					err := lockers[i%len(lockers)].DoAll(w.Context(), names, func(ctx context.Context, leases *fairlock.Leases) error {
+					err := lockers[i%len(lockers)].DoAll(w.Context(), names, func(ctx context.Context, _ *fairlock.Leases) error {
 						for _, name := range names {
 							if _, taken := inside.LoadOrStore(name, i); taken {
 								return errors.New("two have " + name)
@@ -114,7 +114,7 @@ var lockAllTests = []test{
 	{"who holds the last of several locks and waits for the first re-enters the last when its turn comes", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		outer, first := w.Lock(b, "z"), w.Lock(a, "x")
-		all := w.waitsForAll(outer.Context(), b, "x", 1, "z", "x")
+		all := w.waitsForAll(outer.Context(), b, "x", "z", "x")
 		w.Unlock(first)
 		o := <-all
 		w.NoError(o.err)
@@ -144,7 +144,7 @@ var lockAllTests = []test{
 	{"a lock that is lost while its call waits for another ends the wait, and the error names it", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		held := w.Lock(a, "y")
-		all := w.waitsForAll(w.Context(), b, "y", 1, "x", "y")
+		all := w.waitsForAll(w.Context(), b, "y", "x", "y")
 		w.NoError(a.ForceUnlock(w.Context(), "x"))
 		o := <-all
 		w.Is(o.err, fairlock.ErrLost)
@@ -157,14 +157,14 @@ var lockAllTests = []test{
 		a, b := w.Locker(), w.Locker()
 		held := w.Lock(a, "y")
 		ctx, cancel := context.WithCancel(w.Context())
-		all := w.waitsForAll(ctx, b, "y", 1, "x", "y", "z")
+		all := w.waitsForAll(ctx, b, "y", "x", "y", "z")
 		cancel()
 		o := <-all
 		w.Is(o.err, context.Canceled)
 		var where *fairlock.WaitError
 		w.That(errors.As(o.err, &where), "got %v", o.err)
 		w.free("x", "z")
-		all = w.waitsForAll(w.Context(), b, "y", 1, "x", "y", "z")
+		all = w.waitsForAll(w.Context(), b, "y", "x", "y", "z")
 		w.NoError(b.Close())
 		o = <-all
 		w.Is(o.err, fairlock.ErrClosed)
@@ -174,7 +174,7 @@ var lockAllTests = []test{
 	{"a Shutdown lets a call that has some of its locks wait for the others", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		held := w.Lock(a, "y")
-		all := w.waitsForAll(w.Context(), b, "y", 1, "x", "y", "z")
+		all := w.waitsForAll(w.Context(), b, "y", "x", "y", "z")
 		ended := make(chan error)
 		go func() { ended <- b.Shutdown(w.Context()) }()
 		w.Until("no other call gets through", func() bool {
@@ -221,8 +221,8 @@ type several struct {
 	err    error
 }
 
-// waitsForAll has a LockAll wait for the lock called first, of which it is the nth waiter.
-func (w *World) waitsForAll(ctx context.Context, l Locker, first string, n int, names ...string) <-chan several {
+// waitsForAll has a LockAll wait for the lock called first, of which it is the only waiter.
+func (w *World) waitsForAll(ctx context.Context, l Locker, first string, names ...string) <-chan several {
 	w.Helper()
 	result := make(chan several, 1)
 	go func() {
@@ -238,7 +238,7 @@ func (w *World) waitsForAll(ctx context.Context, l Locker, first string, n int, 
 		}
 		result <- several{leases, err}
 	}()
-	w.Until("it waits for "+first, func() bool { return w.InLine(first) == n })
+	w.Until("it waits for "+first, func() bool { return w.InLine(first) == 1 })
 	return result
 }
 

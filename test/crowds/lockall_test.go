@@ -36,19 +36,7 @@ func TestCallsForSeveralLocksThatEndInEveryWayLeaveNothingAndNeverShareALock(t *
 					for _, i := range rand.Perm(len(names))[:1+rand.IntN(len(names))] {
 						wanted = append(wanted, names[i])
 					}
-					var options []fairlock.LockOption
-					switch rand.IntN(6) {
-					case 0:
-						time.AfterFunc(rand.N(30*time.Millisecond), cancel)
-					case 1:
-						options = append(options, fairlock.WaitAtMost(rand.N(30*time.Millisecond)))
-					case 2:
-						options = append(options, fairlock.MaxWaiters(2))
-					case 3:
-						options = append(options, fairlock.LeaseFor(lease/5))
-					case 4:
-						options = append(options, fairlock.WaitAtMost(0))
-					}
+					options := ending(cancel)
 					err := l.DoAll(ctx, wanted, func(ctx context.Context, leases *fairlock.Leases) error {
 						if rand.IntN(20) == 0 {
 							s.force(l, wanted[0])
@@ -84,6 +72,25 @@ func TestCallsForSeveralLocksThatEndInEveryWayLeaveNothingAndNeverShareALock(t *
 			end()
 		}
 	})
+}
+
+// ending are options by which a call for several locks may end without them. The call may also be
+// cancelled.
+func ending(cancel func()) []fairlock.LockOption {
+	soon := rand.N(30 * time.Millisecond)
+	switch rand.IntN(6) {
+	case 0:
+		time.AfterFunc(soon, cancel)
+	case 1:
+		return []fairlock.LockOption{fairlock.WaitAtMost(soon)}
+	case 2:
+		return []fairlock.LockOption{fairlock.MaxWaiters(2)}
+	case 3:
+		return []fairlock.LockOption{fairlock.LeaseFor(200 * time.Millisecond)}
+	case 4:
+		return []fairlock.LockOption{fairlock.WaitAtMost(0)}
+	}
+	return nil
 }
 
 // alone fails if another call trusts one of the locks at the same time.

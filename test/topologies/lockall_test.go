@@ -34,7 +34,7 @@ func inOneTrip(t *testing.T, names string, dial func(trips) redis.UniversalClien
 	for kind, of := range map[string]world.Kind{"fair": world.Fair, "plain": world.Plain} {
 		var n atomic.Int64
 		locker := of(dial(trips{&n}))
-		defer locker.Close()
+		t.Cleanup(func() { _ = locker.Close() })
 		var all []string
 		for i := range 100 {
 			all = append(all, fmt.Sprintf(names, i))
