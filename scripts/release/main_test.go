@@ -137,7 +137,9 @@ func copied(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	files, err := run(tree, "git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	must(t, err)
+	if err != nil {
+		t.Skip("this tree is no checkout of git, and only such a tree can be released:", err)
+	}
 	for name := range strings.SplitSeq(strings.TrimRight(files, "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(tree, name))
 		if os.IsNotExist(err) {
