@@ -21,10 +21,8 @@ package lua
 
 import (
 	"context"
-	"crypto/sha1"
 	"crypto/tls"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,11 +54,7 @@ var (
 	evictScript    = load("evict.lua")
 )
 
-func load(name string) script {
-	source := Whole(name, embedded)
-	sum := sha1.Sum([]byte(source))
-	return script{source, hex.EncodeToString(sum[:])}
-}
+func load(name string) script { return newScript(Whole(name, embedded)) }
 
 func embedded(name string) string {
 	text, err := fs.ReadFile(files, name)
@@ -123,7 +117,7 @@ func wrongReply(verb string, r any) error {
 type Server struct {
 	*deployment
 	prompt *prompt // how requests are sent from their caller's own goroutine; nil: they are not
-	by     sender  // sends the scripts; nil: together does
+	by     sender  // sends the scripts
 }
 
 // deployment is what a Server and those that Prompt derives from it share.
@@ -152,6 +146,7 @@ func NewServer(rdb redis.UniversalClient, channel, client string) *Server {
 	s.spawn = func(f func()) { go f() }
 	s.cluster, _ = rdb.(Cluster)
 	s.together = &together{rdb: rdb, apart: s.Sharded()}
+	s.by = s.together
 	s.timing.learn(rdb)
 	return s
 }
@@ -261,18 +256,22 @@ func (sc script) whole(command []any) []any {
 
 // run sends a script by its hash. If the server does not have the script yet, run sends it whole.
 func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, error) {
-	by := s.by
-	if by == nil {
-		by = s.together
+	reply, err := s.runAny(ctx, sc, command)
+	if err != nil {
+		return nil, err
 	}
-	reply, err := s.send(ctx, command, by)
+	return list(reply)
+}
+
+func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, error) {
+	reply, err := s.send(ctx, command, s.by)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
 		return nil, sc.named(err, command)
 	}
-	return list(reply)
+	return reply, nil
 }
 
 // justOne is the reply to the usual release.

@@ -212,6 +212,6 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool
 		server Server
 		prompt prompt
 	}{prompt: prompt{Context: ctx, obeyed: t.obeys, awaits: awaits, limit: limit}}
-	both.server = Server{deployment: s.deployment, prompt: &both.prompt}
+	both.server = Server{s.deployment, &both.prompt, s.by}
 	return &both.server, true
 }

@@ -19,8 +19,9 @@ const ProtocolTTL = 90 * 24 * time.Hour
 // kinds.
 func ProtocolKey(prefix string) string { return strings.TrimSuffix(prefix, plain) + ":protocol" }
 
-// meeting reads the protocol that is kept, and keeps ours if there is none, or prolongs it at half its
-// life. A client that may not write still reads. It is no verb, and is run by its text: once in a Locker's life.
+// meeting reads the protocol that is kept, and keeps ours if there is none, or prolongs it at half
+// its life. A client that may not write still reads. It is no verb, and is run by its text: once in
+// a Locker's life.
 //
 //	KEYS[1]  the protocol's key
 //	ARGV[1]  our protocol

@@ -98,8 +98,8 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 //
 // If nobody else wants the locks, LockAll takes one round trip, however many there are: all are
 // tried at once, in one write. On a cluster this holds if one node keeps them. Of those that are
-// had, the ones that come after the first that is not are given back at once. Then LockAll waits for it, and
-// tries the rest again. Nobody therefore waits while holding a lock out of order.
+// had, the ones that come after the first that is not are given back at once. Then LockAll waits
+// for it, and tries the rest again. Nobody therefore waits while holding a lock out of order.
 // Somebody else's TryLock may meanwhile find a lock held that is given back a moment later.
 //
 // The options hold for each of the locks; WaitAtMost bounds the whole call. OnQueued is told the

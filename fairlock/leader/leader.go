@@ -1,7 +1,7 @@
 // Package leader runs a function on exactly one of many instances: on the one that has the lock.
 //
-//	err := leader.Run(ctx, locker, "scheduler", func(ctx context.Context, lease *fairlock.Lease) error {
-//		return schedule(ctx, lease.Token()) // ctx ends when this instance no longer leads
+//	err := leader.Run(ctx, locker, "mail", func(ctx context.Context, lease *fairlock.Lease) error {
+//		return send(ctx, lease.Token()) // ctx ends when this instance no longer leads
 //	})
 //
 // Every instance calls [Run] with the same name. One of them leads, and the others wait in line as

@@ -88,7 +88,7 @@ func (c *Core) begin(ctx context.Context, name string, try bool, options []LockO
 func (c *Core) read(ctx context.Context, name string, options []LockOption) (Request, lua.Keys, error) {
 	request, err := c.Settings.Request(options)
 	if err == nil {
-		err = checkContext(ctx)
+		err = errors.Join(checkContext(ctx), c.protocol.Check(request))
 	}
 	if err != nil {
 		return request, lua.Keys{}, err
@@ -114,7 +114,7 @@ func (c *Core) keys(name string) (lua.Keys, error) {
 	if c.Settings.Err != nil {
 		return lua.Keys{}, c.Settings.Err
 	}
-	keys, err := lua.NewKeys(c.Settings.Prefix, name)
+	keys, err := c.protocol.Keys(name)
 	if err != nil {
 		return lua.Keys{}, Invalid("%v", err)
 	}
@@ -163,21 +163,26 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 	}
 	var gone error // the lock was lost, or the Locker closed, before fn began
 	defer func() {
-		failed := lease.Unlock(ctx)
-		// ErrNotHeld alone: fn may have unlocked the Lease.
-		if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) {
-			return
-		}
-		if err != nil {
-			failed = errors.Join(err, failed)
-		}
-		err = failed
+		err = afterDo(err, lease.Unlock(ctx), gone)
 	}()
 	inner := lease.scoped(ctx)
 	if gone = lease.state(); gone != nil { // the user's context may have taken long
 		return &Error{"do", name, gone}
 	}
 	return fn(inner, lease)
+}
+
+// afterDo is the error of a Do whose function returned err and whose Unlock returned failed. If
+// gone is not nil, that is the error, and the function was not called.
+func afterDo(err, failed, gone error) error {
+	// ErrNotHeld alone: the function may have unlocked the Lease.
+	if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) {
+		return err
+	}
+	if err != nil {
+		return errors.Join(err, failed)
+	}
+	return failed
 }
 
 // within reports whether the call is made under a live hold of any lock of this Core: the call's

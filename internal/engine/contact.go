@@ -66,28 +66,15 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	if err := c.examineSoon(ctx); err != nil {
 		return err
 	}
-	// No client listens on the channel yet. It is better to fail now than to leave the next in line
-	// untold at a release.
-	publish, numsub, channel := "publish", "NUMSUB", c.Server.Channel(keys)
-	if c.Server.Sharded() {
-		publish, numsub = "spublish", "SHARDNUMSUB"
-	}
-	ask := func(args ...any) error {
-		_, err := insist(ctx, func() (any, error) { return c.Server.Do(ctx, args...) })
-		if c.Server.Sharded() && (!lua.Answered(err) || lua.Passing(err)) {
-			return nil // the lock's node is away: the call's own request will say so
-		}
-		return err
-	}
-	if err := ask(publish, channel, ""); err != nil {
-		return fmt.Errorf("publishing on %s: %w", channel, err)
-	}
-	// The scripts can do without the answer: they then hand over to whichever waiter asks. That is
-	// slow, and the operator should learn why.
-	err := ask("eval", "return redis.call('PUBSUB', ARGV[1], ARGV[2])", 0, numsub, channel)
-	if lua.Answered(err) {
-		c.Settings.Logger.Warn("fairlock: scripts cannot ask who listens (PUBSUB NUMSUB), so hand-overs take seconds", "error", err)
-		return nil
+	return c.protocol.Speaks(ctx, keys)
+}
+
+// Ask sends a command to the node of a lock, before the first lock, and repeats it while it goes
+// unanswered. The command must be safe to repeat.
+func (c *Core) Ask(ctx context.Context, args ...any) error {
+	_, err := insist(ctx, func() (any, error) { return c.Server.Do(ctx, args...) })
+	if c.Server.Sharded() && (!lua.Answered(err) || lua.Passing(err)) {
+		return nil // the lock's node is away: the call's own request will say so
 	}
 	return err
 }
@@ -107,8 +94,8 @@ func (c *Core) examineSoon(ctx context.Context) error {
 	return <-verdict
 }
 
-// examine judges what the server, or each master of a cluster, says of itself, and the protocol that
-// is kept there.
+// examine judges what the server, or each master of a cluster, says of itself, and the protocol
+// that is kept there.
 func (c *Core) examine(ctx context.Context) error {
 	infos, err := insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
 	for _, info := range infos {
@@ -122,24 +109,7 @@ func (c *Core) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kept, err := insist(ctx, func() (string, error) { return c.Server.Meet(ctx) })
-	switch {
-	case err == nil:
-		return understands(lua.ProtocolKey(c.Settings.Prefix), kept)
-	case lua.Answered(err) || c.Server.Sharded():
-		return nil // no right to this key, or its node is away: the call's own requests decide
-	}
-	return err
-}
-
-// understands refuses a server whose locks are kept in a protocol that this Locker does not know.
-func understands(key, kept string) error {
-	if kept == strconv.Itoa(lua.Protocol) {
-		return nil
-	}
-	return fmt.Errorf("the locks of this prefix are kept in protocol %.100q, as %s says, and this Locker knows protocol %d only: "+
-		"use a version of Fairlock that knows it or another prefix, or stop all Lockers of this prefix and delete %s: %w",
-		kept, key, lua.Protocol, key, errors.ErrUnsupported)
+	return c.protocol.Meet(ctx)
 }
 
 // insist sends a command, and repeats it while it goes unanswered. The command must be safe to

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
@@ -29,6 +28,7 @@ type Core struct {
 	Hub      Hub
 
 	strategy Strategy
+	protocol Protocol
 	counter  atomic.Uint64 // of the client's tickets
 	contact  contact
 	stop     chan struct{} // closed by Close; ends the watchdog
@@ -91,14 +91,13 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 	if err := lua.CheckPrefix(settings.Prefix); err != nil {
 		settings.Err = errors.Join(settings.Err, Invalid("WithPrefix: %v", err))
 	}
-	id := uuid.NewString() + lua.KnowsRuns
-	server := scripts(rdb, lua.Channels(settings.Prefix), id)
+	server := scripts(rdb, lua.Channels(settings.Prefix), settings.id)
 	settings.Prefix = server.Prefix() // with what the kind of lock adds
 	if settings.Simulated() {
 		server.Apart() // or the order of goroutines would decide, and runs would differ
 	}
 	c := &Core{
-		Settings: settings, ID: id, Server: server,
+		Settings: settings, ID: settings.id, Server: server,
 		Hub:      newHub(rdb, settings.Logger),
 		strategy: strategy,
 		contact:  contact{turn: make(chan struct{}, 1)},
@@ -107,6 +106,10 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 		bound:    make(map[goroutine]int),
 	}
 	server.Spawn(c.Go)
+	c.protocol = own{c}
+	if other, ok := strategy.(Protocol); ok {
+		c.protocol = other
+	}
 	return c
 }
 

@@ -32,7 +32,7 @@ var (
 
 // Error says which operation on which lock failed, and why.
 type Error struct {
-	Op   string // "lock", "trylock", "do", "unlock", "extend", "inspect", "list", "force", "evict"
+	Op   string // "lock", "trylock", "do", "lockall", "doall", "unlock", "extend", "inspect", "list", "force", "evict"
 	Name string // of the lock
 	Err  error
 }

@@ -65,7 +65,7 @@ func (c *Core) Inspect(ctx context.Context, name string) (*State, error) {
 }
 
 func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
-	keys, err := c.ready(ctx, name)
+	keys, err := c.Ready(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 	}
 }
 
-// ready checks what an operation on one lock needs: its name, ctx, an open Locker, and contact.
-func (c *Core) ready(ctx context.Context, name string) (lua.Keys, error) {
+// Ready checks what an operation on one lock needs: its name, ctx, an open Locker, and contact.
+func (c *Core) Ready(ctx context.Context, name string) (lua.Keys, error) {
 	keys, err := c.keys(name)
 	if err == nil {
 		err = checkContext(ctx)
@@ -157,7 +157,7 @@ func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
 }
 
 func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
-	if _, err := c.ready(ctx, "any"); err != nil {
+	if _, err := c.Ready(ctx, "any"); err != nil {
 		return err
 	}
 	scan := c.Server.Scan(c.Settings.Prefix, listPage)
@@ -187,7 +187,7 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 // Force ends the present ownership of a lock, whoever has it. The caller has to handle a grant in
 // left and the rest of the line.
 func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.Left, err error) {
-	if keys, err = c.ready(ctx, name); err != nil {
+	if keys, err = c.Ready(ctx, name); err != nil {
 		return keys, left, err
 	}
 	forced := false
@@ -210,7 +210,7 @@ func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.
 
 // Evict takes the waiter with this ID out of the line, if it is there.
 func (c *Core) Evict(ctx context.Context, name, waiter string) (evicted bool, err error) {
-	keys, err := c.ready(ctx, name)
+	keys, err := c.Ready(ctx, name)
 	if err != nil {
 		return false, err
 	}

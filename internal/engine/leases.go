@@ -10,8 +10,8 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Leases are the Leases of one LockAll, one for each lock. They are safe for concurrent use, and all
-// methods may be called on nil and on the zero Leases, which hold nothing.
+// Leases are the Leases of one LockAll, one for each lock. They are safe for concurrent use, and
+// all methods may be called on nil and on the zero Leases, which hold nothing.
 type Leases struct {
 	_   noCopy
 	all []*Lease // in the order of their locks
@@ -19,33 +19,17 @@ type Leases struct {
 	end context.CancelCauseFunc
 }
 
-// carryingAll is a context that carries the turns of several Leases.
-type carryingAll struct {
-	context.Context
-	shares []*share // not the Leases: nobody would notice that they were dropped
-}
-
-func (c *carryingAll) Value(key any) any {
-	switch key.(type) {
-	case carried, anyTurn:
-		for _, s := range c.shares {
-			if t := s.Value(key); t != nil {
-				return t
-			}
-		}
-	}
-	return c.Context.Value(key)
-}
-
-// joined puts Leases together. The context ends with the first of theirs.
+// joined puts Leases together. The context carries all their turns, and ends with the first of
+// theirs. It does not know the Leases, or nobody would notice that they were dropped.
 func joined(ctx context.Context, all []*Lease) *Leases {
-	carrying := &carryingAll{Context: detached(ctx)}
+	values := detached(ctx)
 	for _, lease := range all {
-		carrying.shares = append(carrying.shares, lease.share)
+		values = &carrying{values, lease.share.turn} //nolint:fatcontext // one for each lock
 	}
-	joint, end := context.WithCancelCause(carrying)
-	for _, s := range carrying.shares {
-		context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })
+	joint, end := context.WithCancelCause(values)
+	for _, lease := range all {
+		one := lease.Context()
+		context.AfterFunc(one, func() { end(context.Cause(one)) })
 	}
 	return &Leases{all: all, ctx: joint, end: end}
 }
@@ -107,8 +91,8 @@ func (l *Leases) Context() context.Context {
 // Done is closed when Err is no longer nil.
 func (l *Leases) Done() <-chan struct{} { return l.Context().Done() }
 
-// Err is nil as long as all locks can be trusted. Then it is that of the first, in their order, that
-// cannot.
+// Err is nil as long as all locks can be trusted. Then it is that of the first, in their order,
+// that cannot.
 func (l *Leases) Err() error {
 	if l.none() {
 		return ErrNotHeld

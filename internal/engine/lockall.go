@@ -39,15 +39,7 @@ func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Contex
 	}
 	var gone error // a lock was lost, or the Locker closed, before fn began
 	defer func() {
-		failed := leases.Unlock(ctx)
-		// ErrNotHeld alone: fn may have unlocked the Leases.
-		if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) {
-			return
-		}
-		if err != nil {
-			failed = errors.Join(err, failed)
-		}
-		err = failed
+		err = afterDo(err, leases.Unlock(ctx), gone)
 	}()
 	inner := leases.scoped(ctx)
 	gone = leases.Err() // the user's context may have taken long
@@ -108,6 +100,11 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 
 func (g *gathering) next() wanted { return g.all[len(g.had)] }
 
+// call is a call for one of the locks, which begins now.
+func (g *gathering) call(w wanted, r Request) Call {
+	return Call{Name: w.name, Keys: w.keys, Request: r, Within: g.within || len(g.had) > 0, Began: time.Now()}
+}
+
 // read checks what the call asks for, before anything is sent.
 func (g *gathering) read(ctx context.Context, names []string, options []LockOption) (name string, err error) {
 	if len(names) == 0 {
@@ -139,17 +136,15 @@ func (g *gathering) lost() (name string, err error) {
 // wait waits in line for the next lock. The wait also ends if a lock that the call has is lost:
 // nobody can have used it, but all locks have to be had at one time.
 func (g *gathering) wait(ctx context.Context) (name string, err error) {
-	now, request := time.Now(), g.request
+	request := g.request
 	if request.Wait > 0 {
-		request.Wait = max(g.began.Add(request.Wait).Sub(now), 1)
+		request.Wait = max(time.Until(g.began.Add(request.Wait)), 1)
 	}
 	request.Waited = g.told
 	watched, stop := endsWithAny(ctx, g.had)
 	defer stop()
 	next := g.next()
-	lease, err := g.core.pursue(watched, Call{
-		Name: next.name, Keys: next.keys, Request: request, Within: g.within || len(g.had) > 0, Began: now,
-	})
+	lease, err := g.core.pursue(watched, g.call(next, request))
 	if err == nil {
 		g.had = append(g.had, lease)
 		return "", nil
@@ -175,8 +170,8 @@ func endsWithAny(ctx context.Context, leases []*Lease) (watched context.Context,
 	}
 }
 
-// errNotAsked stands for the answer about a lock that need not be asked for at once, because to wait
-// for it asks, too.
+// errNotAsked stands for the answer about a lock that need not be asked for at once, because to
+// wait for it asks, too.
 var errNotAsked = errors.New("the lock was not asked for")
 
 // answer is what came of asking for one lock at once.
@@ -265,14 +260,13 @@ func (g *gathering) ask(ctx context.Context, rest []wanted, answers []answer) er
 		stop(context.Canceled)
 		<-done
 	}()
-	began := time.Now()
 	g.core.Go(func() {
 		defer close(done)
 		g.core.sideBySide(of, func(i int, by *lua.Server) {
 			w, a := rest[indices[i]], &answers[indices[i]]
-			a.turn, a.err = g.core.strategy.Acquire(asking, Call{
-				Name: w.name, Keys: w.keys, Request: request, Within: g.within || len(g.had) > 0, Began: began, Server: by,
-			})
+			call := g.call(w, request)
+			call.Server = by
+			a.turn, a.err = g.core.strategy.Acquire(asking, call)
 		})
 	})
 	var timeout <-chan time.Time

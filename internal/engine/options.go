@@ -4,6 +4,10 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // What a Locker uses unless told otherwise.
@@ -22,6 +26,7 @@ type Settings struct {
 	Observer Observer // may be nil
 	Err      error    // the options that made no sense; every call returns them
 
+	id       string // of the client; see WithID
 	reporter *reporter
 	alarm    func() // see WithAlarm; may be nil
 }
@@ -35,7 +40,7 @@ func (o option) apply(s *Settings) { o(s) }
 
 // newSettings applies options over the defaults.
 func newSettings(prefix string, options []Option) Settings {
-	s := Settings{Prefix: prefix, Lease: DefaultLease, Logger: slog.Default(), Identity: ByContext}
+	s := Settings{Prefix: prefix, Lease: DefaultLease, Logger: slog.Default(), Identity: ByContext, id: uuid.NewString() + lua.KnowsRuns}
 	for _, o := range options {
 		if o == nil {
 			s.Err = errors.Join(s.Err, Invalid("an Option is nil"))
@@ -46,6 +51,9 @@ func newSettings(prefix string, options []Option) Settings {
 	s.reports()
 	return s
 }
+
+// WithID sets the first part of the client's tickets. It must be unique among all clients.
+func WithID(id string) Option { return option(func(s *Settings) { s.id = id }) }
 
 // WithAlarm is for a simulation, whose processes may stand still: f is called before a timer's work
 // is done, with no mutex held. Nor do calls share requests in a simulation, or the order of

@@ -42,7 +42,7 @@ func (c *Core) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhear
 }
 
 func (c *Core) overhear(ctx context.Context, names []string, yield func(Overheard) bool) error {
-	if _, err := c.ready(ctx, "any"); err != nil {
+	if _, err := c.Ready(ctx, "any"); err != nil {
 		return err
 	}
 	wanted := make(map[lua.Keys]string, len(names)) // the caller's names

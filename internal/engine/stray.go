@@ -52,10 +52,10 @@ func (c *Core) Nonsense(err error) {
 	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "messages", c.nonsense.Swap(0))
 }
 
-// ReturnStrays gives back, in the background, tickets of this client that have a lock though no call
-// of the client knows them: their requests were executed when no call waited for them any more. It
-// is called after an answer has named one. Most are none: a ticket that was unlocked meanwhile is
-// not known any more either. So a lock is looked at once a second at most.
+// ReturnStrays gives back, in the background, tickets of this client that have a lock though no
+// call of the client knows them: their requests were executed when no call waited for them any
+// more. It is called after an answer has named one. Most are none: a ticket that was unlocked
+// meanwhile is not known any more either. So a lock is looked at once a second at most.
 func (c *Core) ReturnStrays(keys lua.Keys) {
 	if _, looked := c.looked.LoadOrStore(keys, true); looked {
 		return

@@ -190,7 +190,7 @@ func (c *Core) wake(now time.Time, after *effects) {
 func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
 	sent := time.Now()
-	answers := c.Server.Renew(ctx, renewals)
+	answers := c.protocol.Renew(ctx, renewals)
 	for i, h := range holds {
 		h.Requests.Done(answers[i].Err)
 	}
@@ -238,7 +238,7 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	if !live {
 		return nil
 	}
-	answer := c.Server.Reassert(ctx, r)
+	answer := c.protocol.Reassert(ctx, r)
 	h.Requests.Done(answer.Err)
 	switch {
 	case answer.Err != nil:

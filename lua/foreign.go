@@ -1,0 +1,49 @@
+package lua
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// Script is a script of another protocol than this package's. A Server sends it as it does its own:
+// by its hash, in the writes that requests share, and never twice.
+type Script struct{ script }
+
+// NewScript returns the script with this text.
+func NewScript(source string) Script { return Script{newScript(source)} }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+// Run runs a script of another protocol in one request. The reply is a list; a number is a list of
+// length 1.
+func (s *Server) Run(ctx context.Context, sc Script, keys []string, args ...any) ([]any, error) {
+	return s.run(ctx, sc.script, append(sc.on(keys, len(args)), args...))
+}
+
+// RunText is Run for a script that replies with a text.
+func (s *Server) RunText(ctx context.Context, sc Script, keys []string, args ...any) (string, error) {
+	reply, err := s.runAny(ctx, sc.script, append(sc.on(keys, len(args)), args...))
+	if err != nil {
+		return "", err
+	}
+	text, ok := reply.(string)
+	if !ok {
+		return "", wrongReply("script", reply)
+	}
+	return text, nil
+}
+
+// ForeignKeys are the keys of a lock of another protocol. Each is at most 16,000 bytes long.
+func ForeignKeys(record, queue, waiters, token string) Keys {
+	k := Keys{text: record + queue + waiters + token}
+	end := 0
+	for i, key := range [...]string{record, queue, waiters} {
+		end += len(key)
+		k.ends[i] = uint16(end) //nolint:gosec // three keys of that length are less than 64 KiB
+	}
+	return k
+}
