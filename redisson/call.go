@@ -1,0 +1,342 @@
+package redisson
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// call is one Lock or TryLock on its way. It is an owner of its own, whose name is used once: so a
+// request that is executed twice does no more than once.
+type call struct {
+	engine.Call
+	ticket   lua.Ticket
+	requests *engine.Requests
+	away     <-chan struct{} // closed when the Locker no longer serves the call
+	may      chan struct{}   // holds one signal: the call may ask
+	answered bool            // by the server
+	last     answer          // the last one that said something of the holder
+	at       time.Time       // when that came
+	position int             // in line, when the call joined; 0: not yet
+	failures engine.Backoff
+
+	// Guarded by Locker.mu.
+	asks   bool   // a request is under way
+	traces bool   // the server may have something of the call
+	joined bool   // the call is in its line
+	over   bool   // the call no longer asks: it has the lock, or has left
+	forget func() // ends the call's subscription; nil: there is none
+}
+
+func (c *call) owner() string { return c.ticket.ID() }
+
+// signal lets the call ask.
+func (c *call) signal() {
+	select {
+	case c.may <- struct{}{}:
+	default:
+	}
+}
+
+var errTimeUp = errors.New("the time to wait is up")
+
+// strategy is the Locker as its Core sees it.
+type strategy struct{ *Locker }
+
+// Acquire asks and waits.
+func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, error) {
+	c, err := s.begin(of)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { // also after a panic in a callback
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.quit(c)
+		s.abandon(c)
+	}()
+	caller := ctx
+	if of.Request.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, of.Began.Add(of.Request.Wait), errTimeUp)
+		defer cancel()
+	}
+	turn, err := s.pursue(ctx, caller, c)
+	return turn, c.why(ctx, caller, err)
+}
+
+func (l *Locker) begin(of engine.Call) (*call, error) {
+	c := &call{
+		Call: of, ticket: l.core.Ticket(of.Request), requests: new(engine.Requests), away: l.draining,
+		may: make(chan struct{}, 1), answered: of.Request.Waited,
+	}
+	if of.Within {
+		c.away = l.closing
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if isClosed(c.away) {
+		return nil, engine.ErrClosed
+	}
+	l.calls[c] = struct{}{}
+	return c, nil
+}
+
+// pursue asks until the call has the lock, or must not wait for it.
+func (l *Locker) pursue(ctx, caller context.Context, c *call) (*engine.Turn, error) {
+	for {
+		sent := time.Now()
+		a, err := l.ask(ctx, c)
+		l.asked(c, a, err)
+		var pause <-chan time.Time
+		switch {
+		case err != nil:
+			if ctx.Err() != nil || !c.goesOn(err) {
+				return nil, err
+			}
+			pause = time.After(c.failures.Next())
+		case a.status == granted:
+			return l.keep(c, a, sent)
+		case a.status == gone:
+			return nil, errors.New("the server says that this call has left already")
+		default:
+			if err := l.wait(caller, c, a); err != nil {
+				return nil, err
+			}
+		}
+		if err := l.mayAsk(ctx, c, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// mayAsk returns when the call may ask again: when it is told to, or when the pause is over.
+func (l *Locker) mayAsk(ctx context.Context, c *call, pause <-chan time.Time) error {
+	select {
+	case <-c.may:
+		return nil
+	case <-pause:
+		return nil
+	case <-ctx.Done():
+		return errTimeUp
+	case <-c.away:
+		return engine.ErrClosed
+	}
+}
+
+// wait takes in an answer that somebody else has the lock. The first time, the call joins the line
+// of this process. It is an error if the call must not wait.
+func (l *Locker) wait(caller context.Context, c *call, a answer) error {
+	rejoined := c.joined && a.position > 0
+	if a.status == waits && a.position == 0 { // nothing new but the time that is left
+		a.holder, a.waiting = c.last.holder, c.last.waiting
+	}
+	c.last, c.at, c.answered = a, time.Now(), true
+	switch {
+	case a.status == full:
+		return engine.ErrQueueFull
+	case c.Request.Wait == 0:
+		return c.held()
+	case rejoined:
+		l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: caller, Name: c.Name})
+		l.heard(c, a)
+		return nil
+	case c.joined:
+		l.heard(c, a)
+		return nil
+	}
+	if err := l.join(c, a); err != nil {
+		return err
+	}
+	l.core.Waits(caller, c.Name, "", c.Request, c.position, true)
+	l.stand(c)
+	return nil
+}
+
+// held is what was last heard of the holder.
+func (c *call) held() error {
+	left := max(0, c.last.left-time.Since(c.at))
+	return &engine.HeldError{Owner: c.last.holder, Remaining: left, Waiting: c.last.waiting}
+}
+
+// goesOn reports whether the call asks again after a request failed.
+func (c *call) goesOn(err error) bool {
+	switch {
+	case errors.Is(err, engine.ErrClosed):
+		return false
+	case c.Request.Wait == 0: // pooled connections may have died
+		return lua.Unanswered(err) && time.Since(c.Began) < rules.InsistFor
+	}
+	return rules.Patient(c.answered || c.joined, err)
+}
+
+// why is the error for the caller: about the caller's own context if that has ended, else about
+// what happened.
+func (c *call) why(ctx, caller context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case caller.Err() != nil:
+		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller)}
+	case ctx.Err() == nil:
+		return err
+	case c.last.status != "":
+		return c.held()
+	}
+	return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded}
+}
+
+// ask sends one request, in the caller's own goroutine if the answer is sure to come back soon. If
+// ctx ends first, the request is left to itself.
+func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
+	if !l.asking(c) {
+		return answer{}, engine.ErrClosed
+	}
+	server := cmp.Or(c.Server, l.core.Server)
+	if prompt, ok := l.core.Prompt(ctx, c.Request); ok && c.Server == nil {
+		l.core.Begun()
+		defer l.core.Done()
+		return l.enter(ctx, prompt, c)
+	}
+	c.Server = nil // it is for the first request
+	type reply struct {
+		answer
+		err error
+	}
+	replies := make(chan reply, 1)
+	l.core.Go(func() {
+		a, err := l.enter(context.WithoutCancel(ctx), server, c)
+		replies <- reply{a, err}
+	})
+	select {
+	case r := <-replies:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return answer{}, engine.EndOf(ctx)
+	case <-c.away:
+		return answer{}, engine.ErrClosed
+	}
+}
+
+// asking notes that a request goes out, unless the call is over.
+func (l *Locker) asking(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.asks = !c.over
+	if c.asks {
+		c.traces = true
+		c.requests.Sent()
+	}
+	return c.asks
+}
+
+// asked notes what came of a request. A definite error, or a refusal, leaves nothing behind.
+func (l *Locker) asked(c *call, a answer, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.asks = false
+	nothing := err != nil || a.status == held || a.status == full
+	c.traces = c.traces && (!nothing || c.joined && !l.plain || c.requests.Open())
+}
+
+// enter is one request.
+func (l *Locker) enter(ctx context.Context, server *lua.Server, c *call) (answer, error) {
+	script, keys := enterScript, []string{c.Keys.Record(), c.Keys.Queue(), c.Keys.Waiters(), mark(c.Keys, c.owner())}
+	args := []any{c.owner(), c.Request.Lease.Milliseconds()}
+	if l.plain {
+		script, keys = plainEnterScript, []string{keys[0], keys[3]}
+	} else {
+		most := c.Request.MaxWaiters
+		if c.Request.Wait == 0 {
+			most = -1
+		}
+		args = append(args, l.ours.Milliseconds(), most, l.publish(), channel(c.Keys), c.position == 0, l.java.Milliseconds())
+	}
+	reply, err := server.Run(ctx, script, keys, args...)
+	c.requests.Done(err)
+	if err != nil {
+		return answer{}, err
+	}
+	return decodeAnswer(reply)
+}
+
+// keep puts what was granted under the watchdog.
+func (l *Locker) keep(c *call, a answer, sent time.Time) (*engine.Turn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.over || isClosed(c.away) {
+		return nil, engine.ErrClosed
+	}
+	l.end(c)
+	lease := c.Request.Lease
+	return l.core.Keep(
+		engine.Granted{Keys: c.Keys, Ticket: c.ticket, Since: a.since, Requests: c.requests},
+		engine.Run{}, rules.Term{Span: lease, Ends: sent.Add(lease)},
+		engine.For{Name: c.Name, Fixed: c.Request.Fixed}, time.Now(),
+	), nil
+}
+
+// end notes that the call asks no more. l.mu must be held.
+func (l *Locker) end(c *call) {
+	c.over = true
+	delete(l.calls, c)
+}
+
+// abandon makes sure, in the background, that a call that does not have the lock leaves nothing
+// behind. l.mu must be held.
+func (l *Locker) abandon(c *call) {
+	if c.over {
+		return
+	}
+	l.end(c)
+	if !c.traces {
+		return
+	}
+	l.core.Go(func() {
+		l.core.Persist(c.Request.Lease, func(ctx context.Context) error {
+			_, err := l.leave(ctx, l.core.Server, c.Keys, c.owner(), c.requests.Open())
+			return err
+		})
+	})
+}
+
+// leave ends whatever an owner has. late says that a request of the owner may still come.
+func (l *Locker) leave(ctx context.Context, server *lua.Server, keys lua.Keys, owner string, late bool) (lua.Was, error) {
+	var refuse int64
+	if late {
+		refuse = rules.Late.Milliseconds()
+	}
+	script, names := leaveScript, []string{keys.Record(), keys.Queue(), keys.Waiters(), mark(keys, owner)}
+	args := []any{owner, l.ours.Milliseconds(), refuse, l.publish(), channel(keys)}
+	if l.plain {
+		script, names = plainLeaveScript, []string{names[0], names[3]}
+		args = []any{owner, refuse, l.publish(), channel(keys)}
+	}
+	was, err := server.RunText(ctx, script, names, args...)
+	return lua.Was(was), err
+}
+
+// PassOn: turns do not pass within a process, or Java's waiters would be overtaken.
+func (s strategy) PassOn(*engine.Hold) bool { return false }
+
+// LeaveLine: nobody has a turn on the hold of another.
+func (s strategy) LeaveLine(*engine.Hold, []lua.LeaveTicket) error { return nil }
+
+// Release leaves for a hold: one attempt.
+func (s strategy) Release(ctx context.Context, server *lua.Server, h *engine.Hold) (lua.Was, error) {
+	return s.leave(ctx, server, h.Keys, h.Ticket.ID(), h.Requests.Open())
+}
+
+// Forget: nothing is kept of a hold.
+func (s strategy) Forget(*engine.Hold) {}
+
+// Knows and GiveBack are about strays, for which nobody looks: each owner leaves by itself.
+func (s strategy) Knows(uint64) bool { return true }
+
+// GiveBack is never called: see Knows.
+func (s strategy) GiveBack(lua.Keys, lua.Ticket) {}

@@ -1,0 +1,152 @@
+package redisson
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// inJava puts a waiter of Java's in line, as its lock() does: its deadline is its own time after
+// that of the last in line, or after the end of the lock's lease.
+func (w *world) inJava(name string, n int, own time.Duration) (owner string) {
+	w.Helper()
+	ctx := w.Context()
+	owner = fmt.Sprintf("00000000-0000-4000-8000-000000000000:%d", n)
+	from := float64(time.Now().UnixMilli() + w.direct.PTTL(ctx, name).Val().Milliseconds())
+	if last := w.direct.LIndex(ctx, prefixed(queues, name), -1).Val(); last != "" {
+		from = w.direct.ZScore(ctx, prefixed(deadlines, name), last).Val()
+	}
+	score := strconv.FormatFloat(from+float64(own.Milliseconds()), 'f', 0, 64)
+	w.must(w.direct.Do(ctx, "ZADD", prefixed(deadlines, name), score, owner).Err())
+	w.must(w.direct.RPush(ctx, prefixed(queues, name), owner).Err())
+	return owner
+}
+
+// takes has the head of the line, in Java, take the lock: it takes its own time off all deadlines.
+func (w *world) takes(name, owner string, own time.Duration) {
+	w.Helper()
+	ctx := w.Context()
+	w.must(w.direct.LPop(ctx, prefixed(queues, name)).Err())
+	w.must(w.direct.ZRem(ctx, prefixed(deadlines, name), owner).Err())
+	for _, other := range w.direct.ZRange(ctx, prefixed(deadlines, name), 0, -1).Val() {
+		w.must(w.direct.ZIncrBy(ctx, prefixed(deadlines, name), -float64(own.Milliseconds()), other).Err())
+	}
+	w.must(w.direct.HSet(ctx, name, owner, 1).Err())
+	w.must(w.direct.PExpire(ctx, name, time.Minute).Err())
+}
+
+// left is the time until an owner's deadline.
+func (w *world) left(name, owner string) time.Duration {
+	ms := w.direct.ZScore(context.Background(), prefixed(deadlines, name), owner).Val()
+	return time.Until(time.UnixMilli(int64(ms)))
+}
+
+func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.fair(WithWaiterTimeout(900 * time.Millisecond))
+		lease := w.has(l, "x")
+		var ahead []string
+		for i := range 3 {
+			ahead = append(ahead, w.inJava("x", i, DefaultFairLockWaitTimeout))
+		}
+		next := w.queues(w.Context(), l, "x", 4)
+		place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 3).Val()
+		for i, owner := range ahead {
+			if i == 0 {
+				w.unlock(lease)
+			} else {
+				w.must(w.direct.Del(w.Context(), "x").Err())
+			}
+			w.takes("x", owner, DefaultFairLockWaitTimeout)
+			if left := w.left("x", place); left < 300*time.Millisecond {
+				w.Fatalf("%d took the lock, and the deadline of the waiter is in %v", i, left)
+			}
+			refreshed := w.left("x", place)
+			w.until("it is refreshed", func() bool { return w.left("x", place) > refreshed })
+		}
+		w.must(w.direct.Del(w.Context(), "x").Err())
+		lease = w.gets(next)
+		if lease.Owner() != place {
+			w.Errorf("%s has the lock; %s stood in line", lease.Owner(), place)
+		}
+		w.unlock(lease)
+		w.nothing()
+	})
+}
+
+func TestADeadHeadInGoCostsTheWaiterTimeoutWhateverTheLease(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.fair(WithWaiterTimeout(600 * time.Millisecond))
+		lease := w.has(w.fair(), "x") // for 30 s
+		next := w.queues(w.Context(), l, "x", 1)
+		head := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 0).Val()
+		if left := w.left("x", head); left > 600*time.Millisecond {
+			w.Fatalf("a dead process would keep its place for %v", left)
+		}
+		w.unlock(lease)
+		w.unlock(w.gets(next))
+		w.nothing()
+	})
+}
+
+func TestAPlaceThatIsLostIsTakenAgainAtTheEndAndTold(t *testing.T) {
+	onBoth(t, func(w *world) {
+		told := make(chan Event, 100)
+		l := w.fair(WithWaiterTimeout(600*time.Millisecond), WithObserver(observer(told)))
+		lease := w.has(l, "x")
+		next := w.queues(w.Context(), l, "x", 1)
+		w.must(w.direct.Del(w.Context(), prefixed(queues, "x"), prefixed(deadlines, "x")).Err())
+		w.until("it is in line again", func() bool { return w.inLine("x") == 1 })
+		for event := range told {
+			if event.Kind == PassedOver {
+				break
+			}
+		}
+		w.unlock(lease)
+		w.unlock(w.gets(next))
+		w.nothing()
+	})
+}
+
+type observer chan<- Event
+
+func (o observer) Observe(e Event) { o <- e }
+
+func TestAHeadWithoutADeadlineIsDropped(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.must(w.direct.RPush(w.Context(), prefixed(queues, "x"), "00000000-0000-4000-8000-000000000000:1").Err())
+		w.unlock(w.has(w.fair(), "x"))
+		w.nothing()
+	})
+}
+
+func TestADeadHeadInJavaIsDroppedWhenItsDeadlineHasPassed(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.inJava("x", 1, 300*time.Millisecond)
+		w.unlock(w.has(w.fair(WithWaiterTimeout(600*time.Millisecond)), "x"))
+		w.nothing()
+	})
+}
+
+func TestAPlaceIsKeptWhileOnQueuedRuns(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.fair(WithWaiterTimeout(300 * time.Millisecond))
+		lease := w.has(l, "x")
+		goes := make(chan struct{})
+		next := w.queues(w.Context(), l, "x", 1, OnQueued(func(int) { <-goes }))
+		head := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 0).Val()
+		for range 3 {
+			before := w.left("x", head)
+			w.until("it is refreshed", func() bool { return w.left("x", head) > before })
+		}
+		close(goes)
+		w.unlock(lease)
+		if lease = w.gets(next); lease.Owner() != head {
+			w.Errorf("%s has the lock; %s stood in line", lease.Owner(), head)
+		}
+		w.unlock(lease)
+		w.nothing()
+	})
+}

@@ -1,0 +1,11 @@
+-- Drops the waiters at the head of the line whose deadlines have passed, as every client does. A
+-- head without a deadline is dropped, too: no client in Java ever does that (Redisson #4153).
+local head = redis.call('LINDEX', KEYS[2], 0)
+local swept = false
+while head do
+  if (tonumber(redis.call('ZSCORE', KEYS[3], head) or 0) or 0) > now then break end
+  redis.call('LPOP', KEYS[2])
+  redis.call('ZREM', KEYS[3], head)
+  swept = true
+  head = redis.call('LINDEX', KEYS[2], 0)
+end

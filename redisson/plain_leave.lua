@@ -1,0 +1,12 @@
+-- Gives back a plain lock, and tells all who wait for it.
+-- KEYS: 1 lock, 2 mark of an owner that has left
+-- ARGV: 1 owner, 2 how long a late request of the owner is to be refused (ms; 0: there is none),
+--       3 PUBLISH or SPUBLISH, 4 the channel of the lock
+-- Reply: held or neither
+-- Errors before a write: WRONGTYPE.
+local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+if ARGV[2] ~= '0' then redis.call('SET', KEYS[2], 1, 'PX', ARGV[2]) end
+if not held then return 'neither' end
+redis.call('DEL', KEYS[1])
+redis.call(ARGV[3], ARGV[4], '0')
+return 'held'

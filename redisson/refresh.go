@@ -1,0 +1,74 @@
+package redisson
+
+import (
+	"context"
+	"time"
+)
+
+// refresh keeps the places of the calls in a fair line, in one request, and lets those ask that may
+// have the lock or have lost their place.
+func (l *Locker) refresh(at *line, calls []*call) {
+	args := make([]any, 0, 4+len(calls))
+	args = append(args, l.ours.Milliseconds(), l.java.Milliseconds(), l.publish(), channel(at.keys))
+	byOwner := make(map[string]*call, len(calls))
+	for _, c := range calls {
+		byOwner[c.owner()] = c
+		args = append(args, c.owner())
+	}
+	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters()}
+	reply, err := l.core.Server.Run(context.Background(), refreshScript, keys, args...)
+	var seen view
+	if err == nil {
+		seen, err = decodeView(reply)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at.looking = time.Time{}
+	if err != nil {
+		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
+		return
+	}
+	for _, owner := range append(seen.missing, seen.next) {
+		if c := byOwner[owner]; c != nil && !c.asks {
+			c.signal()
+		}
+	}
+	if l.lines[at.keys.Record()] != at || isClosed(l.closing) {
+		return
+	}
+	switch {
+	case seen.left > 0:
+		at.alarm.By(time.Now().Add(seen.left + afterEnd))
+	case seen.ends > 0: // the lock is free, and the head does not take it
+		at.alarm.By(time.Now().Add(max(seen.ends+afterEnd, soonest)))
+	}
+}
+
+// view is what a refresh saw of the line.
+type view struct {
+	left    time.Duration // until the lock ends; 0: it is free, or never ends
+	ends    time.Duration // until the head's deadline; 0: nobody is in line
+	next    string        // who may have the lock now, of this process; or empty
+	missing []string      // who lost their place
+}
+
+func decodeView(reply []any) (v view, err error) {
+	if len(reply) != 4 {
+		return v, wrongReply("refresh", reply)
+	}
+	pttl, ok := reply[0].(int64)
+	next, ok2 := reply[2].(string)
+	missing, ok3 := reply[3].([]any)
+	if !ok || !ok2 || !ok3 {
+		return v, wrongReply("refresh", reply)
+	}
+	v.left, v.next = until(pttl), next
+	if pttl == -2 {
+		v.ends, err = millis("refresh", reply[1])
+	}
+	for _, owner := range missing {
+		text, _ := owner.(string)
+		v.missing = append(v.missing, text)
+	}
+	return v, err
+}
