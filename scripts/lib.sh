@@ -68,3 +68,8 @@ find_postgres() {
 find_chromium() {
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || command -v chrome >/dev/null
 }
+
+# find_java reports whether there are a JDK and Maven, for the tests beside the real Redisson.
+find_java() {
+	command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null
+}

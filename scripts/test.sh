@@ -26,6 +26,15 @@ find_postgres || loud "Not shown: the example seckill on PostgreSQL. There is no
 find_chromium || loud "Not shown: what the page of fairlock web does in a browser. There is no chromium on the" \
 	"PATH. What the page is made of is tested all the same."
 
+if ! find_java; then
+	if [ "${FAIRLOCK_REQUIRE_JAVA:-}" = 1 ]; then
+		echo "FAIRLOCK_REQUIRE_JAVA=1, but there is no JDK, or no Maven, on the PATH" >&2
+		exit 1
+	fi
+	loud "Not shown: how the real Redisson behaves in one line with ours. There is no java, javac or" \
+		"mvn on the PATH (Debian: default-jdk-headless and maven). Its tests are skipped."
+fi
+
 race=-race
 if ! go list -race errors >/dev/null 2>&1; then
 	race=
@@ -40,8 +49,9 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 
-# The library, its tool and its extras are tested with the race detector. The guests that bring databases, gRPC and
-# other locks are not: building those twice takes minutes, and our own code in them is short.
+# The library, its tool and its extras are tested with the race detector. The guests that bring
+# databases, gRPC and other locks are not: building those twice takes minutes, and our own code in
+# them is short.
 heavy='/locks/(bench|docs|examples|scripts|integrations/grpclock)(/|$)'
 light=$(go list work | grep -vE "$heavy") # one word per package
 guests=$(go list work | grep -E "$heavy")

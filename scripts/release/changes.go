@@ -41,8 +41,8 @@ func cutChangelog(text, version, date string) (string, error) {
 	return before + unreleased + "\n## [" + strings.TrimPrefix(version, "v") + "] - " + date + "\n" + after, nil
 }
 
-// keep writes down the scripts as they go over the wire, so that the tests of later versions can run
-// them beside their own. Scripts that were kept before are not kept again.
+// keep writes down the scripts as they go over the wire, so that the tests of later versions can
+// run them beside their own. Scripts that were kept before are not kept again.
 func (r *release) keep() error {
 	dir := filepath.Join(r.clone, "lua")
 	names, err := filepath.Glob(filepath.Join(dir, "*.lua"))

@@ -42,7 +42,7 @@ func TestAStrangerComesFromTheReadmeToALockAndToTheProgram(t *testing.T) {
 	}
 	timed("go test ./test/rolling, with its scripts")
 
-	page, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile(filepath.Join(tree, "README.md"))
 	must(t, err)
 	dir := t.TempDir()
 	cache := filepath.Join(dir, "modcache")

@@ -162,21 +162,18 @@ func (r *release) list(to string) error {
 // modCache is a module cache of this run: what is being released must not stay in the user's.
 func (r *release) modCache() string { return filepath.Join(r.scratch, "modcache") }
 
-// goEnv is the environment of a Go command that finds the new modules in the proxy. What it needs of
-// others it takes from the user's module cache, else from where the user's Go command does.
+// goEnv is the environment of a Go command that finds the new modules in the proxy. What it needs
+// of others it takes from the user's module cache, else from where the user's Go command does.
 func (r *release) goEnv() []string { return environment(r.proxy, r.modCache(), r.modules[0].path) }
 
 // environment is the environment of a Go command with a module cache of its own that finds the
 // modules below path in the proxy.
 func environment(proxy, cache, path string) []string {
-	asks := func(name string) string {
-		out, err := exec.Command("go", "env", name).Output()
-		if err != nil {
-			return ""
-		}
-		return strings.TrimSpace(string(out))
+	var theirs struct{ GOMODCACHE, GOPROXY, GONOSUMDB string }
+	if out, err := exec.Command("go", "env", "-json", "GOMODCACHE", "GOPROXY", "GONOSUMDB").Output(); err == nil {
+		_ = json.Unmarshal(out, &theirs) // what is not known stays empty
 	}
 	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath", "GOMODCACHE="+cache,
-		"GOPROXY=file://"+proxy+",file://"+asks("GOMODCACHE")+"/cache/download,"+asks("GOPROXY"),
-		"GONOPROXY=none", "GONOSUMDB="+strings.Trim(asks("GONOSUMDB")+","+path, ","))
+		"GOPROXY=file://"+proxy+",file://"+theirs.GOMODCACHE+"/cache/download,"+theirs.GOPROXY,
+		"GONOPROXY=none", "GONOSUMDB="+strings.Trim(theirs.GONOSUMDB+","+path, ","))
 }

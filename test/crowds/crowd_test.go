@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
@@ -182,7 +181,7 @@ func nothingStays(t *testing.T, admin *redis.Client) {
 		channels := admin.PubSubChannels(ctx, "*").Val()
 		for _, key := range admin.Keys(ctx, "*").Val() {
 			switch {
-			case strings.Contains(key, ":token:"), key == lua.ProtocolKey("fairlock"):
+			case world.OutlivesUsers("fairlock", key), world.OutlivesUsers("fairlock:plain", key):
 			case strings.Contains(key, ":waiters:") && admin.ZCount(ctx, key, "0", "+inf").Val() == 0:
 			default:
 				channels = append(channels, key)

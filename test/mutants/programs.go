@@ -26,8 +26,8 @@ func copyScripts(dir string) error {
 	return err
 }
 
-// build makes, in dir, the test programs that look for mutants of scripts. Package lua is built with
-// one change: it reads its scripts from the folder that scriptsIn names.
+// build makes, in dir, the test programs that look for mutants of scripts. Package lua is built
+// with one change: it reads its scripts from the folder that scriptsIn names.
 func build(ctx context.Context, dir string) error {
 	const file = "lua/lua.go"
 	raw, err := os.ReadFile(file)
@@ -63,8 +63,8 @@ func build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// overlay writes the text that is to take a file's place into dir, and beside it the list for the go
-// command's -overlay, whose name it returns.
+// overlay writes the text that is to take a file's place into dir, and beside it the list for the
+// go command's -overlay, whose name it returns.
 func overlay(dir, file, text string) (string, error) {
 	changed, list := filepath.Join(dir, "changed"), filepath.Join(dir, "overlay")
 	file, err := filepath.Abs(file)

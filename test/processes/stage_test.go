@@ -3,7 +3,6 @@ package processes
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,7 +62,7 @@ func (s *stage) leftovers() []string {
 	keys, err := s.rdb.Keys(context.Background(), "fairlock:*").Result()
 	s.must(err)
 	return slices.DeleteFunc(keys, func(key string) bool {
-		return strings.HasPrefix(key, "fairlock:token:") || strings.HasPrefix(key, "fairlock:plain:token:") || key == "fairlock:protocol"
+		return world.OutlivesUsers("fairlock", key) || world.OutlivesUsers("fairlock:plain", key)
 	})
 }
 

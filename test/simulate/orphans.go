@@ -113,15 +113,10 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 // unmarked is until when late requests of a call that ended at that time may be executed, because
 // the server's clock has stepped over the mark that its ticket has left; zero: never.
 func (lk *lock) unmarked(ended time.Time) (until time.Time) {
-	var stepped time.Duration
-	for _, s := range lk.steps {
-		if s.at.After(ended) {
-			if stepped += s.by; stepped > lua.MarkTTL-latest {
-				until = s.at.Add(latest)
-			}
-		}
+	if lk.steppedSince(ended) <= lua.MarkTTL-latest {
+		return until
 	}
-	return until
+	return lk.steps[len(lk.steps)-1].at.Add(latest)
 }
 
 // noteOf returns the note of a ticket.

@@ -135,37 +135,48 @@ func listeningTo(t *testing.T, c *redistest.Cluster) func() (connections, channe
 	}
 }
 
-// counting counts the requests of a client, or of one node in a cluster's client.
-type counting struct{ n *atomic.Int64 }
+// counting counts the requests of a client, or of all nodes in a cluster's client, and the round
+// trips that they take.
+type counting struct{ requests, trips atomic.Int64 }
 
-func (c counting) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *counting) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (c counting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (c *counting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.n.Add(1)
+		c.requests.Add(1)
+		c.trips.Add(1)
 		return next(ctx, cmd)
 	}
 }
 
-func (c counting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (c *counting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.n.Add(int64(len(cmds)))
+		c.requests.Add(int64(len(cmds)))
+		c.trips.Add(1)
 		return next(ctx, cmds)
 	}
 }
 
-func asFewRequests(t *testing.T, c *redistest.Cluster) {
-	server := redistest.Start(t)
-	onOne := func(count counting) redis.UniversalClient {
+// countingOn returns clients of one server with these counts.
+func countingOn(t *testing.T, server *redistest.Server) func(*counting) redis.UniversalClient {
+	return func(count *counting) redis.UniversalClient {
 		rdb := server.Client(t)
 		rdb.AddHook(count)
 		return rdb
 	}
-	onMany := func(count counting) redis.UniversalClient {
+}
+
+// countingOnAll returns clients of a cluster with these counts.
+func countingOnAll(t *testing.T, c *redistest.Cluster) func(*counting) redis.UniversalClient {
+	return func(count *counting) redis.UniversalClient {
 		rdb := c.Client(t)
 		rdb.OnNewNode(func(node *redis.Client) { node.AddHook(count) })
 		return rdb
 	}
+}
+
+func asFewRequests(t *testing.T, c *redistest.Cluster) {
+	onOne, onMany := countingOn(t, redistest.Start(t)), countingOnAll(t, c)
 	// Without runs the number is exact.
 	one, many := requestsATurn(t, onOne, 4, 1), requestsATurn(t, onMany, 4, 1)
 	if many > one+0.02 {
@@ -178,12 +189,13 @@ func asFewRequests(t *testing.T, c *redistest.Cluster) {
 }
 
 // requestsATurn is what a turn costs where so many Lockers have so many waiters each.
-func requestsATurn(t *testing.T, dial func(counting) redis.UniversalClient, lockers, waiters int) float64 {
+func requestsATurn(t *testing.T, dial func(*counting) redis.UniversalClient, lockers, waiters int) float64 {
 	const turns = 2000
-	var n, left atomic.Int64
+	var n counting
+	var left atomic.Int64
 	all := make([]*fairlock.Locker, lockers)
 	for i := range all {
-		all[i] = fairlock.New(dial(counting{&n}))
+		all[i] = fairlock.New(dial(&n))
 	}
 	defer func() {
 		for _, l := range all {
@@ -205,9 +217,9 @@ func requestsATurn(t *testing.T, dial func(counting) redis.UniversalClient, lock
 		playing.Wait()
 	}
 	play(100) // makes contact and subscribes
-	n.Store(0)
+	n.requests.Store(0)
 	play(turns)
-	return float64(n.Load()) / turns
+	return float64(n.requests.Load()) / turns
 }
 
 // moving are locks that are used while their slots move.

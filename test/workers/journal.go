@@ -108,9 +108,9 @@ type Grant struct {
 }
 
 // Judge follows the line of the lock called name. A ticket waits from its arrival in the queue
-// until it is made the holder, or until its client has it leave because it had a turn. To be dropped
-// from the queue does not end the wait. Judge only looks at tickets that count: those of clients
-// that were alive and reachable all the time.
+// until it is made the holder, or until its client has it leave because it had a turn. To be
+// dropped from the queue does not end the wait. Judge only looks at tickets that count: those of
+// clients that were alive and reachable all the time.
 func (j Journal) Judge(name string, counts func(ticket string) bool) Verdict {
 	return j.judge("fairlock", name, counts)
 }

@@ -117,6 +117,12 @@ func (f *Faulty) Free(name string) {
 	f.Must(fresh.Close())
 }
 
+// OutlivesUsers reports whether a key stays, on purpose, when the last user of the locks has gone:
+// a token of a lock under this prefix (that of one kind of lock), or the protocol of any prefix.
+func OutlivesUsers(prefix, key string) bool {
+	return strings.HasPrefix(key, prefix+":token:") || strings.HasSuffix(key, lua.ProtocolKey(""))
+}
+
 // tidy ends every test. It closes all Lockers and checks that nothing is left: no subscription, no
 // goroutine and no key, except the protocol, tokens and marks, which end by themselves.
 func (f *Faulty) tidy() {
@@ -141,7 +147,7 @@ func (f *Faulty) tidy() {
 			f.Errorf("%s stays for ever", key)
 		}
 		switch {
-		case strings.HasSuffix(key, ":protocol"), strings.HasPrefix(key, f.Prefix+":token:"):
+		case OutlivesUsers(f.Prefix, key):
 			continue
 		case strings.HasPrefix(key, f.Prefix+":waiters:"):
 			if f.Direct.ZCount(background, key, "0", "+inf").Val() == 0 {
