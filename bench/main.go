@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,10 @@ func direct(ctx context.Context, args []string) error {
 	quick := flags.Bool("quick", false, "smaller and shorter, all in less than two minutes: for while working")
 	some := flags.String("workloads", "", "`names` of workloads, by commas; all")
 	with := flags.String("peers", "", "`names` of peers, by commas; all")
+	of := flags.String("cases", "", "`labels` of cases, by commas, as the tables show them; all")
+	limit := flags.Duration("cap", 0, "how long to wait for the next holder after a kill, at most; 30 s, or 1.5 s with -quick")
+	lease := flags.Duration("lease", 0, "of holders in the workload crash; 5 s, or 2 s with -quick")
+	warm := flags.Int("warm", 0, "how many locks a JVM takes and gives back before it is measured; 40,000")
 	repeats := flags.Int("repeats", 0, "how often each is measured; 5, or 1 with -quick")
 	out := flags.String("out", "", "`directory` for results.json and a plot for each table; none")
 	docs := flags.String("docs", "", "`document` whose marked sections are written again from the results in -out")
@@ -84,7 +89,10 @@ func direct(ctx context.Context, args []string) error {
 		if *repeats > 0 {
 			run.scale.Repeats = *repeats
 		}
-		if err := run.choose(*some, *with); err != nil {
+		run.scale.Cap = cmp.Or(*limit, run.scale.Cap)
+		run.scale.Lease = cmp.Or(*lease, run.scale.Lease)
+		run.scale.Warm = cmp.Or(*warm, run.scale.Warm)
+		if err := run.choose(*some, *with, *of); err != nil {
 			return err
 		}
 		measured = run.all(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 	"github.com/fairlock/locks/bench/workloads"
 )
 
-// atMost is how long one run of one peer may take, beyond the time that it is asked to watch.
+// atMost is how long one run of one peer may take, beyond the time that it is asked to watch
+// or to wait for the next holder.
 const atMost = 3 * time.Minute
 
 // run is one call of the program.
@@ -24,23 +26,38 @@ type run struct {
 	scale     workloads.Scale
 	workloads []workloads.Workload
 	peers     []peers.Peer
-	out       string // "": nothing is written
+	cases     []string // their labels
+	out       string   // "": nothing is written
 	results   *report.Results
 
 	etcd    host.Server
 	count   int // of the runs of one peer
 	failed  []error
-	missing map[string]string // kinds of servers that are not installed, and why
+	missing map[string]string // kinds of servers, and peers, that are not installed, and why
 }
 
-// choose takes the workloads and peers of those names, separated by commas; all if there are none.
-func (r *run) choose(some, with string) error {
+// choose takes the workloads, peers and cases of those names, separated by commas; all if there are
+// none. What starts slowly is in a small run only by its name.
+func (r *run) choose(some, with, of string) error {
 	var err error
 	r.workloads, err = named(workloads.All(), some, func(w workloads.Workload) string { return w.Name })
 	if err != nil {
 		return err
 	}
 	r.peers, err = named(peers.All(), with, func(p peers.Peer) string { return p.Name })
+	if with == "" && r.scale.Name != workloads.Full.Name {
+		r.peers = slices.DeleteFunc(r.peers, func(p peers.Peer) bool { return p.Slow })
+	}
+	if err != nil {
+		return err
+	}
+	var labels []string
+	for _, w := range r.workloads {
+		for _, c := range w.Cases(r.scale) {
+			labels = append(labels, c.Label)
+		}
+	}
+	r.cases, err = named(labels, of, func(label string) string { return label })
 	return err
 }
 
@@ -72,6 +89,15 @@ func (r *run) all(ctx context.Context) error {
 	if _, err := host.EtcdProgram(); err != nil {
 		r.missing[peers.Etcd] = err.Error()
 		fmt.Fprintf(os.Stderr, "*** %v: nothing is measured of etcd. Debian's package is etcd-server. ***\n", err)
+	}
+	for _, p := range r.peers {
+		if p.Missing == nil {
+			continue
+		}
+		if err := p.Missing(); err != nil {
+			r.missing[p.Name] = err.Error()
+			fmt.Fprintf(os.Stderr, "*** %s is left out: %v ***\n", p.Name, err)
+		}
 	}
 	defer func() {
 		if r.etcd != nil {
@@ -158,9 +184,16 @@ func (r *run) measure(ctx context.Context, w workloads.Workload) (report.Table, 
 // do the workload.
 func (r *run) turns(w workloads.Workload) (all []turn) {
 	for _, c := range w.Cases(r.scale) {
+		if !slices.Contains(r.cases, c.Label) {
+			continue
+		}
 		for _, p := range r.peers {
+			c := c
+			if p.Slow {
+				c.Repeats = 1
+			}
 			why, ok := p.Does(w.Name, c.Size)
-			if missing := r.missing[p.Server]; ok && missing != "" {
+			if missing := cmp.Or(r.missing[p.Server], r.missing[p.Name]); ok && missing != "" {
 				why, ok = missing, false
 			}
 			if ok || why != "" {
@@ -185,7 +218,11 @@ func (r *run) once(ctx context.Context, w workloads.Workload, c workloads.Case, 
 		defer server.Kill()
 	}
 	r.count++
-	ctx, cancel := context.WithTimeout(ctx, atMost+r.scale.Window)
+	patience := atMost + r.scale.Window + r.scale.Cap
+	if peer.Slow {
+		patience *= 3
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return w.Measure(ctx, &workloads.Bench{Peer: peer, Case: c, Scale: r.scale, Server: server, Key: fmt.Sprintf("key-%d", r.count)})
 }

@@ -60,6 +60,9 @@ func versions(used []peers.Peer) string {
 		said = append(said, output(host.EtcdProgram, `etcd Version: `, "etcd "))
 	}
 	for _, p := range used {
+		if p.Version != nil && !slices.Contains(said, p.Version()) {
+			said = append(said, p.Version())
+		}
 		module := strings.TrimPrefix(p.Module, "github.com/") + " " + modules[p.Module]
 		if modules[p.Module] != "" && !slices.Contains(said, module) {
 			said = append(said, module)

@@ -11,11 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/bench/child"
 )
 
 // etcdServer is a cluster of one node on free ports of 127.0.0.1.
 type etcdServer struct {
-	*Process
+	*child.Process
 	addr string
 	dir  string
 }
@@ -46,10 +48,10 @@ func startEtcd() (Server, error) {
 		"--listen-client-urls", clients, "--advertise-client-urls", clients,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "bench="+peers)
 	s := &etcdServer{addr: "127.0.0.1:" + client, dir: dir}
-	if s.Process, err = start(cmd); err != nil {
+	if s.Process, err = child.Start(cmd); err != nil {
 		return nil, err
 	}
-	if err := s.until(s.healthy); err != nil {
+	if err := s.Until(s.healthy); err != nil {
 		s.Kill()
 		return nil, err
 	}

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/bench/child"
 )
 
 // redisServer is a redis-server without persistence on a free port of 127.0.0.1.
 type redisServer struct {
-	*Process
+	*child.Process
 	addr  string
 	dir   string
 	admin *redis.Client
@@ -51,11 +53,11 @@ func startRedis() (Server, error) {
 	cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", dir,
 		"--maxclients", "15000", "--tcp-backlog", "4096")
 	s := &redisServer{addr: net.JoinHostPort("127.0.0.1", port), dir: dir}
-	if s.Process, err = start(cmd); err != nil {
+	if s.Process, err = child.Start(cmd); err != nil {
 		return nil, err
 	}
 	s.admin = redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: time.Minute})
-	if err := s.until(func() error { return s.admin.Ping(context.Background()).Err() }); err != nil {
+	if err := s.Until(func() error { return s.admin.Ping(context.Background()).Err() }); err != nil {
 		s.Kill()
 		return nil, err
 	}

@@ -1,8 +1,11 @@
+// Package host runs what a measurement needs on this machine: servers, workers that are real
+// processes, and slow links.
 package host
 
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/fairlock/locks/bench/peers"
@@ -54,4 +57,14 @@ func Serve(kind string) (Server, error) {
 		return startEtcd()
 	}
 	return startRedis()
+}
+
+// freePort returns a loopback port that was free a moment ago.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening takes no time
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
 }

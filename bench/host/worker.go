@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 
+	"github.com/fairlock/locks/bench/child"
 	"github.com/fairlock/locks/bench/peers"
 )
 
@@ -23,7 +24,7 @@ type Job struct {
 
 // Worker is a process that uses one peer. It answers calls over its standard input and output.
 type Worker struct {
-	*Process
+	*child.Process
 	calls *rpc.Client
 }
 
@@ -55,7 +56,7 @@ func Hire(job Job) (*Worker, error) {
 		return nil, err
 	}
 	cmd.Stdout = theirs
-	p, err := start(cmd)
+	p, err := child.Start(cmd)
 	_ = theirs.Close() // the child has a copy
 	if err != nil {
 		return nil, err

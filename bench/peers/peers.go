@@ -42,11 +42,51 @@ type Placed interface {
 	Place() int64
 }
 
+// Contender is a Locker whose callers are in another process. It runs their loops there, so that
+// the way to them is not measured.
+type Contender interface {
+	// Contend returns at c.Until, with the turns that ended after c.Start or have not ended. The
+	// callers go on.
+	Contend(c Contest) ([]Turn, error)
+}
+
+// Contest is callers that lock one name, hold it and give it back, again and again.
+type Contest struct {
+	Name           string
+	First, Callers int // First is the number of the first caller, Callers how many there are
+	Hold           time.Duration
+	Start          time.Time // since when grants are of interest
+	End            time.Time // since when the peer is asked to tell that callers wait
+	Until          time.Time
+}
+
+// Turn is one call of a contest. Times are in Unix ns, 0 means that it has not happened.
+type Turn struct {
+	Caller                           int
+	Began, Queued, Granted, Released int64
+}
+
+// Timed is a Lock in another process, which knows when Lock returned there and Unlock was called.
+type Timed interface {
+	Granted() time.Time
+	Released() time.Time
+}
+
+// Elsewhere is a Locker that works in a process of its own.
+type Elsewhere interface {
+	// CPU returns the processor time that the process has used.
+	CPU() (time.Duration, error)
+	// Threads returns how many threads the process has, without those that only hold a lock.
+	Threads() (int, error)
+}
+
 // Config is the same for all peers, so that they do the same.
 type Config struct {
 	Addr    string        // of the server, or of a proxy before it
 	Lease   time.Duration // how long a lock outlives a dead holder
 	Waiters int           // the largest number of calls of this process that wait at once
+	Direct  string        // the server's address without a proxy, for what is not measured
+	Warm    int           // locks that a peer takes and gives back first, if it has to get warm
 }
 
 // The servers that a peer can use.
@@ -65,6 +105,9 @@ type Peer struct {
 	Only     []string                     // the workloads that the peer is for; nil is all
 	Cannot   map[string]string            // workloads that the peer cannot do, and why
 	Most     map[string]Limit             // workloads that the peer can do up to a size
+	Missing  func() error                 // why it is not measured here; nil: it needs only its server
+	Slow     bool                         // to get ready: measured once, and with -quick if named
+	Version  func() string                // of a peer that is no Go module, for the tables
 	Open     func(Config) (Locker, error) // with I/O if the peer needs it
 	About    string                       // how the peer is used here, for the notes under the tables
 }
@@ -78,7 +121,8 @@ type Limit struct {
 // All lists the peers in the order of the tables.
 func All() []Peer {
 	return []Peer{
-		fair, plain, redislockPeer, redsyncPeer, rueidislockPeer, redissonPeer, etcdPeer, // the locks
+		fair, plain, redislockPeer, redsyncPeer, rueidislockPeer, redissonPeer, redissonJar, etcdPeer, // the locks
+		redissonJarHurried,                                     // the same with other settings
 		fairPool, redislockPool, fairHurried, redislockHurried, // the same with more connections
 		fairAuto, redislockAuto, redsyncAuto, // and with pipelines
 		ping, noop, setnx, calls, callsAuto, baton, told, toldCalls, get, // the floors

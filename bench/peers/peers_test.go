@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/test/java"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -20,6 +21,9 @@ func locks(t *testing.T, f func(t *testing.T, peer Peer, addr string)) {
 			continue
 		}
 		t.Run(p.Name, func(t *testing.T) {
+			if p.Missing != nil {
+				java.Require(t)
+			}
 			t.Parallel()
 			f(t, p, redistest.Start(t).Addr())
 		})

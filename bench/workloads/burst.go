@@ -47,7 +47,7 @@ type ComeReply struct {
 
 func runBurst(ctx context.Context, b *Bench) (Sample, error) {
 	team := min(processes, b.Case.Size)
-	hired, err := b.hire(team, b.Case.Size/team, b.Scale.Long)
+	hired, err := b.hire(ctx, team, b.Case.Size/team, b.Scale.Long)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ var crash = Workload{
 }
 
 func runCrash(ctx context.Context, b *Bench) (Sample, error) {
-	hired, err := b.hire(2+b.Case.Size, 1, b.Scale.Lease)
+	hired, err := b.hire(ctx, 2+b.Case.Size, 1, b.Scale.Lease)
 	if err != nil {
 		return nil, err
 	}

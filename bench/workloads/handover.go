@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/bench/host"
+	"github.com/fairlock/locks/bench/peers"
 )
 
 const processes = 4 // the waiters are divided among these
@@ -123,15 +124,9 @@ type contention struct {
 func (b *Bench) contend(ctx context.Context, waiters int, hold time.Duration) (contention, error) {
 	var log contention
 	team := min(processes, waiters)
-	hired, err := b.hire(team, (waiters+team-1)/team, b.Scale.Long)
+	hired, err := b.hire(ctx, team, (waiters+team-1)/team, b.Scale.Long)
 	if err != nil {
 		return log, err
-	}
-	var pid int
-	for _, w := range hired { // an answer shows that the worker is up
-		if err := w.Call(ctx, "Queued", None{}, &pid); err != nil {
-			return log, err
-		}
 	}
 	if err := b.prepare(ctx, b.Key); err != nil {
 		return log, err
@@ -208,6 +203,9 @@ func (d *diary) note(change func(*Attempt)) {
 // Contend lets the waiters contend and answers at args.Until. The waiters go on: the process is
 // killed afterwards.
 func (w *Worker) Contend(args ContendArgs, r *ContendReply) error {
+	if there, ok := w.locker.(peers.Contender); ok {
+		return w.contendThere(there, args, r)
+	}
 	diaries := make([]diary, args.Waiters)
 	failed := make(chan error, args.Waiters)
 	var telling atomic.Bool
@@ -234,6 +232,32 @@ func (w *Worker) Contend(args ContendArgs, r *ContendReply) error {
 		diaries[i].mu.Unlock()
 	}
 	return nil
+}
+
+// contendThere has the waiters contend in the peer's own process.
+func (w *Worker) contendThere(peer peers.Contender, args ContendArgs, r *ContendReply) error {
+	var turns []peers.Turn
+	failed := make(chan error, 1)
+	go func() {
+		var err error
+		turns, err = peer.Contend(peers.Contest{
+			Name: args.Key, First: args.First, Callers: args.Waiters, Hold: args.Hold,
+			Start: args.Start, End: args.End, Until: args.Until,
+		})
+		failed <- err
+	}()
+	var before, after time.Duration
+	time.Sleep(time.Until(args.Start))
+	err := w.CPU(None{}, &before)
+	time.Sleep(time.Until(args.End))
+	err = errors.Join(err, w.CPU(None{}, &after), <-failed)
+	r.CPU = after - before
+	for _, t := range turns {
+		r.Attempts = append(r.Attempts, Attempt{
+			Waiter: t.Caller, Began: t.Began, Queued: t.Queued, Granted: t.Granted, Released: t.Released,
+		})
+	}
+	return err
 }
 
 func (w *Worker) contend(args ContendArgs, waiter int, d *diary, telling *atomic.Bool) error {

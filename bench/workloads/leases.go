@@ -53,7 +53,7 @@ var leases = Workload{
 
 func runLeases(ctx context.Context, b *Bench) (Sample, error) {
 	team := teamFor(b.Case.Size)
-	hired, err := b.hire(team, 1, b.Scale.Long)
+	hired, err := b.hire(ctx, team, 1, b.Scale.Long)
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +122,10 @@ func (b *Bench) watch(ctx context.Context, hired []*host.Worker, busy func() err
 	for i := range hired {
 		sample["client"] += ms(cpu[i]) / seconds
 		sample["goroutines"] += float64(before[i].Goroutines - idle[i].Goroutines)
-		sample["heap"] += max(0, before[i].Heap-idle[i].Heap) / n
-		sample["stack"] += max(0, before[i].Stack-idle[i].Stack) / n // the stacks may have shrunk
+		if idle[i].Heap >= 0 {
+			sample["heap"] += max(0, before[i].Heap-idle[i].Heap) / n
+			sample["stack"] += max(0, before[i].Stack-idle[i].Stack) / n // the stacks may have shrunk
+		}
 	}
 	return sample, nil
 }

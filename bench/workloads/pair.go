@@ -94,7 +94,7 @@ type PairsReply struct {
 }
 
 func (b *Bench) pairs(ctx context.Context, args PairsArgs) (Sample, error) {
-	hired, err := b.hire(1, 1, b.Scale.Long)
+	hired, err := b.hire(ctx, 1, 1, b.Scale.Long)
 	if err != nil {
 		return nil, err
 	}

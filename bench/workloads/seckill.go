@@ -60,7 +60,7 @@ type BuyReply struct {
 
 func runSeckill(ctx context.Context, b *Bench) (Sample, error) {
 	team := min(processes, b.Case.Size)
-	hired, err := b.hire(team, 1, b.Scale.Long)
+	hired, err := b.hire(ctx, team, 1, b.Scale.Long)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ var waiters = Workload{
 func runWaiters(ctx context.Context, b *Bench) (Sample, error) {
 	n := b.Case.Size
 	team := teamFor(n)
-	hired, err := b.hire(1+team, n/team, b.Scale.Long)
+	hired, err := b.hire(ctx, 1+team, n/team, b.Scale.Long)
 	if err != nil {
 		return nil, err
 	}
@@ -59,28 +59,29 @@ func runWaiters(ctx context.Context, b *Bench) (Sample, error) {
 	if err := holder.Call(ctx, "Acquire", b.Key, &at); err != nil {
 		return nil, err
 	}
+	gaveUp := make([]int, len(hired)) // when the goroutines are counted
 	sample, err := b.watch(ctx, hired, func() error {
-		return inEach(hired, func(_ int, w *host.Worker) error {
+		return inEach(hired, func(i int, w *host.Worker) error {
 			if err := w.Call(ctx, "Wait", WaitArgs{Key: b.Key, Waiters: n / team}, &None{}); err != nil {
 				return err
 			}
 			// Wait until all are in line. Asking the peers to tell would cost some of them more
 			// than waiting.
 			time.Sleep(2*b.Scale.Settle + time.Duration(n)*200*time.Microsecond)
-			return nil
+			return w.Call(ctx, "Failed", None{}, &gaveUp[i])
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	sample["goroutines"] -= float64(n) // n goroutines are the callers themselves
-	for _, w := range hired {
+	for i, w := range hired {
 		var failed int
 		if err := w.Call(ctx, "Failed", None{}, &failed); err != nil {
 			return nil, err
 		}
 		sample["failed"] += float64(failed)
-		sample["goroutines"] += float64(failed)
+		sample["goroutines"] += float64(gaveUp[i])
 	}
 	return sample, nil
 }

@@ -51,6 +51,9 @@ func (w *Worker) Acquire(name string, at *int64) error {
 	if err != nil {
 		return err
 	}
+	if there, ok := lock.(peers.Timed); ok {
+		*at = there.Granted().UnixNano()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held[name] = lock
@@ -64,17 +67,26 @@ func (w *Worker) Release(name string, at *int64) error {
 	delete(w.held, name)
 	w.mu.Unlock()
 	*at = time.Now().UnixNano()
-	return lock.Unlock(context.Background())
+	err := lock.Unlock(context.Background())
+	if there, ok := lock.(peers.Timed); ok && err == nil {
+		*at = there.Released().UnixNano()
+	}
+	return err
 }
 
 // Size is what a process takes.
 type Size struct {
 	Goroutines  int
-	Heap, Stack float64 // bytes in use after a collection
+	Heap, Stack float64 // bytes in use after a collection; negative: not known
 }
 
-// Size measures the process.
+// Size measures the process in which the peer works.
 func (w *Worker) Size(_ None, s *Size) error {
+	if there, ok := w.locker.(peers.Elsewhere); ok {
+		threads, err := there.Threads()
+		*s = Size{threads, -1, -1}
+		return err
+	}
 	runtime.GC()
 	runtime.GC() // frees what the finalizers and cleanups of the first collection let go
 	var m runtime.MemStats
@@ -83,9 +95,14 @@ func (w *Worker) Size(_ None, s *Size) error {
 	return nil
 }
 
-// CPU returns the processor time that the process has used.
+// CPU returns the processor time that the process has used, with that of the peer's own.
 func (w *Worker) CPU(_ None, d *time.Duration) error {
 	*d = host.CPU()
+	if there, ok := w.locker.(peers.Elsewhere); ok {
+		used, err := there.CPU()
+		*d += used
+		return err
+	}
 	return nil
 }
 

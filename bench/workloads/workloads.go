@@ -61,6 +61,7 @@ type Scale struct {
 	Long    time.Duration // the lease meanwhile
 	Buyers  int
 	Settle  time.Duration // how long to wait for a peer that does not tell that it waits
+	Warm    int           // locks that a peer takes and gives back first, if it has to get warm
 }
 
 // The scales: Full is what the documents show, Quick is for work on the code, and Tiny shows that
@@ -70,19 +71,19 @@ var (
 		Name: "full", Repeats: 5, Pairs: 5_000, Keys: 3 * time.Second, Lines: []int{2, 8, 64, 256, 1_000, 10_000},
 		Contend: 3 * time.Second, Delays: []time.Duration{0, time.Millisecond, 10 * time.Millisecond},
 		Cap: 30 * time.Second, Lease: 5 * time.Second, Leases: []int{1_000, 100_000}, Crowds: []int{1_000, 50_000},
-		Window: 30 * time.Second, Long: 30 * time.Second, Buyers: 20_000, Settle: time.Second,
+		Window: 30 * time.Second, Long: 30 * time.Second, Buyers: 20_000, Settle: time.Second, Warm: 40_000,
 	}
 	Quick = Scale{
 		Name: "quick", Repeats: 1, Pairs: 1_000, Keys: 300 * time.Millisecond, Lines: []int{8, 64},
 		Contend: 300 * time.Millisecond, Delays: []time.Duration{0, 10 * time.Millisecond},
 		Cap: 1500 * time.Millisecond, Lease: 2 * time.Second, Leases: []int{500}, Crowds: []int{200},
-		Window: 1500 * time.Millisecond, Long: 3 * time.Second, Buyers: 2_000, Settle: 200 * time.Millisecond,
+		Window: 1500 * time.Millisecond, Long: 3 * time.Second, Buyers: 2_000, Settle: 200 * time.Millisecond, Warm: 40_000,
 	}
 	Tiny = Scale{
 		Name: "tiny", Repeats: 1, Pairs: 5, Keys: 20 * time.Millisecond, Lines: []int{4},
 		Contend: 600 * time.Millisecond, Delays: []time.Duration{time.Millisecond},
 		Cap: time.Second, Lease: 3 * time.Second, Leases: []int{4}, Crowds: []int{4},
-		Window: 50 * time.Millisecond, Long: 3 * time.Second, Buyers: 240, Settle: 50 * time.Millisecond,
+		Window: 50 * time.Millisecond, Long: 3 * time.Second, Buyers: 240, Settle: 50 * time.Millisecond, Warm: 80,
 	}
 )
 
@@ -131,9 +132,12 @@ func (b *Bench) end() {
 	}
 }
 
-// hire starts n workers. Each may have up to waiters calls that wait for one lock.
-func (b *Bench) hire(n, waiters int, lease time.Duration) ([]*host.Worker, error) {
-	job := host.Job{Peer: b.Peer.Name, Config: peers.Config{Addr: b.addr, Lease: lease, Waiters: waiters}}
+// hire starts n workers and returns when all are up: a JVM takes long to get warm. Each may have up
+// to waiters calls that wait for one lock.
+func (b *Bench) hire(ctx context.Context, n, waiters int, lease time.Duration) ([]*host.Worker, error) {
+	job := host.Job{Peer: b.Peer.Name, Config: peers.Config{
+		Addr: b.addr, Lease: lease, Waiters: waiters, Direct: b.Server.Addr(), Warm: b.Scale.Warm,
+	}}
 	var hired []*host.Worker
 	for range n {
 		w, err := host.Hire(job)
@@ -143,7 +147,9 @@ func (b *Bench) hire(n, waiters int, lease time.Duration) ([]*host.Worker, error
 		b.workers = append(b.workers, w)
 		hired = append(hired, w)
 	}
-	return hired, nil
+	return hired, inEach(hired, func(_ int, w *host.Worker) error {
+		return w.Call(ctx, "Queued", None{}, new(int)) // any answer
+	})
 }
 
 // prepare makes what must exist before the peer's lock can be taken.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlock/locks/bench/host"
 	"github.com/fairlock/locks/bench/peers"
+	"github.com/fairlock/locks/test/java"
 )
 
 // aServer returns a server of the kind, for one test. If its program is not installed, the test is
@@ -30,15 +31,18 @@ func aServer(t *testing.T, kind string) host.Server {
 	return server
 }
 
+// theJar is the peer that works in a process of its own.
+const theJar = "Redisson 4.7"
+
 // small has the peers that show that a workload works: ours, and one that works in another way.
 // Every peer has tests of its own.
 var small = map[string][]string{
 	"pair":     {ours, "2 no-op EVALSHAs"},
 	"keys":     {ours, "fairlock +auto"},
-	"handover": {ours, batonFloor, redissons},
+	"handover": {ours, batonFloor, redissons, theJar},
 	"gap":      {ours, batonFloor},
-	"crash":    {ours, "redislock"},
-	"leases":   {ours, redissons},
+	"crash":    {ours, "redislock", theJar},
+	"leases":   {ours, redissons, theJar},
 	"waiters":  {ours, "rueidislock"},
 	"seckill":  {ours, "GET"},
 	"burst":    {ours, redissons},
@@ -52,6 +56,9 @@ func TestEveryWorkloadFillsItsTable(t *testing.T) {
 				peer, ok := peers.Find(name)
 				if !ok {
 					t.Fatal("there is no such peer")
+				}
+				if peer.Missing != nil {
+					java.Require(t)
 				}
 				server := aServer(t, peer.Server)
 				c := w.Cases(Tiny)[0]

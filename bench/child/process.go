@@ -1,11 +1,8 @@
-// Package host runs what a measurement needs on this machine: servers, workers that are real
-// processes, and slow links.
-package host
+// Package child runs the processes of a measurement: servers, workers and JVMs.
+package child
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"runtime"
 	"sync"
@@ -19,9 +16,9 @@ type Process struct {
 	once sync.Once
 }
 
-// start starts cmd from a thread that lives as long as the child: the kernel kills the child when
+// Start starts cmd from a thread that lives as long as the child: the kernel kills the child when
 // the thread that started it dies.
-func start(cmd *exec.Cmd) (*Process, error) {
+func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = dieWithParent()
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -47,8 +44,8 @@ func (p *Process) Kill() {
 // Pid returns the process's id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// until calls ready until ready succeeds, the process has ended, or too much time has passed.
-func (p *Process) until(ready func() error) error {
+// Until calls ready until ready succeeds, the process has ended, or too much time has passed.
+func (p *Process) Until(ready func() error) error {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		err := ready()
 		if err == nil {
@@ -63,14 +60,4 @@ func (p *Process) until(ready func() error) error {
 			return err
 		}
 	}
-}
-
-// freePort returns a loopback port that was free a moment ago.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening takes no time
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
 }
