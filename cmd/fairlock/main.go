@@ -16,7 +16,7 @@
 //	run  demo  doctor  admin  top  watch  web  the commands; they do not know each other
 //	survey                                     what all locks do, and how fast they change hands
 //	locks                                      the locks of a server, the flags that choose them
-//	server  process  output                    how to reach the server; signals; text, tables and JSON
+//	server  process  output                    reaching the server; signals; text, tables and JSON
 //	exit                                       exit codes, and errors that decide on one
 //	look                                       how often to look at locks, and words for what is seen
 package main

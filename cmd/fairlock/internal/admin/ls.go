@@ -17,7 +17,7 @@ import (
 
 // Ls is "fairlock ls".
 type Ls struct {
-	locks.Selection
+	locks.Reading
 	output.Flags
 	Sort    string `enum:"waiting,held,remaining,name" default:"waiting" help:"What comes first: most waiting, longest held, least remaining, or by name (default ${default})."`
 	Pattern string `arg:"" optional:"" complete:"lock" help:"Only locks whose name is like this: * is any text, ? any character, [a-z] one of these."`
@@ -33,6 +33,9 @@ long it is held. A pattern is quoted, so that the shell leaves it alone.
 
 REMAINING is when the lock is free if nobody renews it: a live holder renews every third of its lease. Who waits for a
 plain lock is known to its own process only. A large database takes a while: all its keys are gone through.
+
+With --redisson it lists the locks of Java's Redisson: hashes that look like one, and lines. They do not tell since when
+they are held.
 
 --json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds,
 depth, since, held_ms, remaining_ms), waiting and damaged (what in its keys makes no sense, if
@@ -71,7 +74,11 @@ func (v *Ls) Run() error {
 
 // find returns the locks that match, in their order.
 func (v *Ls) find() (found []*locks.Record, err error) {
-	s, err := v.Open(v.Kinds()...)
+	kinds, err := v.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	s, err := v.Open(kinds...)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +127,11 @@ func cells(r *locks.Record, c output.Colour) []string {
 	held, remaining, waiting := "-", "-", "-"
 	if h := r.Holder; h != nil {
 		held, remaining = output.Span(h.Held), output.Span(h.Remaining)
+		if h.Since.IsZero() {
+			held = "-"
+		}
 	}
-	if r.Kind == locks.Fair {
+	if r.Kind != locks.Plain {
 		waiting = fmt.Sprint(r.Waiting)
 	}
 	if r.Waiting > 0 {

@@ -13,7 +13,7 @@ import (
 
 // Show is "fairlock show".
 type Show struct {
-	locks.Selection
+	locks.Reading
 	output.Flags
 	All  bool   `help:"Show the whole line, however long (default: its first ${most}). JSON has it always."`
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
@@ -26,6 +26,8 @@ const MostShown = 20
 func (*Show) Help() string {
 	return `Shows who has a lock, since when and for how long yet, and who waits for it, next first: place, waiting time and the
 id that evict takes. If there is a fair and a plain lock of the name, both are shown. Times are the server's.
+
+With --redisson it shows a lock of Java's Redisson: its holder, its count, and for how long each waiter keeps its place.
 
 --json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner,
 note, since and waited_ms.
@@ -40,7 +42,11 @@ Exit codes:
 
 // Run is called by kong.
 func (v *Show) Run() error {
-	s, err := v.Open(v.Kinds()...)
+	kinds, err := v.Kinds()
+	if err != nil {
+		return err
+	}
+	s, err := v.Open(kinds...)
 	if err != nil {
 		return err
 	}
@@ -81,8 +87,10 @@ func showLock(p *output.Page, r *locks.Record, all bool) {
 	} else {
 		p.Say("  held by    %s", h.Who())
 		p.Say("  owner      %s", output.Clean(h.Owner))
-		p.Say("  token      %d", h.Token)
-		p.Say("  held for   %s, since %s", output.Span(h.Held), output.At(h.Since))
+		if r.Kind != locks.Redisson {
+			p.Say("  token      %d", h.Token)
+			p.Say("  held for   %s, since %s", output.Span(h.Held), output.At(h.Since))
+		}
 		p.Say("  remaining  %s if nobody renews it", output.Span(h.Remaining))
 		p.Say("  depth      %d, in %s", h.Depth, output.Count(h.Holds, "hold"))
 	}
@@ -102,12 +110,21 @@ func showLock(p *output.Page, r *locks.Record, all bool) {
 		shown = shown[:min(len(shown), MostShown)]
 	}
 	lines := output.Table{Bends: 2}
-	lines.Add("PLACE", "WAITED", "WHO", "ID")
-	for _, w := range shown {
-		lines.Add(strconv.Itoa(w.Place), output.Span(w.Waited), w.Who(), output.Clean(w.ID))
+	if r.Kind == locks.Redisson {
+		lines.Add("PLACE", "WHO", "ITS PLACE")
+		for _, w := range shown {
+			lines.Add(strconv.Itoa(w.Place), output.Clean(w.Owner), output.Clean(w.Note))
+		}
+	} else {
+		lines.Add("PLACE", "WAITED", "WHO", "ID")
+		for _, w := range shown {
+			lines.Add(strconv.Itoa(w.Place), output.Span(w.Waited), w.Who(), output.Clean(w.ID))
+		}
 	}
 	p.Table(lines)
-	if more := len(r.Waiters) - len(shown); more > 0 {
+	if more := len(r.Waiters) - len(shown); more > 0 && r.Kind == locks.Redisson {
+		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them)", look.Count(more))))
+	} else if more > 0 {
 		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", look.Count(more), output.Span(r.Waiters[len(r.Waiters)-1].Waited))))
 	}
 }

@@ -13,13 +13,15 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/reentrant"
 )
 
 // The kinds of locks.
 const (
-	Fair  = "fair"
-	Plain = "plain"
+	Fair     = "fair"
+	Plain    = "plain"
+	Redisson = "redisson" // of Java's Redisson, fair or plain: the same keys
 )
 
 // Keyspace says where the locks are: the flags of every command that looks for locks.
@@ -69,8 +71,11 @@ func New(rdb redis.UniversalClient, kind, prefix string, log *slog.Logger, optio
 	if prefix != "" {
 		options = append(options, fairlock.WithPrefix(prefix))
 	}
-	if kind == Plain {
+	switch kind {
+	case Plain:
 		return reentrant.New(rdb, options...)
+	case Redisson:
+		return redisson.New(rdb, redisson.WithLogger(log))
 	}
 	return fairlock.New(rdb, options...)
 }
@@ -98,6 +103,25 @@ func (s *Selection) Kinds() []string {
 		return []string{Plain}
 	}
 	return []string{Fair, Plain}
+}
+
+// Reading is a Selection for commands that only read. They can read the locks of Redisson, too.
+type Reading struct {
+	Selection
+	Redisson bool `help:"Locks of Java's Redisson, fair and plain, in place of Fairlock's."`
+}
+
+// Kinds returns the kinds to look at.
+func (r *Reading) Kinds() ([]string, error) {
+	switch {
+	case r.Redisson && r.Plain:
+		return nil, exit.Errorf(exit.Usage, "--redisson shows fair and plain locks of Redisson; --plain is for those of Fairlock")
+	case r.Redisson && r.Prefix != "":
+		return nil, exit.Errorf(exit.Usage, "--redisson: Redisson's keys have no prefix; give the name as it is on the server")
+	case r.Redisson:
+		return []string{Redisson}, nil
+	}
+	return r.Selection.Kinds(), nil
 }
 
 // Failed turns an error of the library into an exit.Error.

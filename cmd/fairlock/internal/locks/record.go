@@ -3,6 +3,7 @@ package locks
 import (
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
 )
@@ -11,7 +12,7 @@ import (
 // milliseconds. Times are in RFC 3339 and UTC, by the server's clock.
 type Record struct {
 	Name    string         `json:"name"`
-	Kind    string         `json:"kind"`              // "fair" or "plain"
+	Kind    string         `json:"kind"`              // "fair", "plain" or "redisson"
 	Token   int64          `json:"token"`             // the largest given so far; 0 if the lock was not used for some minutes
 	Holder  *HolderRecord  `json:"holder"`            // null: the lock is free
 	Waiting int            `json:"waiting"`           // length of the line; 0 for a plain lock, whose waiters only their own process knows
@@ -24,9 +25,9 @@ type HolderRecord struct {
 	Owner     string    `json:"owner"` // "" while the server, having lost data, waits for the holder to return
 	Note      string    `json:"note"`
 	Token     int64     `json:"token"`
-	Holds     int       `json:"holds"` // calls that hold it; more than one only with an explicit owner
-	Depth     int       `json:"depth"` // leases on it, including nested ones
-	Since     time.Time `json:"since"`
+	Holds     int       `json:"holds"`          // calls that hold it; more than one only with an explicit owner
+	Depth     int       `json:"depth"`          // leases on it, including nested ones
+	Since     time.Time `json:"since,omitzero"` // not known of Redisson's
 	Held      int64     `json:"held_ms"`
 	Remaining int64     `json:"remaining_ms"` // until the lock is free if no holder renews it
 }
@@ -37,7 +38,7 @@ type WaiterRecord struct {
 	ID     string    `json:"id"`    // for fairlock evict
 	Owner  string    `json:"owner"`
 	Note   string    `json:"note"`
-	Since  time.Time `json:"since"`
+	Since  time.Time `json:"since,omitzero"` // not known of Redisson's
 	Waited int64     `json:"waited_ms"`
 }
 
@@ -105,13 +106,4 @@ func (h *HolderRecord) Who() string {
 }
 
 // Who names the waiter for people. The id is shown in a column of its own.
-func (w *WaiterRecord) Who() string {
-	named := w.Owner != w.ID
-	switch {
-	case named && w.Note != "":
-		return output.Clean(w.Owner + " (" + w.Note + ")")
-	case named:
-		return output.Clean(w.Owner)
-	}
-	return output.Clean(w.Note)
-}
+func (w *WaiterRecord) Who() string { return output.Clean(look.Waiter(w.ID, w.Owner, w.Note)) }

@@ -56,6 +56,18 @@ func Who(note, owner string) string {
 	return Plain(note)
 }
 
+// Waiter names a waiter: by its note or, if somebody has named one, its owner. An owner that nobody
+// has named is the id, which is shown beside. The name is not yet in a form that is safe to print.
+func Waiter(id, owner, note string) string {
+	switch named := owner != id; {
+	case named && note != "":
+		return owner + " (" + note + ")"
+	case named:
+		return owner
+	}
+	return note
+}
+
 // Holder describes the holder of a lock.
 func Holder(h *fairlock.Holder) string {
 	switch {

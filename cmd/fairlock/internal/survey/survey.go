@@ -3,7 +3,9 @@
 package survey
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -64,6 +66,18 @@ func NewLock(kind string, state *fairlock.State) Lock {
 	}
 	return l
 }
+
+// ByWaiting is for sorting, as ByRate and ByLongest are: the most interesting lock comes first.
+func ByWaiting(a, b Lock) int { return cmp.Compare(b.Waiting, a.Waiting) }
+
+// ByRate is for sorting: see [ByWaiting].
+func ByRate(a, b Lock) int { return cmp.Compare(b.Rate, a.Rate) }
+
+// ByLongest is for sorting: see [ByWaiting].
+func ByLongest(a, b Lock) int { return cmp.Compare(b.Longest, a.Longest) }
+
+// ByName is for sorting, in the order of the alphabet.
+func ByName(a, b Lock) int { return strings.Compare(a.Name, b.Name) }
 
 // Survey makes Pictures, one after the other.
 type Survey struct {

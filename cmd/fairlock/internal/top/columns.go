@@ -27,21 +27,21 @@ type column struct {
 
 // columns are in the order of the screen.
 var columns = []column{
-	{title: "LOCK", key: "n", help: "name", text: func(l survey.Lock) string { return look.Plain(l.Name) }, order: byName},
+	{title: "LOCK", key: "n", help: "name", text: func(l survey.Lock) string { return look.Plain(l.Name) }, order: survey.ByName},
 	{
 		title: "WAITING", key: "w", help: "waiting", width: 8, right: true, line: true,
 		text:  func(l survey.Lock) string { return look.Count(l.Waiting) },
-		order: func(a, b survey.Lock) int { return cmp.Compare(b.Waiting, a.Waiting) },
+		order: survey.ByWaiting,
 	},
 	{
 		title: "HAND/S", key: "h", help: "hand-overs", width: 7, right: true,
 		text:  func(l survey.Lock) string { return look.Rate(l.Rate) },
-		order: func(a, b survey.Lock) int { return cmp.Compare(b.Rate, a.Rate) },
+		order: survey.ByRate,
 	},
 	{
 		title: "LONGEST", key: "l", help: "longest wait", width: 8, right: true, line: true,
 		text:  longest,
-		order: func(a, b survey.Lock) int { return cmp.Compare(b.Longest, a.Longest) },
+		order: survey.ByLongest,
 	},
 	{
 		title: "HELD", key: "a", help: "held for", width: 7, right: true, from: 56,
@@ -54,8 +54,6 @@ var columns = []column{
 	},
 	{title: "HOLDER", from: 64, text: holder},
 }
-
-func byName(a, b survey.Lock) int { return strings.Compare(a.Name, b.Name) }
 
 func longest(l survey.Lock) string {
 	if l.Waiting == 0 {
@@ -100,7 +98,7 @@ func sorted(locks []survey.Lock, by column, reverse bool) []survey.Lock {
 		if reverse {
 			order = -order
 		}
-		return cmp.Or(order, byName(a, b))
+		return cmp.Or(order, survey.ByName(a, b))
 	})
 	return all
 }

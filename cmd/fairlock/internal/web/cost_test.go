@@ -63,8 +63,8 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// BenchmarkPage measures what the page costs such a server while browsers have it open: ten with all
-// locks, five each with the page of one of two locks.
+// BenchmarkPage measures what the page costs such a server while browsers have it open: ten with
+// all locks, five each with the page of one of two locks.
 //
 //	go test -run '^$' -bench Page -benchtime 1x ./internal/web
 func BenchmarkPage(b *testing.B) {

@@ -109,16 +109,8 @@ func (p *lockPage) holder(s *site, k key, state *fairlock.State) {
 	}
 }
 
-// who names a waiter: by its note or, if somebody has named one, its owner.
-func who(w fairlock.Waiter) string {
-	switch {
-	case w.Owner != w.ID && w.Note != "":
-		return look.Plain(w.Owner + " (" + w.Note + ")")
-	case w.Owner != w.ID:
-		return look.Plain(w.Owner)
-	}
-	return look.Plain(w.Note)
-}
+// who names a waiter.
+func who(w fairlock.Waiter) string { return look.Plain(look.Waiter(w.ID, w.Owner, w.Note)) }
 
 // alarm says what is wrong with a lock, if anything is.
 func alarm(h *fairlock.Holder, damaged string, waiting int) string {

@@ -63,11 +63,11 @@ type order struct {
 
 // orders are the columns, as they stand.
 var orders = []order{
-	{"name", "Lock", "name", func(a, b survey.Lock) int { return strings.Compare(a.Name, b.Name) }},
+	{"name", "Lock", "name", survey.ByName},
 	{"", "Last minutes", "spark", nil},
-	{"waiting", "Waiting", "n", func(a, b survey.Lock) int { return cmp.Compare(b.Waiting, a.Waiting) }},
-	{"rate", "Hand-overs/s", "n rate", func(a, b survey.Lock) int { return cmp.Compare(b.Rate, a.Rate) }},
-	{"longest", "Longest wait", "n", func(a, b survey.Lock) int { return cmp.Compare(b.Longest, a.Longest) }},
+	{"waiting", "Waiting", "n", survey.ByWaiting},
+	{"rate", "Hand-overs/s", "n rate", survey.ByRate},
+	{"longest", "Longest wait", "n", survey.ByLongest},
 	{"held", "Held for", "n held", func(a, b survey.Lock) int { return cmp.Compare(heldFor(b), heldFor(a)) }},
 	{"", "Lease", "n lease", nil},
 	{"", "Holder", "holder", nil},
@@ -103,7 +103,7 @@ func (s *site) overview(r *http.Request) (page any, in *frame) {
 	by := sortedBy(p.Sort)
 	p.Sort = by.key
 	slices.SortFunc(all, func(a, b survey.Lock) int {
-		return cmp.Or(by.compare(a, b), cmp.Compare(b.Waiting, a.Waiting), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+		return cmp.Or(by.compare(a, b), survey.ByWaiting(a, b), survey.ByName(a, b), strings.Compare(a.Kind, b.Kind))
 	})
 	for _, o := range orders {
 		link := sortLink{Title: o.title, Class: o.class}

@@ -102,8 +102,8 @@ func nice(v float64) float64 {
 	return 10 * size
 }
 
-// paths draws a figure in steps, with at most one for two units of width. Where nobody looked, there
-// is a gap.
+// paths draws a figure in steps, with at most one for two units of width. Where nobody looked,
+// there is a gap.
 func paths(trail []point, of func(point) float64, now time.Time, span time.Duration, top float64, width int) (line, area string) {
 	var lines, areas strings.Builder
 	end := now.UnixMilli()

@@ -107,10 +107,7 @@ func (w *watcher) ask(k key) *view {
 		}
 		v = &view{pace: w.pace.Another(), rates: new(survey.Rates)}
 		w.views[k] = v
-		select {
-		case w.wake <- struct{}{}:
-		default: // it will see this one, too
-		}
+		w.rouse()
 	}
 	v.asked = time.Now()
 	return v
@@ -135,9 +132,14 @@ func (w *watcher) hurry(k key) {
 			v.rest = 0
 		}
 	}
+	w.rouse()
+}
+
+// rouse makes run see what there is to look at now.
+func (w *watcher) rouse() {
 	select {
 	case w.wake <- struct{}{}:
-	default:
+	default: // run has yet to see that there was something before, and will see all of it
 	}
 }
 
