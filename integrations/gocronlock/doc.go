@@ -12,7 +12,8 @@
 // twice. The Elector has no such trouble, and is what gocron's documentation recommends then.
 //
 // gocron tells a job nothing of the lock that it runs under. A job finds its Lease with
-// [Locker.Lease] or [Elector.Lease], and with [WithLease] a context that ends when the lock is lost.
+// [Locker.Lease] or [Elector.Lease], and with [WithLease] a context that ends when the lock is
+// lost.
 package gocronlock
 
 import (

@@ -16,8 +16,8 @@ import (
 // ErrNotLeader says that another instance leads, or none.
 var ErrNotLeader = errors.New("gocronlock: this instance does not lead")
 
-// Elector is a gocron.Elector: one instance leads, and runs all jobs, and the others wait in line to
-// follow it. It is safe for concurrent use.
+// Elector is a gocron.Elector: one instance leads, and runs all jobs, and the others wait in line
+// to follow it. It is safe for concurrent use.
 type Elector struct {
 	stop  context.CancelFunc
 	over  chan struct{} // closed when the instance stands no more
