@@ -250,7 +250,7 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 // try sends the one request of a call that does not wait. If the request goes unanswered, it is
 // sent again in the background.
 func (l *Locker) try(ctx context.Context, server *lua.Server, a *attempt) {
-	if l.tried(ctx, server, a) {
+	if l.tried(ctx, server, a) || ctx.Err() != nil { // no second request for a caller who gives up
 		return
 	}
 	l.core.Go(func() {

@@ -85,6 +85,9 @@ func TestATryExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 		})
 		execute()
 		f.nobody("x")
+		if n := f.Proxy.Count(f.Verb("enter", "{x}")); n != 1 {
+			f.Errorf("%d requests for a caller who had given up after one", n)
+		}
 	})
 }
 
