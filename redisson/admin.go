@@ -217,16 +217,16 @@ func (l *Locker) force(ctx context.Context, name string) error {
 	if l.plain {
 		script, names = plainForceScript, names[:1]
 	}
-	var had []any
+	var owner string
 	if e := l.core.Await(ctx, func() {
-		had, err = l.core.Server.Run(ctx, script, names, l.publish(), channel(keys))
-		if err == nil && had[0] == int64(1) {
-			l.core.ForcedHere(keys.Record(), 0)
+		owner, err = l.core.Server.RunText(ctx, script, names, l.publish(), channel(keys))
+		if err == nil && owner != "" { // not the next holder, who may be of this process, too
+			l.core.ForcedHere(keys.Record(), func(h *engine.Hold) bool { return h.Ticket.ID() == owner })
 		}
 	}); e != nil {
 		return e
 	}
-	if err == nil && had[0] != int64(1) {
+	if err == nil && owner == "" {
 		err = engine.ErrNotHeld
 	}
 	return err

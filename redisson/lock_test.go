@@ -291,3 +291,24 @@ func TestALockOfAnotherTypeIsAnErrorAndStays(t *testing.T) {
 		})
 	})
 }
+
+func TestForceEndsNoHoldOfWhoHasTheLockNext(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			l := locker()
+			for range 50 {
+				lease := w.has(l, "x")
+				next := w.asks(w.Context(), l, "x", LeaseFor(time.Minute))
+				if !l.plain {
+					w.until("it waits", func() bool { return w.inLine("x") == 1 })
+				}
+				w.must(l.ForceUnlock(w.Context(), "x"))
+				<-lease.Done()
+				w.unlock(w.gets(next))
+			}
+			w.must(w.direct.HSet(w.Context(), "junk", "a", 1, "b", 2).Err())
+			w.must(l.ForceUnlock(w.Context(), "junk"))
+			w.is(l.ForceUnlock(w.Context(), "junk"), ErrNotHeld)
+		})
+	})
+}

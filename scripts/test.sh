@@ -117,12 +117,13 @@ beside() {
 
 # The packages with a place of their own below. Those in quiet mostly wait.
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
-named="$quiet|/test/(explore|simulate|faults|processes|topologies|torture)\$"
+named="$quiet|/test/(explore|simulate|faults|processes|topologies|torture|java|interop)\$"
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }
 processes() { test_all ./test/processes; }
 topologies() { test_all -parallel 4 ./test/topologies; }
+java() { test_all -parallel 4 ./test/java ./test/interop; }
 torture() { test_all ./test/torture; } # ends with a minute of waiting for keys to vanish
 # shellcheck disable=SC2046
 rooms() { test_all -parallel 4 $(packages '/test/|/locks$' "$named"); }
@@ -137,7 +138,7 @@ guests() { race='' test_all $guests; }
 
 # Three groups that take about as long as each other.
 killing() { in_turn processes floors; }
-waiting() { in_turn topologies torture; }
+waiting() { in_turn topologies java torture; }
 others() { in_turn rooms vetted guests tool; } # the tool last: some of its leases are short
 
 if [ ${#missing[@]} = 0 ]; then

@@ -85,21 +85,16 @@ func (c *Core) Present(record string) (owner string, expires time.Time, held boo
 // Forced handles a message that an ownership was ended by force. Only the hold of the message's
 // ticket ends: this process may have the lock again by now.
 func (c *Core) Forced(m lua.Message) {
-	c.end(m.Record, m.Token, func(h *Hold) bool { return h.Ticket == m.Ticket })
+	c.ForcedHere(m.Record, func(h *Hold) bool { return h.Token == m.Token && h.Ticket == m.Ticket })
 }
 
-// ForcedHere handles that this process has ended an ownership by force. If this process never had
-// to listen, nobody else tells its holders.
-func (c *Core) ForcedHere(record string, token int64) {
-	c.end(record, token, func(*Hold) bool { return true })
-}
-
-// end ends the holds of a forced ownership that match.
-func (c *Core) end(record string, token int64, match func(*Hold) bool) {
+// ForcedHere handles that this process has ended an ownership by force: the holds that match are of
+// it. If this process never had to listen, nobody else tells its holders.
+func (c *Core) ForcedHere(record string, match func(*Hold) bool) {
 	var after effects
 	c.mu.Lock()
 	for _, h := range slices.Clone(c.schedule) {
-		if h.Token == token && h.Keys.Record() == record && match(h) {
+		if h.Keys.Record() == record && match(h) {
 			c.lose(h, rules.Forced, &after)
 		}
 	}

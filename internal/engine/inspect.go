@@ -197,7 +197,7 @@ func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.
 			forced, left, err = c.Server.Force(ctx, keys, state.HeldToken)
 		}
 		if forced {
-			c.ForcedHere(keys.Record(), state.HeldToken)
+			c.ForcedHere(keys.Record(), func(h *Hold) bool { return h.Token == state.HeldToken })
 		}
 	}); e != nil {
 		return keys, lua.Left{}, e

@@ -279,7 +279,9 @@ final class Jar {
         lock.lock();
         long granted = now();
         if (hold > 0) {
-          LockSupport.parkNanos(hold);
+          for (long end = System.nanoTime() + hold, left = hold; left > 0; left = end - System.nanoTime()) {
+            LockSupport.parkNanos(left); // which may return at once
+          }
         }
         diary.end(attempt, granted);
         lock.unlock();
