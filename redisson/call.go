@@ -183,6 +183,8 @@ func (c *call) why(ctx, caller context.Context, err error) error {
 		return nil
 	case caller.Err() != nil:
 		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller)}
+	case isClosed(c.away):
+		return engine.ErrClosed // also if a request came after the leave, and was refused
 	case ctx.Err() == nil:
 		return err
 	case c.last.status != "":
@@ -217,7 +219,7 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 	case r := <-replies:
 		return r.answer, r.err
 	case <-ctx.Done():
-		return answer{}, engine.EndOf(ctx)
+		return answer{}, errTimeUp
 	case <-c.away:
 		return answer{}, engine.ErrClosed
 	}
@@ -235,12 +237,13 @@ func (l *Locker) asking(c *call) bool {
 	return c.asks
 }
 
-// asked notes what came of a request. A definite error, or a refusal, leaves nothing behind.
+// asked notes what came of a request. A definite error, or a refusal, leaves nothing behind. If the
+// caller has not waited for the answer, the request may be executed by now.
 func (l *Locker) asked(c *call, a answer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.asks = false
-	nothing := err != nil || a.status == held || a.status == full
+	nothing := err != nil && !lua.Unanswered(err) || a.status == held || a.status == full
 	c.traces = c.traces && (!nothing || c.joined && !l.plain || c.requests.Open())
 }
 

@@ -126,14 +126,17 @@ func (l *Locker) due(at *line, a answer) {
 	}
 }
 
-// wake lets the first call ask that is not asking already: the lock may be free. Locker.mu must be
-// held.
+// wake lets the first call ask that is not asking already: the lock may be free. If all are asking,
+// the first asks again, for its request may have come before the release. Locker.mu must be held.
 func (at *line) wake() {
 	for _, c := range at.calls {
 		if !c.asks {
 			c.signal()
 			return
 		}
+	}
+	if len(at.calls) > 0 {
+		at.calls[0].signal()
 	}
 }
 

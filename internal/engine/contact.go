@@ -34,7 +34,7 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
 		defer cancel()
 		err := c.Contact(bounded, keys, 0)
-		if bounded.Err() != nil && ctx.Err() == nil {
+		if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 			return &WaitError{Waited: time.Since(start), Err: err}
 		}
 		return err

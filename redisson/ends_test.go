@@ -1,0 +1,130 @@
+package redisson
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// micros is any time up to so many microseconds.
+func micros(most int) time.Duration { return time.Duration(rand.IntN(most)) * time.Microsecond }
+
+func TestCallsThatEndAtAnyInstantLeaveNothing(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			for round := range 10 {
+				a, b := locker(), locker()
+				var calls sync.WaitGroup
+				for i := range 8 {
+					calls.Go(func() { w.comesAndGoes([]*Locker{a, b}[i%2]) })
+				}
+				if round%2 == 0 {
+					time.Sleep(micros(20_000))
+					w.must(a.Close())
+				}
+				calls.Wait()
+				w.must(a.Close())
+				w.must(b.Close())
+				w.nothing()
+			}
+		})
+	})
+}
+
+// comesAndGoes makes calls that end at any instant: with the lock or with a good reason.
+func (w *world) comesAndGoes(l *Locker) {
+	for range 6 {
+		ctx, cancel := context.WithTimeout(context.Background(), micros(6_000))
+		lease, err := l.Lock(ctx, "x", WaitAtMost(micros(5_000)))
+		switch {
+		case err == nil:
+			time.Sleep(micros(300))
+			err = lease.Unlock(context.Background())
+		case errors.Is(err, ErrHeld), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrClosed):
+			err = nil
+		}
+		if err != nil {
+			w.Errorf("%v", err)
+		}
+		cancel()
+	}
+}
+
+func TestACallbackMayPanicEndItsGoroutineOrCloseTheLocker(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			a, b := locker(), locker()
+			lease := w.has(a, "x")
+			for _, ends := range []func(int){
+				func(int) { panic("in a callback") },
+				func(int) { runtime.Goexit() },
+				func(int) { w.must(b.Close()) },
+			} {
+				over := make(chan error, 1)
+				go func() {
+					err := errors.New("the call did not return")
+					defer func() {
+						_ = recover()
+						over <- err
+					}()
+					_, err = b.Lock(w.Context(), "x", OnQueued(ends))
+				}()
+				if err := <-over; isClosed(b.closing) {
+					w.is(err, ErrClosed)
+				}
+				w.until("the place is given back", func() bool { return w.inLine("x") == 0 })
+			}
+			w.unlock(lease)
+			w.nothing()
+		})
+	})
+}
+
+func TestNamesMayBeAnything(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			a, b := locker(), locker()
+			for _, name := range []string{
+				"{", "}", "{}", "a{b", "a}b", "{a}b", "a\nb", "a\x00b", "ключ", ":", "a:b", " ", "\xff\xfe", "*", "[a-z]?",
+				strings.Repeat("n", maxName),
+			} {
+				lease := w.has(a, name)
+				_, err := b.TryLock(w.Context(), name)
+				w.is(err, ErrHeld)
+				queued := make(chan struct{})
+				next := w.asks(w.Context(), b, name, OnQueued(func(int) { close(queued) }))
+				<-queued
+				w.unlock(lease)
+				w.unlock(w.gets(next))
+			}
+			w.nothing()
+		})
+	})
+}
+
+func TestAReleaseIsNotMissedWhileAWaiterAsks(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			a, b := locker(), locker()
+			for range 40 {
+				lease := w.has(a, "x")
+				queued := make(chan struct{})
+				next := w.asks(w.Context(), b, "x", OnQueued(func(int) { close(queued) }))
+				<-queued
+				time.Sleep(micros(500))
+				released := time.Now()
+				w.unlock(lease)
+				w.unlock(w.gets(next))
+				if took := time.Since(released); took > tryEvery/2 {
+					w.Fatalf("it had to wait for the next try, %v", took)
+				}
+			}
+			w.nothing()
+		})
+	})
+}
