@@ -35,9 +35,9 @@ func onBoth(t *testing.T, test func(w *world)) {
 	t.Run("real", func(t *testing.T) { test(newWorld(t, redistest.Start(t).Addr(), true)) })
 }
 
-func newWorld(t *testing.T, addr string, real bool) *world {
+func newWorld(t *testing.T, addr string, isReal bool) *world {
 	t.Helper()
-	w := &world{T: t, addr: addr, direct: redis.NewClient(&redis.Options{Addr: addr}), real: real}
+	w := &world{T: t, addr: addr, direct: redis.NewClient(&redis.Options{Addr: addr}), real: isReal}
 	t.Cleanup(func() { _ = w.direct.Close() })
 	return w
 }
@@ -45,11 +45,11 @@ func newWorld(t *testing.T, addr string, real bool) *world {
 // kinds runs a test for the fair and for the plain lock.
 func (w *world) kinds(test func(w *world, l func(...Option) *Locker)) {
 	w.Helper()
-	for kind, make := range map[string]func(redis.UniversalClient, ...Option) *Locker{"fair": New, "plain": NewPlain} {
+	for kind, newLocker := range map[string]func(redis.UniversalClient, ...Option) *Locker{"fair": New, "plain": NewPlain} {
 		w.Run(kind, func(t *testing.T) {
 			one := &world{T: t, addr: w.addr, direct: w.direct, real: w.real}
 			one.must(w.direct.FlushAll(t.Context()).Err())
-			test(one, func(options ...Option) *Locker { return one.locker(make, options...) })
+			test(one, func(options ...Option) *Locker { return one.locker(newLocker, options...) })
 		})
 	}
 }
@@ -57,10 +57,10 @@ func (w *world) kinds(test func(w *world, l func(...Option) *Locker)) {
 // fair is a Locker of fair locks.
 func (w *world) fair(options ...Option) *Locker { return w.locker(New, options...) }
 
-func (w *world) locker(make func(redis.UniversalClient, ...Option) *Locker, options ...Option) *Locker {
+func (w *world) locker(newLocker func(redis.UniversalClient, ...Option) *Locker, options ...Option) *Locker {
 	w.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: w.addr})
-	l := make(rdb, options...)
+	l := newLocker(rdb, options...)
 	w.Cleanup(func() {
 		_ = l.Close()
 		_ = rdb.Close()

@@ -23,8 +23,15 @@ func TestARefusalNamesTheHolderAlsoAfterAWait(t *testing.T) {
 
 func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 	for _, reply := range [][]any{
-		nil, {}, {int64(1)}, {"granted"}, {"granted", "x"}, {"waits", int64(1), int64(1)}, {"held", int64(1), "x", "y"},
-		{"gone", int64(1)}, {"other", int64(1), int64(1), ""},
+		nil,
+		{},
+		{int64(1)},
+		{"granted"},
+		{"granted", "x"},
+		{"waits", int64(1), int64(1)},
+		{"held", int64(1), "x", "y"},
+		{"gone", int64(1)},
+		{"other", int64(1), int64(1), ""},
 	} {
 		if a, err := decodeAnswer(reply); err == nil {
 			t.Errorf("%v is %+v", reply, a)

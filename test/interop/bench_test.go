@@ -99,13 +99,11 @@ func turns(b *testing.B, addr string, callers int, d time.Duration) (waits []tim
 	defer cancel()
 	var mu sync.Mutex // guards waits
 	var all sync.WaitGroup
+	var ends []func() error
 	for range min(callers, 2) {
 		rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64})
 		l := redisson.New(rdb)
-		defer func() {
-			_ = l.Close()
-			_ = rdb.Close()
-		}()
+		ends = append(ends, l.Close, rdb.Close)
 		for range callers / 2 {
 			all.Go(func() {
 				for ctx.Err() == nil {
@@ -124,6 +122,9 @@ func turns(b *testing.B, addr string, callers int, d time.Duration) (waits []tim
 		}
 	}
 	all.Wait()
+	for _, end := range ends {
+		_ = end()
+	}
 	return waits
 }
 

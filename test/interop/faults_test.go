@@ -16,7 +16,8 @@ import (
 func (w *world) pair() (*java.JVM, *java.Thread) {
 	w.Helper()
 	j := w.jvm(java.Config{Watchdog: brief, FairWait: javaWait})
-	return j, j.Thread("a")
+	a := j.Thread("a")
+	return j, a
 }
 
 // mine are the options for a line with that JVM.
@@ -171,7 +172,8 @@ func TestALostReplyNeitherCountsTwiceNorLosesThePlace(t *testing.T) {
 			then := a.Lock(kind, "x")
 			w.inLine(kind, "x")
 			lost = proxy.Add(faultproxy.Rule{Match: scripted, Times: 1, Action: faultproxy.SwallowReply()})
-			w.unlock(lease) // its first reply is lost
+			w.unlock(lease)
+			lost.WaitExecuted(t, 1, patience)
 			w.returned(then)
 			w.returned(a.Unlock(kind, "x"))
 			w.nothing()

@@ -123,11 +123,11 @@ func (w *world) locker(kind java.Kind, options ...redisson.Option) *redisson.Loc
 
 func (w *world) over(rdb redis.UniversalClient, kind java.Kind, options ...redisson.Option) *redisson.Locker {
 	w.Helper()
-	make := redisson.New
+	newLocker := redisson.New
 	if kind == java.Plain {
-		make = redisson.NewPlain
+		newLocker = redisson.NewPlain
 	}
-	l := make(rdb, options...)
+	l := newLocker(rdb, options...)
 	w.Cleanup(func() {
 		_ = l.Close()
 		_ = rdb.Close()
