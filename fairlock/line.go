@@ -250,7 +250,7 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 // try sends the one request of a call that does not wait. If the request goes unanswered, it is
 // sent again in the background.
 func (l *Locker) try(ctx context.Context, server *lua.Server, a *attempt) {
-	if l.tried(ctx, server, a) || ctx.Err() != nil { // no second request for a caller who gives up
+	if l.tried(ctx, server, a) || over(ctx) { // no second request for a caller who gives up
 		return
 	}
 	l.core.Go(func() {
@@ -259,6 +259,12 @@ func (l *Locker) try(ctx context.Context, server *lua.Server, a *attempt) {
 			_ = backoff.Wait(context.Background())
 		}
 	})
+}
+
+// over reports whether a context has ended, or is about to: its timer may be late.
+func over(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 // tried sends a request of a try and reports whether that settled the call.
