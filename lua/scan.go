@@ -29,8 +29,11 @@ type Listed struct {
 // Scan begins a Scan that looks at about count keys at a time.
 func (s *Server) Scan(prefix string, count int) *Scan {
 	// A lock that is held has a record; a lock that is only waited for has a queue.
-	return &Scan{s: s, prefix: prefix, match: globbed(prefix) + ":[lq]*", count: count, cursor: 0, seen: make(map[Keys]bool)}
+	return &Scan{s: s, prefix: prefix, match: ScanPattern(prefix), count: count, cursor: 0, seen: make(map[Keys]bool)}
 }
+
+// ScanPattern matches the keys by which locks under a prefix are found: records and queues.
+func ScanPattern(prefix string) string { return globbed(prefix) + ":[lq]*" }
 
 // Next is the next page, which may be empty, and whether there are more. It sends two requests: one
 // for the keys, and one to each node that has a lock of the page. No page shows a lock that an

@@ -89,11 +89,12 @@ func channel(keys lua.Keys) string { return keys.Token() }
 // mark is the key that refuses late requests of an owner.
 func mark(keys lua.Keys, owner string) string { return prefixed(marks, keys.Record()) + ":" + owner }
 
-// Meet finds nothing: Redisson keeps no version on the server.
-func (p *protocol) Meet(context.Context) error { return nil }
-
-// Speaks publishes on the channel of an owner that there is not.
-func (p *protocol) Speaks(ctx context.Context, keys lua.Keys) error {
+// Meet publishes on the channel of an owner that there is not. Redisson keeps no version on the
+// server.
+func (p *protocol) Meet(ctx context.Context, keys lua.Keys) error {
+	if err := p.core.Examine(ctx, func(context.Context) error { return nil }); err != nil {
+		return err
+	}
 	to := channel(keys) + ":" + p.id + ":0"
 	if err := p.core.Ask(ctx, p.publish(), to, "0"); err != nil {
 		return fmt.Errorf("publishing on %s: %w", to, err)

@@ -49,7 +49,7 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		return nil
 	}
 	answer := make(chan error, 1)
-	if c.Await(ctx, func() { answer <- c.look(ctx, keys) }) != nil {
+	if c.Await(ctx, func() { answer <- c.protocol.Meet(ctx, keys) }) != nil {
 		return EndOf(ctx)
 	}
 	err := <-answer
@@ -58,15 +58,6 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		err = EndOf(ctx)
 	}
 	return err
-}
-
-// look finds out whether the server can keep locks at all. On a cluster it asks the lock's own
-// node.
-func (c *Core) look(ctx context.Context, keys lua.Keys) error {
-	if err := c.examineSoon(ctx); err != nil {
-		return err
-	}
-	return c.protocol.Speaks(ctx, keys)
 }
 
 // Ask sends a command to the node of a lock, before the first lock, and repeats it while it goes
@@ -79,16 +70,17 @@ func (c *Core) Ask(ctx context.Context, args ...any) error {
 	return err
 }
 
-// examineSoon is examine. If a master of a cluster hangs, examineSoon waits only a short time, and
-// holds nothing against any of them.
-func (c *Core) examineSoon(ctx context.Context) error {
+// Examine finds out whether the server, or each master of a cluster, can keep locks at all, and then
+// whether the protocol is known there. If a master of a cluster hangs, Examine waits only a short
+// time, and holds nothing against any of them.
+func (c *Core) Examine(ctx context.Context, known func(context.Context) error) error {
 	if !c.Server.Sharded() {
-		return c.examine(ctx)
+		return c.examine(ctx, known)
 	}
 	verdict := make(chan error, 1)
 	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
 	defer cancel()
-	if c.Await(brief, func() { verdict <- c.examine(brief) }) != nil {
+	if c.Await(brief, func() { verdict <- c.examine(brief, known) }) != nil {
 		return nil
 	}
 	return <-verdict
@@ -96,7 +88,7 @@ func (c *Core) examineSoon(ctx context.Context) error {
 
 // examine judges what the server, or each master of a cluster, says of itself, and the protocol
 // that is kept there.
-func (c *Core) examine(ctx context.Context) error {
+func (c *Core) examine(ctx context.Context, known func(context.Context) error) error {
 	infos, err := insist(ctx, func() ([]any, error) { return c.Server.Masters(ctx, "info") })
 	for _, info := range infos {
 		if text, _ := info.(string); err == nil {
@@ -109,7 +101,7 @@ func (c *Core) examine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.protocol.Meet(ctx)
+	return known(ctx)
 }
 
 // insist sends a command, and repeats it while it goes unanswered. The command must be safe to

@@ -118,6 +118,15 @@ func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	}
 }
 
+// Shorten ends the trust in a hold at that time, if it would end later.
+func (c *Core) Shorten(h *Hold, trusted time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.Shorten(trusted) {
+		c.watch(h)
+	}
+}
+
 // Lose ends a hold after the server has said that the hold is no more.
 func (c *Core) Lose(h *Hold, why rules.Why) {
 	c.mu.Lock()

@@ -16,10 +16,9 @@ type Protocol interface {
 	Check(Request) error
 	// Keys are the keys of the lock with that name.
 	Keys(name string) (lua.Keys, error)
-	// Meet finds out, before the first lock, whether the server's locks are kept in this protocol.
-	Meet(context.Context) error
-	// Speaks finds out, before the first lock, whether the client may publish what is published.
-	Speaks(context.Context, lua.Keys) error
+	// Meet finds out, before the first lock, whether the server can keep this lock, keeps its locks
+	// in this protocol, and lets the client publish what is published.
+	Meet(context.Context, lua.Keys) error
 	// Renew prolongs holds; see [lua.Server.Renew].
 	Renew(context.Context, []lua.Renewal) []lua.Renewed
 	// Reassert renews a hold that a record does not have; see [lua.Server.Reassert].
@@ -35,8 +34,16 @@ func (own) Check(Request) error { return nil }
 // Keys are those under the prefix.
 func (o own) Keys(name string) (lua.Keys, error) { return lua.NewKeys(o.Settings.Prefix, name) }
 
-// Meet reads, or writes, which protocol the locks of this prefix are kept in.
-func (o own) Meet(ctx context.Context) error {
+// Meet also publishes on the client's own channel.
+func (o own) Meet(ctx context.Context, keys lua.Keys) error {
+	if err := o.Examine(ctx, o.knows); err != nil {
+		return err
+	}
+	return o.speaks(ctx, keys)
+}
+
+// knows reads, or writes, which protocol the locks of this prefix are kept in.
+func (o own) knows(ctx context.Context) error {
 	kept, err := insist(ctx, func() (string, error) { return o.Server.Meet(ctx) })
 	switch {
 	case err == nil:
@@ -57,9 +64,9 @@ func understands(key, kept string) error {
 		kept, key, lua.Protocol, key, errors.ErrUnsupported)
 }
 
-// Speaks publishes on the client's own channel, to which it does not listen yet. It is better to
+// speaks publishes on the client's own channel, to which it does not listen yet. It is better to
 // fail now than to leave the next in line untold at a release.
-func (o own) Speaks(ctx context.Context, keys lua.Keys) error {
+func (o own) speaks(ctx context.Context, keys lua.Keys) error {
 	publish, numsub, channel := "publish", "NUMSUB", o.Server.Channel(keys)
 	if o.Server.Sharded() {
 		publish, numsub = "spublish", "SHARDNUMSUB"

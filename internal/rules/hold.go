@@ -131,6 +131,15 @@ func (h *Hold) Reasserted(sent time.Time, left time.Duration, depth int) {
 	}
 }
 
+// Shorten takes in that trust ends at that time, if it would end later. It reports whether it would.
+func (h *Hold) Shorten(trusted time.Time) bool {
+	if h.State != Held || !trusted.Before(h.TrustEnds) {
+		return false
+	}
+	h.TrustEnds = trusted
+	return true
+}
+
 // prolong takes in that the record has the hold for longer. Deadlines only grow, so an older answer
 // that comes later shortens nothing.
 func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
