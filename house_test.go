@@ -40,6 +40,7 @@ var houseFloors = map[string]int{
 	"reentrant":         4,
 	"fairlock":          4,
 	"redisson":          4,
+	"quorum":            4,
 	"fairlock/embedded": 4,
 	"fairlock/leader":   5,
 	"fairlock/locktest": 5,

@@ -1,0 +1,74 @@
+-- enter: a call asks this node for its vote, stands in line for it, moves to its final place, or
+-- gives a vote back to stand in line again. Everybody who has something here stands in the line;
+-- the record says who of them has the node's vote.
+--
+-- KEYS  1 record (hash)  2 line (zset)  3 waiters (zset)  4 token (string)  5 node (hash)  6 mark
+-- ARGV  1 ticket  2 client  3 place (us; 0: none yet)  4 most waiters (0: no bound; -1: a try)
+--       5 token of a vote that is given back (0: none)  6 the channels' common start
+--       7 the set of nodes  8 its longest lease (ms)
+-- Reply {'granted', now (us), token, since (us), left (ms), place, 1: somebody older is in line}
+--       {'waits', now, how long nobody can have the vote unless it is given back (ms), place,
+--        position, 1: the holder is undecided, holder (ticket), the largest token}
+--       {'held', ...} a try found somebody else, {'full', ...}: both as 'waits'
+--       {'gone'} the ticket has left
+-- Errors: WRONGTYPE before anything is written.
+local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local ticket, me, place, bound = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local channels, set, most = ARGV[6], ARGV[7], ARGV[8]
+local asking = ticket
+if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end
+--#include parts/now.lua
+--#include parts/advance.lua
+local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
+local at = tonumber(redis.call('ZSCORE', line, ticket) or 0)
+local alive = redis.call('ZSCORE', waiters, ticket)
+if holder[1] == ticket and holder[2] == ARGV[5] and not holder[3] then
+  redis.call('DEL', record)
+  holder = {}
+end
+
+local function waiting()
+  local all = redis.call('ZCARD', line)
+  return holder[1] and redis.call('ZSCORE', line, holder[1]) and all - 1 or all
+end
+
+local turned
+if at == 0 and place == 0 and holder[1] ~= ticket then
+  if bound < 0 and holder[1] then
+    turned = 'held'
+  elseif bound > 0 and waiting() >= bound then
+    advance() -- drops the dead, if the lock is free
+    if waiting() >= bound then turned = 'full' end
+  end
+end
+if not turned then
+  if place == 0 then
+    local tail = tonumber(redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')[2] or 0)
+    place = at > 0 and at or math.max(us, tail + 1)
+  end
+  if at ~= place then redis.call('ZADD', line, num(place), ticket) end
+  redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+  --#include parts/stay.lua
+end
+local left = advance()
+holder = redis.call('HMGET', record, 'ticket', 'token', 'decided', 'since')
+if holder[1] == ticket then
+  redis.call('ZADD', waiters, num(ms + left), ticket)
+  local rank = redis.call('ZRANK', line, ticket)
+  local older = not holder[3] and rank and rank > 0
+  return {'granted', us, tonumber(holder[2]), tonumber(holder[4]), left, place, older and 1 or 0}
+end
+local status, position = turned or 'waits', 0
+if bound < 0 and at == 0 and not alive and not turned then -- a try does not stay
+  redis.call('ZREM', line, ticket)
+  redis.call('ZREM', waiters, ticket)
+  status = 'held'
+elseif not turned then
+  local rank = redis.call('ZRANK', line, ticket)
+  local its = holder[1] and redis.call('ZRANK', line, holder[1])
+  if rank then position = rank + (its and its < rank and 0 or 1) end
+  if tonumber(ARGV[3]) > 0 then want(ticket, holder) end
+end
+if status ~= 'waits' then position = waiting() end
+return {status, us, left, place, position, holder[1] and not holder[3] and 1 or 0,
+  holder[1] or '', tonumber(redis.call('GET', tokens) or 0)}

@@ -1,0 +1,301 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// brief is a short lease, for tests in which one has to pass.
+const brief = 600 * time.Millisecond
+
+// turns has 16 callers of four Lockers take turns while f runs, and fails if two are inside at once
+// or a token falls. It returns how many turns there were after f, within the time.
+func (w *world) turns(f func(), after time.Duration, options ...Option) (late int) {
+	w.Helper()
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards what follows
+	var inside, last int64
+	var over bool
+	var returned time.Time
+	for range 4 {
+		l := w.locker(options...)
+		for range 4 {
+			all.Go(func() {
+				for {
+					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					lease, err := l.Lock(ctx, "x")
+					cancel()
+					mu.Lock()
+					if err != nil || over {
+						mu.Unlock()
+						if err != nil {
+							w.Errorf("%v", err)
+						} else {
+							_ = lease.Unlock(context.Background())
+						}
+						return
+					}
+					if inside++; inside > 1 || lease.Token() <= last {
+						w.Errorf("%d inside, token %d after %d", inside, lease.Token(), last)
+					}
+					last = lease.Token()
+					mu.Unlock()
+					time.Sleep(time.Millisecond)
+					mu.Lock()
+					if !returned.IsZero() {
+						late++
+					}
+					if lease.Err() == nil {
+						inside--
+					} else {
+						inside = 0
+					}
+					mu.Unlock()
+					if err := lease.Unlock(context.Background()); err != nil && !errors.Is(err, ErrLost) {
+						w.Errorf("%v", err)
+					}
+				}
+			})
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	f()
+	mu.Lock()
+	returned = time.Now()
+	mu.Unlock()
+	time.Sleep(after)
+	mu.Lock()
+	over = true
+	mu.Unlock()
+	all.Wait()
+	return late
+}
+
+func TestOneNodeKilledOrStoppedHoldsNobodyUp(t *testing.T) {
+	for what, harm := range map[string]func(w *world){
+		"killed":  func(w *world) { w.servers[1].Kill() },
+		"stopped": func(w *world) { w.servers[1].Pause() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := realNodes(t, 3)
+			n := w.turns(func() { harm(w) }, time.Second)
+			if n < 100 {
+				t.Errorf("only %d turns in the second after", n)
+			}
+			t.Logf("%d turns in the second after", n)
+			if what == "stopped" {
+				w.servers[1].Resume()
+				w.nothing()
+			}
+		})
+	}
+}
+
+func TestANodeThatForgetsLosesNoLock(t *testing.T) {
+	for what, harm := range map[string]func(w *world){
+		"restarted empty": func(w *world) { w.servers[1].Kill(); w.servers[1].Restart() },
+		"flushed":         func(w *world) { w.must(w.direct[1].FlushAll(context.Background()).Err()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := realNodes(t, 3)
+			a, b := w.locker(WithLease(brief), WithLongestLease(time.Minute)), w.locker(WithLease(brief))
+			// The third node is of no help to the holder, and then takes the side of the other.
+			w.servers[2].Pause()
+			lease := w.has(a, "x")
+			harm(w)
+			w.servers[2].Resume()
+			_, err := b.TryLock(w.Context(), "x")
+			w.is(err, ErrHeld)
+			w.until("the holder has it at all nodes", func() bool {
+				for _, rdb := range w.direct {
+					if rdb.HGet(w.Context(), "quorum:lock:{x}", "decided").Val() != "1" {
+						return false
+					}
+				}
+				return true
+			})
+			next := w.queues(b, "x")
+			w.must(lease.Err())
+			w.unlock(lease)
+			w.unlock(w.gets(next))
+		})
+	}
+}
+
+func TestWithoutAMajorityAHoldIsLostBeforeItsLeaseEnds(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker(WithLease(brief))
+	lease := w.has(l, "x")
+	w.servers[0].Kill()
+	w.must(lease.Err())
+	killed := time.Now()
+	w.servers[1].Kill()
+	select {
+	case <-lease.Done():
+	case <-time.After(patience):
+		w.Fatal("it is trusted for ever")
+	}
+	if held := time.Since(killed); held > brief {
+		w.Errorf("it was trusted for %v", held)
+	}
+	w.is(lease.Err(), ErrLost)
+	w.is(lease.Unlock(context.Background()), ErrLost)
+}
+
+func TestAHoldIsRenewedAndALeaseIsFixed(t *testing.T) {
+	w := realNodes(t, 3)
+	a, b := w.locker(WithLease(brief)), w.locker()
+	lease := w.has(a, "x")
+	next := w.queues(b, "x")
+	time.Sleep(2 * brief)
+	w.must(lease.Err())
+	if len(next) > 0 {
+		w.Error("somebody else has it")
+	}
+	w.unlock(lease)
+	w.unlock(w.gets(next))
+	fixed := w.has(a, "x", LeaseFor(brief))
+	next = w.queues(b, "x")
+	<-fixed.Done()
+	w.unlock(w.gets(next))
+	w.is(fixed.Unlock(context.Background()), ErrLost)
+	w.nothing()
+}
+
+func TestAHolderThatIsGoneCostsItsLease(t *testing.T) {
+	w := realNodes(t, 3)
+	dead := w.locker(WithLease(brief))
+	a := w.locker()
+	w.has(dead, "x")
+	w.must(dead.Close()) // as good as dead: nothing is renewed
+	began := time.Now()
+	lease := w.has(a, "x")
+	if took := time.Since(began); took > 2*brief {
+		w.Errorf("it took %v", took)
+	}
+	w.unlock(lease)
+	w.nothing()
+}
+
+func TestOfSeveralTriesOnAFreeLockOneSucceeds(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lockers := []*Locker{w.locker(), w.locker(), w.locker(), w.locker()}
+		for range 20 {
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			var leases []*Lease
+			for _, l := range lockers {
+				all.Go(func() {
+					lease, err := l.TryLock(w.Context(), "x")
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						leases = append(leases, lease)
+					} else if !errors.Is(err, ErrHeld) {
+						w.Errorf("%v", err)
+					}
+				})
+			}
+			all.Wait()
+			if len(leases) != 1 {
+				w.Fatalf("%d have it\n%s", len(leases), w.dump())
+			}
+			w.unlock(leases[0])
+		}
+		w.nothing()
+	})
+}
+
+func TestWhatMakesNoQuorumIsRefused(t *testing.T) {
+	w := realNodes(t, 3)
+	clients := func(addrs ...string) (all []redis.UniversalClient) {
+		for _, addr := range addrs {
+			rdb := redis.NewClient(&redis.Options{Addr: addr})
+			t.Cleanup(func() { _ = rdb.Close() })
+			all = append(all, rdb)
+		}
+		return all
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": w.addrs[2]}})
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: w.addrs[2:]})
+	t.Cleanup(func() { _ = errors.Join(ring.Close(), cluster.Close()) })
+	port := func(i int) string { return w.addrs[i][len("127.0.0.1"):] }
+	for what, nodes := range map[string][]redis.UniversalClient{
+		"an even number":       clients(w.addrs[:2]...),
+		"none":                 nil,
+		"a server twice":       clients(w.addrs[0], w.addrs[1], "localhost"+port(1)),
+		"a client twice":       {w.direct[0], w.direct[1], w.direct[1]},
+		"no client":            {w.direct[0], w.direct[1], nil},
+		"a client of no type":  {w.direct[0], w.direct[1], (*redis.Client)(nil)},
+		"a client of a ring":   {w.direct[0], w.direct[1], ring},
+		"a client of clusters": {w.direct[0], w.direct[1], cluster},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := New(nodes, WithSet("test"))
+			defer func() { _ = l.Close() }()
+			_, err := l.Lock(t.Context(), "x")
+			if !errors.Is(err, ErrInvalid) && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, errOther) {
+				t.Errorf("%v", err)
+			}
+			t.Log(err)
+		})
+	}
+	other := w.locker(WithSet("another"))
+	_, err := other.Lock(t.Context(), "x")
+	w.is(err, errOther)
+	longer := w.locker(WithLongestLease(time.Hour))
+	_, err = longer.Lock(t.Context(), "x")
+	w.is(err, errOther)
+	l := w.locker()
+	_, err = l.Lock(t.Context(), "x", LeaseFor(2*time.Minute))
+	w.is(err, ErrInvalid)
+}
+
+func TestANewQuorumGrantsNothingForTheLongestLease(t *testing.T) {
+	w := &world{T: t}
+	fresh := realNodes(t, 3)
+	w.addrs, w.direct = fresh.addrs, fresh.direct
+	for _, rdb := range w.direct {
+		w.must(rdb.FlushAll(t.Context()).Err())
+	}
+	l := w.locker(WithLongestLease(time.Second), WithLease(time.Second))
+	began := time.Now()
+	lease := w.has(l, "x")
+	if took := time.Since(began); took < 900*time.Millisecond {
+		t.Errorf("it was had after %v", took)
+	}
+	w.unlock(lease)
+}
+
+func TestCallsEndInTimeAndLeaveNothing(t *testing.T) {
+	onBoth(t, func(w *world) {
+		a, b := w.locker(), w.locker()
+		lease := w.has(a, "x")
+		_, err := b.Lock(w.Context(), "x", WaitAtMost(30*time.Millisecond))
+		w.is(err, ErrHeld)
+		ctx, cancel := context.WithTimeout(w.Context(), 30*time.Millisecond)
+		_, err = b.Lock(ctx, "x")
+		cancel()
+		w.is(err, context.DeadlineExceeded)
+		next := w.queues(b, "x")
+		_, err = a.Lock(w.Context(), "x", MaxWaiters(1))
+		w.is(err, ErrQueueFull)
+		state, err := a.Inspect(w.Context(), "x")
+		w.must(err)
+		if state.Holder == nil || state.Holder.Token != lease.Token() && state.Holder.Owner != lease.Owner() || state.Waiting != 1 {
+			w.Errorf("%+v", state)
+		}
+		w.must(b.Close())
+		w.is(w.ends(next).err, ErrClosed)
+		w.must(a.ForceUnlock(w.Context(), "x"))
+		<-lease.Done()
+		w.is(lease.Unlock(context.Background()), ErrLost)
+		w.is(a.ForceUnlock(w.Context(), "x"), ErrNotHeld)
+		w.nothing()
+	})
+}

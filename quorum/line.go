@@ -1,0 +1,176 @@
+package quorum
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/pubsub"
+)
+
+// beatEvery is how often waiters say that they live.
+const beatEvery = lua.Liveness / 3
+
+const (
+	afterEnd = 2 * time.Millisecond   // a record lives through the millisecond in which it ends
+	soonest  = 100 * time.Millisecond // between two looks at a lock that is free and not granted
+)
+
+// line is the calls of this process that wait for one lock. All of it is guarded by Locker.mu.
+type line struct {
+	keys  lua.Keys
+	calls map[*call]struct{}
+	alarm *engine.Alarm
+}
+
+// enqueue has the call take part in the heartbeats of its line, and asks again when the vote of a
+// node may have ended. Locker.mu must be held.
+func (l *Locker) enqueue(c *call, left time.Duration) {
+	at := l.lines[c.Keys.Record()]
+	if at == nil {
+		at = &line{keys: c.Keys, calls: make(map[*call]struct{})}
+		at.alarm = engine.NewAlarm(time.Now().Add(beatEvery), func() { l.look(at) })
+		l.lines[c.Keys.Record()] = at
+		l.listen()
+	}
+	at.calls[c] = struct{}{}
+	at.alarm.By(time.Now().Add(max(left+afterEnd, soonest)))
+}
+
+// dequeue takes the call out of its line. Locker.mu must be held.
+func (l *Locker) dequeue(c *call) {
+	at := l.lines[c.Keys.Record()]
+	if at == nil {
+		return
+	}
+	delete(at.calls, c)
+	if len(at.calls) == 0 {
+		at.alarm.Stop()
+		delete(l.lines, c.Keys.Record())
+	}
+}
+
+// look runs when the alarm goes off.
+func (l *Locker) look(at *line) {
+	l.core.Settings.Alarmed()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if closed(l.closing) || l.lines[at.keys.Record()] != at {
+		return
+	}
+	at.alarm.WentOff()
+	at.alarm.By(time.Now().Add(beatEvery))
+	for c := range at.calls {
+		c.expire(time.Now())
+		l.judge(c)
+	}
+	for i := range l.nodes {
+		l.beat(at, i)
+	}
+}
+
+// beat sends the heartbeat of a line to a node. Locker.mu must be held.
+func (l *Locker) beat(at *line, i int) {
+	node := l.nodes[i]
+	if node.away() || len(at.calls) == 0 {
+		return
+	}
+	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
+	calls := make([]*call, 0, len(at.calls))
+	for c := range at.calls {
+		if c.nodes[i].asked {
+			calls, args = append(calls, c), append(args, c.ticket.String())
+			c.nodes[i].open++
+		}
+	}
+	if len(calls) == 0 {
+		return
+	}
+	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters(), at.keys.Token(), l.nodeKey()}
+	pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
+	l.core.Go(func() {
+		reply, err := node.run(context.Background(), beatScript, keys, args...)
+		var s seen
+		if err == nil {
+			s, err = decodeSeen(reply)
+		}
+		pair.At = s.now
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, c := range calls {
+			c.nodes[i].open-- // a beat that comes late puts nobody in line
+			if err == nil && c.phase == rules.Waiting {
+				l.beaten(c, i, &s, pair)
+			}
+		}
+		if err == nil && l.lines[at.keys.Record()] == at {
+			at.alarm.By(time.Now().Add(max(s.left+afterEnd, soonest)))
+		}
+	})
+}
+
+// beaten takes in what the answer to a beat says of a call. Locker.mu must be held.
+func (l *Locker) beaten(c *call, i int, s *seen, pair rules.ClockPair) {
+	switch {
+	case s.holder == c.ticket.String():
+		a := &answer{status: granted, now: s.now, token: s.token, since: s.since, left: s.left, place: c.legs[i].at, older: s.older}
+		c.answer(i, a, pair, time.Now())
+	case s.missing[c.ticket.String()]:
+		l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: context.Background(), Name: c.Name})
+		c.legs[i].told = false
+		c.ask(i)
+	}
+	l.judge(c)
+}
+
+// listen subscribes at all nodes, when the first call has to wait. Locker.mu must be held.
+func (l *Locker) listen() {
+	if l.listens {
+		return
+	}
+	l.listens = true
+	for i, node := range l.nodes {
+		node.hub.Listen(l.channels()+l.core.ID, &pubsub.Listener{
+			Up:      func() { l.up(i) },
+			Message: func(payload string) { l.message(i, payload) },
+		})
+	}
+}
+
+// up asks again for all that waits: messages may have gone unheard.
+func (l *Locker) up(i int) {
+	node := l.nodes[i]
+	node.mu.Lock()
+	node.session++
+	node.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, at := range l.lines {
+		l.beat(at, i)
+	}
+}
+
+// returned asks a node that answers again.
+func (l *Locker) returned(i int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.calls {
+		switch c.phase {
+		case rules.Waiting:
+			if c.nodes[i].open == 0 || !c.legs[i].answered {
+				c.ask(i)
+			}
+			l.judge(c)
+		case rules.Granted:
+			l.strive(c, i)
+		}
+	}
+}
+
+func (n *node) sessionNow() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.session
+}

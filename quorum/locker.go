@@ -1,0 +1,313 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/pubsub"
+)
+
+// Locker gives out fair locks that a majority of nodes keeps. One Locker per process and quorum is
+// enough. Its methods are safe for concurrent use.
+type Locker struct {
+	settings
+	core     *engine.Core
+	nodes    []*node
+	draining chan struct{} // closed by Shutdown and Close: ends calls not made under a hold
+	closing  chan struct{} // closed by Close
+
+	mu      sync.Mutex       // guards all below, and what call and line say it guards
+	calls   map[uint64]*call // that wait, hold or release
+	lines   map[string]*line // by record key
+	listens bool
+}
+
+// strategy is the Locker as its Core sees it: also its protocol.
+type strategy struct{ *Locker }
+
+// New returns a Locker on these nodes: masters that do not replicate each other, each by a client of
+// its own. Everybody who shares locks gives the same nodes. The clients stay the caller's to close,
+// after the Locker. New does no I/O: if something is wrong with an option or a node, every call
+// returns that error.
+func New(nodes []redis.UniversalClient, options ...Option) *Locker {
+	l := &Locker{
+		settings: newSettings(nodes, options),
+		draining: make(chan struct{}), closing: make(chan struct{}),
+		calls: make(map[uint64]*call), lines: make(map[string]*line),
+	}
+	var first redis.UniversalClient
+	if len(nodes) > 0 {
+		first = nodes[0]
+	}
+	l.core = engine.New(first, "quorum", lua.NewServer, strategy{l}, l.engine)
+	l.settings.prefix = l.core.Settings.Prefix
+	for i, rdb := range nodes {
+		n := &node{
+			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels(), l.core.ID), hub: pubsub.New(rdb, l.core.Settings.Logger),
+			spawn: l.core.Go, back: l.returned, ended: l.closing,
+		}
+		n.server.Spawn(l.core.Go)
+		n.meet = func(ctx context.Context) error { _, err := l.meet(ctx, n, false); return err }
+		l.nodes = append(l.nodes, n)
+	}
+	return l
+}
+
+// Lock waits in line until a majority of nodes has given it the lock, or ctx is done.
+func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
+	return l.core.Lock(ctx, "lock", name, false, options)
+}
+
+// TryLock takes the lock if a majority of nodes has it free, and nobody waits for it there.
+func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
+	return l.core.Lock(ctx, "trylock", name, true, options)
+}
+
+// Do runs fn under the lock and releases the lock when fn returns or panics.
+func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options ...LockOption) error {
+	return l.core.Do(ctx, name, fn, options)
+}
+
+// LockAll waits until it has all the locks, in one order for everybody, or ctx is done.
+func (l *Locker) LockAll(ctx context.Context, names []string, options ...LockOption) (*Leases, error) {
+	return l.core.LockAll(ctx, "lockall", names, options)
+}
+
+// DoAll runs fn under all the locks, and releases them when fn returns or panics.
+func (l *Locker) DoAll(ctx context.Context, names []string, fn func(context.Context, *Leases) error, options ...LockOption) error {
+	return l.core.DoAll(ctx, names, fn, options)
+}
+
+// Overhear yields errors.ErrUnsupported.
+func (l *Locker) Overhear(context.Context, ...string) iter.Seq2[Overheard, error] {
+	return func(yield func(Overheard, error) bool) {
+		yield(Overheard{}, &Error{Op: "overhear", Err: unsupported("Overhear", "a node's messages tell of its vote, and not of the lock")})
+	}
+}
+
+// Close ends the Locker, as that of package fairlock does.
+func (l *Locker) Close() error {
+	l.refuse(l.draining, l.closing)
+	l.mu.Lock()
+	for _, at := range l.lines {
+		at.alarm.Stop()
+	}
+	l.mu.Unlock()
+	l.core.Close()
+	for _, n := range l.nodes {
+		n.hub.Close()
+	}
+	return nil
+}
+
+// Shutdown lets holders finish, then closes the Locker.
+func (l *Locker) Shutdown(ctx context.Context) error {
+	return l.core.Shutdown(ctx, func() { l.refuse(l.draining) }, l.Close)
+}
+
+func (l *Locker) refuse(all ...chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range all {
+		if !closed(c) {
+			close(c)
+		}
+	}
+}
+
+// message handles a message of a node to this client.
+func (l *Locker) message(i int, payload string) {
+	received := time.Now()
+	if rest, ok := strings.CutPrefix(payload, "wanted "); ok {
+		m, err := lua.ParseMessage("forced " + rest)
+		if err == nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if c := l.calls[m.Ticket.Counter]; c != nil && c.ticket == m.Ticket && c.phase == rules.Waiting {
+				c.want(i, m.Token)
+				l.judge(c)
+			}
+		}
+		return
+	}
+	m, keys, err := l.core.Message(payload)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.calls[m.Ticket.Counter]
+	switch {
+	case c == nil && m.News == lua.Grants:
+		l.core.Go(func() {
+			l.core.Persist(m.Ticket.Lease, func(ctx context.Context) error {
+				_, err := l.leaveFor(ctx, i, keys, m.Ticket, 0, 0, false)
+				return err
+			})
+		})
+	case c == nil || c.ticket != m.Ticket || c.Keys != keys:
+	case m.News == lua.Grants && c.phase == rules.Waiting:
+		c.heard(i, &m, received, l.nodes[i].sessionNow())
+		l.judge(c)
+	case m.News == lua.Grants && c.phase == rules.Granted:
+		l.strive(c, i)
+	case m.News == lua.Evicts && c.phase == rules.Waiting:
+		c.nodes[i].err = engine.ErrEvicted
+		l.judge(c)
+	case m.News == lua.Forces && c.phase == rules.Granted:
+		c.legs[i].Phase = rules.Waiting
+		l.core.Go(func() {
+			if left := l.standing(c); left.Err == nil && left.Remaining == 0 {
+				l.core.Lose(c.hold, rules.Forced)
+			}
+		})
+	}
+}
+
+// Check reports what a call asks for that a quorum cannot do.
+func (s strategy) Check(r engine.Request) error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case r.Lease > s.most:
+		return engine.Invalid("a lease of %v is longer than the longest of this quorum, %v: see WithLongestLease", r.Lease, s.most)
+	case r.Owner != "":
+		return unsupported("WithOwner", "a second process could have another token")
+	case r.Replicas.Asked():
+		return unsupported("WithReplicas and WithFsync", "a majority of nodes does what they are for")
+	}
+	return nil
+}
+
+func unsupported(what, why string) error {
+	return fmt.Errorf("%s: not in a quorum: %s: %w", what, why, errors.ErrUnsupported)
+}
+
+// Keys are those under the prefix, the same at each node.
+func (s strategy) Keys(name string) (lua.Keys, error) { return lua.NewKeys(s.prefix, name) }
+
+// Meet finds out whether a majority of nodes belongs to the quorum.
+func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
+	type met struct {
+		i   int
+		run string
+		err error
+	}
+	all := make(chan met, len(s.nodes))
+	for i, n := range s.nodes {
+		s.core.Go(func() {
+			run, err := s.meet(context.WithoutCancel(ctx), n, false)
+			all <- met{i, run, err}
+		})
+	}
+	runs, answered := make(map[string]int), 0
+	var failed error
+	patience := time.NewTimer(time.Second)
+	defer patience.Stop()
+	for range s.nodes {
+		var m met
+		select {
+		case m = <-all:
+		case <-patience.C:
+			if answered >= s.need() {
+				return nil
+			}
+			m = <-all
+		}
+		switch other, twice := runs[m.run]; {
+		case m.err != nil && !rules.Retryable(m.err):
+			return fmt.Errorf("node %d: %w", m.i+1, m.err)
+		case m.err != nil:
+			failed = errors.Join(failed, fmt.Errorf("node %d: %w", m.i+1, m.err))
+		case twice && m.run != "":
+			return engine.Invalid("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)
+		default:
+			runs[m.run] = m.i
+			answered++
+		}
+	}
+	if answered < s.need() {
+		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(s.nodes), s.need(), errUnreachable), failed)
+	}
+	return nil
+}
+
+// errOther is wrapped by errors of nodes that belong to another quorum.
+var errOther = errors.New("the node belongs to another quorum")
+
+// meet finds out whether a node belongs to the quorum, and which server it is.
+func (l *Locker) meet(ctx context.Context, n *node, first bool) (run string, err error) {
+	reply, err := n.server.Run(ctx, meetScript, []string{l.nodeKey()}, l.set, l.most.Milliseconds(), first)
+	if err != nil {
+		n.mu.Lock()
+		n.failed = true
+		n.mu.Unlock()
+		return "", err
+	}
+	if len(reply) != 4 {
+		return "", wrongReply("meet", reply)
+	}
+	run, _ = reply[0].(string)
+	set, _ := reply[2].(string)
+	most, _ := reply[3].(int64)
+	if set != l.set || ms(most) != l.most {
+		return "", definite{fmt.Errorf("%w: of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
+	}
+	return run, nil
+}
+
+// definite is an error that asking again does not mend.
+type definite struct{ error }
+
+func (d definite) Unwrap() error { return d.error }
+func (definite) RedisError()     {}
+
+// Init says that nobody holds anything in this quorum: a new one need not wait for the longest lease
+// that it might have forgotten. Use it once, before the first lock.
+func (l *Locker) Init(ctx context.Context) error {
+	if l.err != nil {
+		return &Error{Op: "init", Err: l.err}
+	}
+	var all error
+	for i, n := range l.nodes {
+		if _, err := l.meet(ctx, n, true); err != nil {
+			all = errors.Join(all, fmt.Errorf("node %d: %w", i+1, err))
+		}
+	}
+	if all != nil {
+		return &Error{Op: "init", Err: all}
+	}
+	return nil
+}
+
+// nodeKey is the key of a node's own record.
+func (l *Locker) nodeKey() string { return l.prefix + ":node" }
+
+// channels is what the clients' channels begin with.
+func (l *Locker) channels() string { return lua.Channels(l.prefix) }
+
+// mark is the key that refuses late requests of a ticket.
+func mark(keys lua.Keys, t lua.Ticket) string { return keys.Record() + ":left:" + t.ID() }
+
+// setOf names a set of nodes: by their addresses, in any order.
+func setOf(nodes []redis.UniversalClient) string {
+	var addresses []string
+	for _, rdb := range nodes {
+		if client, ok := rdb.(*redis.Client); ok && client != nil {
+			addresses = append(addresses, client.Options().Addr)
+		}
+	}
+	slices.Sort(addresses)
+	return fmt.Sprintf("%d nodes: %s", len(nodes), strings.Join(addresses, " "))
+}

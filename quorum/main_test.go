@@ -1,0 +1,205 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/locks/test/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// world is the nodes of a quorum, and Lockers on them that end with the test.
+type world struct {
+	*testing.T
+	addrs   []string
+	servers []*redistest.Server // nil: the nodes are embedded
+	direct  []*redis.Client
+}
+
+// onBoth runs a test on three embedded nodes and on three real ones.
+func onBoth(t *testing.T, test func(w *world)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) {
+		w := &world{T: t}
+		for range 3 {
+			w.addrs = append(w.addrs, miniredis.RunT(t).Addr())
+		}
+		w.begin()
+		test(w)
+	})
+	t.Run("real", func(t *testing.T) { test(realNodes(t, 3)) })
+}
+
+func realNodes(t *testing.T, n int) *world {
+	t.Helper()
+	w := &world{T: t}
+	for range n {
+		s := redistest.Start(t)
+		w.servers, w.addrs = append(w.servers, s), append(w.addrs, s.Addr())
+	}
+	w.begin()
+	return w
+}
+
+func (w *world) begin() {
+	w.Helper()
+	for _, addr := range w.addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		w.Cleanup(func() { _ = rdb.Close() })
+		w.direct = append(w.direct, rdb)
+	}
+	w.must(w.locker().Init(w.Context()))
+}
+
+// locker is a Locker with clients of its own.
+func (w *world) locker(options ...Option) *Locker {
+	w.Helper()
+	var nodes []redis.UniversalClient
+	for _, addr := range w.addrs {
+		nodes = append(nodes, redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1}))
+	}
+	l := New(nodes, options...)
+	w.Cleanup(func() {
+		_ = l.Close()
+		for _, rdb := range nodes {
+			_ = rdb.Close()
+		}
+	})
+	return l
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) is(err, want error) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Fatalf("%v, want %v", err, want)
+	}
+}
+
+// has is a lock that is to be had soon.
+func (w *world) has(l *Locker, name string, options ...LockOption) *Lease {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	lease, err := l.Lock(ctx, name, options...)
+	if err != nil {
+		w.Fatalf("%v\n%s", err, w.dump())
+	}
+	return lease
+}
+
+func (w *world) unlock(lease *Lease) {
+	w.Helper()
+	w.must(lease.Unlock(context.Background()))
+}
+
+// outcome is what came of a call.
+type outcome struct {
+	lease *Lease
+	err   error
+}
+
+// asks calls Lock in a goroutine.
+func (w *world) asks(ctx context.Context, l *Locker, name string, options ...LockOption) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		lease, err := l.Lock(ctx, name, options...)
+		done <- outcome{lease, err}
+	}()
+	return done
+}
+
+// queues is asks, and returns when the call is in line.
+func (w *world) queues(l *Locker, name string, options ...LockOption) <-chan outcome {
+	w.Helper()
+	queued := make(chan struct{})
+	done := w.asks(w.Context(), l, name, append(options, OnQueued(func(int) { close(queued) }))...)
+	select {
+	case <-queued:
+	case <-time.After(patience):
+		w.Fatalf("a call does not wait:\n%s", w.dump())
+	}
+	return done
+}
+
+// gets is the Lease of a call that has waited.
+func (w *world) gets(done <-chan outcome) *Lease {
+	w.Helper()
+	o := w.ends(done)
+	w.must(o.err)
+	return o.lease
+}
+
+func (w *world) ends(done <-chan outcome) outcome {
+	w.Helper()
+	select {
+	case o := <-done:
+		return o
+	case <-time.After(patience):
+		w.Fatalf("a call does not end:\n%s", w.dump())
+		return outcome{}
+	}
+}
+
+func (w *world) until(what string, holds func() bool) {
+	w.Helper()
+	for limit := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			w.Fatalf("waited in vain for: %s\n%s", what, w.dump())
+		}
+	}
+}
+
+// nothing fails if anything of a lock stays at a node, but what ends by itself.
+func (w *world) nothing() {
+	w.Helper()
+	w.until("nothing is left", func() bool {
+		for _, rdb := range w.direct {
+			keys := rdb.Keys(context.Background(), "*").Val()
+			if slices.ContainsFunc(keys, func(key string) bool {
+				return !strings.Contains(key, ":left:") && !strings.Contains(key, ":token:") && !strings.HasSuffix(key, ":node") &&
+					(!strings.Contains(key, ":waiters:") || rdb.ZRange(context.Background(), key, 0, -1).Val()[0][0] != '~')
+			}) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (w *world) dump() (text string) {
+	ctx := context.Background()
+	for i, rdb := range w.direct {
+		for _, key := range rdb.Keys(ctx, "*").Val() {
+			text += fmt.Sprint(i+1, " ", key, " ", rdb.PTTL(ctx, key).Val(), ": ")
+			switch rdb.Type(ctx, key).Val() {
+			case "hash":
+				text += fmt.Sprint(rdb.HGetAll(ctx, key).Val())
+			case "string":
+				text += rdb.Get(ctx, key).Val()
+			case "zset":
+				text += fmt.Sprint(rdb.ZRangeWithScores(ctx, key, 0, -1).Val())
+			}
+			text += "\n"
+		}
+	}
+	return text
+}

@@ -1,0 +1,15 @@
+-- meet: whether this node belongs to the quorum, and which server it is.
+--
+-- KEYS  1 node  ARGV  1 the set of nodes  2 its longest lease (ms)  3 1: nobody holds anything yet
+-- Reply {run id, for how long it grants nothing (ms), the set and the longest lease that it keeps}
+local node, set, most = KEYS[1], ARGV[1], ARGV[2]
+--#include parts/now.lua
+--#include parts/run.lua
+if type(info) == 'table' and not string.find(info.err, 'not supported') then return info end
+local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
+if ARGV[3] == '1' or kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
+  local from = string.format('%.0f', ARGV[3] == '1' and ms or ms + most)
+  redis.call('HSET', node, 'run', run, 'from', from, 'set', set, 'most', most)
+  kept = {run, from, set, most}
+end
+return {run, math.max(0, (tonumber(kept[2]) or 0) - ms), kept[3] or '', tonumber(kept[4]) or 0}

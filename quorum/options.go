@@ -1,0 +1,120 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/engine"
+)
+
+// DefaultLongestLease is the longest lease of a quorum, unless told otherwise.
+const DefaultLongestLease = time.Minute
+
+// Option configures a Locker. Only this package makes any.
+type Option interface{ apply(*settings) }
+
+type option func(*settings)
+
+func (o option) apply(s *settings) { o(s) }
+
+// settings are what the Options set.
+type settings struct {
+	engine []engine.Option
+	prefix string
+	set    string // of nodes, as each of them keeps it
+	most   time.Duration
+	err    error
+}
+
+func newSettings(nodes []redis.UniversalClient, options []Option) settings {
+	s := settings{most: DefaultLongestLease, set: setOf(nodes), err: checkNodes(nodes)}
+	for _, o := range options {
+		if o == nil {
+			s.err = errors.Join(s.err, engine.Invalid("an Option is nil"))
+			continue
+		}
+		o.apply(&s)
+	}
+	return s
+}
+
+func checkNodes(nodes []redis.UniversalClient) error {
+	if n := len(nodes); n < 3 || n%2 == 0 {
+		return engine.Invalid("%d nodes: a quorum has an odd number of them, and at least 3", n)
+	}
+	for i, rdb := range nodes {
+		if rdb == nil || reflect.ValueOf(rdb).Kind() == reflect.Pointer && reflect.ValueOf(rdb).IsNil() {
+			return engine.Invalid("node %d: the client is nil", i+1)
+		}
+		if _, ok := rdb.(*redis.Client); !ok {
+			return fmt.Errorf("node %d: %T: a node is one master, and has a client of its own: %w", i+1, rdb, errors.ErrUnsupported)
+		}
+		for j, other := range nodes[:i] {
+			if other == rdb || other.(*redis.Client).Options().Addr == rdb.(*redis.Client).Options().Addr {
+				return engine.Invalid("nodes %d and %d are one server", j+1, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// WithLongestLease sets the longest lease that anybody may ask for, the same for everybody. A node
+// that has lost what it granted grants nothing for as long. Default a minute.
+func WithLongestLease(d time.Duration) Option {
+	return option(func(s *settings) {
+		s.most = d
+		if d < engine.MinLease || d > engine.MaxLease || d%time.Millisecond != 0 {
+			s.err = errors.Join(s.err, engine.Invalid("WithLongestLease: %v is not from %v to %v, in whole milliseconds", d, engine.MinLease, engine.MaxLease))
+		}
+	})
+}
+
+// WithSet names the set of nodes, where their addresses are not the same for everybody. Default the
+// addresses. A node that knows another set is an error.
+func WithSet(name string) Option { return option(func(s *settings) { s.set = name }) }
+
+// WithPrefix sets what all keys and channels begin with. Default "quorum".
+func WithPrefix(prefix string) Option {
+	return option(func(s *settings) { s.engine = append(s.engine, engine.WithPrefix(prefix)) })
+}
+
+// WithLease sets how long a lock outlives a holder that no longer renews it. Default 30 s.
+func WithLease(d time.Duration) Option {
+	return option(func(s *settings) { s.engine = append(s.engine, engine.WithLease(d)) })
+}
+
+// WithLogger sets where the Locker reports what it cannot tell any caller. Default slog.Default().
+func WithLogger(logger *slog.Logger) Option {
+	return option(func(s *settings) { s.engine = append(s.engine, engine.WithLogger(logger)) })
+}
+
+// WithIdentity sets how a nested call is recognised as the holder's own. Default ByContext.
+func WithIdentity(identity Identity) Option {
+	return option(func(s *settings) { s.engine = append(s.engine, engine.WithIdentity(identity)) })
+}
+
+// WithObserver has the Locker tell o what happens. None by default.
+func WithObserver(o Observer) Option {
+	return option(func(s *settings) { s.engine = append(s.engine, engine.WithObserver(o)) })
+}
+
+// LeaseFor gives the call a fixed lease, which is not renewed. At most the quorum's longest.
+func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
+
+// WaitAtMost bounds the waiting, apart from the context. 0 tries once.
+func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
+
+// MaxWaiters makes the call return ErrQueueFull if n or more wait already at so many nodes that no
+// majority is left.
+func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
+
+// Note is shown by Inspect.
+func Note(text string) LockOption { return engine.Note(text) }
+
+// OnQueued makes a call that has to wait call f with its position in line.
+func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }

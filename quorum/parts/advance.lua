@@ -1,0 +1,69 @@
+-- advance.lua: gives a free lock to the first in line who lives and is heard. Included; needs
+-- now.lua, record, line, waiters, tokens, node, me, channels, set and most, and asking: the ticket
+-- of an enter.
+
+local function num(n) return string.format('%.0f', n) end
+local function hears(client)
+  return redis.call('PUBSUB', 'NUMSUB', channels .. client)[2] > 0
+end
+local function tell(client, message) redis.pcall('PUBLISH', channels .. client, message) end
+
+-- How long this node grants nothing, in milliseconds: it has lost what it granted before, as a node
+-- of another run id has, or one without a record of its own. What was lost has ended by then.
+local function quarantined()
+  --#include parts/run.lua
+  local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
+  if kept[1] == run and kept[3] == set and kept[4] == most then
+    return math.max(0, (tonumber(kept[2]) or 0) - ms)
+  end
+  if kept[1] ~= run then
+    redis.call('HSET', node, 'run', run, 'from', num(ms + most), 'set', set, 'most', most)
+  end
+  return tonumber(most)
+end
+
+-- What was told or given so far; tokens only grow, and outlive the clock that falls behind them.
+local function remember(token)
+  local last = tonumber(redis.call('GET', tokens) or 0) or 0
+  token = math.max(last, token)
+  local till = math.max(ms + TOKEN_TTL, math.ceil(token / 1000) + TOKEN_TTL)
+  redis.call('SET', tokens, num(token), 'PXAT', num(till))
+end
+
+local function advance()
+  local wait = redis.call('PTTL', record)
+  if wait ~= -2 then return math.max(1, wait) end
+  local first = redis.call('ZRANGE', line, 0, DROPS - 1)
+  for _, ticket in ipairs(first) do
+    local client, lease = string.match(ticket, '^([^:]+):%d+:(%d+):')
+    local deadline = tonumber(redis.call('ZSCORE', waiters, ticket) or 0)
+    local blind = tonumber(client and redis.call('ZSCORE', waiters, '~' .. client) or 0)
+    if client and deadline > ms and (client == me or blind > ms or hears(client)) then
+      wait = quarantined()
+      if wait > 0 then return wait end
+      local token = math.max(us, (tonumber(redis.call('GET', tokens) or 0) or 0) + 1)
+      local claim = num(math.min(CLAIM, tonumber(lease)))
+      remember(token)
+      redis.call('HSET', record, 'ticket', ticket, 'token', num(token), 'since', num(us))
+      redis.call('PEXPIRE', record, claim)
+      redis.call('ZADD', waiters, num(ms + claim), ticket) -- its place ends with its vote
+      if ticket ~= asking then -- who asks sees it in the reply
+        tell(client, table.concat({'grant', num(us), claim, num(token), ticket, record}, ' '))
+      end
+      return tonumber(claim)
+    end
+    redis.call('ZREM', line, ticket)
+    redis.call('ZREM', waiters, ticket)
+  end
+  return #first == DROPS and 1 or 0
+end
+
+-- Asks an undecided holder to give the lock back, if ticket is older.
+local function want(ticket, holder)
+  if not holder[1] or holder[3] then return end
+  local mine, its = redis.call('ZRANK', line, ticket), redis.call('ZRANK', line, holder[1])
+  if mine and its and mine < its then
+    local client = string.match(holder[1], '^[^:]+')
+    tell(client, table.concat({'wanted', holder[2], holder[1], record}, ' '))
+  end
+end

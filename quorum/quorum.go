@@ -1,0 +1,106 @@
+// Package quorum gives out fair, fenced locks that outlive their servers: a majority of an odd
+// number of masters, which do not replicate each other, keeps each lock. It is for work that must
+// not be done twice even if a server is lost with its data; where a fencing token protects the work,
+// one server and package fairlock do the same for a third of the cost.
+//
+//	nodes := []redis.UniversalClient{a, b, c} // a client for each master
+//	locker := quorum.New(nodes)
+//	defer locker.Close()
+//
+//	err := locker.Do(ctx, "order:42", func(ctx context.Context, l *quorum.Lease) error {
+//		return work(ctx, l.Token())
+//	})
+//
+// Each node has one vote for a lock, and gives it to the first in its line. A call has the lock
+// while a majority of votes is its own. It stands at the same place in every line: the latest of
+// those that a majority proposed, as in Skeen's total order. So each node hands over by itself, by
+// one message, and no node is in charge. Calls that come together may split the votes: then whoever
+// has votes without a majority gives them to whoever is older and asks for them, as in Maekawa's
+// algorithm. No timer and no chance is part of that.
+//
+// # It is being built
+//
+// Do not use it yet. It has tests on real servers, with nodes that are killed, stopped, flushed and
+// restarted. It has neither the model nor the simulation that the other packages have, no figures,
+// no part in the command line tool, and its keys and scripts will change.
+//
+// # What is promised
+//
+// No two Leases trust one lock at one instant, as long as fewer than a majority of the nodes that a
+// holder has break the assumptions at one time: that the clocks of a node and a client run apart by
+// no more than the margin, and that a node that restarts says another run id. A holder strives for
+// the votes of all nodes as long as it holds. Tokens strictly increase per lock.
+//
+// A node that has lost what it granted, by a restart, a flush or by becoming another server, grants
+// nothing for the longest lease of the quorum ([WithLongestLease]). By then all that it forgot is
+// over. So a new quorum grants nothing for as long, unless [Locker.Init] says that it is new.
+//
+// # What it does not do
+//
+// WithOwner, WithReplicas, WithFsync and Overhear are errors.ErrUnsupported. A client of a cluster
+// or a ring is none of a master. The set of nodes must not change while it is in use: majorities of
+// two sets need not meet. A new node takes the place of an old one by taking its address.
+package quorum
+
+import "github.com/fairlock/locks/internal/engine"
+
+// The vocabulary, which all Lockers share.
+type (
+	// Lease is one successful call's share of a lock: Unlock ends it.
+	Lease = engine.Lease
+	// Leases are the Leases of one LockAll, which end together.
+	Leases = engine.Leases
+	// LockOption configures one call.
+	LockOption = engine.LockOption
+	// Identity is how a nested call is recognised as the holder's own.
+	Identity = engine.Identity
+	// Error says which operation on which lock failed, and why.
+	Error = engine.Error
+	// HeldError is an ErrHeld with what the server said of the holder.
+	HeldError = engine.HeldError
+	// WaitError says how long a call waited, and its position in line when it joined.
+	WaitError = engine.WaitError
+	// State is what a lock was doing when it was inspected..
+	State = engine.State
+	// Holder is who has a lock.
+	Holder = engine.Holder
+	// Waiter is one place in the line.
+	Waiter = engine.Waiter
+	// Overheard is what Overhear would tell.
+	Overheard = engine.Overheard
+	// Observer is told what happens to the locks of a Locker.
+	Observer = engine.Observer
+	// Event is one thing that happened.
+	Event = engine.Event
+	// Kind says what happened.
+	Kind = engine.Kind
+	// Interface is what Lockers of all kinds do.
+	Interface = engine.Interface
+)
+
+// The states that an error can stand for; match them with errors.Is.
+var (
+	ErrHeld      = engine.ErrHeld      // somebody else has the lock
+	ErrQueueFull = engine.ErrQueueFull // as many wait as MaxWaiters allows
+	ErrLost      = engine.ErrLost      // the lock was held and can no longer be trusted
+	ErrNotHeld   = engine.ErrNotHeld   // this Lease holds nothing
+	ErrClosed    = engine.ErrClosed    // the Locker was closed
+	ErrInvalid   = engine.ErrInvalid   // a name or an option that makes no sense
+)
+
+// How a nested call is recognised.
+const (
+	ByContext   = engine.ByContext   // a hold in the context, and the goroutine inside Do
+	ByGoroutine = engine.ByGoroutine // also the goroutine that called Lock or TryLock, until Detach
+)
+
+// What an Observer is told.
+const (
+	Queued     = engine.Queued     // a call waits, at Position
+	Acquired   = engine.Acquired   // a call has the lock, after Took
+	GaveUp     = engine.GaveUp     // a call ended without the lock, after Took, because of Err
+	Released   = engine.Released   // an ownership was given back, after Took
+	Lost       = engine.Lost       // an ownership ended otherwise, after Took, because of Err
+	Renewed    = engine.Renewed    // one request prolonged the leases of Locks locks
+	PassedOver = engine.PassedOver // a waiter was no longer in line, and is now at its end
+)

@@ -1,0 +1,40 @@
+-- renew: decided holders prolong what they have here, and strive for what they have not. A record
+-- that this node has lost is written again: nobody else can be decided. A renewal of an undecided
+-- holder only tells the token.
+--
+-- KEYS  1 node, then for each hold: record, line, waiters, token, mark
+-- ARGV  1 client  2 the channels' common start  3 the set of nodes  4 its longest lease (ms)
+--       then for each hold: ticket, token, lease (ms; 0: as it is), until (ms of the server; 0),
+--       place (us), depth, 1: decided
+-- Reply for each hold how long the record has it (ms); 0: it waits in line; -1: it has left
+local node = KEYS[1]
+local me, channels, set, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local asking
+--#include parts/now.lua
+local record, line, waiters, tokens
+--#include parts/advance.lua
+local reply = {}
+for i = 1, (#KEYS - 1) / 5 do
+  record, line, waiters, tokens = unpack(KEYS, 5 * i - 3, 5 * i)
+  local ticket, token, lease, till, place, depth, decided = unpack(ARGV, 7 * i - 2, 7 * i + 4)
+  local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
+  if redis.call('EXISTS', KEYS[5 * i + 1]) == 1 then
+    reply[i] = -1
+  elseif holder[1] == ticket or not holder[1] and decided == '1' then
+    remember(tonumber(token))
+    redis.call('HSET', record, 'ticket', ticket, 'token', token, 'depth', depth)
+    redis.call('HSETNX', record, 'since', num(us))
+    if decided == '1' then redis.call('HSET', record, 'decided', '1') end
+    local left = math.max(1, redis.call('PTTL', record), tonumber(lease), tonumber(till) - ms)
+    redis.call('PEXPIRE', record, num(left))
+    redis.call('ZADD', waiters, 'XX', num(ms + left), ticket)
+    reply[i] = left
+  else
+    redis.call('ZADD', line, place, ticket)
+    redis.call('ZADD', waiters, num(ms + LIVENESS), ticket)
+    --#include parts/stay.lua
+    want(ticket, holder)
+    reply[i] = 0
+  end
+end
+return reply

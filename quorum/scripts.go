@@ -1,0 +1,137 @@
+package quorum
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
+
+//go:embed *.lua parts/*.lua
+var files embed.FS
+
+var (
+	enterScript   = load("enter.lua")
+	beatScript    = load("beat.lua")
+	leaveScript   = load("leave.lua")
+	renewScript   = load("renew.lua")
+	meetScript    = load("meet.lua")
+	inspectScript = load("inspect.lua")
+)
+
+func load(name string) lua.Script {
+	return lua.NewScript(lua.Whole(name, func(name string) string {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			panic(err) // the file is part of the binary
+		}
+		return string(text)
+	}))
+}
+
+func wrongReply(verb string, reply any) error {
+	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(reply))
+}
+
+// What the enter script replies.
+const (
+	granted = "granted"
+	waits   = "waits"
+	held    = "held"
+	full    = "full"
+	gone    = "gone"
+)
+
+// answer is the reply of one node to an enter.
+type answer struct {
+	status   string
+	now      lua.Micros
+	left     time.Duration // granted: of the vote; else for how long nobody can have it
+	place    lua.Place
+	position int // waits: 1 is next; held, full: how many wait
+	holder   string
+
+	token int64      // granted: the vote's; else the largest so far
+	since lua.Micros // granted
+
+	older   bool // granted: somebody older stands in line
+	pending bool // the holder is undecided
+}
+
+func decodeAnswer(reply []any) (a answer, err error) {
+	if len(reply) == 0 {
+		return a, wrongReply("enter", reply)
+	}
+	a.status, _ = reply[0].(string)
+	n := numbers(reply[1:])
+	switch {
+	case a.status == gone && len(reply) == 1:
+		return a, nil
+	case a.status == granted && len(reply) == 7 && len(n) == 6:
+		a.token, a.since, a.left = n[1], lua.Micros(n[2]), ms(n[3])
+		a.place, a.older = lua.Place(n[4]), n[5] == 1
+	case (a.status == waits || a.status == held || a.status == full) && len(reply) == 8 && len(n) == 6:
+		a.left, a.place, a.position, a.pending, a.token = ms(n[1]), lua.Place(n[2]), int(n[3]), n[4] == 1, n[5]
+		a.holder, _ = reply[6].(string)
+	default:
+		return a, wrongReply("enter", reply)
+	}
+	a.now = lua.Micros(n[0])
+	return a, nil
+}
+
+// numbers are those fields of a reply that are numbers.
+func numbers(reply []any) (n []int64) {
+	for _, field := range reply {
+		if number, ok := field.(int64); ok {
+			n = append(n, number)
+		}
+	}
+	return n
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// seen is the reply of one node to a beat.
+type seen struct {
+	now     lua.Micros
+	left    time.Duration
+	holder  string
+	token   int64
+	since   lua.Micros
+	older   bool
+	missing map[string]bool
+}
+
+func decodeSeen(reply []any) (s seen, err error) {
+	if len(reply) != 7 {
+		return s, wrongReply("beat", reply)
+	}
+	n := numbers(reply[:6])
+	missing, ok := reply[6].([]any)
+	if len(n) != 5 || !ok {
+		return s, wrongReply("beat", reply)
+	}
+	s.holder, _ = reply[2].(string)
+	s.now, s.left, s.token, s.since, s.older = lua.Micros(n[0]), ms(n[1]), n[2], lua.Micros(n[3]), n[4] == 1
+	s.missing = make(map[string]bool, len(missing))
+	for _, ticket := range missing {
+		text, _ := ticket.(string)
+		s.missing[text] = true
+	}
+	return s, nil
+}
+
+// ticketState is the answer in the words of the rules.
+func (a *answer) ticketState() lua.TicketState {
+	if a.status == granted {
+		return lua.TicketState{Status: lua.Granted, Grant: lua.Grant{Token: a.token, Since: a.since, Remaining: a.left}}
+	}
+	return lua.TicketState{Status: lua.Waiting, Place: a.place, Position: a.position}
+}
+
+// decimal is a number as scripts take it.
+func decimal[N ~int64](n N) string { return strconv.FormatInt(int64(n), 10) }
