@@ -14,7 +14,7 @@ import (
 )
 
 // splitFor is how long a try that found the votes split waits for them: whoever is oldest has them.
-const splitFor = 50 * time.Millisecond
+const splitFor = silence
 
 // call is one call from its first request until it has left every node. All but the first block is
 // guarded by Locker.mu.

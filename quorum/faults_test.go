@@ -13,17 +13,19 @@ import (
 // brief is a short lease, for tests in which one has to pass.
 const brief = 600 * time.Millisecond
 
-// turns has 16 callers of four Lockers take turns while f runs, and fails if two are inside at once
+// turns has four callers of each Locker (of four, if none is given) take turns while f runs, and fails if two are inside at once
 // or a token falls. It returns how many turns there were after f, within the time.
-func (w *world) turns(f func(), after time.Duration, options ...Option) (late int) {
+func (w *world) turns(f func(), after time.Duration, lockers ...*Locker) (late int) {
 	w.Helper()
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards what follows
 	var inside, last int64
 	var over bool
 	var returned time.Time
-	for range 4 {
-		l := w.locker(options...)
+	if len(lockers) == 0 {
+		lockers = []*Locker{w.locker(), w.locker(), w.locker(), w.locker()}
+	}
+	for _, l := range lockers {
 		for range 4 {
 			all.Go(func() {
 				for {
@@ -94,6 +96,29 @@ func TestOneNodeKilledOrStoppedHoldsNobodyUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestProcessesThatSeeDifferentMajoritiesExcludeEachOther(t *testing.T) {
+	w := realNodes(t, 3)
+	var lockers []*Locker
+	for i := range 3 {
+		var nodes []redis.UniversalClient
+		for j, addr := range w.addrs {
+			if i == j {
+				addr = "127.0.0.1:1" // nobody listens there
+			}
+			rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+			t.Cleanup(func() { _ = rdb.Close() })
+			nodes = append(nodes, rdb)
+		}
+		l := New(nodes, WithSet(setOf([]redis.UniversalClient{w.direct[0], w.direct[1], w.direct[2]})))
+		t.Cleanup(func() { _ = l.Close() })
+		lockers = append(lockers, l)
+	}
+	if n := w.turns(func() {}, time.Second, lockers...); n < 100 {
+		t.Errorf("only %d turns in a second", n)
+	}
+	w.nothing()
 }
 
 func TestANodeThatForgetsLosesNoLock(t *testing.T) {

@@ -1,0 +1,52 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+)
+
+// micros is any time up to so many microseconds.
+func micros(most int) time.Duration { return time.Duration(rand.IntN(most)) * time.Microsecond }
+
+func TestCallsThatEndAtAnyInstantLeaveNothing(t *testing.T) {
+	onBoth(t, func(w *world) {
+		for round := range 8 {
+			a, b := w.locker(), w.locker()
+			var calls sync.WaitGroup
+			for i := range 8 {
+				calls.Go(func() { w.comesAndGoes([]*Locker{a, b}[i%2]) })
+			}
+			if round%2 == 0 {
+				time.Sleep(micros(20_000))
+				w.must(a.Close())
+			}
+			calls.Wait()
+			w.must(a.Close())
+			w.must(b.Close())
+			w.nothing()
+		}
+	})
+}
+
+// comesAndGoes makes calls that end at any instant: with the lock or with a good reason.
+func (w *world) comesAndGoes(l *Locker) {
+	for range 6 {
+		ctx, cancel := context.WithTimeout(context.Background(), micros(8_000))
+		lease, err := l.Lock(ctx, "x", WaitAtMost(micros(7_000)))
+		switch {
+		case err == nil:
+			time.Sleep(micros(300))
+			err = lease.Unlock(context.Background())
+		case errors.Is(err, ErrHeld), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrClosed):
+			err = nil
+		}
+		if err != nil {
+			w.Errorf("%v", err)
+		}
+		cancel()
+	}
+}
