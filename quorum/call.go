@@ -319,8 +319,10 @@ func (l *Locker) keep(c *call, token int64, t rules.Term, now time.Time) {
 	for i := range c.legs {
 		since = max(since, c.legs[i].since)
 	}
+	requests := new(engine.Requests)
+	requests.Sent() // so a hold that expires leaves, too: its place in line would stay for a while
 	turn := l.core.Keep(
-		engine.Granted{Keys: c.Keys, Ticket: c.ticket, Token: token, Since: since, Requests: new(engine.Requests)},
+		engine.Granted{Keys: c.Keys, Ticket: c.ticket, Token: token, Since: since, Requests: requests},
 		engine.Run{}, t, engine.For{Name: c.Name, Fixed: c.Request.Fixed}, now,
 	)
 	c.hold, c.due = turn.Hold(), nil
