@@ -15,9 +15,6 @@ import (
 // of this process would otherwise find its own record there.
 const grace = 2 * time.Millisecond
 
-// releaseFor is how long one attempt of a release waits for a majority.
-const releaseFor = time.Second
-
 // renewal is a hold at one node.
 type renewal struct {
 	*call
@@ -207,6 +204,7 @@ func (l *Locker) tell(c *call, i int, token int64) {
 // release is how a hold is given back at all nodes. All of it is guarded by Locker.mu.
 type release struct {
 	held, none int
+	unsaid     int // nodes that have not answered, and whose votes were trusted as the release began
 	done       int
 	outcome    chan struct{} // closed when it is known
 	all        chan struct{} // closed when all nodes have answered
@@ -228,34 +226,43 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	s.mu.Unlock()
 	select {
 	case <-r.outcome:
-	case <-time.After(releaseFor):
-		return "", fmt.Errorf("a release: %w", errUnreachable)
-	}
-	select {
-	case <-r.all:
-	case <-time.After(grace):
+		select {
+		case <-r.all:
+		case <-time.After(grace):
+		}
+	case <-time.After(silence):
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.held >= c.need {
+	switch {
+	case r.held+r.unsaid >= c.need: // nobody was let in where a node is silent since
 		return lua.Held, nil
+	case closed(r.outcome):
+		return "", nil
 	}
-	return "", nil
+	return "", fmt.Errorf("a release: %w", errUnreachable)
 }
 
 // beginRelease sends a leave to every node that was asked. Locker.mu must be held.
 func (l *Locker) beginRelease(c *call, token int64) *release {
 	r := &release{outcome: make(chan struct{}), all: make(chan struct{})}
 	c.release, c.phase = r, rules.Leaving
+	now := time.Now()
 	for i := range c.nodes {
 		if !c.nodes[i].asked {
 			l.left(c, r, "")
 			continue
 		}
+		trusted := 0
+		if c.legs[i].counts(now) {
+			trusted = 1
+		}
+		r.unsaid += trusted
 		l.core.Go(func() {
 			was := l.leaves(c, i, token)
 			l.mu.Lock()
 			defer l.mu.Unlock()
+			r.unsaid -= trusted
 			l.left(c, r, was)
 		})
 	}
