@@ -79,13 +79,7 @@ func (b *ballot) answer(i int, a *answer, s rules.ClockPair, now time.Time) {
 		g.pending, g.waiting = a.pending, a.position
 	}
 	state := a.ticketState()
-	step := g.Told(&state, a.token, s, now, false)
-	switch step.Do {
-	case rules.Take:
-		b.has(i, a.token, a.since, step.Term)
-	case rules.Ask:
-		b.ask(i)
-	}
+	b.carryOut(i, g.Told(&state, a.token, s, now, false), a.token, a.since)
 	if a.status == granted && a.older {
 		g.wanted = max(g.wanted, a.token)
 	}
@@ -99,12 +93,7 @@ func (b *ballot) heard(i int, m *lua.Message, received time.Time, session uint64
 	if m.Token <= g.given {
 		return
 	}
-	switch step := g.Heard(m, received, session, false); step.Do {
-	case rules.Take:
-		b.has(i, m.Token, m.At, step.Term)
-	case rules.Ask:
-		b.ask(i)
-	}
+	b.carryOut(i, g.Heard(m, received, session, false), m.Token, m.At)
 	b.yield(i)
 	b.settle()
 }
@@ -115,10 +104,14 @@ func (b *ballot) want(i int, token int64) {
 	b.yield(i)
 }
 
-// has takes in that the call has a node's vote.
-func (b *ballot) has(i int, token int64, since lua.Micros, t rules.Term) {
-	g := &b.legs[i]
-	g.token, g.since, g.term = token, since, t
+// carryOut does what a step of the rules says about a node: it has the vote of that token, or it is
+// asked again.
+func (b *ballot) carryOut(i int, s rules.Step, token int64, since lua.Micros) {
+	if g := &b.legs[i]; s.Do == rules.Take {
+		g.token, g.since, g.term = token, since, s.Term
+	} else if s.Do == rules.Ask {
+		b.ask(i)
+	}
 }
 
 // yield gives a vote back if somebody older asked for it.

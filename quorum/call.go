@@ -73,9 +73,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 	for {
 		select {
 		case <-c.settled:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return c.turn, c.err
+			return c.turn, c.err // they do not change any more
 		case position := <-c.news:
 			s.core.Waits(ctx, c.Name, "", c.Request, position, true)
 		case <-ctx.Done():

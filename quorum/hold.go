@@ -212,7 +212,7 @@ type release struct {
 
 // Release leaves all nodes. The first attempt sends the requests, which go on in the background;
 // each attempt waits for a majority.
-func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
+func (s strategy) Release(_ context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
 	s.mu.Lock()
 	c := s.calls[h.Ticket.Counter]
 	if c == nil {

@@ -12,10 +12,10 @@ import (
 // abandon makes sure that a call that does not have the lock leaves nothing behind. Locker.mu must
 // be held.
 func (l *Locker) abandon(c *call) {
-	switch c.phase {
-	case rules.Granted, rules.Leaving:
+	if c.phase == rules.Granted || c.phase == rules.Leaving {
 		return
-	case rules.Waiting:
+	}
+	if c.phase == rules.Waiting {
 		l.settle(c, nil, errVanished)
 	}
 	c.phase = rules.Leaving

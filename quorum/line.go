@@ -157,14 +157,14 @@ func (l *Locker) returned(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {
-		switch c.phase {
-		case rules.Waiting:
+		if c.phase == rules.Granted {
+			l.strive(c, i)
+		}
+		if c.phase == rules.Waiting {
 			if c.nodes[i].open == 0 || !c.legs[i].answered {
 				c.ask(i)
 			}
 			l.judge(c)
-		case rules.Granted:
-			l.strive(c, i)
 		}
 	}
 }
