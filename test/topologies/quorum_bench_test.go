@@ -1,4 +1,4 @@
-package quorum
+package topologies
 
 import (
 	"context"
@@ -7,12 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/quorum"
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// BenchmarkPair is a lock that nobody else wants, had and given back: on one node by package
+// BenchmarkQuorumPair is a lock that nobody else wants, had and given back: on one node by package
 // fairlock, and on three and five.
-func BenchmarkPair(b *testing.B) {
+func BenchmarkQuorumPair(b *testing.B) {
 	pair := func(b *testing.B, l fairlock.Interface) {
 		for b.Loop() {
 			lease, err := l.Lock(context.Background(), "x")
@@ -36,7 +37,7 @@ func BenchmarkPair(b *testing.B) {
 			for range n {
 				nodes = append(nodes, redistest.Start(b).Client(b))
 			}
-			l := New(nodes)
+			l := quorum.New(nodes)
 			defer func() { _ = l.Close() }()
 			if err := l.Init(context.Background()); err != nil {
 				b.Fatal(err)
