@@ -105,6 +105,8 @@ type (
 	// something in the lock's keys makes no sense, Damaged says what; the rest of the State is what
 	// could be read.
 	State = engine.State
+	// NodeView is what one node of a quorum says of a lock: see package quorum.
+	NodeView = engine.NodeView
 	// Holder is who has a lock: Owner, Note and Token; the Depth of the owner's Leases and the
 	// number of its Holds, over all processes; Since when and for how long the lock has been Held;
 	// and the Remaining time until the lock is free if nobody renews it.

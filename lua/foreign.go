@@ -21,7 +21,17 @@ func newScript(source string) script {
 // Run runs a script of another protocol in one request. The reply is a list; a number is a list of
 // length 1.
 func (s *Server) Run(ctx context.Context, sc Script, keys []string, args ...any) ([]any, error) {
-	return s.run(ctx, sc.script, append(sc.on(keys, len(args)), args...))
+	return s.RunCommand(ctx, sc, sc.Command(keys, args...))
+}
+
+// Command is what RunCommand sends. Several Servers may send one command.
+func (sc Script) Command(keys []string, args ...any) []any {
+	return append(sc.on(keys, len(args)), args...)
+}
+
+// RunCommand is Run for a command of that script.
+func (s *Server) RunCommand(ctx context.Context, sc Script, command []any) ([]any, error) {
+	return s.run(ctx, sc.script, command)
 }
 
 // RunText is Run for a script that replies with a text.

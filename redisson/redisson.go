@@ -53,6 +53,8 @@ type (
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected. It has no tokens, notes or beginnings.
 	State = engine.State
+	// NodeView is what one node of a quorum says of a lock: see package quorum.
+	NodeView = engine.NodeView
 	// Holder is who has a lock. Depth is the count that the record shows.
 	Holder = engine.Holder
 	// Waiter is one place in the line of a fair lock.

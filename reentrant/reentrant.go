@@ -46,6 +46,8 @@ type (
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected. It does not tell the waiters.
 	State = engine.State
+	// NodeView is what one node of a quorum says of a lock: see package quorum.
+	NodeView = engine.NodeView
 	// Holder is who has a lock.
 	Holder = engine.Holder
 	// Waiter is one place in the line of a fair lock.

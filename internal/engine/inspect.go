@@ -28,6 +28,19 @@ type State struct {
 	// dropped when its turn comes. Only a damaged token key has to be deleted by hand: nobody is
 	// given the lock until then.
 	Damaged error
+
+	Nodes []NodeView // what each node says, in the order of New; nil unless it is a quorum's lock
+}
+
+// NodeView is what one node of a quorum says of a lock. A majority of such votes is the lock.
+type NodeView struct {
+	Node       string        // its address
+	Err        error         // why it says nothing; all below is zero then
+	Vote       *Holder       // who has its vote; nil: nobody
+	Decided    bool          // whoever has its vote has a majority, and it knows that
+	Token      int64         // the largest that it knows; 0 if it has not heard of the lock for some minutes
+	Waiting    int           // length of its line
+	Quarantine time.Duration // for how long it gives nobody its vote: it may have forgotten what it granted
 }
 
 // Holder is who has a lock.
