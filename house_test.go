@@ -36,6 +36,7 @@ var houseFloors = map[string]int{
 	"lua":               1,
 	"pubsub":            1,
 	"internal/rules":    2,
+	"internal/ballot":   3,
 	"internal/engine":   3,
 	"reentrant":         4,
 	"fairlock":          4,

@@ -50,3 +50,26 @@ func (w *world) comesAndGoes(l *Locker) {
 		cancel()
 	}
 }
+
+func TestWhenCloseHasReturnedNoneOfItsCallsIsInLine(t *testing.T) {
+	w := realNodes(t, 3)
+	a := w.locker()
+	lease := w.has(a, "x")
+	for range 20 {
+		b := w.locker()
+		var calls []<-chan outcome
+		for range 4 {
+			calls = append(calls, w.queues(b, "x"))
+		}
+		w.must(b.Close())
+		for i, rdb := range w.direct {
+			if n := rdb.ZCard(t.Context(), "quorum:queue:{x}").Val(); n != 1 {
+				t.Errorf("%d others are in line at node %d", n-1, i+1)
+			}
+		}
+		for _, done := range calls {
+			w.is(w.ends(done).err, ErrClosed)
+		}
+	}
+	w.unlock(lease)
+}

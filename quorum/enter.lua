@@ -8,7 +8,8 @@
 --       7 the set of nodes  8 its longest lease (ms)
 -- Reply {'granted', now (us), token, since (us), left (ms), place, 1: somebody older is in line}
 --       {'waits', now, how long nobody can have the vote unless it is given back (ms), place,
---        position, 1: the holder is undecided, holder (ticket), the largest token}
+--        position, 1: an undecided holder is not known to be older, holder (ticket), the largest
+--        token}
 --       {'held', ...} a try found somebody else, {'full', ...}: both as 'waits'
 --       {'gone'} the ticket has left
 -- Errors: WRONGTYPE before anything is written.
@@ -18,8 +19,9 @@ local channels, set, most = ARGV[6], ARGV[7], ARGV[8]
 local asking = ticket
 if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end
 --#include parts/now.lua
---#include parts/advance.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
+--#include parts/usual_enter.lua
+--#include parts/advance.lua
 local at = tonumber(redis.call('ZSCORE', line, ticket) or 0)
 local alive = redis.call('ZSCORE', waiters, ticket)
 if holder[1] == ticket and holder[2] == ARGV[5] and not holder[3] then
@@ -58,7 +60,7 @@ if holder[1] == ticket then
   local older = not holder[3] and rank and rank > 0
   return {'granted', us, tonumber(holder[2]), tonumber(holder[4]), left, place, older and 1 or 0}
 end
-local status, position = turned or 'waits', 0
+local status, position, older = turned or 'waits', 0, false
 if bound < 0 and at == 0 and not alive and not turned then -- a try does not stay
   redis.call('ZREM', line, ticket)
   redis.call('ZREM', waiters, ticket)
@@ -66,9 +68,10 @@ if bound < 0 and at == 0 and not alive and not turned then -- a try does not sta
 elseif not turned then
   local rank = redis.call('ZRANK', line, ticket)
   local its = holder[1] and redis.call('ZRANK', line, holder[1])
-  if rank then position = rank + (its and its < rank and 0 or 1) end
+  older = its and rank and its < rank
+  if rank then position = rank + (older and 0 or 1) end
   if tonumber(ARGV[3]) > 0 then want(ticket, holder) end
 end
 if status ~= 'waits' then position = waiting() end
-return {status, us, left, place, position, holder[1] and not holder[3] and 1 or 0,
+return {status, us, left, place, position, holder[1] and not holder[3] and not older and 1 or 0,
   holder[1] or '', tonumber(redis.call('GET', tokens) or 0)}

@@ -193,6 +193,42 @@ func TestAHoldIsRenewedAndALeaseIsFixed(t *testing.T) {
 	w.nothing()
 }
 
+func TestAWaiterWithoutAMajorityHoldsUpNobodyWithOne(t *testing.T) {
+	w := realNodes(t, 3)
+	lease := w.has(w.locker(), "x")
+	// The waiter does not reach the first node, and loses the third when it has its place.
+	var nodes []redis.UniversalClient
+	for _, addr := range []string{"127.0.0.1:1", w.addrs[1], w.addrs[2]} { // nobody listens at port 1
+		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+		t.Cleanup(func() { _ = rdb.Close() })
+		nodes = append(nodes, rdb)
+	}
+	apart := New(nodes, WithSet(setOf([]redis.UniversalClient{w.direct[0], w.direct[1], w.direct[2]})))
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() { _ = apart.Close() })
+	first := w.asks(ctx, apart, "x")
+	w.until("it waits", func() bool { return w.direct[1].ZCard(t.Context(), "quorum:queue:{x}").Val() == 2 })
+	w.servers[2].Kill()
+	next := w.queues(w.locker(), "x")
+	w.unlock(lease)
+	w.unlock(w.gets(next))
+	w.servers[2].Restart()
+	w.must(w.locker().Init(t.Context()))
+	w.unlock(w.gets(first)) // it has not lost its turn for good
+	cancel()
+}
+
+func TestAFixedLeaseIsKeptAtANodeThatGaveNoVote(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.must(w.direct[1].FlushAll(w.Context()).Err())
+		lease := w.has(w.locker(), "x", LeaseFor(20*time.Second))
+		w.until("the node keeps it for as long as the others", func() bool {
+			return w.direct[1].PTTL(w.Context(), "quorum:lock:{x}").Val() > 10*time.Second
+		})
+		w.unlock(lease)
+	})
+}
+
 func TestAHolderThatIsGoneCostsItsLease(t *testing.T) {
 	w := realNodes(t, 3)
 	dead := w.locker(WithLease(brief))
@@ -263,11 +299,21 @@ func TestWhatMakesNoQuorumIsRefused(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			l := New(nodes, WithSet("test"))
 			defer func() { _ = l.Close() }()
-			_, err := l.Lock(t.Context(), "x")
-			if !errors.Is(err, ErrInvalid) && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, errOther) {
-				t.Errorf("%v", err)
+			_, locked := l.Lock(t.Context(), "x")
+			_, inspected := l.Inspect(t.Context(), "x")
+			for s, listed := range l.List(t.Context()) {
+				if s != nil || listed == nil {
+					t.Errorf("listed: %+v", s)
+				}
 			}
-			t.Log(err)
+			for call, err := range map[string]error{
+				"Lock": locked, "Inspect": inspected, "ForceUnlock": l.ForceUnlock(t.Context(), "x"), "Evict": l.Evict(t.Context(), "x", "y"),
+			} {
+				if !errors.Is(err, ErrInvalid) && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, errOther) {
+					t.Errorf("%s: %v", call, err)
+				}
+			}
+			t.Log(locked)
 		})
 	}
 	other := w.locker(WithSet("another"))

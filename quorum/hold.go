@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
@@ -20,6 +21,7 @@ type renewal struct {
 	*call
 	lua.Renewal
 	decided bool
+	vote    int64 // that an undecided call had when it told the token
 }
 
 // Renew prolongs holds at all nodes, side by side. It returns when all have answered, or when a
@@ -30,8 +32,9 @@ func (l *Locker) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	answers := make([]lua.Renewed, len(all))
 	l.mu.Lock()
 	for k, r := range all {
-		if c := l.calls[r.Ticket.Counter]; c != nil && c.phase == rules.Granted {
-			holds, index = append(holds, renewal{c, r, true}), append(index, k)
+		if c := l.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
+			holds, index = append(holds, renewal{c, r, true, 0}), append(index, k)
+			c.renewed = true
 		} else {
 			answers[k].Err = errVanished
 		}
@@ -92,22 +95,20 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
 	l.mu.Lock()
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h renewal) bool { // it has been given back meanwhile
-		return h.decided && h.phase != rules.Granted || !h.decided && h.phase != rules.Waiting
+		return h.decided && h.Phase != rules.Granted || !h.decided && (h.Phase != rules.Waiting || h.Vote(i) != h.vote)
 	})
 	if len(holds) == 0 {
 		l.mu.Unlock()
 		return
 	}
 	for _, h := range holds {
-		g := &h.legs[i]
-		h.nodes[i].open++
-		h.nodes[i].asked = true
-		var till lua.Micros
-		if h.Until > 0 && g.since > 0 {
-			till = g.since + h.Until - h.Since
+		h.Sent(i)
+		till, lease := h.Till(i, h.Until, h.Since), h.Lease
+		if h.Until > 0 && till == 0 { // a fixed lease, of which the node does not know
+			lease = max(lease, h.Rest(time.Duration(h.Until-h.Since)*time.Microsecond, time.Now()))
 		}
-		keys = append(keys, h.Keys.Record(), h.Keys.Queue(), h.Keys.Waiters(), h.Keys.Token(), mark(h.Keys, h.ticket))
-		args = append(args, h.ticket.String(), h.Token, h.Lease.Milliseconds(), int64(till)/1000, decimal(max(h.place, 1)), h.Depth, h.decided)
+		keys = append(keys, h.Keys.Record(), h.Keys.Queue(), h.Keys.Waiters(), h.Keys.Token(), l.mark(h.Keys, h.ticket))
+		args = append(args, h.ticket.String(), h.Token, lease.Milliseconds(), int64(till)/1000, decimal(max(h.Place, 1)), h.Depth, h.decided)
 	}
 	l.mu.Unlock()
 	sent := time.Now()
@@ -118,9 +119,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, h := range holds {
-		n := &h.nodes[i]
-		n.open--
-		n.lost = n.lost || lua.Unanswered(err)
+		h.Ended(i, lua.Unanswered(err))
 		if err != nil {
 			continue
 		}
@@ -128,20 +127,14 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 		if !ok {
 			continue
 		}
-		h.renewed(i, ms(left), h.Token, sent)
-	}
-}
-
-// renewed takes in for how long a node has the hold: not at all, if left is not positive.
-func (c *call) renewed(i int, left time.Duration, token int64, sent time.Time) {
-	g := &c.legs[i]
-	if left <= 0 {
-		g.Phase = rules.Waiting
-		return
-	}
-	g.Phase, g.known = rules.Granted, max(g.known, token)
-	if t := (rules.Term{Span: left, Ends: sent.Add(left)}); t.Ends.After(g.term.Ends) {
-		g.term = t
+		if h.decided {
+			h.Renewed(i, ms(left), h.Token, sent)
+		} else {
+			h.Knows(i, h.vote, ms(left), h.Token, sent)
+		}
+		if h.decided && left == 0 {
+			l.confirm(h.call, i)
+		}
 	}
 }
 
@@ -149,29 +142,17 @@ func (c *call) renewed(i int, left time.Duration, token int64, sent time.Time) {
 func (l *Locker) standing(c *call) lua.Renewed {
 	l.mu.Lock()
 	now := time.Now()
-	var ends []time.Time
-	var spans time.Duration
-	unknown := 0
-	for i := range c.legs {
-		switch g := &c.legs[i]; {
-		case g.counts(now):
-			ends, spans = append(ends, g.term.TrustEnds()), max(spans, g.term.Span)
-		case c.nodes[i].open > 0 || l.nodes[i].failing():
-			unknown++
-		}
-	}
-	slices.SortFunc(ends, func(x, y time.Time) int { return y.Compare(x) })
-	hold, need := c.hold, c.need
+	trusted, maybe, ok := c.Standing(now, func(i int) bool { return l.nodes[i].failing() })
+	hold := c.hold
 	l.mu.Unlock()
 	switch {
-	case len(ends) >= need:
-		trusted := ends[need-1]
+	case ok:
 		l.core.Shorten(hold, trusted)
 		// The Core takes the margin off again.
 		left := trusted.Sub(now)
 		return lua.Renewed{Remaining: max(left+rules.Margin(left)*9/10, time.Millisecond)}
-	case len(ends)+unknown >= need:
-		return lua.Renewed{Err: errUnreachable}
+	case maybe:
+		return lua.Renewed{Err: ballot.ErrUnreachable}
 	}
 	return lua.Renewed{}
 }
@@ -179,20 +160,27 @@ func (l *Locker) standing(c *call) lua.Renewed {
 // strive gets a decided call the vote of one more node, or tells it that the call is decided: a
 // holder is as safe as it has nodes. Locker.mu must be held.
 func (l *Locker) strive(c *call, i int) {
-	if n := &c.nodes[i]; c.hold == nil || c.legs[i].counts(time.Now()) || n.open > 0 || l.nodes[i].away() {
+	if c.hold == nil || c.Open(i) || l.nodes[i].away() {
 		return
 	}
-	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}, true}
+	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}, true, 0}
 	l.core.Go(func() { l.renew(context.Background(), i, []renewal{h}) })
+}
+
+// confirm makes a vote that came after the first renewal more than a claim. Locker.mu must be held.
+func (l *Locker) confirm(c *call, i int) {
+	if c.renewed && c.Has(i, time.Now()) {
+		l.strive(c, i)
+	}
 }
 
 // tell tells a node the token that the Lease would have, without a longer lease. Locker.mu must be
 // held.
 func (l *Locker) tell(c *call, i int, token int64) {
-	if c.nodes[i].open > 0 {
+	if c.Open(i) {
 		return
 	}
-	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false}
+	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false, c.Vote(i)}
 	l.core.Go(func() {
 		l.renew(context.Background(), i, []renewal{h})
 		l.mu.Lock()
@@ -203,27 +191,26 @@ func (l *Locker) tell(c *call, i int, token int64) {
 
 // release is how a hold is given back at all nodes. All of it is guarded by Locker.mu.
 type release struct {
-	held, none int
-	unsaid     int // nodes that have not answered, and whose votes were trusted as the release began
-	done       int
-	outcome    chan struct{} // closed when it is known
-	all        chan struct{} // closed when all nodes have answered
+	ballot.Release
+	outcome chan struct{} // closed when it is known
+	all     chan struct{} // closed when all nodes have answered
 }
 
 // Release leaves all nodes. The first attempt sends the requests, which go on in the background;
 // each attempt waits for a majority.
-func (s strategy) Release(_ context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
+func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
 	s.mu.Lock()
 	c := s.calls[h.Ticket.Counter]
 	if c == nil {
 		s.mu.Unlock()
 		return "", errVanished
 	}
-	r := c.release
+	r, own := c.release, func() {}
 	if r == nil {
-		r = s.beginRelease(c, h.Token)
+		r, own = s.beginRelease(ctx, c, h.Token)
 	}
 	s.mu.Unlock()
+	own()
 	select {
 	case <-r.outcome:
 		select {
@@ -235,52 +222,54 @@ func (s strategy) Release(_ context.Context, _ *lua.Server, h *engine.Hold) (lua
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case r.held+r.unsaid >= c.need: // nobody was let in where a node is silent since
+	case r.Clean():
 		return lua.Held, nil
 	case closed(r.outcome):
 		return "", nil
 	}
-	return "", fmt.Errorf("a release: %w", errUnreachable)
+	return "", fmt.Errorf("a release: %w", ballot.ErrUnreachable)
 }
 
-// beginRelease sends a leave to every node that was asked. Locker.mu must be held.
-func (l *Locker) beginRelease(c *call, token int64) *release {
-	r := &release{outcome: make(chan struct{}), all: make(chan struct{})}
-	c.release, c.phase = r, rules.Leaving
+// beginRelease sends a leave to every node that was asked: to one of them by own, which the caller
+// calls. Locker.mu must be held.
+func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *release, own func()) {
 	now := time.Now()
-	for i := range c.nodes {
-		if !c.nodes[i].asked {
-			l.left(c, r, "")
+	r, own = &release{c.Ballot.Release(now), make(chan struct{}), make(chan struct{})}, func() {}
+	c.release = r
+	mine, prompt := l.ownLeg(ctx, 0)
+	for i := range l.nodes {
+		trusted := c.Has(i, now)
+		if !c.Asked(i) {
+			r.left("", trusted)
 			continue
 		}
-		trusted := 0
-		if c.legs[i].counts(now) {
-			trusted = 1
+		by := l.nodes[i].server
+		if i == mine {
+			by = prompt
 		}
-		r.unsaid += trusted
-		l.core.Go(func() {
-			was := l.leaves(c, i, token)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			r.unsaid -= trusted
-			l.left(c, r, was)
-		})
+		leave := func() {
+			l.leaves(c, i, token, by, func(was lua.Was) {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				r.left(was, trusted)
+			})
+		}
+		if i == mine {
+			own = leave
+			continue
+		}
+		l.crew.run(leave)
 	}
-	return r
+	return r, own
 }
 
 // left counts what a node said. Locker.mu must be held.
-func (l *Locker) left(c *call, r *release, was lua.Was) {
-	if was == lua.Held {
-		r.held++
-	} else {
-		r.none++
-	}
-	known := r.held >= c.need || r.none > len(c.nodes)-c.need
-	if known && !closed(r.outcome) {
+func (r *release) left(was lua.Was, trusted bool) {
+	r.Left(was, trusted)
+	if r.Known() && !closed(r.outcome) {
 		close(r.outcome)
 	}
-	if r.done++; r.done == len(c.nodes) {
+	if r.Over() {
 		close(r.all)
 	}
 }

@@ -12,16 +12,16 @@ import (
 // abandon makes sure that a call that does not have the lock leaves nothing behind. Locker.mu must
 // be held.
 func (l *Locker) abandon(c *call) {
-	if c.phase == rules.Granted || c.phase == rules.Leaving {
+	if c.Phase == rules.Granted || c.Phase == rules.Leaving {
 		return
 	}
-	if c.phase == rules.Waiting {
+	if c.Phase == rules.Waiting {
 		l.settle(c, nil, errVanished)
 	}
-	c.phase = rules.Leaving
-	for i := range c.nodes {
-		if c.nodes[i].asked {
-			l.core.Go(func() { l.leaves(c, i, 0) })
+	c.Phase = rules.Leaving
+	for i := range l.nodes {
+		if c.Asked(i) {
+			l.crew.run(func() { l.leaves(c, i, 0, l.nodes[i].server, func(lua.Was) {}) })
 		}
 	}
 	delete(l.calls, c.ticket.Counter)
@@ -30,33 +30,54 @@ func (l *Locker) abandon(c *call) {
 // errVanished settles a call whose caller no longer listens.
 var errVanished = errors.New("the caller is gone")
 
-// leaves gives up whatever the call has at a node. The request is repeated until it is answered, or
-// no longer matters.
-func (l *Locker) leaves(c *call, i int, token int64) (was lua.Was) {
-	l.core.Persist(max(c.ticket.Lease, lua.Liveness), func(ctx context.Context) error {
-		var err error
-		was, err = l.leave(ctx, c, i, token)
-		return err
+// leaves gives up whatever the call has at a node, and then says what that was. The first request
+// is sent by that Server. In the background it is repeated until it is answered, or no longer
+// matters.
+func (l *Locker) leaves(c *call, i int, token int64, by *lua.Server, then func(lua.Was)) {
+	was, err := l.leave(context.Background(), by, c, i, token)
+	if err == nil || !rules.Retryable(err) {
+		then(was)
+		return
+	}
+	l.crew.run(func() {
+		l.core.Persist(max(c.ticket.Lease, lua.Liveness), func(ctx context.Context) error {
+			was, err = l.leave(ctx, l.nodes[i].server, c, i, token)
+			return err
+		})
+		then(was)
 	})
-	return was
 }
 
 // leave is one request.
-func (l *Locker) leave(ctx context.Context, c *call, i int, token int64) (lua.Was, error) {
+func (l *Locker) leave(ctx context.Context, by *lua.Server, c *call, i int, token int64) (lua.Was, error) {
 	l.mu.Lock()
 	late := int64(0)
-	if c.nodes[i].late() {
+	if c.Late(i) {
 		late = rules.Late.Milliseconds()
 	}
+	command := c.leaving
+	if command == nil || late > 0 {
+		command = l.leaveCommand(c.Keys, c.ticket, token, late, false)
+	}
+	if late == 0 {
+		c.leaving = command
+	}
 	l.mu.Unlock()
-	reply, err := l.leaveFor(ctx, i, c.Keys, c.ticket, token, late, false)
-	return reply, err
+	return l.sendLeave(ctx, by, i, command)
+}
+
+func (l *Locker) leaveCommand(keys lua.Keys, t lua.Ticket, token, late int64, force bool) []any {
+	return leaveScript.Command(
+		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey(), l.mark(keys, t)},
+		t.String(), l.core.ID, token, late, l.channels(), l.set, l.most.Milliseconds(), force)
 }
 
 func (l *Locker) leaveFor(ctx context.Context, i int, keys lua.Keys, t lua.Ticket, token, late int64, force bool) (lua.Was, error) {
-	names := []string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey(), mark(keys, t)}
-	reply, err := l.nodes[i].run(ctx, leaveScript, names,
-		t.String(), l.core.ID, token, late, l.channels(), l.set, l.most.Milliseconds(), force)
+	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(keys, t, token, late, force))
+}
+
+func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command []any) (lua.Was, error) {
+	reply, err := l.nodes[i].send(ctx, by, leaveScript, command)
 	if err != nil {
 		return "", err
 	}

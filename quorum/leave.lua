@@ -11,7 +11,6 @@ local ticket, me, token, force = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[8] ==
 local channels, set, most = ARGV[5], ARGV[6], ARGV[7]
 local asking
 --#include parts/now.lua
---#include parts/advance.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token')
 local was = redis.call('ZREM', line, ticket) == 1 and 'waited' or 'neither'
 redis.call('ZREM', waiters, ticket)
@@ -19,9 +18,14 @@ if ARGV[4] ~= '0' then redis.call('SET', KEYS[6], '', 'PX', ARGV[4]) end
 if holder[1] == ticket then
   redis.call('DEL', record)
   was = 'held'
-  if force then token = math.max(tonumber(holder[2]) or 0, us + CLAIM * 1000) end
+  if force then token = math.max(tonumber(holder[2]) or 0, us + math.min(CLAIM, tonumber(most)) * 1000) end
 end
-if token > 0 then remember(token) end
+if token > (tonumber(redis.call('GET', tokens) or 0) or 0) then -- else a smaller one could be given
+  local till = math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL
+  redis.call('SET', tokens, string.format('%.0f', token), 'PXAT', string.format('%.0f', till))
+end
+if not force and redis.call('EXISTS', line) == 0 then return {was} end -- the usual way
+--#include parts/advance.lua
 if force and was ~= 'neither' then
   local client = string.match(ticket, '^[^:]+')
   local news = was == 'held' and 'forced ' .. holder[2] .. ' ' or 'evicted '

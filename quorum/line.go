@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
@@ -63,7 +64,7 @@ func (l *Locker) look(at *line) {
 	at.alarm.WentOff()
 	at.alarm.By(time.Now().Add(beatEvery))
 	for c := range at.calls {
-		c.expire(time.Now())
+		c.Expire(time.Now())
 		l.judge(c)
 	}
 	for i := range l.nodes {
@@ -80,9 +81,9 @@ func (l *Locker) beat(at *line, i int) {
 	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
 	calls := make([]*call, 0, len(at.calls))
 	for c := range at.calls {
-		if c.nodes[i].asked {
+		if c.Stands(i) {
 			calls, args = append(calls, c), append(args, c.ticket.String())
-			c.nodes[i].open++
+			c.Sent(i)
 		}
 	}
 	if len(calls) == 0 {
@@ -100,8 +101,8 @@ func (l *Locker) beat(at *line, i int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, c := range calls {
-			c.nodes[i].open-- // a beat that comes late puts nobody in line
-			if err == nil && c.phase == rules.Waiting {
+			c.Ended(i, false) // a beat that comes late puts nobody in line
+			if err == nil && c.Phase == rules.Waiting {
 				l.beaten(c, i, &s, pair)
 			}
 		}
@@ -115,12 +116,11 @@ func (l *Locker) beat(at *line, i int) {
 func (l *Locker) beaten(c *call, i int, s *seen, pair rules.ClockPair) {
 	switch {
 	case s.holder == c.ticket.String():
-		a := &answer{status: granted, now: s.now, token: s.token, since: s.since, left: s.left, place: c.legs[i].at, older: s.older}
-		c.answer(i, a, pair, time.Now())
+		a := &ballot.Answer{Status: ballot.Granted, Now: s.now, Token: s.token, Since: s.since, Left: s.left, Place: c.At(i), Older: s.older}
+		c.Answered(i, a, pair, time.Now())
 	case s.missing[c.ticket.String()]:
 		l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: context.Background(), Name: c.Name})
-		c.legs[i].told = false
-		c.ask(i)
+		c.Missing(i)
 	}
 	l.judge(c)
 }
@@ -157,13 +157,11 @@ func (l *Locker) returned(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {
-		if c.phase == rules.Granted {
+		if c.Phase == rules.Granted && !c.Has(i, time.Now()) {
 			l.strive(c, i)
 		}
-		if c.phase == rules.Waiting {
-			if c.nodes[i].open == 0 || !c.legs[i].answered {
-				c.ask(i)
-			}
+		if c.Phase == rules.Waiting {
+			c.Ask(i)
 			l.judge(c)
 		}
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
@@ -23,6 +25,7 @@ import (
 type Locker struct {
 	settings
 	core     *engine.Core
+	crew     *crew
 	nodes    []*node
 	draining chan struct{} // closed by Shutdown and Close: ends calls not made under a hold
 	closing  chan struct{} // closed by Close
@@ -52,12 +55,23 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 	}
 	l.core = engine.New(first, "quorum", lua.NewServer, strategy{l}, l.engine)
 	l.settings.prefix = l.core.Settings.Prefix
+	l.crew = newCrew(l.core, l.closing, 4*len(nodes))
 	for i, rdb := range nodes {
+		logger := l.core.Settings.Logger.With("node", nameOf(i, rdb))
 		n := &node{
-			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels(), l.core.ID), hub: pubsub.New(rdb, l.core.Settings.Logger),
-			spawn: l.core.Go, back: l.returned, ended: l.closing,
+			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels(), l.core.ID), hub: pubsub.New(rdb, logger),
+			logger: logger, spawn: l.core.Go, back: l.returned, ended: l.closing,
 		}
 		n.server.Spawn(l.core.Go)
+		n.quick = n.server
+		if client, ok := rdb.(*redis.Client); ok && client != nil {
+			n.quick = lua.NewServer(client.WithTimeout(silence), l.channels(), l.core.ID)
+			n.quick.Spawn(l.core.Go)
+		}
+		if l.core.Settings.Simulated() { // or the order of goroutines would decide what goes out together
+			n.server.Apart()
+			n.quick.Apart()
+		}
 		n.meet = func(ctx context.Context) error { _, err := l.meet(ctx, n, false); return err }
 		l.nodes = append(l.nodes, n)
 	}
@@ -103,6 +117,12 @@ func (l *Locker) Close() error {
 	for _, at := range l.lines {
 		at.alarm.Stop()
 	}
+	for _, c := range l.calls { // here, or Close could return before they leave
+		if c.Phase == rules.Waiting {
+			l.settle(c, nil, engine.ErrClosed)
+		}
+		l.abandon(c)
+	}
 	l.mu.Unlock()
 	l.core.Close()
 	for _, n := range l.nodes {
@@ -134,8 +154,8 @@ func (l *Locker) message(i int, payload string) {
 		if err == nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if c := l.calls[m.Ticket.Counter]; c != nil && c.ticket == m.Ticket && c.phase == rules.Waiting {
-				c.want(i, m.Token)
+			if c := l.calls[m.Ticket.Counter]; c != nil && c.ticket == m.Ticket && c.Phase == rules.Waiting {
+				c.Want(i, m.Token)
 				l.judge(c)
 			}
 		}
@@ -157,16 +177,17 @@ func (l *Locker) message(i int, payload string) {
 			})
 		})
 	case c == nil || c.ticket != m.Ticket || c.Keys != keys:
-	case m.News == lua.Grants && c.phase == rules.Waiting:
-		c.heard(i, &m, received, l.nodes[i].sessionNow())
+	case m.News == lua.Grants && c.Phase == rules.Waiting:
+		c.Heard(i, &m, received, l.nodes[i].sessionNow())
 		l.judge(c)
-	case m.News == lua.Grants && c.phase == rules.Granted:
-		l.strive(c, i)
-	case m.News == lua.Evicts && c.phase == rules.Waiting:
-		c.nodes[i].err = engine.ErrEvicted
+	case m.News == lua.Grants && c.Phase == rules.Granted:
+		c.Heard(i, &m, received, l.nodes[i].sessionNow())
+		l.confirm(c, i)
+	case (m.News == lua.Evicts || m.News == lua.Forces) && c.Phase == rules.Waiting:
+		c.Evicted(i, engine.ErrEvicted)
 		l.judge(c)
-	case m.News == lua.Forces && c.phase == rules.Granted:
-		c.legs[i].Phase = rules.Waiting
+	case m.News == lua.Forces && c.Phase == rules.Granted:
+		c.LoseVote(i)
 		l.core.Go(func() {
 			if left := l.standing(c); left.Err == nil && left.Remaining == 0 {
 				l.core.Lose(c.hold, rules.Forced)
@@ -197,8 +218,12 @@ func unsupported(what, why string) error {
 // Keys are those under the prefix, the same at each node.
 func (s strategy) Keys(name string) (lua.Keys, error) { return lua.NewKeys(s.prefix, name) }
 
-// Meet finds out whether a majority of nodes belongs to the quorum.
+// Meet finds out whether a majority of nodes belongs to the quorum. It waits for the others no longer
+// than any call does.
 func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
+	if s.err != nil {
+		return s.err
+	}
 	type met struct {
 		i   int
 		run string
@@ -213,16 +238,18 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 	}
 	runs, answered := make(map[string]int), 0
 	var failed error
-	patience := time.NewTimer(time.Second)
+	patience := time.NewTimer(silence)
 	defer patience.Stop()
+	late := patience.C
 	for range s.nodes {
 		var m met
 		select {
 		case m = <-all:
-		case <-patience.C:
+		case <-late:
 			if answered >= s.need() {
 				return nil
 			}
+			late = nil
 			m = <-all
 		}
 		switch other, twice := runs[m.run]; {
@@ -238,7 +265,7 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 		}
 	}
 	if answered < s.need() {
-		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(s.nodes), s.need(), errUnreachable), failed)
+		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(s.nodes), s.need(), ballot.ErrUnreachable), failed)
 	}
 	return nil
 }
@@ -248,23 +275,30 @@ var errOther = errors.New("the node belongs to another quorum")
 
 // meet finds out whether a node belongs to the quorum, and which server it is.
 func (l *Locker) meet(ctx context.Context, n *node, first bool) (run string, err error) {
-	reply, err := n.server.Run(ctx, meetScript, []string{l.nodeKey()}, l.set, l.most.Milliseconds(), first)
+	reply, err := n.run(ctx, meetScript, []string{l.nodeKey()}, l.set, l.most.Milliseconds(), first)
 	if err != nil {
-		n.mu.Lock()
-		n.failed = true
-		n.mu.Unlock()
 		return "", err
 	}
 	if len(reply) != 4 {
 		return "", wrongReply("meet", reply)
 	}
 	run, _ = reply[0].(string)
+	wait, _ := reply[1].(int64)
 	set, _ := reply[2].(string)
 	most, _ := reply[3].(int64)
-	if set != l.set || ms(most) != l.most {
-		return "", definite{fmt.Errorf("%w: of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
+	if err := l.belongs(set, most); err != nil {
+		return "", err
 	}
+	n.met(run, ms(wait))
 	return run, nil
+}
+
+// belongs is an error unless this is what a node of the quorum keeps: the set and the longest lease.
+func (l *Locker) belongs(set string, most int64) error {
+	if set == l.set && ms(most) == l.most {
+		return nil
+	}
+	return definite{fmt.Errorf("%w: of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
 }
 
 // definite is an error that asking again does not mend.
@@ -291,14 +325,24 @@ func (l *Locker) Init(ctx context.Context) error {
 	return nil
 }
 
+// nameOf is what the log calls a node.
+func nameOf(i int, rdb redis.UniversalClient) string {
+	if client, ok := rdb.(*redis.Client); ok && client != nil {
+		return client.Options().Addr
+	}
+	return strconv.Itoa(i + 1)
+}
+
 // nodeKey is the key of a node's own record.
 func (l *Locker) nodeKey() string { return l.prefix + ":node" }
 
 // channels is what the clients' channels begin with.
 func (l *Locker) channels() string { return lua.Channels(l.prefix) }
 
-// mark is the key that refuses late requests of a ticket.
-func mark(keys lua.Keys, t lua.Ticket) string { return keys.Record() + ":left:" + t.ID() }
+// mark is the key that refuses late requests of a ticket. No lock has a key like it.
+func (l *Locker) mark(keys lua.Keys, t lua.Ticket) string {
+	return l.prefix + ":gone:" + keys.Record()[len(l.prefix+":lock:"):] + ":" + t.ID()
+}
 
 // setOf names a set of nodes: by their addresses, in any order.
 func setOf(nodes []redis.UniversalClient) string {

@@ -25,6 +25,7 @@ type world struct {
 	*testing.T
 	addrs   []string
 	servers []*redistest.Server // nil: the nodes are embedded
+	dirs    []string            // of the servers' data
 	direct  []*redis.Client
 }
 
@@ -42,12 +43,14 @@ func onBoth(t *testing.T, test func(w *world)) {
 	t.Run("real", func(t *testing.T) { test(realNodes(t, 3)) })
 }
 
-func realNodes(t *testing.T, n int) *world {
+// realNodes are n servers, with these arguments.
+func realNodes(t *testing.T, n int, args ...string) *world {
 	t.Helper()
 	w := &world{T: t}
 	for range n {
-		s := redistest.Start(t)
-		w.servers, w.addrs = append(w.servers, s), append(w.addrs, s.Addr())
+		dir := t.TempDir()
+		s := redistest.Start(t, append([]string{"--dir", dir}, args...)...)
+		w.servers, w.addrs, w.dirs = append(w.servers, s), append(w.addrs, s.Addr()), append(w.dirs, dir)
 	}
 	w.begin()
 	return w
@@ -175,7 +178,7 @@ func (w *world) nothing() {
 		for _, rdb := range w.direct {
 			keys := rdb.Keys(context.Background(), "*").Val()
 			if slices.ContainsFunc(keys, func(key string) bool {
-				return !strings.Contains(key, ":left:") && !strings.Contains(key, ":token:") && !strings.HasSuffix(key, ":node") &&
+				return !strings.Contains(key, ":gone:") && !strings.Contains(key, ":token:") && !strings.HasSuffix(key, ":node") &&
 					(!strings.Contains(key, ":waiters:") || rdb.ZRange(context.Background(), key, 0, -1).Val()[0][0] != '~')
 			}) {
 				return false

@@ -5,7 +5,7 @@
 local node, set, most = KEYS[1], ARGV[1], ARGV[2]
 --#include parts/now.lua
 --#include parts/run.lua
-if type(info) == 'table' and not string.find(info.err, 'not supported') then return info end
+if not run then return info end
 local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
 if ARGV[3] == '1' or kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
   local from = string.format('%.0f', ARGV[3] == '1' and ms or ms + most)

@@ -3,6 +3,8 @@ package quorum
 import (
 	"container/list"
 	"context"
+	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -23,7 +25,9 @@ type node struct {
 	i      int
 	rdb    redis.UniversalClient
 	server *lua.Server
+	quick  *lua.Server // the same node, with no more patience than silence: for a caller's own goroutine
 	hub    *pubsub.Hub
+	logger *slog.Logger
 	spawn  func(func())
 	meet   func(context.Context) error // finds out whether the node belongs to the quorum
 	back   func(i int)                 // the node answers again; it is called with no mutex held
@@ -33,18 +37,28 @@ type node struct {
 	open    list.List  // of times: when the requests that are not answered yet were sent
 	failed  bool       // the last request failed, or the node was never met
 	probing bool
-	session uint64 // of the subscription: how often it came up
+	why     error         // of failed
+	known   string        // the run id that it said last
+	usual   time.Duration // how long its answers take, about
+	session uint64        // of the subscription: how often it came up
 }
 
 // run runs a script on the node.
 func (n *node) run(ctx context.Context, sc lua.Script, keys []string, args ...any) ([]any, error) {
+	return n.send(ctx, n.server, sc, sc.Command(keys, args...))
+}
+
+// send runs a command of a script, by one of the node's Servers.
+func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) ([]any, error) {
+	began := time.Now()
 	n.mu.Lock()
-	sent := n.open.PushBack(time.Now())
+	sent := n.open.PushBack(began)
 	n.mu.Unlock()
-	reply, err := n.server.Run(ctx, sc, keys, args...)
+	reply, err := by.RunCommand(ctx, sc, command)
 	n.mu.Lock()
 	n.open.Remove(sent)
-	n.failed = err != nil && (!lua.Answered(err) || lua.Passing(err)) && ctx.Err() == nil
+	n.usual += (time.Since(began) - n.usual) / 8
+	n.failed, n.why = err != nil && (!lua.Answered(err) || lua.Passing(err)) && ctx.Err() == nil, err
 	n.mu.Unlock()
 	if err != nil {
 		n.away() // begins to probe
@@ -61,9 +75,27 @@ func (n *node) away() bool {
 	}
 	if !n.probing {
 		n.probing = true
-		n.spawn(n.probe)
+		why := n.why
+		if !n.failed {
+			why = errSilent
+		}
+		n.spawn(func() { n.probe(why) })
 	}
 	return true
+}
+
+// errSilent says that a node has a request that it has not answered for too long.
+var errSilent = fmt.Errorf("no answer within %v", silence)
+
+// met takes in what a node said of itself: its run id, and for how long it grants nothing.
+func (n *node) met(run string, wait time.Duration) {
+	n.mu.Lock()
+	another := n.known != run
+	n.known = run
+	n.mu.Unlock()
+	if another && wait > 0 {
+		n.logger.Warn("fairlock: a node has lost what it granted, or is new: it grants nothing for now", "run", run, "for", wait)
+	}
 }
 
 // silent reports whether a request has gone unanswered for too long. n.mu must be held.
@@ -73,7 +105,9 @@ func (n *node) silent(now time.Time) bool {
 }
 
 // probe returns when the node answers again, or the Locker is closed.
-func (n *node) probe() {
+func (n *node) probe(why error) {
+	began := time.Now()
+	n.logger.Warn("fairlock: a node of the quorum is away; nobody waits for it", "error", why)
 	var backoff engine.Backoff
 	for {
 		err := n.meet(context.Background())
@@ -88,6 +122,7 @@ func (n *node) probe() {
 		n.mu.Unlock()
 		if over {
 			if err == nil {
+				n.logger.Info("fairlock: a node of the quorum answers again", "away", time.Since(began).Round(time.Millisecond))
 				n.back(n.i)
 			}
 			return

@@ -103,6 +103,11 @@ func WithObserver(o Observer) Option {
 	return option(func(s *settings) { s.engine = append(s.engine, engine.WithObserver(o)) })
 }
 
+// WithEngine is for a simulation: only the engine makes its options.
+func WithEngine(o engine.Option) Option {
+	return option(func(s *settings) { s.engine = append(s.engine, o) })
+}
+
 // LeaseFor gives the call a fixed lease, which is not renewed. At most the quorum's longest.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 

@@ -18,12 +18,6 @@
 // has votes without a majority gives them to whoever is older and asks for them, as in Maekawa's
 // algorithm. No timer and no chance is part of that.
 //
-// # It is being built
-//
-// Do not use it yet. It has tests on real servers, with nodes that are killed, stopped, flushed and
-// restarted. It has neither the model nor the simulation that the other packages have, no figures,
-// no part in the command line tool, and its keys and scripts will change.
-//
 // # What is promised
 //
 // No two Leases trust one lock at one instant, as long as fewer than a majority of the nodes that a
@@ -60,8 +54,10 @@ type (
 	HeldError = engine.HeldError
 	// WaitError says how long a call waited, and its position in line when it joined.
 	WaitError = engine.WaitError
-	// State is what a lock was doing when it was inspected..
+	// State is what a lock was doing when it was inspected, for the majority and for each node.
 	State = engine.State
+	// NodeView is what one node says of a lock.
+	NodeView = engine.NodeView
 	// Holder is who has a lock.
 	Holder = engine.Holder
 	// Waiter is one place in the line.

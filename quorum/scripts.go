@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -20,6 +21,7 @@ var (
 	renewScript   = load("renew.lua")
 	meetScript    = load("meet.lua")
 	inspectScript = load("inspect.lua")
+	nodeScript    = load("node.lua")
 )
 
 func load(name string) lua.Script {
@@ -36,50 +38,27 @@ func wrongReply(verb string, reply any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(reply))
 }
 
-// What the enter script replies.
-const (
-	granted = "granted"
-	waits   = "waits"
-	held    = "held"
-	full    = "full"
-	gone    = "gone"
-)
-
-// answer is the reply of one node to an enter.
-type answer struct {
-	status   string
-	now      lua.Micros
-	left     time.Duration // granted: of the vote; else for how long nobody can have it
-	place    lua.Place
-	position int // waits: 1 is next; held, full: how many wait
-	holder   string
-
-	token int64      // granted: the vote's; else the largest so far
-	since lua.Micros // granted
-
-	older   bool // granted: somebody older stands in line
-	pending bool // the holder is undecided
-}
-
-func decodeAnswer(reply []any) (a answer, err error) {
+// decodeAnswer reads the reply of one node to an enter.
+func decodeAnswer(reply []any) (a ballot.Answer, err error) {
 	if len(reply) == 0 {
 		return a, wrongReply("enter", reply)
 	}
-	a.status, _ = reply[0].(string)
+	status, _ := reply[0].(string)
+	a.Status = ballot.Status(status)
 	n := numbers(reply[1:])
 	switch {
-	case a.status == gone && len(reply) == 1:
+	case a.Status == ballot.Gone && len(reply) == 1:
 		return a, nil
-	case a.status == granted && len(reply) == 7 && len(n) == 6:
-		a.token, a.since, a.left = n[1], lua.Micros(n[2]), ms(n[3])
-		a.place, a.older = lua.Place(n[4]), n[5] == 1
-	case (a.status == waits || a.status == held || a.status == full) && len(reply) == 8 && len(n) == 6:
-		a.left, a.place, a.position, a.pending, a.token = ms(n[1]), lua.Place(n[2]), int(n[3]), n[4] == 1, n[5]
-		a.holder, _ = reply[6].(string)
+	case a.Status == ballot.Granted && len(reply) == 7 && len(n) == 6:
+		a.Token, a.Since, a.Left = n[1], lua.Micros(n[2]), ms(n[3])
+		a.Place, a.Older = lua.Place(n[4]), n[5] == 1
+	case (a.Status == ballot.Waits || a.Status == ballot.Held || a.Status == ballot.Full) && len(reply) == 8 && len(n) == 6:
+		a.Left, a.Place, a.Position, a.Pending, a.Token = ms(n[1]), lua.Place(n[2]), int(n[3]), n[4] == 1, n[5]
+		a.Holder, _ = reply[6].(string)
 	default:
 		return a, wrongReply("enter", reply)
 	}
-	a.now = lua.Micros(n[0])
+	a.Now = lua.Micros(n[0])
 	return a, nil
 }
 
@@ -123,14 +102,6 @@ func decodeSeen(reply []any) (s seen, err error) {
 		s.missing[text] = true
 	}
 	return s, nil
-}
-
-// ticketState is the answer in the words of the rules.
-func (a *answer) ticketState() lua.TicketState {
-	if a.status == granted {
-		return lua.TicketState{Status: lua.Granted, Grant: lua.Grant{Token: a.token, Since: a.since, Remaining: a.left}}
-	}
-	return lua.TicketState{Status: lua.Waiting, Place: a.place, Position: a.position}
 }
 
 // decimal is a number as scripts take it.

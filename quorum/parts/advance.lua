@@ -16,18 +16,29 @@ local function quarantined()
   if kept[1] == run and kept[3] == set and kept[4] == most then
     return math.max(0, (tonumber(kept[2]) or 0) - ms)
   end
-  if kept[1] ~= run then
+  if run and kept[1] ~= run then
     redis.call('HSET', node, 'run', run, 'from', num(ms + most), 'set', set, 'most', most)
   end
   return tonumber(most)
 end
 
--- What was told or given so far; tokens only grow, and outlive the clock that falls behind them.
+-- What was told or given so far. Tokens only grow, and outlive the clock that falls behind them.
 local function remember(token)
   local last = tonumber(redis.call('GET', tokens) or 0) or 0
-  token = math.max(last, token)
-  local till = math.max(ms + TOKEN_TTL, math.ceil(token / 1000) + TOKEN_TTL)
+  if token <= last then return end
+  local till = math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL
   redis.call('SET', tokens, num(token), 'PXAT', num(till))
+end
+
+-- Gives the vote to a ticket for a claim, and returns its token and the claim (ms).
+local function give(ticket, lease)
+  local token = math.max(us, (tonumber(redis.call('GET', tokens) or 0) or 0) + 1)
+  local claim = math.min(CLAIM, lease)
+  remember(token)
+  redis.call('HSET', record, 'ticket', ticket, 'token', num(token), 'since', num(us))
+  redis.call('PEXPIRE', record, num(claim))
+  redis.call('ZADD', waiters, num(ms + claim), ticket) -- its place ends with its vote
+  return token, claim
 end
 
 local function advance()
@@ -41,16 +52,11 @@ local function advance()
     if client and deadline > ms and (client == me or blind > ms or hears(client)) then
       wait = quarantined()
       if wait > 0 then return wait end
-      local token = math.max(us, (tonumber(redis.call('GET', tokens) or 0) or 0) + 1)
-      local claim = num(math.min(CLAIM, tonumber(lease)))
-      remember(token)
-      redis.call('HSET', record, 'ticket', ticket, 'token', num(token), 'since', num(us))
-      redis.call('PEXPIRE', record, claim)
-      redis.call('ZADD', waiters, num(ms + claim), ticket) -- its place ends with its vote
+      local token, claim = give(ticket, tonumber(lease))
       if ticket ~= asking then -- who asks sees it in the reply
-        tell(client, table.concat({'grant', num(us), claim, num(token), ticket, record}, ' '))
+        tell(client, table.concat({'grant', num(us), num(claim), num(token), ticket, record}, ' '))
       end
-      return tonumber(claim)
+      return claim
     end
     redis.call('ZREM', line, ticket)
     redis.call('ZREM', waiters, ticket)

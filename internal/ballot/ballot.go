@@ -1,0 +1,284 @@
+package ballot
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// tick is more than what is lost where a time is cut to milliseconds.
+const tick = 2 * time.Millisecond
+
+// Ballot is a call's standing at all nodes.
+type Ballot struct {
+	Phase  rules.Phase
+	Bound  int       // as a request says it: how many may wait, 0 for any number, or -1 for a try
+	Place  lua.Place // the same at all nodes; 0: no majority has proposed one yet
+	Last   Answer    // the latest that told of another holder
+	LastAt time.Time
+
+	need int // a majority
+	legs []leg
+	due  []int // nodes that the call has to ask
+}
+
+// leg is the call at one node.
+type leg struct {
+	rules.Waiter            // whether it has the node's vote: Granted
+	term         rules.Term // of the vote
+	token        int64      // of the vote
+	since        lua.Micros // when the node gave it
+	got          time.Time  // when that was heard of
+	given        int64      // token of the latest vote that was given back, or is about to be
+	lapsed       bool       // a vote ended before the call was decided
+	wanted       int64      // token of the latest vote that somebody older asked for
+	at           lua.Place  // in the node's line; 0: not known
+	told         bool       // a request has told the final place
+	pending      bool       // the node's holder was undecided
+	answered     bool
+	known        int64 // the largest token of a Lease that the node was told
+	position     int   // the last that was told
+
+	asked   bool   // a request went out
+	open    int    // requests under way
+	lost    bool   // a request was not answered, and may yet be executed
+	refused bool   // the node turned a try away, or its line is full
+	full    bool   // that is why
+	by      string // who had the vote then; empty: somebody in line comes first
+	err     error  // a definite one
+}
+
+// New is the ballot of a call that asks n nodes for a claim of that length.
+func New(n int, claim time.Duration, bound int, began time.Time) *Ballot {
+	b := &Ballot{need: n/2 + 1, legs: make([]leg, n), Bound: bound}
+	for i := range b.legs {
+		b.legs[i].Waiter = rules.Waiter{Lease: claim, Began: began}
+	}
+	return b
+}
+
+// Ask notes that the call has to ask that node.
+func (b *Ballot) Ask(i int) {
+	if !slices.Contains(b.due, i) {
+		b.due = append(b.due, i)
+	}
+}
+
+// Due takes the nodes that the call has to ask now. Those that are away, and those with requests
+// under way whose answers come first, are asked later. So are those where a vote has lapsed, while no
+// majority is there: somebody else may have one.
+func (b *Ballot) Due(away func(i int) bool) (now []int) {
+	var later []int
+	there := 0
+	for i := range b.legs {
+		if !away(i) {
+			there++
+		}
+	}
+	for _, i := range b.due {
+		if b.legs[i].open > 1 || away(i) || b.legs[i].lapsed && there < b.need {
+			later = append(later, i)
+		} else {
+			now = append(now, i)
+		}
+	}
+	b.due = later
+	return now
+}
+
+// Enter is what a request says that goes out to that node now: the place, and the token of a vote
+// that it gives back.
+func (b *Ballot) Enter(i int) (place lua.Place, back int64) {
+	b.Sent(i)
+	g := &b.legs[i]
+	g.told, g.lapsed = b.Place > 0, false
+	if g.Phase == rules.Granted {
+		return max(b.Place, g.at), 0
+	}
+	if b.Place > 0 {
+		return b.Place, g.given
+	}
+	return g.at, g.given
+}
+
+// Sent takes in that a request goes out to that node.
+func (b *Ballot) Sent(i int) {
+	b.legs[i].asked = true
+	b.legs[i].open++
+}
+
+// Ended takes in that a request has ended. lost says that the node may execute it yet.
+func (b *Ballot) Ended(i int, lost bool) {
+	b.legs[i].open--
+	b.legs[i].lost = b.legs[i].lost || lost
+}
+
+// Asked reports whether a request went out to that node.
+func (b *Ballot) Asked(i int) bool { return b.legs[i].asked }
+
+// Open reports whether a request to that node is under way.
+func (b *Ballot) Open(i int) bool { return b.legs[i].open > 0 }
+
+// Late reports whether a request may be executed that is not answered, now or later.
+func (b *Ballot) Late(i int) bool { return b.legs[i].open > 0 || b.legs[i].lost }
+
+// Evicted takes in that an administrator took the call out of the node's line, or took the node's
+// vote from it.
+func (b *Ballot) Evicted(i int, err error) {
+	if g := &b.legs[i]; g.Phase == rules.Granted {
+		g.given, g.Phase = g.token, rules.Waiting
+	}
+	b.Failed(i, err, true)
+}
+
+// Failed takes in that a request failed. An error that another request would not mend is definite.
+func (b *Ballot) Failed(i int, err error, definite bool) {
+	b.legs[i].err = nil
+	if definite {
+		b.legs[i].err = err
+	} else {
+		b.Ask(i)
+	}
+}
+
+// Answered takes in what a node said at a time that the pair tells.
+func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
+	g := &b.legs[i]
+	if a.Status != Granted {
+		b.Last, b.LastAt = *a, now
+	}
+	if a.Status == Held || a.Status == Full {
+		g.refused, g.full, g.by = true, a.Status == Full, a.Holder
+		return
+	}
+	g.answered = true
+	if a.Status == Granted && a.Token <= g.given {
+		return // older than the request that gave the vote back, or than an eviction
+	}
+	g.refused, g.full, g.err = false, false, nil
+	if g.at = a.Place; a.Status == Waits {
+		g.pending, g.position = a.Pending, a.Position
+	}
+	state := a.ticketState()
+	b.carryOut(i, g.Told(&state, a.Token, s, now, false), a.Token, a.Since, now)
+	if a.Status == Granted && a.Older {
+		g.wanted = max(g.wanted, a.Token)
+	}
+	b.yield(i)
+	b.settle()
+}
+
+// Missing takes in that the call is not in the node's line any more.
+func (b *Ballot) Missing(i int) {
+	b.legs[i].told = false
+	b.Ask(i)
+}
+
+// At is the call's place in that node's line.
+func (b *Ballot) At(i int) lua.Place { return b.legs[i].at }
+
+// Heard takes in that a message told of the node's vote.
+func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64) {
+	g := &b.legs[i]
+	if m.Token <= g.given {
+		return
+	}
+	b.carryOut(i, g.Waiter.Heard(m, received, session, false), m.Token, m.At, received)
+	b.yield(i)
+	b.settle()
+}
+
+// Want takes in that somebody older asked for the vote of that token.
+func (b *Ballot) Want(i int, token int64) {
+	b.legs[i].wanted = max(b.legs[i].wanted, token)
+	b.yield(i)
+}
+
+// carryOut does what a step of the rules says about a node: it has the vote of that token, or it is
+// asked again.
+func (b *Ballot) carryOut(i int, s rules.Step, token int64, since lua.Micros, now time.Time) {
+	if g := &b.legs[i]; s.Do == rules.Take {
+		g.token, g.since, g.got, g.term = token, since, now, s.Term
+	} else if s.Do == rules.Ask {
+		b.Ask(i)
+	}
+}
+
+// yield gives a vote back if somebody older asked for it. A call that has the lock gives none back.
+func (b *Ballot) yield(i int) {
+	if g := &b.legs[i]; b.Phase == rules.Waiting && g.Phase == rules.Granted && g.wanted >= g.token {
+		b.back(i)
+	}
+}
+
+// back gives a vote back: the call goes on waiting for it.
+func (b *Ballot) back(i int) {
+	g := &b.legs[i]
+	g.given, g.Phase = g.token, rules.Waiting
+	g.Shown = max(g.Shown, g.token)
+	b.Ask(i)
+}
+
+// Expire gives back the votes that can no longer be trusted, of a call that waits.
+func (b *Ballot) Expire(now time.Time) {
+	for i := range b.legs {
+		if g := &b.legs[i]; g.Phase == rules.Granted && rules.Passed(g.term.TrustEnds(), now) {
+			b.back(i)
+			g.lapsed = true
+		}
+	}
+}
+
+// Stands reports whether the call is to stay in that node's line.
+func (b *Ballot) Stands(i int) bool { return b.legs[i].asked && !b.legs[i].lapsed }
+
+// Ends is when the first vote that a waiting call has can no longer be trusted; the zero time if it
+// has none.
+func (b *Ballot) Ends() (end time.Time) {
+	for i := range b.legs {
+		g := &b.legs[i]
+		if t := g.term.TrustEnds(); g.Phase == rules.Granted && (end.IsZero() || t.Before(end)) {
+			end = t
+		}
+	}
+	return end
+}
+
+// settle finds the place of the call once a majority has answered, and tells it where that matters:
+// where the call has the vote, where it stands elsewhere, and where the vote may be asked for.
+func (b *Ballot) settle() {
+	if b.Place == 0 {
+		answered := 0
+		for i := range b.legs {
+			if b.legs[i].answered {
+				answered++
+			}
+		}
+		if answered < b.need {
+			return
+		}
+		for i := range b.legs {
+			b.Place = max(b.Place, b.legs[i].at)
+		}
+	}
+	for i := range b.legs {
+		g := &b.legs[i]
+		if g.answered && !g.told && (g.Phase == rules.Granted || g.at != b.Place || g.pending) {
+			b.Ask(i)
+		}
+	}
+}
+
+// Position is where the call stands: the largest of the positions that were told.
+func (b *Ballot) Position() (position int) {
+	for i := range b.legs {
+		position = max(position, b.legs[i].position)
+	}
+	return position
+}
+
+// ErrUnreachable says that too few nodes answer.
+var ErrUnreachable = errors.New("no majority of the nodes can be reached")

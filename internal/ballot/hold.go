@@ -1,0 +1,132 @@
+package ballot
+
+import (
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// A call that has the lock renews all its votes, and asks for those that it has not.
+
+// Has reports whether the call has the node's vote.
+func (b *Ballot) Has(i int, now time.Time) bool { return b.legs[i].counts(now) }
+
+// Till is until when, by that node's clock, a hold lasts that lasts until that time by the clock of
+// the node that gave its vote last; 0 if that is not known.
+func (b *Ballot) Till(i int, until, since lua.Micros) lua.Micros {
+	if until == 0 || b.legs[i].since == 0 {
+		return 0
+	}
+	return b.legs[i].since + until - since
+}
+
+// Rest is what is left now of a hold that lasts for so long from when the last of its votes was given.
+func (b *Ballot) Rest(length time.Duration, now time.Time) time.Duration {
+	last := &b.legs[0]
+	for i := range b.legs {
+		if g := &b.legs[i]; g.since > last.since {
+			last = g
+		}
+	}
+	return length - now.Sub(last.got)
+}
+
+// Renewed takes in for how long a node has the hold, and that it knows the token. The node does not
+// have the hold if left is zero, and has ended it for good if left is negative. A vote that was
+// given since the request was sent is newer than an answer that the hold waits.
+func (b *Ballot) Renewed(i int, left time.Duration, token int64, sent time.Time) {
+	g := &b.legs[i]
+	switch {
+	case left == 0 && g.got.After(sent):
+		return
+	case left <= 0:
+		g.Phase = rules.Waiting
+		return
+	}
+	g.Phase, g.known = rules.Granted, max(g.known, token)
+	if t := (rules.Term{Span: left, Ends: sent.Add(left)}); t.Ends.After(g.term.Ends) {
+		g.term = t
+	}
+}
+
+// Vote is the token of the node's vote, or 0 if the call has not the vote.
+func (b *Ballot) Vote(i int) int64 {
+	if g := &b.legs[i]; g.Phase == rules.Granted {
+		return g.token
+	}
+	return 0
+}
+
+// Knows is Renewed for a call that waits, and told the node the token that its Lease would have
+// while it had that vote. It may have given the vote back since: then the answer is old.
+func (b *Ballot) Knows(i int, vote int64, left time.Duration, token int64, sent time.Time) {
+	if b.Vote(i) == vote {
+		b.Renewed(i, left, token, sent)
+	}
+}
+
+// LoseVote takes in that the node has ended the hold.
+func (b *Ballot) LoseVote(i int) { b.legs[i].Phase = rules.Waiting }
+
+// Standing is until when a majority of votes is trusted. It is not ok if there is no majority; maybe
+// says that nodes of which nothing is known now could make one.
+func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.Time, maybe, ok bool) {
+	var ends []time.Time
+	unknown := 0
+	for i := range b.legs {
+		switch g := &b.legs[i]; {
+		case g.counts(now):
+			ends = append(ends, g.term.TrustEnds())
+		case g.open > 0 || failing(i):
+			unknown++
+		}
+	}
+	if len(ends) < b.need {
+		return until, len(ends)+unknown >= b.need, false
+	}
+	return nthLatest(ends, b.need), false, true
+}
+
+// Release counts what the nodes say of a hold that is given back.
+type Release struct {
+	nodes, need int
+	held, none  int
+	unsaid      int // nodes that have not answered, and whose votes were trusted as the release began
+	done        int
+}
+
+// Release begins the release of the hold.
+func (b *Ballot) Release(now time.Time) Release {
+	b.Phase = rules.Leaving
+	r := Release{nodes: len(b.legs), need: b.need}
+	for i := range b.legs {
+		if b.legs[i].counts(now) {
+			r.unsaid++
+		}
+	}
+	return r
+}
+
+// Left takes in what a node said. trusted says whether its vote was, as the release began.
+func (r *Release) Left(was lua.Was, trusted bool) {
+	if trusted {
+		r.unsaid--
+	}
+	if was == lua.Held {
+		r.held++
+	} else {
+		r.none++
+	}
+	r.done++
+}
+
+// Known reports whether it is known what the release did.
+func (r *Release) Known() bool { return r.held >= r.need || r.none > r.nodes-r.need }
+
+// Over reports whether all nodes have answered.
+func (r *Release) Over() bool { return r.done == r.nodes }
+
+// Clean reports whether a majority had the hold until it was given back. A node that has not
+// answered since let nobody in, if its vote was trusted.
+func (r *Release) Clean() bool { return r.held+r.unsaid >= r.need }

@@ -1,0 +1,75 @@
+package ballot
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+)
+
+// ahead is a vote whose token is further ahead of its node's clock than a claim.
+func ahead(token int64) *Answer {
+	return &Answer{Status: Granted, Now: 1, Left: time.Second, Place: 5, Token: token, Since: 1}
+}
+
+func TestAVoteThatWasGivenBackWhileItsTokenWasToldCountsNoMore(t *testing.T) {
+	now := time.Now()
+	b := New(3, time.Second, 0, now)
+	there := func(int) bool { return false }
+	for i, token := range []int64{4e6, 5e6} {
+		b.Enter(i)
+		b.Ended(i, false)
+		b.Answered(i, ahead(token), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	v := b.Judge(now, there)
+	if v.Do != Wait || len(v.Tell) != 2 || v.Token != 5e6 {
+		t.Fatalf("%+v", v)
+	}
+	votes := []int64{b.Vote(0), b.Vote(1)}
+	b.Knows(0, votes[0], time.Second, v.Token, now)
+	b.Want(1, votes[1]) // the call gives it back
+	b.Knows(1, votes[1], time.Second, v.Token, now)
+	if v := b.Judge(now, there); v.Do != Wait {
+		t.Errorf("it holds the lock by a vote that it gave back: %+v", v)
+	}
+	b.Answered(1, ahead(6e6), rules.ClockPair{At: 2, Sent: now}, now)
+	b.Knows(1, votes[1], time.Second, v.Token, now)
+	if v := b.Judge(now, there); v.Do != Wait || v.Token != 6e6 || len(v.Tell) != 2 {
+		t.Errorf("another vote of the node does not know the token: %+v", v)
+	}
+	for i := range 2 {
+		b.Knows(i, b.Vote(i), time.Second, 6e6, now)
+	}
+	if v := b.Judge(now, there); v.Do != Hold || v.Token != 6e6 {
+		t.Errorf("both votes know the token: %+v", v)
+	}
+}
+
+func TestAVoteThatWasTakenByForceCountsNoMoreAndItsCallEndsWhenAMajorityWas(t *testing.T) {
+	now := time.Now()
+	evicted := errors.New("evicted")
+	b := New(3, time.Second, 0, now)
+	there := func(int) bool { return false }
+	for i := range 2 {
+		b.Enter(i)
+		b.Ended(i, false)
+		b.Answered(i, ahead(4e6), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	if v := b.Judge(now, there); len(v.Tell) != 2 {
+		t.Fatalf("%+v", v)
+	}
+	votes := []int64{b.Vote(0), b.Vote(1)}
+	b.Evicted(0, evicted)
+	b.Answered(0, ahead(4e6), rules.ClockPair{At: 1, Sent: now}, now) // from before that
+	for i := range 2 {
+		b.Knows(i, votes[i], time.Second, 4e6, now)
+	}
+	if v := b.Judge(now, there); v.Do != Wait {
+		t.Errorf("it holds the lock by a vote that was taken from it: %+v", v)
+	}
+	b.Evicted(1, evicted)
+	if v := b.Judge(now, there); v.Do != Fail || !errors.Is(v.Err, evicted) {
+		t.Errorf("a majority was taken from it: %+v", v)
+	}
+}

@@ -1,0 +1,154 @@
+package ballot
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// Verdict is what becomes of a call.
+type Verdict struct {
+	Do    Do
+	Token int64      // of Hold: of the Lease. Of Tell: what those nodes have to know first
+	Term  rules.Term // of Hold
+	Tell  []int      // of Wait
+	Split bool       // of Wait: from now on the try stands in line, for a moment
+	Err   error      // of Fail
+}
+
+// Do is what kind of verdict it is.
+type Do int8
+
+// The verdicts.
+const (
+	Wait   Do = iota // the call goes on; nodes in Tell have to know a token before it is decided
+	Hold             // it has the lock
+	Refuse           // it is a try, and one other call has a majority of the votes
+	Fill             // its bound of waiters leaves no majority
+	Fail             // definite errors leave no majority
+)
+
+// Judge decides what becomes of a call that waits. away says which nodes are not to be waited for.
+func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
+	token, term, tell, ok := b.decide(now)
+	if ok {
+		b.Phase = rules.Granted
+		b.due = nil
+		return Verdict{Do: Hold, Token: token, Term: term}
+	}
+	full, failed, open, gone, most := 0, 0, 0, 0, 0
+	refused := make(map[string]int, len(b.legs)) // by whom
+	var err error
+	for i := range b.legs {
+		g := &b.legs[i]
+		switch {
+		case g.err != nil:
+			failed++
+			err = errors.Join(err, g.err)
+		case g.refused:
+			refused[g.by]++
+			most = max(most, refused[g.by])
+		case away(i):
+			if g.Phase != rules.Granted {
+				gone++
+			}
+		case g.open > 0:
+			open++
+		}
+		if g.full {
+			full++
+		}
+	}
+	spare := len(b.legs) - b.need
+	switch {
+	case failed > spare:
+		return Verdict{Do: Fail, Err: err}
+	case full > spare, full > 0 && open == 0 && full+failed+gone > spare:
+		// It would stand in the way of others where it stands in line.
+		return Verdict{Do: Fill}
+	case b.Bound >= 0:
+	case most >= b.need:
+		return Verdict{Do: Refuse}
+	case open == 0:
+		if reached := b.reached(); reached < b.need {
+			return Verdict{Do: Fail, Err: fmt.Errorf(
+				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, ErrUnreachable)}
+		}
+		b.standInLine()
+		return Verdict{Token: token, Tell: tell, Split: true}
+	}
+	return Verdict{Token: token, Tell: tell}
+}
+
+// reached counts the nodes that have answered.
+func (b *Ballot) reached() (count int) {
+	for i := range b.legs {
+		if b.legs[i].answered || b.legs[i].refused {
+			count++
+		}
+	}
+	return count
+}
+
+// standInLine makes a try that has votes and no majority, while nobody else has one either, a call
+// that waits: the votes go to whoever is oldest.
+func (b *Ballot) standInLine() {
+	b.Bound = 0
+	for i := range b.legs {
+		b.legs[i].refused = false
+		b.Ask(i)
+	}
+}
+
+// decide reports whether the call has a majority at this instant, and if so, the token of its
+// Lease and for how long the majority is trusted. Nodes in tell have to know the token first, or
+// they could give a smaller one: their clocks are further apart than a claim.
+func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, ok bool) {
+	for i := range b.legs {
+		if g := &b.legs[i]; g.counts(now) {
+			token = max(token, g.token)
+		}
+	}
+	var ends []time.Time
+	for i := range b.legs {
+		g := &b.legs[i]
+		if !g.counts(now) {
+			continue
+		}
+		if g.known < token && token > int64(g.since)+(g.Claim()-tick).Microseconds() {
+			tell = append(tell, i)
+			continue
+		}
+		ends = append(ends, g.term.Ends)
+	}
+	switch {
+	case len(ends) >= b.need:
+		return token, rules.Term{Span: b.legs[0].Claim(), Ends: nthLatest(ends, b.need)}, nil, true
+	case len(ends)+len(tell) >= b.need:
+		return token, t, tell, false
+	}
+	return token, t, nil, false
+}
+
+// nthLatest is the time until which n of the times have not come.
+func nthLatest(times []time.Time, n int) time.Time {
+	slices.SortFunc(times, func(x, y time.Time) int { return y.Compare(x) })
+	return times[n-1]
+}
+
+// counts reports whether the call has the node's vote.
+func (g *leg) counts(now time.Time) bool {
+	return g.Phase == rules.Granted && !rules.Passed(g.term.TrustEnds(), now)
+}
+
+// Since is when the latest of the nodes gave its vote.
+func (b *Ballot) Since() (since lua.Micros) {
+	for i := range b.legs {
+		since = max(since, b.legs[i].since)
+	}
+	return since
+}

@@ -1,0 +1,126 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
+)
+
+// executes matches requests that execute a script.
+func executes(sc lua.Script) func(args []string) bool {
+	hash := sc.Command(nil)[1].(string)
+	return func(args []string) bool { return slices.Contains(args, hash) }
+}
+
+// through is a Locker that reaches its nodes through proxies.
+func (w *world) through(options ...Option) (*Locker, []*faultproxy.Proxy) {
+	w.Helper()
+	var proxies []*faultproxy.Proxy
+	var nodes, direct []redis.UniversalClient
+	for i, addr := range w.addrs {
+		p := faultproxy.New(w, addr)
+		rdb := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1})
+		w.Cleanup(func() { _ = rdb.Close() })
+		proxies, nodes, direct = append(proxies, p), append(nodes, rdb), append(direct, w.direct[i])
+	}
+	l := New(nodes, append([]Option{WithSet(setOf(direct))}, options...)...)
+	w.Cleanup(func() { _ = l.Close() })
+	return l, proxies
+}
+
+// A call with a majority of votes has to tell nodes a token before it has the lock, and is forced
+// meanwhile.
+func TestACallThatIsForcedBeforeItKnowsThatItHasTheLockDoesNotGetIt(t *testing.T) {
+	w := realNodes(t, 3)
+	for _, rdb := range w.direct { // as after a ForceUnlock, or where clocks differ
+		w.must(rdb.Set(t.Context(), "quorum:token:{x}", time.Now().Add(time.Minute).UnixMicro(), 0).Err())
+	}
+	l, proxies := w.through()
+	b := w.locker()
+	goOn := make(chan struct{})
+	free := sync.OnceFunc(func() { close(goOn) })
+	defer free()
+	told := make([]*faultproxy.Handle, len(proxies))
+	for i, p := range proxies {
+		told[i] = p.Add(faultproxy.Rule{Match: executes(renewScript), Times: 1, Action: faultproxy.RewriteReply(func(reply []byte) []byte {
+			<-goOn
+			return reply
+		})})
+	}
+	first := w.asks(t.Context(), l, "x")
+	for _, h := range told {
+		h.WaitHit(t, 1, patience)
+	}
+	w.until("a majority of votes is the call's", func() bool {
+		state, err := b.Inspect(t.Context(), "x")
+		return err == nil && state.Holder != nil
+	})
+	w.must(b.ForceUnlock(t.Context(), "x"))
+	lease := w.has(b, "x")
+	free()
+	o := w.ends(first)
+	if o.err == nil {
+		t.Errorf("both have it: %v, %v", o.lease.Err(), lease.Err())
+	} else if !errors.Is(o.err, engine.ErrEvicted) {
+		t.Error(o.err)
+	}
+	w.unlock(lease)
+	w.nothing()
+}
+
+func TestNoTokenFallsWhenAllNodesForgetAForce(t *testing.T) {
+	onBoth(t, func(w *world) {
+		ctx := context.Background()
+		forget := func() {
+			for _, rdb := range w.direct {
+				w.must(rdb.FlushAll(ctx).Err())
+			}
+		}
+		forget()
+		a := w.locker(WithLongestLease(brief), WithLease(brief)) // shorter than a claim
+		w.must(a.Init(ctx))
+		lease := w.has(a, "x")
+		w.must(a.ForceUnlock(ctx, "x"))
+		<-lease.Done()
+		second := w.has(a, "x")
+		w.unlock(second)
+		forget()
+		third := w.has(a, "x")
+		if third.Token() <= second.Token() {
+			w.Errorf("token %d after %d", third.Token(), second.Token())
+		}
+		w.unlock(third)
+	})
+}
+
+// A node is down, and another one's line is full. The call is the first in the line of the third,
+// and cannot have a majority.
+func TestACallThatFindsTheLineFullAndAnotherNodeAwayKeepsNobodyFromTheLock(t *testing.T) {
+	w := realNodes(t, 3)
+	l, proxies := w.through()
+	a, b := w.locker(), w.locker()
+	w.unlock(w.has(l, "y"))
+	lease := w.has(a, "x")
+	w.servers[2].Kill()
+	first := proxies[0].Add(faultproxy.Rule{Match: executes(enterScript), Times: 1, Action: faultproxy.Observe()})
+	late := proxies[1].Add(faultproxy.Rule{Match: executes(enterScript), Times: 1, Action: faultproxy.HoldRequest()})
+	bounded := w.asks(t.Context(), l, "x", MaxWaiters(1))
+	first.WaitExecuted(t, 1, patience)
+	late.WaitHit(t, 1, patience)
+	next, last := w.queues(b, "x"), w.queues(a, "x")
+	late.Release()
+	late.WaitExecuted(t, 1, patience)
+	w.unlock(lease)
+	w.is(w.ends(bounded).err, ErrQueueFull)
+	w.unlock(w.gets(next))
+	w.unlock(w.gets(last))
+}

@@ -1,0 +1,134 @@
+package quorum
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
+)
+
+// NodeStatus is what one node says of itself.
+type NodeStatus struct {
+	Node string // its address
+	// Err is why the node is of no use to the quorum: it does not answer, it may not say INFO, or it
+	// belongs to another quorum. Only in the last case all below is set.
+	Err error
+	// Run is the server's run id: another one after every start, and the same for two addresses of
+	// one server. It is empty if the server has none.
+	Run string
+	// Set and LongestLease are the quorum that the node keeps itself to belong to. They are empty
+	// if it was never asked for a lock, or has forgotten that it was.
+	Set          string
+	LongestLease time.Duration
+	// Quarantine is for how long the node grants nothing, because it may have forgotten what it
+	// granted. That is the whole longest lease while nobody has asked it for a lock yet.
+	Quarantine time.Duration
+	// Clock is how far the node's clock is ahead of ours, and Within how wrong that may be: half a
+	// round trip.
+	Clock, Within time.Duration
+}
+
+// Nodes returns what each node says of itself, in the order of New, also of nodes that do not
+// answer or belong to another quorum. So it is of use where all other calls fail. It takes two
+// requests to each node, to all at once, and is as slow as the slowest, which the timeouts of its
+// client or ctx bound. It writes nothing. An error is about ctx, a closed Locker or wrong options.
+func (l *Locker) Nodes(ctx context.Context) ([]NodeStatus, error) {
+	err := l.err
+	switch {
+	case err != nil:
+	case closed(l.closing):
+		err = ErrClosed
+	case ctx.Err() != nil:
+		err = engine.EndOf(ctx)
+	}
+	if err != nil {
+		return nil, &Error{Op: "nodes", Err: err}
+	}
+	all := make([]NodeStatus, len(l.nodes))
+	done := make(chan struct{}, len(l.nodes))
+	if err := l.core.Await(ctx, func() {
+		for i, n := range l.nodes {
+			l.core.Go(func() {
+				all[i] = l.status(context.WithoutCancel(ctx), n)
+				done <- struct{}{}
+			})
+		}
+		for range l.nodes {
+			<-done
+		}
+	}); err != nil {
+		return nil, &Error{Op: "nodes", Err: err}
+	}
+	return all, nil
+}
+
+// status asks a node for its status. Only the second answer tells the time well: the first may have
+// to connect.
+func (l *Locker) status(ctx context.Context, n *node) NodeStatus {
+	s := NodeStatus{Node: nameOf(n.i, n.rdb)}
+	for range 2 {
+		sent := time.Now()
+		reply, err := n.server.Run(ctx, nodeScript, []string{l.nodeKey()}, l.most.Milliseconds())
+		s.Within = time.Since(sent) / 2
+		if err == nil {
+			err = s.decode(reply, sent.Add(s.Within))
+		}
+		if err != nil {
+			return NodeStatus{Node: s.Node, Err: err}
+		}
+	}
+	if s.Set != "" {
+		s.Err = l.belongs(s.Set, s.LongestLease.Milliseconds())
+	}
+	return s
+}
+
+// decode reads a reply that the node wrote at this time of our clock.
+func (s *NodeStatus) decode(reply []any, at time.Time) error {
+	n := numbers(reply)
+	if len(reply) != 5 || len(n) != 3 {
+		return wrongReply("node", reply)
+	}
+	s.Run, _ = reply[1].(string)
+	s.Set, _ = reply[3].(string)
+	s.Clock, s.Quarantine, s.LongestLease = lua.Micros(n[0]).Time().Sub(at), ms(n[1]), ms(n[2])
+	return nil
+}
+
+// reason is why the node is away.
+func (n *node) reason() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failed && n.why != nil {
+		return n.why
+	}
+	return errSilent
+}
+
+// vote is who has the node's vote; nil: nobody.
+func (v *view) vote() (*Holder, error) {
+	if v.holder == "" {
+		return nil, nil
+	}
+	t, err := lua.ParseTicket(v.holder)
+	return &Holder{
+		Owner: t.Identity(), Note: t.Note, Token: v.token, Depth: v.depth, Holds: 1,
+		Since: v.since.Time(), Held: v.now.Sub(v.since), Remaining: max(0, ms(v.left)),
+	}, err
+}
+
+// shown is the view as State has it.
+func (v *view) shown(addr string) NodeView {
+	s := NodeView{Node: addr, Decided: v.decided, Token: v.largest, Waiting: v.length}
+	s.Vote, _ = v.vote() // an error is told for the lock
+	if s.Vote == nil {
+		s.Quarantine = ms(v.rest)
+	}
+	for _, p := range v.line {
+		if p.ticket == v.holder {
+			s.Waiting--
+		}
+	}
+	return s
+}

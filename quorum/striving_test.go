@@ -1,0 +1,81 @@
+package quorum
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
+)
+
+// enters asks one node for a lock, as the client of that Locker would, by a client of its own.
+func (w *world) enters(rdb *redis.Client, l *Locker, i int, keys lua.Keys, t lua.Ticket) []any {
+	w.Helper()
+	reply, err := lua.NewServer(rdb, l.channels(), l.core.ID).Run(w.Context(), enterScript,
+		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey(), l.mark(keys, t)},
+		t.String(), l.core.ID, decimal(int64(0)), 0, decimal(int64(0)), l.channels(), l.set, l.most.Milliseconds())
+	if err != nil {
+		w.Fatalf("node %d: %v", i+1, err)
+	}
+	return reply
+}
+
+func (w *world) keys(l *Locker, name string) lua.Keys {
+	w.Helper()
+	keys, err := lua.NewKeys(l.prefix, name)
+	w.must(err)
+	return keys
+}
+
+func TestAVoteThatAHolderGetsLateIsMoreThanAClaim(t *testing.T) {
+	w := realNodes(t, 3)
+	other, holder := w.locker(), w.locker()
+	has := w.has(other, "y")
+	waits := w.queues(holder, "y") // so the holder's process listens
+	keys := w.keys(holder, "x")
+	stranger := other.core.Ticket(engine.Request{Lease: time.Minute})
+	w.enters(w.direct[2], other, 2, keys, stranger) // somebody has the third vote, for a claim
+
+	lease := w.has(holder, "x")
+	record := func(field string) string {
+		return w.direct[2].HGet(context.Background(), keys.Record(), field).Val()
+	}
+	w.until("the holder has renewed its votes", func() bool {
+		return w.direct[0].HExists(context.Background(), keys.Record(), "decided").Val()
+	})
+	_, err := other.leaveFor(w.Context(), 2, keys, stranger, 0, 0, false)
+	w.must(err)
+	var since string
+	w.until("the third node's vote comes to the holder", func() bool {
+		since = record("since")
+		return record("ticket") != "" && record("ticket") != stranger.String()
+	})
+	w.until("it is a lease", func() bool {
+		return w.direct[2].PTTL(context.Background(), keys.Record()).Val() > lua.Claim || record("since") != since
+	})
+	if record("since") != since {
+		t.Error("the vote ran out before it was renewed")
+	}
+	w.unlock(lease)
+	w.unlock(has)
+	w.unlock(w.gets(waits))
+}
+
+func TestAClientThatMayNotAskForTheRunIDTakesNobodysVote(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker()
+	w.unlock(w.has(l, "x"))
+	ctx := w.Context()
+	for i, s := range w.servers {
+		w.must(w.direct[i].Do(ctx, "ACL", "SETUSER", "blind", "on", "nopass", "+@all", "-info", "~*", "&*").Err())
+		rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "blind", "any" })
+		reply := w.enters(rdb, l, i, w.keys(l, "x"), l.core.Ticket(engine.Request{Lease: time.Minute}))
+		if reply[0] != "waits" {
+			t.Errorf("node %d: %v", i+1, reply)
+		}
+	}
+	w.unlock(w.has(l, "y")) // nobody is kept from anything
+}
