@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // actor is one goroutine of a client that uses locks.
@@ -33,7 +34,7 @@ func (a *actor) run() {
 	}
 }
 
-func (a *actor) upTo(d time.Duration) time.Duration { return span(a.rand, 1, d) }
+func (a *actor) upTo(d time.Duration) time.Duration { return stage.Span(a.rand, 1, d) }
 
 func (a *actor) chance(percent int) bool { return a.rand.IntN(100) < percent }
 
@@ -260,7 +261,7 @@ func (a *actor) use(ctx context.Context, b *belief, name string) {
 		a.nest(ctx, b, name)
 	case p < 18:
 		err := b.lease.Extend(ctx, a.upTo(10*time.Second)+100*time.Millisecond)
-		a.w.history.note(a.c.name, "extends %s: %v", name, err)
+		a.w.history.Note(a.c.name, "extends %s: %v", name, err)
 	}
 	if a.runs() && a.works(b, d/2, stubborn) && a.looks(b) == nil {
 		a.w.mu.Lock()
@@ -345,7 +346,7 @@ func (a *actor) force(name string) {
 	a.w.fault("force", "%s of %s", a.c.name, name)
 	a.w.mu.Unlock()
 	err := a.c.locker.ForceUnlock(context.Background(), name)
-	a.w.history.note(a.c.name, "forced %s: %v", name, err)
+	a.w.history.Note(a.c.name, "forced %s: %v", name, err)
 }
 
 // evict takes a ticket out of the line.
@@ -363,7 +364,7 @@ func (a *actor) evict(name string) {
 	a.w.fault("evict", "%s of %s", victim.ID, name)
 	a.w.mu.Unlock()
 	err = locker.Evict(context.Background(), name, victim.ID)
-	a.w.history.note(a.c.name, "evicted %s from %s: %v", victim.ID, name, err)
+	a.w.history.Note(a.c.name, "evicted %s from %s: %v", victim.ID, name, err)
 }
 
 func (a *actor) isGone() bool {

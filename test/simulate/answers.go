@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // refusals are the errors with which a server refuses to execute a request, by their first word.
@@ -27,7 +29,7 @@ var moods = []string{"NOREPLICAS", "MISCONF", "BUSY", "LOADING", "OOM", "NOPERM"
 // spell has the server refuse all requests of a kind for a while. mu must be held.
 func (w *World) spell(r *rand.Rand) {
 	mood := moods[r.IntN(len(moods))]
-	d := span(r, 100*time.Millisecond, 12*time.Second)
+	d := stage.Span(r, 100*time.Millisecond, 12*time.Second)
 	if w.server.mood != "" {
 		return
 	}
@@ -40,7 +42,7 @@ func (w *World) spell(r *rand.Rand) {
 // the request is executed.
 func (l *link) refusal(f *flight) (kind string) {
 	w := l.w
-	verb := w.server.verb(f.args)
+	verb := w.server.Verb(f.args)
 	switch mood := w.server.mood; {
 	case verb != "" && w.server.forbids && slices.ContainsFunc(f.args, func(arg string) bool { return strings.HasSuffix(arg, ":{"+damaged+"}") }):
 		return "NOPERM" // NOPERM for one key refuses the whole request
@@ -78,7 +80,7 @@ func (l *link) answer(f *flight) []byte {
 		return l.execute(f, "")
 	}
 	w := l.w
-	verb := w.server.verb(f.args)
+	verb := w.server.Verb(f.args)
 	switch {
 	case kind == "ERR":
 		w.fault("proxy's error", "%s: %s", l.owner.name, verb)
@@ -91,7 +93,7 @@ func (l *link) answer(f *flight) []byte {
 	case w.server.mood == "" && !w.server.forbids:
 		w.fault("refusal", "%s: %s of %s", kind, verb, l.owner.name)
 	}
-	w.history.note(l.owner.name, "%s -> %s", verb, kind)
+	w.history.Note(l.owner.name, "%s -> %s", verb, kind)
 	if kind == "NOPERM" && verb == "leave" {
 		look := &look{verb: verb, argv: f.args[7:]}
 		for _, p := range look.tickets() { // a definite answer: the client will not ask again
@@ -106,7 +108,7 @@ func (l *link) answer(f *flight) []byte {
 // delivered notes which calls a reply tells to wait. A call that gets the lock at once is not among
 // them, even if it learns of that too late.
 func (l *link) delivered(f *flight, reply []byte) {
-	if reply[0] == '-' || l.w.server.verb(f.args) != "enter" {
+	if reply[0] == '-' || l.w.server.Verb(f.args) != "enter" {
 		return
 	}
 	var states []string // in the order of the tickets
@@ -128,7 +130,7 @@ func (l *link) delivered(f *flight, reply []byte) {
 func (r *referee) unanswered(args []string) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	verb := r.w.server.verb(args)
+	verb := r.w.server.Verb(args)
 	if verb != "leave" {
 		return
 	}

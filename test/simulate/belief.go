@@ -44,7 +44,7 @@ func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested
 	lk := r.locks[name]
 	b := &belief{lk: lk, by: by, owner: lease.Owner(), token: lease.Token(), lease: lease, nested: nested, start: time.Now()}
 	by.latest.Store(lease)
-	r.w.history.note(by.name, "has %s, token %d, owner %s, until %v", name, b.token, b.owner, lease.Deadline().Sub(r.w.start))
+	r.w.history.Note(by.name, "has %s, token %d, owner %s, until %v", name, b.token, b.owner, lease.Deadline().Sub(r.w.start))
 	r.beliefs = append(r.beliefs, b)
 	r.stats.Leases++
 	g := lk.grants[b.token]
@@ -104,7 +104,7 @@ func (r *referee) endsNow(b *belief) {
 		end = until
 	}
 	b.end = end
-	r.w.history.note(b.by.name, "no longer has %s, token %d", b.lk.name, b.token)
+	r.w.history.Note(b.by.name, "no longer has %s, token %d", b.lk.name, b.token)
 	r.judge(b)
 }
 
@@ -125,7 +125,7 @@ func (r *referee) unlocked(b *belief, err error) {
 	}
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.w.history.note(b.by.name, "unlocked %s, token %d: %v", b.lk.name, b.token, err)
+	r.w.history.Note(b.by.name, "unlocked %s, token %d: %v", b.lk.name, b.token, err)
 	r.finishes(b)
 	r.told(b, err)
 	clean := b.lk.clean[b.owner]

@@ -76,7 +76,7 @@ func (a *actor) begins(k *call) {
 	}
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
-	a.w.history.note(a.c.name, "%s of %s by %d begins", k.op, k.name, a.id)
+	a.w.history.Note(a.c.name, "%s of %s by %d begins", k.op, k.name, a.id)
 	a.c.calls[k] = struct{}{}
 }
 
@@ -114,7 +114,7 @@ func (a *actor) ends(k *call, how string) {
 func (a *actor) over(k *call, how any) {
 	k.done, k.endedAt = true, time.Now()
 	delete(a.c.calls, k)
-	a.w.history.note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, how)
+	a.w.history.Note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, how)
 }
 
 // patient judges two things: no waiter fails because of a passing state (4), and none is evicted

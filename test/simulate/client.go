@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // client is a process with one Locker.
@@ -82,46 +81,22 @@ func (w *World) newClient() *client {
 		fairlock.WithLease(c.lease), fairlock.WithLogger(slog.New(teller{c})), fairlock.WithObserver(teller{c}),
 		engine.WithAlarm(func() { c.runs(0) }),
 	}
-	c.uuid = named(w.plan.Seed, id, func() {
+	c.uuid = stage.Named(w.plan.Seed, id, func() {
 		if w.plan.Plain {
 			c.locker = reentrant.New(c.rdb, options...)
 		} else {
 			c.locker = fairlock.New(c.rdb, options...)
 		}
-	})
+	}) + lua.KnowsRuns
 	w.mu.Lock()
 	w.aliases = append(w.aliases, c.uuid, c.name)
-	w.history.alias(w.aliases)
+	w.history.Alias(w.aliases)
 	w.mu.Unlock()
 	for i := range w.plan.Actors {
 		a := &actor{w: w, c: c, id: i + 1, rand: rand.New(rand.NewPCG(w.plan.Seed, id<<16|i<<8|5))}
 		c.actors.Go(a.run)
 	}
 	return c
-}
-
-var naming sync.Mutex // guards the source of uuids
-
-// named sets the source of uuids from a seed while start runs, and returns the uuid. A client's
-// uuid is part of all its requests. With a random uuid a run could not be repeated.
-func named(seed, id uint64, start func()) string {
-	naming.Lock()
-	defer naming.Unlock()
-	source := func() io.Reader { return pcgReader{rand.NewPCG(seed, id<<8|6)} }
-	uuid.SetRand(source())
-	defer uuid.SetRand(nil)
-	start()
-	id128, _ := uuid.NewRandomFromReader(source())
-	return id128.String() + lua.KnowsRuns
-}
-
-type pcgReader struct{ *rand.PCG }
-
-func (r pcgReader) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = byte(r.Uint64() & 0xff)
-	}
-	return len(p), nil
 }
 
 // byID returns the client with the given uuid.
@@ -156,7 +131,7 @@ func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		for i, arg := range cmd.Args() {
 			args[i] = fmt.Sprint(arg)
 		}
-		time.Sleep(span(p.c.w.draw(p.c.id, contents(args), 7), 1, 50*time.Microsecond))
+		time.Sleep(stage.Span(p.c.w.draw(p.c.id, stage.Contents(args), 7), 1, 50*time.Microsecond))
 		err := next(ctx, cmd)
 		if lua.Unanswered(err) {
 			p.c.w.referee.unanswered(args)
@@ -176,7 +151,7 @@ func (c *client) pause() (resume func()) {
 	c.stands = append(c.stands, stands{from: time.Now(), to: time.Now().Add(time.Hour)})
 	frozen := c.link.conns
 	for _, conn := range frozen {
-		conn.change(func() { conn.frozen = true })
+		conn.Freeze(true)
 	}
 	frozen = append([]*conn(nil), frozen...)
 	return func() {
@@ -184,13 +159,13 @@ func (c *client) pause() (resume func()) {
 		r := c.w.draw(c.id, 8)
 		at := time.Duration(0)
 		for _, conn := range frozen {
-			at += span(r, 1, 500*time.Microsecond)
-			c.w.after(at, func() { conn.change(func() { conn.frozen = false }) })
+			at += stage.Span(r, 1, 500*time.Microsecond)
+			c.w.after(at, func() { conn.Freeze(false) })
 		}
 		paused := c.paused
 		c.paused = nil
 		c.stands[len(c.stands)-1].to = time.Now().Add(at + soonDark)
-		c.w.after(span(r, 1, at+time.Millisecond), func() { close(paused) })
+		c.w.after(stage.Span(r, 1, at+time.Millisecond), func() { close(paused) })
 	}
 }
 
@@ -209,7 +184,7 @@ func (c *client) runs(id uint64) bool {
 		}
 		select {
 		case <-paused:
-			time.Sleep(span(c.w.draw(c.id, id, since, 9), 1, 50*time.Microsecond))
+			time.Sleep(stage.Span(c.w.draw(c.id, id, since, 9), 1, 50*time.Microsecond))
 		case <-c.gone:
 		}
 	}
@@ -235,9 +210,9 @@ func (c *client) crash(power bool) {
 	c.link.dead = true
 	for _, conn := range c.link.conns {
 		conn.mute = true
-		c.w.after(d, func() { c.w.server.hangUp(conn) })
+		c.w.after(d, func() { c.w.server.HangUp(conn) })
 		if !power {
-			conn.fail(errReset)
+			conn.fail(stage.ErrReset)
 		}
 	}
 	close(c.gone)

@@ -3,6 +3,8 @@ package simulate
 import (
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // closesWithin is how long a Close may take: what is under way ends with the client's timeouts, and
@@ -16,7 +18,7 @@ func (c *client) shuts(how string, f func() error) {
 	w := c.w
 	w.mu.Lock()
 	c.leaves()
-	w.history.note(c.name, "%s begins", how)
+	w.history.Note(c.name, "%s begins", how)
 	w.mu.Unlock()
 	late := time.AfterFunc(closesWithin, func() {
 		w.mu.Lock()
@@ -29,7 +31,7 @@ func (c *client) shuts(how string, f func() error) {
 	late.Stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.history.note(c.name, "%s is over: %v", how, err)
+	w.history.Note(c.name, "%s is over: %v", how, err)
 	if c.closed.IsZero() {
 		c.closed = time.Now()
 	}
@@ -71,9 +73,9 @@ func (l *link) closesAt(payload string, d time.Duration) {
 		return
 	}
 	c.closeAtGrant = false
-	r := w.draw(c.id, contents([]string{payload}), 23)
+	r := w.draw(c.id, stage.Contents([]string{payload}), 23)
 	// Not at the instant itself: chance would decide which of the two comes first.
-	w.after(d+span(r, 1, 300*time.Microsecond)-min(d-1, 100*time.Microsecond), func() {
+	w.after(d+stage.Span(r, 1, 300*time.Microsecond)-min(d-1, 100*time.Microsecond), func() {
 		if c.busy || c.closing || c.crashed || w.ending || !w.calmFrom.IsZero() {
 			return
 		}

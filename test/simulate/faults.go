@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // storm brings faults for as long as the traffic lasts, in spells with calm weather in between.
@@ -15,15 +17,15 @@ func (w *World) storm() {
 		return
 	}
 	for !w.isEnding() {
-		end := time.Now().Add(span(r, 2*time.Minute, 5*time.Minute))
+		end := time.Now().Add(stage.Span(r, 2*time.Minute, 5*time.Minute))
 		w.shelter(false)
-		for time.Now().Before(end) && w.wait(span(r, 1, 8*time.Second)) {
+		for time.Now().Before(end) && w.wait(stage.Span(r, 1, 8*time.Second)) {
 			w.strike(r)
 		}
 		w.lasting.Wait()
 		w.operates()
 		w.shelter(true)
-		if !w.wait(w.healing() + span(r, 45*time.Second, 90*time.Second)) {
+		if !w.wait(w.healing() + stage.Span(r, 45*time.Second, 90*time.Second)) {
 			return
 		}
 	}
@@ -42,7 +44,7 @@ func (w *World) shelter(calm bool) {
 			c.link.tears, c.link.proxied, c.closeAtGrant = 0, 0, false
 		}
 	}
-	w.history.note("weather", "calm: %v", calm)
+	w.history.Note("weather", "calm: %v", calm)
 }
 
 // wait waits for d and reports whether the traffic still goes on then.
@@ -78,8 +80,8 @@ func (w *World) strike(r *rand.Rand) {
 		w.steps(r)
 	case p < 22:
 		w.fault("slow server", "")
-		w.slow = span(r, 20*time.Millisecond, 3*time.Second)
-		w.lasts(span(r, time.Second, 15*time.Second), func() { w.slow = 0; w.trouble() })
+		w.slow = stage.Span(r, 20*time.Millisecond, 3*time.Second)
+		w.lasts(stage.Span(r, time.Second, 15*time.Second), func() { w.slow = 0; w.trouble() })
 	case c == nil:
 	case p < 42:
 		w.blow(c, r)
@@ -88,9 +90,9 @@ func (w *World) strike(r *rand.Rand) {
 	case p < 70:
 		w.stall(c, r)
 	case p < 84:
-		d := span(r, 50*time.Millisecond, 3*time.Second)
+		d := stage.Span(r, 50*time.Millisecond, 3*time.Second)
 		if r.IntN(2) == 0 {
-			d = span(r, time.Second, min(2*max(c.lease, time.Second), time.Minute))
+			d = stage.Span(r, time.Second, min(2*max(c.lease, time.Second), time.Minute))
 		}
 		w.fault("pause", "%s for %v", c.name, d)
 		c.busy = true
@@ -119,7 +121,7 @@ func (w *World) lasts(d time.Duration, end func()) {
 	w.lasting.Add(1)
 	w.after(d, func() {
 		end()
-		w.history.note("fault", "over")
+		w.history.Note("fault", "over")
 		w.lasting.Done()
 	})
 }
@@ -144,21 +146,21 @@ func (w *World) restart(r *rand.Rand, withData bool) {
 	}
 	for _, c := range w.clients {
 		for _, conn := range c.link.conns {
-			conn.mute, conn.gone, conn.channels = true, true, 0
-			w.after(w.latency(r), func() { conn.fail(errReset) })
+			conn.mute, conn.Gone, conn.Channels = true, true, 0
+			w.after(w.latency(r), func() { conn.fail(stage.ErrReset) })
 		}
 	}
 	w.server.down = true
-	w.lasts(span(r, 10*time.Millisecond, 4*time.Second), func() { w.server.down = false; w.trouble() })
+	w.lasts(stage.Span(r, 10*time.Millisecond, 4*time.Second), func() { w.server.down = false; w.trouble() })
 }
 
 func (w *World) steps(r *rand.Rand) {
-	by := span(r, time.Millisecond, 400*time.Millisecond)
+	by := stage.Span(r, time.Millisecond, 400*time.Millisecond)
 	switch r.IntN(4) {
 	case 0:
-		by = span(r, time.Second, 2*time.Minute)
+		by = stage.Span(r, time.Second, 2*time.Minute)
 	case 1:
-		by = span(r, 100*time.Millisecond, 5*time.Second)
+		by = stage.Span(r, 100*time.Millisecond, 5*time.Second)
 	}
 	if r.IntN(2) == 0 {
 		w.setBack += by
@@ -178,13 +180,13 @@ func (w *World) blow(c *client, r *rand.Rand) {
 		}
 		return r.Float64() * 0.15
 	}
-	w.history.note("weather", "%s is in for some", c.name)
+	w.history.Note("weather", "%s is in for some", c.name)
 	c.busy = true
 	c.link.weather = weather{p(), p(), p(), 2 * p(), p(), 2 * p(), 2 * p(), 2 * p(), 0}
 	if w.plan.brings(Answers) && r.IntN(3) == 0 {
 		c.link.weather.refuse = p()
 	}
-	w.lasts(span(r, 5*time.Second, 60*time.Second), func() {
+	w.lasts(stage.Span(r, 5*time.Second, 60*time.Second), func() {
 		c.link.weather, c.busy = weather{}, false
 		c.link.trouble()
 	})
@@ -214,9 +216,9 @@ func (w *World) stall(c *client, r *rand.Rand) {
 	w.fault([]string{"stalled requests", "stalled replies", "stalled network"}[way], "of %s", c.name)
 	release := c.link.hold(way != 1, way != 0)
 	breaks := r.IntN(3) == 0
-	d := span(r, 10*time.Millisecond, 4*time.Second)
+	d := stage.Span(r, 10*time.Millisecond, 4*time.Second)
 	if r.IntN(2) == 0 {
-		d = span(r, time.Second, 20*time.Second)
+		d = stage.Span(r, time.Second, 20*time.Second)
 	}
 	c.busy = true
 	w.lasts(d, func() {
@@ -235,7 +237,7 @@ func (w *World) replace(c *client, r *rand.Rand) {
 		ways = append(ways, "close twice", "close in a shutdown")
 	}
 	how := ways[r.IntN(len(ways))]
-	patience, gap := span(r, time.Millisecond, 4*time.Second), span(r, time.Second, 5*time.Second)
+	patience, gap := stage.Span(r, time.Millisecond, 4*time.Second), stage.Span(r, time.Second, 5*time.Second)
 	w.fault(how, "of %s", c.name)
 	w.trouble()
 	if how == "kill" || how == "power loss" {
@@ -292,7 +294,7 @@ func (w *World) others(c *client, r *rand.Rand) bool {
 
 // outage puts the server out of reach for minutes. mu must be held.
 func (w *World) outage(r *rand.Rand, all ...*client) {
-	d := span(r, 20*time.Second, 4*time.Minute)
+	d := stage.Span(r, 20*time.Second, 4*time.Minute)
 	breaks := r.IntN(2) == 0
 	for _, c := range all {
 		w.fault("outage", "of %s for %v", c.name, d)
@@ -323,7 +325,7 @@ func (w *World) operates() {
 			w.fault("force", "of %s, whose holder is dead", name)
 			w.mu.Unlock()
 			err := by.locker.ForceUnlock(context.Background(), name)
-			w.history.note(by.name, "forced %s: %v", name, err)
+			w.history.Note(by.name, "forced %s: %v", name, err)
 		}
 		if !w.wait(time.Second + 331) { // the client that forces may still have network troubles of its own
 			return

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // link is the network between one client and the server. It carries whole requests, replies and
@@ -130,10 +132,10 @@ func (l *link) send(c *conn, args []string) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	if strings.EqualFold(args[0], "HELLO") {
-		c.arrive(l.w.server.execute(c, args))
+		c.Arrive(l.w.server.Execute(c, args))
 		return
 	}
-	f := &flight{c, args, l.w.draw(l.owner.id, contents(args), 1)}
+	f := &flight{c, args, l.w.draw(l.owner.id, stage.Contents(args), 1)}
 	c.flying++
 	l.w.after(arrival(l.w.latency(f.r), &c.up), func() { l.up.pass(c, func() { l.reaches(f) }) })
 }
@@ -147,7 +149,7 @@ const latest = 25 * time.Second
 // reaches handles a request that has reached the server.
 func (l *link) reaches(f *flight) {
 	c, w, p := f.c, l.w, l.weather
-	if c.gone || w.server.down || l.dead || !c.left.IsZero() && time.Since(c.left) > late {
+	if c.Gone || w.server.down || l.dead || !c.left.IsZero() && time.Since(c.left) > late {
 		return
 	}
 	happens := func(what string, probability float64) bool {
@@ -157,7 +159,7 @@ func (l *link) reaches(f *flight) {
 		if probability == 0 || f.r.Float64() >= probability {
 			return false
 		}
-		w.fault(what, "%s: %s", l.owner.name, w.server.verb(f.args))
+		w.fault(what, "%s: %s", l.owner.name, w.server.Verb(f.args))
 		return true
 	}
 	era := w.era
@@ -172,29 +174,29 @@ func (l *link) reaches(f *flight) {
 		return
 	case happens("late request", p.late):
 		l.silence(c, f.r)
-		w.after(span(f.r, 300*time.Millisecond, latest), again)
+		w.after(stage.Span(f.r, 300*time.Millisecond, latest), again)
 		return
 	}
 	reply := l.answer(f)
 	if happens("lost reply", p.loseReply) {
-		if w.server.verb(f.args) != "" && f.r.IntN(3) == 0 {
-			w.after(span(f.r, time.Millisecond, 10*time.Second), again)
+		if w.server.Verb(f.args) != "" && f.r.IntN(3) == 0 {
+			w.after(stage.Span(f.r, time.Millisecond, 10*time.Second), again)
 		}
 		l.silence(c, f.r)
 		return
 	}
 	if happens("doubled request", p.double) {
-		w.after(span(f.r, 1, w.plan.Latency/5), again)
+		w.after(stage.Span(f.r, 1, w.plan.Latency/5), again)
 	}
 	d := w.latency(f.r) + w.drag(f.r)
 	if happens("slow reply", p.slow) {
-		d += span(f.r, 50*time.Millisecond, 4*time.Second)
+		d += stage.Span(f.r, 50*time.Millisecond, 4*time.Second)
 	}
 	w.after(arrival(d, &c.down), func() {
 		l.down.pass(c, func() {
 			if !c.mute {
 				c.flying--
-				if !c.isClosed() {
+				if !c.IsClosed() {
 					l.delivered(f, reply)
 				}
 				c.hand(reply)
@@ -206,16 +208,16 @@ func (l *link) reaches(f *flight) {
 // execute has the server execute a request while the referee watches.
 func (l *link) execute(f *flight, how string) []byte {
 	w := l.w
-	verb := w.server.verb(f.args)
+	verb := w.server.Verb(f.args)
 	look := w.referee.before(l.owner, verb, f.args)
-	reply := w.server.execute(f.c, f.args)
+	reply := w.server.Execute(f.c, f.args)
 	w.requests++
-	w.history.note(l.owner.name, "%s%s %s", how, verb, transcript(verb, f.args, reply))
+	w.history.Note(l.owner.name, "%s%s %s", how, verb, transcript(verb, f.args, reply))
 	look.after(reply)
-	out := w.server.outbox
-	w.server.outbox = nil
+	out := w.server.Outbox
+	w.server.Outbox = nil
 	for _, m := range out {
-		m.to.link.tell(m)
+		m.To.link.tell(m)
 	}
 	return reply
 }
@@ -224,16 +226,16 @@ func (l *link) execute(f *flight, how string) []byte {
 func (l *link) tell(m message) {
 	w, p := l.w, l.weather
 	if alter := w.plan.Break.Message; alter != nil {
-		m.payload = alter(m.payload)
+		m.Payload = alter(m.Payload)
 	}
-	frame := push(m.to.peer.Resp3, "message", m.channel, m.payload)
-	r := w.draw(l.owner.id, contents([]string{m.payload}), 2)
+	frame := stage.Push(m.To.Peer.Resp3, "message", m.Channel, m.Payload)
+	r := w.draw(l.owner.id, stage.Contents([]string{m.Payload}), 2)
 	deliver := func(d time.Duration) {
 		w.after(d, func() {
-			l.down.pass(m.to, func() {
-				if !m.to.mute && !l.dead {
-					w.history.note(l.owner.name, "hears %s", m.payload)
-					m.to.hand(frame)
+			l.down.pass(m.To, func() {
+				if !m.To.mute && !l.dead {
+					w.history.Note(l.owner.name, "hears %s", m.Payload)
+					m.To.hand(frame)
 				}
 			})
 		})
@@ -242,7 +244,7 @@ func (l *link) tell(m message) {
 		if probability == 0 || r.Float64() >= probability {
 			return false
 		}
-		w.fault(what, "%s: %s", l.owner.name, m.payload)
+		w.fault(what, "%s: %s", l.owner.name, m.Payload)
 		return true
 	}
 	d := w.latency(r) + w.drag(r)
@@ -252,13 +254,13 @@ func (l *link) tell(m message) {
 	case happens("lost message", p.loseMessage):
 		return
 	case happens("late message", p.lateMessage):
-		deliver(d + span(r, 20*time.Millisecond, 8*time.Second))
+		deliver(d + stage.Span(r, 20*time.Millisecond, 8*time.Second))
 		return
 	case happens("doubled message", p.doubleMessage):
-		deliver(d + span(r, 1, 20*time.Second))
+		deliver(d + stage.Span(r, 1, 20*time.Second))
 	}
-	d = arrival(d, &m.to.down)
-	l.closesAt(m.payload, d)
+	d = arrival(d, &m.To.down)
+	l.closesAt(m.Payload, d)
 	deliver(d)
 }
 
@@ -266,7 +268,7 @@ func (l *link) tell(m message) {
 func (l *link) silence(c *conn, r *rand.Rand) {
 	c.mute = true
 	if r.IntN(2) == 0 {
-		l.w.after(span(r, time.Millisecond, 50*time.Millisecond), func() { c.fail(io.EOF) })
+		l.w.after(stage.Span(r, time.Millisecond, 50*time.Millisecond), func() { c.fail(io.EOF) })
 	}
 }
 
@@ -277,10 +279,10 @@ func (l *link) cut(c *conn, r *rand.Rand) {
 	c.mute = true
 	d := l.w.latency(r)
 	if r.IntN(4) == 0 {
-		d = span(r, time.Second, 20*time.Second)
+		d = stage.Span(r, time.Second, 20*time.Second)
 	}
-	l.w.after(d, func() { l.w.server.hangUp(c) })
-	l.w.after(l.w.latency(r), func() { c.fail(errReset) })
+	l.w.after(d, func() { l.w.server.HangUp(c) })
+	l.w.after(l.w.latency(r), func() { c.fail(stage.ErrReset) })
 }
 
 // cutAll breaks all present connections.
@@ -293,7 +295,7 @@ func (l *link) cutAll(r *rand.Rand) {
 // busy returns the connections with a request under way. The idle ones are interchangeable.
 func (l *link) busy() (all []*conn) {
 	for _, c := range l.conns {
-		if c.flying > 0 && c.channels == 0 {
+		if c.flying > 0 && c.Channels == 0 {
 			all = append(all, c)
 		}
 	}
@@ -303,7 +305,7 @@ func (l *link) busy() (all []*conn) {
 // subscriptions returns the connections with a subscription.
 func (l *link) subscriptions() (all []*conn) {
 	for _, c := range l.conns {
-		if c.channels > 0 {
+		if c.Channels > 0 {
 			all = append(all, c)
 		}
 	}
@@ -322,7 +324,7 @@ func (l *link) closed(c *conn) {
 	if l.silent {
 		return // keep-alive ends the connection: see client.crash
 	}
-	w.after(w.plan.Latency, func() { l.up.pass(c, func() { w.server.hangUp(c) }) })
+	w.after(w.plan.Latency, func() { l.up.pass(c, func() { w.server.HangUp(c) }) })
 }
 
 // dial opens a connection for the client. Neither the dial nor the handshake takes any time:
@@ -338,9 +340,9 @@ func (l *link) dial(context.Context, string, string) (net.Conn, error) {
 	case l.up.holds > 0 || l.down.holds > 0 || l.dead:
 		err = os.ErrDeadlineExceeded
 	default:
-		c := &conn{link: l, peer: newPeer(), changed: make(chan struct{}, 1)}
+		c := newConn(l)
 		l.conns = append(l.conns, c)
-		w.history.note(l.owner.name, "connects")
+		w.history.Note(l.owner.name, "connects")
 		return c, nil
 	}
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}

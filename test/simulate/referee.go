@@ -113,7 +113,7 @@ func newReferee(w *World) *referee {
 // violated reports that an invariant does not hold.
 func (r *referee) violated(invariant int, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
-	r.w.history.note("REFEREE", "invariant %d: %s", invariant, what)
+	r.w.history.Note("REFEREE", "invariant %d: %s", invariant, what)
 	r.violations = append(r.violations, r.w.verdict(invariant, what))
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // Stats count what happened in a run.
@@ -73,14 +75,13 @@ func Run(plan Plan) Outcome {
 	if plan.Real == nil {
 		w.plan.Real = new(atomic.Int64)
 	}
-	w.history = newHistory(plan.Echo)
+	w.history = stage.NewHistory(plan.Echo)
 	for i := range plan.Names {
 		w.names = append(w.names, string(rune('a'+i)))
 	}
 	w.server = newServer(w)
 	w.referee = newReferee(w)
-	defer w.server.mini.Close()
-	defer w.server.runner.Close()
+	defer w.server.Close()
 	for range plan.Clients {
 		w.join()
 	}
@@ -110,7 +111,7 @@ func Run(plan Plan) Outcome {
 	defer w.mu.Unlock()
 	stats := w.referee.stats
 	stats.Simulated, stats.Requests, stats.Faults = traffic, w.requests, w.faults
-	return Outcome{Stats: stats, Violations: w.referee.violations, Digest: w.history.sum(), Tail: w.tail}
+	return Outcome{Stats: stats, Violations: w.referee.violations, Digest: w.history.Sum(), Tail: w.tail}
 }
 
 // recovery is the time within which all calls are over once the faults are. The waiters are served
@@ -188,15 +189,13 @@ func (w *World) vanish() {
 	time.Sleep(longest)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.server.mini.SetTime(w.server.now())
-	keys := slices.DeleteFunc(w.server.mini.Keys(), isProtocol) // test/faketime waits for its end
+	w.server.Mini.SetTime(w.server.now())
+	keys := slices.DeleteFunc(w.server.Mini.Keys(), isProtocol) // test/faketime waits for its end
 	if len(keys) > 0 {
 		w.referee.violated(5, "%v after the last client there still are %v", longest, keys)
 	}
-	for channel, subscribers := range w.server.channels {
-		if len(subscribers) > 0 {
-			w.referee.violated(7, "%s is still subscribed to", channel)
-		}
+	for _, channel := range w.server.Subscribed() {
+		w.referee.violated(7, "%s is still subscribed to", channel)
 	}
 }
 
@@ -253,10 +252,10 @@ func (w *World) leaves(c *client, when string) {
 // must be held.
 func (w *World) verdict(invariant int, what string) string {
 	if w.tail == "" {
-		w.tail = w.history.tail(150)
+		w.tail = w.history.Tail(150)
 	}
 	return fmt.Sprintf("seed %d: invariant %d: after %v: %s\nreplay it with: make simulate SEEDS=%d",
-		w.plan.Seed, invariant, time.Since(w.start), w.history.short(what), w.plan.Seed)
+		w.plan.Seed, invariant, time.Since(w.start), w.history.Short(what), w.plan.Seed)
 }
 
 func (w *World) isEnding() bool {

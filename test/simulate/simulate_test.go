@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // CI runs 25 hours of traffic. The race detector makes everything ten times slower; with it CI runs
@@ -26,7 +28,7 @@ const (
 
 // planOf returns the run for a seed.
 func planOf(seed uint64) Plan {
-	n := mix(seed)
+	n := stage.Mix(seed)
 	p := Plan{
 		Seed: seed, Length: traffic, Plain: seed%8 == 7,
 		Clients: 3 + int(n%3), Actors: 3, Names: 2 + int(n>>8%2), Latency: time.Millisecond,

@@ -29,12 +29,12 @@ type place struct {
 
 // read looks at a lock without a trace on the server.
 func (s *redisServer) read(k keys) *state {
-	s.mini.SetTime(s.now())
+	s.Mini.SetTime(s.now())
 	now := s.now()
 	st := &state{at: now, ms: now.UnixMilli(), holds: map[string]int64{}}
-	fields, _ := s.mini.HKeys(k.record)
+	fields, _ := s.Mini.HKeys(k.record)
 	for _, field := range fields {
-		value := s.mini.HGet(k.record, field)
+		value := s.Mini.HGet(k.record, field)
 		switch {
 		case field == "token":
 			st.token, _ = strconv.ParseInt(value, 10, 64)
@@ -45,18 +45,18 @@ func (s *redisServer) read(k keys) *state {
 			st.holds[field] = deadline(value)
 		}
 	}
-	text, _ := s.mini.Get(k.token)
+	text, _ := s.Mini.Get(k.token)
 	st.last, _ = strconv.ParseInt(text, 10, 64)
-	elements, _ := s.mini.List(k.queue) // the slice belongs to miniredis too
+	elements, _ := s.Mini.List(k.queue) // the slice belongs to miniredis too
 	for _, element := range elements {
 		at, ticket, _ := strings.Cut(element, ":")
 		n, _ := strconv.ParseInt(at, 10, 64)
 		st.line = append(st.line, place{n, ticket})
 	}
-	set, _ := s.mini.SortedSet(k.waiters)
+	set, _ := s.Mini.SortedSet(k.waiters)
 	st.set = maps.Clone(set) // the map belongs to miniredis
 	for _, key := range []string{k.record, k.queue, k.waiters, k.token} {
-		if s.mini.Exists(key) && s.mini.TTL(key) <= 0 {
+		if s.Mini.Exists(key) && s.Mini.TTL(key) <= 0 {
 			st.naked = append(st.naked, key)
 		}
 	}

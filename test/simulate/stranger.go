@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // damaged is the lock to which strangers have rights. Nothing is judged of this lock, and no damage
@@ -21,7 +22,7 @@ const damaged = "z"
 // notice him.
 func (w *World) stranger() {
 	r := rand.New(rand.NewPCG(w.plan.Seed, 30))
-	for w.wait(span(r, 500*time.Millisecond, 8*time.Second)) {
+	for w.wait(stage.Span(r, 500*time.Millisecond, 8*time.Second)) {
 		w.mu.Lock()
 		switch p := r.IntN(100); {
 		case p < 20:
@@ -45,11 +46,11 @@ func (w *World) tears(r *rand.Rand) {
 // torn delivers a grant in two parts, the second of them late. It is as if a network segment ended
 // within the message, and the next segment was lost and sent again.
 func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
-	if _, quiet := l.able(); l.tears == 0 || !quiet || m.to.mute || !strings.HasPrefix(m.payload, "grant ") {
+	if _, quiet := l.able(); l.tears == 0 || !quiet || m.To.mute || !strings.HasPrefix(m.Payload, "grant ") {
 		return false
 	}
 	w := l.w
-	field := strings.Fields(m.payload)
+	field := strings.Fields(m.Payload)
 	lk := w.referee.locks[nameOf(field[len(field)-1])]
 	if len(field) != 6 || lk == nil {
 		return false
@@ -60,30 +61,30 @@ func (l *link) torn(m message, frame []byte, r *rand.Rand) bool {
 		return false
 	}
 	l.tears--
-	gap := span(r, 600*time.Millisecond, 1200*time.Millisecond)
+	gap := stage.Span(r, 600*time.Millisecond, 1200*time.Millisecond)
 	l.tearing = time.Now().Add(gap + 2*tornFor)
 	at := 1 + r.IntN(len(frame)-2)
 	w.fault("torn message", "%s: after %d bytes, for %v", l.owner.name, at, gap)
-	first := arrival(w.latency(r), &m.to.down)
-	m.to.down = m.to.down.Add(gap)
+	first := arrival(w.latency(r), &m.To.down)
+	m.To.down = m.To.down.Add(gap)
 	part := func(d time.Duration, f func()) {
 		w.after(d, func() {
-			l.down.pass(m.to, func() {
-				if !m.to.mute && !l.dead {
+			l.down.pass(m.To, func() {
+				if !m.To.mute && !l.dead {
 					f()
 				}
 			})
 		})
 	}
 	part(first, func() {
-		m.to.arrive(frame[:at])
-		m.to.torn = true
+		m.To.Arrive(frame[:at])
+		m.To.torn = true
 	})
 	part(first+gap, func() {
-		w.history.note(l.owner.name, "hears the rest of %s", m.payload)
-		m.to.torn = false
-		m.to.arrive(append(slices.Clone(frame[at:]), m.to.behind...))
-		m.to.behind = nil
+		w.history.Note(l.owner.name, "hears the rest of %s", m.Payload)
+		m.To.torn = false
+		m.To.Arrive(append(slices.Clone(frame[at:]), m.To.behind...))
+		m.To.behind = nil
 	})
 	sent := time.Now()
 	w.after(first+gap+tornFor, func() { w.referee.unheard(l, lk, g, sent) })
@@ -137,10 +138,10 @@ func (w *World) forges(r *rand.Rand) {
 		fmt.Sprintf("hint %s %s", ticket, own),
 		"grant me\x1b[31m a lock\r\n", "", "forced -1 :::: ",
 	}[r.IntN(12)]
-	heard := w.server.channels[w.channel(ticket)]
+	heard := w.server.Subscribers(w.channel(ticket))
 	for _, c := range heard {
 		w.fault("forged message", "%q", payload)
-		c.link.tell(message{c, w.channel(ticket), payload})
+		c.link.tell(message{To: c, Channel: w.channel(ticket), Payload: payload})
 	}
 }
 
@@ -153,7 +154,7 @@ func (w *World) damages(r *rand.Rand) {
 	now := w.server.now()
 	us, later := strconv.FormatInt(now.UnixMicro(), 10), strconv.FormatInt(now.Add(15*time.Second).UnixMilli(), 10)
 	ticket := w.somebody(r)
-	holds, _ := w.server.mini.HKeys(k.record)
+	holds, _ := w.server.Mini.HKeys(k.record)
 	hold := "a:b"
 	for _, field := range holds {
 		if strings.Contains(field, ":") {
@@ -199,7 +200,7 @@ func (w *World) damages(r *rand.Rand) {
 	w.fault("damaged key", "%q", command)
 	if command[0] == "NOPERM" {
 		w.server.forbids = true
-		w.after(span(r, time.Second, 40*time.Second), func() { w.server.forbids = false })
+		w.after(stage.Span(r, time.Second, 40*time.Second), func() { w.server.forbids = false })
 		return
 	}
 	w.dispatch(command)
@@ -212,12 +213,12 @@ func (w *World) damages(r *rand.Rand) {
 
 // dispatch has the server execute a command that no client sent. mu must be held.
 func (w *World) dispatch(command []string) {
-	w.server.mini.SetTime(w.server.now())
-	newPeer().dispatch(w.server, command)
-	out := w.server.outbox
-	w.server.outbox = nil
+	w.server.Mini.SetTime(w.server.now())
+	w.server.Dispatch(stage.NewPeer(), command)
+	out := w.server.Outbox
+	w.server.Outbox = nil
 	for _, m := range out {
-		m.to.link.tell(m)
+		m.To.link.tell(m)
 	}
 }
 

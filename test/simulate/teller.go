@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // teller is a client's Observer and the Handler of its logger. Both are user code, and do what
@@ -46,12 +47,12 @@ func (t teller) told(what string) {
 	if p >= 60 || !slow && !crash || !c.isUp() || !c.probe(what) {
 		return
 	}
-	time.Sleep(span(r, 1, 30*time.Microsecond)) // what happens at one instant has no order
+	time.Sleep(stage.Span(r, 1, 30*time.Microsecond)) // what happens at one instant has no order
 	switch {
 	case !c.isUp():
 	case slow && p < 12:
 		c.fault("slow teller", "told something")
-		c.pass(span(r, time.Second, 8*time.Second))
+		c.pass(stage.Span(r, time.Second, 8*time.Second))
 	case slow && p < 35:
 		c.fault("teller calls back", "told something")
 		c.callsBack(r)
@@ -83,12 +84,12 @@ func (c *client) fault(kind, format string, args ...any) {
 // callsBack is user code that calls the Locker from which it was called.
 func (c *client) callsBack(r *rand.Rand) {
 	name := c.w.names[r.IntN(len(c.w.names))]
-	ctx, cancel := context.WithTimeout(context.Background(), span(r, 100*time.Millisecond, 2*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), stage.Span(r, 100*time.Millisecond, 2*time.Second))
 	defer cancel()
 	switch r.IntN(3) {
 	case 0:
 		_, err := c.locker.Inspect(ctx, name)
-		c.w.history.note(c.name, "inspected %s: %v", name, err != nil)
+		c.w.history.Note(c.name, "inspected %s: %v", name, err != nil)
 	case 1:
 		if lease := c.latest.Load(); lease != nil {
 			_, _, _ = lease.Err(), lease.Depth(), lease.Deadline()
@@ -133,8 +134,8 @@ func (v asking) Value(key any) any {
 		if lease := c.latest.Load(); lease != nil {
 			_ = lease.Err()
 		}
-		if r := c.w.draw(c.id, contents([]string{v.k.note}), 22); r.IntN(20) == 0 {
-			d := span(r, time.Millisecond, 500*time.Millisecond)
+		if r := c.w.draw(c.id, stage.Contents([]string{v.k.note}), 22); r.IntN(20) == 0 {
+			d := stage.Span(r, time.Millisecond, 500*time.Millisecond)
 			c.fault("slow context", "%v", d)
 			c.keeps(v.k, d)
 			v.k.actor.inside(v.k, 1)

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // Plan is all that determines a run.
@@ -44,7 +45,7 @@ type Break struct {
 type World struct {
 	plan    Plan
 	start   time.Time
-	history *history
+	history *stage.History
 
 	mu       sync.Mutex // guards what follows, and whatever else says so
 	server   *redisServer
@@ -73,35 +74,7 @@ type World struct {
 // draw returns a random stream for one thing that happens now to the given parts. The stream does
 // not depend on earlier draws.
 func (w *World) draw(parts ...uint64) *rand.Rand {
-	sum := uint64(time.Since(w.start)) //nolint:gosec // it is not negative
-	for _, part := range parts {
-		sum = mix(sum ^ part*0x9e3779b97f4a7c15)
-	}
-	return rand.New(rand.NewPCG(w.plan.Seed, sum))
-}
-
-// mix is the finaliser of SplitMix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// contents sums up a request. The order of its parts does not count, because what a map lists has
-// no order.
-func contents(args []string) (sum uint64) {
-	for _, arg := range args {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(arg))
-		sum += mix(h.Sum64())
-	}
-	return sum
-}
-
-// span draws a time between two others.
-func span(r *rand.Rand, from, to time.Duration) time.Duration {
-	return from + time.Duration(r.Int64N(int64(to-from)))
+	return stage.Draw(w.plan.Seed, time.Since(w.start), parts...)
 }
 
 // after has f run under mu after d. That two such times are equal is next to impossible.
@@ -127,7 +100,7 @@ func (w *World) fault(kind, format string, args ...any) {
 	if w.referee.running() {
 		w.referee.stats.Amid++
 	}
-	w.history.note("fault", "%s %s", kind, fmt.Sprintf(format, args...))
+	w.history.Note("fault", "%s %s", kind, fmt.Sprintf(format, args...))
 }
 
 // transcript returns a request and its reply for the history.
@@ -142,12 +115,12 @@ func transcript(verb string, args []string, reply []byte) string {
 		}
 		args = append([]string{strings.Join(locks, ",")}, args[3+n:]...)
 	} else { // subscribed channels have no order
-		args = append(args[:1:1], sorted(args[1:])...)
+		args = append(args[:1:1], stage.Sorted(args[1:])...)
 	}
 	answer := strings.ReplaceAll(strings.TrimSuffix(string(reply), "\r\n"), "\r\n", " ")
 	if verb == "leave" && len(args) > 9 { // the tickets of one leave have no order
 		slices.Sort(args[5:])
-		answer = fmt.Sprintf("%x", contents(strings.Fields(answer)))
+		answer = fmt.Sprintf("%x", stage.Contents(strings.Fields(answer)))
 	}
 	return strings.Join(args, " ") + " -> " + answer[:min(len(answer), 600)]
 }

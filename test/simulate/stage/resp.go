@@ -1,13 +1,13 @@
-package simulate
+package stage
 
 import (
 	"bytes"
 	"strconv"
 )
 
-// request parses the first request in b, an array of bulk strings. n is the request's length, or 0
+// Request parses the first request in b, an array of bulk strings. n is the request's length, or 0
 // if the request is not complete.
-func request(b []byte) (args []string, n int) {
+func Request(b []byte) (args []string, n int) {
 	count, n := number(b, 0)
 	for range count {
 		if n == 0 {
@@ -37,8 +37,8 @@ func number(b []byte, from int) (value, next int) {
 	return value, from + end + 1
 }
 
-// push returns a frame that answers no request. elements are strings and ints.
-func push(resp3 bool, elements ...any) []byte {
+// Push returns a frame that answers no request. elements are strings and ints.
+func Push(resp3 bool, elements ...any) []byte {
 	kind := byte('*')
 	if resp3 {
 		kind = '>'

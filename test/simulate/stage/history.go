@@ -1,4 +1,4 @@
-package simulate
+package stage
 
 import (
 	"cmp"
@@ -23,8 +23,8 @@ type entry struct {
 
 func (e entry) String() string { return fmt.Sprintf("%16.9fs  %-8s %s", e.at.Seconds(), e.who, e.what) }
 
-// history is all that happened, in order. Entries of one instant have no order and get one.
-type history struct {
+// History is all that happened, in order. Entries of one instant have no order and get one.
+type History struct {
 	start   time.Time
 	aliases *strings.Replacer // long names, made short
 
@@ -36,11 +36,13 @@ type history struct {
 	echo   func(string)
 }
 
-func newHistory(echo func(string)) *history {
-	return &history{start: time.Now(), digest: fnv.New64a(), aliases: strings.NewReplacer(), echo: echo}
+// NewHistory returns an empty history. echo gets the entries as they come; it may be nil.
+func NewHistory(echo func(string)) *History {
+	return &History{start: time.Now(), digest: fnv.New64a(), aliases: strings.NewReplacer(), echo: echo}
 }
 
-func (h *history) note(who, format string, args ...any) {
+// Note adds what somebody did at this instant.
+func (h *History) Note(who, format string, args ...any) {
 	e := entry{time.Since(h.start), who, fmt.Sprintf(format, args...)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,15 +53,15 @@ func (h *history) note(who, format string, args ...any) {
 	h.now = append(h.now, e)
 }
 
-// alias has all later entries use short names for long ones.
-func (h *history) alias(pairs []string) {
+// Alias has all later entries use short names for long ones.
+func (h *History) Alias(pairs []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.aliases = strings.NewReplacer(pairs...)
 }
 
 // settle sorts the entries of an instant that is over. h.mu must be held.
-func (h *history) settle() {
+func (h *History) settle() {
 	slices.SortFunc(h.now, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what))
 	})
@@ -77,16 +79,16 @@ func (h *history) settle() {
 	h.now = h.now[:0]
 }
 
-// sum returns the digest of everything so far.
-func (h *history) sum() uint64 {
+// Sum returns the digest of everything so far.
+func (h *History) Sum() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.settle()
 	return h.digest.Sum64()
 }
 
-// tail returns the last n entries of the history.
-func (h *history) tail(n int) string {
+// Tail returns the last n entries of the history.
+func (h *History) Tail(n int) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.settle()
@@ -97,8 +99,8 @@ func (h *history) tail(n int) string {
 	return b.String()
 }
 
-// short returns the text with short names.
-func (h *history) short(text string) string {
+// Short returns the text with short names.
+func (h *History) Short(text string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.aliases.Replace(text)

@@ -1,0 +1,228 @@
+package majority
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fairlock/locks/quorum"
+)
+
+// belief is a client's trust in a lock. A belief begins when the call returns. It ends when the
+// client gives the lock up or may no longer trust it, whether or not the client looks.
+type belief struct {
+	lk         *lock
+	by         *client
+	k          *call
+	owner      string // the call that has the lock
+	token      int64
+	lease      *quorum.Lease
+	nested     bool
+	start, end time.Time // end is zero while it lasts
+	left       time.Time // when its user gave the lock up
+	late       bool      // that was after the trust had ended
+	dim        bool      // the referee has objected to its context
+	said       error     // what Unlock said
+}
+
+// until returns when a belief ends unless something happens.
+func (b *belief) until(w *World) time.Time {
+	if !b.end.IsZero() {
+		return b.end
+	}
+	return b.lease.Deadline().Add(w.plan.Break.Trust)
+}
+
+// believe begins a belief: a call returned with a Lease. outer is the one in which the call is
+// nested, or nil.
+func (r *referee) believe(k *call, lease *quorum.Lease, outer *belief) *belief {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	lk, c := r.locks[k.name], k.actor.c
+	b := &belief{lk: lk, by: c, k: k, owner: lease.Owner(), token: lease.Token(), lease: lease, start: time.Now()}
+	b.nested = outer != nil && outer.owner == b.owner
+	r.w.history.Note(c.name, "has %s, token %d, owner %s, until %v", k.name, b.token, b.owner, lease.Deadline().Sub(r.w.start))
+	r.beliefs = append(r.beliefs, b)
+	r.stats.Leases++
+	k.leased = true
+	if !b.nested {
+		r.stats.Owned++
+		if !k.queued.IsZero() {
+			r.stats.Waited++
+		}
+		r.prompt(b)
+		r.order(lk, k)
+	}
+	r.writes(b)
+	r.trust()
+	return b
+}
+
+// uses judges that the resource accepts the holder's token.
+func (r *referee) uses(b *belief) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.writes(b)
+}
+
+// writes judges the owner's use of what the lock protects: the resource must accept the token (3).
+func (r *referee) writes(b *belief) {
+	trusted := b.end.IsZero() && b.until(r.w).After(time.Now())
+	switch lk := b.lk; {
+	case b.token > lk.fence || b.token == lk.fence && b.owner == lk.fenced:
+		if b.token > lk.fence {
+			lk.since = time.Now()
+		}
+		lk.fence, lk.fenced = b.token, b.owner
+	case trusted && r.w.plan.Apart && r.forgot(lk):
+		lk.fence, lk.fenced, lk.since = b.token, b.owner, time.Now() // see package quorum
+	case trusted && lk.forced[b.owner].IsZero():
+		r.violated(3, "%s: %s has trust in token %d, but the resource has seen %d", lk.name, b.by.name, b.token, lk.fence)
+	default:
+		r.stats.Refused++
+	}
+}
+
+// forgot reports whether a node has lost data since the resource saw the largest token: a node of
+// another clock may then give smaller ones.
+func (r *referee) forgot(lk *lock) bool {
+	return slices.ContainsFunc(r.w.nodes, func(n *node) bool { return n.lost.After(lk.since) })
+}
+
+// endsNow ends a belief now, or at the earlier time when its trust ended. World.mu must be held.
+func (r *referee) endsNow(b *belief) {
+	if !b.end.IsZero() {
+		return
+	}
+	b.end = earlier(time.Now(), b.until(r.w))
+	b.lk.free = later(b.lk.free, b.end)
+	r.w.history.Note(b.by.name, "no longer has %s, token %d", b.lk.name, b.token)
+	for _, other := range r.beliefs {
+		if other != b && other.lk == b.lk {
+			r.compare(b, other)
+		}
+	}
+}
+
+// unlocks notes that Unlock is about to be called.
+func (r *referee) unlocks(b *belief) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	b.left = time.Now()
+	b.late = !b.left.Before(b.lease.Deadline())
+	r.endsNow(b)
+}
+
+// unlocked judges what Unlock said (6).
+func (r *referee) unlocked(b *belief, err error) {
+	if alter := r.w.plan.Break.Unlock; alter != nil {
+		err = alter(err)
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	b.said = err
+	r.w.history.Note(b.by.name, "unlocked %s, token %d: %v", b.lk.name, b.token, err)
+	switch {
+	case b.nested:
+	case err == nil && b.late:
+		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
+	case err == nil && r.robbed(b) > len(r.w.nodes)-r.w.need():
+		r.violated(6, "%s: %s unlocked token %d cleanly, and %d nodes had given their votes to others", b.lk.name, b.by.name, b.token, r.robbed(b))
+	case err != nil && !b.late && r.calm() && !r.closes(b, err):
+		r.violated(6, "%s: %s held token %d in calm weather and was told: %v", b.lk.name, b.by.name, b.token, err)
+	case b.late && !errors.Is(err, quorum.ErrLost) && !errors.Is(err, quorum.ErrNotHeld):
+		r.violated(6, "%s: the trust of %s in token %d had ended, and it was told: %v", b.lk.name, b.by.name, b.token, err)
+	}
+	r.finishes(b)
+}
+
+// closes reports whether an error is that of a Locker that was closed under its holder.
+func (r *referee) closes(b *belief, err error) bool {
+	return b.by.closing && (errors.Is(err, quorum.ErrLost) || errors.Is(err, quorum.ErrNotHeld))
+}
+
+// robbed counts the nodes that gave their vote to somebody else while a belief lasted, after it had
+// theirs.
+func (r *referee) robbed(b *belief) (count int) {
+	for _, all := range b.lk.votes {
+		mine := slices.IndexFunc(all, func(v vote) bool { return callOf(v.ticket) == b.owner })
+		if mine >= 0 && slices.ContainsFunc(all[mine+1:], func(v vote) bool { return v.at.Before(b.left) && v.at.After(b.start) }) {
+			count++
+		}
+	}
+	return count
+}
+
+// finished notes that a Lease is no longer in use.
+func (r *referee) finished(b *belief) {
+	if b == nil {
+		return
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.finishes(b)
+}
+
+func (r *referee) finishes(b *belief) { b.k.endedAt, b.k.returned = time.Now(), true }
+
+// trust judges all present beliefs (1).
+func (r *referee) trust() {
+	now := time.Now()
+	kept := r.beliefs[:0]
+	for i, b := range r.beliefs {
+		if !b.end.IsZero() && now.Sub(b.end) > time.Minute {
+			continue
+		}
+		kept = append(kept, b)
+		until := b.until(r.w)
+		if b.end.IsZero() && until.Before(now) {
+			r.expires(b, until)
+			continue
+		}
+		if !b.end.IsZero() {
+			continue
+		}
+		for _, other := range r.beliefs[i+1:] {
+			if other.lk == b.lk && other.end.IsZero() && other.until(r.w).After(now) {
+				r.compare(b, other)
+			}
+		}
+	}
+	clear(r.beliefs[len(kept):])
+	r.beliefs = kept
+}
+
+// expires judges that the context of a Lease ends with its trust (1).
+func (r *referee) expires(b *belief, until time.Time) {
+	b.lk.free = later(b.lk.free, until)
+	over := time.Since(later(until, b.by.stood))
+	if b.dim || over < soonDark || b.by.paused != nil || b.by.crashed || b.lease.Context().Err() != nil || r.w.plan.Break.Trust > 0 {
+		return
+	}
+	b.dim = true
+	r.violated(1, "%s: the context of %s with token %d lives, and it may be trusted no more since %v", b.lk.name, b.by.name, b.token, over)
+}
+
+// soonDark is how long a context may live after a Deadline, because steps at one instant have no
+// order.
+const soonDark = 5 * time.Millisecond
+
+// compare judges two beliefs in one lock. Beliefs of different owners must not have an instant in
+// common, but for a holder that somebody forced, and only until its lease has ended.
+func (r *referee) compare(a, b *belief) {
+	if a.owner == b.owner {
+		return
+	}
+	if a.token > b.token {
+		a, b = b, a
+	}
+	from, to := later(a.start, b.start), earlier(a.until(r.w), b.until(r.w))
+	if !from.Before(to) {
+		return
+	}
+	if forced := a.lk.forced[a.owner]; !forced.IsZero() && from.Sub(forced) < r.w.plan.Longest {
+		return
+	}
+	r.violated(1, "%s: both %s (token %d) and %s (token %d) trust it from %v to %v", a.lk.name, a.by.name, a.token, b.by.name, b.token,
+		from.Sub(r.w.start), to.Sub(r.w.start))
+}

@@ -1,0 +1,18 @@
+// Package majority runs whole clients of package quorum over several embedded servers in fake time,
+// under faults that follow from a seed. It is to a quorum what package simulate is to one server.
+//
+// Each node has its own clock, which is milliseconds to hours away from the others and drifts by
+// less than the margin, its own run id, and its own faults: it hangs and goes on, is killed and comes
+// back empty, with its data or with that of minutes ago, is flushed, is slow. Each client has a link
+// of its own to each node, which loses, delays and holds back. Clients are killed, paused and closed
+// (faults.go). In between the weather is calm.
+//
+// A referee judges: at no instant are two Leases of different owners trusted, whatever number of
+// nodes forget (1); who has its place at a majority is not overtaken by a call that began later, and
+// not dropped (2); tokens grow (3); a free lock is had, in calm weather within two round trips, and
+// calls end in time (4); keys have an end (5); Unlock tells the truth (6); a closed client and a
+// call that has ended leave nothing (7).
+//
+// Exempt are: a forced holder, for a lease; tokens after a loss of data where the nodes' clocks are
+// more than a claim apart; a waiter that reaches no majority, which may be overtaken.
+package majority

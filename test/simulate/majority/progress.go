@@ -1,0 +1,163 @@
+package majority
+
+import (
+	"slices"
+	"time"
+)
+
+// soon is the time within which a waiter with a majority of nodes in reach gets a lock that nobody
+// holds there: the 15 s for which nodes take the dead for waiters, a claim of 3 s that is under way
+// then, the heartbeat of 5 s, and the rest for what is under way.
+//
+// A waiter that reaches a majority, of which some are in quarantine, may hold up the others for as
+// long as that lasts.
+func (r *referee) soon() time.Duration { return 30*time.Second + r.w.plan.Longest*21/20 }
+
+// bounded is how long after its end a call comes back: a request in the caller's own goroutine waits
+// no longer than 250 ms.
+const bounded = 300 * time.Millisecond
+
+// calmAfter is how long after the last fault the weather counts as calm: by then quarantines, the
+// leases of the dead, and late requests have passed.
+func (w *World) calmAfter() time.Duration { return w.plan.Longest*21/20 + 45*time.Second }
+
+// heals is for how long the weather must stay calm for that.
+func (w *World) heals() time.Duration { return w.calmAfter() }
+
+// calm reports whether no fault can still have an effect.
+func (r *referee) calm() bool {
+	return !r.w.calmFrom.IsZero() && time.Since(r.w.calmFrom) > r.w.calmAfter()
+}
+
+// trip is the longest round trip in calm weather, with what the pacer adds.
+func (r *referee) trip() time.Duration { return r.w.plan.Latency*5/2 + 50*time.Microsecond }
+
+// prompt judges how soon a free lock was given in calm weather to somebody who had waited for it
+// (4): within two round trips, if the clocks of the nodes are not so far apart that they have to be
+// told the token first. A fixed lease has to be confirmed.
+func (r *referee) prompt(b *belief) {
+	free := b.lk.free
+	if !r.calm() || b.k.queued.IsZero() || !b.k.queued.Add(r.settled()).Before(free) || b.k.fixed || b.by.paused != nil {
+		return
+	}
+	last := slices.IndexFunc(r.beliefs, func(o *belief) bool { return o.lk == b.lk && o.end.Equal(free) && !o.late && !o.left.IsZero() })
+	if last < 0 {
+		return // the last hold was lost, or overstayed
+	}
+	r.stats.Calm++
+	idle := float64(b.start.Sub(free)) / float64(r.trip())
+	most := 2.0
+	if r.w.plan.Apart {
+		most = 4 // the nodes have to know the token
+		r.stats.Told = max(r.stats.Told, idle)
+	} else {
+		r.stats.Idle = max(r.stats.Idle, idle)
+	}
+	if idle > most {
+		r.violated(4, "%s was free for %v (%.1f round trips) in calm weather, and wanted", b.lk.name, b.start.Sub(free), idle)
+	}
+}
+
+// watch looks at every lock from time to time, because a lock that nobody asks about may be stuck.
+func (r *referee) watch() {
+	for _, name := range r.w.names {
+		lk := r.locks[name]
+		views := make([]*state, len(r.w.nodes))
+		for i, n := range r.w.nodes {
+			views[i] = n.read(lk.keys)
+		}
+		r.waits(lk, views)
+		r.orphans(lk, views)
+	}
+	r.trust()
+}
+
+// waits judges that nobody waits for a free lock (4).
+func (r *referee) waits(lk *lock, views []*state) {
+	held := slices.ContainsFunc(r.beliefs, func(b *belief) bool { return b.lk == lk && b.until(r.w).After(time.Now()) })
+	for _, c := range r.w.present {
+		if c.closing {
+			continue
+		}
+		for k := range c.calls {
+			if k.name != lk.name {
+				continue
+			}
+			mine := func(ticket string) bool { return clientOf(ticket) == c.uuid && noteOf(ticket) == k.note }
+			since, able := c.reaches(r.w.need(), func(l *link) bool {
+				is := views[l.n.i]
+				return l.n.grants() && (is.ticket == "" || mine(is.ticket) || !is.decided)
+			})
+			if held || !able {
+				k.stuck = time.Now()
+				continue
+			}
+			if d := time.Since(later(later(since, k.began), later(k.stuck, lk.free))); d > r.soon() {
+				r.violated(4, "%s has been free for %v, and %s (%s) has waited for it with a majority in reach", lk.name, d, c.name, k.note)
+			}
+		}
+	}
+}
+
+// wayBack bounds how long a call that has ended may leave something with a node that can be reached.
+// It covers a request to a dead connection, and the wait before the next request.
+const wayBack = 25 * time.Second
+
+// orphans judges that no ticket stays with a node after its call has ended (7), neither in line nor
+// with its vote. A dead or closed client's end with their leases.
+func (r *referee) orphans(lk *lock, views []*state) {
+	for i, is := range views {
+		n := r.w.nodes[i]
+		if n.down {
+			continue
+		}
+		for _, p := range is.line {
+			r.orphan(lk, n, p.ticket, "is in line")
+		}
+		if is.ticket != "" && !is.waits(is.ticket) {
+			r.orphan(lk, n, is.ticket, "has the vote")
+		}
+	}
+}
+
+func (r *referee) orphan(lk *lock, n *node, ticket, what string) {
+	k := r.callOf(ticket)
+	if k == nil || !k.done {
+		return
+	}
+	c := k.actor.c
+	since, able := c.links[n.i].able()
+	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(ticket) || n.lost.After(k.endedAt) {
+		return
+	}
+	if d := time.Since(later(later(since, c.stood), k.endedAt)); d > wayBack {
+		k.done = false // one objection is enough
+		r.violated(7, "%s: %s %s at %s, and its call ended %v ago: nobody will leave", lk.name, ticket, what, n.name, d)
+	}
+}
+
+// keeps reports whether somebody has a Lease of that ticket and has not given it back: what is held
+// when a Locker is closed stays held until then.
+func (r *referee) keeps(ticket string) bool {
+	k := r.callOf(ticket)
+	return k != nil && k.leased && !k.returned
+}
+
+// unlocksIn judges how long an Unlock took (4).
+func (r *referee) unlocksIn(c *client, b *belief, began time.Time) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	took := time.Since(began)
+	since, able := c.reaches(r.w.need(), nil)
+	if !c.crashed && c.paused == nil && c.stood.Before(began) && took > 5*time.Second+bounded {
+		r.violated(4, "an Unlock of %s by %s took %v", b.lk.name, c.name, took)
+	}
+	if able && since.Before(began.Add(-settling)) && !c.closing {
+		r.stats.Unlock = max(r.stats.Unlock, took)
+		if took > bounded+2*r.trip() {
+			r.violated(4, "an Unlock of %s by %s with a majority in reach took %v", b.lk.name, c.name, took)
+		}
+	}
+}
+
+func sortTimes(all []time.Time) { slices.SortFunc(all, time.Time.Compare) }
