@@ -20,8 +20,8 @@ simulate: ## whole clients under faults in fake time: CI's 25 h; SEEDS=1000-1999
 mutants: ## every condition, bound and step of the rules and the scripts, changed one at a time (hours); ARGS='-only hold.go'
 	@scripts/mutants.sh $(ARGS)
 
-torture: ## six processes, a saboteur and the judges, for FOR (60s); SEED repeats the choices of a run
-	@FOR='$(FOR)' SEED='$(SEED)' scripts/torture.sh $(ARGS)
+torture: ## six processes, a saboteur and the judges, for FOR (60s); NODES=3 on a quorum; SEED repeats the choices of a run
+	@FOR='$(FOR)' SEED='$(SEED)' NODES='$(NODES)' scripts/torture.sh $(ARGS)
 
 conformance: ## what every server must do, on one: REDIS_SERVER=program; its last line is a row of docs/compatibility.md
 	@REDIS_SERVER='$(REDIS_SERVER)' scripts/conformance.sh

@@ -1,7 +1,6 @@
 package conformance_test
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -48,7 +47,7 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 				if closed { // go-redis goes on dialling when nobody wants the connection any more
 					return nil, net.ErrClosed
 				}
-				return roomy(mini.Dial())
+				return world.Roomy(mini.Dial())
 			}
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
@@ -59,50 +58,6 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 		})
 	})
 }
-
-// roomyConn is a connection to the embedded server with a buffer for what is written, as a socket
-// has. A pipe has none: if both sides write, neither reads, and both wait for a timeout.
-type roomyConn struct {
-	net.Conn
-	written chan []byte
-	closed  func()
-	gone    <-chan struct{}
-}
-
-func roomy(pipe net.Conn, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	gone := make(chan struct{})
-	c := &roomyConn{pipe, make(chan []byte, 64), sync.OnceFunc(func() { close(gone) }), gone}
-	go func() {
-		for {
-			select {
-			case p := <-c.written:
-				_, _ = pipe.Write(p)
-			case <-gone:
-				return
-			}
-		}
-	}()
-	return c, nil
-}
-
-func (c *roomyConn) Write(p []byte) (int, error) {
-	select {
-	case c.written <- bytes.Clone(p):
-		return len(p), nil
-	case <-c.gone:
-		return 0, net.ErrClosed
-	}
-}
-
-func (c *roomyConn) Close() error {
-	c.closed()
-	return c.Conn.Close()
-}
-
-func (c *roomyConn) SetWriteDeadline(time.Time) error { return nil }
 
 func onReal(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()

@@ -30,15 +30,14 @@ const everybody = -1
 // arena is a server, the resource, and the seats of the workers. It belongs to the test's own
 // goroutine.
 type arena struct {
+	schedule
 	t        testing.TB
-	random   *rand.Rand
 	dir      string // of the journals of the server and the workers
 	server   *redistest.Server
 	admin    *redis.Client
 	resource *resource
 	seats    [seats]*seat
 	lives    []*life
-	troubles []*trouble
 	losses   []loss
 }
 
@@ -71,6 +70,7 @@ type life struct {
 type trouble struct {
 	Kind     string
 	Seat     int
+	Node     int // what happened to this node of a quorum, or before it, counting from 1
 	From, To int64
 }
 
@@ -83,7 +83,7 @@ type loss struct {
 
 func newArena(t testing.TB, seed uint64, dir string) *arena {
 	t.Helper()
-	a := &arena{t: t, random: rand.New(rand.NewPCG(seed, 0)), dir: dir}
+	a := &arena{schedule: schedule{random: rand.New(rand.NewPCG(seed, 0))}, t: t, dir: dir}
 	// A killed server loses nothing that it answered, because the operating system keeps what was
 	// written. Data is lost only when the saboteur takes the journal away.
 	a.server = redistest.Start(t, slices.Concat(workers.JournalArgs(dir), []string{

@@ -45,4 +45,17 @@
 //     and by as much as scheduling takes.
 //   - What a closed Locker could not take back in one attempt is not its fault.
 //   - Nothing is promised of a lock whose keys anybody may write. All is promised of the others.
+//
+// # A quorum
+//
+// The same is done to the locks of package quorum, by 16 goroutines in each of four workers
+// (quorum_work.go), each with a proxy before each node (quorum_arena.go). Here the saboteur
+// (quorum_saboteur.go, quorum_tricks.go) kills nodes, any number at once, and restarts them empty,
+// with what they had, or with a copy of earlier data. He stops them for up to a minute, flushes
+// them, and has each process see another majority. All of that is within what is promised, so no
+// loss of data excuses an overlap or a token that falls. Only ForceUnlock excuses that two owners
+// trust one lock, the lock that is forced. Other judges (quorum_judges.go) excuse a process only
+// for the time in which it had no majority of the nodes. A watch (quorum_watch.go) looks at the
+// nodes for tickets of calls that have ended. The report tells how wide the gaps between owners were
+// around the instant at which one node was killed or stopped, and nothing else happened.
 package torture

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -21,6 +22,17 @@ type history struct {
 	again  int             // subscriptions made again
 	over   int             // waiters that came back after they were passed over
 	ended  map[string]bool // processes that ended in good order
+	taken  []*robbery
+}
+
+// robbery is a call of ForceUnlock or Evict.
+type robbery struct {
+	life *life
+	op   int
+	how  string
+	from int64
+	to   int64 // 0: its process was killed first
+	why  string
 }
 
 // barred is a refused write of a worker that still trusted the lock afterwards.
@@ -42,6 +54,7 @@ type call struct {
 	limit  int64  // the time in which the call must end; 0: it waits
 	why    string // why the call was refused; "": it was not
 	queued bool   // the call waited, and knew that
+	stood  int64  // when it knew
 	broke  int64  // when a callback ended the call; 0: none did
 	plays  int64  // for how long a callback of its own kept the call
 	antic  string // how that callback misbehaves; "": it does not
@@ -138,6 +151,11 @@ func (h *history) read(l *life, text []byte) error {
 			h.ended[l.Process] = true
 		case still:
 			l.stills = append(l.stills, stretch{from: e.At, to: e.Until})
+		case takes:
+			h.taken = append(h.taken, &robbery{life: l, op: e.Op, how: e.How, from: e.At})
+		case took:
+			i := slices.IndexFunc(h.taken, func(r *robbery) bool { return r.life == l && r.op == e.Op })
+			h.taken[i].to, h.taken[i].why = e.At, e.Why
 		case closing, drains, closed:
 			l.closes(e)
 			if e.Kind == closing {
@@ -166,7 +184,7 @@ func (h *history) happens(l *life, c *call, e event) {
 	case kept:
 		c.until = max(c.until, e.Until)
 	case queued:
-		c.queued = true
+		c.queued, c.stood = true, e.At
 	case broke:
 		c.broke = e.At
 	case over:

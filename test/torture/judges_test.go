@@ -196,7 +196,7 @@ func TestAWriteThatNobodyGotAnAnswerToIsObjectedToUnlessItsProcessWasKilled(t *t
 	} {
 		r := &resource{written: slices.Repeat([]written{{"a", "p", 5}}, test.written)}
 		h := &history{acks: map[string]int{"p": test.acks}, lives: map[string]*life{"p": {Process: "p", Killed: test.killed}}}
-		if wrong := r.uncounted(h); len(wrong) != test.wrong {
+		if wrong := r.uncounted(h, hands); len(wrong) != test.wrong {
 			t.Errorf("%s: %q", name, wrong)
 		}
 	}

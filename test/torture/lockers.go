@@ -30,9 +30,12 @@ const (
 func (w *worker) open(place int) {
 	options := []fairlock.Option{fairlock.WithLease(leaseTime), fairlock.WithObserver(w), fairlock.WithLogger(w.logger())}
 	l := &locker{number: int(w.lockers.Add(1))}
-	if place == plainDesk {
+	switch {
+	case w.nodes != nil:
+		l.Interface = w.quorum()
+	case place == plainDesk:
 		l.Interface = reentrant.New(w.rdb, options...)
-	} else {
+	default:
 		l.Interface = fairlock.New(w.rdb, options...)
 	}
 	w.desks[place].Store(l)

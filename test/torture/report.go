@@ -29,17 +29,17 @@ const (
 // report is the outcome: a table of what happened, and of what must not have happened.
 type report struct {
 	*saboteur
+	table
 	lasted time.Duration // how long the saboteur worked
 	took   time.Duration // by the longest call after the last trouble
 	gone   time.Time     // when the last process was gone
 	wait   time.Duration // from then until the last key has vanished
-	lines  [][2]string
 }
 
 // finish lets the workers end their calls. All workers but one end in good order; the last one is
 // killed in the middle of its work.
 func (r *report) finish() {
-	r.t.Helper()
+	r.tb.Helper()
 	time.Sleep(peace)
 	calm := time.Now()
 	last := r.seats[seats-1]
@@ -61,7 +61,7 @@ func (r *report) finish() {
 
 // judge has all judges examine the run.
 func (r *report) judge() {
-	r.t.Helper()
+	r.tb.Helper()
 	left, err := remaining(context.Background(), r.admin)
 	r.ok(err)
 	leaks, wait := leaked(left)
@@ -70,10 +70,10 @@ func (r *report) judge() {
 	r.ok(err)
 	o := newOrder(h.lives, h.calls, r.troubles)
 	for _, l := range r.losses {
-		workers.FollowJournal(r.t, l.Journal, o.show)
+		workers.FollowJournal(r.tb, l.Journal, o.show)
 		o.lost(l.To)
 	}
-	workers.FollowJournal(r.t, r.dir, o.show)
+	workers.FollowJournal(r.tb, r.dir, o.show)
 	o.end(r.gone.UnixNano())
 
 	r.happened(h, o)
@@ -102,7 +102,7 @@ func (r *report) judge() {
 	r.must("late returns", h.late(r.troubles), "of calls with a limit")
 	r.must("unclean unlocks", unclean(leases), "")
 	sum, wrong := r.resource.totals()
-	r.must("wrong counters", slices.Concat(wrong, r.resource.uncounted(h)), fmt.Sprintf("%d writes accepted, and that is what the counters say", sum.accepted))
+	r.must("wrong counters", slices.Concat(wrong, r.resource.uncounted(h, hands)), fmt.Sprintf("%d writes accepted, and that is what the counters say", sum.accepted))
 	r.must("stale writes accepted", stale(r.resource.written), fmt.Sprintf("%d refused", sum.refused))
 	r.must("fresh writes refused", refusedFresh(h.barred, r.losses), "")
 	began := time.Now()
@@ -189,23 +189,6 @@ func (r *report) vanish() []string {
 	}
 }
 
-// add adds a line to the table.
-func (r *report) add(name, format string, args ...any) {
-	r.lines = append(r.lines, [2]string{name, fmt.Sprintf(format, args...)})
-}
-
-// must adds a line whose count must be 0.
-func (r *report) must(name string, wrong []string, note string) {
-	r.t.Helper()
-	if note != "" {
-		note = " (" + note + ")"
-	}
-	r.add(name, "%d%s", len(wrong), note)
-	if len(wrong) > 0 {
-		r.t.Errorf("%s: %d, the first of them\n\t%s", name, len(wrong), strings.Join(wrong[:min(len(wrong), 10)], "\n\t"))
-	}
-}
-
 // happened adds what the workers and the saboteur did.
 func (r *report) happened(h *history, o *order) {
 	leases, refusals, lossCount, open := make(map[string]int), make(map[string]int), 0, 0
@@ -249,21 +232,4 @@ func (r *report) happened(h *history, o *order) {
 		r.add("harm", "%s", strings.Join(line, ", "))
 		harm = harm[len(line):]
 	}
-}
-
-// counted returns a map of counts as text.
-func counted(counts map[string]int) []string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		all = append(all, fmt.Sprintf("%s %d", name, counts[name]))
-	}
-	return all
-}
-
-func (r *report) String() string {
-	var b strings.Builder
-	for _, line := range r.lines {
-		fmt.Fprintf(&b, "%-22s %s\n", line[0], line[1])
-	}
-	return b.String()
 }

@@ -163,8 +163,9 @@ func (r *resource) totals() (sum counter, wrong []string) {
 }
 
 // uncounted lists where the resource and the workers disagree on the number of accepted writes. A
-// killed worker may not have written down the answers to the last writes that it sent.
-func (r *resource) uncounted(h *history) []string {
+// killed worker may not have written down the answers to the last writes that it sent: one for each
+// of its goroutines.
+func (r *resource) uncounted(h *history, goroutines int) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var wrong []string
@@ -174,7 +175,7 @@ func (r *resource) uncounted(h *history) []string {
 	}
 	for process, l := range h.lives {
 		missing := accepted[process] - h.acks[process]
-		if missing < 0 || missing > 0 && l.Killed == 0 || missing > hands {
+		if missing < 0 || missing > 0 && l.Killed == 0 || missing > goroutines {
 			wrong = append(wrong, fmt.Sprintf("%s: %d writes accepted, %d answers", process, accepted[process], h.acks[process]))
 		}
 	}

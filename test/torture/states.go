@@ -127,7 +127,7 @@ func (s *saboteur) tears() bool {
 	tear := func() { seat.proxy.Tear(20, d) } // for one message
 	tear()
 	for i := range 3 {
-		s.repairs = append(s.repairs, repair{time.Now().Add(leaseTime * time.Duration(i+1)), tear})
+		s.after(leaseTime*time.Duration(i+1), tear)
 	}
 	s.lasting("tear", seat.number, 4*leaseTime, func() { seat.proxy.Tear(0, 0) })
 	return true
@@ -158,8 +158,7 @@ func (s *saboteur) parts() bool {
 		seat.proxy.Refuse(false)
 		seat.apart = false
 		// The worker must live to see the end of the outage.
-		s.repairs = append(s.repairs, repair{time.Now().Add(2 * peace), func() { seat.spared = false }})
-		s.sortRepairs()
+		s.after(2*peace, func() { seat.spared = false })
 	})
 	return true
 }

@@ -25,21 +25,28 @@ func TestMain(m *testing.M) {
 }
 
 func TestWhateverIsDoneToThemNoTwoHaveALockAndNobodyIsForgotten(t *testing.T) {
-	dir := t.TempDir()
-	if *keep != "" {
-		dir = filepath.Join(*keep, "torture-"+time.Now().Format("20060102-150405.000"))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("journals are kept in %s", dir)
-	}
+	dir := journals(t)
 	began := time.Now()
 	t.Logf("seed %d", *seed)
 	a := newArena(t, *seed, dir)
-	s := &saboteur{arena: a, counts: make(map[string]int)}
-	s.rage(began.Add(*duration * 5 / 6))
-	r := &report{saboteur: s, lasted: time.Since(began)}
+	s := &saboteur{a, deck[*saboteur]{all: tricks, counts: make(map[string]int)}}
+	s.rage(began.Add(*duration*5/6), s.strike)
+	r := &report{saboteur: s, table: table{tb: t}, lasted: time.Since(began)}
 	r.finish()
 	r.judge()
 	t.Logf("tortured for %v\n%v", time.Since(began).Round(time.Second), r)
+}
+
+// journals is where the journals of a run are: they are kept if somebody asked for that.
+func journals(t *testing.T) string {
+	t.Helper()
+	if *keep == "" {
+		return t.TempDir()
+	}
+	dir := filepath.Join(*keep, "torture-"+time.Now().Format("20060102-150405.000"))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("journals are kept in %s", dir)
+	return dir
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // tricks are all that the saboteur can do.
-var tricks = []trick{
+var tricks = []trick[*saboteur]{
 	{"kill -9", func(s *saboteur) bool { return s.kills(s.anyone(anybody)) }},
 	{"kill -9 of a holder", func(s *saboteur) bool { return s.kills(s.holder()) }},
 	{"kill -9 of two", (*saboteur).killsTwo},

@@ -20,6 +20,7 @@ const environment = "FAIRLOCK_TORTURE"
 type orders struct {
 	Process  string        // its name, and the note in all its tickets
 	Addr     string        // of the server, or of a proxy before it
+	Nodes    []string      // of the quorum, or of proxies before them, instead of Addr
 	Resource string        // address of the fenced resource
 	Journal  string        // of the worker's own, for what it does
 	Seed     uint64        // of the worker's random choices
@@ -102,6 +103,8 @@ const (
 	closing kind = "closing" // a Locker is about to be closed, by Close or Shutdown as How says
 	drains  kind = "drains"  // a Locker certainly refuses callers that hold nothing
 	closed  kind = "closed"  // Close or Shutdown has returned
+	takes   kind = "takes"   // ForceUnlock or Evict, as How says, is about to be called for Lock
+	took    kind = "took"    // it has returned, with Why if it is an error
 	ended   kind = "ended"   // the worker has ended in good order: no call waits, and nothing is held
 )
 
@@ -163,8 +166,11 @@ const (
 	whyLost      = "lost"
 	whyNotHeld   = "not held"
 	whyClosed    = "closed"
+	whyEvicted   = "evicted"
 )
 
+// reasons are those that a call may end for without any fault. An eviction is none, except where
+// somebody evicts.
 var reasons = []string{whyHeld, whyFull, whyTimeout, whyCancelled, whyLost, whyNotHeld, whyClosed}
 
 // why returns the reason in an error: one of those above, or else the error's text.
@@ -178,6 +184,7 @@ func why(err error) string {
 		{fairlock.ErrQueueFull, whyFull},
 		{fairlock.ErrNotHeld, whyNotHeld},
 		{fairlock.ErrClosed, whyClosed},
+		{fairlock.ErrEvicted, whyEvicted},
 		{context.Canceled, whyCancelled},
 		{context.DeadlineExceeded, whyTimeout},
 	} {

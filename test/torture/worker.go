@@ -23,6 +23,9 @@ const (
 	others = 5
 )
 
+// voters is how many goroutines of a worker use the locks of a quorum.
+const voters = 16
+
 // Main does nothing, unless this process is a worker of a torture. A worker works until its
 // standard input ends, and exits.
 func Main() {
@@ -41,6 +44,7 @@ type worker struct {
 	journal *journal
 	logs    *os.File
 	rdb     *redis.Client
+	nodes   []redis.UniversalClient // of a quorum, instead of rdb
 	desks   [desks]atomic.Pointer[locker]
 	lockers atomic.Int64   // opened so far
 	quit    chan struct{}  // closed when no more calls are to be made
@@ -61,7 +65,12 @@ func obey(o orders, in io.Reader) error {
 		return err
 	}
 	redis.SetLogger(silent{}) // it is no news here that a server is away
-	w.rdb = redis.NewClient(&redis.Options{Addr: o.Addr, ReadTimeout: o.Timeout, ContextTimeoutEnabled: o.Obeys})
+	if o.Nodes == nil {
+		w.rdb = w.client(o.Addr)
+	}
+	for _, addr := range o.Nodes {
+		w.nodes = append(w.nodes, w.client(addr))
+	}
 	for place := range desks {
 		w.open(place)
 	}
@@ -82,15 +91,28 @@ func obey(o orders, in io.Reader) error {
 	for w.playing.Load() > 0 {
 		time.Sleep(pulse)
 	}
-	err = errors.Join(err, w.rdb.Close(), goleak.Find())
+	if w.rdb != nil {
+		err = errors.Join(err, w.rdb.Close())
+	}
+	for _, rdb := range w.nodes {
+		err = errors.Join(err, rdb.Close())
+	}
+	err = errors.Join(err, goleak.Find())
 	if err == nil {
 		w.journal.note(event{Kind: ended})
 	}
 	return err
 }
 
+func (w *worker) client(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: w.Timeout, ContextTimeoutEnabled: w.Obeys})
+}
+
 // employ starts the hands, each with its own work.
 func (w *worker) employ() error {
+	if w.nodes != nil {
+		return w.elect()
+	}
 	for i := range hands + others {
 		h, err := w.newHand(i)
 		if err != nil {
