@@ -54,6 +54,7 @@ type cli struct {
 	Force      admin.Force       `cmd:"" help:"End the ownership of a lock, whoever has it."`
 	Evict      admin.Evict       `cmd:"" help:"Take one waiter out of the line."`
 	Doctor     doctor.Command    `cmd:"" help:"Look for what is wrong with the server, and say what to do about it."`
+	Quorum     admin.Quorum      `cmd:"" help:"What concerns all nodes of a quorum."`
 	Demo       demo.Command      `cmd:"" help:"Watch several processes share locks, and check that every promise is kept."`
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete command lines."`
 	Man        manCommand        `cmd:"" help:"Print the manual page."`

@@ -65,7 +65,11 @@ func manual(app *kong.Application) string {
 // visible returns the commands that people use.
 func visible(node *kong.Node) (all []*kong.Node) {
 	for _, child := range node.Children {
-		if !child.Hidden {
+		switch {
+		case child.Hidden:
+		case len(child.Children) > 0:
+			all = append(all, visible(child)...)
+		default:
 			all = append(all, child)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
-	"github.com/fairlock/locks/fairlock"
 )
 
 // Evict is "fairlock evict".
@@ -59,8 +58,8 @@ func (v *Evict) Run() error {
 	if err != nil {
 		return err
 	}
-	// Only locks of this kind have a line.
-	if err := l.Interface.(*fairlock.Locker).Evict(context.Background(), v.Name, waiter.ID); err != nil {
+	// Only locks of this kind, and those of a quorum, have a line.
+	if err := l.Interface.(locks.Evicter).Evict(context.Background(), v.Name, waiter.ID); err != nil {
 		return l.Failed(err)
 	}
 	p := v.Page()
@@ -118,7 +117,7 @@ func (v *Evict) waiters(ctx context.Context) (all []locks.Candidate) {
 	if err != nil {
 		return nil
 	}
-	for i, w := range locks.NewRecord(locks.Fair, state).Waiters {
+	for i, w := range locks.NewRecord(s.Lockers[0].Kind, state).Waiters {
 		all = append(all, locks.Candidate{Word: w.ID, About: w.Who() + ", place " + look.Count(i+1)})
 	}
 	return all

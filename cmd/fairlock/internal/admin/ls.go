@@ -89,7 +89,7 @@ func (v *Ls) find() (found []*locks.Record, err error) {
 				return nil, l.Failed(err)
 			}
 			if matches(v.Pattern, state.Name) {
-				state.Waiters = nil // List has only the first waiter; show prints them all
+				state.Waiters, state.Nodes = nil, nil // List may have only the first waiter; show prints all
 				found = append(found, locks.NewRecord(l.Kind, state))
 			}
 		}

@@ -27,10 +27,15 @@ func (*Show) Help() string {
 	return `Shows who has a lock, since when and for how long yet, and who waits for it, next first: place, waiting time and the
 id that evict takes. If there is a fair and a plain lock of the name, both are shown. Times are the server's.
 
+Of a quorum it shows the lock as a majority of the nodes sees it, and then each node's own view: for whom its vote is,
+whether it knows already that a majority is for the same (DECIDED), and the length of its line; or why it has no say. While the
+nodes' votes are split nobody has the lock: those in line sort it out by themselves, within round trips.
+
 With --redisson it shows a lock of Java's Redisson: its holder, its count, and for how long each waiter keeps its place.
 
 --json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner,
-note, since and waited_ms.
+note, since and waited_ms. Of a quorum also nodes, with node, error (why it says nothing), vote (null, or as holder),
+decided, token, waiting and quarantine_ms (for how long it will grant nothing).
 
 Exit codes:
     0  it is held or waited for
@@ -72,6 +77,9 @@ func (v *Show) Run() error {
 	}
 	p.Object(all[0])
 	p.Say("%s: nobody holds it and nobody waits for it", p.Paint(output.Bold, output.Clean(v.Name)))
+	if len(all[0].Nodes) > 0 {
+		showNodes(p, all[0].Nodes)
+	}
 	if err := p.Print(); err != nil {
 		return err
 	}
@@ -101,6 +109,14 @@ func showLock(p *output.Page, r *locks.Record, all bool) {
 		return
 	}
 	p.Say("  waiting    %d", r.Waiting)
+	showLine(p, r, all)
+	if len(r.Nodes) > 0 {
+		showNodes(p, r.Nodes)
+	}
+}
+
+// showLine prints who waits.
+func showLine(p *output.Page, r *locks.Record, all bool) {
 	if len(r.Waiters) == 0 {
 		return
 	}
@@ -127,4 +143,41 @@ func showLock(p *output.Page, r *locks.Record, all bool) {
 	} else if more > 0 {
 		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", look.Count(more), output.Span(r.Waiters[len(r.Waiters)-1].Waited))))
 	}
+}
+
+// showNodes prints what each node of a quorum says.
+func showNodes(p *output.Page, nodes []locks.NodeRecord) {
+	p.Say("")
+	lines := output.Table{Bends: 1}
+	lines.Add("NODE", "VOTE", "DECIDED", "REMAINING", "TOKEN", "WAITING")
+	for _, n := range nodes {
+		lines.Add(nodeCells(n, p.Colour)...)
+	}
+	p.Table(lines)
+}
+
+// nodeCells are the cells of a node in the table of show.
+func nodeCells(n locks.NodeRecord, c output.Colour) []string {
+	at := output.Clean(n.Node)
+	switch {
+	case n.Error != "":
+		return []string{at, c.Paint(output.Red, "no say: "+output.Clean(n.Error)), "-", "-", "-", "-"}
+	case n.Vote == nil && n.Quarantine > 0:
+		return []string{at, c.Paint(output.Yellow, "grants nothing for "+output.Span(n.Quarantine)), "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
+	case n.Vote == nil:
+		return []string{at, "-", "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
+	}
+	decided := "yes"
+	if !n.Decided {
+		decided = "not yet" // as far as the node knows: it hears of that with the first renewal
+	}
+	return []string{at, n.Vote.Who(), decided, output.Span(n.Vote.Remaining), token(n.Token), strconv.Itoa(n.Waiting)}
+}
+
+// token is a token for people.
+func token(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
 }

@@ -88,14 +88,14 @@ func (d *Command) Run() (err error) {
 // server returns the server to play on, and a name for it.
 func (d *Command) server() (target server.Connection, where string, stop func(), err error) {
 	if d.Redis != "" {
-		target = server.Connection{Redis: d.Redis, TLSFiles: d.TLSFiles}
+		target = server.Connection{Redis: []string{d.Redis}, TLSFiles: d.TLSFiles}
 		return target, "the server at " + target.String(), func() {}, nil
 	}
 	own, err := embedded.Start()
 	if err != nil {
 		return server.Connection{}, "", nil, err
 	}
-	return server.Connection{Redis: "redis://" + own.Addr()}, "the embedded server at " + own.Addr(), own.Close, nil
+	return server.Connection{Redis: []string{"redis://" + own.Addr()}}, "the embedded server at " + own.Addr(), own.Close, nil
 }
 
 // watched returns a context that ends with the first signal, or when the demo takes too long.

@@ -5,6 +5,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,7 +13,6 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
-	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 )
 
 // Command is "fairlock doctor".
@@ -31,15 +31,18 @@ name; what is left of it expires by itself within minutes.
   note   worth knowing, or could not be found out
   wrong  locks are slow, refused or lost because of this
 
+Of a quorum it looks at each node, and at all together: whether they are different servers, belong to this quorum, can
+grant, and how far their clocks are apart. It takes locks there only if all nodes that answer belong to it already.
+
 --json: a line for each check, with check (server, version, topology, rights, practice, latency,
-clock, eviction, persistence, keyspace), status (ok, note, wrong), found, do (what to do, if
-anything) and figures.
+clock, eviction, persistence, keyspace; of a quorum also distinct, member, majority and skew), node (of a
+quorum, if it is about one), status (ok, note, wrong), found, do (what to do, if anything) and figures.
 
 Exit codes:
     0  nothing is wrong
     1  something is
    64  the command line makes no sense
-   69  the server cannot be reached or used; what is known is printed all the same
+   69  the server, or a majority of the nodes, cannot be reached or used; what is known is printed all the same
    74  standard output cannot be written`
 }
 
@@ -55,15 +58,15 @@ const (
 // finding is the result of a check. The names of its JSON fields must stay.
 type finding struct {
 	Check   string           `json:"check"`
+	Node    string           `json:"node,omitzero"` // of a quorum
 	Status  status           `json:"status"`
 	Found   string           `json:"found"`
 	Do      string           `json:"do,omitzero"`
 	Figures map[string]int64 `json:"figures,omitzero"` // durations are whole microseconds
 }
 
-// patient is the server under examination.
+// patient is the server under examination, or one node of a quorum.
 type patient struct {
-	server.Connection
 	rdb    redis.UniversalClient
 	info   map[string]string // the answer to INFO; empty if the user may not ask
 	denied error             // why info is empty
@@ -78,7 +81,11 @@ const within = 30 * time.Second
 
 // Run is called by kong.
 func (v *Command) Run() error {
-	found, reached, err := v.examine()
+	examine := v.examine
+	if v.Quorum() {
+		examine = v.examineQuorum
+	}
+	found, reached, err := examine()
 	if err != nil {
 		return err
 	}
@@ -107,11 +114,16 @@ func (v *Command) examine() (found []finding, reached bool, err error) {
 	if prefix == "" {
 		prefix = ownPrefix
 	}
-	p := &patient{Connection: v.Connection, rdb: rdb, kind: v.Kind(), app: prefix, prefix: prefix}
+	p := &patient{rdb: rdb, kind: v.Kind(), app: prefix, prefix: prefix}
 	if v.Plain {
 		p.prefix += plainKeys
 	}
 	found, reached = p.examine(ctx)
+	if reached {
+		found[0].Found = v.String() + " " + answers
+	} else {
+		found[0].Found = v.String() + ": " + found[0].Found
+	}
 	return found, reached, nil
 }
 
@@ -128,37 +140,49 @@ func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
 		return []finding{first}, false
 	}
 	found = append(found, first)
-	for _, check := range []struct {
-		name string
-		look func(context.Context) finding
-	}{
-		{"version", p.version},
-		{"topology", p.topology},
-		{"rights", p.rights},
-		{"practice", p.practice},
-		{"latency", p.latency},
-		{"clock", p.clocks},
-		{"eviction", p.eviction},
-		{"persistence", p.persistence},
-		{"keyspace", p.keyspace},
-	} {
-		f := check.look(ctx)
-		f.Check = check.name
-		found = append(found, f)
+	for _, c := range slices.Concat(before, []check{{"practice", (*patient).practice}}, after) {
+		found = append(found, p.look(ctx, c))
 	}
 	return found, true
 }
 
+// check is one thing to look at.
+type check struct {
+	name string
+	look func(*patient, context.Context) finding
+}
+
+// The checks before and after practice.
+var (
+	before = []check{{"version", (*patient).version}, {"topology", (*patient).topology}, {"rights", (*patient).rights}}
+	after  = []check{
+		{"latency", (*patient).latency},
+		{"clock", (*patient).clocks},
+		{"eviction", (*patient).eviction},
+		{"persistence", (*patient).persistence},
+		{"keyspace", (*patient).keyspace},
+	}
+)
+
+func (p *patient) look(ctx context.Context, c check) finding {
+	f := c.look(p, ctx)
+	f.Check = c.name
+	return f
+}
+
+// answers is what is found of a server that does.
+const answers = "answers"
+
 // server checks whether the server answers, and reads INFO.
 func (p *patient) server(ctx context.Context) finding {
 	if err := p.rdb.Ping(ctx).Err(); err != nil {
-		return finding{Check: "server", Status: wrong, Found: fmt.Sprintf("%s: %v", p, err), Do: remedy(err)}
+		return finding{Check: "server", Status: wrong, Found: err.Error(), Do: remedy(err)}
 	}
 	var text string
 	text, p.denied = p.rdb.Info(ctx).Result()
 	p.info = fieldsOf(text)
 	p.clock = readClock(ctx, p.rdb)
-	return finding{Check: "server", Status: good, Found: p.String() + " answers"}
+	return finding{Check: "server", Status: good, Found: answers}
 }
 
 // tell prints the findings.
@@ -168,6 +192,8 @@ func (v *Command) tell(found []finding) error {
 	colours := map[status]string{good: output.Green, note: output.Yellow, wrong: output.Red}
 	for _, f := range found {
 		p.Object(f)
+	}
+	for _, f := range alike(found) {
 		p.Say("%s  %-11s  %s", p.Paint(colours[f.Status], fmt.Sprintf("%-5s", f.Status)), f.Check, p.Wrapped(output.Clean(f.Found), indent))
 		if f.Do != "" {
 			p.Say("%*s%s", indent, "", p.Dim("-> ")+p.Wrapped(output.Clean(f.Do), indent+len("-> ")))

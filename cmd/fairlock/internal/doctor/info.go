@@ -77,6 +77,8 @@ func (p *patient) sharded() bool {
 func (p *patient) topology(context.Context) finding {
 	mode, role := p.info["redis_mode"], p.info["role"]
 	switch {
+	case mode == "cluster" && p.isNode():
+		return finding{Status: wrong, Found: "a node of a cluster", Do: "give the quorum masters that know nothing of each other"}
 	case mode == "cluster" && !p.sharded():
 		return finding{Status: wrong, Found: "a node of a cluster, which has some of the slots", Do: asCluster}
 	case mode == "cluster":
@@ -91,7 +93,12 @@ func (p *patient) topology(context.Context) finding {
 	}
 	replicas := p.number("connected_slaves")
 	f := finding{Status: good, Found: "a master with " + output.Count(int(replicas), "replica"), Figures: map[string]int64{"replicas": replicas}}
-	if replicas == 0 {
+	switch {
+	case p.isNode() && replicas == 0:
+		f.Found = "a master by itself"
+	case p.isNode():
+		f.Found += ", which add nothing: one that is promoted grants nothing for the longest lease"
+	case replicas == 0:
 		f.Found = "a master without replicas: what happens to it happens to the locks"
 	}
 	return f
@@ -146,6 +153,8 @@ func (p *patient) persistence(ctx context.Context) finding {
 			Status: wrong, Found: "the last snapshot could not be written",
 			Do: "look at the server's disk and log: unless stop-writes-on-bgsave-error is off it refuses writes, and so locks",
 		}
+	case p.isNode():
+		return finding{Status: good, Found: "whatever it keeps, after a restart the node grants nothing for the longest lease"}
 	case aof == "1":
 		return finding{Status: good, Found: "append-only file, appendfsync " + p.setting(ctx, "appendfsync")}
 	}

@@ -20,6 +20,9 @@ const (
 // typeOf has the type of each kind of key.
 var typeOf = map[string]string{"lock": "hash", "queue": "list", "waiters": "zset", "token": "string", "protocol": "string"}
 
+// typeAtNode has the type of each kind of key of a quorum.
+var typeAtNode = map[string]string{"lock": "hash", "queue": "zset", "waiters": "zset", "token": "string", "gone": "string", "node": "hash"}
+
 // census is the result of a walk through the keys under the prefix.
 type census struct {
 	locks, lines int
@@ -93,13 +96,16 @@ func (p *patient) count(ctx context.Context, keys []string, seen *census) error 
 		rest := strings.TrimPrefix(strings.TrimPrefix(key, p.prefix+plainKeys), p.prefix)
 		part, _, _ := strings.Cut(strings.TrimPrefix(rest, ":"), ":")
 		want, ours := typeOf[part]
+		if p.isNode() {
+			want, ours = typeAtNode[part]
+		}
 		switch is := types[i].Val(); {
 		case is == "none": // the key has expired since
 		case !ours:
 			seen.odd = append(seen.odd, fmt.Sprintf("%q", key))
 		case is != want:
 			seen.odd = append(seen.odd, fmt.Sprintf("%q (%s instead of %s)", key, is, want))
-		case lives[i].Val() == -1:
+		case lives[i].Val() == -1 && part != "node":
 			seen.odd = append(seen.odd, fmt.Sprintf("%q (never expires)", key))
 		case part == "lock":
 			seen.locks++

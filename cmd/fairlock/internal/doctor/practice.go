@@ -23,14 +23,17 @@ const (
 // practice does what applications do: it takes a lock, waits for it, hands it over, forces it, and
 // evicts a waiter from its line.
 func (p *patient) practice(ctx context.Context) finding {
+	quiet := slog.New(slog.DiscardHandler)
+	return p.practiceWith(ctx, locks.New(p.rdb, p.kind, p.app, quiet), locks.New(p.rdb, p.kind, p.app, quiet))
+}
+
+// practiceWith practises with two Lockers, and closes them.
+func (p *patient) practiceWith(ctx context.Context, holder, waiter fairlock.Interface) finding {
+	defer holder.Close()
+	defer waiter.Close()
 	ctx, cancel := context.WithTimeout(ctx, practiceWithin)
 	defer cancel()
-	d := &drill{ctx: ctx, name: "fairlock-doctor-" + strings.ToLower(rand.Text()[:8])}
-	quiet := slog.New(slog.DiscardHandler)
-	d.holder = locks.New(p.rdb, p.kind, p.app, quiet)
-	defer d.holder.Close()
-	d.waiter = locks.New(p.rdb, p.kind, p.app, quiet)
-	defer d.waiter.Close()
+	d := &drill{ctx: ctx, name: "fairlock-doctor-" + strings.ToLower(rand.Text()[:8]), holder: holder, waiter: waiter}
 	took, err := d.play()
 	if err != nil {
 		return finding{Status: wrong, Found: err.Error(), Do: p.remedy(err)}
@@ -61,7 +64,7 @@ func (d *drill) play() (took time.Duration, err error) {
 			return 0, err
 		}
 	}
-	if line, ok := d.holder.(*fairlock.Locker); ok {
+	if line, ok := d.holder.(locks.Evicter); ok {
 		if err := d.evict(line); err != nil {
 			return 0, err
 		}
@@ -87,13 +90,13 @@ func (d *drill) handOver() (time.Duration, error) {
 }
 
 // evict evicts the waiter from the line.
-func (d *drill) evict(line *fairlock.Locker) error {
+func (d *drill) evict(line locks.Evicter) error {
 	lease, wait, err := d.meet()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lease.Unlock(d.ctx) }() // an error was reported already
-	state, err := line.Inspect(d.ctx, d.name)
+	state, err := d.holder.Inspect(d.ctx, d.name)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,10 @@ func (p *patient) rights(ctx context.Context) finding {
 		publish, count = "spublish", "shardnumsub"
 	}
 	var needed, missed []string
+	version, replicas := "the look at version and eviction policy", "WithReplicas"
+	if p.isNode() {
+		version = ""
+	}
 	for _, try := range []struct {
 		command []any
 		without string // what does not work without the right; "": locks
@@ -29,10 +33,13 @@ func (p *patient) rights(ctx context.Context) finding {
 		{[]any{"pubsub", count, channel}, ""},
 		{[]any{"time"}, ""},
 		{[]any{"eval", "return redis.call('HGETALL', KEYS[1])", 1, p.prefix + ":lock:{fairlock-doctor}"}, ""},
-		{[]any{"info"}, "the look at version and eviction policy"},
+		{[]any{"info"}, version},
 		{[]any{"scan", 0, "match", p.prefix + ":lock:fairlock-doctor", "count", 1}, "ls"},
-		{[]any{"wait", 0, 1}, "WithReplicas"},
+		{[]any{"wait", 0, 1}, replicas},
 	} {
+		if p.isNode() && try.without == replicas {
+			continue
+		}
 		switch err := p.rdb.Do(ctx, try.command...).Err(); {
 		case !redis.HasErrorPrefix(err, "NOPERM"):
 		case try.without == "":
@@ -70,12 +77,15 @@ func (p *patient) subscribes(ctx context.Context, channel string) error {
 
 // rule returns the ACL rule with what a user of locks needs, and no more.
 func (p *patient) rule() string {
-	more := ""
-	if p.sharded() {
-		more = " +cluster|slots"
+	freed, more := " &"+p.prefix+":freed:*", " +wait"
+	switch {
+	case p.isNode():
+		freed, more = "", ""
+	case p.sharded():
+		more += " +cluster|slots"
 	}
-	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:* &%[1]s:freed:* %[2]s%[3]s", p.prefix, rights, more)
+	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:*%[2]s %[3]s%[4]s", p.prefix, freed, rights, more)
 }
 
 // rights are the commands in that rule.
-const rights = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +info +time +wait"
+const rights = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +info +time"

@@ -22,12 +22,13 @@ const (
 	Fair     = "fair"
 	Plain    = "plain"
 	Redisson = "redisson" // of Java's Redisson, fair or plain: the same keys
+	Quorum   = "quorum"   // fair ones that a majority of several servers keeps
 )
 
 // Keyspace says where the locks are: the flags of every command that looks for locks.
 type Keyspace struct {
 	server.Connection
-	Prefix string `placeholder:"PREFIX" env:"FAIRLOCK_PREFIX" help:"What the keys of the locks begin with (${env}; default fairlock)."`
+	Prefix string `placeholder:"PREFIX" env:"FAIRLOCK_PREFIX" help:"What the keys of the locks begin with (${env}; default fairlock, or quorum for those of a quorum)."`
 }
 
 // Locker is a Locker for the locks of one kind.
@@ -37,20 +38,30 @@ type Locker struct {
 	fairlock.Interface
 }
 
-// Store gives a command the locks of a server.
-type Store struct {
-	Redis   redis.UniversalClient
-	Lockers []Locker // one for each kind
-	Notices *Notices // shows the library's warnings about the server
+// Evicter is a Locker whose locks have a line.
+type Evicter interface {
+	Evict(ctx context.Context, name, waiter string) error
 }
 
-// Open makes Lockers of these kinds. It does no I/O. The caller must close the Store.
+// Store gives a command the locks of a server, or of a quorum.
+type Store struct {
+	Servers []redis.UniversalClient // one, or the nodes of the quorum
+	Lockers []Locker                // one for each kind
+	Notices *Notices                // shows the library's warnings about the server
+}
+
+// Open makes Lockers of these kinds. It does no I/O. The caller must close the Store. The fair locks
+// of a quorum are of the kind Quorum.
 func (k *Keyspace) Open(kinds ...string) (*Store, error) {
+	s := &Store{Notices: NewNotices(os.Stderr)}
+	if k.Quorum() {
+		return s, k.openQuorum(s, kinds)
+	}
 	rdb, err := k.Connection.Open()
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Redis: rdb, Notices: NewNotices(os.Stderr)}
+	s.Servers = []redis.UniversalClient{rdb}
 	for _, kind := range kinds {
 		s.Lockers = append(s.Lockers, Locker{kind, k.String(), New(rdb, kind, k.Prefix, slog.New(s.Notices))})
 	}
@@ -62,7 +73,9 @@ func (s *Store) Close() {
 	for _, l := range s.Lockers {
 		_ = l.Close() // never fails
 	}
-	_ = s.Redis.Close() // the process ends
+	for _, rdb := range s.Servers {
+		_ = rdb.Close() // the process ends
+	}
 }
 
 // New returns a Locker of one kind. An empty prefix means the default of the kind.

@@ -12,12 +12,24 @@ import (
 // milliseconds. Times are in RFC 3339 and UTC, by the server's clock.
 type Record struct {
 	Name    string         `json:"name"`
-	Kind    string         `json:"kind"`              // "fair", "plain" or "redisson"
+	Kind    string         `json:"kind"`              // "fair", "plain", "redisson" or "quorum"
 	Token   int64          `json:"token"`             // the largest given so far; 0 if the lock was not used for some minutes
 	Holder  *HolderRecord  `json:"holder"`            // null: the lock is free
 	Waiting int            `json:"waiting"`           // length of the line; 0 for a plain lock, whose waiters only their own process knows
 	Waiters []WaiterRecord `json:"waiters,omitempty"` // in order; ls leaves them out
 	Damaged string         `json:"damaged,omitempty"` // what in its keys makes no sense
+	Nodes   []NodeRecord   `json:"nodes,omitempty"`   // what each node of a quorum says; ls leaves them out
+}
+
+// NodeRecord is what one node of a quorum says of a lock.
+type NodeRecord struct {
+	Node       string        `json:"node"`
+	Error      string        `json:"error,omitempty"` // why it says nothing
+	Vote       *HolderRecord `json:"vote"`            // who has its vote; null: nobody
+	Decided    bool          `json:"decided"`         // whoever has its vote has a majority, and it knows that
+	Token      int64         `json:"token"`           // the largest that it knows
+	Waiting    int           `json:"waiting"`         // length of its line
+	Quarantine int64         `json:"quarantine_ms"`   // for how long it grants nothing, because it may have forgotten what it granted
 }
 
 // HolderRecord is the holder of a lock.
@@ -52,6 +64,20 @@ func NewRecord(kind string, s *fairlock.State) *Record {
 		r.Waiters = append(r.Waiters, WaiterRecord{
 			Place: i + 1, ID: w.ID, Owner: w.Owner, Note: w.Note, Since: w.Since.UTC(), Waited: w.Waited.Milliseconds(),
 		})
+	}
+	for _, n := range s.Nodes {
+		r.Nodes = append(r.Nodes, newNodeRecord(n))
+	}
+	return r
+}
+
+func newNodeRecord(n fairlock.NodeView) NodeRecord {
+	r := NodeRecord{
+		Node: n.Node, Vote: newHolderRecord(n.Vote), Decided: n.Decided, Token: n.Token, Waiting: n.Waiting,
+		Quarantine: n.Quarantine.Milliseconds(),
+	}
+	if n.Err != nil {
+		r.Error = n.Err.Error()
 	}
 	return r
 }

@@ -25,30 +25,52 @@ const least = 5
 // Pace says when to look again. It takes as the server's work on a request the time beyond a bare
 // round trip. So its errors are in the server's favour.
 type Pace struct {
-	requests *stopwatch
+	requests []*stopwatch // one for each server
 	shortly  time.Duration
 
 	mu   sync.Mutex      // guards all below
 	past []time.Duration // what the last looks took
 }
 
-// NewPace returns a Pace that measures what goes out over rdb. Looks are at least shortly apart.
-func NewPace(rdb redis.UniversalClient, shortly time.Duration) *Pace {
-	p := &Pace{requests: &stopwatch{rdb: rdb}, shortly: shortly}
-	rdb.AddHook(p.requests)
+// NewPace returns a Pace that measures what goes out to these servers. The busiest counts. Looks are
+// at least shortly apart.
+func NewPace(shortly time.Duration, servers ...redis.UniversalClient) *Pace {
+	p := &Pace{shortly: shortly}
+	for _, rdb := range servers {
+		w := &stopwatch{rdb: rdb}
+		rdb.AddHook(w)
+		p.requests = append(p.requests, w)
+	}
 	return p
 }
 
 // Another returns a Pace for looks at something else, that do not overlap with those of p.
 func (p *Pace) Another() *Pace { return &Pace{requests: p.requests, shortly: p.shortly} }
 
-// Begin begins a look. Its ping measures a bare round trip.
-func (p *Pace) Begin(ctx context.Context) { p.requests.begin(ctx) }
+// patience is how long a look waits for the ping of one server of several.
+const patience = 250 * time.Millisecond
+
+// Begin begins a look. Its pings measure a bare round trip to each server.
+func (p *Pace) Begin(ctx context.Context) {
+	if len(p.requests) > 1 {
+		brief, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		ctx = brief
+	}
+	var all sync.WaitGroup
+	for _, w := range p.requests {
+		all.Go(func() { w.begin(ctx) })
+	}
+	all.Wait()
+}
 
 // End ends a look. It returns how long a look keeps the server busy at most, and how long to leave
 // the server alone now.
 func (p *Pace) End() (spent, rest time.Duration) {
-	took := p.requests.beyond()
+	var took time.Duration
+	for _, w := range p.requests {
+		took = max(took, w.beyond())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.past = append(p.past, took)

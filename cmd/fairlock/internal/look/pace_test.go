@@ -39,7 +39,7 @@ func paced(t *testing.T, test func(s *slow, look func() (spent, rest time.Durati
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 		defer rdb.Close()
-		pace := NewPace(rdb, time.Second)
+		pace := NewPace(time.Second, rdb)
 		s := new(slow)
 		rdb.AddHook(s)
 		test(s, func() (spent, rest time.Duration) {

@@ -99,15 +99,13 @@ func (r *Command) Run() error {
 
 // under runs the program under the lock, and leaves nothing behind.
 func (r *Command) under(p *Program) error {
-	rdb, err := r.Open()
+	shown := newProgress(os.Stderr, r.Verbose)
+	log := locks.NewNotices(shown)
+	locker, disconnect, err := locks.Connect(&r.Connection, locks.KindOf(r.Plain), slog.New(log), r.Lease)
 	if err != nil {
 		return err
 	}
-	defer rdb.Close()
-	shown := newProgress(os.Stderr, r.Verbose)
-	log := locks.NewNotices(shown)
-	locker := locks.New(rdb, locks.KindOf(r.Plain), "", slog.New(log), fairlock.WithLease(r.Lease))
-	defer locker.Close()
+	defer disconnect()
 	deafen()
 	signals, release := process.Catch(slices.Concat(process.Ending, heralds)...)
 	defer release()
@@ -134,6 +132,10 @@ func (r *Command) Program() (*Program, error) {
 		return nil, exit.Errorf(exit.Usage, "--conflict-exit-code: %d is not between 0 and 255", r.Conflict)
 	case r.Plain && r.MaxWaiters != nil:
 		return nil, exit.Errorf(exit.Usage, "--max-waiters: a plain lock has no line")
+	case r.Plain && r.Quorum():
+		return nil, r.NoQuorum("--plain", "its nodes hand over by their lines, so all its locks are fair")
+	case r.Owner != nil && r.Quorum():
+		return nil, r.NoQuorum("--owner", "a second process could have another token")
 	}
 	p, err := lookUp(r.Command[1:])
 	if err != nil {

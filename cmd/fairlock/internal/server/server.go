@@ -19,9 +19,11 @@ import (
 const Timeout = 2 * time.Second
 
 // Connection says where the Redis is and how to talk to it: the flags of every command that needs a
-// server.
+// server. It names one server, or the nodes of a quorum.
 type Connection struct {
-	Redis string `group:"server" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default})."`
+	Redis        []string      `group:"server" sep:"none" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default}). Several are the nodes of a quorum."`
+	LongestLease time.Duration `group:"server" placeholder:"DURATION" env:"FAIRLOCK_LONGEST_LEASE" help:"The longest lease of a quorum, which all its users set alike (${env}; default 1m)."`
+	Set          string        `group:"server" placeholder:"NAME" env:"FAIRLOCK_SET" help:"What a quorum's users call the set of its nodes, if not by their addresses (${env})."`
 	TLSFiles
 }
 
@@ -33,16 +35,37 @@ const URLs = `The server is one of
   redis://[user:password@]sentinel:26379[/database]?master_name=NAME[&addr=sentinel:26379...]
                 [&username=U][&password=P]           user and password before the @ are for the Sentinels
   redis+cluster://[user:password@]host[:6379][?addr=host:6379...]
+  quorum:host[:6379],host[:6379],host[:6379]         a quorum of masters, each a host or a redis:// or
+                rediss:// URL; or --redis three times
 
-and takes go-redis's parameters, such as read_timeout=5s or skip_verify=true.`
+and takes go-redis's parameters, such as read_timeout=5s or skip_verify=true. In the URLs of a quorum a comma is
+written %2C. A quorum has fair locks only, of package quorum; watch, web, --plain, --redisson and --owner are not for it.`
 
-// Open makes a client. Its only I/O is to read the files for TLS.
+// Open makes a client of one server. Its only I/O is to read the files for TLS.
 func (c *Connection) Open() (redis.UniversalClient, error) {
-	client, err := c.prepare()
+	switch {
+	case c.Quorum():
+		return nil, exit.Errorf(exit.Usage, "--redis names a quorum, and this command needs one server")
+	case c.LongestLease != 0 || c.Set != "":
+		return nil, exit.Errorf(exit.Usage, "--longest-lease and --set are of use with a quorum only: --redis quorum:HOST,HOST,HOST")
+	}
+	client, err := c.site().prepare()
 	if err != nil {
 		return nil, err
 	}
 	return client(), nil
+}
+
+// site is one server, or what acts as one.
+type site struct {
+	url   string
+	files *TLSFiles
+	hush  bool // a password may be near
+}
+
+// site returns the site of a Connection that is no quorum.
+func (c *Connection) site() *site {
+	return &site{url: strings.Join(c.Redis, ""), files: &c.TLSFiles, hush: strings.Contains(strings.Join(c.Redis, ""), "@")}
 }
 
 // form is the kind of deployment of a URL.
@@ -55,13 +78,13 @@ const (
 )
 
 // address parses the URL only to find out which of go-redis's parsers to use.
-func (c *Connection) address() (form, *url.URL, error) {
-	u, err := url.Parse(c.Redis)
-	if err == nil && u.User == nil && strings.Contains(c.Redis, "@") {
+func (s *site) address() (form, *url.URL, error) {
+	u, err := url.Parse(s.url)
+	if err == nil && u.User == nil && strings.Contains(s.url, "@") {
 		err = errors.New("user or password end early") // the parser took the part after the first / ? # for something else
 	}
 	if err != nil {
-		return 0, nil, c.nonsense(err)
+		return 0, nil, s.nonsense(err)
 	}
 	scheme, said, _ := strings.Cut(u.Scheme, "+")
 	query := u.Query()
@@ -76,8 +99,8 @@ func (c *Connection) address() (form, *url.URL, error) {
 }
 
 // prepare parses the URL and returns a function that makes a client.
-func (c *Connection) prepare() (func() redis.UniversalClient, error) {
-	form, u, err := c.address()
+func (s *site) prepare() (func() redis.UniversalClient, error) {
+	form, u, err := s.address()
 	if err != nil {
 		return nil, err
 	}
@@ -86,27 +109,33 @@ func (c *Connection) prepare() (func() redis.UniversalClient, error) {
 		o, err := redis.ParseFailoverURL(u.String())
 		if err == nil {
 			anyName(o.TLSConfig)
-			err = c.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+			err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
 		}
-		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, c.nonsense(err)
+		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, s.nonsense(err)
 	case cluster:
 		o, err := redis.ParseClusterURL(u.String())
 		if err == nil {
 			anyName(o.TLSConfig)
-			err = c.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+			err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
 		}
-		return func() redis.UniversalClient { return redis.NewClusterClient(o) }, c.nonsense(err)
+		return func() redis.UniversalClient { return redis.NewClusterClient(o) }, s.nonsense(err)
 	default:
-		o, err := redis.ParseURL(u.String())
-		if err == nil {
-			err = c.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
-		}
-		return func() redis.UniversalClient { return redis.NewClient(o) }, c.nonsense(err)
+		o, err := s.options(u)
+		return func() redis.UniversalClient { return redis.NewClient(o) }, err
 	}
 }
 
+// options are those of a client of a single server.
+func (s *site) options(u *url.URL) (*redis.Options, error) {
+	o, err := redis.ParseURL(u.String())
+	if err == nil {
+		err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+	}
+	return o, s.nonsense(err)
+}
+
 // nonsense returns the exit.Error for an unusable URL. It does not show the password.
-func (c *Connection) nonsense(err error) error {
+func (s *site) nonsense(err error) error {
 	var end *exit.Error
 	if err == nil || errors.As(err, &end) {
 		return err
@@ -114,7 +143,7 @@ func (c *Connection) nonsense(err error) error {
 	var parse *url.Error // the text of a url.Error has the URL
 	if errors.As(err, &parse) {
 		err = parse.Err
-		if strings.Contains(c.Redis, "@") {
+		if s.hush {
 			err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25")
 		}
 	}
@@ -138,14 +167,14 @@ type settings struct {
 
 // tune sets what the URL leaves open, so that an unreachable server is reported soon: the library
 // does all the retries.
-func (c *Connection) tune(k settings) error {
+func (s *site) tune(k settings) error {
 	preset(k.name, "fairlock")
 	preset(k.dial, Timeout)
 	preset(k.read, Timeout)
 	preset(k.write, Timeout)
 	preset(k.retries, -1)
 	preset(k.dials, 1)
-	return c.configure(k.tls)
+	return s.files.configure(k.tls)
 }
 
 func preset[T comparable](field *T, value T) {
@@ -157,7 +186,15 @@ func preset[T comparable](field *T, value T) {
 
 // String says where the server is, without the password.
 func (c *Connection) String() string {
-	form, u, err := c.address()
+	if c.Quorum() {
+		return c.quorumString()
+	}
+	return c.site().String()
+}
+
+// String says where the server is, without the password.
+func (s *site) String() string {
+	form, u, err := s.address()
 	switch {
 	case err != nil:
 		return "?"

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
@@ -18,10 +21,52 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 		"redis://me:cret@h/x", "redis://me:cret@h?no=1", "redis://me:cret@h:port", "redis://h?master_name=m&password=cret&db=x",
 		"redis+cluster://me:cret@h?no=1", "redis+sentinel://me:cret@h",
 	} {
-		c := Connection{Redis: url}
-		_, err := c.prepare()
+		c := Connection{Redis: []string{url}}
+		_, err := c.site().prepare()
 		if exit.Code(err) != exit.Usage || strings.Contains(err.Error(), "cret") || strings.Contains(c.String(), "cret") {
 			t.Errorf("%s: %v, called %s", url, err, &c)
+		}
+	}
+}
+
+func TestNoErrorTellsAPasswordOfANode(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"quorum:a,b,redis://me:se/cret@h", "quorum:me:1/cret@a,b,c", "quorum:redis://me:cret@a,b,c,d", "quorum:a,b,redis://me:cret@h?master_name=m",
+		"quorum:me:cret@a,b,", "quorum:rediss://me:cret@a:port,b,c", "quorum:quorum:me:cret@a,b,c",
+	} {
+		c := Connection{Redis: []string{url}}
+		_, err := c.Nodes()
+		if exit.Code(err) != exit.Usage || strings.Contains(err.Error(), "cret") || strings.Contains(c.String(), "cret") {
+			t.Errorf("%s: %v, called %s", url, err, &c)
+		}
+	}
+}
+
+func TestAQuorumIsNamedInOneWordOrNodeByNode(t *testing.T) {
+	t.Parallel()
+	for _, given := range [][]string{
+		{"quorum:me:secret@a,redis://b:7/1,[::1]:8"},
+		{"me:secret@a", "redis://b:7/1", "[::1]:8"},
+	} {
+		c := Connection{Redis: given}
+		nodes, err := c.Nodes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, rdb := range nodes {
+			o := rdb.(*redis.Client).Options()
+			all = append(all, fmt.Sprint(o.Addr, " ", o.DB, " ", o.Password))
+			_ = rdb.Close()
+		}
+		if !slices.Equal(all, []string{"a:6379 0 secret", "b:7 1 ", "[::1]:8 0 "}) || c.String() != "the quorum a, b:7, [::1]:8" || !c.Quorum() {
+			t.Errorf("%q: %q, called %s", given, all, &c)
+		}
+	}
+	for _, given := range [][]string{{"quorum:a,b"}, {"a", "b", "c", "d"}, {"quorum:a,b,redis+cluster://c"}, {"quorum:a,b,c", "d", "e"}, {"quorum:"}} {
+		if _, err := (&Connection{Redis: given}).Nodes(); exit.Code(err) != exit.Usage {
+			t.Errorf("%q: %v", given, err)
 		}
 	}
 }
@@ -39,8 +84,8 @@ func FuzzRedisURL(f *testing.F) {
 	f.Add("http", "h")
 	f.Fuzz(func(t *testing.T, scheme, rest string) {
 		const secret = "pA55-0f-n0b0dy"
-		c := Connection{Redis: scheme + "://me:" + secret + "@" + rest}
-		_, err := c.prepare()
+		c := Connection{Redis: []string{scheme + "://me:" + secret + "@" + rest}}
+		_, err := c.site().prepare()
 		if strings.Contains(c.String(), secret) {
 			t.Fatalf("%s, %q: the password is told: %s", scheme, rest, &c)
 		}

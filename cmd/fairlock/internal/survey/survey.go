@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
@@ -17,7 +15,7 @@ import (
 
 // Lock is one row of a Picture.
 type Lock struct {
-	Kind    string // locks.Fair or locks.Plain
+	Kind    string // locks.Fair, locks.Plain or locks.Quorum
 	Name    string
 	Holder  *fairlock.Holder // nil: the lock is free
 	Waiting int
@@ -86,9 +84,8 @@ type Survey struct {
 	past     Rates
 }
 
-// New returns a Survey that looks through Lockers on rdb. Looks are at least shortly apart.
-func New(rdb redis.UniversalClient, shortly time.Duration, lockers ...locks.Locker) *Survey {
-	pace := look.NewPace(rdb, shortly)
+// New returns a Survey that looks through Lockers, at this pace.
+func New(pace *look.Pace, lockers ...locks.Locker) *Survey {
 	return &Survey{lockers: lockers, all: pace, one: pace.Another()}
 }
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/cmd/fairlock/internal/process"
 	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
@@ -52,7 +53,7 @@ func (v *Command) Run() error {
 	}
 	defer s.Close()
 	locker := s.Lockers[0]
-	all := survey.New(s.Redis, time.Second, locker)
+	all := survey.New(look.NewPace(time.Second, s.Servers...), locker)
 	ctx, got, release := process.UntilSignal()
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)

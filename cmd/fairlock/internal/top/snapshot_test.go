@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
@@ -84,7 +85,7 @@ func TestASnapshotSeesWhoHoldsWhoWaitsAndForHowLong(t *testing.T) {
 		over <- err
 	}()
 	<-waits
-	all := survey.New(rdb, time.Second, locks.Locker{Kind: locks.Fair, Interface: locker})
+	all := survey.New(look.NewPace(time.Second, rdb), locks.Locker{Kind: locks.Fair, Interface: locker})
 	p, err := Snapshot(t.Context(), all)
 	if err != nil || len(p.Locks) != 1 || p.Locks[0].Holder.Note != "holder" || p.Locks[0].Waiting != 1 || p.Locks[0].Longest <= 0 || p.Totals().Rate != 0 {
 		t.Errorf("%+v, %v", p, err)

@@ -51,6 +51,9 @@ Exit codes:
 
 // Run is called by kong.
 func (w *Command) Run() error {
+	if err := w.NoQuorum("watch", "what a node tells is of its vote, and not of the lock; fairlock top looks at the locks again and again"); err != nil {
+		return err
+	}
 	s, err := w.Open(w.Kind())
 	if err != nil {
 		return err
@@ -70,7 +73,7 @@ func (w *Command) Run() error {
 		}
 		return output.Written(WriteText(os.Stdout, events, func(k Kind, text string) string { return c.Paint(shadeOf[k], text) }))
 	}}
-	if err := Follow(ctx, locker, look.NewPace(s.Redis, 250*time.Millisecond), w.Name, p); err != nil {
+	if err := Follow(ctx, locker, look.NewPace(250*time.Millisecond, s.Servers...), w.Name, p); err != nil {
 		return err
 	}
 	return got()

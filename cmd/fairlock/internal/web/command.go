@@ -85,7 +85,7 @@ func (v *Command) Run() error {
 	if err := v.say(listener.Addr()); err != nil {
 		return err
 	}
-	site := newSite(newWatcher(s.Redis, s.Lockers), s.Lockers[0].Server, v.AllowChanges, v.report)
+	site := newSite(newWatcher(s.Servers[0], s.Lockers), s.Lockers[0].Server, v.AllowChanges, v.report)
 	if err := site.serve(ctx, listener, v.Token); err != nil {
 		return err
 	}
@@ -95,7 +95,9 @@ func (v *Command) Run() error {
 // check refuses flags that make no sense together, before anything happens.
 func (v *Command) check() error {
 	host, _, err := net.SplitHostPort(v.Listen)
-	switch {
+	switch quorum := v.NoQuorum("web", "its page tells of hand-overs as they are heard, and what a node tells is of its vote and not of the lock; fairlock top looks at the locks again and again"); {
+	case quorum != nil:
+		return quorum
 	case err != nil:
 		return exit.Errorf(exit.Usage, "--listen wants HOST:PORT: %w", err)
 	case v.Token != "" && len(v.Token) < Shortest:

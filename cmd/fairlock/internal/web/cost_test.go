@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
@@ -37,7 +38,7 @@ func BenchmarkServer(b *testing.B) {
 			rdb := stillLife(b, size.locks, size.waiters)
 			locker := fairlock.New(rdb, fairlock.WithPrefix("still"), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 			defer locker.Close()
-			source := survey.New(rdb, time.Second, locks.Locker{Kind: locks.Fair, Interface: locker})
+			source := survey.New(look.NewPace(time.Second, rdb), locks.Locker{Kind: locks.Fair, Interface: locker})
 			for range b.N {
 				idle := busy(b, rdb, 10*time.Second, func(ctx context.Context) { <-ctx.Done() })
 				count := 0

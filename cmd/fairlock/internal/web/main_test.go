@@ -74,14 +74,14 @@ func serves(t testing.TB, redisAt string, changes bool, token string) *served {
 // servesUnder serves the locks under a prefix.
 func servesUnder(t testing.TB, prefix, redisAt string, changes bool, token string) *served {
 	t.Helper()
-	keyspace := locks.Keyspace{Connection: server.Connection{Redis: "redis://" + redisAt}, Prefix: prefix}
+	keyspace := locks.Keyspace{Connection: server.Connection{Redis: []string{"redis://" + redisAt}}, Prefix: prefix}
 	store, err := keyspace.Open(locks.Fair, locks.Plain)
 	must(t, err)
 	store.Notices.Mute()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	c := &served{t: t, url: "http://" + listener.Addr().String(), http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patienceOfTests}}
-	c.site = newSite(newWatcher(store.Redis, store.Lockers), redisAt, changes, func(done change) {
+	c.site = newSite(newWatcher(store.Servers[0], store.Lockers), redisAt, changes, func(done change) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.changes = append(c.changes, done)

@@ -70,7 +70,7 @@ type view struct {
 }
 
 func newWatcher(rdb redis.UniversalClient, lockers []locks.Locker) *watcher {
-	all := survey.New(rdb, 0, lockers...)
+	all := survey.New(look.NewPace(0, rdb), lockers...)
 	w := &watcher{
 		lockers: make(map[string]locks.Locker), survey: all, pace: all.Pace(), wake: make(chan struct{}, 1),
 		views: make(map[key]*view), trails: make(trails), changed: make(chan struct{}),

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/quorum"
+	"github.com/fairlock/locks/test/redistest"
+)
+
+// trio is a quorum of three real servers.
+type trio struct {
+	*testing.T
+	servers []*redistest.Server
+	addrs   []string
+}
+
+// newTrio starts the servers. They know of no quorum yet.
+func newTrio(t *testing.T, args ...string) *trio {
+	t.Helper()
+	q := &trio{T: t}
+	for range 3 {
+		s := redistest.Start(t, args...)
+		q.servers, q.addrs = append(q.servers, s), append(q.addrs, s.Addr())
+	}
+	return q
+}
+
+// aTrio is a trio that grants.
+func aTrio(t *testing.T) *trio {
+	t.Helper()
+	q := newTrio(t)
+	must(t, q.locker().Init(t.Context()))
+	return q
+}
+
+// url is what --redis takes.
+func (q *trio) url() string { return "quorum:" + strings.Join(q.addrs, ",") }
+
+// locker is the test's own Locker.
+func (q *trio) locker(options ...quorum.Option) *quorum.Locker {
+	var nodes []redis.UniversalClient
+	for _, addr := range q.addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		q.Cleanup(func() { _ = rdb.Close() })
+		nodes = append(nodes, rdb)
+	}
+	l := quorum.New(nodes, options...)
+	q.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// launch starts a fairlock on the quorum.
+func (q *trio) launch(args ...string) *tool {
+	q.Helper()
+	return fairlockWith(q.T, []string{"FAIRLOCK_REDIS=" + q.url()}, args...).start()
+}
+
+// prints runs fairlock to its end and returns what it prints, with the nodes called A, B and C.
+func (q *trio) prints(want int, args ...string) string {
+	q.Helper()
+	p := q.launch(args...)
+	p.ends(want)
+	return q.named(strings.Join(p.rest(), "\n"))
+}
+
+func (q *trio) named(text string) string {
+	for i, addr := range q.addrs {
+		text = strings.ReplaceAll(text, addr, string(rune('A'+i)))
+	}
+	return text
+}
+
+// waiting makes a call wait. The channel gets its result.
+func (q *trio) waiting(l *quorum.Locker, name string, options ...quorum.LockOption) <-chan error {
+	q.Helper()
+	ctx, cancel := context.WithCancel(q.Context())
+	q.Cleanup(cancel)
+	queued, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		lease, err := l.Lock(ctx, name, append(options, quorum.OnQueued(func(int) { close(queued) }))...)
+		ended <- err
+		_ = lease.Unlock(context.Background()) // nil if err is not
+	}()
+	select {
+	case <-queued:
+	case <-time.After(patienceOfTests):
+		q.Fatal("it does not wait")
+	}
+	return ended
+}
+
+// decided waits until all nodes know that the lock is decided.
+func (q *trio) decided(l *quorum.Locker, name string) {
+	q.Helper()
+	eventually(q.T, "all nodes know of the decision", func() bool {
+		state, err := l.Inspect(q.Context(), name)
+		must(q.T, err)
+		return !slices.ContainsFunc(state.Nodes, func(n quorum.NodeView) bool { return !n.Decided })
+	})
+}
+
+func TestRunStandsInTheLineOfAQuorumAndOutlivesOneOfItsNodes(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	first := q.launch("run", "nightly", "--", "sh", "-c", "echo $FAIRLOCK_TOKEN; read line")
+	token := first.line()
+	second := q.launch("run", "--verbose", "nightly", "--", "sh", "-c", "echo $FAIRLOCK_TOKEN; exit 3")
+	l := q.locker()
+	eventually(t, "one waits", func() bool {
+		state, err := l.Inspect(t.Context(), "nightly")
+		must(t, err)
+		return state.Waiting == 1
+	})
+	q.servers[0].Kill()
+	_, err := first.stdin.Write([]byte("\n"))
+	must(t, err)
+	if later := second.line(); later <= token {
+		t.Errorf("token %s after %s", later, token)
+	}
+	first.ends(0)
+	second.ends(3)
+	q.launch("run", "--wait", "0", "nightly", "--", "true").ends(0)
+}
+
+func TestRunEndsItsCommandWhenTheMajorityIsGone(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	p := q.launch("run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
+	p.says("in")
+	q.servers[0].Kill()
+	q.servers[2].Kill()
+	p.ends(exit.Lost)
+	p.complains("nightly", "lost")
+	p = q.launch("run", "nightly", "--", "true")
+	p.ends(exit.Unavailable)
+	if text := p.stderr.String(); !strings.Contains(text, "1 of 3 nodes answered") {
+		t.Error(text)
+	}
+}
+
+func TestWhatAQuorumCannotDoIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	q := &trio{T: t, addrs: []string{"a", "b", "c"}} // nothing is asked
+	for line, why := range map[string]string{
+		"watch x":                   "watch is not for a quorum: what a node tells is of its vote",
+		"web":                       "web is not for a quorum: ",
+		"ls --plain":                "--plain is not for a quorum: its nodes hand over by their lines",
+		"show --plain x":            "--plain is not for a quorum: ",
+		"force --plain x":           "--plain is not for a quorum: ",
+		"top --plain":               "--plain is not for a quorum: ",
+		"doctor --plain":            "--plain is not for a quorum: ",
+		"ls --redisson":             "--redisson is not for a quorum: Redisson keeps its locks on one server",
+		"run --plain x -- true":     "--plain is not for a quorum: ",
+		"run --owner me x -- true":  "--owner is not for a quorum: a second process could have another token",
+		"run --lease 2m x -- true":  "a lease of 2m0s is longer than the longest of this quorum, 1m0s",
+		"demo --redis quorum:a,b,c": "this command needs one server",
+		"ls --redis quorum:a,b":     "2 nodes: a quorum has an odd number of them",
+		"ls --redis a --redis b":    "2 nodes: a quorum has an odd number of them",
+		"ls --redis quorum:a,b,a":   "nodes 1 and 3 are one server",
+
+		"ls --redis quorum:a,b,redis+cluster://c": "a node of a quorum is one master by itself",
+		"ls --redis redis://a --set x":            "--longest-lease and --set are of use with a quorum only",
+		"ls --longest-lease 1h1us":                "WithLongestLease: 1h0m0.000001s",
+		"quorum init --redis redis://a":           "quorum init wants a quorum",
+		"doctor --redis quorum:a,b,a":             "nodes 1 and 3 are one server",
+	} {
+		p := q.launch(strings.Fields(line)...)
+		p.ends(exit.Usage)
+		if text := p.stderr.String(); !strings.Contains(text, why) {
+			t.Errorf("%s: %s, want %q", line, text, why)
+		}
+	}
+}
+
+func TestLsShowAndTopTellOfAQuorum(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	l := q.locker()
+	take(t, l, "nightly", fairlock.Note("build-7"))
+	take(t, l, "order:42", fairlock.Note("web-1"))
+	q.waiting(l, "nightly", fairlock.Note("build-8"))
+	q.decided(l, "nightly")
+	checkText(t, "ls", q.prints(0, "ls"), `
+NAME  KIND  HOLDER  HELD  REMAINING  WAITING
+nightly  quorum  build-7  AGE  AGE  1
+order:42  quorum  web-1  AGE  AGE  0`)
+	checkText(t, "ls order*", q.prints(0, "ls", "order*", "--json"),
+		`{"name":"order:42","kind":"quorum","token":TOKEN,"holder":{"owner":"ID","note":"web-1","token":TOKEN,"holds":1,"depth":1,"since":"TIME","held_ms":MS,"remaining_ms":MS},"waiting":0}`)
+	checkText(t, "show", q.prints(0, "show", "nightly"), `
+nightly  quorum lock
+  held by  build-7
+  owner  ID
+  token  TOKEN
+  held for  AGE, since TIME
+  remaining  AGE if nobody renews it
+  depth  1, in 1 hold
+  waiting  1
+
+PLACE  WAITED  WHO  ID
+1  AGE  build-8  ID
+
+NODE  VOTE  DECIDED  REMAINING  TOKEN  WAITING
+A  build-7  yes  AGE  TOKEN  1
+B  build-7  yes  AGE  TOKEN  1
+C  build-7  yes  AGE  TOKEN  1`)
+	text := q.prints(0, "top", "--once")
+	if !strings.Contains(text, "build-7") || !strings.Contains(text, "2 locks, 2 held, 1 waiting") {
+		t.Errorf("top: %s", text)
+	}
+}
+
+func TestShowSaysWhyANodeHasNoSay(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	must(t, q.servers[1].Client(t).HSet(t.Context(), "quorum:node", "from", time.Now().Add(time.Hour).UnixMilli()).Err())
+	l := q.locker()
+	q.servers[2].Kill()
+	text := q.prints(exit.Nothing, "show", "nightly")
+	for _, like := range []string{`(?m)^A +- +- +- +- +0$`, `(?m)^B +grants nothing for 1h0m`, `(?m)^C +no say: .*refused`} {
+		if !regexp.MustCompile(like).MatchString(text) {
+			t.Errorf("%q is not in\n%s", like, text)
+		}
+	}
+	q.waiting(l, "nightly", fairlock.Note("build-8"))
+	var r locks.Record
+	must(t, json.Unmarshal([]byte(q.prints(0, "show", "nightly", "--json")), &r))
+	if len(r.Nodes) != 3 || r.Kind != locks.Quorum || r.Holder != nil || r.Waiting != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if a, b, c := r.Nodes[0], r.Nodes[1], r.Nodes[2]; a.Vote == nil || a.Vote.Note != "build-8" || a.Decided || a.Waiting != 0 || a.Token == 0 ||
+		b.Vote != nil || b.Quarantine < 3_000_000 || b.Waiting != 1 || c.Error == "" || c.Vote != nil {
+		t.Errorf("%+v", r.Nodes)
+	}
+}
+
+func TestForceAndEvictWorkOnAQuorumOfWhichANodeIsDown(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	l, other := q.locker(), q.locker()
+	lease := take(t, l, "x", fairlock.Note("first"))
+	q.decided(l, "x")
+	evicted, next := q.waiting(other, "x", fairlock.Note("second")), q.waiting(other, "x", fairlock.Note("third"))
+	q.servers[1].Kill()
+	state, err := l.Inspect(t.Context(), "x")
+	must(t, err)
+	checkText(t, "evict", q.prints(0, "evict", "x", state.Waiters[0].ID), "x: evicted second, who had place 1 and waited for AGE")
+	if err := <-evicted; !strings.Contains(fmt.Sprint(err), "evicted") {
+		t.Error(err)
+	}
+	text := q.prints(0, "force", "x", "--token", fmt.Sprint(lease.Token()))
+	if !strings.Contains(text, "ended the ownership of first") {
+		t.Error(text)
+	}
+	must(t, <-next)
+	<-lease.Done()
+	q.prints(exit.Nothing, "force", "x")
+	q.prints(exit.Nothing, "evict", "x", state.Waiters[0].ID)
+}
+
+func TestCompletionAsksAQuorum(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	take(t, q.locker(), "order:42", fairlock.Note("web-1"))
+	got := (&completeCommand{Shell: "fish", Words: []string{"--", "show", "--redis=" + q.url(), "ord"}}).lines()
+	if !slices.Equal(got, []string{"order:42\tquorum, held by web-1, 0 waiting"}) {
+		t.Errorf("%q", got)
+	}
+}
