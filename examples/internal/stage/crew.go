@@ -80,7 +80,10 @@ func (c *Crew[E]) Start(name string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-redis=" + c.stage.url, "-prefix=" + c.stage.Prefix}
+	var args []string
+	if !c.stage.alone {
+		args = []string{"-redis=" + c.stage.url, "-prefix=" + c.stage.Prefix}
+	}
 	flag.Visit(func(f *flag.Flag) {
 		if f.Name != "redis" && f.Name != "prefix" {
 			args = append(args, "-"+f.Name+"="+f.Value.String())

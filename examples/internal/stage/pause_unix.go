@@ -2,7 +2,20 @@
 
 package stage
 
-import "syscall"
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Become makes this process another program, which ends when it is killed.
+func Become(args ...string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(path, args, os.Environ())
+}
 
 // Pause stops the process in the middle of its work, as a suspended machine, a long garbage
 // collection or a debugger would.

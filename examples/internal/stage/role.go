@@ -30,7 +30,7 @@ func (s *Stage) act(play func(context.Context, *Stage, string) error, name strin
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
-	defer s.Redis.Close()
+	defer s.disconnect()
 	s.role = &role{orders: make(chan json.RawMessage), out: json.NewEncoder(os.Stdout)}
 	go s.role.read(cancel)
 	if err := play(ctx, s, name); err != nil && ctx.Err() == nil {

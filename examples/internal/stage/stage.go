@@ -27,6 +27,7 @@ type Stage struct {
 	Redis  *redis.Client
 	Prefix string // of all keys, so that an example disturbs nobody on a shared server
 
+	alone   bool // there is no Redis
 	url     string
 	role    *role          // nil in the playing process
 	dismiss []func() error // ends the processes that were started
@@ -38,14 +39,25 @@ type Stage struct {
 // runs role, with the name of that process; the context of role ends when the process has to end.
 // Main returns if all went well, and else ends the program with exit code 1.
 func Main(play func(context.Context, *Stage) error, role func(ctx context.Context, s *Stage, name string) error) {
-	url := flag.String("redis", "", "the `URL` of a Redis to play on; without it, a server that is embedded")
 	drawn := "example-" + strings.ToLower(rand.Text()[:8])
+	url := flag.String("redis", "", "the `URL` of a Redis to play on; without it, a server that is embedded")
 	prefix := flag.String("prefix", drawn, "what all `keys` begin with")
 	flag.Parse()
 	s := &Stage{Prefix: *prefix, url: *url}
 	if *prefix == drawn { // nobody will use this prefix again, and this key would stay for months
 		s.tidy = append(s.tidy, func() error { return s.Redis.Del(context.Background(), lua.ProtocolKey(drawn)).Err() })
 	}
+	s.main(play, role)
+}
+
+// MainAlone is Main for an example that brings its own servers: the Stage has none.
+func MainAlone(play func(context.Context, *Stage) error, role func(ctx context.Context, s *Stage, name string) error) {
+	flag.Parse()
+	s := &Stage{alone: true}
+	s.main(play, role)
+}
+
+func (s *Stage) main(play func(context.Context, *Stage) error, role func(ctx context.Context, s *Stage, name string) error) {
 	var err error
 	switch name := flag.Arg(0); {
 	case name == "":
@@ -65,7 +77,7 @@ func Main(play func(context.Context, *Stage) error, role func(ctx context.Contex
 func (s *Stage) play(play func(context.Context, *Stage) error) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	if s.url == "" {
+	if s.url == "" && !s.alone {
 		server, err := embedded.Start()
 		if err != nil {
 			return err
@@ -76,7 +88,7 @@ func (s *Stage) play(play func(context.Context, *Stage) error) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
-	defer s.Redis.Close()
+	defer s.disconnect()
 	err := play(ctx, s)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -85,6 +97,11 @@ func (s *Stage) play(play func(context.Context, *Stage) error) error {
 		err = errors.Join(err, end())
 	}
 	return err
+}
+
+// Cleanup has f called when the last process has ended.
+func (s *Stage) Cleanup(f func()) {
+	s.tidy = append(s.tidy, func() error { f(); return nil })
 }
 
 // TempDir returns a directory for the example. It is removed when the last process has ended.
@@ -96,7 +113,16 @@ func (s *Stage) TempDir() (string, error) {
 	return dir, err
 }
 
+func (s *Stage) disconnect() {
+	if s.Redis != nil {
+		_ = s.Redis.Close() // the process ends
+	}
+}
+
 func (s *Stage) connect(ctx context.Context) error {
+	if s.alone {
+		return nil
+	}
 	options, err := redis.ParseURL(s.url)
 	if err != nil {
 		return errors.New("-redis wants redis://[user:password@]host[:port][/database]") // err has the URL, and the URL has a password
