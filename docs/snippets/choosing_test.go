@@ -67,7 +67,7 @@ func TestOneStatementNeverOversells(t *testing.T) {
 func TestTheKindIsForTheCallerToChoose(t *testing.T) {
 	rdb := embeddedClient(t)
 	//guide:choosing.md
-	var locks fairlock.Interface = fairlock.New(rdb) // or reentrant.New(rdb)
+	var locks fairlock.Interface = fairlock.New(rdb) // or reentrant.New(rdb), or quorum.New(nodes)
 	defer locks.Close()
 	//guide:end
 	must(t, locks.Do(t.Context(), "any", func(context.Context, *fairlock.Lease) error { return nil }))

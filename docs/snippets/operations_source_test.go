@@ -15,7 +15,7 @@ import (
 )
 
 // library is the directories whose packages log.
-var library = []string{"fairlock", "fairlock/leader", "internal/engine", "lua", "pubsub", "redisson", "reentrant"}
+var library = []string{"fairlock", "fairlock/leader", "internal/engine", "lua", "pubsub", "quorum", "redisson", "reentrant"}
 
 // logLines are the lines that the library logs, by text, with their levels.
 func logLines(t *testing.T) map[string]string {
