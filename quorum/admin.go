@@ -205,30 +205,46 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 		if n.away() {
 			continue
 		}
-		var e error
+		type scanned struct {
+			names []string
+			err   error
+		}
+		done := make(chan scanned, 1)
 		if ended := l.core.Await(ctx, func() {
-			scan := n.rdb.Scan(ctx, 0, lua.ScanPattern(l.prefix), 100).Iterator()
-			for scan.Next(ctx) {
-				record := scan.Val()
-				if name, ok := strings.CutPrefix(record, l.prefix+":queue:"); ok { // it may be waited for only
-					record = l.prefix + ":lock:" + name
-				}
-				if name, _, err := lua.Named(l.prefix, record); err == nil && !known[name] {
-					known[name], names = true, append(names, name)
-				}
-			}
-			e = scan.Err()
+			names, err := l.scan(ctx, n)
+			done <- scanned{names, err}
 		}); ended != nil {
 			return nil, ended
 		}
-		if err = errors.Join(err, e); e == nil {
+		s := <-done
+		if err = errors.Join(err, s.err); s.err == nil {
 			answered++
+		}
+		for _, name := range s.names {
+			if !known[name] {
+				known[name], names = true, append(names, name)
+			}
 		}
 	}
 	if answered >= l.need() {
 		return names, nil
 	}
 	return nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", answered, len(l.nodes), ballot.ErrUnreachable), err)
+}
+
+// scan returns the names of the locks that a node knows, some of them twice.
+func (l *Locker) scan(ctx context.Context, n *node) (names []string, err error) {
+	scan := n.rdb.Scan(ctx, 0, lua.ScanPattern(l.prefix), 100).Iterator()
+	for scan.Next(ctx) {
+		record := scan.Val()
+		if name, ok := strings.CutPrefix(record, l.prefix+":queue:"); ok { // it may be waited for only
+			record = l.prefix + ":lock:" + name
+		}
+		if name, _, err := lua.Named(l.prefix, record); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names, scan.Err()
 }
 
 // ForceUnlock ends the present ownership of a lock at all nodes, whoever has it.

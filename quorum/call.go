@@ -117,13 +117,13 @@ func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func()
 	if of.Within {
 		c.away = l.closing
 	}
+	mine, by := l.ownLeg(ctx, of.Request.Wait) // with no mutex held: the context may be the user's
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if closed(c.away) {
 		return nil, nil, engine.ErrClosed
 	}
 	l.calls[c.ticket.Counter] = c
-	mine, by := l.ownLeg(ctx, of.Request.Wait)
 	own = func() {}
 	for i := range l.nodes {
 		switch {

@@ -310,17 +310,20 @@ func (definite) RedisError()     {}
 // Init says that nobody holds anything in this quorum: a new one need not wait for the longest lease
 // that it might have forgotten. Use it once, before the first lock.
 func (l *Locker) Init(ctx context.Context) error {
-	if l.err != nil {
-		return &Error{Op: "init", Err: l.err}
-	}
-	var all error
-	for i, n := range l.nodes {
-		if _, err := l.meet(ctx, n, true); err != nil {
-			all = errors.Join(all, fmt.Errorf("node %d: %w", i+1, err))
+	err := l.usable(ctx)
+	if err == nil {
+		failed := make([]error, len(l.nodes))
+		err = l.side(ctx, func(i int) {
+			if _, err := l.meet(context.WithoutCancel(ctx), l.nodes[i], true); err != nil {
+				failed[i] = fmt.Errorf("node %d: %w", i+1, err)
+			}
+		})
+		if err == nil {
+			err = errors.Join(failed...)
 		}
 	}
-	if all != nil {
-		return &Error{Op: "init", Err: all}
+	if err != nil {
+		return &Error{Op: "init", Err: err}
 	}
 	return nil
 }

@@ -55,10 +55,11 @@ func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command 
 	sent := n.open.PushBack(began)
 	n.mu.Unlock()
 	reply, err := by.RunCommand(ctx, sc, command)
+	failed := err != nil && (!lua.Answered(err) || lua.Passing(err)) && ctx.Err() == nil // which may be the user's
 	n.mu.Lock()
 	n.open.Remove(sent)
 	n.usual += (time.Since(began) - n.usual) / 8
-	n.failed, n.why = err != nil && (!lua.Answered(err) || lua.Passing(err)) && ctx.Err() == nil, err
+	n.failed, n.why = failed, err
 	n.mu.Unlock()
 	if err != nil {
 		n.away() // begins to probe

@@ -34,33 +34,45 @@ type NodeStatus struct {
 // requests to each node, to all at once, and is as slow as the slowest, which the timeouts of its
 // client or ctx bound. It writes nothing. An error is about ctx, a closed Locker or wrong options.
 func (l *Locker) Nodes(ctx context.Context) ([]NodeStatus, error) {
-	err := l.err
-	switch {
-	case err != nil:
-	case closed(l.closing):
-		err = ErrClosed
-	case ctx.Err() != nil:
-		err = engine.EndOf(ctx)
+	err := l.usable(ctx)
+	all := make([]NodeStatus, len(l.nodes))
+	if err == nil {
+		err = l.side(ctx, func(i int) { all[i] = l.status(context.WithoutCancel(ctx), l.nodes[i]) })
 	}
 	if err != nil {
 		return nil, &Error{Op: "nodes", Err: err}
 	}
-	all := make([]NodeStatus, len(l.nodes))
-	done := make(chan struct{}, len(l.nodes))
-	if err := l.core.Await(ctx, func() {
-		for i, n := range l.nodes {
+	return all, nil
+}
+
+// usable is an error if the Locker is not to be used, or ctx has ended.
+func (l *Locker) usable(ctx context.Context) error {
+	switch {
+	case l.err != nil:
+		return l.err
+	case closed(l.closing):
+		return ErrClosed
+	case ctx.Err() != nil:
+		return engine.EndOf(ctx)
+	}
+	return nil
+}
+
+// side does something at each node, also at those that are away, side by side. What is not done when
+// ctx ends goes on.
+func (l *Locker) side(ctx context.Context, at func(i int)) error {
+	return l.core.Await(ctx, func() {
+		done := make(chan struct{}, len(l.nodes))
+		for i := range l.nodes {
 			l.core.Go(func() {
-				all[i] = l.status(context.WithoutCancel(ctx), n)
+				at(i)
 				done <- struct{}{}
 			})
 		}
 		for range l.nodes {
 			<-done
 		}
-	}); err != nil {
-		return nil, &Error{Op: "nodes", Err: err}
-	}
-	return all, nil
+	})
 }
 
 // status asks a node for its status. Only the second answer tells the time well: the first may have

@@ -1,0 +1,87 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+// prying is a context of a caller's own type: whatever is asked of it, it needs the Locker.
+type prying struct {
+	context.Context
+	w *world
+	l *Locker
+}
+
+// free fails if a mutex of the Locker is held by whoever asks.
+func (p prying) free() {
+	mutexes := []*sync.Mutex{&p.l.mu}
+	for _, n := range p.l.nodes {
+		mutexes = append(mutexes, &n.mu)
+	}
+	for _, mu := range mutexes {
+		for limit := time.Now().Add(patience); !mu.TryLock(); time.Sleep(time.Millisecond) {
+			if time.Now().After(limit) {
+				p.w.Error("a context is asked under a mutex")
+				return
+			}
+		}
+		mu.Unlock()
+	}
+}
+
+func (p prying) Deadline() (time.Time, bool) { p.free(); return p.Context.Deadline() }
+func (p prying) Done() <-chan struct{}       { p.free(); return p.Context.Done() }
+func (p prying) Err() error                  { p.free(); return p.Context.Err() }
+func (p prying) Value(key any) any           { p.free(); return p.Context.Value(key) }
+
+func TestACallersContextMayUseTheLockerWhateverItIsAsked(t *testing.T) {
+	onBoth(t, func(w *world) {
+		for _, parent := range []context.Context{context.Background(), w.Context()} { // never ends, could end
+			l := w.locker()
+			ctx := prying{parent, w, l}
+			lease, err := l.Lock(ctx, "x")
+			w.must(err)
+			_, err = l.TryLock(ctx, "x")
+			w.is(err, ErrHeld)
+			_, err = l.Inspect(ctx, "x")
+			w.must(err)
+			for s, err := range l.List(ctx) {
+				if w.must(err); s.Name != "x" {
+					t.Errorf("%q", s.Name)
+				}
+			}
+			_, err = l.Nodes(ctx)
+			w.must(err)
+			w.must(lease.Unlock(ctx))
+			w.has(l, "x")
+			w.must(l.ForceUnlock(ctx, "x"))
+			w.is(l.Evict(ctx, "x", "nobody"), ErrNotHeld)
+			w.must(l.Do(ctx, "x", func(context.Context, *Lease) error { return nil }))
+			w.must(l.DoAll(ctx, []string{"x", "y"}, func(context.Context, *Leases) error { return nil }))
+			w.must(l.Init(ctx))
+			w.must(l.Shutdown(ctx))
+		}
+	})
+}
+
+func TestInitEndsWithItsContextAlsoWhereANodeIsSilent(t *testing.T) {
+	w := realNodes(t, 3)
+	w.servers[1].Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	l := w.locker()
+	began := time.Now()
+	w.is(l.Init(ctx), context.DeadlineExceeded)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	w.servers[1].Resume()
+	w.must(l.Close())
+	var e *Error
+	if err := l.Init(t.Context()); !errors.Is(err, ErrClosed) || !errors.As(err, &e) || e.Op != "init" {
+		t.Error(err)
+	}
+}
