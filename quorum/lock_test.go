@@ -61,7 +61,8 @@ func TestAHerdOnAFreeLockIsServedOneByOne(t *testing.T) {
 		for i := range 64 {
 			all.Go(func() {
 				for range 3 {
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					// A turn on embedded nodes takes 100 ms at times.
+					ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 					lease, err := lockers[i%4].Lock(ctx, "x")
 					cancel()
 					if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ func TestCallsForSeveralLocksThatEndInEveryWayLeaveNothingAndNeverShareALock(t *
 	onEachKind(t, nil, func(s *site) {
 		const callers, rounds, lease = 12, 60, time.Second
 		names := strings.Split("abcde", "")
-		var owners sync.Map // by lock: the Lease that is trusted
+		o := owners{forces: make(map[string]int), trusted: make(map[string]owner)}
 		var all sync.WaitGroup
 		var ends []func()
 		outcomes := make(chan string, callers*rounds)
@@ -31,6 +32,7 @@ func TestCallsForSeveralLocksThatEndInEveryWayLeaveNothingAndNeverShareALock(t *
 			ends = append(ends, end)
 			all.Go(func() {
 				for range rounds {
+					forces := o.known()
 					ctx, cancel := context.WithCancel(s.Context())
 					wanted := make([]string, 0, len(names))
 					for _, i := range rand.Perm(len(names))[:1+rand.IntN(len(names))] {
@@ -39,14 +41,17 @@ func TestCallsForSeveralLocksThatEndInEveryWayLeaveNothingAndNeverShareALock(t *
 					options := ending(cancel)
 					err := l.DoAll(ctx, wanted, func(ctx context.Context, leases *fairlock.Leases) error {
 						if rand.IntN(20) == 0 {
+							o.force(wanted[0])
 							s.force(l, wanted[0])
 						}
-						return s.alone(ctx, &owners, leases, wanted)
+						return o.alone(ctx, leases, wanted, forces)
 					}, options...)
 					cancel()
 					outcomes <- outcome(err)
 					if c == 0 && rand.IntN(4) == 0 {
-						s.disturb(l, names[rand.IntN(len(names))])
+						name := names[rand.IntN(len(names))]
+						o.force(name) // perhaps
+						s.disturb(l, name)
 					}
 				}
 			})
@@ -93,23 +98,72 @@ func ending(cancel func()) []fairlock.LockOption {
 	return nil
 }
 
+// owners is who trusts each lock.
+type owners struct {
+	mu      sync.Mutex // guards what follows
+	forces  map[string]int
+	trusted map[string]owner
+}
+
+// owner is a Lease that is trusted, and how many forces of its lock there were before its call.
+type owner struct {
+	lease  *fairlock.Lease
+	forces int
+}
+
+// force takes in that a lock is about to be forced.
+func (o *owners) force(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.forces[name]++
+}
+
+// known is how many forces of each lock there were.
+func (o *owners) known() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.forces)
+}
+
+// enter puts a Lease in the place of another. late says that the other has been forced, perhaps: it
+// hears of that soon, and the next owner does not wait for it.
+func (o *owners) enter(name string, lease *fairlock.Lease, forces int) (other *fairlock.Lease, late bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := o.trusted[name]
+	o.trusted[name] = owner{lease, forces}
+	return was.lease, o.forces[name] > was.forces
+}
+
 // alone fails if another call trusts one of the locks at the same time.
-func (s *site) alone(ctx context.Context, owners *sync.Map, leases *fairlock.Leases, names []string) error {
+func (o *owners) alone(ctx context.Context, leases *fairlock.Leases, names []string, forces map[string]int) error {
 	for _, name := range names {
 		lease := leases.Lease(name)
-		if other, taken := owners.Swap(name, lease); taken {
-			// Both are asked after the meeting: trust that ended before does not count.
-			if other := other.(*fairlock.Lease); other.Err() == nil && lease.Err() == nil {
-				return fmt.Errorf("two trust %s, with tokens %d and %d", name, other.Token(), lease.Token())
+		other, late := o.enter(name, lease, forces[name])
+		if other == nil {
+			continue
+		}
+		if late {
+			select {
+			case <-other.Done():
+			case <-time.After(20 * time.Second):
 			}
+		}
+		// Both are asked after the meeting: trust that ended before does not count.
+		if other.Err() == nil && lease.Err() == nil {
+			return fmt.Errorf("two trust %s, with tokens %d and %d", name, other.Token(), lease.Token())
 		}
 	}
 	select {
 	case <-time.After(rand.N(3 * time.Millisecond)):
 	case <-ctx.Done():
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, name := range names {
-		owners.CompareAndDelete(name, leases.Lease(name))
+		if o.trusted[name].lease == leases.Lease(name) {
+			delete(o.trusted, name)
+		}
 	}
 	return leases.Err()
 }
