@@ -70,7 +70,7 @@ func (l *Locker) round(at func(i int)) {
 			done <- struct{}{}
 		})
 	}
-	patience := time.NewTimer(silence)
+	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	late := patience.C
 	for n := range awaited {
@@ -210,6 +210,8 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		r, own = s.beginRelease(ctx, c, h.Token)
 	}
 	s.mu.Unlock()
+	patience := time.NewTimer(silence) // for own, too
+	defer patience.Stop()
 	own()
 	select {
 	case <-r.outcome:
@@ -217,7 +219,7 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		case <-r.all:
 		case <-time.After(grace):
 		}
-	case <-time.After(silence):
+	case <-patience.C:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,7 @@ var errVanished = errors.New("the caller is gone")
 // matters.
 func (l *Locker) leaves(c *call, i int, token int64, by *lua.Server, then func(lua.Was)) {
 	was, err := l.leave(context.Background(), by, c, i, token)
-	if err == nil || !rules.Retryable(err) {
+	if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it
 		then(was)
 		return
 	}
