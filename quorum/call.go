@@ -30,8 +30,7 @@ type call struct {
 	err     error
 	split   *time.Timer // of a try
 	hold    *engine.Hold
-	renewed bool // the hold has been renewed: votes that come later are renewed by themselves
-	release *release
+	renewed bool  // the hold has been renewed: votes that come later are renewed by themselves
 	first   []any // the command of the first enter, which is the same for all nodes
 	leaving []any // that of a leave, unless there are late requests
 }

@@ -139,6 +139,24 @@ func TestAnUnlockWaitsOnceForANodeThatFallsSilentThoughAnotherGaveNoVote(t *test
 	}
 }
 
+func TestAnUnlockWaitsForNoNodeThatIsAwayThoughAnotherTookTheVoteByForce(t *testing.T) {
+	for forced := range 2 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l := h.locker()
+			h.has(l, "y")
+			h.hush(2)
+			time.Sleep(silence)
+			lease := h.has(l, "x")
+			h.nodes[forced].Del("quorum:lock:{x}")
+			h.within("an Unlock", atMost, func() {
+				if err := lease.Unlock(context.Background()); !errors.Is(err, ErrLost) {
+					h.Errorf("it says %v", err)
+				}
+			})
+		})
+	}
+}
+
 func TestTheFirstCallOfAProcessWaitsOnceForANodeThatIsSilent(t *testing.T) {
 	for silent := range 3 {
 		inFakeTime(t, 3, func(h *hushed) {
