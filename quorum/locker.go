@@ -238,7 +238,7 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 	}
 	runs, answered := make(map[string]int), 0
 	var failed error
-	patience := time.NewTimer(silence)
+	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	late := patience.C
 	for range s.nodes {
