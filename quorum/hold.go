@@ -25,33 +25,33 @@ type renewal struct {
 
 // Renew prolongs holds at all nodes, side by side. It returns when all have answered, or when a
 // majority has and the others had 250 ms.
-func (l *Locker) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
+func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	holds := make([]renewal, 0, len(all))
 	index := make([]int, 0, len(all))
 	answers := make([]lua.Renewed, len(all))
-	l.mu.Lock()
+	s.mu.Lock()
 	for k, r := range all {
-		if c := l.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
+		if c := s.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
 			holds, index = append(holds, renewal{c, r, true, 0}), append(index, k)
 			c.renewed = true
 		} else {
 			answers[k].Err = errVanished
 		}
 	}
-	l.mu.Unlock()
+	s.mu.Unlock()
 	if len(holds) == 0 {
 		return answers
 	}
-	l.round(func(i int) { l.renew(ctx, i, holds) })
+	s.round(func(i int) { s.renew(ctx, i, holds) })
 	for k, h := range holds {
-		answers[index[k]] = l.standing(h.call)
+		answers[index[k]] = s.standing(h.call)
 	}
 	return answers
 }
 
 // Reassert asks once more.
-func (l *Locker) Reassert(ctx context.Context, r lua.Renewal) lua.Renewed {
-	return l.Renew(ctx, []lua.Renewal{r})[0]
+func (s strategy) Reassert(ctx context.Context, r lua.Renewal) lua.Renewed {
+	return s.Renew(ctx, []lua.Renewal{r})[0]
 }
 
 // round does something at each node that is there, side by side, and returns when all are done, or

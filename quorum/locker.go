@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,6 +30,8 @@ type Locker struct {
 	nodes    []*node
 	draining chan struct{} // closed by Shutdown and Close: ends calls not made under a hold
 	closing  chan struct{} // closed by Close
+	looked   atomic.Bool   // a look has found a majority
+	joined   atomic.Bool   // a lock was asked for: nodes are told of the quorum, and not only looked at
 
 	mu      sync.Mutex       // guards all below, and what call and line say it guards
 	calls   map[uint64]*call // that wait, hold or release
@@ -72,7 +75,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			n.server.Apart()
 			n.quick.Apart()
 		}
-		n.meet = func(ctx context.Context) error { _, err := l.meet(ctx, n, false); return err }
+		n.meet = func(ctx context.Context) error { return l.probe(ctx, n) }
 		l.nodes = append(l.nodes, n)
 	}
 	return l
@@ -182,7 +185,9 @@ func (l *Locker) message(i int, payload string) {
 		l.judge(c)
 	case m.News == lua.Grants && c.Phase == rules.Granted:
 		c.Heard(i, &m, received, l.nodes[i].sessionNow())
-		l.confirm(c, i)
+		if c.renewed {
+			l.strive(c, i) // also if the message cannot be believed: the node is asked
+		}
 	case (m.News == lua.Evicts || m.News == lua.Forces) && c.Phase == rules.Waiting:
 		c.Evicted(i, engine.ErrEvicted)
 		l.judge(c)
@@ -218,21 +223,27 @@ func unsupported(what, why string) error {
 // Keys are those under the prefix, the same at each node.
 func (s strategy) Keys(name string) (lua.Keys, error) { return lua.NewKeys(s.prefix, name) }
 
-// Meet finds out whether a majority of nodes belongs to the quorum. It waits for the others no longer
-// than any call does.
+// Meet finds out whether a majority of nodes belongs to the quorum, and tells those that know none.
 func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
-	if s.err != nil {
-		return s.err
+	s.joined.Store(true)
+	return s.greet(ctx, func(ctx context.Context, n *node) (string, error) { return s.meet(ctx, n, false) })
+}
+
+// greet asks each node for its run id, until a majority has told different ones. It waits for the
+// others no longer than any call does. One error that asking again does not mend is enough.
+func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (run string, err error)) error {
+	if l.err != nil {
+		return l.err
 	}
 	type met struct {
 		i   int
 		run string
 		err error
 	}
-	all := make(chan met, len(s.nodes))
-	for i, n := range s.nodes {
-		s.core.Go(func() {
-			run, err := s.meet(context.WithoutCancel(ctx), n, false)
+	all := make(chan met, len(l.nodes))
+	for i, n := range l.nodes {
+		l.core.Go(func() {
+			run, err := ask(context.WithoutCancel(ctx), n)
 			all <- met{i, run, err}
 		})
 	}
@@ -241,12 +252,12 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	late := patience.C
-	for range s.nodes {
+	for range l.nodes {
 		var m met
 		select {
 		case m = <-all:
 		case <-late:
-			if answered >= s.need() {
+			if answered >= l.need() {
 				return nil
 			}
 			late = nil
@@ -264,8 +275,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 			answered++
 		}
 	}
-	if answered < s.need() {
-		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(s.nodes), s.need(), ballot.ErrUnreachable), failed)
+	if answered < l.need() {
+		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), failed)
 	}
 	return nil
 }

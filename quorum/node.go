@@ -108,6 +108,16 @@ func (n *node) silent(now time.Time) bool {
 	return oldest != nil && now.Sub(oldest.Value.(time.Time)) > silence
 }
 
+// reason is why the node is away.
+func (n *node) reason() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failed && n.why != nil {
+		return n.why
+	}
+	return errSilent
+}
+
 // probe returns when the node answers again, or the Locker is closed.
 func (n *node) probe(why error) {
 	began := time.Now()

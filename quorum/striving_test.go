@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // enters asks one node for a lock, as the client of that Locker would, by a client of its own.
@@ -78,4 +79,30 @@ func TestAClientThatMayNotAskForTheRunIDTakesNobodysVote(t *testing.T) {
 		}
 	}
 	w.unlock(w.has(l, "y")) // nobody is kept from anything
+}
+
+// The message that gives a holder the vote of its last node comes over a subscription that is younger
+// than all that the holder knows of that node's clock.
+func TestAHolderMakesUseOfAVoteOfWhichItHearsOverANewSubscription(t *testing.T) {
+	w := realNodes(t, 3)
+	l, proxies := w.through()
+	b := w.locker()
+	y := w.has(b, "y")
+	late := proxies[2].Add(faultproxy.Rule{Match: executes(enterScript), Times: 1, Action: faultproxy.HoldRequest()})
+	lease := w.has(l, "x")
+	late.WaitHit(t, 1, patience)
+	next := w.queues(b, "x") // it gets the vote of the third node
+	other := w.queues(l, "y")
+	w.until("the holder's process listens", func() bool {
+		n := w.direct[2].PubSubNumSub(w.Context(), l.channels()+l.core.ID).Val()
+		return n[l.channels()+l.core.ID] > 0
+	})
+	late.Release()
+	w.until("all nodes know that the holder is decided", func() bool {
+		return w.direct[2].HGet(w.Context(), "quorum:lock:{x}", "decided").Val() == "1"
+	})
+	w.unlock(lease)
+	w.unlock(w.gets(next))
+	w.unlock(y)
+	w.unlock(w.gets(other))
 }

@@ -141,6 +141,10 @@ func TestTheDoctorFindsOneServerUnderTwoNames(t *testing.T) {
 	all := q.findingsAt("quorum:" + q.addrs[0] + "," + q.addrs[1] + "," + other)
 	q.checkNode(all, "", "distinct", wrong, "A and "+other+" are one server", "a majority by itself")
 	q.checkNode(all, "", "practice", note, "no lock was tried")
+	set := q.servers[0].Client(t).HGet(t.Context(), "quorum:node", "set").Val()
+	all = q.findingsAt("quorum:"+q.addrs[0]+","+q.addrs[1]+","+other, "--set", set) // else nothing is wrong
+	q.checkNode(all, other, "member", good, "belongs to this quorum")
+	q.checkNode(all, "", "practice", note, "no lock was tried: see distinct", "name each server once")
 	p := fairlockWith(t, nil, "quorum", "init", "--new", "--anyway", "--redis", "quorum:"+q.addrs[0]+","+q.addrs[1]+","+other).start()
 	p.ends(exit.Usage)
 	p.complains("are one server")

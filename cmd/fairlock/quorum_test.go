@@ -245,6 +245,70 @@ func TestShowSaysWhyANodeHasNoSay(t *testing.T) {
 	}
 }
 
+func TestANodeOfAnotherQuorumSaysSoAndTheOthersShowTheLock(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	l := q.locker()
+	take(t, l, "nightly", fairlock.Note("build-7"))
+	q.decided(l, "nightly")
+	must(t, q.servers[1].Client(t).HSet(t.Context(), "quorum:node", "set", "theirs").Err())
+	text := q.prints(0, "show", "nightly")
+	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B +no say: the node belongs to another quorum: of theirs`, `(?m)^C +build-7 +yes`} {
+		if !regexp.MustCompile(like).MatchString(text) {
+			t.Errorf("%q is not in\n%s", like, text)
+		}
+	}
+	for _, args := range [][]string{{"ls"}, {"top", "--once"}} {
+		if text := q.prints(0, args...); !strings.Contains(text, "build-7") {
+			t.Errorf("%q: %s", args, text)
+		}
+	}
+	must(t, q.servers[2].Client(t).HSet(t.Context(), "quorum:node", "set", "theirs").Err())
+	p := q.launch("show", "nightly")
+	p.ends(exit.Unavailable)
+	p.complains("node 2", "node 3", "another quorum", "1 of 3 nodes")
+}
+
+func TestLookingAtNodesThatKnowNoQuorumWritesNothing(t *testing.T) {
+	t.Parallel()
+	q := newTrio(t)
+	if text := q.prints(exit.Nothing, "show", "x"); strings.Count(text, "grants nothing for 1m") != 3 {
+		t.Error(text)
+	}
+	q.prints(0, "ls")
+	q.prints(0, "top", "--once")
+	q.prints(exit.Nothing, "quorum", "init")
+	(&completeCommand{Shell: "fish", Words: []string{"--", "show", "--redis=" + q.url(), ""}}).lines()
+	for i, s := range q.servers {
+		if keys := s.Client(t).Keys(t.Context(), "*").Val(); len(keys) > 0 {
+			t.Errorf("looking has written %q at node %d", keys, i+1)
+		}
+	}
+}
+
+func TestAHoldThatNoNodeKnowsToBeDecidedIsShownWithoutAToken(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	l := q.locker()
+	lease := take(t, l, "nightly", fairlock.Note("build-7"))
+	q.decided(l, "nightly")
+	for _, s := range q.servers { // as in the first second
+		must(t, s.Client(t).HDel(t.Context(), "quorum:lock:{nightly}", "decided").Err())
+	}
+	if text := q.prints(0, "show", "nightly"); !strings.Contains(text, "token      not known yet: the call is not decided") {
+		t.Error(text)
+	}
+	var r locks.Record
+	must(t, json.Unmarshal([]byte(q.prints(0, "show", "nightly", "--json")), &r))
+	if h := r.Holder; h == nil || !h.Undecided || h.Token != 0 || r.Nodes[0].Vote.Token != lease.Token() {
+		t.Errorf("%+v", r)
+	}
+	p := q.launch("force", "nightly", "--token", "1")
+	p.ends(exit.Nothing)
+	p.complains("not held with token 1 any more, but by build-7 (token not known yet")
+	q.prints(0, "force", "nightly", "--token", fmt.Sprint(lease.Token()))
+}
+
 func TestForceAndEvictWorkOnAQuorumOfWhichANodeIsDown(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)

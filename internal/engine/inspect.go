@@ -40,19 +40,24 @@ type NodeView struct {
 	Decided    bool          // whoever has its vote has a majority, and it knows that
 	Token      int64         // the largest that it knows; 0 if it has not heard of the lock for some minutes
 	Waiting    int           // length of its line
-	Quarantine time.Duration // for how long it gives nobody its vote: it may have forgotten what it granted
+	Quarantine time.Duration // for how long it gives nobody its vote: it may have forgotten what it granted; see quorum.NodeStatus
 }
 
 // Holder is who has a lock.
 type Holder struct {
 	Owner     string // empty while the server, having lost data, waits for the holder to return
 	Note      string
-	Token     int64
-	Depth     int // Leases on it, over all processes of the owner; up to a second old
-	Holds     int // calls that hold the lock: several only with WithOwner, one per process
+	Token     int64 // of its Leases, unless it is Undecided
+	Depth     int   // Leases on it, over all processes of the owner; up to a second old
+	Holds     int   // calls that hold the lock: several only with WithOwner, one per process
 	Since     time.Time
 	Held      time.Duration // since then
 	Remaining time.Duration // until the lock is free if nobody renews it
+
+	// Undecided says, of a quorum's lock, that the holder has a majority of the votes and no node knows
+	// yet whether it knows that. A hold's first second is like this. Token is the largest of the
+	// votes', then, and the Lease may have the token of another one.
+	Undecided bool
 }
 
 // Waiter is one place in line.
@@ -103,6 +108,15 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 
 // Ready checks what an operation on one lock needs: its name, ctx, an open Locker, and contact.
 func (c *Core) Ready(ctx context.Context, name string) (lua.Keys, error) {
+	keys, err := c.Open(ctx, name)
+	if err == nil {
+		err = c.Contact(ctx, keys, 0)
+	}
+	return keys, err
+}
+
+// Open is Ready without contact.
+func (c *Core) Open(ctx context.Context, name string) (lua.Keys, error) {
 	keys, err := c.keys(name)
 	if err == nil {
 		err = checkContext(ctx)
@@ -113,8 +127,6 @@ func (c *Core) Ready(ctx context.Context, name string) (lua.Keys, error) {
 		err = ErrClosed
 	case ctx.Err() != nil:
 		err = EndOf(ctx)
-	default:
-		err = c.Contact(ctx, keys, 0)
 	}
 	return keys, err
 }

@@ -62,8 +62,8 @@ func (v *Force) Run() error {
 	if before.Holder == nil {
 		return v.nobody(s)
 	}
-	if h := before.Holder; v.Token != 0 && v.Token != h.Token {
-		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but with %d by %s", v.Name, v.Token, h.Token, h.Who())
+	if h := before.Holder; v.Token != 0 && !before.HasToken(v.Token) {
+		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but by %s (token %s)", v.Name, v.Token, h.Who(), h.TokenOrWhy())
 	}
 	s.Notices.Mute() // the notice that a lock was forced
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
@@ -91,9 +91,9 @@ func (v *Force) tell(r *forcedRecord) error {
 	p := v.Page()
 	p.Object(r)
 	h := r.Forced
-	p.Say("%s: ended the ownership of %s (token %d), who had it for %s", p.Paint(output.Bold, output.Clean(r.Name)), h.Who(), h.Token, output.Span(h.Held))
+	p.Say("%s: ended the ownership of %s (token %s), who had it for %s", p.Paint(output.Bold, output.Clean(r.Name)), h.Who(), h.TokenOrWhy(), output.Span(h.Held))
 	if r.Next != nil {
-		p.Say("%s: %s has it now (token %d)", p.Paint(output.Bold, output.Clean(r.Name)), r.Next.Who(), r.Next.Token)
+		p.Say("%s: %s has it now (token %s)", p.Paint(output.Bold, output.Clean(r.Name)), r.Next.Who(), r.Next.TokenOrWhy())
 	} else {
 		p.Say("%s: nobody has it now", p.Paint(output.Bold, output.Clean(r.Name)))
 	}

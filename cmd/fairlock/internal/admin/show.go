@@ -29,7 +29,9 @@ id that evict takes. If there is a fair and a plain lock of the name, both are s
 
 Of a quorum it shows the lock as a majority of the nodes sees it, and then each node's own view: for whom its vote is,
 whether it knows already that a majority is for the same (DECIDED), and the length of its line; or why it has no say. While the
-nodes' votes are split nobody has the lock: those in line sort it out by themselves, within round trips.
+nodes' votes are split nobody has the lock: those in line sort it out by themselves, within round trips. In the first
+second of a hold no node knows that it is decided, and so not its token either: the token of one of the votes is the
+hold's. A node that "grants nothing" for the whole longest lease may not know that yet: it begins with its first request.
 
 With --redisson it shows a lock of Java's Redisson: its holder, its count, and for how long each waiter keeps its place.
 
@@ -96,7 +98,7 @@ func showLock(p *output.Page, r *locks.Record, all bool) {
 		p.Say("  held by    %s", h.Who())
 		p.Say("  owner      %s", output.Clean(h.Owner))
 		if r.Kind != locks.Redisson {
-			p.Say("  token      %d", h.Token)
+			p.Say("  token      %s", h.TokenOrWhy())
 			p.Say("  held for   %s, since %s", output.Span(h.Held), output.At(h.Since))
 		}
 		p.Say("  remaining  %s if nobody renews it", output.Span(h.Remaining))

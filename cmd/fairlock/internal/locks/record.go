@@ -1,6 +1,8 @@
 package locks
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
@@ -36,12 +38,15 @@ type NodeRecord struct {
 type HolderRecord struct {
 	Owner     string    `json:"owner"` // "" while the server, having lost data, waits for the holder to return
 	Note      string    `json:"note"`
-	Token     int64     `json:"token"`
+	Token     int64     `json:"token"`          // 0 while undecided
 	Holds     int       `json:"holds"`          // calls that hold it; more than one only with an explicit owner
 	Depth     int       `json:"depth"`          // leases on it, including nested ones
 	Since     time.Time `json:"since,omitzero"` // not known of Redisson's
 	Held      int64     `json:"held_ms"`
 	Remaining int64     `json:"remaining_ms"` // until the lock is free if no holder renews it
+
+	// Undecided says, of a quorum's lock, that no node knows yet whether the holder knows of its majority.
+	Undecided bool `json:"undecided,omitempty"`
 }
 
 // WaiterRecord is one place in line.
@@ -86,10 +91,14 @@ func newHolderRecord(h *fairlock.Holder) *HolderRecord {
 	if h == nil {
 		return nil
 	}
-	return &HolderRecord{
+	r := &HolderRecord{
 		Owner: h.Owner, Note: h.Note, Token: h.Token, Holds: h.Holds, Depth: h.Depth, Since: h.Since.UTC(),
-		Held: h.Held.Milliseconds(), Remaining: h.Remaining.Milliseconds(),
+		Held: h.Held.Milliseconds(), Remaining: h.Remaining.Milliseconds(), Undecided: h.Undecided,
 	}
+	if h.Undecided {
+		r.Token = 0 // the Lease may have that of any of the votes
+	}
+	return r
 }
 
 // Idle reports whether the lock is free, nobody waits for it, and there is nothing else to say of
@@ -129,6 +138,28 @@ func (h *HolderRecord) Who() string {
 		return "(not known: the server has lost data)"
 	}
 	return output.Clean(h.Owner)
+}
+
+// HasToken reports whether the lock is held with that token. While the holder is undecided, its Lease
+// may have the token of any of its votes.
+func (r *Record) HasToken(token int64) bool {
+	switch {
+	case r.Holder == nil:
+		return false
+	case !r.Holder.Undecided:
+		return r.Holder.Token == token
+	}
+	return slices.ContainsFunc(r.Nodes, func(n NodeRecord) bool {
+		return n.Vote != nil && n.Vote.Owner == r.Holder.Owner && n.Vote.Token == token
+	})
+}
+
+// TokenOrWhy says for people which token the holder has.
+func (h *HolderRecord) TokenOrWhy() string {
+	if h.Undecided {
+		return "not known yet: the call is not decided at any node"
+	}
+	return strconv.FormatInt(h.Token, 10)
 }
 
 // Who names the waiter for people. The id is shown in a column of its own.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -122,4 +123,12 @@ func Rate(perSecond float64) string {
 	default:
 		return Count(int(perSecond + 0.5))
 	}
+}
+
+// Token is the token of a hold, if it is known yet.
+func Token(h *fairlock.Holder) string {
+	if h.Undecided {
+		return "not decided yet"
+	}
+	return strconv.FormatInt(h.Token, 10)
 }

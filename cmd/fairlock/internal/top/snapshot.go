@@ -91,6 +91,9 @@ func WriteJSON(out io.Writer, p *survey.Picture) error {
 		row := lock{Name: l.Name, Waiting: l.Waiting, Rate: l.Rate, Longest: l.Longest.Milliseconds(), Damaged: l.Damaged}
 		if h := l.Holder; h != nil {
 			row.Held, row.Owner, row.Note, row.Token = true, h.Owner, h.Note, h.Token
+			if h.Undecided {
+				row.Token = 0 // not known yet
+			}
 			row.HeldFor, row.Remaining = h.Held.Milliseconds(), h.Remaining.Milliseconds()
 		}
 		all.Locks = append(all.Locks, row)

@@ -151,7 +151,7 @@ func (m *Model) viewLine() []string {
 	} else {
 		lines = append(lines,
 			cell("held by "+look.Holder(h)+", "+look.Plain(h.Owner), m.width, false),
-			cell(fmt.Sprintf("for %s, lease ends in %s, depth %d, token %d", look.Span(h.Held), look.Span(h.Remaining), h.Depth, h.Token), m.width, false))
+			cell(fmt.Sprintf("for %s, lease ends in %s, depth %d, token %s", look.Span(h.Held), look.Span(h.Remaining), h.Depth, look.Token(h)), m.width, false))
 	}
 	if s.Damaged != nil {
 		lines[1] = alarm.Render(cell("damaged: "+look.Plain(s.Damaged.Error()), m.width, false))

@@ -1,0 +1,196 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairlock/locks/internal/ballot"
+	"github.com/fairlock/locks/lua"
+)
+
+// What looks at locks writes nothing: it tells no node of the quorum, and starts no quarantine. It
+// shows what it can, also of a quorum in which a call for a lock is an error.
+
+// Inspect shows a lock as a majority of nodes sees it, and in [State.Nodes] as each of them does. It
+// takes one request to each node, all at once, and before the first one another; it writes nothing.
+// A lock whose votes are split is shown as free, with all who ask for it in line. The line is that
+// of the node that shows the most; it is shown up to 500 places. A node of another quorum says so in
+// its view. It is an error if no majority of the nodes shows the lock.
+func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
+	keys, err := l.ready(ctx, name)
+	if err != nil {
+		return nil, &Error{Op: "inspect", Name: name, Err: err}
+	}
+	views, refused, err := l.views(ctx, keys)
+	if err != nil {
+		return nil, &Error{Op: "inspect", Name: name, Err: err}
+	}
+	return l.state(name, views, refused), nil
+}
+
+// ready checks what a look at a lock needs: what every operation does, and different nodes of which a
+// majority answers. It finds out who is away, so that nobody waits for it.
+func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
+	keys, err := l.core.Open(ctx, name)
+	if err != nil || l.looked.Load() {
+		return keys, err
+	}
+	found := make(chan error, 1)
+	if err := l.core.Await(ctx, func() { found <- l.greet(ctx, l.peek) }); err != nil {
+		return keys, err
+	}
+	err = <-found
+	l.looked.Store(err == nil)
+	return keys, err
+}
+
+// peek asks a node for its run id, and writes nothing. It is no error that the node is of no use: its
+// views say why.
+func (l *Locker) peek(ctx context.Context, n *node) (run string, err error) {
+	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey()}, l.most.Milliseconds())
+	switch {
+	case lua.Answered(err) && !lua.Passing(err):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	var s NodeStatus
+	err = s.decode(reply, time.Now())
+	return s.Run, err
+}
+
+// probe asks a node that is away whether it is back. Only a Locker that was asked for a lock also
+// tells the node of the quorum: a quarantine should begin soon.
+func (l *Locker) probe(ctx context.Context, n *node) (err error) {
+	if l.joined.Load() {
+		_, err = l.meet(ctx, n, false)
+	} else {
+		_, err = l.peek(ctx, n)
+	}
+	return err
+}
+
+// views asks all nodes, and says of each that shows nothing why. It is an error if no majority
+// answers.
+func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refused []error, err error) {
+	type seen struct {
+		view
+		err error
+	}
+	answers := make(chan seen, len(l.nodes))
+	if e := l.core.Await(ctx, func() {
+		l.round(func(i int) {
+			v := view{node: i}
+			reply, err := l.nodes[i].run(context.WithoutCancel(ctx), inspectScript,
+				[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey()}, 0, inspected-1, l.most.Milliseconds())
+			if err == nil {
+				err = v.decode(reply)
+			}
+			if err == nil && v.set != "" {
+				err = l.belongs(v.set, v.most)
+			}
+			answers <- seen{v, err}
+		})
+	}); e != nil {
+		return nil, nil, e
+	}
+	refused = make([]error, len(l.nodes))
+	for i, n := range l.nodes {
+		refused[i] = n.reason()
+	}
+	for range len(answers) {
+		a := <-answers
+		if refused[a.node] = a.err; a.err == nil {
+			views = append(views, a.view)
+		} else {
+			err = errors.Join(err, fmt.Errorf("node %d: %w", a.node+1, a.err))
+		}
+	}
+	slices.SortFunc(views, func(a, b view) int { return a.node - b.node })
+	if len(views) < l.need() {
+		return nil, nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", len(views), len(l.nodes), ballot.ErrUnreachable), err)
+	}
+	return views, refused, nil
+}
+
+// List goes through all locks under the Locker's prefix that are held or waited for, in no order. It
+// takes a SCAN of each node, and an [Locker.Inspect] for each lock.
+func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] {
+	return func(yield func(*State, error) bool) {
+		names, err := l.names(ctx)
+		if err != nil {
+			yield(nil, &Error{Op: "list", Name: l.prefix, Err: err})
+			return
+		}
+		for _, name := range names {
+			s, err := l.Inspect(ctx, name)
+			if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
+				continue // somebody else's key; nothing is known of the lock
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if (s.Holder != nil || s.Waiting > 0) && !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+// names are those of the locks that any of a majority of nodes knows.
+func (l *Locker) names(ctx context.Context) (names []string, err error) {
+	if _, err := l.ready(ctx, "any"); err != nil {
+		return nil, err
+	}
+	known, answered := make(map[string]bool), 0
+	for _, n := range l.nodes {
+		if n.away() {
+			continue
+		}
+		type scanned struct {
+			names []string
+			err   error
+		}
+		done := make(chan scanned, 1)
+		if ended := l.core.Await(ctx, func() {
+			names, err := l.scan(ctx, n)
+			done <- scanned{names, err}
+		}); ended != nil {
+			return nil, ended
+		}
+		s := <-done
+		if err = errors.Join(err, s.err); s.err == nil {
+			answered++
+		}
+		for _, name := range s.names {
+			if !known[name] {
+				known[name], names = true, append(names, name)
+			}
+		}
+	}
+	if answered >= l.need() {
+		return names, nil
+	}
+	return nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", answered, len(l.nodes), ballot.ErrUnreachable), err)
+}
+
+// scan returns the names of the locks that a node knows, some of them twice.
+func (l *Locker) scan(ctx context.Context, n *node) (names []string, err error) {
+	scan := n.rdb.Scan(ctx, 0, lua.ScanPattern(l.prefix), 100).Iterator()
+	for scan.Next(ctx) {
+		record := scan.Val()
+		if name, ok := strings.CutPrefix(record, l.prefix+":queue:"); ok { // it may be waited for only
+			record = l.prefix + ":lock:" + name
+		}
+		if name, _, err := lua.Named(l.prefix, record); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names, scan.Err()
+}

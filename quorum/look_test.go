@@ -1,0 +1,146 @@
+package quorum
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// untouched fails if there is any key at a node.
+func (w *world) untouched() {
+	w.Helper()
+	for i, rdb := range w.direct {
+		if keys := rdb.Keys(context.Background(), "*").Val(); len(keys) > 0 {
+			w.Errorf("looking has written %q at node %d", keys, i+1)
+		}
+	}
+}
+
+func TestLookingAtNodesThatKnowNoQuorumWritesNothing(t *testing.T) {
+	w := strangers(t)
+	l := w.locker()
+	look := func() *State {
+		w.Helper()
+		s, err := l.Inspect(w.Context(), "x")
+		w.must(err)
+		for s, err := range l.List(w.Context()) {
+			t.Errorf("%+v, %v", s, err)
+		}
+		return s
+	}
+	for i, n := range look().Nodes {
+		if n.Err != nil || n.Vote != nil || n.Quarantine != DefaultLongestLease {
+			t.Errorf("node %d shows %+v", i+1, n)
+		}
+	}
+	w.servers[2].Kill()
+	w.until("the node is missed", func() bool { return look().Nodes[2].Err != nil })
+	w.servers[2].Restart()
+	w.until("the node is back", func() bool { return look().Nodes[2].Err == nil })
+	w.untouched()
+
+	_, err := l.TryLock(w.Context(), "x") // from now on the nodes are told
+	w.is(err, ErrHeld)
+	if s := look(); s.Holder != nil || s.Nodes[0].Quarantine >= DefaultLongestLease {
+		t.Errorf("a node that rests shows %+v", s.Nodes[0])
+	}
+}
+
+func TestALookAtAQuorumOfWhichANodeBelongsToAnotherOneShowsTheOthers(t *testing.T) {
+	w := realNodes(t, 3)
+	holder := w.locker()
+	lease := w.has(holder, "x", Note("me"))
+	w.must(w.direct[1].HSet(w.Context(), "quorum:node", "set", "theirs").Err())
+	l := w.locker()
+	names := ""
+	for s, err := range l.List(w.Context()) {
+		w.must(err)
+		names += s.Name
+	}
+	s, err := l.Inspect(w.Context(), "x")
+	w.must(err)
+	if s.Holder == nil || s.Holder.Note != "me" || s.Nodes[0].Vote == nil || s.Nodes[2].Vote == nil || names != "x" {
+		t.Errorf("listed is %q, and shown %+v", names, s)
+	}
+	w.is(s.Nodes[1].Err, errOther)
+	_, err = l.TryLock(w.Context(), "x")
+	w.is(err, errOther)
+
+	w.must(w.direct[2].HSet(w.Context(), "quorum:node", "set", "theirs").Err())
+	for _, err := range l.List(w.Context()) {
+		w.is(err, errOther)
+	}
+	_, err = w.locker().Inspect(w.Context(), "x")
+	w.is(err, errOther)
+	if text := err.Error(); !strings.Contains(text, "1 of 3 nodes") || !strings.Contains(text, "node 3: ") {
+		t.Error(text)
+	}
+	w.unlock(lease)
+}
+
+func TestANodeThatWasFlushedShowsTheVotesThatItGotSince(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker(WithLease(time.Second))
+	lease := w.has(l, "x")
+	w.must(w.direct[1].FlushAll(w.Context()).Err())
+	other := w.locker()
+	w.until("the holder has written its vote again", func() bool {
+		s, err := other.Inspect(w.Context(), "x")
+		w.must(err)
+		w.must(s.Nodes[1].Err)
+		return s.Nodes[1].Vote != nil && s.Nodes[1].Decided
+	})
+	w.unlock(lease)
+}
+
+func TestAHoldOfWhichNoNodeKnowsYetThatItIsOneIsShownAsUndecided(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker()
+	lease := w.has(l, "x")
+	look := func() *State {
+		w.Helper()
+		s, err := l.Inspect(w.Context(), "x")
+		w.must(err)
+		return s
+	}
+	w.until("all nodes know that the holder is decided", func() bool {
+		s := look()
+		return s.Nodes[0].Decided && s.Nodes[1].Decided && s.Nodes[2].Decided
+	})
+	if h := look().Holder; h.Undecided || h.Token != lease.Token() {
+		t.Errorf("token %d, and shown is %+v", lease.Token(), h)
+	}
+	for i, rdb := range w.direct { // as before the first renewal
+		w.must(rdb.HDel(w.Context(), "quorum:lock:{x}", "decided").Err())
+		w.must(rdb.HIncrBy(w.Context(), "quorum:lock:{x}", "token", int64(i)).Err())
+	}
+	if h := look().Holder; h == nil || !h.Undecided || h.Owner != lease.Owner() || h.Token != lease.Token()+2 {
+		t.Errorf("token %d, and shown is %+v", lease.Token(), h)
+	}
+	w.must(w.direct[0].HSet(w.Context(), "quorum:lock:{x}", "decided", "1").Err())
+	if h := look().Holder; h.Undecided || h.Token != lease.Token() {
+		t.Errorf("token %d, and shown is %+v", lease.Token(), h)
+	}
+	w.unlock(lease)
+}
+
+func TestALookRefusesOneServerUnderTwoNames(t *testing.T) {
+	w := realNodes(t, 3)
+	alias := strings.Replace(w.addrs[0], "127.0.0.1", "localhost", 1)
+	var nodes []redis.UniversalClient
+	for _, addr := range []string{w.addrs[0], w.addrs[1], alias} {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		t.Cleanup(func() { _ = rdb.Close() })
+		nodes = append(nodes, rdb)
+	}
+	l := New(nodes, WithSet(setOf([]redis.UniversalClient{w.direct[0], w.direct[1], w.direct[2]})))
+	t.Cleanup(func() { _ = l.Close() })
+	_, err := l.Inspect(w.Context(), "x")
+	w.is(err, ErrInvalid)
+	for _, err := range l.List(w.Context()) {
+		w.is(err, ErrInvalid)
+	}
+}

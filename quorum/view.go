@@ -1,0 +1,136 @@
+package quorum
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// inspected is how many places of a line are shown.
+const inspected = 500
+
+// view is what one node says of a lock.
+type view struct {
+	node    int
+	holder  string // a ticket; empty: nobody has the vote
+	token   int64
+	since   lua.Micros
+	now     lua.Micros
+	depth   int
+	decided bool
+	left    int64
+	largest int64
+	length  int // of the line, with the holder
+	line    []place
+	rest    int64 // for how long a free vote is given to nobody (ms)
+	set     string
+	most    int64
+}
+
+type place struct {
+	ticket string
+	at     lua.Micros
+}
+
+// decode reads the reply of one node to an inspect.
+func (v *view) decode(reply []any) error {
+	if len(reply) != 13 {
+		return wrongReply("inspect", reply)
+	}
+	n := numbers(reply)
+	line, ok := reply[9].([]any)
+	if len(n) != 10 || !ok || len(line)%2 != 0 {
+		return wrongReply("inspect", reply)
+	}
+	v.holder, _ = reply[2].(string)
+	v.set, _ = reply[11].(string)
+	v.now, v.left, v.token, v.since = lua.Micros(n[0]), n[1], n[2], lua.Micros(n[3])
+	v.depth, v.decided, v.length, v.largest, v.rest, v.most = int(n[4]), n[5] == 1, int(n[6]), n[7], n[8], n[9]
+	for i := 0; i < len(line); i += 2 {
+		ticket, _ := line[i].(string)
+		score, _ := line[i+1].(string)
+		at, _ := strconv.ParseFloat(score, 64)
+		v.line = append(v.line, place{ticket, lua.Micros(at)})
+	}
+	return nil
+}
+
+// vote is who has the node's vote; nil: nobody.
+func (v *view) vote() (*Holder, error) {
+	if v.holder == "" {
+		return nil, nil
+	}
+	t, err := lua.ParseTicket(v.holder)
+	return &Holder{
+		Owner: t.Identity(), Note: t.Note, Token: v.token, Depth: v.depth, Holds: 1,
+		Since: v.since.Time(), Held: v.now.Sub(v.since), Remaining: max(0, ms(v.left)),
+	}, err
+}
+
+// shown is the view as State has it.
+func (v *view) shown(addr string) NodeView {
+	s := NodeView{Node: addr, Decided: v.decided, Token: v.largest, Waiting: v.length}
+	s.Vote, _ = v.vote() // an error is told for the lock
+	if s.Vote == nil {
+		s.Quarantine = ms(v.rest)
+	}
+	for _, p := range v.line {
+		if p.ticket == v.holder {
+			s.Waiting--
+		}
+	}
+	return s
+}
+
+// holderOf is the ticket that a majority of the votes is for; empty: there is none.
+func (l *Locker) holderOf(views []view) (ticket string) {
+	votes := make(map[string]int)
+	for _, v := range views {
+		if votes[v.holder]++; v.holder != "" && votes[v.holder] >= l.need() {
+			ticket = v.holder
+		}
+	}
+	return ticket
+}
+
+func (l *Locker) state(name string, views []view, refused []error) *State {
+	s := &State{Name: name}
+	for i, n := range l.nodes {
+		s.Nodes = append(s.Nodes, NodeView{Node: nameOf(n.i, n.rdb), Err: refused[i]})
+	}
+	holder, decided := l.holderOf(views), false
+	for _, v := range views {
+		s.Nodes[v.node] = v.shown(s.Nodes[v.node].Node)
+		s.Token = max(s.Token, v.largest)
+		if v.holder == holder && holder != "" {
+			vote, err := v.vote()
+			s.Damaged = errors.Join(s.Damaged, err)
+			if s.Holder == nil {
+				s.Holder = vote
+			}
+			switch {
+			case v.decided && !decided: // the holder has told this node its token; a later vote has another yet
+				s.Holder.Token, decided = v.token, true
+			case v.decided || !decided:
+				s.Holder.Token = max(s.Holder.Token, v.token)
+			}
+			s.Holder.Depth, s.Holder.Remaining = max(s.Holder.Depth, v.depth), max(s.Holder.Remaining, ms(v.left))
+		}
+		waiters := slices.DeleteFunc(slices.Clone(v.line), func(p place) bool { return p.ticket == holder })
+		if len(waiters) > len(s.Waiters) {
+			s.Waiters = nil
+			for _, p := range waiters {
+				t, err := lua.ParseTicket(p.ticket)
+				s.Damaged = errors.Join(s.Damaged, err)
+				s.Waiters = append(s.Waiters, Waiter{ID: t.ID(), Owner: t.Identity(), Note: t.Note, Since: p.at.Time(), Waited: v.now.Sub(p.at)})
+			}
+		}
+	}
+	if s.Holder != nil {
+		s.Holder.Undecided = !decided
+	}
+	s.Waiting = len(s.Waiters)
+	return s
+}
