@@ -30,14 +30,14 @@ type call struct {
 	err     error
 	split   *time.Timer // of a try
 	hold    *engine.Hold
-	renewed bool // the hold has been renewed: votes that come later are renewed by themselves
-	release *release
+	renewed bool  // the hold has been renewed: votes that come later are renewed by themselves
 	first   []any // the command of the first enter, which is the same for all nodes
 	leaving []any // that of a leave, unless there are late requests
 }
 
 // Acquire asks all nodes and waits for a majority.
 func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, error) {
+	sent := time.Now()
 	c, own, err := s.begin(ctx, of)
 	if err != nil {
 		return nil, err
@@ -54,6 +54,12 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 		defer timer.Stop()
 		timeout = timer.C
 	}
+	var silent <-chan time.Time
+	if of.Request.Wait == 0 || of.Request.MaxWaiters > 0 { // it may be refused
+		timer := time.NewTimer(time.Until(sent.Add(hush)))
+		defer timer.Stop()
+		silent = timer.C
+	}
 	for {
 		select {
 		case <-c.settled:
@@ -63,6 +69,10 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})
+		case <-silent:
+			s.mu.Lock()
+			s.judge(c)
+			s.mu.Unlock()
 		case <-timeout:
 			return s.giveUp(c, nil)
 		case <-c.away:
@@ -150,7 +160,7 @@ func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua
 	i = -1
 	for k, n := range l.nodes {
 		n.mu.Lock()
-		usual, there := n.usual, !n.failed
+		usual, there := n.usual, !n.failed && !n.silent(time.Now())
 		n.mu.Unlock()
 		if there && (i < 0 || usual < soonest) {
 			i, soonest = k, usual

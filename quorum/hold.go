@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -70,7 +69,7 @@ func (l *Locker) round(at func(i int)) {
 			done <- struct{}{}
 		})
 	}
-	patience := time.NewTimer(silence)
+	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	late := patience.C
 	for n := range awaited {
@@ -196,8 +195,7 @@ type release struct {
 	all     chan struct{} // closed when all nodes have answered
 }
 
-// Release leaves all nodes. The first attempt sends the requests, which go on in the background;
-// each attempt waits for a majority.
+// Release leaves all nodes, and waits for a majority. The requests go on in the background.
 func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
 	s.mu.Lock()
 	c := s.calls[h.Ticket.Counter]
@@ -205,11 +203,10 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		s.mu.Unlock()
 		return "", errVanished
 	}
-	r, own := c.release, func() {}
-	if r == nil {
-		r, own = s.beginRelease(ctx, c, h.Token)
-	}
+	r, own := s.beginRelease(ctx, c, h.Token)
 	s.mu.Unlock()
+	patience := time.NewTimer(silence) // for own, too
+	defer patience.Stop()
 	own()
 	select {
 	case <-r.outcome:
@@ -217,17 +214,14 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		case <-r.all:
 		case <-time.After(grace):
 		}
-	case <-time.After(silence):
+	case <-patience.C:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case r.Clean():
+	if r.Clean() {
 		return lua.Held, nil
-	case closed(r.outcome):
-		return "", nil
 	}
-	return "", fmt.Errorf("a release: %w", ballot.ErrUnreachable)
+	return "", nil // nodes that are away could say otherwise: nobody waits for them
 }
 
 // beginRelease sends a leave to every node that was asked: to one of them by own, which the caller
@@ -235,12 +229,11 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *release, own func()) {
 	now := time.Now()
 	r, own = &release{c.Ballot.Release(now), make(chan struct{}), make(chan struct{})}, func() {}
-	c.release = r
 	mine, prompt := l.ownLeg(ctx, 0)
 	for i := range l.nodes {
 		trusted := c.Has(i, now)
 		if !c.Asked(i) {
-			r.left("", trusted)
+			r.left("", trusted, false)
 			continue
 		}
 		by := l.nodes[i].server
@@ -248,10 +241,10 @@ func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *rel
 			by = prompt
 		}
 		leave := func() {
-			l.leaves(c, i, token, by, func(was lua.Was) {
+			l.leaves(c, i, token, by, func(was lua.Was, again bool) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				r.left(was, trusted)
+				r.left(was, trusted, again)
 			})
 		}
 		if i == mine {
@@ -264,8 +257,8 @@ func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *rel
 }
 
 // left counts what a node said. Locker.mu must be held.
-func (r *release) left(was lua.Was, trusted bool) {
-	r.Left(was, trusted)
+func (r *release) left(was lua.Was, trusted, again bool) {
+	r.Left(was, trusted, again)
 	if r.Known() && !closed(r.outcome) {
 		close(r.outcome)
 	}

@@ -249,7 +249,7 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	}
 	runs, answered := make(map[string]int), 0
 	var failed error
-	patience := time.NewTimer(silence)
+	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	late := patience.C
 	for range l.nodes {

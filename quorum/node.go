@@ -19,6 +19,9 @@ import (
 // nobody waits for it. It is by node, for a call is over sooner than this.
 const silence = 250 * time.Millisecond
 
+// hush is after how long a node to which a request is being sent counts as silent.
+const hush = silence + 2*time.Millisecond
+
 // node is one master. It is away when it is silent, or its last request failed: then only probes
 // are sent, until one is answered.
 type node struct {
@@ -74,7 +77,7 @@ func (n *node) away() bool {
 	if !n.failed && !n.silent(time.Now()) {
 		return false
 	}
-	if !n.probing {
+	if !n.probing && !closed(n.ended) { // else a Close would wait for the probe
 		n.probing = true
 		why := n.why
 		if !n.failed {

@@ -33,6 +33,8 @@ type leg struct {
 	since        lua.Micros // when the node gave it
 	got          time.Time  // when that was heard of
 	given        int64      // token of the latest vote that was given back, or is about to be
+	past         int64      // the largest token of those
+	pastSince    lua.Micros // and when the last of them was given
 	lapsed       bool       // a vote ended before the call was decided
 	wanted       int64      // token of the latest vote that somebody older asked for
 	at           lua.Place  // in the node's line; 0: not known
@@ -129,7 +131,7 @@ func (b *Ballot) Late(i int) bool { return b.legs[i].open > 0 || b.legs[i].lost 
 // vote from it.
 func (b *Ballot) Evicted(i int, err error) {
 	if g := &b.legs[i]; g.Phase == rules.Granted {
-		g.given, g.Phase = g.token, rules.Waiting
+		g.gives()
 	}
 	b.Failed(i, err, true)
 }
@@ -155,8 +157,11 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 		return
 	}
 	g.answered = true
-	if a.Status == Granted && a.Token <= g.given {
+	switch {
+	case a.Status == Granted && g.over(a.Token, a.Since):
 		return // older than the request that gave the vote back, or than an eviction
+	case a.Status == Waits && a.Token < g.Shown && s.At > g.Last.At:
+		g.Shown = 0 // the node has lost its data: it may give smaller tokens than before
 	}
 	g.refused, g.full, g.err = false, false, nil
 	if g.at = a.Place; a.Status == Waits {
@@ -183,7 +188,7 @@ func (b *Ballot) At(i int) lua.Place { return b.legs[i].at }
 // Heard takes in that a message told of the node's vote.
 func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64) {
 	g := &b.legs[i]
-	if m.Token <= g.given {
+	if g.over(m.Token, m.At) {
 		return
 	}
 	b.carryOut(i, g.Waiter.Heard(m, received, session, false), m.Token, m.At, received)
@@ -217,9 +222,24 @@ func (b *Ballot) yield(i int) {
 // back gives a vote back: the call goes on waiting for it.
 func (b *Ballot) back(i int) {
 	g := &b.legs[i]
-	g.given, g.Phase = g.token, rules.Waiting
+	g.gives()
 	g.Shown = max(g.Shown, g.token)
 	b.Ask(i)
+}
+
+// gives ends the call's trust in a vote. What was asked and told of the vote is no matter of the
+// next one: by then the node may have lost its data.
+func (g *leg) gives() {
+	g.given, g.Phase = g.token, rules.Waiting
+	g.past, g.pastSince = max(g.past, g.token), max(g.pastSince, g.since)
+	g.wanted, g.known = 0, 0
+}
+
+// over reports whether a vote is one of those that were given back. Its token alone does not tell
+// that: a node that has lost its data may give smaller ones, if its clock is behind the others'. Nor
+// does its time, for a clock may be set back.
+func (g *leg) over(token int64, since lua.Micros) bool {
+	return token <= g.past && since <= g.pastSince
 }
 
 // Expire gives back the votes that can no longer be trusted, of a call that waits.

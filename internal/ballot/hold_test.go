@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
 )
 
 // ahead is a vote whose token is further ahead of its node's clock than a claim.
@@ -71,5 +72,31 @@ func TestAVoteThatWasTakenByForceCountsNoMoreAndItsCallEndsWhenAMajorityWas(t *t
 	b.Evicted(1, evicted)
 	if v := b.Judge(now, there); v.Do != Fail || !errors.Is(v.Err, evicted) {
 		t.Errorf("a majority was taken from it: %+v", v)
+	}
+}
+
+func TestALeaveThatIsRepeatedDoesNotSayThatTheVoteWasLost(t *testing.T) {
+	for _, c := range []struct {
+		was            lua.Was
+		trusted, again bool
+		clean          bool
+	}{
+		{lua.Held, true, false, true},
+		{lua.Neither, true, true, true}, // the first one took the vote back
+		{lua.Neither, true, false, false},
+		{lua.Neither, false, true, false},
+		{lua.Waited, true, true, false},
+	} {
+		b := New(3, time.Second, 0, time.Now())
+		r := b.Release(time.Now())
+		r.unsaid = 1
+		if c.trusted {
+			r.unsaid++
+		}
+		r.Left(lua.Held, true, false)
+		r.Left(c.was, c.trusted, c.again)
+		if r.Clean() != c.clean || r.Known() != c.clean {
+			t.Errorf("%+v: clean: %v, known: %v", c, r.Clean(), r.Known())
+		}
 	}
 }

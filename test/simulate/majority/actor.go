@@ -107,6 +107,8 @@ type call struct {
 	// Guarded by World.mu.
 	done     bool
 	endedAt  time.Time
+	alone    bool          // the lock was free as it began, and nobody asked for it
+	nth      int           // of the calls for its lock
 	leased   bool          // it has had a Lease
 	returned bool          // and the Lease was given back
 	queued   time.Time     // when it was told that it waits
@@ -127,6 +129,7 @@ func (a *actor) begins(k *call) {
 	}
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
+	a.w.referee.begins(k)
 	a.c.noted[k.note], a.c.calls[k] = k, struct{}{}
 	a.w.history.Note(a.c.name, "%s of %s (%s) begins", k.op, k.name, k.note)
 }
@@ -385,6 +388,7 @@ func (a *actor) ended(k *call, err error) {
 			r.violated(4, "a %s of %s by %s came back %v after its end", k.op, k.name, a.c.name, over)
 		}
 	}
+	r.returns(k)
 	switch {
 	case errors.Is(err, engine.ErrEvicted) && !k.evicted && !a.c.closing:
 		r.violated(2, "a %s of %s by %s was evicted by nobody: %v", k.op, k.name, a.c.name, err)

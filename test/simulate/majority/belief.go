@@ -141,16 +141,39 @@ func (r *referee) closes(b *belief, err error) bool {
 	return b.by.closing && (errors.Is(err, quorum.ErrLost) || errors.Is(err, quorum.ErrNotHeld))
 }
 
-// robbed counts the nodes that gave their vote to somebody else while a belief lasted, after it had
-// theirs.
-func (r *referee) robbed(b *belief) (count int) {
+// robbed counts the nodes that had at one instant given their vote to somebody else, while a belief
+// lasted and after it had theirs. A decided call may get a vote back.
+func (r *referee) robbed(b *belief) (most int) {
 	for _, all := range b.lk.votes {
-		mine := slices.IndexFunc(all, func(v vote) bool { return callOf(v.ticket) == b.owner })
-		if mine >= 0 && slices.ContainsFunc(all[mine+1:], func(v vote) bool { return v.at.Before(b.left) && v.at.After(b.start) }) {
-			count++
+		for _, v := range all {
+			if !v.at.After(b.start) || !v.at.Before(b.left) {
+				continue
+			}
+			count := 0
+			for _, others := range b.lk.votes {
+				if b.isRobbed(others, v.at) {
+					count++
+				}
+			}
+			most = max(most, count)
 		}
 	}
-	return count
+	return most
+}
+
+// isRobbed reports whether a node with these votes had then given to somebody else what it gave to b.
+func (b *belief) isRobbed(all []vote, then time.Time) (robbed bool) {
+	had := false
+	for _, v := range all {
+		switch {
+		case v.at.After(then):
+		case callOf(v.ticket) == b.owner:
+			had, robbed = true, false
+		case had && !v.again: // what a node with old data shows is not given
+			robbed = v.at.After(b.start)
+		}
+	}
+	return robbed
 }
 
 // finished notes that a Lease is no longer in use.

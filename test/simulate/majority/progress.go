@@ -160,4 +160,51 @@ func (r *referee) unlocksIn(c *client, b *belief, began time.Time) {
 	}
 }
 
+// begins notes whether a call begins on a free lock that nobody else asks for, at a majority of nodes.
+func (r *referee) begins(k *call) {
+	lk, free := r.locks[k.name], 0
+	lk.asked++
+	k.nth = lk.asked
+	for _, c := range r.w.clients {
+		for other := range c.calls {
+			if other.name == k.name {
+				return
+			}
+		}
+	}
+	for _, l := range k.actor.c.links {
+		since, able := l.able()
+		if is := l.n.read(lk.keys); able && since.Before(k.began.Add(-settling)) && l.n.grants() && is.ticket == "" && len(is.line) == 0 {
+			free++
+		}
+	}
+	k.alone = free >= r.w.need()
+}
+
+// split is how long a try that found the votes split may wait for them.
+const split = 250 * time.Millisecond
+
+// returns judges how long a call took that waits for nobody (4): a try, and who asks for a free lock
+// alone. Nodes may have to be met, asked, told their place and the token.
+func (r *referee) returns(k *call) {
+	c, took, limit := k.actor.c, time.Since(k.began), bounded+8*r.trip()
+	since, able := c.reaches(r.w.need(), nil)
+	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted {
+		return
+	}
+	switch {
+	case k.alone && k.nth == r.locks[k.name].asked:
+		r.stats.Alone++
+		r.stats.Free = max(r.stats.Free, took)
+	case k.op == "trylock":
+		limit += split
+		r.stats.Try = max(r.stats.Try, took)
+	default:
+		return
+	}
+	if took > limit {
+		r.violated(4, "a %s of %s (%s) by %s with a majority in reach took %v", k.op, k.name, k.note, c.name, took)
+	}
+}
+
 func sortTimes(all []time.Time) { slices.SortFunc(all, time.Time.Compare) }

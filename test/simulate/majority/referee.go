@@ -31,14 +31,15 @@ type lock struct {
 	fenced string    // whose that was
 	since  time.Time // when the resource first saw it
 	free   time.Time
+	asked  int                  // calls for it so far
 	forced map[string]time.Time // by call: when somebody last ended its hold at a node by force
 }
 
 // vote is one that a node gave.
 type vote struct {
 	ticket string
-	token  int64
 	at     time.Time
+	again  bool // it had it before: a renewal wrote it again, or the node came back with old data
 }
 
 func newReferee(w *World) *referee {
@@ -96,16 +97,18 @@ func (r *referee) after(l *link, verb string, args []string, reply []byte) {
 
 // voted notes a vote that the node gave.
 func (r *referee) voted(lk *lock, n *node, is *state) {
-	given := vote{is.ticket, is.token, time.Now()}
 	all := lk.votes[n.i]
-	if is.ticket == "" || slices.ContainsFunc(all, func(v vote) bool { return v.ticket == is.ticket }) {
+	if is.ticket == "" || len(all) > 0 && all[len(all)-1].ticket == is.ticket {
 		return
 	}
-	if len(all) > 400 {
-		all = append(all[:0], all[200:]...)
+	given := vote{is.ticket, time.Now(), slices.ContainsFunc(all, func(v vote) bool { return v.ticket == is.ticket })}
+	if len(all) > 1000 {
+		all = append(all[:0], all[500:]...)
 	}
 	lk.votes[n.i] = append(all, given)
-	r.stats.Votes++
+	if !given.again {
+		r.stats.Votes++
+	}
 }
 
 // placed notes the places of those who are in line.
@@ -201,6 +204,9 @@ type Stats struct {
 	Told      float64       // the same where the clocks of the nodes are seconds apart
 	Over      time.Duration // the longest that a call came back after its end
 	Unlock    time.Duration // the longest Unlock with a majority in reach
+	Try       time.Duration // the longest TryLock with one
+	Alone     int           // calls for a free lock that nobody else asked for, with one
+	Free      time.Duration // the longest of them
 	Faults    map[string]int
 }
 
@@ -222,7 +228,9 @@ func (s *Stats) Add(o Stats) {
 	s.Refused += o.Refused
 	s.Requests += o.Requests
 	s.Calm += o.Calm
+	s.Alone += o.Alone
 	s.Idle, s.Told, s.Over, s.Unlock = max(s.Idle, o.Idle), max(s.Told, o.Told), max(s.Over, o.Over), max(s.Unlock, o.Unlock)
+	s.Try, s.Free = max(s.Try, o.Try), max(s.Free, o.Free)
 	if s.Faults == nil {
 		s.Faults = make(map[string]int)
 	}

@@ -1,0 +1,56 @@
+package ballot
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// A node whose clock is behind the others' gives tokens that are ahead of its clock, as it was told.
+// When it has lost its data, it gives smaller ones again.
+func TestACallTakesTheVoteOfANodeThatForgotTheTokensThatItWasTold(t *testing.T) {
+	const told, clock = int64(9e9), int64(1e6)
+	vote := func(token, at int64) *Answer {
+		return &Answer{Status: Granted, Now: lua.Micros(at), Left: time.Second, Place: 5, Token: token, Since: lua.Micros(at)}
+	}
+	for how, hears := range map[string]func(b *Ballot, now time.Time){
+		"by an answer": func(b *Ballot, now time.Time) {
+			b.Answered(0, vote(clock+2, clock+2), rules.ClockPair{At: lua.Micros(clock + 2), Sent: now}, now)
+		},
+		"by a message": func(b *Ballot, now time.Time) {
+			waits := &Answer{Status: Waits, Now: lua.Micros(clock + 1), Place: 5}
+			b.Answered(0, waits, rules.ClockPair{At: lua.Micros(clock + 1), Sent: now}, now)
+			m := &lua.Message{News: lua.Grants, At: lua.Micros(clock + 2), Claim: time.Second, Token: clock + 2}
+			b.Heard(0, m, now.Add(time.Millisecond), 0)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			now := time.Now()
+			b := New(3, time.Second, 0, now)
+			b.Enter(0)
+			b.Ended(0, false)
+			old := vote(told, clock)
+			b.Answered(0, old, rules.ClockPair{At: lua.Micros(clock), Sent: now}, now)
+			b.Want(0, told) // the call gives it back
+			if b.Vote(0) != 0 {
+				t.Fatal("it keeps a vote that somebody older wants")
+			}
+			hears(b, now)
+			if b.Vote(0) != clock+2 {
+				t.Errorf("it does not take a vote that the node gave later: it has %d", b.Vote(0))
+			}
+			b.Want(0, clock+2)
+			b.Answered(0, old, rules.ClockPair{At: lua.Micros(clock), Sent: now}, now)
+			if b.Vote(0) != 0 {
+				t.Errorf("it takes a vote that it gave back, token %d", b.Vote(0))
+			}
+			// The node's clock was set back, but it has its data.
+			b.Answered(0, vote(told+1, clock-5), rules.ClockPair{At: lua.Micros(clock + 9), Sent: now}, now)
+			if b.Vote(0) != told+1 {
+				t.Errorf("it does not take a vote with a larger token: it has %d", b.Vote(0))
+			}
+		})
+	}
+}

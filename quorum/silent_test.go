@@ -1,0 +1,265 @@
+package quorum
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
+	pipes "github.com/fairlock/locks/test/world"
+)
+
+// atMost is how long a node that falls silent may keep a call: package's promise Q5.
+const atMost = 300 * time.Millisecond
+
+// hushed are embedded nodes in fake time, which can fall silent.
+type hushed struct {
+	*testing.T
+	nodes []*miniredis.Miniredis
+
+	mu     sync.Mutex // guards what follows
+	silent []bool
+	held   []func() // what the silent nodes have not read yet
+}
+
+// inFakeTime runs a test in a bubble, on n nodes of a new quorum.
+func inFakeTime(t *testing.T, n int, test func(h *hushed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &hushed{T: t, silent: make([]bool, n)}
+		for range n {
+			mini := miniredis.NewMiniRedis()
+			mini.ClockTTL(true)
+			t.Cleanup(mini.Close)
+			h.nodes = append(h.nodes, mini)
+		}
+		if err := h.locker().Init(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		test(h)
+	})
+}
+
+// hush has a node take what comes and answer nothing, until the test ends.
+func (h *hushed) hush(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.silent[i] = true
+	h.Cleanup(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.silent[i] = false
+		for _, f := range h.held {
+			f()
+		}
+		h.held = nil
+	})
+}
+
+// mute is a connection to a node that may be silent.
+type mute struct {
+	net.Conn
+	h *hushed
+	i int
+}
+
+func (m mute) Write(p []byte) (int, error) {
+	m.h.mu.Lock()
+	defer m.h.mu.Unlock()
+	if !m.h.silent[m.i] {
+		return m.Conn.Write(p)
+	}
+	p = bytes.Clone(p)
+	m.h.held = append(m.h.held, func() { _, _ = m.Conn.Write(p) })
+	return len(p), nil
+}
+
+func (h *hushed) locker(options ...Option) *Locker {
+	h.Helper()
+	var clients []redis.UniversalClient
+	for i, mini := range h.nodes {
+		rdb := redis.NewClient(&redis.Options{
+			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, // never dialled
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				c, err := pipes.Roomy(mini.Dial())
+				return mute{c, h, i}, err
+			},
+		})
+		h.Cleanup(func() { _ = rdb.Close() })
+		clients = append(clients, rdb)
+	}
+	l := New(clients, append(options, WithLogger(slog.New(slog.DiscardHandler)))...)
+	h.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func (h *hushed) has(l *Locker, name string, options ...LockOption) *Lease {
+	h.Helper()
+	lease, err := l.Lock(h.Context(), name, options...)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return lease
+}
+
+// within fails if f takes longer than a silent node may keep a call.
+func (h *hushed) within(what string, limit time.Duration, f func()) {
+	h.Helper()
+	began := time.Now()
+	f()
+	if took := time.Since(began); took > limit {
+		h.Errorf("%s took %v", what, took)
+	}
+}
+
+func TestAnUnlockWaitsOnceForANodeThatFallsSilentThoughAnotherGaveNoVote(t *testing.T) {
+	for silent := range 2 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l := h.locker()
+			h.nodes[2].FlushAll() // it grants nothing for a minute
+			lease := h.has(l, "x")
+			h.hush(silent)
+			h.within("an Unlock", atMost, func() {
+				if err := lease.Unlock(context.Background()); err != nil {
+					h.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnUnlockWaitsForNoNodeThatIsAwayThoughAnotherTookTheVoteByForce(t *testing.T) {
+	for forced := range 2 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l := h.locker()
+			h.has(l, "y")
+			h.hush(2)
+			time.Sleep(silence)
+			lease := h.has(l, "x")
+			h.nodes[forced].Del("quorum:lock:{x}")
+			h.within("an Unlock", atMost, func() {
+				if err := lease.Unlock(context.Background()); !errors.Is(err, ErrLost) {
+					h.Errorf("it says %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestTheFirstCallOfAProcessWaitsOnceForANodeThatIsSilent(t *testing.T) {
+	for silent := range 3 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l := h.locker()
+			h.hush(silent)
+			h.within("a Lock", atMost, func() { h.has(l, "x") })
+		})
+	}
+}
+
+func TestACallDoesNotWaitForANodeThatIsSilentAlready(t *testing.T) {
+	for silent := range 3 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l := h.locker()
+			lease := h.has(l, "x")
+			l.nodes[silent].usual = -1 // no node answers sooner
+			h.hush(silent)
+			other := h.has(l, "y", WaitAtMost(silence/2)) // it finds out
+			time.Sleep(silence + time.Millisecond)
+			for what, f := range map[string]func() error{
+				"an Unlock": func() error { return lease.Unlock(context.Background()) },
+				"another":   func() error { return other.Unlock(context.Background()) },
+				"a Lock":    func() error { _, err := l.Lock(h.Context(), "z"); return err },
+				"a TryLock": func() error { _, err := l.TryLock(h.Context(), "w"); return err },
+				"a Do":      func() error { return l.Do(h.Context(), "v", func(context.Context, *Lease) error { return nil }) },
+			} {
+				h.within(what, 10*time.Millisecond, func() {
+					if err := f(); err != nil {
+						h.Errorf("%s: %v", what, err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// gives has one node give its vote to a call that is not decided, and that nobody renews.
+func (h *hushed) gives(i int, l *Locker, name string) {
+	h.Helper()
+	keys, err := lua.NewKeys(l.prefix, name)
+	if err == nil {
+		ticket := l.core.Ticket(engine.Request{Lease: time.Minute})
+		_, err = l.nodes[i].run(h.Context(), enterScript,
+			[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey(), l.mark(keys, ticket)},
+			ticket.String(), l.core.ID, decimal(int64(0)), 0, decimal(int64(0)), l.channels(), l.set, l.most.Milliseconds())
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func TestATryWaitsOnceForANodeThatFallsSilentAndOnceForTheVotesOfTheOthers(t *testing.T) {
+	for silent := range 2 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l, other := h.locker(), h.locker()
+			h.has(l, "y")
+			h.gives(2, other, "x")
+			h.hush(silent)
+			h.within("a TryLock", atMost+splitFor, func() {
+				if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ErrHeld) {
+					h.Errorf("it says %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAFullLineIsSeenThoughANodeFallsSilent(t *testing.T) {
+	for silent := range 2 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l, other := h.locker(), h.locker()
+			h.has(l, "y")
+			for range 2 { // the second waits
+				h.gives(2, other, "x")
+			}
+			h.hush(silent)
+			h.within("a Lock", atMost, func() {
+				if _, err := l.Lock(h.Context(), "x", MaxWaiters(1)); !errors.Is(err, ErrQueueFull) {
+					h.Errorf("it says %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestACloseDoesNotAskASilentNodeTwice(t *testing.T) {
+	w := realNodes(t, 3)
+	const timeout = time.Second // of the clients
+	var clients []redis.UniversalClient
+	for _, addr := range w.addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: timeout, DialTimeout: timeout})
+		t.Cleanup(func() { _ = rdb.Close() })
+		clients = append(clients, rdb)
+	}
+	l := New(clients)
+	t.Cleanup(func() { _ = l.Close() })
+	w.has(w.locker(), "x")
+	w.queues(l, "x")
+	w.servers[1].Pause()
+	defer w.servers[1].Resume()
+	began := time.Now()
+	w.must(l.Close())
+	if took := time.Since(began); took > 2*timeout-timeout/4 {
+		t.Errorf("it took %v", took)
+	}
+}
