@@ -141,9 +141,7 @@ func TestTheCommandLinesForAQuorumInTheGuidesDoWhatTheySay(t *testing.T) {
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
 		must(t, err)
-		for _, line := range regexp.MustCompile("fairlock [^`\n]*--redis quorum:[^`\n]*").FindAllString(string(text), -1) {
-			lines = append(lines, line)
-		}
+		lines = append(lines, regexp.MustCompile("fairlock [^`\n]*--redis quorum:[^`\n]*").FindAllString(string(text), -1)...)
 	}
 	if len(lines) < 4 {
 		t.Errorf("found only %q", lines)
