@@ -185,9 +185,7 @@ func (l *Locker) message(i int, payload string) {
 		l.judge(c)
 	case m.News == lua.Grants && c.Phase == rules.Granted:
 		c.Heard(i, &m, received, l.nodes[i].sessionNow())
-		if c.renewed {
-			l.strive(c, i) // also if the message cannot be believed: the node is asked
-		}
+		l.confirm(c, i)
 	case (m.News == lua.Evicts || m.News == lua.Forces) && c.Phase == rules.Waiting:
 		c.Evicted(i, engine.ErrEvicted)
 		l.judge(c)

@@ -82,29 +82,50 @@ func TestAClientThatMayNotAskForTheRunIDTakesNobodysVote(t *testing.T) {
 }
 
 // The message that gives a holder the vote of its last node comes over a subscription that is younger
-// than all that the holder knows of that node's clock.
+// than all that the holder knows of that node's clock. It may come before the answer to the renewal
+// that asked for the vote, or after it.
 func TestAHolderMakesUseOfAVoteOfWhichItHearsOverANewSubscription(t *testing.T) {
-	w := realNodes(t, 3)
-	l, proxies := w.through()
-	b := w.locker()
-	y := w.has(b, "y")
-	late := proxies[2].Add(faultproxy.Rule{Match: executes(enterScript), Times: 1, Action: faultproxy.HoldRequest()})
-	lease := w.has(l, "x")
-	late.WaitHit(t, 1, patience)
-	next := w.queues(b, "x") // it gets the vote of the third node
-	other := w.queues(l, "y")
-	w.until("the holder's process listens", func() bool {
-		n := w.direct[2].PubSubNumSub(w.Context(), l.channels()+l.core.ID).Val()
-		return n[l.channels()+l.core.ID] > 0
-	})
-	late.Release()
-	w.until("all nodes know that the holder is decided", func() bool {
-		return w.direct[2].HGet(w.Context(), "quorum:lock:{x}", "decided").Val() == "1"
-	})
-	w.unlock(lease)
-	w.unlock(w.gets(next))
-	w.unlock(y)
-	w.unlock(w.gets(other))
+	for what, early := range map[string]bool{"before the answer": true, "after the answer": false} {
+		t.Run(what, func(t *testing.T) {
+			w := realNodes(t, 3)
+			l, proxies := w.through()
+			b := w.locker()
+			third := func(field string) string {
+				return w.direct[2].HGet(context.Background(), "quorum:lock:{x}", field).Val()
+			}
+			y := w.has(b, "y")
+			late := proxies[2].Add(faultproxy.Rule{Match: executes(enterScript), Times: 1, Action: faultproxy.HoldRequest()})
+			lease := w.has(l, "x")
+			late.WaitHit(t, 1, patience)
+			next := w.queues(b, "x") // it gets the vote of the third node
+			its := third("ticket")
+			since := make(chan string, 1)
+			proxies[2].Add(faultproxy.Rule{Match: executes(renewScript), Times: 1, Action: faultproxy.RewriteReply(func(reply []byte) []byte {
+				for limit := time.Now().Add(time.Second); third("ticket") == its && time.Now().Before(limit); {
+					time.Sleep(time.Millisecond)
+				}
+				since <- third("since")
+				if early {
+					time.Sleep(100 * time.Millisecond) // so the message is heard
+				}
+				return reply
+			})})
+			other := w.queues(l, "y")
+			w.until("the holder's process listens", func() bool {
+				channel := l.channels() + l.core.ID
+				return w.direct[2].PubSubNumSub(w.Context(), channel).Val()[channel] > 0
+			})
+			late.Release()
+			w.until("all nodes know that the holder is decided", func() bool { return third("decided") == "1" })
+			if got, want := third("since"), <-since; got != want {
+				t.Errorf("the vote of %s was let go, and that of %s is used", want, got)
+			}
+			w.unlock(lease)
+			w.unlock(w.gets(next))
+			w.unlock(y)
+			w.unlock(w.gets(other))
+		})
+	}
 }
 
 func TestAHolderDoesNotTakeBackAVoteThatWasForcedFromIt(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -126,5 +127,30 @@ func TestTheRunbookPrintsWhatItSays(t *testing.T) {
 		if got, want := alike(strings.Join(text, "\n")), alike(c.prints); got != want {
 			t.Errorf("%s: %s prints\n%s\nand is said to print\n%s", c.page, c.line, got, want)
 		}
+	}
+}
+
+func TestTheCommandLinesForAQuorumInTheGuidesDoWhatTheySay(t *testing.T) {
+	t.Parallel()
+	q := newTrio(t)
+	hosts := strings.NewReplacer("host1", q.addrs[0], "host2", q.addrs[1], "host3", q.addrs[2], "host4", redistest.Start(t).Addr(), "./backup.sh", "true")
+	pages, err := filepath.Glob("../../docs/*.md")
+	must(t, err)
+	q.prints(0, "quorum", "init", "--new")
+	var lines []string
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		must(t, err)
+		lines = append(lines, regexp.MustCompile("fairlock [^`\n]*--redis quorum:[^`\n]*").FindAllString(string(text), -1)...)
+	}
+	if len(lines) < 4 {
+		t.Errorf("found only %q", lines)
+	}
+	changes := func(line string) int { return strings.Count(line, "--anyway") } // the quorum, so they come last
+	slices.SortStableFunc(lines, func(a, b string) int { return changes(a) - changes(b) })
+	for _, line := range lines {
+		p := fairlockWith(t, nil, strings.Fields(hosts.Replace(line))[1:]...).start()
+		p.rest()
+		p.ends(0)
 	}
 }

@@ -86,7 +86,7 @@ ok     rights       A, B, C: default may do all that is needed
 ok     practice     a lock was taken, waited for, handed over in N ms, and forced
 ok     eviction     A, B, C: maxmemory-policy noeviction, no limit
 ok     persistence  A, B, C: whatever it keeps, after a restart the node grants nothing for the longest lease
-ok     skew         the clocks of the nodes are N ms apart, or less
+ok     skew         the clocks of the nodes are N ms apart
 
 N ok, 0 notes, 0 wrong`
 	if text != strings.TrimSpace(want) {

@@ -2,6 +2,7 @@ package snippets_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -59,4 +60,34 @@ func comingFromRedsync(t *testing.T, a, b, c redis.UniversalClient) {
 	var one fairlock.Interface = locker
 	_ = one
 	must(t, lease.Unlock(ctx))
+}
+
+func TestTheRightsAtANodeOfAQuorumThatTheGuideTellsAreEnough(t *testing.T) {
+	rule := strings.Fields(blocks(guides(t)["operations.md"], "acl")[1])
+	command := make([]any, 0, len(rule)+1)
+	for _, word := range append(rule, "+scan") {
+		command = append(command, word)
+	}
+	var servers []*redistest.Server
+	var nodes []redis.UniversalClient
+	for range 3 {
+		s := redistest.Start(t)
+		must(t, s.Client(t).Do(t.Context(), command...).Err())
+		servers = append(servers, s)
+		nodes = append(nodes, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "password" }))
+	}
+	locker := quorum.New(nodes)
+	defer locker.Close()
+	must(t, locker.Init(t.Context()))
+	exercises(t, locker)
+	for _, err := range locker.List(t.Context()) {
+		must(t, err)
+	}
+	for _, s := range servers {
+		for _, entry := range s.Client(t).ACLLog(t.Context(), 10).Val() {
+			if entry.Object != "client|setinfo" {
+				t.Errorf("refused: %+v", *entry)
+			}
+		}
+	}
 }

@@ -92,6 +92,16 @@ func (b *Ballot) Due(away func(i int) bool) (now []int) {
 	return now
 }
 
+// TakeDue reports whether the call has to ask that node, and takes that as done.
+func (b *Ballot) TakeDue(i int) bool {
+	k := slices.Index(b.due, i)
+	if k < 0 {
+		return false
+	}
+	b.due = slices.Delete(b.due, k, k+1)
+	return true
+}
+
 // Enter is what a request says that goes out to that node now: the place, and the token of a vote
 // that it gives back.
 func (b *Ballot) Enter(i int) (place lua.Place, back int64) {

@@ -39,7 +39,7 @@ they are held.
 
 --json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds,
 depth, since, held_ms, remaining_ms), waiting and damaged (what in its keys makes no sense, if
-anything does).
+anything does). Of a quorum a holder is undecided, with token 0, while no node knows that it is decided.
 
 Exit codes:
     0  also if there are none

@@ -139,7 +139,7 @@ func (b *body) member(i int) finding {
 	switch {
 	case s.Err != nil && s.Set != "":
 		f.Status, f.Found = wrong, s.Err.Error()
-		f.Do = "name the nodes, --longest-lease and --set as its users do; a node that changes its quorum is told so by fairlock quorum init"
+		f.Do = "name the nodes, --longest-lease and --set as its users do; a node that changes its quorum is told so by fairlock quorum init --new --anyway"
 	case s.Err != nil:
 		f.Status, f.Found, f.Do = wrong, s.Err.Error(), b.nodes[i].remedy(s.Err)
 		if strings.Contains(f.Found, "info") {
@@ -147,7 +147,7 @@ func (b *body) member(i int) finding {
 		}
 	case s.Set == "":
 		f.Status, f.Found = note, fmt.Sprintf("knows of no quorum yet: from its first request on it grants nothing for %v", s.Quarantine)
-		f.Do = "if the whole quorum is new: fairlock quorum init; if only this node is: nothing, it joins by itself"
+		f.Do = "if the whole quorum is new: fairlock quorum init --new; if only this node is: nothing, it joins by itself"
 	case s.Quarantine > 0:
 		f.Status = note
 		f.Found = fmt.Sprintf("grants nothing for %s: it was restarted or emptied, and may have forgotten what it granted", output.Span(s.Quarantine.Milliseconds()))
@@ -191,7 +191,7 @@ func (b *body) practice(ctx context.Context) finding {
 		switch {
 		case b.up[i] && s.Set == "":
 			f.Found += s.Node + " knows of no quorum yet, and the first request would tell it of this one"
-			f.Do = "fairlock quorum init, or use the quorum; then look again"
+			f.Do = "fairlock quorum init --new, or use the quorum; then look again"
 			return f
 		case b.up[i] && s.Err != nil:
 			f.Found += "see member"
@@ -232,7 +232,7 @@ func (b *body) skew() finding {
 	}
 	skew, margin := last.Clock-first.Clock, first.Within+last.Within
 	f := finding{
-		Check: "skew", Status: good, Found: "the clocks of the nodes are " + apart(skew) + " apart, or less",
+		Check: "skew", Status: good, Found: "the clocks of the nodes are " + apart(skew) + " apart",
 		Figures: map[string]int64{"skew_us": skew.Microseconds(), "within_us": margin.Microseconds()},
 	}
 	if skew > farClock+margin {

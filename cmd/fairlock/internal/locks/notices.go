@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,15 +36,22 @@ func (n *Notices) Mute() {
 func (n *Notices) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
 // Handle prints a record: its message and then key=value.
-func (n *Notices) Handle(_ context.Context, record slog.Record) error {
+func (n *Notices) Handle(_ context.Context, record slog.Record) error { return n.print(&record, nil) }
+
+// print prints a record and what else is said with it. The same of another node is another kind.
+func (n *Notices) print(record *slog.Record, with []slog.Attr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.muted || n.shown[record.Message] {
+	kind := record.Message
+	for _, a := range with {
+		kind += " " + a.String()
+	}
+	if n.muted || n.shown[kind] {
 		return nil
 	}
-	n.shown[record.Message] = true
+	n.shown[kind] = true
 	var line strings.Builder
-	line.WriteString(record.Message)
+	line.WriteString(kind)
 	record.Attrs(func(a slog.Attr) bool {
 		line.WriteString(" " + a.String())
 		return true
@@ -52,8 +60,24 @@ func (n *Notices) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// WithAttrs does nothing: the library does not use it.
-func (n *Notices) WithAttrs([]slog.Attr) slog.Handler { return n }
+// WithAttrs returns the Notices of a node, which says which it is.
+func (n *Notices) WithAttrs(with []slog.Attr) slog.Handler { return &labelled{n, with} }
 
 // WithGroup does nothing: the library does not use it.
 func (n *Notices) WithGroup(string) slog.Handler { return n }
+
+// labelled is a Notices that says something with each notice.
+type labelled struct {
+	*Notices
+	with []slog.Attr
+}
+
+// Handle prints a record with that.
+func (l *labelled) Handle(_ context.Context, record slog.Record) error {
+	return l.print(&record, l.with)
+}
+
+// WithAttrs adds to what is said.
+func (l *labelled) WithAttrs(with []slog.Attr) slog.Handler {
+	return &labelled{l.Notices, slices.Concat(l.with, with)}
+}

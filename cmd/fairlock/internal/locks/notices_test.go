@@ -25,3 +25,15 @@ func TestANoticeIsShownOnceAndNotWhileTheCommandRuns(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestANoticeOfANodeSaysWhichNodeAndIsShownForEach(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := slog.New(NewNotices(&out))
+	for _, node := range []string{"a", "b", "a"} {
+		log.With("node", node).Warn("fairlock: away", "error", "refused")
+	}
+	if got := out.String(); got != "fairlock: away node=a error=refused\nfairlock: away node=b error=refused\n" {
+		t.Errorf("%q", got)
+	}
+}
