@@ -15,6 +15,6 @@
 // Unlock tells the truth (6); a closed client and a call that has ended leave nothing (7). For each of
 // these a test breaks the code (broken_test.go).
 //
-// Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the nodes' clocks are
-// more than a claim apart; a waiter that reaches no majority, which may be overtaken.
+// Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
+// nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be overtaken.
 package majority
