@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Simulates whole clients under faults, in fake time: the seeds SEEDS, or CI's 25 hours of traffic.
-# SEEDS=1000-1999 is a range; SEEDS=7 replays that seed and prints its history. Needs no server.
-# Arguments go to go test.
+# SEEDS=1000-1999 is a range; SEEDS=7 replays that seed and prints its history. With NODES=3, or 5,
+# the clients are those of a quorum. Needs no server. Arguments go to go test.
 . "$(dirname "$0")/lib.sh"
-export SIMULATE_SEEDS=${SEEDS:-}
+export SIMULATE_SEEDS=${SEEDS:-} SIMULATE_NODES=${NODES:-}
+name=TestWholeClientsKeepTheInvariantsThroughAllFaults room=./test/simulate
+if [ -n "${NODES:-}" ]; then
+	name=TestWholeClientsOfAQuorumKeepTheInvariantsThroughAllFaults room=./test/simulate/majority
+fi
 status=0
-go test -run '^TestWholeClientsKeepTheInvariantsThroughAllFaults$' -v -count=1 -timeout 24h "$@" ./test/simulate |
+go test -run "^$name\$" -v -count=1 -timeout 24h "$@" "$room" |
 	grep -vE '^ *(===|--- PASS)' || status=${PIPESTATUS[0]}
 exit "$status"

@@ -85,11 +85,12 @@ test_all() {
 # packages prints the packages of the library, its tool and their tests that match $1 and not $2.
 packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 
-# prove runs the explorer and the simulation: all without the race detector, then samples with it.
+# prove runs the explorer and the simulations: all without the race detector, then samples with it.
+proofs=(./test/explore ./test/simulate ./test/simulate/majority)
 prove() {
 	local status=0
-	logged nice -n 19 go test $vet -count=1 -timeout 30m ./test/explore ./test/simulate || status=$?
-	logged nice -n 19 go test $race $vet -count=1 -timeout 30m ./test/explore ./test/simulate || status=$?
+	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proofs[@]}" || status=$?
+	logged nice -n 19 go test $race $vet -count=1 -timeout 30m "${proofs[@]}" || status=$?
 	return "$status"
 }
 
@@ -117,7 +118,7 @@ beside() {
 
 # The packages with a place of their own below. Those in quiet mostly wait.
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
-named="$quiet|/test/(explore|simulate|faults|processes|topologies|torture|java|interop)\$"
+named="$quiet|/test/(explore|simulate(/majority)?|faults|processes|topologies|torture|java|interop)\$"
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }
@@ -148,10 +149,10 @@ if [ ${#missing[@]} = 0 ]; then
 	fi
 	status=0
 	prove &
-	proofs=$!
+	proving=$!
 	beside faults still || status=$? # first and alone: leases of less than a second are at stake
 	beside killing waiting others || status=$?
-	wait "$proofs" || status=$?
+	wait "$proving" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
 		cat "$logs"/* | grep -E '^( *--- FAIL|    |panic:|fatal error:|WARNING: DATA RACE|FAIL)'
