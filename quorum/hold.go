@@ -94,7 +94,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
 	l.mu.Lock()
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h renewal) bool { // it has been given back meanwhile
-		return h.decided && h.Phase != rules.Granted || !h.decided && (h.Phase != rules.Waiting || h.Vote(i) != h.vote)
+		return h.decided && (h.Phase != rules.Granted || h.HasLost(i)) || !h.decided && (h.Phase != rules.Waiting || h.Vote(i) != h.vote)
 	})
 	if len(holds) == 0 {
 		l.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *Locker) standing(c *call) lua.Renewed {
 // strive gets a decided call the vote of one more node, or tells it that the call is decided: a
 // holder is as safe as it has nodes. Locker.mu must be held.
 func (l *Locker) strive(c *call, i int) {
-	if c.hold == nil || c.Open(i) || l.nodes[i].away() {
+	if c.hold == nil || c.Open(i) || c.HasLost(i) || l.nodes[i].away() {
 		return
 	}
 	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}, true, 0}

@@ -128,3 +128,30 @@ func TestAHolderMakesUseOfAVoteOfWhichItHearsOverANewSubscription(t *testing.T) 
 		})
 	}
 }
+
+func TestAHolderDoesNotTakeBackAVoteThatWasForcedFromIt(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, admin := h.locker(), h.locker()
+		h.has(admin, "y")
+		lease := h.has(l, "x")
+		time.Sleep(2 * time.Second) // it is decided everywhere
+		l.mu.Lock()
+		var forced *call
+		for _, c := range l.calls {
+			forced = c
+		}
+		l.mu.Unlock()
+		if _, err := admin.leaveFor(h.Context(), 0, forced.Keys, forced.ticket, 0, 60000, true); err != nil {
+			h.Fatal(err)
+		}
+		time.Sleep(11 * time.Second) // it hears of that, or renews
+		h.nodes[0].FlushAll()
+		time.Sleep(11 * time.Second)
+		if err := lease.Err(); err != nil {
+			h.Errorf("it has two votes, and says %v", err)
+		}
+		if h.nodes[0].Exists("quorum:lock:{x}") {
+			h.Error("the node has the holder that was forced there")
+		}
+	})
+}

@@ -41,6 +41,7 @@ type leg struct {
 	told         bool       // a request has told the final place
 	pending      bool       // the node's holder was undecided
 	answered     bool
+	ended        bool  // the node ended the hold: somebody forced it
 	known        int64 // the largest token of a Lease that the node was told
 	position     int   // the last that was told
 

@@ -40,7 +40,10 @@ func (b *Ballot) Renewed(i int, left time.Duration, token int64, sent time.Time)
 	switch {
 	case left == 0 && g.got.After(sent):
 		return
-	case left <= 0:
+	case left < 0:
+		b.LoseVote(i)
+		return
+	case left == 0:
 		g.Phase = rules.Waiting
 		return
 	}
@@ -66,8 +69,12 @@ func (b *Ballot) Knows(i int, vote int64, left time.Duration, token int64, sent 
 	}
 }
 
-// LoseVote takes in that the node has ended the hold.
-func (b *Ballot) LoseVote(i int) { b.legs[i].Phase = rules.Waiting }
+// LoseVote takes in that the node has ended the hold, for good.
+func (b *Ballot) LoseVote(i int) { b.legs[i].Phase, b.legs[i].ended = rules.Waiting, true }
+
+// HasLost reports whether the node has ended the hold. It is not asked for the vote again: it might
+// lose its data, and with it what it knows of that, after it gave the vote to somebody else.
+func (b *Ballot) HasLost(i int) bool { return b.legs[i].ended }
 
 // Standing is until when a majority of votes is trusted. It is not ok if there is no majority; maybe
 // says that nodes of which nothing is known now could make one.
@@ -78,7 +85,7 @@ func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.T
 		switch g := &b.legs[i]; {
 		case g.counts(now):
 			ends = append(ends, g.term.TrustEnds())
-		case g.open > 0 || failing(i):
+		case !g.ended && (g.open > 0 || failing(i)):
 			unknown++
 		}
 	}

@@ -34,6 +34,9 @@ func (a *actor) run() {
 
 // pause is how long the goroutine does without a lock.
 func (a *actor) pause() time.Duration {
+	if a.w.plan.Herd {
+		return 3*time.Second - time.Since(a.w.start)%(3*time.Second)
+	}
 	if a.chance(50) {
 		return a.upTo(20 * time.Millisecond)
 	}
@@ -177,6 +180,7 @@ func (a *actor) lock(name string) {
 	defer cancel()
 	a.begins(k)
 	lease, err := a.c.locker.Lock(ctx, name, k.options...)
+	time.Sleep(a.w.plan.Break.Late)
 	a.ended(k, err)
 	if err == nil {
 		a.has(k, lease)
@@ -187,6 +191,7 @@ func (a *actor) try(name string) {
 	k := &call{op: "trylock", name: name, held: true}
 	a.begins(k)
 	lease, err := a.c.locker.TryLock(context.Background(), name, k.options...)
+	time.Sleep(a.w.plan.Break.Try)
 	a.ended(k, err)
 	if err == nil {
 		a.has(k, lease)

@@ -40,8 +40,7 @@ func (r *referee) prompt(b *belief) {
 	if !r.calm() || b.k.queued.IsZero() || !b.k.queued.Add(r.settled()).Before(free) || b.k.fixed || b.by.paused != nil {
 		return
 	}
-	last := slices.IndexFunc(r.beliefs, func(o *belief) bool { return o.lk == b.lk && o.end.Equal(free) && !o.late && !o.left.IsZero() })
-	if last < 0 {
+	if !r.givenBack(b.lk) {
 		return // the last hold was lost, or overstayed
 	}
 	r.stats.Calm++
@@ -56,6 +55,36 @@ func (r *referee) prompt(b *belief) {
 	if idle > most {
 		r.violated(4, "%s was free for %v (%.1f round trips) in calm weather, and wanted", b.lk.name, b.start.Sub(free), idle)
 	}
+}
+
+// wanted judges how soon a lock that was free and wanted was given in calm weather (4). Its votes may
+// have been split: then they are asked back, and given again.
+func (r *referee) wanted(b *belief) {
+	oldest := b.k.began
+	for _, c := range r.w.present {
+		for k := range c.calls {
+			if k.name == b.lk.name && k.op != "trylock" && k.began.Before(oldest) {
+				oldest = k.began
+			}
+		}
+	}
+	if !r.calm() || b.by.paused != nil || !r.givenBack(b.lk) {
+		return
+	}
+	idle := float64(b.start.Sub(later(oldest, b.lk.free))) / float64(r.trip())
+	r.stats.Split = max(r.stats.Split, idle)
+	if idle > splitTrips {
+		r.violated(4, "%s was free and wanted for %.1f round trips in calm weather", b.lk.name, idle)
+	}
+}
+
+// splitTrips is how many round trips it may take until somebody has a lock that is free: to ask, find
+// a place, be asked for a vote, give it back, tell the token, and to load scripts.
+const splitTrips = 8
+
+// givenBack reports whether the last hold of a lock was given back in time.
+func (r *referee) givenBack(lk *lock) bool {
+	return slices.ContainsFunc(r.beliefs, func(o *belief) bool { return o.lk == lk && o.end.Equal(lk.free) && !o.late && !o.left.IsZero() })
 }
 
 // watch looks at every lock from time to time, because a lock that nobody asks about may be stuck.

@@ -202,6 +202,7 @@ type Stats struct {
 	Calm      int           // hand-overs in calm weather
 	Idle      float64       // the longest time that a wanted lock was free in calm weather, in round trips
 	Told      float64       // the same where the clocks of the nodes are seconds apart
+	Split     float64       // the longest until anybody had a free lock in calm weather, in round trips
 	Over      time.Duration // the longest that a call came back after its end
 	Unlock    time.Duration // the longest Unlock with a majority in reach
 	Try       time.Duration // the longest TryLock with one
@@ -230,7 +231,7 @@ func (s *Stats) Add(o Stats) {
 	s.Calm += o.Calm
 	s.Alone += o.Alone
 	s.Idle, s.Told, s.Over, s.Unlock = max(s.Idle, o.Idle), max(s.Told, o.Told), max(s.Over, o.Over), max(s.Unlock, o.Unlock)
-	s.Try, s.Free = max(s.Try, o.Try), max(s.Free, o.Free)
+	s.Try, s.Free, s.Split = max(s.Try, o.Try), max(s.Free, o.Free), max(s.Split, o.Split)
 	if s.Faults == nil {
 		s.Faults = make(map[string]int)
 	}

@@ -238,6 +238,6 @@ func (w *World) verdict(invariant int, what string) string {
 	if w.tail == "" {
 		w.tail = w.history.Tail(250)
 	}
-	return fmt.Sprintf("seed %d: invariant %d: after %v: %s\nreplay it with: SIMULATE_SEEDS=%d go test -v -run ThroughAllFaults ./test/simulate/majority",
-		w.plan.Seed, invariant, time.Since(w.start), w.history.Short(strings.TrimSpace(what)), w.plan.Seed)
+	return fmt.Sprintf("seed %d: invariant %d: after %v: %s\nreplay it with: make simulate SEEDS=%d NODES=%d",
+		w.plan.Seed, invariant, time.Since(w.start), w.history.Short(strings.TrimSpace(what)), w.plan.Seed, w.plan.Nodes)
 }

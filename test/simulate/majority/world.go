@@ -22,6 +22,7 @@ type Plan struct {
 	Latency time.Duration
 	Longest time.Duration // lease of the quorum
 	Apart   bool          // the nodes' clocks are seconds to hours apart
+	Herd    bool          // all ask at the same instants
 	Calm    bool          // no faults, no operators, nobody closes
 	Break   Break
 	Echo    func(string) // gets the history as it happens; may be nil
@@ -33,6 +34,9 @@ type Break struct {
 	Message func(payload string) string      // the text that a subscriber hears in place of a message
 	Unlock  func(error) error                // what Unlock returns in place of its outcome
 	Trust   time.Duration                    // how much longer clients trust than they say
+	Context time.Duration                    // for how long a context seems to live after its end
+	Late    time.Duration                    // how much later calls return
+	Try     time.Duration                    // and tries
 	Drift   float64                          // how much faster the nodes' clocks run than they may
 	OneRun  bool                             // a node that restarts says the run id that it had
 	Leaks   bool                             // a Locker is judged without having been closed
