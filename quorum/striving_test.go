@@ -98,10 +98,11 @@ func TestAHolderMakesUseOfAVoteOfWhichItHearsOverANewSubscription(t *testing.T) 
 			lease := w.has(l, "x")
 			late.WaitHit(t, 1, patience)
 			next := w.queues(b, "x") // it gets the vote of the third node
+			w.until("that call has it", func() bool { return third("ticket") != "" })
 			its := third("ticket")
 			since := make(chan string, 1)
 			proxies[2].Add(faultproxy.Rule{Match: executes(renewScript), Times: 1, Action: faultproxy.RewriteReply(func(reply []byte) []byte {
-				for limit := time.Now().Add(time.Second); third("ticket") == its && time.Now().Before(limit); {
+				for limit := time.Now().Add(patience); third("ticket") == its && time.Now().Before(limit); {
 					time.Sleep(time.Millisecond)
 				}
 				since <- third("since")

@@ -108,9 +108,9 @@ func TestTheDoctorTellsANodeThatIsDownFromOneThatForgotAndOneOfAnotherQuorum(t *
 	q.checkNode(all, "", "distinct", note, "2 of 3 nodes")
 	q.checkNode(all, "", "practice", good, "handed over")
 
-	must(t, b.HSet(t.Context(), "quorum:node", "from", time.Now().Add(time.Hour).UnixMilli()).Err())
+	must(t, b.HSet(t.Context(), "quorum:node", "from", time.Now().Add(90*time.Minute).UnixMilli()).Err())
 	all = q.findings()
-	q.checkNode(all, "B", "member", note, "grants nothing for 1h0m", "wait")
+	q.checkNode(all, "B", "member", note, "grants nothing for 1h", "wait")
 	q.checkNode(all, "", "majority", wrong, "1 of 3 nodes can grant, and a majority is 2", "see server and member")
 	q.checkNode(all, "", "practice", note, "no lock was tried", "when a majority can grant")
 
@@ -224,7 +224,7 @@ func TestNobodyIsToldThatAQuorumIsNewIfThereIsAReasonAgainstIt(t *testing.T) {
 	}
 	refused(exit.Nothing, "belongs to another quorum", "--longest-lease", "2m")
 	lease := take(t, q.locker(), "x")
-	must(t, q.servers[0].Client(t).HSet(t.Context(), "quorum:node", "from", time.Now().Add(time.Hour).UnixMilli()).Err())
+	must(t, q.servers[0].Client(t).HSet(t.Context(), "quorum:node", "from", time.Now().Add(90*time.Minute).UnixMilli()).Err())
 	refused(exit.Nothing, "the quorum is in use")
 	refused(exit.Nothing, "has 1 lock")
 	q.servers[2].Kill()
