@@ -18,4 +18,12 @@ const (
 	forceKeepsTokens
 	undecidedReassert
 	recordKeepsItsToken
+
+	// Of the client.
+	placesDiffer
+	nothingGivenBack
+	yieldInTwo
+	silenceIsForEver
+	tellsRevive
+	forceTwoOnly
 )

@@ -1,0 +1,47 @@
+package majority
+
+// program is what a call is.
+type program struct {
+	present bool
+	bound   int // as a request says it: 0 waits, -1 is a try, n waits unless n others do
+}
+
+// scenario is a world to search.
+type scenario struct {
+	name     string
+	programs [most]program
+	allows   budget
+	clocks   [masters]int64 // how far the nodes' clocks are ahead (ms)
+	unmet    bool           // the nodes have never been asked for a lock
+	deaf     bool           // nobody has a subscription yet
+	broken   mutation
+	most     int // how many states to search; 0: all
+}
+
+// begin is when the world begins, by all clocks.
+const begin = 1_900_000_000_000
+
+func (sc *scenario) start() *state {
+	s := &state{now: begin, budget: sc.allows}
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		*n = node{holder: nobody, run: 1, kept: 1, clock: sc.clocks[i]}
+		if sc.unmet {
+			n.kept = 0
+		}
+		for c := range n.heard {
+			n.heard[c] = sc.programs[c].present && !sc.deaf
+		}
+	}
+	for c := range s.calls {
+		s.calls[c].looked, s.calls[c].tended = true, true
+		if sc.programs[c].present {
+			s.calls[c].stage = idle
+			if sc.allows.ticks == 0 { // its requests may arrive as late as they like
+				w := &world{scenario: sc, state: s}
+				w.begins(int8(c))
+			}
+		}
+	}
+	return s
+}
