@@ -25,7 +25,7 @@ func (w *world) apply(v move) {
 	case begins:
 		w.begins(v.call)
 	case arrives:
-		w.arrives(int(v.i))
+		w.arrives(int(v.i), v.slow)
 	case fails:
 		m := &w.air[v.i]
 		m.orphan = true
@@ -92,12 +92,17 @@ func (w *world) takeOut(i int) *msg {
 }
 
 // arrives has a request executed, or an answer taken in.
-func (w *world) arrives(i int) {
+func (w *world) arrives(i int, slow bool) {
 	m := w.takeOut(i)
 	if m.what < requests {
-		w.execute(m)
+		w.execute(m, slow)
 		return
 	}
+	w.takeIn(m)
+}
+
+// takeIn has a client take in an answer.
+func (w *world) takeIn(m *msg) {
 	switch m.what {
 	case answersEnter:
 		w.answered(m)
@@ -108,8 +113,8 @@ func (w *world) arrives(i int) {
 	}
 }
 
-// execute runs a script.
-func (w *world) execute(m *msg) {
+// execute runs a script. Its answer is taken in at once, unless it is slow.
+func (w *world) execute(m *msg, slow bool) {
 	n, r := &w.nodes[m.node], &request{me: m.call, now: w.now, broken: w.broken}
 	w.truth.asked |= 1 << m.call
 	bound := w.programs[m.call].bound
@@ -139,12 +144,25 @@ func (w *world) execute(m *msg) {
 			w.send(msg{what: enters, call: m.call, node: m.node, place: m.place})
 		}
 	}
+
 	for _, p := range r.told {
 		p.node = m.node
 		w.pushes = append(w.pushes, p)
 	}
-	if reply.what > requests && !m.orphan {
+	for w.budget.lag == 0 && len(w.pushes) > 0 {
+		p := w.pushes[0]
+		w.pushes = slices.Delete(w.pushes, 0, 1)
+		w.hear(&p)
+	}
+	switch {
+	case reply.what < requests || m.orphan:
+	case slow:
+		if w.budget.slow > 0 {
+			w.budget.slow--
+		}
 		w.air = append(w.air, reply)
+	default:
+		w.takeIn(&reply)
 	}
 }
 

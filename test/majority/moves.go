@@ -9,6 +9,7 @@ type move struct {
 	node int8
 	i    int16 // in air or pushes
 	data data
+	slow bool // arrives: the answer is on its way for a while
 }
 
 type doing int8
@@ -112,8 +113,16 @@ func (w *world) hasEnded(c int8) bool {
 func (w *world) airMoves(to []move, m *msg, i int16) []move {
 	v := move{what: arrives, call: m.call, node: m.node, i: i}
 	switch {
-	case m.what > requests, w.down[m.node] == up:
+	case m.what > requests:
 		to = append(to, v)
+	case w.down[m.node] == up:
+		if w.budget.slow >= 0 || m.orphan || m.what == leaves || m.what == forcedLeaves {
+			to = append(to, v)
+		}
+		if w.budget.slow != 0 && !m.orphan && m.what != leaves && m.what != forcedLeaves {
+			v.slow = true
+			to = append(to, v)
+		}
 	case !m.orphan && (m.what != leaves || w.down[m.node] == dead): // a leave is sent again and again
 		v.what = fails
 		to = append(to, v)

@@ -117,7 +117,7 @@ func (m *msg) code(to []byte) []byte {
 
 func (b *budget) code(to []byte) []byte {
 	for _, n := range [...]int8{
-		b.ticks, b.giveUps, b.kills, b.lost, b.late, b.deaf, b.restarts, b.yesterdays, b.intact, b.flushes, b.hangs, b.deaths,
+		b.slow, b.lag, b.ticks, b.giveUps, b.kills, b.lost, b.late, b.deaf, b.restarts, b.yesterdays, b.intact, b.flushes, b.hangs, b.deaths,
 		b.forces, b.renewals, b.faults,
 	} {
 		to = append(to, byte(n))

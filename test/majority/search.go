@@ -1,6 +1,7 @@
 package majority
 
 import (
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"time"
@@ -18,10 +19,13 @@ type explorer struct {
 	from, to []int32
 }
 
+var errCircle = errors.New("livelock: requests without end")
+
 // result is the outcome of a search.
 type result struct {
 	states, transitions, depth, ends int
 	took                             time.Duration
+	cut                              bool // not all states were visited
 	fault                            error
 	history                          []string // the shortest that leads to the fault
 }
@@ -38,6 +42,8 @@ func search(sc *scenario) *result {
 	x.remember(s, -1, move{})
 	level, ids := []*state{s}, []int32{0}
 	for ; len(level) > 0 && r.fault == nil && (sc.most == 0 || len(x.parent) < sc.most); r.depth++ {
+		if sc.most > 0 {
+		}
 		var next []*state
 		var nextIDs []int32
 		for i, s := range level {
@@ -154,7 +160,7 @@ func (x *explorer) findCircle(r *result) {
 	}
 	for id, n := range leads { // one of those that are left is on a circle, or behind one
 		if n > 0 {
-			r.fault, r.history = fmt.Errorf("livelock: requests without end"), x.history(int32(id))
+			r.fault, r.history = errCircle, x.history(int32(id))
 			return
 		}
 	}

@@ -79,8 +79,8 @@ type call struct {
 	round    uint8         // the nodes whose answers a renewal awaits
 	renewing bool
 	began    int64 // of the renewal
-	looked   bool // since the last step of time its timers went off
-	tended   bool // the same of the hold's
+	looked   bool  // since the last step of time its timers went off
+	tended   bool  // the same of the hold's
 }
 
 // truth is what the judges know.
@@ -104,6 +104,9 @@ const (
 
 // budget is how often what may happen.
 type budget struct {
+	slow int8 // answers that may be under way while something else happens; negative: all
+	lag  int8 // the same of messages: 0 or negative
+
 	ticks, giveUps, kills, lost, late, deaf, restarts, yesterdays, intact, flushes, hangs, deaths, forces, renewals, faults int8
 }
 
