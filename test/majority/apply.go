@@ -29,7 +29,7 @@ func (w *world) apply(v move) {
 	case fails:
 		m := &w.air[v.i]
 		m.orphan = true
-		if w.down[v.node] == dead {
+		if w.down[v.node] == dead || w.cuts[v.call]>>v.node&1 == 1 {
 			w.unanswered(w.takeOut(int(v.i)))
 		} else {
 			c := *m

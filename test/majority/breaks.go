@@ -29,6 +29,20 @@ func (w *world) breaks(v move) {
 		w.truth.harm |= untimely | unclean
 		w.truth.lost[v.node] = true
 		n.flush()
+	case floods:
+		b.floods--
+		w.truth.harm |= untimely | unclean
+		for i := range w.nodes {
+			w.truth.lost[i] = true
+			w.nodes[i].flush()
+		}
+	case forgets:
+		b.amnesias--
+		w.truth.harm |= untimely | unclean
+		w.truth.robbed = w.truth.robbed || !w.safe()
+		kept, from := n.kept, n.from
+		n.flush()
+		n.kept, n.from = kept, from
 	case hanging:
 		b.hangs--
 		w.truth.harm |= untimely

@@ -1,6 +1,10 @@
 package majority
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
 
 func (w *world) violated(format string, args ...any) {
 	if w.fault == nil {
@@ -15,10 +19,10 @@ func (w *world) check() {
 	holder := nobody
 	for c := range int8(most) {
 		k := &w.calls[c]
-		if k.stage != holding || !k.hold.Live(w.time()) || w.truth.forced[c] {
+		if k.stage != holding || !k.hold.Live(w.time()) || w.truth.forced[c] && w.unheard(c) {
 			continue
 		}
-		if holder != nobody {
+		if holder != nobody && !w.truth.robbed {
 			w.violated("exclusion: calls %s and %s both trust that they have the lock", label(holder), label(c))
 		}
 		holder = c
@@ -39,6 +43,28 @@ func (w *world) check() {
 			}
 		}
 	}
+}
+
+// unheard reports whether a force of a call is under way, and its client does not know.
+func (w *world) unheard(c int8) bool {
+	return slices.ContainsFunc(w.air, func(m msg) bool { return m.what == forcedLeaves && m.call == c }) ||
+		slices.ContainsFunc(w.pushes, func(p push) bool { return p.call == c && (p.news == forces || p.news == evicts) })
+}
+
+// safe reports whether a holder has all votes, so that one node alone cannot rob it.
+func (w *world) safe() bool {
+	for c := range int8(most) {
+		k, has := &w.calls[c], 0
+		for i := range w.nodes {
+			if w.nodes[i].holder == c && k.stage == holding && k.Has(i, w.time()) {
+				has++
+			}
+		}
+		if has == masters {
+			return true
+		}
+	}
+	return false
 }
 
 // decided judges a call that has a majority now.
@@ -104,7 +130,7 @@ func (w *world) unclean(strictly bool) string {
 			return fmt.Sprintf("a vote for call %s at node %d", label(n.holder), i+1)
 		}
 		for c := range int8(most) {
-			if n.places[c] != 0 && (strictly || n.alive[c] > w.now+n.clock) {
+			if n.places[c] != 0 && w.calls[c].stage != waiting && (strictly || n.alive[c] > w.now+n.clock) {
 				return fmt.Sprintf("call %s in line at node %d", label(c), i+1)
 			}
 		}
@@ -134,7 +160,7 @@ func (w *world) drain() {
 		}
 		waits := nobody
 		for c := range int8(most) {
-			if s := w.calls[c].stage; s != absent && s != over && s != killed {
+			if s := w.calls[c].stage; s != absent && s != over && s != killed && bits.OnesCount8(w.cuts[c]) < need {
 				waits = c
 			}
 		}

@@ -99,6 +99,10 @@ func (w *world) pair(m *msg) rules.ClockPair {
 func (w *world) unanswered(m *msg) {
 	k, i := &w.calls[m.call], int(m.node)
 	k.away[i] = true
+	if m.what == leaves && k.stage == leaving && w.down[i] == dead {
+		k.said[2]++
+		w.unsaid(m.call)
+	}
 	if k.stage == over || k.stage == killed || m.what == leaves {
 		return
 	}

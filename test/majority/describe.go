@@ -6,7 +6,7 @@ var doings = [...]string{
 	begins: "begins", arrives: "arrives", fails: "is not answered", hears: "hears", subscribes: "is subscribed", probes: "finds again",
 	unlocks: "unlocks", goesOn: "goes on", looks: "looks again", tends: "tends its hold",
 	givesUp: "gives up", timesOut: "is out of time", dies: "is killed", loses: "is lost", swallows: "is lost", delays: "is late",
-	deafens: "hears no more of", restarts: "restarts", flushes: "is flushed", hanging: "hangs", downs: "dies",
+	deafens: "hears no more of", floods: "all nodes are flushed", forgets: "loses the keys of the lock", restarts: "restarts", flushes: "is flushed", hanging: "hangs", downs: "dies",
 	forcing: "an administrator forces the lock", renewal: "renews", ticks: "time passes",
 }
 
@@ -33,7 +33,7 @@ func (w *world) describe(v move) string {
 		return label(v.call) + " " + what
 	case restarts:
 		return fmt.Sprintf("node %d restarts %s", v.node+1, [...]string{none: "empty", yesterdays: "with old data", all: "with its data"}[v.data])
-	case goesOn, flushes, hanging, downs:
+	case goesOn, flushes, forgets, hanging, downs:
 		return fmt.Sprintf("node %d %s", v.node+1, what)
 	}
 	return what

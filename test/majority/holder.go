@@ -128,7 +128,7 @@ func (w *world) unlocks(c int8) {
 func (w *world) beginRelease(c int8) {
 	k := w.own(c)
 	k.stage, k.round, k.renewing = leaving, 0, false
-	k.release, k.said = k.Ballot.Release(w.time()), [2]int8{}
+	k.release, k.said = k.Ballot.Release(w.time()), [3]int8{}
 	for i := range int8(masters) {
 		k.trusted[i] = k.Has(int(i), w.time())
 		if !k.Asked(int(i)) {
@@ -153,10 +153,21 @@ func (w *world) left(c, i int8, was left) {
 	}
 	k.release.Left(word, k.trusted[i])
 	if !k.release.Known() {
+		w.unsaid(c)
 		return
 	}
 	if !k.release.Clean() && w.truth.harm&unclean == 0 && k.hold.State == rules.Releasing {
 		w.violated("a release of call %s finds that the lock is lost", label(c))
 	}
 	w.ends(c)
+}
+
+// unsaid ends a release when nobody else will answer: silence does that.
+func (w *world) unsaid(c int8) {
+	if k := &w.calls[c]; k.said[0]+k.said[1]+k.said[2] == masters {
+		if !k.release.Clean() && w.truth.harm&unclean == 0 && k.hold.State == rules.Releasing {
+			w.violated("a release of call %s is not said to have succeeded", label(c))
+		}
+		w.ends(c)
+	}
 }

@@ -38,6 +38,8 @@ const (
 	deafens  // a subscription breaks
 	restarts
 	flushes
+	floods  // all nodes are flushed
+	forgets // a node loses the keys of the lock, and does not know
 	hanging
 	downs
 	forcing
@@ -76,6 +78,9 @@ func (w *world) callMoves(to []move, c int8) []move {
 	case absent, over, killed:
 		return to
 	case idle:
+		if before := w.calls[max(c-1, 0)].stage; c > 0 && w.inTurn && before != over && before != killed {
+			return to
+		}
 		return append(to, move{what: begins, call: c})
 	case waiting:
 		if !k.looked {
@@ -91,7 +96,7 @@ func (w *world) callMoves(to []move, c int8) []move {
 	case leaving:
 	}
 	for i := range int8(masters) {
-		if w.down[i] != up {
+		if w.down[i] != up || w.cuts[c]>>i&1 == 1 {
 			continue
 		}
 		if k.listens && !w.nodes[i].heard[c] {
@@ -114,6 +119,9 @@ func (w *world) airMoves(to []move, m *msg, i int16) []move {
 	v := move{what: arrives, call: m.call, node: m.node, i: i}
 	switch {
 	case m.what > requests:
+		to = append(to, v)
+	case w.cuts[m.call]>>m.node&1 == 1:
+		v.what = fails
 		to = append(to, v)
 	case w.down[m.node] == up:
 		if w.budget.slow >= 0 || m.orphan || m.what == leaves || m.what == forcedLeaves {
@@ -154,6 +162,9 @@ func (w *world) chances(to []move) []move {
 	if b.forces > 0 {
 		to = append(to, move{what: forcing})
 	}
+	if b.floods > 0 {
+		to = append(to, move{what: floods})
+	}
 	for c := range int8(most) {
 		if k := &w.calls[c]; b.kills > 0 && (k.stage == waiting || k.stage == holding) {
 			to = append(to, move{what: dies, call: c})
@@ -193,6 +204,9 @@ func (w *world) nodeChances(to []move) []move {
 		}
 		if b.flushes > 0 {
 			to = append(to, move{what: flushes, node: i})
+		}
+		if b.amnesias > 0 {
+			to = append(to, move{what: forgets, node: i})
 		}
 		if b.hangs > 0 {
 			to = append(to, move{what: hanging, node: i})

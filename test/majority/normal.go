@@ -15,7 +15,7 @@ func (w *world) normalise() {
 		}
 	}
 	b := &w.budget
-	losses := b.restarts + b.yesterdays + b.flushes
+	losses := b.restarts + b.yesterdays + b.flushes + b.floods + b.amnesias
 	w.air = slices.DeleteFunc(w.air, func(m msg) bool {
 		n, s := &w.nodes[m.node], w.calls[m.call].stage
 		switch {
@@ -36,7 +36,7 @@ func (w *world) normalise() {
 // code is the state in bytes: the same for states that differ only in what cannot matter. Nodes have
 // no names.
 func (s *state) code(to []byte) []byte {
-	to = numbers(to, s.now, s.truth.token, int64(s.truth.harm))
+	to = numbers(to, s.now, s.truth.token, int64(s.truth.harm), int64(flags(s.truth.robbed)))
 	if s.truth.harm&unordered == 0 {
 		to = numbers(to, int64(s.truth.asked))
 		for _, a := range s.truth.ahead {
@@ -67,7 +67,7 @@ func (k *call) code(to []byte, forced bool) []byte {
 	case holding:
 		to = numbers(to, k.token, int64(k.Place), k.began, k.hold.TrustEnds.UnixMilli(), k.hold.RenewAt.UnixMilli(), k.hold.Term.Ends.UnixMilli())
 	case leaving:
-		to = numbers(to, k.token, int64(k.said[0]), int64(k.said[1]), int64(k.hold.State))
+		to = numbers(to, k.token, int64(k.said[0]), int64(k.said[1]), int64(k.said[2]), int64(k.hold.State))
 	case over:
 		to = numbers(to, int64(k.why))
 	case absent, idle, killed:
@@ -117,7 +117,7 @@ func (m *msg) code(to []byte) []byte {
 
 func (b *budget) code(to []byte) []byte {
 	for _, n := range [...]int8{
-		b.slow, b.lag, b.ticks, b.giveUps, b.kills, b.lost, b.late, b.deaf, b.restarts, b.yesterdays, b.intact, b.flushes, b.hangs, b.deaths,
+		b.slow, b.lag, b.ticks, b.giveUps, b.kills, b.lost, b.late, b.deaf, b.restarts, b.yesterdays, b.intact, b.flushes, b.floods, b.amnesias, b.hangs, b.deaths,
 		b.forces, b.renewals, b.faults,
 	} {
 		to = append(to, byte(n))

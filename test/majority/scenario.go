@@ -14,6 +14,8 @@ type scenario struct {
 	clocks   [masters]int64 // how far the nodes' clocks are ahead (ms)
 	unmet    bool           // the nodes have never been asked for a lock
 	deaf     bool           // nobody has a subscription yet
+	inTurn   bool           // a call begins when the one before it is over
+	cuts     [most]uint8    // the nodes that a call's client never reaches
 	broken   mutation
 	most     int // how many states to search; 0: all
 }
@@ -28,6 +30,7 @@ func (sc *scenario) start() *state {
 		*n = node{holder: nobody, run: 1, kept: 1, clock: sc.clocks[i]}
 		if sc.unmet {
 			n.kept = 0
+			s.truth.harm |= untimely
 		}
 		for c := range n.heard {
 			n.heard[c] = sc.programs[c].present && !sc.deaf
@@ -37,7 +40,7 @@ func (sc *scenario) start() *state {
 		s.calls[c].looked, s.calls[c].tended = true, true
 		if sc.programs[c].present {
 			s.calls[c].stage = idle
-			if sc.allows.ticks == 0 { // its requests may arrive as late as they like
+			if sc.allows.ticks == 0 && !sc.inTurn { // its requests may arrive as late as they like
 				w := &world{scenario: sc, state: s}
 				w.begins(int8(c))
 			}

@@ -16,18 +16,56 @@ func calls(all ...program) (p [most]program) {
 	return p
 }
 
+// late lets answers and messages take their time. Requests always do.
+var late = budget{slow: -1, lag: -1}
+
+// with is b with one fault of those that are named.
+func (b budget) with(faults int8, change func(*budget)) budget {
+	b.faults = faults
+	change(&b)
+	return b
+}
+
+var two = calls(lock, lock)
+
+// apart are clocks of nodes that differ by more than a claim.
+var apart = [masters]int64{0, 10_000, 20_000}
+
 var scenarios = []scenario{
-	{name: "two calls", programs: calls(lock, lock), allows: budget{slow: -1, lag: -1}},
-	{name: "two calls, messages late", programs: calls(lock, lock), allows: budget{lag: -1}},
-	{name: "two calls, answers late", programs: calls(lock, lock), allows: budget{slow: -1}},
-	{name: "two calls, at once", programs: calls(lock, lock), allows: budget{}},
-	{name: "three calls, answers at once", programs: calls(lock, lock, lock)},
+	{name: "two calls", programs: two, allows: late},
+	{name: "gives up", programs: two, allows: budget{giveUps: 1}},
+	{name: "two give up", programs: two, allows: budget{giveUps: 2}},
+	{name: "two tries", programs: calls(try, try), allows: late},
+	{name: "a lock and a try", programs: calls(lock, try), allows: late},
+	{name: "three tries", programs: calls(try, try, try)},
+	{name: "not yet heard", programs: two, deaf: true},
+	{name: "first start", programs: two, unmet: true},
+	{name: "a node dies", programs: two, allows: budget{}.with(1, func(b *budget) { b.deaths = 1 })},
+	{name: "a node hangs", programs: two, allows: budget{}.with(1, func(b *budget) { b.hangs = 1 })},
+	{name: "a request or an answer is lost", programs: two, allows: budget{}.with(1, func(b *budget) { b.lost = 1 })},
+	{name: "a request is late", programs: two, allows: budget{}.with(1, func(b *budget) { b.late = 1 })},
+	{name: "a subscription breaks", programs: two, allows: budget{}.with(1, func(b *budget) { b.deaf = 1 })},
+	{name: "a node restarts empty", programs: two, allows: budget{}.with(1, func(b *budget) { b.restarts = 1 })},
+	{name: "a node restarts with old data", programs: two, allows: budget{}.with(1, func(b *budget) { b.yesterdays = 1 })},
+	{name: "a node restarts with its data", programs: two, allows: budget{}.with(1, func(b *budget) { b.intact = 1 })},
+	{name: "a node is flushed", programs: two, allows: budget{}.with(1, func(b *budget) { b.flushes = 1 })},
+	{name: "forced", programs: two, allows: budget{}.with(1, func(b *budget) { b.forces = 1 })},
+	{name: "a client is killed", programs: two, allows: budget{}.with(1, func(b *budget) { b.kills = 1 })},
+	{name: "clocks apart", programs: two, clocks: apart},
+	{name: "clocks apart, gives up", programs: two, clocks: apart, allows: budget{giveUps: 1}},
+	{name: "a node forgets while a holder has all votes", programs: two, allows: budget{}.with(1, func(b *budget) { b.amnesias = 1 })},
+	{name: "renewals", programs: two, allows: budget{renewals: 1}},
+	{name: "time passes", programs: two, allows: budget{ticks: 1}},
+	{name: "time passes twice", programs: two, allows: budget{ticks: 2}},
 }
 
 func TestEveryHistoryKeepsThePromises(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
+			if sc.most == 0 {
+				sc.most = 3000000
+			}
 			r := prove(&sc)
 			t.Log(r)
 			if r.fault != nil {
@@ -48,6 +86,9 @@ func TestEveryHistoryOfTheLongScenariosKeepsThePromises(t *testing.T) {
 	for _, sc := range long {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
+			if sc.most == 0 {
+				sc.most = 3000000
+			}
 			r := prove(&sc)
 			t.Log(r)
 			if r.fault != nil {

@@ -75,7 +75,7 @@ type call struct {
 	away     [masters]bool
 	release  ballot.Release
 	trusted  [masters]bool // of the release: what Has said as it began
-	said     [2]int8       // and what the nodes said: had it, had it not
+	said     [3]int8       // and what the nodes said: had it, had it not, nothing
 	round    uint8         // the nodes whose answers a renewal awaits
 	renewing bool
 	began    int64 // of the renewal
@@ -91,6 +91,7 @@ type truth struct {
 	harm   harm          // what happened
 	forced [most]bool    // an administrator has begun to force it
 	lost   [masters]bool // the node has lost data
+	robbed bool          // a node broke its promise while a holder did not have all votes
 }
 
 // harm is which promises do not hold any more in this history.
@@ -107,7 +108,7 @@ type budget struct {
 	slow int8 // answers that may be under way while something else happens; negative: all
 	lag  int8 // the same of messages: 0 or negative
 
-	ticks, giveUps, kills, lost, late, deaf, restarts, yesterdays, intact, flushes, hangs, deaths, forces, renewals, faults int8
+	ticks, giveUps, kills, lost, late, deaf, restarts, yesterdays, intact, flushes, floods, amnesias, hangs, deaths, forces, renewals, faults int8
 }
 
 func (s *state) clone() state {
