@@ -122,9 +122,6 @@ func (w *world) forces() {
 	w.truth.forced[c] = true
 	w.truth.harm |= unclean
 	for i := range int8(masters) {
-		if w.broken == forceTwoOnly && w.nodes[i].decided {
-			continue
-		}
 		w.send(msg{what: forcedLeaves, call: int8(c), node: i, late: true})
 	}
 }

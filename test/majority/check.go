@@ -16,17 +16,7 @@ func label(c int8) string { return owners[c+1] }
 
 // check looks at what must be true at every instant.
 func (w *world) check() {
-	holder := nobody
-	for c := range int8(most) {
-		k := &w.calls[c]
-		if k.stage != holding || !k.hold.Live(w.time()) || w.truth.forced[c] && w.unheard(c) {
-			continue
-		}
-		if holder != nobody && !w.truth.robbed {
-			w.violated("exclusion: calls %s and %s both trust that they have the lock", label(holder), label(c))
-		}
-		holder = c
-	}
+	w.excludes()
 	if w.truth.harm&unordered != 0 {
 		return
 	}
@@ -42,6 +32,21 @@ func (w *world) check() {
 				w.truth.ahead[a] |= ^w.truth.asked & (1<<most - 1)
 			}
 		}
+	}
+}
+
+// excludes looks whether two calls trust that they have the lock.
+func (w *world) excludes() {
+	holder := nobody
+	for c := range int8(most) {
+		k := &w.calls[c]
+		if k.stage != holding || !k.hold.Live(w.time()) || w.truth.forced[c] && w.unheard(c) {
+			continue
+		}
+		if holder != nobody && !w.truth.robbed {
+			w.violated("exclusion: calls %s and %s both trust that they have the lock", label(holder), label(c))
+		}
+		holder = c
 	}
 }
 
@@ -69,7 +74,7 @@ func (w *world) safe() bool {
 
 // decided judges a call that has a majority now.
 func (w *world) decided(c int8, token int64) {
-	if token <= w.truth.token {
+	if w.excludes(); token <= w.truth.token {
 		w.violated("tokens: call %s has token %d after %d", label(c), token-begin*1000, w.truth.token-begin*1000)
 	}
 	w.truth.token = max(w.truth.token, token)

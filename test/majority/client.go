@@ -149,7 +149,7 @@ func (w *world) judge(c int8) {
 		}
 	}
 	k.split = k.split || v.Split
-	if !k.Ends().IsZero() {
+	if !k.Ends().IsZero() && w.broken != votesDoNotListen {
 		w.enqueue(c)
 	}
 	for _, i := range k.Due(away) {
@@ -163,7 +163,7 @@ func (w *world) settle(c int8, why why) {
 	k.Phase, k.why = rules.Leaving, why
 	for i := range int8(masters) {
 		if k.Asked(int(i)) {
-			w.send(msg{what: leaves, call: c, node: i, late: k.Late(int(i))})
+			w.send(msg{what: leaves, call: c, node: i, late: k.Late(int(i)) && w.broken != retiresNothing})
 		}
 	}
 	w.ends(c)
@@ -179,9 +179,9 @@ func (w *world) ends(c int8) {
 // keep is Locker.keep.
 func (w *world) keep(c int8, v *ballot.Verdict) {
 	k := &w.calls[c]
-	w.decided(c, v.Token)
 	k.stage, k.got, k.token = holding, true, v.Token
 	k.hold = rules.Begin(v.Term, lua.Claim, false, w.time())
+	w.decided(c, v.Token)
 	w.truth.ahead[c] = 0
 }
 
@@ -221,7 +221,9 @@ func (w *world) beaten(m *msg) {
 func (w *world) up(c, i int8) {
 	w.calls[c].session[i]++
 	w.nodes[i].heard[c] = true
-	w.beat(c, i)
+	if w.broken != upAsksNothing {
+		w.beat(c, i)
+	}
 }
 
 // returned is Locker.returned: a probe was answered.
@@ -245,7 +247,7 @@ func (w *world) hear(p *push) {
 	case waiting, holding:
 		k = w.own(c)
 	case over:
-		if p.news == grants { // of a call that is in no table
+		if p.news == grants && w.broken != ghostsStay { // of a call that is in no table
 			w.send(msg{what: leaves, call: c, node: p.node})
 		}
 		return
@@ -263,6 +265,7 @@ func (w *world) hear(p *push) {
 			w.confirm(c, p.node)
 		}
 		w.judge(c)
+	case p.news == forces && k.Phase == rules.Waiting && w.broken == forcesUnheard:
 	case (p.news == evicts || p.news == forces) && k.Phase == rules.Waiting:
 		k.Evicted(i, errEvicted)
 		w.judge(c)

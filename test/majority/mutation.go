@@ -1,6 +1,6 @@
 package majority
 
-// mutation is a deliberate fault of the nodes or of the client that drives the rules.
+// mutation is a deliberate fault of the nodes, or of the client that drives the rules.
 type mutation int8
 
 const (
@@ -8,16 +8,19 @@ const (
 
 	// Of the scripts.
 	noQuarantine
-	markerOnly
-	runOnly
+	markerOnly // a run id is not compared
+	runOnly    // a node without a record of itself has lost nothing
 	nobodyYields
+	holdersAreNotAsked // when they tell their final place
 	lateEnters
 	lateRenewals
 	leavesDoNotRetire
 	leavesDoNotTell
 	forceKeepsTokens
-	undecidedReassert
-	recordKeepsItsToken
+	forceRaisesFar // by more than the longest lease
+	votesEndEarly
+	tailDoesNotCount
+	blindAreDropped
 
 	// Of the client.
 	placesDiffer
@@ -25,5 +28,9 @@ const (
 	yieldInTwo
 	silenceIsForEver
 	tellsRevive
-	forceTwoOnly
+	forcesUnheard // while the call waits
+	votesDoNotListen
+	upAsksNothing
+	ghostsStay
+	retiresNothing
 )

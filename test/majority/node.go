@@ -109,14 +109,17 @@ func (n *node) tell(r *request, p push) {
 	}
 }
 
+// knowsItself reports whether the node has lost nothing, as far as it can tell.
+func (n *node) knowsItself(r *request) bool {
+	return n.kept == n.run || r.broken == markerOnly && n.kept != 0 || r.broken == runOnly && n.kept == 0
+}
+
 // quarantined is quarantined in advance.lua.
 func (n *node) quarantined(r *request) int64 {
 	switch {
 	case r.broken == noQuarantine:
 		return 0
-	case r.broken == markerOnly && n.kept != 0, r.broken == runOnly && n.kept == 0 && n.run == 1:
-		return max(0, n.from-n.ms(r))
-	case n.kept == n.run:
+	case n.knowsItself(r):
 		return max(0, n.from-n.ms(r))
 	}
 	n.kept, n.from = n.run, n.ms(r)+longest
@@ -132,6 +135,9 @@ func (n *node) give(r *request, c int8) {
 	n.remember(token)
 	n.holder, n.decided, n.token, n.since, n.ends = c, false, token, n.us(r), n.ms(r)+claim
 	n.alive[c] = n.ms(r) + claim
+	if r.broken == votesEndEarly {
+		n.ends = n.ms(r) + claim/2
+	}
 }
 
 // advance is advance in advance.lua.
@@ -168,7 +174,7 @@ func (n *node) want(r *request, c int8) {
 
 // stay is stay.lua.
 func (n *node) stay(r *request) {
-	if !n.hears(r.me) {
+	if !n.hears(r.me) && r.broken != blindAreDropped {
 		n.blind[r.me] = n.ms(r) + blindFor
 	}
 }

@@ -31,6 +31,9 @@ var two = calls(lock, lock)
 // apart are clocks of nodes that differ by more than a claim.
 var apart = [masters]int64{0, 10_000, 20_000}
 
+// near are clocks of nodes that differ by less.
+var near = [masters]int64{0, 1000, 2000}
+
 var scenarios = []scenario{
 	{name: "two calls", programs: two, allows: late},
 	{name: "gives up", programs: two, allows: budget{giveUps: 1}},

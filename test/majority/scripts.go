@@ -34,7 +34,7 @@ func (n *node) enter(r *request, c int8, place, bound, back int64) answer {
 		return answer{status: gone}
 	}
 	asked, at, alive := place, n.places[c], n.alive[c] != 0
-	usual := n.holder == nobody && at == 0 && n.waiting(nobody) == 0 && n.kept == n.run && n.from <= n.ms(r)
+	usual := n.holder == nobody && at == 0 && n.waiting(nobody) == 0 && n.kept != 0 && n.knowsItself(r) && n.from <= n.ms(r)
 	if n.holder == c && n.token == back && !n.decided {
 		n.drop()
 	}
@@ -52,7 +52,8 @@ func (n *node) enter(r *request, c int8, place, bound, back int64) answer {
 	a := answer{now: n.us(r), left: left, place: place, holder: n.holder, token: n.last}
 	if n.holder == c {
 		n.alive[c] = n.ms(r) + left
-		a.status, a.token, a.since, a.older = granted, n.token, n.since, !n.decided && n.rank(c) > 0
+		a.status, a.token, a.since = granted, n.token, n.since
+		a.older = !n.decided && n.rank(c) > 0 && r.broken != nobodyYields && r.broken != holdersAreNotAsked
 		return a
 	}
 	older := false
@@ -91,6 +92,9 @@ func (n *node) proposed(r *request, at int64) int64 {
 	}
 	if at > 0 {
 		return at
+	}
+	if r.broken == tailDoesNotCount {
+		return n.us(r)
 	}
 	return max(n.us(r), tail+1)
 }
@@ -150,6 +154,9 @@ func (n *node) leave(r *request, c int8, token int64, late, force bool) left {
 		was = hadIt
 		if force && r.broken != forceKeepsTokens {
 			token = max(had, n.us(r)+claim*1000)
+			if r.broken == forceRaisesFar {
+				token += 2 * claim * 1000
+			}
 		}
 	}
 	if r.broken != leavesDoNotTell || force {
@@ -181,7 +188,7 @@ func (n *node) beat(r *request, c int8) answer {
 	n.stay(r)
 	a.left = n.advance(r)
 	a.now, a.holder, a.token, a.since = n.us(r), n.holder, n.token, n.since
-	a.older = n.holder != nobody && !n.decided && n.rank(n.holder) > 0
+	a.older = n.holder != nobody && !n.decided && n.rank(n.holder) > 0 && r.broken != nobodyYields
 	return a
 }
 
@@ -193,14 +200,12 @@ func (n *node) renew(r *request, c int8, token, lease, place int64, decided bool
 	switch {
 	case n.marks[c] && r.broken != lateRenewals:
 		return -1
-	case n.holder == c, n.holder == nobody && (decided || r.broken == undecidedReassert):
+	case n.holder == c, n.holder == nobody && decided:
 		n.remember(token)
 		if n.holder != c {
 			n.holder, n.decided, n.since, n.ends = c, false, n.us(r), n.ms(r)-1
 		}
-		if r.broken != recordKeepsItsToken {
-			n.token = token
-		}
+		n.token = token
 		n.decided = n.decided || decided
 		left := max(1, n.ends-n.ms(r), lease)
 		n.ends = n.ms(r) + left
