@@ -45,7 +45,6 @@ func (w *world) breaks(v move) {
 		n.kept, n.from = kept, from
 	case hanging:
 		b.hangs--
-		w.truth.harm |= untimely
 		w.down[v.node] = hangs
 	case downs:
 		b.deaths--

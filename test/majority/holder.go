@@ -157,7 +157,7 @@ func (w *world) left(c, i int8, was left) {
 		return
 	}
 	if !k.release.Clean() && w.truth.harm&unclean == 0 && k.hold.State == rules.Releasing {
-		w.violated("a release of call %s finds that the lock is lost", label(c))
+		w.violated("unlock: call %s hears that it had lost the lock", label(c))
 	}
 	w.ends(c)
 }
@@ -166,7 +166,7 @@ func (w *world) left(c, i int8, was left) {
 func (w *world) unsaid(c int8) {
 	if k := &w.calls[c]; k.said[0]+k.said[1]+k.said[2] == masters {
 		if !k.release.Clean() && w.truth.harm&unclean == 0 && k.hold.State == rules.Releasing {
-			w.violated("a release of call %s is not said to have succeeded", label(c))
+			w.violated("unlock: call %s does not hear that it gave the lock back", label(c))
 		}
 		w.ends(c)
 	}

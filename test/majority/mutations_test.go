@@ -20,21 +20,21 @@ var mutations = []broken{
 	{
 		name: "a node that lost its data grants at once", mutation: noQuarantine,
 		scripts:  []change{{"parts/advance.lua", "      wait = quarantined()\n      if wait > 0 then return wait end\n", ""}},
-		scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.restarts = 1 })}, breaks: "exclusion",
+		scenario: scenario{programs: two, allows: budget{restarts: 1, faults: 1}}, breaks: "exclusion",
 	}, {
 		name: "a node's record of itself says no run id", mutation: markerOnly,
 		scripts: []change{
 			{"parts/advance.lua", "if kept[1] == run and kept[3]", "if kept[1] and kept[3]"},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3]", "if kept[1] and kept[3]"},
 		},
-		scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.yesterdays = 1 })}, breaks: "exclusion",
+		scenario: scenario{programs: two, allows: budget{yesterdays: 1, faults: 1}}, breaks: "exclusion",
 	}, {
 		name: "a node without a record of itself grants at once", mutation: runOnly,
 		scripts: []change{
 			{"parts/advance.lua", "if kept[1] == run and kept[3] == set and kept[4] == most then", "if not kept[1] or kept[1] == run then"},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3] == set and kept[4] == most and", "if (not kept[1] or kept[1] == run) and"},
 		},
-		scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.flushes = 1 })}, breaks: "exclusion",
+		scenario: scenario{programs: two, allows: budget{flushes: 1, faults: 1}}, breaks: "exclusion",
 	}, {
 		name: "nobody yields", mutation: nobodyYields,
 		scripts: []change{
@@ -42,11 +42,11 @@ var mutations = []broken{
 			{"enter.lua", "place, older and 1 or 0}", "place, 0}"},
 			{"beat.lua", "rank and rank > 0 and 1 or 0", "0"},
 		},
-		scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.deaths = 1 })}, breaks: "stuck",
+		scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck",
 	}, {
 		name: "a holder's final place is not compared with the line", mutation: holdersAreNotAsked,
 		scripts:  []change{{"enter.lua", "place, older and 1 or 0}", "place, 0}"}},
-		scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.deaths = 1 })}, breaks: "stuck",
+		scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck",
 	}, {
 		name: "a retired call's late requests are executed", mutation: lateEnters,
 		scripts:  []change{{"enter.lua", "if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end", ""}},
@@ -62,57 +62,98 @@ var mutations = []broken{
 	}, {
 		name: "a leave does not tell the token", mutation: leavesDoNotTell,
 		scripts:  []change{{"leave.lua", "if token > (tonumber", "if force and token > (tonumber"}},
-		scenario: scenario{programs: two, clocks: apart}, breaks: "tokens",
+		scenario: scenario{programs: two, clocks: near}, breaks: "tokens",
 	}, {
 		name: "a force does not raise the token", mutation: forceKeepsTokens,
 		scripts:  []change{{"leave.lua", "if force then token =", "if false then token ="}},
-		scenario: scenario{programs: two, clocks: near, allows: budget{}.with(1, func(b *budget) { b.forces = 1 })}, breaks: "tokens",
+		scenario: scenario{programs: two, clocks: near, allows: budget{forces: 1, faults: 1}}, breaks: "tokens",
 	}, {
 		name: "a force raises the token by more than the longest lease", mutation: forceRaisesFar,
 		scripts: []change{{"leave.lua", "us + math.min(CLAIM, tonumber(most)) * 1000)", "us + 3 * CLAIM * 1000)"}},
 		scenario: scenario{
 			programs: calls(lock, lock, lock), inTurn: true,
-			allows: budget{ticks: 3}.with(2, func(b *budget) { b.forces, b.floods = 1, 1 }),
+			allows: budget{ticks: 3, forces: 1, floods: 1, faults: 2},
 		},
 		breaks: "tokens",
 	}, {
 		name: "a vote ends while it is trusted", mutation: votesEndEarly,
 		scripts: []change{
-			{"parts/advance.lua", "redis.call('PEXPIRE', record, num(claim))", "redis.call('PEXPIRE', record, num(claim / 2))"},
-			{"parts/usual_enter.lua", "redis.call('PEXPIRE', record, claim)", "redis.call('PEXPIRE', record, claim / 2)"},
+			{"parts/advance.lua", "redis.call('PEXPIRE', record, num(claim))", "redis.call('PEXPIRE', record, num(claim / 3))"},
+			{"parts/usual_enter.lua", "redis.call('PEXPIRE', record, claim)", "redis.call('PEXPIRE', record, claim / 3)"},
 		},
-		scenario: scenario{programs: two, allows: budget{ticks: 2}}, breaks: "exclusion",
+		scenario: scenario{programs: two, allows: budget{ticks: 1}}, breaks: "exclusion",
 	}, {
 		name: "a newcomer's place is the node's clock", mutation: tailDoesNotCount,
 		scripts:  []change{{"enter.lua", "math.max(us, tail + 1)", "us"}},
-		scenario: scenario{programs: two}, breaks: "order",
+		scenario: scenario{programs: calls(lock, lock, lock)}, breaks: "order",
 	}, {
 		name: "a client that nobody hears yet is passed over", mutation: blindAreDropped,
 		scripts:  []change{{"parts/stay.lua", "if not hears(me) then", "if false then"}},
-		scenario: scenario{programs: two, deaf: true}, breaks: "order",
+		scenario: scenario{programs: calls(lock, lock, lock), deaf: true}, breaks: "order",
 	},
-	{name: "places are never made the same", mutation: placesDiffer, scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.deaths = 1 })}, breaks: "stuck"},
-	{name: "a vote is not given back", mutation: nothingGivenBack, scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.deaths = 1 })}, breaks: "livelock"},
+	{name: "places are never made the same", mutation: placesDiffer, scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck"},
+	{name: "a vote is not given back", mutation: nothingGivenBack, scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck|livelock"},
 	{name: "a yield is a leave and then an enter", mutation: yieldInTwo, scenario: scenario{programs: calls(lock, lock, lock)}, breaks: "order"},
 	{
 		name: "nobody asks a node that answers again", mutation: silenceIsForEver,
-		scenario: scenario{programs: two, allows: budget{}.with(2, func(b *budget) { b.hangs = 2 })}, breaks: "stuck",
+		scenario: scenario{programs: two, hung: 0b11}, breaks: "stuck",
 	}, {
 		name: "a late answer revives a vote that was given back", mutation: tellsRevive,
-		scenario: scenario{programs: two, clocks: apart, allows: budget{slow: 1}}, breaks: "exclusion",
+		scenario: scenario{programs: two, clocks: apart, allows: budget{slow: 1}}, breaks: "exclusion|unlock",
 	}, {
 		name: "a call that waits does not hear that it was forced", mutation: forcesUnheard,
-		scenario: scenario{programs: two, allows: budget{slow: 2}.with(1, func(b *budget) { b.forces = 1 })}, breaks: "exclusion",
+		scenario: scenario{programs: two, allows: budget{slow: 2, forces: 1, faults: 1}}, breaks: "exclusion|tokens",
 	},
-	{name: "who has votes and no majority does not listen", mutation: votesDoNotListen, scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.deaths = 1 }), deaf: true}, breaks: "stuck"},
-	{name: "who begins to listen does not ask", mutation: upAsksNothing, scenario: scenario{programs: two, allows: budget{}.with(1, func(b *budget) { b.deaths = 1 }), deaf: true}, breaks: "stuck"},
-	{
-		name: "a call that has ended keeps what a message brings", mutation: ghostsStay,
-		scenario: scenario{programs: two, allows: budget{giveUps: 1, lag: -1}}, breaks: "left behind|stuck",
-	},
+	{name: "who begins to listen does not ask", mutation: upAsksNothing, scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}, deaf: true}, breaks: "stuck"},
 	{
 		name: "a call that gives up retires nothing", mutation: retiresNothing,
 		scenario: scenario{programs: two, allows: budget{giveUps: 1}}, breaks: "left behind|stuck",
+	},
+}
+
+// ofRules are mutations of internal/ballot.
+var ofRules = []broken{
+	{
+		name: "a majority is one node less", rules: []change{{"ballot.go", "need: n/2 + 1,", "need: n / 2,"}},
+		scenario: scenario{programs: two}, breaks: "exclusion|tokens",
+	}, {
+		name: "a vote that was given back is believed again", rules: []change{
+			{"ballot.go", "if a.Status == Granted && a.Token <= g.given {", "if false {"},
+		},
+		scenario: scenario{programs: two, allows: budget{slow: -1, deaths: 1, faults: 1}}, breaks: "exclusion|tokens|unlock",
+	}, {
+		name: "a vote counts for longer than it is trusted", rules: []change{
+			{"judge.go", "g.Phase == rules.Granted && !rules.Passed(g.term.TrustEnds(), now)", "g.Phase == rules.Granted"},
+		},
+		scenario: scenario{programs: two, allows: budget{slow: -1, ticks: 3}}, breaks: "exclusion|tokens",
+	}, {
+		name: "the least token of the votes is the Lease's", rules: []change{
+			{"judge.go", "			token = max(token, g.token)\n", "			if token == 0 || g.token < token {\n				token = g.token\n			}\n"},
+		},
+		scenario: scenario{programs: two, clocks: near}, breaks: "tokens",
+	}, {
+		name: "no token is told before a call is decided", rules: []change{
+			{"judge.go", "g.known < token && token > int64(g.since)+(g.Claim()-tick).Microseconds()", "false"},
+		},
+		scenario: scenario{programs: two, clocks: apart, allows: budget{ticks: 3, kills: 1, faults: 1}}, breaks: "tokens",
+	}, {
+		name: "an equal place is not told", rules: []change{{"ballot.go", "g.at != b.Place || g.pending)", "g.at != b.Place)"}},
+		scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck",
+	}, {
+		name: "a call stands at the least of the places", rules: []change{
+			{"ballot.go", "			b.Place = max(b.Place, b.legs[i].at)\n", "			if at := b.legs[i].at; at > 0 && (b.Place == 0 || at < b.Place) {\n				b.Place = at\n			}\n"},
+		},
+		scenario: scenario{programs: calls(lock, lock, lock), clocks: near}, breaks: "order",
+	}, {
+		name: "a force leaves the votes of a call that is not decided", rules: []change{
+			{"ballot.go", "	if g := &b.legs[i]; g.Phase == rules.Granted {\n		g.given, g.Phase = g.token, rules.Waiting\n	}\n", ""},
+		},
+		scenario: scenario{programs: two, allows: budget{slow: 2, forces: 1, faults: 1}}, breaks: "exclusion|tokens|unlock",
+	}, {
+		name: "a vote that lapsed is asked for though no majority is there", rules: []change{
+			{"ballot.go", "b.legs[i].lapsed && there < b.need", "false"},
+		},
+		scenario: scenario{programs: two, cuts: [most]uint8{0b110}, dead: 0b100, allows: budget{ticks: 1}}, breaks: "stuck",
 	},
 }
 
@@ -120,20 +161,27 @@ func TestEveryMutationIsFound(t *testing.T) {
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			if len(m.rules) == 0 {
-				m.found(t)
-			}
+			m.found(t)
 		})
 	}
 }
 
+// How many states are searched near the beginning, and how many histories farther away.
+const (
+	nearby = 30_000
+	far    = 100_000
+)
+
 // found fails unless the search finds what the mutation breaks.
 func (m *broken) found(t *testing.T) {
 	t.Helper()
-	m.scenario.broken, m.scenario.most = m.mutation, 300_000
+	m.scenario.broken, m.scenario.most = m.mutation, nearby
 	r := search(&m.scenario)
+	if r.fault == nil { // it is far away
+		r = wander(&m.scenario, far)
+	}
 	if r.fault == nil {
-		t.Fatalf("%s: not found in %d states, depth %d, %v", m.name, r.states, r.depth, r.took)
+		t.Fatalf("%s: not found in %d transitions, %v", m.name, r.transitions, r.took)
 	}
 	t.Logf("%s: %d moves, %d states, %v: %v\n%s", m.name, len(r.history), r.states, r.took.Round(1e6), r.fault, strings.Join(r.history, "\n"))
 	if what, _, _ := strings.Cut(r.fault.Error(), ":"); !slices.Contains(strings.Split(m.breaks, "|"), what) {

@@ -136,7 +136,7 @@ func (n *node) give(r *request, c int8) {
 	n.holder, n.decided, n.token, n.since, n.ends = c, false, token, n.us(r), n.ms(r)+claim
 	n.alive[c] = n.ms(r) + claim
 	if r.broken == votesEndEarly {
-		n.ends = n.ms(r) + claim/2
+		n.ends = n.ms(r) + claim/3
 	}
 }
 

@@ -17,8 +17,16 @@ import (
 	"github.com/fairlock/locks/test/redislua"
 )
 
-// change is a mutation of a script: old must be there exactly once, and with replaces it.
+// change is a mutation of a script or of the rules: old must be there exactly once, and with replaces it.
 type change struct{ file, old, with string }
+
+// made is the text of the file with the change.
+func (c change) made(text string) (string, error) {
+	if n := strings.Count(text, c.old); n != 1 {
+		return "", fmt.Errorf("%s has %d times what is to be changed: %q", c.file, n, c.old)
+	}
+	return strings.Replace(text, c.old, c.with, 1), nil
+}
 
 // real is a node that runs the .lua files.
 type real struct {
@@ -71,10 +79,10 @@ func newReal(t *testing.T, changes ...change) *real {
 		text := string(raw)
 		for _, c := range changes {
 			if c.file == name {
-				if strings.Count(text, c.old) != 1 {
-					t.Fatalf("%s does not have once what is to be changed: %q", name, c.old)
+				if text, err = c.made(text); err != nil {
+					t.Fatal(err)
 				}
-				text, made[c.file+c.old] = strings.Replace(text, c.old, c.with, 1), true
+				made[c.file+c.old] = true
 			}
 		}
 		return text

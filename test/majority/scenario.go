@@ -16,6 +16,8 @@ type scenario struct {
 	deaf     bool           // nobody has a subscription yet
 	inTurn   bool           // a call begins when the one before it is over
 	cuts     [most]uint8    // the nodes that a call's client never reaches
+	hung     uint8          // nodes that hang as all begins, as everybody knows
+	dead     uint8          // nodes that are gone for good
 	broken   mutation
 	most     int // how many states to search; 0: all
 }
@@ -32,11 +34,20 @@ func (sc *scenario) start() *state {
 			n.kept = 0
 			s.truth.harm |= untimely
 		}
+		switch {
+		case sc.dead>>i&1 == 1:
+			s.down[i] = dead
+		case sc.hung>>i&1 == 1:
+			s.down[i] = hangs
+		}
 		for c := range n.heard {
 			n.heard[c] = sc.programs[c].present && !sc.deaf
 		}
 	}
 	for c := range s.calls {
+		for i := range s.nodes {
+			s.calls[c].away[i] = (sc.hung|sc.dead|sc.cuts[c])>>i&1 == 1
+		}
 		s.calls[c].looked, s.calls[c].tended = true, true
 		if sc.programs[c].present {
 			s.calls[c].stage = idle
@@ -45,6 +56,9 @@ func (sc *scenario) start() *state {
 				w.begins(int8(c))
 			}
 		}
+	}
+	if sc.cuts != [most]uint8{} {
+		s.truth.harm |= unordered | untimely | unclean
 	}
 	return s
 }
