@@ -1,6 +1,7 @@
 package majority
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/fairlock/locks/internal/rules"
@@ -77,7 +78,7 @@ func (w *world) chance(v move) {
 		w.renewsAll(v.call)
 	case ticks:
 		b.ticks--
-		w.tick()
+		w.tick(cmp.Or(w.step, step))
 	default:
 		b.faults--
 		w.breaks(v)
@@ -178,8 +179,8 @@ func (w *world) looks(c int8) {
 }
 
 // tick lets time pass, for all clocks.
-func (w *world) tick() {
-	w.now += step
+func (w *world) tick(by int64) {
+	w.now += by
 	w.truth.harm |= unordered | untimely | unclean
 	for c := range w.calls {
 		w.calls[c].looked, w.calls[c].tended = false, false

@@ -101,7 +101,7 @@ func (w *world) rests() {
 		case k.stage != over:
 			w.violated("stuck: call %s waits, and nothing happens without a timer", label(c))
 		case k.why == refused && w.programs[c].bound < 0, k.why == filled && w.programs[c].bound > 0, k.why == gaveUp, k.why == timeUp,
-			k.why == failed && w.truth.forced[c]:
+			k.why == failed && (w.truth.forced[c] || w.programs[c].bound < 0 && w.truth.harm&unordered != 0):
 		default:
 			w.violated("call %s ended without the lock and without a reason", label(c))
 		}
@@ -178,6 +178,6 @@ func (w *world) drain() {
 		case tick > mostTicks:
 			w.violated("left behind: %s", left)
 		}
-		w.tick()
+		w.tick(step)
 	}
 }

@@ -18,6 +18,7 @@ type scenario struct {
 	cuts     [most]uint8    // the nodes that a call's client never reaches
 	hung     uint8          // nodes that hang as all begins, as everybody knows
 	dead     uint8          // nodes that are gone for good
+	step     int64          // of time; 0: the usual one
 	broken   mutation
 	most     int // how many states to search; 0: all
 }
