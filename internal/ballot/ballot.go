@@ -163,7 +163,11 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 		g.pending, g.position = a.Pending, a.Position
 	}
 	state := a.ticketState()
-	b.carryOut(i, g.Told(&state, a.Token, s, now, false), a.Token, a.Since, now)
+	step := g.Told(&state, a.Token, s, now, false)
+	b.carryOut(i, step, a.Token, a.Since, now)
+	if a.Status == Granted && step.Do == rules.Ask { // too short to be of use: asking for it again would not mend it
+		g.given, g.lapsed = a.Token, true
+	}
 	if a.Status == Granted && a.Older {
 		g.wanted = max(g.wanted, a.Token)
 	}

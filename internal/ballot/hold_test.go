@@ -73,3 +73,26 @@ func TestAVoteThatWasTakenByForceCountsNoMoreAndItsCallEndsWhenAMajorityWas(t *t
 		t.Errorf("a majority was taken from it: %+v", v)
 	}
 }
+
+// Else the call would ask as fast as the node answers, until the vote ends.
+func TestAVoteThatIsTooShortToBeOfUseIsGivenBack(t *testing.T) {
+	now := time.Now()
+	b := New(3, time.Second, 0, now)
+	there := func(int) bool { return false }
+	b.Enter(0)
+	b.Ended(0, false)
+	short := ahead(4e6)
+	short.Left = 20 * time.Millisecond
+	b.Answered(0, short, rules.ClockPair{At: 1, Sent: now}, now)
+	if due := b.Due(there); len(due) != 1 || due[0] != 0 {
+		t.Fatalf("it asks %v", due)
+	}
+	if _, back := b.Enter(0); back != 4e6 {
+		t.Errorf("it gives back %d", back)
+	}
+	b.Ended(0, false)
+	b.Answered(0, ahead(5e6), rules.ClockPair{At: 2, Sent: now}, now)
+	if !b.Has(0, now) {
+		t.Error("it does not have the next vote")
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// farthest is the most moves of a history that wander follows.
+// farthest is more moves than any history has.
 const farthest = 400
 
 // wander follows histories at random, up to the first fault. It finds what is too far for search.
@@ -16,7 +16,11 @@ func wander(sc *scenario, histories int) *result {
 		w := &world{scenario: sc, state: sc.start()}
 		r.history = r.history[:0]
 		var list []move
-		for step := 0; step < farthest && w.fault == nil; step++ {
+		for step := 0; w.fault == nil; step++ {
+			if step == farthest {
+				w.fault = errCircle
+				break
+			}
 			list = w.moves(list[:0])
 			must := len(list)
 			if must == 0 {
