@@ -34,6 +34,7 @@ type leg struct {
 	got          time.Time  // when that was heard of
 	given        int64      // token of the latest vote that was given back, or is about to be
 	lapsed       bool       // a vote ended before the call was decided
+	ended        bool       // an administrator ended what the call had there: answers from before are void
 	wanted       int64      // token of the latest vote that somebody older asked for
 	at           lua.Place  // in the node's line; 0: not known
 	told         bool       // a request has told the final place
@@ -128,9 +129,7 @@ func (b *Ballot) Late(i int) bool { return b.legs[i].open > 0 || b.legs[i].lost 
 // Evicted takes in that an administrator took the call out of the node's line, or took the node's
 // vote from it.
 func (b *Ballot) Evicted(i int, err error) {
-	if g := &b.legs[i]; g.Phase == rules.Granted {
-		g.given, g.Phase = g.token, rules.Waiting
-	}
+	b.LoseVote(i)
 	b.Failed(i, err, true)
 }
 
@@ -147,6 +146,9 @@ func (b *Ballot) Failed(i int, err error, definite bool) {
 // Answered takes in what a node said at a time that the pair tells.
 func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	g := &b.legs[i]
+	if g.ended {
+		return
+	}
 	if a.Status != Granted {
 		b.Last, b.LastAt = *a, now
 	}
@@ -187,7 +189,7 @@ func (b *Ballot) At(i int) lua.Place { return b.legs[i].at }
 // Heard takes in that a message told of the node's vote.
 func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64) {
 	g := &b.legs[i]
-	if m.Token <= g.given {
+	if g.ended || m.Token <= g.given {
 		return
 	}
 	b.carryOut(i, g.Waiter.Heard(m, received, session, false), m.Token, m.At, received)

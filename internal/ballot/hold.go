@@ -38,6 +38,8 @@ func (b *Ballot) Rest(length time.Duration, now time.Time) time.Duration {
 func (b *Ballot) Renewed(i int, left time.Duration, token int64, sent time.Time) {
 	g := &b.legs[i]
 	switch {
+	case g.ended:
+		return
 	case left == 0 && g.got.After(sent):
 		return
 	case left <= 0:
@@ -66,8 +68,9 @@ func (b *Ballot) Knows(i int, vote int64, left time.Duration, token int64, sent 
 	}
 }
 
-// LoseVote takes in that the node has ended the hold.
-func (b *Ballot) LoseVote(i int) { b.legs[i].Phase = rules.Waiting }
+// LoseVote takes in that an administrator ended what the call had at that node. An answer that says
+// otherwise is from before that, on another connection.
+func (b *Ballot) LoseVote(i int) { b.legs[i].Phase, b.legs[i].ended = rules.Waiting, true }
 
 // Standing is until when a majority of votes is trusted. It is not ok if there is no majority; maybe
 // says that nodes of which nothing is known now could make one.

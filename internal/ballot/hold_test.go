@@ -96,3 +96,37 @@ func TestAVoteThatIsTooShortToBeOfUseIsGivenBack(t *testing.T) {
 		t.Error("it does not have the next vote")
 	}
 }
+
+func TestAVoteThatWasTakenByForceDoesNotComeBackWithALateAnswer(t *testing.T) {
+	now := time.Now()
+	there := func(int) bool { return false }
+	b := New(3, time.Second, 0, now)
+	for i := range 2 { // the messages come first, on their own connections
+		b.Enter(i)
+		b.Evicted(i, errors.New("evicted"))
+		b.Ended(i, false)
+		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	if v := b.Judge(now, there); v.Do != Fail {
+		t.Errorf("it waits, and has the lock by votes that were taken from it: %+v", v)
+	}
+
+	b = New(3, time.Second, 0, now)
+	for i := range 2 {
+		b.Enter(i)
+		b.Ended(i, false)
+		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	if v := b.Judge(now, there); v.Do != Hold {
+		t.Fatalf("%+v", v)
+	}
+	for i := range 2 {
+		b.Sent(i)
+		b.LoseVote(i)
+		b.Ended(i, false)
+		b.Renewed(i, time.Second, 4, now)
+	}
+	if _, _, ok := b.Standing(now, there); ok {
+		t.Error("it holds the lock by votes that were taken from it")
+	}
+}
