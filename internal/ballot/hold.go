@@ -81,6 +81,7 @@ func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.T
 		switch g := &b.legs[i]; {
 		case g.counts(now):
 			ends = append(ends, g.term.TrustEnds())
+		case g.ended:
 		case g.open > 0 || failing(i):
 			unknown++
 		}

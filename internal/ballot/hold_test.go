@@ -130,3 +130,26 @@ func TestAVoteThatWasTakenByForceDoesNotComeBackWithALateAnswer(t *testing.T) {
 		t.Error("it holds the lock by votes that were taken from it")
 	}
 }
+
+func TestAHoldThatWasForcedIsLostThoughItsRenewalIsUnderWay(t *testing.T) {
+	now := time.Now()
+	there := func(int) bool { return false }
+	b := New(3, time.Second, 0, now)
+	for i := range 2 {
+		b.Enter(i)
+		b.Ended(i, false)
+		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	b.Judge(now, there)
+	for i := range 3 {
+		b.Sent(i)
+	}
+	b.LoseVote(0)
+	if _, maybe, ok := b.Standing(now, there); ok || !maybe {
+		t.Error("the third node may have given its vote")
+	}
+	b.LoseVote(1)
+	if _, maybe, _ := b.Standing(now, there); maybe {
+		t.Error("a request to a node that has ended the hold may bring its vote back")
+	}
+}
