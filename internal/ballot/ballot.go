@@ -44,6 +44,7 @@ type leg struct {
 	position     int   // the last that was told
 
 	asked   bool   // a request went out
+	asking  bool   // an enter is under way
 	open    int    // requests under way
 	lost    bool   // a request was not answered, and may yet be executed
 	refused bool   // the node turned a try away, or its line is full
@@ -69,7 +70,7 @@ func (b *Ballot) Ask(i int) {
 }
 
 // Due takes the nodes that the call has to ask now. Those that are away, and those with requests
-// under way whose answers come first, are asked later. So are those where a vote has lapsed, while no
+// under way, are asked later: of two enters, the one with the older place could come second. So are those where a vote has lapsed, while no
 // majority is there: somebody else may have one.
 func (b *Ballot) Due(away func(i int) bool) (now []int) {
 	var later []int
@@ -80,7 +81,7 @@ func (b *Ballot) Due(away func(i int) bool) (now []int) {
 		}
 	}
 	for _, i := range b.due {
-		if b.legs[i].open > 1 || away(i) || b.legs[i].lapsed && there < b.need {
+		if b.legs[i].asking || b.legs[i].open > 1 || away(i) || b.legs[i].lapsed && there < b.need {
 			later = append(later, i)
 		} else {
 			now = append(now, i)
@@ -95,7 +96,7 @@ func (b *Ballot) Due(away func(i int) bool) (now []int) {
 func (b *Ballot) Enter(i int) (place lua.Place, back int64) {
 	b.Sent(i)
 	g := &b.legs[i]
-	g.told, g.lapsed = b.Place > 0, false
+	g.told, g.lapsed, g.asking = b.Place > 0, false, true
 	if g.Phase == rules.Granted {
 		return max(b.Place, g.at), 0
 	}
@@ -109,6 +110,12 @@ func (b *Ballot) Enter(i int) (place lua.Place, back int64) {
 func (b *Ballot) Sent(i int) {
 	b.legs[i].asked = true
 	b.legs[i].open++
+}
+
+// Entered is Ended for an enter.
+func (b *Ballot) Entered(i int, lost bool) {
+	b.legs[i].asking = false
+	b.Ended(i, lost)
 }
 
 // Ended takes in that a request has ended. lost says that the node may execute it yet.

@@ -19,7 +19,7 @@ func TestAVoteThatWasGivenBackWhileItsTokenWasToldCountsNoMore(t *testing.T) {
 	there := func(int) bool { return false }
 	for i, token := range []int64{4e6, 5e6} {
 		b.Enter(i)
-		b.Ended(i, false)
+		b.Entered(i, false)
 		b.Answered(i, ahead(token), rules.ClockPair{At: 1, Sent: now}, now)
 	}
 	v := b.Judge(now, there)
@@ -53,7 +53,7 @@ func TestAVoteThatWasTakenByForceCountsNoMoreAndItsCallEndsWhenAMajorityWas(t *t
 	there := func(int) bool { return false }
 	for i := range 2 {
 		b.Enter(i)
-		b.Ended(i, false)
+		b.Entered(i, false)
 		b.Answered(i, ahead(4e6), rules.ClockPair{At: 1, Sent: now}, now)
 	}
 	if v := b.Judge(now, there); len(v.Tell) != 2 {
@@ -74,13 +74,30 @@ func TestAVoteThatWasTakenByForceCountsNoMoreAndItsCallEndsWhenAMajorityWas(t *t
 	}
 }
 
+func TestOneRequestWithAPlaceIsUnderWayToANode(t *testing.T) {
+	now := time.Now()
+	there := func(int) bool { return false }
+	b := New(3, time.Second, 0, now)
+	b.Enter(0)
+	b.Sent(0) // a heartbeat
+	b.Ended(0, false)
+	b.Ask(0)
+	if due := b.Due(there); len(due) != 0 {
+		t.Errorf("it asks %v before the answer", due)
+	}
+	b.Entered(0, false)
+	if due := b.Due(there); len(due) != 1 {
+		t.Errorf("it asks %v after the answer", due)
+	}
+}
+
 // Else the call would ask as fast as the node answers, until the vote ends.
 func TestAVoteThatIsTooShortToBeOfUseIsGivenBack(t *testing.T) {
 	now := time.Now()
 	b := New(3, time.Second, 0, now)
 	there := func(int) bool { return false }
 	b.Enter(0)
-	b.Ended(0, false)
+	b.Entered(0, false)
 	short := ahead(4e6)
 	short.Left = 20 * time.Millisecond
 	b.Answered(0, short, rules.ClockPair{At: 1, Sent: now}, now)
@@ -90,7 +107,7 @@ func TestAVoteThatIsTooShortToBeOfUseIsGivenBack(t *testing.T) {
 	if _, back := b.Enter(0); back != 4e6 {
 		t.Errorf("it gives back %d", back)
 	}
-	b.Ended(0, false)
+	b.Entered(0, false)
 	b.Answered(0, ahead(5e6), rules.ClockPair{At: 2, Sent: now}, now)
 	if !b.Has(0, now) {
 		t.Error("it does not have the next vote")
@@ -104,7 +121,7 @@ func TestAVoteThatWasTakenByForceDoesNotComeBackWithALateAnswer(t *testing.T) {
 	for i := range 2 { // the messages come first, on their own connections
 		b.Enter(i)
 		b.Evicted(i, errors.New("evicted"))
-		b.Ended(i, false)
+		b.Entered(i, false)
 		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
 	}
 	if v := b.Judge(now, there); v.Do != Fail {
@@ -114,7 +131,7 @@ func TestAVoteThatWasTakenByForceDoesNotComeBackWithALateAnswer(t *testing.T) {
 	b = New(3, time.Second, 0, now)
 	for i := range 2 {
 		b.Enter(i)
-		b.Ended(i, false)
+		b.Entered(i, false)
 		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
 	}
 	if v := b.Judge(now, there); v.Do != Hold {
@@ -137,7 +154,7 @@ func TestAHoldThatWasForcedIsLostThoughItsRenewalIsUnderWay(t *testing.T) {
 	b := New(3, time.Second, 0, now)
 	for i := range 2 {
 		b.Enter(i)
-		b.Ended(i, false)
+		b.Entered(i, false)
 		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
 	}
 	b.Judge(now, there)
