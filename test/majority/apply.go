@@ -138,6 +138,9 @@ func (w *world) execute(m *msg, slow bool) {
 			r.me = nobody
 		}
 		was := n.leave(r, m.call, m.token, m.late, force)
+		if force && was != neither && !n.hears(m.call) {
+			w.truth.untold[m.call] = true
+		}
 		if !force && !m.orphan {
 			w.left(m.call, m.node, was)
 		}

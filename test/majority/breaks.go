@@ -79,7 +79,11 @@ func (w *world) deafen(c, i int8) {
 		w.nodes[i].heard[c] = false
 		w.calls[c].listens = true
 	}
-	w.pushes = slices.DeleteFunc(w.pushes, func(p push) bool { return p.node == i && p.call == c })
+	w.pushes = slices.DeleteFunc(w.pushes, func(p push) bool {
+		lost := p.node == i && p.call == c
+		w.truth.untold[c] = w.truth.untold[c] || lost && (p.news == forces || p.news == evicts)
+		return lost
+	})
 }
 
 // dies ends a client without a word.
@@ -101,7 +105,14 @@ func (w *world) dies(c int8) {
 // downs ends a node for good.
 func (w *world) downs(i int8) {
 	w.down[i] = dead
-	w.pushes = slices.DeleteFunc(w.pushes, func(p push) bool { return p.node == i })
+	for _, p := range w.programs {
+		if p.bound > 0 { // it may believe that it stands in line there
+			w.truth.harm |= untimely
+		}
+	}
+	for c := range int8(most) {
+		w.deafen(c, i)
+	}
 	w.air = slices.DeleteFunc(w.air, func(m msg) bool { return m.node == i && m.orphan })
 	w.nodes[i] = node{holder: nobody}
 }

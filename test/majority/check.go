@@ -52,7 +52,7 @@ func (w *world) excludes() {
 
 // unheard reports whether a force of a call is under way, and its client does not know.
 func (w *world) unheard(c int8) bool {
-	return slices.ContainsFunc(w.air, func(m msg) bool { return m.what == forcedLeaves && m.call == c }) ||
+	return w.truth.untold[c] || slices.ContainsFunc(w.air, func(m msg) bool { return m.what == forcedLeaves && m.call == c }) ||
 		slices.ContainsFunc(w.pushes, func(p push) bool { return p.call == c && (p.news == forces || p.news == evicts) })
 }
 

@@ -64,7 +64,7 @@ func (w *world) enter(c, i int8) {
 // answered is Locker.answered, of an enter.
 func (w *world) answered(m *msg) {
 	k, i := w.own(m.call), int(m.node)
-	k.Ended(i, false)
+	k.Entered(i, false)
 	a := m.answer
 	if a.status == gone {
 		k.Failed(i, errEvicted, true)
@@ -107,7 +107,11 @@ func (w *world) unanswered(m *msg) {
 		return
 	}
 	k = w.own(m.call)
-	k.Ended(i, m.what != beats && m.what != answersBeat)
+	if m.what == enters || m.what == answersEnter {
+		k.Entered(i, true)
+	} else {
+		k.Ended(i, m.what != beats && m.what != answersBeat)
+	}
 	switch m.what {
 	case enters, answersEnter:
 		k.Failed(i, errEvicted, false)
@@ -143,7 +147,7 @@ func (w *world) judge(c int8) {
 	case ballot.Wait:
 	}
 	for _, i := range v.Tell {
-		if !k.Open(i) {
+		if !k.Open(i) && !k.away[i] {
 			k.Sent(i)
 			w.send(msg{what: tells, call: c, node: int8(i), place: max(int64(k.Place), 1), token: v.Token, vote: k.Vote(i)})
 		}

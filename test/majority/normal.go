@@ -45,7 +45,7 @@ func (s *state) code(to []byte) []byte {
 	}
 	to = s.budget.code(to)
 	for c := range s.calls {
-		to = s.calls[c].code(to, s.truth.forced[c])
+		to = append(s.calls[c].code(to, s.truth.forced[c]), flags(s.truth.untold[c]))
 	}
 	var parts [masters][]byte
 	var room [masters][512]byte

@@ -90,6 +90,7 @@ type truth struct {
 	ahead  [most]uint8   // by waiting call: those that began after it had its place at a majority
 	harm   harm          // what happened
 	forced [most]bool    // an administrator has begun to force it
+	untold [most]bool    // its client did not hear that it was forced
 	lost   [masters]bool // the node has lost data
 	robbed bool          // a node broke its promise while a holder did not have all votes
 }
