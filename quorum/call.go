@@ -215,7 +215,7 @@ func (l *Locker) enter(c *call, i int, by *lua.Server) func() {
 
 // answered takes in what came of an enter. Locker.mu must be held.
 func (l *Locker) answered(c *call, i int, a *ballot.Answer, err error, pair rules.ClockPair) {
-	c.Ended(i, lua.Unanswered(err))
+	c.Entered(i, lua.Unanswered(err))
 	switch {
 	case err != nil:
 		c.Failed(i, fmt.Errorf("node %d: %w", i+1, err), !rules.Retryable(err))

@@ -180,7 +180,7 @@ func (l *Locker) confirm(c *call, i int) {
 // tell tells a node the token that the Lease would have, without a longer lease. Locker.mu must be
 // held.
 func (l *Locker) tell(c *call, i int, token int64) {
-	if c.Open(i) {
+	if c.Open(i) || l.nodes[i].away() { // then it is told when it answers again
 		return
 	}
 	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false, c.Vote(i)}

@@ -36,16 +36,17 @@ type leg struct {
 	past         int64      // the largest token of those
 	pastSince    lua.Micros // and when the last of them was given
 	lapsed       bool       // a vote ended before the call was decided
+	ended        bool       // an administrator ended what the call had there: answers from before are void
 	wanted       int64      // token of the latest vote that somebody older asked for
 	at           lua.Place  // in the node's line; 0: not known
 	told         bool       // a request has told the final place
 	pending      bool       // the node's holder was undecided
 	answered     bool
-	ended        bool  // the node ended the hold: somebody forced it
 	known        int64 // the largest token of a Lease that the node was told
 	position     int   // the last that was told
 
 	asked   bool   // a request went out
+	asking  bool   // an enter is under way
 	open    int    // requests under way
 	lost    bool   // a request was not answered, and may yet be executed
 	refused bool   // the node turned a try away, or its line is full
@@ -71,8 +72,8 @@ func (b *Ballot) Ask(i int) {
 }
 
 // Due takes the nodes that the call has to ask now. Those that are away, and those with requests
-// under way whose answers come first, are asked later. So are those where a vote has lapsed, while no
-// majority is there: somebody else may have one.
+// under way, are asked later: of two enters, the one with the older place could come second. So are
+// those where a vote has lapsed, while no majority is there: somebody else may have one.
 func (b *Ballot) Due(away func(i int) bool) (now []int) {
 	var later []int
 	there := 0
@@ -82,7 +83,7 @@ func (b *Ballot) Due(away func(i int) bool) (now []int) {
 		}
 	}
 	for _, i := range b.due {
-		if b.legs[i].open > 1 || away(i) || b.legs[i].lapsed && there < b.need {
+		if b.legs[i].asking || b.legs[i].open > 1 || away(i) || b.legs[i].lapsed && there < b.need {
 			later = append(later, i)
 		} else {
 			now = append(now, i)
@@ -107,7 +108,7 @@ func (b *Ballot) TakeDue(i int) bool {
 func (b *Ballot) Enter(i int) (place lua.Place, back int64) {
 	b.Sent(i)
 	g := &b.legs[i]
-	g.told, g.lapsed = b.Place > 0, false
+	g.told, g.lapsed, g.asking = b.Place > 0, false, true
 	if g.Phase == rules.Granted {
 		return max(b.Place, g.at), 0
 	}
@@ -121,6 +122,12 @@ func (b *Ballot) Enter(i int) (place lua.Place, back int64) {
 func (b *Ballot) Sent(i int) {
 	b.legs[i].asked = true
 	b.legs[i].open++
+}
+
+// Entered is Ended for an enter.
+func (b *Ballot) Entered(i int, lost bool) {
+	b.legs[i].asking = false
+	b.Ended(i, lost)
 }
 
 // Ended takes in that a request has ended. lost says that the node may execute it yet.
@@ -141,9 +148,7 @@ func (b *Ballot) Late(i int) bool { return b.legs[i].open > 0 || b.legs[i].lost 
 // Evicted takes in that an administrator took the call out of the node's line, or took the node's
 // vote from it.
 func (b *Ballot) Evicted(i int, err error) {
-	if g := &b.legs[i]; g.Phase == rules.Granted {
-		g.gives()
-	}
+	b.LoseVote(i)
 	b.Failed(i, err, true)
 }
 
@@ -160,6 +165,9 @@ func (b *Ballot) Failed(i int, err error, definite bool) {
 // Answered takes in what a node said at a time that the pair tells.
 func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	g := &b.legs[i]
+	if g.ended {
+		return
+	}
 	if a.Status != Granted {
 		b.Last, b.LastAt = *a, now
 	}
@@ -179,7 +187,12 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 		g.pending, g.position = a.Pending, a.Position
 	}
 	state := a.ticketState()
-	b.carryOut(i, g.Told(&state, a.Token, s, now, false), a.Token, a.Since, now)
+	step := g.Told(&state, a.Token, s, now, false)
+	b.carryOut(i, step, a.Token, a.Since, now)
+	if a.Status == Granted && step.Do == rules.Ask { // too short to be of use, also if it is asked for again
+		g.forgoes(a.Token, a.Since)
+		g.lapsed = true
+	}
 	if a.Status == Granted && a.Older {
 		g.wanted = max(g.wanted, a.Token)
 	}
@@ -199,7 +212,7 @@ func (b *Ballot) At(i int) lua.Place { return b.legs[i].at }
 // Heard takes in that a message told of the node's vote.
 func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64) {
 	g := &b.legs[i]
-	if g.over(m.Token, m.At) {
+	if g.ended || g.over(m.Token, m.At) {
 		return
 	}
 	b.carryOut(i, g.Waiter.Heard(m, received, session, false), m.Token, m.At, received)
@@ -241,9 +254,13 @@ func (b *Ballot) back(i int) {
 // gives ends the call's trust in a vote. What was asked and told of the vote is no matter of the
 // next one: by then the node may have lost its data.
 func (g *leg) gives() {
-	g.given, g.Phase = g.token, rules.Waiting
-	g.past, g.pastSince = max(g.past, g.token), max(g.pastSince, g.since)
-	g.wanted, g.known = 0, 0
+	g.forgoes(g.token, g.since)
+	g.Phase, g.wanted, g.known = rules.Waiting, 0, 0
+}
+
+// forgoes notes that a vote is to be given back.
+func (g *leg) forgoes(token int64, since lua.Micros) {
+	g.given, g.past, g.pastSince = token, max(g.past, token), max(g.pastSince, since)
 }
 
 // over reports whether a vote is one of those that were given back. Its token alone does not tell

@@ -38,6 +38,8 @@ func (b *Ballot) Rest(length time.Duration, now time.Time) time.Duration {
 func (b *Ballot) Renewed(i int, left time.Duration, token int64, sent time.Time) {
 	g := &b.legs[i]
 	switch {
+	case g.ended:
+		return
 	case left == 0 && g.got.After(sent):
 		return
 	case left < 0:
@@ -69,7 +71,8 @@ func (b *Ballot) Knows(i int, vote int64, left time.Duration, token int64, sent 
 	}
 }
 
-// LoseVote takes in that the node has ended the hold, for good.
+// LoseVote takes in that an administrator ended what the call had at that node. An answer that says
+// otherwise is from before that, on another connection.
 func (b *Ballot) LoseVote(i int) { b.legs[i].Phase, b.legs[i].ended = rules.Waiting, true }
 
 // HasLost reports whether the node has ended the hold. It is not asked for the vote again: it might
@@ -85,7 +88,8 @@ func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.T
 		switch g := &b.legs[i]; {
 		case g.counts(now):
 			ends = append(ends, g.term.TrustEnds())
-		case !g.ended && (g.open > 0 || failing(i)):
+		case g.ended:
+		case g.open > 0 || failing(i):
 			unknown++
 		}
 	}

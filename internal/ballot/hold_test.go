@@ -20,7 +20,7 @@ func TestAVoteThatWasGivenBackWhileItsTokenWasToldCountsNoMore(t *testing.T) {
 	there := func(int) bool { return false }
 	for i, token := range []int64{4e6, 5e6} {
 		b.Enter(i)
-		b.Ended(i, false)
+		b.Entered(i, false)
 		b.Answered(i, ahead(token), rules.ClockPair{At: 1, Sent: now}, now)
 	}
 	v := b.Judge(now, there)
@@ -54,7 +54,7 @@ func TestAVoteThatWasTakenByForceCountsNoMoreAndItsCallEndsWhenAMajorityWas(t *t
 	there := func(int) bool { return false }
 	for i := range 2 {
 		b.Enter(i)
-		b.Ended(i, false)
+		b.Entered(i, false)
 		b.Answered(i, ahead(4e6), rules.ClockPair{At: 1, Sent: now}, now)
 	}
 	if v := b.Judge(now, there); len(v.Tell) != 2 {
@@ -98,5 +98,102 @@ func TestALeaveThatIsRepeatedDoesNotSayThatTheVoteWasLost(t *testing.T) {
 		if r.Clean() != c.clean || r.Known() != c.clean {
 			t.Errorf("%+v: clean: %v, known: %v", c, r.Clean(), r.Known())
 		}
+	}
+}
+
+func TestOneRequestWithAPlaceIsUnderWayToANode(t *testing.T) {
+	now := time.Now()
+	there := func(int) bool { return false }
+	b := New(3, time.Second, 0, now)
+	b.Enter(0)
+	b.Sent(0) // a heartbeat
+	b.Ended(0, false)
+	b.Ask(0)
+	if due := b.Due(there); len(due) != 0 {
+		t.Errorf("it asks %v before the answer", due)
+	}
+	b.Entered(0, false)
+	if due := b.Due(there); len(due) != 1 {
+		t.Errorf("it asks %v after the answer", due)
+	}
+}
+
+// Else the call would ask as fast as the node answers, until the vote ends.
+func TestAVoteThatIsTooShortToBeOfUseIsGivenBack(t *testing.T) {
+	now := time.Now()
+	b := New(3, time.Second, 0, now)
+	there := func(int) bool { return false }
+	b.Enter(0)
+	b.Entered(0, false)
+	short := ahead(4e6)
+	short.Left = 20 * time.Millisecond
+	b.Answered(0, short, rules.ClockPair{At: 1, Sent: now}, now)
+	if due := b.Due(there); len(due) != 1 || due[0] != 0 {
+		t.Fatalf("it asks %v", due)
+	}
+	if _, back := b.Enter(0); back != 4e6 {
+		t.Errorf("it gives back %d", back)
+	}
+	b.Entered(0, false)
+	b.Answered(0, ahead(5e6), rules.ClockPair{At: 2, Sent: now}, now)
+	if !b.Has(0, now) {
+		t.Error("it does not have the next vote")
+	}
+}
+
+func TestAVoteThatWasTakenByForceDoesNotComeBackWithALateAnswer(t *testing.T) {
+	now := time.Now()
+	there := func(int) bool { return false }
+	b := New(3, time.Second, 0, now)
+	for i := range 2 { // the messages come first, on their own connections
+		b.Enter(i)
+		b.Evicted(i, errors.New("evicted"))
+		b.Entered(i, false)
+		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	if v := b.Judge(now, there); v.Do != Fail {
+		t.Errorf("it waits, and has the lock by votes that were taken from it: %+v", v)
+	}
+
+	b = New(3, time.Second, 0, now)
+	for i := range 2 {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	if v := b.Judge(now, there); v.Do != Hold {
+		t.Fatalf("%+v", v)
+	}
+	for i := range 2 {
+		b.Sent(i)
+		b.LoseVote(i)
+		b.Ended(i, false)
+		b.Renewed(i, time.Second, 4, now)
+	}
+	if _, _, ok := b.Standing(now, there); ok {
+		t.Error("it holds the lock by votes that were taken from it")
+	}
+}
+
+func TestAHoldThatWasForcedIsLostThoughItsRenewalIsUnderWay(t *testing.T) {
+	now := time.Now()
+	there := func(int) bool { return false }
+	b := New(3, time.Second, 0, now)
+	for i := range 2 {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	b.Judge(now, there)
+	for i := range 3 {
+		b.Sent(i)
+	}
+	b.LoseVote(0)
+	if _, maybe, ok := b.Standing(now, there); ok || !maybe {
+		t.Error("the third node may have given its vote")
+	}
+	b.LoseVote(1)
+	if _, maybe, _ := b.Standing(now, there); maybe {
+		t.Error("a request to a node that has ended the hold may bring its vote back")
 	}
 }

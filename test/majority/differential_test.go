@@ -1,0 +1,255 @@
+package majority
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// start is a time of the nodes' clocks: their epoch, in the world's milliseconds.
+var start = epoch.UnixMilli()
+
+// pair is a node of Go and one of the scripts, to which the same happens.
+type pair struct {
+	*real
+	node
+	request
+	step int
+	told []string // by the script
+}
+
+func newPair(t *testing.T, m mutation, changes ...change) *pair {
+	t.Helper()
+	return &pair{real: newReal(t, changes...), node: node{holder: nobody, run: 1}, request: request{now: start, broken: m}}
+}
+
+// same fails unless both replied and told the same, and look alike.
+func (p *pair) same(what string, want, got []any, told []string) error {
+	if fmt.Sprint(want) != fmt.Sprint(got) {
+		return fmt.Errorf("step %d, %s: the model replied %v, the script %v", p.step, what, want, got)
+	}
+	var mine []string
+	for _, m := range p.request.told {
+		mine = append(mine, p.text(m))
+	}
+	if !slices.Equal(mine, told) {
+		return fmt.Errorf("step %d, %s: the model told %q, the script %q", p.step, what, mine, told)
+	}
+	if mine, its := p.shown(), p.captured(); mine != its {
+		return fmt.Errorf("step %d, %s:\n the model has %s\nthe script has %s", p.step, what, mine, its)
+	}
+	return nil
+}
+
+func (p *pair) text(m push) string {
+	about := ticket(m.call) + " " + keys[0]
+	switch m.news {
+	case grants:
+		return fmt.Sprintf("grant %d %d %d %s", m.at, claim, m.token, about)
+	case wants:
+		return fmt.Sprintf("wanted %d %s", m.token, about)
+	case forces:
+		return fmt.Sprintf("forced %d %s", m.token, about)
+	}
+	return "evicted " + about
+}
+
+// shown is the model's node in words.
+func (p *pair) shown() string {
+	n := p.node
+	n.expire(&p.request)
+	text := ""
+	if n.holder != nobody {
+		text = fmt.Sprintf("%s token %d since %d decided %t for %d ms; ", ticket(n.holder), n.token, n.since, n.decided, n.ends-p.now)
+	}
+	for c := range int8(most) {
+		text += fmt.Sprintf("%d alive %d blind %d marked %t; ", n.places[c], n.alive[c], n.blind[c], n.marks[c])
+	}
+	return text + fmt.Sprintf("last %d run %d from %d", n.last, n.kept, n.from)
+}
+
+// captured is the script's node in the same words.
+func (p *pair) captured() string {
+	m, text := p.mini, ""
+	if m.Exists(keys[0]) {
+		text = fmt.Sprintf("%s token %s since %s decided %t for %d ms; ", m.HGet(keys[0], "ticket"), m.HGet(keys[0], "token"),
+			m.HGet(keys[0], "since"), m.HGet(keys[0], "decided") == "1", m.TTL(keys[0]).Milliseconds())
+	}
+	score := func(key, member string) int64 {
+		if all, err := m.SortedSet(key); err == nil {
+			return int64(all[member])
+		}
+		return 0
+	}
+	for c := range int8(most) {
+		text += fmt.Sprintf("%d alive %d blind %d marked %t; ", score(keys[1], ticket(c)), score(keys[2], ticket(c)),
+			score(keys[2], "~"+names[c]), m.Exists(mark(c)))
+	}
+	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
+	last, _ := m.Get(keys[3])
+	return text + fmt.Sprintf("last %d run %d from %d", number(last), number(m.HGet(keys[4], "run")), number(m.HGet(keys[4], "from")))
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func nameOf(c int8) string {
+	if c == nobody {
+		return ""
+	}
+	return ticket(c)
+}
+
+// enters has both do the same enter.
+func (p *pair) enters(c int8, place, bound, back int64) error {
+	a := p.enter(&p.request, c, place, bound, back)
+	var want []any
+	switch a.status {
+	case gone:
+		want = []any{"gone"}
+	case granted:
+		want = []any{"granted", int(a.now), int(a.token), int(a.since), int(a.left), int(a.place), bit(a.older)}
+	default:
+		name := [...]string{waits: "waits", held: "held", full: "full"}[a.status]
+		want = []any{name, int(a.now), int(a.left), int(a.place), int(a.position), bit(a.pending), nameOf(a.holder), int(a.token)}
+	}
+	got, told := p.does("enter", append(keys[:], mark(c)), ticket(c), names[c], place, bound, back, channels, setName, longest)
+	return p.same(fmt.Sprint("enter ", c, place, bound, back), want, got, told)
+}
+
+func (p *pair) leaves(c int8, token int64, late, force bool) error {
+	p.me = c
+	if force {
+		p.me = nobody
+	}
+	was := p.leave(&p.request, c, token, late, force)
+	name := [...]string{neither: "neither", waited: "waited", hadIt: "held"}[was]
+	client := "admin"
+	if !force {
+		client = names[c]
+	}
+	got, told := p.does("leave", append(keys[:], mark(c)), ticket(c), client, token, bit(late)*60_000, channels, setName, longest, bit(force))
+	return p.same(fmt.Sprint("leave ", c, token, late, force), []any{name}, got, told)
+}
+
+func (p *pair) beats(c int8) error {
+	a := p.beat(&p.request, c)
+	missing := []any{}
+	if a.missing {
+		missing = []any{ticket(c)}
+	}
+	want := []any{int(a.now), int(a.left), nameOf(a.holder), int(a.token), int(a.since), bit(a.older), missing}
+	got, told := p.does("beat", keys[:], names[c], channels, setName, longest, ticket(c))
+	return p.same(fmt.Sprint("beat ", c), want, got, told)
+}
+
+func (p *pair) renews(c int8, token, lease, place int64, decided bool) error {
+	left := p.renew(&p.request, c, token, lease, place, decided)
+	named := []string{keys[4], keys[0], keys[1], keys[2], keys[3], mark(c)}
+	got, told := p.does("renew", named, names[c], channels, setName, longest, ticket(c), token, lease, 0, place, 1, bit(decided))
+	return p.same(fmt.Sprint("renew ", c, token, lease, place, decided), []any{int(left)}, got, told)
+}
+
+// trouble does something to the server.
+func (p *pair) trouble(random *rand.Rand) {
+	c := int8(random.IntN(most))
+	switch random.IntN(6) {
+	case 0, 1:
+		p.heard[c] = !p.heard[c]
+		p.real.hears(c, p.heard[c])
+	case 2:
+		p.flush()
+		p.mini.FlushAll()
+	case 3:
+		p.restart(none)
+		p.mini.FlushAll()
+	case 4:
+		p.restart(yesterdays)
+		for _, key := range p.mini.Keys() {
+			if key != keys[4] {
+				p.mini.Del(key)
+			}
+		}
+	case 5:
+		p.restart(all)
+	}
+	p.real.run = p.node.run
+	for c := range int8(most) {
+		p.real.hears(c, p.heard[c])
+	}
+}
+
+// moves does something at random.
+func (p *pair) moves(random *rand.Rand) error {
+	p.step++
+	p.request.told = nil
+	if span := []int64{0, 0, 0, 1, 700, 1450}[random.IntN(6)]; p.step%2 == 0 {
+		p.now += span
+		p.mini.SetTime(time.UnixMilli(p.now))
+	}
+	c := int8(random.IntN(most))
+	token := []int64{0, p.node.token, p.last, p.last + 3, (p.now + claim + 1000) * 1000}[random.IntN(5)]
+	place := []int64{0, 0, p.places[c], p.us(&p.request) + int64(random.IntN(3)), p.us(&p.request) - 2}[random.IntN(5)]
+	switch random.IntN(14) {
+	case 0, 1, 2, 3, 4:
+		bound := []int64{0, 0, 0, 0, -1, 1}[random.IntN(6)]
+		return p.enters(c, max(place, 0), bound, token)
+	case 5, 6, 7:
+		return p.leaves(c, token, random.IntN(8) == 0, random.IntN(6) == 0)
+	case 8, 9:
+		return p.beats(c)
+	case 10, 11, 12:
+		decided := random.IntN(2) == 0
+		return p.renews(c, max(token, 1), int64(bit(decided))*claim, max(place, 1), decided)
+	}
+	p.trouble(random)
+	return nil
+}
+
+// programs is how many random programs a pair runs, and steps how long each is.
+const (
+	programs = 300
+	steps    = 60
+)
+
+// agree runs random programs until the two differ.
+func agree(t *testing.T, m mutation, changes ...change) error {
+	t.Helper()
+	p := newPair(t, m, changes...)
+	count := programs
+	if raceDetector || testing.Short() || m != sound {
+		count = 40
+	}
+	for seed := range uint64(count) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		p.mini.FlushAll()
+		p.node, p.step = node{holder: nobody, run: 1}, 0
+		p.real.run = 1
+		for c := range int8(most) {
+			p.real.hears(c, false)
+		}
+		p.node.kept = int8(seed % 2) // a node that was met before, or not
+		if seed%2 == 1 {
+			p.mini.HSet(keys[4], "run", "1", "from", "0", "set", setName, "most", strconv.FormatInt(longest, 10))
+		}
+		for range steps {
+			if err := p.moves(random); err != nil {
+				return fmt.Errorf("program %d, %w", seed, err)
+			}
+		}
+	}
+	return nil
+}
+
+func TestTheModelOfANodeAgreesWithTheScripts(t *testing.T) {
+	if err := agree(t, sound); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,36 @@
+package majority
+
+// mutation is a deliberate fault of the nodes, or of the client that drives the rules.
+type mutation int8
+
+const (
+	sound mutation = iota
+
+	// Of the scripts.
+	noQuarantine
+	markerOnly // a run id is not compared
+	runOnly    // a node without a record of itself has lost nothing
+	nobodyYields
+	holdersAreNotAsked // when they tell their final place
+	lateEnters
+	lateRenewals
+	leavesDoNotRetire
+	leavesDoNotTell
+	forceKeepsTokens
+	forceRaisesFar // by more than the longest lease
+	votesEndEarly
+	tailDoesNotCount
+	blindAreDropped
+
+	// Of the client.
+	placesDiffer
+	nothingGivenBack
+	yieldInTwo
+	silenceIsForEver
+	tellsRevive
+	forcesUnheard // while the call waits
+	votesDoNotListen
+	upAsksNothing
+	ghostsStay
+	retiresNothing
+)

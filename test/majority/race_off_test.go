@@ -1,0 +1,5 @@
+//go:build !race
+
+package majority
+
+const raceDetector = false
