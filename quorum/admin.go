@@ -58,7 +58,7 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 	done := make(chan error, len(l.nodes))
 	if e := l.core.Await(ctx, func() {
 		l.round(func(i int) {
-			_, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, 0, rules.Late.Milliseconds(), true)
+			_, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, rules.Late.Milliseconds(), true)
 			done <- err
 		})
 	}); e != nil {

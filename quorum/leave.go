@@ -75,8 +75,8 @@ func (l *Locker) leaveCommand(keys lua.Keys, t lua.Ticket, token, late int64, fo
 		t.String(), l.core.ID, token, late, l.channels(), l.set, l.most.Milliseconds(), force)
 }
 
-func (l *Locker) leaveFor(ctx context.Context, i int, keys lua.Keys, t lua.Ticket, token, late int64, force bool) (lua.Was, error) {
-	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(keys, t, token, late, force))
+func (l *Locker) leaveFor(ctx context.Context, i int, keys lua.Keys, t lua.Ticket, late int64, force bool) (lua.Was, error) {
+	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(keys, t, 0, late, force))
 }
 
 func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command []any) (lua.Was, error) {

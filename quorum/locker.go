@@ -175,7 +175,7 @@ func (l *Locker) message(i int, payload string) {
 	case c == nil && m.News == lua.Grants:
 		l.core.Go(func() {
 			l.core.Persist(m.Ticket.Lease, func(ctx context.Context) error {
-				_, err := l.leaveFor(ctx, i, keys, m.Ticket, 0, 0, false)
+				_, err := l.leaveFor(ctx, i, keys, m.Ticket, 0, false)
 				return err
 			})
 		})
