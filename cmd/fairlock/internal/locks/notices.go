@@ -42,16 +42,15 @@ func (n *Notices) Handle(_ context.Context, record slog.Record) error { return n
 func (n *Notices) print(record *slog.Record, with []slog.Attr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	kind := record.Message
+	var line strings.Builder
+	line.WriteString(record.Message)
 	for _, a := range with {
-		kind += " " + a.String()
+		line.WriteString(" " + a.String())
 	}
-	if n.muted || n.shown[kind] {
+	if kind := line.String(); n.muted || n.shown[kind] {
 		return nil
 	}
-	n.shown[kind] = true
-	var line strings.Builder
-	line.WriteString(kind)
+	n.shown[line.String()] = true
 	record.Attrs(func(a slog.Attr) bool {
 		line.WriteString(" " + a.String())
 		return true
