@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// CI runs an hour and a half of traffic. The race detector makes everything ten times slower; with it CI runs
-// a sample.
+// CI runs an hour and a half of traffic. The race detector makes everything ten times slower; with
+// it CI runs a sample.
 const (
 	firstSeed  = 1
 	lastSeed   = 6
@@ -147,8 +147,8 @@ var kinds = []string{
 	"pause", "kill", "power loss", "close", "shutdown", "force", "evict",
 }
 
-// Which of two goroutines goes first that wake at one instant is left to chance: one run of 15 minutes
-// in five turns out differently for that reason.
+// Which of two goroutines goes first that wake at one instant is left to chance: one run of 15
+// minutes in five turns out differently for that reason.
 func TestASeedOfAQuorumIsTheSameRunNearlyEveryTime(t *testing.T) {
 	for _, seed := range []uint64{2, 3, 5} {
 		plan := planOf(seed)
