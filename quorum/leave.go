@@ -30,9 +30,9 @@ func (l *Locker) abandon(c *call) {
 // errVanished settles a call whose caller no longer listens.
 var errVanished = errors.New("the caller is gone")
 
-// leaves gives up whatever the call has at a node, and then says what that was, and whether a request
-// before that one was not answered. The first is sent by that Server. In the background it is repeated
-// until it is answered, or no longer matters.
+// leaves gives up whatever the call has at a node, and then says what that was, and whether a
+// request before that one was not answered. The first is sent by that Server. In the background it
+// is repeated until it is answered, or no longer matters.
 func (l *Locker) leaves(c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool)) {
 	was, err := l.leave(context.Background(), by, c, i, token)
 	if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it

@@ -264,8 +264,8 @@ func (g *leg) forgoes(token int64, since lua.Micros) {
 }
 
 // over reports whether a vote is one of those that were given back. Its token alone does not tell
-// that: a node that has lost its data may give smaller ones, if its clock is behind the others'. Nor
-// does its time, for a clock may be set back.
+// that: a node that has lost its data may give smaller ones, if its clock is behind the others'.
+// Nor does its time, for a clock may be set back.
 func (g *leg) over(token int64, since lua.Micros) bool {
 	return token <= g.past && since <= g.pastSince
 }

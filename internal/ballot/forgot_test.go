@@ -8,8 +8,8 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// A node whose clock is behind the others' gives tokens that are ahead of its clock, as it was told.
-// When it has lost its data, it gives smaller ones again.
+// A node whose clock is behind the others' gives tokens that are ahead of its clock, as it was
+// told. When it has lost its data, it gives smaller ones again.
 func TestACallTakesTheVoteOfANodeThatForgotTheTokensThatItWasTold(t *testing.T) {
 	const told, clock = int64(9e9), int64(1e6)
 	vote := func(token, at int64) *Answer {

@@ -169,7 +169,8 @@ func (r *referee) robbed(b *belief) (most int) {
 	return most
 }
 
-// isRobbed reports whether a node with these votes had then given to somebody else what it gave to b.
+// isRobbed reports whether a node with these votes had then given to somebody else what it gave to
+// b.
 func (b *belief) isRobbed(all []vote, then time.Time) (robbed bool) {
 	had := false
 	for _, v := range all {

@@ -57,8 +57,8 @@ func (r *referee) prompt(b *belief) {
 	}
 }
 
-// wanted judges how soon a lock that was free and wanted was given in calm weather (4). Its votes may
-// have been split: then they are asked back, and given again.
+// wanted judges how soon a lock that was free and wanted was given in calm weather (4). Its votes
+// may have been split: then they are asked back, and given again.
 func (r *referee) wanted(b *belief) {
 	oldest := b.k.began
 	for _, c := range r.w.present {
@@ -78,8 +78,8 @@ func (r *referee) wanted(b *belief) {
 	}
 }
 
-// splitTrips is how many round trips it may take until somebody has a lock that is free: to ask, find
-// a place, be asked for a vote, give it back, tell the token, and to load scripts.
+// splitTrips is how many round trips it may take until somebody has a lock that is free: to ask,
+// find a place, be asked for a vote, give it back, tell the token, and to load scripts.
 const splitTrips = 8
 
 // givenBack reports whether the last hold of a lock was given back in time.
@@ -189,7 +189,8 @@ func (r *referee) unlocksIn(c *client, b *belief, began time.Time) {
 	}
 }
 
-// begins notes whether a call begins on a free lock that nobody else asks for, at a majority of nodes.
+// begins notes whether a call begins on a free lock that nobody else asks for, at a majority of
+// nodes.
 func (r *referee) begins(k *call) {
 	lk, free := r.locks[k.name], 0
 	lk.asked++
@@ -213,8 +214,8 @@ func (r *referee) begins(k *call) {
 // split is how long a try that found the votes split may wait for them.
 const split = 250 * time.Millisecond
 
-// returns judges how long a call took that waits for nobody (4): a try, and who asks for a free lock
-// alone. Nodes may have to be met, asked, told their place and the token.
+// returns judges how long a call took that waits for nobody (4): a try, and who asks for a free
+// lock alone. Nodes may have to be met, asked, told their place and the token.
 func (r *referee) returns(k *call) {
 	c, took, limit := k.actor.c, time.Since(k.began), bounded+8*r.trip()
 	since, able := c.reaches(r.w.need(), nil)
