@@ -85,8 +85,8 @@ test_all() {
 # packages prints the packages of the library, its tool and their tests that match $1 and not $2.
 packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 
-# prove runs the explorer and the simulations: all without the race detector, then samples with it.
-proofs=(./test/explore ./test/simulate ./test/simulate/majority)
+# prove runs the explorers and the simulations: all without the race detector, then samples with it.
+proofs=(./test/explore ./test/majority ./test/simulate ./test/simulate/majority)
 prove() {
 	local status=0
 	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proofs[@]}" || status=$?
@@ -118,7 +118,7 @@ beside() {
 
 # The packages with a place of their own below. Those in quiet mostly wait.
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
-named="$quiet|/test/(explore|simulate(/majority)?|faults|processes|topologies|torture|java|interop)\$"
+named="$quiet|/test/(explore|majority|simulate(/majority)?|faults|processes|topologies|torture|java|interop)\$"
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }

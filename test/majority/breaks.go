@@ -20,10 +20,13 @@ func (w *world) breaks(v move) {
 		*[...]*int8{none: &b.restarts, yesterdays: &b.yesterdays, all: &b.intact}[v.data]--
 		w.truth.harm |= untimely | unclean
 		w.truth.lost[v.node] = w.truth.lost[v.node] || v.data != all
+		heard := n.heard
 		for c := range int8(most) {
 			w.deafen(c, v.node)
 		}
-		n.restart(v.data)
+		if n.restart(v.data); w.quick {
+			n.heard = heard
+		}
 	case flushes:
 		b.flushes--
 		w.truth.harm |= untimely | unclean

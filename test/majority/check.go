@@ -74,7 +74,8 @@ func (w *world) safe() bool {
 
 // decided judges a call that has a majority now.
 func (w *world) decided(c int8, token int64) {
-	if w.excludes(); token <= w.truth.token && w.allows.amnesias == w.budget.amnesias {
+	excused := w.allows.amnesias > w.budget.amnesias || w.truth.forced[c] && w.unheard(c)
+	if w.excludes(); token <= w.truth.token && !excused {
 		w.violated("tokens: call %s has token %d after %d", label(c), token-begin*1000, w.truth.token-begin*1000)
 	}
 	w.truth.token = max(w.truth.token, token)

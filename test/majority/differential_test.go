@@ -14,16 +14,15 @@ var start = epoch.UnixMilli()
 
 // pair is a node of Go and one of the scripts, to which the same happens.
 type pair struct {
-	*real
+	*script
 	node
 	request
 	step int
-	told []string // by the script
 }
 
 func newPair(t *testing.T, m mutation, changes ...change) *pair {
 	t.Helper()
-	return &pair{real: newReal(t, changes...), node: node{holder: nobody, run: 1}, request: request{now: start, broken: m}}
+	return &pair{script: newReal(t, changes...), node: node{holder: nobody, run: 1}, request: request{now: start, broken: m}}
 }
 
 // same fails unless both replied and told the same, and look alike.
@@ -163,7 +162,7 @@ func (p *pair) trouble(random *rand.Rand) {
 	switch random.IntN(6) {
 	case 0, 1:
 		p.heard[c] = !p.heard[c]
-		p.real.hears(c, p.heard[c])
+		p.script.hears(c, p.heard[c])
 	case 2:
 		p.flush()
 		p.mini.FlushAll()
@@ -180,9 +179,9 @@ func (p *pair) trouble(random *rand.Rand) {
 	case 5:
 		p.restart(all)
 	}
-	p.real.run = p.node.run
+	p.script.run = p.node.run
 	for c := range int8(most) {
-		p.real.hears(c, p.heard[c])
+		p.script.hears(c, p.heard[c])
 	}
 }
 
@@ -231,9 +230,9 @@ func agree(t *testing.T, m mutation, changes ...change) error {
 		random := rand.New(rand.NewPCG(seed, 1))
 		p.mini.FlushAll()
 		p.node, p.step = node{holder: nobody, run: 1}, 0
-		p.real.run = 1
+		p.script.run = 1
 		for c := range int8(most) {
-			p.real.hears(c, false)
+			p.script.hears(c, false)
 		}
 		p.node.kept = int8(seed % 2) // a node that was met before, or not
 		if seed%2 == 1 {

@@ -21,21 +21,24 @@ var mutations = []broken{
 		name: "a node that lost its data grants at once", mutation: noQuarantine,
 		scripts:  []change{{"parts/advance.lua", "      wait = quarantined()\n      if wait > 0 then return wait end\n", ""}},
 		scenario: scenario{programs: two, allows: budget{restarts: 1, faults: 1}}, breaks: "exclusion",
-	}, {
+	},
+	{
 		name: "a node's record of itself says no run id", mutation: markerOnly,
 		scripts: []change{
 			{"parts/advance.lua", "if kept[1] == run and kept[3]", "if kept[1] and kept[3]"},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3]", "if kept[1] and kept[3]"},
 		},
 		scenario: scenario{programs: two, allows: budget{yesterdays: 1, faults: 1}}, breaks: "exclusion",
-	}, {
+	},
+	{
 		name: "a node without a record of itself grants at once", mutation: runOnly,
 		scripts: []change{
 			{"parts/advance.lua", "if kept[1] == run and kept[3] == set and kept[4] == most then", "if not kept[1] or kept[1] == run then"},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3] == set and kept[4] == most and", "if (not kept[1] or kept[1] == run) and"},
 		},
 		scenario: scenario{programs: two, allows: budget{flushes: 1, faults: 1}}, breaks: "exclusion",
-	}, {
+	},
+	{
 		name: "nobody yields", mutation: nobodyYields,
 		scripts: []change{
 			{"parts/advance.lua", "if not holder[1] or holder[3] then return end", "do return end"},
@@ -43,31 +46,38 @@ var mutations = []broken{
 			{"beat.lua", "rank and rank > 0 and 1 or 0", "0"},
 		},
 		scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck",
-	}, {
+	},
+	{
 		name: "a holder's final place is not compared with the line", mutation: holdersAreNotAsked,
 		scripts:  []change{{"enter.lua", "place, older and 1 or 0}", "place, 0}"}},
 		scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck",
-	}, {
+	},
+	{
 		name: "a retired call's late requests are executed", mutation: lateEnters,
 		scripts:  []change{{"enter.lua", "if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end", ""}},
 		scenario: scenario{programs: two, allows: budget{giveUps: 1}}, breaks: "left behind|stuck",
-	}, {
+	},
+	{
 		name: "leaves do not retire", mutation: leavesDoNotRetire,
 		scripts:  []change{{"leave.lua", "if ARGV[4] ~= '0' then", "if false then"}},
 		scenario: scenario{programs: two, allows: budget{giveUps: 1}}, breaks: "left behind|stuck",
-	}, {
+	},
+	{
 		name: "a retired call's late renewals are executed", mutation: lateRenewals,
 		scripts:  []change{{"renew.lua", "redis.call('EXISTS', KEYS[5 * i + 1]) == 1", "false"}},
 		scenario: scenario{programs: two, allows: budget{renewals: 1}}, breaks: "left behind|stuck",
-	}, {
+	},
+	{
 		name: "a leave does not tell the token", mutation: leavesDoNotTell,
 		scripts:  []change{{"leave.lua", "if token > (tonumber", "if force and token > (tonumber"}},
 		scenario: scenario{programs: two, clocks: near}, breaks: "tokens",
-	}, {
+	},
+	{
 		name: "a force does not raise the token", mutation: forceKeepsTokens,
 		scripts:  []change{{"leave.lua", "if force then token =", "if false then token ="}},
 		scenario: scenario{programs: two, clocks: near, allows: budget{forces: 1, faults: 1}}, breaks: "tokens",
-	}, {
+	},
+	{
 		name: "a force raises the token by more than the longest lease", mutation: forceRaisesFar,
 		scripts: []change{{"leave.lua", "us + math.min(CLAIM, tonumber(most)) * 1000)", "us + 3 * CLAIM * 1000)"}},
 		scenario: scenario{
@@ -75,18 +85,21 @@ var mutations = []broken{
 			allows: budget{ticks: 3, forces: 1, floods: 1, faults: 2},
 		},
 		breaks: "tokens",
-	}, {
+	},
+	{
 		name: "a vote ends while it is trusted", mutation: votesEndEarly,
 		scripts: []change{
 			{"parts/advance.lua", "redis.call('PEXPIRE', record, num(claim))", "redis.call('PEXPIRE', record, num(claim / 3))"},
 			{"parts/usual_enter.lua", "redis.call('PEXPIRE', record, claim)", "redis.call('PEXPIRE', record, claim / 3)"},
 		},
 		scenario: scenario{programs: two, allows: budget{ticks: 1}}, breaks: "exclusion",
-	}, {
+	},
+	{
 		name: "a newcomer's place is the node's clock", mutation: tailDoesNotCount,
 		scripts:  []change{{"enter.lua", "math.max(us, tail + 1)", "us"}},
 		scenario: scenario{programs: calls(lock, lock, lock)}, breaks: "order",
-	}, {
+	},
+	{
 		name: "a client that nobody hears yet is passed over", mutation: blindAreDropped,
 		scripts:  []change{{"parts/stay.lua", "if not hears(me) then", "if false then"}},
 		scenario: scenario{programs: calls(lock, lock, lock), deaf: true}, breaks: "order",
@@ -97,10 +110,12 @@ var mutations = []broken{
 	{
 		name: "nobody asks a node that answers again", mutation: silenceIsForEver,
 		scenario: scenario{programs: two, hung: 0b11}, breaks: "stuck",
-	}, {
+	},
+	{
 		name: "a late answer revives a vote that was given back", mutation: tellsRevive,
 		scenario: scenario{programs: two, clocks: apart, allows: budget{slow: 1}}, breaks: "exclusion|unlock",
-	}, {
+	},
+	{
 		name: "a call that waits does not hear that it was forced", mutation: forcesUnheard,
 		scenario: scenario{programs: two, allows: budget{slow: 2, forces: 1, faults: 1}}, breaks: "exclusion|tokens",
 	},

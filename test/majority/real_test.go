@@ -28,8 +28,8 @@ func (c change) made(text string) (string, error) {
 	return strings.Replace(text, c.old, c.with, 1), nil
 }
 
-// real is a node that runs the .lua files.
-type real struct {
+// script is a node that runs the .lua files.
+type script struct {
 	*testing.T
 	mini       *miniredis.Miniredis
 	runner     *redislua.Runner
@@ -51,9 +51,9 @@ var (
 	epoch = time.UnixMilli(1_900_000_000_000)
 )
 
-func newReal(t *testing.T, changes ...change) *real {
+func newReal(t *testing.T, changes ...change) *script {
 	t.Helper()
-	r := &real{T: t, mini: miniredis.RunT(t), scripts: make(map[string]string), run: 1}
+	r := &script{T: t, mini: miniredis.RunT(t), scripts: make(map[string]string), run: 1}
 	r.peer = server.NewPeer(bufio.NewWriter(&r.reply))
 	var err error
 	if r.runner, err = redislua.New(r.mini); err != nil {
@@ -103,7 +103,7 @@ func ticket(c int8) string { return fmt.Sprintf("%s:1:%d::", names[c], claim) }
 func mark(c int8) string { return "test:gone:x:" + names[c] + ":1" }
 
 // does runs a script, and returns its reply and the messages.
-func (r *real) does(script string, keys []string, args ...any) (reply []any, told []string) {
+func (r *script) does(script string, keys []string, args ...any) (reply []any, told []string) {
 	r.Helper()
 	all := []string{strconv.Itoa(len(keys))}
 	all = append(all, keys...)
@@ -137,7 +137,7 @@ func (r *real) does(script string, keys []string, args ...any) (reply []any, tol
 }
 
 // hears has a client subscribed, or not.
-func (r *real) hears(c int8, on bool) {
+func (r *script) hears(c int8, on bool) {
 	if on {
 		r.subscriber.Subscribe(channels + names[c])
 	} else {

@@ -12,6 +12,7 @@ type scenario struct {
 	programs [most]program
 	allows   budget
 	clocks   [masters]int64 // how far the nodes' clocks are ahead (ms)
+	quick    bool           // who loses a subscription has it again at once, and is not told what it missed
 	unmet    bool           // the nodes have never been asked for a lock
 	deaf     bool           // nobody has a subscription yet
 	inTurn   bool           // a call begins when the one before it is over

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 )
 
@@ -42,8 +43,6 @@ func search(sc *scenario) *result {
 	x.remember(s, -1, move{})
 	level, ids := []*state{s}, []int32{0}
 	for ; len(level) > 0 && r.fault == nil && (sc.most == 0 || len(x.parent) < sc.most); r.depth++ {
-		if sc.most > 0 {
-		}
 		var next []*state
 		var nextIDs []int32
 		for i, s := range level {
@@ -118,9 +117,9 @@ func (x *explorer) history(id int32) []string {
 	}
 	w := &world{scenario: x.scenario, state: x.start()}
 	var told []string
-	for i := len(way) - 1; i >= 0; i-- {
-		told = append(told, w.describe(way[i]))
-		w.apply(way[i])
+	for _, v := range slices.Backward(way) {
+		told = append(told, w.describe(v))
+		w.apply(v)
 	}
 	return told
 }

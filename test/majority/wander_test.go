@@ -36,7 +36,7 @@ var wide = []scenario{
 }
 
 func TestNoHistoryAtRandomBreaksAPromise(t *testing.T) {
-	histories := 3000
+	histories := 1500
 	switch {
 	case long():
 		histories = 100_000
