@@ -86,11 +86,11 @@ test_all() {
 packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 
 # prove runs the explorers and the simulations: all without the race detector, then samples with it.
-proofs=(./test/explore ./test/majority ./test/simulate ./test/simulate/majority)
+proven=(./test/explore ./test/majority ./test/simulate ./test/simulate/majority)
 prove() {
 	local status=0
-	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proofs[@]}" || status=$?
-	logged nice -n 19 go test $race $vet -count=1 -timeout 30m "${proofs[@]}" || status=$?
+	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
+	logged nice -n 19 go test $race $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
 	return "$status"
 }
 
