@@ -136,11 +136,6 @@ var ofRules = []broken{
 		name: "a majority is one node less", rules: []change{{"ballot.go", "need: n/2 + 1,", "need: n / 2,"}},
 		scenario: scenario{programs: two}, breaks: "exclusion|tokens",
 	}, {
-		name: "a lock is trusted for as long as one of its votes", rules: []change{
-			{"judge.go", "Ends: nthLatest(ends, b.need)}", "Ends: nthLatest(ends, 1)}"},
-		},
-		scenario: scenario{programs: two, step: 1000, allows: budget{ticks: 3}}, breaks: "exclusion",
-	}, {
 		name: "the least token of the votes is the Lease's", rules: []change{
 			{"judge.go", "			token = max(token, g.token)\n", "			if token == 0 || g.token < token {\n				token = g.token\n			}\n"},
 		},
