@@ -147,7 +147,7 @@ func (w *world) judge(c int8) {
 	case ballot.Wait:
 	}
 	for _, i := range v.Tell {
-		if !k.Open(i) && !k.away[i] {
+		if !k.Open(i) && (!k.away[i] || w.broken == tellsTheDead) {
 			k.Sent(i)
 			w.send(msg{what: tells, call: c, node: int8(i), place: max(int64(k.Place), 1), token: v.Token, vote: k.Vote(i)})
 		}

@@ -33,4 +33,5 @@ const (
 	upAsksNothing
 	ghostsStay
 	retiresNothing
+	tellsTheDead
 )

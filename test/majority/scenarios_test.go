@@ -46,6 +46,9 @@ func TestEveryHistoryKeepsThePromises(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
+			if raceDetector || testing.Short() {
+				sc.most = 2000
+			}
 			r := prove(&sc)
 			t.Log(sc.name, r)
 			if r.fault != nil {

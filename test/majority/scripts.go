@@ -155,7 +155,7 @@ func (n *node) leave(r *request, c int8, token int64, late, force bool) left {
 		if force && r.broken != forceKeepsTokens {
 			token = max(had, n.us(r)+claim*1000)
 			if r.broken == forceRaisesFar {
-				token += 2 * claim * 1000
+				token = max(had, n.us(r)+3*claim*1000)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestNoHistoryAtRandomBreaksAPromise(t *testing.T) {
 	histories := 1500
 	switch {
 	case long():
-		histories = 100_000
+		histories = 20_000
 	case raceDetector, testing.Short():
 		histories = 100
 	}
