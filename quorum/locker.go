@@ -192,7 +192,7 @@ func (l *Locker) message(i int, payload string) {
 	case m.News == lua.Forces && c.Phase == rules.Granted:
 		c.LoseVote(i)
 		l.core.Go(func() {
-			if left := l.standing(c); left.Err == nil && left.Remaining == 0 {
+			if l.standing(c).Remaining == 0 { // also where a node that is away could yet have a vote: none is trusted
 				l.core.Lose(c.hold, rules.Forced)
 			}
 		})

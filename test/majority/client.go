@@ -275,7 +275,7 @@ func (w *world) hear(p *push) {
 		w.judge(c)
 	case p.news == forces:
 		k.LoseVote(i)
-		if _, gone := w.standing(c); gone {
+		if left, _ := w.standing(c); left == 0 {
 			w.lose(c, rules.Forced)
 		}
 	}

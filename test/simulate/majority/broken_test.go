@@ -59,7 +59,7 @@ var breaks = map[string]broken{
 		"local wait = redis.call('PTTL', record)", "local wait = -2")}},
 	"clocks of nodes that run faster than they may":                               {1, "trust it from", 3, calm, Break{Drift: 3}},
 	"nodes that have lost their data and vote at once":                            {1, "trust it from", 11, stormy, Break{Script: noQuarantine}},
-	"nodes that say the run id that they had before they restarted with old data": {1, "trust it from", 38, stormy, Break{OneRun: true}},
+	"nodes that say the run id that they had before they restarted with old data": {1, "trust it from", 151, stormy, Break{OneRun: true}},
 	"newcomers at the head of the line": {2, "which began after", 2, calm, Break{Script: in("enter",
 		"place = at > 0 and at or math.max(us, tail + 1)", "place = at > 0 and at or 4000000000000000 - us")}},
 	"a release that tells nobody, so that the next is dropped": {2, "dropped", 2, calm, Break{Script: in("leave",
@@ -97,6 +97,21 @@ func evicted(payload string) string {
 	return payload
 }
 
+// fair is with how many seeds each break is tried: what another seed would show is not hidden for ever
+// by a change of the code that moves the times.
+const fair = 6
+
+// runs is one run of what is broken.
+func (c *broken) runs(t *testing.T, seed uint64) Outcome {
+	t.Helper()
+	plan := planOf(seed)
+	plan.Length, plan.Calm, plan.Herd, plan.Break = 6*time.Minute, c.when != stormy, c.when == herd, c.is
+	if c.when == stormy {
+		plan.Length, plan.Names = 9*time.Minute, 1
+	}
+	return run(t, plan)
+}
+
 func TestTheRefereeOfAQuorumSeesWhatIsBrokenOnPurpose(t *testing.T) {
 	for name, c := range breaks {
 		t.Run(name, func(t *testing.T) {
@@ -104,22 +119,20 @@ func TestTheRefereeOfAQuorumSeesWhatIsBrokenOnPurpose(t *testing.T) {
 			if raceDetector && c.invariant != 2 {
 				t.Skip("a sample is enough with the race detector")
 			}
-			plan := planOf(c.seed)
-			plan.Length, plan.Calm, plan.Herd, plan.Break = 6*time.Minute, c.when != stormy, c.when == herd, c.is
-			if c.when == stormy {
-				plan.Length, plan.Names = 9*time.Minute, 1
-			}
-			want := fmt.Sprintf("invariant %d:", c.invariant)
-			o := run(t, plan)
-			for _, v := range o.Violations {
-				if strings.Contains(v, want) && strings.Contains(v, c.says) {
-					if o.Tail == "" || !strings.Contains(v, fmt.Sprintf("make simulate SEEDS=%d NODES=%d", c.seed, plan.Nodes)) {
-						t.Errorf("it does not say how to see it again: %s", v)
+			var all []string
+			for seed := c.seed; seed < c.seed+fair; seed++ {
+				o := c.runs(t, seed)
+				for _, v := range o.Violations {
+					if strings.Contains(v, fmt.Sprintf("invariant %d:", c.invariant)) && strings.Contains(v, c.says) {
+						if o.Tail == "" || !strings.Contains(v, fmt.Sprintf("make simulate SEEDS=%d NODES=", seed)) {
+							t.Errorf("it does not say how to see it again: %s", v)
+						}
+						return
 					}
-					return
 				}
+				all = append(all, o.Violations...)
 			}
-			t.Errorf("the referee does not object to %s, but: %v", want, o.Violations[:min(len(o.Violations), 2)])
+			t.Errorf("the referee does not object to invariant %d, but: %v", c.invariant, all[:min(len(all), 2)])
 		})
 	}
 }
