@@ -197,3 +197,30 @@ func TestAHoldThatWasForcedIsLostThoughItsRenewalIsUnderWay(t *testing.T) {
 		t.Error("a request to a node that has ended the hold may bring its vote back")
 	}
 }
+
+// Its request would stand first in the line of a node that has taken the vote back by then.
+func TestACallTellsNoTokenBeforeItKnowsItsPlace(t *testing.T) {
+	now := time.Now()
+	there := func(int) bool { return false }
+	b := New(3, time.Second, 0, now)
+	for i := range 2 { // both answers are lost, but the messages arrive
+		b.Enter(i)
+		b.legs[i].Told(&lua.TicketState{Status: lua.Waiting}, 0, rules.ClockPair{At: 1, Sent: now}, now, false)
+		b.Entered(i, true)
+		b.Heard(i, &lua.Message{News: lua.Grants, At: 2, Claim: time.Second, Token: int64(4+i) * 1e6}, now.Add(time.Millisecond), 0)
+		if b.Vote(i) == 0 {
+			t.Fatal("it does not believe the message")
+		}
+	}
+	if v := b.Judge(now, there); v.Do != Wait || len(v.Tell) != 0 {
+		t.Errorf("%+v", v)
+	}
+	for i := range 2 {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, ahead(int64(4+i)*1e6), rules.ClockPair{At: 3, Sent: now}, now)
+	}
+	if v := b.Judge(now, there); v.Do != Wait || len(v.Tell) != 2 {
+		t.Errorf("%+v", v)
+	}
+}

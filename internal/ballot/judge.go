@@ -128,7 +128,7 @@ func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, o
 	switch {
 	case len(ends) >= b.need:
 		return token, rules.Term{Span: b.legs[0].Claim(), Ends: nthLatest(ends, b.need)}, nil, true
-	case len(ends)+len(tell) >= b.need:
+	case len(ends)+len(tell) >= b.need && b.Place > 0: // else a vote that is gone by then has no place to wait in
 		return token, t, tell, false
 	}
 	return token, t, nil, false
