@@ -114,7 +114,8 @@ func (c *call) refusal() error {
 	return e
 }
 
-// begin enters the call in the table, and asks the nodes: one of them by own, which the caller calls.
+// begin enters the call in the table, and asks the nodes: one of them by own, which the caller
+// calls.
 func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func(), err error) {
 	c = &call{
 		Call: of, ticket: l.core.Ticket(of.Request), away: l.draining, settled: make(chan struct{}), news: make(chan int, 1),

@@ -166,8 +166,8 @@ func (l *Locker) strive(c *call, i int) {
 	l.core.Go(func() { l.renew(context.Background(), i, []renewal{h}) })
 }
 
-// confirm makes a vote that came after the first renewal more than a claim. It asks the node also if
-// a message that told of the vote could not be believed. Locker.mu must be held.
+// confirm makes a vote that came after the first renewal more than a claim. It asks the node also
+// if a message that told of the vote could not be believed. Locker.mu must be held.
 func (l *Locker) confirm(c *call, i int) {
 	if !c.renewed || c.Open(i) {
 		return // the end of the request that is under way confirms

@@ -302,7 +302,8 @@ func (l *Locker) meet(ctx context.Context, n *node, first bool) (run string, err
 	return run, nil
 }
 
-// belongs is an error unless this is what a node of the quorum keeps: the set and the longest lease.
+// belongs is an error unless this is what a node of the quorum keeps: the set and the longest
+// lease.
 func (l *Locker) belongs(set string, most int64) error {
 	if set == l.set && ms(most) == l.most {
 		return nil

@@ -16,11 +16,11 @@ import (
 // What looks at locks writes nothing: it tells no node of the quorum, and starts no quarantine. It
 // shows what it can, also of a quorum in which a call for a lock is an error.
 
-// Inspect shows a lock as a majority of nodes sees it, and in [State.Nodes] as each of them does. It
-// takes one request to each node, all at once, and before the first one another; it writes nothing.
-// A lock whose votes are split is shown as free, with all who ask for it in line. The line is that
-// of the node that shows the most; it is shown up to 500 places. A node of another quorum says so in
-// its view. It is an error if no majority of the nodes shows the lock.
+// Inspect shows a lock as a majority of nodes sees it, and in [State.Nodes] as each of them does.
+// It takes one request to each node, all at once, and before the first one another; it writes
+// nothing. A lock whose votes are split is shown as free, with all who ask for it in line. The line
+// is that of the node that shows the most; it is shown up to 500 places. A node of another quorum
+// says so in its view. It is an error if no majority of the nodes shows the lock.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	keys, err := l.ready(ctx, name)
 	if err != nil {
@@ -33,8 +33,8 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	return l.state(name, views, refused), nil
 }
 
-// ready checks what a look at a lock needs: what every operation does, and different nodes of which a
-// majority answers. It finds out who is away, so that nobody waits for it.
+// ready checks what a look at a lock needs: what every operation does, and different nodes of which
+// a majority answers. It finds out who is away, so that nobody waits for it.
 func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 	keys, err := l.core.Open(ctx, name)
 	if err != nil || l.looked.Load() {
@@ -49,8 +49,8 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 	return keys, err
 }
 
-// peek asks a node for its run id, and writes nothing. It is no error that the node is of no use: its
-// views say why.
+// peek asks a node for its run id, and writes nothing. It is no error that the node is of no use:
+// its views say why.
 func (l *Locker) peek(ctx context.Context, n *node) (run string, err error) {
 	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey()}, l.most.Milliseconds())
 	switch {
@@ -118,8 +118,8 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 	return views, refused, nil
 }
 
-// List goes through all locks under the Locker's prefix that are held or waited for, in no order. It
-// takes a SCAN of each node, and an [Locker.Inspect] for each lock.
+// List goes through all locks under the Locker's prefix that are held or waited for, in no order.
+// It takes a SCAN of each node, and an [Locker.Inspect] for each lock.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		names, err := l.names(ctx)

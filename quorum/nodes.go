@@ -11,8 +11,8 @@ import (
 // NodeStatus is what one node says of itself.
 type NodeStatus struct {
 	Node string // its address
-	// Err is why the node is of no use to the quorum: it does not answer, it may not say INFO, or it
-	// belongs to another quorum. Only in the last case all below is set.
+	// Err is why the node is of no use to the quorum: it does not answer, it may not say INFO, or
+	// it belongs to another quorum. Only in the last case all below is set.
 	Err error
 	// Run is the server's run id: another one after every start, and the same for two addresses of
 	// one server. It is empty if the server has none.
@@ -58,8 +58,8 @@ func (l *Locker) usable(ctx context.Context) error {
 	return nil
 }
 
-// side does something at each node, also at those that are away, side by side. What is not done when
-// ctx ends goes on.
+// side does something at each node, also at those that are away, side by side. What is not done
+// when ctx ends goes on.
 func (l *Locker) side(ctx context.Context, at func(i int)) error {
 	return l.core.Await(ctx, func() {
 		done := make(chan struct{}, len(l.nodes))

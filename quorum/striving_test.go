@@ -81,9 +81,9 @@ func TestAClientThatMayNotAskForTheRunIDTakesNobodysVote(t *testing.T) {
 	w.unlock(w.has(l, "y")) // nobody is kept from anything
 }
 
-// The message that gives a holder the vote of its last node comes over a subscription that is younger
-// than all that the holder knows of that node's clock. It may come before the answer to the renewal
-// that asked for the vote, or after it.
+// The message that gives a holder the vote of its last node comes over a subscription that is
+// younger than all that the holder knows of that node's clock. It may come before the answer to the
+// renewal that asked for the vote, or after it.
 func TestAHolderMakesUseOfAVoteOfWhichItHearsOverANewSubscription(t *testing.T) {
 	for what, early := range map[string]bool{"before the answer": true, "after the answer": false} {
 		t.Run(what, func(t *testing.T) {

@@ -1,7 +1,7 @@
-// Command quorum has one active instance of a service, and others in line as its backups, on a quorum
-// of three servers that are killed one after another. One server less is noticed by nobody, also
-// while the active instance changes. With two of three gone nobody is active, rather than two. What
-// comes back empty grants nothing until all that it may have forgotten is over.
+// Command quorum has one active instance of a service, and others in line as its backups, on a
+// quorum of three servers that are killed one after another. One server less is noticed by nobody,
+// also while the active instance changes. With two of three gone nobody is active, rather than two.
+// What comes back empty grants nothing until all that it may have forgotten is over.
 package main
 
 import (
@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// leaseTime is the longest time until a backup takes over from an active instance that has died.
+	// leaseTime is the longest time until a backup takes over from an active instance that has
+	// died.
 	leaseTime = 2 * time.Second
 	// longestLease is how long a server that has forgotten everything grants nothing.
 	longestLease = 3 * time.Second
@@ -61,8 +62,8 @@ const (
 	finished what = "finished" // but has not unlocked yet
 )
 
-// open returns a Locker on the quorum. All processes give the same nodes and the same longest lease.
-// closeAll ends it, and its connections.
+// open returns a Locker on the quorum. All processes give the same nodes and the same longest
+// lease. closeAll ends it, and its connections.
 func open() (locker *quorum.Locker, closeAll func()) {
 	var clients []redis.UniversalClient
 	for addr := range strings.SplitSeq(*nodes, ",") {

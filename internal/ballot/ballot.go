@@ -178,7 +178,7 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	g.answered = true
 	switch {
 	case a.Status == Granted && g.over(a.Token, a.Since):
-		return // older than the request that gave the vote back, or than an eviction
+		return // older than the request that gave the vote back
 	case a.Status == Waits && a.Token < g.Shown && s.At > g.Last.At:
 		g.Shown = 0 // the node has lost its data: it may give smaller tokens than before
 	}

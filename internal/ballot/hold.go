@@ -21,7 +21,8 @@ func (b *Ballot) Till(i int, until, since lua.Micros) lua.Micros {
 	return b.legs[i].since + until - since
 }
 
-// Rest is what is left now of a hold that lasts for so long from when the last of its votes was given.
+// Rest is what is left now of a hold that lasts for so long from when the last of its votes was
+// given.
 func (b *Ballot) Rest(length time.Duration, now time.Time) time.Duration {
 	last := &b.legs[0]
 	for i := range b.legs {
@@ -79,8 +80,8 @@ func (b *Ballot) LoseVote(i int) { b.legs[i].Phase, b.legs[i].ended = rules.Wait
 // lose its data, and with it what it knows of that, after it gave the vote to somebody else.
 func (b *Ballot) HasLost(i int) bool { return b.legs[i].ended }
 
-// Standing is until when a majority of votes is trusted. It is not ok if there is no majority; maybe
-// says that nodes of which nothing is known now could make one.
+// Standing is until when a majority of votes is trusted. It is not ok if there is no majority;
+// maybe says that nodes of which nothing is known now could make one.
 func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.Time, maybe, ok bool) {
 	var ends []time.Time
 	unknown := 0

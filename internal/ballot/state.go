@@ -17,8 +17,8 @@ func (b *Ballot) Clone() *Ballot {
 	return &c
 }
 
-// AppendCall appends what the Ballot knows that is of no node. What only tells users where they stand
-// is left out.
+// AppendCall appends what the Ballot knows that is of no node. What only tells users where they
+// stand is left out.
 func (b *Ballot) AppendCall(to []byte) []byte {
 	return numbers(to, int64(b.Phase), int64(b.Bound), int64(b.Place))
 }

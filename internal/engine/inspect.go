@@ -54,9 +54,9 @@ type Holder struct {
 	Held      time.Duration // since then
 	Remaining time.Duration // until the lock is free if nobody renews it
 
-	// Undecided says, of a quorum's lock, that the holder has a majority of the votes and no node knows
-	// yet whether it knows that. A hold's first second is like this. Token is the largest of the
-	// votes', then, and the Lease may have the token of another one.
+	// Undecided says, of a quorum's lock, that the holder has a majority of the votes and no node
+	// knows yet whether it knows that. A hold's first second is like this. Token is the largest of
+	// the votes', then, and the Lease may have the token of another one.
 	Undecided bool
 }
 

@@ -1,5 +1,5 @@
--- usual_enter.lua: the lock is free and nobody waits for it. Included before the first function, for
--- making functions costs as much as commands do; the same is said by give in advance.lua.
+-- usual_enter.lua: the lock is free and nobody waits for it. Included before the first function,
+-- for making functions costs as much as commands do; the same is said by give in advance.lua.
 if not holder[1] and redis.call('EXISTS', line) == 0 then
   --#include parts/run.lua
   local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')

@@ -120,7 +120,8 @@ func (w *world) downs(i int8) {
 	w.nodes[i] = node{holder: nobody}
 }
 
-// forces is an administrator's ForceUnlock: it looks at all nodes at once, and then ends what it saw.
+// forces is an administrator's ForceUnlock: it looks at all nodes at once, and then ends what it
+// saw.
 func (w *world) forces() {
 	var votes [most]int
 	for i := range w.nodes {

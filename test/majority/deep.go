@@ -7,7 +7,8 @@ import (
 )
 
 // prober searches a scenario in depth: it keeps a number for each state that it has seen, and the
-// states of one history. Two of a hundred million states have one number with a chance of 1 in 4,000.
+// states of one history. Two of a hundred million states have one number with a chance of 1 in
+// 4,000.
 type prober struct {
 	*scenario
 	seed   maphash.Seed
@@ -25,8 +26,8 @@ type frame struct {
 	next   int
 }
 
-// prove visits every state that can be reached, up to the first fault. No history leads in a circle,
-// or the search says so: all that is optional is used up.
+// prove visits every state that can be reached, up to the first fault. No history leads in a
+// circle, or the search says so: all that is optional is used up.
 func prove(sc *scenario) *result {
 	x := &prober{scenario: sc, seed: maphash.MakeSeed(), known: make(map[uint64]struct{}), onPath: make(map[uint64]struct{})}
 	began := time.Now()

@@ -18,8 +18,8 @@ const (
 	evicts
 )
 
-// msg is a request or an answer on its way. Requests of one call to one node need not be executed in
-// the order in which they were sent: they may use several connections.
+// msg is a request or an answer on its way. Requests of one call to one node need not be executed
+// in the order in which they were sent: they may use several connections.
 type msg struct {
 	what       what
 	call, node int8

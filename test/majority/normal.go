@@ -33,8 +33,8 @@ func (w *world) normalise() {
 	})
 }
 
-// code is the state in bytes: the same for states that differ only in what cannot matter. Nodes have
-// no names.
+// code is the state in bytes: the same for states that differ only in what cannot matter. Nodes
+// have no names.
 func (s *state) code(to []byte) []byte {
 	to = numbers(to, s.now, s.truth.token, int64(s.truth.harm), int64(flags(s.truth.robbed)))
 	if s.truth.harm&unordered == 0 {

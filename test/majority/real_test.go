@@ -17,7 +17,8 @@ import (
 	"github.com/fairlock/locks/test/redislua"
 )
 
-// change is a mutation of a script or of the rules: old must be there exactly once, and with replaces it.
+// change is a mutation of a script or of the rules: old must be there exactly once, and with
+// replaces it.
 type change struct{ file, old, with string }
 
 // made is the text of the file with the change.

@@ -94,26 +94,14 @@ func run(t *testing.T, plan Plan) (o Outcome) {
 	return o
 }
 
-// seeds returns the range in SIMULATE_SEEDS, "7" or "1000-1999", or else CI's.
+// seeds are those that were asked for, or else CI's.
 func seeds(t *testing.T) (from, to uint64, asked bool) {
 	t.Helper()
-	text := os.Getenv("SIMULATE_SEEDS")
-	if text == "" {
-		if raceDetector {
-			return firstSeed, lastRaced, false
-		}
-		return firstSeed, lastSeed, false
+	last := uint64(lastSeed)
+	if raceDetector {
+		last = lastRaced
 	}
-	first, last, several := strings.Cut(text, "-")
-	if !several {
-		last = first
-	}
-	from, err1 := strconv.ParseUint(first, 10, 64)
-	to, err2 := strconv.ParseUint(last, 10, 64)
-	if err1 != nil || err2 != nil || to < from {
-		t.Fatalf("SIMULATE_SEEDS=%s: want a seed, or two with a dash between them", text)
-	}
-	return from, to, true
+	return stage.Seeds(t, firstSeed, last)
 }
 
 func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {

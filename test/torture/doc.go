@@ -56,6 +56,6 @@
 // loss of data excuses an overlap or a token that falls. Only ForceUnlock excuses that two owners
 // trust one lock, the lock that is forced. Other judges (quorum_judges.go) excuse a process only
 // for the time in which it had no majority of the nodes. A watch (quorum_watch.go) looks at the
-// nodes for tickets of calls that have ended. The report tells how wide the gaps between owners were
-// around the instant at which one node was killed or stopped, and nothing else happened.
+// nodes for tickets of calls that have ended. The report tells how wide the gaps between owners
+// were around the instant at which one node was killed or stopped, and nothing else happened.
 package torture

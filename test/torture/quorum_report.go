@@ -115,8 +115,9 @@ func byNote(calls []*call) map[string]*call {
 	return all
 }
 
-// forced is when the lock was taken from its holders, as losses of what was granted before. Votes of
-// before, of a process that does not hear of it, may make a holder for as long as they are a claim.
+// forced is when the lock was taken from its holders, as losses of what was granted before. Votes
+// of before, of a process that does not hear of it, may make a holder for as long as they are a
+// claim.
 func (h *history) forced() (all []loss) {
 	for _, t := range h.taken {
 		if t.how != "ForceUnlock" {
@@ -281,8 +282,8 @@ func (r *minutes) happened(h *history) {
 	}
 }
 
-// measure adds how wide the gaps between owners were around the instant at which one node was killed
-// or stopped, and nothing else happened.
+// measure adds how wide the gaps between owners were around the instant at which one node was
+// killed or stopped, and nothing else happened.
 func (r *minutes) measure(leases []*call) {
 	all := handovers(byLock(leases)[elected[0]])
 	type widths struct{ before, after []time.Duration }

@@ -115,8 +115,8 @@ func (w *watch) haunting(calls map[string]*call, troubles []*trouble) (wrong []s
 }
 
 // hindering is what kept a call's process from taking back what it had at a node: troubles of the
-// process, of the node, and between them. Yesterday's data holds yesterday's tickets: those end when
-// they no longer count as alive.
+// process, of the node, and between them. Yesterday's data holds yesterday's tickets: those end
+// when they no longer count as alive.
 func hindering(node int, c *call, troubles []*trouble) []*trouble {
 	var all []*trouble
 	for _, t := range troubles {

@@ -12,8 +12,8 @@ import (
 // A worker of a quorum uses the same hands on Lockers of package quorum.
 
 const (
-	// most is the longest lease of the quorum. A node that forgot grants nothing for as long, and no
-	// longer than a lease that it may have forgotten.
+	// most is the longest lease of the quorum. A node that forgot grants nothing for as long, and
+	// no longer than a lease that it may have forgotten.
 	most = leaseTime
 	// set is the name of the quorum's set of nodes: each process knows them by its own proxies.
 	set = "torture"

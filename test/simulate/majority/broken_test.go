@@ -97,8 +97,8 @@ func evicted(payload string) string {
 	return payload
 }
 
-// fair is with how many seeds each break is tried: what another seed would show is not hidden for ever
-// by a change of the code that moves the times.
+// fair is with how many seeds each break is tried: what another seed would show is not hidden for
+// ever by a change of the code that moves the times.
 const fair = 6
 
 // runs is one run of what is broken.

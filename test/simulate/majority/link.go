@@ -132,7 +132,8 @@ func (l *link) send(c *conn, args []string) {
 }
 
 // How late a request is executed at most. The kernel goes on sending the last bytes of a closed
-// connection for as long. The mark of a ticket that has left lives for a minute, by the node's clock.
+// connection for as long. The mark of a ticket that has left lives for a minute, by the node's
+// clock.
 const latest = 50 * time.Second
 
 // reaches handles a request that has reached the node.

@@ -89,7 +89,8 @@ func (n *node) trouble() { n.troubled = time.Now() }
 // works reports whether nothing disturbs the node now.
 func (n *node) works() bool { return !n.down && n.hangs == 0 && n.slow == 0 }
 
-// grants reports whether the node may grant something now: it does not know of having lost anything.
+// grants reports whether the node may grant something now: it does not know of having lost
+// anything.
 func (n *node) grants() bool {
 	key := prefix + ":node"
 	from, _ := strconv.ParseInt(n.Mini.HGet(key, "from"), 10, 64)

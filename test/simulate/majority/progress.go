@@ -13,8 +13,8 @@ import (
 // long as that lasts.
 func (r *referee) soon() time.Duration { return 30*time.Second + r.w.plan.Longest*21/20 }
 
-// bounded is how long after its end a call comes back: a request in the caller's own goroutine waits
-// no longer than 250 ms.
+// bounded is how long after its end a call comes back: a request in the caller's own goroutine
+// waits no longer than 250 ms.
 const bounded = 300 * time.Millisecond
 
 // calmAfter is how long after the last fault the weather counts as calm: by then quarantines, the
@@ -128,8 +128,8 @@ func (r *referee) waits(lk *lock, views []*state) {
 	}
 }
 
-// wayBack bounds how long a call that has ended may leave something with a node that can be reached.
-// It covers a request to a dead connection, and the wait before the next request.
+// wayBack bounds how long a call that has ended may leave something with a node that can be
+// reached. It covers a request to a dead connection, and the wait before the next request.
 const wayBack = 25 * time.Second
 
 // orphans judges that no ticket stays with a node after its call has ended (7), neither in line nor

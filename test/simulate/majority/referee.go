@@ -145,8 +145,8 @@ func (r *referee) dropped(lk *lock, l *link, verb string, argv []string, was, is
 	}
 }
 
-// settling is how long before a call its links must have been undisturbed for its client to be heard
-// all the while: a subscription has to be made again.
+// settling is how long before a call its links must have been undisturbed for its client to be
+// heard all the while: a subscription has to be made again.
 const settling = 10 * time.Second
 
 // forces notes that somebody ended a hold at a node by force, or took a waiter out of line.

@@ -194,7 +194,8 @@ func (v *Init) init(ctx context.Context, l *quorum.Locker, nodes []nodeRecord) (
 	return failed
 }
 
-// tell prints how the nodes were, and what was done. Whatever was against it is reported as an error.
+// tell prints how the nodes were, and what was done. Whatever was against it is reported as an
+// error.
 func (v *Init) tell(nodes []nodeRecord, well bool) error {
 	p := v.Page()
 	lines := output.Table{Bends: 1}

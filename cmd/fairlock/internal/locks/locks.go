@@ -50,8 +50,8 @@ type Store struct {
 	Notices *Notices                // shows the library's warnings about the server
 }
 
-// Open makes Lockers of these kinds. It does no I/O. The caller must close the Store. The fair locks
-// of a quorum are of the kind Quorum.
+// Open makes Lockers of these kinds. It does no I/O. The caller must close the Store. The fair
+// locks of a quorum are of the kind Quorum.
 func (k *Keyspace) Open(kinds ...string) (*Store, error) {
 	s := &Store{Notices: NewNotices(os.Stderr)}
 	if k.Quorum() {

@@ -45,7 +45,8 @@ type HolderRecord struct {
 	Held      int64     `json:"held_ms"`
 	Remaining int64     `json:"remaining_ms"` // until the lock is free if no holder renews it
 
-	// Undecided says, of a quorum's lock, that no node knows yet whether the holder knows of its majority.
+	// Undecided says, of a quorum's lock, that no node knows yet whether the holder knows of its
+	// majority.
 	Undecided bool `json:"undecided,omitempty"`
 }
 
@@ -140,8 +141,8 @@ func (h *HolderRecord) Who() string {
 	return output.Clean(h.Owner)
 }
 
-// HasToken reports whether the lock is held with that token. While the holder is undecided, its Lease
-// may have the token of any of its votes.
+// HasToken reports whether the lock is held with that token. While the holder is undecided, its
+// Lease may have the token of any of its votes.
 func (r *Record) HasToken(token int64) bool {
 	switch {
 	case r.Holder == nil:

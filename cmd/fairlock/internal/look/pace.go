@@ -32,8 +32,8 @@ type Pace struct {
 	past []time.Duration // what the last looks took
 }
 
-// NewPace returns a Pace that measures what goes out to these servers. The busiest counts. Looks are
-// at least shortly apart.
+// NewPace returns a Pace that measures what goes out to these servers. The busiest counts. Looks
+// are at least shortly apart.
 func NewPace(shortly time.Duration, servers ...redis.UniversalClient) *Pace {
 	p := &Pace{shortly: shortly}
 	for _, rdb := range servers {
