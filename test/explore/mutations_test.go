@@ -1,13 +1,12 @@
 package explore
 
 import (
-	"encoding/json"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fairlock/locks/test/overlay"
 )
 
 // mutation is a deliberate fault: what it breaks, and the scenario in which the search must find
@@ -362,22 +361,11 @@ const (
 // foundInRules builds this test program with changed rules of the client, and has it search.
 func (m *mutation) foundInRules(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
-	overlay, err := overlay("../../internal/rules", dir, m.changes...)
-	if err != nil {
-		t.Fatal(err)
+	edits := make([]overlay.Edit, 0, len(m.changes))
+	for _, c := range m.changes {
+		edits = append(edits, overlay.Edit{File: c.file, Make: c.make})
 	}
-	program := filepath.Join(dir, "mutant")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", program).CombinedOutput(); err != nil {
-		t.Fatalf("building it: %v\n%s", err, out)
-	}
-	run := exec.CommandContext(t.Context(), program, "-test.run=^TestTheMutantIsFound$", "-test.v")
-	run.Env = append(os.Environ(), mutant+"="+m.name)
-	out, err := run.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Logf("%s", out)
+	overlay.Run(t, "../../internal/rules", mutant+"="+m.name, edits)
 }
 
 // TestTheMutantIsFound is for the programs that TestEveryMutationIsFound builds.
@@ -388,42 +376,6 @@ func TestTheMutantIsFound(t *testing.T) {
 	}
 	i := slices.IndexFunc(mutations, func(m mutation) bool { return m.name == name })
 	mutations[i].found(t, start(t))
-}
-
-// overlay writes the changed files of dir, and the list of them for the go command's -overlay.
-func overlay(dir, to string, changes ...change) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	text := make(map[string]string)
-	for _, c := range changes {
-		if _, ok := text[c.file]; !ok {
-			raw, err := os.ReadFile(filepath.Join(dir, c.file))
-			if err != nil {
-				return "", err
-			}
-			text[c.file] = string(raw)
-		}
-		if text[c.file], err = c.make(text[c.file]); err != nil {
-			return "", err
-		}
-	}
-	var list struct{ Replace map[string]string }
-	list.Replace = make(map[string]string)
-	for name, text := range text {
-		changed := filepath.Join(to, name)
-		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
-			return "", err
-		}
-		list.Replace[filepath.Join(dir, name)] = changed
-	}
-	raw, err := json.Marshal(list)
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(to, "overlay.json")
-	return file, os.WriteFile(file, raw, 0o600)
 }
 
 // start returns a server with the changed scripts.
