@@ -59,6 +59,10 @@ func (w *World) snaps() {
 func (w *World) strike(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.plan.Rewinds {
+		w.rewind(r)
+		return
+	}
 	n := w.nodes[r.IntN(len(w.nodes))]
 	switch p := r.IntN(100); {
 	case p < 4: // all nodes at once
@@ -106,11 +110,11 @@ func (w *World) onNode(r *rand.Rand, n *node) {
 		w.fault("node hangs", "%s", n.name)
 		w.lasts(length(r), n.hang())
 	case 3:
-		w.restart(r, n, "node restarted empty")
+		w.restart(r, n, "node restarted empty", length(r))
 	case 4, 5:
-		w.restart(r, n, "node restarted with old data")
+		w.restart(r, n, "node restarted with old data", length(r))
 	case 6:
-		w.restart(r, n, "node restarted with its data")
+		w.restart(r, n, "node restarted with its data", length(r))
 	case 7:
 		w.fault("flush", "%s", n.name)
 		n.flush()
@@ -127,15 +131,23 @@ func (w *World) onNode(r *rand.Rand, n *node) {
 	}
 }
 
-// restart kills a node, which comes back after a while.
-func (w *World) restart(r *rand.Rand, n *node, what string) {
+// rewind restarts all nodes at once, so soon that whoever has a lock still trusts it.
+func (w *World) rewind(r *rand.Rand) {
+	for _, n := range w.nodes {
+		if !n.down {
+			w.restart(r, n, "node restarted with old data", stage.Span(r, 10*time.Millisecond, 500*time.Millisecond))
+		}
+	}
+}
+
+// restart kills a node, which comes back after d.
+func (w *World) restart(r *rand.Rand, n *node, what string, d time.Duration) {
 	w.fault(what, "%s", n.name)
 	n.dies()
 	s := -1
 	if len(n.snapshots) > 0 {
 		s = r.IntN(len(n.snapshots))
 	}
-	d := length(r)
 	n.begins()
 	w.lasts(d, func() {
 		switch {
@@ -165,7 +177,8 @@ func (w *World) onAll(r *rand.Rand) {
 		case what == "all hang":
 			w.lasts(length(r), n.hang())
 		default:
-			w.restart(r, n, []string{"node restarted empty", "node restarted with old data", "node restarted with its data"}[r.IntN(3)])
+			how := []string{"node restarted empty", "node restarted with old data", "node restarted with its data"}[r.IntN(3)]
+			w.restart(r, n, how, length(r))
 		}
 	}
 }

@@ -24,6 +24,7 @@ type Plan struct {
 	Apart   bool          // the nodes' clocks are seconds to hours apart
 	Herd    bool          // all ask at the same instants
 	Calm    bool          // no faults, no operators, nobody closes
+	Rewinds bool          // the only fault: all nodes restart with old data
 	Break   Break
 	Echo    func(string) // gets the history as it happens; may be nil
 }
