@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	logging.Disable() // go-redis logs every failed dial
 	// Most of what a run allocates is garbage at once. Without a limit, it could pile up and starve
 	// the tests beside this one.
-	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(1 << 30)
+	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(2 << 30)
 	os.Exit(m.Run())
 }
