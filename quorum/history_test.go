@@ -46,7 +46,7 @@ func (w *world) everywhere(lease *Lease, n int) {
 // drops the lock, and another client has it at a majority, too.
 func TestAHolderWhoseLockOneNodeDropsAsItsClockJumpsStaysTheOnlyOneAndWinsTheNodeBack(t *testing.T) {
 	w := realNodes(t, 5)
-	a, b := w.locker(WithLease(brief)), w.locker(WithLease(brief))
+	a, b := w.locker(WithLease(3*time.Second)), w.locker(WithLease(3*time.Second))
 	lease := w.has(a, "x")
 	w.everywhere(lease, 5)
 	for _, i := range []int{2, 4} { // a minority of the nodes breaks its promise
@@ -98,8 +98,8 @@ func TestAHolderOfExactlyAMajorityIsNotRobbedByARestart(t *testing.T) {
 	for what, comesBack := range comebacks {
 		t.Run(what, func(t *testing.T) {
 			w := realNodes(t, 3, "--appendonly", "yes", "--appendfsync", "everysec")
-			a, proxies := w.through(WithLease(brief))
-			b := w.locker(WithLease(brief))
+			a, proxies := w.through(WithLease(3 * time.Second))
+			b := w.locker(WithLease(3 * time.Second))
 			w.unlock(w.has(b, "x"))
 			yesterday := w.copyOf(1)
 			proxies[2].Refuse(true)

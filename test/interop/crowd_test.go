@@ -55,7 +55,8 @@ func Test64WaitersHalfInGoAndHalfInJavaNeverOverlapAndAreServedInTurn(t *testing
 			}
 			inGo, overlaps := w.hammer(kind, until)
 			inJava := 0
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			// A Java waiter that misses its message waits for the deadlines of all before it: 5 s each.
+			ctx, cancel := context.WithTimeout(t.Context(), patience+32*5*time.Second)
 			defer cancel()
 			for _, hammer := range hammers {
 				h, err := hammer.Hammered(ctx)
