@@ -142,11 +142,10 @@ guests() { race='' test_all $(echo "$guests" | grep -v '/scripts/release$'); }
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
 released() { logged nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/release; }
 
-# Groups that run side by side. Those of guests compute more than they wait.
+# Three groups that take about as long as each other.
 killing() { in_turn processes floors; }
 waiting() { in_turn topologies java torture; }
-others() { in_turn rooms tool; }
-strangers() { in_turn vetted guests; }
+others() { in_turn rooms vetted guests tool; } # the tool last: some of its leases are short
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
@@ -157,7 +156,7 @@ if [ ${#missing[@]} = 0 ]; then
 	in_turn prove released &
 	proving=$!
 	beside faults still || status=$? # first and alone: leases of less than a second are at stake
-	beside killing waiting others strangers || status=$?
+	beside killing waiting others || status=$?
 	wait "$proving" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
