@@ -11,7 +11,7 @@ export GOFLAGS
 GOLANGCI_LINT=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 golangci_lint() {
-	go run "$GOLANGCI_LINT" "$@"
+	GOGC=200 go run "$GOLANGCI_LINT" "$@" # a quarter less time for half as much memory again
 }
 
 # modules prints the directory of every module, the root first.
