@@ -177,3 +177,24 @@ func TestInCalmWeatherEveryCallOfAQuorumEndsWellAndNoWantedLockIsIdle(t *testing
 		t.Logf("%+v", o.Stats)
 	}
 }
+
+// All nodes at once restart with old data, again and again, under somebody who has the lock.
+func TestNodesThatForgetTogetherRobNobody(t *testing.T) {
+	for seed := range uint64(4) {
+		plan := planOf(seed)
+		plan.Rewinds, plan.Names, plan.Length = true, 1, 6*time.Minute
+		if raceDetector {
+			plan.Length = raced
+		}
+		o := run(t, plan)
+		for _, v := range o.Violations[:min(len(o.Violations), 3)] {
+			t.Error(v)
+		}
+		if t.Failed() {
+			t.Fatal(o.Tail)
+		}
+		if n := o.Faults["node restarted with old data"]; n < plan.Nodes || o.Owned == 0 {
+			t.Errorf("seed %d: %d restarts, %d ownerships", seed, n, o.Owned)
+		}
+	}
+}
