@@ -68,6 +68,19 @@ func run(t *testing.T, plan Plan) (o Outcome) {
 
 const stuck = 10 * time.Minute
 
+// sound is a run to which the referee must not object.
+func sound(t *testing.T, plan Plan) Outcome {
+	t.Helper()
+	o := run(t, plan)
+	for _, v := range o.Violations[:min(len(o.Violations), 3)] {
+		t.Error(v)
+	}
+	if len(o.Violations) > 0 {
+		t.Logf("the history before it:\n%s", o.Tail)
+	}
+	return o
+}
+
 // seeds are those that were asked for, or else CI's.
 func seeds(t *testing.T) (from, to uint64, asked bool) {
 	t.Helper()
@@ -95,17 +108,11 @@ func TestWholeClientsOfAQuorumKeepTheInvariantsThroughAllFaults(t *testing.T) {
 				if asked && from == to {
 					plan.Echo = func(line string) { fmt.Println(line) }
 				}
-				o := run(t, plan)
+				o := sound(t, plan)
 				mu.Lock()
 				all.Add(o.Stats)
 				digest ^= o.Digest
 				mu.Unlock()
-				for _, v := range o.Violations[:min(len(o.Violations), 3)] {
-					t.Error(v)
-				}
-				if t.Failed() {
-					t.Logf("the history before it:\n%s", o.Tail)
-				}
 			})
 		}
 	})
@@ -167,14 +174,7 @@ func TestInCalmWeatherEveryCallOfAQuorumEndsWellAndNoWantedLockIsIdle(t *testing
 				continue
 			}
 		}
-		o := run(t, plan)
-		for _, v := range o.Violations[:min(len(o.Violations), 3)] {
-			t.Error(v)
-		}
-		if t.Failed() {
-			t.Log(o.Tail)
-		}
-		t.Logf("%+v", o.Stats)
+		t.Logf("%+v", sound(t, plan).Stats)
 	}
 }
 
@@ -186,13 +186,7 @@ func TestNodesThatForgetTogetherRobNobody(t *testing.T) {
 		if raceDetector {
 			plan.Length = raced
 		}
-		o := run(t, plan)
-		for _, v := range o.Violations[:min(len(o.Violations), 3)] {
-			t.Error(v)
-		}
-		if t.Failed() {
-			t.Fatal(o.Tail)
-		}
+		o := sound(t, plan)
 		if n := o.Faults["node restarted with old data"]; n < plan.Nodes || o.Owned == 0 {
 			t.Errorf("seed %d: %d restarts, %d ownerships", seed, n, o.Owned)
 		}
