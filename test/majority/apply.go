@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/rules"
 )
 
@@ -14,8 +15,9 @@ const step = 1450
 type world struct {
 	*scenario
 	*state
-	owned [most]bool // the Ballots that are no other state's
-	fault error
+	owned   [most]bool       // the Ballots that are no other state's
+	ballots []*ballot.Ballot // that no state has any more
+	fault   error
 }
 
 // apply makes a move.

@@ -18,9 +18,20 @@ var errEvicted = errors.New("evicted")
 func (w *world) own(c int8) *call {
 	k := &w.calls[c]
 	if !w.owned[c] {
-		k.Ballot, w.owned[c] = k.Ballot.Clone(), true
+		k.Ballot, w.owned[c] = k.Ballot.Copy(w.room()), true
 	}
 	return k
+}
+
+// room is a Ballot that no state has any more, or nil.
+func (w *world) room() *ballot.Ballot {
+	n := len(w.ballots) - 1
+	if n < 0 {
+		return nil
+	}
+	b := w.ballots[n]
+	w.ballots = w.ballots[:n]
+	return b
 }
 
 func (w *world) time() time.Time { return at(w.now) }

@@ -1,8 +1,8 @@
 package majority
 
 import (
-	"bytes"
 	"encoding/binary"
+	"hash/maphash"
 	"slices"
 )
 
@@ -33,30 +33,28 @@ func (w *world) normalise() {
 	})
 }
 
-// code is the state in bytes: the same for states that differ only in what cannot matter. Nodes
-// have no names.
-func (s *state) code(to []byte) []byte {
-	to = numbers(to, s.now, s.truth.token, int64(s.truth.harm), int64(flags(s.truth.robbed)))
+// hash is a number that is the same for states that differ only in what cannot matter. Nodes have
+// no names.
+func (s *state) hash(seed maphash.Seed) uint64 {
+	var room [1024]byte
+	var parts [masters]uint64
+	for i := range parts {
+		parts[i] = maphash.Bytes(seed, s.nodeCode(room[:0], int8(i), seed))
+	}
+	slices.Sort(parts[:])
+	to := longs(room[:0], int64(s.now), s.truth.token)
+	for _, p := range parts {
+		to = longs(to, int64(p))
+	}
+	to = append(to, byte(s.truth.harm), flags(s.truth.robbed))
 	if s.truth.harm&unordered == 0 {
-		to = numbers(to, int64(s.truth.asked))
-		for _, a := range s.truth.ahead {
-			to = numbers(to, int64(a))
-		}
+		to = append(append(to, s.truth.asked), s.truth.ahead[:]...)
 	}
 	to = s.budget.code(to)
 	for c := range s.calls {
 		to = append(s.calls[c].code(to, s.truth.forced[c]), flags(s.truth.untold[c]))
 	}
-	var parts [masters][]byte
-	var room [masters][512]byte
-	for i := range parts {
-		parts[i] = s.nodeCode(room[i][:0], int8(i))
-	}
-	slices.SortFunc(parts[:], bytes.Compare)
-	for _, p := range parts {
-		to = append(numbers(to, int64(len(p))), p...)
-	}
-	return to
+	return maphash.Bytes(seed, to)
 }
 
 func (k *call) code(to []byte, forced bool) []byte {
@@ -65,52 +63,54 @@ func (k *call) code(to []byte, forced bool) []byte {
 	case waiting:
 		to = k.AppendCall(to)
 	case holding:
-		to = numbers(to, k.token, int64(k.Place), k.began, k.hold.TrustEnds.UnixMilli(), k.hold.RenewAt.UnixMilli(), k.hold.Term.Ends.UnixMilli())
+		to = longs(to, k.token, int64(k.Place), k.began, k.hold.TrustEnds.UnixMilli(), k.hold.RenewAt.UnixMilli(), k.hold.Term.Ends.UnixMilli())
 	case leaving:
-		to = numbers(to, k.token, int64(k.said[0]), int64(k.said[1]), int64(k.said[2]), int64(k.hold.State))
+		to = longs(to, k.token, int64(k.said[0]), int64(k.said[1]), int64(k.said[2]), int64(k.hold.State))
 	case over:
-		to = numbers(to, int64(k.why))
+		to = longs(to, int64(k.why))
 	case absent, idle, killed:
 	}
 	return to
 }
 
-func (s *state) nodeCode(to []byte, i int8) []byte {
+func (s *state) nodeCode(to []byte, i int8, seed maphash.Seed) []byte {
 	n := &s.nodes[i]
 	to = append(to, byte(s.down[i]), byte(n.holder), byte(n.kept), byte(n.run), flags(n.decided, s.truth.lost[i]))
-	to = numbers(to, n.token, n.since, n.ends, n.last, n.from, n.clock)
+	to = longs(to, n.token, n.since, n.ends, n.last, n.from, n.clock)
 	for c := range int8(most) {
 		k := &s.calls[c]
 		to = append(to, flags(n.marks[c], n.heard[c], k.away[i], k.round>>i&1 == 1, k.stage == leaving && k.trusted[i]), byte(k.session[i]))
-		to = numbers(to, n.places[c], n.alive[c], n.blind[c])
+		to = longs(to, n.places[c], n.alive[c], n.blind[c])
 		if k.stage == waiting || k.stage == holding {
 			to = k.AppendLeg(to, int(i))
 		}
 		for j := range s.pushes {
 			if p := &s.pushes[j]; p.node == i && p.call == c {
-				to = numbers(append(to, 'p', byte(p.news)), p.token, p.at)
+				to = longs(append(to, 'p', byte(p.news)), p.token, p.at)
 			}
 		}
 	}
-	var texts [][]byte
+	var few [24]uint64
+	texts := few[:0]
 	for j := range s.air {
 		if m := &s.air[j]; m.node == i {
-			texts = append(texts, m.code(nil))
+			var room [160]byte
+			texts = append(texts, maphash.Bytes(seed, m.code(room[:0])))
 		}
 	}
-	slices.SortFunc(texts, bytes.Compare)
+	slices.Sort(texts)
 	for _, t := range texts {
-		to = append(to, t...)
+		to = longs(to, int64(t))
 	}
 	return to
 }
 
 func (m *msg) code(to []byte) []byte {
 	to = append(to, 'm', byte(m.what), byte(m.call), flags(m.orphan, m.late, m.round), byte(m.session))
-	to = numbers(to, m.sent, m.place, m.back, m.token, m.vote)
+	to = longs(to, m.sent, m.place, m.back, m.token, m.vote)
 	if a := &m.answer; m.what > requests {
 		to = append(to, byte(a.status), byte(a.position), byte(a.holder), flags(a.older, a.pending, a.missing))
-		to = numbers(to, a.now, a.left, a.place, a.token, a.since)
+		to = longs(to, a.now, a.left, a.place, a.token, a.since)
 	}
 	return to
 }
@@ -125,9 +125,9 @@ func (b *budget) code(to []byte) []byte {
 	return to
 }
 
-func numbers(to []byte, all ...int64) []byte {
+func longs(to []byte, all ...int64) []byte {
 	for _, n := range all {
-		to = binary.AppendVarint(to, n)
+		to = binary.LittleEndian.AppendUint64(to, uint64(n))
 	}
 	return to
 }

@@ -11,8 +11,8 @@ import (
 // explorer searches one scenario.
 type explorer struct {
 	*scenario
-	seed   [2]maphash.Seed
-	known  map[[2]uint64]int32
+	seed   maphash.Seed
+	known  map[uint64]int32
 	parent []int32
 	by     []move
 
@@ -37,7 +37,7 @@ func (r *result) String() string {
 
 // search visits every state that can be reached, the near ones first, up to the first fault.
 func search(sc *scenario) *result {
-	x := &explorer{scenario: sc, known: make(map[[2]uint64]int32), seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	x := &explorer{scenario: sc, known: make(map[uint64]int32), seed: maphash.MakeSeed()}
 	r, began := new(result), time.Now()
 	s := sc.start()
 	x.remember(s, -1, move{})
@@ -67,8 +67,7 @@ func (x *explorer) expand(s *state, id int32, r *result, found func(*state, int3
 	must := w.moves(nil)
 	if len(must) == 0 {
 		r.ends++
-		t := s.clone()
-		w.state = &t
+		w.state = s.clone()
 		if w.rests(); w.fault != nil {
 			r.fault, r.history = w.fault, x.history(id)
 			return
@@ -78,16 +77,16 @@ func (x *explorer) expand(s *state, id int32, r *result, found func(*state, int3
 	all := w.chances(must)
 	for n, v := range all {
 		t := s.clone()
-		w.state = &t
+		w.state = t
 		w.apply(v)
 		r.transitions++
 		if w.fault != nil {
 			r.fault, r.history = w.fault, append(x.history(id), (&world{scenario: x.scenario, state: s}).describe(v))
 			return
 		}
-		to, isNew := x.remember(&t, id, v)
+		to, isNew := x.remember(t, id, v)
 		if isNew {
-			found(&t, to)
+			found(t, to)
 		}
 		if n < len(must) {
 			x.from, x.to = append(x.from, id), append(x.to, to)
@@ -97,9 +96,7 @@ func (x *explorer) expand(s *state, id int32, r *result, found func(*state, int3
 
 // remember gives a new state a number.
 func (x *explorer) remember(s *state, from int32, by move) (id int32, isNew bool) {
-	var room [2048]byte
-	code := s.code(room[:0])
-	k := [2]uint64{maphash.Bytes(x.seed[0], code), maphash.Bytes(x.seed[1], code)}
+	k := s.hash(x.seed)
 	if id, ok := x.known[k]; ok {
 		return id, false
 	}

@@ -1,7 +1,6 @@
 package majority
 
 import (
-	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
@@ -112,9 +111,16 @@ type budget struct {
 	ticks, giveUps, kills, lost, late, deaf, restarts, yesterdays, intact, flushes, floods, amnesias, hangs, deaths, forces, renewals, faults int8
 }
 
-func (s *state) clone() state {
-	c := *s
-	c.air, c.pushes = slices.Clone(s.air), slices.Clone(s.pushes)
+// copy makes another state the same. The two have the Ballots in common.
+func (s *state) copy(to *state) {
+	air, pushes := append(to.air[:0], s.air...), append(to.pushes[:0], s.pushes...)
+	*to = *s
+	to.air, to.pushes = air, pushes
+}
+
+func (s *state) clone() *state {
+	c := new(state)
+	s.copy(c)
 	return c
 }
 
