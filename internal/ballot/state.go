@@ -44,6 +44,52 @@ func (b *Ballot) AppendLeg(to []byte, i int) []byte {
 	return to
 }
 
+// Forget drops what the Ballot knows of one node and cannot matter any more. No answer or message of
+// that node will come with a token less than soonest. If there is something to drop, Forget does so
+// in a copy, for which room gives the room.
+func (b *Ballot) Forget(i int, soonest int64, room func() *Ballot) *Ballot {
+	g := b.legs[i]
+	for _, token := range []*int64{&g.Shown, &g.Forced, &g.given, &g.wanted} {
+		if *token < soonest {
+			*token = 0
+		}
+	}
+	if g.past < soonest {
+		g.past, g.pastSince = 0, 0
+	}
+	decided := b.Phase == rules.Granted
+	if decided { // nobody judges it again, and it stands in no line
+		g.wanted, g.known, g.position, g.by, g.err = 0, 0, 0, "", nil
+		g.lapsed, g.told, g.pending, g.asking, g.refused, g.full = false, false, false, false, false, false
+		if b.Place > 0 {
+			g.at, g.answered = 0, false
+		}
+	}
+	if g == b.legs[i] && (!decided || len(b.due) == 0) {
+		return b
+	}
+	b = b.Copy(room())
+	if b.legs[i] = g; decided {
+		b.due = b.due[:0]
+	}
+	return b
+}
+
+// Least is the least token that a Lease of the call may have. A vote to come has no token less than
+// that of its node in soonest.
+func (b *Ballot) Least(soonest func(i int) int64) int64 {
+	least := make([]int64, 0, 8)
+	for i := range b.legs {
+		if g := &b.legs[i]; g.Phase == rules.Granted {
+			least = append(least, min(g.token, soonest(i)))
+		} else {
+			least = append(least, soonest(i))
+		}
+	}
+	slices.Sort(least)
+	return least[b.need-1]
+}
+
 func numbers(to []byte, all ...int64) []byte {
 	for _, n := range all {
 		to = binary.LittleEndian.AppendUint64(to, uint64(n)) //nolint:gosec // its bits are what counts

@@ -18,6 +18,7 @@ type world struct {
 	owned   [most]bool       // the Ballots that are no other state's
 	ballots []*ballot.Ballot // that no state has any more
 	fault   error
+	exact   bool // nothing is forgotten because it cannot matter
 }
 
 // apply makes a move.
@@ -64,6 +65,9 @@ func (w *world) apply(v move) {
 	}
 	w.normalise()
 	w.check()
+	if !w.exact {
+		w.forget()
+	}
 }
 
 // chance makes a move that need not happen.

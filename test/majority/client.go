@@ -23,6 +23,15 @@ func (w *world) own(c int8) *call {
 	return k
 }
 
+// replaces gives a call another Ballot, which no other state has.
+func (w *world) replaces(c int8, b *ballot.Ballot) {
+	k := &w.calls[c]
+	if w.owned[c] {
+		w.ballots = append(w.ballots, k.Ballot)
+	}
+	k.Ballot, w.owned[c] = b, true
+}
+
 // room is a Ballot that no state has any more, or nil.
 func (w *world) room() *ballot.Ballot {
 	n := len(w.ballots) - 1

@@ -152,6 +152,7 @@ func (w *world) left(c, i int8, was left) {
 		k.said[0], k.said[1] = k.said[0]+1, k.said[1]-1
 	}
 	k.release.Left(word, k.trusted[i], false)
+	k.trusted[i] = false
 	if !k.release.Known() {
 		w.unsaid(c)
 		return

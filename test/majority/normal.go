@@ -3,6 +3,7 @@ package majority
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"math"
 	"slices"
 )
 
@@ -31,6 +32,134 @@ func (w *world) normalise() {
 		s := w.calls[p.call].stage
 		return s == over && p.news != grants || s == killed || s == leaving || s == holding && p.news == wants
 	})
+}
+
+// forget drops what cannot matter any more of what calls and messages know.
+func (w *world) forget() {
+	soonest := w.soonest()
+	var late [masters][most]bool // a request is under way that a mark may stop
+	for i := range w.air {
+		if m := &w.air[i]; m.what < leaves || m.back > 0 {
+			late[m.node][m.call] = true
+		}
+	}
+	for i := range w.nodes {
+		for c := range w.calls {
+			if s := w.calls[c].stage; s > holding && !late[i][c] {
+				w.nodes[i].marks[c] = false
+			}
+		}
+	}
+	for c := range int8(most) {
+		k := &w.calls[c]
+		switch k.stage {
+		case waiting, holding:
+			for i := range masters {
+				if b := k.Forget(i, soonest[i][c], w.room); b != k.Ballot {
+					w.replaces(c, b)
+				}
+			}
+			for a := range int8(most) {
+				if s := w.calls[a].stage; s != idle && s != waiting {
+					w.truth.ahead[c] &^= 1 << a
+				}
+			}
+		case leaving:
+			k.token = 0
+		case over, killed:
+			*k = call{Ballot: k.Ballot, stage: k.stage, got: k.got, why: k.why, split: k.split}
+		case absent, idle:
+		}
+	}
+	for i := range w.air {
+		m := &w.air[i]
+		if m.what > requests {
+			m.place, m.back = 0, 0
+			continue
+		}
+		if m.what == leaves && m.back > 0 { // a mutation: an enter follows
+			continue
+		}
+		if m.back < soonest[m.node][m.call] {
+			m.back = 0
+		}
+		if m.what == leaves && (w.down[m.node] == dead || w.keeps(m.node) && m.token <= w.nodes[m.node].last) {
+			m.token = 0
+		}
+		m.late = m.late && (late[m.node][m.call] || w.calls[m.call].stage <= holding)
+		if m.orphan || m.what == leaves {
+			m.sent, m.session, m.vote, m.round = 0, 0, 0, false
+		}
+	}
+}
+
+// soonest is, by node and call, the least token with which an answer or a message of the node may
+// come, or which its record of the call may have. It is 0 if the node may forget its tokens.
+func (w *world) soonest() (least [masters][most]int64) {
+	for i := range least {
+		if !w.keeps(int8(i)) {
+			continue
+		}
+		for c := range least[i] {
+			if least[i][c] = math.MaxInt64; w.down[i] != dead {
+				least[i][c] = w.nodes[i].last + 1
+			}
+		}
+		if c := w.nodes[i].holder; c != nobody {
+			least[i][c] = min(least[i][c], w.nodes[i].token)
+		}
+	}
+	lower := func(i, c int8, token int64) { least[i][c] = min(least[i][c], token) }
+	for i := range w.air {
+		switch m := &w.air[i]; m.what {
+		case tells, renews, answersTell, answersRenew:
+			lower(m.node, m.call, m.token)
+		case answersEnter:
+			if a := &m.answer; a.status == granted {
+				lower(m.node, m.call, a.token)
+			} else if a.status != gone {
+				lower(m.node, m.call, a.token+1)
+			}
+		case answersBeat:
+			if a := &m.answer; a.holder == m.call {
+				lower(m.node, m.call, a.token)
+			}
+		}
+	}
+	for i := range w.pushes {
+		if p := &w.pushes[i]; p.news != evicts {
+			lower(p.node, p.call, p.token)
+		}
+	}
+	if !w.mayRenew() {
+		return least
+	}
+	for c := range int8(most) {
+		token := int64(0)
+		switch k := &w.calls[c]; k.stage {
+		case waiting:
+			token = k.Least(func(i int) int64 { return least[i][c] })
+		case holding:
+			token = k.token
+		default:
+			continue
+		}
+		for i := range int8(masters) {
+			lower(i, c, token)
+		}
+	}
+	return least
+}
+
+// mayRenew reports whether a renewal may be sent, now or later.
+func (w *world) mayRenew() bool {
+	return w.allows.renewals+w.allows.ticks+w.allows.faults > 0 || w.hung|w.dead != 0 || w.unmet || w.cuts != [most]uint8{}
+}
+
+// keeps reports whether the node has lost nothing, and never will.
+func (w *world) keeps(i int8) bool {
+	b := &w.budget
+	return !w.truth.lost[i] && (b.faults == 0 || b.restarts+b.yesterdays+b.flushes+b.floods+b.amnesias == 0)
 }
 
 // hash is a number that is the same for states that differ only in what cannot matter. Nodes have
