@@ -37,16 +37,28 @@ func (w *world) normalise() {
 // forget drops what cannot matter any more of what calls and messages know.
 func (w *world) forget() {
 	soonest := w.soonest()
-	var late [masters][most]bool // a request is under way that a mark may stop
+	var late, any [masters][most]bool // a request is under way: one that a mark may stop, or any
 	for i := range w.air {
-		if m := &w.air[i]; m.what < leaves || m.back > 0 {
-			late[m.node][m.call] = true
+		if m := &w.air[i]; m.what < requests {
+			any[m.node][m.call] = true
+			late[m.node][m.call] = late[m.node][m.call] || m.what < leaves || m.back > 0
 		}
 	}
+	for i := range w.pushes {
+		any[w.pushes[i].node][w.pushes[i].call] = true
+	}
 	for i := range w.nodes {
-		for c := range w.calls {
-			if s := w.calls[c].stage; s > holding && !late[i][c] {
-				w.nodes[i].marks[c] = false
+		n := &w.nodes[i]
+		for c := range int8(most) {
+			ended := w.calls[c].stage > holding
+			if ended && !late[i][c] {
+				n.marks[c] = false
+			}
+			if w.calls[c].stage > leaving && !any[i][c] && n.places[c] == 0 && n.holder != c {
+				n.heard[c], n.blind[c] = false, 0
+			}
+			if n.heard[c] && w.budget.faults == 0 {
+				n.blind[c] = 0
 			}
 		}
 	}
