@@ -161,7 +161,7 @@ func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua
 	i = -1
 	for k, n := range l.nodes {
 		n.mu.Lock()
-		usual, there := n.usual, !n.failed && !n.silent(time.Now())
+		usual, there := n.usual, !n.failed && !n.silent()
 		n.mu.Unlock()
 		if there && (i < 0 || usual < soonest) {
 			i, soonest = k, usual

@@ -282,5 +282,5 @@ func (s strategy) Forget(h *engine.Hold) {
 func (n *node) failing() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.failed || n.silent(time.Now())
+	return n.failed || n.silent()
 }

@@ -29,15 +29,15 @@ type line struct {
 // enqueue has the call take part in the heartbeats of its line, and asks again when the vote of a
 // node may have ended. Locker.mu must be held.
 func (l *Locker) enqueue(c *call, left time.Duration) {
-	at := l.lines[c.Keys.Record()]
+	at, now := l.lines[c.Keys.Record()], time.Now()
 	if at == nil {
 		at = &line{keys: c.Keys, calls: make(map[*call]struct{})}
-		at.alarm = engine.NewAlarm(time.Now().Add(beatEvery), func() { l.look(at) })
+		at.alarm = engine.NewAlarm(now.Add(beatEvery), func() { l.look(at) })
 		l.lines[c.Keys.Record()] = at
 		l.listen()
 	}
 	at.calls[c] = struct{}{}
-	at.alarm.By(time.Now().Add(max(left+afterEnd, soonest)))
+	at.alarm.By(now.Add(max(left+afterEnd, soonest)))
 }
 
 // dequeue takes the call out of its line. Locker.mu must be held.

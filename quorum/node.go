@@ -74,7 +74,7 @@ func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command 
 func (n *node) away() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.failed && !n.silent(time.Now()) {
+	if !n.failed && !n.silent() {
 		return false
 	}
 	if !n.probing && !closed(n.ended) { // else a Close would wait for the probe
@@ -103,9 +103,9 @@ func (n *node) met(run string, wait time.Duration) {
 }
 
 // silent reports whether a request has gone unanswered for too long. n.mu must be held.
-func (n *node) silent(now time.Time) bool {
+func (n *node) silent() bool {
 	oldest := n.open.Front()
-	return oldest != nil && now.Sub(oldest.Value.(time.Time)) > silence
+	return oldest != nil && time.Since(oldest.Value.(time.Time)) > silence
 }
 
 // reason is why the node is away.
@@ -126,7 +126,7 @@ func (n *node) probe(why error) {
 	for {
 		err := n.meet(context.Background())
 		n.mu.Lock()
-		over := err == nil && !n.silent(time.Now())
+		over := err == nil && !n.silent()
 		if closed(n.ended) {
 			over = true
 		}

@@ -64,6 +64,7 @@ func decodeAnswer(reply []any) (a ballot.Answer, err error) {
 
 // numbers are those fields of a reply that are numbers.
 func numbers(reply []any) (n []int64) {
+	n = make([]int64, 0, len(reply))
 	for _, field := range reply {
 		if number, ok := field.(int64); ok {
 			n = append(n, number)

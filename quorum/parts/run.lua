@@ -4,7 +4,8 @@
 local info = redis.pcall('INFO', 'server')
 local run
 if type(info) == 'string' then
-  run = string.match(info, 'run_id:(%w+)') or ''
+  local _, at = string.find(info, 'run_id:', 1, true)
+  run = at and string.match(info, '^%w+', at + 1) or ''
 elseif string.find(info.err, 'not supported') then
   run = ''
 end
