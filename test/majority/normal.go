@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+
+	"github.com/fairlock/locks/internal/rules"
 )
 
 // normalise drops what cannot matter any more.
@@ -47,6 +49,8 @@ func (w *world) forget() {
 	for i := range w.pushes {
 		any[w.pushes[i].node][w.pushes[i].call] = true
 	}
+	r := &request{now: w.now}
+	still := w.budget.ticks+w.budget.faults == 0 && w.truth.harm&untimely == 0 // no time passes any more
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		for c := range int8(most) {
@@ -59,6 +63,9 @@ func (w *world) forget() {
 			}
 			if n.heard[c] && w.budget.faults == 0 {
 				n.blind[c] = 0
+			}
+			if n.alive[c] > n.ms(r) && still {
+				n.alive[c] = n.ms(r) + claim
 			}
 		}
 	}
@@ -77,7 +84,9 @@ func (w *world) forget() {
 				}
 			}
 		case leaving:
-			k.token = 0
+			if k.token = 0; w.truth.harm&unclean != 0 || k.hold.State != rules.Releasing {
+				k.trusted = [masters]bool{} // nobody judges what the release says
+			}
 		case over, killed:
 			*k = call{Ballot: k.Ballot, stage: k.stage, got: k.got, why: k.why, split: k.split}
 		case absent, idle:
