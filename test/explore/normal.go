@@ -191,14 +191,15 @@ func (s *state) renumber() {
 
 func (r *rank) apply(each func(func(*int32))) { each(r.inner) }
 
-// long applies f to a 64-bit number of the rules.
-func long(n *int64, f func(*int32)) {
-	short := int32(*n)
-	f(&short)
-	*n = int64(short)
+// long applies f to a 64-bit number of the rules. It needs room for a shorter one.
+func long(n *int64, room *int32, f func(*int32)) {
+	*room = int32(*n)
+	f(room)
+	*n = int64(*room)
 }
 
 func (s *state) eachToken(f func(*int32)) {
+	room := new(int32)
 	eachToken(&s.srv, f)
 	f(&s.truth.most)
 	for i := range s.truth.forced {
@@ -209,8 +210,8 @@ func (s *state) eachToken(f func(*int32)) {
 		f(&c.seen)
 		f(&c.knew)
 		for j := range c.at {
-			long(&c.at[j].wait.Shown, f)
-			long(&c.at[j].wait.Forced, f)
+			long(&c.at[j].wait.Shown, room, f)
+			long(&c.at[j].wait.Forced, room, f)
 			f(&c.at[j].token)
 		}
 		for j := range c.inbox[:c.mail] {
@@ -231,13 +232,14 @@ func (s *state) eachToken(f func(*int32)) {
 }
 
 func (s *state) eachPlace(f func(*int32)) {
+	room := new(int32)
 	eachPlace(&s.srv, f)
 	for i := range s.truth.place {
 		f(&s.truth.place[i])
 	}
 	for i := range s.clients {
 		for j := range s.clients[i].at {
-			long((*int64)(&s.clients[i].at[j].wait.Place), f)
+			long((*int64)(&s.clients[i].at[j].wait.Place), room, f)
 		}
 	}
 	for i := range s.flights {

@@ -62,32 +62,33 @@ func search(sv *server, sc scenario) result {
 	x := newExplorer(sv, sc)
 	r := result{made: make(map[string]int)}
 	var made [elapses + 1][twice + 1]int
-	level, ids := []state{x.start()}, []int32{0}
-	x.remember(level[0].encode(nil), -1)
-	var next []state
-	var nextIDs []int32
+	first := x.start()
+	x.remember(first.encode(nil), -1)
+	level, ids := new(pile), []int32{0}
+	level.add(&first)
+	next, nextIDs := new(pile), []int32(nil)
 	var moves []move
-	var code []byte
 	s := new(state)
-	for ; len(level) > 0 && r.fault == nil; r.depth++ {
-		next, nextIDs = next[:0], nextIDs[:0]
-		for i := range level {
-			moves = x.moves(&level[i], moves[:0])
+	for ; level.size > 0 && r.fault == nil; r.depth++ {
+		next.size, nextIDs = 0, nextIDs[:0]
+		for i := range level.size {
+			from := level.at(i)
+			moves = x.moves(from, moves[:0])
 			for _, m := range moves {
-				*s = level[i]
+				*s = *from
 				r.transitions++
 				made[m.what][m.mode]++
-				x.step(s, m)
-				if x.fault == nil {
-					code = x.settle(s)
+				if x.step(s, m); x.fault == nil {
+					if id, isNew := x.remember(x.rename(s), ids[i]); isNew {
+						x.drain(s)
+						next.add(s)
+						nextIDs = append(nextIDs, id)
+					}
 				}
 				if x.fault != nil {
 					r.fault = x.fault
 					r.history = x.history(ids[i], r.fault)
 					break
-				}
-				if id, isNew := x.remember(code, ids[i]); isNew {
-					next, nextIDs = append(next, *s), append(nextIDs, id)
 				}
 			}
 			if r.fault != nil || x.enough() {
@@ -108,6 +109,24 @@ func search(sv *server, sc scenario) result {
 	}
 	r.states, r.took = len(x.parent), time.Since(began)
 	return r
+}
+
+// pile is a list of states. They stay where they are while it grows.
+type pile struct {
+	pages [][]state
+	size  int
+}
+
+const page = 128
+
+func (p *pile) at(i int) *state { return &p.pages[i/page][i%page] }
+
+func (p *pile) add(s *state) {
+	if p.size == page*len(p.pages) {
+		p.pages = append(p.pages, make([]state, page))
+	}
+	p.size++
+	*p.at(p.size - 1) = *s
 }
 
 // enough reports whether the search may end before it has visited all states.
