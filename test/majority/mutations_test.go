@@ -81,7 +81,7 @@ var mutations = []broken{
 		name: "a force raises the token by more than the longest lease", mutation: forceRaisesFar,
 		scripts: []change{{"leave.lua", "us + math.min(CLAIM, tonumber(most)) * 1000)", "us + 3 * CLAIM * 1000)"}},
 		scenario: scenario{
-			programs: calls(lock, lock, lock), inTurn: true,
+			programs: three, inTurn: true,
 			allows: budget{ticks: 3, forces: 1, floods: 1, faults: 2},
 		},
 		breaks: "tokens",
@@ -97,16 +97,16 @@ var mutations = []broken{
 	{
 		name: "a newcomer's place is the node's clock", mutation: tailDoesNotCount,
 		scripts:  []change{{"enter.lua", "math.max(us, tail + 1)", "us"}},
-		scenario: scenario{programs: calls(lock, lock, lock)}, breaks: "order",
+		scenario: scenario{programs: three}, breaks: "order",
 	},
 	{
 		name: "a client that nobody hears yet is passed over", mutation: blindAreDropped,
 		scripts:  []change{{"parts/stay.lua", "if not hears(me) then", "if false then"}},
-		scenario: scenario{programs: calls(lock, lock, lock), deaf: true}, breaks: "order",
+		scenario: scenario{programs: three, deaf: true}, breaks: "order",
 	},
 	{name: "places are never made the same", mutation: placesDiffer, scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck"},
 	{name: "a vote is not given back", mutation: nothingGivenBack, scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck|livelock"},
-	{name: "a yield is a leave and then an enter", mutation: yieldInTwo, scenario: scenario{programs: calls(lock, lock, lock)}, breaks: "order"},
+	{name: "a yield is a leave and then an enter", mutation: yieldInTwo, scenario: scenario{programs: three}, breaks: "order"},
 	{
 		name: "nobody asks a node that answers again", mutation: silenceIsForEver,
 		scenario: scenario{programs: two, hung: 0b11}, breaks: "stuck",
@@ -149,7 +149,7 @@ var ofRules = []broken{
 		name: "a call stands at the least of the places", rules: []change{
 			{"ballot.go", "			b.Place = max(b.Place, b.legs[i].at)\n", "			if at := b.legs[i].at; at > 0 && (b.Place == 0 || at < b.Place) {\n				b.Place = at\n			}\n"},
 		},
-		scenario: scenario{programs: calls(lock, lock, lock), clocks: near}, breaks: "order",
+		scenario: scenario{programs: three, clocks: near}, breaks: "order",
 	}, {
 		name: "a late answer brings back what was ended by force", rules: []change{{"hold.go", "b.legs[i].ended = rules.Waiting, true", "b.legs[i].ended = rules.Waiting, false"}},
 		scenario: scenario{programs: two, allows: budget{slow: 2, forces: 1, faults: 1}}, breaks: "exclusion|tokens|unlock",

@@ -19,6 +19,18 @@ func calls(all ...program) (p [most]program) {
 // late lets answers and messages take their time. Requests always do.
 var late = budget{slow: -1, lag: -1}
 
+// fault allows one fault.
+func fault(b budget) budget {
+	b.faults = 1
+	return b
+}
+
+// faultLate is fault where answers and messages take their time, too.
+func faultLate(b budget) budget {
+	b.slow, b.lag = late.slow, late.lag
+	return fault(b)
+}
+
 var two = calls(lock, lock)
 
 // apart are clocks of nodes that differ by more than a claim.
@@ -27,19 +39,36 @@ var apart = [masters]int64{0, 10_000, 20_000}
 // near are clocks of nodes that differ by less.
 var near = [masters]int64{0, 1000, 2000}
 
+var three = calls(lock, lock, lock)
+
 // scenarios are searched to their ends.
 var scenarios = []scenario{
 	{name: "two calls", programs: two, allows: late},
 	{name: "two tries", programs: calls(try, try), allows: late},
 	{name: "a call and a try", programs: calls(lock, try), allows: late},
-	{name: "two calls, one gives up", programs: two, allows: budget{giveUps: 1}},
+	{name: "two calls, both give up", programs: two, allows: budget{slow: -1, lag: -1, giveUps: 2}},
+	{name: "two calls, renewals", programs: two, allows: budget{renewals: 1}},
+	{name: "two calls, clocks near", programs: two, clocks: near},
+	{name: "two calls, clocks apart", programs: two, clocks: apart},
 	{name: "first start", programs: two, unmet: true, allows: late},
+	{name: "two nodes hang as all begins", programs: two, hung: 0b11, allows: late},
 	{name: "a node is dead", programs: two, dead: 0b1, allows: late},
-	{name: "a node dies", programs: two, allows: budget{deaths: 1, faults: 1}},
-	{name: "a node is flushed", programs: two, allows: budget{flushes: 1, faults: 1}},
-	{name: "a client is killed", programs: two, allows: budget{kills: 1, faults: 1}},
+	{name: "a node dies", programs: two, allows: faultLate(budget{deaths: 1})},
+	{name: "a node hangs", programs: two, allows: fault(budget{hangs: 1})},
+	{name: "a node is flushed", programs: two, allows: faultLate(budget{flushes: 1})},
+	{name: "a node restarts empty", programs: two, quick: true, allows: faultLate(budget{restarts: 1})},
+	{name: "a node restarts with old data", programs: two, quick: true, allows: faultLate(budget{yesterdays: 1})},
+	{name: "a node restarts with its data", programs: two, quick: true, allows: faultLate(budget{intact: 1})},
+	{name: "a node forgets while a holder has all votes", programs: two, allows: faultLate(budget{amnesias: 1})},
+	{name: "a client is killed", programs: two, allows: faultLate(budget{kills: 1})},
 	{name: "a client reaches one node, another one two", programs: two, cuts: [most]uint8{0b110}, dead: 0b100, allows: budget{ticks: 1}},
-	{name: "three calls, a node is dead", programs: calls(lock, lock, lock), dead: 0b1},
+	{name: "a request or an answer is lost", programs: two, allows: faultLate(budget{lost: 1})},
+	{name: "a request is late", programs: two, allows: fault(budget{late: 1})},
+	{name: "a subscription breaks", programs: two, allows: fault(budget{deaf: 1})},
+	{name: "forced", programs: two, allows: fault(budget{forces: 1})},
+	{name: "three calls, a node is dead", programs: three, dead: 0b1, allows: late},
+	{name: "three calls, a node is dead, one gives up", programs: three, dead: 0b1, allows: budget{giveUps: 1}},
+	{name: "three calls, a node is dead, another one is flushed", programs: three, dead: 0b1, allows: fault(budget{flushes: 1})},
 }
 
 func TestEveryHistoryKeepsThePromises(t *testing.T) {
@@ -61,29 +90,18 @@ func TestEveryHistoryKeepsThePromises(t *testing.T) {
 // long reports whether all is searched, and not what takes a minute.
 func long() bool { return os.Getenv("MAJORITY") == "all" }
 
-// longer take minutes.
+// longer take from seconds to minutes.
 var longer = []scenario{
-	{name: "a node restarts empty", programs: two, quick: true, allows: budget{restarts: 1, faults: 1}},
-	{name: "a node restarts with old data", programs: two, quick: true, allows: budget{yesterdays: 1, faults: 1}},
-	{name: "a node restarts with its data", programs: two, quick: true, allows: budget{intact: 1, faults: 1}},
-	{name: "a request or an answer is lost", programs: two, allows: budget{lost: 1, faults: 1}},
-	{name: "a request is late", programs: two, allows: budget{late: 1, faults: 1}},
-	{name: "forced", programs: two, allows: budget{forces: 1, faults: 1}},
-	{name: "a node forgets while a holder has all votes", programs: two, allows: budget{amnesias: 1, faults: 1}},
-	{name: "two calls, both give up", programs: two, allows: budget{giveUps: 2}},
-	{name: "two calls, renewals", programs: two, allows: budget{renewals: 1}},
-	{name: "two nodes hang as all begins", programs: two, hung: 0b11},
-	{name: "a node hangs", programs: two, allows: budget{hangs: 1, faults: 1}},
-	{name: "two calls, clocks near", programs: two, clocks: near, allows: late},
-	{name: "two calls, clocks apart", programs: two, clocks: apart},
-	{name: "three calls, a node is dead, all late", programs: calls(lock, lock, lock), dead: 0b1, allows: late},
-	{name: "three calls, a node is dead, another one is flushed", programs: calls(lock, lock, lock), dead: 0b1, allows: budget{flushes: 1, faults: 1}},
-	{name: "three calls, a node is dead, one gives up", programs: calls(lock, lock, lock), dead: 0b1, allows: budget{giveUps: 1}},
-	{name: "time passes", programs: two, allows: budget{ticks: 1}},
-	{name: "a subscription breaks", programs: two, allows: budget{deaf: 1, faults: 1}},
+	{name: "two calls, renewals, late", programs: two, allows: budget{slow: -1, lag: -1, renewals: 1}},
+	{name: "two calls, clocks near, late", programs: two, clocks: near, allows: late},
+	{name: "a node hangs, late", programs: two, allows: faultLate(budget{hangs: 1})},
+	{name: "a request is late, and so are answers", programs: two, allows: faultLate(budget{late: 1})},
+	{name: "a subscription breaks, late", programs: two, allows: faultLate(budget{deaf: 1})},
 	{name: "not yet heard", programs: two, deaf: true},
-	{name: "three tries", programs: calls(try, try, try)},
-	{name: "three calls", programs: calls(lock, lock, lock)},
+	{name: "three calls, a node is dead, one gives up, late", programs: three, dead: 0b1, allows: budget{slow: -1, lag: -1, giveUps: 1}},
+	{name: "three calls, a node is dead, another one is flushed, late", programs: three, dead: 0b1, allows: faultLate(budget{flushes: 1})},
+	{name: "three tries, a node is dead, late", programs: calls(try, try, try), dead: 0b1, allows: late},
+	{name: "three calls", programs: three},
 }
 
 func TestEveryHistoryOfTheLongScenariosKeepsThePromises(t *testing.T) {

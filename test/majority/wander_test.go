@@ -22,17 +22,17 @@ func timely(faults int8) budget {
 
 // wide are worlds that are too large to search.
 var wide = []scenario{
-	{name: "three calls", programs: calls(lock, lock, lock), allows: every(0)},
-	{name: "three calls, a fault", programs: calls(lock, lock, lock), allows: every(1)},
-	{name: "three calls, three faults", programs: calls(lock, lock, lock), allows: every(3)},
-	{name: "three calls, time, a fault", programs: calls(lock, lock, lock), allows: timely(1)},
-	{name: "three calls, time, three faults", programs: calls(lock, lock, lock), allows: timely(3)},
-	{name: "three calls, clocks apart, time, a fault", programs: calls(lock, lock, lock), clocks: apart, allows: timely(1)},
-	{name: "three calls, clocks near, time, two faults", programs: calls(lock, lock, lock), clocks: near, allows: timely(2)},
+	{name: "three calls", programs: three, allows: every(0)},
+	{name: "three calls, a fault", programs: three, allows: every(1)},
+	{name: "three calls, three faults", programs: three, allows: every(3)},
+	{name: "three calls, time, a fault", programs: three, allows: timely(1)},
+	{name: "three calls, time, three faults", programs: three, allows: timely(3)},
+	{name: "three calls, clocks apart, time, a fault", programs: three, clocks: apart, allows: timely(1)},
+	{name: "three calls, clocks near, time, two faults", programs: three, clocks: near, allows: timely(2)},
 	{name: "two locks and a try, time, two faults", programs: calls(lock, try, lock), allows: timely(2)},
 	{name: "a bound, time, a fault", programs: calls(lock, program{true, 1}, program{true, 1}), allows: timely(1)},
-	{name: "not yet heard, time, two faults", programs: calls(lock, lock, lock), deaf: true, allows: timely(2)},
-	{name: "fine steps of time, two faults", programs: calls(lock, lock, lock), step: 500, allows: timely(2)},
+	{name: "not yet heard, time, two faults", programs: three, deaf: true, allows: timely(2)},
+	{name: "fine steps of time, two faults", programs: three, step: 500, allows: timely(2)},
 }
 
 func TestNoHistoryAtRandomBreaksAPromise(t *testing.T) {
