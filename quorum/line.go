@@ -121,6 +121,8 @@ func (l *Locker) beaten(c *call, i int, s *seen, pair rules.ClockPair) {
 	case s.missing[c.ticket.String()]:
 		l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: context.Background(), Name: c.Name})
 		c.Missing(i)
+	default:
+		c.Stood(i, pair)
 	}
 	l.judge(c)
 }

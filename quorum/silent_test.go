@@ -30,7 +30,8 @@ type hushed struct {
 
 	mu     sync.Mutex // guards what follows
 	silent []bool
-	held   []func() // what the silent nodes have not read yet
+	unread string
+	held   []func() // what nodes have not read yet
 }
 
 // inFakeTime runs a test in a bubble, on n nodes of a new quorum.
@@ -67,6 +68,13 @@ func (h *hushed) hush(i int) {
 	})
 }
 
+// ignore has no node read a request with this text; none if it is empty.
+func (h *hushed) ignore(text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unread = text
+}
+
 // mute is a connection to a node that may be silent.
 type mute struct {
 	net.Conn
@@ -77,7 +85,7 @@ type mute struct {
 func (m mute) Write(p []byte) (int, error) {
 	m.h.mu.Lock()
 	defer m.h.mu.Unlock()
-	if !m.h.silent[m.i] {
+	if !m.h.silent[m.i] && (m.h.unread == "" || !bytes.Contains(p, []byte(m.h.unread))) {
 		return m.Conn.Write(p)
 	}
 	p = bytes.Clone(p)

@@ -200,6 +200,14 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	b.settle()
 }
 
+// Stood takes in that the call stood in the node's line at a time that the pair tells, without the
+// vote. A message is believed the longer, the later that was.
+func (b *Ballot) Stood(i int, s rules.ClockPair) {
+	if g := &b.legs[i]; s.At > g.Last.At {
+		g.Last = s
+	}
+}
+
 // Missing takes in that the call is not in the node's line any more.
 func (b *Ballot) Missing(i int) {
 	b.legs[i].told = false

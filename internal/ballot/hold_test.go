@@ -14,6 +14,35 @@ func ahead(token int64) *Answer {
 	return &Answer{Status: Granted, Now: 1, Left: time.Second, Place: 5, Token: token, Since: 1}
 }
 
+func TestAMessageIsBelievedLongerTheLaterTheCallWasFoundInLine(t *testing.T) {
+	const claim = 3 * time.Second
+	began := time.Now()
+	at := func(after time.Duration) lua.Micros { return lua.Micros(1e12 + after.Microseconds()) }
+	for _, beats := range []time.Duration{0, 25 * time.Second} {
+		b := New(3, claim, 0, began)
+		for i := range 2 {
+			b.Enter(i)
+			b.Entered(i, false)
+			b.Answered(i, &Answer{Status: Waits, Now: at(0), Place: 5}, rules.ClockPair{At: at(0), Sent: began}, began)
+			b.Stood(i, rules.ClockPair{At: at(beats), Sent: began.Add(beats)})
+			b.Stood(i, rules.ClockPair{At: at(beats / 2), Sent: began.Add(beats / 2)}) // overtaken
+		}
+		now := began.Add(26 * time.Second)
+		for i := range 2 {
+			b.Heard(i, &lua.Message{News: lua.Grants, At: at(26 * time.Second), Claim: claim, Token: 7}, now, 0)
+		}
+		v := b.Judge(now, func(int) bool { return false })
+		if v.Do != Hold {
+			t.Fatalf("%+v", v)
+		}
+		// A tenth of the time between counts as lost, and a tenth of the claim is the margin.
+		want := claim - (26*time.Second-beats)/10 - claim/10
+		if left := v.Term.TrustEnds().Sub(now); left != want {
+			t.Errorf("found in line after %v: trust for %v, want %v", beats, left, want)
+		}
+	}
+}
+
 func TestAVoteThatWasGivenBackWhileItsTokenWasToldCountsNoMore(t *testing.T) {
 	now := time.Now()
 	b := New(3, time.Second, 0, now)

@@ -237,6 +237,8 @@ func (w *world) beaten(m *msg) {
 		}, w.pair(m), w.time())
 	case a.missing:
 		k.Missing(i)
+	default:
+		k.Stood(i, w.pair(m))
 	}
 	w.judge(m.call)
 }

@@ -1,0 +1,37 @@
+package quorum
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// A message says when its node gave the vote, by the node's clock. How far that clock may have run
+// apart from the client's grows from when they were last compared: every heartbeat does that.
+func TestAVoteIsTrustedAsLongAfterHalfAMinuteInLineAsAtOnce(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		first, second := h.locker(), h.locker()
+		after := func(wait time.Duration) (left time.Duration) {
+			lease := h.has(first, "x")
+			time.AfterFunc(wait, func() {
+				h.ignore(renewScript.Command(nil)[1].(string)) // a renewal would make it longer
+				if err := lease.Unlock(context.Background()); err != nil {
+					h.Error(err)
+				}
+			})
+			next := h.has(second, "x")
+			left = time.Until(next.Deadline())
+			h.ignore("")
+			if err := next.Unlock(context.Background()); err != nil {
+				h.Error(err)
+			}
+			return left
+		}
+		after(time.Second) // it subscribes
+		for _, wait := range []time.Duration{time.Second, 26 * time.Second} {
+			if left := after(wait); left < 2*time.Second {
+				h.Errorf("after %v in line, the lock is trusted for %v", wait, left)
+			}
+		}
+	})
+}
