@@ -28,7 +28,7 @@ type call struct {
 	// Guarded by World.mu.
 	done     bool
 	endedAt  time.Time
-	alone    bool          // the lock was free as it began, and nobody asked for it
+	free     []*node       // as it began, where the lock was free; none if somebody else asked for it
 	nth      int           // of the calls for its lock
 	leased   bool          // it has had a Lease
 	returned bool          // and the Lease was given back

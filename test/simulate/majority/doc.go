@@ -9,8 +9,9 @@
 //
 // A referee judges: at no instant are two Leases of different owners trusted, whatever number of
 // nodes forget (1); who has its place at a majority is not overtaken by a call that began later,
-// and not dropped (2); tokens grow (3); a free lock is had, in calm weather within two round trips,
-// and within eight where votes are split; calls end in time, and while a majority can be reached
+// and not dropped (2); tokens grow (3); a free lock is had, in calm weather within two round trips
+// and for two seconds before it is renewed, and within eight trips where votes are split; calls end
+// in time, and while a majority can be reached
 // the other nodes keep an Unlock, a try and a call for a free lock for 300 ms at most (4); keys
 // have an end (5); Unlock tells the truth (6); a closed client and a call that has ended leave
 // nothing (7). For each of these a test breaks the code (broken_test.go).

@@ -13,6 +13,10 @@ import (
 // long as that lasts.
 func (r *referee) soon() time.Duration { return 30*time.Second + r.w.plan.Longest*21/20 }
 
+// firmly is for how long a lock is trusted at least as it is granted by a message in calm weather: a
+// claim, without its margin, a tenth of the heartbeat that compared the clocks, and the way.
+const firmly = 2 * time.Second
+
 // bounded is how long after its end a call comes back: a request in the caller's own goroutine
 // waits no longer than 250 ms.
 const bounded = 300 * time.Millisecond
@@ -42,6 +46,9 @@ func (r *referee) prompt(b *belief) {
 	}
 	if !r.givenBack(b.lk) {
 		return // the last hold was lost, or overstayed
+	}
+	if left := b.until(r.w).Sub(b.start); left < firmly {
+		r.violated(4, "%s is trusted for %v, as it was granted in calm weather", b.lk.name, left)
 	}
 	r.stats.Calm++
 	idle := float64(b.start.Sub(free)) / float64(r.trip())
@@ -189,10 +196,9 @@ func (r *referee) unlocksIn(c *client, b *belief, began time.Time) {
 	}
 }
 
-// begins notes whether a call begins on a free lock that nobody else asks for, at a majority of
-// nodes.
+// begins notes at which nodes a call begins on a free lock that nobody else asks for.
 func (r *referee) begins(k *call) {
-	lk, free := r.locks[k.name], 0
+	lk := r.locks[k.name]
 	lk.asked++
 	k.nth = lk.asked
 	for _, c := range r.w.clients {
@@ -205,10 +211,9 @@ func (r *referee) begins(k *call) {
 	for _, l := range k.actor.c.links {
 		since, able := l.able()
 		if is := l.n.read(lk.keys); able && since.Before(k.began.Add(-settling)) && l.n.grants() && is.ticket == "" && len(is.line) == 0 {
-			free++
+			k.free = append(k.free, l.n)
 		}
 	}
-	k.alone = free >= r.w.need()
 }
 
 // split is how long a try that found the votes split may wait for them.
@@ -222,8 +227,9 @@ func (r *referee) returns(k *call) {
 	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted {
 		return
 	}
+	_, alone := c.reaches(r.w.need(), func(l *link) bool { return slices.Contains(k.free, l.n) })
 	switch {
-	case k.alone && k.nth == r.locks[k.name].asked:
+	case alone && k.nth == r.locks[k.name].asked:
 		r.stats.Alone++
 		r.stats.Free = max(r.stats.Free, took)
 	case k.op == "trylock":
