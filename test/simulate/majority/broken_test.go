@@ -70,6 +70,8 @@ var breaks = map[string]broken{
 	"a release that hands over to nobody": {4, "in calm weather, and wanted", 2, calm, Break{Script: in("leave", "\nadvance()\n", "\n")}},
 	"votes that nobody gives back": {4, "was free and wanted for", 2, herd, Break{Script: in("enter",
 		"if mine and its and mine < its then", "if false then", "place, older and 1 or 0}", "place, 0}")}},
+	"heartbeats that compare no clocks": {4, "as it was granted in calm weather", 2, calm, Break{Script: in("beat",
+		"return {us,", "return {0,")}},
 	"calls that come back late": {4, "after its end", 2, calm, Break{Late: time.Second}},
 	"tries that take long":      {4, "a trylock of", 2, calm, Break{Try: time.Second}},
 	"nodes that never vote": {4, "has waited for it with a majority in reach", 2, calm, Break{Script: in("",
