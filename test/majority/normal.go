@@ -42,7 +42,7 @@ func (s *state) hash(seed maphash.Seed) uint64 {
 		parts[i] = maphash.Bytes(seed, s.nodeCode(room[:0], int8(i), seed))
 	}
 	slices.Sort(parts[:])
-	to := longs(room[:0], int64(s.now), s.truth.token)
+	to := longs(room[:0], s.now, s.truth.token)
 	for _, p := range parts {
 		to = longs(to, int64(p))
 	}
