@@ -16,7 +16,8 @@ func (b *Ballot) Copy(room *Ballot) *Ballot {
 	if room == nil {
 		room = new(Ballot)
 	}
-	legs, due := append(room.legs[:0], b.legs...), append(room.due[:0], b.due...)
+	legs, due := room.legs[:0], room.due[:0]
+	legs, due = append(legs, b.legs...), append(due, b.due...)
 	*room = *b
 	room.legs, room.due = legs, due
 	return room
@@ -44,9 +45,9 @@ func (b *Ballot) AppendLeg(to []byte, i int) []byte {
 	return to
 }
 
-// Forget drops what the Ballot knows of one node and cannot matter any more. No answer or message of
-// that node will come with a token less than soonest. If there is something to drop, Forget does so
-// in a copy, for which room gives the room.
+// Forget drops what the Ballot knows of one node and cannot matter any more. No answer or message
+// of that node will come with a token less than soonest. If there is something to drop, Forget does
+// so in a copy, for which room gives the room.
 func (b *Ballot) Forget(i int, soonest int64, room func() *Ballot) *Ballot {
 	g := b.legs[i]
 	for _, token := range []*int64{&g.Shown, &g.Forced, &g.given, &g.wanted} {

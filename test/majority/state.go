@@ -113,7 +113,8 @@ type budget struct {
 
 // copy makes another state the same. The two have the Ballots in common.
 func (s *state) copy(to *state) {
-	air, pushes := append(to.air[:0], s.air...), append(to.pushes[:0], s.pushes...)
+	air, pushes := to.air[:0], to.pushes[:0]
+	air, pushes = append(air, s.air...), append(pushes, s.pushes...)
 	*to = *s
 	to.air, to.pushes = air, pushes
 }
