@@ -30,7 +30,7 @@ type hushed struct {
 
 	mu     sync.Mutex // guards what follows
 	silent []bool
-	unread string
+	unread string   // no node reads a request with this text; empty: they read all
 	held   []func() // what nodes have not read yet
 }
 
@@ -68,7 +68,7 @@ func (h *hushed) hush(i int) {
 	})
 }
 
-// ignore has no node read a request with this text; none if it is empty.
+// ignore sets unread.
 func (h *hushed) ignore(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,7 +18,7 @@ var errEvicted = errors.New("evicted")
 func (w *world) own(c int8) *call {
 	k := &w.calls[c]
 	if !w.owned[c] {
-		k.Ballot, w.owned[c] = k.Ballot.Copy(w.room()), true
+		w.replaces(c, k.Ballot.Copy(w.room()))
 	}
 	return k
 }
@@ -33,15 +33,7 @@ func (w *world) replaces(c int8, b *ballot.Ballot) {
 }
 
 // room is a Ballot that no state has any more, or nil.
-func (w *world) room() *ballot.Ballot {
-	n := len(w.ballots) - 1
-	if n < 0 {
-		return nil
-	}
-	b := w.ballots[n]
-	w.ballots = w.ballots[:n]
-	return b
-}
+func (w *world) room() *ballot.Ballot { return pop(&w.ballots) }
 
 func (w *world) time() time.Time { return at(w.now) }
 
@@ -53,7 +45,7 @@ func (w *world) send(m msg) {
 // begins is Locker.begin.
 func (w *world) begins(c int8) {
 	k := &w.calls[c]
-	k.Ballot, w.owned[c] = ballot.New(masters, lua.Claim, w.programs[c].bound, w.time()), true
+	w.replaces(c, ballot.New(masters, lua.Claim, w.programs[c].bound, w.time()))
 	k.stage = waiting
 	for i := range int8(masters) {
 		if k.away[i] {

@@ -11,7 +11,7 @@ import (
 type prober struct {
 	w      world
 	seed   maphash.Seed
-	known  numbers
+	known  visited
 	onPath map[uint64]struct{}
 	path   []*frame
 	spare  []*frame
@@ -60,12 +60,18 @@ func prove(sc *scenario) *result {
 
 // frame is one that is not in use.
 func (x *prober) frame() *frame {
-	if len(x.spare) == 0 {
-		return new(frame)
+	if f := pop(&x.spare); f != nil {
+		return f
 	}
-	f := x.spare[len(x.spare)-1]
-	x.spare = x.spare[:len(x.spare)-1]
-	return f
+	return new(frame)
+}
+
+// pop takes the last one out; nil: there is none.
+func pop[T any](from *[]*T) (last *T) {
+	if n := len(*from) - 1; n >= 0 {
+		last, *from = (*from)[n], (*from)[:n]
+	}
+	return last
 }
 
 // drop takes back a frame and the Ballots that only it has.
@@ -114,8 +120,8 @@ func (x *prober) fails(err error) {
 	}
 }
 
-// numbers is a set of numbers. It takes 9 to 19 bytes for each.
-type numbers struct {
+// visited is a set of states' numbers. It takes 9 to 19 bytes for each.
+type visited struct {
 	parts [256]part
 	count int
 }
@@ -127,7 +133,7 @@ type part struct {
 }
 
 // add puts a number in, and reports whether it is new.
-func (s *numbers) add(n uint64) bool {
+func (s *visited) add(n uint64) bool {
 	n = max(n, 1)
 	p := &s.parts[n>>56]
 	if p.used >= len(p.slots)/10*9 {

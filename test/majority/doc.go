@@ -16,9 +16,10 @@
 // is ahead. Time stands still but for steps that a scenario allows: two end the trust in a vote,
 // three end the vote. Then the timers of calls go off, sooner or later.
 //
-// States that differ only in the names of nodes, or in what cannot matter any more (forget.go), count
-// as one. A scenario is searched to its end, in depth (deep.go). Faults are searched for in breadth, so their histories are short (search.go).
-// What is too large is followed at random (wander.go).
+// States that differ only in the names of nodes, or in what cannot matter any more (forget.go),
+// count as one. A scenario is searched to its end, in depth (deep.go). Faults are searched for in
+// breadth, so their histories are short (search.go). What is too large is followed at random
+// (wander.go).
 //
 // The judges (check.go):
 //

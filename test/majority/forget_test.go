@@ -12,13 +12,7 @@ import (
 // other does not. All that may happen next is the same in both, and so is what is left when the
 // other one forgets as well.
 func TestWhatIsForgottenChangesNothing(t *testing.T) {
-	histories := 400
-	switch {
-	case long():
-		histories = 10_000
-	case raceDetector, testing.Short():
-		histories = 20
-	}
+	histories := histories(400, 10_000, 20)
 	for _, all := range [][]scenario{scenarios, longer, wide} {
 		for _, sc := range all {
 			t.Run(sc.name, func(t *testing.T) {

@@ -42,9 +42,9 @@ func (s *state) hash(seed maphash.Seed) uint64 {
 		parts[i] = maphash.Bytes(seed, s.nodeCode(room[:0], int8(i), seed))
 	}
 	slices.Sort(parts[:])
-	to := longs(room[:0], s.now, s.truth.token)
+	to := numbers(room[:0], s.now, s.truth.token)
 	for _, p := range parts {
-		to = longs(to, int64(p))
+		to = numbers(to, int64(p))
 	}
 	to = append(to, byte(s.truth.harm), flags(s.truth.robbed))
 	if s.truth.harm&unordered == 0 {
@@ -63,11 +63,11 @@ func (k *call) code(to []byte, forced bool) []byte {
 	case waiting:
 		to = k.AppendCall(to)
 	case holding:
-		to = longs(to, k.token, int64(k.Place), k.began, k.hold.TrustEnds.UnixMilli(), k.hold.RenewAt.UnixMilli(), k.hold.Term.Ends.UnixMilli())
+		to = numbers(to, k.token, int64(k.Place), k.began, k.hold.TrustEnds.UnixMilli(), k.hold.RenewAt.UnixMilli(), k.hold.Term.Ends.UnixMilli())
 	case leaving:
-		to = longs(to, k.token, int64(k.said[0]), int64(k.said[1]), int64(k.said[2]), int64(k.hold.State))
+		to = numbers(to, k.token, int64(k.said[0]), int64(k.said[1]), int64(k.said[2]), int64(k.hold.State))
 	case over:
-		to = longs(to, int64(k.why))
+		to = numbers(to, int64(k.why))
 	case absent, idle, killed:
 	}
 	return to
@@ -76,17 +76,17 @@ func (k *call) code(to []byte, forced bool) []byte {
 func (s *state) nodeCode(to []byte, i int8, seed maphash.Seed) []byte {
 	n := &s.nodes[i]
 	to = append(to, byte(s.down[i]), byte(n.holder), byte(n.kept), byte(n.run), flags(n.decided, s.truth.lost[i]))
-	to = longs(to, n.token, n.since, n.ends, n.last, n.from, n.clock)
+	to = numbers(to, n.token, n.since, n.ends, n.last, n.from, n.clock)
 	for c := range int8(most) {
 		k := &s.calls[c]
 		to = append(to, flags(n.marks[c], n.heard[c], k.away[i], k.round>>i&1 == 1, k.stage == leaving && k.trusted[i]), byte(k.session[i]))
-		to = longs(to, n.places[c], n.alive[c], n.blind[c])
+		to = numbers(to, n.places[c], n.alive[c], n.blind[c])
 		if k.stage == waiting || k.stage == holding {
 			to = k.AppendLeg(to, int(i))
 		}
 		for j := range s.pushes {
 			if p := &s.pushes[j]; p.node == i && p.call == c {
-				to = longs(append(to, 'p', byte(p.news)), p.token, p.at)
+				to = numbers(append(to, 'p', byte(p.news)), p.token, p.at)
 			}
 		}
 	}
@@ -100,17 +100,17 @@ func (s *state) nodeCode(to []byte, i int8, seed maphash.Seed) []byte {
 	}
 	slices.Sort(texts)
 	for _, t := range texts {
-		to = longs(to, int64(t))
+		to = numbers(to, int64(t))
 	}
 	return to
 }
 
 func (m *msg) code(to []byte) []byte {
 	to = append(to, 'm', byte(m.what), byte(m.call), flags(m.orphan, m.late, m.round), byte(m.session))
-	to = longs(to, m.sent, m.place, m.back, m.token, m.vote)
+	to = numbers(to, m.sent, m.place, m.back, m.token, m.vote)
 	if a := &m.answer; m.what > requests {
 		to = append(to, byte(a.status), byte(a.position), byte(a.holder), flags(a.older, a.pending, a.missing))
-		to = longs(to, a.now, a.left, a.place, a.token, a.since)
+		to = numbers(to, a.now, a.left, a.place, a.token, a.since)
 	}
 	return to
 }
@@ -125,7 +125,7 @@ func (b *budget) code(to []byte) []byte {
 	return to
 }
 
-func longs(to []byte, all ...int64) []byte {
+func numbers(to []byte, all ...int64) []byte {
 	for _, n := range all {
 		to = binary.LittleEndian.AppendUint64(to, uint64(n))
 	}

@@ -16,19 +16,18 @@ func calls(all ...program) (p [most]program) {
 	return p
 }
 
-// late lets answers and messages take their time. Requests always do.
-var late = budget{slow: -1, lag: -1}
+// lately lets answers and messages take their time. Requests always do.
+func lately(b budget) budget {
+	b.slow, b.lag = -1, -1
+	return b
+}
+
+var late = lately(budget{})
 
 // fault allows one fault.
 func fault(b budget) budget {
 	b.faults = 1
 	return b
-}
-
-// faultLate is fault where answers and messages take their time, too.
-func faultLate(b budget) budget {
-	b.slow, b.lag = late.slow, late.lag
-	return fault(b)
 }
 
 var two = calls(lock, lock)
@@ -46,23 +45,23 @@ var scenarios = []scenario{
 	{name: "two calls", programs: two, allows: late},
 	{name: "two tries", programs: calls(try, try), allows: late},
 	{name: "a call and a try", programs: calls(lock, try), allows: late},
-	{name: "two calls, both give up", programs: two, allows: budget{slow: -1, lag: -1, giveUps: 2}},
+	{name: "two calls, both give up", programs: two, allows: lately(budget{giveUps: 2})},
 	{name: "two calls, renewals", programs: two, allows: budget{renewals: 1}},
 	{name: "two calls, clocks near", programs: two, clocks: near},
 	{name: "two calls, clocks apart", programs: two, clocks: apart},
 	{name: "first start", programs: two, unmet: true, allows: late},
 	{name: "two nodes hang as all begins", programs: two, hung: 0b11, allows: late},
 	{name: "a node is dead", programs: two, dead: 0b1, allows: late},
-	{name: "a node dies", programs: two, allows: faultLate(budget{deaths: 1})},
+	{name: "a node dies", programs: two, allows: lately(fault(budget{deaths: 1}))},
 	{name: "a node hangs", programs: two, allows: fault(budget{hangs: 1})},
-	{name: "a node is flushed", programs: two, allows: faultLate(budget{flushes: 1})},
-	{name: "a node restarts empty", programs: two, quick: true, allows: faultLate(budget{restarts: 1})},
-	{name: "a node restarts with old data", programs: two, quick: true, allows: faultLate(budget{yesterdays: 1})},
-	{name: "a node restarts with its data", programs: two, quick: true, allows: faultLate(budget{intact: 1})},
-	{name: "a node forgets while a holder has all votes", programs: two, allows: faultLate(budget{amnesias: 1})},
-	{name: "a client is killed", programs: two, allows: faultLate(budget{kills: 1})},
+	{name: "a node is flushed", programs: two, allows: lately(fault(budget{flushes: 1}))},
+	{name: "a node restarts empty", programs: two, quick: true, allows: lately(fault(budget{restarts: 1}))},
+	{name: "a node restarts with old data", programs: two, quick: true, allows: lately(fault(budget{yesterdays: 1}))},
+	{name: "a node restarts with its data", programs: two, quick: true, allows: lately(fault(budget{intact: 1}))},
+	{name: "a node forgets while a holder has all votes", programs: two, allows: lately(fault(budget{amnesias: 1}))},
+	{name: "a client is killed", programs: two, allows: lately(fault(budget{kills: 1}))},
 	{name: "a client reaches one node, another one two", programs: two, cuts: [most]uint8{0b110}, dead: 0b100, allows: budget{ticks: 1}},
-	{name: "a request or an answer is lost", programs: two, allows: faultLate(budget{lost: 1})},
+	{name: "a request or an answer is lost", programs: two, allows: lately(fault(budget{lost: 1}))},
 	{name: "a request is late", programs: two, allows: fault(budget{late: 1})},
 	{name: "a subscription breaks", programs: two, allows: fault(budget{deaf: 1})},
 	{name: "forced", programs: two, allows: fault(budget{forces: 1})},
@@ -92,14 +91,14 @@ func long() bool { return os.Getenv("MAJORITY") == "all" }
 
 // longer take from seconds to minutes.
 var longer = []scenario{
-	{name: "two calls, renewals, late", programs: two, allows: budget{slow: -1, lag: -1, renewals: 1}},
+	{name: "two calls, renewals, late", programs: two, allows: lately(budget{renewals: 1})},
 	{name: "two calls, clocks near, late", programs: two, clocks: near, allows: late},
-	{name: "a node hangs, late", programs: two, allows: faultLate(budget{hangs: 1})},
-	{name: "a request is late, and so are answers", programs: two, allows: faultLate(budget{late: 1})},
-	{name: "a subscription breaks, late", programs: two, allows: faultLate(budget{deaf: 1})},
+	{name: "a node hangs, late", programs: two, allows: lately(fault(budget{hangs: 1}))},
+	{name: "a request is late, and so are answers", programs: two, allows: lately(fault(budget{late: 1}))},
+	{name: "a subscription breaks, late", programs: two, allows: lately(fault(budget{deaf: 1}))},
 	{name: "not yet heard", programs: two, deaf: true},
-	{name: "three calls, a node is dead, one gives up, late", programs: three, dead: 0b1, allows: budget{slow: -1, lag: -1, giveUps: 1}},
-	{name: "three calls, a node is dead, another one is flushed, late", programs: three, dead: 0b1, allows: faultLate(budget{flushes: 1})},
+	{name: "three calls, a node is dead, one gives up, late", programs: three, dead: 0b1, allows: lately(budget{giveUps: 1})},
+	{name: "three calls, a node is dead, another one is flushed, late", programs: three, dead: 0b1, allows: lately(fault(budget{flushes: 1}))},
 	{name: "three tries, a node is dead, late", programs: calls(try, try, try), dead: 0b1, allows: late},
 	{name: "three calls", programs: three},
 }

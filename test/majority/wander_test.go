@@ -35,14 +35,19 @@ var wide = []scenario{
 	{name: "fine steps of time, two faults", programs: three, step: 500, allows: timely(2)},
 }
 
-func TestNoHistoryAtRandomBreaksAPromise(t *testing.T) {
-	histories := 1500
+// histories is how many a test follows in each world: in CI, by hand, and where a sample is enough.
+func histories(usual, all, sample int) int {
 	switch {
 	case long():
-		histories = 20_000
+		return all
 	case raceDetector, testing.Short():
-		histories = 100
+		return sample
 	}
+	return usual
+}
+
+func TestNoHistoryAtRandomBreaksAPromise(t *testing.T) {
+	histories := histories(1500, 20_000, 100)
 	for _, sc := range wide {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()

@@ -13,8 +13,8 @@ import (
 // long as that lasts.
 func (r *referee) soon() time.Duration { return 30*time.Second + r.w.plan.Longest*21/20 }
 
-// firmly is for how long a lock is trusted at least as it is granted by a message in calm weather: a
-// claim, without its margin, a tenth of the heartbeat that compared the clocks, and the way.
+// firmly is for how long a lock is trusted at least when a message grants it in calm weather: a
+// claim, less its margin, a tenth of the heartbeat that compared the clocks, and the way.
 const firmly = 2 * time.Second
 
 // bounded is how long after its end a call comes back: a request in the caller's own goroutine
