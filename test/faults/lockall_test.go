@@ -66,17 +66,21 @@ func TestLockAllsThatAreExecutedAfterTheirCallerGaveUpHoldNothing(t *testing.T) 
 		f.Unlocks(a.Locks("w"))
 		ctx, cancel := context.WithCancel(background)
 		failed := make(chan error, 1)
-		execute := f.late(f.Verb("enter"), func() {
+		enter := f.Verb("enter")
+		all, before := f.All(enter, faultproxy.Observe()), f.Proxy.Count(enter)
+		execute := f.late(enter, func() {
 			go func() {
 				_, err := a.LockAll(ctx, several)
 				failed <- err
 			}()
 		})
+		f.Until("all are sent", func() bool { return f.Proxy.Count(enter) >= before+len(several) })
 		cancel()
 		if err := <-failed; !errors.Is(err, context.Canceled) {
 			f.Errorf("it says %v", err)
 		}
 		execute()
+		all.WaitExecuted(f, len(several), world.Patience) // those that were not held may be late, too
 		for _, name := range several {
 			f.Until(name+" is free", func() bool { return f.Holder(name) == 0 })
 			f.nobody(name)
