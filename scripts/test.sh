@@ -146,10 +146,11 @@ guests() { race='' test_all $(echo "$guests" | grep -v '/scripts/release$'); }
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
 released() { logged compiling nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/release; }
 
-# Three groups that take about as long as each other.
-killing() { in_turn processes floors; }
-waiting() { in_turn topologies java torture; }
-others() { in_turn rooms vetted guests tool; } # the tool last: some of its leases are short
+# Four groups that take about as long as each other.
+killing() { in_turn processes tool; } # the tool late: some of its leases are short
+moving() { in_turn topologies guests; }
+torturing() { in_turn torture java; }
+others() { in_turn floors rooms vetted; }
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
@@ -160,7 +161,7 @@ if [ ${#missing[@]} = 0 ]; then
 	in_turn prove released &
 	proving=$!
 	beside faults still || status=$? # first and alone: leases of less than a second are at stake
-	beside killing waiting others || status=$?
+	beside killing moving torturing others || status=$?
 	wait "$proving" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
