@@ -48,6 +48,8 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 //	ErrNotHeld   nobody had the lock
 //	other        the context's, the server's or the connection's. Unless the server refused, the
 //	             ownership may have been ended all the same
+//
+// The context of the old holder ends by it, maybe before the answer has come. Pass another one.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	sent := time.Now()
 	keys, left, err := l.core.Force(ctx, name)

@@ -15,6 +15,8 @@ import (
 //
 //	nil          a majority has ended it
 //	ErrNotHeld   nobody had the lock
+//
+// The context of the old holder ends by it, maybe before the answers have come. Pass another one.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	if err := l.force(ctx, name, ""); err != nil {
 		return &Error{Op: "force", Name: name, Err: err}

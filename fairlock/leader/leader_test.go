@@ -113,11 +113,11 @@ func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		admin, l := world.Host(t, addr), world.Host(t, addr)
 		lost, turns := 0, 0
-		err := leader.Run(t.Context(), l, "active", func(ctx context.Context, _ *fairlock.Lease) error {
+		err := leader.Run(t.Context(), l, "active", func(context.Context, *fairlock.Lease) error {
 			if turns++; turns == 2 {
 				return nil
 			}
-			if err := admin.ForceUnlock(ctx, "active"); err != nil {
+			if err := admin.ForceUnlock(t.Context(), "active"); err != nil {
 				t.Error(err)
 			}
 			return errors.New("the store refused the token")

@@ -44,7 +44,7 @@ func patient(ctx context.Context, _ int64) error {
 func TestExampleTheShopHearsThatItsLockIsLostMidway(t *testing.T) {
 	locks := locktest.New(t)
 	s := &shop{locks, func(ctx context.Context, token int64) error {
-		if err := locks.ForceUnlock(ctx, "order:42"); err != nil {
+		if err := locks.ForceUnlock(t.Context(), "order:42"); err != nil { // by which ctx ends
 			t.Error(err)
 		}
 		return patient(ctx, token) // a bank that looks at its context pays nothing now

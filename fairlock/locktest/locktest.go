@@ -4,7 +4,7 @@
 //	func TestWithoutItsLockNothingIsPaid(t *testing.T) {
 //		locks := locktest.New(t)
 //		shop := Shop{Locks: locks, Bank: func(ctx context.Context, token int64) error {
-//			locks.ForceUnlock(ctx, "order:42") // the lock is lost midway
+//			locks.ForceUnlock(t.Context(), "order:42") // the lock is lost midway, and ctx ends
 //			<-ctx.Done()
 //			return context.Cause(ctx)
 //		}}
