@@ -146,11 +146,10 @@ guests() { race='' test_all $(echo "$guests" | grep -v '/scripts/release$'); }
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
 released() { logged compiling nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/release; }
 
-# Four groups that take about as long as each other.
-killing() { in_turn processes tool; } # the tool late: some of its leases are short
-moving() { in_turn topologies guests; }
+# Five groups that take about as long as each other.
 torturing() { in_turn torture java; }
-others() { in_turn floors rooms vetted; }
+building() { in_turn floors vetted guests; }
+rest() { in_turn rooms tool; } # the tool late: some of its leases are short
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
@@ -161,7 +160,7 @@ if [ ${#missing[@]} = 0 ]; then
 	in_turn prove released &
 	proving=$!
 	beside faults still || status=$? # first and alone: leases of less than a second are at stake
-	beside killing moving torturing others || status=$?
+	beside processes topologies torturing building rest || status=$?
 	wait "$proving" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
