@@ -116,7 +116,7 @@ func TestAServerThatIsStoppedHangsNoLockAllAndNoUnlockOfSeveralLocks(t *testing.
 			f.Errorf("it says %v", err)
 		}
 	})
-	f.Server.Resume()
+	f.resumes()
 	f.Must(leases.Unlock(background))
 	for _, name := range append([]string{"u", "v"}, several...) {
 		f.Until(name+" is free", func() bool { return f.Holder(name) == 0 && f.Line(name) == 0 })

@@ -37,7 +37,7 @@ func TestRequestsThatAStoppedServerExecutesLaterHoldNothing(t *testing.T) {
 	if err := held.Unlock(fromNow(time.Second)); !errors.Is(err, context.DeadlineExceeded) {
 		f.Errorf("Unlock on a stopped server: %v", err)
 	}
-	f.Server.Resume()
+	f.resumes()
 
 	f.Must(held.Unlock(background)) // waits for the outcome
 	f.Within(world.Soon, "the end of all leaves", func() {
@@ -65,7 +65,7 @@ func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
 		t.Errorf("the lease says %v", cause)
 	}
 	f.Ends(lease)
-	f.Server.Resume()
+	f.resumes()
 	f.Unlocks(held) // the closed Locker may not have had a connection for its leave
 	f.Within(world.Soon, "the hand-over", func() { second.Gets() })
 	f.Served(second)
@@ -120,7 +120,7 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 	}
 	all.Wait()
 	time.Sleep(time.Until(stopped.Add(6 * time.Second)))
-	f.Server.Resume()
+	f.resumes()
 
 	f.Within(world.Soon, "Unlock", func() { f.Must(ended.Unlock(background)) })
 	waits[3].Gets()
@@ -144,6 +144,16 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 		f.Until("nobody is left", func() bool { return f.Holder("free") == 0 && f.Line("free") == 0 })
 	})
 	f.nobody("free")
+}
+
+// resumes lets the stopped server go on, and returns when it has executed what it was sent: in each
+// turn of its event loop it reads from all connections, and from those made meanwhile in the next.
+func (f *faulty) resumes() {
+	f.Helper()
+	f.Server.Resume()
+	for range 3 {
+		f.Must(f.Direct.Ping(background).Err())
+	}
 }
 
 // A call on the stopped server ends after its bound, and has a tenth of a second more to return.
