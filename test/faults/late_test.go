@@ -52,6 +52,26 @@ func (f *faulty) nobody(name string) {
 	f.Free(name)
 }
 
+// endsUpFree fails unless a newcomer soon has the lock, with nobody in line. A call that gave up may
+// have the lock for a moment: its request and its leave may both be under way.
+func (f *faulty) endsUpFree(name string) {
+	f.Helper()
+	fresh := f.Beside()
+	f.Within(world.Soon, "the end of all leaves", func() {
+		f.Until("nobody is left", func() bool {
+			lease, err := fresh.TryLock(background, name)
+			if errors.Is(err, fairlock.ErrHeld) {
+				return false
+			}
+			f.Must(err)
+			f.Took(lease)
+			f.Unlocks(lease)
+			return f.Line(name) == 0
+		})
+	})
+	f.Must(fresh.Close())
+}
+
 func TestALockExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a := f.Behind()

@@ -67,7 +67,7 @@ func TestLockAllsThatAreExecutedAfterTheirCallerGaveUpHoldNothing(t *testing.T) 
 		ctx, cancel := context.WithCancel(background)
 		failed := make(chan error, 1)
 		enter := f.Verb("enter")
-		all, before := f.All(enter, faultproxy.Observe()), f.Proxy.Count(enter)
+		before := f.Proxy.Count(enter)
 		execute := f.late(enter, func() {
 			go func() {
 				_, err := a.LockAll(ctx, several)
@@ -80,10 +80,8 @@ func TestLockAllsThatAreExecutedAfterTheirCallerGaveUpHoldNothing(t *testing.T) 
 			f.Errorf("it says %v", err)
 		}
 		execute()
-		all.WaitExecuted(f, len(several), world.Patience) // those that were not held may be late, too
 		for _, name := range several {
-			f.Until(name+" is free", func() bool { return f.Holder(name) == 0 })
-			f.nobody(name)
+			f.endsUpFree(name)
 		}
 	})
 }
@@ -116,10 +114,9 @@ func TestAServerThatIsStoppedHangsNoLockAllAndNoUnlockOfSeveralLocks(t *testing.
 			f.Errorf("it says %v", err)
 		}
 	})
-	f.resumes()
+	f.Server.Resume()
 	f.Must(leases.Unlock(background))
 	for _, name := range append([]string{"u", "v"}, several...) {
-		f.Until(name+" is free", func() bool { return f.Holder(name) == 0 && f.Line(name) == 0 })
-		f.nobody(name)
+		f.endsUpFree(name)
 	}
 }

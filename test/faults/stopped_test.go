@@ -37,16 +37,11 @@ func TestRequestsThatAStoppedServerExecutesLaterHoldNothing(t *testing.T) {
 	if err := held.Unlock(fromNow(time.Second)); !errors.Is(err, context.DeadlineExceeded) {
 		f.Errorf("Unlock on a stopped server: %v", err)
 	}
-	f.resumes()
+	f.Server.Resume()
 
 	f.Must(held.Unlock(background)) // waits for the outcome
-	f.Within(world.Soon, "the end of all leaves", func() {
-		f.Until("nobody is in line", func() bool {
-			return f.Line("x")+f.Line("held") == 0 && f.Holder("x")+f.Holder("held") == 0
-		})
-	})
-	f.nobody("x")
-	f.nobody("held")
+	f.endsUpFree("x")
+	f.endsUpFree("held")
 }
 
 func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
@@ -65,7 +60,7 @@ func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
 		t.Errorf("the lease says %v", cause)
 	}
 	f.Ends(lease)
-	f.resumes()
+	f.Server.Resume()
 	f.Unlocks(held) // the closed Locker may not have had a connection for its leave
 	f.Within(world.Soon, "the hand-over", func() { second.Gets() })
 	f.Served(second)
@@ -120,7 +115,7 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 	}
 	all.Wait()
 	time.Sleep(time.Until(stopped.Add(6 * time.Second)))
-	f.resumes()
+	f.Server.Resume()
 
 	f.Within(world.Soon, "Unlock", func() { f.Must(ended.Unlock(background)) })
 	waits[3].Gets()
@@ -140,20 +135,7 @@ func TestAServerStoppedForSixSecondsHangsNobodyAndEverybodyGoesOn(t *testing.T) 
 		f.Unlocks(w.Lease)
 		f.nobody(w.Name)
 	}
-	f.Within(world.Soon, "the end of all leaves", func() {
-		f.Until("nobody is left", func() bool { return f.Holder("free") == 0 && f.Line("free") == 0 })
-	})
-	f.nobody("free")
-}
-
-// resumes lets the stopped server go on, and returns when it has executed what it was sent: in each
-// turn of its event loop it reads from all connections, and from those made meanwhile in the next.
-func (f *faulty) resumes() {
-	f.Helper()
-	f.Server.Resume()
-	for range 3 {
-		f.Must(f.Direct.Ping(background).Err())
-	}
+	f.endsUpFree("free")
 }
 
 // A call on the stopped server ends after its bound, and has a tenth of a second more to return.
