@@ -83,14 +83,17 @@ func TestAPlainWaiterWhoseTryGoesUnansweredDoesNotKeepTheNextFromTheLock(t *test
 		b := f.plain().Beside()
 		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
 		lease := b.Locks("x")
-		first, next := a.WaitsPlainly("x"), a.WaitsPlainly("x")
-		f.Listens("x", 1)
+		tries := f.All(f.Verb("enter"), faultproxy.Observe())
+		first := a.WaitsPlainly("x")
+		tries.WaitExecuted(f, 2, world.Patience) // it tries again when it listens
+		next := a.WaitsPlainly("x")
 		held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
 		f.Unlocks(lease)
 		f.Within(world.Soon, "the next lock", func() { f.Unlocks(next.Gets()) })
 		held.Release()
 		f.Unlocks(first.Gets())
-		f.Free("x")
+		held.WaitExecuted(f, 1, world.Patience)
+		f.endsUpFree("x")
 	})
 }
 
@@ -98,10 +101,12 @@ func TestAPlainWaiterWhoseTryGoesUnansweredIsPassedATurn(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		b := f.plain().Beside()
 		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
+		tries := f.All(f.Verb("enter"), faultproxy.Observe())
 		for range 100 { // a busy machine may be late to end a turn
 			lease := b.Locks("x")
-			first, next := a.WaitsPlainly("x"), a.WaitsPlainly("x")
-			f.Listens("x", 1)
+			first := a.WaitsPlainly("x")
+			tries.WaitExecuted(f, 2, world.Patience) // in the first round it tries again when it listens
+			next := a.WaitsPlainly("x")
 			held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
 			f.Unlocks(lease)
 			lease = next.Gets()
@@ -113,7 +118,7 @@ func TestAPlainWaiterWhoseTryGoesUnansweredIsPassedATurn(t *testing.T) {
 			held.Release()
 			held.WaitExecuted(f, 1, world.Patience)
 			f.Unlocks(first.Gets())
-			f.Free("x")
+			f.endsUpFree("x")
 			if passed {
 				return
 			}
