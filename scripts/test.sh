@@ -129,7 +129,7 @@ named="$quiet|/test/(explore|majority|simulate(/majority)?|faults|processes|topo
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }
-processes() { test_all ./test/processes; }
+processes() { test_all -parallel 4 ./test/processes; }
 topologies() { test_all -parallel 4 ./test/topologies; }
 java() { test_all -parallel 4 ./test/java ./test/interop; }
 torture() { test_all ./test/torture; } # ends with a minute of waiting for keys to vanish
