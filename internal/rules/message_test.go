@@ -125,6 +125,17 @@ func TestWhoWaitsAsksAtAHintAndLeavesWhenEvicted(t *testing.T) {
 	want(t, "evicted before it was answered", w.Heard(&lua.Message{News: lua.Evicts}, t0, 0, true), Step{Do: End, Why: Evicted, Leave: true})
 }
 
+func TestWhoHearsFromTheServerBeforeItIsAnsweredStandsInLine(t *testing.T) {
+	for what, m := range map[string]*lua.Message{
+		"a grant, too late": {News: lua.Grants, Token: 9, At: s0, Claim: claim}, "a hint": {News: lua.Recalls},
+	} {
+		w := waiting()
+		want(t, what, w.Heard(m, t0.Add(claim), 0, false), Step{Do: Ask})
+		want(t, "an error that passes, after "+what, w.Unanswered(proto("LOADING not yet"), t0.Add(claim), false), Step{Do: Ask})
+		want(t, "the end, after "+what, w.GivesUp(false), Step{Do: End, Why: GaveUp, Leave: true})
+	}
+}
+
 func TestWhatWasForcedBeforeItsAnswerCameIsNoLock(t *testing.T) {
 	for token, step := range map[int64]Step{
 		8:  {Do: End, Why: Forced, Leave: true},

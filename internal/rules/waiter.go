@@ -25,7 +25,7 @@ type Waiter struct {
 	Began time.Time     // before its first request was sent
 
 	Phase    Phase
-	Seen     bool      // an answer said that it waits, or has the lock
+	Seen     bool      // the server said that it waits, or has the lock
 	Place    lua.Place // in line, the first that it was given; 0: not known
 	Unplaced int8      // requests that went out without a place: 0, 1, or 2 for more
 	Shown    int64     // the largest token that it was shown while it waited

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
@@ -123,6 +124,18 @@ func (l *link) delivered(f *flight, reply []byte) {
 		if k := l.owner.noted[noteOf(p.ticket)]; k != nil && waits {
 			k.answered = true
 		}
+	}
+}
+
+// heard notes which call a message tells to wait: whoever is granted the lock by message, or called
+// back, stood in line.
+func (l *link) heard(payload string) {
+	m, err := lua.ParseMessage(payload)
+	if err != nil || m.News != lua.Grants && m.News != lua.Recalls {
+		return
+	}
+	if k := l.owner.noted[noteOf(m.Ticket.String())]; k != nil && nameOf(m.Record) == k.name { // else it is forged
+		k.heard = time.Now()
 	}
 }
 

@@ -28,6 +28,7 @@ type call struct {
 	inside   int           // how often that code runs now
 	back     time.Time     // when that code last returned
 	answered bool          // the server has said that the call waits
+	heard    time.Time     // when a message last said so
 	evicted  bool          // a script took the call out of the line
 	// What the call may return with, beside the lock.
 	held, full, ends, within bool
@@ -117,13 +118,19 @@ func (a *actor) over(k *call, how any) {
 	a.w.history.Note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, how)
 }
 
+// told reports whether the client knows that the call waits. It takes in a message in no time, unless
+// the message comes while it is paused.
+func (k *call) told() bool {
+	return k.answered || !k.heard.IsZero() && time.Since(k.heard) > 10*time.Millisecond
+}
+
 // patient judges two things: no waiter fails because of a passing state (4), and none is evicted
 // without an eviction (2).
 func (r *referee) patient(k *call, err error) {
 	c := k.actor.c
 	switch {
 	case err == nil || c.closing || c.crashed:
-	case k.answered && k.waits && passes(err):
+	case k.told() && k.waits && passes(err):
 		r.violated(4, "a %s of %s by %s waited, and failed for what passes: %v", k.op, k.name, c.name, err)
 	case errors.Is(err, fairlock.ErrEvicted) && !k.evicted:
 		r.violated(2, "a %s of %s by %s was evicted by nobody: %v", k.op, k.name, c.name, err)

@@ -37,6 +37,9 @@ func (c *conn) hand(frame []byte) {
 	c.Arrive(frame)
 }
 
+// reads reports whether the client reads what arrives now.
+func (c *conn) reads() bool { return !c.torn && !c.IsClosed() && !c.Expired() }
+
 // fail breaks the connection, as the client sees it.
 func (c *conn) fail(err error) {
 	c.link.w.history.Note(c.link.owner.name, "has a connection broken: %v", err)

@@ -196,7 +196,7 @@ func (l *link) reaches(f *flight) {
 		l.down.pass(c, func() {
 			if !c.mute {
 				c.flying--
-				if !c.IsClosed() {
+				if c.reads() {
 					l.delivered(f, reply)
 				}
 				c.hand(reply)
@@ -235,6 +235,9 @@ func (l *link) tell(m message) {
 			l.down.pass(m.To, func() {
 				if !m.To.mute && !l.dead {
 					w.history.Note(l.owner.name, "hears %s", m.Payload)
+					if m.To.reads() {
+						l.heard(m.Payload)
+					}
 					m.To.hand(frame)
 				}
 			})

@@ -100,6 +100,13 @@ func (c *Conn) IsClosed() bool {
 	return c.closed
 }
 
+// Expired reports whether a read would time out, whatever has arrived.
+func (c *Conn) Expired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.readBy.IsZero() && !time.Now().Before(c.readBy)
+}
+
 // change changes the state that Read looks at.
 func (c *Conn) change(f func()) {
 	c.mu.Lock()
