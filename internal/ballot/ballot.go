@@ -278,10 +278,10 @@ func (g *leg) over(token int64, since lua.Micros) bool {
 	return token <= g.past && since <= g.pastSince
 }
 
-// Expire gives back the votes that can no longer decide a call that waits.
+// Expire gives back the votes that can no longer be trusted, of a call that waits.
 func (b *Ballot) Expire(now time.Time) {
 	for i := range b.legs {
-		if g := &b.legs[i]; g.Phase == rules.Granted && rules.Passed(g.useful(), now) {
+		if g := &b.legs[i]; g.Phase == rules.Granted && rules.Passed(g.term.TrustEnds(), now) {
 			b.back(i)
 			g.lapsed = true
 		}
@@ -291,12 +291,12 @@ func (b *Ballot) Expire(now time.Time) {
 // Stands reports whether the call is to stay in that node's line.
 func (b *Ballot) Stands(i int) bool { return b.legs[i].asked && !b.legs[i].lapsed }
 
-// Ends is when the first vote that a waiting call has can no longer decide it; the zero time if it
+// Ends is when the first vote that a waiting call has can no longer be trusted; the zero time if it
 // has none.
 func (b *Ballot) Ends() (end time.Time) {
 	for i := range b.legs {
 		g := &b.legs[i]
-		if t := g.useful(); g.Phase == rules.Granted && (end.IsZero() || t.Before(end)) {
+		if t := g.term.TrustEnds(); g.Phase == rules.Granted && (end.IsZero() || t.Before(end)) {
 			end = t
 		}
 	}
