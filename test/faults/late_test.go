@@ -52,8 +52,8 @@ func (f *faulty) nobody(name string) {
 	f.Free(name)
 }
 
-// endsUpFree fails unless a newcomer soon has the lock, with nobody in line. A call that gave up may
-// have the lock for a moment: its request and its leave may both be under way.
+// endsUpFree fails unless a newcomer soon has the lock, with nobody in line. A call that gave up
+// may have the lock for a moment: its request and its leave may both be under way.
 func (f *faulty) endsUpFree(name string) {
 	f.Helper()
 	fresh := f.Beside()

@@ -118,8 +118,8 @@ func (a *actor) over(k *call, how any) {
 	a.w.history.Note(a.c.name, "%s of %s by %d ends: %v", k.op, k.name, a.id, how)
 }
 
-// told reports whether the client knows that the call waits. It takes in a message in no time, unless
-// the message comes while it is paused.
+// told reports whether the client knows that the call waits. It takes in a message in no time,
+// unless the message comes while it is paused.
 func (k *call) told() bool {
 	return k.answered || !k.heard.IsZero() && time.Since(k.heard) > 10*time.Millisecond
 }

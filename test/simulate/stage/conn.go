@@ -44,7 +44,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 			c.mu.Unlock()
 			return 0, net.ErrClosed
 		case frozen:
-		case !readBy.IsZero() && !time.Now().Before(readBy):
+		case c.expired():
 			c.mu.Unlock()
 			return 0, os.ErrDeadlineExceeded
 		case len(c.in) > 0:
@@ -104,8 +104,11 @@ func (c *Conn) IsClosed() bool {
 func (c *Conn) Expired() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.readBy.IsZero() && !time.Now().Before(c.readBy)
+	return c.expired()
 }
+
+// expired reports whether the deadline has passed. mu must be held.
+func (c *Conn) expired() bool { return !c.readBy.IsZero() && !time.Now().Before(c.readBy) }
 
 // change changes the state that Read looks at.
 func (c *Conn) change(f func()) {
