@@ -187,7 +187,7 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 		g.pending, g.position = a.Pending, a.Position
 	}
 	state := a.ticketState()
-	step := g.Told(&state, a.Token, s, now, false)
+	step := b.enough(i, g.Told(&state, a.Token, s, now, false), now)
 	b.carryOut(i, step, a.Token, a.Since, now)
 	if a.Status == Granted && step.Do == rules.Ask { // too short to be of use, also if it is asked for again
 		g.forgoes(a.Token, a.Since)
@@ -223,7 +223,8 @@ func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64
 	if g.ended || g.over(m.Token, m.At) {
 		return
 	}
-	b.carryOut(i, g.Waiter.Heard(m, received, session, false), m.Token, m.At, received)
+	step := b.enough(i, g.Waiter.Heard(m, received, session, false), received)
+	b.carryOut(i, step, m.Token, m.At, received)
 	b.yield(i)
 	b.settle()
 }
@@ -242,6 +243,16 @@ func (b *Ballot) carryOut(i int, s rules.Step, token int64, since lua.Micros, no
 	} else if s.Do == rules.Ask {
 		b.Ask(i)
 	}
+}
+
+// enough has a node asked again whose vote could not decide a call that waits: an answer tells more
+// exactly than a message how long the vote lasts.
+func (b *Ballot) enough(i int, s rules.Step, now time.Time) rules.Step {
+	if g := &b.legs[i]; s.Do == rules.Take && b.Phase == rules.Waiting && rules.Passed(g.decidesUntil(s.Term), now) {
+		g.Phase = rules.Waiting
+		return rules.Step{Do: rules.Ask}
+	}
+	return s
 }
 
 // yield gives a vote back if somebody older asked for it. A call that has the lock gives none back.
@@ -278,10 +289,10 @@ func (g *leg) over(token int64, since lua.Micros) bool {
 	return token <= g.past && since <= g.pastSince
 }
 
-// Expire gives back the votes that can no longer be trusted, of a call that waits.
+// Expire gives back the votes that can no longer decide a call that waits.
 func (b *Ballot) Expire(now time.Time) {
 	for i := range b.legs {
-		if g := &b.legs[i]; g.Phase == rules.Granted && rules.Passed(g.term.TrustEnds(), now) {
+		if g := &b.legs[i]; g.Phase == rules.Granted && rules.Passed(g.decidesUntil(g.term), now) {
 			b.back(i)
 			g.lapsed = true
 		}
@@ -291,12 +302,12 @@ func (b *Ballot) Expire(now time.Time) {
 // Stands reports whether the call is to stay in that node's line.
 func (b *Ballot) Stands(i int) bool { return b.legs[i].asked && !b.legs[i].lapsed }
 
-// Ends is when the first vote that a waiting call has can no longer be trusted; the zero time if it
+// Ends is when the first vote that a waiting call has can no longer decide it; the zero time if it
 // has none.
 func (b *Ballot) Ends() (end time.Time) {
 	for i := range b.legs {
 		g := &b.legs[i]
-		if t := g.term.TrustEnds(); g.Phase == rules.Granted && (end.IsZero() || t.Before(end)) {
+		if t := g.decidesUntil(g.term); g.Phase == rules.Granted && (end.IsZero() || t.Before(end)) {
 			end = t
 		}
 	}

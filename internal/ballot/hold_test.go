@@ -18,7 +18,7 @@ func TestAMessageIsBelievedLongerTheLaterTheCallWasFoundInLine(t *testing.T) {
 	const claim = 3 * time.Second
 	began := time.Now()
 	at := func(after time.Duration) lua.Micros { return lua.Micros(1e12 + after.Microseconds()) }
-	for _, beats := range []time.Duration{0, 25 * time.Second} {
+	for _, beats := range []time.Duration{0, 19 * time.Second} {
 		b := New(3, claim, 0, began)
 		for i := range 2 {
 			b.Enter(i)
@@ -27,19 +27,85 @@ func TestAMessageIsBelievedLongerTheLaterTheCallWasFoundInLine(t *testing.T) {
 			b.Stood(i, rules.ClockPair{At: at(beats), Sent: began.Add(beats)})
 			b.Stood(i, rules.ClockPair{At: at(beats / 2), Sent: began.Add(beats / 2)}) // overtaken
 		}
-		now := began.Add(26 * time.Second)
+		now := began.Add(20 * time.Second)
 		for i := range 2 {
-			b.Heard(i, &lua.Message{News: lua.Grants, At: at(26 * time.Second), Claim: claim, Token: 7}, now, 0)
+			b.Heard(i, &lua.Message{News: lua.Grants, At: at(20 * time.Second), Claim: claim, Token: 7}, now, 0)
 		}
 		v := b.Judge(now, func(int) bool { return false })
 		if v.Do != Hold {
 			t.Fatalf("%+v", v)
 		}
 		// A tenth of the time between counts as lost, and a tenth of the claim is the margin.
-		want := claim - (26*time.Second-beats)/10 - claim/10
+		want := claim - (20*time.Second-beats)/10 - claim/10
 		if left := v.Term.TrustEnds().Sub(now); left != want {
 			t.Errorf("found in line after %v: trust for %v, want %v", beats, left, want)
 		}
+	}
+}
+
+func TestAVoteThatCameLongBeforeTheOthersDoesNotDecideButComesAnew(t *testing.T) {
+	const claim = 3 * time.Second
+	began := time.Now()
+	there := func(int) bool { return false }
+	for apart, do := range map[time.Duration]Do{claim / 2: Hold, 8*claim/10 - 1: Hold, 8 * claim / 10: Wait} {
+		b := New(3, claim, 0, began)
+		vote := func(i int, token int64, now time.Time) {
+			b.Enter(i)
+			b.Entered(i, false)
+			b.Answered(i, &Answer{Status: Granted, Now: 1, Left: claim, Place: 5, Token: token, Since: lua.Micros(token)}, rules.ClockPair{At: 1, Sent: now}, now)
+		}
+		vote(0, 1, began)
+		vote(1, 2, began.Add(apart))
+		if v := b.Judge(began.Add(apart), there); v.Do != do {
+			t.Errorf("%v later: %+v", apart, v)
+		}
+		if do == Hold {
+			continue
+		}
+		now := b.Ends().Add(time.Millisecond)
+		b.Expire(now)
+		if _, back := b.Enter(0); back != 1 {
+			t.Errorf("it gives back %d", back)
+		}
+		b.Entered(0, false)
+		b.Answered(0, &Answer{Status: Granted, Now: 2, Left: claim, Place: 5, Token: 3, Since: 3}, rules.ClockPair{At: 2, Sent: now}, now)
+		if v := b.Judge(now, there); v.Do != Hold || v.Term.TrustEnds().Sub(now) < claim/2 {
+			t.Errorf("with a new vote: %+v", v)
+		}
+	}
+}
+
+func TestAMessageThatGivesTooLittleTrustHasTheNodeAskedWithoutGivingTheVoteBack(t *testing.T) {
+	const claim = 300 * time.Millisecond
+	began := time.Now()
+	at := func(after time.Duration) lua.Micros { return lua.Micros(1e12 + after.Microseconds()) }
+	b := New(3, claim, 0, began)
+	for i := range 3 {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Waits, Now: at(0), Place: 5}, rules.ClockPair{At: at(0), Sent: began}, began)
+	}
+	there := func(int) bool { return false }
+	const waited = 2410 * time.Millisecond // a tenth of it leaves 29 ms of trust
+	now := began.Add(waited)
+	for i := range 2 {
+		b.Heard(i, &lua.Message{News: lua.Grants, At: at(waited), Claim: claim, Token: 7}, now, 0)
+	}
+	if v := b.Judge(now, there); v.Do != Wait {
+		t.Fatalf("decided by messages: %+v", v)
+	}
+	if due := b.Due(there); len(due) != 2 {
+		t.Fatalf("nodes %d are asked", due)
+	}
+	for i := range 2 {
+		if _, back := b.Enter(i); back != 0 {
+			t.Errorf("it gives back %d", back)
+		}
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Granted, Now: at(waited), Left: claim, Place: 5, Token: 7, Since: at(waited)}, rules.ClockPair{At: at(waited), Sent: now}, now)
+	}
+	if v := b.Judge(now, there); v.Do != Hold || v.Term.TrustEnds().Sub(now) != claim-claim/10 {
+		t.Errorf("with answers: %+v", v)
 	}
 }
 

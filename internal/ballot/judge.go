@@ -109,14 +109,14 @@ func (b *Ballot) standInLine() {
 // they could give a smaller one: their clocks are further apart than a claim.
 func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, ok bool) {
 	for i := range b.legs {
-		if g := &b.legs[i]; g.counts(now) {
+		if g := &b.legs[i]; g.decides(now) {
 			token = max(token, g.token)
 		}
 	}
 	var ends []time.Time
 	for i := range b.legs {
 		g := &b.legs[i]
-		if !g.counts(now) {
+		if !g.decides(now) {
 			continue
 		}
 		if g.known < token && token > int64(g.since)+(g.Claim()-tick).Microseconds() {
@@ -144,6 +144,16 @@ func nthLatest(times []time.Time, n int) time.Time {
 func (g *leg) counts(now time.Time) bool {
 	return g.Phase == rules.Granted && !rules.Passed(g.term.TrustEnds(), now)
 }
+
+// decides reports whether the node's vote may decide the call.
+func (g *leg) decides(now time.Time) bool {
+	return g.Phase == rules.Granted && !rules.Passed(g.decidesUntil(g.term), now)
+}
+
+// decidesUntil is until when a vote of that term may decide the call. A vote may have come long
+// before the others: a Lease that is trusted for a moment is lost before its first renewal is
+// answered. So a tenth of the claim has to be left.
+func (g *leg) decidesUntil(t rules.Term) time.Time { return t.TrustEnds().Add(-g.Claim() / 10) }
 
 // Since is when the latest of the nodes gave its vote.
 func (b *Ballot) Since() (since lua.Micros) {

@@ -47,6 +47,7 @@ func (r *referee) believe(k *call, lease *quorum.Lease, outer *belief) *belief {
 	k.leased = true
 	if !b.nested {
 		r.stats.Owned++
+		r.useful(b)
 		if !k.queued.IsZero() {
 			r.stats.Waited++
 		}

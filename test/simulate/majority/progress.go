@@ -3,6 +3,8 @@ package majority
 import (
 	"slices"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // soon is the time within which a waiter with a majority of nodes in reach gets a lock that nobody
@@ -13,9 +15,25 @@ import (
 // long as that lasts.
 func (r *referee) soon() time.Duration { return 30*time.Second + r.w.plan.Longest*21/20 }
 
-// firmly is for how long a lock is trusted at least when a message grants it in calm weather: a
-// claim, less its margin, a tenth of the heartbeat that compared the clocks, and the way.
+// firmly is for how long a lock is trusted at least when messages grant it in calm weather: a claim,
+// less its margin, a tenth of the heartbeat that compared the clocks, and the way.
 const firmly = 2 * time.Second
+
+// barely is for how long a lock is trusted at least as a call gets it: a tenth of a claim, less what
+// goes by until the call has returned.
+func barely(lease time.Duration) time.Duration {
+	return min(lua.Claim, lease)/10 - 5*time.Millisecond
+}
+
+// useful judges that no call gets a lock that ends before its first renewal can be answered (4).
+func (r *referee) useful(b *belief) {
+	if b.k.fixed || b.by.paused != nil || !b.by.stood.Before(b.k.began) {
+		return
+	}
+	if left := b.until(r.w).Sub(b.start); left < barely(b.by.lease) {
+		r.violated(4, "%s is trusted for %v, as it was granted", b.lk.name, left)
+	}
+}
 
 // bounded is how long after its end a call comes back: a request in the caller's own goroutine
 // waits no longer than 250 ms.
@@ -40,14 +58,14 @@ func (r *referee) trip() time.Duration { return r.w.plan.Latency*5/2 + 50*time.M
 // (4): within two round trips, if the clocks of the nodes are not so far apart that they have to be
 // told the token first. A fixed lease has to be confirmed.
 func (r *referee) prompt(b *belief) {
-	free := b.lk.free
+	free := r.offered(b)
 	if !r.calm() || b.k.queued.IsZero() || !b.k.queued.Add(r.settled()).Before(free) || b.k.fixed || b.by.paused != nil {
 		return
 	}
 	if !r.givenBack(b.lk) {
 		return // the last hold was lost, or overstayed
 	}
-	if left := b.until(r.w).Sub(b.start); left < firmly {
+	if left := b.until(r.w).Sub(b.start); left < firmly && r.freshly(b) {
 		r.violated(4, "%s is trusted for %v, as it was granted in calm weather", b.lk.name, left)
 	}
 	r.stats.Calm++
@@ -62,6 +80,29 @@ func (r *referee) prompt(b *belief) {
 	if idle > most {
 		r.violated(4, "%s was free for %v (%.1f round trips) in calm weather, and wanted", b.lk.name, b.start.Sub(free), idle)
 	}
+}
+
+// offered is when a lock became free for b: it may have been another's turn, whose call ended.
+func (r *referee) offered(b *belief) time.Time {
+	free := b.lk.free
+	for _, votes := range b.lk.votes {
+		for _, v := range votes {
+			if k := r.callOf(v.ticket); k != nil && k != b.k && k.done && !k.leased && v.at.After(b.lk.free) {
+				free = later(free, k.endedAt)
+			}
+		}
+	}
+	return free
+}
+
+// freshly reports whether all nodes gave b their votes after the last hold of the lock.
+func (r *referee) freshly(b *belief) bool {
+	for _, votes := range b.lk.votes {
+		if slices.ContainsFunc(votes, func(v vote) bool { return callOf(v.ticket) == b.owner && v.at.Before(b.lk.free) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // wanted judges how soon a lock that was free and wanted was given in calm weather (4). Its votes
