@@ -42,8 +42,9 @@ type leg struct {
 	told         bool       // a request has told the final place
 	pending      bool       // the node's holder was undecided
 	answered     bool
-	known        int64 // the largest token of a Lease that the node was told
-	position     int   // the last that was told
+	known        int64     // the largest token of a Lease that the node was told
+	renewed      time.Time // when the latest renewal was sent that prolonged the vote
+	position     int       // the last that was told
 
 	asked   bool   // a request went out
 	asking  bool   // an enter is under way
@@ -170,6 +171,10 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	}
 	if a.Status != Granted {
 		b.Last, b.LastAt = *a, now
+	}
+	if a.Status == Full && b.Place > 0 { // a majority has let the call into line
+		b.Ask(i)
+		return
 	}
 	if a.Status == Held || a.Status == Full {
 		g.refused, g.full, g.by = true, a.Status == Full, a.Holder
@@ -329,6 +334,12 @@ func (b *Ballot) settle() {
 		}
 		for i := range b.legs {
 			b.Place = max(b.Place, b.legs[i].at)
+		}
+		for i := range b.legs {
+			if g := &b.legs[i]; g.full { // a majority has let the call into line
+				g.full, g.refused = false, false
+				b.Ask(i)
+			}
 		}
 	}
 	for i := range b.legs {
