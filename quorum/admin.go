@@ -16,7 +16,9 @@ import (
 //	nil          a majority has ended it
 //	ErrNotHeld   nobody had the lock
 //
-// The context of the old holder ends by it, maybe before the answers have come. Pass another one.
+// The context of the old holder ends by it, maybe before the answers have come. Pass another one. A
+// holder that no node can tell goes on until its trust ends; if nodes lose their data before that,
+// it may win their votes back.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	if err := l.force(ctx, name, ""); err != nil {
 		return &Error{Op: "force", Name: name, Err: err}

@@ -23,20 +23,21 @@ type call struct {
 	away   <-chan struct{} // closed when the call must end
 
 	*ballot.Ballot
-	settled chan struct{} // closed when the call has a turn or an error
-	news    chan int      // the position, once
-	queued  bool
-	turn    *engine.Turn
-	err     error
-	split   *time.Timer // of a try
-	hold    *engine.Hold
-	renewed bool  // the hold has been renewed: votes that come later are renewed by themselves
-	first   []any // the command of the first enter, which is the same for all nodes
-	leaving []any // that of a leave, unless there are late requests
+	settled  chan struct{} // closed when the call has a turn or an error
+	news     chan int      // the position, once
+	queued   bool
+	turn     *engine.Turn
+	err      error
+	split    *time.Timer // of a try
+	hold     *engine.Hold
+	renewed  bool      // the hold has been renewed: votes that come later are renewed by themselves
+	renewing time.Time // when the first renewal went out since a majority last answered one; zero: all were answered
+	first    []any     // the command of the first enter, which is the same for all nodes
+	leaving  []any     // that of a leave, unless there are late requests
 }
 
 // Acquire asks all nodes and waits for a majority.
-func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, error) {
+func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Turn, err error) {
 	sent := time.Now()
 	c, own, err := s.begin(ctx, of)
 	if err != nil {
@@ -44,8 +45,12 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 	}
 	defer func() { // also after a panic in a callback
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.abandon(c)
+		had := c.turn
+		s.mu.Unlock()
+		if had != nil && turn == nil {
+			s.core.Abandon(had)
+		}
 	}()
 	own()
 	var timeout <-chan time.Time
@@ -54,11 +59,10 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	var silent <-chan time.Time
-	if of.Request.Wait == 0 || of.Request.MaxWaiters > 0 { // it may be refused
-		timer := time.NewTimer(time.Until(sent.Add(hush)))
-		defer timer.Stop()
-		silent = timer.C
+	silent := time.NewTimer(time.Until(sent.Add(hush)))
+	defer silent.Stop()
+	if of.Request.Wait != 0 && of.Request.MaxWaiters == 0 { // it is not refused
+		silent.Stop()
 	}
 	for {
 		select {
@@ -69,9 +73,12 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})
-		case <-silent:
+		case <-silent.C:
 			s.mu.Lock()
 			s.judge(c)
+			if next := s.silentAt(c); !next.IsZero() {
+				silent.Reset(time.Until(next))
+			}
 			s.mu.Unlock()
 		case <-timeout:
 			return s.giveUp(c, nil)
@@ -79,6 +86,20 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 			return s.giveUp(c, engine.ErrClosed)
 		}
 	}
+}
+
+// silentAt is when the next node counts as silent that has not answered the call; zero: all have
+// answered, or are away. Locker.mu must be held.
+func (l *Locker) silentAt(c *call) (next time.Time) {
+	for i, n := range l.nodes {
+		if !c.Open(i) || n.away() {
+			continue
+		}
+		if at := n.oldest().Add(hush); next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
 }
 
 // giveUp ends the wait, unless it has just ended. No error stands for what was last heard.
@@ -141,9 +162,9 @@ func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func()
 		case l.nodes[i].away():
 			c.Ask(i)
 		case i == mine:
-			own = l.enter(c, i, by)
+			own = l.enter(ctx, c, i, by)
 		default:
-			l.crew.run(l.enter(c, i, l.nodes[i].server))
+			l.crew.run(l.enter(context.Background(), c, i, l.nodes[i].server))
 		}
 	}
 	l.judge(c)
@@ -180,15 +201,16 @@ func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua
 // drain sends what the call has to ask, to the nodes that are there. Locker.mu must be held.
 func (l *Locker) drain(c *call) {
 	for _, i := range c.Due(l.away) {
-		l.crew.run(l.enter(c, i, l.nodes[i].server))
+		l.crew.run(l.enter(context.Background(), c, i, l.nodes[i].server))
 	}
 }
 
 // away reports whether that node is not to be asked now.
 func (l *Locker) away(i int) bool { return l.nodes[i].away() }
 
-// enter is one request, which what it returns sends. Locker.mu must be held.
-func (l *Locker) enter(c *call, i int, by *lua.Server) func() {
+// enter is one request, which what it returns sends by that Server; if ctx ends, it may fail. Locker.mu
+// must be held.
+func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func() {
 	node := l.nodes[i]
 	place, back := c.Enter(i)
 	command := c.first
@@ -202,7 +224,7 @@ func (l *Locker) enter(c *call, i int, by *lua.Server) func() {
 	}
 	return func() {
 		pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
-		reply, err := node.send(context.Background(), by, enterScript, command)
+		reply, err := node.send(ctx, by, enterScript, command)
 		var a ballot.Answer
 		if err == nil {
 			a, err = decodeAnswer(reply)
@@ -255,8 +277,10 @@ func (l *Locker) judge(c *call) {
 		l.settle(c, nil, engine.ErrQueueFull)
 		return
 	case ballot.Fail:
-		l.settle(c, nil, v.Err)
-		return
+		if !errors.Is(v.Err, ballot.ErrUnreachable) || now.Sub(c.Began) >= silence {
+			l.settle(c, nil, v.Err)
+			return
+		} // pooled connections may have died unnoticed: nodes may be back at once
 	case ballot.Wait:
 	}
 	for _, i := range v.Tell {

@@ -20,20 +20,26 @@ type renewal struct {
 	*call
 	lua.Renewal
 	decided bool
-	vote    int64 // that an undecided call had when it told the token
+	vote    int64     // that an undecided call had when it told the token
+	since   time.Time // what the answers are to: renewals from then on
 }
 
 // Renew prolongs holds at all nodes, side by side. It returns when all have answered, or when a
-// majority has and the others had 250 ms.
+// majority has and the others had 250 ms. It fails unless a majority of votes has been prolonged:
+// that a majority is trusted yet is the success of an earlier renewal.
 func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	holds := make([]renewal, 0, len(all))
 	index := make([]int, 0, len(all))
 	answers := make([]lua.Renewed, len(all))
+	began := time.Now()
 	s.mu.Lock()
 	for k, r := range all {
 		if c := s.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
-			holds, index = append(holds, renewal{c, r, true, 0}), append(index, k)
 			c.renewed = true
+			if c.renewing.IsZero() {
+				c.renewing = began
+			}
+			holds, index = append(holds, renewal{c, r, true, 0, c.renewing}), append(index, k)
 		} else {
 			answers[k].Err = errVanished
 		}
@@ -44,7 +50,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	}
 	s.round(func(i int) { s.renew(ctx, i, holds) })
 	for k, h := range holds {
-		answers[index[k]] = s.standing(h.call)
+		answers[index[k]] = s.outcome(h, began)
 	}
 	return answers
 }
@@ -137,23 +143,33 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	}
 }
 
-// standing is what is left of a hold: for as long as a majority is trusted.
-func (l *Locker) standing(c *call) lua.Renewed {
+// outcome is what a renewal did that began then, and what was left of the hold as it began: a majority
+// is trusted for as long.
+func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	l.mu.Lock()
-	now := time.Now()
-	trusted, maybe, ok := c.Standing(now, func(i int) bool { return l.nodes[i].failing() })
-	hold := c.hold
+	trusted, maybe, ok := l.standing(h.call, time.Now())
+	prolonged := h.Prolonged(h.since, h.Lease)
+	if prolonged {
+		h.renewing = time.Time{}
+	}
+	hold := h.hold
 	l.mu.Unlock()
-	switch {
-	case ok:
+	if ok {
 		l.core.Shorten(hold, trusted)
-		// The Core takes the margin off again.
-		left := trusted.Sub(now)
-		return lua.Renewed{Remaining: max(left+rules.Margin(left)*9/10, time.Millisecond)}
-	case maybe:
+	}
+	switch {
+	case ok && prolonged:
+		lease := rules.LeaseToTrust(trusted.Sub(began)) - time.Millisecond // the Core takes the margin off again
+		return lua.Renewed{Remaining: max(lease, time.Millisecond)}
+	case ok || maybe:
 		return lua.Renewed{Err: ballot.ErrUnreachable}
 	}
 	return lua.Renewed{}
+}
+
+// standing is that of the ballot. Locker.mu must be held.
+func (l *Locker) standing(c *call, now time.Time) (until time.Time, maybe, ok bool) {
+	return c.Standing(now, func(i int) bool { return l.nodes[i].failing() })
 }
 
 // strive gets a decided call the vote of one more node, or tells it that the call is decided: a
@@ -162,7 +178,7 @@ func (l *Locker) strive(c *call, i int) {
 	if c.hold == nil || c.Open(i) || c.HasLost(i) || l.nodes[i].away() {
 		return
 	}
-	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}, true, 0}
+	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}, true, 0, time.Time{}}
 	l.core.Go(func() { l.renew(context.Background(), i, []renewal{h}) })
 }
 
@@ -183,7 +199,7 @@ func (l *Locker) tell(c *call, i int, token int64) {
 	if c.Open(i) || l.nodes[i].away() { // then it is told when it answers again
 		return
 	}
-	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false, c.Vote(i)}
+	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false, c.Vote(i), time.Time{}}
 	l.core.Go(func() {
 		l.renew(context.Background(), i, []renewal{h})
 		l.mu.Lock()
@@ -240,12 +256,12 @@ func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *rel
 			r.left("", trusted, false)
 			continue
 		}
-		by := l.nodes[i].server
+		until, by := context.Background(), l.nodes[i].server
 		if i == mine {
-			by = prompt
+			until, by = ctx, prompt
 		}
 		leave := func() {
-			l.leaves(c, i, token, by, func(was lua.Was, again bool) {
+			l.leaves(until, c, i, token, by, func(was lua.Was, again bool) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				r.left(was, trusted, again)

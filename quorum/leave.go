@@ -21,7 +21,7 @@ func (l *Locker) abandon(c *call) {
 	c.Phase = rules.Leaving
 	for i := range l.nodes {
 		if c.Asked(i) {
-			l.crew.run(func() { l.leaves(c, i, 0, l.nodes[i].server, func(lua.Was, bool) {}) })
+			l.crew.run(func() { l.leaves(context.Background(), c, i, 0, l.nodes[i].server, func(lua.Was, bool) {}) })
 		}
 	}
 	delete(l.calls, c.ticket.Counter)
@@ -31,10 +31,10 @@ func (l *Locker) abandon(c *call) {
 var errVanished = errors.New("the caller is gone")
 
 // leaves gives up whatever the call has at a node, and then says what that was, and whether a
-// request before that one was not answered. The first is sent by that Server. In the background it
-// is repeated until it is answered, or no longer matters.
-func (l *Locker) leaves(c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool)) {
-	was, err := l.leave(context.Background(), by, c, i, token)
+// request before that one was not answered. The first is sent by that Server; if ctx ends, it may
+// fail. In the background it is repeated until it is answered, or no longer matters.
+func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool)) {
+	was, err := l.leave(ctx, by, c, i, token)
 	if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it
 		then(was, false)
 		return

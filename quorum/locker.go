@@ -86,7 +86,8 @@ func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (
 	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
-// TryLock takes the lock if a majority of nodes has it free, and nobody waits for it there.
+// TryLock takes the lock if a majority of nodes has it free, and nobody waits for it there. If it
+// reaches no majority, it fails after 250 ms: connections may be found broken, and nodes be there.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }
@@ -192,7 +193,12 @@ func (l *Locker) message(i int, payload string) {
 	case m.News == lua.Forces && c.Phase == rules.Granted:
 		c.LoseVote(i)
 		l.core.Go(func() {
-			if l.standing(c).Remaining == 0 { // also where a node that is away could yet have a vote: none is trusted
+			l.mu.Lock()
+			until, _, ok := l.standing(c, time.Now())
+			l.mu.Unlock()
+			if ok {
+				l.core.Shorten(c.hold, until)
+			} else { // also where a node that is away could yet have a vote: none is trusted
 				l.core.Lose(c.hold, rules.Forced)
 			}
 		})

@@ -1,4 +1,5 @@
--- meet: whether this node belongs to the quorum, and which server it is.
+-- meet: whether this node belongs to the quorum, and which server it is. It always writes: a node
+-- that cannot, because its memory or its disk is full, cannot vote either.
 --
 -- KEYS  1 node  ARGV  1 the set of nodes  2 its longest lease (ms)  3 1: nobody holds anything yet
 -- Reply {run id, for how long it grants nothing (ms), the set and the longest lease that it keeps}
@@ -11,5 +12,7 @@ if ARGV[3] == '1' or kept[1] ~= run and (not kept[3] or kept[3] == set and kept[
   local from = string.format('%.0f', ARGV[3] == '1' and ms or ms + most)
   redis.call('HSET', node, 'run', run, 'from', from, 'set', set, 'most', most)
   kept = {run, from, set, most}
+elseif kept[3] == set and kept[4] == most then
+  redis.call('HSET', node, 'set', set)
 end
 return {run, math.max(0, (tonumber(kept[2]) or 0) - ms), kept[3] or '', tonumber(kept[4]) or 0}

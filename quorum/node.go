@@ -51,23 +51,33 @@ func (n *node) run(ctx context.Context, sc lua.Script, keys []string, args ...an
 	return n.send(ctx, n.server, sc, sc.Command(keys, args...))
 }
 
-// send runs a command of a script, by one of the node's Servers.
+// send runs a command of a script, by one of the node's Servers. The node is not to blame for a
+// request that failed as ctx ended.
 func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) ([]any, error) {
 	began := time.Now()
 	n.mu.Lock()
 	sent := n.open.PushBack(began)
 	n.mu.Unlock()
 	reply, err := by.RunCommand(ctx, sc, command)
-	failed := err != nil && (!lua.Answered(err) || lua.Passing(err)) && ctx.Err() == nil // which may be the user's
+	failed := err != nil && (!lua.Answered(err) || lua.Passing(err))
+	excused := failed && over(ctx)
 	n.mu.Lock()
 	n.open.Remove(sent)
 	n.usual += (time.Since(began) - n.usual) / 8
-	n.failed, n.why = failed, err
+	if !excused {
+		n.failed, n.why = failed, err
+	}
 	n.mu.Unlock()
 	if err != nil {
 		n.away() // begins to probe
 	}
 	return reply, err
+}
+
+// over reports whether ctx has ended, or is about to. No mutex may be held: it may be the user's.
+func over(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 // away reports whether the node is not to be asked now. If so, it is probed until it answers.
@@ -106,6 +116,16 @@ func (n *node) met(run string, wait time.Duration) {
 func (n *node) silent() bool {
 	oldest := n.open.Front()
 	return oldest != nil && time.Since(oldest.Value.(time.Time)) > silence
+}
+
+// oldest is when the oldest request was sent that is not answered; now, if all are.
+func (n *node) oldest() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if sent := n.open.Front(); sent != nil {
+		return sent.Value.(time.Time)
+	}
+	return time.Now()
 }
 
 // reason is why the node is away.

@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 	pipes "github.com/fairlock/locks/test/world"
@@ -230,6 +231,32 @@ func TestATryWaitsOnceForANodeThatFallsSilentAndOnceForTheVotesOfTheOthers(t *te
 			})
 		})
 	}
+}
+
+// unhurried is a context that takes its time.
+type unhurried struct{ context.Context }
+
+func (u unhurried) Done() <-chan struct{} {
+	time.Sleep(5 * time.Millisecond)
+	return u.Context.Done()
+}
+
+func TestATryThatIsSlowToAskWaitsOnceForANodeThatFallsSilent(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "y")
+		h.hush(0)
+		_ = lease.Unlock(context.Background())
+		time.Sleep(silence)
+		h.has(l, "z")
+		l.nodes[2].usual = -1 // no node answers sooner: the caller itself asks this one
+		h.hush(1)
+		h.within("a TryLock", atMost, func() {
+			if _, err := l.TryLock(unhurried{h.Context()}, "x"); !errors.Is(err, ballot.ErrUnreachable) {
+				h.Errorf("it says %v", err)
+			}
+		})
+	})
 }
 
 func TestAFullLineIsSeenThoughANodeFallsSilent(t *testing.T) {

@@ -51,6 +51,9 @@ func (b *Ballot) Renewed(i int, left time.Duration, token int64, sent time.Time)
 		return
 	}
 	g.Phase, g.known = rules.Granted, max(g.known, token)
+	if sent.After(g.renewed) {
+		g.renewed = sent
+	}
 	if t := (rules.Term{Span: left, Ends: sent.Add(left)}); t.Ends.After(g.term.Ends) {
 		g.term = t
 	}
@@ -98,6 +101,19 @@ func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.T
 		return until, len(ends)+unknown >= b.need, false
 	}
 	return nthLatest(ends, b.need), false, true
+}
+
+// Prolonged reports whether a majority of votes was prolonged by requests sent since then that asked
+// for that lease; 0: that left it as it was.
+func (b *Ballot) Prolonged(since time.Time, lease time.Duration) bool {
+	count := 0
+	for i := range b.legs {
+		g := &b.legs[i]
+		if g.Phase == rules.Granted && !g.renewed.Before(since) && (lease == 0 || !g.term.Ends.Add(tick).Before(since.Add(lease))) {
+			count++
+		}
+	}
+	return count >= b.need
 }
 
 // Release counts what the nodes say of a hold that is given back.

@@ -97,7 +97,12 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 		}
 		return &Error{"extend", t.Name, err}
 	}
-	if err := errors.Join(checkContext(ctx), checkLease("Extend", d)); err != nil {
+	lease := rules.LeaseToTrust(d)
+	err := errors.Join(checkContext(ctx), checkLease("Extend", d))
+	if err == nil {
+		err = t.hold.core.protocol.Check(Request{Lease: lease})
+	}
+	if err != nil {
 		return wrap(err)
 	}
 	if err := l.Err(); err != nil {
@@ -106,7 +111,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if time.Until(l.Deadline()) >= d {
 		return nil
 	}
-	return wrap(t.hold.core.extend(ctx, t, rules.LeaseToTrust(d)))
+	return wrap(t.hold.core.extend(ctx, t, lease))
 }
 
 // extend asks for the lease until the request is answered, ctx ends or the hold is lost.

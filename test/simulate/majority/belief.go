@@ -139,10 +139,12 @@ func (r *referee) unlocked(b *belief, err error) {
 }
 
 // wasForced reports whether somebody ended a hold at a node by force, less than a lease before its
-// user gave it up. The holder may not have heard of it.
+// user gave it up. The holder may not have heard of it. Then it may win back a node that has lost its
+// data since, and with it the force.
 func (r *referee) wasForced(b *belief) bool {
 	at := b.lk.forced[b.owner]
-	return !at.IsZero() && b.left.Sub(at) < r.w.plan.Longest
+	lost := func(n *node) bool { return n.lost.After(at) }
+	return !at.IsZero() && (b.left.Sub(at) < r.w.plan.Longest || slices.ContainsFunc(r.w.nodes, lost))
 }
 
 // closes reports whether an error is that of a Locker that was closed under its holder.

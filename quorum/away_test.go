@@ -1,0 +1,137 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/internal/ballot"
+	"github.com/fairlock/locks/internal/rules"
+)
+
+// calls is how many scripts a node has run.
+func (w *world) calls(i int) (count int) {
+	w.Helper()
+	info, err := w.direct[i].Info(context.Background(), "commandstats").Result()
+	w.must(err)
+	for line := range strings.Lines(info) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
+			number, _, _ := strings.Cut(rest, ",")
+			count, err = strconv.Atoi(number)
+			w.must(err)
+		}
+	}
+	return count
+}
+
+func TestANodeThatRefusesToWriteIsNotAskedAsFastAsItAnswers(t *testing.T) {
+	w := realNodes(t, 3)
+	holder, waiter := w.locker(), w.locker()
+	w.must(w.direct[2].ConfigSet(w.Context(), "maxmemory", "1").Err())
+	lease := w.has(holder, "x")
+	done := w.queues(waiter, "x")
+	before := w.calls(2)
+	time.Sleep(time.Second)
+	if n := w.calls(2) - before; n > 50 {
+		t.Errorf("it was asked %d times in a second", n)
+	}
+	w.must(w.direct[2].ConfigSet(w.Context(), "maxmemory", "0").Err())
+	w.unlock(lease)
+	w.unlock(w.gets(done))
+}
+
+func TestACallThatEndsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		l.nodes[1].usual = -1 // no node answers sooner: the caller itself asks this one
+		h.hush(1)
+		for end, what := range map[error]func(context.Context) (context.Context, context.CancelFunc){
+			context.Canceled: func(ctx context.Context) (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(ctx)
+				time.AfterFunc(10*time.Millisecond, cancel)
+				return ctx, cancel
+			},
+			context.DeadlineExceeded: func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, 10*time.Millisecond)
+			},
+		} {
+			h.hush(2) // else the call would have the lock
+			ctx, cancel := what(h.Context())
+			if _, err := l.Lock(ctx, "x"); !errors.Is(err, end) {
+				h.Errorf("it says %v", err)
+			}
+			cancel()
+			if l.nodes[1].away() {
+				h.Errorf("after %v the node counts as away", end)
+			}
+		}
+	})
+}
+
+// Pooled connections may have died unnoticed: a firewall has dropped them.
+func TestATryOutlivesConnectionsThatAreFoundBroken(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		l.nodes[2].usual = -1 // the others are asked by their own clients, which are broken
+		for i := range 2 {
+			h.on(l, i, enterScript, 1, 0)
+			h.on(l, i, meetScript, 0, 50*time.Millisecond)
+		}
+		h.within("a TryLock", atMost, func() {
+			if _, err := l.TryLock(h.Context(), "x"); err != nil {
+				h.Error(err)
+			}
+		})
+	})
+}
+
+func TestATryWithoutAMajorityFailsSoon(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		for i := range 2 {
+			h.nodes[i].SetError("LOADING x")
+		}
+		h.within("a TryLock", atMost, func() {
+			if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ballot.ErrUnreachable) {
+				h.Errorf("it says %v", err)
+			}
+		})
+	})
+}
+
+func TestAHoldThatComesWhileACallbackRunsIsGivenBackIfThatPanics(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l, other := w.locker(), w.locker()
+		lease := w.has(other, "x")
+		func() {
+			defer func() {
+				if recover() == nil {
+					w.Error("no panic")
+				}
+			}()
+			_, _ = l.Lock(w.Context(), "x", OnQueued(func(int) {
+				w.unlock(lease)
+				w.until("the call has the lock", func() bool {
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					for _, c := range l.calls {
+						return c.Phase == rules.Granted
+					}
+					return false
+				})
+				panic("for the test")
+			}))
+		}()
+		w.unlock(w.has(other, "x"))
+		ctx, cancel := context.WithTimeout(w.Context(), patience)
+		defer cancel()
+		w.must(l.Shutdown(ctx))
+		w.nothing()
+	})
+}

@@ -1,0 +1,142 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/lua"
+)
+
+// wire is what happens to requests of one script on the way to a node.
+type wire struct {
+	sha  string
+	fail atomic.Int32  // so many of the next requests do not arrive
+	slow time.Duration // the others take so much longer
+}
+
+func (*wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !strings.Contains(fmt.Sprint(cmd.Args()...), w.sha) {
+			return next(ctx, cmd)
+		}
+		if w.fail.Add(-1) >= 0 {
+			cmd.SetErr(net.ErrClosed)
+			return net.ErrClosed
+		}
+		time.Sleep(w.slow)
+		return next(ctx, cmd)
+	}
+}
+
+func (*wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// on puts a wire between a Locker and a node.
+func (h *hushed) on(l *Locker, i int, sc lua.Script, fail int32, slow time.Duration) *wire {
+	h.Helper()
+	w := &wire{sha: sc.Command(nil)[1].(string), slow: slow}
+	w.fail.Store(fail)
+	l.nodes[i].rdb.(*redis.Client).AddHook(w)
+	return w
+}
+
+func TestARenewalThatNoMajorityAnsweredIsSentAgainSoon(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		for i := range 2 {
+			h.on(l, i, renewScript, 1, 0)
+		}
+		lease := h.has(l, "x")
+		time.Sleep(5 * time.Second)
+		if err := lease.Err(); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func TestAHoldLivesOnAnswersOfANodeThatIsSlow(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		h.on(l, 1, renewScript, 0, 400*time.Millisecond)
+		h.on(l, 2, renewScript, 1e6, 0)
+		time.Sleep(time.Minute)
+		if err := lease.Err(); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func TestAFixedLeaseIsConfirmedByAMajorityBeforeAnybodyHasIt(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		for i := range 2 {
+			h.on(l, i, renewScript, 1, 0)
+		}
+		lease := h.has(l, "x", LeaseFor(30*time.Second))
+		if left := time.Until(lease.Deadline()); left < 25*time.Second {
+			h.Errorf("it is trusted for %v", left)
+		}
+	})
+}
+
+func TestAnExtendSucceedsWhenAMajorityHasProlongedTheHold(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x", LeaseFor(30*time.Second))
+		var wires []*wire
+		for i := range 2 {
+			wires = append(wires, h.on(l, i, renewScript, 1e6, 0))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := lease.Extend(ctx, 50*time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			h.Errorf("it says %v, and the trust lasts for %v", err, time.Until(lease.Deadline()))
+		}
+		for _, w := range wires {
+			w.fail.Store(0)
+		}
+		time.Sleep(2 * time.Second) // they are found to be back
+		if err := lease.Extend(context.Background(), 50*time.Second); err != nil {
+			h.Error(err)
+		}
+		if left := time.Until(lease.Deadline()); left < 50*time.Second {
+			h.Errorf("the trust lasts for %v", left)
+		}
+	})
+}
+
+// A node that restarts grants nothing for as long as the longest lease. A hold that lasts longer
+// would not be alone.
+func TestNoExtendGoesBeyondTheLongestLease(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		lease := h.has(l, "x", LeaseFor(30*time.Second))
+		for _, d := range []time.Duration{5 * time.Minute, time.Minute} {
+			if err := lease.Extend(context.Background(), d); !errors.Is(err, ErrInvalid) {
+				h.Errorf("an Extend by %v says %v", d, err)
+			}
+		}
+		if err := lease.Extend(context.Background(), 53*time.Second); err != nil {
+			h.Error(err)
+		}
+		for i := range 2 {
+			h.nodes[i].FlushAll()
+		}
+		h.has(other, "x")
+		if lease.Err() == nil {
+			h.Error("two have the lock")
+		}
+	})
+}
