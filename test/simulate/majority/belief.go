@@ -21,6 +21,7 @@ type belief struct {
 	start, end time.Time // end is zero while it lasts
 	left       time.Time // when its user gave the lock up
 	late       bool      // that was after the trust had ended
+	expired    bool      // the referee has judged its end
 	dim        bool      // the referee has objected to its context
 	said       error     // what Unlock said
 }
@@ -230,12 +231,30 @@ func (r *referee) trust() {
 // expires judges that the context of a Lease ends with its trust (1).
 func (r *referee) expires(b *belief, until time.Time) {
 	b.lk.free = later(b.lk.free, until)
+	r.keptUp(b, until)
 	over := time.Since(later(until, b.by.stood))
 	if b.dim || over < soonDark || b.by.paused != nil || b.by.crashed || b.lease.Context().Err() != nil && over > r.w.plan.Break.Context || r.w.plan.Break.Trust > 0 {
 		return
 	}
 	b.dim = true
 	r.violated(1, "%s: the context of %s with token %d lives, and it may be trusted no more since %v", b.lk.name, b.by.name, b.token, over)
+}
+
+// keptUp judges that a holder loses no lock while it reaches a majority (4): renewals that fail are
+// sent again after a tenth of the lease.
+func (r *referee) keptUp(b *belief, until time.Time) {
+	if b.expired {
+		return
+	}
+	b.expired = true
+	c, enough := b.by, until.Add(-b.by.lease/10-time.Second)
+	since, able := c.reaches(r.w.need(), func(l *link) bool { return l.n.lost.Before(b.start) })
+	if !able || b.nested || b.k.fixed || c.closing || c.crashed || c.paused != nil || !b.lk.forced[b.owner].IsZero() || r.w.plan.Break.Trust > 0 {
+		return
+	}
+	if later(later(since, c.stood), b.start).Before(enough) {
+		r.violated(4, "%s: %s lost token %d though it has reached a majority since %v", b.lk.name, c.name, b.token, since.Sub(r.w.start))
+	}
 }
 
 // soonDark is how long a context may live after a Deadline, because steps at one instant have no
