@@ -38,7 +38,7 @@ type Core struct {
 	reported atomic.Int64 // when they were last reported (Unix ns)
 
 	mu       sync.Mutex        // guards all below, and what Hold and share say it guards
-	turns    map[string]*Turn  // by record key: those that may be re-entered
+	turns    map[string]*Turn  // by record key: those that may be re-entered, the latest first
 	bound    map[goroutine]int // number of Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
 	schedule schedule

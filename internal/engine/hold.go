@@ -75,8 +75,8 @@ func (c *Core) Keep(g Granted, r Run, t rules.Term, f For, now time.Time) *Turn 
 func (c *Core) Present(record string) (owner string, expires time.Time, held bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.turns[record]
-	if t == nil || rules.Passed(t.hold.TrustEnds, time.Now()) {
+	t := c.first(record, time.Now(), func(*Turn) bool { return true })
+	if t == nil {
 		return "", time.Time{}, false
 	}
 	return t.Ticket.Identity(), t.hold.Term.Ends, true
@@ -103,18 +103,16 @@ func (c *Core) ForcedHere(record string, match func(*Hold) bool) {
 }
 
 // Doubt handles the name of a lock's holder in an answer; at is the time of the answer by the
-// server's clock. The name is empty if the server has forgotten the holder. If this process has a
-// hold and the answer names another holder, the hold is renewed at once. The renewal puts the hold
-// back, or says that the hold is lost.
+// server's clock. The name is empty if the server has forgotten the holder. A hold of this process
+// is renewed at once if the answer names another holder. The renewal puts the hold back, or says
+// that the hold is lost.
 func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.turns[record]
-	if t == nil {
-		return
-	}
-	if h := t.hold; h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
-		c.watch(h)
+	for t := c.turns[record]; t != nil; t = t.next {
+		if h := t.hold; h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
+			c.watch(h)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"runtime"
 	"strconv"
+	"time"
 )
 
 // Identity is how a nested call is recognised as the holder's own.
@@ -80,21 +81,29 @@ func (c *Core) carriedBy(ctx context.Context, record string) *Turn {
 	return t
 }
 
-// find returns the live turn on the lock that the call shares, or nil. It looks for the turn of the
-// owner that the call names. If the call names none, it looks for the turn that the context
+// find returns the trusted turn on the lock that the call shares, or nil. It looks for a turn of
+// the owner that the call names. If the call names none, it looks for the turn that the context
 // carries, then for one of the call's goroutine. c.mu must be held.
-func (c *Core) find(carried *Turn, record string, r Request) *Turn {
+func (c *Core) find(carried *Turn, record string, r Request, now time.Time) *Turn {
 	if r.Owner != "" {
-		if t := c.turns[record]; t != nil && t.Ticket.Owner == r.Owner {
-			return t
-		}
-		return nil
+		return c.first(record, now, func(t *Turn) bool { return t.Ticket.Owner == r.Owner })
 	}
-	if carried != nil && carried.live() {
+	if carried != nil && carried.live() && carried.hold.Live(now) {
 		return carried
 	}
-	if t := c.turns[record]; t != nil && len(c.bound) > 0 && t.boundTo(current()) {
-		return t
+	if len(c.bound) == 0 || c.turns[record] == nil {
+		return nil
+	}
+	me := current()
+	return c.first(record, now, func(t *Turn) bool { return t.boundTo(me) })
+}
+
+// first returns the latest turn on the lock that is trusted and matches, or nil. c.mu must be held.
+func (c *Core) first(record string, now time.Time, match func(*Turn) bool) *Turn {
+	for t := c.turns[record]; t != nil; t = t.next {
+		if t.hold.Live(now) && match(t) {
+			return t
+		}
 	}
 	return nil
 }

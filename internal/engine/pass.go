@@ -56,7 +56,7 @@ func (c *Core) Pass(h *Hold, n Next, index int) *Turn {
 	}
 	r.reached += index + 1
 	h.turn = &Turn{For: n.For, Ticket: &n.Ticket, Token: h.Token - int64(r.Turns-r.reached), hold: h}
-	c.turns[h.Keys.Record()] = h.turn
+	c.remember(h.turn)
 	c.watch(h)
 	return h.turn
 }

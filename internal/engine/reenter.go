@@ -21,12 +21,13 @@ func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, e
 	}
 	values, carried := detached(ctx), c.carriedBy(ctx, record)
 	c.mu.Lock()
-	t, now := c.find(carried, record, r), time.Now()
+	now := time.Now()
+	t := c.find(carried, record, r, now)
 	switch {
 	case c.closed:
 		c.mu.Unlock()
 		return nil, ErrClosed
-	case t == nil || !t.hold.Live(now):
+	case t == nil:
 		c.mu.Unlock()
 		return nil, nil
 	}

@@ -30,6 +30,7 @@ type Turn struct {
 	shares  []*share  // of the Leases that have not ended
 	release release   // or how the lock was lost
 	adopted *adoption // for the observer; nil: no observer, or no Lease yet
+	next    *Turn     // in Core.turns: an earlier turn on the lock; usually nil
 
 	// Room for what a turn usually has only one of.
 	first share
@@ -121,7 +122,7 @@ func (c *Core) adopt(ctx context.Context, t *Turn, began time.Time) (*Lease, err
 	if !t.hold.Leasable(c.closed) {
 		return nil, ErrClosed
 	}
-	c.turns[t.hold.Keys.Record()] = t
+	c.remember(t)
 	lease := c.lease(values, t, now)
 	if c.Settings.Observer != nil {
 		t.adopted = &adoption{now, lease.share.ctx}
@@ -151,11 +152,37 @@ func (c *Core) endTurn(t *Turn) {
 	}
 }
 
+// remember puts t before the other turns on its lock that can be re-entered, if it is not one of
+// them yet. Two calls that wait and name one owner get a turn each. c.mu must be held.
+func (c *Core) remember(t *Turn) {
+	record := t.hold.Keys.Record()
+	latest := c.turns[record]
+	for other := latest; other != nil; other = other.next {
+		if other == t {
+			return
+		}
+	}
+	t.next, c.turns[record] = latest, t
+}
+
 // forget takes t out of the turns that can be re-entered. c.mu must be held.
 func (c *Core) forget(t *Turn) {
-	if c.turns[t.hold.Keys.Record()] == t {
-		delete(c.turns, t.hold.Keys.Record())
+	record := t.hold.Keys.Record()
+	latest := c.turns[record]
+	switch {
+	case latest != t:
+		for other := latest; other != nil; other = other.next {
+			if other.next == t {
+				other.next = t.next
+				break
+			}
+		}
+	case t.next == nil:
+		delete(c.turns, record)
+	default:
+		c.turns[record] = t.next
 	}
+	t.next = nil
 }
 
 // live reports whether t has the lock, as far as its hold is known to be held. c.mu must be held.

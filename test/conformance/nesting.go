@@ -124,6 +124,32 @@ var nestingTests = []test{
 		w.Unlock(elsewhere)
 		w.Unlock(w.Lock(a, "x"))
 	}},
+	{"each of two holds that one owner has in one process is re-entered until it ends itself", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		for ends := range 2 {
+			held := w.Lock(b, "x")
+			var both []<-chan Outcome
+			for i := range 2 {
+				both = append(both, w.Queue(w.Context(), a, "x", i+1, fairlock.WithOwner("saga-7")))
+			}
+			w.Unlock(held)
+			leases := []*fairlock.Lease{w.Take(both[0]), w.Take(both[1])}
+			w.That(leases[0].Token() == leases[1].Token(), "tokens %d and %d", leases[0].Token(), leases[1].Token())
+			w.Unlock(leases[ends])
+			stays := leases[1-ends]
+			for _, nested := range []func() (*fairlock.Lease, error){
+				func() (*fairlock.Lease, error) { return a.TryLock(stays.Context(), "x") },
+				func() (*fairlock.Lease, error) { return a.TryLock(w.Context(), "x", fairlock.WithOwner("saga-7")) },
+			} {
+				inner, err := nested()
+				w.NoError(err)
+				w.That(stays.Depth() == 2, "depth %d", stays.Depth())
+				w.Unlock(inner)
+			}
+			w.NoError(stays.Err())
+			w.Unlock(stays)
+		}
+	}},
 	{"a nested call that asks for a longer lease gets it, and nothing is ever shortened", func(w *World) {
 		a := w.Locker()
 		outer := w.Lock(a, "x", fairlock.LeaseFor(w.Lease))
