@@ -72,7 +72,6 @@ func (l *Lease) unlock(ctx context.Context, by *lua.Server) error {
 // last and nobody was told yet what became of the release; in all other cases it holds nothing.
 func (s *share) unlock(ctx context.Context, by *lua.Server) error {
 	t, c := s.turn, s.turn.hold.core
-	limit := unlockBound(ctx)
 	var after effects
 	c.mu.Lock()
 	now := time.Now()
@@ -99,14 +98,26 @@ func (s *share) unlock(ctx context.Context, by *lua.Server) error {
 		return err
 	}
 	c.mu.Unlock()
-	s.cancel(ErrNotHeld)
-	if !s.last {
+	switch {
+	case !first:
+		return s.await(now.Add(unlockBound(ctx)))
+	case !s.last:
+		s.cancel(ErrNotHeld)
 		return nil
 	}
-	if first {
-		c.giveBack(detached(ctx), t, by, limit, now)
-	}
-	return s.await(now.Add(limit))
+	return s.await(now.Add(s.giveBack(ctx, by, now)))
+}
+
+// giveBack ends the contexts and gives back the lock of a turn that ended at that time. It returns
+// how long to wait for the outcome. It may call into the user's contexts. Nobody else would give
+// back the lock, so it is given back also if one of them panics or ends the goroutine.
+func (s *share) giveBack(ctx context.Context, by *lua.Server, ended time.Time) (limit time.Duration) {
+	values, limit := context.Background(), unlockAtMost
+	defer func() { s.turn.hold.core.giveBack(values, s.turn, by, limit, ended) }()
+	s.cancel(ErrNotHeld)
+	limit = unlockBound(ctx)
+	values = detached(ctx)
+	return limit
 }
 
 // detached returns a context with the values of ctx that never ends. It calls no method of ctx,

@@ -165,48 +165,6 @@ var callbackTests = []test{
 			}
 		}
 	}},
-	{"a context of the user's may ask a Lease for anything", func(w *World) {
-		a := w.Locker()
-		lease := w.Lock(a, "x")
-		ctx := curious{w.Context(), func() { _, _ = lease.Err(), lease.Depth() }}
-		w.NoError(a.Do(ctx, "y", func(ctx context.Context, _ *fairlock.Lease) error {
-			nested := w.LockIn(ctx, a, "y")
-			w.Unlock(nested)
-			return a.ForceUnlock(ctx, "x")
-		}))
-		waits := w.Lock(a, "z")
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		_, err := a.Lock(curious{short, ctx.ask}, "z")
-		w.Is(err, context.DeadlineExceeded)
-		w.Unlock(waits)
-	}},
-	{"a context of the user's that never answers keeps no other one alive", func(w *World) {
-		a := w.Locker()
-		never, asked := make(chan struct{}), new(atomic.Bool)
-		ctx := curious{w.Context(), func() {
-			if asked.Load() {
-				<-never
-			}
-		}}
-		in, out := make(chan context.Context), make(chan struct{})
-		done := make(chan error, 1)
-		go func() {
-			done <- a.Do(ctx, "x", func(ctx context.Context, _ *fairlock.Lease) error {
-				in <- ctx
-				<-out
-				return nil
-			}, fairlock.LeaseFor(w.Lease))
-		}()
-		inner := <-in
-		other := w.Lock(a, "y", fairlock.LeaseFor(w.Lease+100*time.Millisecond))
-		asked.Store(true)
-		w.closes(inner.Done(), "the context in Do")
-		w.closes(other.Done(), "the other one")
-		close(never)
-		close(out)
-		w.Is(<-done, fairlock.ErrLost)
-	}},
 }
 
 // loses has a Locker lose one of its two locks, while its user's code never returns.
@@ -317,17 +275,6 @@ func (h handler) Enabled(context.Context, slog.Level) bool      { return true }
 func (h handler) Handle(_ context.Context, r slog.Record) error { h(r); return nil }
 func (h handler) WithAttrs([]slog.Attr) slog.Handler            { return h }
 func (h handler) WithGroup(string) slog.Handler                 { return h }
-
-// curious is a context that runs a function when asked for a value.
-type curious struct {
-	context.Context
-	ask func()
-}
-
-func (c curious) Value(key any) any {
-	c.ask()
-	return c.Context.Value(key)
-}
 
 // stays has a call wait for x, with an OnQueued that runs until goes is closed.
 func (w *World) stays(l Locker) (slow <-chan Outcome, goes chan struct{}) {

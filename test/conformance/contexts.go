@@ -1,0 +1,139 @@
+package conformance
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// These tests are about contexts of the user's own types, which are user code, too.
+var contextTests = []test{
+	{"a context of the user's may ask a Lease for anything", func(w *World) {
+		a := w.Locker()
+		lease := w.Lock(a, "x")
+		ctx := curious{w.Context(), func() { _, _ = lease.Err(), lease.Depth() }}
+		w.NoError(a.Do(ctx, "y", func(ctx context.Context, _ *fairlock.Lease) error {
+			nested := w.LockIn(ctx, a, "y")
+			w.Unlock(nested)
+			return a.ForceUnlock(ctx, "x")
+		}))
+		waits := w.Lock(a, "z")
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err := a.Lock(curious{short, ctx.ask}, "z")
+		w.Is(err, context.DeadlineExceeded)
+		w.Unlock(waits)
+	}},
+	{"a lock is given back at once though the context of its Do panics or ends the goroutine then", func(w *World) {
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			a, b := w.Locker(), w.Locker()
+			for _, waits := range []bool{false, true} {
+				var held *fairlock.Lease
+				if waits {
+					held = w.Lock(b, "x")
+				}
+				ctx := newHostile(w.Context(), how)
+				ended := make(chan struct{})
+				queued := fairlock.OnQueued(func(int) { w.waiting.Add(1) })
+				go func() {
+					defer close(ended)
+					defer func() { _ = recover() }()
+					_ = a.Do(ctx, "x", func(context.Context, *fairlock.Lease) error {
+						if waits {
+							w.waiting.Add(-1)
+						}
+						ctx.armed.Store(true)
+						return nil
+					}, queued)
+				}()
+				if waits { // so that the call has a run of turns, with a second one
+					w.Until("it waits", func() bool { return w.InLine("x") == 1 })
+					next := w.Queue(w.Context(), a, "x", 2)
+					w.Unlock(held)
+					w.Unlock(w.Take(next))
+				}
+				w.closes(ended, "Do")
+				w.Until("its context was asked", ctx.asked.Load)
+				lease, err := b.TryLock(w.Context(), "x")
+				w.NoError(err)
+				w.Unlock(lease)
+			}
+			ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+			w.NoError(a.Shutdown(ctx))
+			cancel()
+		}
+	}},
+	{"a context of the user's that never answers keeps no other one alive", func(w *World) {
+		a := w.Locker()
+		never, asked := make(chan struct{}), new(atomic.Bool)
+		ctx := curious{w.Context(), func() {
+			if asked.Load() {
+				<-never
+			}
+		}}
+		in, out := make(chan context.Context), make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- a.Do(ctx, "x", func(ctx context.Context, _ *fairlock.Lease) error {
+				in <- ctx
+				<-out
+				return nil
+			}, fairlock.LeaseFor(w.Lease))
+		}()
+		inner := <-in
+		other := w.Lock(a, "y", fairlock.LeaseFor(w.Lease+100*time.Millisecond))
+		asked.Store(true)
+		w.closes(inner.Done(), "the context in Do")
+		w.closes(other.Done(), "the other one")
+		close(never)
+		close(out)
+		w.Is(<-done, fairlock.ErrLost)
+	}},
+}
+
+// curious is a context that runs a function when asked for a value.
+type curious struct {
+	context.Context
+	ask func()
+}
+
+func (c curious) Value(key any) any {
+	c.ask()
+	return c.Context.Value(key)
+}
+
+// hostile is a context whose methods do what how does, once it is armed.
+type hostile struct {
+	context.Context
+	how          func()
+	armed, asked *atomic.Bool
+}
+
+func newHostile(ctx context.Context, how func()) hostile {
+	return hostile{ctx, how, new(atomic.Bool), new(atomic.Bool)}
+}
+
+func (h hostile) acts() {
+	if h.armed.Load() {
+		h.asked.Store(true)
+		h.how()
+	}
+}
+
+func (h hostile) Value(key any) any {
+	h.acts()
+	return h.Context.Value(key)
+}
+
+func (h hostile) Done() <-chan struct{} {
+	h.acts()
+	return h.Context.Done()
+}
+
+func (h hostile) Deadline() (time.Time, bool) {
+	h.acts()
+	return h.Context.Deadline()
+}
