@@ -111,15 +111,17 @@ func drop(s *share) {
 	heap.Fix(&c.schedule, int(h.index)) // h is due no sooner than before: the timer may stay
 }
 
-// scoped binds l to the calling goroutine and derives the context inside Do from ctx. That context
-// ends with ctx or with the trust in the lock, whichever ends first.
+// scoped binds l to the calling goroutine, if l still has its lock, and derives the context inside
+// Do from ctx. That context ends with ctx or with the trust in the lock, whichever ends first.
 func (l *Lease) scoped(ctx context.Context) context.Context {
 	s := l.share
 	c := s.turn.hold.core
 	inner, cancel := context.WithCancelCause(&carrying{ctx, s.turn})
 	c.mu.Lock()
 	s.inner = cancel
-	s.bind(current())
+	if !s.ended && s.turn.live() { // else nobody would unbind it
+		s.bind(current())
+	}
 	c.mu.Unlock()
 	if s.ctx.Err() != nil { // the lock was lost before inner was known
 		cancel(context.Cause(s.ctx))

@@ -107,17 +107,24 @@ var endingTests = []test{
 			w.closes(lease.Done(), "the lease")
 			return nil
 		}), fairlock.ErrLost)
-		other := w.Lock(b, "y")
-		holds := w.Lock(a, "z")
-		done := make(chan error, 1)
-		go func() { done <- a.Shutdown(w.Context()) }()
-		w.Until("it shuts down", func() bool {
-			_, err := a.TryLock(w.Context(), "y")
-			return errors.Is(err, fairlock.ErrClosed)
-		})
-		w.Unlock(holds)
-		w.NoError(<-done)
-		w.Unlock(other)
+		w.shutdownStops(a, b)
+	}},
+	{"nor is one that lost the lock as its Do began", func(w *World) {
+		told := make(chan fairlock.Kind, 100)
+		a, b := w.Locker(fairlock.WithObserver(observer(func(e fairlock.Event) {
+			if e.Kind == fairlock.Acquired || e.Kind == fairlock.Lost {
+				told <- e.Kind
+			}
+		}))), w.Locker()
+		forced := false
+		ctx := curious{w.Context(), func() {
+			if !forced && b.ForceUnlock(w.Context(), "x") == nil { // a has the lock, and makes the context inside Do
+				forced = true
+				w.That(w.hears(told) == fairlock.Acquired && w.hears(told) == fairlock.Lost, "not lost")
+			}
+		}}
+		w.Is(a.Do(ctx, "x", func(context.Context, *fairlock.Lease) error { return nil }), fairlock.ErrLost)
+		w.shutdownStops(a, b)
 	}},
 	{"of several Unlocks at once one is told the outcome, and the others that nothing is held", func(w *World) {
 		a := w.Locker()
@@ -232,4 +239,20 @@ var inputTests = []test{
 		w.That(w.admin.Exists(w.Context(), w.Record("x"), w.Record("y")).Val() == 0, "something is held")
 		w.Is(lease.Unlock(none), fairlock.ErrNotHeld)
 	}},
+}
+
+// shutdownStops checks that a Shutdown of a stops the calls of this goroutine, which is in no Do.
+func (w *World) shutdownStops(a, b Locker) {
+	w.Helper()
+	other := w.Lock(b, "y")
+	holds := w.Lock(a, "z")
+	done := make(chan error, 1)
+	go func() { done <- a.Shutdown(w.Context()) }()
+	w.Until("it shuts down", func() bool {
+		_, err := a.TryLock(w.Context(), "y")
+		return errors.Is(err, fairlock.ErrClosed)
+	})
+	w.Unlock(holds)
+	w.NoError(<-done)
+	w.Unlock(other)
 }
