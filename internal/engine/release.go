@@ -197,12 +197,15 @@ func (c *Core) beginRelease(h *Hold) {
 // release sends the release of h, which began at that time, and repeats it until it is answered or
 // the lease has ended. Then the outcome is settled; takeBack repeats it further if the lease ended
 // unanswered. The first attempt uses the caller's own goroutine if the answer is sure to come back
-// in time; but if by is not nil, by sends it.
+// within limit; but if by is not nil, by sends it. With a limit of 0 the caller has no time at all:
+// a prompt request would seem unanswered at once.
 func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.Duration, began time.Time) {
 	if by == nil {
 		by = c.Server
-		if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
-			return
+		if limit > 0 {
+			if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
+				return
+			}
 		}
 	}
 	c.Go(func() {

@@ -139,7 +139,7 @@ func (c *Core) Abandon(t *Turn) {
 	defer c.mu.Unlock()
 	if t.live() {
 		c.endTurn(t)
-		c.Go(func() { c.giveBack(context.Background(), t, nil, 0, time.Now()) })
+		c.Go(func() { c.giveBack(context.Background(), t, nil, 0, time.Now()) }) // nobody waits for it
 	}
 }
 

@@ -1,0 +1,62 @@
+package faults
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/world"
+)
+
+// onBothKinds runs the test on a real server, with each kind of lock.
+func onBothKinds(t *testing.T, test func(f *faulty)) {
+	t.Helper()
+	world.Together(t, map[string]func(*testing.T){
+		"fair":  func(t *testing.T) { test(newFaulty(t)) },
+		"plain": func(t *testing.T) { test(newFaulty(t).plain()) },
+	})
+}
+
+func TestALockThatLockAllCannotKeepIsGivenBackByOneRequest(t *testing.T) {
+	onBothKinds(t, func(f *faulty) {
+		held := f.Beside().Locks("x")
+		u := f.Behind()
+		f.Refused("lockall", "x", world.Refusal{Is: fairlock.ErrHeld}, func() error {
+			_, err := u.LockAll(background, several, fairlock.WaitAtMost(0))
+			return err
+		})
+		f.Until("they are given back", func() bool { return f.Holder("y") == 0 && f.Holder("z") == 0 })
+		f.Must(u.Close()) // all requests have been answered
+		if n := f.Proxy.Count(f.Verb("leave")); n != 2 {
+			f.Errorf("%d leaves for two locks", n)
+		}
+		f.nobody("y")
+		f.nobody("z")
+		f.Unlocks(held)
+	})
+}
+
+func TestALockThatIsGivenBackAfterCloseIsFreeThoughTheServerForgotTheScripts(t *testing.T) {
+	f := newFaulty(t)
+	held := f.Beside().Locks("x")
+	u := f.Behind()
+	queued, goes, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		_, err := u.Lock(background, "x", fairlock.OnQueued(func(int) {
+			close(queued)
+			<-goes
+		}))
+		ended <- err
+	}()
+	<-queued
+	f.Unlocks(held)
+	f.Until("its process knows that it has the lock", func() bool { return f.Proxy.Count(f.Verb("renew")) > 0 })
+	f.Must(u.Close())
+	f.Must(f.Direct.ScriptFlush(background).Err())
+	close(goes)
+	if err := <-ended; !errors.Is(err, fairlock.ErrClosed) {
+		f.Errorf("Lock says %v", err)
+	}
+	f.Until("it is given back", func() bool { return f.Holder("x") == 0 })
+	f.nobody("x")
+}
