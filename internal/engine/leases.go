@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -127,22 +125,6 @@ func (l *Leases) Unlock(ctx context.Context) error {
 	}
 	l.end(ErrNotHeld)
 	return unlockAll(ctx, l.all)
-}
-
-// unlockAll unlocks Leases of one Core side by side.
-func unlockAll(ctx context.Context, leases []*Lease) error {
-	if len(leases) == 1 {
-		return leases[0].Unlock(ctx)
-	}
-	var of []lua.Keys
-	for _, l := range leases {
-		of = append(of, l.share.turn.hold.Keys)
-	}
-	errs := make([]error, len(leases))
-	leases[0].share.turn.hold.core.sideBySide(of, func(i int, by *lua.Server) {
-		errs[i] = leases[i].unlock(ctx, by)
-	})
-	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil })...)
 }
 
 // sideBySide calls do for each of several locks, each in a goroutine of its own, and returns when

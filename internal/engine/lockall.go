@@ -192,7 +192,7 @@ func (g *gathering) atOnce(ctx context.Context) (err error) {
 				g.core.Abandon(a.turn)
 			}
 			if a.lease != nil {
-				_ = a.lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
+				_ = a.lease.Unlock(context.Background()) // a panic in the user's would keep the others
 			}
 		}
 	}()

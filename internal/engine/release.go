@@ -55,69 +55,125 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}
 	}
-	return l.unlock(ctx, nil)
+	err := l.share.unlock(ctx)
+	runtime.KeepAlive(l) // or l could count as dropped while it is being unlocked
+	return l.share.told(err)
 }
 
-// unlock is Unlock. by sends the release; nil leaves that to the Core.
-func (l *Lease) unlock(ctx context.Context, by *lua.Server) error {
-	err := l.share.unlock(ctx, by)
-	runtime.KeepAlive(l) // or l could count as dropped while it is being unlocked
+// told is the error of an Unlock.
+func (s *share) told(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{"unlock", l.share.turn.Name, err}
+	return &Error{"unlock", s.turn.Name, err}
 }
 
-// unlock ends the share. There are three cases: the share is held and ends now; it was the turn's
+func (s *share) unlock(ctx context.Context) error {
+	e := s.finish()
+	switch {
+	case e.gives:
+		return s.await(e.at.Add(s.giveBack(ctx, e.at)))
+	case e.waits:
+		return s.await(e.at.Add(unlockBound(ctx)))
+	case e.first:
+		s.cancel(ErrNotHeld)
+	}
+	return e.err
+}
+
+// ending is what an Unlock is about to do.
+type ending struct {
+	at    time.Time
+	first bool  // it has ended the share: the contexts end
+	gives bool  // it has ended the turn: giveBack must follow
+	waits bool  // it waits for the outcome of the release
+	err   error // what it returns else
+}
+
+// finish ends the share. There are three cases: the share is held and ends now; it was the turn's
 // last and nobody was told yet what became of the release; in all other cases it holds nothing.
-func (s *share) unlock(ctx context.Context, by *lua.Server) error {
+func (s *share) finish() (e ending) {
 	t, c := s.turn, s.turn.hold.core
 	var after effects
+	defer after.carryOut(c)
 	c.mu.Lock()
-	now := time.Now()
-	err := c.check(t, now, &after)
-	first := !s.ended
+	defer c.mu.Unlock()
+	e.at = time.Now()
+	e.err = c.check(t, e.at, &after)
+	e.first = !s.ended && e.err == nil
+	again := s.ended && s.last && !s.answered && !s.awaited
 	s.ended = true
 	switch {
-	case first && err == nil:
+	case e.first:
 		s.cleanup.Stop()
-		s.last = t.remove(s, now)
+		s.last = t.remove(s, e.at)
 		s.awaited = s.last
+		e.gives, e.waits = s.last, s.last
 		if s.last {
 			c.endTurn(t)
 		} else {
 			c.watch(t.hold)
 		}
-	case !first && s.last && !s.answered && !s.awaited:
-	default:
-		c.mu.Unlock()
-		after.carryOut(c)
-		if err == nil {
-			err = ErrNotHeld
-		}
-		return err
+	case again:
+		e.waits = true
+	case e.err == nil:
+		e.err = ErrNotHeld
 	}
-	c.mu.Unlock()
-	switch {
-	case !first:
-		return s.await(now.Add(unlockBound(ctx)))
-	case !s.last:
-		s.cancel(ErrNotHeld)
-		return nil
-	}
-	return s.await(now.Add(s.giveBack(ctx, by, now)))
+	return e
 }
 
 // giveBack ends the contexts and gives back the lock of a turn that ended at that time. It returns
 // how long to wait for the outcome. It may call into the user's contexts. Nobody else would give
 // back the lock, so it is given back also if one of them panics or ends the goroutine.
-func (s *share) giveBack(ctx context.Context, by *lua.Server, ended time.Time) (limit time.Duration) {
+func (s *share) giveBack(ctx context.Context, ended time.Time) (limit time.Duration) {
 	values, limit := context.Background(), unlockAtMost
-	defer func() { s.turn.hold.core.giveBack(values, s.turn, by, limit, ended) }()
+	defer func() { s.turn.hold.core.giveBack(values, s.turn, nil, limit, ended) }()
 	s.cancel(ErrNotHeld)
 	limit = unlockBound(ctx)
 	values = detached(ctx)
 	return limit
+}
+
+// unlockAll unlocks Leases of one Core side by side. The user's contexts are called in the caller's
+// goroutine alone: a panic in another one would end the process. As in giveBack, all locks are
+// given back whatever those do.
+func unlockAll(ctx context.Context, leases []*Lease) (err error) {
+	if len(leases) == 1 {
+		return leases[0].Unlock(ctx)
+	}
+	all, of := make([]ending, len(leases)), make([]lua.Keys, len(leases))
+	for i, l := range leases {
+		all[i], of[i] = l.share.finish(), l.share.turn.hold.Keys
+	}
+	values, limit := context.Background(), unlockAtMost
+	defer func() {
+		errs, c := make([]error, len(leases)), leases[0].share.turn.hold.core
+		c.sideBySide(of, func(i int, by *lua.Server) {
+			s, e := leases[i].share, all[i]
+			if e.gives {
+				c.giveBack(values, s.turn, by, limit, e.at)
+			}
+			if e.waits {
+				e.err = s.await(e.at.Add(limit))
+			}
+			errs[i] = s.told(e.err)
+		})
+		runtime.KeepAlive(leases)
+		err = errors.Join(errs...)
+	}()
+	for i, l := range leases {
+		if all[i].first {
+			l.share.end(ErrNotHeld) // this calls nothing of the user's
+		}
+	}
+	for i, l := range leases {
+		if all[i].first {
+			l.share.cancel(ErrNotHeld)
+		}
+	}
+	limit = unlockBound(ctx)
+	values = detached(ctx)
+	return nil
 }
 
 // detached returns a context with the values of ctx that never ends. It calls no method of ctx,

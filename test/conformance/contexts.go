@@ -66,6 +66,40 @@ var contextTests = []test{
 			cancel()
 		}
 	}},
+	{"several locks are given back though the context of their DoAll or Unlock panics then, and the process lives", func(w *World) {
+		names := []string{"x", "y", "z"}
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			for _, unlocks := range []func(a Locker, ctx hostile){
+				func(a Locker, ctx hostile) {
+					_ = a.DoAll(ctx, names, func(context.Context, *fairlock.Leases) error {
+						ctx.armed.Store(true)
+						return nil
+					})
+				},
+				func(a Locker, ctx hostile) {
+					leases, err := a.LockAll(w.Context(), names)
+					if err == nil {
+						ctx.armed.Store(true)
+						err = leases.Unlock(ctx)
+					}
+					w.Errorf("Unlock returned: %v", err)
+				},
+			} {
+				a, ctx, ended := w.Locker(), newHostile(w.Context(), how), make(chan struct{})
+				go func() {
+					defer close(ended)
+					defer func() { _ = recover() }()
+					unlocks(a, ctx)
+				}()
+				w.closes(ended, "the call")
+				w.That(ctx.asked.Load(), "its context was not asked")
+				leases, err := w.Locker().LockAll(w.Context(), names, fairlock.WaitAtMost(0))
+				w.NoError(err)
+				w.NoError(leases.Unlock(w.Context()))
+				w.NoError(a.Close())
+			}
+		}
+	}},
 	{"a context of the user's that never answers keeps no other one alive", func(w *World) {
 		a := w.Locker()
 		never, asked := make(chan struct{}), new(atomic.Bool)
