@@ -300,6 +300,10 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	}
 	if step.Do == rules.Take {
 		grant := answer.Tickets[0].Grant
+		if w := l.waiters[c.Keys.Record()]; w != nil && c.Request.Owner != "" {
+			// Those in line that name this owner, too, would learn of it only when one is refused.
+			w.learn(&engine.HeldError{Owner: c.Request.Owner, Remaining: step.Term.Ends.Sub(now)})
+		}
 		return outcome{turn: l.core.Keep(engine.Granted{
 			Keys: c.Keys, Ticket: t.ticket, Token: grant.Token, Since: grant.Since, Requests: requests,
 		}, l.run(c, answer.Tickets[0].Unused), step.Term, engine.For{

@@ -72,13 +72,13 @@ func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 	return w, nil
 }
 
-// stand puts c at the end of the line. If c is the first and the line was woken since c asked, c
-// may try at once: nobody else would tell it.
+// stand puts c at the end of the line. If c is the first and the line was woken since c asked, or
+// if the holder has c's own name by now, c may try at once: nobody else would tell it.
 func (l *Locker) stand(w *waiters, c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.inLine = append(w.inLine, c)
-	if w.inLine[0] == c && !w.woken.Before(c.asked) {
+	if c.joins(w) || w.inLine[0] == c && !w.woken.Before(c.asked) {
 		signal(c.may)
 	}
 }
@@ -194,8 +194,8 @@ func (l *Locker) late(w *waiters, c *call) {
 // late reports whether c's try is overdue. Locker.mu must be held.
 func (c *call) late(now time.Time) bool { return !c.tried.IsZero() && now.Sub(c.tried) >= overdue }
 
-// learn notes who holds the lock and for how long. Calls that name the holder as their owner try to
-// join the hold. Locker.mu must be held.
+// learn notes who holds the lock, in this process or elsewhere, and for how long. Calls that name
+// the holder as their owner try to join the hold. Locker.mu must be held.
 func (w *waiters) learn(held *engine.HeldError) {
 	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
 	if held.Remaining > 0 {

@@ -271,6 +271,42 @@ func TestAWaiterJoinsAHolderOfItsOwnNameAsSoonAsAnyoneHereLearnsOfIt(t *testing.
 	})
 }
 
+func TestWhenOneWaiterOfAnOwnerHasTheLockTheOthersOfItsProcessJoinItAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l, other := locker(), locker()
+		saga := WithOwner("saga-7")
+		lease := holding(t, other, "x")
+		first, stranger, kin := waits(t, l, "x", saga), waits(t, l, "x"), waits(t, l, "x", saga)
+		synctest.Wait()
+		inside, returns, slow := make(chan struct{}), make(chan struct{}), make(chan result, 1)
+		go func() { // asks now, and stands in line once the others have the lock
+			lease, err := l.Lock(context.Background(), "x", saga, OnQueued(func(int) {
+				close(inside)
+				<-returns
+			}))
+			slow <- result{lease, err}
+		}()
+		<-inside
+		began := time.Now()
+		released(t, lease)
+		got := []result{<-first, <-kin}
+		close(returns)
+		got = append(got, <-slow)
+		if took := time.Since(began); took > time.Second || len(stranger) > 0 {
+			t.Errorf("it took %v", took)
+		}
+		for _, r := range got {
+			if r.err != nil || r.lease.Token() != got[0].lease.Token() {
+				t.Fatalf("%+v", r)
+			}
+		}
+		for _, r := range got {
+			released(t, r.lease)
+		}
+		released(t, (<-stranger).lease)
+	})
+}
+
 func TestASubscriptionGoesSomeTimeAfterItsLastWaiter(t *testing.T) {
 	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l, other := locker(), locker()
