@@ -155,7 +155,8 @@ var (
 	ErrEvicted = engine.ErrEvicted
 	// ErrNotWaiting: Evict found no such waiter.
 	ErrNotWaiting = engine.ErrNotWaiting
-	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back.
+	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back, unless the
+	// call was nested.
 	ErrNotReplicated = engine.ErrNotReplicated
 	// ErrClosed: the Locker was closed.
 	ErrClosed = engine.ErrClosed
@@ -238,7 +239,8 @@ func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
 // WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock,
 // in the same round trip (WAIT). If fewer confirm within the timeout, the lock is given back and
 // the error is ErrNotReplicated. This narrows what a failover can lose, and no more: a replica that
-// did not confirm may be promoted. The timeout must be shorter than the client's read timeout.
+// did not confirm may be promoted. A nested call takes a round trip for it; if it fails, the outer
+// hold remains. The timeout must be shorter than the client's read timeout.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return engine.WithReplicas(n, timeout)
 }
@@ -246,7 +248,8 @@ func WithReplicas(n int, timeout time.Duration) LockOption {
 // WithFsync makes the call succeed only once the server and n of its replicas have confirmed that
 // they have the lock on disk, in the same round trip (WAITAOF). If that takes longer than the
 // timeout, the lock is given back and the error is ErrNotReplicated. n = 0 is for a server without
-// replicas: a crash and restart of that server then forgets no lock acquired so.
+// replicas: a crash and restart of that server then forgets no lock acquired so. A nested call
+// takes a round trip for it; if it fails, the outer hold remains.
 //
 // The server needs appendonly yes, and must be Redis or Valkey 7.2 or later; on an older server the
 // error is errors.ErrUnsupported. With appendfsync everysec a call takes up to a second. The

@@ -75,7 +75,7 @@ var (
 	ErrQueueFull     = engine.ErrQueueFull     // MaxWaiters calls of this process wait already
 	ErrLost          = engine.ErrLost          // the lock was held and can no longer be trusted
 	ErrNotHeld       = engine.ErrNotHeld       // this Lease holds nothing
-	ErrNotReplicated = engine.ErrNotReplicated // too few replicas had the lock; given back
+	ErrNotReplicated = engine.ErrNotReplicated // too few replicas had the lock
 	ErrClosed        = engine.ErrClosed        // the Locker was closed
 	ErrInvalid       = engine.ErrInvalid       // a name or an option that makes no sense
 )
@@ -135,11 +135,13 @@ func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
 
 // WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock.
-// If too few confirm within the timeout, the lock is given back.
+// If too few confirm within the timeout, the lock is given back. A nested call takes a round trip
+// for it; if it fails, the outer hold remains.
 func WithReplicas(n int, timeout time.Duration) LockOption { return engine.WithReplicas(n, timeout) }
 
 // WithFsync makes the call succeed only once the server and n of its replicas have confirmed that
-// they have the lock on disk. If that takes longer than the timeout, the lock is given back.
+// they have the lock on disk. If that takes longer than the timeout, the lock is given back. A
+// nested call takes a round trip for it; if it fails, the outer hold remains.
 func WithFsync(n int, timeout time.Duration) LockOption { return engine.WithFsync(n, timeout) }
 
 // Note is a short text that inspection shows beside the call. At most 256 bytes.

@@ -22,7 +22,8 @@ var (
 	ErrEvicted = errors.New("the waiter was evicted")
 	// ErrNotWaiting: Evict found no such waiter.
 	ErrNotWaiting = errors.New("no such waiter is in line")
-	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back.
+	// ErrNotReplicated: too few replicas had the lock in time. The lock was given back, unless the
+	// call was nested.
 	ErrNotReplicated = errors.New("too few replicas confirmed the lock")
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("the locker is closed")

@@ -10,8 +10,8 @@ import (
 )
 
 // Reenter returns a further Lease on the hold that the call shares, or nil if there is no such
-// hold. It costs no round trip unless the call asks for more than the hold has: a longer lease, or
-// a watchdog for a hold without one.
+// hold. It costs no round trip unless the call asks for more than the hold has: a longer lease, a
+// watchdog for a hold without one, or the confirmation of replicas.
 func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, error) {
 	switch empty, closed := c.empty(); {
 	case closed:
@@ -34,16 +34,35 @@ func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, e
 	lease := c.lease(values, t, now)
 	short := t.hold.AskFor(r.Lease, r.Fixed, now)
 	c.mu.Unlock()
-	if !short {
+	if !short && !r.Replicas.Asked() {
 		return lease, nil
 	}
-	if err := c.lengthen(ctx, t, r); err != nil {
-		_ = lease.Unlock(ctx) // the outer Lease remains, so this sends nothing
-		return nil, err
+	return c.strengthen(ctx, lease, short, r)
+}
+
+// strengthen gives a hold what a nested call asks for and the hold lacks: a lease, if the hold's is
+// too short, and replicas. The Lease is that call's. It ends if the hold cannot have all of that.
+func (c *Core) strengthen(ctx context.Context, lease *Lease, short bool, r Request) (*Lease, error) {
+	t, complete := lease.share.turn, false
+	defer func() {
+		if !complete { // also after a panic in the user's context
+			_ = lease.Unlock(context.Background()) // the outer Lease remains, so this sends nothing
+		}
+	}()
+	if short {
+		if err := c.lengthen(ctx, t, r); err != nil {
+			return nil, err
+		}
+		if !r.Fixed {
+			c.takeOver(t, r.Lease)
+		}
 	}
-	if !r.Fixed {
-		c.takeOver(t, r.Lease)
+	if r.Replicas.Asked() { // replicas may have come and gone since the hold began
+		if err := c.copied(ctx, t, Copies{Need: r.Replicas}, "the outer hold remains"); err != nil {
+			return nil, err
+		}
 	}
+	complete = true
 	return lease, nil
 }
 

@@ -15,24 +15,30 @@ func (c *Core) replicate(ctx context.Context, t *Turn) error {
 	if t.Copies == nil {
 		return nil
 	}
-	got := t.Copies.Have
-	if got == nil { // the grant came by a message: the first renewal asks
+	return c.copied(ctx, t, *t.Copies, "it was given back")
+}
+
+// copied is replicate for any call that shares t. fate is what becomes of the lock on an error.
+func (c *Core) copied(ctx context.Context, t *Turn, copies Copies, fate string) error {
+	got := copies.Have
+	if got == nil { // the grant came by a message, or to another call: a renewal asks
 		var err error
-		if got, err = c.confirm(ctx, t); err != nil {
+		if got, err = c.confirm(ctx, t, copies.Need); err != nil {
 			return err
 		}
 	}
-	if got.Enough(t.Copies.Need) {
+	if got.Enough(copies.Need) {
 		return nil
 	}
-	return c.unconfirmed(ctx, t, got)
+	return c.unconfirmed(ctx, t, copies.Need, got, fate)
 }
 
 // unconfirmed returns an error that says what is missing. If too few replicas confirmed, it asks
 // the server how many are connected.
-func (c *Core) unconfirmed(ctx context.Context, t *Turn, got *lua.Confirmed) error {
-	need := t.Copies.Need
-	err := fmt.Errorf("%w: %d of %d within %v; it was given back", ErrNotReplicated, got.N, need.N, need.Within)
+func (c *Core) unconfirmed(
+	ctx context.Context, t *Turn, need lua.Replicas, got *lua.Confirmed, fate string,
+) error {
+	err := fmt.Errorf("%w: %d of %d within %v; %s", ErrNotReplicated, got.N, need.N, need.Within, fate)
 	switch {
 	case got.Err != nil:
 		return fmt.Errorf("%w: %w", err, got.Err)
@@ -59,8 +65,9 @@ func (c *Core) unconfirmed(ctx context.Context, t *Turn, got *lua.Confirmed) err
 }
 
 // confirm renews t's hold and asks the replicas in the same request. It repeats the request until
-// there is an answer, ctx ends or the hold is lost.
-func (c *Core) confirm(ctx context.Context, t *Turn) (got *lua.Confirmed, err error) {
+// there is an answer, ctx ends or the hold is lost. A hold that the server does not have is lost,
+// but if a call has a Lease on it, the server may have forgotten it and may yet write it again.
+func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lua.Confirmed, err error) {
 	h := t.hold
 	var backoff Backoff
 	for {
@@ -69,7 +76,7 @@ func (c *Core) confirm(ctx context.Context, t *Turn) (got *lua.Confirmed, err er
 		if err = c.check(t, time.Now(), &after); err == nil {
 			h.Requests.Sent()
 		}
-		renewal := h.renewal()
+		renewal, leased := h.renewal(), len(t.shares) > 0
 		c.mu.Unlock()
 		after.carryOut(c)
 		if err != nil {
@@ -82,7 +89,7 @@ func (c *Core) confirm(ctx context.Context, t *Turn) (got *lua.Confirmed, err er
 		answers := make(chan answer, 1)
 		sent := time.Now()
 		if err := c.Await(ctx, func() {
-			renewed, got := c.Server.Confirm(context.WithoutCancel(ctx), renewal, t.Copies.Need)
+			renewed, got := c.Server.Confirm(context.WithoutCancel(ctx), renewal, need)
 			h.Requests.Done(renewed.Err)
 			answers <- answer{renewed, got}
 		}); err != nil {
@@ -92,8 +99,15 @@ func (c *Core) confirm(ctx context.Context, t *Turn) (got *lua.Confirmed, err er
 		case a.Err == nil && a.Remaining > 0 && a.got != nil:
 			c.renewed(h, renewal, sent, a.Remaining)
 			return a.got, nil
-		case a.Err == nil && a.Remaining == 0:
+		case a.Err == nil && a.Remaining == 0 && !leased:
 			c.Lose(h, rules.Vanished)
+		case a.Err == nil && a.Remaining == 0:
+			if err := c.Await(ctx, func() { _ = c.reassert(context.Background(), h, renewal) }); err != nil {
+				return got, err
+			}
+			if err := backoff.Wait(ctx); err != nil {
+				return got, err
+			}
 		case a.Err != nil && !rules.Retryable(a.Err):
 			return got, a.Err
 		default:
