@@ -51,7 +51,7 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 			}
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
-					Addr:   "127.0.0.1:0", // never dialled, but parsed: a name would be resolved
+					Addr:   "127.0.0.1:0",                            // never dialled, but parsed: a name would be resolved
 					Dialer: dial, PoolSize: enough, DialerRetries: 1, // a dial that waits to be repeated would outlive the test
 				})
 			}})
