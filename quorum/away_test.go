@@ -72,6 +72,45 @@ func TestACallThatEndsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
 	})
 }
 
+// untimely is a context whose Done panics when it is called a second time.
+type untimely struct {
+	context.Context
+	asked *int
+}
+
+func (u untimely) Done() <-chan struct{} {
+	if *u.asked++; *u.asked == 2 {
+		panic("the user's own")
+	}
+	return u.Context.Done()
+}
+
+func TestACallWhoseContextPanicsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		for i := range l.nodes {
+			l.nodes[i].usual = -1 // no node answers sooner: the caller itself asks this one
+			func() {
+				defer func() {
+					if recover() == nil {
+						h.Error("no panic")
+					}
+				}()
+				_, _ = l.Lock(untimely{h.Context(), new(int)}, "x")
+			}()
+			l.nodes[i].usual = time.Second
+		}
+		time.Sleep(time.Second)
+		for i, n := range l.nodes {
+			if n.away() {
+				h.Errorf("node %d counts as away", i+1)
+			}
+		}
+		h.has(l, "x")
+	})
+}
+
 // Pooled connections may have died unnoticed: a firewall has dropped them.
 func TestATryOutlivesConnectionsThatAreFoundBroken(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
@@ -87,6 +126,20 @@ func TestATryOutlivesConnectionsThatAreFoundBroken(t *testing.T) {
 				h.Error(err)
 			}
 		})
+	})
+}
+
+func TestALineThatIsFullAtOneNodeTurnsNoCallAwayWhileAConnectionIsFoundBroken(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.has(l, "y")
+		for range 2 { // the second waits
+			h.gives(2, other, "x")
+		}
+		l.nodes[1].usual = -1
+		h.on(l, 0, enterScript, 1, 0)
+		h.on(l, 0, meetScript, 0, 50*time.Millisecond)
+		h.within("a Lock", atMost, func() { h.has(l, "x", MaxWaiters(1)) })
 	})
 }
 

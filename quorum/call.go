@@ -59,10 +59,12 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	silent := time.NewTimer(time.Until(sent.Add(hush)))
-	defer silent.Stop()
-	if of.Request.Wait != 0 && of.Request.MaxWaiters == 0 { // it is not refused
-		silent.Stop()
+	var hushed *time.Timer
+	var silent <-chan time.Time
+	if of.Request.Wait == 0 || of.Request.MaxWaiters > 0 { // it may be refused
+		hushed = time.NewTimer(time.Until(sent.Add(hush)))
+		defer hushed.Stop()
+		silent = hushed.C
 	}
 	for {
 		select {
@@ -73,11 +75,11 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})
-		case <-silent.C:
+		case <-silent:
 			s.mu.Lock()
 			s.judge(c)
 			if next := s.silentAt(c); !next.IsZero() {
-				silent.Reset(time.Until(next))
+				hushed.Reset(time.Until(next))
 			}
 			s.mu.Unlock()
 		case <-timeout:
@@ -273,14 +275,16 @@ func (l *Locker) judge(c *call) {
 	case ballot.Refuse:
 		l.settle(c, nil, c.refusal())
 		return
-	case ballot.Fill:
-		l.settle(c, nil, engine.ErrQueueFull)
+	case ballot.Fill, ballot.Fail:
+		// Pooled connections may have died unnoticed: nodes that are away may be back at once.
+		if v.Away && now.Sub(c.Began) < silence {
+			break
+		}
+		if v.Do == ballot.Fill {
+			v.Err = engine.ErrQueueFull
+		}
+		l.settle(c, nil, v.Err)
 		return
-	case ballot.Fail:
-		if !errors.Is(v.Err, ballot.ErrUnreachable) || now.Sub(c.Began) >= silence {
-			l.settle(c, nil, v.Err)
-			return
-		} // pooled connections may have died unnoticed: nodes may be back at once
 	case ballot.Wait:
 	}
 	for _, i := range v.Tell {

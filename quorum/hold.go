@@ -26,7 +26,8 @@ type renewal struct {
 
 // Renew prolongs holds at all nodes, side by side. It returns when all have answered, or when a
 // majority has and the others had 250 ms. It fails unless a majority of votes has been prolonged:
-// that a majority is trusted yet is the success of an earlier renewal.
+// that a majority is trusted yet is the success of an earlier renewal. What was sent shortly before
+// and is answered late counts, or a node that is slow would never count.
 func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	holds := make([]renewal, 0, len(all))
 	index := make([]int, 0, len(all))
@@ -39,7 +40,11 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 			if c.renewing.IsZero() {
 				c.renewing = began
 			}
-			holds, index = append(holds, renewal{c, r, true, 0, c.renewing}), append(index, k)
+			since := began.Add(-r.Lease/10 - time.Second)
+			if since.Before(c.renewing) {
+				since = c.renewing
+			}
+			holds, index = append(holds, renewal{c, r, true, 0, since}), append(index, k)
 		} else {
 			answers[k].Err = errVanished
 		}
@@ -143,8 +148,8 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	}
 }
 
-// outcome is what a renewal did that began then, and what was left of the hold as it began: a majority
-// is trusted for as long.
+// outcome is what became of a renewal that began then. If it has succeeded, it says for how long the
+// hold is trusted, counted from then.
 func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	l.mu.Lock()
 	trusted, maybe, ok := l.standing(h.call, time.Now())

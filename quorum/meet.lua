@@ -1,5 +1,5 @@
--- meet: whether this node belongs to the quorum, and which server it is. It always writes: a node
--- that cannot, because its memory or its disk is full, cannot vote either.
+-- meet: whether this node belongs to the quorum, and which server it is. If it does, it is written
+-- to: a node that cannot write, because its memory or its disk is full, cannot vote either.
 --
 -- KEYS  1 node  ARGV  1 the set of nodes  2 its longest lease (ms)  3 1: nobody holds anything yet
 -- Reply {run id, for how long it grants nothing (ms), the set and the longest lease that it keeps}

@@ -40,10 +40,12 @@ type node struct {
 	open    list.List  // of times: when the requests that are not answered yet were sent
 	failed  bool       // the last request failed, or the node was never met
 	probing bool
-	why     error         // of failed
-	known   string        // the run id that it said last
-	usual   time.Duration // how long its answers take, about
-	session uint64        // of the subscription: how often it came up
+	backoff engine.Backoff // between probes; it begins anew with a node that was there for a while
+	since   time.Time      // when a probe last found the node back
+	why     error          // of failed
+	known   string         // the run id that it said last
+	usual   time.Duration  // how long its answers take, about
+	session uint64         // of the subscription: how often it came up
 }
 
 // run runs a script on the node.
@@ -58,15 +60,19 @@ func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command 
 	n.mu.Lock()
 	sent := n.open.PushBack(began)
 	n.mu.Unlock()
+	defer func() { // also if the user's context panics
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.open.Remove(sent)
+		n.usual += (time.Since(began) - n.usual) / 8
+	}()
 	reply, err := by.RunCommand(ctx, sc, command)
 	failed := err != nil && (!lua.Answered(err) || lua.Passing(err))
-	excused := failed && over(ctx)
-	n.mu.Lock()
-	n.open.Remove(sent)
-	n.usual += (time.Since(began) - n.usual) / 8
-	if !excused {
-		n.failed, n.why = failed, err
+	if failed && over(ctx) {
+		return reply, err
 	}
+	n.mu.Lock()
+	n.failed, n.why = failed, err
 	n.mu.Unlock()
 	if err != nil {
 		n.away() // begins to probe
@@ -74,7 +80,7 @@ func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command 
 	return reply, err
 }
 
-// over reports whether ctx has ended, or is about to. No mutex may be held: it may be the user's.
+// over reports whether ctx has ended, by its deadline at least. No mutex may be held: it may be the user's.
 func over(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(end)
@@ -142,7 +148,9 @@ func (n *node) reason() error {
 func (n *node) probe(why error) {
 	began := time.Now()
 	n.logger.Warn("fairlock: a node of the quorum is away; nobody waits for it", "error", why)
-	var backoff engine.Backoff
+	if !n.wait(n.flaps()) {
+		return
+	}
 	for {
 		err := n.meet(context.Background())
 		n.mu.Lock()
@@ -151,8 +159,9 @@ func (n *node) probe(why error) {
 			over = true
 		}
 		if over {
-			n.probing, n.failed = false, err != nil
+			n.probing, n.failed, n.since = false, err != nil, time.Now()
 		}
+		next := n.backoff.Next()
 		n.mu.Unlock()
 		if over {
 			if err == nil {
@@ -161,10 +170,28 @@ func (n *node) probe(why error) {
 			}
 			return
 		}
-		select {
-		case <-time.After(backoff.Next()):
-		case <-n.ended:
-		}
+		n.wait(next)
+	}
+}
+
+// flaps is how long to wait before the first probe: a node may answer probes, and nothing else.
+func (n *node) flaps() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if time.Since(n.since) > time.Second {
+		n.backoff = engine.Backoff{}
+		return 0
+	}
+	return n.backoff.Next()
+}
+
+// wait reports whether that time has passed before the Locker was closed.
+func (n *node) wait(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-n.ended:
+		return false
 	}
 }
 

@@ -96,18 +96,30 @@ func TestAnExtendSucceedsWhenAMajorityHasProlongedTheHold(t *testing.T) {
 		l := h.locker()
 		lease := h.has(l, "x", LeaseFor(30*time.Second))
 		var wires []*wire
-		for i := range 2 {
-			wires = append(wires, h.on(l, i, renewScript, 1e6, 0))
+		for i := range 3 {
+			wires = append(wires, h.on(l, i, renewScript, 0, 0))
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if err := lease.Extend(ctx, 50*time.Second); !errors.Is(err, context.DeadlineExceeded) {
-			h.Errorf("it says %v, and the trust lasts for %v", err, time.Until(lease.Deadline()))
+		fails := func(down ...int) {
+			for _, w := range wires {
+				w.fail.Store(0)
+			}
+			for _, i := range down {
+				wires[i].fail.Store(1e6)
+			}
+			time.Sleep(2 * time.Second) // the others are found to be back
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			if err := lease.Extend(ctx, 50*time.Second); !errors.Is(err, context.DeadlineExceeded) {
+				h.Errorf("it says %v, and the trust lasts for %v", err, time.Until(lease.Deadline()))
+			}
 		}
+		fails(0, 1)
+		time.Sleep(10 * time.Second)
+		fails(0, 2) // the third has the longer lease already
 		for _, w := range wires {
 			w.fail.Store(0)
 		}
-		time.Sleep(2 * time.Second) // they are found to be back
+		time.Sleep(2 * time.Second)
 		if err := lease.Extend(context.Background(), 50*time.Second); err != nil {
 			h.Error(err)
 		}

@@ -18,6 +18,7 @@ type Verdict struct {
 	Tell  []int      // of Wait
 	Split bool       // of Wait: from now on the try stands in line, for a moment
 	Err   error      // of Fail
+	Away  bool       // of Fail and Fill: nodes that are away could make it another
 }
 
 // Do is what kind of verdict it is.
@@ -69,13 +70,13 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 		return Verdict{Do: Fail, Err: err}
 	case full > spare, full > 0 && open == 0 && full+failed+gone > spare:
 		// It would stand in the way of others where it stands in line.
-		return Verdict{Do: Fill}
+		return Verdict{Do: Fill, Away: full+failed <= spare}
 	case b.Bound >= 0:
 	case most >= b.need:
 		return Verdict{Do: Refuse}
 	case open == 0:
 		if reached := b.reached(); reached < b.need {
-			return Verdict{Do: Fail, Err: fmt.Errorf(
+			return Verdict{Do: Fail, Away: true, Err: fmt.Errorf(
 				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, ErrUnreachable)}
 		}
 		b.standInLine()

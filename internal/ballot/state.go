@@ -30,7 +30,7 @@ func (b *Ballot) AppendCall(to []byte) []byte {
 }
 
 // AppendLeg appends what the Ballot knows of one node. Two Ballots for which all of that is equal
-// behave alike.
+// behave alike, but for Prolonged.
 func (b *Ballot) AppendLeg(to []byte, i int) []byte {
 	g := &b.legs[i]
 	to = numbers(to, int64(g.Phase), g.Shown, g.Forced, millis(g.Last.Sent), int64(g.Last.At), int64(g.Last.Session), //nolint:gosec // a count

@@ -58,7 +58,10 @@ func (c *Core) strengthen(ctx context.Context, lease *Lease, short bool, r Reque
 		}
 	}
 	if r.Replicas.Asked() { // replicas may have come and gone since the hold began
-		if err := c.copied(ctx, t, Copies{Need: r.Replicas}, "the outer hold remains"); err != nil {
+		err := bounded(ctx, r, func(ctx context.Context) error {
+			return c.copied(ctx, t, Copies{Need: r.Replicas}, "the outer hold remains")
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -77,20 +80,25 @@ func (c *Core) takeOver(t *Turn, lease time.Duration) {
 	}
 }
 
-// lengthen extends a hold. It takes no longer than the call may wait, or than a try insists.
+// lengthen extends a hold.
 func (c *Core) lengthen(ctx context.Context, t *Turn, r Request) error {
+	return bounded(ctx, r, func(ctx context.Context) error { return c.extend(ctx, t, r.Lease) })
+}
+
+// bounded calls f, for no longer than the call may wait, or than a try insists.
+func bounded(ctx context.Context, r Request, f func(context.Context) error) error {
 	wait := r.Wait
 	switch {
 	case wait < 0:
-		return c.extend(ctx, t, r.Lease)
+		return f(ctx)
 	case wait == 0:
 		wait = rules.InsistFor
 	}
 	start := time.Now()
-	bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
+	short, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
 	defer cancel()
-	err := c.extend(bounded, t, r.Lease)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+	err := f(short)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
 		return &WaitError{Waited: time.Since(start), Err: context.DeadlineExceeded}
 	}
 	return err
@@ -134,15 +142,17 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	return wrap(t.hold.core.extend(ctx, t, lease))
 }
 
-// extend asks for the lease until the request is answered, ctx ends or the hold is lost.
+// extend asks for the lease until the hold has it, ctx ends or the hold is lost.
 func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 	var backoff Backoff
-	for done := false; ; {
+	const rounded = 5 * time.Millisecond // more than what is lost where times are cut to milliseconds
+	enough := time.Now().Add(lease - rules.Margin(lease) - rounded)
+	for asked := false; ; {
 		var after effects
 		c.mu.Lock()
 		err := c.check(t, time.Now(), &after)
 		var b batch
-		if err == nil && !done {
+		if err == nil && (!asked || t.hold.TrustEnds.Before(enough)) {
 			b.add(t.hold)
 			b.renewals[0].Lease = lease
 		}
@@ -156,9 +166,9 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 			return err
 		}
 		switch err := <-answer; {
-		case err == nil:
-			done = true // the next check tells what the answer was
-		case !rules.Retryable(err):
+		case err == nil && !asked:
+			asked = true // the next check tells what the answer was
+		case err != nil && !rules.Retryable(err):
 			return err
 		default:
 			if err := backoff.Wait(ctx); err != nil {

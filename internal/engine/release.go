@@ -134,9 +134,9 @@ func (s *share) giveBack(ctx context.Context, ended time.Time) (limit time.Durat
 	return limit
 }
 
-// unlockAll unlocks Leases of one Core side by side. The user's contexts are called in the caller's
-// goroutine alone: a panic in another one would end the process. As in giveBack, all locks are
-// given back whatever those do.
+// unlockAll unlocks Leases of one Core side by side. It calls the user's contexts in the caller's
+// goroutine alone: a panic in another one would end the process. (A hook of the client may ask for
+// their values.) As in giveBack, all locks are given back whatever those do.
 func unlockAll(ctx context.Context, leases []*Lease) (err error) {
 	if len(leases) == 1 {
 		return leases[0].Unlock(ctx)
