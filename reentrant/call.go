@@ -268,6 +268,9 @@ type try struct {
 	rules.Waiter
 }
 
+// errNoAnswer stands for the answer to a request whose caller is gone.
+var errNoAnswer = errors.New("no answer was awaited")
+
 // send sends a new ticket and handles the answer.
 func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome {
 	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
@@ -278,10 +281,20 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	l.known[t.ticket.Counter] = t
 	l.mu.Unlock()
 	requests.Sent()
+	returned := false
+	defer func() {
+		if !returned { // the user's context panicked, or ended the goroutine
+			requests.Done(errNoAnswer)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.ended(t, t.GivesUp(requests.Open()), requests)
+		}
+	}()
 	answer, err := server.Enter(ctx, c.Keys, lua.Enter{
 		Try: true, Seen: known.Token, Lease: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: t.ticket}},
 	})
+	returned = true
 	requests.Done(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()

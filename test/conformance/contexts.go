@@ -27,6 +27,30 @@ var contextTests = []test{
 		w.Is(err, context.DeadlineExceeded)
 		w.Unlock(waits)
 	}},
+	{"a call whose context panics or ends the goroutine as it is asked leaves nothing", func(w *World) {
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			for n := range int32(8) {
+				a, b := w.Locker(), w.Locker()
+				w.Unlock(w.Lock(a, "y")) // the first contact is made by a goroutine of its own
+				ctx := untimely{w.Context(), how, new(atomic.Int32)}
+				ctx.left.Store(n)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					defer func() { _ = recover() }()
+					if lease, err := a.Lock(ctx, "x"); err == nil {
+						err = lease.Unlock(w.Context())
+						w.NoError(err)
+					}
+				}()
+				w.closes(ended, "the call")
+				lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(w.Lease/3))
+				w.NoError(err)
+				w.Unlock(lease)
+				w.NoError(a.Close())
+			}
+		}
+	}},
 	{"a lock is given back at once though the context of its Do panics or ends the goroutine then", func(w *World) {
 		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
 			a, b := w.Locker(), w.Locker()
@@ -137,6 +161,20 @@ type curious struct {
 func (c curious) Value(key any) any {
 	c.ask()
 	return c.Context.Value(key)
+}
+
+// untimely is a context whose Done does what how does, after it has been called so often.
+type untimely struct {
+	context.Context
+	how  func()
+	left *atomic.Int32
+}
+
+func (u untimely) Done() <-chan struct{} {
+	if u.left.Add(-1) == -1 {
+		u.how()
+	}
+	return u.Context.Done()
 }
 
 // hostile is a context whose methods do what how does, once it is armed.

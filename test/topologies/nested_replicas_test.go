@@ -103,3 +103,28 @@ func TestANestedCallHasWhatReplicasConfirmThoughTheServerHadForgottenTheHold(t *
 		}
 	})
 }
+
+func TestANestedCallAsksReplicasForNoLongerThanItMayWait(t *testing.T) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
+		s := redistest.Start(t)
+		locker := kind(s.Client(t))
+		defer locker.Close()
+		outer, err := locker.Lock(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Pause()
+		defer s.Resume()
+		replicas := fairlock.WithReplicas(1, 50*time.Millisecond)
+		for what, call := range map[string]func() (*fairlock.Lease, error){
+			"a try":           func() (*fairlock.Lease, error) { return locker.TryLock(outer.Context(), "x", replicas) },
+			"a call with 0.1": func() (*fairlock.Lease, error) { return locker.Lock(outer.Context(), "x", replicas, fairlock.WaitAtMost(100*time.Millisecond)) },
+		} {
+			began := time.Now()
+			_, err := call()
+			if took := time.Since(began); took > 10*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v after %v", what, err, took)
+			}
+		}
+	})
+}
