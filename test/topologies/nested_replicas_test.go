@@ -117,8 +117,10 @@ func TestANestedCallAsksReplicasForNoLongerThanItMayWait(t *testing.T) {
 		defer s.Resume()
 		replicas := fairlock.WithReplicas(1, 50*time.Millisecond)
 		for what, call := range map[string]func() (*fairlock.Lease, error){
-			"a try":           func() (*fairlock.Lease, error) { return locker.TryLock(outer.Context(), "x", replicas) },
-			"a call with 0.1": func() (*fairlock.Lease, error) { return locker.Lock(outer.Context(), "x", replicas, fairlock.WaitAtMost(100*time.Millisecond)) },
+			"a try": func() (*fairlock.Lease, error) { return locker.TryLock(outer.Context(), "x", replicas) },
+			"a call with 0.1": func() (*fairlock.Lease, error) {
+				return locker.Lock(outer.Context(), "x", replicas, fairlock.WaitAtMost(100*time.Millisecond))
+			},
 		} {
 			began := time.Now()
 			_, err := call()
