@@ -4,7 +4,7 @@
 --       4 the most waiters (0: no bound; -1: a try, which does not wait),
 --       5 PUBLISH or SPUBLISH, 6 what the channels of waiters begin with,
 --       7 1: tell the position in any case, 8 Java's fairLockWaitTimeout (ms)
--- Replies: granted, now (ms)                the owner has the lock for the lease; so it has if it had
+-- Replies: granted, now (ms)                the owner has the lock for the lease, or for longer
 --          waits, PTTL, position, holder    it is in line; position 0: it has been there before
 --          held, PTTL, in line, holder      a try found somebody else, or a line
 --          full, PTTL, in line, holder
@@ -27,8 +27,8 @@ if left == -2 and (not head or head == ARGV[1]) then
   redis.call('HSET', KEYS[1], ARGV[1], 1)
   mine = true
 end
-if mine then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+if mine then -- a request that comes late must not shorten what has been prolonged meanwhile
+  if left < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
   return {'granted', now}
 end
 if swept and left == -2 then redis.call(ARGV[5], ARGV[6] .. ':' .. head, '0') end

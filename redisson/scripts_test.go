@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 func TestARefusalNamesTheHolderAlsoAfterAWait(t *testing.T) {
@@ -47,4 +49,43 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 			t.Errorf("%v is shown", reply)
 		}
 	}
+}
+
+// run runs a script as a Locker does.
+func (w *world) run(script lua.Script, keys []string, args ...any) []any {
+	w.Helper()
+	reply, err := lua.NewServer(w.direct, "", "").Run(w.Context(), script, keys, args...)
+	w.must(err)
+	return reply
+}
+
+// keysOf are the keys of a fair lock, with the mark of an owner.
+func keysOf(name, owner string) []string {
+	return []string{name, prefixed(queues, name), prefixed(deadlines, name), prefixed(marks, name) + ":" + owner}
+}
+
+func TestAnAcquireThatIsExecutedLateShortensNoLease(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			l, owner := locker(), "00000000-0000-8000-8000-000000000000:1"
+			keys := keysOf("x", owner)
+			enter := func(lease int) {
+				if l.plain {
+					w.run(plainEnterScript, []string{keys[0], keys[3]}, owner, lease)
+				} else {
+					w.run(enterScript, keys, owner, lease, 3000, 0, "PUBLISH", prefixed(channels, "x"), "1", 300000)
+				}
+			}
+			enter(10_000)
+			w.must(w.direct.PExpire(w.Context(), "x", time.Hour).Err())
+			enter(10_000)
+			if left := w.direct.PTTL(w.Context(), "x").Val(); left < 30*time.Minute {
+				w.Errorf("a lease of an hour ends in %v", left)
+			}
+			enter(7_200_000)
+			if left := w.direct.PTTL(w.Context(), "x").Val(); left < 90*time.Minute {
+				w.Errorf("a lease of two hours ends in %v", left)
+			}
+		})
+	})
 }
