@@ -22,7 +22,7 @@ type line struct {
 	count   int     // of those, and of the calls whose OnQueued runs
 	alarm   *engine.Alarm
 	forget  func()    // ends the subscription of a plain lock
-	looking time.Time // when the refresh under way went out; zero: none is
+	looking time.Time // when the last refresh went out; zero: it is answered, or has failed
 }
 
 // join gives the call its place, and has it hear of releases.
@@ -149,13 +149,17 @@ func (l *Locker) look(at *line) {
 		return
 	}
 	at.alarm.WentOff()
-	at.alarm.By(time.Now().Add(l.every()))
+	now := time.Now()
+	next := now.Add(l.every())
 	switch {
 	case l.plain:
 		at.wake()
-	case len(at.calls) > 0 && time.Since(at.looking) >= l.ours:
-		at.looking = time.Now()
+	case at.looking.Add(l.every()).After(now): // a refresh is under way; this is what it may take
+		next = at.looking.Add(l.every())
+	case len(at.calls) > 0:
+		at.looking = now
 		calls := slices.Clone(at.calls)
-		l.core.Go(func() { l.refresh(at, calls) })
+		l.core.Go(func() { l.refresh(at, calls, now) })
 	}
+	at.alarm.By(next)
 }

@@ -6,6 +6,11 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // inJava puts a waiter of Java's in line, as its lock() does: its deadline is its own time after
@@ -149,4 +154,42 @@ func TestAPlaceIsKeptWhileOnQueuedRuns(t *testing.T) {
 		w.unlock(lease)
 		w.nothing()
 	})
+}
+
+func TestARefreshThatHangsCostsNobodyItsPlace(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	proxy := faultproxy.New(t, w.addr)
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: time.Minute})
+	t.Cleanup(func() { _ = rdb.Close() })
+	told := make(chan Event, 100)
+	l := New(rdb, WithWaiterTimeout(2400*time.Millisecond), WithObserver(observer(told)))
+	t.Cleanup(func() { _ = l.Close() })
+	lease := w.has(w.fair(), "x")
+	first := w.queues(w.Context(), l, "x", 1)
+	second := w.queues(w.Context(), w.fair(WithWaiterTimeout(2400*time.Millisecond)), "x", 2)
+	place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 0).Val()
+	hung := proxy.Add(faultproxy.Rule{Match: refreshes, Times: 1, Action: faultproxy.HoldRequest()})
+	hung.WaitHit(t, 1, patience)
+	for range 3 {
+		before := w.left("x", place)
+		w.until("it is refreshed", func() bool { return w.left("x", place) > before })
+	}
+	hung.Release()
+	for len(told) > 0 {
+		if e := <-told; e.Kind == PassedOver {
+			t.Errorf("%+v", e)
+		}
+	}
+	w.unlock(lease)
+	if lease = w.gets(first); lease.Owner() != place {
+		t.Errorf("%s has the lock; %s stood in line", lease.Owner(), place)
+	}
+	w.unlock(lease)
+	w.unlock(w.gets(second))
+	w.nothing()
+}
+
+// refreshes matches the one script of a waiter that has three keys.
+func refreshes(args []string) bool {
+	return faultproxy.Command("EVALSHA")(args) && len(args) > 2 && args[2] == "3"
 }

@@ -7,7 +7,7 @@ import (
 
 // refresh keeps the places of the calls in a fair line, in one request, and lets those ask that may
 // have the lock or have lost their place.
-func (l *Locker) refresh(at *line, calls []*call) {
+func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 	args := make([]any, 0, 4+len(calls))
 	args = append(args, l.ours.Milliseconds(), l.java.Milliseconds(), l.publish(), channel(at.keys))
 	byOwner := make(map[string]*call, len(calls))
@@ -23,7 +23,9 @@ func (l *Locker) refresh(at *line, calls []*call) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at.looking = time.Time{}
+	if at.looking.Equal(sent) {
+		at.looking = time.Time{}
+	}
 	if err != nil {
 		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
 		return
