@@ -255,8 +255,11 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, c *call) (answer
 		script, keys = plainEnterScript, []string{keys[0], keys[3]}
 	} else {
 		most := c.Request.MaxWaiters
-		if c.Request.Wait == 0 {
+		switch {
+		case c.Request.Wait == 0:
 			most = -1
+		case c.position > 0: // it was let in, and may have lost its place
+			most = 0
 		}
 		args = append(args, l.ours.Milliseconds(), most, l.publish(), channel(c.Keys), c.position == 0, l.java.Milliseconds())
 	}

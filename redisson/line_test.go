@@ -156,6 +156,30 @@ func TestAPlaceIsKeptWhileOnQueuedRuns(t *testing.T) {
 	})
 }
 
+func TestACallThatWasLetIntoLineIsNotTurnedAwayWhenItLosesItsPlace(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(), "x")
+		l := w.fair(WithWaiterTimeout(600 * time.Millisecond))
+		next := w.queues(w.Context(), l, "x", 1, MaxWaiters(1))
+		place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 0).Val()
+		first := w.inJava("x", 1, DefaultFairLockWaitTimeout)
+		w.must(w.direct.ZRem(w.Context(), prefixed(deadlines, "x"), place).Err()) // as if it had passed
+		w.until("it queues up again", func() bool {
+			select {
+			case o := <-next:
+				w.Fatalf("%+v", o)
+			default:
+			}
+			return w.direct.LIndex(w.Context(), prefixed(queues, "x"), 1).Val() == place
+		})
+		w.unlock(lease)
+		w.takes("x", first, DefaultFairLockWaitTimeout)
+		w.must(w.direct.Del(w.Context(), "x").Err())
+		w.unlock(w.gets(next))
+		w.nothing()
+	})
+}
+
 func TestARefreshThatHangsCostsNobodyItsPlace(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Addr(), true)
 	proxy := faultproxy.New(t, w.addr)
