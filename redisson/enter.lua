@@ -13,6 +13,7 @@
 if redis.call('EXISTS', KEYS[4]) == 1 then return {'gone'} end
 local mine = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 redis.call('ZCARD', KEYS[3])
+local verb, channels = ARGV[5], ARGV[6]
 --#include parts/now.lua
 --#include parts/sweep.lua
 local left = redis.call('PTTL', KEYS[1])
@@ -31,7 +32,9 @@ if mine then -- a request that comes late must not shorten what has been prolong
   if left < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
   return {'granted', now}
 end
-if swept and left == -2 then redis.call(ARGV[5], ARGV[6] .. ':' .. head, '0') end
+if swept and left == -2 then
+  --#include parts/tell.lua
+end
 if redis.call('ZSCORE', KEYS[3], ARGV[1]) then
   local position = 0
   if ARGV[7] == '1' then -- an earlier reply was lost

@@ -5,8 +5,9 @@
 -- Errors before a write: WRONGTYPE.
 --#include parts/holder.lua
 redis.call('ZCARD', KEYS[3])
+local verb, channels = ARGV[1], ARGV[2]
 --#include parts/now.lua
 --#include parts/sweep.lua
 if redis.call('DEL', KEYS[1]) == 1 and holder == '' then holder = '?' end
-if head then redis.call(ARGV[1], ARGV[2] .. ':' .. head, '0') end
+--#include parts/tell.lua
 return holder

@@ -8,6 +8,7 @@
 -- Errors before a write: WRONGTYPE.
 local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local waited = redis.call('ZSCORE', KEYS[3], ARGV[1])
+local verb, channels = ARGV[4], ARGV[5]
 --#include parts/now.lua
 --#include parts/sweep.lua
 if ARGV[3] ~= '0' then redis.call('SET', KEYS[4], 1, 'PX', ARGV[3]) end
@@ -27,6 +28,6 @@ if waited then
 end
 if held then redis.call('DEL', KEYS[1]) end
 if head and (held or first or swept) and redis.call('EXISTS', KEYS[1]) == 0 then
-  redis.call(ARGV[4], ARGV[5] .. ':' .. head, '0')
+  --#include parts/tell.lua
 end
 return held and 'held' or waited and 'waited' or 'neither'

@@ -8,6 +8,7 @@
 -- Errors before a write: WRONGTYPE.
 redis.call('HLEN', KEYS[1])
 --#include parts/now.lua
+local verb, channels = ARGV[3], ARGV[4]
 local ours, java = tonumber(ARGV[1]), tonumber(ARGV[2])
 local wanted = {}
 for i = 5, #ARGV do wanted[ARGV[i]] = true end
@@ -28,7 +29,7 @@ if head then
   if left == -2 and found[head] then
     next = head
   elseif left == -2 and swept then
-    redis.call(ARGV[3], ARGV[4] .. ':' .. head, '0')
+    --#include parts/tell.lua
   end
 end
 local missing = {}

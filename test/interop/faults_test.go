@@ -57,18 +57,32 @@ func TestAKilledGoHeadCostsJavaNoMoreThanTheWaiterTimeout(t *testing.T) {
 	w := newWorld(t)
 	_, a := w.pair()
 	l := w.locker(java.Fair, mine()...)
-	lease := w.has(l, "x")
+	lease := w.has(l, "x", redisson.LeaseFor(time.Minute)) // Java sleeps for so long unless it is told
 	head := w.process(java.Fair, "x")
 	w.says(head, "waits")
 	next := a.Lock(java.Fair, "x")
 	w.line("x", 2)
+	w.until("Java listens", func() bool { return w.hear("x", 1) == 1 })
 	head.kill()
+	w.until("the server knows that the head is gone", func() bool { return w.hear("x", 0) == 0 })
 	freed := time.Now()
 	w.unlock(lease)
 	w.returned(next)
-	t.Logf("Java had it after %v; the waiter timeout is %v", time.Since(freed), redisson.DefaultWaiterTimeout)
+	took := time.Since(freed)
+	t.Logf("Java had it after %v; the waiter timeout is %v", took, redisson.DefaultWaiterTimeout)
+	if took > redisson.DefaultWaiterTimeout+2*time.Second {
+		t.Errorf("Java had it after %v; the waiter timeout is %v", took, redisson.DefaultWaiterTimeout)
+	}
 	w.returned(a.Unlock(java.Fair, "x"))
 	w.nothing()
+}
+
+// hear is how many hear what the one at a place in line is told.
+func (w *world) hear(name string, place int64) int64 {
+	w.Helper()
+	owner := w.direct.LIndex(w.Context(), "redisson_lock_queue:{"+name+"}", place).Val()
+	channel := "redisson_lock__channel:{" + name + "}:" + owner
+	return w.direct.PubSubNumSub(w.Context(), channel).Val()[channel]
 }
 
 func TestAKilledJavaHeadIsSweptByGoWhenItsDeadlineHasPassed(t *testing.T) {

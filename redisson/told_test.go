@@ -1,0 +1,93 @@
+package redisson
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// owner is the name of one in Go or, with a UUID of version 4, in Java.
+func owner(version, n int) string {
+	return fmt.Sprintf("00000000-0000-%d000-8000-000000000000:%d", version, n)
+}
+
+// stands puts an owner at the end of a line, until its deadline. Nobody serves it.
+func (w *world) stands(name, owner string, left time.Duration) {
+	w.Helper()
+	score := strconv.FormatInt(time.Now().Add(left).UnixMilli(), 10)
+	w.must(w.direct.Do(w.Context(), "ZADD", prefixed(deadlines, name), score, owner).Err())
+	w.must(w.direct.RPush(w.Context(), prefixed(queues, name), owner).Err())
+}
+
+// hears subscribes to what an owner is told.
+func (w *world) hears(name, owner string) *redis.PubSub {
+	w.Helper()
+	hears := w.direct.Subscribe(w.Context(), prefixed(channels, name)+":"+owner)
+	w.Cleanup(func() { _ = hears.Close() })
+	_, err := hears.Receive(w.Context())
+	w.must(err)
+	return hears
+}
+
+// told reports how many messages have come. What was published before comes before an answer.
+func (w *world) told(hears *redis.PubSub) (n int) {
+	w.Helper()
+	w.must(hears.Ping(w.Context()))
+	for {
+		m, err := hears.ReceiveTimeout(w.Context(), patience)
+		w.must(err)
+		switch m.(type) {
+		case *redis.Message:
+			n++
+		case *redis.Pong:
+			return n
+		}
+	}
+}
+
+func TestWhoIsBehindADeadHeadInGoIsToldThatTheLockIsFree(t *testing.T) {
+	onBoth(t, func(w *world) {
+		for _, c := range []struct {
+			what       string
+			line       []string // the last one listens
+			headListen bool
+			want       int
+		}{
+			{"alone", []string{owner(4, 1)}, false, 1},
+			{"behind two dead ones in Go", []string{owner(8, 1), owner(8, 2), owner(4, 1)}, false, 1},
+			{"behind a live one in Go", []string{owner(8, 1), owner(4, 1)}, true, 0},
+			{"behind one in Java, which may listen elsewhere", []string{owner(4, 1), owner(4, 2)}, false, 0},
+			{"behind a dead one in Go and one in Java", []string{owner(8, 1), owner(4, 1), owner(4, 2)}, false, 0},
+		} {
+			for verb, frees := range map[string]func(*Locker, *Lease){
+				"unlock": func(_ *Locker, lease *Lease) { w.unlock(lease) },
+				"force":  func(l *Locker, _ *Lease) { w.must(l.ForceUnlock(w.Context(), "x")) },
+				"sweep": func(l *Locker, _ *Lease) {
+					w.must(w.direct.Del(w.Context(), "x").Err())
+					dead := owner(4, 9)
+					w.must(w.direct.LPush(w.Context(), prefixed(queues, "x"), dead).Err())
+					_, err := l.TryLock(w.Context(), "x")
+					w.is(err, ErrHeld)
+				},
+			} {
+				w.must(w.direct.FlushAll(w.Context()).Err())
+				l := w.fair()
+				lease := w.has(l, "x", LeaseFor(time.Minute))
+				for _, waiter := range c.line {
+					w.stands("x", waiter, time.Minute)
+				}
+				if c.headListen {
+					w.hears("x", c.line[0])
+				}
+				last := w.hears("x", c.line[len(c.line)-1])
+				frees(l, lease)
+				if n := w.told(last); n != c.want {
+					w.Errorf("%s, %s: told %d times, want %d", c.what, verb, n, c.want)
+				}
+			}
+		}
+	})
+}
