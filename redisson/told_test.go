@@ -91,3 +91,30 @@ func TestWhoIsBehindADeadHeadInGoIsToldThatTheLockIsFree(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoIsDroppedFromALineIsTold(t *testing.T) {
+	onBoth(t, func(w *world) {
+		for verb, sweeps := range map[string]func(*Locker, *Lease){
+			"unlock": func(_ *Locker, lease *Lease) { w.unlock(lease) },
+			"force":  func(l *Locker, _ *Lease) { w.must(l.ForceUnlock(w.Context(), "x")) },
+			"try": func(l *Locker, _ *Lease) {
+				_, err := l.TryLock(w.Context(), "x")
+				w.is(err, ErrHeld)
+			},
+			"refresh": func(*Locker, *Lease) {
+				w.run(refreshScript, keysOf("x", "")[:3], 3000, 300000, "PUBLISH", prefixed(channels, "x"))
+			},
+		} {
+			w.must(w.direct.FlushAll(w.Context()).Err())
+			l := w.fair()
+			lease := w.has(l, "x", LeaseFor(time.Minute))
+			w.stands("x", owner(4, 1), -time.Second)
+			w.stands("x", owner(4, 2), time.Minute)
+			dropped := w.hears("x", owner(4, 1))
+			sweeps(l, lease)
+			if n := w.told(dropped); n != 1 {
+				w.Errorf("%s: told %d times", verb, n)
+			}
+		}
+	})
+}

@@ -1,5 +1,6 @@
 -- Drops the waiters at the head of the line whose deadlines have passed, as every client does. A
--- head without a deadline is dropped, too: no client in Java ever does that (Redisson #4153).
+-- head without a deadline is dropped, too: no client in Java ever does that (Redisson #4153). Who is
+-- dropped is told: a live one asks, and stands in line again; else it would sleep beside a free lock.
 local head = redis.call('LINDEX', KEYS[2], 0)
 local swept = false
 while head do
@@ -7,5 +8,6 @@ while head do
   redis.call('LPOP', KEYS[2])
   redis.call('ZREM', KEYS[3], head)
   swept = true
+  redis.pcall(verb, channels .. ':' .. head, '0')
   head = redis.call('LINDEX', KEYS[2], 0)
 end

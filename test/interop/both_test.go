@@ -239,3 +239,29 @@ func (w *world) turn(i int, served chan<- int, j *java.JVM, l *redisson.Locker) 
 	}()
 	return end
 }
+
+func TestATryInSecondsBehindGoIsToldThatItWasDropped(t *testing.T) {
+	w := newWorld(t)
+	_, a := w.pair()
+	l := w.locker(java.Fair, mine()...)
+	lease := w.has(l, "x", redisson.LeaseFor(time.Hour))
+	next := w.asks(w.Context(), l, "x", redisson.LeaseFor(time.Hour))
+	w.line("x", 1)
+	try := a.TryLockSeconds(java.Fair, "x", 500) // its deadline is 500 ms after Go's
+	w.line("x", 2)
+	w.until("Java listens", func() bool { return w.hear("x", 1) == 1 })
+	w.unlock(lease)
+	lease = w.gets(next) // and Java's deadline is in 500 ms or less
+	w.until("it has passed", func() bool {
+		last := w.direct.ZRangeWithScores(w.Context(), "redisson_lock_timeout:{x}", 0, -1).Val()
+		if len(last) != 1 {
+			return false
+		}
+		until := time.Until(time.UnixMilli(int64(last[0].Score)))
+		return until < 0 || until > time.Minute // Java was slow to ask, and stands in line anew
+	})
+	w.unlock(lease)
+	w.answers(try, "true")
+	w.returned(a.Unlock(java.Fair, "x"))
+	w.nothing()
+}
