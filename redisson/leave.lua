@@ -1,7 +1,9 @@
 -- Ends whatever an owner has of a fair lock: the lock, or a place in line. The next in line is told
--- if the lock is free because of that.
+-- if the lock is free because of that. A head of ours keeps its place for no longer than a refresh
+-- would let it.
 -- KEYS: 1 lock, 2 queue, 3 deadlines, 4 mark of an owner that has left
--- ARGV: 1 owner, 2 time that was added to the deadlines of those behind (ms),
+-- ARGV: 1 owner, 2 time that an owner of ours stays in line unless refreshed, and adds to the
+--       deadlines of those behind (ms),
 --       3 how long a late request of the owner is to be refused (ms; 0: there is none),
 --       4 PUBLISH or SPUBLISH, 5 what the channels of waiters begin with
 -- Reply: held, waited or neither
@@ -27,6 +29,12 @@ if waited then
   head = redis.call('LINDEX', KEYS[2], 0)
 end
 if held then redis.call('DEL', KEYS[1]) end
+if head and string.sub(head, 15, 15) == '8' then -- nobody ahead takes anything off its deadline
+  local most = now + ARGV[2]
+  if (tonumber(redis.call('ZSCORE', KEYS[3], head) or 0) or 0) > most then
+    redis.call('ZADD', KEYS[3], 'XX', string.format('%.0f', most), head)
+  end
+end
 if head and (held or first or swept) and redis.call('EXISTS', KEYS[1]) == 0 then
   --#include parts/tell.lua
 end

@@ -57,6 +57,7 @@ func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) 
 			ahead = append(ahead, w.inJava("x", i, DefaultFairLockWaitTimeout))
 		}
 		next := w.queues(w.Context(), l, "x", 4)
+		last := w.queues(w.Context(), w.fair(WithWaiterTimeout(900*time.Millisecond)), "x", 5)
 		place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 3).Val()
 		for i, owner := range ahead {
 			if i == 0 {
@@ -77,7 +78,39 @@ func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) 
 			w.Errorf("%s has the lock; %s stood in line", lease.Owner(), place)
 		}
 		w.unlock(lease)
+		w.unlock(w.gets(last))
 		w.nothing()
+	})
+}
+
+func TestADeadProcessKeepsItsPlaceNoLongerIfThoseAheadWereQuick(t *testing.T) {
+	onBoth(t, func(w *world) {
+		timeout, dead := 900*time.Millisecond, owner(8, 1)
+		lease := w.has(w.fair(WithWaiterTimeout(timeout)), "x")
+		quick := w.inJava("x", 1, 10*time.Second)
+		w.stands("x", dead, timeout+DefaultFairLockWaitTimeout) // what Java ahead may take off
+		next := w.queues(w.Context(), w.fair(WithWaiterTimeout(timeout)), "x", 3)
+		w.unlock(lease)
+		w.takes("x", quick, 10*time.Second)
+		w.until("its deadline is lowered", func() bool { return w.left("x", dead) <= timeout })
+		w.must(w.direct.Del(w.Context(), "x").Err())
+		w.unlock(w.gets(next))
+		w.nothing()
+	})
+}
+
+func TestAReleaseLowersTheDeadlineOfADeadHeadInGo(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(WithWaiterTimeout(time.Second)), "x")
+		w.stands("x", owner(8, 1), time.Minute)
+		w.stands("x", owner(4, 1), 2*time.Minute)
+		w.unlock(lease)
+		if left := w.left("x", owner(8, 1)); left > time.Second {
+			w.Errorf("a dead head keeps its place for %v", left)
+		}
+		if left := w.left("x", owner(4, 1)); left < time.Minute {
+			w.Errorf("that of Java is lowered, too: %v", left)
+		}
 	})
 }
 

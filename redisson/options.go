@@ -88,7 +88,9 @@ func WithFairLockWaitTimeout(d time.Duration) Option {
 
 // WithWaiterTimeout sets how long a waiter of this process keeps its place in a line when the
 // process is dead; a live one refreshes it at a third. All Lockers of this package in one line
-// should have the same. Default 3 s, at least 300 ms.
+// should have nearly the same: waiters lose their places to one with less than half of theirs.
+// Behind callers in Java the place of a dead one can last until these have gone, and for up to
+// Java's fairLockWaitTimeout if no other Locker looks at the line. Default 3 s, at least 300 ms.
 func WithWaiterTimeout(d time.Duration) Option {
 	return option(func(s *settings) {
 		s.ours = d

@@ -18,6 +18,7 @@ for _, owner in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
   if wanted[owner] and scores[owner] then
     found[owner] = true
     redis.call('ZADD', KEYS[3], 'XX', string.format('%.0f', now + ours + ahead), owner)
+    scores[owner] = nil
   end
   pass(owner)
 end
