@@ -16,16 +16,20 @@ func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 // offspring finds the living processes that the child has started or left behind. It reports
 // whether there are some in the child's process group, and returns those outside of it as strays. A
 // job of a shell, or of timeout(1), has a group of its own. A process with a session of its own is
-// a daemon, which fairlock leaves alone.
+// a daemon, which fairlock leaves alone. So it does what it had before the command: see bystanders.
 func (c *child) offspring() (group bool, strays []int) {
 	all, err := processes()
 	if err != nil {
 		return c.groupExists(), nil
 	}
 	session, _ := unix.Getsid(0) // our own session: cannot fail
+	own := unix.Getpgrp()        // never the command's, so what is in it is none of the command's either
 	var visit func(parent int)
 	visit = func(parent int) {
 		for _, p := range all[parent] {
+			if started, known := c.bystanders[p.pid]; p.group == own || known && started == p.started {
+				continue
+			}
 			switch {
 			case p.dead || p.pid == c.guard.pid():
 			case p.group == c.pid:
@@ -40,11 +44,32 @@ func (c *child) offspring() (group bool, strays []int) {
 	return group, strays
 }
 
+// bystanders returns the descendants that fairlock has before it starts the command, with the time
+// at which each started. A shell that becomes fairlock (exec, or the last command of bash -c) leaves
+// it its own children, say the gzip of >(gzip): the command has not started them.
+func bystanders() map[int]uint64 {
+	all, err := processes()
+	if err != nil {
+		return nil
+	}
+	found := make(map[int]uint64)
+	var visit func(parent int)
+	visit = func(parent int) {
+		for _, p := range all[parent] {
+			found[p.pid] = p.started
+			visit(p.pid)
+		}
+	}
+	visit(os.Getpid())
+	return found
+}
+
 // procfs is a process as /proc shows it.
 type procfs struct {
 	pid, parent, group, session int
 
-	dead bool // but not waited for yet
+	started uint64 // a clock's tick: with it a process can be told from a later one with its pid
+	dead    bool   // but not waited for yet
 }
 
 // processes returns all processes, by parent.
@@ -74,6 +99,9 @@ func processes() (map[int][]procfs, error) {
 			if *number, err = strconv.Atoi(string(fields[i+1])); err != nil {
 				return nil, err
 			}
+		}
+		if p.started, err = strconv.ParseUint(string(fields[19]), 10, 64); err != nil {
+			return nil, err
 		}
 		p.dead = fields[0][0] == 'Z' || fields[0][0] == 'X'
 		all[p.parent] = append(all[p.parent], p)

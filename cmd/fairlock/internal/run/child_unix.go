@@ -25,12 +25,18 @@ type child struct {
 	terminal *terminal
 	guard    *guard
 	struck   bool // it was ended by SIGINT
+
+	bystanders map[int]uint64 // our descendants that are none of the command's, and when they started
 }
 
 // start starts cmd. If start returns a child, the caller must release it when it has ended.
 func start(cmd *exec.Cmd) (*child, error) {
+	before := bystanders()
 	adopt()
-	c := &child{ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1), terminal: ourTerminal(), guard: post()}
+	c := &child{
+		ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1),
+		terminal: ourTerminal(), guard: post(), bystanders: before,
+	}
 	if c.terminal.isShared() {
 		signal.Notify(c.halted, unix.SIGTSTP)
 	}
