@@ -43,7 +43,8 @@ func (h *Hub) run() {
 }
 
 // connection makes one connection and reads from it until it fails. It calls confirmed after
-// everything that the server sends. Another goroutine writes the subscriptions, so reading needs no
+// whatever the server sends, unless a subscription is yet to be confirmed: a server that confirms
+// some and then refuses one would be asked again as fast as it answers. Another goroutine writes the subscriptions, so reading needs no
 // deadline. A deadline would do harm: after a timeout in the middle of a message, go-redis reads on
 // and takes the rest of the message for an answer to a ping.
 func (h *Hub) connection(confirmed func()) error {
@@ -73,7 +74,9 @@ func (h *Hub) connection(confirmed func()) error {
 		if err != nil {
 			return h.named(err)
 		}
-		confirmed()
+		if h.arrived(message) {
+			confirmed()
+		}
 		h.dispatch(message)
 	}
 }
@@ -232,6 +235,20 @@ func (h *Hub) silent() bool {
 	return false
 }
 
+// arrived notes what the server has sent, and reports whether nothing is left to be confirmed.
+func (h *Hub) arrived(message any) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.active = time.Now()
+	switch m := message.(type) {
+	case *redis.Subscription:
+		delete(h.unheard, m.Channel)
+	case *redis.Message:
+		delete(h.unheard, m.Channel)
+	}
+	return len(h.unheard) == 0
+}
+
 func (h *Hub) dispatch(message any) {
 	var channel string
 	var call func(*Listener)
@@ -247,8 +264,6 @@ func (h *Hub) dispatch(message any) {
 		channel, call = m.Channel, func(l *Listener) { l.Message(m.Payload) }
 	}
 	h.mu.Lock()
-	h.active = time.Now()
-	delete(h.unheard, channel)
 	var to []*Listener
 	for l := range h.listeners[channel] {
 		to = append(to, l)

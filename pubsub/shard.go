@@ -17,6 +17,9 @@ func (h *Hub) tellEach(ctx context.Context, sub *redis.PubSub, on, off []string)
 		}
 	}
 	h.mu.Lock()
+	for _, channel := range off {
+		delete(h.unheard, channel) // nobody waits for it any more
+	}
 	for _, channel := range on {
 		h.unheard[channel] = struct{}{}
 	}
