@@ -181,6 +181,21 @@ func TestAPagerKeepsTheTerminalThatItSharesWithTheCommand(t *testing.T) {
 	c.ends(6)
 }
 
+func TestAPagerKeepsItsModesWhenTheCommandIsKilled(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	// Like a pager, the reader changes the modes only after the command has started.
+	const pager = `{ read first; stty -echo </dev/tty; echo $first; cat; stty -a </dev/tty; stty echo </dev/tty; }`
+	c := sitDown(t, s, "sh", "-c", `"$FAIRLOCK" run --lease 2s x -- sh -c 'echo wai""ting; exec sleep 60' | `+pager+"; exit 6")
+	c.sees("waiting")
+	must(t, observer(t, s).ForceUnlock(t.Context(), "x"))
+	c.ends(6)
+	<-c.read
+	if text := c.seen.String(); !strings.Contains(text, " -echo ") {
+		t.Errorf("screen: %q", text)
+	}
+}
+
 func TestCtrlZStopsAPipelineAndTheCommandWithIt(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -20,7 +20,7 @@ type terminal struct {
 	own    int // our process group
 	lent   int // the group that has the foreground from us; 0: none
 	shared bool
-	modes  *term.State // the modes before the command could change them
+	modes  *term.State // from before the command could change them; nil: it never had the terminal from us
 	awake  chan os.Signal
 }
 
@@ -32,7 +32,6 @@ func ourTerminal() *terminal {
 	}
 	t := &terminal{fd: fd, own: unix.Getpgrp(), awake: make(chan os.Signal, 1)}
 	t.shared = !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd()))
-	t.modes, _ = term.GetState(fd) // fails if the terminal has hung up
 	return t
 }
 
@@ -59,6 +58,9 @@ func (t *terminal) give(group int) bool {
 	if t == nil || t.foreground() != t.own {
 		return false
 	}
+	if t.modes == nil {
+		t.modes, _ = term.GetState(t.fd) // fails if the terminal has hung up
+	}
 	t.lent = group
 	t.set(group)
 	return true
@@ -77,6 +79,7 @@ func (t *terminal) take() bool {
 }
 
 // close ends the use of the terminal. A killed command may have left the terminal without an echo.
+// But where it was never lent, a pager may use it, whose modes are none of the command's.
 func (t *terminal) close(killed bool) {
 	if t == nil {
 		return
