@@ -21,7 +21,7 @@ var ErrNotLeader = errors.New("gocronlock: this instance does not lead")
 type Elector struct {
 	stop  context.CancelFunc
 	over  chan struct{} // closed when the instance stands no more
-	ready chan struct{} // closed when it leads or waits in line
+	ready chan struct{} // closed when it leads, waits in line or stands no more
 
 	mu    sync.Mutex // guards what follows
 	lease *fairlock.Lease
@@ -52,6 +52,7 @@ func NewElector(locker fairlock.Interface, name string, options ...leader.Option
 	}
 	go func() {
 		defer close(e.over)
+		defer ready() // or who waits for that would wait for ever
 		err := leader.Run(ctx, locker, name, lead, options...)
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -92,8 +93,9 @@ func (e *Elector) Lease() *fairlock.Lease {
 	return e.lease
 }
 
-// Ready returns a channel that is closed once this instance leads, or waits in line. Start the
-// scheduler after that: while nobody leads yet, jobs that start immediately are skipped everywhere.
+// Ready returns a channel that is closed once this instance leads, or waits in line, or stands no
+// more. Start the scheduler after that: while nobody leads yet, jobs that start immediately are
+// skipped everywhere.
 func (e *Elector) Ready() <-chan struct{} { return e.ready }
 
 // Close resigns, so that the next in line leads at once, and returns when that is done. Shut down

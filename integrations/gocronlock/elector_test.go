@@ -106,3 +106,14 @@ func TestAnElectorOfAClosedLockerLeadsNoMoreAndSaysWhy(t *testing.T) {
 		}
 	})
 }
+
+func TestAnElectorThatEndsBeforeItIsInLineKeepsNobodyWaiting(t *testing.T) {
+	e, err := gocronlock.NewElector(world.Host(t, "127.0.0.1:1"), "scheduler") // nothing listens there
+	world.Must(t, err)
+	world.Must(t, e.Close())
+	select {
+	case <-e.Ready():
+	default:
+		t.Error("who waits until it is ready waits for ever")
+	}
+}
