@@ -41,3 +41,22 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// As when the timer of the older one had waited for l.mu.
+func TestTheIdleTimerOfAnEndedSubscriptionLeavesANewerOneAlone(t *testing.T) {
+	l := New(unreachable(t))
+	defer l.Close()
+	keys, _ := lua.NewKeys("fairlock", "x")
+	channel := l.core.Server.Channel(keys)
+	ended, newer := &subscription{cancel: func() {}}, &subscription{cancel: func() {}}
+	l.mu.Lock()
+	l.subscriptions[channel] = newer
+	l.mu.Unlock()
+	l.unsubscribe(keys, ended)
+	l.mu.Lock()
+	stands := l.subscriptions[channel] == newer
+	l.mu.Unlock()
+	if !stands {
+		t.Error("it threw out the newer one")
+	}
+}

@@ -67,12 +67,14 @@ func (l *Locker) emptied(keys lua.Keys) {
 	}
 }
 
-// unsubscribe ends the subscription for a lock for which nobody has waited for a while.
+// unsubscribe ends the subscription for a lock for which nobody has waited for a while. Its timer
+// may have waited for l.mu while another call ended s and a newer subscription took its place.
 func (l *Locker) unsubscribe(keys lua.Keys, s *subscription) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lines[keys.Record()] == nil && !l.closed {
-		delete(l.subscriptions, l.core.Server.Channel(keys))
+	channel := l.core.Server.Channel(keys)
+	if l.subscriptions[channel] == s && l.lines[keys.Record()] == nil && !l.closed {
+		delete(l.subscriptions, channel)
 		s.cancel()
 	}
 }
