@@ -37,7 +37,8 @@ func Number(s os.Signal) int {
 }
 
 // UntilSignal returns a context that ends with the first signal. The function got returns the
-// exit.Error for that signal, or nil if there was none.
+// exit.Error for that signal, or nil if there was none. A second signal ends the process as if none
+// were caught: it may stand in a write that nobody reads, and see no context.
 func UntilSignal() (ctx context.Context, got func() error, release func()) {
 	signals, stop := Catch(Ending...)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -45,6 +46,7 @@ func UntilSignal() (ctx context.Context, got func() error, release func()) {
 	go func() {
 		select {
 		case s := <-signals:
+			stop()
 			cancel(&exit.Error{Code: exit.Signal + Number(s)})
 		case <-done:
 		}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fairlock/locks/test/redistest"
+)
+
+func TestWatchWhoseReaderStandsStillEndsAtASecondSignal(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	read, write, err := os.Pipe()
+	must(t, err)
+	defer read.Close()
+	defer write.Close()
+	p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, "watch", "x")
+	p.cmd.Stdout = write
+	must(t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	defer func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}()
+	_, err = read.Read(make([]byte, 1000)) // how the lock stands
+	must(t, err)
+	full := int(write.Fd())
+	must(t, syscall.SetNonblock(full, true))
+	for err == nil {
+		_, err = syscall.Write(full, []byte{'.'})
+	}
+	must(t, syscall.SetNonblock(full, false))
+	other := launch(t, s, "watch", "--json", "x")
+	other.tells("standing", "", 0)
+	hold(t, locker, "x")
+	other.tells("granted", "", 0) // so the first one writes it, too, and stands still
+	eventually(t, "it ends by the signals", func() bool {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case <-p.done:
+			return true
+		case <-time.After(20 * time.Millisecond):
+			return false
+		}
+	})
+	if got := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() && got.ExitStatus() != 143 {
+		t.Errorf("it ended with %v", p.cmd.ProcessState)
+	}
+	other.signals(syscall.SIGTERM)
+	other.ends(143)
+}
