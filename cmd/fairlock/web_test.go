@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -146,6 +147,26 @@ func TestWebNeedsNoMoreRightsThanItIsSaidTo(t *testing.T) {
 		said := fetch(t, http.MethodPost, ask, url.Values{"seal": {seal}})
 		if may := user == "shop-operator"; strings.Contains(said, "was ended") != may || (lease.Err() != nil) && !may {
 			t.Errorf("%s: %s", user, said)
+		}
+	}
+}
+
+func TestWebThatMayNotHearOfHandOversSaysSoAndSeldomAsksAgain(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	admin := s.Client(t)
+	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "looker", "on", "nopass", "~*", "&*", "+@all", "-psubscribe").Err())
+	_, address := page(t, []string{"FAIRLOCK_REDIS=redis://looker:any@" + s.Addr()})
+	eventually(t, "the page says so", func() bool {
+		return strings.Contains(fetch(t, http.MethodGet, address, nil), "does not let this user hear")
+	})
+	const longer = 5 * time.Second // than the pause after another failure: it would have asked once more
+	for began := time.Now(); time.Since(began) < longer; time.Sleep(100 * time.Millisecond) {
+		fetch(t, http.MethodGet, address, nil) // somebody looks on
+	}
+	for _, entry := range admin.ACLLog(t.Context(), 10).Val() {
+		if entry.Object == "psubscribe" && entry.Count > 2 { // fair locks and plain ones
+			t.Errorf("it asked again: %+v", *entry)
 		}
 	}
 }

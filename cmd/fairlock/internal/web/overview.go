@@ -23,7 +23,7 @@ type overview struct {
 	Figures []label
 	Plots   []plot
 	Lately  []said
-	Deaf    bool
+	Deaf    string
 	Query   string
 	Sorts   []sortLink
 	Sort    string // as it stands in the address
@@ -142,11 +142,14 @@ func (w *watcher) histories(of []survey.Lock) (all []point, each [][]point) {
 	return w.trails[everything], each
 }
 
-// happened returns what was overheard of all locks, and whether nothing can be heard.
-func (w *watcher) happened() (lately []said, deaf bool) {
+// happened returns what was overheard of all locks, and why not all can be heard.
+func (w *watcher) happened() (lately []said, deaf string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return sayings(w.lately), w.deaf
+	for _, why := range w.deaf {
+		deaf = max(deaf, why)
+	}
+	return sayings(w.lately), deaf
 }
 
 func sortedBy(want string) order {

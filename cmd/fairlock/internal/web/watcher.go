@@ -23,6 +23,9 @@ const (
 	mostViews = 64
 	// again is the pause after a failure.
 	again = 2 * time.Second
+	// refusedAgain is the pause after the server has refused us hand-overs for want of a right. Each
+	// refusal is a line of its ACL LOG; but the right may be given.
+	refusedAgain = time.Minute
 )
 
 // The shortest times between two looks at all locks and at one.
@@ -48,9 +51,9 @@ type watcher struct {
 	mu      sync.Mutex // guards all below
 	views   map[key]*view
 	trails  trails
-	lately  []happening   // to any lock, the last first
-	deaf    bool          // the server does not let us hear of hand-overs
-	changed chan struct{} // closed with the next change of anything above
+	lately  []happening       // to any lock, the last first
+	deaf    map[string]string // why hand-overs cannot be heard, by kind
+	changed chan struct{}     // closed with the next change of anything above
 }
 
 // view is what is known of one lock or, with a picture, of all.
@@ -73,7 +76,7 @@ func newWatcher(rdb redis.UniversalClient, lockers []locks.Locker) *watcher {
 	all := survey.New(look.NewPace(0, rdb), lockers...)
 	w := &watcher{
 		lockers: make(map[string]locks.Locker), survey: all, pace: all.Pace(), wake: make(chan struct{}, 1),
-		views: make(map[key]*view), trails: make(trails), changed: make(chan struct{}),
+		views: make(map[key]*view), trails: make(trails), deaf: make(map[string]string), changed: make(chan struct{}),
 	}
 	for _, l := range lockers {
 		w.lockers[l.Kind] = l
@@ -270,24 +273,43 @@ func (w *watcher) inspect(ctx context.Context, k key, v *view) (*survey.Picture,
 	return seen, state, nil
 }
 
+// Why hand-overs cannot be heard.
+const (
+	unsupported = "On a cluster hand-overs cannot be heard, only seen by looking."
+	refused     = "The server's ACL does not let this user hear of hand-overs (PSUBSCRIBE): they are only seen by looking."
+)
+
 // listen notes what the server tells the clients of locks of a kind, until ctx ends.
 func (w *watcher) listen(ctx context.Context, l locks.Locker) {
 	for ctx.Err() == nil {
+		pause := again
 		for o, err := range l.Overhear(ctx) {
-			if errors.Is(err, errors.ErrUnsupported) {
-				w.mu.Lock()
-				w.deaf = true
-				w.mu.Unlock()
-				return
-			}
-			if err == nil {
+			switch {
+			case err == nil:
+				w.deafen(l.Kind, "")
 				w.hear(l.Kind, o)
+			case errors.Is(err, errors.ErrUnsupported):
+				w.deafen(l.Kind, unsupported)
+				return
+			case redis.HasErrorPrefix(err, "NOPERM"):
+				w.deafen(l.Kind, refused)
+				pause = refusedAgain
 			}
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(again):
+		case <-time.After(pause):
 		}
+	}
+}
+
+// deafen notes why hand-overs of locks of a kind cannot be heard; "": they can.
+func (w *watcher) deafen(kind, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf[kind] != why {
+		w.deaf[kind] = why
+		w.tell()
 	}
 }
 
