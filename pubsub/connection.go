@@ -44,9 +44,9 @@ func (h *Hub) run() {
 
 // connection makes one connection and reads from it until it fails. It calls confirmed after
 // whatever the server sends, unless a subscription is yet to be confirmed: a server that confirms
-// some and then refuses one would be asked again as fast as it answers. Another goroutine writes the subscriptions, so reading needs no
-// deadline. A deadline would do harm: after a timeout in the middle of a message, go-redis reads on
-// and takes the rest of the message for an answer to a ping.
+// some and then refuses one would be asked again as fast as it answers. Another goroutine writes
+// the subscriptions, so reading needs no deadline. A deadline would do harm: after a timeout in the
+// middle of a message, go-redis reads on and takes the rest of the message for an answer to a ping.
 func (h *Hub) connection(confirmed func()) error {
 	ctx, cancel := context.WithCancelCause(h.ctx)
 	sub := h.rdb.Subscribe(ctx)
