@@ -47,7 +47,7 @@ func TestACallThatEndsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()
 		h.has(l, "y")
-		l.nodes[1].usual = -1 // no node answers sooner: the caller itself asks this one
+		h.asksItself(l, 1)
 		h.hush(1)
 		for end, what := range map[error]func(context.Context) (context.Context, context.CancelFunc){
 			context.Canceled: func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -90,7 +90,7 @@ func TestACallWhoseContextPanicsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
 		l := h.locker()
 		h.has(l, "y")
 		for i := range l.nodes {
-			l.nodes[i].usual = -1 // no node answers sooner: the caller itself asks this one
+			h.asksItself(l, i)
 			func() {
 				defer func() {
 					if recover() == nil {
@@ -99,7 +99,6 @@ func TestACallWhoseContextPanicsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
 				}()
 				_, _ = l.Lock(untimely{h.Context(), new(int)}, "x")
 			}()
-			l.nodes[i].usual = time.Second
 		}
 		time.Sleep(time.Second)
 		for i, n := range l.nodes {
@@ -116,7 +115,7 @@ func TestATryOutlivesConnectionsThatAreFoundBroken(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()
 		h.has(l, "y")
-		l.nodes[2].usual = -1 // the others are asked by their own clients, which are broken
+		h.asksItself(l, 2) // not by the client that breaks
 		for i := range 2 {
 			h.on(l, i, enterScript, 1, 0)
 			h.on(l, i, meetScript, 0, 50*time.Millisecond)
@@ -136,7 +135,7 @@ func TestALineThatIsFullAtOneNodeTurnsNoCallAwayWhileAConnectionIsFoundBroken(t 
 		for range 2 { // the second waits
 			h.gives(2, other, "x")
 		}
-		l.nodes[1].usual = -1
+		h.asksItself(l, 1)
 		h.on(l, 0, enterScript, 1, 0)
 		h.on(l, 0, meetScript, 0, 50*time.Millisecond)
 		h.within("a Lock", atMost, func() { h.has(l, "x", MaxWaiters(1)) })
