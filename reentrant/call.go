@@ -231,6 +231,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 		return c.learns(l.send(ctx, prompt, c))
 	}
 	answer, gone := make(chan outcome), make(chan struct{})
+	defer close(gone) // also if the user's context panics
 	l.core.Go(func() {
 		o := l.send(context.WithoutCancel(ctx), server, c)
 		select {
@@ -245,13 +246,10 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	case o := <-answer:
 		return c.learns(o)
 	case turn := <-c.passed:
-		close(gone)
 		return outcome{turn: turn}
 	case <-ctx.Done():
-		close(gone)
 		return outcome{err: engine.EndOf(ctx)}
 	case <-c.away:
-		close(gone)
 		return outcome{err: engine.ErrClosed}
 	}
 }
