@@ -210,8 +210,8 @@ func (l *Locker) drain(c *call) {
 // away reports whether that node is not to be asked now.
 func (l *Locker) away(i int) bool { return l.nodes[i].away() }
 
-// enter is one request, which what it returns sends by that Server; if ctx ends, it may fail. Locker.mu
-// must be held.
+// enter is one request, which what it returns sends by that Server; if ctx ends, it may fail.
+// Locker.mu must be held.
 func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func() {
 	node := l.nodes[i]
 	place, back := c.Enter(i)

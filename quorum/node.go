@@ -80,7 +80,8 @@ func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command 
 	return reply, err
 }
 
-// over reports whether ctx has ended, by its deadline at least. No mutex may be held: it may be the user's.
+// over reports whether ctx has ended, by its deadline at least. No mutex may be held: it may be the
+// user's.
 func over(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(end)
