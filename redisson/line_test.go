@@ -29,17 +29,20 @@ func (w *world) inJava(name string, n int, own time.Duration) (owner string) {
 	return owner
 }
 
-// takes has the head of the line, in Java, take the lock: it takes its own time off all deadlines.
+// takes has the head of the line, in Java, take the lock: it takes its own time off all deadlines, in
+// one script, as Java does.
 func (w *world) takes(name, owner string, own time.Duration) {
 	w.Helper()
-	ctx := w.Context()
-	w.must(w.direct.LPop(ctx, prefixed(queues, name)).Err())
-	w.must(w.direct.ZRem(ctx, prefixed(deadlines, name), owner).Err())
-	for _, other := range w.direct.ZRange(ctx, prefixed(deadlines, name), 0, -1).Val() {
-		w.must(w.direct.ZIncrBy(ctx, prefixed(deadlines, name), -float64(own.Milliseconds()), other).Err())
-	}
-	w.must(w.direct.HSet(ctx, name, owner, 1).Err())
-	w.must(w.direct.PExpire(ctx, name, time.Minute).Err())
+	w.must(w.direct.Eval(w.Context(), `
+		redis.call('LPOP', KEYS[2])
+		redis.call('ZREM', KEYS[3], ARGV[1])
+		for _, other in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+			redis.call('ZINCRBY', KEYS[3], -tonumber(ARGV[2]), other)
+		end
+		redis.call('HSET', KEYS[1], ARGV[1], 1)
+		redis.call('PEXPIRE', KEYS[1], 60000)
+		return 1`,
+		[]string{name, prefixed(queues, name), prefixed(deadlines, name)}, owner, own.Milliseconds()).Err())
 }
 
 // left is the time until an owner's deadline.
