@@ -34,7 +34,7 @@ func (s *Server) startOnFreePort(args []string) {
 	log := filepath.Join(s.tb.TempDir(), "server.log")
 	for range portAttempts {
 		s.port = firstPort + rand.IntN(lastPort-firstPort+1)
-		if !free(s.Addr()) {
+		if !free(s.Addr()) || !s.reserves() {
 			continue
 		}
 		s.args = append(append(s.conf, "--port", strconv.Itoa(s.port)), args...)
@@ -47,6 +47,17 @@ func (s *Server) startOnFreePort(args []string) {
 		}
 	}
 	s.tb.Fatalf("start redis-server: no free port in %d attempts", portAttempts)
+}
+
+// reserves keeps the servers of other tests off the port, also while s is down and is to be started
+// again: each holds the UDP port of the same number until its test ends, which no Redis uses.
+func (s *Server) reserves() bool {
+	held, err := net.ListenPacket("udp", s.Addr())
+	if err != nil {
+		return false
+	}
+	s.tb.Cleanup(func() { _ = held.Close() })
+	return true
 }
 
 func free(addr string) bool {

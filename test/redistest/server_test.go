@@ -115,3 +115,12 @@ func (v *verdict) end(format string, args []any) {
 	v.text = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
+
+func TestThePortOfAServerThatIsDownIsTakenByNoOtherTest(t *testing.T) {
+	down := Start(t)
+	down.Kill()
+	other := &Server{port: down.port, tb: t}
+	if !free(other.Addr()) || other.reserves() {
+		t.Error("another server could have had it")
+	}
+}
