@@ -55,28 +55,27 @@ func (n *node) run(ctx context.Context, sc lua.Script, keys []string, args ...an
 
 // send runs a command of a script, by one of the node's Servers. The node is not to blame for a
 // request that failed as ctx ended.
-func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) ([]any, error) {
+func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) (reply []any, err error) {
 	began := time.Now()
 	n.mu.Lock()
 	sent := n.open.PushBack(began)
 	n.mu.Unlock()
-	defer func() { // also if the user's context panics
+	failed, told := false, false // told: what came says something of the node
+	defer func() {               // also if the user's context panics
 		n.mu.Lock()
-		defer n.mu.Unlock()
 		n.open.Remove(sent)
 		n.usual += (time.Since(began) - n.usual) / 8
+		if told {
+			n.failed, n.why = failed, err
+		}
+		n.mu.Unlock()
+		if told && err != nil {
+			n.away() // begins to probe
+		}
 	}()
-	reply, err := by.RunCommand(ctx, sc, command)
-	failed := err != nil && (!lua.Answered(err) || lua.Passing(err))
-	if failed && over(ctx) {
-		return reply, err
-	}
-	n.mu.Lock()
-	n.failed, n.why = failed, err
-	n.mu.Unlock()
-	if err != nil {
-		n.away() // begins to probe
-	}
+	reply, err = by.RunCommand(ctx, sc, command)
+	failed = err != nil && (!lua.Answered(err) || lua.Passing(err))
+	told = !failed || !over(ctx)
 	return reply, err
 }
 

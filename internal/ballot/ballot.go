@@ -172,12 +172,10 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	if a.Status != Granted {
 		b.Last, b.LastAt = *a, now
 	}
-	if a.Status == Full && b.Place > 0 { // a majority has let the call into line
-		b.Ask(i)
-		return
-	}
 	if a.Status == Held || a.Status == Full {
-		g.refused, g.full, g.by = true, a.Status == Full, a.Holder
+		if g.refused, g.full, g.by = true, a.Status == Full, a.Holder; g.full {
+			b.settle()
+		}
 		return
 	}
 	g.answered = true
@@ -320,7 +318,8 @@ func (b *Ballot) Ends() (end time.Time) {
 }
 
 // settle finds the place of the call once a majority has answered, and tells it where that matters:
-// where the call has the vote, where it stands elsewhere, and where the vote may be asked for.
+// where the call has the vote, where it stands elsewhere, where the vote may be asked for, and where
+// the line was full.
 func (b *Ballot) settle() {
 	if b.Place == 0 {
 		answered := 0
@@ -335,15 +334,13 @@ func (b *Ballot) settle() {
 		for i := range b.legs {
 			b.Place = max(b.Place, b.legs[i].at)
 		}
-		for i := range b.legs {
-			if g := &b.legs[i]; g.full { // a majority has let the call into line
-				g.full, g.refused = false, false
-				b.Ask(i)
-			}
-		}
 	}
 	for i := range b.legs {
 		g := &b.legs[i]
+		if g.full { // a majority has let the call into line
+			g.full, g.refused = false, false
+			b.Ask(i)
+		}
 		if g.answered && !g.told && (g.Phase == rules.Granted || g.at != b.Place || g.pending) {
 			b.Ask(i)
 		}

@@ -103,8 +103,8 @@ func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.T
 	return nthLatest(ends, b.need), false, true
 }
 
-// Prolonged reports whether a majority of votes was prolonged by requests sent since then that asked
-// for that lease; 0: that left it as it was.
+// Prolonged reports whether a majority of votes was prolonged by requests sent since then that
+// asked for that lease; 0: that left it as it was.
 func (b *Ballot) Prolonged(since time.Time, lease time.Duration) bool {
 	count := 0
 	for i := range b.legs {
