@@ -148,8 +148,8 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	}
 }
 
-// outcome is what became of a renewal that began then. If it has succeeded, it says for how long the
-// hold is trusted, counted from then.
+// outcome is what became of a renewal that began then. If it has succeeded, it says for how long
+// the hold is trusted, counted from then.
 func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	l.mu.Lock()
 	trusted, maybe, ok := l.standing(h.call, time.Now())

@@ -64,8 +64,8 @@ func checkNodes(nodes []redis.UniversalClient) error {
 }
 
 // WithLongestLease sets the longest lease that anybody may ask for, the same for everybody. A node
-// that has lost what it granted grants nothing for as long. Default a minute. [Lease.Extend] asks for
-// a lease a ninth longer than its duration, and is an ErrInvalid beyond this.
+// that has lost what it granted grants nothing for as long. Default a minute. [Lease.Extend] asks
+// for a lease a ninth longer than its duration, and is an ErrInvalid beyond this.
 func WithLongestLease(d time.Duration) Option {
 	return option(func(s *settings) {
 		s.most = d

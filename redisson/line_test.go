@@ -29,8 +29,8 @@ func (w *world) inJava(name string, n int, own time.Duration) (owner string) {
 	return owner
 }
 
-// takes has the head of the line, in Java, take the lock: it takes its own time off all deadlines, in
-// one script, as Java does.
+// takes has the head of the line, in Java, take the lock: it takes its own time off all deadlines,
+// in one script, as Java does.
 func (w *world) takes(name, owner string, own time.Duration) {
 	w.Helper()
 	w.must(w.direct.Eval(w.Context(), `

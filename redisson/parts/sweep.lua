@@ -1,6 +1,7 @@
 -- Drops the waiters at the head of the line whose deadlines have passed, as every client does. A
--- head without a deadline is dropped, too: no client in Java ever does that (Redisson #4153). Who is
--- dropped is told: a live one asks, and stands in line again; else it would sleep beside a free lock.
+-- head without a deadline is dropped, too: no client in Java ever does that (Redisson #4153). Who
+-- is dropped is told: a live one asks, and stands in line again; else it would sleep beside a free
+-- lock.
 local head = redis.call('LINDEX', KEYS[2], 0)
 local swept = false
 while head do

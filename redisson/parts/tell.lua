@@ -1,5 +1,6 @@
--- Tells the first in line that the lock is free. If nobody hears it, a client like this one has died,
--- or subscribes and then asks by itself: the next is told, too. Java may listen on another server.
+-- Tells the first in line that the lock is free. If nobody hears it, a client like this one has
+-- died, or subscribes and then asks by itself: the next is told, too. Java may listen on another
+-- server.
 local told, at = head, 0
 while told do
   local heard = redis.pcall(verb, channels .. ':' .. told, '0')

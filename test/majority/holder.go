@@ -95,9 +95,9 @@ func (w *world) roundOver(c int8) {
 	}
 }
 
-// standing is what is left of a hold, in the Core's terms, and whether all is lost. A renewal counts
-// as answered whenever a majority is trusted. The Locker also asks that the renewal prolonged it, and
-// else lets the Core trust no longer than before: less than here.
+// standing is what is left of a hold, in the Core's terms, and whether all is lost. A renewal
+// counts as answered whenever a majority is trusted. The Locker also asks that the renewal
+// prolonged it, and else lets the Core trust no longer than before: less than here.
 func (w *world) standing(c int8) (left time.Duration, gone bool) {
 	k := &w.calls[c]
 	until, maybe, ok := k.Standing(w.time(), func(i int) bool { return k.away[i] })

@@ -140,8 +140,8 @@ func (r *referee) unlocked(b *belief, err error) {
 }
 
 // wasForced reports whether somebody ended a hold at a node by force, less than a lease before its
-// user gave it up. The holder may not have heard of it. Then it may win back a node that has lost its
-// data since, and with it the force.
+// user gave it up. The holder may not have heard of it. Then it may win back a node that has lost
+// its data since, and with it the force.
 func (r *referee) wasForced(b *belief) bool {
 	at := b.lk.forced[b.owner]
 	lost := func(n *node) bool { return n.lost.After(at) }

@@ -15,12 +15,12 @@ import (
 // long as that lasts.
 func (r *referee) soon() time.Duration { return 30*time.Second + r.w.plan.Longest*21/20 }
 
-// firmly is for how long a lock is trusted at least when messages grant it in calm weather: a claim,
-// less its margin, a tenth of the heartbeat that compared the clocks, and the way.
+// firmly is for how long a lock is trusted at least when messages grant it in calm weather: a
+// claim, less its margin, a tenth of the heartbeat that compared the clocks, and the way.
 const firmly = 2 * time.Second
 
-// barely is for how long a lock is trusted at least as a call gets it: a tenth of a claim, less what
-// goes by until the call has returned.
+// barely is for how long a lock is trusted at least as a call gets it: a tenth of a claim, less
+// what goes by until the call has returned.
 func barely(lease time.Duration) time.Duration {
 	return min(lua.Claim, lease)/10 - 5*time.Millisecond
 }

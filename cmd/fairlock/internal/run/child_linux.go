@@ -45,8 +45,8 @@ func (c *child) offspring() (group bool, strays []int) {
 }
 
 // bystanders returns the descendants that fairlock has before it starts the command, with the time
-// at which each started. A shell that becomes fairlock (exec, or the last command of bash -c) leaves
-// it its own children, say the gzip of >(gzip): the command has not started them.
+// at which each started. A shell that becomes fairlock (exec, or the last command of bash -c)
+// leaves it its own children, say the gzip of >(gzip): the command has not started them.
 func bystanders() map[int]uint64 {
 	all, err := processes()
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	mostViews = 64
 	// again is the pause after a failure.
 	again = 2 * time.Second
-	// refusedAgain is the pause after the server has refused us hand-overs for want of a right. Each
-	// refusal is a line of its ACL LOG; but the right may be given.
+	// refusedAgain is the pause after the server has refused us hand-overs for want of a right.
+	// Each refusal is a line of its ACL LOG; but the right may be given.
 	refusedAgain = time.Minute
 )
 
