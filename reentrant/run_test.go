@@ -19,7 +19,6 @@ func contended(t *testing.T, l, other *Locker, n int, options ...LockOption) (fi
 	held := holding(t, other, "x")
 	for range n {
 		rest = append(rest, waits(t, l, "x", options...))
-		synctest.Wait()
 	}
 	released(t, held)
 	return served(t, rest[0]), rest[1:]
@@ -136,7 +135,6 @@ func TestAPlainLockIsReleasedToAllBeforeACallThatCannotHaveATurnIsOvertaken(t *t
 				l := locker()
 				first, rest := contended(t, l, locker(), 1)
 				other := waits(t, l, "x", option)
-				synctest.Wait()
 				later := waits(t, l, "x")
 				synctest.Wait()
 				released(t, first)
@@ -188,7 +186,6 @@ func TestATurnOfACallThatEndedMeanwhilePassesToTheNext(t *testing.T) {
 		}
 		l.stand(w, slow)
 		next := waits(t, l, "x")
-		synctest.Wait()
 		before := mini.CommandCount()
 		released(t, first)
 		l.quit(w, slow, nil)

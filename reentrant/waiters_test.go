@@ -59,7 +59,7 @@ type result struct {
 	err   error
 }
 
-// waits makes a call wait.
+// waits makes a call wait, and returns when it stands in line.
 func waits(t *testing.T, l *Locker, name string, options ...LockOption) <-chan result {
 	t.Helper()
 	queued, done := make(chan struct{}), make(chan result, 1)
@@ -68,6 +68,7 @@ func waits(t *testing.T, l *Locker, name string, options ...LockOption) <-chan r
 		done <- result{lease, err}
 	}()
 	<-queued
+	synctest.Wait()
 	return done
 }
 
@@ -119,7 +120,6 @@ func TestNoLaterCallOfAProcessOvertakesOneThatWaits(t *testing.T) {
 			t.Errorf("they sent %d commands", sent)
 		}
 		later := waits(t, l, "x")
-		synctest.Wait()
 		if len(later) > 0 {
 			t.Fatal("overtaken")
 		}
@@ -135,7 +135,6 @@ func TestThoseWhoWaitInOneProcessAreServedInTheOrderInWhichTheyCame(t *testing.T
 		var all []<-chan result
 		for range 5 {
 			all = append(all, waits(t, l, "x"))
-			synctest.Wait()
 		}
 		for i, next := range all {
 			released(t, lease)
@@ -159,7 +158,6 @@ func TestTheNextOfAProcessHasTheLockWhenTheLeaseOfTheOneBeforeItEnds(t *testing.
 		l, other := locker(), locker()
 		lease := holding(t, other, "x")
 		first := waits(t, l, "x", LeaseFor(300*time.Millisecond))
-		synctest.Wait()
 		next := waits(t, l, "x")
 		synctest.Wait()
 		released(t, lease)
@@ -191,7 +189,6 @@ func TestNobodyWaitsForACallThatIsInItsCallback(t *testing.T) {
 		}()
 		<-inside
 		next := waits(t, l, "x")
-		synctest.Wait()
 		began := time.Now()
 		released(t, lease)
 		released(t, (<-next).lease)
@@ -232,7 +229,6 @@ func TestNoWaiterTriesTwiceWithinItsPause(t *testing.T) {
 		l, other := locker(), locker()
 		lease := holding(t, other, "x")
 		next := waits(t, l, "x")
-		synctest.Wait()
 		time.Sleep(2 * pauseAfterRefusal)
 		before := l.core.Ticket(engine.Request{}).Counter
 		began := time.Now()
@@ -257,7 +253,6 @@ func TestAWaiterJoinsAHolderOfItsOwnNameAsSoonAsAnyoneHereLearnsOfIt(t *testing.
 		l, other := locker(), locker()
 		lease := holding(t, other, "x")
 		first, kin := waits(t, l, "x"), waits(t, l, "x", WithOwner("saga-7"))
-		synctest.Wait()
 		mini.Del("fairlock:plain:lock:{x}") // nobody is told of this
 		theirs := holding(t, other, "x", WithOwner("saga-7"))
 		got := <-kin
@@ -277,7 +272,6 @@ func TestWhenOneWaiterOfAnOwnerHasTheLockTheOthersOfItsProcessJoinItAtOnce(t *te
 		saga := WithOwner("saga-7")
 		lease := holding(t, other, "x")
 		first, stranger, kin := waits(t, l, "x", saga), waits(t, l, "x"), waits(t, l, "x", saga)
-		synctest.Wait()
 		inside, returns, slow := make(chan struct{}), make(chan struct{}), make(chan result, 1)
 		go func() { // asks now, and stands in line once the others have the lock
 			lease, err := l.Lock(context.Background(), "x", saga, OnQueued(func(int) {
@@ -314,7 +308,6 @@ func TestASubscriptionGoesSomeTimeAfterItsLastWaiter(t *testing.T) {
 		for range 2 {
 			lease := holding(t, other, "x")
 			next := waits(t, l, "x")
-			synctest.Wait()
 			released(t, lease)
 			released(t, (<-next).lease)
 			synctest.Wait()
@@ -337,7 +330,6 @@ func TestAReleaseBetweenATryAndItsWaitingIsNotMissed(t *testing.T) {
 		l, other := locker(), locker()
 		lease := holding(t, other, "x")
 		next := waits(t, l, "x") // so that there are waiters with a subscription
-		synctest.Wait()
 		released(t, lease)
 		released(t, (<-next).lease)
 		synctest.Wait()
