@@ -2,14 +2,14 @@ package lua
 
 import (
 	"context"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/pipes"
 )
 
 var ctx = context.Background()
@@ -21,8 +21,8 @@ type site struct {
 	scripts redis.UniversalClient // runs the scripts: a real server allows them only the keys that they declare
 	keys    Keys
 
-	mini  *miniredis.Miniredis // nil on a real server
-	clock time.Time            // of mini; moves only with pass
+	mini  *pipes.Server // nil on a real server
+	clock time.Time     // of mini; moves only with pass
 
 	untidy bool // the test breaks what check looks at
 }
@@ -44,13 +44,10 @@ func twice(t *testing.T, test func(t *testing.T, s *site)) {
 }
 
 func onMiniredis(t *testing.T) *site {
-	s := &site{t: t, keys: keysOf(t, "x"), mini: miniredis.NewMiniRedis(), clock: time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC)}
+	s := &site{t: t, keys: keysOf(t, "x"), mini: pipes.New(t), clock: time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC)}
 	s.mini.SetTime(s.clock)
-	s.mini.ClockTTL(true)
-	t.Cleanup(s.mini.Close)
-	dial := func(context.Context, string, string) (net.Conn, error) { return s.mini.Dial() }
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: dial}) // an address that nobody looks up
-	t.Cleanup(func() { _ = c.Close() })                                        // nothing depends on how a connection ends
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: s.mini.Dial}) // an address that nobody looks up
+	t.Cleanup(func() { _ = c.Close() })                                               // nothing depends on how a connection ends
 	s.rdb, s.scripts = c, c
 	return s
 }

@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/pubsub"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/pipes"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -206,12 +206,7 @@ func TestListeningNeverWaitsForAServer(t *testing.T) {
 
 func TestASilentChannelIsPingedAndKeptInFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mini := miniredis.NewMiniRedis()
-		defer mini.Close()
-		rdb := redis.NewClient(&redis.Options{
-			Addr:   "127.0.0.1:0",
-			Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
-		})
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: pipes.New(t).Dial})
 		defer func() { _ = rdb.Close() }()
 		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
 		defer hub.Close()

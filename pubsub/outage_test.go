@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/pipes"
 )
 
 // journal is a log that a test reads while it is written.
@@ -52,18 +52,17 @@ func (j *journal) lines(texts ...string) (found []string) {
 func outOfReach(t *testing.T, test func(t *testing.T, e *recorder, log *journal, network func(up bool))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		mini := miniredis.NewMiniRedis()
-		defer mini.Close()
+		mini := pipes.New(t)
 		var away atomic.Bool
 		var mu sync.Mutex // guards conns
 		var conns []net.Conn
 		rdb := redis.NewClient(&redis.Options{
 			Addr: "127.0.0.1:0", DialerRetries: 1,
-			Dialer: func(context.Context, string, string) (net.Conn, error) {
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if away.Load() {
 					return nil, errors.New("no route to host")
 				}
-				conn, err := mini.Dial()
+				conn, err := mini.Dial(ctx, network, addr)
 				mu.Lock()
 				defer mu.Unlock()
 				conns = append(conns, conn)

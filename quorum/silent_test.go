@@ -12,13 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
-	pipes "github.com/fairlock/locks/test/world"
+	"github.com/fairlock/locks/test/pipes"
 )
 
 // atMost is how long a node that falls silent may keep a call: package's promise Q5.
@@ -27,7 +26,7 @@ const atMost = 300 * time.Millisecond
 // hushed are embedded nodes in fake time, which can fall silent.
 type hushed struct {
 	*testing.T
-	nodes []*miniredis.Miniredis
+	nodes []*pipes.Server
 
 	mu     sync.Mutex // guards what follows
 	silent []bool
@@ -41,10 +40,7 @@ func inFakeTime(t *testing.T, n int, test func(h *hushed)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hushed{T: t, silent: make([]bool, n)}
 		for range n {
-			mini := miniredis.NewMiniRedis()
-			mini.ClockTTL(true)
-			t.Cleanup(mini.Close)
-			h.nodes = append(h.nodes, mini)
+			h.nodes = append(h.nodes, pipes.New(t))
 		}
 		if err := h.locker().Init(t.Context()); err != nil {
 			t.Fatal(err)
@@ -100,8 +96,8 @@ func (h *hushed) locker(options ...Option) *Locker {
 	for i, mini := range h.nodes {
 		rdb := redis.NewClient(&redis.Options{
 			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, // never dialled
-			Dialer: func(context.Context, string, string) (net.Conn, error) {
-				c, err := pipes.Roomy(mini.Dial())
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := mini.Dial(ctx, network, addr)
 				return mute{c, h, i}, err
 			},
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,19 +13,17 @@ import (
 
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/pipes"
 )
 
 // inBubble runs the test in fake time, with a server and a function that makes Lockers on it.
 func inBubble(t *testing.T, test func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		mini := miniredis.NewMiniRedis()
-		mini.ClockTTL(true)
-		defer mini.Close()
-		test(t, mini, func(options ...Option) *Locker {
+		mini := pipes.New(t)
+		test(t, mini.Miniredis, func(options ...Option) *Locker {
 			rdb := redis.NewClient(&redis.Options{
-				Addr:   "127.0.0.1:0", // never dialled
-				Dialer: func(context.Context, string, string) (net.Conn, error) { return mini.Dial() },
+				Addr: "127.0.0.1:0", Dialer: mini.Dial, // nobody looks the address up
 			})
 			l := New(rdb, append([]Option{WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
 			t.Cleanup(func() {

@@ -2,16 +2,14 @@ package conformance_test
 
 import (
 	"context"
-	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/pipes"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
@@ -31,28 +29,11 @@ func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
 		synctest.Test(t, func(t *testing.T) {
-			mini := miniredis.NewMiniRedis()
-			mini.ClockTTL(true)
-			var closing sync.RWMutex // keeps dials out while mini closes; guards closed
-			closed := false
-			defer func() {
-				closing.Lock()
-				defer closing.Unlock()
-				closed = true
-				mini.Close()
-			}()
-			dial := func(context.Context, string, string) (net.Conn, error) {
-				closing.RLock()
-				defer closing.RUnlock()
-				if closed { // go-redis goes on dialling when nobody wants the connection any more
-					return nil, net.ErrClosed
-				}
-				return world.Roomy(mini.Dial())
-			}
+			mini := pipes.New(t)
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{
-					Addr:   "127.0.0.1:0",                            // never dialled, but parsed: a name would be resolved
-					Dialer: dial, PoolSize: enough, DialerRetries: 1, // a dial that waits to be repeated would outlive the test
+					Addr:   "127.0.0.1:0",                                 // parsed: a name would be resolved
+					Dialer: mini.Dial, PoolSize: enough, DialerRetries: 1, // a dial that waits to be repeated would outlive the test
 				})
 			}})
 		})

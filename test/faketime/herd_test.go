@@ -3,17 +3,15 @@ package faketime
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/quorum"
-	"github.com/fairlock/locks/test/world"
+	"github.com/fairlock/locks/test/pipes"
 )
 
 const herd = 64
@@ -29,20 +27,16 @@ func TestAHerdOnAFreeLockIsServedInNoTimeAtAllForNoTimerTakesPart(t *testing.T) 
 // servesAHerd is in fake time, which passes only when everybody waits for it.
 func servesAHerd(t *testing.T, n int) {
 	t.Helper()
-	var nodes []*miniredis.Miniredis
+	var nodes []*pipes.Server
 	for range n {
-		mini := miniredis.NewMiniRedis()
-		mini.ClockTTL(true)
-		t.Cleanup(mini.Close)
-		nodes = append(nodes, mini)
+		nodes = append(nodes, pipes.New(t))
 	}
 	var lockers []*quorum.Locker
 	for range 4 {
 		var clients []redis.UniversalClient
 		for i, mini := range nodes {
 			rdb := redis.NewClient(&redis.Options{
-				Addr: fmt.Sprint("127.0.0.1:", i+1), PoolSize: enough, // never dialled
-				Dialer: func(context.Context, string, string) (net.Conn, error) { return world.Roomy(mini.Dial()) },
+				Addr: fmt.Sprint("127.0.0.1:", i+1), Dialer: mini.Dial, PoolSize: enough, // nobody looks the address up
 			})
 			t.Cleanup(func() { _ = rdb.Close() })
 			clients = append(clients, rdb)

@@ -11,17 +11,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/pipes"
 )
 
 // bubble is an embedded server in fake time, and clients whose network can be stopped.
 type bubble struct {
 	*testing.T
-	mini *miniredis.Miniredis
+	mini *pipes.Server
 }
 
 // enough is a pool size for all calls that ask at once in fake time. go-redis reuses the timers of
@@ -30,16 +30,13 @@ const enough = 1000
 
 func inFakeTime(t *testing.T, test func(b *bubble)) {
 	synctest.Test(t, func(t *testing.T) {
-		mini := miniredis.NewMiniRedis()
-		mini.ClockTTL(true)
-		defer mini.Close()
-		test(&bubble{t, mini})
+		test(&bubble{t, pipes.New(t)})
 	})
 }
 
 // network carries bytes for one client. When stopped, it drops them without a word.
 type network struct {
-	mini  *miniredis.Miniredis
+	mini  *pipes.Server
 	mu    sync.Mutex // guards what follows
 	held  chan struct{}
 	lost  [2]bool // to the server, and from it
@@ -105,8 +102,8 @@ func (n *network) pass() {
 	}
 }
 
-func (n *network) dial(context.Context, string, string) (net.Conn, error) {
-	server, err := n.mini.Dial()
+func (n *network) dial(ctx context.Context, name, addr string) (net.Conn, error) {
+	server, err := n.mini.Dial(ctx, name, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +156,7 @@ func (b *bubble) client(options ...fairlock.Option) (*fairlock.Locker, *network)
 }
 
 // onNetwork makes a Locker with a network of its own; both end with the test.
-func onNetwork[L fairlock.Interface](tb testing.TB, mini *miniredis.Miniredis, kind func(redis.UniversalClient, ...fairlock.Option) L, options ...fairlock.Option) (L, *network) {
+func onNetwork[L fairlock.Interface](tb testing.TB, mini *pipes.Server, kind func(redis.UniversalClient, ...fairlock.Option) L, options ...fairlock.Option) (L, *network) {
 	n := &network{mini: mini}
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial, PoolSize: enough})
 	l := kind(rdb, append([]fairlock.Option{fairlock.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)

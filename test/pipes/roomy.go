@@ -1,4 +1,4 @@
-package world
+package pipes
 
 import (
 	"bytes"
@@ -16,11 +16,8 @@ type roomyConn struct {
 	gone    <-chan struct{}
 }
 
-// Roomy is the client's end of a pipe to an embedded server, with room for what is written.
-func Roomy(pipe net.Conn, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
+// roomy is the client's end of a pipe, with room for what is written.
+func roomy(pipe net.Conn) net.Conn {
 	gone := make(chan struct{})
 	c := &roomyConn{pipe, make(chan []byte, 64), sync.OnceFunc(func() { close(gone) }), gone}
 	go func() {
@@ -33,7 +30,7 @@ func Roomy(pipe net.Conn, err error) (net.Conn, error) {
 			}
 		}
 	}()
-	return c, nil
+	return c
 }
 
 func (c *roomyConn) Write(p []byte) (int, error) {
