@@ -221,7 +221,7 @@ func (s strategy) Check(r engine.Request) error {
 }
 
 func unsupported(what, why string) error {
-	return fmt.Errorf("%s: not in a quorum: %s: %w", what, why, errors.ErrUnsupported)
+	return engine.Unsupported("%s: not in a quorum: %s", what, why)
 }
 
 // Keys are those under the prefix, the same at each node.

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
@@ -52,7 +51,7 @@ func checkNodes(nodes []redis.UniversalClient) error {
 			return engine.Invalid("node %d: the client is nil", i+1)
 		}
 		if _, ok := rdb.(*redis.Client); !ok {
-			return fmt.Errorf("node %d: %T: a node is one master, and has a client of its own: %w", i+1, rdb, errors.ErrUnsupported)
+			return engine.Unsupported("node %d: %T: a node is one master, and has a client of its own", i+1, rdb)
 		}
 		for j, other := range nodes[:i] {
 			if other == rdb || other.(*redis.Client).Options().Addr == rdb.(*redis.Client).Options().Addr {

@@ -35,7 +35,7 @@ func (p *protocol) Check(r engine.Request) error {
 }
 
 func unsupported(what, why string) error {
-	return fmt.Errorf("%s: not in the protocol of Redisson's locks: %s: %w", what, why, errors.ErrUnsupported)
+	return engine.Unsupported("%s: not in the protocol of Redisson's locks: %s", what, why)
 }
 
 // Keys are the lock's own key, the line, the deadlines and, in the place of a token, what the lock's

@@ -97,7 +97,7 @@ func Run(ctx context.Context, locker fairlock.Interface, name string, f Func, op
 			if ctx.Err() != nil {
 				return errors.Join(term.err, term.lost)
 			}
-		case term.token != 0 || ctx.Err() != nil || final(term.err):
+		case term.led || ctx.Err() != nil || final(term.err):
 			return term.err
 		default:
 			pause := c.backoff.next()
@@ -146,21 +146,21 @@ func (c *candidate) invalid(what string) error {
 
 // term is what became of standing in line once.
 type term struct {
-	token int64 // 0: the instance did not lead
-	lost  error // why it does not lead any more; nil if it resigned
-	err   error // of the line, the Func or the release
+	led  bool
+	lost error // why it does not lead any more; nil if it resigned
+	err  error // of the line, the Func or the release
 }
 
 // serve waits in line and leads once.
 func (c *candidate) serve(ctx context.Context) (t term) {
 	released := c.locker.Do(ctx, c.name, func(ctx context.Context, lease *fairlock.Lease) error {
-		c.backoff, t.token = 0, lease.Token()
+		c.backoff, t.led = 0, true
 		c.onElected(lease)
 		t.err = c.f(ctx, lease)
 		return nil
 	}, c.lock...)
 	switch {
-	case t.token != 0 && errors.Is(released, fairlock.ErrLost):
+	case t.led && errors.Is(released, fairlock.ErrLost):
 		t.lost = released
 	case t.err == nil:
 		t.err = released

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/leader"
+	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
@@ -276,6 +277,7 @@ func TestInstancesOfAPlainLockLeadOneAtATime(t *testing.T) {
 func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
 	l := world.Host(t, "127.0.0.1:1") // nobody is asked
 	closed := world.Host(t, "127.0.0.1:1")
+	java := ofJava(t, "127.0.0.1:1")
 	_ = closed.Close()
 	var none context.Context
 	for what, c := range map[string]struct {
@@ -295,12 +297,44 @@ func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
 		"another hook of nil": {t.Context(), l, "active", never(t), leader.OnLost(nil), fairlock.ErrInvalid},
 		"a logger of nil":     {t.Context(), l, "active", never(t), leader.WithLogger(nil), fairlock.ErrInvalid},
 		"a bad lock option":   {t.Context(), l, "active", never(t), leader.WithLock(fairlock.MaxWaiters(-1)), fairlock.ErrInvalid},
+		"what it cannot do":   {t.Context(), java, "active", never(t), leader.WithLock(fairlock.Note("host")), errors.ErrUnsupported},
 		"a closed Locker":     {t.Context(), closed, "active", never(t), leader.WithLock(), fairlock.ErrClosed},
 	} {
 		if err := leader.Run(c.ctx, c.locker, c.name, c.f, c.option); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// The locks of Redisson have no tokens.
+func TestInstancesOfALockWithoutTokensResignAndAreToldOfLosses(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		l, broken, ran := ofJava(t, addr), errors.New("broken"), 0
+		var lost []error
+		err := leader.Run(t.Context(), l, "active", func(ctx context.Context, _ *fairlock.Lease) error {
+			if ran++; ran > 1 {
+				return broken
+			}
+			if err := l.ForceUnlock(t.Context(), "active"); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+			return nil
+		}, leader.OnLost(func(err error) { lost = append(lost, err) }))
+		if err != broken || ran != 2 || len(lost) != 1 {
+			t.Errorf("Run returned %v after %d terms and the losses %v", err, ran, lost)
+		}
+	})
+}
+
+func ofJava(t *testing.T, addr string) *redisson.Locker {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	l := redisson.New(rdb)
+	t.Cleanup(func() {
+		_ = l.Close()
+		_ = rdb.Close()
+	})
+	return l
 }
 
 func never(t *testing.T) leader.Func {

@@ -129,7 +129,7 @@ func checkClient(rdb redis.UniversalClient) error {
 	})
 	// Shards without a cluster are a ring, or a wrapper of one.
 	if _, cluster := rdb.(lua.Cluster); shards != nil && !cluster {
-		return fmt.Errorf("%T: only a single Redis or a Redis Cluster is supported: %w", rdb, errors.ErrUnsupported)
+		return Unsupported("%T: only a single Redis or a Redis Cluster is supported", rdb)
 	}
 	return nil
 }

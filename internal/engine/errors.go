@@ -27,13 +27,14 @@ var (
 	ErrNotReplicated = errors.New("too few replicas confirmed the lock")
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("the locker is closed")
-	// ErrInvalid: a name or an option that makes no sense. Nothing was sent.
+	// ErrInvalid: a name or an option that makes no sense. Nothing was sent. If another kind of lock
+	// or client could do it, the error matches errors.ErrUnsupported, too.
 	ErrInvalid = errors.New("invalid argument")
 )
 
 // Error says which operation on which lock failed, and why.
 type Error struct {
-	Op   string // "lock", "trylock", "do", "lockall", "doall", "unlock", "extend", "inspect", "list", "force", "evict"
+	Op   string // as in "trylock", in small letters: a method of a Locker or a Lease, "lease" for Lease.Err
 	Name string // of the lock
 	Err  error
 }
@@ -95,6 +96,12 @@ func (r *reason) Is(target error) bool { return target == r.state }
 // Invalid returns an ErrInvalid that says what is wrong.
 func Invalid(format string, args ...any) error {
 	return &reason{ErrInvalid, fmt.Sprintf(format, args...)}
+}
+
+// Unsupported is Invalid for what makes sense, but not to this kind of lock or client. It matches
+// errors.ErrUnsupported, too.
+func Unsupported(format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %w", ErrInvalid, fmt.Sprintf(format, args...), errors.ErrUnsupported)
 }
 
 // EndOf returns why ctx ended: its own error, joined with its cause if the cause is another error.
