@@ -104,7 +104,7 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 		return false
 	}
 	h.SyncAt = time.Time{}
-	h.RenewAt = now.Add(max(span/10, 10*time.Millisecond))
+	h.RenewAt = now.Add(min(max(span/10, 10*time.Millisecond), mostRenewed))
 	return true
 }
 
@@ -153,7 +153,7 @@ func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	h.Told = int32(depth) //nolint:gosec // memory is full before that overflows
 	h.RenewAt, h.SyncAt = time.Time{}, time.Time{}
 	if h.Lease != 0 && h.Dropped < max(1, h.Depth) {
-		h.RenewAt = sent.Add(renewedAfter(h.Lease))
+		h.RenewAt = sent.Add(renewedAfter(min(left, h.Lease))) // an Extend may have asked for less
 	}
 	h.showDepth(sent)
 }

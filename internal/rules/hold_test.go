@@ -17,6 +17,14 @@ func begun(span time.Duration) Hold {
 }
 
 // after is how long after t0 a time is; -1: the time is zero.
+func TestAHoldOfAClaimThatIsExtendedToLessThanALeaseIsRenewedInTime(t *testing.T) {
+	h := begun(claim)
+	h.Renewed(t0, 6*time.Second, 1)
+	if renewed, trusted := after(h.RenewAt), after(h.TrustEnds); renewed != 2*time.Second || trusted != 5400*time.Millisecond {
+		t.Errorf("renewed after %v, trusted for %v", renewed, trusted)
+	}
+}
+
 func after(at time.Time) time.Duration {
 	if at.IsZero() {
 		return -1
@@ -91,9 +99,10 @@ func TestARenewalGoesOutWhenItIsDueOrNearlySoAndAgainBesideAnUnansweredOne(t *te
 		{"of a claim, sooner", claim, false, time.Second, 800*time.Millisecond - 1, false, 0},
 		{"of a fixed one, when it is due", claim, true, time.Second, time.Second, true, 300 * time.Millisecond},
 		{"of a fixed one, sooner", claim, true, time.Second, time.Second - 1, false, 0},
+		{"of one whose tenth is very long", time.Hour, false, 0, 0, true, 50 * time.Second},
 		{"of one whose tenth is very short", 60 * time.Millisecond, false, 0, 0, true, 10 * time.Millisecond},
 	} {
-		h := Begin(Term{c.span, t0.Add(c.span)}, lease, c.fixed, t0)
+		h := Begin(Term{c.span, t0.Add(c.span)}, max(c.span, lease), c.fixed, t0)
 		h.RenewAt = t0.Add(c.at)
 		h.SyncAt = t0.Add(c.now + 1)
 		if got := h.StartRenewal(t0.Add(c.now)); got != c.renews {

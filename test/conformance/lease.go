@@ -30,6 +30,17 @@ var leaseTests = []test{
 		w.NoError(got.Err())
 		w.Unlock(got)
 	}},
+	{"a lock that was granted by message and then extended by little is renewed before that ends", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		lease := w.Lock(a, "x")
+		next := w.Queue(w.Context(), b, "x", 1)
+		w.Unlock(lease)
+		got := w.Take(next)
+		w.NoError(got.Extend(w.Context(), time.Until(got.Deadline())+w.Lease/15))
+		w.Pass(w.Lease)
+		w.NoError(got.Err())
+		w.Unlock(got)
+	}},
 	{"renewals end with the Unlock", func(w *World) {
 		a := w.Locker()
 		w.Unlock(w.Lock(a, "x"))
