@@ -71,24 +71,28 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 }
 
 // open sends an attempt's first request, unless another call of its batch does. It uses the
-// caller's own goroutine if the request is sure to come back soon.
+// caller's own goroutine if the request is sure to come back soon. The context is asked before
+// others rely on this call: it may be the user's, and panic.
 func (l *Locker) open(ctx context.Context, a *attempt) {
+	server, prompt := a.Server, false
+	if server == nil {
+		server, prompt = l.core.Prompt(ctx, a.Request)
+	}
+	endless := ctx.Done() == nil
 	with, sends := l.arrive(a)
 	if !sends {
 		return
 	}
-	if a.Server != nil {
-		l.core.Go(func() { l.first(context.WithoutCancel(ctx), a.Server, a, with) })
-		return
-	}
-	prompt, ok := l.core.Prompt(ctx, a.Request)
-	if ok && (with == nil || ctx.Done() == nil) { // a caller's end must not cut the batch short
+	if prompt && (with == nil || endless) { // a caller's end must not cut the batch short
 		l.core.Begun()
 		defer l.core.Done()
-		l.first(ctx, prompt, a, with)
+		l.first(ctx, server, a, with)
 		return
 	}
-	l.core.Go(func() { l.first(context.WithoutCancel(ctx), l.core.Server, a, with) })
+	if a.Server == nil {
+		server = l.core.Server
+	}
+	l.core.Go(func() { l.first(context.WithoutCancel(ctx), server, a, with) })
 }
 
 func (l *Locker) first(ctx context.Context, server *lua.Server, a *attempt, with *batch.Batch[*attempt]) {

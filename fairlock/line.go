@@ -90,9 +90,21 @@ func (l *Locker) beat(ln *line) {
 func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 
 // enter sends one request for those of the attempts that still wait, all for one lock, and handles
-// the answer. some tells the server that these are only some of the line.
+// the answer. some tells the server that these are only some of the line. If a context of the
+// user's ends the request by a panic, it counts as unanswered: others may wait for that answer.
 func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) {
-	x := l.ask(ctx, server, some, all)
+	var x exchange
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		x.done()
+		if x.err != nil {
+			l.unentered(x)
+			return
+		}
+		l.answered(x)
+	}()
+	l.ask(ctx, server, some, all, &x)
 	for i, t := range x.answer.Tickets {
 		if a := x.of[i]; t.Returned {
 			l.core.Settings.Logger.Info("fairlock: a waiter was out of the line and is back in its place: it was out of reach, or data was lost",
@@ -100,14 +112,6 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all .
 			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Name: a.Name, Owner: a.ticket.Identity()})
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	x.done()
-	if x.err != nil {
-		l.unentered(x)
-		return
-	}
-	l.answered(x)
 }
 
 // exchange is an enter and what came of it.
@@ -120,12 +124,12 @@ type exchange struct {
 
 // ask sends an enter, or nothing if none of the attempts waits any more. An enter that was sent
 // after its ticket's leave would put the ticket back in line as a ghost.
-func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*attempt) exchange {
+func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*attempt, x *exchange) {
 	keys := all[0].Keys
 	request := lua.Enter{Try: all[0].Try, Some: some}
 	tickets := make([]lua.EnterTicket, 0, 1)
 	l.mu.Lock()
-	x := exchange{sent: rules.ClockPair{Sent: time.Now(), Session: l.session(keys)}}
+	x.sent = rules.ClockPair{Sent: time.Now(), Session: l.session(keys)}
 	known := l.memory.Recall(keys.Record(), x.sent.Sent)
 	request.Seen, request.Lease = known.Token, max(known.Lease, l.core.Settings.Lease)
 	for _, a := range all {
@@ -148,11 +152,10 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 	}
 	l.mu.Unlock()
 	if len(x.of) == 0 {
-		return x
+		return
 	}
-	request.Tickets = tickets
+	request.Tickets, x.err = tickets, errVanished // unless Enter returns
 	x.answer, x.err = server.Enter(ctx, keys, request)
-	return x
 }
 
 // done notes that the request was answered or failed. Until l.mu is held to handle the answer, a
@@ -269,7 +272,9 @@ func over(ctx context.Context) bool {
 
 // tried sends a request of a try and reports whether that settled the call.
 func (l *Locker) tried(ctx context.Context, server *lua.Server, a *attempt) bool {
-	return l.took(a, l.ask(ctx, server, false, a.alone[:]))
+	var x exchange
+	l.ask(ctx, server, false, a.alone[:], &x)
+	return l.took(a, x)
 }
 
 // took handles what came of a try's request and reports whether that settled the call.

@@ -29,7 +29,8 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x := l.ask(t.Context(), l.core.Server, false, []*attempt{a}); x.err != nil || x.answer.Tickets[0].Status != lua.Granted {
+		var x exchange
+		if l.ask(t.Context(), l.core.Server, false, a.alone[:], &x); x.err != nil || x.answer.Tickets[0].Status != lua.Granted {
 			t.Fatalf("%s: %v, %v", what, x.answer, x.err)
 		}
 		_ = l.giveUp(a, func() error { return context.Canceled })
@@ -41,6 +42,47 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// The first call sends for both.
+func TestACallWhoseContextPanicsAsItAsksForOthersCostsThemNothing(t *testing.T) {
+	server, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	l := New(rdb)
+	defer l.Close()
+	keys, _ := lua.NewKeys("fairlock", "x")
+	var both []*attempt
+	for range 2 {
+		a, err := l.begin(engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: l.core.Settings.Lease}, Began: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, a)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+			_ = l.giveUp(both[0], func() error { return errVanished })
+		}()
+		l.enter(panics{t.Context()}, l.core.Server, false, both...)
+	}()
+	turn, err := l.await(t.Context(), both[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.core.Abandon(turn)
+}
+
+type panics struct{ context.Context }
+
+func (panics) Err() error            { panic("the user's own") }
+func (panics) Done() <-chan struct{} { return nil }
 
 // As when the timer of the older one had waited for l.mu.
 func TestTheIdleTimerOfAnEndedSubscriptionLeavesANewerOneAlone(t *testing.T) {

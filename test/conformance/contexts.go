@@ -51,6 +51,26 @@ var contextTests = []test{
 			}
 		}
 	}},
+	{"calls whose contexts panic or end the goroutine cost other calls nothing", func(w *World) {
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			a := w.Locker()
+			w.Unlock(w.Lock(a, "y")) // the first contact is made by a goroutine of its own
+			for n := range int32(4) {
+				ctx := untimely{w.Context(), how, new(atomic.Int32)}
+				ctx.left.Store(n / 2)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					defer func() { _ = recover() }()
+					_, _ = a.Lock(ctx, "x")
+				}()
+				w.closes(ended, "the call")
+			}
+			lease, err := a.Lock(w.Context(), "x", fairlock.WaitAtMost(w.Lease/3))
+			w.NoError(err)
+			w.Unlock(lease)
+		}
+	}},
 	{"a lock is given back at once though the context of its Do panics or ends the goroutine then", func(w *World) {
 		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
 			a, b := w.Locker(), w.Locker()
