@@ -25,7 +25,9 @@ type role struct {
 // act plays a role until the role is over.
 func (s *Stage) act(play func(context.Context, *Stage, string) error, name string) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP) // a terminal sends them to all processes, but the playing process ends this one
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	// SIGTERM is caught until the process is gone: it may arrive later than the end of the input.
+	terminated, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(terminated)
 	defer cancel()
 	if err := s.connect(ctx); err != nil {
 		return err
