@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // Inspect shows a lock as the server sees it. It takes one round trip, and one more for every 500
@@ -52,15 +54,18 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 // The context of the old holder ends by it, maybe before the answer has come. Pass another one.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	sent := time.Now()
-	keys, left, err := l.core.Force(ctx, name)
-	if err == nil && left.Grant != nil {
-		l.mu.Lock()
-		l.grantedInPassing(keys, left.Grant, sent)
-		l.mu.Unlock()
-	}
-	if err == nil && left.More {
-		_, err = l.send(ctx, l.core.Server, keys, nil)
-	}
+	keys, err := l.core.Force(ctx, name, func(keys lua.Keys, left lua.Left) error {
+		if left.Grant != nil {
+			l.mu.Lock()
+			l.grantedInPassing(keys, left.Grant, sent)
+			l.mu.Unlock()
+		}
+		if left.More {
+			_, err := l.send(context.WithoutCancel(ctx), l.core.Server, keys, nil)
+			return err
+		}
+		return nil
+	})
 	if err != nil {
 		l.mu.Lock()
 		l.hurry(keys) // an answer that was lost may have carried a grant

@@ -147,7 +147,7 @@ func (l *Locker) Overhear(ctx context.Context, names ...string) iter.Seq2[Overhe
 //	other        the context's, the server's or the connection's. Unless the server refused, the
 //	             ownership may have been ended all the same
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	if _, _, err := l.core.Force(ctx, name); err != nil {
+	if _, err := l.core.Force(ctx, name, nil); err != nil {
 		return &engine.Error{Op: "force", Name: name, Err: err}
 	}
 	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)

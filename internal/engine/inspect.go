@@ -209,54 +209,68 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 	return nil
 }
 
-// Force ends the present ownership of a lock, whoever has it. The caller has to handle a grant in
-// left and the rest of the line.
-func (c *Core) Force(ctx context.Context, name string) (keys lua.Keys, left lua.Left, err error) {
-	if keys, err = c.Ready(ctx, name); err != nil {
-		return keys, left, err
+// Force ends the present ownership of a lock, whoever has it. Then handle, unless it is nil, has to
+// handle a grant in the answer, and the rest of the line. handle runs even if ctx has ended by then.
+func (c *Core) Force(ctx context.Context, name string, handle func(lua.Keys, lua.Left) error) (lua.Keys, error) {
+	keys, err := c.Ready(ctx, name)
+	if err != nil {
+		return keys, err
 	}
-	forced := false
-	if e := c.Await(ctx, func() {
-		var state lua.State
-		if state, err = c.Server.Inspect(ctx, keys, 0, 0); err == nil && state.Held {
-			forced, left, err = c.Server.Force(ctx, keys, state.HeldToken)
-		}
-		if forced {
-			c.ForcedHere(keys.Record(), func(h *Hold) bool { return h.Token == state.HeldToken })
-		}
-	}); e != nil {
-		return keys, lua.Left{}, e
+	if e := c.Await(ctx, func() { err = c.force(ctx, keys, handle) }); e != nil {
+		return keys, e
 	}
-	if err == nil && !forced {
-		err = ErrNotHeld
+	return keys, err
+}
+
+func (c *Core) force(ctx context.Context, keys lua.Keys, handle func(lua.Keys, lua.Left) error) error {
+	state, err := c.Server.Inspect(ctx, keys, 0, 0)
+	if err != nil {
+		return err
 	}
-	return keys, left, err
+	if !state.Held {
+		return ErrNotHeld
+	}
+	forced, left, err := c.Server.Force(ctx, keys, state.HeldToken)
+	if forced {
+		c.ForcedHere(keys.Record(), func(h *Hold) bool { return h.Token == state.HeldToken })
+	}
+	switch {
+	case err != nil:
+		return err
+	case !forced:
+		return ErrNotHeld
+	case handle != nil:
+		return handle(keys, left)
+	}
+	return nil
 }
 
 // Evict takes the waiter with this ID out of the line, if it is there.
-func (c *Core) Evict(ctx context.Context, name, waiter string) (evicted bool, err error) {
+func (c *Core) Evict(ctx context.Context, name, waiter string) (bool, error) {
 	keys, err := c.Ready(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	if e := c.Await(ctx, func() {
-		for from := 0; ; from += inspectPage {
-			var page lua.State
-			if page, err = c.Server.Inspect(ctx, keys, from, inspectPage); err != nil {
-				return
-			}
-			for _, w := range page.Waiters {
-				if w.Ticket.ID() == waiter {
-					evicted, err = c.Server.Evict(ctx, keys, w)
-					return
-				}
-			}
-			if page.Page < inspectPage {
-				return
-			}
-		}
-	}); e != nil {
+	evicted := false
+	if e := c.Await(ctx, func() { evicted, err = c.evict(ctx, keys, waiter) }); e != nil {
 		return false, e
 	}
 	return evicted, err
+}
+
+func (c *Core) evict(ctx context.Context, keys lua.Keys, waiter string) (bool, error) {
+	for from := 0; ; from += inspectPage {
+		page, err := c.Server.Inspect(ctx, keys, from, inspectPage)
+		if err != nil {
+			return false, err
+		}
+		for _, w := range page.Waiters {
+			if w.Ticket.ID() == waiter {
+				return c.Server.Evict(ctx, keys, w)
+			}
+		}
+		if page.Page < inspectPage {
+			return false, nil
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -47,4 +49,30 @@ func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever forced has gone before the server does it. The answer grants the lock to a call of the
+// same process, and nobody else is told of that.
+func TestAForceWhoseCallerHasGoneEndsAsItWould(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a, b := f.Behind(), f.Beside()
+		first := b.Locks("x")
+		next := a.Queues("x", 1)
+		f.Heard(1)
+		ctx, cancel := context.WithCancel(background)
+		force := f.Once(f.Verb("force"), faultproxy.HoldRequest())
+		ended := make(chan error, 1)
+		go func() { ended <- a.ForceUnlock(ctx, "x") }()
+		force.WaitHit(f, 1, world.Patience)
+		asks := f.Once(f.Verb("enter"), faultproxy.Observe())
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			f.Error(err)
+		}
+		asks.WaitExecuted(f, 1, world.Patience) // it may have missed an answer
+		force.Release()
+		f.Ends(first)
+		f.Within(world.Claim/2, "the grant", func() { f.Unlocks(next.Gets()) })
+		f.Free("x")
+	})
 }
