@@ -208,13 +208,15 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 			}
 			continue
 		}
-		switch held, reassert := c.renewed(h, renewals[i], sent, answer.Remaining); {
-		case reassert:
-			if e := c.reassert(ctx, h, renewals[i]); e != nil {
+		longer, reassert := c.renewed(h, renewals[i], sent, answer.Remaining)
+		if longer {
+			prolonged++
+		}
+		if reassert {
+			// A cluster refuses that while the slot moves. The next renewal asks again.
+			if e := c.reassert(ctx, h, renewals[i]); e != nil && !longer {
 				err = e
 			}
-		case held:
-			prolonged++
 		}
 	}
 	if len(failed) > 0 {
@@ -258,19 +260,16 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	return nil
 }
 
-// renewed handles the answer to a renewal. It reports whether the hold is held, and whether to
-// reassert it.
-func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (held, reassert bool) {
+// renewed handles the answer to a renewal. It reports whether that prolonged the hold, and whether
+// to reassert it.
+func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (longer, reassert bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h.State != rules.Held {
-		return false, false
+	reassert = h.Renewed(sent, left, r.Depth)
+	if longer = left > 0 && h.State == rules.Held; longer {
+		c.prolonged(h)
 	}
-	if h.Renewed(sent, left, r.Depth) {
-		return true, true
-	}
-	c.prolonged(h)
-	return true, false
+	return longer, reassert
 }
 
 // prolonged moves a renewed hold to its new place in the schedule. c.mu must be held.

@@ -116,11 +116,10 @@ func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert 
 	if h.State != Held {
 		return false
 	}
-	if left == 0 || sent.Sub(h.Kept) > max(keptFor, h.Asked) {
-		return true
+	if left > 0 {
+		h.prolong(sent, left, depth)
 	}
-	h.prolong(sent, left, depth)
-	return false
+	return left == 0 || sent.Sub(h.Kept) > max(keptFor, h.Asked)
 }
 
 // Reasserted is Renewed for a reassert that found the hold, or wrote it again.

@@ -167,6 +167,9 @@ func TestAHoldThatTheRecordDoesNotHaveIsAssertedAgainAndSoIsATokenKeyThatAges(t 
 		if got := h.Renewed(t0.Add(c.age), c.left, 1); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
+		if want := max(c.age+c.left, 2*time.Hour); after(h.Term.Ends) != want {
+			t.Errorf("%s: until %v, want %v", c.what, after(h.Term.Ends), want)
+		}
 	}
 	h := begun(lease)
 	if h.Reasserted(t0.Add(6*time.Minute), lease, 1); after(h.Term.Ends) != 6*time.Minute+lease {

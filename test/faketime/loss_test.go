@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/world"
@@ -109,5 +111,31 @@ func TestAfterALossOfDataAHolderLearnsAsSoonAsAWaiterOfItsProcessAsksThatANewcom
 		}
 		s.unlock(newcomer)
 		s.unlock(<-waits)
+	})
+}
+
+// So does a cluster refuse a script with several keys while their slot moves.
+func TestALockIsKeptAlthoughItCannotBeAssertedAgain(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, _ := s.client()
+		lease := s.lock(a)
+		s.mini.Server().SetPreHook(func(p *server.Peer, command string, args ...string) bool {
+			refused := command == "EVALSHA" && args[1] != "1"
+			if refused {
+				p.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
+			}
+			return refused
+		})
+		time.Sleep(10 * time.Minute)
+		if err := lease.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Extend(context.Background(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		s.mini.Server().SetPreHook(nil)
+		if err := lease.Unlock(context.Background()); err != nil {
+			t.Error(err)
+		}
 	})
 }
