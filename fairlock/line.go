@@ -226,7 +226,13 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Cloc
 	}
 	step := a.Told(&t, e.Token, s, now, a.requests.Open())
 	if step.Do == rules.Take {
-		l.give(a, t.Grant, "", step.Term, e.Confirmed, now)
+		confirmed := e.Confirmed
+		if a.Unplaced > 1 {
+			// An earlier request may have taken the lock, on another connection. From Redis 7.2
+			// on, WAIT asks for what its own connection has written.
+			confirmed = nil
+		}
+		l.give(a, t.Grant, "", step.Term, confirmed, now)
 		return
 	}
 	l.carryOut(a, step, a.why(step.Why, &e))

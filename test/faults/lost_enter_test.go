@@ -147,3 +147,28 @@ func TestASubscriptionWhoseConfirmationWasLostIsMadeAgain(t *testing.T) {
 		f.Served(w)
 	})
 }
+
+// The replicas confirm whatever is asked: the server answers so if the connection wrote nothing.
+func TestAGrantWhoseAnswerWasLostIsConfirmedByAWriteOfItsOwn(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		for name, get := range map[string]func() (*fairlock.Lease, error){
+			"try":  func() (*fairlock.Lease, error) { return a.TryLock(background, "try", replicated) },
+			"lock": func() (*fairlock.Lease, error) { return a.Lock(background, "lock", replicated) },
+		} {
+			lost := f.Once(f.Verb("enter"), faultproxy.SwallowReply())
+			f.All(faultproxy.Command("wait"), faultproxy.RewriteReply(func([]byte) []byte { return []byte(":1\r\n") }))
+			writes := f.Proxy.Count(f.Verb("renew"))
+			lease, err := get()
+			f.Must(err)
+			f.Took(lease)
+			lost.WaitExecuted(f, 1, world.Patience)
+			if f.Proxy.Count(f.Verb("renew")) == writes {
+				f.Errorf("%s: nothing was written that the replicas could have confirmed", name)
+			}
+			f.Unlocks(lease)
+		}
+	})
+}
+
+var replicated = fairlock.WithReplicas(1, 50*time.Millisecond)
