@@ -58,8 +58,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// beat sends the line's heartbeat, in chunks side by side, or the heartbeat of its first waiter
-// alone.
+// beat sends the line's heartbeat, in chunks, or the heartbeat of its first waiter alone. The chunks
+// go out one after the other: a free lock is for the first ticket that asks.
 func (l *Locker) beat(ln *line) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
@@ -80,10 +80,13 @@ func (l *Locker) beat(ln *line) {
 	}
 	ln.alarm.WentOff()
 	ln.alarm.By(ln.Due)
-	for from := 0; from < len(all); from += lua.MaxTickets {
-		chunk := all[from:min(from+lua.MaxTickets, len(all))]
-		l.core.Go(func() { l.enter(context.Background(), l.core.Server, some, chunk...) })
-	}
+	l.core.Go(func() {
+		for chunk := range slices.Chunk(all, lua.MaxTickets) {
+			if !l.enter(context.Background(), l.core.Server, some, chunk...) {
+				return // all of the line is to ask again
+			}
+		}
+	})
 }
 
 // order sorts waiters without a place behind those with one.
@@ -92,7 +95,8 @@ func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 // enter sends one request for those of the attempts that still wait, all for one lock, and handles
 // the answer. some tells the server that these are only some of the line. If a context of the
 // user's ends the request by a panic, it counts as unanswered: others may wait for that answer.
-func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) {
+// enter reports whether there was an answer, or nothing to ask.
+func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) bool {
 	var x exchange
 	defer func() {
 		l.mu.Lock()
@@ -112,6 +116,7 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all .
 			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Name: a.Name, Owner: a.ticket.Identity()})
 		}
 	}
+	return x.err == nil
 }
 
 // exchange is an enter and what came of it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -186,4 +187,37 @@ func passedOver(t *testing.T, meanwhile func(a *world.User) []*world.Wait) {
 	f.Served(append([]*world.Wait{first, later}, more...)...)
 	all.Wait()
 	f.nobody("x")
+}
+
+// The heartbeat of more than 500 waiters is several requests.
+func TestOfManyWaitersWhoWereOutOfReachTheFirstHasTheLockFirst(t *testing.T) {
+	f := newFaulty(t)
+	a, b := f.Behind(), f.Beside()
+	holder := b.Locks("x")
+	first := a.Queues("x", 1)
+	var rest []*world.Wait
+	for range lua.MaxTickets {
+		rest = append(rest, a.Asks(background, "x"))
+	}
+	f.Until("all wait", func() bool { return f.Line("x") == 1+len(rest) })
+	f.Heard(1)
+	_, ticket, _ := strings.Cut(f.Direct.LIndex(background, f.Keys("x").Queue(), 0).Val(), ":") // it follows its place
+	subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
+	asks := f.All(f.Verb("enter", ticket), faultproxy.HoldRequest())
+	f.cuts()
+	subscribes.WaitHit(f, 1, world.Patience)
+	f.Unlocks(holder)
+	if n := f.Line("x"); n != 0 {
+		f.Fatalf("%d in line", n)
+	}
+	subscribes.Remove()
+	subscribes.Release()
+	asks.WaitHit(f, 2, world.Patience) // the first of them went unanswered
+	if token := f.Holder("x"); token != 0 {
+		f.Errorf("%d was given before the first had asked", token)
+	}
+	asks.Remove()
+	asks.Release()
+	f.Unlocks(first.Gets())
+	f.Pass(rest...)
 }

@@ -26,9 +26,17 @@ type role struct {
 func (s *Stage) act(play func(context.Context, *Stage, string) error, name string) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP) // a terminal sends them to all processes, but the playing process ends this one
 	// SIGTERM is caught until the process is gone: it may arrive later than the end of the input.
-	terminated, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	ctx, cancel := context.WithCancel(terminated)
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	go func() {
+		select {
+		case <-terminated:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
