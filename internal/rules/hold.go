@@ -93,7 +93,7 @@ func (h *Hold) Due() time.Time {
 // along, so leases that were taken at random times come to share their requests. An unanswered
 // renewal is sent again beside the first.
 func (h *Hold) StartRenewal(now time.Time) bool {
-	span, soon := h.Term.Span, now
+	span, soon := min(h.Term.Span, 10*mostRenewed), now
 	if h.Lease != 0 {
 		span = min(span, h.Lease)
 		soon = now.Add(span / 15)
@@ -104,7 +104,7 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 		return false
 	}
 	h.SyncAt = time.Time{}
-	h.RenewAt = now.Add(min(max(span/10, 10*time.Millisecond), mostRenewed))
+	h.RenewAt = now.Add(max(span/10, 10*time.Millisecond))
 	return true
 }
 

@@ -111,6 +111,9 @@ func TestARenewalGoesOutWhenItIsDueOrNearlySoAndAgainBesideAnUnansweredOne(t *te
 		if c.renews && (!h.RenewAt.Equal(t0.Add(c.now+c.again)) || !h.SyncAt.IsZero()) {
 			t.Errorf("%s: again after %v, want %v", c.what, h.RenewAt.Sub(t0.Add(c.now)), c.again)
 		}
+		if h.SyncAt = (time.Time{}); c.renews && h.StartRenewal(t0.Add(c.now)) {
+			t.Errorf("%s: again at once", c.what)
+		}
 	}
 	h := Begin(Term{lease, t0.Add(lease)}, lease, true, t0)
 	if h.StartRenewal(t0.Add(time.Second)) {
