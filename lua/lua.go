@@ -190,6 +190,18 @@ func (once) NoRetry() bool                         { return true }
 func (c once) Clone() redis.Cmder                  { return once{c.Cmd.Clone().(*redis.Cmd)} }
 func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ctx, args...)} }
 
+// exec sends a pipeline. Each command has its own error, also if the server refused the connection
+// (WRONGPASS), an error that go-redis keeps to itself.
+func exec(ctx context.Context, pipe redis.Pipeliner) error {
+	all, err := pipe.Exec(ctx)
+	for _, command := range all {
+		if c, ok := command.(interface{ Val() any }); ok && command.Err() == nil && c.Val() == nil {
+			command.SetErr(err)
+		}
+	}
+	return err
+}
+
 // Do sends one command that is not repeated and returns its reply.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) {
 	return s.send(ctx, args, s.direct)

@@ -97,7 +97,7 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) []Renewed {
 		requests[i] = newOnce(ctx, renewals(holds[i:i+1]))
 		_ = pipe.Process(ctx, requests[i]) // only noted, to be sent by Exec
 	}
-	_, err := pipe.Exec(ctx) // each has its error
+	err := exec(ctx, pipe)
 	s.reloadSlots(err)
 	all := make([]Renewed, len(holds))
 	silent := false // a request that is sent now may go unanswered, too

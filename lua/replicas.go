@@ -121,7 +121,7 @@ func (s *Server) waited(ctx context.Context, keys Keys, command []any, need Repl
 	cmd, wait := newOnce(ctx, command), newOnce(ctx, need.command())
 	_ = pipe.Process(ctx, cmd)
 	_ = pipe.Process(ctx, wait)
-	_, _ = pipe.Exec(ctx) // each has its error
+	_ = exec(ctx, pipe) // each has its error
 	answer, err := cmd.Result()
 	return answer, need.confirmed(wait), err
 }

@@ -71,3 +71,15 @@ func TestAnswersOfReplicasThatMakeNoSenseAreErrors(t *testing.T) {
 		equal(t, "unsupported", errors.Is(need.confirmed(wait).Err, errors.ErrUnsupported), need.Disk)
 	}
 }
+
+// As when the password has changed and a new connection is needed.
+func TestARequestForWhoseConnectionTheServerHasNoUserSaysSo(t *testing.T) {
+	rdb := single(t).Client(t, func(o *redis.Options) { o.Username, o.Password = "nobody", "x" })
+	s := NewServer(rdb, "fairlock:wake:", "a")
+	tickets := []EnterTicket{{Ticket: NewTicket("a", 1, usual, "", "")}}
+	for _, need := range []Replicas{{}, {N: 1, Within: time.Millisecond}} {
+		_, err := s.Enter(ctx, keysOf(t, "x"), Enter{Try: true, Lease: usual, Tickets: tickets, Replicas: need})
+		equal(t, "refused", redis.HasErrorPrefix(err, "WRONGPASS"), true)
+		equal(t, "unanswered", Unanswered(err), false)
+	}
+}

@@ -45,10 +45,13 @@ func (r *reader) token() int64 {
 	return n
 }
 
-// unused takes the largest token before that of a grant.
+// unused takes the largest token before that of a grant. Nothing is known to be unused if the server
+// knows of none: it may have forgotten.
 func (r *reader) unused(t *TicketState) {
-	t.Unused = t.Grant.Token - r.int() - 1
-	r.wrong = r.wrong || t.Unused < 0
+	if last := r.int(); last > 0 {
+		t.Unused = t.Grant.Token - last - 1
+		r.wrong = r.wrong || t.Unused < 0
+	}
 }
 
 // millis takes a time that a Duration can hold.

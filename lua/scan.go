@@ -82,7 +82,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 	for i, l := range page {
 		replies[i] = pipe.Do(ctx, append(inspectScript.on(l.Keys.all(), 2), 0, 1)...)
 	}
-	_, _ = pipe.Exec(ctx) // each reply has its error
+	_ = exec(ctx, pipe) // each reply has its error
 	for i, cmd := range replies {
 		reply, err := cmd.Slice()
 		if err == nil {

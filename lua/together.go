@@ -124,6 +124,6 @@ func send(ctx context.Context, rdb redis.UniversalClient, all []redis.Cmder) err
 	for _, request := range all {
 		_ = pipe.Process(ctx, request)
 	}
-	_, _ = pipe.Exec(ctx) // each request has its own error
+	_ = exec(ctx, pipe) // each request has its own error
 	return all[0].Err()
 }

@@ -38,9 +38,12 @@ func TestATryThatTakesAFreeLockIsToldHowManyNumbersBelowItsTokenAreUnused(t *tes
 	each(t, func(t *testing.T, s *site) {
 		a := s.deaf("a")
 		last := int64(0)
-		for range 3 {
+		for i := range 3 {
 			ticket := a.ticket(usual)
 			state, _ := a.try(ticket)
+			if i == 0 { // the server may have forgotten
+				last = state.Grant.Token - 1
+			}
 			equal(t, "unused", state.Unused, state.Grant.Token-last-1)
 			last = state.Grant.Token
 			a.leaves(ticket, last, Held)
