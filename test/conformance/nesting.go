@@ -150,6 +150,21 @@ var nestingTests = []test{
 			w.Unlock(stays)
 		}
 	}},
+	{"calls of one owner that wait in one process have the lock together", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		held := w.Lock(b, "x")
+		var calls []<-chan Outcome
+		for i := range 3 {
+			calls = append(calls, w.Queue(w.Context(), a, "x", i+1, fairlock.WithOwner("saga-7")))
+		}
+		began := time.Now()
+		w.Unlock(held)
+		for _, call := range calls {
+			lease := w.Take(call)
+			defer func() { w.Unlock(lease) }()
+		}
+		w.That(time.Since(began) < time.Second, "the last has it after %v", time.Since(began))
+	}},
 	{"a nested call that asks for a longer lease gets it, and nothing is ever shortened", func(w *World) {
 		a := w.Locker()
 		outer := w.Lock(a, "x", fairlock.LeaseFor(w.Lease))
