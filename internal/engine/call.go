@@ -175,12 +175,28 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 // afterDo is the error of a Do whose function returned err and whose Unlock returned failed. If
 // gone is not nil, that is the error, and the function was not called.
 func afterDo(err, failed, gone error) error {
-	// ErrNotHeld alone: the function may have unlocked the Lease.
-	if failed == nil || gone != nil || !errors.Is(failed, ErrLost) && errors.Is(failed, ErrNotHeld) {
+	failed = unexpected(failed)
+	if failed == nil || gone != nil {
 		return err
 	}
 	if err != nil {
 		return errors.Join(err, failed)
+	}
+	return failed
+}
+
+// unexpected is what is left of the errors of an Unlock without ErrNotHeld: the function of a Do may
+// have unlocked the Lease.
+func unexpected(failed error) error {
+	if all, ok := failed.(interface{ Unwrap() []error }); ok { //nolint:errorlint // unlockAll's own
+		var left []error
+		for _, err := range all.Unwrap() {
+			left = append(left, unexpected(err))
+		}
+		return errors.Join(left...)
+	}
+	if errors.Is(failed, ErrNotHeld) && !errors.Is(failed, ErrLost) {
+		return nil
 	}
 	return failed
 }

@@ -10,6 +10,16 @@ import (
 	"go.uber.org/goleak"
 )
 
+func TestADoAllWhoseFunctionUnlockedOneLockTellsThatTheReleaseOfAnotherIsNotConfirmed(t *testing.T) {
+	unlocked, silent := &Error{"unlock", "a", ErrNotHeld}, &Error{"unlock", "b", context.DeadlineExceeded}
+	if err := afterDo(nil, errors.Join(unlocked, silent), nil); !errors.Is(err, silent) || errors.Is(err, ErrNotHeld) {
+		t.Errorf("got %v", err)
+	}
+	if err := afterDo(nil, errors.Join(unlocked, unlocked), nil); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestGoroutinesHaveDistinctIdentitiesThatStay(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -72,10 +73,13 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 	if name, err = g.read(ctx, names, options); err != nil {
 		return name, err
 	}
+	if g.core.isClosed() {
+		return g.all[0].name, ErrClosed
+	}
 	complete := false
 	defer func() {
 		if !complete && len(g.had) > 0 { // also after a panic in a callback
-			g.core.Go(func() { _ = unlockAll(context.Background(), g.had) })
+			g.giveBack(ctx, err != nil)
 		}
 	}()
 	if err := g.core.Contact(ctx, g.all[0].keys, g.request.Wait); err != nil {
@@ -95,6 +99,26 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 		if name, err := g.wait(ctx); err != nil {
 			return name, err
 		}
+	}
+}
+
+// giveBack gives back what the call had. If that is to be waited for, giveBack waits as long as a try
+// insists, unless the call's time is over.
+func (g *gathering) giveBack(ctx context.Context, waits bool) {
+	done := make(chan struct{})
+	g.core.Go(func() {
+		defer close(done)
+		_ = unlockAll(context.Background(), g.had)
+	})
+	if !waits || g.late() {
+		return
+	}
+	timer := time.NewTimer(rules.InsistFor)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 
@@ -136,10 +160,7 @@ func (g *gathering) lost() (name string, err error) {
 // wait waits in line for the next lock. The wait also ends if a lock that the call has is lost:
 // nobody can have used it, but all locks have to be had at one time.
 func (g *gathering) wait(ctx context.Context) (name string, err error) {
-	request := g.request
-	if request.Wait > 0 {
-		request.Wait = max(time.Until(g.began.Add(request.Wait)), 1)
-	}
+	request := g.left()
 	request.Waited = g.told
 	watched, stop := endsWithAny(ctx, g.had)
 	defer stop()
@@ -225,8 +246,22 @@ func (g *gathering) mayWait(err error) bool {
 		return true
 	case g.request.Wait == 0 || g.late():
 		return false
+	case errors.Is(err, ErrHeld) || errors.Is(err, ErrLost):
+		return true
+	case errors.Is(err, ErrQueueFull) || errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrEvicted) ||
+		errors.Is(err, ErrClosed) || errors.As(err, new(*WaitError)):
+		return false
 	}
-	return errors.Is(err, ErrHeld) || errors.Is(err, ErrLost)
+	return rules.Patient(g.told, err) // a failure, which need not end a call that waits
+}
+
+// left is the request with what is left of the time to wait.
+func (g *gathering) left() Request {
+	request := g.request
+	if request.Wait > 0 {
+		request.Wait = max(time.Until(g.began.Add(request.Wait)), 1)
+	}
+	return request
 }
 
 // late reports whether the time to wait is over.
@@ -236,13 +271,13 @@ func (g *gathering) late() bool {
 
 // ask re-enters, or asks for, each of the locks, side by side.
 func (g *gathering) ask(ctx context.Context, rest []wanted, answers []answer) error {
-	request := g.request
-	request.Wait = 0
+	try := g.request
+	try.Wait = 0
 	var indices []int
 	var of []lua.Keys
 	for i, w := range rest {
 		a := &answers[i]
-		if a.lease, a.err = g.core.Reenter(ctx, w.keys.Record(), request); a.lease == nil && a.err == nil {
+		if a.lease, a.err = g.core.Reenter(ctx, w.keys.Record(), g.left()); a.lease == nil && a.err == nil {
 			indices, of = append(indices, i), append(of, w.keys)
 		}
 	}
@@ -264,7 +299,7 @@ func (g *gathering) ask(ctx context.Context, rest []wanted, answers []answer) er
 		defer close(done)
 		g.core.sideBySide(of, func(i int, by *lua.Server) {
 			w, a := rest[indices[i]], &answers[indices[i]]
-			call := g.call(w, request)
+			call := g.call(w, try)
 			call.Server = by
 			a.turn, a.err = g.core.strategy.Acquire(asking, call)
 		})

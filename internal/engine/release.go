@@ -141,23 +141,28 @@ func unlockAll(ctx context.Context, leases []*Lease) (err error) {
 	if len(leases) == 1 {
 		return leases[0].Unlock(ctx)
 	}
-	all, of := make([]ending, len(leases)), make([]lua.Keys, len(leases))
+	all := make([]ending, len(leases))
+	var gives []int // the leases whose locks are given back now, and where they are
+	var of []lua.Keys
 	for i, l := range leases {
-		all[i], of[i] = l.share.finish(), l.share.turn.hold.Keys
+		if all[i] = l.share.finish(); all[i].gives {
+			gives, of = append(gives, i), append(of, l.share.turn.hold.Keys)
+		}
 	}
 	values, limit := context.Background(), unlockAtMost
 	defer func() {
 		errs, c := make([]error, len(leases)), leases[0].share.turn.hold.core
-		c.sideBySide(of, func(i int, by *lua.Server) {
-			s, e := leases[i].share, all[i]
-			if e.gives {
-				c.giveBack(values, s.turn, by, limit, e.at)
-			}
-			if e.waits {
-				e.err = s.await(e.at.Add(limit))
-			}
-			errs[i] = s.told(e.err)
+		c.sideBySide(of, func(k int, by *lua.Server) {
+			i := gives[k]
+			c.giveBack(values, leases[i].share.turn, by, limit, all[i].at)
+			all[i].err = leases[i].share.await(all[i].at.Add(limit))
 		})
+		for i, e := range all {
+			if e.waits && !e.gives { // for an earlier Unlock, which must not keep the others
+				e.err = leases[i].share.await(e.at.Add(limit))
+			}
+			errs[i] = leases[i].share.told(e.err)
+		}
 		runtime.KeepAlive(leases)
 		err = errors.Join(errs...)
 	}()

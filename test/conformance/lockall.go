@@ -41,6 +41,9 @@ var lockAllTests = []test{
 		var who *fairlock.HeldError
 		w.That(errors.As(err, &which) && which.Op == "lockall" && which.Name == "y", "got %v", err)
 		w.That(errors.As(err, &who) && who.Owner == held.Owner(), "got %v", err)
+		had, err := b.TryLock(w.Context(), "x")
+		w.NoError(err)
+		w.Unlock(had)
 		w.free("x", "z")
 		_, err = b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(w.Lease/2))
 		w.Is(err, fairlock.ErrHeld)

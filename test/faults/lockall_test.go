@@ -120,3 +120,71 @@ func TestAServerThatIsStoppedHangsNoLockAllAndNoUnlockOfSeveralLocks(t *testing.
 		f.endsUpFree(name)
 	}
 }
+
+func TestARefusalThatPassesEndsNoLockAllThatHasWaited(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		holder := f.Beside().Locks("x")
+		type outcome struct {
+			leases *fairlock.Leases
+			err    error
+		}
+		ended := make(chan outcome, 1)
+		go func() {
+			leases, err := a.LockAll(background, append([]string{"w"}, several...))
+			ended <- outcome{leases, err}
+		}()
+		f.Until("it waits for x", func() bool { return f.Line("x") == 1 })
+		refused := f.All(f.Verb("enter", "try"), faultproxy.RewriteReply(func([]byte) []byte { return []byte("-LOADING later\r\n") }))
+		f.Unlocks(holder)
+		refused.WaitExecuted(f, 2, world.Patience) // those of y and z
+		refused.Remove()
+		got := <-ended
+		f.Must(got.err)
+		f.takesAll(got.leases)
+		f.Took(got.leases.Lease("w"))
+		f.Ends(got.leases.Lease("w"))
+		f.unlocksAll(got.leases)
+	})
+}
+
+func TestANestedLockAllWaitsThroughAnOutageAsANestedLockDoes(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		lease := a.Locks("x", fairlock.LeaseFor(time.Minute))
+		f.Proxy.Freeze(true)
+		time.AfterFunc(1300*time.Millisecond, func() { f.Proxy.Freeze(false) }) // a try would give up
+		leases, err := a.LockAll(lease.Context(), []string{"x"}, fairlock.LeaseFor(2*time.Minute))
+		f.Must(err)
+		f.Must(leases.Unlock(background))
+		f.Unlocks(lease)
+		f.nobody("x")
+	})
+}
+
+func TestSeveralLocksAreReleasedThoughTheEarlierReleaseOfOneIsUnanswered(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		leases, err := a.LockAll(background, several)
+		f.Must(err)
+		f.takesAll(leases)
+		stuck := f.All(f.Verb("leave", f.Keys("x").Record()), faultproxy.HoldRequest())
+		for _, name := range several {
+			f.Ends(leases.Lease(name))
+		}
+		if err := leases.Lease("x").Unlock(fromNow(0)); !errors.Is(err, context.DeadlineExceeded) {
+			f.Errorf("got %v", err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- leases.Unlock(background) }()
+		f.Within(world.Soon, "the release of the others", func() {
+			f.Until("they are free", func() bool { return f.Holder("y") == 0 && f.Holder("z") == 0 })
+		})
+		if len(ended) > 0 {
+			f.Error("Unlock did not wait for the third")
+		}
+		stuck.Remove()
+		stuck.Release()
+		f.Must(<-ended)
+	})
+}
