@@ -86,6 +86,34 @@ func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) 
 	})
 }
 
+func TestAWaiterKeepsItsPlaceAlsoIfACallBetweenTwoOfJavasAheadGaveUp(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(), "x")
+		first := w.inJava("x", 1, DefaultFairLockWaitTimeout)
+		ctx, cancel := context.WithCancel(w.Context())
+		between := w.queues(ctx, w.fair(), "x", 2)
+		second := w.inJava("x", 2, DefaultFairLockWaitTimeout) // counts from the deadline of the call between
+		next := w.queues(w.Context(), w.fair(), "x", 4)
+		cancel()
+		w.is(w.ends(between).err, context.Canceled)
+		w.until("it has left", func() bool { return w.inLine("x") == 3 })
+		place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 2).Val()
+		deadline := func() float64 { return w.direct.ZScore(w.Context(), prefixed(deadlines, "x"), place).Val() }
+		before := deadline()
+		w.until("a refresh", func() bool { return deadline() != before })
+		w.unlock(lease)
+		w.takes("x", first, DefaultFairLockWaitTimeout)
+		w.must(w.direct.Del(w.Context(), "x").Err())
+		w.takes("x", second, DefaultFairLockWaitTimeout)
+		if left := w.left("x", place); left <= 0 {
+			w.Errorf("two in Java had the lock, and the deadline of the waiter is in %v", left)
+		}
+		w.must(w.direct.Del(w.Context(), "x").Err())
+		w.unlock(w.gets(next))
+		w.nothing()
+	})
+}
+
 func TestADeadProcessKeepsItsPlaceNoLongerIfThoseAheadWereQuick(t *testing.T) {
 	onBoth(t, func(w *world) {
 		timeout, dead := 900*time.Millisecond, owner(8, 1)
