@@ -1,6 +1,7 @@
 package redisson
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -119,5 +120,20 @@ func TestWhoIsDroppedFromALineIsTold(t *testing.T) {
 				w.Errorf("%s: told %d times", verb, n)
 			}
 		}
+	})
+}
+
+func TestAHeadInJavaThatSleepsBesideAFreeLockIsToldByAWaiterInGo(t *testing.T) {
+	onBoth(t, func(w *world) {
+		head := owner(4, 1)
+		w.stands("x", head, time.Minute)
+		sleeps := w.hears("x", head)
+		ctx, cancel := context.WithCancel(w.Context())
+		behind := w.queues(ctx, w.fair(WithWaiterTimeout(600*time.Millisecond)), "x", 2)
+		if w.told(sleeps, 1) == 0 {
+			w.Error("nobody told it")
+		}
+		cancel()
+		w.is(w.ends(behind).err, context.Canceled)
 	})
 }
