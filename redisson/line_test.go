@@ -51,6 +51,14 @@ func (w *world) left(name, owner string) time.Duration {
 	return time.Until(time.UnixMilli(int64(ms)))
 }
 
+// refreshed returns when an owner's deadline is another one.
+func (w *world) refreshed(name, owner string) {
+	w.Helper()
+	deadline := func() float64 { return w.direct.ZScore(w.Context(), prefixed(deadlines, name), owner).Val() }
+	before := deadline()
+	w.until("it is refreshed", func() bool { return deadline() != before })
+}
+
 func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) {
 	onBoth(t, func(w *world) {
 		l := w.fair(WithWaiterTimeout(900 * time.Millisecond))
@@ -72,8 +80,7 @@ func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) 
 			if left := w.left("x", place); left < 300*time.Millisecond {
 				w.Fatalf("%d took the lock, and the deadline of the waiter is in %v", i, left)
 			}
-			refreshed := w.left("x", place)
-			w.until("it is refreshed", func() bool { return w.left("x", place) > refreshed })
+			w.refreshed("x", place)
 		}
 		w.must(w.direct.Del(w.Context(), "x").Err())
 		lease = w.gets(next)
@@ -98,9 +105,7 @@ func TestAWaiterKeepsItsPlaceAlsoIfACallBetweenTwoOfJavasAheadGaveUp(t *testing.
 		w.is(w.ends(between).err, context.Canceled)
 		w.until("it has left", func() bool { return w.inLine("x") == 3 })
 		place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 2).Val()
-		deadline := func() float64 { return w.direct.ZScore(w.Context(), prefixed(deadlines, "x"), place).Val() }
-		before := deadline()
-		w.until("a refresh", func() bool { return deadline() != before })
+		w.refreshed("x", place)
 		w.unlock(lease)
 		w.takes("x", first, DefaultFairLockWaitTimeout)
 		w.must(w.direct.Del(w.Context(), "x").Err())
@@ -207,8 +212,7 @@ func TestAPlaceIsKeptWhileOnQueuedRuns(t *testing.T) {
 		next := w.queues(w.Context(), l, "x", 1, OnQueued(func(int) { <-goes }))
 		head := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 0).Val()
 		for range 3 {
-			before := w.left("x", head)
-			w.until("it is refreshed", func() bool { return w.left("x", head) > before })
+			w.refreshed("x", head)
 		}
 		close(goes)
 		w.unlock(lease)
@@ -259,8 +263,7 @@ func TestARefreshThatHangsCostsNobodyItsPlace(t *testing.T) {
 	hung := proxy.Add(faultproxy.Rule{Match: refreshes, Times: 1, Action: faultproxy.HoldRequest()})
 	hung.WaitHit(t, 1, patience)
 	for range 3 {
-		before := w.left("x", place)
-		w.until("it is refreshed", func() bool { return w.left("x", place) > before })
+		w.refreshed("x", place)
 	}
 	hung.Release()
 	for len(told) > 0 {
