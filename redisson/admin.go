@@ -91,10 +91,10 @@ func stays(deadline string, now int64) string {
 	if err != nil || ms == 0 {
 		return "without a deadline"
 	}
-	left := time.Duration(ms-float64(now)) * time.Millisecond
-	if left <= 0 {
+	if ms -= float64(now); ms <= 0 {
 		return "its deadline has passed"
 	}
+	left := time.Duration(min(ms, float64(forever/time.Millisecond))) * time.Millisecond
 	return "stays for " + left.Round(time.Millisecond).String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +202,23 @@ func TestADeadHeadInJavaIsDroppedWhenItsDeadlineHasPassed(t *testing.T) {
 		w.inJava("x", 1, 300*time.Millisecond)
 		w.unlock(w.has(w.fair(WithWaiterTimeout(600*time.Millisecond)), "x"))
 		w.nothing()
+	})
+}
+
+func TestAWaiterInJavaMayStayForEver(t *testing.T) {
+	onBoth(t, func(w *world) {
+		head := owner(4, 1)
+		w.must(w.direct.Do(w.Context(), "ZADD", prefixed(deadlines, "x"), "9200000000000000000", head).Err()) // tryLock(Long.MAX_VALUE), nearly
+		w.must(w.direct.RPush(w.Context(), prefixed(queues, "x"), head).Err())
+		state, err := w.fair().Inspect(w.Context(), "x")
+		w.must(err)
+		if note := state.Waiters[0].Note; !strings.HasPrefix(note, "stays for ") {
+			w.Errorf("it is shown with %q", note)
+		}
+		seen, err := decodeView(w.run(refreshScript, keysOf("x", "")[:3], 3000, 300000, "PUBLISH", prefixed(channels, "x")))
+		if w.must(err); seen.ends < 24*time.Hour {
+			w.Errorf("its deadline is in %v", seen.ends)
+		}
 	})
 }
 
