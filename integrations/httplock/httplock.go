@@ -100,7 +100,11 @@ func check(locker fairlock.Interface, hasKey bool, o Options) error {
 }
 
 func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handler, locker fairlock.Interface, name string) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	var body []byte
+	var err error
+	if r.Body != nil { // a request that no server has read may have none
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	}
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
