@@ -106,8 +106,12 @@ func (e *Elector) Lease() *fairlock.Lease {
 func (e *Elector) Ready() <-chan struct{} { return e.ready }
 
 // Close resigns, so that the next in line leads at once, and returns when that is done. Shut down
-// the scheduler first: a job that still runs is not waited for. In a hook, leader.OnElected or
-// leader.OnLost, Close returns at once: the instance resigns when the hook has returned.
+// the scheduler first: a job that still runs is not waited for. (Jobs that are due until Close are
+// skipped. If that costs more than a job that is broken off, close first, and have all jobs work
+// under [WithLease].)
+//
+// In a hook, leader.OnElected or leader.OnLost, Close returns at once: the instance resigns when the
+// hook has returned.
 func (e *Elector) Close() error {
 	e.stop()
 	if goroutine() != e.hooks {
