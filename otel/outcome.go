@@ -50,8 +50,8 @@ var common = []result{
 // waited returns the result of a call that ended with err.
 func waited(ctx context.Context, err error) result {
 	// A connection's error may look like a context's error, and a context's cause may be any error.
-	// So only a context that has ended counts, and it counts before all else. It may have ended after
-	// the call returned, by a deferred cancel: so a connection's error is none of the context's.
+	// So only a context that has ended counts, and it counts before all else. It may have ended
+	// after the call returned, by a deferred cancel: so a connection's error is none of its own.
 	if errors.As(err, new(*fairlock.WaitError)) || ctx.Err() != nil && (!network(err) || network(context.Cause(ctx))) {
 		switch {
 		case errors.Is(err, context.Canceled):

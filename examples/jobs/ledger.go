@@ -30,8 +30,8 @@ func (l ledger) enter(ctx context.Context, customer string, number int, worker s
 	return fenced.Run(ctx, l.rdb, keys, token, fmt.Sprintf("%d %s", number, worker), number).Err()
 }
 
-// fenced takes as KEYS the ledger and the largest token that has written to it, and as ARGV a token,
-// an entry and the entry's number.
+// fenced takes as KEYS the ledger and the largest token that has written to it, and as ARGV a
+// token, an entry and the entry's number.
 var fenced = redis.NewScript(`
 	if tonumber(redis.call('GET', KEYS[2]) or 0) > tonumber(ARGV[1]) then
 		return redis.error_reply('STALE somebody with a larger token has written')

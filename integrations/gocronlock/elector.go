@@ -110,8 +110,8 @@ func (e *Elector) Ready() <-chan struct{} { return e.ready }
 // skipped. If that costs more than a job that is broken off, close first, and have all jobs work
 // under [WithLease].)
 //
-// In a hook, leader.OnElected or leader.OnLost, Close returns at once: the instance resigns when the
-// hook has returned.
+// In a hook, leader.OnElected or leader.OnLost, Close returns at once: the instance resigns when
+// the hook has returned.
 func (e *Elector) Close() error {
 	e.stop()
 	if goroutine() != e.hooks {

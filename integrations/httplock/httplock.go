@@ -29,8 +29,8 @@ import (
 type Options struct {
 	// Lock are options of each request's call for its lock. fairlock.MaxWaiters bounds the line and
 	// fairlock.WaitAtMost the waiting; there is no bound by default but the request's own context.
-	// Where http.Server.WriteTimeout is set, let WaitAtMost be less than it by what the handler takes:
-	// a request that has waited for longer is served, and its client never gets the answer.
+	// Where http.Server.WriteTimeout is set, let WaitAtMost be less than it by what the handler
+	// takes: a request that waits for longer is served, and its client never gets the answer.
 	Lock []fairlock.LockOption
 	// RetryAfter is when a request that is refused may come back, rounded up to whole seconds.
 	// Default 1 s. The server knows no better: how long a lock is leased says nothing about when

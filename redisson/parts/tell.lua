@@ -1,7 +1,7 @@
 -- Tells the first in line that the lock is free. If it does not listen, a client like this one has
 -- died, or subscribes and then asks by itself: the next is told, too. Java may listen on another
--- server. PUBLISH also counts who listens to patterns, as monitors do: so who listens to the channel
--- itself is asked for, where the user's rights allow it.
+-- server. PUBLISH also counts who listens to patterns, as monitors do: so who listens to the
+-- channel itself is asked for, where the user's rights allow it.
 local told, at = head, 0
 while told do
   local channel = channels .. ':' .. told
