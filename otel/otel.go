@@ -18,9 +18,11 @@
 //
 // Every acquisition was released, was lost or is held now: fairlock.acquisitions equals the count
 // of fairlock.hold.duration plus fairlock.held. (A Lease that its program does not touch after
-// closing the Locker stays in fairlock.held: the closed Locker does not notice its end.) There is
-// no metric for the number of calls that wait now. A call counts as queued when the server gives it
-// a place, but the event of its end does not tell whether it had a place.
+// closing the Locker stays in fairlock.held: the closed Locker does not notice its end.) If the
+// Observer is too slow, events are dropped, and the log says so with their number, untold. From
+// then on fairlock.held may be wrong, until the process ends. There is no metric for the number of
+// calls that wait now. A call counts as queued when the server gives it a place, but the event of
+// its end does not tell whether it had a place.
 //
 // # Spans
 //

@@ -144,6 +144,8 @@ func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 	cancel(fairlock.ErrClosed)
 	late, stop := context.WithDeadline(live, time.Now())
 	defer stop()
+	gone, leave := context.WithCancelCause(live)
+	leave(&net.OpError{Op: "read", Err: io.EOF})
 	// The timeout error of a dial looks like the error of a context's deadline.
 	_, dial := (&net.Dialer{Deadline: time.Now().Add(-time.Second)}).Dial("tcp", "127.0.0.1:1")
 	if !errors.Is(dial, context.DeadlineExceeded) {
@@ -164,6 +166,9 @@ func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 		{late, &fairlock.WaitError{Err: errors.Join(late.Err(), context.Cause(late))}, result{timeout, ""}},
 		{live, &fairlock.WaitError{Err: context.DeadlineExceeded}, result{timeout, ""}},
 		{live, dial, result{failed, "*net.OpError"}},
+		{ended, dial, result{failed, "*net.OpError"}}, // since the call returned
+		{late, dial, result{failed, "*net.OpError"}},
+		{gone, errors.Join(gone.Err(), context.Cause(gone)), result{canceled, ""}},
 		{live, fmt.Errorf("%w: 1 of 2", fairlock.ErrNotReplicated), result{failed, "not_replicated"}},
 		{live, fmt.Errorf("%w: gone", fairlock.ErrLost), result{failed, lost}},
 		{live, fmt.Errorf("wrapped: %w", serverSays("OOM command not allowed")), result{failed, "OOM"}},

@@ -3,6 +3,7 @@ package otel
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -49,8 +50,9 @@ var common = []result{
 // waited returns the result of a call that ended with err.
 func waited(ctx context.Context, err error) result {
 	// A connection's error may look like a context's error, and a context's cause may be any error.
-	// So only a context that has ended counts, and it counts before all else.
-	if ctx.Err() != nil || errors.As(err, new(*fairlock.WaitError)) {
+	// So only a context that has ended counts, and it counts before all else. It may have ended
+	// after the call returned, by a deferred cancel: so a connection's error is none of its own.
+	if errors.As(err, new(*fairlock.WaitError)) || ctx.Err() != nil && (!network(err) || network(context.Cause(ctx))) {
 		switch {
 		case errors.Is(err, context.Canceled):
 			return result{outcome: canceled}
@@ -69,6 +71,11 @@ func waited(ctx context.Context, err error) result {
 		return result{outcome: closed}
 	}
 	return result{failed, errorType(err)}
+}
+
+// network reports whether err is a connection's.
+func network(err error) bool {
+	return errors.As(err, new(*net.OpError)) || errors.As(err, new(*net.DNSError))
 }
 
 // gaveBack returns the result of a hold whose release ended with err.

@@ -91,17 +91,18 @@ func stays(deadline string, now int64) string {
 	if err != nil || ms == 0 {
 		return "without a deadline"
 	}
-	left := time.Duration(ms-float64(now)) * time.Millisecond
-	if left <= 0 {
+	if ms -= float64(now); ms <= 0 {
 		return "its deadline has passed"
 	}
+	left := time.Duration(min(ms, float64(forever/time.Millisecond))) * time.Millisecond
 	return "stays for " + left.Round(time.Millisecond).String()
 }
 
 // List goes through all locks of Redisson's on the server that are held or waited for, in no order,
 // by SCAN of the whole database: fair ones, plain ones and other hashes that look like one. A State
 // is as that of Inspect. List takes about two round trips for every hundred keys of the database,
-// and one for each lock. An error ends it. On a cluster the error is errors.ErrUnsupported.
+// and one for each lock. It passes over names that no call here may have: those of more than 512
+// bytes. An error ends it. On a cluster the error is errors.ErrUnsupported.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		if err := l.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {
@@ -129,7 +130,7 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 			}
 			seen[name] = true
 			given, ours := l.unmapped(name)
-			if !ours {
+			if _, err := l.Keys(given); err != nil || !ours { // one such key must not hide all locks
 				continue
 			}
 			state, err := l.inspect(ctx, given)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,14 @@ func (w *world) left(name, owner string) time.Duration {
 	return time.Until(time.UnixMilli(int64(ms)))
 }
 
+// refreshed returns when an owner's deadline is another one.
+func (w *world) refreshed(name, owner string) {
+	w.Helper()
+	deadline := func() float64 { return w.direct.ZScore(w.Context(), prefixed(deadlines, name), owner).Val() }
+	before := deadline()
+	w.until("it is refreshed", func() bool { return deadline() != before })
+}
+
 func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) {
 	onBoth(t, func(w *world) {
 		l := w.fair(WithWaiterTimeout(900 * time.Millisecond))
@@ -72,8 +81,7 @@ func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) 
 			if left := w.left("x", place); left < 300*time.Millisecond {
 				w.Fatalf("%d took the lock, and the deadline of the waiter is in %v", i, left)
 			}
-			refreshed := w.left("x", place)
-			w.until("it is refreshed", func() bool { return w.left("x", place) > refreshed })
+			w.refreshed("x", place)
 		}
 		w.must(w.direct.Del(w.Context(), "x").Err())
 		lease = w.gets(next)
@@ -82,6 +90,32 @@ func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) 
 		}
 		w.unlock(lease)
 		w.unlock(w.gets(last))
+		w.nothing()
+	})
+}
+
+func TestAWaiterKeepsItsPlaceAlsoIfACallBetweenTwoOfJavasAheadGaveUp(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(), "x")
+		first := w.inJava("x", 1, DefaultFairLockWaitTimeout)
+		ctx, cancel := context.WithCancel(w.Context())
+		between := w.queues(ctx, w.fair(), "x", 2)
+		second := w.inJava("x", 2, DefaultFairLockWaitTimeout) // counts from the deadline of the call between
+		next := w.queues(w.Context(), w.fair(), "x", 4)
+		cancel()
+		w.is(w.ends(between).err, context.Canceled)
+		w.until("it has left", func() bool { return w.inLine("x") == 3 })
+		place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 2).Val()
+		w.refreshed("x", place)
+		w.unlock(lease)
+		w.takes("x", first, DefaultFairLockWaitTimeout)
+		w.must(w.direct.Del(w.Context(), "x").Err())
+		w.takes("x", second, DefaultFairLockWaitTimeout)
+		if left := w.left("x", place); left <= 0 {
+			w.Errorf("two in Java had the lock, and the deadline of the waiter is in %v", left)
+		}
+		w.must(w.direct.Del(w.Context(), "x").Err())
+		w.unlock(w.gets(next))
 		w.nothing()
 	})
 }
@@ -171,6 +205,23 @@ func TestADeadHeadInJavaIsDroppedWhenItsDeadlineHasPassed(t *testing.T) {
 	})
 }
 
+func TestAWaiterInJavaMayStayForEver(t *testing.T) {
+	onBoth(t, func(w *world) {
+		head := owner(4, 1)
+		w.must(w.direct.Do(w.Context(), "ZADD", prefixed(deadlines, "x"), "9200000000000000000", head).Err()) // tryLock(Long.MAX_VALUE), nearly
+		w.must(w.direct.RPush(w.Context(), prefixed(queues, "x"), head).Err())
+		state, err := w.fair().Inspect(w.Context(), "x")
+		w.must(err)
+		if note := state.Waiters[0].Note; !strings.HasPrefix(note, "stays for ") {
+			w.Errorf("it is shown with %q", note)
+		}
+		seen, err := decodeView(w.run(refreshScript, keysOf("x", "")[:3], 3000, 300000, "PUBLISH", prefixed(channels, "x")))
+		if w.must(err); seen.ends < 24*time.Hour {
+			w.Errorf("its deadline is in %v", seen.ends)
+		}
+	})
+}
+
 func TestAPlaceIsKeptWhileOnQueuedRuns(t *testing.T) {
 	onBoth(t, func(w *world) {
 		l := w.fair(WithWaiterTimeout(300 * time.Millisecond))
@@ -179,8 +230,7 @@ func TestAPlaceIsKeptWhileOnQueuedRuns(t *testing.T) {
 		next := w.queues(w.Context(), l, "x", 1, OnQueued(func(int) { <-goes }))
 		head := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 0).Val()
 		for range 3 {
-			before := w.left("x", head)
-			w.until("it is refreshed", func() bool { return w.left("x", head) > before })
+			w.refreshed("x", head)
 		}
 		close(goes)
 		w.unlock(lease)
@@ -231,8 +281,7 @@ func TestARefreshThatHangsCostsNobodyItsPlace(t *testing.T) {
 	hung := proxy.Add(faultproxy.Rule{Match: refreshes, Times: 1, Action: faultproxy.HoldRequest()})
 	hung.WaitHit(t, 1, patience)
 	for range 3 {
-		before := w.left("x", place)
-		w.until("it is refreshed", func() bool { return w.left("x", place) > before })
+		w.refreshed("x", place)
 	}
 	hung.Release()
 	for len(told) > 0 {

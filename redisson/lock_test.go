@@ -277,6 +277,26 @@ func TestInspectionAndListShowTheHolderAndTheLine(t *testing.T) {
 	})
 }
 
+func TestAKeyWhoseNameIsNoLocksHidesNoOtherLock(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.fair()
+		lease := w.has(l, "good")
+		for _, name := range []string{"{" + strings.Repeat("n", maxName+1) + "}", "", "{}"} {
+			w.must(w.direct.RPush(w.Context(), queues+":"+name, owner(4, 1)).Err())
+		}
+		w.must(w.direct.HSet(w.Context(), strings.Repeat("h", maxName+1), owner(4, 1), 1).Err())
+		var names []string
+		for state, err := range l.List(w.Context()) {
+			w.must(err)
+			names = append(names, state.Name)
+		}
+		if len(names) != 1 || names[0] != "good" {
+			w.Errorf("%q", names)
+		}
+		w.unlock(lease)
+	})
+}
+
 func TestALockOfAnotherTypeIsAnErrorAndStays(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {

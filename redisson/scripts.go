@@ -89,7 +89,9 @@ func decodeAnswer(reply []any) (a answer, err error) {
 }
 
 // until is a PTTL: -2 is no key, -1 one without end.
-func until(pttl int64) time.Duration { return time.Duration(max(0, pttl)) * time.Millisecond }
+func until(pttl int64) time.Duration {
+	return time.Duration(min(max(0, pttl), int64(forever/time.Millisecond))) * time.Millisecond
+}
 
 // millis is a time that a script gives.
 func millis(verb string, field any) (time.Duration, error) {
@@ -100,5 +102,5 @@ func millis(verb string, field any) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// forever is longer than any lease.
+// forever is longer than any lease; refresh.lua tells no longer time.
 const forever = 100 * 366 * 24 * time.Hour

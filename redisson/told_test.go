@@ -1,12 +1,15 @@
 package redisson
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // owner is the name of one in Go or, with a UUID of version 4, in Java.
@@ -53,46 +56,67 @@ func (w *world) told(hears *redis.PubSub, want int) (n int) {
 }
 
 func TestWhoIsBehindADeadHeadInGoIsToldThatTheLockIsFree(t *testing.T) {
+	onBoth(t, tellsPastTheDead)
+}
+
+func TestAMonitorThatHearsAllMessagesDoesNotHideThatAHeadIsDead(t *testing.T) {
 	onBoth(t, func(w *world) {
-		for _, c := range []struct {
-			what       string
-			line       []string // the last one listens
-			headListen bool
-			want       int
-		}{
-			{"alone", []string{owner(4, 1)}, false, 1},
-			{"behind two dead ones in Go", []string{owner(8, 1), owner(8, 2), owner(4, 1)}, false, 1},
-			{"behind a live one in Go", []string{owner(8, 1), owner(4, 1)}, true, 0},
-			{"behind one in Java, which may listen elsewhere", []string{owner(4, 1), owner(4, 2)}, false, 0},
-			{"behind a dead one in Go and one in Java", []string{owner(8, 1), owner(4, 1), owner(4, 2)}, false, 0},
+		monitor := w.direct.PSubscribe(w.Context(), "*")
+		defer monitor.Close()
+		_, err := monitor.Receive(w.Context())
+		w.must(err)
+		tellsPastTheDead(w)
+	})
+}
+
+func TestWhoIsBehindADeadHeadIsToldAlsoIfTheUserMayNotCountListeners(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	w.must(w.direct.Do(w.Context(), "ACL", "SETUSER", "default", "-pubsub").Err())
+	tellsPastTheDead(w)
+}
+
+// tellsPastTheDead fails if who is behind dead heads in Go is not told that a lock is free, or
+// another is.
+func tellsPastTheDead(w *world) {
+	w.Helper()
+	for _, c := range []struct {
+		what       string
+		line       []string // the last one listens
+		headListen bool
+		want       int
+	}{
+		{"alone", []string{owner(4, 1)}, false, 1},
+		{"behind two dead ones in Go", []string{owner(8, 1), owner(8, 2), owner(4, 1)}, false, 1},
+		{"behind a live one in Go", []string{owner(8, 1), owner(4, 1)}, true, 0},
+		{"behind one in Java, which may listen elsewhere", []string{owner(4, 1), owner(4, 2)}, false, 0},
+		{"behind a dead one in Go and one in Java", []string{owner(8, 1), owner(4, 1), owner(4, 2)}, false, 0},
+	} {
+		for verb, frees := range map[string]func(*Locker, *Lease, string){
+			"unlock": func(_ *Locker, lease *Lease, _ string) { w.unlock(lease) },
+			"force":  func(l *Locker, _ *Lease, name string) { w.must(l.ForceUnlock(w.Context(), name)) },
+			"sweep": func(l *Locker, _ *Lease, name string) {
+				w.must(w.direct.Del(w.Context(), name).Err())
+				dead := owner(4, 9)
+				w.must(w.direct.LPush(w.Context(), prefixed(queues, name), dead).Err())
+				_, err := l.TryLock(w.Context(), name)
+				w.is(err, ErrHeld)
+			},
 		} {
-			for verb, frees := range map[string]func(*Locker, *Lease, string){
-				"unlock": func(_ *Locker, lease *Lease, _ string) { w.unlock(lease) },
-				"force":  func(l *Locker, _ *Lease, name string) { w.must(l.ForceUnlock(w.Context(), name)) },
-				"sweep": func(l *Locker, _ *Lease, name string) {
-					w.must(w.direct.Del(w.Context(), name).Err())
-					dead := owner(4, 9)
-					w.must(w.direct.LPush(w.Context(), prefixed(queues, name), dead).Err())
-					_, err := l.TryLock(w.Context(), name)
-					w.is(err, ErrHeld)
-				},
-			} {
-				l, name := w.fair(), c.what+", "+verb
-				lease := w.has(l, name, LeaseFor(time.Minute))
-				for _, waiter := range c.line {
-					w.stands(name, waiter, time.Minute)
-				}
-				if c.headListen {
-					w.hears(name, c.line[0])
-				}
-				last := w.hears(name, c.line[len(c.line)-1])
-				frees(l, lease, name)
-				if n := w.told(last, c.want); n != c.want {
-					w.Errorf("%s: told %d times, want %d", name, n, c.want)
-				}
+			l, name := w.fair(), c.what+", "+verb
+			lease := w.has(l, name, LeaseFor(time.Minute))
+			for _, waiter := range c.line {
+				w.stands(name, waiter, time.Minute)
+			}
+			if c.headListen {
+				w.hears(name, c.line[0])
+			}
+			last := w.hears(name, c.line[len(c.line)-1])
+			frees(l, lease, name)
+			if n := w.told(last, c.want); n != c.want {
+				w.Errorf("%s: told %d times, want %d", name, n, c.want)
 			}
 		}
-	})
+	}
 }
 
 func TestWhoIsDroppedFromALineIsTold(t *testing.T) {
@@ -119,5 +143,20 @@ func TestWhoIsDroppedFromALineIsTold(t *testing.T) {
 				w.Errorf("%s: told %d times", verb, n)
 			}
 		}
+	})
+}
+
+func TestAHeadInJavaThatSleepsBesideAFreeLockIsToldByAWaiterInGo(t *testing.T) {
+	onBoth(t, func(w *world) {
+		head := owner(4, 1)
+		w.stands("x", head, time.Minute)
+		sleeps := w.hears("x", head)
+		ctx, cancel := context.WithCancel(w.Context())
+		behind := w.queues(ctx, w.fair(WithWaiterTimeout(600*time.Millisecond)), "x", 2)
+		if w.told(sleeps, 1) == 0 {
+			w.Error("nobody told it")
+		}
+		cancel()
+		w.is(w.ends(behind).err, context.Canceled)
 	})
 }

@@ -27,6 +27,8 @@ func TestTheLocksOfRedissonAreListedAndShownWhenAskedFor(t *testing.T) {
 	if text := prints(t, s, 0, "ls"); !strings.Contains(text, "no locks") {
 		t.Errorf("a lock of Redisson's is taken for one of ours: %s", text)
 	}
+	must(t, rdb.RPush(ctx, "redisson_lock_queue:", "hides no lock").Err())
+	must(t, rdb.RPush(ctx, "redisson_lock_queue:{"+strings.Repeat("n", 600)+"}", "hides no lock").Err())
 	all := objects[locks.Record](t, s, 0, "ls", "--redisson")
 	if len(all) != 1 || all[0].Name != "order:42" || all[0].Holder.Owner != lease.Owner() || all[0].Waiting != 1 || all[0].Kind != locks.Redisson {
 		t.Errorf("%+v", all)

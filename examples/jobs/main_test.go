@@ -74,3 +74,27 @@ func checkLedger(t *testing.T, l ledger) {
 		}
 	}
 }
+
+func TestAJobIsEnteredOnceAlthoughAPausedWorkerEntersItAfterTheNextReadItsNumber(t *testing.T) {
+	ctx, l := t.Context(), ledger{redistest.Start(t).Client(t), "test"}
+	enter := func(number int, worker string, token int64) {
+		t.Helper()
+		if err := l.enter(ctx, "ann", number, worker, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enter(1, "A", 4)
+	number, err := l.next(ctx, "ann") // both A and B read it
+	if number != 2 || err != nil {
+		t.Fatal(number, err)
+	}
+	enter(number, "A", 5)
+	enter(number, "B", 6)
+	entries, err := l.all(ctx, "ann")
+	if err != nil || len(entries) != 2 || entries[1] != "2 A" {
+		t.Errorf("%q, %v", entries, err)
+	}
+	if next, err := l.next(ctx, "ann"); next != 3 || err != nil {
+		t.Errorf("the next job is %d, %v", next, err)
+	}
+}

@@ -42,7 +42,8 @@ func (j Job) Run() {
 // behind asks later than the others, and would run a short job once more if that was already done.
 // So atLeast has to be longer than the clocks differ, and than a host is late; a second does with
 // NTP. It has to be shorter than the time between runs, or the next one is skipped. Until then the
-// run counts as running, also for the context of cron's Stop.
+// run counts as running, also for the context of cron's Stop. Close of the Locker gives the lock
+// back before: call it when that context is done.
 //
 // When ctx ends, the contexts of Jobs end, and no further run begins. The options are for each
 // run's lock, for example fairlock.Note with the name of the host. Do not use fairlock.WithOwner,
@@ -135,7 +136,7 @@ func (w *wrapper) run(j cron.Job) {
 	}
 }
 
-// keep returns at that time, or when the lock is lost.
+// keep returns at that time, or when the lock is lost or the Locker closed.
 func keep(lease *fairlock.Lease, until time.Time) {
 	left := time.Until(until)
 	if left <= 0 {

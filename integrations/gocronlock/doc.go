@@ -9,7 +9,10 @@
 // The Locker spreads the jobs over the instances, and its lock is per job, so jobs need names
 // (gocron.WithName) that are the same everywhere. Its instances do not know the schedule of each
 // other: two clocks that differ by more than the time for which the lock is held would run a job
-// twice. The Elector has no such trouble, and is what gocron's documentation recommends then.
+// twice. With the Elector, which gocron's documentation recommends then, clocks matter only to a
+// job that is due while the leader changes. A job that is due while no scheduler leads is skipped:
+// between Shutdown of the leader's scheduler and Close of its Elector, or for a lease after a
+// crash.
 //
 // gocron tells a job nothing of the lock that it runs under. A job finds its Lease with
 // [Locker.Lease] or [Elector.Lease], and with [WithLease] a context that ends when the lock is

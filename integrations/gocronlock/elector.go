@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-co-op/gocron/v2"
@@ -22,6 +24,7 @@ type Elector struct {
 	stop  context.CancelFunc
 	over  chan struct{} // closed when the instance stands no more
 	ready chan struct{} // closed when it leads, waits in line or stands no more
+	hooks string        // the goroutine in which the hooks run
 
 	mu    sync.Mutex // guards what follows
 	lease *fairlock.Lease
@@ -50,14 +53,18 @@ func NewElector(locker fairlock.Interface, name string, options ...leader.Option
 		stop()
 		return nil, err
 	}
+	began := make(chan struct{})
 	go func() {
 		defer close(e.over)
 		defer ready() // or who waits for that would wait for ever
+		e.hooks = goroutine()
+		close(began)
 		err := leader.Run(ctx, locker, name, lead, options...)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.err = err
 	}()
+	<-began
 	return e, nil
 }
 
@@ -99,11 +106,25 @@ func (e *Elector) Lease() *fairlock.Lease {
 func (e *Elector) Ready() <-chan struct{} { return e.ready }
 
 // Close resigns, so that the next in line leads at once, and returns when that is done. Shut down
-// the scheduler first: a job that still runs is not waited for.
+// the scheduler first: a job that still runs is not waited for. (Jobs that are due until Close are
+// skipped. If that costs more than a job that is broken off, close first, and have all jobs work
+// under [WithLease].)
+//
+// In a hook, leader.OnElected or leader.OnLost, Close returns at once: the instance resigns when
+// the hook has returned.
 func (e *Elector) Close() error {
 	e.stop()
-	<-e.over
+	if goroutine() != e.hooks {
+		<-e.over
+	}
 	return nil
+}
+
+// goroutine returns what the runtime calls the running goroutine, as in the first line of a panic.
+func goroutine() string {
+	var buffer [64]byte
+	name, _, _ := strings.Cut(string(buffer[:runtime.Stack(buffer[:], false)]), " [")
+	return name
 }
 
 // check returns what makes no sense about a call. With a context that has ended, the call sends

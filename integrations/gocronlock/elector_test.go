@@ -87,6 +87,30 @@ func TestCloseReturnsWhenTheInstanceStandsNoMore(t *testing.T) {
 	})
 }
 
+func TestCloseInAHookDoesNotWaitForItself(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		for name, hook := range map[string]func(closes func()) leader.Option{
+			"OnElected": func(closes func()) leader.Option { return leader.OnElected(func(*fairlock.Lease) { closes() }) },
+			"OnLost":    func(closes func()) leader.Option { return leader.OnLost(func(error) { closes() }) },
+		} {
+			made, closed := make(chan *gocronlock.Elector, 1), make(chan error, 1)
+			e, err := gocronlock.NewElector(world.Host(t, addr, fairlock.WithLease(world.CalmLease)), name,
+				hook(func() { closed <- (<-made).Close() }))
+			world.Must(t, err)
+			made <- e
+			if name == "OnLost" {
+				elected(t, e)
+				world.Must(t, world.Host(t, addr).ForceUnlock(t.Context(), name))
+			}
+			world.Must(t, world.Next(t, closed))
+			world.Must(t, e.Close()) // waits for the end
+			lease, err := world.Host(t, addr).TryLock(t.Context(), name)
+			world.Must(t, err)
+			world.Must(t, lease.Unlock(t.Context()))
+		}
+	})
+}
+
 func TestAnElectorOfAClosedLockerLeadsNoMoreAndSaysWhy(t *testing.T) {
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		lockers := []*fairlock.Locker{world.Host(t, addr), world.Host(t, addr)}

@@ -31,7 +31,8 @@ var _ gocron.Locker = (*Locker)(nil)
 // already done. So atLeast has to be longer than the clocks differ, and than an instance is late;
 // a second does with NTP. It has to be shorter than the job's interval, or the next run is skipped.
 // Until then the run counts as running: it takes a place of gocron.WithLimitConcurrentJobs, and the
-// shutdown of the scheduler waits for it.
+// shutdown of the scheduler waits for it. Close of the fairlock.Locker gives the lock back before:
+// call it when Shutdown has returned without an error.
 //
 // The options are for each call, for example fairlock.Note with the name of the host. Do not use
 // fairlock.WithOwner, which lets all who name the same owner in. An error says what makes no sense,

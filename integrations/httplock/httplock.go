@@ -29,6 +29,8 @@ import (
 type Options struct {
 	// Lock are options of each request's call for its lock. fairlock.MaxWaiters bounds the line and
 	// fairlock.WaitAtMost the waiting; there is no bound by default but the request's own context.
+	// Where http.Server.WriteTimeout is set, let WaitAtMost be less than it by what the handler
+	// takes: a request that waits for longer is served, and its client never gets the answer.
 	Lock []fairlock.LockOption
 	// RetryAfter is when a request that is refused may come back, rounded up to whole seconds.
 	// Default 1 s. The server knows no better: how long a lock is leased says nothing about when
@@ -100,7 +102,11 @@ func check(locker fairlock.Interface, hasKey bool, o Options) error {
 }
 
 func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handler, locker fairlock.Interface, name string) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	var body []byte
+	var err error
+	if r.Body != nil { // a request that no server has read may have none
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	}
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {

@@ -196,6 +196,20 @@ func TestABodyThatIsTooLargeOrANameThatIsNoneIsTheClientsFault(t *testing.T) {
 	})
 }
 
+func TestARequestWithoutABodyIsServed(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		always, err := httplock.New(world.Host(t, addr), func(*http.Request) string { return "42" }, httplock.Options{})
+		world.Must(t, err)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil) // as a program's own tests make one
+		world.Must(t, err)
+		w := httptest.NewRecorder()
+		always(http.HandlerFunc(echo)).ServeHTTP(w, r)
+		if w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), "  <nil>") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
 func TestARequestWithoutAKeyNeedsNoLock(t *testing.T) {
 	host := serve(t, world.Host(t, "127.0.0.1:1"), httplock.Options{}, echo) // no server is asked
 	response, err := host.Client().Get(host.URL)
