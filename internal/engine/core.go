@@ -170,8 +170,13 @@ func (c *Core) endLeases() {
 	c.closed, c.ended = true, time.Now()
 	close(c.stop)
 	var after effects
-	for _, h := range c.schedule {
-		after.end(h.turn, ErrClosed)
+	for _, h := range append(schedule(nil), c.schedule...) {
+		t := h.turn
+		after.end(t, ErrClosed)
+		if len(t.shares) == 0 && t.live() { // its call has yet to hear of the grant, or is in a callback
+			t.refused = true
+			c.abandon(t)
+		}
 	}
 	c.mu.Unlock()
 	after.carryOut(c)

@@ -272,9 +272,26 @@ func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.
 	c.Go(func() {
 		var backoff Backoff
 		for !c.released(ctx, by, h, began) {
-			_ = backoff.Wait(ctx)
+			_ = c.pause(ctx, &backoff)
 		}
 	})
+}
+
+// pause waits until the next attempt is due, or returns EndOf(ctx). When the Locker is closed
+// meanwhile, the last attempt is due at once.
+func (c *Core) pause(ctx context.Context, b *Backoff) error {
+	if c.isClosed() {
+		return b.Wait(ctx)
+	}
+	timer := time.NewTimer(b.Next())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.stop:
+	case <-ctx.Done():
+		return EndOf(ctx)
+	}
+	return nil
 }
 
 // released sends one release and reports whether there is an outcome. From here on h changes only
@@ -341,7 +358,7 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 		if time.Since(began) > lua.Liveness {
 			backoff.most = lua.Liveness / 3 // an outage: there may be many tickets to take back
 		}
-		if err == nil || !rules.Retryable(err) || c.enough(began, err) || backoff.Wait(ctx) != nil {
+		if err == nil || !rules.Retryable(err) || c.enough(began, err) || c.pause(ctx, &backoff) != nil {
 			return
 		}
 	}

@@ -27,6 +27,7 @@ type Turn struct {
 
 	// Guarded by Core.mu.
 	over    bool      // nobody has a Lease any more, or ever had one
+	refused bool      // the Locker was closed before there was a Lease
 	shares  []*share  // of the Leases that have not ended
 	release release   // or how the lock was lost
 	adopted *adoption // for the observer; nil: no observer, or no Lease yet
@@ -138,9 +139,14 @@ func (c *Core) Abandon(t *Turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.live() {
-		c.endTurn(t)
-		c.Go(func() { c.giveBack(context.Background(), t, nil, 0, time.Now()) }) // nobody waits for it
+		c.abandon(t)
 	}
+}
+
+// abandon gives back the lock of a live turn. c.mu must be held.
+func (c *Core) abandon(t *Turn) {
+	c.endTurn(t)
+	c.Go(func() { c.giveBack(context.Background(), t, nil, 0, time.Now()) }) // nobody waits for it
 }
 
 // endTurn notes that nobody has a Lease on t any more. giveBack must follow. c.mu must be held.
@@ -227,6 +233,8 @@ func (c *Core) check(t *Turn, now time.Time, after *effects) error {
 	switch lost := t.release.err; {
 	case errors.Is(lost, ErrLost):
 		return lost
+	case t.refused:
+		return ErrClosed
 	case !t.live():
 		return ErrNotHeld
 	}

@@ -88,6 +88,33 @@ var callbackTests = []test{
 		w.closes(ended, "the goroutine")
 		w.Unlock(w.Lock(a, "x"))
 	}},
+	{"a lock that comes while OnQueued runs is given back by Close", func(w *World) {
+		if w.Plain {
+			return // a call in its OnQueued does not get a plain lock
+		}
+		rdb := w.Dial()
+		a, b := w.Locker(), w.New(rdb, fairlock.WithLease(w.Lease))
+		lease := w.Lock(a, "x")
+		queued, goes, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
+				close(queued)
+				<-goes
+			}))
+			ended <- err
+		}()
+		w.closes(queued, "OnQueued")
+		w.Unlock(lease)
+		w.Pass(w.Lease) // its process knows of the grant by now, and has renewed it
+		w.That(w.admin.Exists(w.Context(), w.Record("x")).Val() == 1, "the lock is free")
+		w.NoError(b.Close())
+		w.NoError(rdb.Close())
+		free, err := a.TryLock(w.Context(), "x")
+		w.NoError(err)
+		w.Unlock(free)
+		close(goes)
+		w.Is(<-ended, fairlock.ErrClosed)
+	}},
 	{"while a call's OnQueued runs, those of its process who wait for the plain lock have it", func(w *World) {
 		if !w.Plain {
 			return // the fair lock's line follows the order of the calls
