@@ -3,22 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
-
-func TestADoAllWhoseFunctionUnlockedOneLockTellsThatTheReleaseOfAnotherIsNotConfirmed(t *testing.T) {
-	unlocked, silent := &Error{"unlock", "a", ErrNotHeld}, &Error{"unlock", "b", context.DeadlineExceeded}
-	if err := afterDo(nil, errors.Join(unlocked, silent), nil); !errors.Is(err, silent) || errors.Is(err, ErrNotHeld) {
-		t.Errorf("got %v", err)
-	}
-	if err := afterDo(nil, errors.Join(unlocked, unlocked), nil); err != nil {
-		t.Errorf("got %v", err)
-	}
-}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -82,6 +74,16 @@ func TestErrorsNameTheLockTheOperationAndTheCauseAndMatchTheirState(t *testing.T
 	}
 }
 
+func TestADoAllWhoseFunctionUnlockedOneLockTellsThatTheReleaseOfAnotherIsNotConfirmed(t *testing.T) {
+	unlocked, silent := &Error{"unlock", "a", ErrNotHeld}, &Error{"unlock", "b", context.DeadlineExceeded}
+	if err := afterDo(nil, errors.Join(unlocked, silent), nil); !errors.Is(err, silent) || errors.Is(err, ErrNotHeld) {
+		t.Errorf("got %v", err)
+	}
+	if err := afterDo(nil, errors.Join(unlocked, unlocked), nil); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTheEndOfAContextHasItsErrorAndItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("why")
@@ -94,4 +96,42 @@ func TestTheEndOfAContextHasItsErrorAndItsCause(t *testing.T) {
 	if err := EndOf(timed); err != context.DeadlineExceeded {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestALoggerIsAskedForAttributesWhereItsLinesAreWritten(t *testing.T) {
+	h := &attributed{may: make(chan struct{}), lines: make(chan string, 1)}
+	s := Settings{Logger: slog.New(h)}
+	s.reports()
+	node := s.Logger.With("node", "a").WithGroup("more")
+	node.Info("up") // neither has waited
+	close(h.may)
+	if got := <-h.lines; got != "up [node=a] more" {
+		t.Errorf("%q", got)
+	}
+	s.reporter.drain()
+}
+
+// attributed is a handler that takes attributes only when it may.
+type attributed struct {
+	slog.Handler
+	may   chan struct{}
+	lines chan string
+	with  string
+}
+
+func (a *attributed) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a *attributed) Handle(_ context.Context, line slog.Record) error {
+	a.lines <- line.Message + a.with
+	return nil
+}
+
+func (a *attributed) WithAttrs(attrs []slog.Attr) slog.Handler {
+	<-a.may
+	return &attributed{may: a.may, lines: a.lines, with: a.with + fmt.Sprint(" ", attrs)}
+}
+
+func (a *attributed) WithGroup(name string) slog.Handler {
+	<-a.may
+	return &attributed{may: a.may, lines: a.lines, with: a.with + " " + name}
 }

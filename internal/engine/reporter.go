@@ -123,9 +123,10 @@ func (r *reporter) drain() {
 	}
 }
 
-// aside is a slog.Handler that writes through a reporter, so that logging never waits.
+// aside is a slog.Handler that writes through a reporter, so that logging never waits. handler is
+// the user's, and so is what it calls: it is called as the lines are told.
 type aside struct {
-	slog.Handler // the user's
+	handler func() slog.Handler
 	*reporter
 }
 
@@ -137,23 +138,23 @@ func (a aside) Enabled(context.Context, slog.Level) bool { return true }
 func (a aside) Handle(_ context.Context, line slog.Record) error {
 	line = line.Clone()
 	a.tell(func() {
-		if ctx := context.Background(); a.Handler.Enabled(ctx, line.Level) {
-			_ = a.Handler.Handle(ctx, line)
+		if ctx, handler := context.Background(), a.handler(); handler.Enabled(ctx, line.Level) {
+			_ = handler.Handle(ctx, line)
 		}
 	})
 	return nil
 }
 
 func (a aside) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return aside{a.Handler.WithAttrs(attrs), a.reporter}
+	return aside{sync.OnceValue(func() slog.Handler { return a.handler().WithAttrs(attrs) }), a.reporter}
 }
 
 func (a aside) WithGroup(name string) slog.Handler {
-	return aside{a.Handler.WithGroup(name), a.reporter}
+	return aside{sync.OnceValue(func() slog.Handler { return a.handler().WithGroup(name) }), a.reporter}
 }
 
 // reports puts a reporter between the Locker and the settings' Logger and Observer.
 func (s *Settings) reports() {
 	s.reporter = &reporter{logger: s.Logger, observer: s.Observer}
-	s.Logger = slog.New(aside{s.Logger.Handler(), s.reporter})
+	s.Logger = slog.New(aside{sync.OnceValue(s.Logger.Handler), s.reporter})
 }
