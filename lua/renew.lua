@@ -23,13 +23,15 @@ for k, record in ipairs(KEYS) do
     deadline = math.max(deadline, ms + lease, till)
     if before and before > lease and before <= MAX_LEASE then lease = before end
     local ends = string.format('%d', deadline)
-    if redis.call('PEXPIREAT', record, ends, 'GT') == 0 then
-      -- Others hold it for longer, or it is damaged: it ends never, or in the far future.
+    local longer = redis.call('PEXPIREAT', record, ends, 'GT') == 1
+    redis.call('HSET', record, ticket, ends .. ':' .. depth)
+    if lease ~= before then redis.call('HSET', record, 'lease', lease) end
+    if not longer then
+      -- Others hold it for longer, or it is damaged: it ends never, or in the far future. Or it has
+      -- just ended: Redis 7.0 goes by the clock of this moment, so the end is set last.
       local late = math.max(deadline, math.min(redis.call('PEXPIRETIME', record), MAX_TIME))
       redis.call('PEXPIREAT', record, string.format('%d', late))
     end
-    redis.call('HSET', record, ticket, ends .. ':' .. depth)
-    if lease ~= before then redis.call('HSET', record, 'lease', lease) end
     reply[k] = deadline - ms
   end
 end

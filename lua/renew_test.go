@@ -190,3 +190,29 @@ func TestARenewalTouchesNothingButTheRecord(t *testing.T) {
 		equal(t, "other keys", is, was)
 	})
 }
+
+// Redis 7.0 goes by the clock of each moment where a key's end is set, and not by the script's.
+func TestAHoldThatEndsWhileItIsRenewedLeavesNoRecordThatStays(t *testing.T) {
+	s := onRedis(t)
+	for range 40 {
+		var all []Renewal
+		p := s.rdb.Pipeline()
+		p.FlushAll(ctx)
+		for i := range MaxRenewals {
+			keys := keysOf(t, fmt.Sprint("{x}", i))
+			r := Renewal{Keys: keys, Ticket: NewTicket("a", 1, usual, "", ""), Depth: 2}
+			ends := time.Now().Add(time.Duration(5+i/20) * time.Millisecond)
+			p.HSet(ctx, keys.Record(), r.Ticket.String(), fmt.Sprint(ends.UnixMilli(), ":1"), "owner", "a:1", "token", 1, "lease", 30000)
+			p.PExpireAt(ctx, keys.Record(), ends)
+			all = append(all, r)
+		}
+		_, err := p.Exec(ctx)
+		must(t, err)
+		NewServer(s.rdb, "fairlock:wake:", "a").Renew(ctx, all)
+		for _, r := range all {
+			if s.rdb.PTTL(ctx, r.Keys.Record()).Val() == -1 {
+				t.Fatalf("%v stays for ever", s.rdb.HGetAll(ctx, r.Keys.Record()).Val())
+			}
+		}
+	}
+}
