@@ -25,10 +25,6 @@ const mostRenewed = 50 * time.Second
 // syncWithin is how soon the record shows a changed depth.
 const syncWithin = 500 * time.Millisecond
 
-// keptFor is for how long renewals may leave the token key alone; with a longer lease, for the
-// lease.
-const keptFor = 5 * time.Minute
-
 // renewedAfter is the time from the writing of a lease to its renewal.
 func renewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostRenewed) }
 
@@ -42,7 +38,7 @@ type Hold struct {
 	Lease     time.Duration // what a renewal asks for; 0: no watchdog renews the hold
 	RenewAt   time.Time     // when the next renewal goes out; zero: none does
 	SyncAt    time.Time     // when the record is told another depth; zero: nothing to tell
-	Kept      time.Time     // when the token key was last kept alive
+	Kept      time.Time     // until when the token's key lives at least
 	Began     time.Time
 	Told      int32 // the depth that the record shows
 	Depth     int32 // how many Leases there are on the hold
@@ -53,7 +49,8 @@ type Hold struct {
 // Begin returns the Hold of a ticket that was granted the lock for the term t. asked is the lease
 // that the ticket asked for; fixed says that this lease is not renewed.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
-	h := Hold{Asked: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: now, Began: now}
+	kept := t.Ends.Add(lua.TokenTTL - t.Span)
+	h := Hold{Asked: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: kept, Began: now}
 	switch {
 	case !fixed:
 		h.Lease = asked
@@ -111,7 +108,7 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 // Renewed takes in the answer to a renewal that was sent at that time and told the record that
 // depth. left is how long the record still has the hold; 0: the record does not have it. Renewed
 // reports whether a reassert must follow, to ask what became of the hold or to keep the token key
-// alive.
+// alive: a client that remembers the token longer than the server would take it for lost.
 func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert bool) {
 	if h.State != Held {
 		return false
@@ -119,13 +116,13 @@ func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert 
 	if left > 0 {
 		h.prolong(sent, left, depth)
 	}
-	return left == 0 || sent.Sub(h.Kept) > max(keptFor, h.Asked)
+	return left == 0 || sent.Add(left+mostRemembered).After(h.Kept)
 }
 
 // Reasserted is Renewed for a reassert that found the hold, or wrote it again.
 func (h *Hold) Reasserted(sent time.Time, left time.Duration, depth int) {
 	if h.State == Held {
-		h.Kept = sent
+		h.Kept = sent.Add(lua.TokenTTL + 2*left)
 		h.prolong(sent, left, depth)
 	}
 }

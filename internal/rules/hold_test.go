@@ -160,17 +160,17 @@ func TestAHoldThatTheRecordDoesNotHaveIsAssertedAgainAndSoIsATokenKeyThatAges(t 
 		age   time.Duration
 		want  bool
 	}{
-		{"held", lease, lease, 5 * time.Minute, false},
-		{"held for five minutes", lease, lease, 5*time.Minute + 1, true},
-		{"held with a long lease", time.Hour, time.Hour, time.Hour, false},
-		{"held for a long lease", time.Hour, time.Hour, time.Hour + 1, true},
+		{"held", lease, lease, 6*time.Minute - lease, false},
+		{"held for so long that a client could remember its token for longer than the server", lease, lease, 6*time.Minute - lease + 1, true},
+		{"held with a long lease", time.Hour, time.Hour, time.Minute, true},
+		{"extended", lease, time.Hour, time.Minute, true},
 		{"not held", lease, 0, 0, true},
 	} {
-		h := Begin(Term{c.asked, t0.Add(2 * time.Hour)}, c.asked, false, t0)
+		h := Begin(Term{c.asked, t0.Add(c.asked)}, c.asked, false, t0)
 		if got := h.Renewed(t0.Add(c.age), c.left, 1); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
-		if want := max(c.age+c.left, 2*time.Hour); after(h.Term.Ends) != want {
+		if want := max(c.age+c.left, c.asked); after(h.Term.Ends) != want {
 			t.Errorf("%s: until %v, want %v", c.what, after(h.Term.Ends), want)
 		}
 	}

@@ -1,4 +1,4 @@
--- remember.lua: token, a text, is the largest that was given. The server keeps the token for longer
--- than lease. Included.
+-- remember.lua: token, a text, is the largest that was given. The server keeps the token for
+-- TOKEN_TTL longer than a hold of lease, which may be prolonged once. Included.
 redis.call('SET', tokens, token,
-  'PXAT', string.format('%d', ms + math.max(TOKEN_TTL, 2 * lease)))
+  'PXAT', string.format('%d', ms + TOKEN_TTL + 2 * lease))

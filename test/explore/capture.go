@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fairlock/locks/lua"
 )
@@ -12,7 +13,7 @@ import (
 var errForever = errors.New("a key would stay for ever")
 
 // longest is how long an untouched key lives at most: the token's key lives longest.
-const longest = lua.TokenTTL
+const longest = lua.TokenTTL + 2*time.Duration(lease)*time.Millisecond
 
 // capture reads the state that a script left behind.
 func (e *engine) capture(w *words, before *keys) (keys, error) {

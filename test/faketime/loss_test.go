@@ -139,3 +139,28 @@ func TestALockIsKeptAlthoughItCannotBeAssertedAgain(t *testing.T) {
 		}
 	})
 }
+
+// Who was refused remembers the token.
+func TestALockThatWasHeldLongByAnExtendIsFreeWhenItIsUnlocked(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, _ := s.client()
+		b, _ := s.client()
+		lease := s.lock(a, fairlock.LeaseFor(time.Minute))
+		time.Sleep(30 * time.Second)
+		if err := lease.Extend(context.Background(), 30*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10*time.Minute - 35*time.Second)
+		s.tries(b)
+		time.Sleep(time.Minute)
+		if err := lease.Unlock(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		free, err := b.TryLock(context.Background(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = free.Unlock(context.Background())
+	})
+}
