@@ -61,7 +61,10 @@ func (v *Command) Run() error {
 	if v.Once || v.JSON || !interactive() {
 		return v.once(ctx, locker, all, got)
 	}
-	if _, err := locker.Inspect(ctx, "any"); err != nil {
+	switch _, err := locker.Inspect(ctx, "any"); {
+	case ctx.Err() != nil:
+		return got()
+	case err != nil:
 		return locker.Failed(err)
 	}
 	s.Notices.Mute()
