@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// fullPipe returns the end to write of a pipe that nobody reads and that takes no more.
-func fullPipe(t *testing.T) (read, write *os.File) {
+// pipe returns the ends of a pipe, which are open until the test ends.
+func pipe(t *testing.T) (read, write *os.File) {
 	t.Helper()
 	read, write, err := os.Pipe()
 	must(t, err)
@@ -18,20 +18,28 @@ func fullPipe(t *testing.T) (read, write *os.File) {
 		_ = write.Close()
 		_ = read.Close()
 	})
+	return read, write
+}
+
+// fill writes to a pipe until it takes no more.
+func fill(t *testing.T, write *os.File) {
+	t.Helper()
 	full := int(write.Fd())
 	must(t, syscall.SetNonblock(full, true))
+	var err error
 	for err == nil {
 		_, err = syscall.Write(full, []byte{'.'})
 	}
 	must(t, syscall.SetNonblock(full, false))
-	return read, write
 }
 
 // launchUnread starts a fairlock whose standard error nobody reads.
 func launchUnread(t *testing.T, s *redistest.Server, args ...string) *tool {
 	t.Helper()
 	p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, args...)
-	_, p.cmd.Stderr = fullPipe(t)
+	_, full := pipe(t)
+	fill(t, full)
+	p.cmd.Stderr = full
 	return p.start()
 }
 
