@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
@@ -90,18 +91,10 @@ func (p *progress) draw(text string) {
 		return
 	}
 	if width, _, err := term.GetSize(int(p.out.Fd())); err == nil && width > 1 {
-		text = cut(text, width-1)
+		text = ansi.Truncate(text, width-1, "") // in cells: some characters have two
 	}
 	p.put(text)
 	p.drawn = true
-}
-
-// cut returns the first characters of the text, at most width.
-func cut(text string, width int) string {
-	if all := []rune(text); len(all) > width {
-		return string(all[:width])
-	}
-	return text
 }
 
 // acquired says that the waiting is over.
