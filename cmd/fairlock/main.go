@@ -49,7 +49,7 @@ type cli struct {
 	Ls         admin.Ls          `cmd:"" help:"List the locks, the most troubled first."`
 	Show       admin.Show        `cmd:"" help:"Show who has a lock and who waits for it."`
 	Watch      watch.Command     `cmd:"" help:"Tell what happens to a lock as it happens."`
-	Top        top.Command       `cmd:"" help:"Show all locks, live."`
+	Top        top.Command       `cmd:"" help:"Show the fair locks, or with --plain the plain ones, live."`
 	Web        web.Command       `cmd:"" help:"Serve a page that shows all locks, live, to browsers."`
 	Force      admin.Force       `cmd:"" help:"End the ownership of a lock, whoever has it."`
 	Evict      admin.Evict       `cmd:"" help:"Take one waiter out of the line."`
