@@ -229,7 +229,8 @@ func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 
 // OnQueued makes a call that has to wait call f, in the caller's own goroutine, with the call's
-// position in line; 1 is next. f is called again, at most every 5 s, while the position changes.
+// position in line; 1 is next. f is called again whenever an answer tells another position: usually
+// every 2.5 or 5 s, sooner with a short lease or while the client cannot be reached.
 // The call goes on when f returns: a lock that is granted meanwhile is held until then. If f panics
 // or ends its goroutine, the call leaves nothing behind. The server looks for the call among the
 // first 10,000 waiters. That is work of the order of the position, so leave the option out where
