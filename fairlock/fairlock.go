@@ -195,8 +195,8 @@ const (
 func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a
-// third of the lease, or every 50 s if that is sooner. A waiter waits no longer than a lease for a holder that was killed. Default
-// 30 s, at least 100 ms.
+// third of the lease, or every 50 s if that is sooner. A waiter waits no longer than a lease for a
+// holder that was killed. Default 30 s, at least 100 ms.
 func WithLease(d time.Duration) Option { return engine.WithLease(d) }
 
 // WithLogger sets where the Locker reports what it cannot tell any caller: a lock lost, a Lease
