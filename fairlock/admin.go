@@ -10,7 +10,8 @@ import (
 
 // Inspect shows a lock as the server sees it. It takes one round trip, and one more for every 500
 // waiters. If the line changes meanwhile, each page of waiters is shown as it was when it was read.
-// Inspect writes nothing.
+// Inspect changes no lock. But a Locker's first call, whichever it is, takes four more requests and
+// may write PREFIX:protocol.
 //
 // If calls of one process pass the lock on among themselves, the server learns of that late: for
 // about half a second at most, the Holder may be the first of them, and up to 64 that had the lock

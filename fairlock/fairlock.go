@@ -136,7 +136,7 @@ type (
 	Event = engine.Event
 	// Kind says what happened.
 	Kind = engine.Kind
-	// Interface is what Lockers of both kinds do.
+	// Interface is what Lockers of all kinds do.
 	Interface = engine.Interface
 )
 
@@ -195,8 +195,8 @@ const (
 func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a
-// third of the lease. A waiter waits no longer than a lease for a holder that was killed. Default
-// 30 s, at least 100 ms.
+// third of the lease, or every 50 s if that is sooner. A waiter waits no longer than a lease for a
+// holder that was killed. Default 30 s, at least 100 ms.
 func WithLease(d time.Duration) Option { return engine.WithLease(d) }
 
 // WithLogger sets where the Locker reports what it cannot tell any caller: a lock lost, a Lease
@@ -229,7 +229,8 @@ func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 
 // OnQueued makes a call that has to wait call f, in the caller's own goroutine, with the call's
-// position in line; 1 is next. f is called again, at most every 5 s, while the position changes.
+// position in line; 1 is next. f is called again whenever an answer tells another position: usually
+// every 2.5 or 5 s, sooner with a short lease or while the client cannot be reached.
 // The call goes on when f returns: a lock that is granted meanwhile is held until then. If f panics
 // or ends its goroutine, the call leaves nothing behind. The server looks for the call among the
 // first 10,000 waiters. That is work of the order of the position, so leave the option out where

@@ -11,8 +11,9 @@ import (
 // of now may not share locks. docs/compatibility.md says how to change over.
 const Protocol = 1
 
-// ProtocolTTL is how long the server remembers the protocol after the last Locker made contact. It
-// is longer than a process usually lives: only contact renews it.
+// ProtocolTTL is how long the server remembers the protocol. A Locker that makes contact begins
+// that anew once half of it is over, so the protocol is kept for 45 days at least. That is longer
+// than a process usually lives: only contact renews it.
 const ProtocolTTL = 90 * 24 * time.Hour
 
 // ProtocolKey is the key of the string that names the protocol of an application's locks, of both

@@ -118,7 +118,8 @@ func (l *Locker) DoAll(ctx context.Context, names []string, fn func(context.Cont
 }
 
 // Inspect shows a lock as the server sees it: its holder, not the waiting calls. It takes one round
-// trip and writes nothing.
+// trip and changes no lock. But a Locker's first call, whichever it is, takes four more requests
+// and may write PREFIX:protocol.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	return l.core.Inspect(ctx, name)
 }

@@ -65,7 +65,7 @@ type (
 	Event = engine.Event
 	// Kind says what happened.
 	Kind = engine.Kind
-	// Interface is what Lockers of both kinds do.
+	// Interface is what Lockers of all kinds do.
 	Interface = engine.Interface
 )
 

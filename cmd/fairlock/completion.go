@@ -60,21 +60,24 @@ func (v *completeCommand) lines() (all []string) {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
-	typed := ""
+	typed, quote := "", rune(0)
 	if v.Shell == "bash" {
-		words, typed = wordsOf(strings.Join(words, " "))
+		words, typed, quote = wordsOf(strings.Join(words, " "))
 	}
 	for _, c := range complete(words) {
-		all = append(all, inWordsOf(c, v.Shell, typed))
+		if quote == 0 || !strings.ContainsRune(c.Word, unquotable[quote]) {
+			all = append(all, inWordsOf(c, v.Shell, typed, quote))
+		}
 	}
 	return all
 }
 
-// wordsOf splits a line that is still being typed. It returns the words without the first, and the
-// last word as it is typed. Bash's own words would not do, because they end at colons.
-func wordsOf(line string) (words []string, typed string) {
+// wordsOf splits a line that is still being typed. It returns the words without the first, the last
+// word as it is typed, and its quote that is still open, or 0. Bash's own words would not do,
+// because they end at colons.
+func wordsOf(line string) (words []string, typed string, quote rune) {
 	var word strings.Builder
-	quote, escaped, begun := rune(0), false, 0
+	escaped, begun := false, 0
 	for i, r := range line {
 		switch {
 		case escaped:
@@ -94,15 +97,18 @@ func wordsOf(line string) (words []string, typed string) {
 			word.WriteRune(r)
 		}
 	}
-	return append(words, word.String())[1:], line[begun:]
+	return append(words, word.String())[1:], line[begun:], quote
 }
 
 // inWordsOf returns c in the form that the shell's script reads. typed is what bash has of the
-// word.
-func inWordsOf(c locks.Candidate, shell, typed string) string {
+// word, and quote is open there. Anybody may choose the names of locks, so bash must not find more
+// in one than text.
+func inWordsOf(c locks.Candidate, shell, typed string, quote rune) string {
 	switch about := strings.Join(strings.Fields(c.About), " "); {
-	case shell == "bash" && strings.ContainsAny(typed, `'"`):
-		return c.Word // bash quotes such a word itself, and does not end it at a colon
+	case quote == '"':
+		return quoted.Replace(c.Word)
+	case quote != 0: // nor does bash end a word at a colon in any quote
+		return c.Word
 	case shell == "bash":
 		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces only what comes after these
 		return strings.TrimPrefix(bare.Replace(c.Word), typed[:known])
@@ -113,11 +119,17 @@ func inWordsOf(c locks.Candidate, shell, typed string) string {
 	}
 }
 
-// bare escapes characters that mean something to the shell.
-var bare = func() *strings.Replacer {
+// bare escapes characters that mean something to the shell, and quoted those that do so between
+// double quotes.
+var bare, quoted = escaping("\\ \"'`$&|;<>()[]{}*?!#~"), escaping("\\\"$`")
+
+// unquotable has the character that no backslash can keep as it is between two of these quotes.
+var unquotable = map[rune]rune{'"': '!', '\'': '\''}
+
+func escaping(these string) *strings.Replacer {
 	var pairs []string
-	for _, r := range "\\ \"'`$&|;<>()[]{}*?!#~" {
+	for _, r := range these {
 		pairs = append(pairs, string(r), `\`+string(r))
 	}
 	return strings.NewReplacer(pairs...)
-}()
+}

@@ -6,9 +6,9 @@
 //	fairlock doctor
 //	fairlock demo
 //
-// It is a guest of the library: it uses only the public names of its packages. A command prints its
-// output when it ends, as text or, with --json, as one object per line. Its exit code says how it
-// ended.
+// It is a guest of the library: it uses only the public names of its packages. Every command that
+// prints what it found does so as text or, with --json, as one object per line. It prints when it
+// ends; watch, top, web and run print as they go. The exit code says how a command ended.
 //
 // Package main has the table of the commands and what is made from it: help, completion and the
 // manual. All else is in rooms below internal. A room imports only rooms further down in this list:
@@ -49,7 +49,7 @@ type cli struct {
 	Ls         admin.Ls          `cmd:"" help:"List the locks, the most troubled first."`
 	Show       admin.Show        `cmd:"" help:"Show who has a lock and who waits for it."`
 	Watch      watch.Command     `cmd:"" help:"Tell what happens to a lock as it happens."`
-	Top        top.Command       `cmd:"" help:"Show all locks, live."`
+	Top        top.Command       `cmd:"" help:"Show the fair locks, or with --plain the plain ones, live."`
 	Web        web.Command       `cmd:"" help:"Serve a page that shows all locks, live, to browsers."`
 	Force      admin.Force       `cmd:"" help:"End the ownership of a lock, whoever has it."`
 	Evict      admin.Evict       `cmd:"" help:"Take one waiter out of the line."`

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -38,6 +39,22 @@ func TestACommandThatASignalEndsIs128AndItsNumber(t *testing.T) {
 	if text := p.stderr.String(); text != "" {
 		t.Errorf("stderr: %q", text)
 	}
+}
+
+func TestASignalWhileTheLockerClosesDoesNotCostTheCommandsExitCode(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	proxy := faultproxy.New(t, s.Addr())
+	p := launch(t, s, "run", "--redis", "redis://"+proxy.Addr(), "--lease", "3s", "x", "--", "sh", "-c", "echo in; read line; exit 4")
+	p.says("in")
+	renewal := proxy.Add(faultproxy.Rule{Match: faultproxy.Any, Times: 1, Action: faultproxy.HoldRequest()})
+	renewal.WaitHit(t, 1, patienceOfTests)
+	must(t, p.stdin.Close())
+	eventually(t, "the lock is given back", func() bool { return inspect(t, locker, "x").Holder == nil })
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM)) // the Locker waits for the renewal
+	renewal.Release()
+	p.ends(4)
 }
 
 func TestTheCommandIsInAProcessGroupOfItsOwn(t *testing.T) {

@@ -109,8 +109,8 @@ var trialsOfLosses = []trial{
 	{"the server is gone while it waits, for longer than it may", "-", "1", "75", func(s *fixture) string {
 		server := s.ownServer()
 		s.taken()
-		p := s.sh(runFlags{"--wait=2s"}, "echo never")
-		s.waits(p)
+		p := s.sh(runFlags{"--wait=2s", "--verbose"}, "echo never")
+		eventually(s.T, "it knows its place", func() bool { return strings.Contains(p.stderr.String(), "place 1 in line") })
 		server.Kill()
 		return s.ends(p)
 	}},

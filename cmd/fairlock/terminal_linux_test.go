@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/locks/test/redistest"
@@ -119,6 +120,26 @@ func TestCtrlCWhileWaitingLeavesTheLine(t *testing.T) {
 	c.types("\x03")
 	c.ends(130)
 	inLine(t, locker, "x", 0)
+}
+
+func TestALineOfTheWaitingFitsTheTerminalAlsoWithWideCharacters(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	name := strings.Repeat("鎖", 60)
+	hold(t, locker, name)
+	c := sitDown(t, s, "sh", "-i")
+	c.sees("ready> ")
+	c.sized(50, 10)
+	c.types(`"$FAIRLOCK" run -v ` + name + " -- true\n")
+	c.sees("\r\x1b[K") // it is drawn again
+	_, line, found := strings.Cut(c.seen.String(), "fairlock: waiting")
+	line, _, _ = strings.Cut("fairlock: waiting"+line, "\r")
+	if width := ansi.StringWidth(line); !found || width < 48 || width > 49 {
+		t.Errorf("%q is %d wide", line, width)
+	}
+	c.types("\x03")
+	inLine(t, locker, name, 0)
 }
 
 func TestCtrlZDoesNothingWhereThereIsNoJobControl(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -60,4 +61,15 @@ func TestASignalGivesTheTerminalBack(t *testing.T) {
 	must(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	c.ends(143)
 	c.sees(offScreen)
+}
+
+func TestASignalBeforeTheServerHasAnsweredEndsTheLiveScreenAsAnyOther(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faultproxy.New(t, s.Addr())
+	held := proxy.Add(faultproxy.Rule{Match: faultproxy.Any, Action: faultproxy.HoldRequest()})
+	c := sitDown(t, s, os.Args[0], "top", "--redis", "redis://"+proxy.Addr())
+	held.WaitHit(t, 1, patienceOfTests)
+	must(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	c.ends(143)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -13,10 +12,7 @@ func TestWatchWhoseReaderStandsStillEndsAtASecondSignal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	locker := observer(t, s)
-	read, write, err := os.Pipe()
-	must(t, err)
-	defer read.Close()
-	defer write.Close()
+	read, write := pipe(t)
 	p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, "watch", "x")
 	p.cmd.Stdout = write
 	must(t, p.cmd.Start())
@@ -28,14 +24,9 @@ func TestWatchWhoseReaderStandsStillEndsAtASecondSignal(t *testing.T) {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}()
-	_, err = read.Read(make([]byte, 1000)) // how the lock stands
+	_, err := read.Read(make([]byte, 1000)) // how the lock stands
 	must(t, err)
-	full := int(write.Fd())
-	must(t, syscall.SetNonblock(full, true))
-	for err == nil {
-		_, err = syscall.Write(full, []byte{'.'})
-	}
-	must(t, syscall.SetNonblock(full, false))
+	fill(t, write)
 	other := launch(t, s, "watch", "--json", "x")
 	other.tells("standing", "", 0)
 	hold(t, locker, "x")

@@ -71,7 +71,8 @@ type Waiter struct {
 
 // Inspect shows a lock as the server sees it. It takes one round trip, and one more for every 500
 // waiters. If the line changes meanwhile, each page of waiters is shown as it was when it was read.
-// Inspect writes nothing. A damaged lock is no error: see State.Damaged.
+// Inspect changes no lock. But a Locker's first call, whichever it is, takes four more requests and
+// may write PREFIX:protocol. A damaged lock is no error: see State.Damaged.
 //
 // A turn on the hold of another ticket is shown once it has lasted half a second.
 func (c *Core) Inspect(ctx context.Context, name string) (*State, error) {

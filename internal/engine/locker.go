@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// Interface is what Lockers of both kinds do. Use it where the caller is to choose the kind.
+// Interface is what Lockers of all kinds do. Use it where the caller is to choose the kind.
 type Interface interface {
 	Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error)
 	TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error)

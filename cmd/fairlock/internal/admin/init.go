@@ -50,7 +50,7 @@ Exit codes:
     0  all nodes were told, or the quorum is in use and there is nothing to tell
     1  nothing was changed: --new is missing, or there is a reason against it
    64  the command line makes no sense; also one server twice
-   69  not all nodes were told: say it again
+   69  a node is away and nothing was changed, or not all nodes were told: say it again
    74  standard output cannot be written`
 }
 

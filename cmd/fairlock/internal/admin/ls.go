@@ -31,8 +31,9 @@ long it is held. A pattern is quoted, so that the shell leaves it alone.
   fairlock ls 'order:*'
   fairlock ls --json | jq -r 'select(.waiting > 10) | .name'
 
-REMAINING is when the lock is free if nobody renews it: a live holder renews every third of its lease. Who waits for a
-plain lock is known to its own process only. A large database takes a while: all its keys are gone through.
+REMAINING is when the lock is free if nobody renews it: a live holder renews every third of its lease, or every 50 s
+if that is sooner. Who waits for a plain lock is known to its own process only. A large database takes a while: all its
+keys are gone through.
 
 With --redisson it lists the locks of Java's Redisson: hashes that look like one, and lines. They do not tell since when
 they are held.

@@ -25,7 +25,7 @@ type Command struct {
 func (*Command) Help() string {
 	return `Looks at a server as the home of locks, and says of everything that it finds what to do about it. Nothing is changed,
 but that two lockers in here take, wait for, hand over, evict and force a lock called fairlock-doctor- and a random
-name; what is left of it expires by itself within minutes.
+name; what is left of it expires by itself within minutes. Where no Locker has been before, PREFIX:protocol is left.
 
   ok     as it should be
   note   worth knowing, or could not be found out

@@ -34,7 +34,7 @@ func (p *patient) latency(ctx context.Context) finding {
 	}
 	switch {
 	case median > slowPing || worst > server.Timeout/2:
-		f.Status, f.Do = wrong, "look at the network, at SLOWLOG and at the server's CPU: a waiter has 3 s to confirm a grant, and renewals go out at a third of the lease"
+		f.Status, f.Do = wrong, "look at the network, at SLOWLOG and at the server's CPU: a waiter has 3 s to confirm a grant, and renewals go out at a third of the lease, or after 50 s if that is sooner"
 	case median > latePing:
 		f.Status, f.Do = note, "a lock changes hands at most every round trip or so; keep clients near the server, and the lease far above this"
 	}

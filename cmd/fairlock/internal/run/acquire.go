@@ -85,7 +85,7 @@ func (r *Command) refused(locker fairlock.Interface, err error) error {
 
 // holder says who has the lock.
 func holder(locker fairlock.Interface, name string, err error) string {
-	state := stateOf(locker, name)
+	state := stateOf(context.Background(), locker, name)
 	if state == nil || state.Holder == nil {
 		return err.Error() // the lock has changed hands, or the server is gone; err is what the call was told
 	}
@@ -102,8 +102,8 @@ func nickname(h *fairlock.Holder) string {
 }
 
 // stateOf inspects the lock. It returns nil if that does not work soon.
-func stateOf(locker fairlock.Interface, name string) *fairlock.State {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+func stateOf(ctx context.Context, locker fairlock.Interface, name string) *fairlock.State {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	state, err := locker.Inspect(ctx, name)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 type Program struct {
 	Note      string        // what others see in the line
 	KillAfter time.Duration // from SIGTERM to SIGKILL
+	out       io.Writer     // for complaints: it waits for no reader
 
 	path    string
 	args    []string
@@ -59,7 +61,7 @@ func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
 	case errors.Is(unlocked, fairlock.ErrLost):
 		return exit.Errorf(exit.Lost, "%w; the command had exit code %d", unlocked, code)
 	case unlocked != nil: // the command has not suffered, and the lease will end
-		exit.Complain(os.Stderr, unlocked)
+		exit.Complain(p.out, unlocked)
 	}
 	if code != 0 {
 		return &exit.Error{Code: code}
@@ -90,8 +92,8 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		select {
 		case <-child.ended:
 			if left := child.linger(signals, lease.Done()); left {
-				exit.Complain(os.Stderr, fmt.Errorf("%q: the command has left something running, which is told to end", lease.Name()))
 				child.end(signals, p.KillAfter)
+				exit.Complain(p.out, fmt.Errorf("%q: the command has left something running, which was told to end", lease.Name()))
 			}
 			return child.code, nil
 		case got := <-signals:

@@ -1,12 +1,14 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
@@ -21,36 +23,63 @@ type progress struct {
 	verbose bool
 	began   time.Time
 
-	mu    sync.Mutex // guards drawn and the order of what is written
-	drawn bool       // the cursor is on the line to overwrite
+	mu      sync.Mutex    // guards all below, and the order of what is written
+	drawn   bool          // the cursor is on the line to overwrite
+	written chan struct{} // closed when the last write has ended
 }
+
+// unread is how long a line may wait for a reader of stderr. After a full pipe or Ctrl-S nobody may
+// ever read: then lines are dropped, because neither the lock nor a signal can wait for that.
+const unread = 100 * time.Millisecond
 
 func newProgress(out *os.File, verbose bool) *progress {
 	live := term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
-	return &progress{out: out, live: live, verbose: verbose, began: time.Now()}
+	p := &progress{out: out, live: live, verbose: verbose, began: time.Now(), written: make(chan struct{})}
+	close(p.written)
+	return p
 }
 
-// Write writes a line of another writer.
+// Write writes a line of another writer, or drops it.
 func (p *progress) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.erase()
-	return p.out.Write(text)
+	p.put(string(text))
+	return len(text), nil
 }
 
 // clear erases the line.
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.erase()
+	if p.drawn {
+		p.put("")
+	}
 }
 
-// erase erases the line. p.mu must be held.
-func (p *progress) erase() {
+// put writes text in place of the line. It returns when that is written, or after unread. While a
+// write stands still there is no other. p.mu must be held.
+func (p *progress) put(text string) {
 	if p.drawn {
-		fmt.Fprint(p.out, "\r\x1b[K")
+		text = "\r\x1b[K" + text
 		p.drawn = false
 	}
+	late := time.After(unread)
+	select {
+	case <-p.written:
+	case <-late:
+		return
+	}
+	p.written = make(chan struct{})
+	go p.write(text, p.written)
+	select {
+	case <-p.written:
+	case <-late:
+	}
+}
+
+func (p *progress) write(text string, written chan<- struct{}) {
+	defer close(written)
+	fmt.Fprint(p.out, text)
 }
 
 // draw writes the line, over the previous one.
@@ -58,23 +87,14 @@ func (p *progress) draw(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.live {
-		fmt.Fprintln(p.out, text)
+		p.put(text + "\n")
 		return
 	}
-	p.erase()
 	if width, _, err := term.GetSize(int(p.out.Fd())); err == nil && width > 1 {
-		text = cut(text, width-1)
+		text = ansi.Truncate(text, width-1, "") // in cells: some characters have two
 	}
-	fmt.Fprint(p.out, text)
+	p.put(text)
 	p.drawn = true
-}
-
-// cut returns the first characters of the text, at most width.
-func cut(text string, width int) string {
-	if all := []rune(text); len(all) > width {
-		return string(all[:width])
-	}
-	return text
 }
 
 // acquired says that the waiting is over.
@@ -113,7 +133,8 @@ type follower struct {
 	queued func(place int) // nil: nobody watches
 
 	places  chan int // the latest place
-	stop    chan struct{}
+	ctx     context.Context
+	stop    context.CancelFunc // ends ctx
 	stopped chan struct{}
 
 	place      int
@@ -128,8 +149,9 @@ type follower struct {
 func (p *progress) follow(locker fairlock.Interface, r *Command) *follower {
 	f := &follower{
 		progress: p, locker: locker, name: r.Name, plain: r.Plain,
-		places: make(chan int, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		places: make(chan int, 1), stopped: make(chan struct{}),
 	}
+	f.ctx, f.stop = context.WithCancel(context.Background())
 	if !p.live && !p.verbose || r.Wait == 0 {
 		close(f.stopped)
 		return f
@@ -148,9 +170,9 @@ func (f *follower) moved(place int) {
 	f.places <- place
 }
 
-// end erases the line.
+// end erases the line. Neither a reader nor the server holds it up.
 func (f *follower) end() {
-	close(f.stop)
+	f.stop()
 	<-f.stopped
 }
 
@@ -160,7 +182,7 @@ func (f *follower) run() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-f.stop:
+		case <-f.ctx.Done():
 			f.clear()
 			return
 		case f.place = <-f.places:
@@ -177,6 +199,9 @@ func (f *follower) show() {
 	if f.place <= lookDown && (f.place != f.lookedFrom || time.Since(f.looked) >= lookOut) {
 		f.look()
 	}
+	if f.ctx.Err() != nil { // so look was not told who holds the lock
+		return
+	}
 	if now := fmt.Sprint(f.place, f.holder); f.live || now != f.said {
 		f.said = now
 		f.draw(f.text())
@@ -186,7 +211,7 @@ func (f *follower) show() {
 // look finds out who holds the lock.
 func (f *follower) look() {
 	f.looked, f.lookedFrom, f.holder = time.Now(), f.place, ""
-	if state := stateOf(f.locker, f.name); state != nil && state.Holder != nil {
+	if state := stateOf(f.ctx, f.locker, f.name); state != nil && state.Holder != nil {
 		f.holder, f.since = nickname(state.Holder), f.looked.Add(-state.Holder.Held)
 	}
 }

@@ -90,25 +90,29 @@ func (r *Command) Run() error {
 	if err != nil {
 		return err
 	}
-	err = r.under(p)
+	shown := newProgress(os.Stderr, r.Verbose)
+	err = r.under(p, shown)
 	if p.interrupted && exit.Code(err) == exit.Signal+int(syscall.SIGINT) {
 		dieOfInterrupt()
+	}
+	if exit.Code(err) > exit.Signal { // a signal is obeyed although nobody reads why
+		err = &exit.Error{Code: exit.Report(shown, err)}
 	}
 	return err
 }
 
 // under runs the program under the lock, and leaves nothing behind.
-func (r *Command) under(p *Program) error {
-	shown := newProgress(os.Stderr, r.Verbose)
+func (r *Command) under(p *Program, shown *progress) error {
+	p.out = shown
+	deafen()
+	signals, release := process.Catch(slices.Concat(process.Ending, heralds)...)
+	defer release() // last: while the Locker closes, a signal must not cost the command's exit code
 	log := locks.NewNotices(shown)
 	locker, disconnect, err := locks.Connect(&r.Connection, locks.KindOf(r.Plain), slog.New(log), r.Lease)
 	if err != nil {
 		return err
 	}
 	defer disconnect()
-	deafen()
-	signals, release := process.Catch(slices.Concat(process.Ending, heralds)...)
-	defer release()
 	lease, err := r.acquire(locker, p.Note, signals, shown)
 	if err != nil {
 		p.interrupted = controlled() && exit.Code(err) == exit.Signal+int(syscall.SIGINT)

@@ -25,8 +25,9 @@ type Command struct {
 
 // Help is the long text of "fairlock top --help".
 func (*Command) Help() string {
-	return `Shows all locks that are held or waited for, live: how many wait, hand-overs per second, how long the first in line
-has waited, who has it for how long, and until when if nobody renews it. ? explains the keys.
+	return `Shows the fair locks that are held or waited for, or with --plain the plain ones, live: how many wait, hand-overs per
+second, how long the first in line has waited, who has it for how long, and until when if nobody renews it. ? explains
+the keys.
 
 It looks as often as costs the server less than one percent of its time: every second where there are few locks,
 every few seconds where there are hundreds. What is not seen within one look is not missed by the next.
@@ -61,7 +62,10 @@ func (v *Command) Run() error {
 	if v.Once || v.JSON || !interactive() {
 		return v.once(ctx, locker, all, got)
 	}
-	if _, err := locker.Inspect(ctx, "any"); err != nil {
+	switch _, err := locker.Inspect(ctx, "any"); {
+	case ctx.Err() != nil:
+		return got()
+	case err != nil:
 		return locker.Failed(err)
 	}
 	s.Notices.Mute()

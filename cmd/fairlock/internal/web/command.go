@@ -85,7 +85,7 @@ func (v *Command) Run() error {
 	if err := v.say(listener.Addr()); err != nil {
 		return err
 	}
-	site := newSite(newWatcher(s.Servers[0], s.Lockers), s.Lockers[0].Server, v.AllowChanges, v.report)
+	site := newSite(newWatcher(s.Servers[0], s.Lockers), s.Lockers[0].Server, v.AllowChanges, inTurn(v.report))
 	if err := site.serve(ctx, listener, v.Token); err != nil {
 		return err
 	}
@@ -136,6 +136,34 @@ func (v *Command) report(c change) {
 	}
 	if err != nil {
 		exit.Complain(os.Stderr, output.Written(err))
+	}
+}
+
+// unread is how long the answer to a change waits until it is written down. Nobody may ever read
+// standard output.
+const unread = 100 * time.Millisecond
+
+// inTurn returns a function that writes changes down one after the other. It returns when that is
+// done, or after unread: a change that stands still is written later, and those behind it as well.
+func inTurn(report func(change)) func(change) {
+	var mu sync.Mutex // guards last
+	last := make(chan struct{})
+	close(last)
+	return func(c change) {
+		written := make(chan struct{})
+		mu.Lock()
+		before := last
+		last = written
+		mu.Unlock()
+		go func() {
+			defer close(written)
+			<-before
+			report(c)
+		}()
+		select {
+		case <-written:
+		case <-time.After(unread):
+		}
 	}
 }
 

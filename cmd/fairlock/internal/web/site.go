@@ -39,7 +39,7 @@ type site struct {
 	server  string       // where the locks are
 	changes bool         // force and evict are possible
 	secret  []byte       // seals forms
-	report  func(change) // of each change, at once
+	report  func(change) // of each change, at once; it must not wait for a reader
 	streams chan struct{}
 }
 
