@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
@@ -98,8 +99,27 @@ func (l *Locker) round(at func(i int)) {
 
 func (l *Locker) need() int { return len(l.nodes)/2 + 1 }
 
-// renew sends one request for all holds to one node.
+// renew renews holds at one node: in one request, and in one for each if the node refuses that. It
+// may be about one of the locks.
 func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
+	switch err := l.renewIn(ctx, i, holds); {
+	case lua.Answered(err) && !lua.Passing(err) && len(holds) > 1:
+		var all sync.WaitGroup
+		for k := range holds {
+			all.Add(1)
+			l.core.Go(func() {
+				defer all.Done()
+				l.renew(ctx, i, holds[k:k+1])
+			})
+		}
+		all.Wait()
+	case lua.WrongType(err):
+		l.nodes[i].logger.Warn("fairlock: a node cannot renew a lock: a key is of a wrong type", "lock", holds[0].Name, "record", holds[0].Keys.Record())
+	}
+}
+
+// renewIn sends one request for all holds to one node.
+func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 	keys := make([]string, 1, 1+5*len(holds))
 	keys[0] = l.nodeKey()
 	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
@@ -109,7 +129,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	})
 	if len(holds) == 0 {
 		l.mu.Unlock()
-		return
+		return nil
 	}
 	for _, h := range holds {
 		h.Sent(i)
@@ -146,6 +166,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 			l.confirm(h.call, i)
 		}
 	}
+	return err
 }
 
 // outcome is what became of a renewal that began then. If it has succeeded, it says for how long
