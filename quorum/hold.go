@@ -173,29 +173,23 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 // the hold is trusted, counted from then.
 func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	l.mu.Lock()
-	trusted, maybe, ok := l.standing(h.call, time.Now())
+	trusted, ok := h.Standing(time.Now())
 	prolonged := h.Prolonged(h.since, h.Lease)
 	if prolonged {
 		h.renewing = time.Time{}
 	}
 	hold := h.hold
 	l.mu.Unlock()
-	if ok {
-		l.core.Shorten(hold, trusted)
+	if !ok {
+		l.core.Lose(hold, rules.Vanished)
+		return lua.Renewed{}
 	}
-	switch {
-	case ok && prolonged:
+	l.core.Shorten(hold, trusted)
+	if prolonged {
 		lease := rules.LeaseToTrust(trusted.Sub(began)) - time.Millisecond // the Core takes the margin off again
 		return lua.Renewed{Remaining: max(lease, time.Millisecond)}
-	case ok || maybe:
-		return lua.Renewed{Err: ballot.ErrUnreachable}
 	}
-	return lua.Renewed{}
-}
-
-// standing is that of the ballot. Locker.mu must be held.
-func (l *Locker) standing(c *call, now time.Time) (until time.Time, maybe, ok bool) {
-	return c.Standing(now, func(i int) bool { return l.nodes[i].failing() })
+	return lua.Renewed{Err: ballot.ErrUnreachable}
 }
 
 // strive gets a decided call the vote of one more node, or tells it that the call is decided: a
@@ -318,11 +312,4 @@ func (s strategy) Forget(h *engine.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.calls, h.Ticket.Counter)
-}
-
-// failing reports whether the node's last request failed.
-func (n *node) failing() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.failed || n.silent()
 }

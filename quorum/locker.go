@@ -194,7 +194,7 @@ func (l *Locker) message(i int, payload string) {
 		c.LoseVote(i)
 		l.core.Go(func() {
 			l.mu.Lock()
-			until, _, ok := l.standing(c, time.Now())
+			until, ok := c.Standing(time.Now())
 			l.mu.Unlock()
 			if ok {
 				l.core.Shorten(c.hold, until)

@@ -68,3 +68,37 @@ func TestAHoldWhoseTrustIsOverIsNotBroughtBackByALateAnswer(t *testing.T) {
 		}
 	})
 }
+
+func TestAHoldIsLostAsSoonAsARenewalFindsThatNoMajorityIsItsOwn(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.hush(2)
+		lease := h.has(l, "x")
+		time.Sleep(8500 * time.Millisecond) // renewals go out after 1 and 9 s
+		h.nodes[0].Del("quorum:lock:{x}")
+		h.nodes[0].Del("quorum:queue:{x}")
+		h.gives(0, other, "x") // with the third node, which may be there for others, it has a majority
+		time.Sleep(2 * time.Second)
+		if err := lease.Err(); !errors.Is(err, ErrLost) {
+			h.Errorf("it says %v, and trusts one vote for %v", err, time.Until(lease.Deadline()))
+		}
+	})
+}
+
+func TestAHoldIsTrustedUntilItsVotesEndThoughNoNodeAnswers(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		lease := h.has(h.locker(), "x")
+		time.Sleep(5 * time.Second)
+		for i := range 3 {
+			h.hush(i)
+		}
+		time.Sleep(22 * time.Second) // it was renewed after 1 s, for 27
+		if err := lease.Err(); err != nil {
+			h.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := lease.Err(); !errors.Is(err, ErrLost) {
+			h.Errorf("it says %v", err)
+		}
+	})
+}
