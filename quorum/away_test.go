@@ -187,3 +187,28 @@ func TestAHoldThatComesWhileACallbackRunsIsGivenBackIfThatPanics(t *testing.T) {
 		w.nothing()
 	})
 }
+
+// A LockAll tries its locks in goroutines of its own. A panic in one would end the process.
+func TestTheCallbackOfALockAllRunsInItsCallersGoroutineThoughVotesAreSplit(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.hush(2)
+		h.has(l, "y") // it finds out
+		h.gives(0, other, "a")
+		func() {
+			defer func() {
+				if recover() == nil {
+					h.Error("no panic")
+				}
+			}()
+			_, _ = l.LockAll(h.Context(), []string{"a", "b"}, OnQueued(func(int) { panic("the user's own") }))
+		}()
+		leases, err := l.LockAll(h.Context(), []string{"a", "b"})
+		if err != nil {
+			h.Fatal(err)
+		}
+		if err := leases.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
+}

@@ -298,7 +298,7 @@ func (l *Locker) judge(c *call) {
 		l.enqueue(c, time.Until(end))
 	}
 	l.drain(c)
-	if c.Place > 0 && !c.queued && c.Bound >= 0 && c.Position() > 0 {
+	if c.Place > 0 && !c.queued && c.Request.Wait != 0 && c.Position() > 0 { // a try tells nobody that it waits
 		c.queued = true
 		c.news <- c.Position()
 	}
