@@ -77,8 +77,9 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})
 		case <-silent:
 			s.mu.Lock()
+			next := s.silentAt(c) // first: of a node that falls silent now, one of the two knows
 			s.judge(c)
-			if next := s.silentAt(c); !next.IsZero() {
+			if !next.IsZero() {
 				hushed.Reset(time.Until(next))
 			}
 			s.mu.Unlock()

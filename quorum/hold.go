@@ -83,16 +83,13 @@ func (l *Locker) round(at func(i int)) {
 	}
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
-	late := patience.C
-	for n := range awaited {
+	late := false
+	for n := 0; n < awaited && (!late || n < l.need()); {
 		select {
 		case <-done:
-		case <-late:
-			if n >= l.need() {
-				return
-			}
-			late = nil
-			<-done
+			n++
+		case <-patience.C:
+			late = true
 		}
 	}
 }

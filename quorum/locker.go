@@ -255,17 +255,15 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	var failed error
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
-	late := patience.C
-	for range l.nodes {
+	late := false
+	for open := len(l.nodes); open > 0 && (!late || answered < l.need()); {
 		var m met
 		select {
+		case <-patience.C:
+			late = true
+			continue
 		case m = <-all:
-		case <-late:
-			if answered >= l.need() {
-				return nil
-			}
-			late = nil
-			m = <-all
+			open--
 		}
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
