@@ -212,3 +212,30 @@ func TestTheCallbackOfALockAllRunsInItsCallersGoroutineThoughVotesAreSplit(t *te
 		}
 	})
 }
+
+func TestOneBrokenConnectionAfterAnOutageCostsATryNothing(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		for i := range 2 {
+			h.nodes[i].SetError("LOADING x")
+		}
+		if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ballot.ErrUnreachable) {
+			h.Errorf("it says %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		for i := range 2 {
+			h.nodes[i].SetError("")
+			h.on(l, i, enterScript, 1, 0)
+		}
+		for l.nodes[0].away() || l.nodes[1].away() {
+			time.Sleep(time.Millisecond)
+		}
+		h.asksItself(l, 2) // not by a client that breaks
+		h.within("a TryLock", atMost, func() {
+			if _, err := l.TryLock(h.Context(), "x"); err != nil {
+				h.Error(err)
+			}
+		})
+	})
+}
