@@ -37,7 +37,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	s.mu.Lock()
 	for k, r := range all {
 		if c := s.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
-			c.renewed = true
+			c.renewed = began
 			if c.renewing.IsZero() {
 				c.renewing = began
 			}
@@ -140,6 +140,7 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 	l.mu.Unlock()
 	sent := time.Now()
 	reply, err := l.nodes[i].run(ctx, renewScript, keys, args...)
+	away := err != nil && rules.Retryable(err) // the node is; it may be back already
 	if err == nil && len(reply) != len(holds) {
 		err = wrongReply("renew", reply)
 	}
@@ -147,6 +148,9 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 	defer l.mu.Unlock()
 	for k, h := range holds {
 		h.Ended(i, lua.Unanswered(err))
+		if away && h.decided {
+			l.strive(h.call, i)
+		}
 		if err != nil {
 			continue
 		}
@@ -202,7 +206,7 @@ func (l *Locker) strive(c *call, i int) {
 // confirm makes a vote that came after the first renewal more than a claim. It asks the node also
 // if a message that told of the vote could not be believed. Locker.mu must be held.
 func (l *Locker) confirm(c *call, i int) {
-	if !c.renewed || c.Open(i) {
+	if c.renewed.IsZero() || c.Open(i) {
 		return // the end of the request that is under way confirms
 	}
 	if asked := c.TakeDue(i); asked || c.Has(i, time.Now()) {

@@ -155,3 +155,22 @@ func TestAHolderDoesNotTakeBackAVoteThatWasForcedFromIt(t *testing.T) {
 		}
 	})
 }
+
+func TestAVoteWhoseFirstRenewalWasLostIsALeaseAsSoonAsItsNodeIsBack(t *testing.T) {
+	for what, options := range map[string][]LockOption{"renewed": nil, "fixed": {LeaseFor(30 * time.Second)}} {
+		t.Run(what, func(t *testing.T) {
+			inFakeTime(t, 3, func(h *hushed) {
+				l := h.locker()
+				h.on(l, 2, renewScript, 1, 0)
+				lease := h.has(l, "x", options...)
+				time.Sleep(5 * time.Second)
+				if left := h.nodes[2].TTL("quorum:lock:{x}"); left < 20*time.Second {
+					h.Errorf("it lasts for %v", left)
+				}
+				if err := lease.Unlock(context.Background()); err != nil {
+					h.Error(err)
+				}
+			})
+		})
+	}
+}

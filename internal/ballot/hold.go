@@ -12,6 +12,9 @@ import (
 // Has reports whether the call has the node's vote.
 func (b *Ballot) Has(i int, now time.Time) bool { return b.legs[i].counts(now) }
 
+// Missed reports whether the node has not answered a renewal that was sent since then.
+func (b *Ballot) Missed(i int, since time.Time) bool { return b.legs[i].renewed.Before(since) }
+
 // Till is until when, by that node's clock, a hold lasts that lasts until that time by the clock of
 // the node that gave its vote last; 0 if that is not known.
 func (b *Ballot) Till(i int, until, since lua.Micros) lua.Micros {
