@@ -199,8 +199,14 @@ func (l *Locker) strive(c *call, i int) {
 	if c.hold == nil || c.Open(i) || c.HasLost(i) || l.nodes[i].away() {
 		return
 	}
-	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}, true, 0, time.Time{}}
-	l.core.Go(func() { l.renew(context.Background(), i, []renewal{h}) })
+	r := lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}
+	if c.Request.Fixed { // the node keeps it no longer than the others do, whom an Extend may have asked to
+		now := time.Now()
+		until, _ := c.Standing(now)
+		r.Lease, r.Since = max(0, until.Sub(now)), c.hold.Since
+		r.Until = r.Since + lua.Micros(r.Ticket.Lease.Microseconds())
+	}
+	l.core.Go(func() { l.renew(context.Background(), i, []renewal{{c, r, true, 0, time.Time{}}}) })
 }
 
 // confirm makes a vote that came after the first renewal more than a claim. It asks the node also

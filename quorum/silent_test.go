@@ -54,15 +54,18 @@ func (h *hushed) hush(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silent[i] = true
-	h.Cleanup(func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.silent[i] = false
-		for _, f := range h.held {
-			f()
-		}
-		h.held = nil
-	})
+	h.Cleanup(h.answers)
+}
+
+// answers has nodes read what they have not read, and answer.
+func (h *hushed) answers() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.silent)
+	for _, f := range h.held {
+		f()
+	}
+	h.held = nil
 }
 
 // ignore sets unread.

@@ -315,3 +315,36 @@ func TestACallTellsNoTokenBeforeItKnowsItsPlace(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// Else the end of a fixed lease would be counted from such a vote.
+func TestAHoldBeginsNeitherWithAVoteThatIsGoneNorWithALateOne(t *testing.T) {
+	began := time.Now()
+	b := New(3, 3*time.Second, 0, began)
+	vote := func(i int, second lua.Micros) (now time.Time) {
+		at, now := second*1e6, began.Add(time.Duration(second)*time.Second)
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Granted, Now: at, Left: 3 * time.Second, Place: 5, Token: int64(at), Since: at}, rules.ClockPair{At: at, Sent: now}, now)
+		return now
+	}
+	vote(0, 1)
+	b.Want(0, 1e6)
+	vote(1, 2)
+	if v := b.Judge(vote(2, 3), func(int) bool { return false }); v.Do != Hold || b.Since() != 3e6 {
+		t.Fatalf("%+v since %v", v, b.Since())
+	}
+	unknown := func(what string) {
+		if till := b.Till(0, b.Since()+30e6, b.Since()); till != 0 {
+			t.Errorf("a node that has %s is to keep the hold until %v", what, till)
+		}
+	}
+	unknown("its vote back")
+	now := vote(0, 9)
+	if !b.Has(0, now) {
+		t.Fatal("it has not the late vote")
+	}
+	unknown("given it late")
+	if left := b.Rest(30*time.Second, now); left != 24*time.Second {
+		t.Errorf("%v are left of it", left)
+	}
+}
