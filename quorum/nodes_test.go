@@ -210,3 +210,21 @@ func TestANodeThatHasForgottenIsTakenOverByNoOtherQuorum(t *testing.T) {
 		}
 	})
 }
+
+func TestNodesThatMayNotSayWhoListensHandTheLockOver(t *testing.T) {
+	w := realNodes(t, 3)
+	deaf := func() *Locker {
+		var nodes []redis.UniversalClient
+		for i, s := range w.servers {
+			w.must(w.direct[i].Do(w.Context(), "ACL", "SETUSER", "deaf", "on", "nopass", "+@all", "-pubsub|numsub", "~*", "&*").Err())
+			nodes = append(nodes, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "deaf", "any" }))
+		}
+		l := New(nodes)
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	lease := w.has(deaf(), "x")
+	next := w.queues(deaf(), "x")
+	w.unlock(lease)
+	w.unlock(w.gets(next))
+}

@@ -3,8 +3,8 @@
 -- of an enter.
 
 local function num(n) return string.format('%.0f', n) end
-local function hears(client)
-  return redis.call('PUBSUB', 'NUMSUB', channels .. client)[2] > 0
+local function hears(client) -- not, where scripts may not ask
+  return tonumber(redis.pcall('PUBSUB', 'NUMSUB', channels .. client)[2] or 0) > 0
 end
 local function tell(client, message) redis.pcall('PUBLISH', channels .. client, message) end
 
