@@ -187,3 +187,55 @@ func TestAHoldThatComesWhileACallbackRunsIsGivenBackIfThatPanics(t *testing.T) {
 		w.nothing()
 	})
 }
+
+// A LockAll tries its locks in goroutines of its own. A panic in one would end the process.
+func TestTheCallbackOfALockAllRunsInItsCallersGoroutineThoughVotesAreSplit(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.hush(2)
+		h.has(l, "y") // it finds out
+		h.gives(0, other, "a")
+		func() {
+			defer func() {
+				if recover() == nil {
+					h.Error("no panic")
+				}
+			}()
+			_, _ = l.LockAll(h.Context(), []string{"a", "b"}, OnQueued(func(int) { panic("the user's own") }))
+		}()
+		leases, err := l.LockAll(h.Context(), []string{"a", "b"})
+		if err != nil {
+			h.Fatal(err)
+		}
+		if err := leases.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func TestOneBrokenConnectionAfterAnOutageCostsATryNothing(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		for i := range 2 {
+			h.nodes[i].SetError("LOADING x")
+		}
+		if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ballot.ErrUnreachable) {
+			h.Errorf("it says %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		for i := range 2 {
+			h.nodes[i].SetError("")
+			h.on(l, i, enterScript, 1, 0)
+		}
+		for l.nodes[0].away() || l.nodes[1].away() {
+			time.Sleep(time.Millisecond)
+		}
+		h.asksItself(l, 2) // not by a client that breaks
+		h.within("a TryLock", atMost, func() {
+			if _, err := l.TryLock(h.Context(), "x"); err != nil {
+				h.Error(err)
+			}
+		})
+	})
+}

@@ -30,7 +30,7 @@ type call struct {
 	err      error
 	split    *time.Timer // of a try
 	hold     *engine.Hold
-	renewed  bool      // the hold has been renewed: votes that come later are renewed by themselves
+	renewed  time.Time // when the latest renewal began: votes that missed it are renewed by themselves; zero: none
 	renewing time.Time // when the first renewal went out since a majority last answered one; zero: all were answered
 	first    []any     // the command of the first enter, which is the same for all nodes
 	leaving  []any     // that of a leave, unless there are late requests
@@ -77,8 +77,9 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})
 		case <-silent:
 			s.mu.Lock()
+			next := s.silentAt(c) // first: of a node that falls silent now, one of the two knows
 			s.judge(c)
-			if next := s.silentAt(c); !next.IsZero() {
+			if !next.IsZero() {
 				hushed.Reset(time.Until(next))
 			}
 			s.mu.Unlock()
@@ -298,7 +299,7 @@ func (l *Locker) judge(c *call) {
 		l.enqueue(c, time.Until(end))
 	}
 	l.drain(c)
-	if c.Place > 0 && !c.queued && c.Bound >= 0 && c.Position() > 0 {
+	if c.Place > 0 && !c.queued && c.Request.Wait != 0 && c.Position() > 0 { // a try tells nobody that it waits
 		c.queued = true
 		c.news <- c.Position()
 	}

@@ -3,10 +3,12 @@ package quorum
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 const herd = 64
@@ -98,4 +100,29 @@ func TestAHerdOnAFreeLockIsServedInTheOrderOfItsPlacesAndEachWaitsForOneTurnOfTh
 			w.nothing()
 		})
 	}
+}
+
+func TestProcessesThatWaitedOnceLeaveNothingInTheLineOfABusyLock(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		lease := h.has(h.locker(), "x")
+		for range 10 {
+			l := h.locker()
+			if _, err := l.Lock(h.Context(), "x", WaitAtMost(time.Second)); !errors.Is(err, ErrHeld) {
+				h.Errorf("it says %v", err)
+			}
+			if err := l.Close(); err != nil {
+				h.Error(err)
+			}
+			time.Sleep(3 * time.Second) // for so long a client may be unheard
+		}
+		for i, node := range h.nodes {
+			all, err := node.ZMembers("quorum:waiters:{x}")
+			if err != nil || len(all) > 3 { // the holder, and who came last
+				h.Errorf("node %d: %v %v", i+1, all, err)
+			}
+		}
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
 }

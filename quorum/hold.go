@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
@@ -36,7 +37,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	s.mu.Lock()
 	for k, r := range all {
 		if c := s.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
-			c.renewed = true
+			c.renewed = began
 			if c.renewing.IsZero() {
 				c.renewing = began
 			}
@@ -82,24 +83,40 @@ func (l *Locker) round(at func(i int)) {
 	}
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
-	late := patience.C
-	for n := range awaited {
+	late := false
+	for n := 0; n < awaited && (!late || n < l.need()); {
 		select {
 		case <-done:
-		case <-late:
-			if n >= l.need() {
-				return
-			}
-			late = nil
-			<-done
+			n++
+		case <-patience.C:
+			late = true
 		}
 	}
 }
 
 func (l *Locker) need() int { return len(l.nodes)/2 + 1 }
 
-// renew sends one request for all holds to one node.
+// renew renews holds at one node: in one request, and in one for each if the node refuses that. It
+// may be about one of the locks.
 func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
+	switch err := l.renewIn(ctx, i, holds); {
+	case lua.Answered(err) && !lua.Passing(err) && len(holds) > 1:
+		var all sync.WaitGroup
+		for k := range holds {
+			all.Add(1)
+			l.core.Go(func() {
+				defer all.Done()
+				l.renew(ctx, i, holds[k:k+1])
+			})
+		}
+		all.Wait()
+	case lua.WrongType(err):
+		l.nodes[i].logger.Warn("fairlock: a node cannot renew a lock: a key is of a wrong type", "lock", holds[0].Name, "record", holds[0].Keys.Record())
+	}
+}
+
+// renewIn sends one request for all holds to one node.
+func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 	keys := make([]string, 1, 1+5*len(holds))
 	keys[0] = l.nodeKey()
 	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
@@ -109,7 +126,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	})
 	if len(holds) == 0 {
 		l.mu.Unlock()
-		return
+		return nil
 	}
 	for _, h := range holds {
 		h.Sent(i)
@@ -123,6 +140,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	l.mu.Unlock()
 	sent := time.Now()
 	reply, err := l.nodes[i].run(ctx, renewScript, keys, args...)
+	away := err != nil && rules.Retryable(err) // the node is; it may be back already
 	if err == nil && len(reply) != len(holds) {
 		err = wrongReply("renew", reply)
 	}
@@ -130,6 +148,9 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 	defer l.mu.Unlock()
 	for k, h := range holds {
 		h.Ended(i, lua.Unanswered(err))
+		if away && h.decided {
+			l.strive(h.call, i)
+		}
 		if err != nil {
 			continue
 		}
@@ -146,35 +167,30 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
 			l.confirm(h.call, i)
 		}
 	}
+	return err
 }
 
 // outcome is what became of a renewal that began then. If it has succeeded, it says for how long
 // the hold is trusted, counted from then.
 func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	l.mu.Lock()
-	trusted, maybe, ok := l.standing(h.call, time.Now())
+	trusted, ok := h.Standing(time.Now())
 	prolonged := h.Prolonged(h.since, h.Lease)
 	if prolonged {
 		h.renewing = time.Time{}
 	}
 	hold := h.hold
 	l.mu.Unlock()
-	if ok {
-		l.core.Shorten(hold, trusted)
+	if !ok {
+		l.core.Lose(hold, rules.Vanished)
+		return lua.Renewed{}
 	}
-	switch {
-	case ok && prolonged:
+	l.core.Shorten(hold, trusted)
+	if prolonged {
 		lease := rules.LeaseToTrust(trusted.Sub(began)) - time.Millisecond // the Core takes the margin off again
 		return lua.Renewed{Remaining: max(lease, time.Millisecond)}
-	case ok || maybe:
-		return lua.Renewed{Err: ballot.ErrUnreachable}
 	}
-	return lua.Renewed{}
-}
-
-// standing is that of the ballot. Locker.mu must be held.
-func (l *Locker) standing(c *call, now time.Time) (until time.Time, maybe, ok bool) {
-	return c.Standing(now, func(i int) bool { return l.nodes[i].failing() })
+	return lua.Renewed{Err: ballot.ErrUnreachable}
 }
 
 // strive gets a decided call the vote of one more node, or tells it that the call is decided: a
@@ -183,14 +199,20 @@ func (l *Locker) strive(c *call, i int) {
 	if c.hold == nil || c.Open(i) || c.HasLost(i) || l.nodes[i].away() {
 		return
 	}
-	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}, true, 0, time.Time{}}
-	l.core.Go(func() { l.renew(context.Background(), i, []renewal{h}) })
+	r := lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}
+	if c.Request.Fixed { // the node keeps it no longer than the others do, whom an Extend may have asked to
+		now := time.Now()
+		until, _ := c.Standing(now)
+		r.Lease, r.Since = max(0, until.Sub(now)), c.hold.Since
+		r.Until = r.Since + lua.Micros(r.Ticket.Lease.Microseconds())
+	}
+	l.core.Go(func() { l.renew(context.Background(), i, []renewal{{c, r, true, 0, time.Time{}}}) })
 }
 
 // confirm makes a vote that came after the first renewal more than a claim. It asks the node also
 // if a message that told of the vote could not be believed. Locker.mu must be held.
 func (l *Locker) confirm(c *call, i int) {
-	if !c.renewed || c.Open(i) {
+	if c.renewed.IsZero() || c.Open(i) {
 		return // the end of the request that is under way confirms
 	}
 	if asked := c.TakeDue(i); asked || c.Has(i, time.Now()) {
@@ -297,11 +319,4 @@ func (s strategy) Forget(h *engine.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.calls, h.Ticket.Counter)
-}
-
-// failing reports whether the node's last request failed.
-func (n *node) failing() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.failed || n.silent()
 }

@@ -159,7 +159,7 @@ func (l *Locker) returned(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {
-		if c.Phase == rules.Granted && !c.Has(i, time.Now()) {
+		if c.Phase == rules.Granted && (!c.Has(i, time.Now()) || c.Missed(i, c.renewed)) {
 			l.strive(c, i)
 		}
 		if c.Phase == rules.Waiting {

@@ -194,7 +194,7 @@ func (l *Locker) message(i int, payload string) {
 		c.LoseVote(i)
 		l.core.Go(func() {
 			l.mu.Lock()
-			until, _, ok := l.standing(c, time.Now())
+			until, ok := c.Standing(time.Now())
 			l.mu.Unlock()
 			if ok {
 				l.core.Shorten(c.hold, until)
@@ -255,17 +255,15 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	var failed error
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
-	late := patience.C
-	for range l.nodes {
+	late := false
+	for open := len(l.nodes); open > 0 && (!late || answered < l.need()); {
 		var m met
 		select {
+		case <-patience.C:
+			late = true
+			continue
 		case m = <-all:
-		case <-late:
-			if answered >= l.need() {
-				return nil
-			}
-			late = nil
-			m = <-all
+			open--
 		}
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):

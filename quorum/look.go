@@ -148,23 +148,22 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	if _, err := l.ready(ctx, "any"); err != nil {
 		return nil, err
 	}
+	type scanned struct {
+		names []string
+		err   error
+	}
+	all := make(chan scanned, len(l.nodes))
+	if ended := l.core.Await(ctx, func() {
+		l.round(func(i int) {
+			names, err := l.scan(ctx, l.nodes[i])
+			all <- scanned{names, err}
+		})
+	}); ended != nil {
+		return nil, ended
+	}
 	known, answered := make(map[string]bool), 0
-	for _, n := range l.nodes {
-		if n.away() {
-			continue
-		}
-		type scanned struct {
-			names []string
-			err   error
-		}
-		done := make(chan scanned, 1)
-		if ended := l.core.Await(ctx, func() {
-			names, err := l.scan(ctx, n)
-			done <- scanned{names, err}
-		}); ended != nil {
-			return nil, ended
-		}
-		s := <-done
+	for range len(all) {
+		s := <-all
 		if err = errors.Join(err, s.err); s.err == nil {
 			answered++
 		}

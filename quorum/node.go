@@ -40,7 +40,7 @@ type node struct {
 	open    list.List  // of times: when the requests that are not answered yet were sent
 	failed  bool       // the last request failed, or the node was never met
 	probing bool
-	backoff engine.Backoff // between probes; it begins anew with a node that was there for a while
+	flapped engine.Backoff // before a first probe; it begins anew with a node that was there for a while
 	since   time.Time      // when a probe last found the node back
 	why     error          // of failed
 	known   string         // the run id that it said last
@@ -151,7 +151,7 @@ func (n *node) probe(why error) {
 	if !n.wait(n.flaps()) {
 		return
 	}
-	for {
+	for backoff := (engine.Backoff{}); ; n.wait(backoff.Next()) {
 		err := n.meet(context.Background())
 		n.mu.Lock()
 		over := err == nil && !n.silent()
@@ -161,7 +161,6 @@ func (n *node) probe(why error) {
 		if over {
 			n.probing, n.failed, n.since = false, err != nil, time.Now()
 		}
-		next := n.backoff.Next()
 		n.mu.Unlock()
 		if over {
 			if err == nil {
@@ -170,7 +169,6 @@ func (n *node) probe(why error) {
 			}
 			return
 		}
-		n.wait(next)
 	}
 }
 
@@ -179,10 +177,10 @@ func (n *node) flaps() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if time.Since(n.since) > time.Second {
-		n.backoff = engine.Backoff{}
+		n.flapped = engine.Backoff{}
 		return 0
 	}
-	return n.backoff.Next()
+	return n.flapped.Next()
 }
 
 // wait reports whether that time has passed before the Locker was closed.

@@ -2,12 +2,14 @@ package quorum
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -185,4 +187,44 @@ func TestListShowsWhatIsHeldOrWaitedForAndNothingElse(t *testing.T) {
 		cancel()
 		w.is(w.ends(done).err, context.Canceled)
 	})
+}
+
+func TestANodeThatHasForgottenIsTakenOverByNoOtherQuorum(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.locker()
+		record := func() map[string]string { return w.direct[0].HGetAll(w.Context(), l.nodeKey()).Val() }
+		w.must(w.direct[0].HSet(w.Context(), l.nodeKey(), "run", "another").Err())
+		before := record()
+		for _, stranger := range []*Locker{w.locker(WithSet("another")), w.locker(WithLongestLease(time.Second))} {
+			reply := w.enters(w.direct[0], stranger, 0, w.keys(stranger, "x"), stranger.core.Ticket(engine.Request{Lease: time.Second}))
+			if reply[0] != "waits" {
+				w.Errorf("a stranger is %v", reply[0])
+			}
+			if after := record(); !maps.Equal(before, after) {
+				w.Fatalf("it was %v and is %v", before, after)
+			}
+		}
+		w.enters(w.direct[0], l, 0, w.keys(l, "y"), l.core.Ticket(engine.Request{Lease: time.Second}))
+		if after := record(); after["run"] == "another" || after["set"] != before["set"] {
+			w.Errorf("its own quorum made %v of %v", after, before)
+		}
+	})
+}
+
+func TestNodesThatMayNotSayWhoListensHandTheLockOver(t *testing.T) {
+	w := realNodes(t, 3)
+	deaf := func() *Locker {
+		var nodes []redis.UniversalClient
+		for i, s := range w.servers {
+			w.must(w.direct[i].Do(w.Context(), "ACL", "SETUSER", "deaf", "on", "nopass", "+@all", "-pubsub|numsub", "~*", "&*").Err())
+			nodes = append(nodes, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "deaf", "any" }))
+		}
+		l := New(nodes)
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	lease := w.has(deaf(), "x")
+	next := w.queues(deaf(), "x")
+	w.unlock(lease)
+	w.unlock(w.gets(next))
 }

@@ -103,5 +103,5 @@ const (
 	Released   = engine.Released   // an ownership was given back, after Took
 	Lost       = engine.Lost       // an ownership ended otherwise, after Took, because of Err
 	Renewed    = engine.Renewed    // one request prolonged the leases of Locks locks
-	PassedOver = engine.PassedOver // a waiter was no longer in line, and is now at its end
+	PassedOver = engine.PassedOver // a waiter was no longer in a node's line, and is put back in its place there
 )

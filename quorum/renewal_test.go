@@ -152,3 +152,21 @@ func TestNoExtendGoesBeyondTheLongestLease(t *testing.T) {
 		}
 	})
 }
+
+func TestALockWhoseKeyIsDamagedCostsNoOtherLockOfItsHolder(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		damaged, sound := h.has(l, "a"), h.has(l, "b")
+		for _, node := range h.nodes[:2] {
+			node.Del("quorum:waiters:{a}")
+			_ = node.Set("quorum:waiters:{a}", "of a wrong type")
+		}
+		time.Sleep(time.Minute)
+		if err := sound.Err(); err != nil {
+			h.Error(err)
+		}
+		if err := damaged.Err(); !errors.Is(err, ErrLost) {
+			h.Errorf("the damaged one says %v", err)
+		}
+	})
+}

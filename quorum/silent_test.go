@@ -54,15 +54,18 @@ func (h *hushed) hush(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silent[i] = true
-	h.Cleanup(func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.silent[i] = false
-		for _, f := range h.held {
-			f()
-		}
-		h.held = nil
-	})
+	h.Cleanup(h.answers)
+}
+
+// answers has nodes read what they have not read, and answer.
+func (h *hushed) answers() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.silent)
+	for _, f := range h.held {
+		f()
+	}
+	h.held = nil
 }
 
 // ignore sets unread.
@@ -306,4 +309,59 @@ func TestACloseDoesNotAskASilentNodeTwice(t *testing.T) {
 	if took := time.Since(began); took > 2*timeout-timeout/4 {
 		t.Errorf("it took %v", took)
 	}
+}
+
+func TestAMajorityThatTakesLongerThanSilenceIsEnough(t *testing.T) {
+	const slow = silence + 50*time.Millisecond
+	for what, f := range map[string]func(h *hushed, l *Locker) error{
+		"the first Lock": func(h *hushed, l *Locker) error {
+			for i := range 2 {
+				h.on(l, i, meetScript, 0, slow)
+			}
+			h.hush(2)
+			_, err := l.Lock(h.Context(), "x")
+			return err
+		},
+		"an Extend": func(h *hushed, l *Locker) error {
+			lease := h.has(l, "x")
+			for i := range 2 {
+				h.on(l, i, renewScript, 0, slow)
+			}
+			h.hush(2)
+			return lease.Extend(h.Context(), 50*time.Second)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inFakeTime(t, 3, func(h *hushed) {
+				l := h.locker()
+				h.within("it", slow+50*time.Millisecond, func() {
+					if err := f(h, l); err != nil {
+						h.Error(err)
+					}
+				})
+			})
+		})
+	}
+}
+
+func TestAListWaitsForNoNodeThatFallsSilent(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "x")
+		list := func() (count int) {
+			for _, err := range l.List(h.Context()) {
+				if count++; err != nil {
+					h.Error(err)
+				}
+			}
+			return count
+		}
+		list()
+		h.hush(0)
+		h.within("a List", 2*atMost, func() { // of names, and of what the first is doing
+			if n := list(); n != 1 {
+				h.Errorf("%d locks", n)
+			}
+		})
+	})
 }

@@ -155,3 +155,39 @@ func TestAHolderDoesNotTakeBackAVoteThatWasForcedFromIt(t *testing.T) {
 		}
 	})
 }
+
+func TestAVoteWhoseFirstRenewalWasLostIsALeaseAsSoonAsItsNodeIsBack(t *testing.T) {
+	for what, options := range map[string][]LockOption{"renewed": nil, "fixed": {LeaseFor(30 * time.Second)}} {
+		t.Run(what, func(t *testing.T) {
+			inFakeTime(t, 3, func(h *hushed) {
+				l := h.locker()
+				h.on(l, 2, renewScript, 1, 0)
+				lease := h.has(l, "x", options...)
+				time.Sleep(5 * time.Second)
+				if left := h.nodes[2].TTL("quorum:lock:{x}"); left < 20*time.Second {
+					h.Errorf("it lasts for %v", left)
+				}
+				if err := lease.Unlock(context.Background()); err != nil {
+					h.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestAFixedLeaseThatReachesANodeLateEndsThereNoLater(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.hush(2)
+		lease := h.has(l, "x", LeaseFor(time.Minute))
+		time.Sleep(50 * time.Second)
+		h.answers()
+		time.Sleep(2 * time.Second)
+		if left := h.nodes[2].TTL("quorum:lock:{x}"); left < 7*time.Second || left > 9*time.Second {
+			h.Errorf("after 52 s of a minute it has %v left", left)
+		}
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
+}

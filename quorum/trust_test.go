@@ -2,8 +2,11 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/internal/engine"
 )
 
 // A message says when its node gave the vote, by the node's clock. How far that clock may have run
@@ -34,6 +37,68 @@ func TestAVoteIsTrustedAsLongAfterHalfAMinuteInLineAsAtOnce(t *testing.T) {
 			if left := after(wait); left < 2*time.Second {
 				h.Errorf("after %v in line, the lock is trusted for %v", wait, left)
 			}
+		}
+	})
+}
+
+// The watchdog of a process that stood still may be slower than an answer to what was sent before.
+func TestAHoldWhoseTrustIsOverIsNotBroughtBackByALateAnswer(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		began := time.Now()
+		at := func(seconds time.Duration) { time.Sleep(time.Until(began.Add(seconds * time.Second))) }
+		l := h.locker(WithEngine(engine.WithAlarm(func() {
+			if time.Since(began) > 12*time.Second {
+				at(35)
+			}
+		})))
+		other := h.locker()
+		lease := h.has(l, "x")
+		at(5)
+		for i := range 3 { // what is sent after 9 s is executed after 33, and the trust ends after 28
+			h.on(l, i, renewScript, 0, 24*time.Second)
+		}
+		next := h.has(other, "x")
+		at(32)
+		if err := next.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+		at(34)
+		if err := lease.Err(); !errors.Is(err, ErrLost) {
+			h.Errorf("it says %v, with a token of %d, after one of %d", err, lease.Token(), next.Token())
+		}
+	})
+}
+
+func TestAHoldIsLostAsSoonAsARenewalFindsThatNoMajorityIsItsOwn(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.hush(2)
+		lease := h.has(l, "x")
+		time.Sleep(8500 * time.Millisecond) // renewals go out after 1 and 9 s
+		h.nodes[0].Del("quorum:lock:{x}")
+		h.nodes[0].Del("quorum:queue:{x}")
+		h.gives(0, other, "x") // with the third node, which may be there for others, it has a majority
+		time.Sleep(2 * time.Second)
+		if err := lease.Err(); !errors.Is(err, ErrLost) {
+			h.Errorf("it says %v, and trusts one vote for %v", err, time.Until(lease.Deadline()))
+		}
+	})
+}
+
+func TestAHoldIsTrustedUntilItsVotesEndThoughNoNodeAnswers(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		lease := h.has(h.locker(), "x")
+		time.Sleep(5 * time.Second)
+		for i := range 3 {
+			h.hush(i)
+		}
+		time.Sleep(22 * time.Second) // it was renewed after 1 s, for 27
+		if err := lease.Err(); err != nil {
+			h.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := lease.Err(); !errors.Is(err, ErrLost) {
+			h.Errorf("it says %v", err)
 		}
 	})
 }

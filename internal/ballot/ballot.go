@@ -30,7 +30,7 @@ type leg struct {
 	rules.Waiter            // whether it has the node's vote: Granted
 	term         rules.Term // of the vote
 	token        int64      // of the vote
-	since        lua.Micros // when the node gave it
+	since        lua.Micros // when the node gave it; of a hold: 0 unless the hold began with it
 	got          time.Time  // when that was heard of
 	given        int64      // token of the latest vote that was given back, or is about to be
 	past         int64      // the largest token of those
@@ -242,7 +242,10 @@ func (b *Ballot) Want(i int, token int64) {
 // asked again.
 func (b *Ballot) carryOut(i int, s rules.Step, token int64, since lua.Micros, now time.Time) {
 	if g := &b.legs[i]; s.Do == rules.Take {
-		g.token, g.since, g.got, g.term = token, since, now, s.Term
+		g.token, g.got, g.term = token, now, s.Term
+		if b.Phase == rules.Waiting {
+			g.since = since
+		}
 	} else if s.Do == rules.Ask {
 		b.Ask(i)
 	}

@@ -12,6 +12,9 @@ import (
 // Has reports whether the call has the node's vote.
 func (b *Ballot) Has(i int, now time.Time) bool { return b.legs[i].counts(now) }
 
+// Missed reports whether the node has not answered a renewal that was sent since then.
+func (b *Ballot) Missed(i int, since time.Time) bool { return b.legs[i].renewed.Before(since) }
+
 // Till is until when, by that node's clock, a hold lasts that lasts until that time by the clock of
 // the node that gave its vote last; 0 if that is not known.
 func (b *Ballot) Till(i int, until, since lua.Micros) lua.Micros {
@@ -83,24 +86,20 @@ func (b *Ballot) LoseVote(i int) { b.legs[i].Phase, b.legs[i].ended = rules.Wait
 // lose its data, and with it what it knows of that, after it gave the vote to somebody else.
 func (b *Ballot) HasLost(i int) bool { return b.legs[i].ended }
 
-// Standing is until when a majority of votes is trusted. It is not ok if there is no majority;
-// maybe says that nodes of which nothing is known now could make one.
-func (b *Ballot) Standing(now time.Time, failing func(i int) bool) (until time.Time, maybe, ok bool) {
+// Standing is until when a majority of votes is trusted. It is not ok if there is no majority: then
+// the hold is lost, though nodes of which nothing is known now could make one again. In between
+// somebody else may have had theirs.
+func (b *Ballot) Standing(now time.Time) (until time.Time, ok bool) {
 	var ends []time.Time
-	unknown := 0
 	for i := range b.legs {
-		switch g := &b.legs[i]; {
-		case g.counts(now):
+		if g := &b.legs[i]; g.counts(now) {
 			ends = append(ends, g.term.TrustEnds())
-		case g.ended:
-		case g.open > 0 || failing(i):
-			unknown++
 		}
 	}
 	if len(ends) < b.need {
-		return until, len(ends)+unknown >= b.need, false
+		return until, false
 	}
-	return nthLatest(ends, b.need), false, true
+	return nthLatest(ends, b.need), true
 }
 
 // Prolonged reports whether a majority of votes was prolonged by requests sent since then that

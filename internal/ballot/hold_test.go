@@ -265,7 +265,7 @@ func TestAVoteThatWasTakenByForceDoesNotComeBackWithALateAnswer(t *testing.T) {
 		b.Ended(i, false)
 		b.Renewed(i, time.Second, 4, now)
 	}
-	if _, _, ok := b.Standing(now, there); ok {
+	if _, ok := b.Standing(now); ok {
 		t.Error("it holds the lock by votes that were taken from it")
 	}
 }
@@ -284,12 +284,8 @@ func TestAHoldThatWasForcedIsLostThoughItsRenewalIsUnderWay(t *testing.T) {
 		b.Sent(i)
 	}
 	b.LoseVote(0)
-	if _, maybe, ok := b.Standing(now, there); ok || !maybe {
-		t.Error("the third node may have given its vote")
-	}
-	b.LoseVote(1)
-	if _, maybe, _ := b.Standing(now, there); maybe {
-		t.Error("a request to a node that has ended the hold may bring its vote back")
+	if _, ok := b.Standing(now); ok {
+		t.Error("it has one vote, whatever the third node may say")
 	}
 }
 
@@ -317,5 +313,38 @@ func TestACallTellsNoTokenBeforeItKnowsItsPlace(t *testing.T) {
 	}
 	if v := b.Judge(now, there); v.Do != Wait || len(v.Tell) != 2 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// Else the end of a fixed lease would be counted from such a vote.
+func TestAHoldBeginsNeitherWithAVoteThatIsGoneNorWithALateOne(t *testing.T) {
+	began := time.Now()
+	b := New(3, 3*time.Second, 0, began)
+	vote := func(i int, second lua.Micros) (now time.Time) {
+		at, now := second*1e6, began.Add(time.Duration(second)*time.Second)
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Granted, Now: at, Left: 3 * time.Second, Place: 5, Token: int64(at), Since: at}, rules.ClockPair{At: at, Sent: now}, now)
+		return now
+	}
+	vote(0, 1)
+	b.Want(0, 1e6)
+	vote(1, 2)
+	if v := b.Judge(vote(2, 3), func(int) bool { return false }); v.Do != Hold || b.Since() != 3e6 {
+		t.Fatalf("%+v since %v", v, b.Since())
+	}
+	unknown := func(what string) {
+		if till := b.Till(0, b.Since()+30e6, b.Since()); till != 0 {
+			t.Errorf("a node that has %s is to keep the hold until %v", what, till)
+		}
+	}
+	unknown("its vote back")
+	now := vote(0, 9)
+	if !b.Has(0, now) {
+		t.Fatal("it has not the late vote")
+	}
+	unknown("given it late")
+	if left := b.Rest(30*time.Second, now); left != 24*time.Second {
+		t.Errorf("%v are left of it", left)
 	}
 }

@@ -39,6 +39,11 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 	if ok {
 		b.Phase = rules.Granted
 		b.due = nil
+		for i := range b.legs {
+			if g := &b.legs[i]; g.Phase != rules.Granted {
+				g.since = 0 // of a vote that is gone
+			}
+		}
 		return Verdict{Do: Hold, Token: token, Term: term}
 	}
 	full, failed, open, gone, most := 0, 0, 0, 0, 0

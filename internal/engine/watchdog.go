@@ -253,8 +253,11 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 		c.Lose(h, rules.Vanished)
 		return nil
 	}
+	var after effects
+	defer after.carryOut(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.expire(h, &after)
 	h.Reasserted(sent, answer.Remaining, r.Depth)
 	c.prolonged(h)
 	return nil
@@ -263,13 +266,25 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 // renewed handles the answer to a renewal. It reports whether that prolonged the hold, and whether
 // to reassert it.
 func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (longer, reassert bool) {
+	var after effects
+	defer after.carryOut(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.expire(h, &after)
 	reassert = h.Renewed(sent, left, r.Depth)
 	if longer = left > 0 && h.State == rules.Held; longer {
 		c.prolonged(h)
 	}
 	return longer, reassert
+}
+
+// expire ends a hold whose trust is over before an answer is taken in: a process that stood still
+// may see the answer sooner than the clock, and somebody else may have had the lock in between.
+// c.mu must be held.
+func (c *Core) expire(h *Hold, after *effects) {
+	if h.TrustOver(time.Now()) {
+		c.lose(h, rules.Expired, after)
+	}
 }
 
 // prolonged moves a renewed hold to its new place in the schedule. c.mu must be held.

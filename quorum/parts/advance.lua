@@ -3,20 +3,21 @@
 -- of an enter.
 
 local function num(n) return string.format('%.0f', n) end
-local function hears(client)
-  return redis.call('PUBSUB', 'NUMSUB', channels .. client)[2] > 0
+local function hears(client) -- not, where scripts may not ask
+  return tonumber(redis.pcall('PUBSUB', 'NUMSUB', channels .. client)[2] or 0) > 0
 end
 local function tell(client, message) redis.pcall('PUBLISH', channels .. client, message) end
 
 -- How long this node grants nothing, in milliseconds: it has lost what it granted before, as a node
--- of another run id has, or one without a record of its own. What was lost has ended by then.
+-- of another run id has, or one without a record of its own. What was lost has ended by then. To
+-- another quorum than the one that it keeps, it grants nothing at all.
 local function quarantined()
   --#include parts/run.lua
   local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
   if kept[1] == run and kept[3] == set and kept[4] == most then
     return math.max(0, (tonumber(kept[2]) or 0) - ms)
   end
-  if run and kept[1] ~= run then
+  if run and kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
     redis.call('HSET', node, 'run', run, 'from', num(ms + most), 'set', set, 'most', most)
   end
   return tonumber(most)

@@ -100,9 +100,9 @@ func (w *world) roundOver(c int8) {
 // prolonged it, and else lets the Core trust no longer than before: less than here.
 func (w *world) standing(c int8) (left time.Duration, gone bool) {
 	k := &w.calls[c]
-	until, maybe, ok := k.Standing(w.time(), func(i int) bool { return k.away[i] })
+	until, ok := k.Standing(w.time())
 	if !ok {
-		return 0, !maybe
+		return 0, true
 	}
 	k.hold.Shorten(until)
 	left = until.Sub(w.time())

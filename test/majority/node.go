@@ -174,7 +174,13 @@ func (n *node) want(r *request, c int8) {
 
 // stay is stay.lua.
 func (n *node) stay(r *request) {
-	if !n.hears(r.me) && r.broken != blindAreDropped {
-		n.blind[r.me] = n.ms(r) + blindFor
+	if n.hears(r.me) || r.broken == blindAreDropped {
+		return
 	}
+	for c := range n.blind {
+		if n.blind[c] <= n.ms(r) {
+			n.blind[c] = 0
+		}
+	}
+	n.blind[r.me] = n.ms(r) + blindFor
 }
