@@ -125,7 +125,7 @@ func (s *stage) expires(name string, lease time.Duration, gone time.Time) {
 	ctx := context.Background()
 	longest := time.Duration(0)
 	for key, most := range map[string]time.Duration{
-		"lock": lease, "queue": 30 * time.Second, "waiters": time.Minute, "token": 10 * time.Minute,
+		"lock": lease, "queue": 30 * time.Second, "waiters": time.Minute, "token": 10*time.Minute + 2*lease,
 	} {
 		left, err := s.rdb.PTTL(ctx, "fairlock:"+key+":{"+name+"}").Result()
 		s.must(err)
