@@ -331,7 +331,7 @@ func TestWhenTheLastClientIsGoneEveryKeyIsBoundToVanish(t *testing.T) {
 			t.Error("there is nothing that could vanish")
 		}
 		for _, key := range keys {
-			longest := 10*time.Minute + 2*2*time.Second // and two leases
+			longest := 10*time.Minute + 2*2*time.Second
 			if key == "fairlock:protocol" { // no lock's: it says which versions may share them
 				longest = 90 * 24 * time.Hour
 			}

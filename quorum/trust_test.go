@@ -45,24 +45,24 @@ func TestAVoteIsTrustedAsLongAfterHalfAMinuteInLineAsAtOnce(t *testing.T) {
 func TestAHoldWhoseTrustIsOverIsNotBroughtBackByALateAnswer(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		began := time.Now()
-		at := func(seconds time.Duration) { time.Sleep(time.Until(began.Add(seconds * time.Second))) }
+		at := func(after time.Duration) { time.Sleep(time.Until(began.Add(after))) }
 		l := h.locker(WithEngine(engine.WithAlarm(func() {
 			if time.Since(began) > 12*time.Second {
-				at(35)
+				at(35 * time.Second)
 			}
 		})))
 		other := h.locker()
 		lease := h.has(l, "x")
-		at(5)
+		at(5 * time.Second)
 		for i := range 3 { // what is sent after 9 s is executed after 33, and the trust ends after 28
 			h.on(l, i, renewScript, 0, 24*time.Second)
 		}
 		next := h.has(other, "x")
-		at(32)
+		at(32 * time.Second)
 		if err := next.Unlock(context.Background()); err != nil {
 			h.Error(err)
 		}
-		at(34)
+		at(34 * time.Second)
 		if err := lease.Err(); !errors.Is(err, ErrLost) {
 			h.Errorf("it says %v, with a token of %d, after one of %d", err, lease.Token(), next.Token())
 		}

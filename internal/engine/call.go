@@ -188,7 +188,7 @@ func afterDo(err, failed, gone error) error {
 // unexpected is what is left of the errors of an Unlock without ErrNotHeld: the function of a Do may
 // have unlocked the Lease.
 func unexpected(failed error) error {
-	if all, ok := failed.(interface{ Unwrap() []error }); ok { //nolint:errorlint // unlockAll's own
+	if all, ok := failed.(interface{ Unwrap() []error }); ok {
 		var left []error
 		for _, err := range all.Unwrap() {
 			left = append(left, unexpected(err))
