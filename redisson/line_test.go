@@ -120,6 +120,25 @@ func TestAWaiterKeepsItsPlaceAlsoIfACallBetweenTwoOfJavasAheadGaveUp(t *testing.
 	})
 }
 
+// Java's deadlines count from that of the last in line, and nobody lowers them.
+func TestShortTriesInJavaAheadOfACallDoNotAddMinutesEachToTheDeadlinesBehindIt(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(), "x")
+		for thread := range 20 {
+			w.inJava("x", thread, 5*time.Second)
+		}
+		next := w.queues(w.Context(), w.fair(), "x", 21)
+		last := w.inJava("x", 20, DefaultFairLockWaitTimeout)
+		if left := w.left("x", last); left > 25*time.Minute {
+			w.Errorf("if it died at the head, it would keep the lock from others for %v", left)
+		}
+		w.must(w.direct.Del(w.Context(), prefixed(queues, "x"), prefixed(deadlines, "x")).Err())
+		w.unlock(lease)
+		w.unlock(w.gets(next))
+		w.nothing()
+	})
+}
+
 func TestADeadProcessKeepsItsPlaceNoLongerIfThoseAheadWereQuick(t *testing.T) {
 	onBoth(t, func(w *world) {
 		timeout, dead := 900*time.Millisecond, owner(8, 1)

@@ -1,9 +1,11 @@
 -- What the owners of a line will take off the deadlines of those behind them: each takes, when it
--- gets the lock, the time that it added. Clients like this one added `ours`. Java added `java`, or
--- what its deadline is later than that of the client in Java before it, if that is more. It may be
--- less, and mean nothing: one that stood between them has left. If Java took off less than we allow
--- for, those of ours behind it would keep their places for longer than a refresh allows, also when
--- they have died: so their deadlines are lowered to that.
+-- gets the lock, the time that it added. Clients like this one added `ours`. Java added what its
+-- deadline is later than that of the client in Java before it. If one that stood between them has
+-- left, that lacks what was left of the lease when the first of them came: 30 s, unless the lease is
+-- a long one. Where nothing is known, Java added `java`. If Java took off less than we allow for,
+-- those of ours behind it would keep their places for longer than a refresh allows, also when they
+-- have died: so their deadlines are lowered to that.
+local LEASE = 30000 -- Redisson's lockWatchdogTimeout
 local scores, list = {}, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
 for i = 1, #list, 2 do scores[list[i]] = tonumber(list[i + 1]) end
 local ahead, before = 0, nil
@@ -15,7 +17,8 @@ local function pass(owner)
     end
     ahead, before = ahead + ours, nil
   else
-    ahead = ahead + math.max(java, before and scores[owner] and scores[owner] - before or 0)
+    local added = before and scores[owner] and math.max(0, scores[owner] - before)
+    ahead = ahead + (added and math.min(math.max(java, added), added + LEASE) or java)
     before = scores[owner]
   end
 end
