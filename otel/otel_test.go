@@ -166,6 +166,7 @@ func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 		{late, &fairlock.WaitError{Err: errors.Join(late.Err(), context.Cause(late))}, result{timeout, ""}},
 		{live, &fairlock.WaitError{Err: context.DeadlineExceeded}, result{timeout, ""}},
 		{live, dial, result{failed, "*net.OpError"}},
+		{ended, fmt.Errorf("the handshake: %w", context.DeadlineExceeded), result{failed, "context.deadlineExceededError"}},
 		{ended, dial, result{failed, "*net.OpError"}}, // since the call returned
 		{late, dial, result{failed, "*net.OpError"}},
 		{gone, errors.Join(gone.Err(), context.Cause(gone)), result{canceled, ""}},

@@ -52,7 +52,7 @@ func waited(ctx context.Context, err error) result {
 	// A connection's error may look like a context's error, and a context's cause may be any error.
 	// So only a context that has ended counts, and it counts before all else. It may have ended
 	// after the call returned, by a deferred cancel: so a connection's error is none of its own.
-	if errors.As(err, new(*fairlock.WaitError)) || ctx.Err() != nil && (!network(err) || network(context.Cause(ctx))) {
+	if errors.As(err, new(*fairlock.WaitError)) || ended(ctx, err) {
 		switch {
 		case errors.Is(err, context.Canceled):
 			return result{outcome: canceled}
@@ -71,6 +71,12 @@ func waited(ctx context.Context, err error) result {
 		return result{outcome: closed}
 	}
 	return result{failed, errorType(err)}
+}
+
+// ended reports whether err is that of ctx.
+func ended(ctx context.Context, err error) bool {
+	end := ctx.Err()
+	return end != nil && errors.Is(err, end) && (!network(err) || network(context.Cause(ctx)))
 }
 
 // network reports whether err is a connection's.

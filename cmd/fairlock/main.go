@@ -8,7 +8,7 @@
 //
 // It is a guest of the library: it uses only the public names of its packages. Every command that
 // prints what it found does so as text or, with --json, as one object per line. It prints when it
-// ends; watch, top, web and run print as they go. The exit code says how a command ended.
+// ends; watch, top, web, run and demo print as they go. The exit code says how a command ended.
 //
 // Package main has the table of the commands and what is made from it: help, completion and the
 // manual. All else is in rooms below internal. A room imports only rooms further down in this list:

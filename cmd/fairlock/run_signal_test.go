@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -52,7 +53,10 @@ func TestASignalWhileTheLockerClosesDoesNotCostTheCommandsExitCode(t *testing.T)
 	renewal.WaitHit(t, 1, patienceOfTests)
 	must(t, p.stdin.Close())
 	eventually(t, "the lock is given back", func() bool { return inspect(t, locker, "x").Holder == nil })
-	must(t, p.cmd.Process.Signal(syscall.SIGTERM)) // the Locker waits for the renewal
+	// The Locker waits for the renewal, unless this machine has been busy for two seconds.
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		must(t, err)
+	}
 	renewal.Release()
 	p.ends(4)
 }

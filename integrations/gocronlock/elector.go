@@ -123,8 +123,8 @@ func (e *Elector) Close() error {
 // goroutine returns what the runtime calls the running goroutine, as in the first line of a panic.
 func goroutine() string {
 	var buffer [64]byte
-	name, _, _ := strings.Cut(string(buffer[:runtime.Stack(buffer[:], false)]), " [")
-	return name
+	line := strings.Fields(string(buffer[:runtime.Stack(buffer[:], false)]))
+	return line[1] // after "goroutine"; what follows is not always the same
 }
 
 // check returns what makes no sense about a call. With a context that has ended, the call sends
