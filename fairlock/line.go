@@ -82,8 +82,8 @@ func (l *Locker) beat(ln *line) {
 	ln.alarm.By(ln.Due)
 	l.core.Go(func() {
 		for chunk := range slices.Chunk(all, lua.MaxTickets) {
-			if !l.enter(context.Background(), l.core.Server, some, chunk...) {
-				return // all of the line is to ask again
+			if again := l.enter(context.Background(), l.core.Server, some, chunk...); again {
+				return // and so will all the line
 			}
 		}
 	})
@@ -95,15 +95,15 @@ func (a *attempt) order() lua.Place { return cmp.Or(a.Place, math.MaxInt64) }
 // enter sends one request for those of the attempts that still wait, all for one lock, and handles
 // the answer. some tells the server that these are only some of the line. If a context of the
 // user's ends the request by a panic, it counts as unanswered: others may wait for that answer.
-// enter reports whether there was an answer, or nothing to ask.
-func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) bool {
+// enter reports whether some of the attempts have to ask again.
+func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all ...*attempt) (again bool) {
 	var x exchange
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		x.done()
 		if x.err != nil {
-			l.unentered(x)
+			again = l.unentered(x)
 			return
 		}
 		l.answered(x)
@@ -116,7 +116,7 @@ func (l *Locker) enter(ctx context.Context, server *lua.Server, some bool, all .
 			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Name: a.Name, Owner: a.ticket.Identity()})
 		}
 	}
-	return x.err == nil
+	return false
 }
 
 // exchange is an enter and what came of it.
@@ -173,8 +173,8 @@ func (x *exchange) done() {
 }
 
 // unentered handles a failed enter. A call that never had an answer fails with a definite error. A
-// call that may be in line waits on. l.mu must be held.
-func (l *Locker) unentered(x exchange) {
+// call that may be in line waits on: unentered reports whether there is one. l.mu must be held.
+func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
 	for _, a := range x.of {
 		step := a.Unanswered(x.err, now, a.requests.Open())
@@ -182,10 +182,12 @@ func (l *Locker) unentered(x exchange) {
 			ln := l.enqueue(a)
 			ln.Failed(now)
 			ln.alarm.By(ln.Due)
+			again = true
 			continue
 		}
 		l.carryOut(a, step, x.err)
 	}
+	return again
 }
 
 // answered handles the answer to an enter. l.mu must be held.

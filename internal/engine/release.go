@@ -281,6 +281,7 @@ func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.
 // meanwhile, the last attempt is due at once.
 func (c *Core) pause(ctx context.Context, b *Backoff) error {
 	if c.isClosed() {
+		b.next = min(b.next, lastWords/20) // what follows has no longer than the last words
 		return b.Wait(ctx)
 	}
 	timer := time.NewTimer(b.Next())

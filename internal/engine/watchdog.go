@@ -214,7 +214,10 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 		}
 		if reassert {
 			// A cluster refuses that while the slot moves. The next renewal asks again.
-			if e := c.reassert(ctx, h, renewals[i]); e != nil && !longer {
+			switch e := c.reassert(ctx, h, renewals[i]); {
+			case e != nil && longer:
+				c.again(h)
+			case e != nil:
 				err = e
 			}
 		}
@@ -279,12 +282,20 @@ func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duratio
 }
 
 // expire ends a hold whose trust is over before an answer is taken in: a process that stood still
-// may see the answer sooner than the clock, and somebody else may have had the lock in between.
-// c.mu must be held.
+// may see the answer sooner than the clock, and somebody else may have had the lock in between. The
+// ticket leaves, since the answer says that the record has the hold for longer. c.mu must be held.
 func (c *Core) expire(h *Hold, after *effects) {
 	if h.TrustOver(time.Now()) {
-		c.lose(h, rules.Expired, after)
+		c.lost(h, rules.Vanished, causes[rules.Expired], after)
 	}
+}
+
+// again has the hold renewed before long also if its lease is fixed.
+func (c *Core) again(h *Hold) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.Again(time.Now())
+	c.prolonged(h)
 }
 
 // prolonged moves a renewed hold to its new place in the schedule. c.mu must be held.

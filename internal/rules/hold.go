@@ -93,7 +93,7 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 	span, soon := min(h.Term.Span, 10*mostRenewed), now
 	if h.Lease != 0 {
 		span = min(span, h.Lease)
-		soon = now.Add(span / 15)
+		soon = now.Add(min(span/15, mostRenewed/5))
 	}
 	renews := !h.RenewAt.IsZero() && !h.RenewAt.After(soon)
 	syncs := !h.SyncAt.IsZero() && !h.SyncAt.After(now)
@@ -101,8 +101,20 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 		return false
 	}
 	h.SyncAt = time.Time{}
-	h.RenewAt = now.Add(max(span/10, 10*time.Millisecond))
+	h.again(now, span)
 	return true
+}
+
+// Again plans another renewal of a fixed lease: what the last one asked for besides was refused.
+func (h *Hold) Again(now time.Time) {
+	if h.State == Held && h.Fixed && h.RenewAt.IsZero() {
+		h.again(now, min(h.Term.Span, 10*mostRenewed))
+	}
+}
+
+// again plans the renewal after one that may go unanswered.
+func (h *Hold) again(now time.Time, span time.Duration) {
+	h.RenewAt = now.Add(max(span/10, 10*time.Millisecond))
 }
 
 // Renewed takes in the answer to a renewal that was sent at that time and told the record that

@@ -99,7 +99,8 @@ func TestARenewalGoesOutWhenItIsDueOrNearlySoAndAgainBesideAnUnansweredOne(t *te
 		{"of a claim, sooner", claim, false, time.Second, 800*time.Millisecond - 1, false, 0},
 		{"of a fixed one, when it is due", claim, true, time.Second, time.Second, true, 300 * time.Millisecond},
 		{"of a fixed one, sooner", claim, true, time.Second, time.Second - 1, false, 0},
-		{"of one whose tenth is very long", time.Hour, false, 0, 0, true, 50 * time.Second},
+		{"of a very long lease, ten seconds before", time.Hour, false, 50 * time.Second, 40 * time.Second, true, 50 * time.Second},
+		{"of a very long lease, sooner", time.Hour, false, 50 * time.Second, 40*time.Second - 1, false, 0},
 		{"of one whose tenth is very short", 60 * time.Millisecond, false, 0, 0, true, 10 * time.Millisecond},
 	} {
 		h := Begin(Term{c.span, t0.Add(c.span)}, max(c.span, lease), c.fixed, t0)

@@ -114,18 +114,20 @@ func TestAfterALossOfDataAHolderLearnsAsSoonAsAWaiterOfItsProcessAsksThatANewcom
 	})
 }
 
-// So does a cluster refuse a script with several keys while their slot moves.
+// movesSlot refuses scripts with several keys, as a cluster does while their slot moves.
+func movesSlot(p *server.Peer, command string, args ...string) bool {
+	refused := command == "EVALSHA" && args[1] != "1"
+	if refused {
+		p.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
+	}
+	return refused
+}
+
 func TestALockIsKeptAlthoughItCannotBeAssertedAgain(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		a, _ := s.client()
 		lease := s.lock(a)
-		s.mini.Server().SetPreHook(func(p *server.Peer, command string, args ...string) bool {
-			refused := command == "EVALSHA" && args[1] != "1"
-			if refused {
-				p.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
-			}
-			return refused
-		})
+		s.mini.Server().SetPreHook(movesSlot)
 		time.Sleep(10 * time.Minute)
 		if err := lease.Err(); err != nil {
 			t.Fatal(err)
@@ -140,17 +142,19 @@ func TestALockIsKeptAlthoughItCannotBeAssertedAgain(t *testing.T) {
 	})
 }
 
-// Who was refused remembers the token.
+// Who was refused remembers the token. The server refuses at first to keep it for longer.
 func TestALockThatWasHeldLongByAnExtendIsFreeWhenItIsUnlocked(t *testing.T) {
 	ofBothKinds(t, func(s lossy) {
 		a, _ := s.client()
 		b, _ := s.client()
 		lease := s.lock(a, fairlock.LeaseFor(time.Minute))
 		time.Sleep(30 * time.Second)
+		s.mini.Server().SetPreHook(movesSlot)
 		if err := lease.Extend(context.Background(), 30*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10*time.Minute - 35*time.Second)
+		s.mini.Server().SetPreHook(nil)
+		time.Sleep(11*time.Minute + 25*time.Second)
 		s.tries(b)
 		time.Sleep(time.Minute)
 		if err := lease.Unlock(context.Background()); err != nil {

@@ -55,7 +55,7 @@ func TestALockForcedBeforeItsHolderWasToldOfItIsNotTrusted(t *testing.T) {
 // same process, and nobody else is told of that.
 func TestAForceWhoseCallerHasGoneEndsAsItWould(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.Behind(), f.Beside()
+		a, b := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}), f.Beside()
 		first := b.Locks("x")
 		next := a.Queues("x", 1)
 		f.Heard(1)
