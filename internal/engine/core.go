@@ -173,7 +173,7 @@ func (c *Core) endLeases() {
 	for _, h := range append(schedule(nil), c.schedule...) {
 		t := h.turn
 		after.end(t, ErrClosed)
-		if len(t.shares) == 0 && t.live() { // its call has yet to hear of the grant, or is in a callback
+		if t.live() && !t.handedOut() { // its call has yet to hear of the grant, or is in a callback
 			t.refused = true
 			c.abandon(t)
 		}

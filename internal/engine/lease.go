@@ -37,6 +37,7 @@ type share struct {
 	end       context.CancelCauseFunc
 	inner     context.CancelCauseFunc // of the context inside Do
 	goroutine goroutine               // to which the Lease belongs; 0: none
+	gathered  bool                    // it is a LockAll's, whose caller does not have it yet
 	ended     bool                    // Unlock was called
 	last      bool                    // Unlock ended the turn: the outcome is the release's
 	awaited   bool                    // a call waits for that outcome

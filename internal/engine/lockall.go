@@ -21,6 +21,7 @@ func (c *Core) LockAll(ctx context.Context, op string, names []string, options [
 	g := gathering{core: c, began: time.Now()}
 	name, err := g.gather(ctx, names, options)
 	if err == nil {
+		c.handOut(g.had)
 		return joined(ctx, g.had), nil
 	}
 	if c.Settings.Observer != nil {
@@ -64,6 +65,7 @@ type gathering struct {
 	within  bool // the call was made under a live hold
 	all     []wanted
 	had     []*Lease // of the first of all
+	spare   []*Turn  // on locks behind those, which are being given back
 	told    bool     // the server has answered that somebody else has one
 }
 
@@ -78,7 +80,7 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 	}
 	complete := false
 	defer func() {
-		if !complete && len(g.had) > 0 { // also after a panic in a callback
+		if !complete { // also after a panic in a callback
 			g.giveBack(ctx, err != nil)
 		}
 	}()
@@ -102,18 +104,26 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 	}
 }
 
-// giveBack gives back what the call had. If that is to be waited for, giveBack waits as long as a try
-// insists, unless the call's time is over.
+// giveBack gives back what the call had. If that is to be waited for, giveBack waits as long as a
+// try insists, unless the call's time is over.
 func (g *gathering) giveBack(ctx context.Context, waits bool) {
-	done := make(chan struct{})
+	if len(g.had)+len(g.spare) == 0 {
+		return
+	}
+	done, until := make(chan struct{}), time.Now().Add(rules.InsistFor)
 	g.core.Go(func() {
 		defer close(done)
-		_ = unlockAll(context.Background(), g.had)
+		if len(g.had) > 0 {
+			_ = unlockAll(context.Background(), g.had)
+		}
+		for _, t := range g.spare {
+			g.core.given(t, until)
+		}
 	})
 	if !waits || g.late() {
 		return
 	}
-	timer := time.NewTimer(rules.InsistFor)
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -167,7 +177,7 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 	next := g.next()
 	lease, err := g.core.pursue(watched, g.call(next, request))
 	if err == nil {
-		g.had = append(g.had, lease)
+		g.has(lease)
 		return "", nil
 	}
 	if name, lost := g.lost(); lost != nil && ctx.Err() == nil {
@@ -211,6 +221,7 @@ func (g *gathering) atOnce(ctx context.Context) (err error) {
 		for _, a := range answers {
 			if a.turn != nil {
 				g.core.Abandon(a.turn)
+				g.spare = append(g.spare, a.turn)
 			}
 			if a.lease != nil {
 				_ = a.lease.Unlock(context.Background()) // a panic in the user's would keep the others
@@ -227,7 +238,7 @@ func (g *gathering) atOnce(ctx context.Context) (err error) {
 			a.lease, a.err = g.core.Adopt(ctx, a.turn, g.began, g.request.Wait)
 		}
 		if a.err == nil {
-			g.had = append(g.had, a.lease)
+			g.has(a.lease)
 			continue
 		}
 		g.told = g.told || errors.Is(a.err, ErrHeld)
@@ -262,6 +273,24 @@ func (g *gathering) left() Request {
 		request.Wait = max(time.Until(g.began.Add(request.Wait)), 1)
 	}
 	return request
+}
+
+// has notes that the call has one more lock, which its caller does not have yet: if the Locker is
+// closed before it does, Close gives the lock back.
+func (g *gathering) has(lease *Lease) {
+	g.core.mu.Lock()
+	defer g.core.mu.Unlock()
+	lease.share.gathered = true
+	g.had = append(g.had, lease)
+}
+
+// handOut notes that the caller has the Leases of a gathering.
+func (c *Core) handOut(leases []*Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, lease := range leases {
+		lease.share.gathered = false
+	}
 }
 
 // late reports whether the time to wait is over.

@@ -38,6 +38,17 @@ type release struct {
 	done    chan struct{} // made by the first call that waits; closed when the release is settled
 }
 
+// wait returns a channel that is closed when the release is settled. Core.mu must be held.
+func (r *release) wait() <-chan struct{} {
+	if r.done == nil {
+		r.done = make(chan struct{})
+		if r.settled {
+			close(r.done)
+		}
+	}
+	return r.done
+}
+
 // Unlock ends this Lease. The lock is released with the last Lease on it, in whatever order they
 // end. That takes one request, or none if another call of this process has the next turn (see
 // Locker.Lock); ending another Lease takes none.
@@ -209,10 +220,7 @@ func (s *share) await(until time.Time) error {
 	s.awaited = true
 	defer func() { s.awaited = false }()
 	if !r.settled {
-		if r.done == nil {
-			r.done = make(chan struct{})
-		}
-		done := r.done
+		done := r.wait()
 		c.mu.Unlock()
 		timer := time.NewTimer(time.Until(until))
 		select {

@@ -149,6 +149,24 @@ func (c *Core) abandon(t *Turn) {
 	c.Go(func() { c.giveBack(context.Background(), t, nil, 0, time.Now()) }) // nobody waits for it
 }
 
+// handedOut reports whether a caller has a Lease on t. c.mu must be held.
+func (t *Turn) handedOut() bool {
+	return slices.ContainsFunc(t.shares, func(s *share) bool { return !s.gathered })
+}
+
+// given returns when the lock of a turn was given back, or at that time.
+func (c *Core) given(t *Turn, until time.Time) {
+	c.mu.Lock()
+	done := t.release.wait()
+	c.mu.Unlock()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
 // endTurn notes that nobody has a Lease on t any more. giveBack must follow. c.mu must be held.
 func (c *Core) endTurn(t *Turn) {
 	t.over = true

@@ -41,9 +41,11 @@ var lockAllTests = []test{
 		var who *fairlock.HeldError
 		w.That(errors.As(err, &which) && which.Op == "lockall" && which.Name == "y", "got %v", err)
 		w.That(errors.As(err, &who) && who.Owner == held.Owner(), "got %v", err)
-		had, err := b.TryLock(w.Context(), "x")
-		w.NoError(err)
-		w.Unlock(had)
+		for _, name := range []string{"z", "x"} {
+			had, err := b.TryLock(w.Context(), name)
+			w.NoError(err)
+			w.Unlock(had)
+		}
 		w.free("x", "z")
 		_, err = b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(w.Lease/2))
 		w.Is(err, fairlock.ErrHeld)
@@ -172,6 +174,31 @@ var lockAllTests = []test{
 		o = <-all
 		w.Is(o.err, fairlock.ErrClosed)
 		w.free("x", "z")
+		w.Unlock(held)
+	}},
+	{"Close gives back the locks of a call that still waits for others, whatever its OnQueued does", func(w *World) {
+		if w.Plain {
+			return // OnQueued runs before the call stands in line
+		}
+		rdb := w.Dial()
+		a, b := w.Locker(), w.New(rdb, fairlock.WithLease(w.Lease))
+		held := w.Lock(a, "y")
+		queued, goes, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := b.LockAll(context.Background(), []string{"x", "y"}, fairlock.OnQueued(func(int) {
+				close(queued)
+				<-goes
+			}))
+			ended <- err
+		}()
+		w.closes(queued, "OnQueued")
+		w.NoError(b.Close())
+		w.NoError(rdb.Close())
+		free, err := a.TryLock(w.Context(), "x")
+		w.NoError(err)
+		w.Unlock(free)
+		close(goes)
+		w.Is(<-ended, fairlock.ErrClosed)
 		w.Unlock(held)
 	}},
 	{"a Shutdown lets a call that has some of its locks wait for the others", func(w *World) {
