@@ -81,13 +81,8 @@ func (l *Locker) give(a *attempt, g lua.Grant, counters string, t rules.Term, co
 // joins makes the waiters of a lock ask at once, if one of them names the owner that has the lock
 // now: it may join the hold. l.mu must be held.
 func (l *Locker) joins(a *attempt) {
-	if ln := l.lines[a.Keys.Record()]; ln != nil {
-		for kin := range ln.waiting {
-			if kin.ticket.Owner == a.ticket.Owner {
-				ln.enterAt(time.Now())
-				return
-			}
-		}
+	if ln := l.lines[a.Keys.Record()]; ln != nil && ln.owners[a.ticket.Owner] > 0 {
+		ln.enterAt(time.Now())
 	}
 }
 

@@ -18,10 +18,34 @@ type line struct {
 	rules.Line
 	keys    lua.Keys
 	waiting map[*attempt]struct{}
+	owners  map[string]int // how many of those name that owner; nil: none does
 	alarm   *engine.Alarm
 }
 
-func (ln *line) remove(a *attempt) { delete(ln.waiting, a) }
+func (ln *line) add(a *attempt) {
+	if _, ok := ln.waiting[a]; ok {
+		return
+	}
+	ln.waiting[a] = struct{}{}
+	if owner := a.ticket.Owner; owner != "" {
+		if ln.owners == nil {
+			ln.owners = make(map[string]int)
+		}
+		ln.owners[owner]++
+	}
+}
+
+func (ln *line) remove(a *attempt) {
+	if _, ok := ln.waiting[a]; !ok {
+		return
+	}
+	delete(ln.waiting, a)
+	if owner := a.ticket.Owner; ln.owners[owner] > 1 {
+		ln.owners[owner]--
+	} else {
+		delete(ln.owners, owner)
+	}
+}
 
 // enqueue puts a among the waiters for which heartbeats are sent. l.mu must be held.
 func (l *Locker) enqueue(a *attempt) *line {
@@ -32,7 +56,7 @@ func (l *Locker) enqueue(a *attempt) *line {
 		ln.alarm = engine.NewAlarm(ln.Due, func() { l.beat(ln) })
 		l.lines[a.Keys.Record()] = ln
 	}
-	ln.waiting[a] = struct{}{}
+	ln.add(a)
 	return ln
 }
 
