@@ -61,9 +61,10 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 	}
 	done := make(chan error, len(l.nodes))
 	if e := l.core.Await(ctx, func() {
-		l.round(func(i int) {
+		l.round(func(i int) error {
 			_, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, rules.Late.Milliseconds(), true)
 			done <- err
+			return err
 		})
 	}); e != nil {
 		return e

@@ -54,7 +54,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	if len(holds) == 0 {
 		return answers
 	}
-	s.round(func(i int) { s.renew(ctx, i, holds) })
+	s.round(func(i int) error { return s.renew(ctx, i, holds) })
 	for k, h := range holds {
 		answers[index[k]] = s.outcome(h, began)
 	}
@@ -67,9 +67,9 @@ func (s strategy) Reassert(ctx context.Context, r lua.Renewal) lua.Renewed {
 }
 
 // round does something at each node that is there, side by side, and returns when all are done, or
-// when a majority is and the others had 250 ms.
-func (l *Locker) round(at func(i int)) {
-	done := make(chan struct{}, len(l.nodes))
+// when a majority has succeeded and the others had 250 ms.
+func (l *Locker) round(at func(i int) error) {
+	done := make(chan error, len(l.nodes))
 	awaited := 0
 	for i, node := range l.nodes {
 		if node.away() {
@@ -77,17 +77,18 @@ func (l *Locker) round(at func(i int)) {
 		}
 		awaited++
 		l.core.Go(func() {
-			at(i)
-			done <- struct{}{}
+			done <- at(i)
 		})
 	}
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
-	late := false
-	for n := 0; n < awaited && (!late || n < l.need()); {
+	late, succeeded := false, 0
+	for n := 0; n < awaited && (!late || succeeded < l.need()); {
 		select {
-		case <-done:
-			n++
+		case err := <-done:
+			if n++; err == nil {
+				succeeded++
+			}
 		case <-patience.C:
 			late = true
 		}
@@ -97,22 +98,27 @@ func (l *Locker) round(at func(i int)) {
 func (l *Locker) need() int { return len(l.nodes)/2 + 1 }
 
 // renew renews holds at one node: in one request, and in one for each if the node refuses that. It
-// may be about one of the locks.
-func (l *Locker) renew(ctx context.Context, i int, holds []renewal) {
-	switch err := l.renewIn(ctx, i, holds); {
+// may be about one of the locks. The error is nil if the node has answered.
+func (l *Locker) renew(ctx context.Context, i int, holds []renewal) error {
+	err := l.renewIn(ctx, i, holds)
+	switch {
 	case lua.Answered(err) && !lua.Passing(err) && len(holds) > 1:
 		var all sync.WaitGroup
 		for k := range holds {
 			all.Add(1)
 			l.core.Go(func() {
 				defer all.Done()
-				l.renew(ctx, i, holds[k:k+1])
+				_ = l.renew(ctx, i, holds[k:k+1]) // handled there
 			})
 		}
 		all.Wait()
 	case lua.WrongType(err):
 		l.nodes[i].logger.Warn("fairlock: a node cannot renew a lock: a key is of a wrong type", "lock", holds[0].Name, "record", holds[0].Keys.Record())
 	}
+	if lua.Answered(err) {
+		return nil
+	}
+	return err
 }
 
 // renewIn sends one request for all holds to one node.
@@ -206,7 +212,7 @@ func (l *Locker) strive(c *call, i int) {
 		r.Lease, r.Since = max(0, until.Sub(now)), c.hold.Since
 		r.Until = r.Since + lua.Micros(r.Ticket.Lease.Microseconds())
 	}
-	l.core.Go(func() { l.renew(context.Background(), i, []renewal{{c, r, true, 0, time.Time{}}}) })
+	l.core.Go(func() { _ = l.renew(context.Background(), i, []renewal{{c, r, true, 0, time.Time{}}}) })
 }
 
 // confirm makes a vote that came after the first renewal more than a claim. It asks the node also
@@ -228,7 +234,7 @@ func (l *Locker) tell(c *call, i int, token int64) {
 	}
 	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false, c.Vote(i), time.Time{}}
 	l.core.Go(func() {
-		l.renew(context.Background(), i, []renewal{h})
+		_ = l.renew(context.Background(), i, []renewal{h}) // it is told again with the next request
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.judge(c)

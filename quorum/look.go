@@ -84,7 +84,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 	}
 	answers := make(chan seen, len(l.nodes))
 	if e := l.core.Await(ctx, func() {
-		l.round(func(i int) {
+		l.round(func(i int) error {
 			v := view{node: i}
 			reply, err := l.nodes[i].run(context.WithoutCancel(ctx), inspectScript,
 				[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey()}, 0, inspected-1, l.most.Milliseconds())
@@ -95,6 +95,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 				err = l.belongs(v.set, v.most)
 			}
 			answers <- seen{v, err}
+			return err
 		})
 	}); e != nil {
 		return nil, nil, e
@@ -153,10 +154,13 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 		err   error
 	}
 	all := make(chan scanned, len(l.nodes))
+	scanning, stop := context.WithCancel(context.WithoutCancel(ctx)) // the nodes that are not waited for stop
+	defer stop()
 	if ended := l.core.Await(ctx, func() {
-		l.round(func(i int) {
-			names, err := l.scan(ctx, l.nodes[i])
+		l.round(func(i int) error {
+			names, err := l.scan(scanning, l.nodes[i])
 			all <- scanned{names, err}
+			return err
 		})
 	}); ended != nil {
 		return nil, ended

@@ -365,3 +365,24 @@ func TestAListWaitsForNoNodeThatFallsSilent(t *testing.T) {
 		})
 	})
 }
+
+func TestWhoLooksWaitsForAMajorityThoughANodeFailsAtOnce(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		h.nodes[0].SetError("NOPERM not this one")
+		for i := range 2 {
+			h.on(l, 1+i, inspectScript, 0, 300*time.Millisecond)
+		}
+		state, err := l.Inspect(h.Context(), "x")
+		if err != nil || state.Holder.Token != lease.Token() {
+			h.Errorf("got %+v, %v", state, err)
+		}
+		for s, err := range l.List(h.Context()) {
+			if err != nil || s.Holder.Token != lease.Token() {
+				h.Errorf("got %+v, %v", s, err)
+			}
+		}
+		h.nodes[0].SetError("")
+	})
+}
