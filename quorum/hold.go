@@ -152,10 +152,11 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var missed []*call
 	for k, h := range holds {
 		h.Ended(i, lua.Unanswered(err))
 		if away && h.decided {
-			l.strive(h.call, i)
+			missed = append(missed, h.call)
 		}
 		if err != nil {
 			continue
@@ -173,6 +174,7 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 			l.confirm(h.call, i)
 		}
 	}
+	l.strive(i, missed...)
 	return err
 }
 
@@ -199,12 +201,25 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	return lua.Renewed{Err: ballot.ErrUnreachable}
 }
 
-// strive gets a decided call the vote of one more node, or tells it that the call is decided: a
-// holder is as safe as it has nodes. Locker.mu must be held.
-func (l *Locker) strive(c *call, i int) {
-	if c.hold == nil || c.Open(i) || c.HasLost(i) || l.nodes[i].away() {
+// strive gets decided calls the vote of one more node, or tells it that they are decided: a holder
+// is as safe as it has nodes. Locker.mu must be held.
+func (l *Locker) strive(i int, calls ...*call) {
+	if l.nodes[i].away() {
 		return
 	}
+	var all []renewal
+	for _, c := range calls {
+		if c.hold != nil && !c.Open(i) && !c.HasLost(i) {
+			all = append(all, c.striving())
+		}
+	}
+	for part := range slices.Chunk(all, lua.MaxRenewals) {
+		l.core.Go(func() { _ = l.renew(context.Background(), i, part) }) // what fails is missed again
+	}
+}
+
+// striving is what a decided call asks of a node that it strives for. Locker.mu must be held.
+func (c *call) striving() renewal {
 	r := lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: c.hold.Token, Lease: c.ticket.Lease, Depth: 1}
 	if c.Request.Fixed { // the node keeps it no longer than the others do, whom an Extend may have asked to
 		now := time.Now()
@@ -212,7 +227,7 @@ func (l *Locker) strive(c *call, i int) {
 		r.Lease, r.Since = max(0, until.Sub(now)), c.hold.Since
 		r.Until = r.Since + lua.Micros(r.Ticket.Lease.Microseconds())
 	}
-	l.core.Go(func() { _ = l.renew(context.Background(), i, []renewal{{c, r, true, 0, time.Time{}}}) })
+	return renewal{c, r, true, 0, time.Time{}}
 }
 
 // confirm makes a vote that came after the first renewal more than a claim. It asks the node also
@@ -222,7 +237,7 @@ func (l *Locker) confirm(c *call, i int) {
 		return // the end of the request that is under way confirms
 	}
 	if asked := c.TakeDue(i); asked || c.Has(i, time.Now()) {
-		l.strive(c, i)
+		l.strive(i, c)
 	}
 }
 

@@ -158,15 +158,17 @@ func (l *Locker) up(i int) {
 func (l *Locker) returned(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var missed []*call
 	for _, c := range l.calls {
 		if c.Phase == rules.Granted && (!c.Has(i, time.Now()) || c.Missed(i, c.renewed)) {
-			l.strive(c, i)
+			missed = append(missed, c)
 		}
 		if c.Phase == rules.Waiting {
 			c.Ask(i)
 			l.judge(c)
 		}
 	}
+	l.strive(i, missed...)
 }
 
 func (n *node) sessionNow() uint64 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -168,5 +169,31 @@ func TestALockWhoseKeyIsDamagedCostsNoOtherLockOfItsHolder(t *testing.T) {
 		if err := damaged.Err(); !errors.Is(err, ErrLost) {
 			h.Errorf("the damaged one says %v", err)
 		}
+	})
+}
+
+func TestANodeThatIsBackIsAskedForManyHoldsTogether(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		const many = 400
+		var leases []*Lease
+		for n := range many {
+			leases = append(leases, h.has(l, fmt.Sprint("x", n)))
+		}
+		time.Sleep(2 * time.Second) // they have been renewed
+		h.nodes[2].SetError("LOADING the dataset")
+		time.Sleep(10 * time.Second)
+		h.nodes[2].SetError("")
+		before := h.nodes[2].CommandCount()
+		time.Sleep(time.Second)
+		for n := range many {
+			if ttl := h.nodes[2].TTL(fmt.Sprint("quorum:lock:{x", n, "}")); ttl < 25*time.Second {
+				h.Fatalf("lock %d ends there in %v", n, ttl)
+			}
+		}
+		if n := h.nodes[2].CommandCount() - before; n > 10*many { // those of one script for each would be more
+			h.Errorf("%d commands", n)
+		}
+		runtime.KeepAlive(leases)
 	})
 }

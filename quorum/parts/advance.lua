@@ -9,8 +9,8 @@ end
 local function tell(client, message) redis.pcall('PUBLISH', channels .. client, message) end
 
 -- How long this node grants nothing, in milliseconds: it has lost what it granted before, as a node
--- of another run id has, or one without a record of its own. What was lost has ended by then. To
--- another quorum than the one that it keeps, it grants nothing at all.
+-- of another run id has, or one without a record of its own. What was lost has ended by then. At the
+-- request of another quorum than the one that it keeps, it grants nothing at all.
 local function quarantined()
   --#include parts/run.lua
   local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
