@@ -173,6 +173,9 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 		if h.decided && left == 0 {
 			l.confirm(h.call, i)
 		}
+		if h.decided && left <= 0 { // the answer may have come too late for the renewal's outcome
+			l.core.Go(func() { l.lostVote(h.call, rules.Vanished) })
+		}
 	}
 	l.strive(i, missed...)
 	return err

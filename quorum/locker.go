@@ -192,16 +192,19 @@ func (l *Locker) message(i int, payload string) {
 		l.judge(c)
 	case m.News == lua.Forces && c.Phase == rules.Granted:
 		c.LoseVote(i)
-		l.core.Go(func() {
-			l.mu.Lock()
-			until, ok := c.Standing(time.Now())
-			l.mu.Unlock()
-			if ok {
-				l.core.Shorten(c.hold, until)
-			} else { // also where a node that is away could yet have a vote: none is trusted
-				l.core.Lose(c.hold, rules.Forced)
-			}
-		})
+		l.core.Go(func() { l.lostVote(c, rules.Forced) })
+	}
+}
+
+// lostVote has a decided call that lost a vote trust no longer what no majority of votes is for.
+func (l *Locker) lostVote(c *call, why rules.Why) {
+	l.mu.Lock()
+	until, ok := c.Standing(time.Now())
+	l.mu.Unlock()
+	if ok {
+		l.core.Shorten(c.hold, until)
+	} else { // also where a node that is away could yet have a vote: none is trusted
+		l.core.Lose(c.hold, why)
 	}
 }
 

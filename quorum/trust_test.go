@@ -85,6 +85,26 @@ func TestAHoldIsLostAsSoonAsARenewalFindsThatNoMajorityIsItsOwn(t *testing.T) {
 	})
 }
 
+// The renewal does not wait for that answer: all the others have come.
+func TestAHoldIsLostAsSoonAsALateAnswerSaysThatNoMajorityIsItsOwn(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.gives(2, other, "x")
+		h.nodes[2].SetTTL("quorum:lock:{x}", time.Minute)
+		lease := h.has(l, "x")
+		h.on(l, 0, renewScript, 0, 300*time.Millisecond)
+		h.on(l, 2, renewScript, 0, 0)
+		time.Sleep(8500 * time.Millisecond)
+		h.nodes[0].Del("quorum:lock:{x}")
+		h.nodes[0].Del("quorum:queue:{x}")
+		h.gives(0, other, "x")
+		time.Sleep(2 * time.Second)
+		if err := lease.Err(); !errors.Is(err, ErrLost) {
+			h.Errorf("it says %v, and trusts one vote for %v", err, time.Until(lease.Deadline()))
+		}
+	})
+}
+
 func TestAHoldIsTrustedUntilItsVotesEndThoughNoNodeAnswers(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		lease := h.has(h.locker(), "x")
