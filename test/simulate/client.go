@@ -49,6 +49,9 @@ type client struct {
 	latest atomic.Pointer[fairlock.Lease] // the latest lease that the client had
 }
 
+// mostPatient is how long a client waits for an answer at most.
+const mostPatient = 4 * time.Second
+
 // newClient starts a client with its actors. World.mu must not be held.
 func (w *World) newClient() *client {
 	w.mu.Lock()
@@ -65,7 +68,7 @@ func (w *World) newClient() *client {
 		leases = []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 10 * time.Minute, 2 * time.Hour}
 	}
 	c.lease = leases[r.IntN(len(leases))]
-	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(4))*time.Second
+	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(int(mostPatient/time.Second)))*time.Second
 	w.clients = append(w.clients, c)
 	w.mu.Unlock()
 

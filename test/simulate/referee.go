@@ -76,6 +76,15 @@ func (lk *lock) steppedSince(then time.Time) (all time.Duration) {
 type shown struct {
 	token   int64
 	end, at time.Time
+	told    time.Time // when the last request was executed whose answer has surely come, or is lost
+}
+
+// answered is told at that time. A message may come sooner than an answer from before it.
+func (s shown) answered(now time.Time) time.Time {
+	if s.told.IsZero() || now.Sub(s.at) > mostPatient {
+		return s.at
+	}
+	return s.told
 }
 
 // grant is one ownership.
@@ -172,7 +181,7 @@ func (l *look) after(reply []byte) {
 		}
 		l.r.freedom(lk, is)
 		if l.verb == "enter" && lk.free.IsZero() {
-			lk.shown[l.by] = shown{is.token, lk.end, time.Now()}
+			lk.shown[l.by] = shown{is.token, lk.end, time.Now(), lk.shown[l.by].answered(time.Now())}
 		}
 	}
 	l.r.trust()
@@ -316,7 +325,7 @@ func (l *look) given(lk *lock, was, is *state) *grant {
 		lapse.back = maps.Clone(lk.back)
 		lk.lapses = append(lk.lapses, lapse)
 	}
-	if told := lk.shown[l.r.w.byID(clientOf(g.ticket))].at; clientOf(g.ticket) != l.by.uuid && !told.IsZero() {
+	if told := lk.shown[l.r.w.byID(clientOf(g.ticket))].answered(g.at); clientOf(g.ticket) != l.by.uuid && !told.IsZero() {
 		g.stepped = lk.steppedSince(told)
 	}
 	for _, b := range l.r.beliefs {
