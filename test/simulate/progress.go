@@ -141,6 +141,21 @@ func (r *referee) loses() {
 	}
 }
 
+// shown is what an answer says of an ownership.
+type shown struct {
+	token   int64
+	end, at time.Time
+	told    time.Time // when the last request was executed whose answer has surely come, or is lost
+}
+
+// answered is told at that time. A message may come sooner than an answer from before it.
+func (s shown) answered(now time.Time) time.Time {
+	if s.told.IsZero() || now.Sub(s.at) > mostPatient {
+		return s.at
+	}
+	return s.told
+}
+
 // steps notes that the server's clock was set forward.
 func (r *referee) steps(by time.Duration) {
 	if by < 0 {
