@@ -32,6 +32,7 @@ var contextTests = []test{
 			for n := range int32(8) {
 				a, b := w.Locker(), w.Locker()
 				w.Unlock(w.Lock(a, "y")) // the first contact is made by a goroutine of its own
+				w.Unlock(w.Lock(b, "y")) // and may take long
 				ctx := untimely{w.Context(), how, new(atomic.Int32)}
 				ctx.left.Store(n)
 				ended := make(chan struct{})
@@ -44,7 +45,7 @@ var contextTests = []test{
 					}
 				}()
 				w.closes(ended, "the call")
-				lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(w.Lease/3))
+				lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
 				w.NoError(err)
 				w.Unlock(lease)
 				w.NoError(a.Close())
@@ -66,7 +67,7 @@ var contextTests = []test{
 				}()
 				w.closes(ended, "the call")
 			}
-			lease, err := a.Lock(w.Context(), "x", fairlock.WaitAtMost(w.Lease/3))
+			lease, err := a.Lock(w.Context(), "x", fairlock.WaitAtMost(20*w.Lease))
 			w.NoError(err)
 			w.Unlock(lease)
 		}
