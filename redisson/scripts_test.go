@@ -12,7 +12,7 @@ func TestARefusalNamesTheHolderAlsoAfterAWait(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
 			lease := w.has(locker(), "x")
-			_, err := locker().Lock(w.Context(), "x", WaitAtMost(20*time.Millisecond))
+			_, err := locker().Lock(w.Context(), "x", WaitAtMost(500*time.Millisecond))
 			w.is(err, ErrHeld)
 			if !strings.Contains(err.Error(), lease.Owner()) {
 				w.Errorf("%v, and %s has it", err, lease.Owner())
