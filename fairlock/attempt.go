@@ -1,6 +1,7 @@
 package fairlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -74,8 +75,9 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 // caller's own goroutine if the request is sure to come back soon. The context is asked before
 // others rely on this call: it may be the user's, and panic.
 func (l *Locker) open(ctx context.Context, a *attempt) {
-	server, prompt := a.Server, false
-	if server == nil {
+	var server *lua.Server
+	prompt := false
+	if a.Server == nil {
 		server, prompt = l.core.Prompt(ctx, a.Request)
 	}
 	endless := ctx.Done() == nil
@@ -89,10 +91,7 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 		l.first(ctx, server, a, with)
 		return
 	}
-	if a.Server == nil {
-		server = l.core.Server
-	}
-	l.core.Go(func() { l.first(context.WithoutCancel(ctx), server, a, with) })
+	l.core.Go(func() { l.first(context.WithoutCancel(ctx), cmp.Or(a.Server, l.core.Server), a, with) })
 }
 
 func (l *Locker) first(ctx context.Context, server *lua.Server, a *attempt, with *batch.Batch[*attempt]) {

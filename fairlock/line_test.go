@@ -12,15 +12,21 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// The call gives up after the answer has arrived and before the answer is handled.
-func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
+// onEmbedded is a client of an embedded server.
+func onEmbedded(t *testing.T) *redis.Client {
 	server, err := embedded.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
+	t.Cleanup(server.Close)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close()
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// The call gives up after the answer has arrived and before the answer is handled.
+func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
+	rdb := onEmbedded(t)
 	keys, _ := lua.NewKeys("fairlock", "x")
 	for what, request := range map[string]engine.Request{"lock": {Wait: -1}, "try": {}} {
 		l := New(rdb)
@@ -45,13 +51,7 @@ func TestACallThatGivesUpAsItsAnswerComesLeavesNothing(t *testing.T) {
 
 // The first call sends for both.
 func TestACallWhoseContextPanicsAsItAsksForOthersCostsThemNothing(t *testing.T) {
-	server, err := embedded.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close()
+	rdb := onEmbedded(t)
 	l := New(rdb)
 	defer l.Close()
 	keys, _ := lua.NewKeys("fairlock", "x")

@@ -15,11 +15,16 @@ func (b *Backoff) Next() time.Duration {
 }
 
 // Wait waits until the next attempt is due, or returns EndOf(ctx).
-func (b *Backoff) Wait(ctx context.Context) error {
+func (b *Backoff) Wait(ctx context.Context) error { return b.waitOr(ctx, nil) }
+
+// waitOr is Wait, for no longer than until now is closed.
+func (b *Backoff) waitOr(ctx context.Context, now <-chan struct{}) error {
 	timer := time.NewTimer(b.Next())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-now:
 		return nil
 	case <-ctx.Done():
 		return EndOf(ctx)

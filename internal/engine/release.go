@@ -38,17 +38,6 @@ type release struct {
 	done    chan struct{} // made by the first call that waits; closed when the release is settled
 }
 
-// wait returns a channel that is closed when the release is settled. Core.mu must be held.
-func (r *release) wait() <-chan struct{} {
-	if r.done == nil {
-		r.done = make(chan struct{})
-		if r.settled {
-			close(r.done)
-		}
-	}
-	return r.done
-}
-
 // Unlock ends this Lease. The lock is released with the last Lease on it, in whatever order they
 // end. That takes one request, or none if another call of this process has the next turn (see
 // Locker.Lock); ending another Lease takes none.
@@ -220,14 +209,8 @@ func (s *share) await(until time.Time) error {
 	s.awaited = true
 	defer func() { s.awaited = false }()
 	if !r.settled {
-		done := r.wait()
 		c.mu.Unlock()
-		timer := time.NewTimer(time.Until(until))
-		select {
-		case <-done:
-		case <-timer.C:
-		}
-		timer.Stop()
+		c.given(s.turn, until)
 		c.mu.Lock()
 	}
 	if !r.settled {
@@ -292,15 +275,7 @@ func (c *Core) pause(ctx context.Context, b *Backoff) error {
 		b.next = min(b.next, lastWords/20) // what follows has no longer than the last words
 		return b.Wait(ctx)
 	}
-	timer := time.NewTimer(b.Next())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.stop:
-	case <-ctx.Done():
-		return EndOf(ctx)
-	}
-	return nil
+	return b.waitOr(ctx, c.stop)
 }
 
 // released sends one release and reports whether there is an outcome. From here on h changes only

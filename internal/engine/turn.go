@@ -156,8 +156,15 @@ func (t *Turn) handedOut() bool {
 
 // given returns when the lock of a turn was given back, or at that time.
 func (c *Core) given(t *Turn, until time.Time) {
+	r := &t.release
 	c.mu.Lock()
-	done := t.release.wait()
+	if r.done == nil {
+		r.done = make(chan struct{})
+		if r.settled {
+			close(r.done)
+		}
+	}
+	done := r.done
 	c.mu.Unlock()
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -90,7 +90,7 @@ func (h *Hold) Due() time.Time {
 // along, so leases that were taken at random times come to share their requests. An unanswered
 // renewal is sent again beside the first.
 func (h *Hold) StartRenewal(now time.Time) bool {
-	span, soon := min(h.Term.Span, 10*mostRenewed), now
+	span, soon := h.Term.Span, now
 	if h.Lease != 0 {
 		span = min(span, h.Lease)
 		soon = now.Add(min(span/15, mostRenewed/5))
@@ -108,13 +108,13 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 // Again plans another renewal of a fixed lease: what the last one asked for besides was refused.
 func (h *Hold) Again(now time.Time) {
 	if h.State == Held && h.Fixed && h.RenewAt.IsZero() {
-		h.again(now, min(h.Term.Span, 10*mostRenewed))
+		h.again(now, h.Term.Span)
 	}
 }
 
 // again plans the renewal after one that may go unanswered.
 func (h *Hold) again(now time.Time, span time.Duration) {
-	h.RenewAt = now.Add(max(span/10, 10*time.Millisecond))
+	h.RenewAt = now.Add(min(max(span/10, 10*time.Millisecond), mostRenewed))
 }
 
 // Renewed takes in the answer to a renewal that was sent at that time and told the record that

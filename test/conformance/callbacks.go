@@ -95,15 +95,7 @@ var callbackTests = []test{
 		rdb := w.Dial()
 		a, b := w.Locker(), w.New(rdb, fairlock.WithLease(w.Lease))
 		lease := w.Lock(a, "x")
-		queued, goes, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		go func() {
-			_, err := b.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
-				close(queued)
-				<-goes
-			}))
-			ended <- err
-		}()
-		w.closes(queued, "OnQueued")
+		slow, goes := w.stays(b)
 		w.Unlock(lease)
 		w.Pass(w.Lease) // its process knows of the grant by now, and has renewed it
 		w.That(w.admin.Exists(w.Context(), w.Record("x")).Val() == 1, "the lock is free")
@@ -113,7 +105,7 @@ var callbackTests = []test{
 		w.NoError(err)
 		w.Unlock(free)
 		close(goes)
-		w.Is(<-ended, fairlock.ErrClosed)
+		w.Is((<-slow).Err, fairlock.ErrClosed)
 	}},
 	{"while a call's OnQueued runs, those of its process who wait for the plain lock have it", func(w *World) {
 		if !w.Plain {
@@ -306,9 +298,15 @@ func (h handler) WithGroup(string) slog.Handler                 { return h }
 // stays has a call wait for x, with an OnQueued that runs until goes is closed.
 func (w *World) stays(l Locker) (slow <-chan Outcome, goes chan struct{}) {
 	w.Helper()
+	return w.staysIn(func(o fairlock.LockOption) (*fairlock.Lease, error) { return l.Lock(context.Background(), "x", o) })
+}
+
+// staysIn has a call wait with an OnQueued that runs until goes is closed.
+func (w *World) staysIn(call func(fairlock.LockOption) (*fairlock.Lease, error)) (slow <-chan Outcome, goes chan struct{}) {
+	w.Helper()
 	queued, goes := make(chan struct{}), make(chan struct{})
 	slow = w.calls(func() (*fairlock.Lease, error) {
-		return l.Lock(context.Background(), "x", fairlock.OnQueued(func(int) {
+		return call(fairlock.OnQueued(func(int) {
 			close(queued)
 			<-goes
 		}))

@@ -183,22 +183,17 @@ var lockAllTests = []test{
 		rdb := w.Dial()
 		a, b := w.Locker(), w.New(rdb, fairlock.WithLease(w.Lease))
 		held := w.Lock(a, "y")
-		queued, goes, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		go func() {
-			_, err := b.LockAll(context.Background(), []string{"x", "y"}, fairlock.OnQueued(func(int) {
-				close(queued)
-				<-goes
-			}))
-			ended <- err
-		}()
-		w.closes(queued, "OnQueued")
+		slow, goes := w.staysIn(func(o fairlock.LockOption) (*fairlock.Lease, error) {
+			_, err := b.LockAll(context.Background(), []string{"x", "y"}, o)
+			return nil, err
+		})
 		w.NoError(b.Close())
 		w.NoError(rdb.Close())
 		free, err := a.TryLock(w.Context(), "x")
 		w.NoError(err)
 		w.Unlock(free)
 		close(goes)
-		w.Is(<-ended, fairlock.ErrClosed)
+		w.Is((<-slow).Err, fairlock.ErrClosed)
 		w.Unlock(held)
 	}},
 	{"a Shutdown lets a call that has some of its locks wait for the others", func(w *World) {
