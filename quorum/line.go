@@ -100,12 +100,17 @@ func (l *Locker) beat(at *line, i int) {
 		pair.At = s.now
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		var missed []*call
 		for _, c := range calls {
 			c.Ended(i, false) // a beat that comes late puts nobody in line
 			if err == nil && c.Phase == rules.Waiting {
 				l.beaten(c, i, &s, pair)
 			}
+			if c.Phase == rules.Granted && c.Missed(i, c.renewed) {
+				missed = append(missed, c) // nobody strives for a node while a request to it is under way
+			}
 		}
+		l.strive(i, missed...)
 		if err == nil && l.lines[at.keys.Record()] == at {
 			at.alarm.By(time.Now().Add(max(s.left+afterEnd, soonest)))
 		}
