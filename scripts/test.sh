@@ -55,14 +55,15 @@ fi
 heavy='/locks/(bench|docs|examples|scripts|integrations/grpclock)(/|$)'
 light=$(go list work | grep -vE "$heavy") # one word per package
 guests=$(go list work | grep -E "$heavy")
-# What compiles has much memory for a while; that saves a sixth of its time.
-compiling() { GOGC=400 "$@"; }
+# The compiler and the tests may have five times the memory that they use: that saves a sixth of what
+# the compiler computes and a tenth of what the tests do.
+export GOGC=400
 
 # All that the tests need is compiled before they begin, on all cores: leases are short in some.
 # shellcheck disable=SC2086
-compiling go list $race -test -export $light >/dev/null
+go list $race -test -export $light >/dev/null
 # shellcheck disable=SC2086
-compiling go vet $race $light
+go vet $race $light
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
@@ -96,8 +97,8 @@ packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 proven=(./test/explore ./test/majority ./test/simulate ./test/simulate/majority)
 prove() {
 	local status=0
-	logged compiling nice -n 19 go test $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
-	logged compiling nice -n 19 go test $race $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
+	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
+	logged nice -n 19 go test $race $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
 	return "$status"
 }
 
@@ -140,12 +141,12 @@ floors() { test_all $(packages . "$quiet|/test/|/cmd/|/locks\$"); }
 # shellcheck disable=SC2046
 tool() { test_all $(packages /cmd/); }
 # shellcheck disable=SC2086
-vetted() { compiling nice -n 19 go vet $guests; } # on a fresh machine that builds for minutes
+vetted() { nice -n 19 go vet $guests; } # on a fresh machine that builds for minutes
 # None of the guests tests how soon something happens: two at a time.
 # shellcheck disable=SC2046
 guests() { race='' test_all -p 2 $(echo "$guests" | grep -v '/scripts/release$'); }
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
-released() { logged compiling nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/release; }
+released() { logged nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/release; }
 
 # Five groups that take about as long as each other.
 torturing() { in_turn torture java; }
