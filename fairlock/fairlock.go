@@ -262,5 +262,6 @@ func Note(text string) LockOption { return engine.Note(text) }
 
 // Margin is how much earlier than the server a client ends its trust in a lease of length d: a
 // tenth of the first ten minutes of d and a hundredth of the rest, at least 10 ms. The margin pays
-// for clocks that run apart and for the time that a holder takes to stop.
+// for clocks that run apart and for the time that a holder takes to stop. A lock that was waited for
+// begins with a claim of 3 s: until the first renewal, a second later, the margin is that of 3 s.
 func Margin(d time.Duration) time.Duration { return rules.Margin(d) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 
 	"github.com/fairlock/locks/test/faultproxy"
@@ -121,6 +122,25 @@ var trialsOfLosses = []trial{
 		two := s.start(s.on("two", nil, "sh", "-c", `case $(cut -d" " -f3 /proc/$0/stat 2>/dev/null) in ""|[ZX]) echo alone;; *) echo together;; esac`, pid))
 		s.waits(two)
 		proxy.Freeze(true)
+		said := two.line()
+		proxy.Freeze(false)
+		if code := s.ended(one); code != 76 || said != "alone" {
+			return said
+		}
+		return "its command is killed before the other's begins"
+	}},
+	{"... which it had waited for, a moment ago", "-", "as above", "its command is killed before the other's begins", func(s *fixture) string {
+		proxy := faultproxy.New(s.T, s.server.Addr())
+		holder := s.taken()
+		one := s.start(s.on("one", runFlags{"--redis=redis://" + proxy.Addr()}, "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.02; done`))
+		s.waits(one)
+		two := s.start(s.on("two", nil, "sh", "-c", `read pid; case $(cut -d" " -f3 /proc/$pid/stat 2>/dev/null) in ""|[ZX]) echo alone;; *) echo together;; esac`))
+		s.waits(two)
+		must(s.T, holder.stdin.Close())
+		pid := one.line()
+		proxy.Freeze(true)
+		_, err := io.WriteString(two.stdin, pid+"\n")
+		must(s.T, err)
 		said := two.line()
 		proxy.Freeze(false)
 		if code := s.ended(one); code != 76 || said != "alone" {

@@ -87,12 +87,14 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		child.release()
 		p.interrupted = child.interrupted()
 	}()
+	began, first := time.Now(), lease.Deadline()
+	grace := func() time.Duration { return p.grace(first.Sub(began), lease.Deadline().Sub(began)) }
 	var kill <-chan time.Time
 	for {
 		select {
 		case <-child.ended:
 			if left := child.linger(signals, lease.Done()); left {
-				child.end(signals, p.KillAfter)
+				child.end(signals, grace())
 				exit.Complain(p.out, fmt.Errorf("%q: the command has left something running, which was told to end", lease.Name()))
 			}
 			return child.code, nil
@@ -109,10 +111,21 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 			child.suspend(why, lease.Err)
 		case <-lease.Done():
 			why := p.loss(lease)
-			child.end(signals, p.KillAfter)
+			child.end(signals, grace())
 			return 0, exit.Errorf(exit.Lost, "%w; the command was told to stop, and had exit code %d", why, child.code)
 		}
 	}
+}
+
+// grace returns how long the command has from SIGTERM to SIGKILL: KillAfter, or less. A lock that
+// was waited for, or is on a quorum, begins with a claim, which is shorter than the lease and has a
+// smaller margin. Its first renewal makes a lease of it. first and now are for how long the lock was
+// trusted as the command began, and is now, both from then on.
+func (p *Program) grace(first, now time.Duration) time.Duration {
+	if p.insists || now > 2*first {
+		return p.KillAfter
+	}
+	return min(p.KillAfter, safely(first*10/9)) // trust ends a tenth early
 }
 
 // loss returns the reason why the command must end.

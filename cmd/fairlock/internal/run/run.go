@@ -29,7 +29,7 @@ type Command struct {
 	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
 	Lease      time.Duration  `default:"30s" placeholder:"DURATION" help:"How long the lock outlives a holder that died (default ${default})."`
 	FixedLease *time.Duration `placeholder:"DURATION" help:"A lease that is not renewed: shortly before it is over, the command is told to end."`
-	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL (default: a fifteenth of the lease)."`
+	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL (default: a fifteenth of the lease, or less)."`
 	Owner      *string        `placeholder:"OWNER" help:"Share the lock with whoever names the same owner."`
 	Note       *string        `placeholder:"TEXT" help:"What others see beside our host and process (default: the command's name)."`
 	Plain      bool           `help:"A lock without a line: whoever asks when it is free has it."`
@@ -51,8 +51,9 @@ it out of the line. SIGUSR1, SIGUSR2 and SIGWINCH only go on to the command.
 
 If the lock is lost (the server was away for longer than the lease, somebody ended it, or a --fixed-lease is over) the
 command and all that it has started get SIGTERM and, --kill-after later, SIGKILL. The default, which
-grows with the lease, sees to it that they are gone before the server gives the lock to another. A SIGTERM that only goes on to the command
-is followed by SIGKILL if --kill-after is given.
+grows with the lease, sees to it that they are gone before the server gives the lock to another; in the first seconds of
+a lock that was waited for it is 200 ms. A SIGTERM that only goes on to the command is followed by SIGKILL if
+--kill-after is given.
 
 What the command leaves running when it ends has a second to end by itself and is ended in the same way then, before the
 lock is handed on; a daemon, which has made a session of its own (setsid), is left alone. If fairlock itself is killed,
@@ -152,18 +153,21 @@ func (r *Command) Program() (*Program, error) {
 	return p, nil
 }
 
-// killAfter returns how long the command has from SIGTERM to SIGKILL. Trust in the lease ends early
-// by a margin; the default leaves a third of that margin for clocks that run at different speeds.
+// killAfter returns how long the command has at most from SIGTERM to SIGKILL.
 func (r *Command) killAfter() time.Duration {
 	switch {
 	case r.KillAfter != nil:
 		return *r.KillAfter
 	case r.FixedLease != nil:
-		return fairlock.Margin(*r.FixedLease) * 2 / 3
+		return safely(*r.FixedLease)
 	default:
-		return fairlock.Margin(r.Lease) * 2 / 3
+		return safely(r.Lease)
 	}
 }
+
+// safely returns how long a command may take to end after the trust in a lease of length d has
+// ended. Trust ends early by a margin; a third of it is for clocks that run at different speeds.
+func safely(d time.Duration) time.Duration { return fairlock.Margin(d) * 2 / 3 }
 
 // lock waits for the lock as the flags say.
 func (r *Command) lock(ctx context.Context, locker fairlock.Interface, note string, queued func(int)) (*fairlock.Lease, error) {
