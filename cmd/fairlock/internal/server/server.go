@@ -80,7 +80,7 @@ const (
 // address parses the URL only to find out which of go-redis's parsers to use.
 func (s *site) address() (form, *url.URL, error) {
 	u, err := url.Parse(s.url)
-	if err == nil && u.User == nil && strings.Contains(s.url, "@") {
+	if err == nil && strings.Contains(s.url, "@") && (u.User == nil || strays(u)) {
 		err = errors.New("user or password end early") // the parser took the part after the first / ? # for something else
 	}
 	if err != nil {
@@ -96,6 +96,20 @@ func (s *site) address() (form, *url.URL, error) {
 		return sentinel, u, nil
 	}
 	return single, u, nil
+}
+
+// strays reports whether an @ stands where none can be, though there is a user: it is the end of
+// the password.
+func strays(u *url.URL) bool {
+	for name := range u.Query() {
+		if strings.Contains(name, "@") {
+			return true
+		}
+	}
+	if u.Scheme == "unix" {
+		return u.Host != ""
+	}
+	return strings.Contains(u.Path, "@") || strings.Contains(u.Fragment, "@")
 }
 
 // prepare parses the URL and returns a function that makes a client.
@@ -141,11 +155,12 @@ func (s *site) nonsense(err error) error {
 		return err
 	}
 	var parse *url.Error // the text of a url.Error has the URL
-	if errors.As(err, &parse) {
+	parsed := !errors.As(err, &parse)
+	if !parsed {
 		err = parse.Err
-		if s.hush {
-			err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25")
-		}
+	}
+	if s.hush && (!parsed || strings.Count(s.url, "@") > 1) { // else the text has a part that is none of the password
+		err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25")
 	}
 	return exit.Errorf(exit.Usage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that --help tells: %w", err)
 }

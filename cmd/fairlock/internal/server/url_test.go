@@ -18,6 +18,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
 		"redis://me:cret/x@h", "redis://me:cret#x@h", "redis://me:cret?x@h", "redis://me:se/cret@h", "redis://me:se#cret@h", "redis://me:se?cret@h", "redis://me:1/cret@h", "redis://:se%cret@h", "http://me:cret@h",
+		"redis://me:s@x/cret@h", "redis://me:s@x?cret@h", "redis://me:s@cret#x@h", "redis://me:s@x#cret@h", "redis://me:s@x?cret=1@h", "unix://me:s@cret/x@/socket",
 		"redis://me:cret@h/x", "redis://me:cret@h?no=1", "redis://me:cret@h:port", "redis://h?master_name=m&password=cret&db=x",
 		"redis+cluster://me:cret@h?no=1", "redis+sentinel://me:cret@h",
 	} {
@@ -33,7 +34,7 @@ func TestNoErrorTellsAPasswordOfANode(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
 		"quorum:a,b,redis://me:se/cret@h", "quorum:me:1/cret@a,b,c", "quorum:redis://me:cret@a,b,c,d", "quorum:a,b,redis://me:cret@h?master_name=m",
-		"quorum:me:cret@a,b,", "quorum:rediss://me:cret@a:port,b,c", "quorum:quorum:me:cret@a,b,c",
+		"quorum:me:cret@a,b,", "quorum:rediss://me:cret@a:port,b,c", "quorum:quorum:me:cret@a,b,c", "quorum:redis://me:s@x/cret@a,b,c", "quorum:redis://me:s@cret#x@a,b,c",
 	} {
 		c := Connection{Redis: []string{url}}
 		_, err := c.Nodes()
