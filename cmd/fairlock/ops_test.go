@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -18,6 +19,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -272,6 +274,29 @@ func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
 	p = launch(t, s, "force", "nightly")
 	p.ends(1)
 	p.complains(`nobody has the fair lock "nightly"`)
+}
+
+func TestForceSaysWhatItDidAlsoIfTheServerIsGoneThen(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"force", "nightly"}, {"force", "nightly", "--json"}} {
+		s := redistest.Start(t)
+		proxy := faultproxy.New(t, s.Addr())
+		lease := take(t, observer(t, s), "nightly", fairlock.Note("web-1"))
+		var done atomic.Bool
+		proxy.Add(faultproxy.Rule{Action: faultproxy.DropRequest(), Match: func(args []string) bool {
+			force := strings.EqualFold(args[0], "eval") && strings.HasPrefix(args[1], "-- force")
+			return done.Swap(done.Load() || force)
+		}})
+		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + proxy.Addr()}, args...).start()
+		p.ends(69)
+		text := strings.Join(p.rest(), "\n")
+		if !strings.Contains(text, "web-1") || strings.Contains(text, "now") || strings.Contains(text, "next") {
+			t.Errorf("%q: %s", args, text)
+		}
+		if err := lease.Extend(t.Context(), time.Minute); !errors.Is(err, fairlock.ErrLost) {
+			t.Error(err)
+		}
+	}
 }
 
 func TestForceMeansAPlainLockOnlyIfTold(t *testing.T) {

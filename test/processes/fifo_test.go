@@ -40,7 +40,7 @@ func TestSixtyFourWaitersInFourProcessesAreServedInTheOrderOfTheirArrival(t *tes
 	var turns []workers.Turn
 	for _, l := range loops {
 		// An overlap that the witness saw would arrive as Failed.
-		turns = append(turns, l.Await(workers.Done).Turns...)
+		turns = append(turns, l.AwaitWithin(3*workers.Patience, workers.Done).Turns...)
 	}
 	took := time.Since(began)
 	for _, w := range all {

@@ -161,7 +161,13 @@ type Call struct {
 // Await returns the next event, which must be of this kind.
 func (c *Call) Await(kind Kind) Event {
 	c.worker.tb.Helper()
-	patience := time.NewTimer(Patience)
+	return c.AwaitWithin(Patience, kind)
+}
+
+// AwaitWithin is Await for what takes a while on a busy machine.
+func (c *Call) AwaitWithin(bound time.Duration, kind Kind) Event {
+	c.worker.tb.Helper()
+	patience := time.NewTimer(bound)
 	defer patience.Stop()
 	select {
 	case e := <-c.events:
@@ -170,7 +176,7 @@ func (c *Call) Await(kind Kind) Event {
 		}
 		return e
 	case <-patience.C:
-		c.fatal(fmt.Sprintf("not %s within %v", kind, Patience))
+		c.fatal(fmt.Sprintf("not %s within %v", kind, bound))
 	case <-c.worker.done:
 		c.fatal(fmt.Sprintf("not %s, and the process ended: %v\n%s", kind, c.worker.cmd.ProcessState, &c.worker.stderr))
 	}

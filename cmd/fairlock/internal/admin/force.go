@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
@@ -29,7 +30,8 @@ It does not ask. Look first, and name what you have seen: if the lock has change
 
 The token is compared a round trip before the lock is forced. A plain lock is meant only with --plain.
 
---json: name, kind, forced (the holder that was, as of ls) and next (the holder now, or null).
+--json: name, kind, forced (the holder that was, as of ls) and next (the holder now, or null). If the server cannot
+be reached any more when it was ended, there is no next.
 
 Exit codes:
     0  it was ended
@@ -41,10 +43,10 @@ Exit codes:
 
 // forcedRecord is what force has done, as JSON.
 type forcedRecord struct {
-	Name   string              `json:"name"`
-	Kind   string              `json:"kind"`
-	Forced *locks.HolderRecord `json:"forced"`
-	Next   *locks.HolderRecord `json:"next"` // null: the lock is free now
+	Name   string               `json:"name"`
+	Kind   string               `json:"kind"`
+	Forced *locks.HolderRecord  `json:"forced"`
+	Next   **locks.HolderRecord `json:"next,omitempty"` // points to nil: the lock is free now; nil: it could not be looked at
 }
 
 // Run is called by kong.
@@ -69,11 +71,12 @@ func (v *Force) Run() error {
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
 		return l.Failed(err)
 	}
-	after, err := l.Look(v.Name)
-	if err != nil {
-		return err
+	done := &forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder}
+	after, unseen := l.Look(v.Name)
+	if unseen == nil {
+		done.Next = &after.Holder
 	}
-	return v.tell(&forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder, Next: after.Holder})
+	return errors.Join(unseen, v.tell(done)) // it is done, whoever has the lock now
 }
 
 // nobody returns the error that there is nothing to force. If the lock of that name is held in the
@@ -92,9 +95,12 @@ func (v *Force) tell(r *forcedRecord) error {
 	p.Object(r)
 	h := r.Forced
 	p.Say("%s: ended the ownership of %s (token %s), who had it for %s", p.Paint(output.Bold, output.Clean(r.Name)), h.Who(), h.TokenOrWhy(), output.Span(h.Held))
-	if r.Next != nil {
-		p.Say("%s: %s has it now (token %s)", p.Paint(output.Bold, output.Clean(r.Name)), r.Next.Who(), r.Next.TokenOrWhy())
-	} else {
+	switch {
+	case r.Next == nil:
+	case *r.Next != nil:
+		next := *r.Next
+		p.Say("%s: %s has it now (token %s)", p.Paint(output.Bold, output.Clean(r.Name)), next.Who(), next.TokenOrWhy())
+	default:
 		p.Say("%s: nobody has it now", p.Paint(output.Bold, output.Clean(r.Name)))
 	}
 	return p.Print()

@@ -82,15 +82,32 @@ type Survey struct {
 	lockers  []locks.Locker
 	all, one *look.Pace // all for looks at all locks, one for looks at one lock
 	past     Rates
+	busy     chan struct{} // has room for one: the look that is under way
 }
 
 // New returns a Survey that looks through Lockers, at this pace.
 func New(pace *look.Pace, lockers ...locks.Locker) *Survey {
-	return &Survey{lockers: lockers, all: pace, one: pace.Another()}
+	return &Survey{lockers: lockers, all: pace, one: pace.Another(), busy: make(chan struct{}, 1)}
 }
 
-// Look makes a Picture.
+// alone waits until no other look is under way: looks share what they measure. The returned function
+// ends the look.
+func (s *Survey) alone(ctx context.Context) (done func(), err error) {
+	select {
+	case s.busy <- struct{}{}:
+		return func() { <-s.busy }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Look makes a Picture. It waits for a look that is under way.
 func (s *Survey) Look(ctx context.Context) (*Picture, error) {
+	done, err := s.alone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	s.all.Begin(ctx)
 	p := &Picture{At: time.Now()}
 	for _, l := range s.lockers {
@@ -106,9 +123,14 @@ func (s *Survey) Look(ctx context.Context) (*Picture, error) {
 	return p, nil
 }
 
-// Line looks at one lock of the first Locker and all its waiters. It also returns when to look
-// next.
+// Line looks at one lock of the first Locker and all its waiters. It waits for a look that is under
+// way. It also returns when to look next.
 func (s *Survey) Line(ctx context.Context, name string) (state *fairlock.State, next time.Duration, err error) {
+	done, err := s.alone(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer done()
 	s.one.Begin(ctx)
 	state, err = s.lockers[0].Inspect(ctx, name)
 	_, next = s.one.End()

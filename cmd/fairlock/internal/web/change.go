@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 // change is something that was done from the page, for the record.
@@ -25,6 +26,8 @@ type change struct {
 	Whose string    `json:"whose"` // the token of the ownership, or the id of the waiter
 	Who   string    `json:"who"`   // as people read it
 	From  string    `json:"from"`  // the address of the browser
+	// Unsure: the Redis did not answer, and may have done it or not.
+	Unsure bool `json:"unsure,omitempty"`
 }
 
 // plan is a change that is possible now: what it does, in words, and how to do it.
@@ -156,15 +159,19 @@ func (s *site) do(a action) http.HandlerFunc {
 			s.refuse(w, k, http.StatusForbidden, "This form is not one of ours, or of before a restart. Look at the lock again.")
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		// What is done is written down, also if the browser goes away.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 		defer cancel()
 		err := p.do(ctx)
 		s.watcher.hurry(k)
+		unsure := !certain(err)
+		if err == nil || unsure {
+			s.report(change{time.Now(), a.verb, k.name, k.kind, p.whose, p.who, r.RemoteAddr, unsure})
+		}
 		if err != nil {
-			s.failed(w, k, err)
+			s.failed(w, r, k, err)
 			return
 		}
-		s.report(change{time.Now(), a.verb, k.name, k.kind, p.whose, p.who, r.RemoteAddr})
 		text := []string{p.done}
 		if state, err := s.watcher.lockers[k.kind].Inspect(ctx, k.name); err == nil && a.verb == "force" {
 			now := "Nobody has it now."
@@ -194,14 +201,19 @@ func (s *site) planned(w http.ResponseWriter, r *http.Request, a action) (k key,
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	if p = a.plan(ctx, r, k); p.refused != nil {
-		s.failed(w, k, p.refused)
+		s.failed(w, r, k, p.refused)
 		return k, p, false
 	}
 	return k, p, true
 }
 
-// failed answers that something was not done, and why.
-func (s *site) failed(w http.ResponseWriter, k key, err error) {
+// certain reports whether it is known if a change happened that ended so.
+func certain(err error) bool {
+	return !lua.Unanswered(err) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, fairlock.ErrInvalid)
+}
+
+// failed answers that something was not done, or may not have been, and why.
+func (s *site) failed(w http.ResponseWriter, r *http.Request, k key, err error) {
 	var gone moved
 	switch {
 	case errors.As(err, &gone) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
@@ -209,7 +221,11 @@ func (s *site) failed(w http.ResponseWriter, k key, err error) {
 	case errors.Is(err, fairlock.ErrInvalid):
 		s.refuse(w, k, http.StatusBadRequest, look.Plain(err.Error()))
 	default:
-		s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(err.Error()))
+		why := "The Redis: " + look.Plain(err.Error())
+		if r.Method == http.MethodPost && !certain(err) {
+			why += ". It may have been done."
+		}
+		s.refuse(w, k, http.StatusBadGateway, why)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -70,6 +71,26 @@ func TestForceDoesNothingToWhoHasTheLockNow(t *testing.T) {
 			t.Errorf("the record: %+v", c.changes)
 		}
 	})
+}
+
+func TestAForceThatTheRedisDidNotAnswerIsWrittenDownAsUnsure(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faultproxy.New(t, s.Addr())
+	lease := take(t, locker(t, s.Addr(), soon), "nightly")
+	c := serves(t, proxy.Addr(), true, "")
+	ask := in("/force", "nightly", "token", fmt.Sprint(lease.Token()))
+	seal := sealIn(t, c.shows(http.StatusOK, ask))
+	proxy.Add(faultproxy.Rule{Action: faultproxy.SwallowReply(), Match: func(args []string) bool {
+		return strings.EqualFold(args[0], "eval") && strings.HasPrefix(args[1], "-- force")
+	}})
+	c.does(http.StatusBadGateway, ask, seal, "It may have been done")
+	<-lease.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.changes) != 1 || !c.changes[0].Unsure || c.changes[0].Whose != fmt.Sprint(lease.Token()) {
+		t.Errorf("the record: %+v", c.changes)
+	}
 }
 
 func TestEvictTakesOnlyTheWaiterThatWasShown(t *testing.T) {

@@ -52,7 +52,8 @@ the lock has changed hands meanwhile, nothing is done. Each change is a line on 
 encrypted: for other machines put it behind a proxy that is, or use ssh -L 8379:localhost:8379.
 
 --json: the line with the page's address is an object with url and changes. A change is one with at,
-did, name, kind, whose (the token or the waiter's id), who and from.
+did, name, kind, whose (the token or the waiter's id), who and from; and unsure, which is true, if the Redis did not
+answer and may have done it or not.
 
 Exit codes:
   129, 130, 131, 143  SIGHUP, SIGINT, SIGQUIT or SIGTERM ended it
@@ -132,7 +133,11 @@ func (v *Command) report(c change) {
 	if v.JSON {
 		err = look.JSON(os.Stdout, c)
 	} else {
-		_, err = fmt.Fprintf(os.Stdout, "%s %s %s: %s (%s), from %s\n", output.At(c.At), c.Verb, output.Clean(c.Name), c.Who, output.Clean(c.Whose), c.From)
+		unsure := ""
+		if c.Unsure {
+			unsure = "; the Redis did not answer, it may not have been done"
+		}
+		_, err = fmt.Fprintf(os.Stdout, "%s %s %s: %s (%s), from %s%s\n", output.At(c.At), c.Verb, output.Clean(c.Name), c.Who, output.Clean(c.Whose), c.From, unsure)
 	}
 	if err != nil {
 		exit.Complain(os.Stderr, output.Written(err))
