@@ -102,3 +102,27 @@ func TestTheIdleTimerOfAnEndedSubscriptionLeavesANewerOneAlone(t *testing.T) {
 		t.Error("it threw out the newer one")
 	}
 }
+
+func TestTheIdleTimerLeavesASubscriptionAloneWhileAFirstRequestIsUnderWay(t *testing.T) {
+	l := New(unreachable(t))
+	defer l.Close()
+	keys, _ := lua.NewKeys("fairlock", "x")
+	channel := l.core.Server.Channel(keys)
+	cancelled := false
+	idle := &subscription{cancel: func() { cancelled = true }, idle: time.NewTimer(time.Hour)}
+	a := &attempt{Call: engine.Call{Keys: keys}}
+	l.mu.Lock()
+	l.subscriptions[channel] = idle
+	l.mu.Unlock()
+	_, _ = l.arrive(a)
+	l.unsubscribe(keys, idle)
+	if cancelled {
+		t.Error("the server saw it with the request, and it is gone before a message can come")
+	}
+	l.arrived(a)
+	l.unsubscribe(keys, idle)
+	if !cancelled {
+		t.Error("it stays for ever")
+	}
+	idle.idle.Stop()
+}

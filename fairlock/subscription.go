@@ -68,15 +68,22 @@ func (l *Locker) emptied(keys lua.Keys) {
 }
 
 // unsubscribe ends the subscription for a lock for which nobody has waited for a while. Its timer
-// may have waited for l.mu while another call ended s and a newer subscription took its place.
+// may have waited for l.mu while another call ended s and a newer subscription took its place. The
+// server may have seen the subscription with a first request that is under way, and says then that
+// it is heard.
 func (l *Locker) unsubscribe(keys lua.Keys, s *subscription) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	channel := l.core.Server.Channel(keys)
-	if l.subscriptions[channel] == s && l.lines[keys.Record()] == nil && !l.closed {
-		delete(l.subscriptions, channel)
-		s.cancel()
+	if l.subscriptions[channel] != s || l.lines[keys.Record()] != nil || l.closed {
+		return
 	}
+	if _, coming := l.arrivals[keys.Record()]; coming {
+		s.idle.Reset(subscriptionStays)
+		return
+	}
+	delete(l.subscriptions, channel)
+	s.cancel()
 }
 
 // subscribed makes all waiters whose grants are told on the channel ask at once: until now grants

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -42,6 +43,9 @@ func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) 
 	if sc.nodes == nil {
 		if sc.nodes, err = masters(ctx, sc.s.rdb); err != nil {
 			return nil, false, err
+		}
+		if len(sc.nodes) == 0 {
+			return nil, false, errors.New("the cluster names no node that has keys")
 		}
 	}
 	reply, err := sc.nodes[0].Do(ctx, "scan", sc.cursor, "match", sc.match, "count", sc.count).Slice()

@@ -41,7 +41,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 			if c.renewing.IsZero() {
 				c.renewing = began
 			}
-			since := began.Add(-r.Lease/10 - time.Second)
+			since := began.Add(-min(r.Lease, c.ticket.Lease)/10 - time.Second)
 			if since.Before(c.renewing) {
 				since = c.renewing
 			}

@@ -328,7 +328,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	case rules.Refused:
 		return outcome{held: &engine.HeldError{Owner: answer.Holder, Remaining: answer.Remaining, Waiting: l.waiters[c.Keys.Record()].size()}}
 	case rules.TooLate:
-		return outcome{held: &engine.HeldError{Owner: t.ticket.Identity()}}
+		return outcome{held: &engine.HeldError{Owner: t.ticket.Identity(), Remaining: answer.Remaining}}
 	default:
 		return outcome{err: errors.New("the server says that this call has left already")}
 	}

@@ -81,7 +81,7 @@ func (c *Core) begin(ctx context.Context, name string, try bool, options []LockO
 	if lease, err := c.Reenter(ctx, keys.Record(), request); lease != nil || err != nil {
 		return request, keys, lease, err
 	}
-	return request, keys, nil, c.Contact(ctx, keys, contact)
+	return request, keys, nil, c.contactFor(ctx, keys, contact)
 }
 
 // read checks what a call asks for, before anything is sent.

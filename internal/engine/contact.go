@@ -21,10 +21,15 @@ import (
 type contact struct {
 	made atomic.Bool
 	turn chan struct{} // holds one while a call looks
+
+	// Guarded by turn.
+	err   error     // of the last look, if nobody answered it; nil: somebody did, or there was none
+	began time.Time // when that look began
 }
 
 // Contact makes contact with the server, for a call for the lock of these keys, unless that has
-// been done. It takes four requests, once in a Locker's life. A positive wait bounds it.
+// been done. It takes four requests, once in a Locker's life. A positive wait bounds it. A look that
+// nobody answers is the outcome for all calls that had come before it: none waits for more than two.
 func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) error {
 	if c.contact.made.Load() {
 		return nil
@@ -39,23 +44,47 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		}
 		return err
 	}
+	came := time.Now()
 	select {
 	case c.contact.turn <- struct{}{}:
 		defer func() { <-c.contact.turn }()
+	case <-c.stop:
+		return ErrClosed
 	case <-ctx.Done():
 		return EndOf(ctx)
 	}
-	if c.contact.made.Load() {
+	switch {
+	case c.contact.made.Load():
 		return nil
+	case c.isClosed():
+		return ErrClosed
+	case c.contact.err != nil && c.contact.began.After(came):
+		return c.contact.err
 	}
+	began := time.Now()
 	answer := make(chan error, 1)
 	if c.Await(ctx, func() { answer <- c.protocol.Meet(ctx, keys) }) != nil {
 		return EndOf(ctx)
 	}
 	err := <-answer
 	c.contact.made.Store(err == nil)
-	if err != nil && ctx.Err() != nil {
+	c.contact.err = nil
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
 		err = EndOf(ctx)
+	case !lua.Answered(err): // an answer may be about this call's lock alone
+		c.contact.err, c.contact.began = err, began
+	}
+	return err
+}
+
+// contactFor is Contact for a call for a lock, which says for how long it has waited.
+func (c *Core) contactFor(ctx context.Context, keys lua.Keys, wait time.Duration) error {
+	began := time.Now()
+	err := c.Contact(ctx, keys, wait)
+	if err != nil && ctx.Err() != nil && !errors.As(err, new(*WaitError)) {
+		return waited(ctx, began)
 	}
 	return err
 }

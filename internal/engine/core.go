@@ -203,7 +203,8 @@ func (c *Core) Shutdown(ctx context.Context, refuse func(), end func() error) er
 	return errors.Join(err, end())
 }
 
-// drain returns when nothing is held, or with EndOf(ctx).
+// drain returns when nothing is held, with EndOf(ctx), or when the Locker is closed: from then on
+// nobody counts out what expires.
 func (c *Core) drain(ctx context.Context) error {
 	c.mu.Lock()
 	if c.count == 0 {
@@ -218,6 +219,8 @@ func (c *Core) drain(ctx context.Context) error {
 	select {
 	case <-drained:
 		return nil
+	case <-c.stop:
+		return ErrClosed
 	case <-ctx.Done():
 		return EndOf(ctx)
 	}

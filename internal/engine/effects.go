@@ -3,12 +3,13 @@ package engine
 import "time"
 
 // effects collects what is to be done once no mutex is held: first the Leases' contexts end, then
-// the user and the Locker are told. The context inside a Do ends in a goroutine of its own, which
-// Close does not wait for.
+// the locks leave the server, and the user and the Locker are told. The context inside a Do ends in
+// a goroutine of its own, which Close does not wait for.
 type effects struct {
 	shares []*share // whose contexts end
 	cause  error
 	gone   []*Hold // the Locker can forget them
+	leaves []*Hold // the same, once they have left the server; each counts as a task
 	lost   []loss
 }
 
@@ -32,6 +33,13 @@ func (t *Turn) ended(kind Kind, err error) Event {
 func (e *effects) carryOut(c *Core) {
 	for _, s := range e.shares {
 		s.end(e.cause)
+	}
+	for _, h := range e.leaves { // only now: somebody else has the lock then
+		go func() {
+			defer c.Done()
+			c.takeBack(h)
+			c.strategy.Forget(h)
+		}()
 	}
 	for _, s := range e.shares {
 		if inner := s.scope(); inner != nil {

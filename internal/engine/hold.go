@@ -166,10 +166,8 @@ func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 	c.unwatch(h)
 	c.finish()
 	if leave {
-		c.Go(func() {
-			c.takeBack(h)
-			c.strategy.Forget(h)
-		})
+		c.Begun() // now: a Close that comes between waits for it
+		after.leaves = append(after.leaves, h)
 		return
 	}
 	after.gone = append(after.gone, h)
@@ -177,7 +175,7 @@ func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
 
 // takeBack sends the leave of a lost hold, until the leave is answered or can no longer matter.
 func (c *Core) takeBack(h *Hold) {
-	c.Persist(h.Ticket.Lease, func(ctx context.Context) error {
+	c.Persist(h.Longest, func(ctx context.Context) error {
 		_, err := c.strategy.Release(ctx, c.Server, h)
 		return err
 	})

@@ -84,7 +84,7 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 			g.giveBack(ctx, err != nil)
 		}
 	}()
-	if err := g.core.Contact(ctx, g.all[0].keys, g.request.Wait); err != nil {
+	if err := g.core.contactFor(ctx, g.all[0].keys, g.request.Wait); err != nil {
 		return g.all[0].name, err
 	}
 	g.within = g.core.within(ctx)
@@ -117,7 +117,7 @@ func (g *gathering) giveBack(ctx context.Context, waits bool) {
 			_ = unlockAll(context.Background(), g.had)
 		}
 		for _, t := range g.spare {
-			g.core.given(t, until)
+			g.core.given(context.Background(), t, until)
 		}
 	})
 	if !waits || g.late() {

@@ -76,7 +76,7 @@ func (o own) speaks(ctx context.Context, keys lua.Keys) error {
 	}
 	// The scripts can do without the answer: they then hand over to whichever waiter asks. That is
 	// slow, and the operator should learn why.
-	err := o.Ask(ctx, "eval", "return redis.call('PUBSUB', ARGV[1], ARGV[2])", 0, numsub, channel)
+	err := o.Ask(ctx, "eval", "return redis.call('PUBSUB', ARGV[1], ARGV[2])", 1, keys.Record(), numsub, channel)
 	if lua.Answered(err) {
 		o.Settings.Logger.Warn("fairlock: scripts cannot ask who listens (PUBSUB NUMSUB), so hand-overs take seconds", "error", err)
 		return nil

@@ -153,8 +153,9 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 		err := c.check(t, time.Now(), &after)
 		var b batch
 		if err == nil && (!asked || t.hold.TrustEnds.Before(enough)) {
+			t.hold.Asks(lease)
 			b.add(t.hold)
-			b.renewals[0].Lease = lease
+			b.renewals[0].Lease = max(b.renewals[0].Lease, lease)
 		}
 		c.mu.Unlock()
 		after.carryOut(c)
@@ -180,7 +181,7 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 
 // renewal returns the hold's next renewal. c.mu must be held.
 func (h *Hold) renewal() lua.Renewal {
-	r := lua.Renewal{Keys: h.Keys, Ticket: h.Ticket, Token: h.Token, Since: h.Since, Lease: h.Lease, Depth: max(1, len(h.turn.shares))}
+	r := lua.Renewal{Keys: h.Keys, Ticket: h.Ticket, Token: h.Token, Since: h.Since, Lease: h.ForRenewal(time.Now()), Depth: max(1, len(h.turn.shares))}
 	if h.turn != &h.first {
 		r.Turn = *h.turn.Ticket
 	}

@@ -72,7 +72,10 @@ func (c *Core) Adopt(ctx context.Context, t *Turn, began time.Time, wait time.Du
 	}
 	if err := c.replicate(ctx, t); err != nil {
 		if ctx.Err() != nil {
-			err = waited(ctx, began)
+			return nil, waited(ctx, began)
+		}
+		if c.Abandon(t) { // the caller's next call should not find its own lock
+			c.given(ctx, t, time.Now().Add(rules.InsistFor))
 		}
 		return nil, err
 	}
@@ -105,7 +108,7 @@ func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait tim
 	}
 }
 
-// waited is the error of a call whose context ended after the grant and before the Lease.
+// waited is the error of a call whose context ended before it had a Lease.
 func waited(ctx context.Context, began time.Time) error {
 	return &WaitError{Waited: time.Since(began), Err: EndOf(ctx)}
 }
@@ -134,13 +137,15 @@ func (c *Core) adopt(ctx context.Context, t *Turn, began time.Time) (*Lease, err
 	return lease, nil
 }
 
-// Abandon gives back a lock on which there is no Lease.
-func (c *Core) Abandon(t *Turn) {
+// Abandon gives back a lock on which there is no Lease. It reports whether there was one.
+func (c *Core) Abandon(t *Turn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t.live() {
+	live := t.live()
+	if live {
 		c.abandon(t)
 	}
+	return live
 }
 
 // abandon gives back the lock of a live turn. c.mu must be held.
@@ -154,8 +159,9 @@ func (t *Turn) handedOut() bool {
 	return slices.ContainsFunc(t.shares, func(s *share) bool { return !s.gathered })
 }
 
-// given returns when the lock of a turn was given back, or at that time.
-func (c *Core) given(t *Turn, until time.Time) {
+// given returns when the lock of a turn was given back, when ctx ends, or at that time. c.mu must
+// not be held: the context may be the user's.
+func (c *Core) given(ctx context.Context, t *Turn, until time.Time) {
 	r := &t.release
 	c.mu.Lock()
 	if r.done == nil {
@@ -171,6 +177,7 @@ func (c *Core) given(t *Turn, until time.Time) {
 	select {
 	case <-done:
 	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -32,6 +32,7 @@ func renewedAfter(lease time.Duration) time.Duration { return min(lease/3, mostR
 type Hold struct {
 	State     State
 	Asked     time.Duration // the lease that the ticket asked for
+	Longest   time.Duration // the longest lease that any request may have asked for
 	Fixed     bool          // the call asked for a lease that is not renewed
 	Term      Term          // what the record was last written for
 	TrustEnds time.Time     // when trust ends
@@ -50,7 +51,7 @@ type Hold struct {
 // that the ticket asked for; fixed says that this lease is not renewed.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
 	kept := t.Ends.Add(lua.TokenTTL - t.Span)
-	h := Hold{Asked: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: kept, Began: now}
+	h := Hold{Asked: asked, Longest: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: kept, Began: now}
 	switch {
 	case !fixed:
 		h.Lease = asked
@@ -103,6 +104,19 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 	h.SyncAt = time.Time{}
 	h.again(now, span)
 	return true
+}
+
+// Asks takes in that a request for a longer lease goes out.
+func (h *Hold) Asks(lease time.Duration) { h.Longest = max(h.Longest, lease) }
+
+// ForRenewal returns the lease that a renewal asks for; 0: none. If an Extend or a nested call has
+// made the hold last longer, that is what is left of it: a server that has lost it must keep the
+// hold for as long as it is trusted.
+func (h *Hold) ForRenewal(now time.Time) time.Duration {
+	if h.Longest > h.Asked {
+		return max(h.Lease, h.Term.Ends.Sub(now))
+	}
+	return h.Lease
 }
 
 // Again plans another renewal of a fixed lease: what the last one asked for besides was refused.
@@ -251,6 +265,7 @@ func (h *Hold) AskFor(lease time.Duration, fixed bool, now time.Time) (less bool
 		return true
 	}
 	h.Lease = max(h.Lease, lease)
+	h.Asks(lease)
 	return false
 }
 

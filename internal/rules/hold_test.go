@@ -414,3 +414,28 @@ func TestWhatBecomesOfARelease(t *testing.T) {
 		t.Error("a refusal is no silence")
 	}
 }
+
+func TestARenewalAsksForWhatIsLeftOfALongerLeaseThatWasAskedFor(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		h := Begin(Term{lease, t0.Add(lease)}, lease, fixed, t0)
+		usual := h.Lease
+		if got := h.ForRenewal(t0); got != usual {
+			t.Errorf("at first it asks for %v, want %v", got, usual)
+		}
+		h.Asks(lease / 2)
+		if got := h.ForRenewal(t0); got != usual || h.Longest != lease {
+			t.Errorf("after a shorter one it asks for %v, want %v", got, usual)
+		}
+		h.Asks(time.Hour) // not answered yet
+		if got := h.ForRenewal(t0.Add(lease / 2)); got != max(usual, lease/2) {
+			t.Errorf("unanswered: it asks for %v", got)
+		}
+		h.Renewed(t0, time.Hour, 1)
+		if got, want := h.ForRenewal(t0.Add(time.Minute)), time.Hour-time.Minute; got != want {
+			t.Errorf("it asks for %v, want %v", got, want)
+		}
+		if got := h.ForRenewal(t0.Add(time.Hour)); got != usual {
+			t.Errorf("at its end it asks for %v, want %v", got, usual)
+		}
+	}
+}

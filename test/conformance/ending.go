@@ -100,6 +100,27 @@ var endingTests = []test{
 		w.Is(lease.Err(), fairlock.ErrClosed)
 		w.Unlock(lease)
 	}},
+	{"Shutdown of a closed Locker, or of one that is closed meanwhile, does not wait", func(w *World) {
+		a, b := w.Locker(), w.Locker()
+		first, second := w.Lock(a, "x"), w.Lock(b, "y")
+		w.NoError(a.Close())
+		shut := func(l Locker) <-chan Outcome {
+			return w.calls(func() (*fairlock.Lease, error) { return nil, l.Shutdown(context.Background()) })
+		}
+		w.Is(w.Wait(shut(a)).Err, fairlock.ErrClosed)
+		done := shut(b)
+		w.Until("it drains", func() bool {
+			lease, err := b.TryLock(w.Context(), "z")
+			if err == nil {
+				w.Unlock(lease)
+			}
+			return errors.Is(err, fairlock.ErrClosed)
+		})
+		w.NoError(b.Close())
+		w.Is(w.Wait(done).Err, fairlock.ErrClosed)
+		w.Unlock(first)
+		w.Unlock(second)
+	}},
 	{"a goroutine that lost a lock in Do is not within one, and Shutdown stops it", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		w.Is(a.Do(w.Context(), "x", func(_ context.Context, lease *fairlock.Lease) error {

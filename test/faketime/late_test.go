@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -39,6 +40,61 @@ func TestALockThatIsLostAsALateAnswerProlongsItIsGivenBack(t *testing.T) {
 			t.Error(err)
 		}
 		_ = free.Unlock(context.Background())
+	})
+}
+
+// The server gives the lock to its holder for an hour, and nothing of that comes back.
+func TestALockWhoseExtendWasNeverAnsweredIsGivenBackAfterALongOutage(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, network := s.client()
+		b, _ := s.client()
+		lease := s.lock(a)
+		time.Sleep(11 * time.Second) // the server has the script of a renewal
+		network.loseReplies()
+		extended := make(chan error)
+		go func() { extended <- lease.Extend(context.Background(), time.Hour) }()
+		synctest.Wait() // the server has it
+		network.loseRequests()
+		if err := <-extended; !errors.Is(err, fairlock.ErrLost) {
+			s.Errorf("Extend says %v", err)
+		}
+		time.Sleep(5 * time.Minute)
+		s.tries(b)
+		network.resume()
+		time.Sleep(30 * time.Second)
+		free, err := b.TryLock(context.Background(), "x")
+		if err != nil {
+			s.Fatal(err)
+		}
+		_ = free.Unlock(context.Background())
+	})
+}
+
+// The answer comes when the lease is over, so nobody is told that the lock is free.
+func TestAWaiterWhoseGrantCameTooLateTriesAgainSoon(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		began := time.Now()
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: s.mini.Dial})
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(lateReplies{began, time.Second, 1300 * time.Millisecond})
+		b := s.kind(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+		defer func() { _ = b.Close() }()
+		a, _ := s.client()
+		lease := s.lock(a)
+		took := make(chan time.Duration)
+		go func() {
+			next, err := b.Lock(context.Background(), "x", fairlock.LeaseFor(200*time.Millisecond))
+			if err != nil {
+				s.Error(err)
+			}
+			_ = next.Unlock(context.Background())
+			took <- time.Since(began)
+		}()
+		time.Sleep(time.Second)
+		s.unlock(lease)
+		if d := <-took; d > 2*time.Second {
+			s.Errorf("it waited %v beside a free lock", d-time.Second)
+		}
 	})
 }
 

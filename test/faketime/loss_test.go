@@ -168,3 +168,39 @@ func TestALockThatWasHeldLongByAnExtendIsFreeWhenItIsUnlocked(t *testing.T) {
 		_ = free.Unlock(context.Background())
 	})
 }
+
+// The holder's renewals ask for half a minute. Its server remembers nothing of the hour.
+func TestAfterALossOfDataALockIsKeptForAsLongAsAnExtendIsTrusted(t *testing.T) {
+	for what, options := range map[string][]fairlock.LockOption{"renewed": nil, "fixed": {fairlock.LeaseFor(time.Minute)}} {
+		t.Run(what, func(t *testing.T) {
+			ofBothKinds(t, func(s lossy) {
+				a, network := s.client()
+				c, _ := s.client()
+				lease := s.lock(a, options...)
+				if err := lease.Extend(context.Background(), time.Hour); err != nil {
+					s.Fatal(err)
+				}
+				waits := make(chan *fairlock.Lease, 1)
+				ctx, cancel := context.WithCancel(context.Background())
+				go func() { // a fixed lease is asserted again only if somebody here asks
+					next, _ := a.Lock(ctx, "x")
+					waits <- next
+				}()
+				synctest.Wait()
+				s.mini.FlushAll()
+				time.Sleep(11 * time.Second)
+				if holder := s.tries(c); holder != lease.Owner() {
+					s.Fatalf("the lock is %q's", holder)
+				}
+				cancel()
+				<-waits
+				network.stop()
+				next := s.lock(c)
+				if err := lease.Err(); !errors.Is(err, fairlock.ErrLost) {
+					s.Errorf("the next one has it, and the holder says %v", err)
+				}
+				s.unlock(next)
+			})
+		})
+	}
+}

@@ -130,3 +130,23 @@ func TestANestedCallAsksReplicasForNoLongerThanItMayWait(t *testing.T) {
 		}
 	})
 }
+
+func TestACallThatReplicasDoNotConfirmHasGivenBackTheLockWhenItReturns(t *testing.T) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
+		locker := kind(redistest.Start(t).Client(t))
+		defer locker.Close()
+		for range 50 {
+			_, err := locker.TryLock(t.Context(), "x", fairlock.WithReplicas(1, 10*time.Millisecond))
+			if !errors.Is(err, fairlock.ErrNotReplicated) {
+				t.Fatal(err)
+			}
+			lease, err := locker.TryLock(t.Context(), "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lease.Unlock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// leaving is a Strategy whose releases look whether a context has not ended yet.
+type leaving struct {
+	Strategy
+	contexts []context.Context
+	live     atomic.Int32
+}
+
+func (s *leaving) Release(context.Context, *lua.Server, *Hold) (lua.Was, error) {
+	for _, ctx := range s.contexts {
+		if ctx.Err() == nil {
+			s.live.Add(1)
+		}
+	}
+	return lua.Held, nil
+}
+
+func (s *leaving) Forget(*Hold) {}
+
+// One renewal has given many holds the same end.
+func TestLocksLeaveTheServerOnlyWhenTheContextsOfAllThatWereLostHaveEnded(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
+	s := &leaving{}
+	c := New(rdb, "fairlock", lua.NewServer, s, []Option{WithLogger(slog.New(slog.DiscardHandler))})
+	const holds, lease = 500, 10 * time.Second
+	now := time.Now()
+	for i := range holds {
+		keys, err := lua.NewKeys("fairlock", fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: lease}), Token: 1, Requests: new(Requests)}
+		granted.Requests.Sent() // and not answered: it may prolong what is lost
+		turn := c.Keep(granted, Run{}, rules.Term{Span: lease, Ends: now.Add(lease)}, For{Name: fmt.Sprint(i)}, now)
+		held, err := c.Adopt(t.Context(), turn, now, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.contexts = append(s.contexts, held.Context())
+	}
+	c.tick(now.Add(lease))
+	c.Close()
+	if n := s.live.Load(); n > 0 {
+		t.Errorf("contexts that had not ended were seen %d times", n)
+	}
+}
