@@ -211,8 +211,9 @@ func WithIdentity(identity Identity) Option { return engine.WithIdentity(identit
 func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 
 // LeaseFor gives the call a fixed lease. The lease ends d after the lock was acquired and is not
-// renewed, whatever happens to this process. At least 100 ms. Only a nested call without LeaseFor
-// changes that: it puts the lock under a watchdog, until the lock is unlocked.
+// renewed, whatever happens to this process. At least 100 ms. It ends later if Extend or a nested
+// call asks for that. A nested call without LeaseFor puts the lock under a watchdog, until the lock
+// is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries

@@ -238,7 +238,7 @@ func (l *Locker) answered(x exchange) {
 	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
 	blind := ln.Answered(&e, now, waits)
 	ln.alarm.By(ln.Due)
-	if blind {
+	if blind || waits && l.subscriptions[l.core.Server.Channel(ln.keys)] == nil { // or heard by one that is ending
 		l.listen(ln.keys, sent.Session)
 	}
 }

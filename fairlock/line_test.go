@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock/embedded"
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -125,4 +126,29 @@ func TestTheIdleTimerLeavesASubscriptionAloneWhileAFirstRequestIsUnderWay(t *tes
 		t.Error("it stays for ever")
 	}
 	idle.idle.Stop()
+}
+
+// The one that the server has seen was about to end.
+func TestAWaiterThatIsHeardByASubscriptionThatHasEndedMakesOne(t *testing.T) {
+	l := New(unreachable(t))
+	defer l.Close()
+	keys, _ := lua.NewKeys("fairlock", "x")
+	a, err := l.begin(engine.Call{Name: "x", Keys: keys, Request: engine.Request{Wait: -1, Lease: l.core.Settings.Lease}, Began: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	a.requests.Sent()
+	x := exchange{of: a.alone[:], sent: rules.ClockPair{Sent: time.Now()}, answer: lua.Entered{
+		Holder: "another", Remaining: time.Minute, Waiting: 1, Heard: true,
+		Tickets: []lua.TicketState{{Status: lua.Waiting, Place: 1, Position: 1}},
+	}}
+	x.done()
+	l.answered(x)
+	listens := l.subscriptions[l.core.Server.Channel(keys)] != nil
+	l.mu.Unlock()
+	if !listens {
+		t.Error("nobody listens")
+	}
+	_ = l.giveUp(a, func() error { return context.Canceled })
 }

@@ -2,10 +2,86 @@ package lua
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// scans returns the names that a scan finds, each with its owner and its number of waiters.
+func (p *party) scans(prefix string) map[string]string {
+	p.s.t.Helper()
+	found := make(map[string]string)
+	scan := p.Scan(prefix, 3)
+	for more := true; more; {
+		var page []Listed
+		var err error
+		page, more, err = scan.Next(ctx)
+		must(p.s.t, err)
+		for _, l := range page {
+			found[l.Name] = fmt.Sprint(l.State.Owner, " ", l.State.Waiting)
+		}
+	}
+	return found
+}
+
+func TestAScanFindsWhatIsHeldOrWaitedForOnEveryNode(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		for _, prefix := range []string{"fairlock", "a[b]*?\\"} {
+			a := &party{Server: NewServer(s.rdb, Channels(prefix), "a"), s: s, id: "a"}
+			want := make(map[string]string)
+			enters := func(keys Keys) {
+				t.Helper()
+				_, err := a.Enter(ctx, keys, Enter{Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
+				must(t, err)
+			}
+			for _, name := range []string{"a", "{a}:b", "x y [*]", "{}", "a}{b", "lock:x", "q", "7", "8", "9", "10", "11"} {
+				keys, err := NewKeys(prefix, name)
+				must(t, err)
+				enters(keys)
+				want[name] = fmt.Sprintf("a:%d 0", a.counter)
+				if name == "q" {
+					enters(keys)
+					want[name] = fmt.Sprintf("a:%d 1", a.counter-1)
+				}
+			}
+			keys, err := NewKeys(prefix, "waited for")
+			must(t, err)
+			enters(keys)
+			enters(keys)
+			must(t, s.rdb.Del(ctx, keys.Record()).Err())
+			want["waited for"] = " 1"
+			must(t, s.rdb.Set(ctx, prefix+":lock:{theirs}", "x", usual).Err())
+			want["theirs"] = " 0" // a key of another type belongs to no lock
+			found := a.scans(prefix)
+			if !maps.Equal(found, want) {
+				t.Errorf("%q: found\n%v\nwant\n%v", prefix, found, want)
+			}
+			other := a.scans("other")
+			equal(t, "under another prefix", len(other), 0)
+		}
+	})
+}
+
+func TestAScanRunsWhereTheScriptIsNotLoadedYet(t *testing.T) {
+	s := onRedis(t)
+	a := s.party("a")
+	a.holds(usual)
+	must(t, s.rdb.ScriptFlush(ctx).Err())
+	found := slices.Collect(maps.Keys(a.scans("fairlock")))
+	equal(t, "found", fmt.Sprint(found), "[x]")
+}
+
+func TestAScanOfAServerThatRefusesIsAnError(t *testing.T) {
+	s := onRedis(t)
+	s.as("-scan")
+	a := s.party("a")
+	if _, _, err := a.Scan("fairlock", 10).Next(ctx); !redis.HasErrorPrefix(err, "NOPERM") {
+		t.Fatalf("got %v", err)
+	}
+}
 
 // As a node says that was removed from its cluster and lives on.
 func TestAScanOfAClusterThatNamesNoNodesIsAnError(t *testing.T) {

@@ -30,10 +30,11 @@ type call struct {
 	err      error
 	split    *time.Timer // of a try
 	hold     *engine.Hold
-	renewed  time.Time // when the latest renewal began: votes that missed it are renewed by themselves; zero: none
-	renewing time.Time // when the first renewal went out since a majority last answered one; zero: all were answered
-	first    []any     // the command of the first enter, which is the same for all nodes
-	leaving  []any     // that of a leave, unless there are late requests
+	renewed  time.Time     // when the latest renewal began: votes that missed it are renewed by themselves; zero: none
+	longest  time.Duration // that any renewal asked for
+	renewing time.Time     // when the first renewal went out since a majority last answered one; zero: all were answered
+	first    []any         // the command of the first enter, which is the same for all nodes
+	leaving  []any         // that of a leave, unless there are late requests
 }
 
 // Acquire asks all nodes and waits for a majority.

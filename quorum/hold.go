@@ -38,6 +38,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 	for k, r := range all {
 		if c := s.calls[r.Ticket.Counter]; c != nil && c.Phase == rules.Granted {
 			c.renewed = began
+			c.longest = max(c.longest, r.Lease)
 			if c.renewing.IsZero() {
 				c.renewing = began
 			}

@@ -41,7 +41,10 @@ func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lu
 	}
 	again := lua.Unanswered(err)
 	l.crew.run(func() {
-		l.core.Persist(max(c.ticket.Lease, lua.Liveness), func(ctx context.Context) error {
+		l.mu.Lock()
+		lease := max(c.ticket.Lease, c.longest, lua.Liveness)
+		l.mu.Unlock()
+		l.core.Persist(lease, func(ctx context.Context) error {
 			if was, err = l.leave(ctx, l.nodes[i].server, c, i, token); err != nil {
 				again = again || lua.Unanswered(err)
 			}

@@ -108,8 +108,9 @@ func WithEngine(o engine.Option) Option {
 	return option(func(s *settings) { s.engine = append(s.engine, o) })
 }
 
-// LeaseFor gives the call a fixed lease, which is not renewed. At most the quorum's longest. A nested
-// call without LeaseFor puts the lock under a watchdog until it is unlocked.
+// LeaseFor gives the call a fixed lease, which is not renewed. At most the quorum's longest. It
+// ends later if Extend or a nested call asks for that. A nested call without LeaseFor puts the lock
+// under a watchdog until it is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context. 0 tries once.

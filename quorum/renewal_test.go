@@ -197,3 +197,35 @@ func TestANodeThatIsBackIsAskedForManyHoldsTogether(t *testing.T) {
 		runtime.KeepAlive(leases)
 	})
 }
+
+func TestALockThatWasExtendedForLongIsGivenBackAfterALongOutage(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		long := WithLongestLease(time.Hour)
+		for _, mini := range h.nodes {
+			mini.FlushAll() // they were made for shorter leases
+		}
+		l, other := h.locker(long), h.locker(long)
+		if err := l.Init(h.Context()); err != nil {
+			h.Fatal(err)
+		}
+		lease := h.has(l, "x")
+		if err := lease.Extend(context.Background(), 50*time.Minute); err != nil {
+			h.Fatal(err)
+		}
+		var wires []*wire
+		for i := range 3 {
+			wires = append(wires, h.on(l, i, leaveScript, 1e6, 0))
+		}
+		_ = lease.Unlock(context.Background())
+		time.Sleep(3 * time.Minute)
+		for _, w := range wires {
+			w.fail.Store(0)
+		}
+		time.Sleep(time.Minute)
+		next, err := other.TryLock(h.Context(), "x")
+		if err != nil {
+			h.Fatal(err)
+		}
+		_ = next.Unlock(context.Background())
+	})
+}

@@ -114,8 +114,8 @@ func WithIdentity(identity Identity) Option { return engine.WithIdentity(identit
 func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 
 // LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed.
-// At least 100 ms. A nested call without LeaseFor puts the lock under a watchdog until it is
-// unlocked.
+// At least 100 ms. It ends later if Extend or a nested call asks for that. A nested call without
+// LeaseFor puts the lock under a watchdog until it is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries

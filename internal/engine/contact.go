@@ -92,9 +92,24 @@ func (c *Core) contactFor(ctx context.Context, keys lua.Keys, wait time.Duration
 // Ask sends a command to the node of a lock, before the first lock, and repeats it while it goes
 // unanswered. The command must be safe to repeat.
 func (c *Core) Ask(ctx context.Context, args ...any) error {
-	_, err := insist(ctx, func() (any, error) { return c.Server.Do(ctx, args...) })
-	if c.Server.Sharded() && (!lua.Answered(err) || lua.Passing(err)) {
-		return nil // the lock's node is away: the call's own request will say so
+	ask := func(ctx context.Context) error {
+		_, err := insist(ctx, func() (any, error) { return c.Server.Do(ctx, args...) })
+		return err
+	}
+	if !c.Server.Sharded() {
+		return ask(ctx)
+	}
+	// If the lock's node is away, the call's own request will say so. Calls for the locks of other
+	// nodes wait for this one's look.
+	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
+	defer cancel()
+	answer := make(chan error, 1)
+	if c.Await(brief, func() { answer <- ask(brief) }) != nil {
+		return nil
+	}
+	err := <-answer
+	if !lua.Answered(err) || lua.Passing(err) {
+		return nil
 	}
 	return err
 }

@@ -34,17 +34,17 @@ func (e *effects) carryOut(c *Core) {
 	for _, s := range e.shares {
 		s.end(e.cause)
 	}
+	for _, s := range e.shares {
+		if inner := s.scope(); inner != nil {
+			go inner(e.cause) // may call into a user's context, which may take its time
+		}
+	}
 	for _, h := range e.leaves { // only now: somebody else has the lock then
 		go func() {
 			defer c.Done()
 			c.takeBack(h)
 			c.strategy.Forget(h)
 		}()
-	}
-	for _, s := range e.shares {
-		if inner := s.scope(); inner != nil {
-			go inner(e.cause) // may call into a user's context, which may take its time
-		}
 	}
 	for _, l := range e.lost {
 		c.Settings.Logger.Warn("fairlock: lock lost", l.line...)

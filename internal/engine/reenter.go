@@ -153,7 +153,7 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 		err := c.check(t, time.Now(), &after)
 		var b batch
 		if err == nil && (!asked || t.hold.TrustEnds.Before(enough)) {
-			t.hold.Asks(lease)
+			t.hold.Asks(lease, time.Now())
 			b.add(t.hold)
 			b.renewals[0].Lease = max(b.renewals[0].Lease, lease)
 		}

@@ -33,6 +33,8 @@ type Hold struct {
 	State     State
 	Asked     time.Duration // the lease that the ticket asked for
 	Longest   time.Duration // the longest lease that any request may have asked for
+	Whole     time.Time     // the end of the lease that the ticket asked for, if nothing prolongs it
+	Beyond    bool          // a request may have asked for a later end than that
 	Fixed     bool          // the call asked for a lease that is not renewed
 	Term      Term          // what the record was last written for
 	TrustEnds time.Time     // when trust ends
@@ -51,7 +53,7 @@ type Hold struct {
 // that the ticket asked for; fixed says that this lease is not renewed.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
 	kept := t.Ends.Add(lua.TokenTTL - t.Span)
-	h := Hold{Asked: asked, Longest: asked, Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: kept, Began: now}
+	h := Hold{Asked: asked, Longest: asked, Whole: t.Ends.Add(asked - t.Span), Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: kept, Began: now}
 	switch {
 	case !fixed:
 		h.Lease = asked
@@ -106,14 +108,17 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 	return true
 }
 
-// Asks takes in that a request for a longer lease goes out.
-func (h *Hold) Asks(lease time.Duration) { h.Longest = max(h.Longest, lease) }
+// Asks takes in that a request for another lease goes out.
+func (h *Hold) Asks(lease time.Duration, now time.Time) {
+	h.Longest = max(h.Longest, lease)
+	h.Beyond = h.Beyond || now.Add(lease).After(h.Whole)
+}
 
 // ForRenewal returns the lease that a renewal asks for; 0: none. If an Extend or a nested call has
 // made the hold last longer, that is what is left of it: a server that has lost it must keep the
 // hold for as long as it is trusted.
 func (h *Hold) ForRenewal(now time.Time) time.Duration {
-	if h.Longest > h.Asked {
+	if h.Beyond {
 		return max(h.Lease, h.Term.Ends.Sub(now))
 	}
 	return h.Lease
@@ -265,7 +270,7 @@ func (h *Hold) AskFor(lease time.Duration, fixed bool, now time.Time) (less bool
 		return true
 	}
 	h.Lease = max(h.Lease, lease)
-	h.Asks(lease)
+	h.Asks(lease, now)
 	return false
 }
 

@@ -419,23 +419,27 @@ func TestARenewalAsksForWhatIsLeftOfALongerLeaseThatWasAskedFor(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		h := Begin(Term{lease, t0.Add(lease)}, lease, fixed, t0)
 		usual := h.Lease
-		if got := h.ForRenewal(t0); got != usual {
+		h.Asks(lease, t0)
+		if got := h.ForRenewal(t0); got != usual || h.Longest != lease {
 			t.Errorf("at first it asks for %v, want %v", got, usual)
 		}
-		h.Asks(lease / 2)
-		if got := h.ForRenewal(t0); got != usual || h.Longest != lease {
-			t.Errorf("after a shorter one it asks for %v, want %v", got, usual)
-		}
-		h.Asks(time.Hour) // not answered yet
+		h.Asks(time.Hour, t0) // not answered yet
 		if got := h.ForRenewal(t0.Add(lease / 2)); got != max(usual, lease/2) {
 			t.Errorf("unanswered: it asks for %v", got)
 		}
 		h.Renewed(t0, time.Hour, 1)
-		if got, want := h.ForRenewal(t0.Add(time.Minute)), time.Hour-time.Minute; got != want {
+		if got, want := h.ForRenewal(t0.Add(time.Minute)), time.Hour-time.Minute; got != want || h.Longest != time.Hour {
 			t.Errorf("it asks for %v, want %v", got, want)
 		}
 		if got := h.ForRenewal(t0.Add(time.Hour)); got != usual {
 			t.Errorf("at its end it asks for %v, want %v", got, usual)
 		}
+	}
+	late := Begin(Term{claim, t0.Add(claim)}, lease, true, t0) // a claim on that lease
+	late.Renewed(t0, lease, 1)
+	late.Asks(lease/2, t0.Add(lease*3/4)) // no longer, and yet it ends later
+	late.Renewed(t0.Add(lease*3/4), lease/2, 1)
+	if got := late.ForRenewal(t0.Add(lease)); got != lease/4 {
+		t.Errorf("it asks for %v, want %v", got, lease/4)
 	}
 }

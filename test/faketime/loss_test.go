@@ -204,3 +204,32 @@ func TestAfterALossOfDataALockIsKeptForAsLongAsAnExtendIsTrusted(t *testing.T) {
 		})
 	}
 }
+
+// A lease that is no longer than the first one may end later.
+func TestAfterALossOfDataAFixedLeaseIsKeptForAsLongAsALateExtendIsTrusted(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		a, _ := s.client()
+		c, _ := s.client()
+		lease := s.lock(a, fairlock.LeaseFor(time.Minute))
+		time.Sleep(50 * time.Second)
+		if err := lease.Extend(context.Background(), 45*time.Second); err != nil {
+			s.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		waits := make(chan error, 1)
+		go func() {
+			_, err := a.Lock(ctx, "x")
+			waits <- err
+		}()
+		synctest.Wait()
+		s.mini.FlushAll()
+		time.Sleep(6 * time.Second)
+		cancel()
+		<-waits
+		time.Sleep(10 * time.Second)
+		if holder := s.tries(c); holder != lease.Owner() || lease.Err() != nil {
+			s.Errorf("the lock is %q's, and the holder says %v", holder, lease.Err())
+		}
+		s.unlock(lease)
+	})
+}

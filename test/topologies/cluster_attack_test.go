@@ -126,6 +126,7 @@ func newWhileOthersHang(t *testing.T, c *redistest.Cluster) {
 			name := nameOn(c, masters[answers], "healthy")
 			rdb.Get(t.Context(), "{"+name+"}") // now the client knows the map
 			others := slices.Delete(slices.Clone(masters), answers, answers+1)
+			hung := nameOn(c, others[0], "hung")
 			for _, other := range others {
 				other.Pause()
 				t.Cleanup(other.Resume) // the test may fail, and other tests share the cluster
@@ -133,12 +134,14 @@ func newWhileOthersHang(t *testing.T, c *redistest.Cluster) {
 			l := kind(rdb, quietly)
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			first := world.InBackground(l, hung) // it looks, and others wait for that
+			time.Sleep(50 * time.Millisecond)
 			lease, err := l.Lock(ctx, name)
 			cancel()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 8*time.Second {
 				t.Errorf("with a read timeout of %v it took %v", timeout, took)
 			}
 			if err := lease.Unlock(t.Context()); err != nil {
@@ -146,6 +149,9 @@ func newWhileOthersHang(t *testing.T, c *redistest.Cluster) {
 			}
 			for _, other := range others {
 				other.Resume()
+			}
+			if got := <-first; got.Err == nil {
+				_ = got.Lease.Unlock(t.Context())
 			}
 			_ = l.Close() // it never fails
 		}

@@ -145,26 +145,21 @@ var kinds = []string{
 // minutes in five turns out differently for that reason.
 func TestASeedOfAQuorumIsTheSameRunNearlyEveryTime(t *testing.T) {
 	for _, seed := range []uint64{2, 3, 5} {
-		plan := planOf(seed)
-		if plan.Length = 4 * time.Minute; raceDetector {
-			plan.Length = raced
-		}
-		requests := make(map[uint64]int) // by the digest of a history
-		again := false
-		for len(requests) < 5 && !again {
-			o := run(t, plan)
-			if _, again = requests[o.Digest]; again && o.Requests != requests[o.Digest] {
-				t.Errorf("seed %d: one history with %d requests and with %d", seed, o.Requests, requests[o.Digest])
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			plan := planOf(seed)
+			if plan.Length = 4 * time.Minute; raceDetector {
+				plan.Length = raced
 			}
-			requests[o.Digest] = o.Requests
-		}
-		if !again {
-			t.Errorf("seed %d: no two of five runs are the same: %v", seed, requests)
-		}
-		plan.Seed += 1000
-		if _, same := requests[run(t, plan).Digest]; same {
-			t.Errorf("seeds %d and %d have one history", seed, plan.Seed)
-		}
+			digest := func() (uint64, int) {
+				o := run(t, plan)
+				return o.Digest, o.Requests
+			}
+			seen := stage.Again(t, digest)
+			plan.Seed += 1000
+			if other, _ := digest(); seen[other] > 0 {
+				t.Errorf("another seed has the same history")
+			}
+		})
 	}
 }
 

@@ -29,20 +29,23 @@ func TestByDefaultTheCommandIsDeadBeforeTheServerGivesAwayALockThatWasNeverRenew
 	const claim = 3 * time.Second
 	late := 50 * time.Millisecond // since the grant, as the command begins
 	trusted := claim - fairlock.Margin(claim) - late
-	if after := p.grace(trusted, trusted); after <= 0 || after > fairlock.Margin(claim)*3/4 {
+	if after := p.grace(trusted, trusted, trusted+late); after <= 0 || after > fairlock.Margin(claim)*3/4 {
 		t.Errorf("a claim: SIGKILL %v after SIGTERM", after)
 	}
-	if after := p.grace(trusted, trusted+time.Second); after > fairlock.Margin(claim)*3/4 {
+	if after := p.grace(trusted, trusted+time.Second, time.Second); after > fairlock.Margin(claim)*3/4 {
 		t.Errorf("another node's claim: SIGKILL %v after SIGTERM", after)
 	}
-	if after := p.grace(trusted, time.Second+27*time.Second); after != p.KillAfter {
+	if after := p.grace(trusted, time.Second+27*time.Second, time.Second); after != p.KillAfter {
 		t.Errorf("a claim that was renewed: SIGKILL %v after SIGTERM", after)
 	}
-	if after := p.grace(27*time.Second, 27*time.Second); after > p.KillAfter || after < p.KillAfter*9/10 {
+	if after := p.grace(27*time.Second, 27*time.Second, 27*time.Second); after > p.KillAfter || after < p.KillAfter*9/10 {
 		t.Errorf("a lock that was free: SIGKILL %v after SIGTERM", after)
 	}
+	if after := p.grace(trusted, 4*time.Second, 4*time.Second); after != p.KillAfter {
+		t.Errorf("a lock that was renewed, and then forced: SIGKILL %v after SIGTERM", after)
+	}
 	p.insists = true
-	if after := p.grace(trusted, trusted); after != p.KillAfter {
+	if after := p.grace(trusted, trusted, trusted); after != p.KillAfter {
 		t.Errorf("--kill-after is given: SIGKILL %v after SIGTERM", after)
 	}
 }
