@@ -73,3 +73,19 @@ func TestWhenCloseHasReturnedNoneOfItsCallsIsInLine(t *testing.T) {
 	}
 	w.unlock(lease)
 }
+
+func TestAnUnlockThatNodesRefuseDoesNotSayThatTheLockWasLost(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		for _, mini := range h.nodes[:2] {
+			mini.SetError("NOPERM you may not")
+		}
+		if err := lease.Unlock(context.Background()); err == nil || errors.Is(err, ErrLost) {
+			h.Errorf("it says %v", err)
+		}
+		for _, mini := range h.nodes {
+			mini.SetError("")
+		}
+	})
+}

@@ -263,7 +263,8 @@ func (l *Locker) tell(c *call, i int, token int64) {
 // release is how a hold is given back at all nodes. All of it is guarded by Locker.mu.
 type release struct {
 	ballot.Release
-	outcome chan struct{} // closed when it is known
+	err     error         // of a node that refused, or could not be asked any more
+	outcome chan struct{} // closed when it is known, or will not be
 	all     chan struct{} // closed when all nodes have answered
 }
 
@@ -290,7 +291,10 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.Clean() {
+	switch {
+	case r.err != nil && !r.Known():
+		return "", r.err
+	case r.Clean():
 		return lua.Held, nil
 	}
 	return "", nil // nodes that are away could say otherwise: nobody waits for them
@@ -300,12 +304,12 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 // calls. Locker.mu must be held.
 func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *release, own func()) {
 	now := time.Now()
-	r, own = &release{c.Ballot.Release(now), make(chan struct{}), make(chan struct{})}, func() {}
+	r, own = &release{Release: c.Ballot.Release(now), outcome: make(chan struct{}), all: make(chan struct{})}, func() {}
 	mine, prompt := l.ownLeg(ctx, 0)
 	for i := range l.nodes {
 		trusted := c.Has(i, now)
 		if !c.Asked(i) {
-			r.left("", trusted, false)
+			r.left("", trusted, false, nil)
 			continue
 		}
 		until, by := context.Background(), l.nodes[i].server
@@ -313,10 +317,10 @@ func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *rel
 			until, by = ctx, prompt
 		}
 		leave := func() {
-			l.leaves(until, c, i, token, by, func(was lua.Was, again bool) {
+			l.leaves(until, c, i, token, by, func(was lua.Was, again bool, err error) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				r.left(was, trusted, again)
+				r.left(was, trusted, again, err)
 			})
 		}
 		if i == mine {
@@ -328,10 +332,15 @@ func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *rel
 	return r, own
 }
 
-// left counts what a node said. Locker.mu must be held.
-func (r *release) left(was lua.Was, trusted, again bool) {
-	r.Left(was, trusted, again)
-	if r.Known() && !closed(r.outcome) {
+// left counts what a node said, or that it said nothing of use. Locker.mu must be held.
+func (r *release) left(was lua.Was, trusted, again bool, err error) {
+	if err != nil {
+		r.err = err
+		r.Failed()
+	} else {
+		r.Left(was, trusted, again)
+	}
+	if (r.Known() || r.Over()) && !closed(r.outcome) {
 		close(r.outcome)
 	}
 	if r.Over() {

@@ -21,7 +21,7 @@ func (l *Locker) abandon(c *call) {
 	c.Phase = rules.Leaving
 	for i := range l.nodes {
 		if c.Asked(i) {
-			l.crew.run(func() { l.leaves(context.Background(), c, i, 0, l.nodes[i].server, func(lua.Was, bool) {}) })
+			l.crew.run(func() { l.leaves(context.Background(), c, i, 0, l.nodes[i].server, func(lua.Was, bool, error) {}) })
 		}
 	}
 	delete(l.calls, c.ticket.Counter)
@@ -30,13 +30,13 @@ func (l *Locker) abandon(c *call) {
 // errVanished settles a call whose caller no longer listens.
 var errVanished = errors.New("the caller is gone")
 
-// leaves gives up whatever the call has at a node, and then says what that was, and whether a
-// request before that one was not answered. The first is sent by that Server; if ctx ends, it may
+// leaves gives up whatever the call has at a node, and then says what that was, whether a request
+// before that one was not answered, and why nobody knows. The first is sent by that Server; if ctx ends, it may
 // fail. In the background it is repeated until it is answered, or no longer matters.
-func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool)) {
+func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool, err error)) {
 	was, err := l.leave(ctx, by, c, i, token)
 	if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it
-		then(was, false)
+		then(was, false, err)
 		return
 	}
 	again := lua.Unanswered(err)
@@ -50,7 +50,7 @@ func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lu
 			}
 			return err
 		})
-		then(was, again)
+		then(was, again, err)
 	})
 }
 

@@ -60,14 +60,14 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 		s.quit(c)
 		s.abandon(c)
 	}()
-	caller := ctx
-	if of.Request.Wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, of.Began.Add(of.Request.Wait), errTimeUp)
-		defer cancel()
+	pursue := func(bounded context.Context) (*engine.Turn, error) {
+		turn, err := s.pursue(bounded, ctx, c)
+		return turn, c.why(bounded, ctx, err)
 	}
-	turn, err := s.pursue(ctx, caller, c)
-	return turn, c.why(ctx, caller, err)
+	if of.Request.Wait > 0 {
+		return s.core.Until(ctx, of.Began.Add(of.Request.Wait), errTimeUp, pursue)
+	}
+	return pursue(ctx)
 }
 
 func (l *Locker) begin(of engine.Call) (*call, error) {
@@ -278,11 +278,15 @@ func (l *Locker) keep(c *call, a answer, sent time.Time) (*engine.Turn, error) {
 	if c.over || isClosed(c.away) {
 		return nil, engine.ErrClosed
 	}
-	l.end(c)
 	lease := c.Request.Lease
+	term := rules.Term{Span: lease, Ends: sent.Add(lease)}
+	if rules.Passed(term.TrustEnds(), time.Now()) {
+		return nil, engine.LostTo(rules.Expired) // the call does not end here: it leaves
+	}
+	l.end(c)
 	return l.core.Keep(
 		engine.Granted{Keys: c.Keys, Ticket: c.ticket, Since: a.since, Requests: c.requests},
-		engine.Run{}, rules.Term{Span: lease, Ends: sent.Add(lease)},
+		engine.Run{}, term,
 		engine.For{Name: c.Name, Fixed: c.Request.Fixed}, time.Now(),
 	), nil
 }

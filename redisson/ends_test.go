@@ -7,8 +7,13 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // micros is any time up to so many microseconds.
@@ -127,4 +132,53 @@ func TestAReleaseIsNotMissedWhileAWaiterAsks(t *testing.T) {
 			w.nothing()
 		})
 	})
+}
+
+// delayed is a way to the server on which the next script takes that long.
+type delayed struct {
+	by   time.Duration
+	next *atomic.Bool
+}
+
+func (delayed) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (delayed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (d delayed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" && d.next.CompareAndSwap(true, false) {
+			time.Sleep(d.by)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestALockThatIsGrantedTooLateToBeTrustedIsGivenBack(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	for kind, newLocker := range map[string]func(redis.UniversalClient, ...Option) *Locker{"fair": New, "plain": NewPlain} {
+		rdb := redis.NewClient(&redis.Options{Addr: w.addr})
+		const lease = 2 * time.Second
+		slow := delayed{lease, new(atomic.Bool)}
+		rdb.AddHook(slow)
+		a, b := newLocker(rdb), w.locker(newLocker)
+		w.unlock(w.has(a, kind)) // the server has the scripts now
+		w.unlock(w.has(b, kind))
+		slow.next.Store(true)
+		_, err := a.TryLock(w.Context(), kind, LeaseFor(lease))
+		w.is(err, ErrLost)
+		for late := time.Now().Add(lease / 2); ; time.Sleep(5 * time.Millisecond) {
+			free, err := b.TryLock(w.Context(), kind)
+			if err == nil {
+				w.unlock(free)
+				break
+			}
+			if w.is(err, ErrHeld); time.Now().After(late) {
+				w.Fatalf("%s: nobody has it, and it is held", kind)
+			}
+		}
+		_ = a.Close()
+		_ = rdb.Close()
+	}
 }

@@ -49,7 +49,13 @@ var errTimeUp = errors.New("the time to wait is up")
 
 // Acquire tries and waits.
 func (s strategy) Acquire(ctx context.Context, call engine.Call) (*engine.Turn, error) {
-	return s.pursue(ctx, s.begin(call))
+	c := s.begin(call)
+	if c.Request.Wait > 0 {
+		return s.core.Until(ctx, c.Began.Add(c.Request.Wait), errTimeUp, func(bounded context.Context) (*engine.Turn, error) {
+			return s.pursue(bounded, ctx, c)
+		})
+	}
+	return s.pursue(ctx, ctx, c)
 }
 
 // begin is the call on its way.
@@ -61,14 +67,9 @@ func (l *Locker) begin(c engine.Call) *call {
 	return &call{Call: c, away: away, answered: c.Request.Waited}
 }
 
-// pursue tries at once, unless that is known to be in vain, and then waits.
-func (l *Locker) pursue(ctx context.Context, c *call) (*engine.Turn, error) {
-	caller := ctx
-	if c.Request.Wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, c.Began.Add(c.Request.Wait), errTimeUp)
-		defer cancel()
-	}
+// pursue tries at once, unless that is known to be in vain, and then waits, until ctx ends. That is
+// the caller's context or a bounded one.
+func (l *Locker) pursue(ctx, caller context.Context, c *call) (*engine.Turn, error) {
 	asked := time.Now()
 	held, err := l.refuse(c)
 	if err != nil {
@@ -116,16 +117,17 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 	if o.left == nil || c.Request.Wait != 0 {
 		return o
 	}
-	ctx, cancel := context.WithDeadline(ctx, c.Began.Add(rules.InsistFor))
-	defer cancel()
-	for o.left != nil {
-		select {
-		case <-o.left:
-			o = l.try(ctx, c)
-		case <-ctx.Done():
-			return o
+	_, _ = l.core.Until(ctx, c.Began.Add(rules.InsistFor), context.DeadlineExceeded, func(ctx context.Context) (*engine.Turn, error) {
+		for o.left != nil {
+			select {
+			case <-o.left:
+				o = l.try(ctx, c)
+			case <-ctx.Done():
+				return nil, o.err
+			}
 		}
-	}
+		return o.turn, o.err
+	})
 	return o
 }
 

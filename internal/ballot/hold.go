@@ -153,6 +153,9 @@ func (r *Release) Left(was lua.Was, trusted, again bool) {
 	r.done++
 }
 
+// Failed takes in that a node's last word is an error. It may have the vote.
+func (r *Release) Failed() { r.done++ }
+
 // Known reports whether it is known what the release did.
 func (r *Release) Known() bool { return r.held >= r.need || r.none > r.nodes-r.need }
 

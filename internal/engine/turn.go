@@ -82,6 +82,25 @@ func (c *Core) Adopt(ctx context.Context, t *Turn, began time.Time, wait time.Du
 	return c.adopt(ctx, t, began)
 }
 
+// Until calls acquire with a context that ends at that time, for that cause. The user's context may
+// end the call as it is rid of that one: then the turn is given back.
+func (c *Core) Until(
+	ctx context.Context, at time.Time, cause error, acquire func(context.Context) (*Turn, error),
+) (turn *Turn, err error) {
+	bounded, cancel := context.WithDeadlineCause(ctx, at, cause)
+	returned := false
+	defer func() {
+		if turn != nil && !returned {
+			c.Abandon(turn)
+		}
+	}()
+	defer func() {
+		cancel()
+		returned = true
+	}()
+	return acquire(bounded)
+}
+
 // confirmed returns nil when the claim has become the fixed lease, or was lost. On an error the
 // caller gives the lock back.
 func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {

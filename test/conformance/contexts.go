@@ -28,27 +28,11 @@ var contextTests = []test{
 		w.Unlock(waits)
 	}},
 	{"a call whose context panics or ends the goroutine as it is asked leaves nothing", func(w *World) {
-		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
-			for n := range int32(8) {
-				a, b := w.Locker(), w.Locker()
-				w.Unlock(w.Lock(a, "y")) // the first contact is made by a goroutine of its own
-				w.Unlock(w.Lock(b, "y")) // and may take long
-				ctx := untimely{w.Context(), how, new(atomic.Int32)}
-				ctx.left.Store(n)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					defer func() { _ = recover() }()
-					if lease, err := a.Lock(ctx, "x"); err == nil {
-						err = lease.Unlock(w.Context())
-						w.NoError(err)
-					}
-				}()
-				w.closes(ended, "the call")
-				lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
-				w.NoError(err)
-				w.Unlock(lease)
-				w.NoError(a.Close())
+		for _, bound := range [][]fairlock.LockOption{nil, {fairlock.WaitAtMost(time.Minute)}} {
+			for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+				for n := range int32(8) {
+					w.leavesNothing(how, n, bound)
+				}
 			}
 		}
 	}},
@@ -182,6 +166,31 @@ type curious struct {
 func (c curious) Value(key any) any {
 	c.ask()
 	return c.Context.Value(key)
+}
+
+// leavesNothing fails unless a lock is free soon after a call for it whose context does what how
+// does when it has been asked n times.
+func (w *World) leavesNothing(how func(), n int32, bound []fairlock.LockOption) {
+	w.Helper()
+	a, b := w.Locker(), w.Locker()
+	w.Unlock(w.Lock(a, "y")) // the first contact is made by a goroutine of its own
+	w.Unlock(w.Lock(b, "y")) // and may take long
+	ctx := untimely{w.Context(), how, new(atomic.Int32)}
+	ctx.left.Store(n)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() { _ = recover() }()
+		if lease, err := a.Lock(ctx, "x", bound...); err == nil {
+			err = lease.Unlock(w.Context())
+			w.NoError(err)
+		}
+	}()
+	w.closes(ended, "the call")
+	lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
+	w.NoError(err)
+	w.Unlock(lease)
+	w.NoError(a.Close())
 }
 
 // untimely is a context whose Done does what how does, after it has been called so often.
