@@ -424,11 +424,11 @@ func TestARenewalAsksForWhatIsLeftOfALongerLeaseThatWasAskedFor(t *testing.T) {
 			t.Errorf("at first it asks for %v, want %v", got, usual)
 		}
 		h.Asks(time.Hour, t0) // not answered yet
-		if got := h.ForRenewal(t0.Add(lease / 2)); got != max(usual, lease/2) {
+		if got := h.ForRenewal(t0.Add(lease / 2)); got != max(usual, lease/2-Margin(lease)/10) {
 			t.Errorf("unanswered: it asks for %v", got)
 		}
 		h.Renewed(t0, time.Hour, 1)
-		if got, want := h.ForRenewal(t0.Add(time.Minute)), time.Hour-time.Minute; got != want || h.Longest != time.Hour {
+		if got, want := h.ForRenewal(t0.Add(time.Minute)), time.Hour-time.Minute-Margin(time.Hour)/10; got != want || h.Longest != time.Hour {
 			t.Errorf("it asks for %v, want %v", got, want)
 		}
 		if got := h.ForRenewal(t0.Add(time.Hour)); got != usual {
@@ -439,7 +439,7 @@ func TestARenewalAsksForWhatIsLeftOfALongerLeaseThatWasAskedFor(t *testing.T) {
 	late.Renewed(t0, lease, 1)
 	late.Asks(lease/2, t0.Add(lease*3/4)) // no longer, and yet it ends later
 	late.Renewed(t0.Add(lease*3/4), lease/2, 1)
-	if got := late.ForRenewal(t0.Add(lease)); got != lease/4 {
-		t.Errorf("it asks for %v, want %v", got, lease/4)
+	if got, want := late.ForRenewal(t0.Add(lease)), lease/4-Margin(lease/2)/10; got != want {
+		t.Errorf("it asks for %v, want %v", got, want)
 	}
 }
