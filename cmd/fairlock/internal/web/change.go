@@ -168,8 +168,12 @@ func (s *site) do(a action) http.HandlerFunc {
 		if err == nil || unsure {
 			s.report(change{time.Now(), a.verb, k.name, k.kind, p.whose, p.who, r.RemoteAddr, unsure})
 		}
-		if err != nil {
-			s.failed(w, r, k, err)
+		switch {
+		case unsure:
+			s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(err.Error())+". It may have been done.")
+			return
+		case err != nil:
+			s.failed(w, k, err)
 			return
 		}
 		text := []string{p.done}
@@ -201,7 +205,7 @@ func (s *site) planned(w http.ResponseWriter, r *http.Request, a action) (k key,
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	if p = a.plan(ctx, r, k); p.refused != nil {
-		s.failed(w, r, k, p.refused)
+		s.failed(w, k, p.refused)
 		return k, p, false
 	}
 	return k, p, true
@@ -212,8 +216,8 @@ func certain(err error) bool {
 	return !lua.Unanswered(err) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, fairlock.ErrInvalid)
 }
 
-// failed answers that something was not done, or may not have been, and why.
-func (s *site) failed(w http.ResponseWriter, r *http.Request, k key, err error) {
+// failed answers that something was not done, and why.
+func (s *site) failed(w http.ResponseWriter, k key, err error) {
 	var gone moved
 	switch {
 	case errors.As(err, &gone) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
@@ -221,11 +225,7 @@ func (s *site) failed(w http.ResponseWriter, r *http.Request, k key, err error) 
 	case errors.Is(err, fairlock.ErrInvalid):
 		s.refuse(w, k, http.StatusBadRequest, look.Plain(err.Error()))
 	default:
-		why := "The Redis: " + look.Plain(err.Error())
-		if r.Method == http.MethodPost && !certain(err) {
-			why += ". It may have been done."
-		}
-		s.refuse(w, k, http.StatusBadGateway, why)
+		s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(err.Error()))
 	}
 }
 

@@ -81,6 +81,11 @@ func TestAForceThatTheRedisDidNotAnswerIsWrittenDownAsUnsure(t *testing.T) {
 	c := serves(t, proxy.Addr(), true, "")
 	ask := in("/force", "nightly", "token", fmt.Sprint(lease.Token()))
 	seal := sealIn(t, c.shows(http.StatusOK, ask))
+	away := proxy.Add(faultproxy.Rule{Action: faultproxy.DropRequest(), Match: faultproxy.Any})
+	if _, _, body := c.asks(http.MethodPost, ask, url.Values{"seal": {seal}}, header("Origin", c.url), header("Sec-Fetch-Site", "same-origin")); strings.Contains(body, "may have been done") {
+		t.Errorf("it could only not look:\n%s", body)
+	}
+	away.Remove()
 	proxy.Add(faultproxy.Rule{Action: faultproxy.SwallowReply(), Match: func(args []string) bool {
 		return strings.EqualFold(args[0], "eval") && strings.HasPrefix(args[1], "-- force")
 	}})
