@@ -99,19 +99,24 @@ func (c *Core) Ask(ctx context.Context, args ...any) error {
 	if !c.Server.Sharded() {
 		return ask(ctx)
 	}
-	// If the lock's node is away, the call's own request will say so. Calls for the locks of other
-	// nodes wait for this one's look.
-	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
-	defer cancel()
-	answer := make(chan error, 1)
-	if c.Await(brief, func() { answer <- ask(brief) }) != nil {
-		return nil
-	}
-	err := <-answer
+	// If the lock's node is away, the call's own request will say so.
+	err := c.briefly(ctx, ask)
 	if !lua.Answered(err) || lua.Passing(err) {
 		return nil
 	}
 	return err
+}
+
+// briefly returns what f returns, or nil if that takes longer than a try insists: calls for the
+// locks of other nodes wait for the look that f is part of.
+func (c *Core) briefly(ctx context.Context, f func(context.Context) error) error {
+	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
+	defer cancel()
+	answer := make(chan error, 1)
+	if c.Await(brief, func() { answer <- f(brief) }) != nil {
+		return nil
+	}
+	return <-answer
 }
 
 // Examine finds out whether the server, or each master of a cluster, can keep locks at all, and then
@@ -121,13 +126,7 @@ func (c *Core) Examine(ctx context.Context, known func(context.Context) error) e
 	if !c.Server.Sharded() {
 		return c.examine(ctx, known)
 	}
-	verdict := make(chan error, 1)
-	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
-	defer cancel()
-	if c.Await(brief, func() { verdict <- c.examine(brief, known) }) != nil {
-		return nil
-	}
-	return <-verdict
+	return c.briefly(ctx, func(ctx context.Context) error { return c.examine(ctx, known) })
 }
 
 // examine judges what the server, or each master of a cluster, says of itself, and the protocol
