@@ -31,8 +31,8 @@ func (l *Locker) abandon(c *call) {
 var errVanished = errors.New("the caller is gone")
 
 // leaves gives up whatever the call has at a node, and then says what that was, whether a request
-// before that one was not answered, and why nobody knows. The first is sent by that Server; if ctx ends, it may
-// fail. In the background it is repeated until it is answered, or no longer matters.
+// before that one was not answered, and why nobody knows. The first is sent by that Server; if ctx
+// ends, it may fail. In the background it is repeated until it is answered, or no longer matters.
 func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool, err error)) {
 	was, err := l.leave(ctx, by, c, i, token)
 	if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it
