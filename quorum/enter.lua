@@ -12,7 +12,7 @@
 --        token}
 --       {'held', ...} a try found somebody else, {'full', ...}: both as 'waits'
 --       {'gone'} the ticket has left
--- Errors: WRONGTYPE before anything is written.
+-- Errors: WRONGTYPE of a key of the lock, before anything is written.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, me, place, bound = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local channels, set, most = ARGV[6], ARGV[7], ARGV[8]
@@ -24,6 +24,7 @@ local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
 --#include parts/advance.lua
 local at = tonumber(redis.call('ZSCORE', line, ticket) or 0)
 local alive = redis.call('ZSCORE', waiters, ticket)
+local last = tonumber(redis.call('GET', tokens) or 0) or 0
 if holder[1] == ticket and holder[2] == ARGV[5] and not holder[3] then
   redis.call('DEL', record)
   holder = {}
@@ -39,7 +40,13 @@ if at == 0 and place == 0 and holder[1] ~= ticket then
   if bound < 0 and holder[1] then
     turned = 'held'
   elseif bound > 0 and waiting() >= bound then
-    advance() -- drops the dead, if the lock is free
+    advance() -- drops the dead before the first who lives, if the lock is free
+    for _, ended in ipairs(redis.call('ZRANGE', waiters, 0, num(ms), 'BYSCORE', 'LIMIT', 0, DROPS)) do
+      if ended ~= holder[1] then
+        redis.call('ZREM', line, ended)
+        redis.call('ZREM', waiters, ended)
+      end
+    end
     if waiting() >= bound then turned = 'full' end
   end
 end
@@ -74,4 +81,4 @@ elseif not turned then
 end
 if status ~= 'waits' then position = waiting() end
 return {status, us, left, place, position, holder[1] and not holder[3] and not older and 1 or 0,
-  holder[1] or '', tonumber(redis.call('GET', tokens) or 0)}
+  holder[1] or '', math.max(last, tonumber(holder[2]) or 0)}

@@ -3,6 +3,8 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -369,4 +371,80 @@ func TestCallsEndInTimeAndLeaveNothing(t *testing.T) {
 		w.is(a.ForceUnlock(w.Context(), "x"), ErrNotHeld)
 		w.nothing()
 	})
+}
+
+func TestWhoeverDiedInLineDoesNotCountForMaxWaitersWhileTheLockIsHeld(t *testing.T) {
+	onBoth(t, func(w *world) {
+		a, b := w.locker(), w.locker()
+		lease := w.has(a, "x")
+		next := w.queues(b, "x")
+		for i := range w.direct {
+			at := float64(time.Now().UnixMicro())
+			w.must(w.direct[i].ZAdd(w.Context(), "quorum:queue:{x}", redis.Z{Score: at, Member: "stranger:1:10000:x"}).Err())
+			w.must(w.direct[i].ZAdd(w.Context(), "quorum:waiters:{x}", redis.Z{Score: at/1000 - 1, Member: "stranger:1:10000:x"}).Err())
+		}
+		last := w.queues(a, "x", MaxWaiters(2))
+		_, err := a.Lock(w.Context(), "x", MaxWaiters(2))
+		w.is(err, ErrQueueFull)
+		w.unlock(lease)
+		w.unlock(w.gets(next))
+		w.unlock(w.gets(last))
+		w.nothing()
+	})
+}
+
+// Whatever a script cannot use, it finds before it writes: a call that fails leaves nothing, and an
+// Unlock that fails takes nothing.
+func TestALockWithAForeignKeyIsAClearErrorAndNothingIsWritten(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		for _, key := range []string{"lock", "queue", "waiters", "token"} {
+			if held && key == "lock" {
+				continue
+			}
+			t.Run(fmt.Sprint(key, ", held: ", held), func(t *testing.T) {
+				onBoth(t, func(w *world) { w.findsForeign("quorum:"+key+":{x}", held) })
+			})
+		}
+	}
+}
+
+func (w *world) findsForeign(key string, held bool) {
+	ctx, l := w.Context(), w.locker()
+	y := w.has(l, "y")
+	client, _, _ := strings.Cut(y.Owner(), ":")
+	w.unlock(y)
+	var lease *Lease
+	if held {
+		lease = w.has(w.locker(), "x", LeaseFor(30*time.Second))
+	}
+	for _, rdb := range w.direct {
+		w.must(rdb.Del(ctx, key).Err())
+		w.must(rdb.RPush(ctx, key, "foreign").Err())
+	}
+	before := w.kept()
+	if _, err := l.Lock(ctx, "x"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		w.Errorf("Lock: %v", err)
+	}
+	if left := w.kept(); strings.Contains(left, client) {
+		w.Errorf("left:\n%s", left)
+	}
+	if !held {
+		return
+	}
+	if err := lease.Unlock(ctx); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		w.Errorf("Unlock: %v", err)
+	}
+	if left := w.kept(); left != before {
+		w.Errorf("before:\n%safter:\n%s", before, left)
+	}
+}
+
+// kept is who has the votes of x, and who stands in its lines.
+func (w *world) kept() (text string) {
+	for i, rdb := range w.direct {
+		ticket := rdb.HGet(context.Background(), "quorum:lock:{x}", "ticket").Val()
+		line := rdb.ZRange(context.Background(), "quorum:queue:{x}", 0, -1).Val()
+		text += fmt.Sprintf("node %d: %s %v\n", i+1, ticket, line)
+	}
+	return text
 }

@@ -6,21 +6,23 @@
 --       5 the channels' common start  6 the set of nodes  7 its longest lease (ms)
 --       8 1: by force: the holder is told, and no token is smaller than those it may have had
 -- Reply {'held'}, {'waited'} or {'neither'}
+-- Errors: WRONGTYPE of a key of the lock; the ticket keeps its vote and its place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, me, token, force = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[8] == '1'
 local channels, set, most = ARGV[5], ARGV[6], ARGV[7]
 local asking
 --#include parts/now.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token')
-local was = redis.call('ZREM', line, ticket) == 1 and 'waited' or 'neither'
+local last = tonumber(redis.call('GET', tokens) or 0) or 0
 redis.call('ZREM', waiters, ticket)
+local was = redis.call('ZREM', line, ticket) == 1 and 'waited' or 'neither'
 if ARGV[4] ~= '0' then redis.call('SET', KEYS[6], '', 'PX', ARGV[4]) end
 if holder[1] == ticket then
   redis.call('DEL', record)
   was = 'held'
   if force then token = math.max(tonumber(holder[2]) or 0, us + math.min(CLAIM, tonumber(most)) * 1000) end
 end
-if token > (tonumber(redis.call('GET', tokens) or 0) or 0) then -- else a smaller one could be given
+if token > last then -- else a smaller one could be given
   local till = math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL
   redis.call('SET', tokens, string.format('%.0f', token), 'PXAT', string.format('%.0f', till))
 end

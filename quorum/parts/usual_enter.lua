@@ -8,12 +8,12 @@ if not holder[1] and redis.call('EXISTS', line) == 0 then
     local claim = math.min(CLAIM, tonumber(string.match(ticket, '^[^:]+:%d+:(%d+):')))
     local text = string.format('%.0f', token)
     place = place > 0 and place or us
+    redis.call('ZADD', waiters, string.format('%.0f', ms + claim), ticket) -- first: its type is not known yet
     redis.call('SET', tokens, text, 'PXAT', string.format('%.0f', math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL))
     redis.call('HSET', record, 'ticket', ticket, 'token', text, 'since', string.format('%.0f', us))
     redis.call('PEXPIRE', record, claim)
     redis.call('ZADD', line, string.format('%.0f', place), ticket)
     redis.call('PEXPIRE', line, LINE_TTL)
-    redis.call('ZADD', waiters, string.format('%.0f', ms + claim), ticket)
     redis.call('PEXPIRE', waiters, LINE_TTL)
     return {'granted', us, token, us, claim, place, 0}
   end

@@ -69,7 +69,7 @@ var mutations = []broken{
 	},
 	{
 		name: "a leave does not tell the token", mutation: leavesDoNotTell,
-		scripts:  []change{{"leave.lua", "if token > (tonumber", "if force and token > (tonumber"}},
+		scripts:  []change{{"leave.lua", "if token > last", "if force and token > last"}},
 		scenario: scenario{programs: two, clocks: near}, breaks: "tokens",
 	},
 	{

@@ -109,11 +109,24 @@ func (n *node) turns(r *request, c int8, place, bound int64) (status, bool) {
 	}
 	if holder := n.holder; bound > 0 && int64(n.waiting(holder)) >= bound {
 		n.advance(r)
+		n.sweep(r)
 		if int64(n.waiting(holder)) >= bound {
 			return full, true
 		}
 	}
 	return 0, false
+}
+
+// sweep drops whoever's time is over, but the holder.
+func (n *node) sweep(r *request) {
+	for c := range int8(most) {
+		if n.alive[c] <= n.ms(r) && c != n.holder && n.alive[c] != 0 {
+			n.leaveLine(c)
+		}
+		if n.blind[c] <= n.ms(r) {
+			n.blind[c] = 0
+		}
+	}
 }
 
 // waiting is how many stand in line beside the holder.
