@@ -151,6 +151,26 @@ func TestTheCommandHasTheStreamsAndKnowsNameAndToken(t *testing.T) {
 	}
 }
 
+func TestRunTakesTheLockUnderThePrefixThatTheOtherVerbsLookUnder(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	env := []string{"FAIRLOCK_REDIS=redis://" + s.Addr(), "FAIRLOCK_PREFIX=shop"}
+	for _, flags := range [][]string{{"--plain"}, {}, {"--prefix", "till"}} {
+		p := fairlockWith(t, env, append(append([]string{"run"}, flags...), "x", "--", "sh", "-c", "echo in; read line")...).start()
+		p.says("in")
+		shown := fairlockWith(t, env, append([]string{"ls"}, flags...)...).start()
+		shown.ends(0)
+		if text := strings.Join(shown.rest(), "\n"); !strings.Contains(text, "sh") {
+			t.Errorf("%v: ls shows %s", flags, text)
+		}
+		must(t, p.stdin.Close())
+		p.ends(1)
+	}
+	if found := s.Client(t).Keys(t.Context(), "fairlock:*").Val(); len(found) > 0 {
+		t.Errorf("under the default prefix: %v", found)
+	}
+}
+
 func TestHelpTellsTheExitCodes(t *testing.T) {
 	t.Parallel()
 	p := fairlockWith(t, nil, "run", "--help").start()

@@ -45,21 +45,21 @@ func NewQuorum(c *server.Connection, nodes []redis.UniversalClient, prefix strin
 
 // Connect returns a Locker with this lease for locks of one kind, or for those of the quorum that
 // the flags name. What it also returns closes the Locker and its connections.
-func Connect(c *server.Connection, kind string, log *slog.Logger, lease time.Duration) (fairlock.Interface, func(), error) {
+func (k *Keyspace) Connect(kind string, log *slog.Logger, lease time.Duration) (fairlock.Interface, func(), error) {
 	var l fairlock.Interface
 	s := &Store{}
-	if c.Quorum() {
-		nodes, err := c.Nodes()
+	if k.Quorum() {
+		nodes, err := k.Nodes()
 		if err != nil {
 			return nil, nil, err
 		}
-		s.Servers, l = nodes, NewQuorum(c, nodes, "", log, quorum.WithLease(lease))
+		s.Servers, l = nodes, NewQuorum(&k.Connection, nodes, k.Prefix, log, quorum.WithLease(lease))
 	} else {
-		rdb, err := c.Open()
+		rdb, err := k.Connection.Open()
 		if err != nil {
 			return nil, nil, err
 		}
-		s.Servers, l = []redis.UniversalClient{rdb}, New(rdb, kind, "", log, fairlock.WithLease(lease))
+		s.Servers, l = []redis.UniversalClient{rdb}, New(rdb, kind, k.Prefix, log, fairlock.WithLease(lease))
 	}
 	s.Lockers = []Locker{{Interface: l}}
 	return l, s.Close, nil

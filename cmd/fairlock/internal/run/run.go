@@ -17,13 +17,12 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/process"
-	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
 )
 
 // Command is "fairlock run".
 type Command struct {
-	server.Connection
+	locks.Keyspace
 	Wait       patience       `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
 	MaxWaiters *int           `placeholder:"N" help:"Do not join a line in which N wait already."`
 	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
@@ -109,7 +108,7 @@ func (r *Command) under(p *Program, shown *progress) error {
 	signals, release := process.Catch(slices.Concat(process.Ending, heralds)...)
 	defer release() // last: while the Locker closes, a signal must not cost the command's exit code
 	log := locks.NewNotices(shown)
-	locker, disconnect, err := locks.Connect(&r.Connection, locks.KindOf(r.Plain), slog.New(log), r.Lease)
+	locker, disconnect, err := r.Connect(locks.KindOf(r.Plain), slog.New(log), r.Lease)
 	if err != nil {
 		return err
 	}
@@ -217,6 +216,5 @@ func deafen() {
 
 // Predict returns the names of locks of the kind that would be taken, for completion.
 func (r *Command) Predict(ctx context.Context, _ string) []locks.Candidate {
-	there := locks.Keyspace{Connection: r.Connection}
-	return there.Names(ctx, locks.KindOf(r.Plain))
+	return r.Names(ctx, locks.KindOf(r.Plain))
 }
