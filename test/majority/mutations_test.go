@@ -154,7 +154,7 @@ var ofRules = []broken{
 		name: "a late answer brings back what was ended by force", rules: []change{{"hold.go", "b.legs[i].ended = rules.Waiting, true", "b.legs[i].ended = rules.Waiting, false"}},
 		scenario: scenario{programs: two, allows: budget{slow: 2, forces: 1, faults: 1}}, breaks: "exclusion|tokens|unlock",
 	}, {
-		name: "a vote that is too short to be of use is kept", rules: []change{{"ballot.go", "g.given, g.lapsed = a.Token, true", "g.lapsed = true"}},
+		name: "a vote that is too short to be of use is kept", rules: []change{{"ballot.go", "g.forgoes(a.Token, a.Since)\n\t\tg.lapsed = true", "g.lapsed = true"}},
 		scenario: scenario{programs: two, allows: budget{slow: -1, lag: -1, ticks: 2}}, breaks: "livelock",
 	}, {
 		name: "a vote that lapsed is asked for though no majority is there", rules: []change{

@@ -12,14 +12,21 @@ import (
 // mutant is the environment variable that names the mutation of the rules in this test program.
 const mutant = "MAJORITY_MUTANT"
 
-// foundInRules builds this test program with changed rules, and has it search.
-func (m *broken) foundInRules(t *testing.T) {
-	t.Helper()
+// votes is where the rules are.
+const votes = "../../internal/ballot"
+
+func (m *broken) edits() []overlay.Edit {
 	edits := make([]overlay.Edit, 0, len(m.rules))
 	for _, c := range m.rules {
 		edits = append(edits, overlay.Edit{File: c.file, Make: c.made})
 	}
-	overlay.Run(t, "../../internal/ballot", mutant+"="+m.name, edits)
+	return edits
+}
+
+// foundInRules builds this test program with changed rules, and has it search.
+func (m *broken) foundInRules(t *testing.T) {
+	t.Helper()
+	overlay.Run(t, votes, mutant+"="+m.name, m.edits())
 }
 
 // TestTheMutantIsFound is for the programs that TestEveryMutationOfTheRulesIsFound builds.
@@ -37,6 +44,7 @@ func TestEveryMutationOfTheRulesIsFound(t *testing.T) {
 		t.Skip("each of them is a program to build")
 	}
 	for i, m := range ofRules {
+		overlay.Fits(t, votes, m.edits())
 		if i%4 != 0 && !long() {
 			continue
 		}

@@ -15,6 +15,14 @@ type Edit struct {
 	Make func(text string) (string, error)
 }
 
+// Fits fails if these edits of files of dir cannot be made: the text to change is no longer there.
+func Fits(t *testing.T, dir string, edits []Edit) {
+	t.Helper()
+	if _, err := write(dir, t.TempDir(), edits); err != nil {
+		t.Error(err)
+	}
+}
+
 // Run builds the test program of the current directory with those files of dir changed, and runs its
 // TestTheMutantIsFound with that environment variable.
 func Run(t *testing.T, dir, env string, edits []Edit) {
