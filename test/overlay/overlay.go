@@ -33,7 +33,7 @@ func Run(t *testing.T, dir, env string, edits []Edit) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(to, "mutant")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", list, "-o", program).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", list, "-o", program).CombinedOutput(); err != nil {
 		t.Fatalf("building it: %v\n%s", err, out)
 	}
 	run := exec.CommandContext(t.Context(), program, "-test.run=^TestTheMutantIsFound$", "-test.v")
