@@ -123,7 +123,21 @@ func (s *Server) waited(ctx context.Context, keys Keys, command []any, need Repl
 	_ = pipe.Process(ctx, wait)
 	_ = exec(ctx, pipe) // each has its error
 	answer, err := cmd.Result()
+	if err != nil && !Answered(err) && whole(answer) {
+		err = nil // go-redis puts the failure of a later reply over those that it has read
+	}
 	return answer, need.confirmed(wait), err
+}
+
+// whole reports whether a reply was read to its end: a list that was not is empty.
+func whole(reply any) bool {
+	switch r := reply.(type) {
+	case []any:
+		return len(r) > 0
+	case int64:
+		return r != 0
+	}
+	return false
 }
 
 // Attached is how many replicas are connected to the server that keeps the lock, in step or not.

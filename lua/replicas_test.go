@@ -83,3 +83,17 @@ func TestARequestForWhoseConnectionTheServerHasNoUserSaysSo(t *testing.T) {
 		equal(t, "unanswered", Unanswered(err), false)
 	}
 }
+
+// go-redis fails all of a pipeline of which a later reply does not come.
+func TestAGrantIsNotLostWithTheReplyOfTheReplicas(t *testing.T) {
+	rdb := single(t).Client(t, func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	s := NewServer(struct{ redis.UniversalClient }{rdb}, "fairlock:wake:", "a") // its timeouts are hidden
+	keys, err := NewKeys("fairlock", "late replicas")
+	must(t, err)
+	ticket := NewTicket("a", 1, usual, "", "")
+	need := Replicas{N: 1, Within: 300 * time.Millisecond}
+	answer, err := s.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}, Replicas: need})
+	must(t, err)
+	equal(t, "status", answer.Tickets[0].Status, Granted)
+	equal(t, "confirmed", answer.Confirmed.Err != nil, true)
+}

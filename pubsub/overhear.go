@@ -40,7 +40,7 @@ func (h *Hub) overhear(ctx context.Context, patterns []string, more func(Said) b
 		switch m := message.(type) {
 		case *redis.Subscription:
 			confirmed++
-			return confirmed%len(patterns) != 0 || more(Said{})
+			return m.Count < len(patterns) || more(Said{})
 		case *redis.Message:
 			return more(Said{m.Channel, m.Payload})
 		}

@@ -100,7 +100,7 @@ func (l *Locker) refuse(c *call) (*engine.HeldError, error) {
 		return nil, engine.ErrClosed
 	}
 	w := l.waiters[c.Keys.Record()]
-	if owner, expires, ours := l.core.Present(c.Keys.Record()); ours {
+	if owner, expires, ours := l.core.Present(c.Keys.Record()); ours && owner != c.Request.Owner {
 		return &engine.HeldError{Owner: owner, Remaining: time.Until(expires), Waiting: w.size()}, nil
 	}
 	if w.busy() && !c.joins(w) {

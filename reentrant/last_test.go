@@ -3,6 +3,7 @@ package reentrant
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,18 +88,100 @@ func TestDoDoesNotBeginWhatItsLockWasLostFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l := locker()
 		began := false
-		err := l.Do(slow{t.Context(), time.Second}, "x", func(context.Context, *Lease) error {
-			began = true
-			return nil
-		}, LeaseFor(200*time.Millisecond))
-		if began || !errors.Is(err, ErrLost) {
-			t.Errorf("it began: %v, and %v", began, err)
+		takesLong, brief := slow{t.Context(), time.Second}, LeaseFor(200*time.Millisecond)
+		for op, err := range map[string]error{
+			"do": l.Do(takesLong, "x", func(context.Context, *Lease) error {
+				began = true
+				return nil
+			}, brief),
+			"doall": l.DoAll(takesLong, []string{"x", "y"}, func(context.Context, *Leases) error {
+				began = true
+				return nil
+			}, brief),
+		} {
+			if e := new(Error); began || !errors.Is(err, ErrLost) || !errors.As(err, &e) || e.Op != op {
+				t.Errorf("%s: it began: %v, and %v", op, began, err)
+			}
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if mini.Exists("fairlock:plain:lock:{x}") {
 			t.Error("the lock is held")
+		}
+	})
+}
+
+// heldUp says when it is first asked for a value, and answers when the test lets it.
+type heldUp struct {
+	context.Context
+	asked, goesOn chan struct{}
+	once          *sync.Once
+}
+
+func (h heldUp) Value(key any) any {
+	h.once.Do(func() {
+		close(h.asked)
+		<-h.goesOn
+	})
+	return h.Context.Value(key)
+}
+
+func TestATryOfTheOwnerThatHasJustGotTheLockHereJoinsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		released(t, holding(t, l, "y"))
+		ctx := heldUp{t.Context(), make(chan struct{}), make(chan struct{}), new(sync.Once)}
+		type outcome struct {
+			lease *Lease
+			err   error
+		}
+		done := make(chan outcome)
+		go func() {
+			lease, err := l.TryLock(ctx, "x", WithOwner("A"))
+			done <- outcome{lease, err}
+		}()
+		<-ctx.asked
+		first := holding(t, l, "x", WithOwner("A"))
+		close(ctx.goesOn)
+		second := <-done
+		if second.err != nil {
+			t.Fatal(second.err)
+		}
+		if second.lease.Token() != first.Token() {
+			t.Errorf("tokens %d and %d", first.Token(), second.lease.Token())
+		}
+		released(t, second.lease)
+		released(t, first)
+	})
+}
+
+func TestTheContextOfALockAllHasEndedBeforeOneOfItsLocksIsAnothers(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l := locker()
+		outer := holding(t, l, "x")
+		leases, err := l.LockAll(outer.Context(), []string{"x", "y"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		released(t, leases.Lease("x"))
+		if err := context.Cause(leases.Context()); !errors.Is(err, ErrNotHeld) {
+			t.Errorf("its context ended with %v", err)
+		}
+		released(t, leases.Lease("y"))
+		released(t, outer)
+	})
+}
+
+func TestAnExtendOfWhatIsNotHeldSaysThatItIsOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		lease := holding(t, locker(), "x")
+		released(t, lease)
+		for _, l := range []*Lease{lease, nil} {
+			err := l.Extend(t.Context(), time.Minute)
+			if e := new(Error); !errors.Is(err, ErrNotHeld) || !errors.As(err, &e) || e.Op != "extend" {
+				t.Errorf("it says %v", err)
+			}
 		}
 	})
 }

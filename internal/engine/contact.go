@@ -172,6 +172,9 @@ func (c *Core) judge(info string) error {
 			return fmt.Errorf("the server is Redis %s, and 7.0 is the oldest that will do: %w", version, errors.ErrUnsupported)
 		}
 	}
+	if field["arch_bits"] == "32" { // there, the scripts' times do not fit into a C long
+		return fmt.Errorf("the server is built for 32 bits, and the scripts need 64: %w", errors.ErrUnsupported)
+	}
 	// The replica may be promoted, or the client may find the master: the next call looks again.
 	if field["role"] == "slave" {
 		return fmt.Errorf("the server is a replica of %s:%s, and only its master can keep locks: %w",

@@ -35,7 +35,9 @@ func (e *effects) carryOut(c *Core) {
 		s.end(e.cause)
 	}
 	for _, s := range e.shares {
-		if inner := s.scope(); inner != nil {
+		joint, inner := s.scopes()
+		joint(e.cause)
+		if inner != nil {
 			go inner(e.cause) // may call into a user's context, which may take its time
 		}
 	}

@@ -135,3 +135,10 @@ func (a *attributed) WithGroup(name string) slog.Handler {
 	<-a.may
 	return &attributed{may: a.may, lines: a.lines, with: a.with + " " + name}
 }
+
+func TestAServerOf32BitsIsRefused(t *testing.T) {
+	c := &Core{}
+	if err := c.judge("arch_bits:32\r\n"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("its locks exclude nobody, and it is taken: %v", err)
+	}
+}

@@ -35,6 +35,7 @@ type share struct {
 	carrying  // the turn, and the parent of ctx
 	ctx       context.Context
 	end       context.CancelCauseFunc
+	joint     context.CancelCauseFunc // of the context of all Leases of a LockAll
 	inner     context.CancelCauseFunc // of the context inside Do
 	goroutine goroutine               // to which the Lease belongs; 0: none
 	gathered  bool                    // it is a LockAll's, whose caller does not have it yet
@@ -49,19 +50,24 @@ type share struct {
 // cancel ends the contexts. Core.mu must not be held.
 func (s *share) cancel(cause error) {
 	s.end(cause)
-	if inner := s.scope(); inner != nil {
+	joint, inner := s.scopes()
+	joint(cause)
+	if inner != nil {
 		inner(cause)
 	}
 }
 
-// scope returns the end of the context inside Do; nil: there is no such context. Call it only when
-// ctx has ended: scoped may be about to set the context, and looks at ctx afterwards. Core.mu must
-// not be held.
-func (s *share) scope() context.CancelCauseFunc {
+// scopes returns the ends of the context of all Leases of a LockAll, and of the context inside Do;
+// nil: there is no such context. Call it only when ctx has ended: joined or scoped may be about to
+// set the context, and looks at ctx afterwards. Core.mu must not be held.
+func (s *share) scopes() (joint, inner context.CancelCauseFunc) {
 	c := s.turn.hold.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return s.inner
+	if joint = s.joint; joint == nil {
+		joint = func(error) {}
+	}
+	return joint, s.inner
 }
 
 // lease adds a Lease to t, with a detached context. c.mu must be held.

@@ -25,9 +25,16 @@ func joined(ctx context.Context, all []*Lease) *Leases {
 		values = &carrying{values, lease.share.turn} //nolint:fatcontext // one for each lock
 	}
 	joint, end := context.WithCancelCause(values)
+	c := all[0].share.turn.hold.core
+	c.mu.Lock()
 	for _, lease := range all {
-		one := lease.Context()
-		context.AfterFunc(one, func() { end(context.Cause(one)) })
+		lease.share.joint = end
+	}
+	c.mu.Unlock()
+	for _, lease := range all {
+		if one := lease.share.ctx; one.Err() != nil { // it ended before joint was known
+			end(context.Cause(one))
+		}
 	}
 	return &Leases{all: all, ctx: joint, end: end}
 }

@@ -44,9 +44,10 @@ func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Contex
 		err = afterDo(err, leases.Unlock(ctx), gone)
 	}()
 	inner := leases.scoped(ctx)
-	gone = leases.Err() // the user's context may have taken long
-	if gone != nil {
-		return gone
+	for _, lease := range leases.all {
+		if gone = lease.state(); gone != nil { // the user's context may have taken long
+			return &Error{"doall", lease.Name(), gone}
+		}
 	}
 	return fn(inner, leases)
 }

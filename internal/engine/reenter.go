@@ -92,7 +92,7 @@ func bounded(ctx context.Context, r Request, f func(context.Context) error) erro
 	case wait < 0:
 		return f(ctx)
 	case wait == 0:
-		wait = rules.InsistFor
+		wait = rules.InsistFor + r.Replicas.Within
 	}
 	start := time.Now()
 	short, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
@@ -116,7 +116,7 @@ func (c *Core) empty() (empty, closed bool) {
 // On an error the lock is held as before, or, with ErrLost, is held no longer.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.none() {
-		return ErrNotHeld
+		return &Error{"extend", "", ErrNotHeld}
 	}
 	t := l.share.turn
 	wrap := func(err error) error {
@@ -133,8 +133,8 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return wrap(err)
 	}
-	if err := l.Err(); err != nil {
-		return err
+	if err := l.state(); err != nil {
+		return wrap(err)
 	}
 	if time.Until(l.Deadline()) >= d {
 		return nil

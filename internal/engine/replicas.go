@@ -10,12 +10,17 @@ import (
 )
 
 // replicate returns nil when as many replicas have the hold as the turn's call asks for, and else
-// an error.
-func (c *Core) replicate(ctx context.Context, t *Turn) error {
+// an error. It asks at least once, also if the call may wait no longer.
+func (c *Core) replicate(ctx context.Context, t *Turn, began time.Time, wait time.Duration) error {
 	if t.Copies == nil {
 		return nil
 	}
-	return c.copied(ctx, t, *t.Copies, "it was given back")
+	ask := func(ctx context.Context) error { return c.copied(ctx, t, *t.Copies, "it was given back") }
+	if wait < 0 {
+		return ask(ctx)
+	}
+	once := t.Copies.Need.Within + rules.InsistFor
+	return bounded(ctx, Request{Wait: max(time.Until(began.Add(wait)), once)}, ask)
 }
 
 // copied is replicate for any call that shares t. fate is what becomes of the lock on an error.

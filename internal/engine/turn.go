@@ -70,7 +70,7 @@ func (c *Core) Adopt(ctx context.Context, t *Turn, began time.Time, wait time.Du
 			return nil, err
 		}
 	}
-	if err := c.replicate(ctx, t); err != nil {
+	if err := c.replicate(ctx, t, began, wait); err != nil {
 		if ctx.Err() != nil {
 			return nil, waited(ctx, began)
 		}

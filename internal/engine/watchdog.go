@@ -191,15 +191,14 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
 	sent := time.Now()
 	answers := c.protocol.Renew(ctx, renewals)
-	for i, h := range holds {
-		h.Requests.Done(answers[i].Err)
-	}
 	var failed []int
-	var err error // of one of them
-	prolonged := 0
+	var doubtful []int // to reassert: once all answers are taken in, for it may take its time
+	var err error      // of one of them
+	longer, prolonged := make([]bool, len(holds)), 0
 	for i, h := range holds {
 		answer := answers[i]
 		if answer.Err != nil {
+			h.Requests.Done(answer.Err)
 			err = answer.Err
 			if lua.WrongType(err) {
 				c.Settings.Logger.Warn("fairlock: renewal failed: the record is of a wrong type", "lock", h.first.Name, "key", h.Keys.Record())
@@ -208,19 +207,25 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 			}
 			continue
 		}
-		longer, reassert := c.renewed(h, renewals[i], sent, answer.Remaining)
-		if longer {
+		var reassert bool
+		if longer[i], reassert = c.renewed(h, renewals[i], sent, answer.Remaining); longer[i] {
 			prolonged++
 		}
 		if reassert {
-			// A cluster refuses that while the slot moves. The next renewal asks again.
-			switch e := c.reassert(ctx, h, renewals[i]); {
-			case e != nil && longer:
-				c.again(h)
-			case e != nil:
-				err = e
-			}
+			doubtful = append(doubtful, i)
+		} else {
+			h.Requests.Done(nil) // not before the answer is taken in: a turn would begin in between
 		}
+	}
+	for _, i := range doubtful {
+		// A cluster refuses that while the slot moves. The next renewal asks again.
+		switch e := c.reassert(ctx, holds[i], renewals[i]); {
+		case e != nil && longer[i]:
+			c.again(holds[i])
+		case e != nil:
+			err = e
+		}
+		holds[i].Requests.Done(nil) // of the renewal
 	}
 	if len(failed) > 0 {
 		first := failed[0]
@@ -244,7 +249,7 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 		return nil
 	}
 	answer := c.protocol.Reassert(ctx, r)
-	h.Requests.Done(answer.Err)
+	defer h.Requests.Done(answer.Err)
 	switch {
 	case answer.Err != nil:
 		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.first.Name, "error", answer.Err)

@@ -297,7 +297,10 @@ func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, underway bool
 	case h.Lease == 0 && !h.Fixed: // all its Leases were dropped
 		return false
 	}
-	h.RenewAt = now.Add(time.Millisecond) // the renewals of many locks share a request
+	// The renewals of many locks share a request. Further doubts do not put it off.
+	if at := now.Add(time.Millisecond); h.RenewAt.IsZero() || at.Before(h.RenewAt) {
+		h.RenewAt = at
+	}
 	return true
 }
 

@@ -443,3 +443,13 @@ func TestARenewalAsksForWhatIsLeftOfALongerLeaseThatWasAskedFor(t *testing.T) {
 		t.Errorf("it asks for %v, want %v", got, want)
 	}
 }
+
+func TestFurtherDoubtsDoNotPutARenewalOff(t *testing.T) {
+	h := Begin(Term{lease, t0.Add(lease)}, lease, true, t0)
+	for _, at := range []time.Duration{0, time.Millisecond / 2, time.Millisecond} {
+		h.Doubted("b", "a", s0+1000, s0, false, t0.Add(at))
+	}
+	if !h.StartRenewal(t0.Add(time.Millisecond)) {
+		t.Errorf("renewed after %v", after(h.RenewAt))
+	}
+}

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -172,3 +173,18 @@ func TestAGrantWhoseAnswerWasLostIsConfirmedByAWriteOfItsOwn(t *testing.T) {
 }
 
 var replicated = fairlock.WithReplicas(1, 50*time.Millisecond)
+
+func TestTheQuestionToTheReplicasEndsWithTheTimeThatTheCallMayWait(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("y"))
+		f.Once(f.Verb("enter"), faultproxy.SwallowReply())
+		f.All(f.Verb("renew"), faultproxy.SwallowReplySilently())
+		f.Within(2*world.Soon, "Lock", func() {
+			_, err := a.Lock(background, "x", replicated, fairlock.WaitAtMost(100*time.Millisecond))
+			if wait := new(fairlock.WaitError); !errors.As(err, &wait) {
+				f.Errorf("it says %v", err)
+			}
+		})
+	})
+}

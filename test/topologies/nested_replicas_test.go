@@ -51,6 +51,17 @@ func nests(t *testing.T, s *redistest.Server, kind world.Kind, option fairlock.L
 	}
 }
 
+func TestANestedTryWaitsForItsReplicasForAsLongAsItsOptionSays(t *testing.T) {
+	alone := redistest.Start(t)
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
+		nests(t, alone, kind, fairlock.WithReplicas(1, 1200*time.Millisecond), func(_, _ *fairlock.Lease, err error) {
+			if !errors.Is(err, fairlock.ErrNotReplicated) {
+				t.Fatalf("got %v", err)
+			}
+		})
+	})
+}
+
 func TestANestedCallThatTooFewReplicasConfirmFailsAndItsHoldStays(t *testing.T) {
 	alone := redistest.Start(t)
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// stalled answers a batch of renewals, of which the record of the first does not know, and hangs
+// when it is asked for that one again.
+type stalled struct {
+	Protocol
+	asked, goesOn chan struct{}
+}
+
+func (s *stalled) Renew(_ context.Context, all []lua.Renewal) []lua.Renewed {
+	answers := make([]lua.Renewed, len(all))
+	for i := range answers[1:] {
+		answers[1+i].Remaining = time.Minute
+	}
+	return answers
+}
+
+func (s *stalled) Reassert(context.Context, lua.Renewal) lua.Renewed {
+	close(s.asked)
+	<-s.goesOn
+	return lua.Renewed{Remaining: time.Minute}
+}
+
+func TestALockThatIsAskedForAgainKeepsNoOtherFromTheAnswerToItsRenewal(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
+	c := New(rdb, "fairlock", lua.NewServer, &leaving{}, []Option{WithLogger(slog.New(slog.DiscardHandler))})
+	defer c.Close()
+	server := &stalled{c.protocol, make(chan struct{}), make(chan struct{})}
+	c.protocol = server
+	var all []*Lease
+	for i := range 3 {
+		keys, err := lua.NewKeys("fairlock", fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
+		term := rules.Term{Span: 30 * time.Second, Ends: time.Now().Add(30 * time.Second)}
+		turn := c.Keep(granted, Run{}, term, For{Name: fmt.Sprint(i)}, time.Now())
+		lease, err := c.Adopt(t.Context(), turn, time.Now(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, lease)
+	}
+	c.tick(time.Now().Add(21 * time.Second))
+	<-server.asked
+	for i, lease := range all[1:] {
+		if left := time.Until(lease.Deadline()); left < 50*time.Second {
+			t.Errorf("lock %d is trusted for %v", i+1, left)
+		}
+	}
+	if h := all[0].share.turn.hold; !h.Requests.Underway() {
+		t.Error("a turn could begin on a hold of which the server does not know")
+	}
+	close(server.goesOn)
+}
