@@ -27,8 +27,12 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 	return nil
 }
 
-// Evict takes the waiter with this ID, as Inspect shows it, out of all lines. It is ErrNotHeld if no
-// node knows it.
+// Evict takes the waiter with this ID, as Inspect shows it, out of all lines. The waiting call
+// returns ErrEvicted.
+//
+//	nil             a majority has taken it out. A waiter that is granted the lock while Evict looks
+//	                for it loses the lock
+//	ErrNotWaiting   no node that answers has such a waiter in line, or it has the lock by now
 func (l *Locker) Evict(ctx context.Context, name, waiter string) error {
 	if err := l.force(ctx, name, waiter); err != nil {
 		return &Error{Op: "evict", Name: name, Err: err}
@@ -47,17 +51,14 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 		return err
 	}
 	ticket, err := lua.ParseTicket(l.holderOf(views))
-	if waiter != "" {
-		for _, v := range views {
-			for _, p := range v.line {
-				if t, e := lua.ParseTicket(p.ticket); e == nil && t.ID() == waiter && p.ticket != l.holderOf(views) {
-					ticket, err = t, nil
-				}
-			}
-		}
+	if err != nil {
+		err = engine.ErrNotHeld
 	}
-	if err != nil || waiter != "" && ticket.ID() != waiter {
-		return engine.ErrNotHeld
+	if waiter != "" {
+		ticket, err = l.waiterOf(views, waiter)
+	}
+	if err != nil {
+		return err
 	}
 	done := make(chan error, len(l.nodes))
 	if e := l.core.Await(ctx, func() {
@@ -82,4 +83,17 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 	}
 	l.core.ForcedHere(keys.Record(), func(h *engine.Hold) bool { return h.Ticket == ticket })
 	return nil
+}
+
+// waiterOf is the ticket with this ID that stands in a line, and does not have the lock.
+func (l *Locker) waiterOf(views []view, id string) (lua.Ticket, error) {
+	holder := l.holderOf(views)
+	for _, v := range views {
+		for _, p := range v.line {
+			if t, err := lua.ParseTicket(p.ticket); err == nil && t.ID() == id && p.ticket != holder {
+				return t, nil
+			}
+		}
+	}
+	return lua.Ticket{}, engine.ErrNotWaiting
 }

@@ -58,7 +58,7 @@ func TestACallersContextMayUseTheLockerWhateverItIsAsked(t *testing.T) {
 			w.must(lease.Unlock(ctx))
 			w.has(l, "x")
 			w.must(l.ForceUnlock(ctx, "x"))
-			w.is(l.Evict(ctx, "x", "nobody"), ErrNotHeld)
+			w.is(l.Evict(ctx, "x", "nobody"), ErrNotWaiting)
 			w.must(l.Do(ctx, "x", func(context.Context, *Lease) error { return nil }))
 			w.must(l.DoAll(ctx, []string{"x", "y"}, func(context.Context, *Leases) error { return nil }))
 			w.must(l.Init(ctx))

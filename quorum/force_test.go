@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
 )
@@ -70,11 +69,33 @@ func TestACallThatIsForcedBeforeItKnowsThatItHasTheLockDoesNotGetIt(t *testing.T
 	o := w.ends(first)
 	if o.err == nil {
 		t.Errorf("both have it: %v, %v", o.lease.Err(), lease.Err())
-	} else if !errors.Is(o.err, engine.ErrEvicted) {
+	} else if !errors.Is(o.err, ErrEvicted) {
 		t.Error(o.err)
 	}
 	w.unlock(lease)
 	w.nothing()
+}
+
+func TestAWaiterIsEvictedOnceAndNobodyWhoHasTheLock(t *testing.T) {
+	onBoth(t, func(w *world) {
+		a, b := w.locker(), w.locker()
+		lease := w.has(a, "x")
+		first, second := w.queues(b, "x"), w.queues(b, "x")
+		state, err := a.Inspect(w.Context(), "x")
+		w.must(err)
+		gone, next := state.Waiters[0].ID, state.Waiters[1].ID
+		w.must(a.Evict(w.Context(), "x", gone))
+		w.is(w.ends(first).err, ErrEvicted)
+		w.is(a.Evict(w.Context(), "x", gone), ErrNotWaiting)
+		w.unlock(lease)
+		had := w.gets(second)
+		w.is(a.Evict(w.Context(), "x", next), ErrNotWaiting)
+		w.must(had.Err())
+		w.unlock(had)
+		w.is(a.Evict(w.Context(), "x", next), ErrNotWaiting)
+		w.is(a.ForceUnlock(w.Context(), "x"), ErrNotHeld)
+		w.nothing()
+	})
 }
 
 func TestNoTokenFallsWhenAllNodesForgetAForce(t *testing.T) {

@@ -221,9 +221,7 @@ func TestForcedHoldersHearOfItAndTheLineGoesOnInItsOrderWithLargerTokens(t *test
 		t.Fatalf("%d wait", len(state.Waiters))
 	}
 	w.must(lockers[1].Evict(w.Context(), "x", state.Waiters[5].ID))
-	if o := w.ends(waiting[5]); o.err == nil {
-		t.Fatal("an evicted waiter has it")
-	}
+	w.is(w.ends(waiting[5]).err, ErrEvicted)
 	waiting = append(waiting[:5], waiting[6:]...)
 	for i, next := range waiting {
 		w.must(lockers[i%3].ForceUnlock(w.Context(), "x"))

@@ -81,7 +81,16 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 	return l
 }
 
-// Lock waits in line until a majority of nodes has given it the lock, or ctx is done.
+// Lock waits in line until a majority of nodes has given it the lock, or ctx is done. Its errors:
+//
+//	*WaitError    ctx ended, or WaitAtMost passed while no node said anything; wraps the context's
+//	              error
+//	ErrHeld       WaitAtMost passed (*HeldError)
+//	ErrQueueFull  MaxWaiters were waiting at so many nodes that no majority is left
+//	ErrEvicted    somebody called Evict; or ForceUnlock, before the call knew that it has the lock
+//	ErrInvalid    the name or an option makes no sense
+//	ErrClosed     the Locker was closed, or is shutting down
+//	other         the nodes' or the connections'
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "lock", name, false, options)
 }

@@ -81,12 +81,14 @@ type (
 
 // The states that an error can stand for; match them with errors.Is.
 var (
-	ErrHeld      = engine.ErrHeld      // somebody else has the lock
-	ErrQueueFull = engine.ErrQueueFull // as many wait as MaxWaiters allows
-	ErrLost      = engine.ErrLost      // the lock was held and can no longer be trusted
-	ErrNotHeld   = engine.ErrNotHeld   // this Lease holds nothing
-	ErrClosed    = engine.ErrClosed    // the Locker was closed
-	ErrInvalid   = engine.ErrInvalid   // a name or an option that makes no sense
+	ErrHeld       = engine.ErrHeld       // somebody else has the lock
+	ErrQueueFull  = engine.ErrQueueFull  // as many wait as MaxWaiters allows
+	ErrLost       = engine.ErrLost       // the lock was held and can no longer be trusted
+	ErrNotHeld    = engine.ErrNotHeld    // this Lease holds nothing
+	ErrEvicted    = engine.ErrEvicted    // somebody took the call out of the line
+	ErrNotWaiting = engine.ErrNotWaiting // Evict found no such waiter
+	ErrClosed     = engine.ErrClosed     // the Locker was closed
+	ErrInvalid    = engine.ErrInvalid    // a name or an option that makes no sense
 )
 
 // How a nested call is recognised.
