@@ -123,5 +123,6 @@ func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 // Note is shown by Inspect.
 func Note(text string) LockOption { return engine.Note(text) }
 
-// OnQueued makes a call that has to wait call f with its position in line.
+// OnQueued makes a call that has to wait call f once, in the caller's own goroutine, with the
+// position at which it joined the line. f is called again only if the call has to join anew.
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
