@@ -66,6 +66,7 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 //	ErrQueueFull  MaxWaiters were waiting in this process
 //	ErrInvalid    the name or an option makes no sense
 //	ErrClosed     the Locker was closed, or is shutting down
+//	ErrNotReplicated  too few replicas had the lock in time; it was given back
 //	other         the server's or the connection's. Only the first request can fail a call so: a
 //	              call that waits goes on through failures and restarts of the server
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
