@@ -11,8 +11,9 @@
 //
 // docs/design.md in the repository tells the whole protocol in order.
 //
-// Durations cross into milliseconds here and nowhere else. Times of the server are microseconds of
-// the server's own clock ([Micros]). They are only ever compared with one another.
+// Durations cross into milliseconds beside the scripts: here, and in the packages quorum and
+// redisson, which have scripts of their own. Times of the server are microseconds of the server's
+// own clock ([Micros]). They are only ever compared with one another.
 //
 // A call is one request. The client's own retry is off: a request whose answer was lost may still
 // be executed, seconds later, and only the caller knows what that would mean. [Unanswered] tells
