@@ -147,8 +147,12 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 	}
 }
 
-// page is the locks among one page of the server's keys.
-func (l *Locker) page(ctx context.Context, cursor uint64) (names []string, next uint64, err error) {
+// page is the locks among one page of the server's keys, and the next cursor. Its results have no
+// names: what the request sets after ctx has ended must not be what is returned.
+func (l *Locker) page(ctx context.Context, cursor uint64) ([]string, uint64, error) {
+	var names []string
+	var next uint64
+	var err error
 	if e := l.core.Await(ctx, func() {
 		var keys []string
 		if keys, next, err = l.rdb.Scan(ctx, cursor, "", listPage).Result(); err != nil || len(keys) == 0 {

@@ -277,6 +277,50 @@ func TestInspectionAndListShowTheHolderAndTheLine(t *testing.T) {
 	})
 }
 
+// stalled is a way to the server on which a SCAN says that it has come, and waits.
+type stalled struct{ came, goes chan struct{} }
+
+func (stalled) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (stalled) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s stalled) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "scan" {
+			close(s.came)
+			<-s.goes
+			ctx = context.WithoutCancel(ctx)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// The race detector judges.
+func TestAListWhoseContextEndsDoesNotMindTheAnswerThatComesLater(t *testing.T) {
+	onBoth(t, func(w *world) {
+		rdb := redis.NewClient(&redis.Options{Addr: w.addr})
+		slow := stalled{make(chan struct{}), make(chan struct{})}
+		rdb.AddHook(slow)
+		l := New(rdb)
+		lease := w.has(l, "x")
+		ctx, cancel := context.WithCancel(w.Context())
+		go func() {
+			<-slow.came
+			cancel()
+			<-ctx.Done()
+			close(slow.goes)
+		}()
+		for _, err := range l.List(ctx) {
+			w.is(err, context.Canceled)
+		}
+		w.unlock(lease)
+		w.must(l.Close())
+		w.must(rdb.Close())
+	})
+}
+
 func TestAKeyWhoseNameIsNoLocksHidesNoOtherLock(t *testing.T) {
 	onBoth(t, func(w *world) {
 		l := w.fair()
