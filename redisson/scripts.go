@@ -88,8 +88,12 @@ func decodeAnswer(reply []any) (a answer, err error) {
 	return a, nil
 }
 
-// until is a PTTL: -2 is no key, -1 one without end.
+// until is a PTTL: -2 is no key, -1 one without end. A key has 0 in its last millisecond: that is
+// not yet free, and ends.
 func until(pttl int64) time.Duration {
+	if pttl == 0 {
+		pttl = 1
+	}
 	return time.Duration(min(max(0, pttl), int64(forever/time.Millisecond))) * time.Millisecond
 }
 

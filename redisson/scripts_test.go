@@ -51,6 +51,19 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 	}
 }
 
+func TestALockInItsLastMillisecondIsNotTakenForOneWithoutEnd(t *testing.T) {
+	for pttl, want := range map[int64]time.Duration{-2: 0, -1: 0, 0: time.Millisecond, 1: time.Millisecond, 2000: 2 * time.Second} {
+		for _, status := range []string{waits, held} {
+			if a, err := decodeAnswer([]any{status, pttl, int64(1), ""}); err != nil || a.left != want {
+				t.Errorf("%s: a PTTL of %d is %v, %v", status, pttl, a.left, err)
+			}
+		}
+		if v, err := decodeView([]any{pttl, int64(1), "", []any{}}); err != nil || v.left != want {
+			t.Errorf("a PTTL of %d is %v, %v", pttl, v.left, err)
+		}
+	}
+}
+
 // run runs a script as a Locker does.
 func (w *world) run(script lua.Script, keys []string, args ...any) []any {
 	w.Helper()
