@@ -46,6 +46,10 @@ if redis.call('ZSCORE', KEYS[3], ARGV[1]) then
 end
 --#include parts/holder.lua
 local most, waiting = tonumber(ARGV[4]), redis.call('LLEN', KEYS[2])
+if most > 0 and waiting >= most then -- behind a live head, nobody has dropped those who died
+  local live = redis.call('ZCOUNT', KEYS[3], string.format('(%.0f', now), '+inf')
+  waiting = math.min(waiting, live)
+end
 if most < 0 or most > 0 and waiting >= most then
   return {most < 0 and 'held' or 'full', left, waiting, holder}
 end

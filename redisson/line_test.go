@@ -285,6 +285,24 @@ func TestACallThatWasLetIntoLineIsNotTurnedAwayWhenItLosesItsPlace(t *testing.T)
 	})
 }
 
+func TestWhoDiedInLineBehindALiveWaiterDoesNotCountForMaxWaiters(t *testing.T) {
+	onBoth(t, func(w *world) {
+		a, b := w.fair(), w.fair()
+		lease := w.has(a, "x")
+		next := w.queues(w.Context(), b, "x", 1)
+		w.stands("x", owner(4, 1), -time.Second)
+		_, err := b.Lock(w.Context(), "x", MaxWaiters(1))
+		w.is(err, ErrQueueFull)
+		last := w.queues(w.Context(), a, "x", 3, MaxWaiters(2))
+		_, err = b.Lock(w.Context(), "x", MaxWaiters(2))
+		w.is(err, ErrQueueFull)
+		w.unlock(lease)
+		w.unlock(w.gets(next))
+		w.unlock(w.gets(last))
+		w.nothing()
+	})
+}
+
 func TestARefreshThatHangsCostsNobodyItsPlace(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Addr(), true)
 	proxy := faultproxy.New(t, w.addr)
