@@ -43,7 +43,14 @@ func (c *call) signal() {
 	}
 }
 
-var errTimeUp = errors.New("the time to wait is up")
+var (
+	errTimeUp = errors.New("the time to wait is up")
+	errKept   = errors.New("no answer in the time that a request may keep its call")
+)
+
+// mostKept is how long a request may keep its call, if nothing else bounds it: as long as a prompt
+// one. Else the head of a line could leave a free lock to nobody.
+const mostKept = 5 * time.Second
 
 // strategy is the Locker as its Core sees it.
 type strategy struct{ *Locker }
@@ -194,7 +201,8 @@ func (c *call) why(ctx, caller context.Context, err error) error {
 }
 
 // ask sends one request, in the caller's own goroutine if the answer is sure to come back soon. If
-// ctx ends first, the request is left to itself.
+// ctx ends first, or the answer does not come, the request is left to itself: whatever it does later,
+// it does for the same owner.
 func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 	if !l.asking(c) {
 		return answer{}, engine.ErrClosed
@@ -203,7 +211,7 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 	if prompt, ok := l.core.Prompt(ctx, c.Request); ok && c.Server == nil {
 		l.core.Begun()
 		defer l.core.Done()
-		return l.enter(ctx, prompt, c)
+		return l.enter(ctx, prompt, c, l.request(c))
 	}
 	c.Server = nil // it is for the first request
 	type reply struct {
@@ -211,10 +219,17 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 		err error
 	}
 	replies := make(chan reply, 1)
+	request := l.request(c) // the call may go on before the goroutine does
 	l.core.Go(func() {
-		a, err := l.enter(context.WithoutCancel(ctx), server, c)
+		a, err := l.enter(context.WithoutCancel(ctx), server, c, request)
 		replies <- reply{a, err}
 	})
+	var kept <-chan time.Time
+	if c.answered || l.core.Server.Bound() == 0 { // else the client tells if a server can be reached
+		timer := time.NewTimer(mostKept)
+		defer timer.Stop()
+		kept = timer.C
+	}
 	select {
 	case r := <-replies:
 		return r.answer, r.err
@@ -222,6 +237,8 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 		return answer{}, errTimeUp
 	case <-c.away:
 		return answer{}, engine.ErrClosed
+	case <-kept:
+		return answer{}, errKept
 	}
 }
 
@@ -247,23 +264,34 @@ func (l *Locker) asked(c *call, a answer, err error) {
 	c.traces = c.traces && (!nothing || c.joined && !l.plain || c.requests.Open())
 }
 
-// enter is one request.
-func (l *Locker) enter(ctx context.Context, server *lua.Server, c *call) (answer, error) {
-	script, keys := enterScript, []string{c.Keys.Record(), c.Keys.Queue(), c.Keys.Waiters(), mark(c.Keys, c.owner())}
+// request is an enter as it is sent.
+type request struct {
+	script lua.Script
+	keys   []string
+	args   []any
+}
+
+// request is the next request of a call.
+func (l *Locker) request(c *call) request {
+	keys := []string{c.Keys.Record(), c.Keys.Queue(), c.Keys.Waiters(), mark(c.Keys, c.owner())}
 	args := []any{c.owner(), c.Request.Lease.Milliseconds()}
 	if l.plain {
-		script, keys = plainEnterScript, []string{keys[0], keys[3]}
-	} else {
-		most := c.Request.MaxWaiters
-		switch {
-		case c.Request.Wait == 0:
-			most = -1
-		case c.position > 0: // it was let in, and may have lost its place
-			most = 0
-		}
-		args = append(args, l.ours.Milliseconds(), most, l.publish(), channel(c.Keys), c.position == 0, l.java.Milliseconds())
+		return request{plainEnterScript, []string{keys[0], keys[3]}, args}
 	}
-	reply, err := server.Run(ctx, script, keys, args...)
+	most := c.Request.MaxWaiters
+	switch {
+	case c.Request.Wait == 0:
+		most = -1
+	case c.position > 0: // it was let in, and may have lost its place
+		most = 0
+	}
+	args = append(args, l.ours.Milliseconds(), most, l.publish(), channel(c.Keys), c.position == 0, l.java.Milliseconds())
+	return request{enterScript, keys, args}
+}
+
+// enter sends one request.
+func (l *Locker) enter(ctx context.Context, server *lua.Server, c *call, r request) (answer, error) {
+	reply, err := server.Run(ctx, r.script, r.keys, r.args...)
 	c.requests.Done(err)
 	if err != nil {
 		return answer{}, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -181,4 +182,60 @@ func TestALockThatIsGrantedTooLateToBeTrustedIsGivenBack(t *testing.T) {
 		_ = a.Close()
 		_ = rdb.Close()
 	}
+}
+
+// While the server is not prompt, each request has a goroutine of its own.
+func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	w.kinds(func(w *world, locker func(...Option) *Locker) {
+		proxy := faultproxy.New(w, w.addr)
+		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: -1, WriteTimeout: -1})
+		holder, newLocker := locker(), New
+		if holder.plain {
+			newLocker = NewPlain
+		}
+		l := newLocker(rdb)
+		lease := w.has(holder, "x")
+		queued := make(chan struct{})
+		next := w.asks(w.Context(), l, "x", OnQueued(func(int) { close(queued) }))
+		<-queued
+
+		entersOf := func(name string) func([]string) bool {
+			return func(args []string) bool {
+				return faultproxy.Command("EVALSHA")(args) && len(args) > 3 && args[3] == name
+			}
+		}
+		late := proxy.Add(faultproxy.Rule{Match: entersOf("late"), Times: 1, Action: faultproxy.HoldRequest()})
+		_, err := l.Lock(w.Context(), "late", WaitAtMost(50*time.Millisecond))
+		w.is(err, context.DeadlineExceeded)
+		proxy.Add(faultproxy.Rule{Match: entersOf("y"), Times: 1, Action: faultproxy.SwallowReplySilently()})
+		tried := make(chan error, 1)
+		go func() {
+			_, err := l.TryLock(w.Context(), "y")
+			tried <- err
+		}()
+		hung := proxy.Add(faultproxy.Rule{
+			Match: func(args []string) bool { return entersOf("x")(args) && !refreshes(args) },
+			Times: 1, Action: faultproxy.HoldRequest(),
+		})
+		w.unlock(lease)
+		hung.WaitHit(w, 1, patience)
+		lease = w.gets(next)
+		select {
+		case err := <-tried:
+			w.is(err, errKept)
+		case <-time.After(patience):
+			w.Error("a try does not end")
+		}
+		w.until("what the try has is given back", func() bool { return w.direct.Exists(w.Context(), "y").Val() == 0 })
+		w.unlock(lease)
+		hung.Release() // the late requests find that their owners have left
+		late.Release()
+		hung.WaitExecuted(w, 1, patience)
+		late.WaitExecuted(w, 1, patience)
+		w.nothing()
+		proxy.CutAll()
+		w.must(l.Close())
+		w.must(rdb.Close())
+	})
 }
