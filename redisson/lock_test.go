@@ -218,10 +218,12 @@ func TestWhatTheProtocolDoesNotCarryIsUnsupported(t *testing.T) {
 func TestOptionsAndNamesThatMakeNoSenseAreInvalid(t *testing.T) {
 	onBoth(t, func(w *world) {
 		for what, option := range map[string]Option{
-			"nil": nil, "a wait": WithFairLockWaitTimeout(0), "a waiter": WithWaiterTimeout(time.Millisecond),
-			"a mapper": WithNameMapper(nil), "an id": WithID("x"), "a lease": WithWatchdogTimeout(1),
+			"an Option is nil": nil, "WithFairLockWaitTimeout:": WithFairLockWaitTimeout(0),
+			"WithWaiterTimeout:": WithWaiterTimeout(time.Millisecond), "WithNameMapper:": WithNameMapper(nil),
+			"WithID:": WithID("x"), "WithWatchdogTimeout:": WithWatchdogTimeout(1),
 		} {
-			if _, err := w.fair(option).TryLock(w.Context(), "x"); !errors.Is(err, ErrInvalid) {
+			_, err := w.fair(option).TryLock(w.Context(), "x")
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), what) {
 				w.Errorf("%s: %v", what, err)
 			}
 		}

@@ -71,7 +71,7 @@ func newID() string {
 // longer renews it. It is renewed at a third. Default 30 s, at least 100 ms. It need not equal
 // Java's.
 func WithWatchdogTimeout(d time.Duration) Option {
-	return option(func(s *settings) { s.engine = append(s.engine, engine.WithLease(d)) })
+	return option(func(s *settings) { s.engine = append(s.engine, engine.WithLeaseAs("WithWatchdogTimeout", d)) })
 }
 
 // WithFairLockWaitTimeout is Redisson's fairLockWaitTimeout, and has to equal Java's: what a waiter

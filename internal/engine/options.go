@@ -77,10 +77,13 @@ func (s *Settings) Observe(e Event) { s.reporter.observe(e) }
 func WithPrefix(prefix string) Option { return option(func(s *Settings) { s.Prefix = prefix }) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it.
-func WithLease(d time.Duration) Option {
+func WithLease(d time.Duration) Option { return WithLeaseAs("WithLease", d) }
+
+// WithLeaseAs is WithLease where users know it by another name.
+func WithLeaseAs(name string, d time.Duration) Option {
 	return option(func(s *Settings) {
 		s.Lease = d
-		s.Err = errors.Join(s.Err, checkLease("WithLease", d))
+		s.Err = errors.Join(s.Err, checkLease(name, d))
 	})
 }
 
