@@ -69,7 +69,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 	}()
 	pursue := func(bounded context.Context) (*engine.Turn, error) {
 		turn, err := s.pursue(bounded, ctx, c)
-		return turn, c.why(bounded, ctx, err)
+		return turn, s.why(c, bounded, ctx, err)
 	}
 	if of.Request.Wait > 0 {
 		return s.core.Until(ctx, of.Began.Add(of.Request.Wait), errTimeUp, pursue)
@@ -148,7 +148,7 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	case a.status == full:
 		return engine.ErrQueueFull
 	case c.Request.Wait == 0:
-		return c.held()
+		return l.held(c)
 	case rejoined:
 		l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: caller, Name: c.Name})
 		l.heard(c, a)
@@ -165,10 +165,18 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	return nil
 }
 
-// held is what was last heard of the holder.
-func (c *call) held() error {
+// held is what was last heard of the holder. Who waits for a plain lock, only this process knows.
+func (l *Locker) held(c *call) error {
 	left := max(0, c.last.left-time.Since(c.at))
-	return &engine.HeldError{Owner: c.last.holder, Remaining: left, Waiting: c.last.waiting}
+	waiting := c.last.waiting
+	if l.plain {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if at := l.lines[c.Keys.Record()]; at != nil {
+			waiting = at.count
+		}
+	}
+	return &engine.HeldError{Owner: c.last.holder, Remaining: left, Waiting: waiting}
 }
 
 // goesOn reports whether the call asks again after a request failed.
@@ -184,7 +192,7 @@ func (c *call) goesOn(err error) bool {
 
 // why is the error for the caller: about the caller's own context if that has ended, else about
 // what happened.
-func (c *call) why(ctx, caller context.Context, err error) error {
+func (l *Locker) why(c *call, ctx, caller context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -195,7 +203,7 @@ func (c *call) why(ctx, caller context.Context, err error) error {
 	case ctx.Err() == nil:
 		return err
 	case c.last.status != "":
-		return c.held()
+		return l.held(c)
 	}
 	return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded}
 }

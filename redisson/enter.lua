@@ -5,7 +5,8 @@
 --       5 PUBLISH or SPUBLISH, 6 what the channels of waiters begin with,
 --       7 1: tell the position in any case, 8 Java's fairLockWaitTimeout (ms)
 -- Replies: granted, now (ms)                the owner has the lock for the lease, or for longer
---          waits, PTTL, position, holder    it is in line; position 0: it has been there before
+--          waits, PTTL, position, holder    it is in line; position 0: it has been there before, and
+--                                           the holder is not told
 --          held, PTTL, in line, holder      a try found somebody else, or a line
 --          full, PTTL, in line, holder
 --          gone                             the owner has left: this request came late
@@ -36,13 +37,13 @@ if swept and left == -2 then
   --#include parts/tell.lua
 end
 if redis.call('ZSCORE', KEYS[3], ARGV[1]) then
-  local position = 0
-  if ARGV[7] == '1' then -- an earlier reply was lost
-    for i, owner in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
-      if owner == ARGV[1] then position = i end
-    end
+  if ARGV[7] ~= '1' then return {'waits', left, 0, ''} end
+  local position = 0 -- an earlier reply was lost
+  for i, owner in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
+    if owner == ARGV[1] then position = i end
   end
-  return {'waits', left, position, ''}
+  --#include parts/holder.lua
+  return {'waits', left, position, holder}
 end
 --#include parts/holder.lua
 local most, waiting = tonumber(ARGV[4]), redis.call('LLEN', KEYS[2])

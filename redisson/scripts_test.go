@@ -1,11 +1,15 @@
 package redisson
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 func TestARefusalNamesTheHolderAlsoAfterAWait(t *testing.T) {
@@ -49,6 +53,49 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 			t.Errorf("%v is shown", reply)
 		}
 	}
+}
+
+func TestARefusalNamesTheHolderAlsoIfTheFirstReplyWasLost(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(), "x")
+		proxy := faultproxy.New(w, w.addr)
+		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+		l := New(rdb)
+		w.unlock(w.has(l, "y")) // the server has the scripts now
+		lost := proxy.Add(faultproxy.Rule{Match: faultproxy.Command("EVALSHA"), Times: 1, Action: faultproxy.SwallowReply()})
+		_, err := l.Lock(w.Context(), "x", WaitAtMost(500*time.Millisecond))
+		var why *HeldError
+		if !errors.As(err, &why) || why.Owner != lease.Owner() || why.Waiting != 1 || lost.Hits() != 1 {
+			w.Errorf("%v, and %s has it", err, lease.Owner())
+		}
+		w.must(l.Close())
+		w.must(rdb.Close())
+		w.unlock(lease)
+		w.nothing()
+	})
+}
+
+func TestARefusalSaysHowManyWait(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			a, b := locker(), locker()
+			lease := w.has(a, "x")
+			queued := make(chan struct{})
+			next := w.asks(w.Context(), b, "x", OnQueued(func(int) { close(queued) }))
+			<-queued
+			for wait, want := range map[time.Duration]int{0: 1, 500 * time.Millisecond: 2} { // it counts itself
+				_, err := b.Lock(w.Context(), "x", WaitAtMost(wait))
+				var why *HeldError
+				if !errors.As(err, &why) || why.Waiting != want {
+					w.Errorf("%v; want %d waiting", err, want)
+				}
+				w.until("it has left", func() bool { return b.plain || w.inLine("x") == 1 })
+			}
+			w.unlock(lease)
+			w.unlock(w.gets(next))
+			w.nothing()
+		})
+	})
 }
 
 func TestALockInItsLastMillisecondIsNotTakenForOneWithoutEnd(t *testing.T) {
