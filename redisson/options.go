@@ -152,7 +152,8 @@ func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 // lock, Java's included; in this process for a plain one.
 func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 
-// OnQueued makes a call that has to wait call f once, in the caller's own goroutine, with the
-// call's position: in the line of a fair lock, among this process's waiters for a plain one; 1 is
-// next.
+// OnQueued makes a call that has to wait call f, in the caller's own goroutine, with the call's
+// position: in the line of a fair lock, among this process's waiters for a plain one; 1 is next. f
+// is called once. It is called again only if the call joins the line anew, because its lock was
+// lost before the call could return, as when the process stood still; and by LockAll in each line.
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }

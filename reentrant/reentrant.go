@@ -130,9 +130,11 @@ func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 // lock.
 func WithOwner(owner string) LockOption { return engine.WithOwner(owner) }
 
-// OnQueued makes a call that has to wait call f once, in the caller's own goroutine, with the
-// call's position among those of this process; 1 is next. The call stands in line only when f has
-// returned.
+// OnQueued makes a call that has to wait call f, in the caller's own goroutine, with the call's
+// position among those of this process; 1 is next. The call stands in line only when f has
+// returned. f is called once. It is called again only if the call joins the line anew, because its
+// lock was lost before the call could return, as when the process stood still; and by LockAll in
+// each line.
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }
 
 // WithReplicas makes the call succeed only once n replicas have confirmed that they have the lock.
