@@ -68,8 +68,9 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 //	ErrInvalid    the name or an option makes no sense
 //	ErrClosed     the Locker was closed, or is shutting down
 //	ErrNotReplicated  too few replicas had the lock in time; it was given back
-//	other         the server's or the connection's. Only the first request can fail a call so: a
-//	              call that waits goes on through failures and restarts of the server
+//	other         the server's or the connection's. A call that waits goes on through failures and
+//	              restarts of the server: once it was answered, it ends so only with an answer that
+//	              would come again, as NOPERM and WRONGTYPE would
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "lock", name, false, options)
 }

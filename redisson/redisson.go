@@ -17,6 +17,7 @@
 //   - WithOwner: the protocol counts what an owner holds, so a repeated request could count twice.
 //   - Note, WithReplicas and WithFsync, for which it has no room and no answer.
 //   - Overhear: a message of Redisson says that something was released, and no more.
+//   - List on a cluster: the locks' own keys have no common beginning.
 //
 // # Clocks
 //
