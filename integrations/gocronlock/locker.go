@@ -2,6 +2,7 @@ package gocronlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -56,15 +57,40 @@ func NewLocker(locker fairlock.Interface, atLeast time.Duration, options ...fair
 // Lock asks once for the lock of a job. gocron calls it, and skips the run on an error:
 // fairlock.ErrHeld if another instance has the job, or what is wrong with the server. The listener
 // gocron.AfterLockError is told.
+//
+// It is an ErrHeld, too, while an earlier run of this instance has lost its lock and has not ended:
+// [Locker.Lease] would give that run the Lease of the next.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	if earlier := l.Lease(key); earlier != nil && earlier.Err() != nil {
+		return nil, notEnded(key)
+	}
 	lease, err := l.locker.TryLock(ctx, key, l.options...)
 	if err != nil {
 		return nil, err
 	}
+	if !l.begins(key, lease) { // the earlier run may not have heard of its loss, or began meanwhile
+		if err := lease.Unlock(context.WithoutCancel(ctx)); err != nil {
+			return nil, errors.Join(notEnded(key), err)
+		}
+		return nil, notEnded(key)
+	}
+	return &lock{l, key, lease, time.Now().Add(l.atLeast)}, nil
+}
+
+// begins notes the Lease of a run. It reports false, and notes nothing, if an earlier one of the
+// job has not ended.
+func (l *Locker) begins(key string, lease *fairlock.Lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.leases[key] != nil {
+		return false
+	}
 	l.leases[key] = lease
-	return &lock{l, key, lease, time.Now().Add(l.atLeast)}, nil
+	return true
+}
+
+func notEnded(key string) error {
+	return fmt.Errorf("gocronlock: %q: %w: by an earlier run of this instance, which has lost its lock and has not ended", key, fairlock.ErrHeld)
 }
 
 // Lease returns the Lease under which this instance runs the job of that name now, or nil, which

@@ -224,6 +224,72 @@ func TestAJobThatLosesItsLockHearsOfItAndKnowsItsToken(t *testing.T) {
 	})
 }
 
+func TestARunIsSkippedWhileAnEarlierOneOfTheInstanceHasLostItsLockAndHasNotEnded(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin := world.Host(t, addr)
+		l, err := gocronlock.NewLocker(world.Host(t, addr), 0)
+		world.Must(t, err)
+		first, err := l.Lock(t.Context(), "invoices")
+		world.Must(t, err)
+		lease := l.Lease("invoices")
+		var held *fairlock.HeldError
+		if _, err := l.Lock(t.Context(), "invoices"); !errors.As(err, &held) {
+			t.Errorf("while it has its lock: %v", err)
+		}
+		world.Must(t, admin.ForceUnlock(t.Context(), "invoices"))
+		for range 2 { // the run may not have heard of its loss at first
+			if _, err := l.Lock(t.Context(), "invoices"); !errors.Is(err, fairlock.ErrHeld) {
+				t.Errorf("the next run was told %v", err)
+			}
+			if l.Lease("invoices") != lease {
+				t.Error("the run has another's Lease")
+			}
+			world.UntilHeld(t, admin, "invoices", false)
+		}
+		if err := first.Unlock(t.Context()); !errors.Is(err, fairlock.ErrLost) {
+			t.Errorf("the run that lost its lock was told %v", err)
+		}
+		next, err := l.Lock(t.Context(), "invoices")
+		world.Must(t, err)
+		world.Must(t, next.Unlock(t.Context()))
+	})
+}
+
+// hooked is a Locker that does something else before it asks.
+type hooked struct {
+	fairlock.Interface
+	before func()
+}
+
+func (h *hooked) TryLock(ctx context.Context, name string, options ...fairlock.LockOption) (*fairlock.Lease, error) {
+	if before := h.before; before != nil {
+		h.before = nil
+		before()
+	}
+	return h.Interface.TryLock(ctx, name, options...)
+}
+
+func TestARunIsSkippedAlsoIfTheEarlierOneBeganAndLostItsLockMeanwhile(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, its := world.Host(t, addr), &hooked{Interface: world.Host(t, addr)}
+		l, err := gocronlock.NewLocker(its, 0)
+		world.Must(t, err)
+		var first gocron.Lock
+		its.before = func() {
+			first, err = l.Lock(t.Context(), "invoices")
+			world.Must(t, err)
+			world.Must(t, admin.ForceUnlock(t.Context(), "invoices"))
+		}
+		if _, err := l.Lock(t.Context(), "invoices"); !errors.Is(err, fairlock.ErrHeld) {
+			t.Errorf("the run was told %v", err)
+		}
+		world.UntilHeld(t, admin, "invoices", false)
+		if err := first.Unlock(t.Context()); !errors.Is(err, fairlock.ErrLost) {
+			t.Errorf("the run that lost its lock was told %v", err)
+		}
+	})
+}
+
 func TestTheContextOfAJobEndsWithTheJobsOwnAndCarriesBothOfWhatItIsMadeOf(t *testing.T) {
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		l := world.Host(t, addr)
