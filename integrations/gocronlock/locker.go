@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ var _ gocron.Locker = (*Locker)(nil)
 // The options are for each call, for example fairlock.Note with the name of the host. Do not use
 // fairlock.WithOwner, which lets all who name the same owner in. An error says what makes no sense,
 // and is a [fairlock.ErrInvalid].
+//
+// slog.Default() is told, at Warn level, of a run whose lock was lost or not given back.
 func NewLocker(locker fairlock.Interface, atLeast time.Duration, options ...fairlock.LockOption) (*Locker, error) {
 	switch {
 	case locker == nil:
@@ -111,7 +114,7 @@ type lock struct {
 
 // Unlock gives the lock back, once it was held for long enough. Like Lease.Unlock it uses no more
 // than the values of ctx: when the scheduler shuts down, ctx has ended, and an instance whose clock
-// is behind may be about to ask.
+// is behind may be about to ask. gocron drops the error, so the log is told of it.
 func (l *lock) Unlock(ctx context.Context) error {
 	l.locker.mu.Lock()
 	if l.locker.leases[l.key] == l.lease {
@@ -126,5 +129,9 @@ func (l *lock) Unlock(ctx context.Context) error {
 		case <-l.lease.Done(): // lost, or the Locker was closed
 		}
 	}
-	return l.lease.Unlock(ctx)
+	err := l.lease.Unlock(ctx)
+	if err != nil && (errors.Is(err, fairlock.ErrLost) || !errors.Is(err, fairlock.ErrNotHeld)) { // the job may have unlocked it
+		slog.WarnContext(ctx, "gocronlock: the lock was lost, or not given back, while the job ran", "lock", l.key, "error", err)
+	}
+	return err
 }

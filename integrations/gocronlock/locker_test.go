@@ -1,8 +1,12 @@
 package gocronlock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -286,6 +290,51 @@ func TestARunIsSkippedAlsoIfTheEarlierOneBeganAndLostItsLockMeanwhile(t *testing
 		world.UntilHeld(t, admin, "invoices", false)
 		if err := first.Unlock(t.Context()); !errors.Is(err, fairlock.ErrLost) {
 			t.Errorf("the run that lost its lock was told %v", err)
+		}
+	})
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// of returns how often the log names a lock in a warning.
+func (l *lines) of(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), "level=WARN msg=\"gocronlock: the lock was lost, or not given back, while the job ran\" lock="+name+" ")
+}
+
+func TestTheLogIsToldOfALossThatOnlyTheReleaseNotices(t *testing.T) {
+	log, before := new(lines), slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, l := world.Host(t, addr), newLocks(t, addr, 0)
+		for prefix, c := range map[string]struct {
+			job  func(name string)
+			want int
+		}{
+			"lost":     {func(name string) { world.Must(t, admin.ForceUnlock(t.Context(), name)) }, 1},
+			"unlocked": {func(name string) { world.Must(t, l.Locker.(*gocronlock.Locker).Lease(name).Unlock(t.Context())) }, 0},
+			"done":     {func(string) {}, 0},
+		} {
+			name := prefix + "@" + addr // both servers have one log
+			run, err := l.Lock(t.Context(), name)
+			world.Must(t, err)
+			c.job(name)
+			_ = run.Unlock(t.Context()) // as gocron does
+			if n := log.of(name); n != c.want {
+				t.Errorf("%s: the log says it %d times", prefix, n)
+			}
 		}
 	})
 }
