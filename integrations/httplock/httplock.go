@@ -42,6 +42,10 @@ type Options struct {
 	// API. err says why, for the log. By default the answer is a line of text. Refuse is called
 	// with the status and the Retry-After that New tells of; Retry-After is set already.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, err error)
+	// Lost, if there is one, is told of each request whose lock was lost, or not given back, while
+	// its handler worked, when the handler has returned. The handler need not have heard of it: a
+	// loss may be noticed only as the lock is given back. r is the request as it came.
+	Lost func(r *http.Request, err error)
 }
 
 // New returns a middleware. key gives the name of the lock that a request needs; a request with an
@@ -58,7 +62,7 @@ type Options struct {
 //	400               the body cannot be read, or there is no lock of that name
 //
 // Once the handler was called, the answer is the handler's. If the lock is lost meanwhile, the
-// context of the handler's request ends with cause [fairlock.ErrLost].
+// context of the handler's request ends with cause [fairlock.ErrLost], and Options.Lost is told.
 func New(locker fairlock.Interface, key func(*http.Request) string, options Options) (func(http.Handler) http.Handler, error) {
 	if err := check(locker, key != nil, options); err != nil {
 		return nil, fmt.Errorf("httplock: %w", err)
@@ -71,6 +75,9 @@ func New(locker fairlock.Interface, key func(*http.Request) string, options Opti
 	}
 	if options.Refuse == nil {
 		options.Refuse = refuse
+	}
+	if options.Lost == nil {
+		options.Lost = func(*http.Request, error) {}
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +130,11 @@ func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		next.ServeHTTP(w, r)
 		return nil
 	}, o.Lock...)
-	if err == nil || served { // the handler has answered, and its context told it of a loss
+	switch {
+	case err == nil:
+		return
+	case served: // the handler has answered, maybe before anybody knew
+		o.Lost(r, err)
 		return
 	}
 	status := statusOf(err)

@@ -166,6 +166,34 @@ func TestAHandlerHearsThatItsLockIsLost(t *testing.T) {
 	})
 }
 
+func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		type loss struct {
+			path string
+			err  error
+		}
+		admin, losses := world.Host(t, addr), make(chan loss, 2)
+		host := serve(t, world.Host(t, addr), httplock.Options{
+			Lost: func(r *http.Request, err error) { losses <- loss{r.URL.Path, err} },
+		}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/42" {
+				if err := admin.ForceUnlock(r.Context(), "42"); err != nil {
+					t.Error(err)
+				}
+			}
+			echo(w, r)
+		})
+		for _, path := range []string{"/41", "/42"} { // the first keeps its lock
+			if a := post(t.Context(), host, path, ""); a.status != http.StatusOK {
+				t.Errorf("%s was told %+v", path, a)
+			}
+		}
+		if l := world.Next(t, losses); l.path != "/42" || !errors.Is(l.err, fairlock.ErrLost) {
+			t.Errorf("%+v is said to be lost", l)
+		}
+	})
+}
+
 func TestAServerThatIsAwayAndALockerThatIsClosedAreUnavailable(t *testing.T) {
 	s := redistest.Start(t)
 	away, closed := world.Host(t, s.Addr()), world.Host(t, s.Addr())
