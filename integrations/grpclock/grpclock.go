@@ -53,8 +53,9 @@ type Options struct {
 //	INVALID_ARGUMENT               there is no lock of that name
 //
 // A call whose lock is lost while its handler works ends with ABORTED: what it did may have been
-// overtaken, so the client has to look before it tries again. If the handler returns an error of
-// its own other than that of the cancelled context, that is the answer.
+// overtaken, so the client has to look before it tries again. So does a call whose handler breaks
+// off because the Locker is closed: the client has cancelled nothing. If the handler returns an
+// error of its own other than that of the cancelled context, that is the answer.
 func UnaryServerInterceptor(locker fairlock.Interface, key Key, options Options) (grpc.UnaryServerInterceptor, error) {
 	if err := check(locker, key, options); err != nil {
 		return nil, fmt.Errorf("grpclock: %w", err)
@@ -71,11 +72,12 @@ func UnaryServerInterceptor(locker fairlock.Interface, key Key, options Options)
 			return handler(ctx, request)
 		}
 		var reply any
-		var failed error
+		var failed, told error // told: why the handler's context ended before it returned
 		served := false
 		err := locker.Do(ctx, name, func(ctx context.Context, lease *fairlock.Lease) error {
 			served = true
 			reply, failed = handler(context.WithValue(ctx, leaseKey{}, lease), request)
+			told = context.Cause(ctx)
 			return nil
 		}, options.Lock...)
 		switch {
@@ -84,6 +86,8 @@ func UnaryServerInterceptor(locker fairlock.Interface, key Key, options Options)
 			return nil, options.refused(ctx, err)
 		case errors.Is(err, fairlock.ErrLost) && (failed == nil || ended(failed)):
 			return nil, status.Error(codes.Aborted, "the lock was lost while the call was served")
+		case errors.Is(told, fairlock.ErrClosed) && failed != nil && ended(failed):
+			return nil, status.Error(codes.Aborted, "the server stopped while the call was served")
 		default:
 			return reply, failed
 		}
@@ -110,7 +114,8 @@ func check(locker fairlock.Interface, key Key, o Options) error {
 
 // ended reports whether a handler's error is that of its context.
 func ended(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, fairlock.ErrLost) || status.Code(err) == codes.Canceled
+	return errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled ||
+		errors.Is(err, fairlock.ErrLost) || errors.Is(err, fairlock.ErrClosed)
 }
 
 // refused is the status of a call that did not get its lock.

@@ -267,6 +267,37 @@ func TestAHandlersContextEndsWhenItsLockIsLost(t *testing.T) {
 	})
 }
 
+func TestACallThatBreaksOffBecauseTheLockerIsClosedIsAborted(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		its := status.Error(codes.FailedPrecondition, "half of it is done")
+		for what, c := range map[string]struct {
+			says func(context.Context) error
+			want codes.Code
+		}{
+			"says that its context ended": {context.Context.Err, codes.Aborted},
+			"says why":                    {context.Cause, codes.Aborted},
+			"says so as a status": {func(ctx context.Context) error {
+				return status.FromContextError(ctx.Err()).Err()
+			}, codes.Aborted},
+			"says something else": {func(context.Context) error { return its }, codes.FailedPrecondition},
+			"is done":             {func(context.Context) error { return nil }, codes.OK},
+		} {
+			l, serves := world.Host(t, addr), make(chan struct{})
+			client := serve(t, l, grpclock.Options{}, func(ctx context.Context, _ string) error {
+				close(serves)
+				<-ctx.Done()
+				return c.says(ctx)
+			})
+			answer := send(t.Context(), client, what)
+			world.Next(t, serves)
+			world.Must(t, l.Close())
+			if o := world.Next(t, answer); status.Code(o.err) != c.want {
+				t.Errorf("a handler that %s: %v", what, o.err)
+			}
+		}
+	})
+}
+
 func TestAServerThatIsAwayAndALockerThatIsClosedAreUnavailable(t *testing.T) {
 	s := redistest.Start(t)
 	away, closed := world.Host(t, s.Addr()), world.Host(t, s.Addr())
