@@ -111,6 +111,9 @@ func (w *wrapper) wrap(j cron.Job) cron.Job { return cron.FuncJob(func() { w.run
 func (w *wrapper) run(j cron.Job) {
 	due, ran := time.Now(), false
 	err := w.locker.Do(w.ctx, w.name, func(ctx context.Context, lease *fairlock.Lease) error {
+		if w.ctx.Err() != nil { // it ended as the lock came
+			return context.Cause(w.ctx)
+		}
 		ran = true
 		began := time.Now()
 		if delay := began.Sub(due); delay > time.Minute {

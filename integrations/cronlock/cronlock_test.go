@@ -172,6 +172,30 @@ func TestAJobThatWaitsGivesUpWhenTheContextEnds(t *testing.T) {
 	})
 }
 
+func TestNoRunBeginsWhenTheContextHasEndedAsTheLockCame(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, h, l := world.Host(t, addr), newHost(t), world.Host(t, addr)
+		for range 10 { // whether the lock or the end of the context comes first may be chance
+			gate, err := admin.Lock(t.Context(), "invoices")
+			world.Must(t, err)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("the program ends")
+			queued := func(int) {
+				cancel(why)
+				world.Must(t, gate.Unlock(t.Context()))
+				world.UntilHeld(t, admin, "invoices", true)
+			}
+			wrap, err := cronlock.DelayIfRunningElsewhere(ctx, l, "invoices", h, fairlock.OnQueued(queued))
+			world.Must(t, err)
+			wrap(cron.FuncJob(func() { t.Error("it ran") })).Run()
+			if said := h.says(); said.what[:4] != "skip" || !errors.Is(said.err, why) {
+				t.Errorf("the log says %v", said)
+			}
+			world.UntilHeld(t, admin, "invoices", false)
+		}
+	})
+}
+
 func TestAJobWithAContextHearsThatItsLockIsLostAndTheLogSaysItOfAnyJob(t *testing.T) {
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		admin := world.Host(t, addr)
