@@ -125,9 +125,14 @@ func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	served := false
 	err = locker.Do(r.Context(), name, func(ctx context.Context, lease *fairlock.Lease) error {
 		served = true
-		r := r.WithContext(context.WithValue(ctx, leaseKey{}, lease))
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		next.ServeHTTP(w, r)
+		its := r.WithContext(context.WithValue(ctx, leaseKey{}, lease))
+		its.Body = io.NopCloser(bytes.NewReader(body))
+		defer func() { // net/http does so only for the request that it made itself
+			if form := its.MultipartForm; form != nil && form != r.MultipartForm {
+				_ = form.RemoveAll()
+			}
+		}()
+		next.ServeHTTP(w, its)
 		return nil
 	}, o.Lock...)
 	switch {

@@ -1,12 +1,15 @@
 package httplock_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/embedded"
 	"github.com/fairlock/locks/integrations/httplock"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
@@ -222,6 +226,40 @@ func TestABodyThatIsTooLargeOrANameThatIsNoneIsTheClientsFault(t *testing.T) {
 			t.Errorf("a body that is just small enough: %+v", a)
 		}
 	})
+}
+
+func TestTheFilesOfAFormAreRemovedWhenTheHandlerIsDone(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	files := func() int {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		return len(entries)
+	}
+	server, err := embedded.Start()
+	world.Must(t, err)
+	t.Cleanup(server.Close)
+	always, err := httplock.New(world.Host(t, server.Addr()), func(*http.Request) string { return "42" }, httplock.Options{})
+	world.Must(t, err)
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("scan", "scan.pdf")
+	world.Must(t, err)
+	_, err = part.Write(make([]byte, 1<<16))
+	world.Must(t, err)
+	world.Must(t, form.Close())
+	r := httptest.NewRequest(http.MethodPost, "/", &body)
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	always(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1); err != nil || files() != 1 {
+			t.Errorf("%v, with %d files", err, files())
+		}
+	})).ServeHTTP(httptest.NewRecorder(), r)
+	if n := files(); n != 0 {
+		t.Errorf("%d files are left", n)
+	}
 }
 
 func TestARequestWithoutABodyIsServed(t *testing.T) {
