@@ -13,8 +13,8 @@ type Call struct {
 	Name    string
 	Keys    lua.Keys
 	Request Request
-	Within  bool // the call was made under a live hold of this Locker
-	Began   time.Time
+	Within  bool        // the call was made under a live hold of this Locker
+	Began   time.Time   // or when it joined the line again
 	Server  *lua.Server // for the first request, if that is to go out with others; else nil
 }
 
@@ -42,9 +42,10 @@ func (c *Core) lock(ctx context.Context, began time.Time, name string, try bool,
 
 // pursue gets a new hold from the Locker and gives the first Lease on it.
 func (c *Core) pursue(ctx context.Context, call Call) (*Lease, error) {
-	until := call.Began.Add(call.Request.Wait)
+	began, wait := call.Began, call.Request.Wait // of the whole call
+	until := began.Add(wait)
 	for {
-		lease, err := c.acquire(ctx, call)
+		lease, err := c.acquire(ctx, call, began, wait)
 		if !errors.Is(err, ErrLost) || call.Request.Wait == 0 || ctx.Err() != nil {
 			return lease, err
 		}
@@ -59,12 +60,12 @@ func (c *Core) pursue(ctx context.Context, call Call) (*Lease, error) {
 	}
 }
 
-func (c *Core) acquire(ctx context.Context, call Call) (*Lease, error) {
+func (c *Core) acquire(ctx context.Context, call Call, began time.Time, wait time.Duration) (*Lease, error) {
 	turn, err := c.strategy.Acquire(ctx, call)
 	if err != nil {
 		return nil, err
 	}
-	return c.Adopt(ctx, turn, call.Began, call.Request.Wait)
+	return c.Adopt(ctx, turn, began, wait)
 }
 
 // begin checks what is asked for, re-enters, and makes contact. If it returns a Lease, the call is

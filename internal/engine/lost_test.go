@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -59,4 +60,57 @@ func TestLocksLeaveTheServerOnlyWhenTheContextsOfAllThatWereLostHaveEnded(t *tes
 	if n := s.live.Load(); n > 0 {
 		t.Errorf("contexts that had not ended were seen %d times", n)
 	}
+}
+
+// late is a strategy whose first grant is late: its lease has ended.
+type late struct {
+	leaving
+	core  *Core
+	calls int
+}
+
+func (s *late) Acquire(_ context.Context, call Call) (*Turn, error) {
+	const lease = 10 * time.Second
+	s.calls++
+	asked := time.Now()
+	if s.calls == 1 {
+		time.Sleep(lease)
+	} else {
+		time.Sleep(time.Second)
+	}
+	granted := Granted{Keys: call.Keys, Ticket: s.core.Ticket(call.Request), Token: 1, Requests: new(Requests)}
+	return s.core.Keep(granted, Run{}, rules.Term{Span: lease, Ends: asked.Add(lease)}, For{Name: call.Name}, asked), nil
+}
+
+type acquired chan time.Duration
+
+func (a acquired) Observe(e Event) {
+	if e.Kind == Acquired {
+		a <- e.Took
+	}
+}
+
+func TestTheWaitOfACallThatHadToJoinTheLineAgainIsToldFromItsBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		defer rdb.Close()
+		s, took := &late{}, make(acquired, 1)
+		s.core = New(rdb, "fairlock", lua.NewServer, s, []Option{WithLogger(slog.New(slog.DiscardHandler)), WithObserver(took)})
+		defer s.core.Close()
+		keys, err := lua.NewKeys("fairlock", "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := Call{Name: "x", Keys: keys, Request: Request{Lease: 10 * time.Second, Wait: time.Minute}, Began: time.Now()}
+		lease, err := s.core.pursue(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := <-took; took != 11*time.Second || s.calls != 2 {
+			t.Errorf("%v in %d calls", took, s.calls)
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
