@@ -38,7 +38,7 @@ func newInstruments(m metric.Meter) (instruments, error) {
 		held:          held,
 		acquisitions:  counter("fairlock.acquisitions", "{lock}", "Locks acquired; re-entries are none."),
 		lost:          counter("fairlock.lost", "{lock}", "Locks that were lost while held."),
-		queued:        counter("fairlock.queued", "{call}", "Calls that had to wait."),
+		queued:        counter("fairlock.queued", "{call}", "Times that a call had to wait."),
 		renewals:      counter("fairlock.renewals", "{lock}", "Leases prolonged."),
 		passedOver:    counter("fairlock.passed_over", "{call}", "Waiters that had to enter the line again."),
 		reconnections: counter("fairlock.reconnections", "{reconnection}", "Times the subscription was made again."),

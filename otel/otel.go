@@ -11,7 +11,7 @@
 //	fairlock.held            {lock}         up-down    ownerships now
 //	fairlock.acquisitions    {lock}         counter    ownerships begun; a re-entry begins none
 //	fairlock.lost            {lock}         counter    ownerships that ended in ErrLost
-//	fairlock.queued          {call}         counter    calls that had to wait
+//	fairlock.queued          {call}         counter    times that a call had to wait
 //	fairlock.renewals        {lock}         counter    leases prolonged
 //	fairlock.passed_over     {call}         counter    waiters that had to enter the line again
 //	fairlock.reconnections   {reconnection} counter    times the subscription was made again
@@ -22,7 +22,13 @@
 // Observer is too slow, events are dropped, and the log says so with their number, untold. From
 // then on fairlock.held may be wrong, until the process ends. There is no metric for the number of
 // calls that wait now. A call counts as queued when the server gives it a place, but the event of
-// its end does not tell whether it had a place.
+// its end does not tell whether it had a place. A call that loses its lock before it has a Lease
+// joins the line anew, and counts again.
+//
+// The constructors of [the integrations] try their options by a call whose context has ended. It
+// sends nothing, and is a fairlock.wait with outcome canceled, of no time.
+//
+// [the integrations]: https://github.com/fairlock/locks/tree/main/integrations
 //
 // # Spans
 //
