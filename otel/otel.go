@@ -25,10 +25,8 @@
 // its end does not tell whether it had a place. A call that loses its lock before it has a Lease
 // joins the line anew, and counts again.
 //
-// The constructors of [the integrations] try their options by a call whose context has ended. It
-// sends nothing, and is a fairlock.wait with outcome canceled, of no time.
-//
-// [the integrations]: https://github.com/fairlock/locks/tree/main/integrations
+// The constructors of the modules in integrations/ try their options by a call whose context has
+// ended. It sends nothing, and is a fairlock.wait of no time with outcome canceled.
 //
 // # Spans
 //
