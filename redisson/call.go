@@ -69,7 +69,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 	}()
 	pursue := func(bounded context.Context) (*engine.Turn, error) {
 		turn, err := s.pursue(bounded, ctx, c)
-		return turn, s.why(c, bounded, ctx, err)
+		return turn, s.why(bounded, ctx, c, err)
 	}
 	if of.Request.Wait > 0 {
 		return s.core.Until(ctx, of.Began.Add(of.Request.Wait), errTimeUp, pursue)
@@ -192,7 +192,7 @@ func (c *call) goesOn(err error) bool {
 
 // why is the error for the caller: about the caller's own context if that has ended, else about
 // what happened.
-func (l *Locker) why(c *call, ctx, caller context.Context, err error) error {
+func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 	switch {
 	case err == nil:
 		return nil

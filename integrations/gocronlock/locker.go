@@ -131,7 +131,7 @@ func (l *lock) Unlock(ctx context.Context) error {
 	}
 	err := l.lease.Unlock(ctx)
 	if err != nil && (errors.Is(err, fairlock.ErrLost) || !errors.Is(err, fairlock.ErrNotHeld)) { // the job may have unlocked it
-		slog.WarnContext(ctx, "gocronlock: the lock was lost, or not given back, while the job ran", "lock", l.key, "error", err)
+		slog.WarnContext(ctx, "gocronlock: the lock was lost, or not given back, while the job ran", "lock", l.key, "error", err) //nolint:sloglint // gocron gives a Locker no logger
 	}
 	return err
 }
