@@ -8,10 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/bubbles"
 )
 
 // silent returns a client of a server that reads and never answers. The client heeds contexts if it
@@ -37,7 +38,7 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 		within   time.Duration
 	}{{"a client that obeys contexts", true, 100 * time.Millisecond}, {"one that goes by its read timeout", false, 4 * time.Second}} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
 				rdb := silent(c.obedient)
 				defer rdb.Close()
 				p := NewServer(rdb, "w:", "a")
@@ -96,7 +97,7 @@ func TestACallerSendsItselfOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
 }
 
 func TestACallerForWhomAnotherSendsIsKeptUntilItsContextEndsOrTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		rdb := silent(false)
 		defer rdb.Close()
 		s := NewServer(rdb, "w:", "a")

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/pipes"
 	"github.com/fairlock/locks/test/redistest"
@@ -205,7 +205,7 @@ func TestListeningNeverWaitsForAServer(t *testing.T) {
 }
 
 func TestASilentChannelIsPingedAndKeptInFakeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: pipes.New(t).Dial})
 		defer func() { _ = rdb.Close() }()
 		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/pipes"
 )
 
@@ -51,7 +52,7 @@ func (j *journal) lines(texts ...string) (found []string) {
 // that the test can take away and give back.
 func outOfReach(t *testing.T, test func(t *testing.T, e *recorder, log *journal, network func(up bool))) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		mini := pipes.New(t)
 		var away atomic.Bool
 		var mu sync.Mutex // guards conns

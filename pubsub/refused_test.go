@@ -9,12 +9,12 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/bubbles"
 )
 
 // only is a cluster of one node.
@@ -67,7 +67,7 @@ func serveShards(conn net.Conn) {
 }
 
 func TestANodeThatRefusesOneOfTheChannelsIsAskedAgainLessAndLessOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
 		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Protocol: 2, DisableIdentity: true, Dialer: func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)

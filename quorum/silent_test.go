@@ -9,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +16,7 @@ import (
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/pipes"
 )
 
@@ -37,7 +37,7 @@ type hushed struct {
 // inFakeTime runs a test in a bubble, on n nodes of a new quorum.
 func inFakeTime(t *testing.T, n int, test func(h *hushed)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		h := &hushed{T: t, silent: make([]bool, n)}
 		for range n {
 			h.nodes = append(h.nodes, pipes.New(t))

@@ -13,13 +13,14 @@ import (
 
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/pipes"
 )
 
 // inBubble runs the test in fake time, with a server and a function that makes Lockers on it.
 func inBubble(t *testing.T, test func(t *testing.T, mini *miniredis.Miniredis, locker func(...Option) *Locker)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		mini := pipes.New(t)
 		test(t, mini.Miniredis, func(options ...Option) *Locker {
 			rdb := redis.NewClient(&redis.Options{

@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/bubbles"
 )
 
 // leaving is a Strategy whose releases look whether a context has not ended yet.
@@ -91,7 +91,7 @@ func (a acquired) Observe(e Event) {
 }
 
 func TestTheWaitOfACallThatHadToJoinTheLineAgainIsToldFromItsBeginning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 		defer rdb.Close()
 		s, took := &late{}, make(acquired, 1)

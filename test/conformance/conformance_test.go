@@ -3,11 +3,11 @@ package conformance_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/conformance"
 	"github.com/fairlock/locks/test/pipes"
 	"github.com/fairlock/locks/test/redistest"
@@ -28,7 +28,7 @@ const enough = 1000
 func onEmbedded(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()
 	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbles.Test(t, func(t *testing.T) {
 			mini := pipes.New(t)
 			test(conformance.World{T: t, Lease: 30 * time.Second, Fake: true, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 				return redis.NewClient(&redis.Options{

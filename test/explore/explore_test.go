@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/test/race"
 )
 
 func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
@@ -19,19 +21,19 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 			return
 		}
 		for w := range elapses + 1 {
-			if !raceDetector && made[w.String()] == 0 {
+			if !race.Enabled && made[w.String()] == 0 {
 				t.Errorf("in no history it happens that %s", w)
 			}
 		}
 		for m := range twice + 1 {
-			if w := begins.String() + m.String(); !raceDetector && made[w] == 0 {
+			if w := begins.String() + m.String(); !race.Enabled && made[w] == 0 {
 				t.Errorf("in no history it happens that %s", w)
 			}
 		}
 	})
 	for _, sc := range scenarios {
 		switch {
-		case raceDetector:
+		case race.Enabled:
 			sc.most = 150
 		case testing.Short():
 			sc.most = 20_000
@@ -61,7 +63,7 @@ func TestASearchIsTheSameEveryTime(t *testing.T) {
 	sv := start(t)
 	sc := mixed(fickle, once, absentee, every.with(1, 1))
 	sc.most = 1000
-	if raceDetector {
+	if race.Enabled {
 		sc.most = 150
 	}
 	first, second := search(sv, sc), search(sv, sc)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/test/overlay"
+	"github.com/fairlock/locks/test/race"
 )
 
 // mutation is a deliberate fault: what it breaks, and the scenario in which the search must find
@@ -319,7 +320,7 @@ func TestEveryMutationIsFound(t *testing.T) {
 	built := 0
 	for i, m := range mutations {
 		ofRules := strings.HasSuffix(m.changes[0].file, ".go")
-		if raceDetector && (i%10 != 0 || ofRules) {
+		if race.Enabled && (i%10 != 0 || ofRules) {
 			continue
 		}
 		if ofRules {

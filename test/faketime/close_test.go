@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/locktest"
+	"github.com/fairlock/locks/test/bubbles"
 )
 
 // The longer a server is away, the seldomer it is asked.
 func TestCloseDoesNotWaitForTheNextAttemptToReachAServerThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		locks := locktest.New(t)
 		locks.HoldElsewhere("x")
 		ctx, cancel := context.WithCancel(t.Context())

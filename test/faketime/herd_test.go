@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/quorum"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/pipes"
 )
 
@@ -19,7 +20,7 @@ const herd = 64
 func TestAHerdOnAFreeLockIsServedInNoTimeAtAllForNoTimerTakesPart(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprint(n, " nodes"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { servesAHerd(t, n) })
+			bubbles.Test(t, func(t *testing.T) { servesAHerd(t, n) })
 		})
 	}
 }

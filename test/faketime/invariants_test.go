@@ -8,13 +8,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/pipes"
 )
 
@@ -29,7 +29,7 @@ type bubble struct {
 const enough = 1000
 
 func inFakeTime(t *testing.T, test func(b *bubble)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		test(&bubble{t, pipes.New(t)})
 	})
 }

@@ -3,10 +3,12 @@ package faultproxy
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/fairlock/locks/test/bubbles"
 )
 
 func TestAFrozenGateLetsNothingPassUntilItThaws(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		var g gate
 		passed := 0
 		g.pass(nil, func() { passed++ })

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/test/race"
 )
 
 // start is a time of the nodes' clocks: their epoch, in the world's milliseconds.
@@ -223,7 +225,7 @@ func agree(t *testing.T, m mutation, changes ...change) error {
 	t.Helper()
 	p := newPair(t, m, changes...)
 	count := programs
-	if raceDetector || testing.Short() || m != sound {
+	if race.Enabled || testing.Short() || m != sound {
 		count = 40
 	}
 	for seed := range uint64(count) {

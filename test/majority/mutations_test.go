@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fairlock/locks/test/race"
 )
 
 // broken is a mutation, the scenario in which the search must find it, and what goes wrong there.
@@ -165,7 +167,7 @@ var ofRules = []broken{
 }
 
 func TestEveryMutationIsFound(t *testing.T) {
-	if raceDetector || testing.Short() {
+	if race.Enabled || testing.Short() {
 		t.Skip("there is nothing to race")
 	}
 	for _, m := range mutations {
@@ -215,7 +217,7 @@ func (m *broken) found(t *testing.T) {
 }
 
 func TestEveryMutationOfTheModelIsOneOfTheScripts(t *testing.T) {
-	if raceDetector || testing.Short() {
+	if race.Enabled || testing.Short() {
 		t.Skip("there is nothing to race")
 	}
 	for _, m := range mutations {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/locks/test/overlay"
+	"github.com/fairlock/locks/test/race"
 )
 
 // mutant is the environment variable that names the mutation of the rules in this test program.
@@ -40,7 +41,7 @@ func TestTheMutantIsFound(t *testing.T) {
 }
 
 func TestEveryMutationOfTheRulesIsFound(t *testing.T) {
-	if raceDetector || testing.Short() {
+	if race.Enabled || testing.Short() {
 		t.Skip("each of them is a program to build")
 	}
 	for i, m := range ofRules {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/fairlock/locks/test/race"
 )
 
 var (
@@ -74,7 +76,7 @@ func TestEveryHistoryKeepsThePromises(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			if raceDetector || testing.Short() {
+			if race.Enabled || testing.Short() {
 				sc.most = 2000
 			}
 			r := prove(&sc)

@@ -3,6 +3,8 @@ package majority
 import (
 	"strings"
 	"testing"
+
+	"github.com/fairlock/locks/test/race"
 )
 
 // every allows each fault.
@@ -40,7 +42,7 @@ func histories(usual, all, sample int) int {
 	switch {
 	case long():
 		return all
-	case raceDetector, testing.Short():
+	case race.Enabled, testing.Short():
 		return sample
 	}
 	return usual

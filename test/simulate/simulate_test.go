@@ -10,9 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/fairlock/locks/test/bubbles"
+	"github.com/fairlock/locks/test/race"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
@@ -90,7 +91,7 @@ func run(t *testing.T, plan Plan) (o Outcome) {
 		panic(fmt.Sprintf("seed %d: no end after %v: somebody waits for a mutex for good", plan.Seed, stuck))
 	}).Stop()
 	plan.Real = realTime(t)
-	synctest.Test(t, func(*testing.T) { o = Run(plan) })
+	bubbles.Test(t, func(*testing.T) { o = Run(plan) })
 	return o
 }
 
@@ -98,7 +99,7 @@ func run(t *testing.T, plan Plan) (o Outcome) {
 func seeds(t *testing.T) (from, to uint64, asked bool) {
 	t.Helper()
 	last := uint64(lastSeed)
-	if raceDetector {
+	if race.Enabled {
 		last = lastRaced
 	}
 	return stage.Seeds(t, firstSeed, last)
@@ -115,7 +116,7 @@ func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
 			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 				t.Parallel()
 				plan := planOf(seed)
-				if raceDetector && !asked {
+				if race.Enabled && !asked {
 					plan.Length = 3 * time.Minute
 				}
 				if asked && from == to {
@@ -136,7 +137,7 @@ func TestWholeClientsKeepTheInvariantsThroughAllFaults(t *testing.T) {
 		}
 	})
 	t.Logf("seeds %d to %d in %v, digest %x: %v", from, to, time.Since(began).Round(time.Millisecond), digest, all)
-	if asked || raceDetector || t.Failed() {
+	if asked || race.Enabled || t.Failed() {
 		return
 	}
 	if all.Simulated < leastInAll {
@@ -167,7 +168,7 @@ func TestASeedIsTheSameRunNearlyEveryTime(t *testing.T) {
 	stage.Repeats(t, []uint64{3, 9, 12}, func(t *testing.T, seed, other uint64) (uint64, int) {
 		plan := planOf(seed)
 		plan.Seed += other
-		if plan.Length = 6 * time.Minute; raceDetector {
+		if plan.Length = 6 * time.Minute; race.Enabled {
 			plan.Length = time.Minute
 		}
 		o := run(t, plan)
@@ -178,7 +179,7 @@ func TestASeedIsTheSameRunNearlyEveryTime(t *testing.T) {
 func TestInCalmWeatherEveryCallEndsWellAndNoWantedLockIsIdle(t *testing.T) {
 	plan := planOf(1)
 	plan.Calm = true
-	if raceDetector {
+	if race.Enabled {
 		plan.Length = 2 * time.Minute
 	}
 	o := run(t, plan)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/quorum"
+	"github.com/fairlock/locks/test/race"
 )
 
 // in replaces texts in the script of one verb, or of all verbs that have them. The texts come in
@@ -119,7 +120,7 @@ func TestTheRefereeOfAQuorumSeesWhatIsBrokenOnPurpose(t *testing.T) {
 	for name, c := range breaks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if raceDetector && c.invariant != 2 {
+			if race.Enabled && c.invariant != 2 {
 				t.Skip("a sample is enough with the race detector")
 			}
 			var all []string

@@ -7,11 +7,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/fairlock/locks/test/bubbles"
+	"github.com/fairlock/locks/test/race"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
@@ -62,7 +63,7 @@ func run(t *testing.T, plan Plan) (o Outcome) {
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("seed %d: no end after %v: somebody waits for a mutex for good", plan.Seed, stuck))
 	}).Stop()
-	synctest.Test(t, func(*testing.T) { o = Run(plan) })
+	bubbles.Test(t, func(*testing.T) { o = Run(plan) })
 	return o
 }
 
@@ -85,7 +86,7 @@ func sound(t *testing.T, plan Plan) Outcome {
 func seeds(t *testing.T) (from, to uint64, asked bool) {
 	t.Helper()
 	last := uint64(lastSeed)
-	if raceDetector {
+	if race.Enabled {
 		last = lastRaced
 	}
 	return stage.Seeds(t, firstSeed, last)
@@ -102,7 +103,7 @@ func TestWholeClientsOfAQuorumKeepTheInvariantsThroughAllFaults(t *testing.T) {
 			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 				t.Parallel()
 				plan := planOf(seed)
-				if raceDetector && !asked {
+				if race.Enabled && !asked {
 					plan.Length = raced
 				}
 				if asked && from == to {
@@ -117,7 +118,7 @@ func TestWholeClientsOfAQuorumKeepTheInvariantsThroughAllFaults(t *testing.T) {
 		}
 	})
 	t.Logf("seeds %d to %d in %v, digest %x: %+v", from, to, time.Since(began).Round(time.Millisecond), digest, all)
-	if asked || raceDetector || t.Failed() {
+	if asked || race.Enabled || t.Failed() {
 		return
 	}
 	if all.Simulated < leastInAll {
@@ -147,7 +148,7 @@ func TestASeedOfAQuorumIsTheSameRunNearlyEveryTime(t *testing.T) {
 	stage.Repeats(t, []uint64{2, 3, 5}, func(t *testing.T, seed, other uint64) (uint64, int) {
 		plan := planOf(seed)
 		plan.Seed += other
-		if plan.Length = 4 * time.Minute; raceDetector {
+		if plan.Length = 4 * time.Minute; race.Enabled {
 			plan.Length = raced
 		}
 		o := run(t, plan)
@@ -159,7 +160,7 @@ func TestInCalmWeatherEveryCallOfAQuorumEndsWellAndNoWantedLockIsIdle(t *testing
 	for seed := range uint64(6) {
 		plan := planOf(seed)
 		plan.Calm, plan.Herd, plan.Length = true, seed == 2, 3*time.Minute
-		if raceDetector {
+		if race.Enabled {
 			if plan.Length = raced; seed != 2 {
 				continue
 			}
@@ -173,7 +174,7 @@ func TestNodesThatForgetTogetherRobNobody(t *testing.T) {
 	for seed := range uint64(4) {
 		plan := planOf(seed)
 		plan.Rewinds, plan.Names, plan.Length = true, 1, 6*time.Minute
-		if raceDetector {
+		if race.Enabled {
 			plan.Length = raced
 		}
 		o := sound(t, plan)

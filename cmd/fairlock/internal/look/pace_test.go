@@ -3,11 +3,12 @@ package look
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/fairlock/locks/test/bubbles"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +37,7 @@ func (s *slow) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipel
 
 // paced runs a test in fake time. Each look makes one request, and then ten more at once.
 func paced(t *testing.T, test func(s *slow, look func() (spent, rest time.Duration))) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 		defer rdb.Close()
 		pace := NewPace(time.Second, rdb)

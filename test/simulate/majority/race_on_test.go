@@ -1,5 +1,0 @@
-//go:build race
-
-package majority
-
-const raceDetector = true
