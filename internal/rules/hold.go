@@ -204,7 +204,7 @@ const (
 // which a crash would then keep from others.
 func (h *Hold) Passes(lease, within time.Duration, now time.Time) bool {
 	return h.Live(now) && h.Depth == 0 && now.Sub(h.Began) < within &&
-		!h.Fixed && lease == h.Asked && h.Lease == lease && h.Term.Span <= lease &&
+		!h.Fixed && lease == h.Asked && h.Lease == lease && h.Term.Span <= lease && h.Longest <= lease &&
 		h.RenewAt.Sub(now) > time.Millisecond
 }
 

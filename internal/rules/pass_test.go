@@ -23,6 +23,7 @@ func TestATurnPassesOnlyAsLongAsTheHoldIsWhatTheNextCallWouldBeGiven(t *testing.
 		"a fixed lease":                  {func(h *Hold) { h.Fixed = true }, 0, lease, false},
 		"renewed as usual":               {func(h *Hold) { h.Renewed(t0, lease, 1) }, 0, lease, true},
 		"extended":                       {func(h *Hold) { h.Renewed(t0, lease+1, 1) }, 0, lease, false},
+		"an Extend went unheard":         {func(h *Hold) { h.Asks(lease+1, t0) }, 0, lease, false},
 		"re-entered for longer":          {func(h *Hold) { h.AskFor(lease+1, false, t0) }, 0, lease, false},
 		"dropped":                        {func(h *Hold) { h.Lease = 0 }, 0, lease, false},
 		"released":                       {(*Hold).Release, 0, lease, false},

@@ -13,7 +13,7 @@ import (
 type Force struct {
 	locks.Selection
 	output.Flags
-	Token int64  `placeholder:"N" help:"Only the ownership that has this token, as show tells it."`
+	Token *int64 `placeholder:"N" help:"Only the ownership that has this token, as show tells it."`
 	Name  string `arg:"" complete:"lock" help:"The lock's name."`
 }
 
@@ -64,8 +64,8 @@ func (v *Force) Run() error {
 	if before.Holder == nil {
 		return v.nobody(s)
 	}
-	if h := before.Holder; v.Token != 0 && !before.HasToken(v.Token) {
-		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but by %s (token %s)", v.Name, v.Token, h.Who(), h.TokenOrWhy())
+	if h := before.Holder; v.Token != nil && !before.HasToken(*v.Token) {
+		return exit.Errorf(exit.Nothing, "%q is not held with token %d any more, but by %s (token %s)", v.Name, *v.Token, h.Who(), h.TokenOrWhy())
 	}
 	s.Notices.Mute() // the notice that a lock was forced
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {

@@ -79,6 +79,9 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		}
 	default:
 	}
+	if lease.Err() != nil { // this process may have stood still since the lock was granted
+		return 0, exit.Errorf(exit.Lost, "%w; the command was not started", p.loss(lease))
+	}
 	child, err := start(p.prepare(lease))
 	if err != nil {
 		return 0, unrunnable(p.args[0], err)

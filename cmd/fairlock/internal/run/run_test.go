@@ -1,12 +1,19 @@
 package run
 
 import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/embedded"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,5 +54,37 @@ func TestByDefaultTheCommandIsDeadBeforeTheServerGivesAwayALockThatWasNeverRenew
 	p.insists = true
 	if after := p.grace(trusted, trusted, trusted); after != p.KillAfter {
 		t.Errorf("--kill-after is given: SIGKILL %v after SIGTERM", after)
+	}
+}
+
+func TestACommandWhoseLockIsLostBeforeItBeginsIsNotStarted(t *testing.T) {
+	server, err := embedded.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer rdb.Close()
+	locker := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	defer locker.Close()
+	lease, err := locker.Lock(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := locker.ForceUnlock(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	<-lease.Done()
+	marker := filepath.Join(t.TempDir(), "started")
+	p, err := lookUp([]string{"touch", marker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.run(lease, nil)
+	if exit.Code(err) != exit.Lost || !strings.Contains(err.Error(), "was not started") {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("the command was started beside the next holder's")
 	}
 }

@@ -71,11 +71,14 @@ func serves(t testing.TB, redisAt string, changes bool, token string) *served {
 	return servesUnder(t, "", redisAt, changes, token)
 }
 
-// servesUnder serves the locks under a prefix.
-func servesUnder(t testing.TB, prefix, redisAt string, changes bool, token string) *served {
+// servesUnder serves the locks under a prefix: of both kinds, unless some are given.
+func servesUnder(t testing.TB, prefix, redisAt string, changes bool, token string, kinds ...string) *served {
 	t.Helper()
 	keyspace := locks.Keyspace{Connection: server.Connection{Redis: []string{"redis://" + redisAt}}, Prefix: prefix}
-	store, err := keyspace.Open(locks.Fair, locks.Plain)
+	if kinds == nil {
+		kinds = []string{locks.Fair, locks.Plain}
+	}
+	store, err := keyspace.Open(kinds...)
 	must(t, err)
 	store.Notices.Mute()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

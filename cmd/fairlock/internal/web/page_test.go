@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
@@ -37,6 +38,15 @@ func TestPlainLocksAreShownAsSuch(t *testing.T) {
 	c := serves(t, s.Addr(), true, "")
 	c.shows(http.StatusOK, "/", `href="/lock?kind=plain&amp;name=cache"`, "<small>plain</small>", "the refresher")
 	c.shows(http.StatusOK, "/lock?kind=plain&name=cache", "Held by <b>the refresher</b>", "its own process only", "Force…")
+}
+
+func TestThePageOfNoLockIsNotOneOfAKindThatWasNotChosen(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := servesUnder(t, "", s.Addr(), false, "", locks.Plain)
+	c.shows(http.StatusNotFound, "/lock", "does not show fair locks")
+	c.shows(http.StatusNotFound, "/lock?name=x", "does not show fair locks")
+	c.shows(http.StatusOK, "/", "")
 }
 
 func TestTheTableIsFilteredSortedAndInPages(t *testing.T) {

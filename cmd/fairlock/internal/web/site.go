@@ -123,7 +123,7 @@ func (s *site) page(name string, makes maker) http.HandlerFunc {
 
 // knows refuses to look at locks of a kind that was not chosen.
 func (s *site) knows(w http.ResponseWriter, r *http.Request) bool {
-	if !r.URL.Query().Has("name") {
+	if !r.URL.Query().Has("name") && r.URL.Path != "/lock" { // that page is of a lock, also if it names none
 		return true
 	}
 	k := keyOf(r)
