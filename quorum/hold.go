@@ -141,8 +141,12 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 		if h.Until > 0 && till == 0 { // a fixed lease, of which the node does not know
 			lease = max(lease, h.Rest(time.Duration(h.Until-h.Since)*time.Microsecond, time.Now()))
 		}
+		place := max(h.Place, 1)
+		if h.decided { // whoever waits with this node's vote gives it back, older or not
+			place = 1
+		}
 		keys = append(keys, h.Keys.Record(), h.Keys.Queue(), h.Keys.Waiters(), h.Keys.Token(), l.mark(h.Keys, h.ticket))
-		args = append(args, h.ticket.String(), h.Token, lease.Milliseconds(), int64(till)/1000, decimal(max(h.Place, 1)), h.Depth, h.decided)
+		args = append(args, h.ticket.String(), h.Token, lease.Milliseconds(), int64(till)/1000, decimal(place), h.Depth, h.decided)
 	}
 	l.mu.Unlock()
 	sent := time.Now()

@@ -3,10 +3,13 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
 )
 
 // A message says when its node gave the vote, by the node's clock. How far that clock may have run
@@ -119,6 +122,74 @@ func TestAHoldIsTrustedUntilItsVotesEndThoughNoNodeAnswers(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if err := lease.Err(); !errors.Is(err, ErrLost) {
 			h.Errorf("it says %v", err)
+		}
+	})
+}
+
+func TestADecidedCallStandsFirstInTheLineOfANodeWhoseVoteItLacks(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.has(l, "y")
+		h.gives(2, other, "x") // to an older call
+		lease := h.has(l, "x")
+		time.Sleep(2 * time.Second) // it is renewed
+		line, err := h.nodes[2].ZMembers("quorum:queue:{x}")
+		if err != nil || len(line) != 2 || !strings.HasPrefix(line[0], lease.Owner()+":") {
+			h.Errorf("of %s the line is %v: %v", lease.Owner(), line, err)
+		}
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+// By the clock of the node that gave it, a token may be a claim ahead of what the others give.
+func TestANodeThatForgotGrantsNothingForAClaimHoweverShortTheLeases(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		short := WithLongestLease(time.Second)
+		for _, node := range h.nodes {
+			node.FlushAll() // they were made for longer leases
+		}
+		l := h.locker(short, WithLease(time.Second))
+		if err := l.Init(h.Context()); err != nil {
+			h.Fatal(err)
+		}
+		lease := h.has(l, "x")
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Fatal(err)
+		}
+		for _, node := range h.nodes[:2] {
+			node.FlushAll()
+		}
+		began := time.Now()
+		lease = h.has(l, "x")
+		if after := time.Since(began); after < lua.Claim {
+			h.Errorf("it was granted after %v", after)
+		}
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func TestInspectCountsAllWhoWaitAlsoThoseThatItDoesNotShow(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		const waiting = 700
+		for _, node := range h.nodes {
+			for i := range waiting {
+				if _, err := node.ZAdd("quorum:queue:{x}", float64(time.Now().UnixMicro()+int64(i)), fmt.Sprintf("stranger:%d:10000::", i)); err != nil {
+					h.Fatal(err)
+				}
+			}
+		}
+		state, err := l.Inspect(h.Context(), "x")
+		if err != nil || state.Waiting != waiting || len(state.Waiters) >= waiting {
+			h.Errorf("%d wait, %d are shown: %v", state.Waiting, len(state.Waiters), err)
+		}
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Error(err)
 		}
 	})
 }

@@ -131,6 +131,13 @@ func (l *Locker) state(name string, views []view, refused []error) *State {
 	if s.Holder != nil {
 		s.Holder.Undecided = !decided
 	}
-	s.Waiting = len(s.Waiters)
+	s.Waiting = len(s.Waiters) // that is cut at the first hundreds
+	for _, v := range views {
+		waiting := v.length
+		if slices.ContainsFunc(v.line, func(p place) bool { return p.ticket == holder }) {
+			waiting--
+		}
+		s.Waiting = max(s.Waiting, waiting)
+	}
 	return s
 }

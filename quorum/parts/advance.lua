@@ -18,9 +18,9 @@ local function quarantined()
     return math.max(0, (tonumber(kept[2]) or 0) - ms)
   end
   if run and kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
-    redis.call('HSET', node, 'run', run, 'from', num(ms + most), 'set', set, 'most', most)
+    redis.call('HSET', node, 'run', run, 'from', num(ms + math.max(tonumber(most), CLAIM)), 'set', set, 'most', most)
   end
-  return tonumber(most)
+  return math.max(tonumber(most), CLAIM)
 end
 
 -- What was told or given so far. Tokens only grow, and outlive the clock that falls behind them.

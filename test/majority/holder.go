@@ -20,7 +20,7 @@ func (w *world) strive(c, i int8) {
 func (w *world) renew(c, i int8, round bool) {
 	k := w.own(c)
 	k.Sent(int(i))
-	w.send(msg{what: renews, call: c, node: i, place: max(int64(k.Place), 1), token: k.token, round: round})
+	w.send(msg{what: renews, call: c, node: i, place: 1, token: k.token, round: round})
 }
 
 // confirm is Locker.confirm.
