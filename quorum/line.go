@@ -157,23 +157,31 @@ func (l *Locker) up(i int) {
 	for _, at := range l.lines {
 		l.beat(at, i)
 	}
+	l.strive(i, l.lacking(i)...) // who holds waits for a vote, too
+}
+
+// lacking are the decided calls that have not got a node's vote, or have not had it renewed. Locker.mu
+// must be held.
+func (l *Locker) lacking(i int) (calls []*call) {
+	for _, c := range l.calls {
+		if c.Phase == rules.Granted && (!c.Has(i, time.Now()) || c.Missed(i, c.renewed)) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
 }
 
 // returned asks a node that answers again.
 func (l *Locker) returned(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var missed []*call
+	l.strive(i, l.lacking(i)...)
 	for _, c := range l.calls {
-		if c.Phase == rules.Granted && (!c.Has(i, time.Now()) || c.Missed(i, c.renewed)) {
-			missed = append(missed, c)
-		}
 		if c.Phase == rules.Waiting {
 			c.Ask(i)
 			l.judge(c)
 		}
 	}
-	l.strive(i, missed...)
 }
 
 func (n *node) sessionNow() uint64 {

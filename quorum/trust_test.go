@@ -193,3 +193,39 @@ func TestInspectCountsAllWhoWaitAlsoThoseThatItDoesNotShow(t *testing.T) {
 		}
 	})
 }
+
+func TestAFixedLeaseGetsTheVoteThatWasGivenBackBeforeAnybodyListened(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		h.has(other, "y")
+		h.has(l, "y2")
+		h.ignore("subscribe")
+		h.gives(2, other, "x")
+		lease := h.has(l, "x", LeaseFor(30*time.Second))
+		time.Sleep(100 * time.Millisecond) // it has told node 3 that it is decided
+		line, err := h.nodes[2].ZMembers("quorum:queue:{x}")
+		if err != nil || len(line) != 2 {
+			h.Fatalf("the line is %v: %v", line, err)
+		}
+		older, err := lua.ParseTicket(line[1])
+		if err != nil {
+			h.Fatal(err)
+		}
+		keys, err := lua.NewKeys(l.prefix, "x")
+		if err != nil {
+			h.Fatal(err)
+		}
+		if _, err := other.leaveFor(h.Context(), 2, keys, older, 0, false); err != nil { // nobody hears of the grant
+			h.Fatal(err)
+		}
+		h.ignore("")
+		h.answers()
+		time.Sleep(5 * time.Second)
+		if left := h.nodes[2].TTL("quorum:lock:{x}"); left < 20*time.Second {
+			h.Errorf("node 3 has it for %v", left)
+		}
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Error(err)
+		}
+	})
+}
