@@ -1,7 +1,6 @@
 package pubsub_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,25 +17,15 @@ import (
 	"github.com/fairlock/locks/pubsub"
 	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/pipes"
+	"github.com/fairlock/locks/test/written"
 )
 
 // journal is a log that a test reads while it is written.
-type journal struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
+type journal struct{ written.Text }
 
 // lines returns the lines that contain all texts.
 func (j *journal) lines(texts ...string) (found []string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for line := range strings.Lines(j.text.String()) {
+	for line := range strings.Lines(j.String()) {
 		ok := true
 		for _, text := range texts {
 			ok = ok && strings.Contains(line, text)

@@ -50,12 +50,11 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 	if err != nil {
 		return err
 	}
-	ticket, err := lua.ParseTicket(l.holderOf(views))
-	if err != nil {
-		err = engine.ErrNotHeld
-	}
+	var ticket lua.Ticket
 	if waiter != "" {
 		ticket, err = l.waiterOf(views, waiter)
+	} else if ticket, err = lua.ParseTicket(l.holderOf(views)); err != nil {
+		err = engine.ErrNotHeld
 	}
 	if err != nil {
 		return err

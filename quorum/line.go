@@ -160,8 +160,8 @@ func (l *Locker) up(i int) {
 	l.strive(i, l.lacking(i)...) // who holds waits for a vote, too
 }
 
-// lacking are the decided calls that have not got a node's vote, or have not had it renewed. Locker.mu
-// must be held.
+// lacking are the decided calls that have not got a node's vote, or have not had it renewed.
+// Locker.mu must be held.
 func (l *Locker) lacking(i int) (calls []*call) {
 	for _, c := range l.calls {
 		if c.Phase == rules.Granted && (!c.Has(i, time.Now()) || c.Missed(i, c.renewed)) {

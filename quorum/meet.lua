@@ -6,10 +6,11 @@
 local node, set, most = KEYS[1], ARGV[1], ARGV[2]
 --#include parts/now.lua
 --#include parts/run.lua
+--#include parts/rest.lua
 if not run then return info end
 local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
 if ARGV[3] == '1' or kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
-  local from = string.format('%.0f', ARGV[3] == '1' and ms or ms + math.max(tonumber(most), CLAIM))
+  local from = string.format('%.0f', ARGV[3] == '1' and ms or ms + rest)
   redis.call('HSET', node, 'run', run, 'from', from, 'set', set, 'most', most)
   kept = {run, from, set, most}
 elseif kept[3] == set and kept[4] == most then

@@ -201,13 +201,7 @@ func TestANodeThatIsBackIsAskedForManyHoldsTogether(t *testing.T) {
 func TestALockThatWasExtendedForLongIsGivenBackAfterALongOutage(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		long := WithLongestLease(time.Hour)
-		for _, mini := range h.nodes {
-			mini.FlushAll() // they were made for shorter leases
-		}
-		l, other := h.locker(long), h.locker(long)
-		if err := l.Init(h.Context()); err != nil {
-			h.Fatal(err)
-		}
+		l, other := h.afresh(long), h.locker(long)
 		lease := h.has(l, "x")
 		if err := lease.Extend(context.Background(), 50*time.Minute); err != nil {
 			h.Fatal(err)

@@ -112,6 +112,19 @@ func (h *hushed) locker(options ...Option) *Locker {
 	return l
 }
 
+// afresh makes the nodes another quorum, that of the Locker which it returns.
+func (h *hushed) afresh(options ...Option) *Locker {
+	h.Helper()
+	for _, node := range h.nodes {
+		node.FlushAll()
+	}
+	l := h.locker(options...)
+	if err := l.Init(h.Context()); err != nil {
+		h.Fatal(err)
+	}
+	return l
+}
+
 func (h *hushed) has(l *Locker, name string, options ...LockOption) *Lease {
 	h.Helper()
 	lease, err := l.Lock(h.Context(), name, options...)

@@ -146,14 +146,7 @@ func TestADecidedCallStandsFirstInTheLineOfANodeWhoseVoteItLacks(t *testing.T) {
 // By the clock of the node that gave it, a token may be a claim ahead of what the others give.
 func TestANodeThatForgotGrantsNothingForAClaimHoweverShortTheLeases(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
-		short := WithLongestLease(time.Second)
-		for _, node := range h.nodes {
-			node.FlushAll() // they were made for longer leases
-		}
-		l := h.locker(short, WithLease(time.Second))
-		if err := l.Init(h.Context()); err != nil {
-			h.Fatal(err)
-		}
+		l := h.afresh(WithLongestLease(time.Second), WithLease(time.Second))
 		lease := h.has(l, "x")
 		if err := lease.Unlock(h.Context()); err != nil {
 			h.Fatal(err)

@@ -119,6 +119,7 @@ func (l *Locker) state(name string, views []view, refused []error) *State {
 			s.Holder.Depth, s.Holder.Remaining = max(s.Holder.Depth, v.depth), max(s.Holder.Remaining, ms(v.left))
 		}
 		waiters := slices.DeleteFunc(slices.Clone(v.line), func(p place) bool { return p.ticket == holder })
+		s.Waiting = max(s.Waiting, v.length-(len(v.line)-len(waiters))) // the view may show fewer
 		if len(waiters) > len(s.Waiters) {
 			s.Waiters = nil
 			for _, p := range waiters {
@@ -130,14 +131,6 @@ func (l *Locker) state(name string, views []view, refused []error) *State {
 	}
 	if s.Holder != nil {
 		s.Holder.Undecided = !decided
-	}
-	s.Waiting = len(s.Waiters) // that is cut at the first hundreds
-	for _, v := range views {
-		waiting := v.length
-		if slices.ContainsFunc(v.line, func(p place) bool { return p.ticket == holder }) {
-			waiting--
-		}
-		s.Waiting = max(s.Waiting, waiting)
 	}
 	return s
 }

@@ -48,10 +48,6 @@ var (
 	errKept   = errors.New("no answer in the time that a request may keep its call")
 )
 
-// mostKept is how long a request may keep its call, if nothing else bounds it: as long as a prompt
-// one. Else the head of a line could leave a free lock to nobody.
-const mostKept = 5 * time.Second
-
 // strategy is the Locker as its Core sees it.
 type strategy struct{ *Locker }
 
@@ -209,8 +205,8 @@ func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 }
 
 // ask sends one request, in the caller's own goroutine if the answer is sure to come back soon. If
-// ctx ends first, or the answer does not come, the request is left to itself: whatever it does later,
-// it does for the same owner.
+// ctx ends first, or no answer comes, the request is left to itself. Whatever it does later, it
+// does for the same owner.
 func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 	if !l.asking(c) {
 		return answer{}, engine.ErrClosed
@@ -234,7 +230,7 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 	})
 	var kept <-chan time.Time
 	if c.answered || l.core.Server.Bound() == 0 { // else the client tells if a server can be reached
-		timer := time.NewTimer(mostKept)
+		timer := time.NewTimer(engine.MostKept) // or the head of a line could leave a free lock to nobody
 		defer timer.Stop()
 		kept = timer.C
 	}

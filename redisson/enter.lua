@@ -5,8 +5,8 @@
 --       5 PUBLISH or SPUBLISH, 6 what the channels of waiters begin with,
 --       7 1: tell the position in any case, 8 Java's fairLockWaitTimeout (ms)
 -- Replies: granted, now (ms)                the owner has the lock for the lease, or for longer
---          waits, PTTL, position, holder    it is in line; position 0: it has been there before, and
---                                           the holder is not told
+--          waits, PTTL, position, holder    it is in line; position 0: it has been there before,
+--                                           and the holder is not told
 --          held, PTTL, in line, holder      a try found somebody else, or a line
 --          full, PTTL, in line, holder
 --          gone                             the owner has left: this request came late

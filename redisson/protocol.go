@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
@@ -115,9 +114,6 @@ func (p *protocol) Reassert(ctx context.Context, r lua.Renewal) lua.Renewed {
 	return p.renew(ctx, []lua.Renewal{r})[0]
 }
 
-// atOnce is how many renewals are under way that cannot share a request.
-const atOnce = 32
-
 // Renew prolongs all holds in one request. On a cluster each has its own, and so has each if the
 // server refuses them together.
 func (p *protocol) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
@@ -128,16 +124,7 @@ func (p *protocol) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 		}
 	}
 	answers := make([]lua.Renewed, len(all))
-	var wait sync.WaitGroup
-	room := make(chan struct{}, atOnce)
-	for i := range all {
-		room <- struct{}{}
-		wait.Go(func() {
-			answers[i] = p.renew(ctx, all[i:i+1])[0]
-			<-room
-		})
-	}
-	wait.Wait()
+	engine.ForEach(len(all), func(i int) { answers[i] = p.renew(ctx, all[i:i+1])[0] })
 	return answers
 }
 

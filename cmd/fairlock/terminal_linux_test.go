@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/written"
 )
 
 // console is a terminal with a person at it.
 type console struct {
 	t      *testing.T
 	master *os.File
-	seen   buffer
+	seen   written.Text
 	read   chan struct{} // closed when seen has all output: no process has the terminal open any more
 	done   chan struct{}
 	cmd    *exec.Cmd

@@ -1,7 +1,6 @@
 package snippets_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,20 +15,11 @@ import (
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/written"
 )
 
 // complaints is all that a user with a right too few is told, by errors and by the log.
-type complaints struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-// Write is what the Locker's log calls.
-func (c *complaints) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.text.Write(p)
-}
+type complaints struct{ written.Text }
 
 func (c *complaints) hear(err error) {
 	if err != nil {
@@ -38,9 +28,7 @@ func (c *complaints) hear(err error) {
 }
 
 func (c *complaints) name(what string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return strings.Contains(strings.ToLower(c.text.String()), strings.ToLower(what))
+	return strings.Contains(strings.ToLower(c.String()), strings.ToLower(what))
 }
 
 // quiet are the rights that a life as below does not miss. That the scripts need them is shown by
@@ -77,7 +65,7 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 			lives(t, &said, fairlock.New(rdb, log, brief), fairlock.New(rdb, log, brief))
 			lives(t, &said, reentrant.New(rdb, log, brief), reentrant.New(rdb, log, brief))
 			if !said.name(what) {
-				t.Errorf("nobody says %q:\n%s", what, said.text.String())
+				t.Errorf("nobody says %q:\n%s", what, said.String())
 			}
 		})
 	}

@@ -1,13 +1,11 @@
 package leader_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +16,7 @@ import (
 	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
+	"github.com/fairlock/locks/test/written"
 )
 
 func TestOneInstanceLeadsAndTheOthersFollowInTheOrderOfTheirLine(t *testing.T) {
@@ -351,22 +350,9 @@ func panicOf(f func()) (got any) {
 }
 
 // lines is a log that a test can wait for.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type lines struct{ written.Text }
 
 func (l *lines) until(t *testing.T, has string) {
 	t.Helper()
-	world.Until(t, "the log says: "+has, func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return strings.Contains(l.text.String(), has)
-	})
+	world.Until(t, "the log says: "+has, func() bool { return strings.Contains(l.String(), has) })
 }

@@ -1,12 +1,10 @@
 package gocronlock_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/fairlock/locks/integrations/gocronlock"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
+	"github.com/fairlock/locks/test/written"
 )
 
 // host is a scheduler, and what its job tells: it ran, or was skipped.
@@ -295,22 +294,11 @@ func TestARunIsSkippedAlsoIfTheEarlierOneBeganAndLostItsLockMeanwhile(t *testing
 }
 
 // lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type lines struct{ written.Text }
 
 // of returns how often the log names a lock in a warning.
 func (l *lines) of(name string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), "level=WARN msg=\"gocronlock: the lock was lost, or not given back, while the job ran\" lock="+name+" ")
+	return strings.Count(l.String(), "level=WARN msg=\"gocronlock: the lock was lost, or not given back, while the job ran\" lock="+name+" ")
 }
 
 func TestTheLogIsToldOfALossThatOnlyTheReleaseNotices(t *testing.T) {

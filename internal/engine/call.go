@@ -132,8 +132,8 @@ func (c *Core) Waits(ctx context.Context, name, owner string, r Request, positio
 	}
 }
 
-// mostKept is how long a server that has fallen silent may keep a call without a bound of its own.
-const mostKept = 5 * time.Second
+// MostKept is how long a server that has fallen silent may keep a call without a bound of its own.
+const MostKept = 5 * time.Second
 
 // Prompt returns the Server to which a call may send a request from its own goroutine, if the
 // request is sure to come back soon.
@@ -141,7 +141,7 @@ func (c *Core) Prompt(ctx context.Context, r Request) (*lua.Server, bool) {
 	if r.Replicas.Asked() { // the request waits for the replicas
 		return nil, false
 	}
-	limit := mostKept
+	limit := MostKept
 	if r.Wait > 0 {
 		limit = min(limit, r.Wait)
 	}

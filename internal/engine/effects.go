@@ -35,9 +35,7 @@ func (e *effects) carryOut(c *Core) {
 		s.end(e.cause)
 	}
 	for _, s := range e.shares {
-		joint, inner := s.scopes()
-		joint(e.cause)
-		if inner != nil {
+		if inner := s.endJoint(e.cause); inner != nil {
 			go inner(e.cause) // may call into a user's context, which may take its time
 		}
 	}

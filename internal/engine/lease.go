@@ -50,24 +50,23 @@ type share struct {
 // cancel ends the contexts. Core.mu must not be held.
 func (s *share) cancel(cause error) {
 	s.end(cause)
-	joint, inner := s.scopes()
-	joint(cause)
-	if inner != nil {
+	if inner := s.endJoint(cause); inner != nil {
 		inner(cause)
 	}
 }
 
-// scopes returns the ends of the context of all Leases of a LockAll, and of the context inside Do;
-// nil: there is no such context. Call it only when ctx has ended: joined or scoped may be about to
-// set the context, and looks at ctx afterwards. Core.mu must not be held.
-func (s *share) scopes() (joint, inner context.CancelCauseFunc) {
+// endJoint ends the context of all Leases of a LockAll. It returns the end of the context inside Do,
+// or nil if there is none. Call it only when ctx has ended: joined or scoped may be about to
+// set their context, and looks at ctx afterwards. Core.mu must not be held.
+func (s *share) endJoint(cause error) (inner context.CancelCauseFunc) {
 	c := s.turn.hold.core
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if joint = s.joint; joint == nil {
-		joint = func(error) {}
+	joint, inner := s.joint, s.inner
+	c.mu.Unlock()
+	if joint != nil {
+		joint(cause)
 	}
-	return joint, s.inner
+	return inner
 }
 
 // lease adds a Lease to t, with a detached context. c.mu must be held.

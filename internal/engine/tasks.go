@@ -50,3 +50,20 @@ func (t *Tasks) Wait() {
 	t.mu.Unlock()
 	<-idle
 }
+
+// atOnce is how many requests of one batch are under way that cannot share one.
+const atOnce = 32
+
+// ForEach calls do for each of n, some of them side by side, and returns when all have returned.
+func ForEach(n int, do func(i int)) {
+	var all sync.WaitGroup
+	room := make(chan struct{}, atOnce)
+	for i := range n {
+		room <- struct{}{}
+		all.Go(func() {
+			do(i)
+			<-room
+		})
+	}
+	all.Wait()
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,10 +15,6 @@ import (
 // poll is how often the watchdog looks at the wall clock while something is held. A machine that
 // was suspended wakes up with timers that have hours to go.
 const poll = time.Second
-
-// asksAtOnce is how many holds of one batch ask at once what has become of them: all of them do after
-// the server has lost its data.
-const asksAtOnce = 32
 
 // schedule is a heap of holds; the hold that is due first is on top.
 type schedule []*Hold
@@ -223,23 +218,18 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 			h.Requests.Done(nil) // not before the answer is taken in: a turn would begin in between
 		}
 	}
-	var all sync.WaitGroup
-	room, failures := make(chan struct{}, asksAtOnce), make([]error, len(doubtful))
-	for k, i := range doubtful {
-		room <- struct{}{}
-		all.Go(func() {
-			// A cluster refuses that while the slot moves. The next renewal asks again.
-			switch e := c.reassert(ctx, holds[i], renewals[i]); {
-			case e != nil && longer[i]:
-				c.again(holds[i])
-			case e != nil:
-				failures[k] = e
-			}
-			holds[i].Requests.Done(nil) // of the renewal
-			<-room
-		})
-	}
-	all.Wait()
+	failures := make([]error, len(doubtful))
+	ForEach(len(doubtful), func(k int) { // all of them, after the server has lost its data
+		i := doubtful[k]
+		// A cluster refuses that while the slot moves. The next renewal asks again.
+		switch e := c.reassert(ctx, holds[i], renewals[i]); {
+		case e != nil && longer[i]:
+			c.again(holds[i])
+		case e != nil:
+			failures[k] = e
+		}
+		holds[i].Requests.Done(nil) // of the renewal
+	})
 	err = cmp.Or(cmp.Or(failures...), err)
 	if len(failed) > 0 {
 		first := failed[0]

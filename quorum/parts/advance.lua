@@ -13,14 +13,15 @@ local function tell(client, message) redis.pcall('PUBLISH', channels .. client, 
 -- request of another quorum than the one that it keeps, it grants nothing at all.
 local function quarantined()
   --#include parts/run.lua
+  --#include parts/rest.lua
   local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
   if kept[1] == run and kept[3] == set and kept[4] == most then
     return math.max(0, (tonumber(kept[2]) or 0) - ms)
   end
   if run and kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
-    redis.call('HSET', node, 'run', run, 'from', num(ms + math.max(tonumber(most), CLAIM)), 'set', set, 'most', most)
+    redis.call('HSET', node, 'run', run, 'from', num(ms + rest), 'set', set, 'most', most)
   end
-  return math.max(tonumber(most), CLAIM)
+  return rest
 end
 
 -- What was told or given so far. Tokens only grow, and outlive the clock that falls behind them.

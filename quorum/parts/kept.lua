@@ -2,4 +2,5 @@
 -- finds out. Included; needs now.lua, node and most.
 local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
 --#include parts/run.lua
-local quarantine = kept[1] == run and math.max(0, (tonumber(kept[2]) or 0) - ms) or math.max(tonumber(most), CLAIM)
+--#include parts/rest.lua
+local quarantine = kept[1] == run and math.max(0, (tonumber(kept[2]) or 0) - ms) or rest

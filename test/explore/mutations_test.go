@@ -324,8 +324,8 @@ func TestEveryMutationIsFound(t *testing.T) {
 			continue
 		}
 		if ofRules {
-			overlay.Fits(t, clientRules, m.edits())
 			if built++; built%4 != 1 && os.Getenv(mutants) != "all" {
+				overlay.Fits(t, clientRules, m.edits())
 				continue // each is a program of its own; building it takes seconds
 			}
 		}

@@ -45,8 +45,8 @@ func TestEveryMutationOfTheRulesIsFound(t *testing.T) {
 		t.Skip("each of them is a program to build")
 	}
 	for i, m := range ofRules {
-		overlay.Fits(t, votes, m.edits())
 		if i%4 != 0 && !long() {
+			overlay.Fits(t, votes, m.edits())
 			continue
 		}
 		t.Run(strings.ReplaceAll(m.name, " ", "_"), m.foundInRules)

@@ -95,11 +95,10 @@ func (s *stage) must(err error) {
 	}
 }
 
-// within plays a scene three times, or up to ten until one keeps the bound, and holds the fastest to
+// within plays a scene three times, or up to ten until one keeps the bound. It holds the fastest to
 // it. The bounds are about the protocol. On a busy machine with two cores, the scheduler alone may
-// delay a process for longer.
-// What the protocol can do wrong (a claim given to a dead process, a wait for a heartbeat) costs
-// seconds, and no run may take that long.
+// delay a process for longer. What the protocol can do wrong (a claim given to a dead process, a
+// wait for a heartbeat) costs seconds, and no run may take that long.
 func within(t *testing.T, bound time.Duration, scene func() time.Duration) {
 	t.Helper()
 	var took []time.Duration

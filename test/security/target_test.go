@@ -1,17 +1,16 @@
 package security
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/world"
+	"github.com/fairlock/locks/test/written"
 )
 
 // as returns the options of a client whose user has these rights and no others.
@@ -84,7 +83,7 @@ func (f *faulty) serverMillis() int64 {
 type target struct {
 	*faulty
 	user  *world.User
-	said  *record
+	said  *written.Text
 	held  *fairlock.Lease // of "held"
 	bank  *fairlock.Lease // another user's, of "bank", for which the target waits
 	wait  *world.Wait
@@ -96,7 +95,7 @@ type target struct {
 
 func (f *faulty) targeted() *target {
 	f.Helper()
-	t := &target{faulty: f, said: new(record), other: f.Beside()}
+	t := &target{faulty: f, said: new(written.Text), other: f.Beside()}
 	log := slog.New(slog.NewTextHandler(t.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	t.user = f.User(&redis.Options{Addr: f.Proxy.Addr()}, fairlock.WithLogger(log))
 	over := t.user.Locks("past")
@@ -147,29 +146,10 @@ func (t *target) goesOn() {
 	t.Unlocks(t.held)
 }
 
-// record is a log that can be read while it is written.
-type record struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-// Write lets a logger write to the record.
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
-
 func TestNothingRawOfANameStandsInAnErrorOrALine(t *testing.T) {
 	const name = "a\x1b]0;title\x07\r\nb\xff"
 	f := newFaulty(t)
-	said := new(record)
+	said := new(written.Text)
 	u := f.User(&redis.Options{Addr: f.Addr}, fairlock.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
 	lease := u.Locks(name, fairlock.Note(name), fairlock.WithOwner(name))
 	f.Ends(lease)

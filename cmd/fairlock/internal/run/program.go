@@ -123,8 +123,8 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 // grace returns how long the command has from SIGTERM to SIGKILL: KillAfter, or less. A lock that
 // was waited for, or is on a quorum, begins with a claim, which is shorter than the lease and has a
 // smaller margin. Its first renewal makes a lease of it. first and now are for how long the lock was
-// trusted as the command began, and is now, both from then on; the command has run for ran. What was
-// lost by force is not trusted any more, but it had been renewed if it outlived its claim.
+// trusted as the command began, and is now, both from then on. The command has run for ran. A lock
+// that was forced is not trusted any more, but it had been renewed if it outlived its claim.
 func (p *Program) grace(first, now, ran time.Duration) time.Duration {
 	if p.insists || now > 2*first || ran > first+safely(first) {
 		return p.KillAfter

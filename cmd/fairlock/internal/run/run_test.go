@@ -1,19 +1,17 @@
 package run
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/fairlock/locktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,23 +56,12 @@ func TestByDefaultTheCommandIsDeadBeforeTheServerGivesAwayALockThatWasNeverRenew
 }
 
 func TestACommandWhoseLockIsLostBeforeItBeginsIsNotStarted(t *testing.T) {
-	server, err := embedded.Start()
+	locks := locktest.New(t)
+	lease, err := locks.Lock(t.Context(), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer rdb.Close()
-	locker := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
-	defer locker.Close()
-	lease, err := locker.Lock(t.Context(), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := locker.ForceUnlock(t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
-	<-lease.Done()
+	locks.Lose(lease)
 	marker := filepath.Join(t.TempDir(), "started")
 	p, err := lookUp([]string{"touch", marker})
 	if err != nil {
