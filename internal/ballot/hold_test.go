@@ -109,6 +109,30 @@ func TestAMessageThatGivesTooLittleTrustHasTheNodeAskedWithoutGivingTheVoteBack(
 	}
 }
 
+func TestVotesThatWereToldATokenDecideWhileATenthOfAClaimWillBeTrusted(t *testing.T) {
+	const claim = 3 * time.Second
+	there := func(int) bool { return false }
+	for left, do := range map[time.Duration]Do{claim / 5: Wait, claim/5 + 1: Hold} { // a tenth, and the margin
+		began := time.Now()
+		b := New(3, claim, 0, began)
+		for i, token := range []int64{4e6, 5e6} {
+			b.Enter(i)
+			b.Entered(i, false)
+			a := ahead(token)
+			a.Left = claim
+			b.Answered(i, a, rules.ClockPair{At: 1, Sent: began}, began)
+		}
+		now := began.Add(claim - left + time.Microsecond) // an answer that comes later may know of more
+		for i := range 2 {
+			b.Knows(i, b.Vote(i), left, 5e6, now)
+		}
+		v := b.Judge(now, there)
+		if v.Do != do || do == Hold && v.Term.TrustEnds().Sub(now) < claim/10 {
+			t.Errorf("with %v left: %+v", left, v)
+		}
+	}
+}
+
 func TestAVoteThatWasGivenBackWhileItsTokenWasToldCountsNoMore(t *testing.T) {
 	now := time.Now()
 	b := New(3, time.Second, 0, now)

@@ -158,8 +158,11 @@ func (g *leg) decides(now time.Time) bool {
 
 // decidesUntil is until when a vote of that term may decide the call. A vote may have come long
 // before the others: a Lease that is trusted for a moment is lost before its first renewal is
-// answered. So a tenth of the claim has to be left.
-func (g *leg) decidesUntil(t rules.Term) time.Time { return t.TrustEnds().Add(-g.Claim() / 10) }
+// answered. So a tenth of the claim has to be left, less the margin that the Lease will have: that
+// of a whole claim, though an answer may have told that less is left.
+func (g *leg) decidesUntil(t rules.Term) time.Time {
+	return rules.Term{Span: g.Claim(), Ends: t.Ends}.TrustEnds().Add(-g.Claim() / 10)
+}
 
 // Since is when the latest of the nodes gave its vote.
 func (b *Ballot) Since() (since lua.Micros) {
