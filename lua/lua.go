@@ -223,12 +223,16 @@ func (d direct) process(ctx context.Context, p *prompt, cmd redis.Cmder) error {
 
 func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	p := s.prompt
-	if p == nil {
+	switch {
+	case p != nil:
+	case s.timing.unbounded():
+		return s.elsewhere(ctx, MostKept, args, by)
+	default:
 		return s.sendBy(ctx, nil, args, by)
 	}
 	if p.awaits {
 		if by != s.together {
-			return s.elsewhere(p, args, by)
+			return s.elsewhere(p.unhurried(), p.limit, args, by)
 		}
 		return s.await(p, args)
 	}
@@ -238,7 +242,7 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	}
 	reply, err := s.sendBy(ctx, p, args, by)
 	if errors.Is(err, errNotAtHand) {
-		return s.elsewhere(p, args, by)
+		return s.elsewhere(p.unhurried(), p.limit, args, by)
 	}
 	return reply, err
 }

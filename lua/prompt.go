@@ -17,6 +17,9 @@ const (
 	slowFor  = 5 * time.Second
 )
 
+// MostKept is how long a server that has fallen silent may keep a request that nothing else bounds.
+const MostKept = 5 * time.Second
+
 // timing is what is known of how soon the client's requests come back.
 type timing struct {
 	obeys bool          // a context's deadline bounds reads and writes
@@ -50,6 +53,9 @@ func (t *timing) goesBy(contexts bool, read, write time.Duration) {
 		t.bound = t.read
 	}
 }
+
+// unbounded reports whether a request may stay unanswered for ever.
+func (t *timing) unbounded() bool { return t.bound == 0 }
 
 // Bound is the client's read timeout: how long the client waits for an answer at most. 0: there is
 // none.
@@ -157,35 +163,50 @@ func (p *prompt) Err() error {
 	return errNotAtHand
 }
 
-var (
-	errNotAtHand = errors.New("no idle connection is at hand")
-	errKept      = errors.New("no answer in the time that the caller may be kept")
-)
+var errNotAtHand = errors.New("no idle connection is at hand")
 
-// elsewhere sends, in another goroutine, a request that could not be sent at once. It waits for the
-// answer no longer than p.limit, and only until the caller's context ends.
-func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
-	type answer struct {
-		reply any
-		err   error
+// ErrKept is the error of a request that was left to itself: it may be executed yet.
+var ErrKept = errors.New("no answer in the time that a request may keep its call")
+
+// elsewhere sends a request in another goroutine. It waits for the answer no longer than limit, and
+// only until ctx ends.
+func (s *Server) elsewhere(ctx context.Context, limit time.Duration, args []any, by sender) (any, error) {
+	var reply any
+	var failed error
+	if err := s.aside(ctx, limit, func() { reply, failed = s.sendBy(ctx, nil, args, by) }); err != nil {
+		return nil, err
 	}
-	answers := make(chan answer, 1)
-	ctx := p.unhurried()
+	return reply, failed
+}
+
+// aside runs f, which sends requests, in another goroutine. It waits for f no longer than limit, and
+// only until ctx ends. On an error f still runs: what it writes must not be looked at.
+func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error {
+	done := make(chan struct{})
 	s.spawn(func() {
-		reply, err := s.sendBy(ctx, nil, args, by)
-		answers <- answer{reply, err}
+		defer close(done)
+		f()
 	})
-	timer := time.NewTimer(p.limit)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case a := <-answers:
-		return a.reply, a.err
-	case <-p.Context.Done():
-		return nil, p.Context.Err()
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-timer.C:
 		s.timing.late()
-		return nil, errKept
+		return ErrKept
 	}
+}
+
+// bounded runs f, which sends requests. If nothing else bounds how long they take, it is aside's f.
+func (s *Server) bounded(ctx context.Context, limit time.Duration, f func()) error {
+	if s.timing.unbounded() {
+		return s.aside(ctx, limit, f)
+	}
+	f()
+	return nil
 }
 
 // Prompt returns a Server whose requests may be sent from the caller's own goroutine, one after the

@@ -111,7 +111,7 @@ func TestACallerForWhomAnotherSendsIsKeptUntilItsContextEndsOrTheLimit(t *testin
 			again          bool
 		}{
 			{"context", 50 * time.Millisecond, time.Second, context.DeadlineExceeded, true},
-			{"limit", time.Hour, 60 * time.Millisecond, errKept, false},
+			{"limit", time.Hour, 60 * time.Millisecond, ErrKept, false},
 		} {
 			under, cancel := context.WithTimeout(ctx, c.context)
 			soon, _ := s.Prompt(under, c.limit)

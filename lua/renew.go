@@ -97,9 +97,15 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) []Renewed {
 		requests[i] = newOnce(ctx, renewals(holds[i:i+1]))
 		_ = pipe.Process(ctx, requests[i]) // only noted, to be sent by Exec
 	}
-	err := exec(ctx, pipe)
-	s.reloadSlots(err)
 	all := make([]Renewed, len(holds))
+	var err error
+	if kept := s.bounded(ctx, MostKept, func() { err = exec(ctx, pipe) }); kept != nil {
+		for i := range all {
+			all[i].Err = kept
+		}
+		return all
+	}
+	s.reloadSlots(err)
 	silent := false // a request that is sent now may go unanswered, too
 	for i, request := range requests {
 		all[i] = renewedOne(request)

@@ -121,7 +121,9 @@ func (s *Server) waited(ctx context.Context, keys Keys, command []any, need Repl
 	cmd, wait := newOnce(ctx, command), newOnce(ctx, need.command())
 	_ = pipe.Process(ctx, cmd)
 	_ = pipe.Process(ctx, wait)
-	_ = exec(ctx, pipe) // each has its error
+	if err := s.bounded(ctx, MostKept+need.Within, func() { _ = exec(ctx, pipe) }); err != nil { // each has its own
+		return nil, nil, err
+	}
 	answer, err := cmd.Result()
 	if err != nil && !Answered(err) && whole(answer) {
 		err = nil // go-redis puts the failure of a later reply over those that it has read

@@ -86,7 +86,9 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 	for i, l := range page {
 		replies[i] = pipe.Do(ctx, append(inspectScript.on(l.Keys.all(), 2), 0, 1)...)
 	}
-	_ = exec(ctx, pipe) // each reply has its error
+	if err := s.bounded(ctx, MostKept, func() { _ = exec(ctx, pipe) }); err != nil { // each reply has its own
+		return err
+	}
 	for i, cmd := range replies {
 		reply, err := cmd.Slice()
 		if err == nil {

@@ -89,7 +89,7 @@ func (s *Server) await(p *prompt, args []any) (any, error) {
 		return nil, p.Context.Err()
 	case <-timer.C:
 		s.timing.late()
-		return nil, errKept
+		return nil, ErrKept
 	}
 }
 

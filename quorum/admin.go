@@ -60,7 +60,7 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 		return err
 	}
 	done := make(chan error, len(l.nodes))
-	if e := l.core.Await(ctx, func() {
+	if e := l.core.Await(ctx, func(ctx context.Context) {
 		l.round(func(i int) error {
 			_, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, rules.Late.Milliseconds(), true)
 			done <- err

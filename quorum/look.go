@@ -40,11 +40,9 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 	if err != nil || l.looked.Load() {
 		return keys, err
 	}
-	found := make(chan error, 1)
-	if err := l.core.Await(ctx, func() { found <- l.greet(ctx, l.peek) }); err != nil {
-		return keys, err
+	if e := l.core.Await(ctx, func(ctx context.Context) { err = l.greet(ctx, l.peek) }); e != nil {
+		return keys, e
 	}
-	err = <-found
 	l.looked.Store(err == nil)
 	return keys, err
 }
@@ -83,7 +81,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 		err error
 	}
 	answers := make(chan seen, len(l.nodes))
-	if e := l.core.Await(ctx, func() {
+	if e := l.core.Await(ctx, func(ctx context.Context) {
 		l.round(func(i int) error {
 			v := view{node: i}
 			reply, err := l.nodes[i].run(context.WithoutCancel(ctx), inspectScript,
@@ -156,7 +154,7 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	all := make(chan scanned, len(l.nodes))
 	scanning, stop := context.WithCancel(context.WithoutCancel(ctx)) // the nodes that are not waited for stop
 	defer stop()
-	if ended := l.core.Await(ctx, func() {
+	if ended := l.core.Await(ctx, func(context.Context) {
 		l.round(func(i int) error {
 			names, err := l.scan(scanning, l.nodes[i])
 			all <- scanned{names, err}

@@ -62,7 +62,7 @@ func (l *Locker) usable(ctx context.Context) error {
 // side does something at each node, also at those that are away, side by side. What is not done
 // when ctx ends goes on.
 func (l *Locker) side(ctx context.Context, at func(i int)) error {
-	return l.core.Await(ctx, func() {
+	return l.core.Await(ctx, func(context.Context) {
 		done := make(chan struct{}, len(l.nodes))
 		for i := range l.nodes {
 			l.core.Go(func() {

@@ -38,7 +38,7 @@ func (l *Locker) inspect(ctx context.Context, name string) (*State, error) {
 	state := &State{Name: name}
 	for from := 0; ; from += inspectPage {
 		var reply []any
-		if e := l.core.Await(ctx, func() {
+		if e := l.core.Await(ctx, func(ctx context.Context) {
 			reply, err = l.core.Server.Run(ctx, inspectScript, []string{keys.Record(), keys.Queue(), keys.Waiters()}, from, from+inspectPage-1)
 		}); e != nil {
 			return nil, e
@@ -153,7 +153,7 @@ func (l *Locker) page(ctx context.Context, cursor uint64) ([]string, uint64, err
 	var names []string
 	var next uint64
 	var err error
-	if e := l.core.Await(ctx, func() {
+	if e := l.core.Await(ctx, func(ctx context.Context) {
 		var keys []string
 		if keys, next, err = l.rdb.Scan(ctx, cursor, "", listPage).Result(); err != nil || len(keys) == 0 {
 			return
@@ -223,7 +223,7 @@ func (l *Locker) force(ctx context.Context, name string) error {
 		script, names = plainForceScript, names[:1]
 	}
 	var owner string
-	if e := l.core.Await(ctx, func() {
+	if e := l.core.Await(ctx, func(ctx context.Context) {
 		owner, err = l.core.Server.RunText(ctx, script, names, l.publish(), channel(keys))
 		if err == nil && owner != "" { // not the next holder, who may be of this process, too
 			l.core.ForcedHere(keys.Record(), func(h *engine.Hold) bool { return h.Ticket.ID() == owner })

@@ -43,10 +43,7 @@ func (c *call) signal() {
 	}
 }
 
-var (
-	errTimeUp = errors.New("the time to wait is up")
-	errKept   = errors.New("no answer in the time that a request may keep its call")
-)
+var errTimeUp = errors.New("the time to wait is up")
 
 // strategy is the Locker as its Core sees it.
 type strategy struct{ *Locker }
@@ -229,8 +226,8 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 		replies <- reply{a, err}
 	})
 	var kept <-chan time.Time
-	if c.answered || l.core.Server.Bound() == 0 { // else the client tells if a server can be reached
-		timer := time.NewTimer(engine.MostKept) // or the head of a line could leave a free lock to nobody
+	if c.answered { // else the client tells if a server can be reached
+		timer := time.NewTimer(lua.MostKept) // or the head of a line could leave a free lock to nobody
 		defer timer.Stop()
 		kept = timer.C
 	}
@@ -242,7 +239,7 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 	case <-c.away:
 		return answer{}, engine.ErrClosed
 	case <-kept:
-		return answer{}, errKept
+		return answer{}, lua.ErrKept
 	}
 }
 

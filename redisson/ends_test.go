@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -223,7 +224,7 @@ func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testi
 		lease = w.gets(next)
 		select {
 		case err := <-tried:
-			w.is(err, errKept)
+			w.is(err, lua.ErrKept)
 		case <-time.After(patience):
 			w.Error("a try does not end")
 		}

@@ -132,16 +132,13 @@ func (c *Core) Waits(ctx context.Context, name, owner string, r Request, positio
 	}
 }
 
-// MostKept is how long a server that has fallen silent may keep a call without a bound of its own.
-const MostKept = 5 * time.Second
-
 // Prompt returns the Server to which a call may send a request from its own goroutine, if the
 // request is sure to come back soon.
 func (c *Core) Prompt(ctx context.Context, r Request) (*lua.Server, bool) {
 	if r.Replicas.Asked() { // the request waits for the replicas
 		return nil, false
 	}
-	limit := MostKept
+	limit := lua.MostKept
 	if r.Wait > 0 {
 		limit = min(limit, r.Wait)
 	}

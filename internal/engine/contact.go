@@ -62,11 +62,10 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		return c.contact.err
 	}
 	began := time.Now()
-	answer := make(chan error, 1)
-	if c.Await(ctx, func() { answer <- c.protocol.Meet(ctx, keys) }) != nil {
-		return EndOf(ctx)
+	var err error
+	if e := c.Await(ctx, func(ctx context.Context) { err = c.protocol.Meet(ctx, keys) }); e != nil {
+		return e
 	}
-	err := <-answer
 	c.contact.made.Store(err == nil)
 	c.contact.err = nil
 	switch {
@@ -112,11 +111,13 @@ func (c *Core) Ask(ctx context.Context, args ...any) error {
 func (c *Core) briefly(ctx context.Context, f func(context.Context) error) error {
 	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
 	defer cancel()
-	answer := make(chan error, 1)
-	if c.Await(brief, func() { answer <- f(brief) }) != nil {
+	var err error
+	if e := c.Await(brief, func(ctx context.Context) { err = f(ctx) }); errors.Is(e, errCutShort) {
+		return e
+	} else if e != nil {
 		return nil
 	}
-	return <-answer
+	return err
 }
 
 // Examine finds out whether the server, or each master of a cluster, can keep locks at all, and then

@@ -135,20 +135,34 @@ func checkClient(rdb redis.UniversalClient) error {
 }
 
 // Await runs f in a goroutine and returns when f has returned, or with EndOf(ctx) as soon as ctx is
-// done. It is needed because go-redis returns seconds after its context has ended.
-func (c *Core) Await(ctx context.Context, f func()) error {
-	done := make(chan struct{})
+// done. It is needed because go-redis returns seconds after its context has ended. f's context ends
+// with ctx, and is not the user's, which may panic where nobody recovers.
+func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
+	inner, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	if at, ok := ctx.Deadline(); ok {
+		var over context.CancelFunc
+		inner, over = context.WithDeadline(inner, at)
+		defer over()
+	}
+	done := make(chan error, 1)
 	c.Go(func() {
-		defer close(done)
-		f()
+		err := errCutShort
+		defer func() { done <- err }()
+		f(inner)
+		err = nil
 	})
 	select {
-	case <-done:
-		return nil
+	case err := <-done:
+		return err
 	case <-ctx.Done():
 		return EndOf(ctx)
 	}
 }
+
+// errCutShort is the error of a request whose goroutine did not come to its end: a hook of the
+// client's called runtime.Goexit.
+var errCutShort = errors.New("the request was cut short")
 
 // Close ends the Locker, once no call waits any more. It stops renewals and ends the contexts of
 // all Leases with ErrClosed. What is held stays held until it is unlocked or expires. Then Close

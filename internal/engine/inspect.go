@@ -91,7 +91,7 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 	var state *State
 	for from := 0; ; from += inspectPage {
 		var page lua.State
-		if e := c.Await(ctx, func() { page, err = c.Server.Inspect(ctx, keys, from, inspectPage) }); e != nil {
+		if e := c.Await(ctx, func(ctx context.Context) { page, err = c.Server.Inspect(ctx, keys, from, inspectPage) }); e != nil {
 			return nil, e
 		}
 		if err != nil {
@@ -190,7 +190,7 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 	for more := true; more; {
 		var states []lua.Listed
 		var err error
-		if e := c.Await(ctx, func() { states, more, err = scan.Next(ctx) }); e != nil {
+		if e := c.Await(ctx, func(ctx context.Context) { states, more, err = scan.Next(ctx) }); e != nil {
 			return e
 		}
 		if err != nil {
@@ -217,7 +217,7 @@ func (c *Core) Force(ctx context.Context, name string, handle func(lua.Keys, lua
 	if err != nil {
 		return keys, err
 	}
-	if e := c.Await(ctx, func() { err = c.force(ctx, keys, handle) }); e != nil {
+	if e := c.Await(ctx, func(ctx context.Context) { err = c.force(ctx, keys, handle) }); e != nil {
 		return keys, e
 	}
 	return keys, err
@@ -253,7 +253,7 @@ func (c *Core) Evict(ctx context.Context, name, waiter string) (bool, error) {
 		return false, err
 	}
 	evicted := false
-	if e := c.Await(ctx, func() { evicted, err = c.evict(ctx, keys, waiter) }); e != nil {
+	if e := c.Await(ctx, func(ctx context.Context) { evicted, err = c.evict(ctx, keys, waiter) }); e != nil {
 		return false, e
 	}
 	return evicted, err

@@ -163,7 +163,7 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 			return err
 		}
 		answer := make(chan error, 1)
-		if err := c.Await(ctx, func() { answer <- c.renew(b.holds, b.renewals) }); err != nil {
+		if err := c.Await(ctx, func(context.Context) { answer <- c.renew(b.holds, b.renewals) }); err != nil {
 			return err
 		}
 		switch err := <-answer; {

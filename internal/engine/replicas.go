@@ -54,7 +54,7 @@ func (c *Core) unconfirmed(
 		return err
 	}
 	attached := make(chan int, 1)
-	_ = c.Await(ctx, func() {
+	_ = c.Await(ctx, func(ctx context.Context) {
 		if n, failed := c.Server.Attached(context.WithoutCancel(ctx), t.hold.Keys); failed == nil {
 			attached <- n
 		}
@@ -93,7 +93,7 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 		}
 		answers := make(chan answer, 1)
 		sent := time.Now()
-		if err := c.Await(ctx, func() {
+		if err := c.Await(ctx, func(ctx context.Context) {
 			renewed, got := c.Server.Confirm(context.WithoutCancel(ctx), renewal, need)
 			h.Requests.Done(renewed.Err)
 			answers <- answer{renewed, got}
@@ -107,7 +107,7 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 		case a.Err == nil && a.Remaining == 0 && !leased:
 			c.Lose(h, rules.Vanished)
 		case a.Err == nil && a.Remaining == 0:
-			if err := c.Await(ctx, func() { _ = c.reassert(context.Background(), h, renewal) }); err != nil {
+			if err := c.Await(ctx, func(context.Context) { _ = c.reassert(context.Background(), h, renewal) }); err != nil {
 				return got, err
 			}
 			if err := backoff.Wait(ctx); err != nil {

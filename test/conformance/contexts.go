@@ -39,7 +39,6 @@ var contextTests = []test{
 	{"calls whose contexts panic or end the goroutine cost other calls nothing", func(w *World) {
 		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
 			a := w.Locker()
-			w.Unlock(w.Lock(a, "y")) // the first contact is made by a goroutine of its own
 			for n := range int32(4) {
 				ctx := untimely{w.Context(), how, new(atomic.Int32)}
 				ctx.left.Store(n / 2)
@@ -55,6 +54,37 @@ var contextTests = []test{
 			w.NoError(err)
 			w.Unlock(lease)
 		}
+	}},
+	{"a look whose context panics or ends the goroutine as it is asked costs other calls nothing", func(w *World) {
+		looks := map[string]func(context.Context, Locker){
+			"Inspect": func(ctx context.Context, l Locker) { _, _ = l.Inspect(ctx, "x") },
+			"List": func(ctx context.Context, l Locker) {
+				for range l.List(ctx) { //nolint:revive // goes through all
+				}
+			},
+			"ForceUnlock": func(ctx context.Context, l Locker) { _ = l.ForceUnlock(ctx, "z") },
+		}
+		held := w.Lock(w.Locker(), "x")
+		for what, look := range looks {
+			for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+				for n := range int32(5) {
+					a := w.Locker() // the look makes the first contact
+					ctx := untimely{w.Context(), how, new(atomic.Int32)}
+					ctx.left.Store(n)
+					ended := make(chan struct{})
+					go func() {
+						defer close(ended)
+						defer func() { _ = recover() }()
+						look(ctx, a)
+					}()
+					w.closes(ended, what)
+					_, err := a.TryLock(w.Context(), "x")
+					w.Is(err, fairlock.ErrHeld)
+					w.NoError(a.Close())
+				}
+			}
+		}
+		w.Unlock(held)
 	}},
 	{"a lock is given back at once though the context of its Do panics or ends the goroutine then", func(w *World) {
 		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
@@ -173,8 +203,7 @@ func (c curious) Value(key any) any {
 func (w *World) leavesNothing(how func(), n int32, bound []fairlock.LockOption) {
 	w.Helper()
 	a, b := w.Locker(), w.Locker()
-	w.Unlock(w.Lock(a, "y")) // the first contact is made by a goroutine of its own
-	w.Unlock(w.Lock(b, "y")) // and may take long
+	w.Unlock(w.Lock(b, "y")) // the first contact may take long
 	ctx := untimely{w.Context(), how, new(atomic.Int32)}
 	ctx.left.Store(n)
 	ended := make(chan struct{})

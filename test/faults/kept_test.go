@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -130,5 +132,39 @@ func TestALockWithADeadlineComesBackThoughTheServerIsSilentAndTheClientHasNoDead
 		f.Server.Resume()
 		f.Must(u.Close()) // waits until what is under way is answered and given back
 		f.nobody("x")
+	})
+}
+
+// While the server is not prompt, each request has a goroutine of its own.
+func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testing.T) {
+	test := func(f *faulty) {
+		u := f.With(redis.NewClient(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: -1, WriteTimeout: -1}))
+		f.Unlocks(u.Locks("x"))
+		slow := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
+		if _, err := u.Lock(background, "x", fairlock.WaitAtMost(200*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+			f.Errorf("Lock says %v", err)
+		}
+		slow.Release()
+		f.Once(f.Verb("enter"), faultproxy.SwallowReplySilently())
+		f.Within(lua.MostKept+world.Patience, "TryLock", func() {
+			lease, err := u.TryLock(background, "y")
+			switch {
+			case err == nil: // it asked again
+				f.Unlocks(lease)
+			case !errors.Is(err, lua.ErrKept):
+				f.Errorf("TryLock says %v", err)
+			}
+		})
+		f.Once(f.Verb("enter"), faultproxy.SwallowReplySilently())
+		f.Within(lua.MostKept+world.Patience, "Lock", func() { f.Unlocks(u.Locks("z")) })
+		for _, name := range []string{"x", "y", "z"} {
+			f.nobody(name)
+		}
+		f.Proxy.CutAll() // else the swallowed requests would keep Close
+		f.Must(u.Close())
+	}
+	world.Together(t, map[string]func(*testing.T){
+		"fair":  func(t *testing.T) { test(newFaulty(t)) },
+		"plain": func(t *testing.T) { test(newFaulty(t).plain()) },
 	})
 }
