@@ -68,6 +68,14 @@ func (t *timing) took(d time.Duration, err error) {
 	}
 }
 
+// keeps notes that the server let a request wait for that time in vain. A caller may have less time
+// than a prompt server takes.
+func (t *timing) keeps(limit time.Duration) {
+	if limit >= patience {
+		t.late()
+	}
+}
+
 // late notes that the server is not prompt.
 func (t *timing) late() { t.slow.Store(time.Now().Add(slowFor).UnixNano()) }
 
@@ -195,7 +203,7 @@ func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		s.timing.late()
+		s.timing.keeps(limit)
 		return ErrKept
 	}
 }

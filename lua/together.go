@@ -88,7 +88,7 @@ func (s *Server) await(p *prompt, args []any) (any, error) {
 	case <-p.Context.Done():
 		return nil, p.Context.Err()
 	case <-timer.C:
-		s.timing.late()
+		s.timing.keeps(p.limit)
 		return nil, ErrKept
 	}
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -298,6 +299,8 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	switch {
 	case r.err != nil && !r.Known():
 		return "", r.err
+	case !r.Free():
+		return "", &engine.GoesOn{Err: fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), ballot.ErrUnreachable)}
 	case r.Clean():
 		return lua.Held, nil
 	}

@@ -83,20 +83,22 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 
 // Lock waits in line until a majority of nodes has given it the lock, or ctx is done. Its errors:
 //
-//	*WaitError    ctx ended, or WaitAtMost passed while no node said anything; wraps the context's
-//	              error
-//	ErrHeld       WaitAtMost passed (*HeldError)
-//	ErrQueueFull  MaxWaiters were waiting at so many nodes that no majority is left
-//	ErrEvicted    somebody called Evict; or ForceUnlock, before the call knew that it has the lock
-//	ErrInvalid    the name or an option makes no sense
-//	ErrClosed     the Locker was closed, or is shutting down
-//	other         the nodes' or the connections'
+//	*WaitError      ctx ended, or WaitAtMost passed while no node said anything; wraps the context's
+//	                error
+//	ErrHeld         WaitAtMost passed (*HeldError)
+//	ErrQueueFull    MaxWaiters were waiting at so many nodes that no majority is left
+//	ErrEvicted      somebody called Evict; or ForceUnlock, before the call knew that it has the lock
+//	ErrUnreachable  it is the Locker's first call, and no majority of the nodes answers
+//	ErrInvalid      the name or an option makes no sense
+//	ErrClosed       the Locker was closed, or is shutting down
+//	other           the nodes' or the connections'
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
 // TryLock takes the lock if a majority of nodes has it free, and nobody waits for it there. If it
-// reaches no majority, it fails after 250 ms: connections may be found broken, and nodes be there.
+// reaches no majority, it fails after 250 ms with ErrUnreachable: connections may be found broken,
+// and nodes be there. The Locker's first call may have to connect, and takes up to 5 s for that.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }
@@ -267,12 +269,17 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	var failed error
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
-	late := false
-	for open := len(l.nodes); open > 0 && (!late || answered < l.need()); {
+	most := time.NewTimer(lua.MostKept)
+	defer most.Stop()
+	late, over := false, false
+	for open := len(l.nodes); open > 0 && !over && (!late || answered < l.need()); {
 		var m met
 		select {
 		case <-patience.C:
 			late = true
+			continue
+		case <-most.C:
+			over = true
 			continue
 		case m = <-all:
 			open--

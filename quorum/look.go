@@ -18,17 +18,26 @@ import (
 
 // Inspect shows a lock as a majority of nodes sees it, and in [State.Nodes] as each of them does.
 // It takes one request to each node, all at once, and before the first one another; it writes
-// nothing. A lock whose votes are split is shown as free, with all who ask for it in line. The line
+// nothing. A lock whose votes are split is shown as free, with all who ask for it in line.
+// While nodes are away, the holder is whoever a node knows to have had a majority. The line
 // is that of the node that shows the most; it is shown up to 500 places. A node of another quorum
 // says so in its view. It is an error if no majority of the nodes shows the lock.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
-	keys, err := l.ready(ctx, name)
+	state, err := l.inspect(ctx, name)
 	if err != nil {
 		return nil, &Error{Op: "inspect", Name: name, Err: err}
 	}
+	return state, nil
+}
+
+func (l *Locker) inspect(ctx context.Context, name string) (*State, error) {
+	keys, err := l.ready(ctx, name)
+	if err != nil {
+		return nil, err
+	}
 	views, refused, err := l.views(ctx, keys)
 	if err != nil {
-		return nil, &Error{Op: "inspect", Name: name, Err: err}
+		return nil, err
 	}
 	return l.state(name, views, refused), nil
 }
@@ -127,12 +136,12 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] {
 			return
 		}
 		for _, name := range names {
-			s, err := l.Inspect(ctx, name)
+			s, err := l.inspect(ctx, name)
 			if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
 				continue // somebody else's key; nothing is known of the lock
 			}
 			if err != nil {
-				yield(nil, err)
+				yield(nil, &Error{Op: "list", Name: name, Err: err})
 				return
 			}
 			if (s.Holder != nil || s.Waiting > 0) && !yield(s, nil) {

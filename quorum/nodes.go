@@ -53,6 +53,8 @@ func (l *Locker) usable(ctx context.Context) error {
 		return l.err
 	case closed(l.closing):
 		return ErrClosed
+	case ctx == nil:
+		return engine.Invalid("the context is nil")
 	case ctx.Err() != nil:
 		return engine.EndOf(ctx)
 	}

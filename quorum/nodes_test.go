@@ -129,6 +129,9 @@ func TestANodeSaysWhoItIsAlsoWhereNothingElseWorks(t *testing.T) {
 	w.must(l.Close())
 	_, err = l.Nodes(w.Context())
 	w.is(err, ErrClosed)
+	_, err = w.locker().Nodes(nil) //nolint:staticcheck // what a user may do
+	w.is(err, ErrInvalid)
+	w.is(w.locker().Init(nil), ErrInvalid) //nolint:staticcheck // the same
 	_, err = New(nil).Nodes(w.Context())
 	w.is(err, ErrInvalid)
 }

@@ -27,6 +27,7 @@ const atMost = 300 * time.Millisecond
 type hushed struct {
 	*testing.T
 	nodes []*pipes.Server
+	reads time.Duration // how long clients wait for an answer; 0: as long as is usual
 
 	mu     sync.Mutex // guards what follows
 	silent []bool
@@ -98,7 +99,7 @@ func (h *hushed) locker(options ...Option) *Locker {
 	var clients []redis.UniversalClient
 	for i, mini := range h.nodes {
 		rdb := redis.NewClient(&redis.Options{
-			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, // never dialled
+			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, ReadTimeout: h.reads, // never dialled
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := mini.Dial(ctx, network, addr)
 				return mute{c, h, i}, err
@@ -187,6 +188,65 @@ func TestAnUnlockWaitsForNoNodeThatIsAwayThoughAnotherTookTheVoteByForce(t *test
 					h.Errorf("it says %v", err)
 				}
 			})
+		})
+	}
+}
+
+func TestAnUnlockThatNoMajorityHearsSaysSoInTimeAndGoesOn(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		lease := h.has(l, "x")
+		for i := range 2 {
+			h.hush(i)
+		}
+		h.within("an Unlock", atMost, func() {
+			if err := lease.Unlock(context.Background()); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLost) {
+				h.Errorf("it says %v", err)
+			}
+		})
+		if err := lease.Unlock(context.Background()); !errors.Is(err, ErrNotHeld) {
+			h.Errorf("it says %v", err)
+		}
+		h.answers()
+		h.within("the next Lock", 2*time.Second, func() { h.has(other, "x") })
+	})
+}
+
+func TestTheFirstTryOfAProcessEndsThoughAMajorityIsSilent(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		h.reads = time.Minute
+		l := h.locker()
+		for i := range 2 {
+			h.hush(i)
+		}
+		h.within("a TryLock", lua.MostKept+atMost, func() {
+			if _, err := l.TryLock(context.Background(), "x"); !errors.Is(err, ErrUnreachable) {
+				h.Errorf("it says %v", err)
+			}
+		})
+	})
+}
+
+func TestAHolderWithTwoVotesIsSeenAndForcedThoughANodeThatGaveOneIsAway(t *testing.T) {
+	for away := range 2 {
+		inFakeTime(t, 3, func(h *hushed) {
+			l, admin := h.locker(), h.locker()
+			h.nodes[2].SetError("LOADING a vote of this one is not to be had")
+			lease := h.has(l, "x")
+			time.Sleep(1500 * time.Millisecond) // the first renewal says that it has a majority
+			h.hush(away)
+			h.nodes[2].SetError("")
+			s, err := admin.Inspect(h.Context(), "x")
+			if err != nil || s.Holder == nil || s.Holder.Token != lease.Token() || s.Holder.Undecided {
+				h.Fatalf("got %+v, %v", s, err)
+			}
+			if err := admin.Evict(h.Context(), "x", s.Holder.Owner); !errors.Is(err, ErrNotWaiting) {
+				h.Errorf("it says %v", err)
+			}
+			if err := admin.ForceUnlock(h.Context(), "x"); err != nil {
+				h.Error(err)
+			}
+			h.within("the holder's loss", time.Second, func() { <-lease.Done() })
 		})
 	}
 }

@@ -84,13 +84,22 @@ func (v *view) shown(addr string) NodeView {
 	return s
 }
 
-// holderOf is the ticket that a majority of the votes is for; empty: there is none.
+// holderOf is the ticket that has the lock; empty: nobody is known to have it. A majority of the
+// votes is for it. If the nodes that are away may have some of these, it is the one of which a node
+// knows that it had a majority; of two, the later one.
 func (l *Locker) holderOf(views []view) (ticket string) {
 	votes := make(map[string]int)
+	latest := int64(0)
 	for _, v := range views {
 		if votes[v.holder]++; v.holder != "" && votes[v.holder] >= l.need() {
-			ticket = v.holder
+			return v.holder
 		}
+		if v.decided && v.token > latest {
+			ticket, latest = v.holder, v.token
+		}
+	}
+	if votes[ticket]+len(l.nodes)-len(views) < l.need() {
+		return ""
 	}
 	return ticket
 }

@@ -207,7 +207,7 @@ func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testi
 			}
 		}
 		late := proxy.Add(faultproxy.Rule{Match: entersOf("late"), Times: 1, Action: faultproxy.HoldRequest()})
-		_, err := l.Lock(w.Context(), "late", WaitAtMost(50*time.Millisecond))
+		_, err := l.Lock(w.Context(), "late", WaitAtMost(150*time.Millisecond))
 		w.is(err, context.DeadlineExceeded)
 		proxy.Add(faultproxy.Rule{Match: entersOf("y"), Times: 1, Action: faultproxy.SwallowReplySilently()})
 		tried := make(chan error, 1)

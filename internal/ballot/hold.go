@@ -159,6 +159,12 @@ func (r *Release) Failed() { r.done++ }
 // Known reports whether it is known what the release did.
 func (r *Release) Known() bool { return r.held >= r.need || r.none > r.nodes-r.need }
 
+// Heard is how many nodes have no vote of the hold any more.
+func (r *Release) Heard() int { return r.held + r.none }
+
+// Free reports whether those are a majority, so that somebody else can have the lock.
+func (r *Release) Free() bool { return r.Heard() >= r.need }
+
 // Over reports whether all nodes have answered.
 func (r *Release) Over() bool { return r.done == r.nodes }
 

@@ -283,7 +283,8 @@ func (c *Core) pause(ctx context.Context, b *Backoff) error {
 func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began time.Time) bool {
 	trusted := !rules.Passed(h.TrustEnds, time.Now())
 	status, err := c.strategy.Release(ctx, server, h)
-	stop := err != nil && c.enough(began, err)
+	var on *GoesOn
+	stop := err != nil && (errors.As(err, &on) || c.enough(began, err))
 	c.mu.Lock()
 	outcome, why := h.Released(status, err, trusted, time.Now(), stop)
 	switch outcome {
@@ -320,6 +321,14 @@ func (c *Core) settle(t *Turn, err error) {
 		close(t.release.done)
 	}
 }
+
+// GoesOn is the error of a release that its strategy repeats by itself.
+type GoesOn struct{ Err error }
+
+func (g *GoesOn) Error() string { return "it is retried until the lease ends: " + g.Err.Error() }
+
+// Unwrap returns Err.
+func (g *GoesOn) Unwrap() error { return g.Err }
 
 // notReleased is the error of a release that nobody knows to have been executed.
 func (h *Hold) notReleased(err error) error {

@@ -59,7 +59,8 @@ var contextTests = []test{
 		looks := map[string]func(context.Context, Locker){
 			"Inspect": func(ctx context.Context, l Locker) { _, _ = l.Inspect(ctx, "x") },
 			"List": func(ctx context.Context, l Locker) {
-				for range l.List(ctx) { //nolint:revive // goes through all
+				for _, err := range l.List(ctx) {
+					_ = err
 				}
 			},
 			"ForceUnlock": func(ctx context.Context, l Locker) { _ = l.ForceUnlock(ctx, "z") },
