@@ -4,14 +4,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # If the checkout belongs to another user, git refuses to tell go its version, and go refuses to
 # build. Without paths in what is built, a second checkout of the same code need not be compiled:
-# the release of a stranger, and the linters.
-GOFLAGS="$(go env GOFLAGS) -buildvcs=false -trimpath"
+# the release of a stranger, and the linters. Without what debuggers need, compilers compute an
+# eighth less.
+GOFLAGS="$(go env GOFLAGS) -buildvcs=false -trimpath -gcflags=all=-dwarf=false"
 export GOFLAGS
 
 GOLANGCI_LINT=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 golangci_lint() {
-	GOGC=200 go run "$GOLANGCI_LINT" "$@" # a quarter less time for half as much memory again
+	GOGC=400 go run -exec "env GOGC=200" "$GOLANGCI_LINT" "$@" # a quarter less time for half as much memory again
 }
 
 # modules prints the directory of every module, the root first.

@@ -48,7 +48,7 @@ func (r *release) compare() error {
 func (r *release) compareModule(m module, old string) error {
 	export := func(dir, name string) (string, error) {
 		file := filepath.Join(r.scratch, name)
-		_, err := runIn(dir, append(os.Environ(), "GOFLAGS=-buildvcs=false -trimpath", "GOWORK=off"), "go", "run", apidiff, "-m", "-w", file, m.path)
+		_, err := runIn(dir, append(os.Environ(), "GOWORK=off"), "go", "run", apidiff, "-m", "-w", file, m.path)
 		return file, err
 	}
 	was, err := export(old, "was")

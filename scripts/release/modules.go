@@ -173,7 +173,7 @@ func environment(proxy, cache, path string) []string {
 	if out, err := exec.Command("go", "env", "-json", "GOMODCACHE", "GOPROXY", "GONOSUMDB").Output(); err == nil {
 		_ = json.Unmarshal(out, &theirs) // what is not known stays empty
 	}
-	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath", "GOMODCACHE="+cache,
+	return append(os.Environ(), "GOWORK=off", "GOMODCACHE="+cache,
 		"GOPROXY=file://"+proxy+",file://"+theirs.GOMODCACHE+"/cache/download,"+theirs.GOPROXY,
 		"GONOPROXY=none", "GONOSUMDB="+strings.Trim(theirs.GONOSUMDB+","+path, ","))
 }
