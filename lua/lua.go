@@ -226,13 +226,14 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	switch {
 	case p != nil:
 	case s.timing.unbounded():
-		return s.elsewhere(ctx, MostKept, args, by)
+		return s.elsewhere(ctx, outlasting(ctx), MostKept, args, by)
 	default:
 		return s.sendBy(ctx, nil, args, by)
 	}
 	if p.awaits {
 		if by != s.together {
-			return s.elsewhere(p.unhurried(), p.limit, args, by)
+			under := p.unhurried()
+			return s.elsewhere(under, under, p.limit, args, by)
 		}
 		return s.await(p, args)
 	}
@@ -242,7 +243,8 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	}
 	reply, err := s.sendBy(ctx, p, args, by)
 	if errors.Is(err, errNotAtHand) {
-		return s.elsewhere(p.unhurried(), p.limit, args, by)
+		under := p.unhurried()
+		return s.elsewhere(under, under, p.limit, args, by)
 	}
 	return reply, err
 }

@@ -176,15 +176,24 @@ var errNotAtHand = errors.New("no idle connection is at hand")
 // ErrKept is the error of a request that was left to itself: it may be executed yet.
 var ErrKept = errors.New("no answer in the time that a request may keep its call")
 
-// elsewhere sends a request in another goroutine. It waits for the answer no longer than limit, and
-// only until ctx ends.
-func (s *Server) elsewhere(ctx context.Context, limit time.Duration, args []any, by sender) (any, error) {
+// elsewhere sends a request in another goroutine, under a context that may outlast ctx. It waits for
+// the answer no longer than limit, and only until ctx ends.
+func (s *Server) elsewhere(ctx, under context.Context, limit time.Duration, args []any, by sender) (any, error) {
 	var reply any
 	var failed error
-	if err := s.aside(ctx, limit, func() { reply, failed = s.sendBy(ctx, nil, args, by) }); err != nil {
+	if err := s.aside(ctx, limit, func() { reply, failed = s.sendBy(under, nil, args, by) }); err != nil {
 		return nil, err
 	}
 	return reply, failed
+}
+
+// outlasting is ctx for a request that goes on when its caller does not wait any more: a leave that
+// still has to connect must not be lost because a Close is over with it.
+func outlasting(ctx context.Context) context.Context {
+	if at, ok := ctx.Deadline(); ok {
+		return until{context.WithoutCancel(ctx), at}
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // aside runs f, which sends requests, in another goroutine. It waits for f no longer than limit, and

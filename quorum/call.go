@@ -35,6 +35,7 @@ type call struct {
 	renewing time.Time     // when the first renewal went out since a majority last answered one; zero: all were answered
 	first    []any         // the command of the first enter, which is the same for all nodes
 	leaving  []any         // that of a leave, unless there are late requests
+	release  *release      // nil: the hold is not given back yet
 }
 
 // Acquire asks all nodes and waits for a majority.

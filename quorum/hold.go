@@ -273,7 +273,8 @@ type release struct {
 	all     chan struct{} // closed when all nodes have answered
 }
 
-// Release leaves all nodes, and waits for a majority. The requests go on in the background.
+// Release leaves all nodes, once, and waits for a majority, but no longer than a call may be kept.
+// The requests go on in the background.
 func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
 	s.mu.Lock()
 	c := s.calls[h.Ticket.Counter]
@@ -281,7 +282,11 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		s.mu.Unlock()
 		return "", errVanished
 	}
-	r, own := s.beginRelease(ctx, c, h.Token)
+	r, own := c.release, func() {}
+	if r == nil {
+		r, own = s.beginRelease(ctx, c, h.Token)
+		c.release = r
+	}
 	s.mu.Unlock()
 	patience := time.NewTimer(silence) // for own, too
 	defer patience.Stop()

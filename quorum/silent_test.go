@@ -192,23 +192,56 @@ func TestAnUnlockWaitsForNoNodeThatIsAwayThoughAnotherTookTheVoteByForce(t *test
 	}
 }
 
-func TestAnUnlockThatNoMajorityHearsSaysSoInTimeAndGoesOn(t *testing.T) {
+func TestAnUnlockThatNoMajorityHearsSaysSoAndGoesOn(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l, other := h.locker(), h.locker()
 		lease := h.has(l, "x")
 		for i := range 2 {
 			h.hush(i)
 		}
-		h.within("an Unlock", atMost, func() {
-			if err := lease.Unlock(context.Background()); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLost) {
+		short, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		h.within("an Unlock", 2*time.Second, func() {
+			if err := lease.Unlock(short); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLost) {
 				h.Errorf("it says %v", err)
 			}
 		})
-		if err := lease.Unlock(context.Background()); !errors.Is(err, ErrNotHeld) {
+		h.answers()
+		h.within("the second Unlock", time.Second, func() {
+			if err := lease.Unlock(context.Background()); err != nil {
+				h.Errorf("it says %v", err)
+			}
+		})
+		h.within("the next Lock", time.Second, func() { h.has(other, "x") })
+	})
+}
+
+func TestAnUnlockWaitsForAMajorityThatIsSilentForAMoment(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		for i := range 2 {
+			h.hush(i)
+		}
+		time.AfterFunc(time.Second, h.answers)
+		h.within("an Unlock", time.Second+atMost, func() {
+			if err := lease.Unlock(context.Background()); err != nil {
+				h.Errorf("it says %v", err)
+			}
+		})
+	})
+}
+
+func TestAnUnlockThatNoMajorityHearsBeforeTheLeaseEndsIsAnError(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x", LeaseFor(2*time.Second))
+		for i := range 2 {
+			h.hush(i)
+		}
+		if err := lease.Unlock(context.Background()); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLost) {
 			h.Errorf("it says %v", err)
 		}
-		h.answers()
-		h.within("the next Lock", 2*time.Second, func() { h.has(other, "x") })
 	})
 }
 

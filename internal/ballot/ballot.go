@@ -232,9 +232,14 @@ func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64
 	b.settle()
 }
 
-// Want takes in that somebody older asked for the vote of that token.
+// Want takes in that somebody older asked for the vote of that token. If nothing has told of that
+// vote yet, an answer does, and the vote goes back.
 func (b *Ballot) Want(i int, token int64) {
-	b.legs[i].wanted = max(b.legs[i].wanted, token)
+	g := &b.legs[i]
+	g.wanted = max(g.wanted, token)
+	if b.Phase == rules.Waiting && g.Phase != rules.Granted && token > g.past {
+		b.Ask(i)
+	}
 	b.yield(i)
 }
 

@@ -2,6 +2,7 @@ package ballot
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,6 +164,37 @@ func TestAVoteThatWasGivenBackWhileItsTokenWasToldCountsNoMore(t *testing.T) {
 	}
 	if v := b.Judge(now, there); v.Do != Hold || v.Token != 6e6 {
 		t.Errorf("both votes know the token: %+v", v)
+	}
+}
+
+func TestAVoteOfWhichNothingHasToldYetIsAskedForAndGivenBackIfItIsWanted(t *testing.T) {
+	const claim = 3 * time.Second
+	now := time.Now()
+	b := New(3, claim, 0, now)
+	there := func(int) bool { return false }
+	for i := range 3 {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Waits, Now: 1, Left: claim, Place: 5}, rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	b.Due(there)
+	b.Want(1, 7) // the message of the grant is late
+	if due := b.Due(there); !slices.Equal(due, []int{1}) {
+		t.Fatalf("nodes %d are asked", due)
+	}
+	b.Enter(1)
+	b.Entered(1, false)
+	b.Answered(1, &Answer{Status: Granted, Now: 2, Left: claim, Place: 5, Token: 7, Since: 2}, rules.ClockPair{At: 2, Sent: now}, now)
+	if due := b.Due(there); !slices.Equal(due, []int{1}) || b.Vote(1) != 0 {
+		t.Fatalf("it has vote %d, and asks nodes %d", b.Vote(1), due)
+	}
+	if _, back := b.Enter(1); back != 7 {
+		t.Errorf("it gives back %d", back)
+	}
+	b.Entered(1, false)
+	b.Want(1, 7) // once more
+	if due := b.Due(there); len(due) != 0 {
+		t.Errorf("nodes %d are asked for what was given back", due)
 	}
 }
 

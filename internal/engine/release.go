@@ -283,8 +283,11 @@ func (c *Core) pause(ctx context.Context, b *Backoff) error {
 func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began time.Time) bool {
 	trusted := !rules.Passed(h.TrustEnds, time.Now())
 	status, err := c.strategy.Release(ctx, server, h)
-	var on *GoesOn
-	stop := err != nil && (errors.As(err, &on) || c.enough(began, err))
+	goesOn := errors.As(err, new(*GoesOn))
+	if goesOn && time.Now().Before(h.Term.Ends) && !c.isClosed() {
+		return false
+	}
+	stop := err != nil && (goesOn || c.enough(began, err))
 	c.mu.Lock()
 	outcome, why := h.Released(status, err, trusted, time.Now(), stop)
 	switch outcome {
@@ -322,10 +325,11 @@ func (c *Core) settle(t *Turn, err error) {
 	}
 }
 
-// GoesOn is the error of a release that its strategy repeats by itself.
+// GoesOn is the error of a release that its strategy goes on with by itself. Another Release of the
+// hold waits for its outcome.
 type GoesOn struct{ Err error }
 
-func (g *GoesOn) Error() string { return "it is retried until the lease ends: " + g.Err.Error() }
+func (g *GoesOn) Error() string { return g.Err.Error() }
 
 // Unwrap returns Err.
 func (g *GoesOn) Unwrap() error { return g.Err }
