@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,8 +16,8 @@ import (
 
 // finding is the result of one check of the doctor.
 type finding struct {
-	Check, Status, Found, Do string
-	Figures                  map[string]int64
+	Check, Node, Status, Found, Do string
+	Figures                        map[string]int64
 }
 
 // The verdicts of the doctor.
@@ -239,4 +240,38 @@ func TestTheDoctorDisturbsNoLock(t *testing.T) {
 		must(t, err)
 		return !strings.Contains(list, "name=fairlock ")
 	})
+}
+
+func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartNodes(t, 3, 2*time.Second)
+	full := c.Masters()[2]
+	direct, all := full.Client(t), c.Client(t)
+	must(t, direct.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
+	must(t, direct.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	const odd = 20
+	for i := range odd { // on all masters
+		must(t, all.Set(t.Context(), fmt.Sprintf("fairlock:lock:{%d}", i), "somebody else's", 0).Err())
+	}
+	found := make(map[string][]finding)
+	p := fairlockWith(t, nil, "doctor", "--json", "--redis", "redis+cluster://"+c.Addrs()[0]).start()
+	for _, line := range p.rest() {
+		var f finding
+		must(t, json.Unmarshal([]byte(line), &f))
+		found[f.Check] = append(found[f.Check], f)
+	}
+	p.ends(exit.Broken)
+	for _, f := range found["eviction"] {
+		if want := f.Node == full.Addr(); (f.Status == wrong) != want {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, check := range []string{"version", "latency", "clock", "eviction", "persistence"} {
+		if n := len(found[check]); n != 3 {
+			t.Errorf("%s: %d masters", check, n)
+		}
+	}
+	if f := found["keyspace"]; len(f) != 1 || f[0].Figures["odd"] != odd {
+		t.Errorf("%+v", f)
+	}
 }

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
@@ -136,6 +139,35 @@ func TestWhoOverhearsIsToldWhenSomethingMayHaveBeenMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.hears(fairlock.Overheard{Kind: fairlock.Reconnected})
+}
+
+func TestWhoOverhearsIsToldWhenTheConnectionHadGoneDead(t *testing.T) {
+	s := redistest.Start(t)
+	proxy := faultproxy.New(t, s.Addr())
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	a := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _ = a.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), world.Patience)
+	defer cancel()
+	e := overhears(t, ctx, a)
+	proxy.Freeze(true) // nothing comes, and nothing says so
+	time.AfterFunc(7*time.Second, func() { proxy.Freeze(false) })
+	e.hears(fairlock.Overheard{Kind: fairlock.Reconnected})
+}
+
+func TestOverhearingEndsWhenItIsNoLongerAllowed(t *testing.T) {
+	s := redistest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), world.Patience)
+	defer cancel()
+	e := overhears(t, ctx, quietLocker(t, s))
+	rdb := s.Client(t)
+	if err := rdb.Do(t.Context(), "acl", "setuser", "default", "resetchannels", "&fairlock:wake:*-*").Err(); err != nil {
+		t.Fatal(err) // it ends the connections of those who listen elsewhere
+	}
+	if got, err, ok := e.heard(); !ok || !redis.HasErrorPrefix(errors.Unwrap(err), "NOPERM") {
+		t.Errorf("heard %+v, %v, %v", got, err, ok)
+	}
 }
 
 func TestOverhearingEndsWithItsContextWithTheLockerAndWhenItIsRefused(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,7 +38,7 @@ grant, and how far their clocks are apart. It takes locks there only if all node
 
 --json: a line for each check, with check (server, version, topology, rights, practice, latency,
 clock, eviction, persistence, keyspace; of a quorum also distinct, member, majority and skew), node (of a
-quorum, if it is about one), status (ok, note, wrong), found, do (what to do, if anything) and figures.
+quorum, or a master of a cluster, if it is about one), status (ok, note, wrong), found, do (what to do, if anything) and figures.
 
 Exit codes:
     0  nothing is wrong
@@ -58,7 +60,7 @@ const (
 // finding is the result of a check. The names of its JSON fields must stay.
 type finding struct {
 	Check   string           `json:"check"`
-	Node    string           `json:"node,omitzero"` // of a quorum
+	Node    string           `json:"node,omitzero"` // of a quorum, or a master of a cluster
 	Status  status           `json:"status"`
 	Found   string           `json:"found"`
 	Do      string           `json:"do,omitzero"`
@@ -68,6 +70,8 @@ type finding struct {
 // patient is the server under examination, or one node of a quorum.
 type patient struct {
 	rdb    redis.UniversalClient
+	node   string            // of a cluster: the address of this master
+	all    []*patient        // of a cluster: its masters; else the server itself
 	info   map[string]string // the answer to INFO; empty if the user may not ask
 	denied error             // why info is empty
 	kind   string            // of the locks that practice uses
@@ -140,27 +144,56 @@ func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
 		return []finding{first}, false
 	}
 	found = append(found, first)
-	for _, c := range slices.Concat(before, []check{{"practice", (*patient).practice}}, after) {
-		found = append(found, p.look(ctx, c))
+	p.all = p.masters(ctx)
+	for _, c := range slices.Concat(before, []check{{"practice", (*patient).practice, false}}, after) {
+		at := []*patient{p}
+		if c.each {
+			at = p.all
+		}
+		for _, server := range at {
+			f := server.look(ctx, c)
+			f.Node = server.node
+			found = append(found, f)
+		}
 	}
 	return found, true
+}
+
+// masters are those of a cluster, of which not all can be asked; of any other server itself.
+func (p *patient) masters(ctx context.Context) (all []*patient) {
+	cluster, ok := p.rdb.(*redis.ClusterClient)
+	if !ok {
+		return []*patient{p}
+	}
+	var mu sync.Mutex // guards all
+	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, rdb *redis.Client) error {
+		m := &patient{rdb: rdb, node: rdb.Options().Addr, kind: p.kind, app: p.app, prefix: p.prefix}
+		_ = m.server(ctx) // what does not answer says so in each check
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, m)
+		return nil
+	})
+	slices.SortFunc(all, func(a, b *patient) int { return strings.Compare(a.node, b.node) })
+	return all
 }
 
 // check is one thing to look at.
 type check struct {
 	name string
 	look func(*patient, context.Context) finding
+	each bool // of a cluster it is made at each master
 }
 
 // The checks before and after practice.
 var (
-	before = []check{{"version", (*patient).version}, {"topology", (*patient).topology}, {"rights", (*patient).rights}}
+	before = []check{{"version", (*patient).version, true}, {"topology", (*patient).topology, false}, {"rights", (*patient).rights, false}}
 	after  = []check{
-		{"latency", (*patient).latency},
-		{"clock", (*patient).clocks},
-		{"eviction", (*patient).eviction},
-		{"persistence", (*patient).persistence},
-		{"keyspace", (*patient).keyspace},
+		{"latency", (*patient).latency, true},
+		{"clock", (*patient).clocks, true},
+		{"eviction", (*patient).eviction, true},
+		{"persistence", (*patient).persistence, true},
+		{"keyspace", (*patient).keyspace, false},
 	}
 )
 

@@ -82,7 +82,7 @@ func (p *patient) topology(context.Context) finding {
 	case mode == "cluster" && !p.sharded():
 		return finding{Status: wrong, Found: "a node of a cluster, which has some of the slots", Do: asCluster}
 	case mode == "cluster":
-		return finding{Status: good, Found: "a cluster: each lock lives on the master of its slot; of what concerns a server, one of the nodes was asked"}
+		return finding{Status: good, Found: fmt.Sprintf("a cluster of %s: each lock lives on the master of its slot", output.Count(len(p.all), "master"))}
 	case mode == "sentinel":
 		return finding{Status: wrong, Found: "this is a Sentinel, which keeps no locks", Do: "name the master that it watches: redis://HOST:PORT?master_name=NAME"}
 	case role == "":

@@ -59,21 +59,28 @@ func (p *patient) keyspace(ctx context.Context) finding {
 	return f
 }
 
-// census walks through the keys.
+// census walks through the keys: of a cluster, through those of one master after the other.
 func (p *patient) census(ctx context.Context) (seen census, err error) {
+	for began, servers := time.Now(), p.all; err == nil && !seen.cut && len(servers) > 0; servers = servers[1:] {
+		err = servers[0].walk(ctx, began, &seen)
+	}
+	return seen, err
+}
+
+// walk adds a server's keys to those seen, of a walk that began then.
+func (p *patient) walk(ctx context.Context, began time.Time, seen *census) (err error) {
 	pattern := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(p.prefix) + ":*"
-	var cursor uint64
-	for began := time.Now(); ; {
+	for cursor := uint64(0); ; {
 		var keys []string
 		if keys, cursor, err = p.rdb.Scan(ctx, cursor, pattern, scanCount).Result(); err != nil {
-			return seen, err
+			return err
 		}
-		if err := p.count(ctx, keys, &seen); err != nil || cursor == 0 {
-			return seen, err
+		if err := p.count(ctx, keys, seen); err != nil || cursor == 0 {
+			return err
 		}
 		if time.Since(began) > scanFor {
 			seen.cut = true
-			return seen, nil
+			return nil
 		}
 	}
 }

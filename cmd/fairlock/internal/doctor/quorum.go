@@ -60,7 +60,9 @@ func (v *Command) body(clients []redis.UniversalClient) *body {
 		prefix = "quorum"
 	}
 	for _, rdb := range clients {
-		b.nodes = append(b.nodes, &patient{rdb: rdb, kind: locks.Quorum, app: prefix, prefix: prefix})
+		p := &patient{rdb: rdb, kind: locks.Quorum, app: prefix, prefix: prefix}
+		p.all = []*patient{p}
+		b.nodes = append(b.nodes, p)
 	}
 	return b
 }
