@@ -28,10 +28,10 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 }
 
 // Evict takes the waiter with this ID, as Inspect shows it, out of all lines. The waiting call
-// returns ErrEvicted.
+// returns ErrEvicted, and gives back what votes it has; of a process that does not hear of it, they
+// end after a claim. A waiter that is granted the lock meanwhile keeps it.
 //
-//	nil             a majority has taken it out. A waiter that is granted the lock while Evict looks
-//	                for it loses the lock
+//	nil             a majority has taken it out, or told it
 //	ErrNotWaiting   no node that answers has such a waiter in line, or it has the lock by now
 func (l *Locker) Evict(ctx context.Context, name, waiter string) error {
 	if err := l.force(ctx, name, waiter); err != nil {
@@ -59,26 +59,42 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 	if err != nil {
 		return err
 	}
-	done := make(chan error, len(l.nodes))
+	by := byForce
+	if waiter != "" {
+		by = evicted
+	}
+	type ended struct {
+		was lua.Was
+		err error
+	}
+	done := make(chan ended, len(l.nodes))
 	if e := l.core.Await(ctx, func(ctx context.Context) {
 		l.round(func(i int) error {
-			_, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, rules.Late.Milliseconds(), true)
-			done <- err
+			was, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, rules.Late.Milliseconds(), by)
+			done <- ended{was, err}
 			return err
 		})
 	}); e != nil {
 		return e
 	}
-	left := 0
+	left, held := 0, 0
 	for range len(done) {
-		if e := <-done; e == nil {
-			left++
-		} else {
-			err = errors.Join(err, e)
+		o := <-done
+		if o.err != nil {
+			err = errors.Join(err, o.err)
+			continue
+		}
+		if left++; o.was == lua.Held {
+			held++
 		}
 	}
-	if left < l.need() {
+	switch {
+	case left < l.need():
 		return errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", left, len(l.nodes), ballot.ErrUnreachable), err)
+	case by == evicted && held >= l.need():
+		return engine.ErrNotWaiting
+	case by == evicted:
+		return nil
 	}
 	l.core.ForcedHere(keys.Record(), func(h *engine.Hold) bool { return h.Ticket == ticket })
 	return nil

@@ -147,3 +147,52 @@ func TestACallThatFindsTheLineFullAndAnotherNodeAwayKeepsNobodyFromTheLock(t *te
 	w.unlock(w.gets(next))
 	w.unlock(w.gets(last))
 }
+
+func TestAWaiterThatIsGrantedTheLockWhileItIsEvictedKeepsIt(t *testing.T) {
+	onBoth(t, func(w *world) {
+		a := w.locker()
+		admin, proxies := w.through()
+		lease := w.has(a, "x")
+		next := w.queues(a, "x")
+		state, err := admin.Inspect(w.Context(), "x")
+		w.must(err)
+		var late []*faultproxy.Handle
+		for _, p := range proxies {
+			late = append(late, p.Add(faultproxy.Rule{Match: executes(leaveScript), Times: 1, Action: faultproxy.HoldRequest()}))
+		}
+		evicts := make(chan error, 1)
+		go func() { evicts <- admin.Evict(w.Context(), "x", state.Waiters[0].ID) }()
+		for _, l := range late {
+			l.WaitHit(w, 1, patience)
+		}
+		w.unlock(lease)
+		lease = w.gets(next)
+		for _, l := range late {
+			l.Release()
+		}
+		w.is(<-evicts, ErrNotWaiting)
+		w.must(lease.Err())
+		w.unlock(lease)
+		w.nothing()
+	})
+}
+
+func TestAWaiterWithAVoteGivesItBackWhenItIsEvicted(t *testing.T) {
+	w := realNodes(t, 3)
+	a, b := w.locker(), w.locker()
+	for i, rdb := range w.direct { // one node grants, two are another's
+		if i > 0 {
+			w.must(rdb.HSet(w.Context(), "quorum:lock:{x}", "ticket", "nobody:1:60000::", "token", 1, "since", 1, "decided", 1).Err())
+			w.must(rdb.PExpire(w.Context(), "quorum:lock:{x}", time.Minute).Err())
+		}
+	}
+	waits := w.queues(b, "x")
+	state, err := a.Inspect(w.Context(), "x")
+	w.must(err)
+	if state.Nodes[0].Vote == nil || len(state.Waiters) != 1 {
+		t.Fatalf("%+v", state)
+	}
+	w.must(a.Evict(w.Context(), "x", state.Waiters[0].ID))
+	w.is(w.ends(waits).err, ErrEvicted)
+	w.until("the vote is given back", func() bool { return w.direct[0].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 })
+}

@@ -63,7 +63,7 @@ func (l *Locker) leave(ctx context.Context, by *lua.Server, c *call, i int, toke
 	}
 	command := c.leaving
 	if command == nil || late > 0 {
-		command = l.leaveCommand(c.Keys, c.ticket, token, late, false)
+		command = l.leaveCommand(c.Keys, c.ticket, token, late, itself)
 	}
 	if late == 0 {
 		c.leaving = command
@@ -72,15 +72,24 @@ func (l *Locker) leave(ctx context.Context, by *lua.Server, c *call, i int, toke
 	return l.sendLeave(ctx, by, i, command)
 }
 
-func (l *Locker) leaveCommand(keys lua.Keys, t lua.Ticket, token, late int64, force bool) []any {
+// taking says who has a ticket leave.
+type taking int
+
+const (
+	itself  taking = iota // its call
+	byForce               // an administrator, also from a vote
+	evicted               // an administrator, from the line alone
+)
+
+func (l *Locker) leaveCommand(keys lua.Keys, t lua.Ticket, token, late int64, by taking) []any {
 	return leaveScript.Command(
 		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey(), l.mark(keys, t)},
-		t.String(), l.core.ID, token, late, l.channels(), l.set, l.most.Milliseconds(), force)
+		t.String(), l.core.ID, token, late, l.channels(), l.set, l.most.Milliseconds(), int(by))
 }
 
 // leaveFor leaves for a ticket that has no Lease.
-func (l *Locker) leaveFor(ctx context.Context, i int, keys lua.Keys, t lua.Ticket, late int64, force bool) (lua.Was, error) {
-	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(keys, t, 0, late, force))
+func (l *Locker) leaveFor(ctx context.Context, i int, keys lua.Keys, t lua.Ticket, late int64, by taking) (lua.Was, error) {
+	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(keys, t, 0, late, by))
 }
 
 func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command []any) (lua.Was, error) {

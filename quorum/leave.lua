@@ -5,14 +5,19 @@
 --       4 how long late requests of the ticket are refused (ms; 0: there are none)
 --       5 the channels' common start  6 the set of nodes  7 its longest lease (ms)
 --       8 1: by force: the holder is told, and no token is smaller than those it may have had
+--         2: an eviction: who waits is told, and takes back a vote itself, if it has one
 -- Reply {'held'}, {'waited'} or {'neither'}
 -- Errors: WRONGTYPE of a key of the lock; the ticket keeps its vote and its place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local ticket, me, token, force = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[8] == '1'
+local ticket, me, token, force = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[8] ~= '0'
 local channels, set, most = ARGV[5], ARGV[6], ARGV[7]
 local asking
 --#include parts/now.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token')
+if ARGV[8] == '2' and holder[1] == ticket then -- it may have the lock by now
+  redis.pcall('PUBLISH', channels .. string.match(ticket, '^[^:]+'), 'evicted ' .. ticket .. ' ' .. record)
+  return {'held'}
+end
 local last = tonumber(redis.call('GET', tokens) or 0) or 0
 redis.call('ZREM', waiters, ticket)
 local was = redis.call('ZREM', line, ticket) == 1 and 'waited' or 'neither'

@@ -187,7 +187,7 @@ func (l *Locker) message(i int, payload string) {
 	case c == nil && m.News == lua.Grants:
 		l.core.Go(func() {
 			l.core.Persist(m.Ticket.Lease, func(ctx context.Context) error {
-				_, err := l.leaveFor(ctx, i, keys, m.Ticket, 0, false)
+				_, err := l.leaveFor(ctx, i, keys, m.Ticket, 0, itself)
 				return err
 			})
 		})
@@ -198,7 +198,9 @@ func (l *Locker) message(i int, payload string) {
 	case m.News == lua.Grants && c.Phase == rules.Granted:
 		c.Heard(i, &m, received, l.nodes[i].sessionNow())
 		l.confirm(c, i)
-	case (m.News == lua.Evicts || m.News == lua.Forces) && c.Phase == rules.Waiting:
+	case m.News == lua.Evicts && c.Phase == rules.Waiting: // one node's word is enough: it was meant for all
+		l.settle(c, nil, engine.ErrEvicted)
+	case m.News == lua.Forces && c.Phase == rules.Waiting:
 		c.Evicted(i, engine.ErrEvicted)
 		l.judge(c)
 	case m.News == lua.Forces && c.Phase == rules.Granted:

@@ -47,7 +47,7 @@ func TestAVoteThatAHolderGetsLateIsMoreThanAClaim(t *testing.T) {
 	w.until("the holder has renewed its votes", func() bool {
 		return w.direct[0].HExists(context.Background(), keys.Record(), "decided").Val()
 	})
-	_, err := other.leaveFor(w.Context(), 2, keys, stranger, 0, false)
+	_, err := other.leaveFor(w.Context(), 2, keys, stranger, 0, itself)
 	w.must(err)
 	var since string
 	w.until("the third node's vote comes to the holder", func() bool {
@@ -141,7 +141,7 @@ func TestAHolderDoesNotTakeBackAVoteThatWasForcedFromIt(t *testing.T) {
 			forced = c
 		}
 		l.mu.Unlock()
-		if _, err := admin.leaveFor(h.Context(), 0, forced.Keys, forced.ticket, 60000, true); err != nil {
+		if _, err := admin.leaveFor(h.Context(), 0, forced.Keys, forced.ticket, 60000, byForce); err != nil {
 			h.Fatal(err)
 		}
 		time.Sleep(11 * time.Second) // it hears of that, or renews

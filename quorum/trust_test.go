@@ -208,7 +208,7 @@ func TestAFixedLeaseGetsTheVoteThatWasGivenBackBeforeAnybodyListened(t *testing.
 		if err != nil {
 			h.Fatal(err)
 		}
-		if _, err := other.leaveFor(h.Context(), 2, keys, older, 0, false); err != nil { // nobody hears of the grant
+		if _, err := other.leaveFor(h.Context(), 2, keys, older, 0, itself); err != nil { // nobody hears of the grant
 			h.Fatal(err)
 		}
 		h.ignore("")

@@ -88,6 +88,9 @@ func (r *referee) after(l *link, verb string, args []string, reply []byte) {
 		if verb == "leave" && argv[7] == "1" {
 			r.forces(lk, argv[0], strings.Contains(string(reply), "held"))
 		}
+		if k := r.callOf(argv[0]); verb == "leave" && argv[7] == "2" && k != nil {
+			k.evicted = true // it is told, or keeps the lock; nobody takes a vote from it
+		}
 		r.voted(lk, l.n, is)
 		r.placed(lk, l.n, is)
 		r.dropped(lk, l, verb, argv, was, is)
