@@ -226,14 +226,13 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	switch {
 	case p != nil:
 	case s.timing.unbounded():
-		return s.elsewhere(ctx, outlasting(ctx), MostKept, args, by)
+		return s.sendAside(context.WithoutCancel(ctx), ctx, MostKept, args, by)
 	default:
 		return s.sendBy(ctx, nil, args, by)
 	}
 	if p.awaits {
 		if by != s.together {
-			under := p.unhurried()
-			return s.elsewhere(under, under, p.limit, args, by)
+			return s.elsewhere(p, args, by)
 		}
 		return s.await(p, args)
 	}
@@ -243,8 +242,7 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	}
 	reply, err := s.sendBy(ctx, p, args, by)
 	if errors.Is(err, errNotAtHand) {
-		under := p.unhurried()
-		return s.elsewhere(under, under, p.limit, args, by)
+		return s.elsewhere(p, args, by)
 	}
 	return reply, err
 }

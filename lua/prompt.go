@@ -129,17 +129,17 @@ func (p *prompt) outlasts(at time.Time) bool {
 
 // forAll is p for requests of several callers. It ends at that time, and not with its caller.
 func (p *prompt) forAll(at time.Time) *prompt {
-	return &prompt{Context: until{context.WithoutCancel(p.Context), at}, obeyed: true}
+	return &prompt{Context: Until{context.WithoutCancel(p.Context), at}, obeyed: true}
 }
 
-// until is a context with a deadline that is for reads and writes alone.
-type until struct {
+// Until is a context with a deadline that is for reads and writes alone: it does not end then.
+type Until struct {
 	context.Context
-	at time.Time
+	At time.Time
 }
 
 // Deadline is a fixed time.
-func (u until) Deadline() (time.Time, bool) { return u.at, true }
+func (u Until) Deadline() (time.Time, bool) { return u.At, true }
 
 // Deadline is the caller's, and at most patience away if the client obeys.
 func (p *prompt) Deadline() (time.Time, bool) {
@@ -176,9 +176,36 @@ var errNotAtHand = errors.New("no idle connection is at hand")
 // ErrKept is the error of a request that was left to itself: it may be executed yet.
 var ErrKept = errors.New("no answer in the time that a request may keep its call")
 
-// elsewhere sends a request in another goroutine, under a context that may outlast ctx. It waits for
-// the answer no longer than limit, and only until ctx ends.
-func (s *Server) elsewhere(ctx, under context.Context, limit time.Duration, args []any, by sender) (any, error) {
+// ErrCutShort is the error of a request whose goroutine did not come to its end: a hook of the
+// client's called runtime.Goexit.
+var ErrCutShort = errors.New("the request was cut short")
+
+// elsewhere sends, in another goroutine, a request that could not be sent at once. It waits for the
+// answer no longer than p.limit, and only until the caller's context ends. That context may be the
+// user's: it is not asked in the other goroutine.
+func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
+	inner, end := context.WithCancel(context.WithoutCancel(p.Context))
+	kept := false // then the request is left to itself
+	defer func() {
+		if !kept {
+			end()
+		}
+	}()
+	under := inner
+	if at, ok := p.Context.Deadline(); ok {
+		under = Until{inner, at}
+	}
+	if p.obeyed {
+		under = patient{under}
+	}
+	reply, err := s.sendAside(p.Context, under, p.limit, args, by)
+	kept = errors.Is(err, ErrKept)
+	return reply, err
+}
+
+// sendAside sends a request under a context in another goroutine. It waits for the answer no longer
+// than limit, and only until ctx ends.
+func (s *Server) sendAside(ctx, under context.Context, limit time.Duration, args []any, by sender) (any, error) {
 	var reply any
 	var failed error
 	if err := s.aside(ctx, limit, func() { reply, failed = s.sendBy(under, nil, args, by) }); err != nil {
@@ -187,28 +214,21 @@ func (s *Server) elsewhere(ctx, under context.Context, limit time.Duration, args
 	return reply, failed
 }
 
-// outlasting is ctx for a request that goes on when its caller does not wait any more: a leave that
-// still has to connect must not be lost because a Close is over with it.
-func outlasting(ctx context.Context) context.Context {
-	if at, ok := ctx.Deadline(); ok {
-		return until{context.WithoutCancel(ctx), at}
-	}
-	return context.WithoutCancel(ctx)
-}
-
 // aside runs f, which sends requests, in another goroutine. It waits for f no longer than limit, and
-// only until ctx ends. On an error f still runs: what it writes must not be looked at.
+// only until ctx ends. On an error f may still run: what it writes must not be looked at.
 func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error {
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	s.spawn(func() {
-		defer close(done)
+		err := ErrCutShort
+		defer func() { done <- err }()
 		f()
+		err = nil
 	})
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-done:
-		return nil
+	case err := <-done:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:

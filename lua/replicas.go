@@ -149,7 +149,9 @@ func (s *Server) Attached(ctx context.Context, keys Keys) (int, error) {
 		return 0, err
 	}
 	cmd := newOnce(ctx, []any{"info", "replication"})
-	_ = home.Process(ctx, cmd) // the command keeps its error
+	if err := s.bounded(ctx, MostKept, func() { _ = home.Process(ctx, cmd) }); err != nil { // the command keeps its own
+		return 0, err
+	}
 	info, err := cmd.Text()
 	if err != nil {
 		return 0, err

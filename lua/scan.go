@@ -48,7 +48,11 @@ func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) 
 			return nil, false, errors.New("the cluster names no node that has keys")
 		}
 	}
-	reply, err := sc.nodes[0].Do(ctx, "scan", sc.cursor, "match", sc.match, "count", sc.count).Slice()
+	node, scan := sc.nodes[0], redis.NewCmd(ctx, "scan", sc.cursor, "match", sc.match, "count", sc.count)
+	if err := sc.s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, scan) }); err != nil { // it keeps its own
+		return nil, false, err
+	}
+	reply, err := scan.Slice()
 	if err != nil {
 		return nil, false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
@@ -14,55 +15,110 @@ import (
 // ForceUnlock ends the present ownership of a lock at all nodes, whoever has it.
 //
 //	nil          a majority has ended it
-//	ErrNotHeld   nobody had the lock
+//	ErrNotHeld   nobody had the lock, as far as the nodes that answer know
 //
 // The context of the old holder ends by it, maybe before the answers have come. Pass another one. A
 // holder that no node can tell goes on until its trust ends; if nodes lose their data before that,
-// it may win their votes back.
+// it may win their votes back. With nodes away, a holder of before may be taken for the present one,
+// of which no node knows in its first second: that one stays.
 func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
-	if err := l.force(ctx, name, ""); err != nil {
+	if err := l.force(ctx, name); err != nil {
 		return &Error{Op: "force", Name: name, Err: err}
 	}
 	l.core.Settings.Logger.Warn("fairlock: a lock was forced", "lock", name)
 	return nil
 }
 
+// force has the holder's ticket leave all nodes.
+func (l *Locker) force(ctx context.Context, name string) error {
+	keys, views, err := l.seen(ctx, name)
+	if err != nil {
+		return err
+	}
+	ticket, err := lua.ParseTicket(l.holderOf(views))
+	if err != nil {
+		return engine.ErrNotHeld
+	}
+	if _, err := l.takes(ctx, keys, ticket, byForce); err != nil {
+		return err
+	}
+	l.core.ForcedHere(keys.Record(), func(h *engine.Hold) bool { return h.Ticket == ticket })
+	return nil
+}
+
 // Evict takes the waiter with this ID, as Inspect shows it, out of all lines. The waiting call
-// returns ErrEvicted, and gives back what votes it has; of a process that does not hear of it, they
-// end after a claim. A waiter that is granted the lock meanwhile keeps it.
+// returns ErrEvicted. Evict takes no vote: a waiter that has some is told, and gives them back.
+// Evict asks again until it has, for 5 s. A waiter that is granted the lock meanwhile keeps it.
 //
-//	nil             a majority has taken it out, or told it
+//	nil             the waiter is in no line any more, or a majority has taken it out
 //	ErrNotWaiting   no node that answers has such a waiter in line, or it has the lock by now
+//	other           also if its process does not answer, and keeps its votes; they end after a claim
 func (l *Locker) Evict(ctx context.Context, name, waiter string) error {
-	if err := l.force(ctx, name, waiter); err != nil {
+	if err := l.evict(ctx, name, waiter); err != nil {
 		return &Error{Op: "evict", Name: name, Err: err}
 	}
 	return nil
 }
 
-// force has a ticket leave all nodes: the holder's, or that of the waiter with this ID.
-func (l *Locker) force(ctx context.Context, name, waiter string) error {
+// askedAgain is how soon Evict looks again for a waiter that was told to give its votes back.
+const askedAgain = 20 * time.Millisecond
+
+func (l *Locker) evict(ctx context.Context, name, waiter string) error {
+	began := time.Now()
+	for told := false; ; told = true {
+		keys, views, err := l.seen(ctx, name)
+		if err != nil {
+			return err
+		}
+		ticket, has, waits := l.waiterOf(views, waiter)
+		switch {
+		case has, !waits && !told:
+			return engine.ErrNotWaiting
+		case !waits:
+			return nil
+		case told && time.Since(began) > lua.MostKept:
+			return errors.New("the waiter was told, and has not given its votes back")
+		}
+		out, err := l.takes(ctx, keys, ticket, evicted)
+		if err != nil || out >= l.need() {
+			return err
+		}
+		select { // the waiter may have a majority, or get one
+		case <-ctx.Done():
+			return engine.EndOf(ctx)
+		case <-time.After(askedAgain):
+		}
+	}
+}
+
+// waiterOf is the ticket with this ID that stands in a line. has says that the ticket has the lock.
+func (l *Locker) waiterOf(views []view, id string) (ticket lua.Ticket, has, waits bool) {
+	if t, err := lua.ParseTicket(l.holderOf(views)); err == nil && t.ID() == id {
+		return t, true, false
+	}
+	for _, v := range views {
+		for _, p := range v.line {
+			if t, err := lua.ParseTicket(p.ticket); err == nil && t.ID() == id {
+				return t, false, true
+			}
+		}
+	}
+	return ticket, false, false
+}
+
+// seen is what a majority of nodes shows of a lock.
+func (l *Locker) seen(ctx context.Context, name string) (lua.Keys, []view, error) {
 	keys, err := l.core.Ready(ctx, name)
 	if err != nil {
-		return err
+		return keys, nil, err
 	}
 	views, _, err := l.views(ctx, keys)
-	if err != nil {
-		return err
-	}
-	var ticket lua.Ticket
-	if waiter != "" {
-		ticket, err = l.waiterOf(views, waiter)
-	} else if ticket, err = lua.ParseTicket(l.holderOf(views)); err != nil {
-		err = engine.ErrNotHeld
-	}
-	if err != nil {
-		return err
-	}
-	by := byForce
-	if waiter != "" {
-		by = evicted
-	}
+	return keys, views, err
+}
+
+// takes has a ticket leave all nodes. It is an error if no majority answers. out is how many nodes
+// have nothing of the ticket now.
+func (l *Locker) takes(ctx context.Context, keys lua.Keys, ticket lua.Ticket, by taking) (out int, err error) {
 	type ended struct {
 		was lua.Was
 		err error
@@ -75,40 +131,21 @@ func (l *Locker) force(ctx context.Context, name, waiter string) error {
 			return err
 		})
 	}); e != nil {
-		return e
+		return 0, e
 	}
-	left, held := 0, 0
+	answered := 0
 	for range len(done) {
-		o := <-done
-		if o.err != nil {
-			err = errors.Join(err, o.err)
+		e := <-done
+		if e.err != nil {
+			err = errors.Join(err, e.err)
 			continue
 		}
-		if left++; o.was == lua.Held {
-			held++
+		if answered++; by == byForce || e.was != lua.Held {
+			out++
 		}
 	}
-	switch {
-	case left < l.need():
-		return errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", left, len(l.nodes), ballot.ErrUnreachable), err)
-	case by == evicted && held >= l.need():
-		return engine.ErrNotWaiting
-	case by == evicted:
-		return nil
+	if answered < l.need() {
+		return out, errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", answered, len(l.nodes), ballot.ErrUnreachable), err)
 	}
-	l.core.ForcedHere(keys.Record(), func(h *engine.Hold) bool { return h.Ticket == ticket })
-	return nil
-}
-
-// waiterOf is the ticket with this ID that stands in a line, and does not have the lock.
-func (l *Locker) waiterOf(views []view, id string) (lua.Ticket, error) {
-	holder := l.holderOf(views)
-	for _, v := range views {
-		for _, p := range v.line {
-			if t, err := lua.ParseTicket(p.ticket); err == nil && t.ID() == id && p.ticket != holder {
-				return t, nil
-			}
-		}
-	}
-	return lua.Ticket{}, engine.ErrNotWaiting
+	return out, nil
 }

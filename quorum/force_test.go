@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
 )
@@ -195,4 +196,31 @@ func TestAWaiterWithAVoteGivesItBackWhenItIsEvicted(t *testing.T) {
 	w.must(a.Evict(w.Context(), "x", state.Waiters[0].ID))
 	w.is(w.ends(waits).err, ErrEvicted)
 	w.until("the vote is given back", func() bool { return w.direct[0].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 })
+}
+
+func TestAHolderThatWasEvictedWhereItWaitedGetsTheVoteThereLater(t *testing.T) {
+	w := realNodes(t, 3)
+	const record = "quorum:lock:{x}"
+	third := w.direct[2] // has given its vote to somebody else
+	w.must(third.HSet(w.Context(), record, "ticket", "nobody:1:60000::", "token", 1, "since", 1, "decided", 1).Err())
+	w.must(third.PExpire(w.Context(), record, time.Minute).Err())
+	a, admin := w.locker(WithLease(3*time.Second)), w.locker()
+	lease := w.has(a, "x")
+	w.until("it waits there", func() bool { return third.ZCard(w.Context(), "quorum:queue:{x}").Val() == 1 })
+	keys, err := admin.core.Ready(w.Context(), "x")
+	w.must(err)
+	a.mu.Lock()
+	var ticket lua.Ticket
+	for _, c := range a.calls {
+		ticket = c.ticket
+	}
+	a.mu.Unlock()
+	was, err := admin.leaveFor(w.Context(), 2, keys, ticket, rules.Late.Milliseconds(), evicted)
+	w.must(err)
+	if was != lua.Waited {
+		t.Fatalf("%q", was)
+	}
+	w.must(third.Del(w.Context(), record).Err())
+	w.until("it has that vote", func() bool { return third.HGet(w.Context(), record, "ticket").Val() == ticket.String() })
+	w.unlock(lease)
 }

@@ -302,12 +302,12 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case r.err != nil && !r.Known():
+	case r.Free() && r.Clean():
+		return lua.Held, nil
+	case !r.Known() && r.Refused():
 		return "", r.err
 	case !r.Free():
 		return "", &engine.GoesOn{Err: fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), ballot.ErrUnreachable)}
-	case r.Clean():
-		return lua.Held, nil
 	}
 	return "", nil // nodes that are away could say otherwise: nobody waits for them
 }

@@ -21,7 +21,11 @@ end
 local last = tonumber(redis.call('GET', tokens) or 0) or 0
 redis.call('ZREM', waiters, ticket)
 local was = redis.call('ZREM', line, ticket) == 1 and 'waited' or 'neither'
-if ARGV[4] ~= '0' then redis.call('SET', KEYS[6], '', 'PX', ARGV[4]) end
+if ARGV[8] == '2' then
+  redis.call('SET', KEYS[6], 'evicted', 'PX', ARGV[4], 'NX') -- no matter to a holder: see renew
+elseif ARGV[4] ~= '0' then
+  redis.call('SET', KEYS[6], '', 'PX', ARGV[4])
+end
 if holder[1] == ticket then
   redis.call('DEL', record)
   was = 'held'

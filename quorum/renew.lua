@@ -18,7 +18,12 @@ for i = 1, (#KEYS - 1) / 5 do
   record, line, waiters, tokens = unpack(KEYS, 5 * i - 3, 5 * i)
   local ticket, token, lease, till, place, depth, decided = unpack(ARGV, 7 * i - 2, 7 * i + 4)
   local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
-  if redis.call('EXISTS', KEYS[5 * i + 1]) == 1 then
+  local gone = redis.call('GET', KEYS[5 * i + 1])
+  if gone == 'evicted' and decided == '1' then -- it had a majority elsewhere by then
+    redis.call('DEL', KEYS[5 * i + 1])
+    gone = false
+  end
+  if gone then
     reply[i] = -1
   elseif holder[1] == ticket or not holder[1] and decided == '1' then
     remember(tonumber(token))

@@ -232,6 +232,36 @@ func TestAnUnlockWaitsForAMajorityThatIsSilentForAMoment(t *testing.T) {
 	})
 }
 
+func TestAnUnlockOfAClosedLockerWaitsForAMajorityThatIsSilentForAMoment(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		for i := range 2 {
+			h.hush(i)
+		}
+		time.AfterFunc(400*time.Millisecond, h.answers)
+		go func() { _ = l.Close() }()
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Errorf("it says %v", err)
+		}
+	})
+}
+
+func TestANodeThatRefusesMakesNoUnlockFailWhoseMajorityIsSlow(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		h.nodes[0].SetError("NOPERM not this one")
+		for i := range 2 {
+			h.on(l, 1+i, leaveScript, 0, 400*time.Millisecond)
+		}
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Errorf("it says %v", err)
+		}
+		h.nodes[0].SetError("")
+	})
+}
+
 func TestAnUnlockThatNoMajorityHearsBeforeTheLeaseEndsIsAnError(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()

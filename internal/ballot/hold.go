@@ -120,6 +120,7 @@ type Release struct {
 	nodes, need int
 	held, none  int
 	unsaid      int // nodes that have not answered, and whose votes were trusted as the release began
+	refusals    int // nodes whose last word is an error
 	done        int
 }
 
@@ -154,7 +155,10 @@ func (r *Release) Left(was lua.Was, trusted, again bool) {
 }
 
 // Failed takes in that a node's last word is an error. It may have the vote.
-func (r *Release) Failed() { r.done++ }
+func (r *Release) Failed() {
+	r.refusals++
+	r.done++
+}
 
 // Known reports whether it is known what the release did.
 func (r *Release) Known() bool { return r.held >= r.need || r.none > r.nodes-r.need }
@@ -164,6 +168,10 @@ func (r *Release) Heard() int { return r.held + r.none }
 
 // Free reports whether those are a majority, so that somebody else can have the lock.
 func (r *Release) Free() bool { return r.Heard() >= r.need }
+
+// Refused reports whether so many nodes have failed for good that it stays unknown what the release
+// did.
+func (r *Release) Refused() bool { return r.refusals > r.nodes-r.need || r.refusals > 0 && r.Over() }
 
 // Over reports whether all nodes have answered.
 func (r *Release) Over() bool { return r.done == r.nodes }

@@ -112,7 +112,7 @@ func (c *Core) briefly(ctx context.Context, f func(context.Context) error) error
 	brief, cancel := context.WithTimeout(ctx, rules.InsistFor)
 	defer cancel()
 	var err error
-	if e := c.Await(brief, func(ctx context.Context) { err = f(ctx) }); errors.Is(e, errCutShort) {
+	if e := c.Await(brief, func(ctx context.Context) { err = f(ctx) }); errors.Is(e, lua.ErrCutShort) {
 		return e
 	} else if e != nil {
 		return nil

@@ -140,14 +140,12 @@ func checkClient(rdb redis.UniversalClient) error {
 func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
 	inner, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	if at, ok := ctx.Deadline(); ok {
-		var over context.CancelFunc
-		inner, over = context.WithDeadline(inner, at)
-		defer over()
+	if at, ok := ctx.Deadline(); ok { // without a timer, which could go off before that of ctx
+		inner = lua.Until{Context: inner, At: at}
 	}
 	done := make(chan error, 1)
 	c.Go(func() {
-		err := errCutShort
+		err := lua.ErrCutShort
 		defer func() { done <- err }()
 		f(inner)
 		err = nil
@@ -159,10 +157,6 @@ func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
 		return EndOf(ctx)
 	}
 }
-
-// errCutShort is the error of a request whose goroutine did not come to its end: a hook of the
-// client's called runtime.Goexit.
-var errCutShort = errors.New("the request was cut short")
 
 // Close ends the Locker, once no call waits any more. It stops renewals and ends the contexts of
 // all Leases with ErrClosed. What is held stays held until it is unlocked or expires. Then Close

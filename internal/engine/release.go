@@ -283,11 +283,12 @@ func (c *Core) pause(ctx context.Context, b *Backoff) error {
 func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began time.Time) bool {
 	trusted := !rules.Passed(h.TrustEnds, time.Now())
 	status, err := c.strategy.Release(ctx, server, h)
-	goesOn := errors.As(err, new(*GoesOn))
-	if goesOn && time.Now().Before(h.Term.Ends) && !c.isClosed() {
+	goesOn := err != nil && errors.As(err, new(*GoesOn))
+	stop := err != nil && c.enough(began, err)
+	if goesOn && !stop && time.Now().Before(h.Term.Ends) {
 		return false
 	}
-	stop := err != nil && (goesOn || c.enough(began, err))
+	stop = stop || goesOn
 	c.mu.Lock()
 	outcome, why := h.Released(status, err, trusted, time.Now(), stop)
 	switch outcome {
@@ -347,11 +348,16 @@ func (h *Hold) notReleased(err error) error {
 // each unanswered request of the ticket may have been given a lease.
 func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rules.Patience(lease))
-	defer cancel()
+	var err error
+	defer func() {
+		if !errors.Is(err, lua.ErrKept) { // else a request that is left to itself may still have to connect
+			cancel()
+		}
+	}()
 	began := time.Now()
 	var backoff Backoff
 	for {
-		err := send(ctx)
+		err = send(ctx)
 		if time.Since(began) > lua.Liveness {
 			backoff.most = lua.Liveness / 3 // an outage: there may be many tickets to take back
 		}
@@ -362,7 +368,7 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 }
 
 // lastWords is for how long a closed Locker repeats a release or a leave that the server answers it
-// cannot do now. The move of a slot is over in no time, and shall leave no lock held. A request
+// cannot do now, and waits for a release that goes on. The move of a slot is over in no time, and shall leave no lock held. A request
 // that is not answered at all is not repeated.
 const lastWords = time.Second
 
@@ -371,5 +377,6 @@ const lastWords = time.Second
 func (c *Core) enough(began time.Time, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.closed && (!lua.Answered(err) || min(time.Since(c.ended), time.Since(began)) > lastWords)
+	repeats := lua.Answered(err) || errors.As(err, new(*GoesOn))
+	return c.closed && (!repeats || min(time.Since(c.ended), time.Since(began)) > lastWords)
 }
