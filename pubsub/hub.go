@@ -52,6 +52,8 @@ type Hub struct {
 
 	changed chan struct{} // capacity 1: dirty is not empty
 
+	overheard sync.WaitGroup // the goroutines of Overhear; none begins once closed is set
+
 	// astray takes the channels that may live on another node. It is nil except in the hub of a
 	// cluster node, where channels are sharded.
 	astray func(channels []string)
@@ -139,4 +141,5 @@ func (h *Hub) Close() {
 	if started {
 		<-h.done
 	}
+	h.overheard.Wait()
 }

@@ -2,8 +2,8 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"iter"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,10 +15,11 @@ import (
 type Said struct{ Channel, Payload string }
 
 // Overhear yields the messages on all channels that match one of the patterns. It listens on a
-// connection of its own, and replaces that when it fails or answers no ping for 6 s. Overhear ends
-// with ctx, with the hub, if the first subscription fails, and if the server refuses a later one
-// because the client may not listen any more. Then it yields the error last. A caller that is much
-// slower than the messages come loses the connection, and is told so by a zero Said.
+// connection of its own, and replaces that when it fails or does not answer a ping for 3 s. Overhear
+// ends with ctx, with the hub, with the client, if the first subscription fails, and if the server
+// refuses a later one because the client may not listen any more. Then it yields the error last. A
+// caller that is much slower than the messages come loses the connection, and is told so by a zero
+// Said.
 //
 // Overhearing does not make a client look alive: fairlock takes a client for reachable if PUBSUB
 // NUMSUB counts a subscriber on its channel, and PUBSUB NUMSUB does not count patterns.
@@ -38,7 +39,7 @@ func (h *Hub) overhear(ctx context.Context, patterns []string, more func(Said) b
 			heard, backoff = true, minBackoff
 			return more(s)
 		})
-		if err == nil || !heard || ctx.Err() != nil || h.ctx.Err() != nil || forbidden(err) {
+		if err == nil || !heard || ctx.Err() != nil || h.ctx.Err() != nil || final(err) {
 			return err
 		}
 		select {
@@ -52,73 +53,92 @@ func (h *Hub) overhear(ctx context.Context, patterns []string, more func(Said) b
 	}
 }
 
-// forbidden reports whether the server says that the client may not subscribe.
-func forbidden(err error) bool {
-	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
+// final reports whether another connection will not do: the client is closed, or may not subscribe.
+func final(err error) bool {
+	return errors.Is(err, redis.ErrClosed) ||
+		redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS")
 }
 
-// listen is overhear on one connection. It returns an error when the connection fails.
+// listen is overhear on one connection. It returns an error when the connection fails, and waits
+// for no dial: Close does.
 func (h *Hub) listen(ctx context.Context, patterns []string, more func(Said) bool) error {
-	e := &overhearing{sub: h.rdb.PSubscribe(h.ctx), patterns: len(patterns), messages: make(chan any, 1000)}
-	e.ctx, e.cancel = context.WithCancelCause(h.ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
+	e := &overhearing{sub: h.rdb.PSubscribe(h.ctx), pool: h.rdb.PoolStats, patterns: patterns, messages: make(chan any, 1000)}
+	e.ctx, e.end = context.WithCancelCause(h.ctx)
 	defer e.end(nil)
-	stop := context.AfterFunc(h.ctx, func() { e.end(redis.ErrClosed) })
-	defer stop()
-	if err := e.sub.PSubscribe(ctx, patterns...); err != nil {
-		return err
+	h.mu.Lock()
+	closed := h.closed
+	if !closed {
+		h.overheard.Go(e.read)
+		h.overheard.Go(e.ping)
+		h.overheard.Go(e.close)
 	}
-	all.Go(e.read)
-	all.Go(e.ping)
-	for confirmed := 0; ; {
-		var message any
+	h.mu.Unlock()
+	if closed {
+		return redis.ErrClosed
+	}
+	confirmed := 0
+	hears := func(message any) bool {
+		switch m := message.(type) {
+		case *redis.Subscription:
+			if confirmed++; confirmed%len(patterns) == 0 { // go-redis may have made the connection again
+				return more(Said{})
+			}
+		case *redis.Message:
+			return more(Said{m.Channel, m.Payload})
+		}
+		return true
+	}
+	for {
 		select {
 		case <-ctx.Done():
 			return redis.ErrClosed
-		case <-e.ctx.Done():
-			return context.Cause(e.ctx)
-		case message = <-e.messages:
-		}
-		going := true
-		switch m := message.(type) {
-		case *redis.Subscription:
-			if confirmed++; confirmed == len(patterns) {
-				going = more(Said{})
+		case message := <-e.messages:
+			if !hears(message) {
+				return nil
 			}
-		case *redis.Message:
-			going = more(Said{m.Channel, m.Payload})
+			continue
+		case <-e.ctx.Done():
 		}
-		if !going {
-			return nil
+		for len(e.messages) > 0 && h.ctx.Err() == nil { // what came before the end
+			if !hears(<-e.messages) {
+				return nil
+			}
 		}
+		return context.Cause(e.ctx)
 	}
 }
 
 // overhearing is a connection that overhears.
 type overhearing struct {
 	sub      *redis.PubSub
-	patterns int
+	pool     func() *redis.PoolStats // of the client
+	patterns []string
 	ctx      context.Context // ends with the connection; its cause is why
-	cancel   context.CancelCauseFunc
+	end      context.CancelCauseFunc
 	messages chan any
 	full     atomic.Bool // the caller is slower than the messages come: nothing is read
 	arrived  atomic.Bool // something was, since the last ping
 }
 
-// end ends the connection: what reads from it returns when it is closed, and not with a context.
-func (e *overhearing) end(why error) {
-	e.cancel(why) // first: go-redis may be reconnecting at this moment, and Close would wait for that
+// close closes the connection when it ends: what reads from it returns then, and not when a context
+// ends. It waits while go-redis connects.
+func (e *overhearing) close() {
+	<-e.ctx.Done()
 	_ = e.sub.Close()
 }
 
-// read reads until the connection ends. A server whose answers nobody reads ends it some time.
+// read subscribes, and reads until the connection ends. A server whose answers nobody reads ends it
+// some time.
 func (e *overhearing) read() {
+	if err := e.sub.PSubscribe(e.ctx, e.patterns...); err != nil {
+		e.end(err)
+		return
+	}
 	for confirmed := 0; ; {
 		message, err := e.sub.Receive(e.ctx)
 		e.arrived.Store(true)
 		refused := redis.HasErrorPrefix(err, "BUSY") || redis.HasErrorPrefix(err, "MISCONF")
-		if refused && confirmed == e.patterns { // a ping was refused
+		if refused && confirmed >= len(e.patterns) { // a ping was refused
 			continue
 		}
 		if err != nil {
@@ -138,15 +158,21 @@ func (e *overhearing) read() {
 	}
 }
 
-// ping ends a connection that does not answer pings.
+// ping ends a connection that does not answer pings, or that may be to a server of before: after a
+// failover go-redis drops those of its pool alone, and an old master may live on.
 func (e *overhearing) ping() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
+	dropped := e.pool().StaleConns
 	for pinged := false; ; pinged = true {
 		select {
 		case <-e.ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if e.pool().StaleConns != dropped {
+			e.end(errOverlooked)
+			return
 		}
 		if e.full.Load() {
 			e.arrived.Store(true)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -144,16 +145,62 @@ func TestWhoOverhearsIsToldWhenSomethingMayHaveBeenMissed(t *testing.T) {
 func TestWhoOverhearsIsToldWhenTheConnectionHadGoneDead(t *testing.T) {
 	s := redistest.Start(t)
 	proxy := faultproxy.New(t, s.Addr())
-	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr()})
+	dials := make(chan struct{}, 100)
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials <- struct{}{}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}})
 	t.Cleanup(func() { _ = rdb.Close() })
 	a := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { _ = a.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), world.Patience)
 	defer cancel()
 	e := overhears(t, ctx, a)
+	for len(dials) > 0 {
+		<-dials
+	}
 	proxy.Freeze(true) // nothing comes, and nothing says so
-	time.AfterFunc(7*time.Second, func() { proxy.Freeze(false) })
+	go func() {
+		<-dials
+		proxy.Freeze(false)
+	}()
 	e.hears(fairlock.Overheard{Kind: fairlock.Reconnected})
+}
+
+func TestOverhearingEndsWhenItsClientIsClosed(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	a := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _ = a.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), world.Patience)
+	defer cancel()
+	e := overhears(t, ctx, a)
+	_ = rdb.Close()
+	e.endsWith(redis.ErrClosed)
+}
+
+func TestOverhearingEndsAtOnceWithItsContextWhileItConnects(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	a := fairlock.New(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _ = a.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := overhears(t, ctx, a)
+	if err := s.Client(t).ClientKillByFilter(ctx, "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.Pause() // it takes the next connection, and says nothing
+	defer s.Resume()
+	time.AfterFunc(200*time.Millisecond, cancel)
+	began := time.Now()
+	for ok := true; ok; { // the first connection may have been made again before the pause
+		_, _, ok = e.heard()
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }
 
 func TestOverhearingEndsWhenItIsNoLongerAllowed(t *testing.T) {
