@@ -249,6 +249,7 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 	direct, all := full.Client(t), c.Client(t)
 	must(t, direct.ConfigSet(t.Context(), "maxmemory", "1gb").Err())
 	must(t, direct.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	must(t, direct.Do(t.Context(), "acl", "setuser", "default", "-wait").Err())
 	const odd = 20
 	for i := range odd { // on all masters
 		must(t, all.Set(t.Context(), fmt.Sprintf("fairlock:lock:{%d}", i), "somebody else's", 0).Err())
@@ -266,7 +267,12 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, check := range []string{"version", "latency", "clock", "eviction", "persistence"} {
+	for _, f := range found["rights"] {
+		if want := f.Node == full.Addr(); (f.Status == note) != want {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, check := range []string{"version", "rights", "latency", "clock", "eviction", "persistence"} {
 		if n := len(found[check]); n != 3 {
 			t.Errorf("%s: %d masters", check, n)
 		}
@@ -274,4 +280,21 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 	if f := found["keyspace"]; len(f) != 1 || f[0].Figures["odd"] != odd {
 		t.Errorf("%+v", f)
 	}
+
+	full.Kill()
+	p = fairlockWith(t, nil, "doctor", "--json", "--redis", "redis+cluster://"+c.Addrs()[0]).start()
+	away := 0
+	for _, line := range p.rest() {
+		var f finding
+		must(t, json.Unmarshal([]byte(line), &f))
+		if f.Node == full.Addr() {
+			if away++; f.Check != "server" || f.Status != wrong {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if away != 1 {
+		t.Errorf("%d findings are about the one that is away", away)
+	}
+	p.ends(exit.Broken)
 }

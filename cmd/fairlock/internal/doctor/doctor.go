@@ -70,8 +70,8 @@ type finding struct {
 // patient is the server under examination, or one node of a quorum.
 type patient struct {
 	rdb    redis.UniversalClient
-	node   string            // of a cluster: the address of this master
-	all    []*patient        // of a cluster: its masters; else the server itself
+	node   string            // of a master of a cluster: its address
+	all    []*patient        // of a cluster: its masters that answer; else the server itself
 	info   map[string]string // the answer to INFO; empty if the user may not ask
 	denied error             // why info is empty
 	kind   string            // of the locks that practice uses
@@ -144,7 +144,7 @@ func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
 		return []finding{first}, false
 	}
 	found = append(found, first)
-	p.all = p.masters(ctx)
+	found = append(found, p.meet(ctx)...)
 	for _, c := range slices.Concat(before, []check{{"practice", (*patient).practice, false}}, after) {
 		at := []*patient{p}
 		if c.each {
@@ -159,23 +159,31 @@ func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
 	return found, true
 }
 
-// masters are those of a cluster, of which not all can be asked; of any other server itself.
-func (p *patient) masters(ctx context.Context) (all []*patient) {
+// meet notes the servers under examination: of a cluster its masters. It returns what is found of
+// those that do not answer.
+func (p *patient) meet(ctx context.Context) (away []finding) {
 	cluster, ok := p.rdb.(*redis.ClusterClient)
 	if !ok {
-		return []*patient{p}
+		p.all = []*patient{p}
+		return nil
 	}
-	var mu sync.Mutex // guards all
+	var mu sync.Mutex // guards p.all and away
 	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, rdb *redis.Client) error {
 		m := &patient{rdb: rdb, node: rdb.Options().Addr, kind: p.kind, app: p.app, prefix: p.prefix}
-		_ = m.server(ctx) // what does not answer says so in each check
+		f := m.server(ctx)
+		f.Node = m.node
 		mu.Lock()
 		defer mu.Unlock()
-		all = append(all, m)
+		if f.Status == good {
+			p.all = append(p.all, m)
+		} else {
+			away = append(away, f)
+		}
 		return nil
 	})
-	slices.SortFunc(all, func(a, b *patient) int { return strings.Compare(a.node, b.node) })
-	return all
+	slices.SortFunc(p.all, func(a, b *patient) int { return strings.Compare(a.node, b.node) })
+	slices.SortFunc(away, func(a, b finding) int { return strings.Compare(a.Node, b.Node) })
+	return away
 }
 
 // check is one thing to look at.
@@ -187,7 +195,7 @@ type check struct {
 
 // The checks before and after practice.
 var (
-	before = []check{{"version", (*patient).version, true}, {"topology", (*patient).topology, false}, {"rights", (*patient).rights, false}}
+	before = []check{{"version", (*patient).version, true}, {"topology", (*patient).topology, false}, {"rights", (*patient).rights, true}}
 	after  = []check{
 		{"latency", (*patient).latency, true},
 		{"clock", (*patient).clocks, true},

@@ -70,7 +70,7 @@ func older(version string, major, minor int) bool {
 // sharded reports whether the client knows of a cluster.
 func (p *patient) sharded() bool {
 	_, ok := p.rdb.(*redis.ClusterClient)
-	return ok
+	return ok || p.node != ""
 }
 
 // topology checks the server's role among other servers.

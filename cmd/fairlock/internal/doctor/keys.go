@@ -62,17 +62,18 @@ func (p *patient) keyspace(ctx context.Context) finding {
 // census walks through the keys: of a cluster, through those of one master after the other.
 func (p *patient) census(ctx context.Context) (seen census, err error) {
 	for began, servers := time.Now(), p.all; err == nil && !seen.cut && len(servers) > 0; servers = servers[1:] {
-		err = servers[0].walk(ctx, began, &seen)
+		err = p.walk(ctx, servers[0].rdb, began, &seen)
 	}
 	return seen, err
 }
 
-// walk adds a server's keys to those seen, of a walk that began then.
-func (p *patient) walk(ctx context.Context, began time.Time, seen *census) (err error) {
+// walk adds a server's keys to those seen, of a walk that began then. While slots move, a key may be
+// on another server by the time that it is looked at.
+func (p *patient) walk(ctx context.Context, server redis.UniversalClient, began time.Time, seen *census) (err error) {
 	pattern := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(p.prefix) + ":*"
 	for cursor := uint64(0); ; {
 		var keys []string
-		if keys, cursor, err = p.rdb.Scan(ctx, cursor, pattern, scanCount).Result(); err != nil {
+		if keys, cursor, err = server.Scan(ctx, cursor, pattern, scanCount).Result(); err != nil {
 			return err
 		}
 		if err := p.count(ctx, keys, seen); err != nil || cursor == 0 {
