@@ -145,8 +145,12 @@ func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testi
 			f.Errorf("Lock says %v", err)
 		}
 		slow.Release()
-		f.Once(f.Verb("enter"), faultproxy.SwallowReplySilently())
-		f.Within(lua.MostKept+world.Patience, "TryLock", func() {
+		for _, name := range []string{"y", "z"} {
+			f.Once(f.Verb("enter", f.Keys(name).Record()), faultproxy.SwallowReplySilently())
+		}
+		tried := make(chan struct{})
+		go func() {
+			defer close(tried)
 			lease, err := u.TryLock(background, "y")
 			switch {
 			case err == nil: // it asked again
@@ -154,9 +158,9 @@ func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testi
 			case !errors.Is(err, lua.ErrKept):
 				f.Errorf("TryLock says %v", err)
 			}
-		})
-		f.Once(f.Verb("enter"), faultproxy.SwallowReplySilently())
+		}()
 		f.Within(lua.MostKept+world.Patience, "Lock", func() { f.Unlocks(u.Locks("z")) })
+		f.Within(lua.MostKept+world.Patience, "TryLock", func() { <-tried })
 		for _, name := range []string{"x", "y", "z"} {
 			f.nobody(name)
 		}
