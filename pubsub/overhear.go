@@ -21,6 +21,8 @@ type Said struct{ Channel, Payload string }
 // caller that is much slower than the messages come loses the connection, and is told so by a zero
 // Said.
 //
+// Behind Sentinel, Overhear does not notice that a master was replaced that lives on and answers.
+//
 // Overhearing does not make a client look alive: fairlock takes a client for reachable if PUBSUB
 // NUMSUB counts a subscriber on its channel, and PUBSUB NUMSUB does not count patterns.
 func (h *Hub) Overhear(ctx context.Context, patterns ...string) iter.Seq2[Said, error] {
@@ -62,7 +64,7 @@ func final(err error) bool {
 // listen is overhear on one connection. It returns an error when the connection fails, and waits
 // for no dial: Close does.
 func (h *Hub) listen(ctx context.Context, patterns []string, more func(Said) bool) error {
-	e := &overhearing{sub: h.rdb.PSubscribe(h.ctx), pool: h.rdb.PoolStats, patterns: patterns, messages: make(chan any, 1000)}
+	e := &overhearing{sub: h.rdb.PSubscribe(h.ctx), patterns: patterns, made: make(chan struct{}), messages: make(chan any, 1000)}
 	e.ctx, e.end = context.WithCancelCause(h.ctx)
 	defer e.end(nil)
 	h.mu.Lock()
@@ -111,8 +113,8 @@ func (h *Hub) listen(ctx context.Context, patterns []string, more func(Said) boo
 // overhearing is a connection that overhears.
 type overhearing struct {
 	sub      *redis.PubSub
-	pool     func() *redis.PoolStats // of the client
 	patterns []string
+	made     chan struct{}   // closed when the patterns were sent
 	ctx      context.Context // ends with the connection; its cause is why
 	end      context.CancelCauseFunc
 	messages chan any
@@ -134,6 +136,7 @@ func (e *overhearing) read() {
 		e.end(err)
 		return
 	}
+	close(e.made)
 	for confirmed := 0; ; {
 		message, err := e.sub.Receive(e.ctx)
 		e.arrived.Store(true)
@@ -158,21 +161,20 @@ func (e *overhearing) read() {
 	}
 }
 
-// ping ends a connection that does not answer pings, or that may be to a server of before: after a
-// failover go-redis drops those of its pool alone, and an old master may live on.
+// ping ends a connection that does not answer pings.
 func (e *overhearing) ping() {
+	select {
+	case <-e.ctx.Done():
+		return
+	case <-e.made:
+	}
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
-	dropped := e.pool().StaleConns
 	for pinged := false; ; pinged = true {
 		select {
 		case <-e.ctx.Done():
 			return
 		case <-tick.C:
-		}
-		if e.pool().StaleConns != dropped {
-			e.end(errOverlooked)
-			return
 		}
 		if e.full.Load() {
 			e.arrived.Store(true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
@@ -70,7 +71,7 @@ func (l *Locker) evict(ctx context.Context, name, waiter string) error {
 		if err != nil {
 			return err
 		}
-		ticket, has, waits := l.waiterOf(views, waiter)
+		ticket, has, waits := l.waiterOf(views, waiter, told)
 		switch {
 		case has, !waits && !told:
 			return engine.ErrNotWaiting
@@ -92,9 +93,13 @@ func (l *Locker) evict(ctx context.Context, name, waiter string) error {
 }
 
 // waiterOf is the ticket with this ID that stands in a line. has says that the ticket has the lock.
-func (l *Locker) waiterOf(views []view, id string) (ticket lua.Ticket, has, waits bool) {
-	if t, err := lua.ParseTicket(l.holderOf(views)); err == nil && t.ID() == id {
-		return t, true, false
+// Of one that was told to give its votes back, a node has to know that.
+func (l *Locker) waiterOf(views []view, id string, told bool) (ticket lua.Ticket, has, waits bool) {
+	holder := l.holderOf(views)
+	knows := func(v view) bool { return v.holder == holder && v.decided }
+	if t, err := lua.ParseTicket(holder); err == nil && t.ID() == id {
+		has = !told || slices.ContainsFunc(views, knows)
+		return t, has, !has
 	}
 	for _, v := range views {
 		for _, p := range v.line {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,7 +33,12 @@ type census struct {
 
 // keyspace counts the locks, and looks for keys that are in their way.
 func (p *patient) keyspace(ctx context.Context) finding {
-	all, err := p.rdb.DBSize(ctx).Result()
+	all := int64(0)
+	var err error
+	for _, server := range p.all {
+		n, failed := server.rdb.DBSize(ctx).Result()
+		all, err = all+n, errors.Join(err, failed)
+	}
 	if err != nil {
 		return finding{Status: note, Found: fmt.Sprintf("not known: %v", err), Do: "allow +dbsize +scan +type +pttl"}
 	}
