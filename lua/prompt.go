@@ -129,17 +129,28 @@ func (p *prompt) outlasts(at time.Time) bool {
 
 // forAll is p for requests of several callers. It ends at that time, and not with its caller.
 func (p *prompt) forAll(at time.Time) *prompt {
-	return &prompt{Context: Until{context.WithoutCancel(p.Context), at}, obeyed: true}
+	return &prompt{Context: until{context.WithoutCancel(p.Context), at}, obeyed: true}
 }
 
-// Until is a context with a deadline that is for reads and writes alone: it does not end then.
-type Until struct {
+// until is a context with a deadline that is for reads and writes alone: it does not end then.
+type until struct {
 	context.Context
-	At time.Time
+	at time.Time
 }
 
 // Deadline is a fixed time.
-func (u Until) Deadline() (time.Time, bool) { return u.At, true }
+func (u until) Deadline() (time.Time, bool) { return u.at, true }
+
+// OwnContext returns a context with the values and the deadline of ctx that ends by end alone. For
+// another goroutine: ctx may be the user's, and panic where nobody recovers. The deadline is for
+// reads and writes, without a timer, which could go off before that of ctx.
+func OwnContext(ctx context.Context) (own context.Context, end context.CancelFunc) {
+	own, end = context.WithCancel(context.WithoutCancel(ctx))
+	if at, ok := ctx.Deadline(); ok {
+		own = until{own, at}
+	}
+	return own, end
+}
 
 // Deadline is the caller's, and at most patience away if the client obeys.
 func (p *prompt) Deadline() (time.Time, bool) {
@@ -184,17 +195,13 @@ var ErrCutShort = errors.New("the request was cut short")
 // answer no longer than p.limit, and only until the caller's context ends. That context may be the
 // user's: it is not asked in the other goroutine.
 func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
-	inner, end := context.WithCancel(context.WithoutCancel(p.Context))
+	under, end := OwnContext(p.Context)
 	kept := false // then the request is left to itself
 	defer func() {
 		if !kept {
 			end()
 		}
 	}()
-	under := inner
-	if at, ok := p.Context.Deadline(); ok {
-		under = Until{inner, at}
-	}
 	if p.obeyed {
 		under = patient{under}
 	}

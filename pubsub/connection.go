@@ -85,7 +85,7 @@ func (h *Hub) connection(confirmed func()) error {
 // passes. The server is alive, and its confirmed subscriptions stand: a new connection would lose
 // them.
 func (h *Hub) refused(err error) bool {
-	if !redis.HasErrorPrefix(err, "BUSY") && !redis.HasErrorPrefix(err, "MISCONF") {
+	if !passing(err) {
 		return false
 	}
 	h.mu.Lock()
@@ -96,6 +96,11 @@ func (h *Hub) refused(err error) bool {
 		time.AfterFunc(maxBackoff, h.repeat)
 	}
 	return true
+}
+
+// passing reports whether the server refused something because of a state that passes.
+func passing(err error) bool {
+	return redis.HasErrorPrefix(err, "BUSY") || redis.HasErrorPrefix(err, "MISCONF")
 }
 
 // repeat makes all subscriptions again: the server refused something, perhaps one of them.

@@ -140,8 +140,7 @@ func (e *overhearing) read() {
 	for confirmed := 0; ; {
 		message, err := e.sub.Receive(e.ctx)
 		e.arrived.Store(true)
-		refused := redis.HasErrorPrefix(err, "BUSY") || redis.HasErrorPrefix(err, "MISCONF")
-		if refused && confirmed >= len(e.patterns) { // a ping was refused
+		if passing(err) && confirmed >= len(e.patterns) { // a ping was refused
 			continue
 		}
 		if err != nil {

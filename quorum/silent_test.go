@@ -50,11 +50,13 @@ func inFakeTime(t *testing.T, n int, test func(h *hushed)) {
 	})
 }
 
-// hush has a node take what comes and answer nothing, until the test ends.
-func (h *hushed) hush(i int) {
+// hush has nodes take what comes and answer nothing, until the test ends.
+func (h *hushed) hush(nodes ...int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.silent[i] = true
+	for _, i := range nodes {
+		h.silent[i] = true
+	}
 	h.Cleanup(h.answers)
 }
 
@@ -196,9 +198,7 @@ func TestAnUnlockThatNoMajorityHearsSaysSoAndGoesOn(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l, other := h.locker(), h.locker()
 		lease := h.has(l, "x")
-		for i := range 2 {
-			h.hush(i)
-		}
+		h.hush(0, 1)
 		short, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		h.within("an Unlock", 2*time.Second, func() {
@@ -220,9 +220,7 @@ func TestAnUnlockWaitsForAMajorityThatIsSilentForAMoment(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()
 		lease := h.has(l, "x")
-		for i := range 2 {
-			h.hush(i)
-		}
+		h.hush(0, 1)
 		time.AfterFunc(time.Second, h.answers)
 		h.within("an Unlock", time.Second+atMost, func() {
 			if err := lease.Unlock(context.Background()); err != nil {
@@ -236,9 +234,7 @@ func TestAnUnlockOfAClosedLockerWaitsForAMajorityThatIsSilentForAMoment(t *testi
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()
 		lease := h.has(l, "x")
-		for i := range 2 {
-			h.hush(i)
-		}
+		h.hush(0, 1)
 		time.AfterFunc(400*time.Millisecond, h.answers)
 		go func() { _ = l.Close() }()
 		if err := lease.Unlock(context.Background()); err != nil {
@@ -266,9 +262,7 @@ func TestAnUnlockThatNoMajorityHearsBeforeTheLeaseEndsIsAnError(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()
 		lease := h.has(l, "x", LeaseFor(2*time.Second))
-		for i := range 2 {
-			h.hush(i)
-		}
+		h.hush(0, 1)
 		if err := lease.Unlock(context.Background()); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLost) {
 			h.Errorf("it says %v", err)
 		}
@@ -279,9 +273,7 @@ func TestTheFirstTryOfAProcessEndsThoughAMajorityIsSilent(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		h.reads = time.Minute
 		l := h.locker()
-		for i := range 2 {
-			h.hush(i)
-		}
+		h.hush(0, 1)
 		h.within("a TryLock", lua.MostKept+atMost, func() {
 			if _, err := l.TryLock(context.Background(), "x"); !errors.Is(err, ErrUnreachable) {
 				h.Errorf("it says %v", err)

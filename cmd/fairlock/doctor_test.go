@@ -39,9 +39,7 @@ func findsAt(t *testing.T, url string, flags ...string) map[string]finding {
 	t.Helper()
 	p := fairlockWith(t, nil, slices.Concat([]string{"doctor", "--json", "--redis", url}, flags)...).start()
 	found, code := make(map[string]finding), 0
-	for _, line := range p.rest() {
-		var f finding
-		must(t, json.Unmarshal([]byte(line), &f))
+	for _, f := range findingsOf(t, p) {
 		if f.Status != good && f.Do == "" {
 			t.Errorf("%s: %s, and nothing to do about it: %s", f.Check, f.Status, f.Found)
 		}
@@ -55,6 +53,17 @@ func findsAt(t *testing.T, url string, flags ...string) map[string]finding {
 	}
 	p.ends(code)
 	return found
+}
+
+// findingsOf are the findings that a doctor prints, to its end.
+func findingsOf(t *testing.T, p *tool) (all []finding) {
+	t.Helper()
+	for _, line := range p.rest() {
+		var f finding
+		must(t, json.Unmarshal([]byte(line), &f))
+		all = append(all, f)
+	}
+	return all
 }
 
 // checkFound checks one finding: its status, and what it and its advice say.
@@ -256,9 +265,7 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 	}
 	found := make(map[string][]finding)
 	p := fairlockWith(t, nil, "doctor", "--json", "--redis", "redis+cluster://"+c.Addrs()[0]).start()
-	for _, line := range p.rest() {
-		var f finding
-		must(t, json.Unmarshal([]byte(line), &f))
+	for _, f := range findingsOf(t, p) {
 		found[f.Check] = append(found[f.Check], f)
 	}
 	p.ends(exit.Broken)
@@ -284,9 +291,7 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 	full.Kill()
 	p = fairlockWith(t, nil, "doctor", "--json", "--redis", "redis+cluster://"+c.Addrs()[0]).start()
 	away := 0
-	for _, line := range p.rest() {
-		var f finding
-		must(t, json.Unmarshal([]byte(line), &f))
+	for _, f := range findingsOf(t, p) {
 		if f.Node == full.Addr() {
 			if away++; f.Check != "server" || f.Status != wrong {
 				t.Errorf("%+v", f)

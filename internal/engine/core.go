@@ -138,16 +138,13 @@ func checkClient(rdb redis.UniversalClient) error {
 // done. It is needed because go-redis returns seconds after its context has ended. f's context ends
 // with ctx, and is not the user's, which may panic where nobody recovers.
 func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
-	inner, end := context.WithCancel(context.WithoutCancel(ctx))
+	own, end := lua.OwnContext(ctx)
 	defer end()
-	if at, ok := ctx.Deadline(); ok { // without a timer, which could go off before that of ctx
-		inner = lua.Until{Context: inner, At: at}
-	}
 	done := make(chan error, 1)
 	c.Go(func() {
 		err := lua.ErrCutShort
 		defer func() { done <- err }()
-		f(inner)
+		f(own)
 		err = nil
 	})
 	select {

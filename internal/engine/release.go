@@ -368,8 +368,8 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 }
 
 // lastWords is for how long a closed Locker repeats a release or a leave that the server answers it
-// cannot do now, and waits for a release that goes on. The move of a slot is over in no time, and shall leave no lock held. A request
-// that is not answered at all is not repeated.
+// cannot do now, and waits for a release that goes on. The move of a slot is over in no time, and
+// shall leave no lock held. A request that is not answered at all is not repeated.
 const lastWords = time.Second
 
 // enough reports whether to stop repeating a request, because the Locker is closed. began is when

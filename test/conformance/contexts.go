@@ -42,13 +42,7 @@ var contextTests = []test{
 			for n := range int32(4) {
 				ctx := untimely{w.Context(), how, new(atomic.Int32)}
 				ctx.left.Store(n / 2)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					defer func() { _ = recover() }()
-					_, _ = a.Lock(ctx, "x")
-				}()
-				w.closes(ended, "the call")
+				w.bears("the call", func() { _, _ = a.Lock(ctx, "x") })
 			}
 			lease, err := a.Lock(w.Context(), "x", fairlock.WaitAtMost(20*w.Lease))
 			w.NoError(err)
@@ -72,13 +66,7 @@ var contextTests = []test{
 					a := w.Locker() // the look makes the first contact
 					ctx := untimely{w.Context(), how, new(atomic.Int32)}
 					ctx.left.Store(n)
-					ended := make(chan struct{})
-					go func() {
-						defer close(ended)
-						defer func() { _ = recover() }()
-						look(ctx, a)
-					}()
-					w.closes(ended, what)
+					w.bears(what, func() { look(ctx, a) })
 					_, err := a.TryLock(w.Context(), "x")
 					w.Is(err, fairlock.ErrHeld)
 					w.NoError(a.Close())
@@ -145,13 +133,8 @@ var contextTests = []test{
 					w.Errorf("Unlock returned: %v", err)
 				},
 			} {
-				a, ctx, ended := w.Locker(), newHostile(w.Context(), how), make(chan struct{})
-				go func() {
-					defer close(ended)
-					defer func() { _ = recover() }()
-					unlocks(a, ctx)
-				}()
-				w.closes(ended, "the call")
+				a, ctx := w.Locker(), newHostile(w.Context(), how)
+				w.bears("the call", func() { unlocks(a, ctx) })
 				w.That(ctx.asked.Load(), "its context was not asked")
 				leases, err := w.Locker().LockAll(w.Context(), names, fairlock.WaitAtMost(0))
 				w.NoError(err)
@@ -207,20 +190,28 @@ func (w *World) leavesNothing(how func(), n int32, bound []fairlock.LockOption) 
 	w.Unlock(w.Lock(b, "y")) // the first contact may take long
 	ctx := untimely{w.Context(), how, new(atomic.Int32)}
 	ctx.left.Store(n)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer func() { _ = recover() }()
+	w.bears("the call", func() {
 		if lease, err := a.Lock(ctx, "x", bound...); err == nil {
 			err = lease.Unlock(w.Context())
 			w.NoError(err)
 		}
-	}()
-	w.closes(ended, "the call")
+	})
 	lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
 	w.NoError(err)
 	w.Unlock(lease)
 	w.NoError(a.Close())
+}
+
+// bears makes a call that may panic or end its goroutine, and returns when it is over.
+func (w *World) bears(what string, call func()) {
+	w.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() { _ = recover() }()
+		call()
+	}()
+	w.closes(ended, what)
 }
 
 // untimely is a context whose Done does what how does, after it has been called so often.

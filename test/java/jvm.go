@@ -77,7 +77,7 @@ func (j *JVM) ID() string { return j.id }
 func (j *JVM) PID() int { return j.process.cmd.Process.Pid }
 
 // Stderr returns what the process has written to its standard error so far.
-func (j *JVM) Stderr() string { return j.process.stderr.String() }
+func (j *JVM) Stderr() string { return strings.TrimSpace(j.process.stderr.String()) }
 
 // Kill is kill -9. It returns when the process is gone.
 func (j *JVM) Kill() {

@@ -1,21 +1,20 @@
 package java
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os/exec"
 	"runtime"
-	"strings"
-	"sync"
 	"time"
+
+	"github.com/fairlock/locks/test/written"
 )
 
 // process is one run of a program that ends when its standard input does.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	stderr noise
+	stderr written.Text
 	done   chan struct{} // closed when it has ended, been reaped, and all that it said was heard
 }
 
@@ -79,22 +78,4 @@ func (p *process) quit(within time.Duration) error {
 		return errors.New("it ended with " + p.cmd.ProcessState.String())
 	}
 	return nil
-}
-
-// noise is what a process wrote to its standard error so far.
-type noise struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (n *noise) Write(text []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(text)
-}
-
-func (n *noise) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.TrimSpace(n.text.String())
 }
