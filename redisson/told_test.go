@@ -121,24 +121,24 @@ func tellsPastTheDead(w *world) {
 
 func TestWhoIsDroppedFromALineIsTold(t *testing.T) {
 	onBoth(t, func(w *world) {
-		for verb, sweeps := range map[string]func(*Locker, *Lease){
-			"unlock": func(_ *Locker, lease *Lease) { w.unlock(lease) },
-			"force":  func(l *Locker, _ *Lease) { w.must(l.ForceUnlock(w.Context(), "x")) },
-			"try": func(l *Locker, _ *Lease) {
-				_, err := l.TryLock(w.Context(), "x")
+		for verb, sweeps := range map[string]func(l *Locker, lease *Lease, name string){
+			"unlock": func(_ *Locker, lease *Lease, _ string) { w.unlock(lease) },
+			"force":  func(l *Locker, _ *Lease, name string) { w.must(l.ForceUnlock(w.Context(), name)) },
+			"try": func(l *Locker, _ *Lease, name string) {
+				_, err := l.TryLock(w.Context(), name)
 				w.is(err, ErrHeld)
 			},
-			"refresh": func(*Locker, *Lease) {
-				w.run(refreshScript, keysOf("x", "")[:3], 3000, 300000, "PUBLISH", prefixed(channels, "x"))
+			"refresh": func(_ *Locker, _ *Lease, name string) {
+				w.run(refreshScript, keysOf(name, "")[:3], 3000, 300000, "PUBLISH", prefixed(channels, name))
 			},
 		} {
-			w.must(w.direct.FlushAll(w.Context()).Err())
-			l := w.fair()
-			lease := w.has(l, "x", LeaseFor(time.Minute))
-			w.stands("x", owner(4, 1), -time.Second)
-			w.stands("x", owner(4, 2), time.Minute)
-			dropped := w.hears("x", owner(4, 1))
-			sweeps(l, lease)
+			// Each verb has a lock of its own: a forced holder leaves in the background, and sweeps, too.
+			l, name := w.fair(), verb
+			lease := w.has(l, name, LeaseFor(time.Minute))
+			w.stands(name, owner(4, 1), -time.Second)
+			w.stands(name, owner(4, 2), time.Minute)
+			dropped := w.hears(name, owner(4, 1))
+			sweeps(l, lease, name)
 			if n := w.told(dropped, 1); n != 1 {
 				w.Errorf("%s: told %d times", verb, n)
 			}
