@@ -204,7 +204,7 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	}
 	l.core.Shorten(hold, trusted)
 	if prolonged {
-		lease := rules.LeaseToTrust(trusted.Sub(began)) - time.Millisecond // the Core takes the margin off again
+		lease := rules.LeaseToTrust(rules.Until(trusted, began)) - time.Millisecond // the Core takes the margin off again
 		return lua.Renewed{Remaining: max(lease, time.Millisecond)}
 	}
 	return lua.Renewed{Err: ballot.ErrUnreachable}

@@ -121,7 +121,11 @@ func (l *Locker) first(ctx context.Context, c *call) outcome {
 		for o.left != nil {
 			select {
 			case <-o.left:
-				o = l.try(ctx, c)
+				next := l.try(ctx, c)
+				if next.err != nil && ctx.Err() != nil {
+					next.err = o.err // that of the server, and not that our own time is up
+				}
+				o = next
 			case <-ctx.Done():
 				return nil, o.err
 			}

@@ -33,7 +33,7 @@ func (b *Ballot) Rest(length time.Duration, now time.Time) time.Duration {
 			last = g
 		}
 	}
-	return length - now.Sub(last.got)
+	return length - rules.Since(last.got, now)
 }
 
 // Renewed takes in for how long a node has the hold, and that it knows the token. The node does not
@@ -57,7 +57,7 @@ func (b *Ballot) Renewed(i int, left time.Duration, token int64, sent time.Time)
 	if sent.After(g.renewed) {
 		g.renewed = sent
 	}
-	if t := (rules.Term{Span: left, Ends: sent.Add(left)}); t.Ends.After(g.term.Ends) {
+	if t := (rules.Term{Span: left, Ends: sent.Add(left)}); rules.Later(t.Ends, g.term.Ends) {
 		g.term = t
 	}
 }
@@ -99,7 +99,7 @@ func (b *Ballot) Standing(now time.Time) (until time.Time, ok bool) {
 	if len(ends) < b.need {
 		return until, false
 	}
-	return nthLatest(ends, b.need), true
+	return nthLatest(ends, b.need, now), true
 }
 
 // Prolonged reports whether a majority of votes was prolonged by requests sent since then that
@@ -108,7 +108,7 @@ func (b *Ballot) Prolonged(since time.Time, lease time.Duration) bool {
 	count := 0
 	for i := range b.legs {
 		g := &b.legs[i]
-		if g.Phase == rules.Granted && !g.renewed.Before(since) && (lease == 0 || !g.term.Ends.Add(tick).Before(since.Add(lease))) {
+		if g.Phase == rules.Granted && !g.renewed.Before(since) && (lease == 0 || rules.Until(g.term.Ends, since)+tick >= lease) {
 			count++
 		}
 	}

@@ -133,17 +133,21 @@ func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, o
 	}
 	switch {
 	case len(ends) >= b.need:
-		return token, rules.Term{Span: b.legs[0].Claim(), Ends: nthLatest(ends, b.need)}, nil, true
+		return token, rules.Term{Span: b.legs[0].Claim(), Ends: nthLatest(ends, b.need, now)}, nil, true
 	case len(ends)+len(tell) >= b.need && b.Place > 0: // else a vote that is gone by then has no place to wait in
 		return token, t, tell, false
 	}
 	return token, t, nil, false
 }
 
-// nthLatest is the time until which n of the times have not come.
-func nthLatest(times []time.Time, n int) time.Time {
-	slices.SortFunc(times, func(x, y time.Time) int { return y.Compare(x) })
-	return times[n-1]
+// nthLatest is the time until which n of the times have not come, by either clock.
+func nthLatest(times []time.Time, n int, now time.Time) time.Time {
+	left := make([]time.Duration, len(times))
+	for i, t := range times {
+		left[i] = rules.Until(t, now)
+	}
+	slices.Sort(left)
+	return now.Add(left[len(left)-n])
 }
 
 // counts reports whether the call has the node's vote.

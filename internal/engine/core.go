@@ -163,6 +163,7 @@ func (c *Core) Close() {
 	c.endLeases()
 	c.Wait() // leaves go out before the subscription ends: no waiter behind is skipped or stalled
 	c.Hub.Close()
+	c.Wait() // a message that came in between may have had a grant given back
 	c.Settings.reporter.drain()
 }
 

@@ -90,6 +90,9 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 	}
 	var state *State
 	for from := 0; ; from += inspectPage {
+		if c.isClosed() {
+			return nil, ErrClosed
+		}
 		var page lua.State
 		if e := c.Await(ctx, func(ctx context.Context) { page, err = c.Server.Inspect(ctx, keys, from, inspectPage) }); e != nil {
 			return nil, e
@@ -188,6 +191,9 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 	}
 	scan := c.Server.Scan(c.Settings.Prefix, listPage)
 	for more := true; more; {
+		if c.isClosed() {
+			return ErrClosed
+		}
 		var states []lua.Listed
 		var err error
 		if e := c.Await(ctx, func(ctx context.Context) { states, more, err = scan.Next(ctx) }); e != nil {

@@ -136,13 +136,14 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if err := l.state(); err != nil {
 		return wrap(err)
 	}
-	if time.Until(l.Deadline()) >= d {
+	if rules.Until(l.Deadline(), time.Now()) >= d {
 		return nil
 	}
 	return wrap(t.hold.core.extend(ctx, t, lease))
 }
 
-// extend asks for the lease until the hold has it, ctx ends or the hold is lost.
+// extend asks for the lease until the hold has it, ctx ends, the hold is lost or the Locker is
+// closed.
 func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 	var backoff Backoff
 	const rounded = 5 * time.Millisecond // more than what is lost where times are cut to milliseconds
@@ -150,9 +151,9 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 	for asked := false; ; {
 		var after effects
 		c.mu.Lock()
-		err := c.check(t, time.Now(), &after)
+		err := c.goesOn(t, &after)
 		var b batch
-		if err == nil && (!asked || t.hold.TrustEnds.Before(enough)) {
+		if err == nil && (!asked || rules.Passed(t.hold.TrustEnds, enough)) {
 			t.hold.Asks(lease, time.Now())
 			b.add(t.hold)
 			b.renewals[0].Lease = max(b.renewals[0].Lease, lease)
@@ -172,7 +173,7 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 		case err != nil && !rules.Retryable(err):
 			return err
 		default:
-			if err := backoff.Wait(ctx); err != nil {
+			if err := backoff.waitOr(ctx, c.stop); err != nil {
 				return err
 			}
 		}

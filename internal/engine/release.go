@@ -285,7 +285,7 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 	status, err := c.strategy.Release(ctx, server, h)
 	goesOn := err != nil && errors.As(err, new(*GoesOn))
 	stop := err != nil && c.enough(began, err)
-	if goesOn && !stop && time.Now().Before(h.Term.Ends) {
+	if goesOn && !stop && !rules.Passed(h.Term.Ends, time.Now()) {
 		return false
 	}
 	stop = stop || goesOn
@@ -337,7 +337,7 @@ func (g *GoesOn) Unwrap() error { return g.Err }
 
 // notReleased is the error of a release that nobody knows to have been executed.
 func (h *Hold) notReleased(err error) error {
-	if time.Now().Before(h.Term.Ends) {
+	if !rules.Passed(h.Term.Ends, time.Now()) {
 		return fmt.Errorf("the release failed and the lock stays until its lease ends: %w", err)
 	}
 	return fmt.Errorf("the release was not confirmed before the lease ended: %w", err)

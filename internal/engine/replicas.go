@@ -70,15 +70,16 @@ func (c *Core) unconfirmed(
 }
 
 // confirm renews t's hold and asks the replicas in the same request. It repeats the request until
-// there is an answer, ctx ends or the hold is lost. A hold that the server does not have is lost,
-// but if a call has a Lease on it, the server may have forgotten it and may yet write it again.
+// there is an answer, ctx ends, the hold is lost or the Locker is closed. A hold that the server
+// does not have is lost, but if a call has a Lease on it, the server may have forgotten it and may
+// yet write it again.
 func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lua.Confirmed, err error) {
 	h := t.hold
 	var backoff Backoff
 	for {
 		var after effects
 		c.mu.Lock()
-		if err = c.check(t, time.Now(), &after); err == nil {
+		if err = c.goesOn(t, &after); err == nil {
 			h.Requests.Sent()
 		}
 		renewal, leased := h.renewal(), len(t.shares) > 0
@@ -110,13 +111,13 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 			if err := c.Await(ctx, func(context.Context) { _ = c.reassert(context.Background(), h, renewal) }); err != nil {
 				return got, err
 			}
-			if err := backoff.Wait(ctx); err != nil {
+			if err := backoff.waitOr(ctx, c.stop); err != nil {
 				return got, err
 			}
 		case a.Err != nil && !rules.Retryable(a.Err):
 			return got, a.Err
 		default:
-			if err := backoff.Wait(ctx); err != nil {
+			if err := backoff.waitOr(ctx, c.stop); err != nil {
 				return got, err
 			}
 		}

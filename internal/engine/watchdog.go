@@ -176,12 +176,16 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 	return parts
 }
 
-// wake ends the trust in all holds whose time has passed by the wall clock. c.mu must be held.
+// wake ends the trust in all holds whose time has passed by the wall clock, and has the others
+// renewed now: their timers stood still, too. c.mu must be held.
 func (c *Core) wake(now time.Time, after *effects) {
 	for _, h := range append(schedule(nil), c.schedule...) {
 		if h.TrustOver(now) {
 			c.lost(h, rules.Expired, suspended, after)
+			continue
 		}
+		h.Woke(now)
+		c.watch(h)
 	}
 }
 

@@ -111,7 +111,7 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 // Asks takes in that a request for another lease goes out.
 func (h *Hold) Asks(lease time.Duration, now time.Time) {
 	h.Longest = max(h.Longest, lease)
-	h.Beyond = h.Beyond || now.Add(lease).After(h.Whole)
+	h.Beyond = h.Beyond || Later(now.Add(lease), h.Whole)
 }
 
 // ForRenewal returns the lease that a renewal asks for; 0: none. If an Extend or a nested call has
@@ -120,9 +120,16 @@ func (h *Hold) Asks(lease time.Duration, now time.Time) {
 // its time does not make the hold last even longer.
 func (h *Hold) ForRenewal(now time.Time) time.Duration {
 	if h.Beyond {
-		return max(h.Lease, h.Term.Ends.Sub(now)-Margin(h.Term.Span)/10)
+		return max(h.Lease, Until(h.Term.Ends, now)-Margin(h.Term.Span)/10)
 	}
 	return h.Lease
+}
+
+// Woke takes in that the machine was suspended: the renewals that were due meanwhile go out now.
+func (h *Hold) Woke(now time.Time) {
+	if !h.RenewAt.IsZero() {
+		h.RenewAt = now
+	}
 }
 
 // Again plans another renewal of a fixed lease: what the last one asked for besides was refused.
@@ -148,7 +155,7 @@ func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert 
 	if left > 0 {
 		h.prolong(sent, left, depth)
 	}
-	return left == 0 || sent.Add(left+mostRemembered).After(h.Kept)
+	return left == 0 || Later(sent.Add(left+mostRemembered), h.Kept)
 }
 
 // Reasserted is Renewed for a reassert that found the hold, or wrote it again.
@@ -161,7 +168,7 @@ func (h *Hold) Reasserted(sent time.Time, left time.Duration, depth int) {
 
 // Shorten takes in that trust ends at that time, if it would end later. It reports whether it would.
 func (h *Hold) Shorten(trusted time.Time) bool {
-	if h.State != Held || !trusted.Before(h.TrustEnds) {
+	if h.State != Held || !Later(h.TrustEnds, trusted) {
 		return false
 	}
 	h.TrustEnds = trusted
@@ -172,10 +179,10 @@ func (h *Hold) Shorten(trusted time.Time) bool {
 // that comes later shortens nothing.
 func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	t := Term{left, sent.Add(left)}
-	if t.Ends.After(h.Term.Ends) {
+	if Later(t.Ends, h.Term.Ends) {
 		h.Term = t
 	}
-	if trusted := t.TrustEnds(); trusted.After(h.TrustEnds) {
+	if trusted := t.TrustEnds(); Later(trusted, h.TrustEnds) {
 		h.TrustEnds = trusted
 	}
 	h.Told = int32(depth) //nolint:gosec // memory is full before that overflows
@@ -203,7 +210,7 @@ const (
 // that call would have been granted: nothing is doubted, and nobody has made the lease longer,
 // which a crash would then keep from others.
 func (h *Hold) Passes(lease, within time.Duration, now time.Time) bool {
-	return h.Live(now) && h.Depth == 0 && now.Sub(h.Began) < within &&
+	return h.Live(now) && h.Depth == 0 && Since(h.Began, now) < within &&
 		!h.Fixed && lease == h.Asked && h.Lease == lease && h.Term.Span <= lease && h.Longest <= lease &&
 		h.RenewAt.Sub(now) > time.Millisecond
 }
@@ -265,7 +272,7 @@ func (h *Hold) showDepth(now time.Time) {
 // next renewal asks for the longer lease.
 func (h *Hold) AskFor(lease time.Duration, fixed bool, now time.Time) (less bool) {
 	if fixed {
-		return h.TrustEnds.Sub(now)+Margin(lease) < lease
+		return Until(h.TrustEnds, now)+Margin(lease) < lease
 	}
 	if h.Lease == 0 {
 		return true
@@ -311,7 +318,7 @@ func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, underway bool
 // the lock. Otherwise the end of the lease is the end of the hold.
 func (h *Hold) Lose(why Why, now time.Time, open bool) (leave bool) {
 	h.State = Lost
-	if now.Before(h.TrustEnds) {
+	if !Passed(h.TrustEnds, now) {
 		h.TrustEnds = now
 	}
 	return open || why != Expired
@@ -340,7 +347,7 @@ const (
 // Released takes in what came of a release at now: its answer, or err. trusted says that the
 // release was sent while the lock was trusted, stop that it is not to be repeated.
 func (h *Hold) Released(was lua.Was, err error, trusted bool, now time.Time, stop bool) (Outcome, Why) {
-	over := !now.Before(h.Term.Ends)
+	over := Passed(h.Term.Ends, now)
 	switch {
 	case err == nil && was == lua.Held:
 		return h.over(Clean, 0)

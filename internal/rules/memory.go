@@ -37,8 +37,8 @@ type Memory struct {
 
 // Note takes in a token that the server gave or told of.
 func (m *Memory) Note(record string, known Known, now time.Time) {
-	if m.recent == nil || now.Sub(m.turned) > remember {
-		if now.Sub(m.turned) > 2*remember {
+	if m.recent == nil || Since(m.turned, now) > remember {
+		if Since(m.turned, now) > 2*remember {
 			m.recent = nil
 		}
 		m.older, m.recent, m.turned = m.recent, make(map[string]Known), now
@@ -48,7 +48,7 @@ func (m *Memory) Note(record string, known Known, now time.Time) {
 
 // Recall returns what is known of a lock: nothing, if nothing was noted lately.
 func (m *Memory) Recall(record string, now time.Time) Known {
-	if now.Sub(m.turned) > 2*remember {
+	if Since(m.turned, now) > 2*remember {
 		return Known{}
 	}
 	return m.both(record)

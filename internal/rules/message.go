@@ -39,7 +39,7 @@ func (w *Waiter) Heard(m *lua.Message, received time.Time, session uint64, open 
 func (w *Waiter) grantHeard(m *lua.Message, received time.Time, session uint64) Step {
 	expires, ok := w.believe(m, received, session)
 	term := Term{m.Claim, expires}
-	if ok && term.TrustEnds().After(received) {
+	if ok && !Passed(term.TrustEnds(), received) {
 		w.Phase = Granted
 		return Step{Do: Take, Term: term}
 	}

@@ -20,10 +20,26 @@ func LeaseToTrust(d time.Duration) time.Duration {
 	return lease + time.Millisecond
 }
 
-// Passed reports whether end has come by either clock. The monotonic clock stands still while a
-// machine is suspended, and the wall clock may be set back: the one that is ahead decides.
-func Passed(end, now time.Time) bool {
-	return !now.Before(end) || !now.Round(0).Before(end.Round(0))
+// The monotonic clock stands still while a machine is suspended, and the wall clock may be set back.
+// So the times of a lease are compared by both clocks, and not by the methods of time.Time.
+
+// Until is how long it is from now to end, by the clock by which that is less.
+func Until(end, now time.Time) time.Duration {
+	return min(end.Sub(now), end.Round(0).Sub(now.Round(0)))
+}
+
+// Passed reports whether end has come by either clock.
+func Passed(end, now time.Time) bool { return Until(end, now) <= 0 }
+
+// Since is how long ago at was, by the clock by which that is more.
+func Since(at, now time.Time) time.Duration {
+	return max(now.Sub(at), now.Round(0).Sub(at.Round(0)))
+}
+
+// Later reports whether an end is later than another by either clock. Of two ends that the server
+// told, each is true, so the later one counts, even if it is the sooner one by the other clock.
+func Later(end, other time.Time) bool {
+	return end.After(other) || end.Round(0).After(other.Round(0))
 }
 
 // Term is how long a grant lasts by the client's clock.

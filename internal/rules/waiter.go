@@ -104,7 +104,7 @@ func (w *Waiter) granted(g *lua.Grant, sent, now time.Time, open bool) Step {
 	}
 	term := Term{span, sent.Add(g.Remaining)}
 	switch {
-	case term.TrustEnds().After(now):
+	case !Passed(term.TrustEnds(), now):
 		w.Phase = Granted
 		return Step{Do: Take, Term: term}
 	case w.Try:
