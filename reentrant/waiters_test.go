@@ -264,6 +264,22 @@ func TestAWaiterJoinsAHolderOfItsOwnNameAsSoonAsAnyoneHereLearnsOfIt(t *testing.
 	})
 }
 
+func TestACallThatNamesAnOwnerWhomNobodyNamedWaitsLikeAnyOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
+		l, other := locker(), locker()
+		lease := holding(t, other, "x")
+		next := waits(t, l, "x", WithOwner(lease.Owner())) // it cannot join: the holder has no name
+		time.Sleep(time.Second)
+		before := l.core.Ticket(engine.Request{}).Counter
+		time.Sleep(10 * time.Second)
+		if tries := l.core.Ticket(engine.Request{}).Counter - before - 1; tries > 10 {
+			t.Errorf("%d tries in 10 s", tries)
+		}
+		released(t, lease)
+		released(t, (<-next).lease)
+	})
+}
+
 func TestWhenOneWaiterOfAnOwnerHasTheLockTheOthersOfItsProcessJoinItAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *miniredis.Miniredis, locker func(...Option) *Locker) {
 		l, other := locker(), locker()

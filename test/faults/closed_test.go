@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -25,4 +26,32 @@ func TestACallWhoseFixedLeaseIsNotConfirmedYetEndsWithItsLocker(t *testing.T) {
 		}
 	})
 	f.nobody("x")
+}
+
+func TestACallThatAsksForMoreThanItsHoldHasEndsWithItsLocker(t *testing.T) {
+	for what, asks := range map[string]func(fairlock.Interface, *fairlock.Lease) error{
+		"an Extend": func(_ fairlock.Interface, lease *fairlock.Lease) error {
+			return lease.Extend(context.Background(), 2*time.Hour)
+		},
+		"a nested call for a longer lease": func(l fairlock.Interface, _ *fairlock.Lease) error {
+			_, err := l.Lock(context.Background(), "x", fairlock.WithOwner("saga-7"), fairlock.LeaseFor(2*time.Hour))
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFaulty(t)
+			a := f.Behind()
+			holder := a.Locks("x", fairlock.LeaseFor(time.Hour), fairlock.WithOwner("saga-7"))
+			renewals := f.All(f.Verb("renew"), faultproxy.DropRequest())
+			said := make(chan error, 1)
+			go func() { said <- asks(a, holder) }()
+			f.Until("it is asked for", func() bool { return renewals.Hits() > 0 })
+			f.Within(world.Patience, "Close", func() { f.Must(a.Close()) })
+			f.Within(world.Soon, what, func() {
+				if err := <-said; !errors.Is(err, fairlock.ErrClosed) {
+					f.Errorf("it says %v", err)
+				}
+			})
+		})
+	}
 }
