@@ -45,11 +45,14 @@ type (
 	//	                         request then, or none if the next in line is a call of this
 	//	                         process; none before. nil: released. ErrLost: it was lost
 	//	                         before. ErrNotHeld: it was unlocked before. Of ctx only the values
-	//	                         and a deadline later than a second from now are used: a cancelled
-	//	                         context unlocks as well as any
+	//	                         and the deadline are used: a cancelled context unlocks as well as
+	//	                         any. Unlock waits for 5 s at most, or until the deadline if that
+	//	                         is sooner, but for a second at least. Then it returns an error
+	//	                         that matches context.DeadlineExceeded, and goes on in the
+	//	                         background
 	//	Extend(ctx, d) error     lets the lock be trusted for at least d from now. One round trip,
 	//	                         or none if the lock is trusted for that long already.
-	//	                         Nothing is ever shortened
+	//	                         Nothing is ever shortened. d is from 100 ms to 366 days
 	//	Err() error              nil while the lock can be trusted; then ErrLost, ErrNotHeld or
 	//	                         ErrClosed
 	//	Done() <-chan struct{}   closed when Err is no longer nil
@@ -72,7 +75,7 @@ type (
 	//
 	//	Unlock(ctx) error        ends all Leases: one round trip where one server has the locks. All
 	//	                         locks are released, also if one is lost; the error joins those of
-	//	                         the single Unlocks
+	//	                         the single Unlocks. It waits no longer than one of them
 	//	Err() error              nil while all locks can be trusted; else that of the first, in
 	//	                         order, that cannot
 	//	Done() <-chan struct{}   closed when Err is no longer nil
@@ -160,7 +163,8 @@ var (
 	ErrNotReplicated = engine.ErrNotReplicated
 	// ErrClosed: the Locker was closed.
 	ErrClosed = engine.ErrClosed
-	// ErrInvalid: a name or an option that makes no sense. Nothing was sent.
+	// ErrInvalid: a name or an option that makes no sense. Nothing was sent. If another kind of lock
+	// or client could do it, the error matches errors.ErrUnsupported, too.
 	ErrInvalid = engine.ErrInvalid
 )
 
@@ -196,7 +200,7 @@ func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 
 // WithLease sets how long a lock outlives a holder that no longer renews it. Renewals go out at a
 // third of the lease, or every 50 s if that is sooner. A waiter waits no longer than a lease for a
-// holder that was killed. Default 30 s, at least 100 ms.
+// holder that was killed. Default 30 s, from 100 ms to 366 days.
 func WithLease(d time.Duration) Option { return engine.WithLease(d) }
 
 // WithLogger sets where the Locker reports what it cannot tell any caller: a lock lost, a Lease
@@ -211,9 +215,9 @@ func WithIdentity(identity Identity) Option { return engine.WithIdentity(identit
 func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 
 // LeaseFor gives the call a fixed lease. The lease ends d after the lock was acquired and is not
-// renewed, whatever happens to this process. At least 100 ms. It ends later if Extend or a nested
-// call asks for that. A nested call without LeaseFor puts the lock under a watchdog, until the lock
-// is unlocked.
+// renewed, whatever happens to this process. From 100 ms to 366 days. It ends later if Extend or a
+// nested call asks for that. A nested call without LeaseFor puts the lock under a watchdog, until
+// the lock is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries

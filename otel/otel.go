@@ -30,7 +30,8 @@
 //
 // # Spans
 //
-//	fairlock.wait   every call, from its first request to its outcome
+//	fairlock.wait   every call that is no re-entry, and re-entries that fail: from the call to its
+//	                outcome
 //	fairlock.hold   every ownership, from its acquisition to its end
 //
 // Both are of kind internal and are made when they have ended. A span is a child of the span in the

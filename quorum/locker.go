@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,9 +42,10 @@ type Locker struct {
 type strategy struct{ *Locker }
 
 // New returns a Locker on these nodes: masters that do not replicate each other, each by a client of
-// its own. Everybody who shares locks gives the same nodes. The clients stay the caller's to close,
-// after the Locker. New does no I/O: if something is wrong with an option or a node, every call
-// returns that error.
+// its own. Each is a *redis.Client, not a wrapper of one, whose Options().Addr differs from the
+// others'. So a client of Sentinel is none: to all of those, go-redis gives one Addr. Everybody who
+// shares locks gives the same nodes. The clients stay the caller's to close, after the Locker. New
+// does no I/O: if something is wrong with an option or a node, every call returns that error.
 func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
 		settings: newSettings(nodes, options),
@@ -89,16 +89,23 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 //	ErrQueueFull    MaxWaiters were waiting at so many nodes that no majority is left
 //	ErrEvicted      somebody called Evict; or ForceUnlock, before the call knew that it has the lock
 //	ErrUnreachable  it is the Locker's first call, and no majority of the nodes answers
+//	ErrLost         the lock was had and lost before the call could return: only of a call that
+//	                does not wait, that is nested, or whose ctx has ended
 //	ErrInvalid      the name or an option makes no sense
 //	ErrClosed       the Locker was closed, or is shutting down
+//	errors.ErrUnsupported  this kind of lock, or the client of a node, cannot do it
 //	other           the nodes' or the connections'
 func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "lock", name, false, options)
 }
 
-// TryLock takes the lock if a majority of nodes has it free, and nobody waits for it there. If it
-// reaches no majority, it fails after 250 ms with ErrUnreachable: connections may be found broken,
-// and nodes be there. The Locker's first call may have to connect, and takes up to 5 s for that.
+// TryLock takes the lock if a majority of nodes has it free, and nobody waits for it there. If the
+// votes are split among calls that try at once, it stands in line for at most 250 ms, and the
+// oldest has the lock.
+//
+// If TryLock reaches no majority, it fails after 250 ms with ErrUnreachable: connections may be
+// found broken, and nodes be there. The Locker's first call may have to connect, and takes up to
+// 5 s for that.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }
@@ -380,16 +387,4 @@ func (l *Locker) channels() string { return lua.Channels(l.prefix) }
 // mark is the key that refuses late requests of a ticket. No lock has a key like it.
 func (l *Locker) mark(keys lua.Keys, t lua.Ticket) string {
 	return l.prefix + ":gone:" + keys.Record()[len(l.prefix+":lock:"):] + ":" + t.ID()
-}
-
-// setOf names a set of nodes: by their addresses, in any order.
-func setOf(nodes []redis.UniversalClient) string {
-	var addresses []string
-	for _, rdb := range nodes {
-		if client, ok := rdb.(*redis.Client); ok && client != nil {
-			addresses = append(addresses, client.Options().Addr)
-		}
-	}
-	slices.Sort(addresses)
-	return fmt.Sprintf("%d nodes: %s", len(nodes), strings.Join(addresses, " "))
 }

@@ -2,8 +2,11 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -62,9 +65,22 @@ func checkNodes(nodes []redis.UniversalClient) error {
 	return nil
 }
 
+// setOf names a set of nodes: by their addresses, in any order.
+func setOf(nodes []redis.UniversalClient) string {
+	var addresses []string
+	for _, rdb := range nodes {
+		if client, ok := rdb.(*redis.Client); ok && client != nil {
+			addresses = append(addresses, client.Options().Addr)
+		}
+	}
+	slices.Sort(addresses)
+	return fmt.Sprintf("%d nodes: %s", len(nodes), strings.Join(addresses, " "))
+}
+
 // WithLongestLease sets the longest lease that anybody may ask for, the same for everybody. A node
-// that has lost what it granted grants nothing for as long. Default a minute. [Lease.Extend] asks
-// for a lease a ninth longer than its duration, and is an ErrInvalid beyond this.
+// that has lost what it granted grants nothing for as long, and for 3 s at least. From 100 ms to
+// 366 days, in whole milliseconds; default a minute. [Lease.Extend] asks for a lease a ninth longer
+// than its duration, and is an ErrInvalid beyond this.
 func WithLongestLease(d time.Duration) Option {
 	return option(func(s *settings) {
 		s.most = d
@@ -83,7 +99,8 @@ func WithPrefix(prefix string) Option {
 	return option(func(s *settings) { s.engine = append(s.engine, engine.WithPrefix(prefix)) })
 }
 
-// WithLease sets how long a lock outlives a holder that no longer renews it. Default 30 s.
+// WithLease sets how long a lock outlives a holder that no longer renews it. Default 30 s, from
+// 100 ms to the quorum's longest ([WithLongestLease]).
 func WithLease(d time.Duration) Option {
 	return option(func(s *settings) { s.engine = append(s.engine, engine.WithLease(d)) })
 }
@@ -108,9 +125,9 @@ func WithEngine(o engine.Option) Option {
 	return option(func(s *settings) { s.engine = append(s.engine, o) })
 }
 
-// LeaseFor gives the call a fixed lease, which is not renewed. At most the quorum's longest. It
-// ends later if Extend or a nested call asks for that. A nested call without LeaseFor puts the lock
-// under a watchdog until it is unlocked.
+// LeaseFor gives the call a fixed lease, which is not renewed. From 100 ms to the quorum's longest.
+// It ends later if Extend or a nested call asks for that. A nested call without LeaseFor puts the
+// lock under a watchdog until it is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context. 0 tries once.
@@ -124,5 +141,6 @@ func MaxWaiters(n int) LockOption { return engine.MaxWaiters(n) }
 func Note(text string) LockOption { return engine.Note(text) }
 
 // OnQueued makes a call that has to wait call f once, in the caller's own goroutine, with the
-// position at which it joined the line. f is called again only if the call has to join anew.
+// position at which it joined the line. f is called again only if the call has to join anew; and by
+// LockAll in each line.
 func OnQueued(f func(position int)) LockOption { return engine.OnQueued(f) }

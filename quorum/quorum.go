@@ -31,8 +31,9 @@
 // minutes in which nobody used the lock.
 //
 // A node that has lost what it granted, by a restart, a flush or by becoming another server, grants
-// nothing for the longest lease of the quorum ([WithLongestLease]). By then all that it forgot is
-// over. So a new quorum grants nothing for as long, unless [Locker.Init] says that it is new.
+// nothing for the longest lease of the quorum ([WithLongestLease]), and for 3 s at least. By then
+// all that it forgot is over. So a new quorum grants nothing for as long, unless [Locker.Init] says
+// that it is new.
 //
 // # What it does not do
 //
@@ -58,7 +59,8 @@ type (
 	Identity = engine.Identity
 	// Error says which operation on which lock failed, and why.
 	Error = engine.Error
-	// HeldError is an ErrHeld with what the server said of the holder.
+	// HeldError is an ErrHeld with what a node said of the holder when it last answered the call.
+	// After a wait, Waiting is the place of the call itself; else it is how many wait.
 	HeldError = engine.HeldError
 	// WaitError says how long a call waited, and its position in line when it joined.
 	WaitError = engine.WaitError

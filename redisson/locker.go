@@ -69,9 +69,12 @@ func newLocker(rdb redis.UniversalClient, plain bool, options []Option) *Locker 
 //	ErrHeld       WaitAtMost passed (*HeldError)
 //	ErrQueueFull  MaxWaiters were waiting: in the line of a fair lock, Java's included; in this
 //	              process for a plain one. Java's own calls know no such bound
+//	ErrLost       the lock was had and lost before the call could return: only of a call that does
+//	              not wait, that is nested, or whose ctx has ended
 //	ErrInvalid    the name or an option makes no sense
 //	ErrClosed     the Locker was closed, or is shutting down
-//	errors.ErrUnsupported  the protocol does not carry what an option asks for
+//	errors.ErrUnsupported  the protocol does not carry what an option asks for, or this client or
+//	              server cannot do it
 //	other         the server's or the connection's. A call that waits goes on through failures and
 //	              restarts of the server: once it was answered, it ends so only with an answer that
 //	              would come again, as NOPERM and WRONGTYPE would

@@ -68,8 +68,8 @@ func newID() string {
 }
 
 // WithWatchdogTimeout is Redisson's lockWatchdogTimeout: how long a lock outlives a holder that no
-// longer renews it. It is renewed at a third. Default 30 s, at least 100 ms. It need not equal
-// Java's.
+// longer renews it. It is renewed at a third. Default 30 s, from 100 ms to 366 days. It need not
+// equal Java's.
 func WithWatchdogTimeout(d time.Duration) Option {
 	return option(func(s *settings) { s.engine = append(s.engine, engine.WithLeaseAs("WithWatchdogTimeout", d)) })
 }
@@ -140,8 +140,8 @@ func WithObserver(o Observer) Option {
 }
 
 // LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed.
-// At least 100 ms. It ends later if Extend or a nested call asks for that. A nested call without
-// LeaseFor puts the lock under a watchdog until it is unlocked.
+// From 100 ms to 366 days. It ends later if Extend or a nested call asks for that. A nested call
+// without LeaseFor puts the lock under a watchdog until it is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries

@@ -64,9 +64,12 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 //	              error
 //	ErrHeld       WaitAtMost passed (*HeldError)
 //	ErrQueueFull  MaxWaiters were waiting in this process
+//	ErrLost       the lock was had and lost before the call could return: only of a call that does
+//	              not wait, that is nested, or whose ctx has ended
 //	ErrInvalid    the name or an option makes no sense
 //	ErrClosed     the Locker was closed, or is shutting down
 //	ErrNotReplicated  too few replicas had the lock in time; it was given back
+//	errors.ErrUnsupported  this kind of lock, client or server cannot do it
 //	other         the server's or the connection's. A call that waits goes on through failures and
 //	              restarts of the server: once it was answered, it ends so only with an answer that
 //	              would come again, as NOPERM and WRONGTYPE would

@@ -100,8 +100,8 @@ const (
 // WithPrefix sets what all keys and channels begin with, before ":plain"; default "fairlock".
 func WithPrefix(prefix string) Option { return engine.WithPrefix(prefix) }
 
-// WithLease sets how long a lock outlives a holder that no longer renews it. Default 30 s, at least
-// 100 ms.
+// WithLease sets how long a lock outlives a holder that no longer renews it. Default 30 s, from
+// 100 ms to 366 days.
 func WithLease(d time.Duration) Option { return engine.WithLease(d) }
 
 // WithLogger sets where the Locker reports what it cannot tell any caller. Default slog.Default().
@@ -114,8 +114,8 @@ func WithIdentity(identity Identity) Option { return engine.WithIdentity(identit
 func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 
 // LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed.
-// At least 100 ms. It ends later if Extend or a nested call asks for that. A nested call without
-// LeaseFor puts the lock under a watchdog until it is unlocked.
+// From 100 ms to 366 days. It ends later if Extend or a nested call asks for that. A nested call
+// without LeaseFor puts the lock under a watchdog until it is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries

@@ -78,9 +78,9 @@ func WithLock(options ...fairlock.LockOption) Option {
 // When ctx ends, Run waits for f, resigns, and returns what f returned. If the instance was not
 // leading, the error wraps the context's.
 //
-// A server that is away, or refuses, ends nothing: Run says so in the log and tries again, at least
-// every 5 s. Run gives up only where trying again is of no use: with [fairlock.ErrInvalid] or
-// [fairlock.ErrClosed].
+// The end of a call in line ends nothing, whatever its error, an eviction included: Run says so in
+// the log and stands in line again, at least every 5 s. Run gives up only where that is of no use:
+// with [fairlock.ErrInvalid] or [fairlock.ErrClosed].
 //
 // f and the hooks are called in the caller's goroutine, one at a time, with no mutex held. If f or
 // OnElected panics, the instance resigns first; the panic is the caller's.

@@ -169,6 +169,28 @@ func TestAServerThatIsAwayAtTheStartIsAskedAgainAndTheLogSaysSo(t *testing.T) {
 	}
 }
 
+func TestAFollowerThatAnOperatorEvictedStandsInLineAgainAndTheLogSaysSo(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		admin, j := world.Host(t, addr), new(journal)
+		held, err := admin.Lock(t.Context(), "active")
+		world.Must(t, err)
+		log := new(lines)
+		a := j.run(t, world.Host(t, addr), "A", nil, leader.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		world.UntilWaiting(t, admin, "active", 1)
+		state, err := admin.Inspect(t.Context(), "active")
+		world.Must(t, err)
+		world.Must(t, admin.Evict(t.Context(), "active", state.Waiters[0].ID))
+		log.until(t, fairlock.ErrEvicted.Error())
+		world.UntilWaiting(t, admin, "active", 1)
+		world.Must(t, held.Unlock(t.Context()))
+		j.until(t, 2) // A is elected and leads
+		a.stop()
+		if err := a.end(t); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAContextThatEndsWhileTheServerIsAwayEndsRun(t *testing.T) {
 	s := redistest.Start(t)
 	s.Kill()

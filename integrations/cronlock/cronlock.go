@@ -55,8 +55,9 @@ func SkipIfRunningElsewhere(ctx context.Context, locker fairlock.Interface, name
 }
 
 // DelayIfRunningElsewhere returns a wrapper whose jobs wait until no other run has the lock, on
-// this host or another, in the order in which they were due. So every host runs the job, one host
-// at a time. A run after a delay of more than a minute has the delay logged at Info level.
+// this host or another, in the order in which they came (with a plain Locker in no order). So every
+// host runs the job, one host at a time. A run after a delay of more than a minute has the delay
+// logged at Info level.
 //
 // When ctx ends, those that wait give up, which is logged at Error level. Else it is as with
 // SkipIfRunningElsewhere; fairlock.WaitAtMost and fairlock.MaxWaiters bound the waiting.

@@ -17,7 +17,7 @@ import (
 	"github.com/fairlock/locks/pubsub"
 )
 
-// Core is what Lockers of both kinds are made of: an id, the scripts, a subscription connection and
+// Core is what Lockers of all kinds are made of: an id, the scripts, a subscription connection and
 // the Holds. Its methods are safe for concurrent use.
 type Core struct {
 	Tasks // what Close waits for: not the Hub's goroutines, nor those that run the user's code

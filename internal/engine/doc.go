@@ -1,4 +1,4 @@
-// Package engine is what Lockers of both kinds are made of: do I hold the lock, how often, until
+// Package engine is what Lockers of all kinds are made of: do I hold the lock, how often, until
 // when?
 //
 // A [Core] is the half of a Locker that does not depend on how a call comes to its lock. It checks
@@ -13,8 +13,8 @@
 // Hold can be trusted, when it may pass, and what each answer means for it.
 //
 // The types that users meet are here, too, because the Core takes and gives them: options, errors,
-// events, states. Packages fairlock and reentrant pass them on. docs/design.md in the repository
-// tells the whole protocol in order.
+// events, states. The packages of the Lockers pass them on. docs/design.md in the repository tells
+// the whole protocol in order.
 //
 // # Owners of several processes
 //

@@ -20,7 +20,7 @@ type State struct {
 	Token   int64    // the largest given so far; 0 if the lock was not used for some minutes
 	Holder  *Holder  // nil: it is free
 	Waiting int      // length of the line
-	Waiters []Waiter // in order; the first is next, and the only one in a State of List
+	Waiters []Waiter // in order; the first is next; of a fair or plain Locker's List the only one
 
 	// Damaged says what in the lock's keys makes no sense; nil if everything does. Another program,
 	// or another release of this package, wrote there. The rest of the State is what could be read;

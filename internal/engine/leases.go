@@ -125,7 +125,8 @@ func (l *Leases) Deadline() (first time.Time) {
 }
 
 // Unlock ends all Leases. All locks are released, in one round trip where they are on one server,
-// also if one of them is lost. The error joins those of the single Unlocks.
+// also if one of them is lost. The error joins those of the single Unlocks. Unlock waits no longer
+// than one of them does.
 func (l *Leases) Unlock(ctx context.Context) error {
 	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}

@@ -113,7 +113,8 @@ func (c *Core) empty() (empty, closed bool) {
 
 // Extend lets the lock be trusted for at least d from now, whatever lease it has. It takes one
 // round trip, or none if the lock is trusted for that long already. Extend never shortens anything.
-// On an error the lock is held as before, or, with ErrLost, is held no longer.
+// d is from 100 ms to 366 days, or the error is ErrInvalid. On an error the lock is held as before,
+// or, with ErrLost, is held no longer.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.none() {
 		return &Error{"extend", "", ErrNotHeld}

@@ -43,10 +43,11 @@ type release struct {
 // Locker.Lock); ending another Lease takes none.
 //
 // Of ctx only the values and the deadline are used, so a cancelled context unlocks as well as any.
-// A deadline later than a second from now is an upper bound. If the server does not answer in time,
-// Unlock returns an error, and the release is retried in the background. Its outcome is settled
-// when the server answers or the lease has ended; a second Unlock waits for that. After the lease
-// the release is repeated for a while, so that a late request leaves nothing.
+// Unlock waits for 5 s at most, or until the deadline of ctx if that is sooner, but for a second at
+// least. Then it returns an error that matches context.DeadlineExceeded, and goes on in the
+// background. The outcome is settled when the server answers or the lease has ended; a second
+// Unlock waits for that. After the lease the release is repeated for a while, so that a late
+// request leaves nothing.
 //
 //	nil          released, or passed on; the next in line has the lock
 //	ErrLost      the lock was lost before; somebody else may have held it since. Nothing was released
