@@ -15,7 +15,9 @@ import (
 )
 
 // library is the directories whose packages log.
-var library = []string{"fairlock", "fairlock/leader", "internal/engine", "lua", "pubsub", "quorum", "redisson", "reentrant"}
+var library = []string{
+	"fairlock", "fairlock/leader", "integrations/gocronlock", "internal/engine", "lua", "pubsub", "quorum", "redisson", "reentrant",
+}
 
 // logLines are the lines that the library logs, by text, with their levels.
 func logLines(t *testing.T) map[string]string {
@@ -65,14 +67,19 @@ func logged(t *testing.T, path string, n ast.Node) (level, text string, ok bool)
 	if !slices.Contains([]string{"log", "logger", "slog", "Log", "Logger"}, of) {
 		return "", "", false
 	}
-	literal, ok := call.Args[0].(*ast.BasicLit)
+	level, hasContext := strings.CutSuffix(method.Sel.Name, "Context")
+	said := call.Args[0]
+	if hasContext {
+		said = call.Args[1]
+	}
+	literal, ok := said.(*ast.BasicLit)
 	if !ok {
 		t.Errorf("%s: a line whose text is no literal cannot be listed in the guide", path)
 		return "", "", false
 	}
 	text, err := strconv.Unquote(literal.Value)
 	must(t, err)
-	return method.Sel.Name, text, true
+	return level, text, true
 }
 
 func TestTheGuideExplainsEveryLineThatTheLibraryLogs(t *testing.T) {
