@@ -131,6 +131,7 @@ func (h *Hub) adopt(end func(why error)) {
 	h.end, h.active, h.pinged = end, time.Now(), time.Time{}
 	clear(h.dirty)
 	clear(h.unheard)
+	clear(h.confirmed)
 	for channel := range h.listeners {
 		h.touch(channel)
 	}
@@ -180,10 +181,11 @@ func (h *Hub) lookOut() {
 	}
 }
 
-// look asks about one of the channels, and ends the connection if the server does not see it.
+// look asks about one of the channels, and ends the connection if the server does not see it. A
+// connection that has yet to confirm its channels is left alone: it goes where the requests go.
 func (h *Hub) look() {
 	h.mu.Lock()
-	end, channels := h.end, slices.Sorted(maps.Keys(h.listeners))
+	end, channels := h.end, slices.Sorted(maps.Keys(h.confirmed))
 	h.mu.Unlock()
 	if end == nil || len(channels) == 0 {
 		return
@@ -204,6 +206,7 @@ func (h *Hub) tell(ctx context.Context, sub *redis.PubSub) error {
 			on = append(on, channel)
 		} else {
 			off = append(off, channel)
+			delete(h.confirmed, channel)
 		}
 	}
 	clear(h.dirty)
@@ -248,6 +251,9 @@ func (h *Hub) arrived(message any) bool {
 	switch m := message.(type) {
 	case *redis.Subscription:
 		delete(h.unheard, m.Channel)
+		if m.Kind == "subscribe" && h.listeners[m.Channel] != nil {
+			h.confirmed[m.Channel] = struct{}{}
+		}
 	case *redis.Message:
 		delete(h.unheard, m.Channel)
 	}

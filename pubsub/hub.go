@@ -62,6 +62,7 @@ type Hub struct {
 	listeners map[string]map[*Listener]struct{}
 	dirty     map[string]struct{} // channels whose state the server has yet to be told
 	unheard   map[string]struct{} // sharded channels whose subscription was sent and not confirmed yet
+	confirmed map[string]struct{} // channels whose subscription the present connection has confirmed
 	end       func(why error)     // ends the latest connection; does nothing if that has ended; nil before the first
 	started   bool
 	closed    bool
@@ -77,6 +78,7 @@ func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
 		rdb: rdb, log: log,
 		ctx: ctx, stop: stop, done: make(chan struct{}), changed: make(chan struct{}, 1),
 		listeners: make(map[string]map[*Listener]struct{}), dirty: make(map[string]struct{}), unheard: make(map[string]struct{}),
+		confirmed: make(map[string]struct{}),
 	}
 }
 
