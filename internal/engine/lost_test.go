@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/bubbles"
+	"github.com/fairlock/locks/test/clocks"
 )
 
 // leaving is a Strategy whose releases look whether a context has not ended yet.
@@ -113,4 +114,34 @@ func TestTheWaitOfACallThatHadToJoinTheLineAgainIsToldFromItsBeginning(t *testin
 			t.Error(err)
 		}
 	})
+}
+
+func TestAfterASuspensionWhatIsStillTrustedIsRenewedAtOnce(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
+	c := New(rdb, "fairlock", lua.NewServer, &leaving{}, []Option{WithLogger(slog.New(slog.DiscardHandler))})
+	defer c.Close()
+	const lease = 30 * time.Second
+	keys, err := lua.NewKeys("fairlock", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: lease}), Token: 1, Requests: new(Requests)}
+	turn := c.Keep(granted, Run{}, rules.Term{Span: lease, Ends: now.Add(lease)}, For{Name: "x"}, now)
+	held, err := c.Adopt(t.Context(), turn, now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	woke := clocks.Suspended(now, 20*time.Second)
+	c.tick(woke)
+	c.mu.Lock()
+	next := turn.hold.RenewAt
+	c.mu.Unlock()
+	if after := next.Sub(woke); after != lease/10 { // the one that was sent may go unanswered
+		t.Errorf("the next renewal comes after %v", after)
+	}
+	if err := held.Err(); err != nil {
+		t.Error(err)
+	}
 }

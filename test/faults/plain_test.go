@@ -190,3 +190,18 @@ func TestATryOfAPlainLockOnAnUnreachableServerSaysSoAtOnce(t *testing.T) {
 	f.Proxy.Refuse(false)
 	f.Free("x")
 }
+
+// The first request meets a connection that has died; then the server hangs.
+func TestATryOfAPlainLockThatIsNotAnsweredSaysWhatTheConnectionDid(t *testing.T) {
+	f := newFaulty(t).plain()
+	a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 5 * time.Second})
+	f.Unlocks(a.Locks("x")) // makes contact
+	f.Once(f.Verb("enter"), faultproxy.DropRequest())
+	held := f.All(f.Verb("enter"), faultproxy.HoldRequest())
+	f.Within(world.Patience, "TryLock", func() {
+		if _, err := a.TryLock(background, "x"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			f.Errorf("TryLock says %v", err)
+		}
+	})
+	held.Release()
+}
