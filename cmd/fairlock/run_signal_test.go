@@ -84,3 +84,19 @@ func alive(pid int) bool {
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(rest, "Z")
 }
+
+func TestOfTheSignalsIgnoredAtItsStartOnlyHangupAndInterruptStayIgnored(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, last := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGTERM} {
+		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr(), "FAIRLOCK=" + os.Args[0]})
+		const script = `trap "" HUP INT QUIT TERM; ulimit -c 0; exec "$FAIRLOCK" run x -- sh -c "echo in; read line"`
+		p.cmd.Path, p.cmd.Args = "/bin/sh", []string{"sh", "-c", script}
+		p.start()
+		p.says("in")
+		for _, each := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, last} {
+			must(t, p.cmd.Process.Signal(each))
+		}
+		p.ends(128 + int(last))
+	}
+}

@@ -16,8 +16,9 @@ var Ending = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscal
 // Ends reports whether s is in Ending.
 func Ends(s os.Signal) bool { return slices.Contains(Ending, s) }
 
-// Catch sends these signals to the channel, except those that fairlock was started to ignore
-// (nohup, a shell's background job). The returned function ends that.
+// Catch sends these signals to the channel, except SIGHUP and SIGINT if fairlock was started to
+// ignore them (nohup, a script's background job): of others the Go runtime does not keep that. The
+// returned function ends it.
 func Catch(these ...os.Signal) (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 64) // a window that is being resized sends that many signals
 	for _, each := range these {
