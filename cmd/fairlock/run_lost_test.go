@@ -3,6 +3,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/fairlock/locks/test/redistest"
@@ -41,5 +42,18 @@ func TestAServerThatIsGoneAtTheEndDoesNotSpoilTheResult(t *testing.T) {
 	_, err := p.stdin.Write([]byte("\n"))
 	must(t, err)
 	p.ends(4)
-	p.complains("unlock")
+	p.complains("unlock", "the lock is free at the end of its lease")
+}
+
+func TestALockIsSaidToBeReleasedOnlyIfTheServerHasConfirmedIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := launch(t, s, "run", "--verbose", "--lease", "2s", "x", "--", "sh", "-c", "echo in; read line; exit 4")
+	p.says("in")
+	s.Kill()
+	must(t, p.stdin.Close())
+	p.ends(4)
+	if text := p.stderr.String(); strings.Contains(text, "released") || !strings.Contains(text, "the lock is free at the end of its lease") {
+		t.Errorf("stderr: %s", text)
+	}
 }

@@ -51,19 +51,23 @@ func unrunnable(name string, err error) error {
 	return exit.Errorf(exit.CannotRun, "%s: %w", name, err)
 }
 
-// under runs the command while lease is held, and unlocks afterwards. The error says how to exit.
-func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal) error {
+// under runs the command while lease is held, and unlocks afterwards. It calls released once that is
+// confirmed. The error says how to exit.
+func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal, released func(*fairlock.Lease)) error {
 	code, err := p.run(lease, signals)
 	unlocked := lease.Unlock(context.Background())
+	switch lost := errors.Is(unlocked, fairlock.ErrLost); {
+	case unlocked == nil:
+		released(lease)
+	case !lost: // the command has not suffered
+		exit.Complain(p.out, fmt.Errorf("%w; the lock is free at the end of its lease", unlocked))
+	case err == nil:
+		return exit.Errorf(exit.Lost, "%w; the command had exit code %d", unlocked, code)
+	}
 	switch {
 	case err != nil:
 		return err
-	case errors.Is(unlocked, fairlock.ErrLost):
-		return exit.Errorf(exit.Lost, "%w; the command had exit code %d", unlocked, code)
-	case unlocked != nil: // the command has not suffered, and the lease will end
-		exit.Complain(p.out, unlocked)
-	}
-	if code != 0 {
+	case code != 0:
 		return &exit.Error{Code: code}
 	}
 	return nil

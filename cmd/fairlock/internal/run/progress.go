@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -103,11 +102,9 @@ func (p *progress) acquired(lease *fairlock.Lease) {
 	p.began = time.Now()
 }
 
-// released says that the lock was handed on. If the lock was lost, other code says so.
+// released says that the lock was handed on.
 func (p *progress) released(lease *fairlock.Lease) {
-	if !errors.Is(lease.Err(), fairlock.ErrLost) {
-		p.say("%q released after %v", lease.Name(), time.Since(p.began).Round(time.Millisecond))
-	}
+	p.say("%q released after %v", lease.Name(), time.Since(p.began).Round(time.Millisecond))
 }
 
 func (p *progress) say(format string, args ...any) {

@@ -120,9 +120,7 @@ func (r *Command) under(p *Program, shown *progress) error {
 	}
 	log.Mute()
 	shown.acquired(lease)
-	err = p.under(lease, signals)
-	shown.released(lease)
-	return err
+	return p.under(lease, signals, shown.released)
 }
 
 // Program checks what to run, before any waiting.
