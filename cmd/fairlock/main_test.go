@@ -171,9 +171,21 @@ func (p *tool) ends(want int) {
 // complains checks that stderr is one line of fairlock's that has all of these texts.
 func (p *tool) complains(about ...string) {
 	p.t.Helper()
+	p.complainsIn(1, about)
+}
+
+// complainsTwice checks that stderr is two lines of fairlock's that have all of these texts: a loss
+// is said when it is noticed, and how the command ended when it has.
+func (p *tool) complainsTwice(about ...string) {
+	p.t.Helper()
+	p.complainsIn(2, about)
+}
+
+func (p *tool) complainsIn(lines int, about []string) {
+	p.t.Helper()
 	text := p.stderr.String()
-	if !strings.HasPrefix(text, "fairlock: ") || strings.Count(text, "\n") != 1 {
-		p.t.Errorf("stderr is not one line of ours: %q", text)
+	if strings.Count("\n"+text, "\nfairlock: ") != lines || strings.Count(text, "\n") != lines {
+		p.t.Errorf("stderr is not %d lines of ours: %q", lines, text)
 	}
 	for _, part := range about {
 		if !strings.Contains(text, part) {

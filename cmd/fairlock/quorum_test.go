@@ -142,7 +142,7 @@ func TestRunEndsItsCommandWhenTheMajorityIsGone(t *testing.T) {
 	q.servers[0].Kill()
 	q.servers[2].Kill()
 	p.ends(exit.Lost)
-	p.complains("nightly", "lost")
+	p.complainsTwice("nightly", "lost")
 	p = q.launch("run", "nightly", "--", "true")
 	p.ends(exit.Unavailable)
 	if text := p.stderr.String(); !strings.Contains(text, "1 of 3 nodes answered") {

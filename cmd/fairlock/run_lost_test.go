@@ -4,6 +4,7 @@ package main
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fairlock/locks/test/redistest"
@@ -18,7 +19,37 @@ func TestWhatIsLeftOfTheGroupHasItsGraceToo(t *testing.T) {
 	must(t, s.Client(t).Del(t.Context(), "fairlock:lock:{x}").Err())
 	p.says("tidied up")
 	p.ends(76)
-	p.complains("exit code 143")
+	p.complainsTwice("is told to stop", "exit code 143")
+}
+
+func TestACommandWhoseLossIsNoticedLateIsKilledAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	// The whole grace would be 400 ms, and enough for that.
+	const script = `exec 2>/dev/null; trap "sleep 0.3; echo beside the next" TERM; echo in; while :; do sleep 0.01; done`
+	p := launch(t, s, "run", "--lease", "6s", "x", "--", "sh", "-c", script)
+	p.says("in")
+	must(t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	eventually(t, "the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
+	must(t, p.cmd.Process.Signal(syscall.SIGCONT))
+	p.ends(76)
+	if rest := p.rest(); len(rest) > 0 {
+		t.Errorf("it had time to say %q", rest)
+	}
+	p.complainsTwice("is told to stop", "exit code 137")
+}
+
+func TestALossIsSaidWhileTheCommandStillWorks(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := launch(t, s, "run", "--kill-after", "10m", "x", "--", "sh", "-c", `trap "" TERM; echo in; read line; exit 5`)
+	p.says("in")
+	must(t, observer(t, s).ForceUnlock(t.Context(), "x"))
+	eventually(t, "it says so", func() bool { return strings.Contains(p.stderr.String(), "the command is told to stop") })
+	must(t, p.stdin.Close())
+	p.ends(76)
+	p.complainsTwice(`"x"`, "forced", "exit code 5")
 }
 
 func TestACommandThatEndsAfterTheLossIs76WhateverItSays(t *testing.T) {

@@ -22,7 +22,7 @@ func loses(f runFlags, lose func(*fixture)) func(*fixture) string {
 		lose(s)
 		p.says("told")
 		code := s.ends(p)
-		p.complains(s.name, "exit code 3")
+		p.complainsTwice(s.name, "is told to stop", "exit code 3")
 		return "is told to end: " + code
 	}
 }

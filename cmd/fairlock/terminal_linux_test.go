@@ -183,7 +183,7 @@ func TestAJobWhoseLockWasLostWhileItWasStoppedIsEnded(t *testing.T) {
 	locker := observer(t, s)
 	eventually(t, "the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
 	c.types("fg\n")
-	c.sees("the command was told to stop")
+	c.sees("the command is told to stop")
 	c.types("echo code $?; exit 0\n")
 	c.sees("code 76")
 	c.ends(0)
@@ -230,7 +230,7 @@ func TestCtrlZStopsAPipelineAndTheCommandWithIt(t *testing.T) {
 	c.sees("Stopped")
 	eventually(t, "fairlock stands still, too: the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
 	c.types("fg\n")
-	c.sees("the command was told to stop")
+	c.sees("the command is told to stop")
 	c.types("exit 6\n")
 	c.ends(6)
 }

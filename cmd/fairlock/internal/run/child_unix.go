@@ -25,6 +25,7 @@ type child struct {
 	terminal *terminal
 	guard    *guard
 	struck   bool // it was ended by SIGINT
+	refused  bool // see isRefused
 
 	bystanders map[int]uint64 // our descendants that are none of the command's, and when they started
 }
@@ -87,25 +88,30 @@ func (c *child) watch() {
 	}
 }
 
-// pass passes a signal on to the group. That fails only if no process is left to get it.
-func (c *child) pass(s os.Signal) { c.send(s.(syscall.Signal)) }
+// pass passes a signal on to the group. That fails only if no process is left to get it, or all are
+// another user's.
+func (c *child) pass(s os.Signal) { _ = c.send(s.(syscall.Signal)) }
 
 // quit tells all processes to end. It also wakes stopped ones: else they would not hear that.
-func (c *child) quit() {
-	c.sendAll(unix.SIGTERM)
-	c.sendAll(unix.SIGCONT)
-}
+func (c *child) quit() { c.sendAll(unix.SIGTERM, unix.SIGCONT) }
 
 func (c *child) kill() { c.sendAll(unix.SIGKILL) }
 
-func (c *child) send(s syscall.Signal) { _ = unix.Kill(-c.pid, s) }
+// isRefused reports whether a process could not be told to end because it is another user's.
+func (c *child) isRefused() bool { return c.refused }
 
-// sendAll also reaches processes that have left the group.
-func (c *child) sendAll(s syscall.Signal) {
-	c.send(s)
+func (c *child) send(s syscall.Signal) error { return unix.Kill(-c.pid, s) }
+
+// sendAll also reaches processes that have left the group, after it: to find them takes its time.
+func (c *child) sendAll(all ...syscall.Signal) {
+	for _, s := range all {
+		c.refused = errors.Is(c.send(s), unix.EPERM) || c.refused
+	}
 	_, strays := c.offspring()
 	for _, pid := range strays {
-		_ = unix.Kill(pid, s)
+		for _, s := range all {
+			c.refused = errors.Is(unix.Kill(pid, s), unix.EPERM) || c.refused
+		}
 	}
 }
 

@@ -27,7 +27,8 @@ type Program struct {
 	insists bool          // apply KillAfter also after a SIGTERM that is only passed on
 	fixed   time.Duration // the lease if it is not renewed, else 0
 
-	interrupted bool // ended by Ctrl-C: see child.interrupted
+	said        chan struct{} // closed when all that complain was given has been written
+	interrupted bool          // ended by Ctrl-C: see child.interrupted
 }
 
 // lookUp finds the program on the PATH.
@@ -90,18 +91,32 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 	if err != nil {
 		return 0, unrunnable(p.args[0], err)
 	}
+	p.said = make(chan struct{})
+	close(p.said)
 	defer func() {
 		child.release()
 		p.interrupted = child.interrupted()
+		<-p.said
 	}()
+	return p.attend(child, lease, signals)
+}
+
+// attend follows a child that was started, for run.
+func (p *Program) attend(child *child, lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
 	began, first := time.Now(), lease.Deadline()
-	grace := func() time.Duration { return p.grace(first.Sub(began), lease.Deadline().Sub(began), time.Since(began)) }
+	end := func() {
+		trusted, now := lease.Deadline(), time.Now()
+		grace := p.grace(first.Sub(began), trusted.Sub(began), now.Sub(began), late(trusted, now))
+		child.end(signals, grace, func() {
+			p.complain(fmt.Errorf("%q: what runs as another user cannot be ended, and goes on without the lock", lease.Name()))
+		})
+	}
 	var kill <-chan time.Time
 	for {
 		select {
 		case <-child.ended:
 			if left := child.linger(signals, lease.Done()); left {
-				child.end(signals, grace())
+				end()
 				exit.Complain(p.out, fmt.Errorf("%q: the command has left something running, which was told to end", lease.Name()))
 			}
 			return child.code, nil
@@ -117,9 +132,9 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		case why := <-child.stopped:
 			child.suspend(why, lease.Err)
 		case <-lease.Done():
-			why := p.loss(lease)
-			child.end(signals, grace())
-			return 0, exit.Errorf(exit.Lost, "%w; the command was told to stop, and had exit code %d", why, child.code)
+			p.complain(fmt.Errorf("%w; the command is told to stop", p.loss(lease)))
+			end()
+			return 0, exit.Errorf(exit.Lost, "%q was lost; the command had exit code %d", lease.Name(), child.code)
 		}
 	}
 }
@@ -128,12 +143,35 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 // was waited for, or is on a quorum, begins with a claim, which is shorter than the lease and has a
 // smaller margin. Its first renewal makes a lease of it. first and now are for how long the lock was
 // trusted as the command began, and is now, both from then on. The command has run for ran. A lock
-// that was forced is not trusted any more, but it had been renewed if it outlived its claim.
-func (p *Program) grace(first, now, ran time.Duration) time.Duration {
-	if p.insists || now > 2*first || ran > first+safely(first) {
+// that was forced is not trusted any more, but it had been renewed if it outlived its claim. What
+// has passed of the grace before fairlock noticed the loss is gone.
+func (p *Program) grace(first, now, ran, late time.Duration) time.Duration {
+	if p.insists {
 		return p.KillAfter
 	}
-	return min(p.KillAfter, safely(first*10/9)) // trust ends a tenth early
+	whole := p.KillAfter
+	if now <= 2*first && min(now, ran) <= first+safely(first) {
+		whole = min(whole, safely(first*10/9)) // trust ends a tenth early
+	}
+	return max(0, whole-late)
+}
+
+// late returns for how long a lock is not trusted any more. A process that was stopped (Ctrl-Z, a
+// frozen container) hears of its loss when it goes on. While the machine slept, only the wall clock
+// went on.
+func late(trusted, now time.Time) time.Duration {
+	return max(0, now.Sub(trusted), now.Round(0).Sub(trusted.Round(0)))
+}
+
+// complain writes err while other things go on: neither a signal nor SIGKILL waits for a reader.
+func (p *Program) complain(err error) {
+	before, done := p.said, make(chan struct{})
+	p.said = done
+	go func() {
+		defer close(done)
+		<-before
+		exit.Complain(p.out, err)
+	}()
 }
 
 // loss returns the reason why the command must end.
@@ -187,15 +225,19 @@ func (c *child) linger(signals <-chan os.Signal, lost <-chan struct{}) bool {
 }
 
 // end ends the command and its offspring: by SIGTERM, and by SIGKILL those that are left after
-// killAfter.
-func (c *child) end(signals <-chan os.Signal, killAfter time.Duration) {
+// killAfter. It calls refused, once, if the system does not allow that and something still runs.
+func (c *child) end(signals <-chan os.Signal, killAfter time.Duration, refused func()) {
+	over := time.NewTimer(killAfter) // first: to look for processes takes its time
 	c.quit()
-	over := time.NewTimer(killAfter)
 	defer over.Stop()
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
 	var killed time.Time
-	for !c.hasEnded() || !c.gone() {
+	for told := false; !c.hasEnded() || !c.gone(); {
+		if c.isRefused() && !told {
+			told = true
+			refused()
+		}
 		select {
 		case got := <-signals:
 			c.pass(got)

@@ -51,8 +51,9 @@ it out of the line. SIGUSR1, SIGUSR2 and SIGWINCH only go on to the command.
 If the lock is lost (the server was away for longer than the lease, somebody ended it, or a --fixed-lease is over) the
 command and all that it has started get SIGTERM and, --kill-after later, SIGKILL. The default, which
 grows with the lease, sees to it that they are gone before the server gives the lock to another; in the first seconds of
-a lock that was waited for it is 200 ms. A SIGTERM that only goes on to the command is followed by SIGKILL if
---kill-after is given.
+a lock that was waited for it is 200 ms, and after a loss that is noticed late (fairlock stood still) what is left of
+it. A SIGTERM that only goes on to the command is followed by SIGKILL if --kill-after is given. What runs as another
+user cannot be ended: run fairlock as the user of the command.
 
 What the command leaves running when it ends has a second to end by itself and is ended in the same way then, before the
 lock is handed on; a daemon, which has made a session of its own (setsid), is left alone. If fairlock itself is killed,

@@ -32,26 +32,73 @@ func TestByDefaultTheCommandIsDeadBeforeTheServerGivesAwayALockThatWasNeverRenew
 	r := Command{Lease: 30 * time.Second}
 	p := Program{KillAfter: r.killAfter()}
 	const claim = 3 * time.Second
-	late := 50 * time.Millisecond // since the grant, as the command begins
-	trusted := claim - fairlock.Margin(claim) - late
-	if after := p.grace(trusted, trusted, trusted+late); after <= 0 || after > fairlock.Margin(claim)*3/4 {
+	since := 50 * time.Millisecond // the grant, as the command begins
+	trusted := claim - fairlock.Margin(claim) - since
+	if after := p.grace(trusted, trusted, trusted+since, 0); after <= 0 || after > fairlock.Margin(claim)*3/4 {
 		t.Errorf("a claim: SIGKILL %v after SIGTERM", after)
 	}
-	if after := p.grace(trusted, trusted+time.Second, time.Second); after > fairlock.Margin(claim)*3/4 {
+	if after := p.grace(trusted, trusted+time.Second, time.Second, 0); after > fairlock.Margin(claim)*3/4 {
 		t.Errorf("another node's claim: SIGKILL %v after SIGTERM", after)
 	}
-	if after := p.grace(trusted, time.Second+27*time.Second, time.Second); after != p.KillAfter {
+	if after := p.grace(trusted, time.Second+27*time.Second, time.Second, 0); after != p.KillAfter {
 		t.Errorf("a claim that was renewed: SIGKILL %v after SIGTERM", after)
 	}
-	if after := p.grace(27*time.Second, 27*time.Second, 27*time.Second); after > p.KillAfter || after < p.KillAfter*9/10 {
+	if after := p.grace(27*time.Second, 27*time.Second, 27*time.Second, 0); after > p.KillAfter || after < p.KillAfter*9/10 {
 		t.Errorf("a lock that was free: SIGKILL %v after SIGTERM", after)
 	}
-	if after := p.grace(trusted, 4*time.Second, 4*time.Second); after != p.KillAfter {
+	if after := p.grace(trusted, 4*time.Second, 4*time.Second, 0); after != p.KillAfter {
 		t.Errorf("a lock that was renewed, and then forced: SIGKILL %v after SIGTERM", after)
 	}
 	p.insists = true
-	if after := p.grace(trusted, trusted, trusted); after != p.KillAfter {
+	if after := p.grace(trusted, trusted, trusted, 0); after != p.KillAfter {
 		t.Errorf("--kill-after is given: SIGKILL %v after SIGTERM", after)
+	}
+}
+
+func TestALossThatIsNoticedLateLeavesOnlyTheRestOfTheGrace(t *testing.T) {
+	t.Parallel()
+	r := Command{Lease: 30 * time.Second}
+	p := Program{KillAfter: r.killAfter()}
+	const free, claim = 27 * time.Second, 2700 * time.Millisecond // for how long they are trusted
+	for _, test := range []struct{ first, late, want time.Duration }{
+		{free, 0, p.KillAfter},
+		{free, time.Second, p.KillAfter - time.Second},
+		{free, time.Hour, 0},
+		{claim, 50 * time.Millisecond, 150 * time.Millisecond},
+		{claim, 250 * time.Millisecond, 0},
+		{claim, time.Second, 0},
+	} {
+		if after := p.grace(test.first, test.first, test.first+test.late, test.late); after != test.want {
+			t.Errorf("trusted for %v, noticed %v late: SIGKILL %v after SIGTERM, want %v", test.first, test.late, after, test.want)
+		}
+	}
+	p.insists = true
+	if after := p.grace(free, free, free+time.Hour, time.Hour); after != p.KillAfter {
+		t.Errorf("--kill-after is given: SIGKILL %v after SIGTERM", after)
+	}
+}
+
+func TestTheLossOfALockThatIsTakenAwayIsNotLate(t *testing.T) {
+	t.Parallel()
+	locks := locktest.New(t, fairlock.WithLease(time.Second))
+	for why, lose := range map[string]func(*fairlock.Lease) error{
+		"forced": func(l *fairlock.Lease) error { locks.Lose(l); return nil },
+		"vanished": func(l *fairlock.Lease) error {
+			return locks.Server.Client().Del(t.Context(), "fairlock:lock:{"+l.Name()+"}").Err()
+		},
+	} {
+		lease, err := locks.Lock(t.Context(), why)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now()
+		if err := lose(lease); err != nil {
+			t.Fatal(err)
+		}
+		<-lease.Done()
+		if trusted := lease.Deadline(); trusted.Before(before) || late(trusted, trusted) != 0 || late(trusted, trusted.Add(time.Second)) != time.Second {
+			t.Errorf("%s: it counts from %v before it on", why, before.Sub(trusted))
+		}
 	}
 }
 

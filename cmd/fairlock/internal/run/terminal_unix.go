@@ -107,7 +107,7 @@ func (t *terminal) set(group int) {
 
 // halt passes a Ctrl-Z on to the command. We get it if the terminal is shared: see isShared. Then
 // suspend does the rest.
-func (c *child) halt() { c.send(unix.SIGTSTP) }
+func (c *child) halt() { _ = c.send(unix.SIGTSTP) }
 
 // suspend follows a child that was stopped (Ctrl-Z). It stops us, so that our shell sees the job
 // stop. When we are woken, it wakes the child, unless the lock was lost meanwhile. Without a
@@ -118,7 +118,7 @@ func (c *child) suspend(why os.Signal, lost func() error) {
 		return
 	}
 	if (why == unix.SIGTTIN || why == unix.SIGTTOU) && (t.foreground() == c.pid || t.give(c.pid)) {
-		c.send(syscall.SIGCONT) // the child touched the terminal just before it had the foreground
+		_ = c.send(syscall.SIGCONT) // the child touched the terminal just before it had the foreground
 		return
 	}
 	lent := t.take()
@@ -130,7 +130,7 @@ func (c *child) suspend(why os.Signal, lost func() error) {
 		t.give(c.pid)
 	}
 	if lost() == nil {
-		c.send(syscall.SIGCONT)
+		_ = c.send(syscall.SIGCONT)
 	}
 }
 
