@@ -301,6 +301,34 @@ func TestForceSaysWhatItDidAlsoIfTheServerIsGoneThen(t *testing.T) {
 	}
 }
 
+func TestAChangeThatTheServerDidNotAnswerMayHaveBeenDone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faultproxy.New(t, s.Addr())
+	lease := take(t, observer(t, s), "nightly")
+	waiter := waits(t, observer(t, s), "nightly")
+	id := inspect(t, observer(t, s), "nightly").Waiters[0].ID
+	asks := func(args ...string) *tool {
+		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + proxy.Addr()}, args...).start()
+		p.ends(69)
+		return p
+	}
+	away := proxy.Add(faultproxy.Rule{Action: faultproxy.DropRequest(), Match: faultproxy.Any})
+	if text := asks("force", "nightly").stderr.String(); strings.Contains(text, "may have been done") {
+		t.Errorf("it could only not look: %s", text)
+	}
+	away.Remove()
+	proxy.Add(faultproxy.Rule{Action: faultproxy.SwallowReply(), Match: func(args []string) bool {
+		return strings.EqualFold(args[0], "eval") && (strings.HasPrefix(args[1], "-- force") || strings.HasPrefix(args[1], "-- evict"))
+	}})
+	asks("evict", "nightly", id).complains("it may have been done all the same: look again")
+	if err := <-waiter; !errors.Is(err, fairlock.ErrEvicted) {
+		t.Error(err)
+	}
+	asks("force", "nightly").complains("it may have been done all the same: look again, and name the token")
+	<-lease.Done()
+}
+
 func TestForceMeansAPlainLockOnlyIfTold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

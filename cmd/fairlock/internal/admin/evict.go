@@ -32,7 +32,7 @@ Exit codes:
     0  it was evicted
     1  there is no such waiter, or it was granted the lock meanwhile
    64  the command line makes no sense; also an id that several begin with
-   69  the server cannot be reached or used
+   69  the server cannot be reached or used; if it may have been done all the same, standard error says so
    74  standard output cannot be written`
 }
 
@@ -60,7 +60,7 @@ func (v *Evict) Run() error {
 	}
 	// Only locks of this kind, and those of a quorum, have a line.
 	if err := l.Interface.(locks.Evicter).Evict(context.Background(), v.Name, waiter.ID); err != nil {
-		return l.Failed(err)
+		return l.FailedChange(err, "look again, and give the whole id")
 	}
 	p := v.Page()
 	p.Object(&evictedRecord{v.Name, waiter})

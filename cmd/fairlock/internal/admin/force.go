@@ -37,7 +37,7 @@ Exit codes:
     0  it was ended
     1  nobody has the lock, or it is not the token's any more
    64  the command line makes no sense
-   69  the server cannot be reached or used
+   69  the server cannot be reached or used; if it may have been done all the same, standard error says so
    74  standard output cannot be written`
 }
 
@@ -69,7 +69,7 @@ func (v *Force) Run() error {
 	}
 	s.Notices.Mute() // the notice that a lock was forced
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
-		return l.Failed(err)
+		return l.FailedChange(err, "look again, and name the token")
 	}
 	done := &forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder}
 	after, unseen := l.Look(v.Name)

@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -147,6 +148,20 @@ func (l Locker) Failed(err error) error {
 	default:
 		return exit.Errorf(exit.Unavailable, "%w (the server is %s)", err, l.Server)
 	}
+}
+
+// Certain reports whether it is known if a change happened that ended so.
+func Certain(err error) bool {
+	return !lua.Unanswered(err) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, fairlock.ErrInvalid)
+}
+
+// FailedChange is Failed for an error of a change. If that may have happened all the same, the
+// error says so, and what to do before it is asked for again.
+func (l Locker) FailedChange(err error, before string) error {
+	if Certain(err) {
+		return l.Failed(err)
+	}
+	return exit.Errorf(exit.Unavailable, "%w (the server is %s); it may have been done all the same: %s", err, l.Server, before)
 }
 
 // Look inspects a lock.

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/lua"
 )
 
 // change is something that was done from the page, for the record.
@@ -164,7 +164,7 @@ func (s *site) do(a action) http.HandlerFunc {
 		defer cancel()
 		err := p.do(ctx)
 		s.watcher.hurry(k)
-		unsure := !certain(err)
+		unsure := !locks.Certain(err)
 		if err == nil || unsure {
 			s.report(change{time.Now(), a.verb, k.name, k.kind, p.whose, p.who, r.RemoteAddr, unsure})
 		}
@@ -209,11 +209,6 @@ func (s *site) planned(w http.ResponseWriter, r *http.Request, a action) (k key,
 		return k, p, false
 	}
 	return k, p, true
-}
-
-// certain reports whether it is known if a change happened that ended so.
-func certain(err error) bool {
-	return !lua.Unanswered(err) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, fairlock.ErrInvalid)
 }
 
 // failed answers that something was not done, and why.
