@@ -86,7 +86,7 @@ func WriteJSON(out io.Writer, p *survey.Picture) error {
 		Rate    float64   `json:"handovers_per_second"`
 		Longest int64     `json:"longest_wait_ms"`
 		Locks   []lock    `json:"locks"`
-	}{p.At, t.Held, t.Waiting, t.Rate, t.Longest.Milliseconds(), []lock{}}
+	}{p.At.UTC(), t.Held, t.Waiting, t.Rate, t.Longest.Milliseconds(), []lock{}}
 	for _, l := range sorted(p.Locks, columns[0], false) {
 		row := lock{Name: l.Name, Waiting: l.Waiting, Rate: l.Rate, Longest: l.Longest.Milliseconds(), Damaged: l.Damaged}
 		if h := l.Holder; h != nil {

@@ -34,10 +34,13 @@ func TestASnapshotForPeopleShowsAllOfEveryName(t *testing.T) {
 
 func TestASnapshotForProgramsHasEveryLockAndTheTotals(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteJSON(&out, scenery().picture); err != nil {
+	picture := scenery().picture
+	picture.At = picture.At.In(time.FixedZone("elsewhere", 3600))
+	if err := WriteJSON(&out, picture); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
+		At      string  `json:"at"`
 		Held    int     `json:"held"`
 		Waiting int     `json:"waiting"`
 		Rate    float64 `json:"handovers_per_second"`
@@ -54,7 +57,7 @@ func TestASnapshotForProgramsHasEveryLockAndTheTotals(t *testing.T) {
 		t.Fatal(err, out.String())
 	}
 	evil := got.Locks[0]
-	if got.Held != 34 || got.Waiting != 10365 || got.Rate < 37000 || got.Longest != 61*60*1000 || len(got.Locks) != 35 ||
+	if !strings.HasSuffix(got.At, "Z") || got.Held != 34 || got.Waiting != 10365 || got.Rate < 37000 || got.Longest != 61*60*1000 || len(got.Locks) != 35 ||
 		evil.Name != "evil\x1b[2J\nname" || evil.Waiting != 3 || evil.Rate != 12.34 || evil.Note != "\x1b]0;title\a" || evil.Held != 80 {
 		t.Errorf("%+v", got)
 	}

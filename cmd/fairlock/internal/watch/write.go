@@ -15,6 +15,7 @@ const many = 8
 // WriteJSON writes each event as an object on a line.
 func WriteJSON(out io.Writer, events []Event) error {
 	for _, e := range events {
+		e.At = e.At.UTC()
 		if err := look.JSON(out, wire{e, e.Waited.Milliseconds(), e.Held.Milliseconds(), e.Remaining.Milliseconds()}); err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func TestACrowdThatComesAtOnceIsOneLineForPeopleAndEachOneForPrograms(t *testing
 
 func TestAnEventForProgramsHasWhatIsKnownInMilliseconds(t *testing.T) {
 	var out bytes.Buffer
-	e := Event{At: time.UnixMilli(1).UTC(), Lock: "<x>", Kind: Granted, ID: "i", Owner: "o", Note: "n", Token: 1 << 50, Waited: 1500 * time.Microsecond, Held: time.Second, Remaining: time.Minute}
+	e := Event{At: time.UnixMilli(1).In(time.FixedZone("elsewhere", 3600)), Lock: "<x>", Kind: Granted, ID: "i", Owner: "o", Note: "n", Token: 1 << 50, Waited: 1500 * time.Microsecond, Held: time.Second, Remaining: time.Minute}
 	if err := WriteJSON(&out, []Event{e, {At: e.At, Lock: "y", Kind: Unseen}}); err != nil {
 		t.Fatal(err)
 	}

@@ -166,7 +166,7 @@ func (s *site) do(a action) http.HandlerFunc {
 		s.watcher.hurry(k)
 		unsure := !locks.Certain(err)
 		if err == nil || unsure {
-			s.report(change{time.Now(), a.verb, k.name, k.kind, p.whose, p.who, r.RemoteAddr, unsure})
+			s.report(change{time.Now().UTC(), a.verb, k.name, k.kind, p.whose, p.who, r.RemoteAddr, unsure})
 		}
 		switch {
 		case unsure:

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
@@ -93,7 +94,7 @@ func TestAForceThatTheRedisDidNotAnswerIsWrittenDownAsUnsure(t *testing.T) {
 	<-lease.Done()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.changes) != 1 || !c.changes[0].Unsure || c.changes[0].Whose != fmt.Sprint(lease.Token()) {
+	if len(c.changes) != 1 || !c.changes[0].Unsure || c.changes[0].At.Location() != time.UTC || c.changes[0].Whose != fmt.Sprint(lease.Token()) {
 		t.Errorf("the record: %+v", c.changes)
 	}
 }
