@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/reentrant"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -153,6 +154,28 @@ func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	found = finds(t, s)
 	checkFound(t, found, "topology", wrong, "a replica of 127.0.0.1:1", "its master")
 	checkFound(t, found, "practice", wrong, "the server is a replica of 127.0.0.1:1", "connect to the master")
+}
+
+func TestTheDoctorDoesNotJudgeTheKeysOfALongerPrefix(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb := s.Client(t)
+	for _, prefix := range []string{"fairlock:b", "fairlock:b:c"} {
+		locker, plain := fairlock.New(rdb, fairlock.WithPrefix(prefix)), reentrant.New(rdb, reentrant.WithPrefix(prefix))
+		t.Cleanup(func() { _, _ = locker.Close(), plain.Close() }) // never fail
+		take(t, locker, "x:y")
+		take(t, plain, "x")
+	}
+	const says = "with 0 locks and 0 lines under \"fairlock\"; %d keys of applications whose prefix begins with this one"
+	keys := len(rdb.Keys(t.Context(), "*").Val())
+	if found := finds(t, s); keys < 8 || found["keyspace"].Figures["others"] != int64(keys) {
+		t.Errorf("%+v, of %d keys", found["keyspace"], keys)
+	} else {
+		checkFound(t, found, "keyspace", good, fmt.Sprintf(says, keys))
+	}
+	must(t, rdb.Set(t.Context(), "fairlock:b", "", time.Hour).Err())
+	must(t, rdb.Set(t.Context(), "fairlock:queue:b:lock:x", "", time.Hour).Err())
+	checkFound(t, finds(t, s), "keyspace", wrong, fmt.Sprintf(says, keys), `"fairlock:b"`, `"fairlock:queue:b:lock:x" (string instead of list)`)
 }
 
 func TestTheDoctorKnowsWhyAServerIsNotReached(t *testing.T) {

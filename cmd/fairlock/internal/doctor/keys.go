@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/lua"
 )
 
 const (
@@ -28,6 +29,7 @@ var typeAtNode = map[string]string{"lock": "hash", "queue": "zset", "waiters": "
 type census struct {
 	locks, lines int
 	odd          []string // keys that Fairlock does not leave like this
+	others       int      // keys of applications with a longer prefix
 	cut          bool     // the walk took too long
 }
 
@@ -48,7 +50,10 @@ func (p *patient) keyspace(ctx context.Context) finding {
 	}
 	f := finding{
 		Status: good, Found: fmt.Sprintf("%s, with %s and %s under %q", output.Count(int(all), "key"), output.Count(seen.locks, "lock"), output.Count(seen.lines, "line"), p.prefix),
-		Figures: map[string]int64{"keys": all, "locks": int64(seen.locks), "lines": int64(seen.lines), "odd": int64(len(seen.odd))},
+		Figures: map[string]int64{"keys": all, "locks": int64(seen.locks), "lines": int64(seen.lines), "odd": int64(len(seen.odd)), "others": int64(seen.others)},
+	}
+	if seen.others > 0 {
+		f.Found += fmt.Sprintf("; %s of applications whose prefix begins with this one", output.Count(seen.others, "key"))
 	}
 	if seen.cut {
 		f.Found += fmt.Sprintf(" (of those that were seen within %v)", scanFor)
@@ -115,6 +120,8 @@ func (p *patient) count(ctx context.Context, keys []string, seen *census) error 
 		}
 		switch is := types[i].Val(); {
 		case is == "none": // the key has expired since
+		case !ours && p.isOthers(key):
+			seen.others++
 		case !ours:
 			seen.odd = append(seen.odd, fmt.Sprintf("%q", key))
 		case is != want:
@@ -128,4 +135,20 @@ func (p *patient) count(ctx context.Context, keys []string, seen *census) error 
 		}
 	}
 	return nil
+}
+
+// isOthers reports whether the key is that of an application whose prefix begins with ours, and a
+// colon.
+func (p *patient) isOthers(key string) bool {
+	for at := len(p.prefix) + 1; ; at++ {
+		next := strings.IndexByte(key[at:], ':')
+		if next < 0 {
+			return false
+		}
+		at += next
+		part, _, _ := strings.Cut(key[at+1:], ":")
+		if typeOf[part] != "" || typeAtNode[part] != "" {
+			return lua.CheckPrefix(strings.TrimSuffix(key[:at], plainKeys)) == nil
+		}
+	}
 }
