@@ -274,6 +274,27 @@ func TestTheDoctorDisturbsNoLock(t *testing.T) {
 	})
 }
 
+func TestDoctorMissesTheSlotsOfAClusterThatNobodyServes(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartNodes(t, 3, 2*time.Second)
+	url := "redis+cluster://" + c.Addrs()[0]
+	checkFound(t, findsAt(t, url), "topology", good, "a cluster of 3 masters")
+	owner := c.MasterOf("{x}")
+	slot := owner.Client(t).ClusterKeySlot(t.Context(), "{x}").Val()
+	eventually(t, "nobody has the slot", func() bool {
+		gone := true
+		for _, node := range append([]*redistest.Server{owner}, c.Nodes()...) {
+			rdb := node.Client(t)
+			_ = rdb.ClusterDelSlots(t.Context(), int(slot)).Err() // the node may have done that already
+			for _, r := range rdb.ClusterSlots(t.Context()).Val() {
+				gone = gone && (int(slot) < r.Start || int(slot) > r.End)
+			}
+		}
+		return gone
+	})
+	checkFound(t, findsAt(t, url), "topology", wrong, "16383 of 16384 slots are served: locks in the others are refused", "--cluster fix")
+}
+
 func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartNodes(t, 3, 2*time.Second)

@@ -74,7 +74,7 @@ func (p *patient) sharded() bool {
 }
 
 // topology checks the server's role among other servers.
-func (p *patient) topology(context.Context) finding {
+func (p *patient) topology(ctx context.Context) finding {
 	mode, role := p.info["redis_mode"], p.info["role"]
 	switch {
 	case mode == "cluster" && p.isNode():
@@ -82,7 +82,7 @@ func (p *patient) topology(context.Context) finding {
 	case mode == "cluster" && !p.sharded():
 		return finding{Status: wrong, Found: "a node of a cluster, which has some of the slots", Do: asCluster}
 	case mode == "cluster":
-		return finding{Status: good, Found: fmt.Sprintf("a cluster of %s: each lock lives on the master of its slot", output.Count(len(p.all), "master"))}
+		return p.cluster(ctx)
 	case mode == "sentinel":
 		return finding{Status: wrong, Found: "this is a Sentinel, which keeps no locks", Do: "name the master that it watches: redis://HOST:PORT?master_name=NAME"}
 	case role == "":
@@ -100,6 +100,36 @@ func (p *patient) topology(context.Context) finding {
 		f.Found += ", which add nothing: one that is promoted grants nothing for the longest lease"
 	case replicas == 0:
 		f.Found = "a master without replicas: what happens to it happens to the locks"
+	}
+	return f
+}
+
+// allSlots is how many slots a cluster has.
+const allSlots = 16384
+
+// cluster checks whether each slot of the cluster is some master's, as every master sees it. One that
+// does not say is taken to see all.
+func (p *patient) cluster(ctx context.Context) finding {
+	served := allSlots
+	for _, m := range p.all {
+		ranges, err := m.rdb.ClusterSlots(ctx).Result()
+		if err != nil {
+			continue
+		}
+		sees := 0
+		for _, r := range ranges {
+			sees += r.End - r.Start + 1
+		}
+		served = min(served, sees)
+	}
+	f := finding{
+		Status: good, Found: fmt.Sprintf("a cluster of %s: each lock lives on the master of its slot", output.Count(len(p.all), "master")),
+		Figures: map[string]int64{"slots": int64(served)},
+	}
+	if served < allSlots {
+		f.Status = wrong
+		f.Found = fmt.Sprintf("a cluster of %s: %d of %d slots are served: locks in the others are refused", output.Count(len(p.all), "master"), served, allSlots)
+		f.Do = "look at CLUSTER SLOTS, and give the others to a master: redis-cli --cluster fix HOST:PORT"
 	}
 	return f
 }
