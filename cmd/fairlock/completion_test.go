@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -78,6 +79,26 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 	}
 	if got := (&completeCommand{Shell: "fish", Words: []string{"--", ""}}).lines(); !slices.Contains(got, "doctor\tLook for what is wrong with the server, and say what to do about it.") || slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, "complete\t") }) {
 		t.Errorf("commands: %q", got)
+	}
+}
+
+func TestCompletionWaitsForNoServerThatHangs(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Pause()
+	defer s.Resume()
+	at := "--redis=redis://" + s.Addr() + "?read_timeout=1h" // its own limit is sooner
+	for _, words := range [][]string{{"show", at, ""}, {"evict", at, "x", ""}, {"run", at, ""}} {
+		given := make(chan []string, 1)
+		go func() { given <- (&completeCommand{Shell: "fish", Words: append([]string{"--"}, words...)}).lines() }()
+		select {
+		case got := <-given:
+			if len(got) > 0 {
+				t.Errorf("%q: %q", words, got)
+			}
+		case <-time.After(patienceOfTests):
+			t.Fatalf("%q holds the keyboard", words)
+		}
 	}
 }
 

@@ -107,6 +107,7 @@ func (v *Evict) Predict(ctx context.Context, what string) []locks.Candidate {
 
 // waiters returns the ids of the lock's waiters.
 func (v *Evict) waiters(ctx context.Context) (all []locks.Candidate) {
+	v.Hurry()
 	s, err := v.Open(locks.Fair)
 	if err != nil {
 		return nil

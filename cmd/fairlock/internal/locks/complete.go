@@ -18,6 +18,7 @@ func (s *Selection) Predict(ctx context.Context, _ string) []Candidate {
 
 // Names returns the names of all locks of these kinds, for completion.
 func (k *Keyspace) Names(ctx context.Context, kinds ...string) (all []Candidate) {
+	k.Hurry()
 	s, err := k.Open(kinds...)
 	if err != nil {
 		return nil

@@ -25,7 +25,13 @@ type Connection struct {
 	LongestLease time.Duration `group:"server" placeholder:"DURATION" env:"FAIRLOCK_LONGEST_LEASE" help:"The longest lease of a quorum, which all its users set alike (${env}; default 1m)."`
 	Set          string        `group:"server" placeholder:"NAME" env:"FAIRLOCK_SET" help:"What a quorum's users call the set of its nodes, if not by their addresses (${env})."`
 	TLSFiles
+
+	hurried bool // see Hurry
 }
+
+// Hurry has clients that are made from now on end a request when its context ends. Otherwise a
+// request to a server that hangs goes on until its own timeout, and whoever closes waits for that.
+func (c *Connection) Hurry() { c.hurried = true }
 
 // URLs says which URLs --redis takes.
 const URLs = `The server is one of
@@ -61,11 +67,14 @@ type site struct {
 	url   string
 	files *TLSFiles
 	hush  bool // a password may be near
+
+	hurried bool
 }
 
 // site returns the site of a Connection that is no quorum.
 func (c *Connection) site() *site {
-	return &site{url: strings.Join(c.Redis, ""), files: &c.TLSFiles, hush: strings.Contains(strings.Join(c.Redis, ""), "@")}
+	one := strings.Join(c.Redis, "")
+	return &site{url: one, files: &c.TLSFiles, hush: strings.Contains(one, "@"), hurried: c.hurried}
 }
 
 // form is the kind of deployment of a URL.
@@ -123,14 +132,14 @@ func (s *site) prepare() (func() redis.UniversalClient, error) {
 		o, err := redis.ParseFailoverURL(u.String())
 		if err == nil {
 			anyName(o.TLSConfig)
-			err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+			err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig, &o.ContextTimeoutEnabled})
 		}
 		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, s.nonsense(err)
 	case cluster:
 		o, err := redis.ParseClusterURL(u.String())
 		if err == nil {
 			anyName(o.TLSConfig)
-			err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+			err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig, &o.ContextTimeoutEnabled})
 		}
 		return func() redis.UniversalClient { return redis.NewClusterClient(o) }, s.nonsense(err)
 	default:
@@ -143,7 +152,7 @@ func (s *site) prepare() (func() redis.UniversalClient, error) {
 func (s *site) options(u *url.URL) (*redis.Options, error) {
 	o, err := redis.ParseURL(u.String())
 	if err == nil {
-		err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig})
+		err = s.tune(settings{&o.ClientName, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.MaxRetries, &o.DialerRetries, o.TLSConfig, &o.ContextTimeoutEnabled})
 	}
 	return o, s.nonsense(err)
 }
@@ -178,6 +187,7 @@ type settings struct {
 	dial, read, write *time.Duration
 	retries, dials    *int
 	tls               *tls.Config
+	hurried           *bool
 }
 
 // tune sets what the URL leaves open, so that an unreachable server is reported soon: the library
@@ -189,6 +199,7 @@ func (s *site) tune(k settings) error {
 	preset(k.write, Timeout)
 	preset(k.retries, -1)
 	preset(k.dials, 1)
+	preset(k.hurried, s.hurried)
 	return s.files.configure(k.tls)
 }
 
