@@ -250,7 +250,9 @@ func (l *Locker) answered(c *call, i int, a *ballot.Answer, err error, pair rule
 	case c.Phase == rules.Gone:
 		return // its leave, which is on its way, names the ticket as one whose requests may be late
 	case a.Status == ballot.Gone:
-		c.Failed(i, engine.ErrEvicted, true)
+		if c.Phase == rules.Waiting { // the message may have been lost: one node's word is enough here, too
+			l.settle(c, nil, engine.ErrEvicted)
+		}
 	default:
 		c.Answered(i, a, pair, time.Now())
 		switch {

@@ -224,3 +224,35 @@ func TestAHolderThatWasEvictedWhereItWaitedGetsTheVoteThereLater(t *testing.T) {
 	w.until("it has that vote", func() bool { return third.HGet(w.Context(), record, "ticket").Val() == ticket.String() })
 	w.unlock(lease)
 }
+
+func TestAWaiterThatDidNotHearOfItsEvictionIsToldWhenItAsksAgain(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		a, b := h.locker(), h.locker()
+		lease := h.has(a, "x")
+		waits := make(chan error, 1)
+		go func() {
+			_, err := b.Lock(h.Context(), "x")
+			waits <- err
+		}()
+		time.Sleep(time.Second)
+		b.mu.Lock()
+		for _, c := range b.calls { // one node is as after an eviction
+			_, _ = h.nodes[0].ZRem(c.Keys.Queue(), c.ticket.String())
+			_, _ = h.nodes[0].ZRem(c.Keys.Waiters(), c.ticket.String())
+			_ = h.nodes[0].Set(b.mark(c.Keys, c.ticket), "evicted")
+		}
+		b.mu.Unlock()
+		time.Sleep(2 * beatEvery)
+		select {
+		case err := <-waits:
+			if !errors.Is(err, ErrEvicted) {
+				h.Errorf("it says %v", err)
+			}
+		default:
+			h.Error("it waits")
+		}
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
+}

@@ -74,12 +74,13 @@ func (b *Ballot) Ask(i int) {
 
 // Due takes the nodes that the call has to ask now. Those that are away, and those with requests
 // under way, are asked later: of two enters, the one with the older place could come second. So are
-// those where a vote has lapsed, while no majority is there: somebody else may have one.
+// those where a vote has lapsed, while no majority is there that may vote for the call: somebody
+// else may have one.
 func (b *Ballot) Due(away func(i int) bool) (now []int) {
 	var later []int
 	there := 0
 	for i := range b.legs {
-		if !away(i) {
+		if !away(i) && b.legs[i].err == nil {
 			there++
 		}
 	}

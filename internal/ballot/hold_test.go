@@ -404,3 +404,36 @@ func TestAHoldBeginsNeitherWithAVoteThatIsGoneNorWithALateOne(t *testing.T) {
 		t.Errorf("%v are left of it", left)
 	}
 }
+
+// A node that refuses the call is no part of a majority of its votes, though it answers.
+func TestACallThatCannotBeDecidedKeepsNoVoteFromOthers(t *testing.T) {
+	const claim = 3 * time.Second
+	began := time.Now()
+	b := New(3, claim, 0, began)
+	away := func(i int) bool { return i == 1 }
+	for _, i := range []int{0, 2} {
+		b.Enter(i)
+		b.Entered(i, false)
+	}
+	b.Failed(0, errors.New("NOPERM"), true)
+	b.Answered(2, &Answer{Status: Granted, Now: 1, Left: claim, Place: 5, Token: 7, Since: 1}, rules.ClockPair{At: 1, Sent: began}, began)
+	if v := b.Judge(began, away); v.Do != Wait {
+		t.Fatalf("%+v", v)
+	}
+	now := began.Add(claim)
+	b.Expire(now)
+	if due := b.Due(away); len(due) != 0 || b.Stands(2) {
+		t.Errorf("it asks %v for a vote that is of no use", due)
+	}
+	if due := b.Due(func(int) bool { return false }); !slices.Equal(due, []int{2}) {
+		t.Errorf("with a node more it asks %v", due)
+	}
+	b.Enter(2)
+	b.Entered(2, false)
+	b.Answered(0, &Answer{Status: Waits, Now: 2, Place: 5}, rules.ClockPair{At: 2, Sent: now}, now) // it refuses no more
+	b.Ask(2)
+	b.legs[2].lapsed = true
+	if due := b.Due(away); !slices.Contains(due, 2) {
+		t.Errorf("with a majority that votes it asks %v", due)
+	}
+}
