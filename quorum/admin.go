@@ -125,24 +125,24 @@ func (l *Locker) seen(ctx context.Context, name string) (lua.Keys, []view, error
 // have nothing of the ticket now.
 func (l *Locker) takes(ctx context.Context, keys lua.Keys, ticket lua.Ticket, by taking) (out int, err error) {
 	type ended struct {
-		was lua.Was
-		err error
+		node int
+		was  lua.Was
+		err  error
 	}
 	done := make(chan ended, len(l.nodes))
 	if e := l.core.Await(ctx, func(ctx context.Context) {
 		l.round(func(i int) error {
 			was, err := l.leaveFor(context.WithoutCancel(ctx), i, keys, ticket, rules.Late.Milliseconds(), by)
-			done <- ended{was, err}
+			done <- ended{i, was, err}
 			return err
 		})
 	}); e != nil {
 		return 0, e
 	}
-	answered := 0
+	answered, failed := 0, l.reasons()
 	for range len(done) {
 		e := <-done
-		if e.err != nil {
-			err = errors.Join(err, e.err)
+		if failed[e.node] = e.err; e.err != nil {
 			continue
 		}
 		if answered++; by == byForce || e.was != lua.Held {
@@ -150,7 +150,7 @@ func (l *Locker) takes(ctx context.Context, keys lua.Keys, ticket lua.Ticket, by
 		}
 	}
 	if answered < l.need() {
-		return out, errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", answered, len(l.nodes), ballot.ErrUnreachable), err)
+		return out, errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", answered, len(l.nodes), ballot.ErrUnreachable), byNode(failed))
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -237,5 +238,39 @@ func TestOneBrokenConnectionAfterAnOutageCostsATryNothing(t *testing.T) {
 				h.Error(err)
 			}
 		})
+	})
+}
+
+func TestWhereNoMajorityIsReachedTheErrorSaysWhyByNode(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x", LeaseFor(2*time.Second))
+		h.nodes[1].SetError("LOADING the second")
+		h.nodes[2].SetError("NOPERM the third")
+		says := func(what string, err error, causes ...string) {
+			h.Helper()
+			if !errors.Is(err, ErrUnreachable) {
+				h.Errorf("%s says %v", what, err)
+			}
+			for _, cause := range causes {
+				if !strings.Contains(fmt.Sprint(err), cause) {
+					h.Errorf("%s does not say %q: %v", what, cause, err)
+				}
+			}
+		}
+		for _, what := range []string{"when a node is found away", "when it is known to be away"} {
+			_, err := l.TryLock(h.Context(), "y")
+			says("TryLock, "+what, err, "node 2: LOADING the second", "node 3: ", "NOPERM the third")
+			_, err = l.Inspect(h.Context(), "x")
+			says("Inspect, "+what, err, "node 2: LOADING the second", "node 3: ", "NOPERM the third")
+			says("ForceUnlock, "+what, l.ForceUnlock(h.Context(), "x"), "node 2: LOADING the second", "node 3: ", "NOPERM the third")
+			for _, err := range l.List(h.Context()) {
+				says("List, "+what, err, "node 2: LOADING the second", "node 3: ", "NOPERM the third")
+			}
+		}
+		says("Unlock", lease.Unlock(context.Background()), "node 2: LOADING the second", "NOPERM the third")
+		for i := range 2 {
+			h.nodes[1+i].SetError("")
+		}
 	})
 }

@@ -287,6 +287,8 @@ func (l *Locker) judge(c *call) {
 		}
 		if v.Do == ballot.Fill {
 			v.Err = engine.ErrQueueFull
+		} else if v.Away {
+			v.Err = errors.Join(v.Err, byNode(l.absent()))
 		}
 		l.settle(c, nil, v.Err)
 		return

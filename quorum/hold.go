@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -307,7 +308,11 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	case !r.Known() && r.Refused():
 		return "", r.err
 	case !r.Free():
-		return "", &engine.GoesOn{Err: fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), ballot.ErrUnreachable)}
+		heard := fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), ballot.ErrUnreachable)
+		if why := errors.Join(r.err, byNode(s.absent())); why != nil {
+			heard = fmt.Errorf("%w\n%v", heard, why) // as text: what a node refused is no refusal of the release
+		}
+		return "", &engine.GoesOn{Err: heard}
 	}
 	return "", nil // nodes that are away could say otherwise: nobody waits for them
 }

@@ -107,21 +107,16 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 	}); e != nil {
 		return nil, nil, e
 	}
-	refused = make([]error, len(l.nodes))
-	for i, n := range l.nodes {
-		refused[i] = n.reason()
-	}
+	refused = l.reasons()
 	for range len(answers) {
 		a := <-answers
 		if refused[a.node] = a.err; a.err == nil {
 			views = append(views, a.view)
-		} else {
-			err = errors.Join(err, fmt.Errorf("node %d: %w", a.node+1, a.err))
 		}
 	}
 	slices.SortFunc(views, func(a, b view) int { return a.node - b.node })
 	if len(views) < l.need() {
-		return nil, nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", len(views), len(l.nodes), ballot.ErrUnreachable), err)
+		return nil, nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", len(views), len(l.nodes), ballot.ErrUnreachable), byNode(refused))
 	}
 	return views, refused, nil
 }
@@ -157,6 +152,7 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	type scanned struct {
+		node  int
 		names []string
 		err   error
 	}
@@ -166,16 +162,16 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	if ended := l.core.Await(ctx, func(context.Context) {
 		l.round(func(i int) error {
 			names, err := l.scan(scanning, l.nodes[i])
-			all <- scanned{names, err}
+			all <- scanned{i, names, err}
 			return err
 		})
 	}); ended != nil {
 		return nil, ended
 	}
-	known, answered := make(map[string]bool), 0
+	known, answered, failed := make(map[string]bool), 0, l.reasons()
 	for range len(all) {
 		s := <-all
-		if err = errors.Join(err, s.err); s.err == nil {
+		if failed[s.node] = s.err; s.err == nil {
 			answered++
 		}
 		for _, name := range s.names {
@@ -187,7 +183,7 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	if answered >= l.need() {
 		return names, nil
 	}
-	return nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", answered, len(l.nodes), ballot.ErrUnreachable), err)
+	return nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", answered, len(l.nodes), ballot.ErrUnreachable), byNode(failed))
 }
 
 // scan returns the names of the locks that a node knows, some of them twice.

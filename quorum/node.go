@@ -3,6 +3,7 @@ package quorum
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -142,6 +143,36 @@ func (n *node) reason() error {
 		return n.why
 	}
 	return errSilent
+}
+
+// reasons is why each node is of no use that has not answered, as far as that is known.
+func (l *Locker) reasons() []error {
+	all := make([]error, len(l.nodes))
+	for i, n := range l.nodes {
+		all[i] = n.reason()
+	}
+	return all
+}
+
+// absent is why nodes are away; nil of those that are not.
+func (l *Locker) absent() []error {
+	all := l.reasons()
+	for i := range all {
+		if !l.away(i) {
+			all[i] = nil
+		}
+	}
+	return all
+}
+
+// byNode is the error that says of each node why it is of no use; nil of those that are.
+func byNode(reasons []error) (all error) {
+	for i, err := range reasons {
+		if err != nil {
+			all = errors.Join(all, fmt.Errorf("node %d: %w", i+1, err))
+		}
+	}
+	return all
 }
 
 // probe returns when the node answers again, or the Locker is closed.

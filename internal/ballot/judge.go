@@ -81,8 +81,8 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 		return Verdict{Do: Refuse}
 	case open == 0:
 		if reached := b.reached(); reached < b.need {
-			return Verdict{Do: Fail, Away: true, Err: fmt.Errorf(
-				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, ErrUnreachable)}
+			return Verdict{Do: Fail, Away: true, Err: errors.Join(fmt.Errorf(
+				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, ErrUnreachable), err)}
 		}
 		b.standInLine()
 		return Verdict{Token: token, Tell: tell, Split: true}
