@@ -251,7 +251,7 @@ func (l *Locker) answered(c *call, i int, a *ballot.Answer, err error, pair rule
 		return // its leave, which is on its way, names the ticket as one whose requests may be late
 	case a.Status == ballot.Gone:
 		if c.Phase == rules.Waiting { // the message may have been lost: one node's word is enough here, too
-			l.settle(c, nil, engine.ErrEvicted)
+			l.fail(c, engine.ErrEvicted)
 		}
 	default:
 		c.Answered(i, a, pair, time.Now())
@@ -278,7 +278,7 @@ func (l *Locker) judge(c *call) {
 		l.keep(c, v.Token, v.Term, now)
 		return
 	case ballot.Refuse:
-		l.settle(c, nil, c.refusal())
+		l.fail(c, c.refusal())
 		return
 	case ballot.Fill, ballot.Fail:
 		// Pooled connections may have died unnoticed: nodes that are away may be back at once.
@@ -290,7 +290,7 @@ func (l *Locker) judge(c *call) {
 		} else if v.Away {
 			v.Err = errors.Join(v.Err, byNode(l.absent()))
 		}
-		l.settle(c, nil, v.Err)
+		l.fail(c, v.Err)
 		return
 	case ballot.Wait:
 	}
@@ -335,4 +335,11 @@ func (l *Locker) settle(c *call, turn *engine.Turn, err error) {
 	}
 	l.dequeue(c)
 	close(c.settled)
+}
+
+// fail ends the wait without the lock. What the call has goes back at once: its caller may be in a
+// callback, and somebody else have the next turn. Locker.mu must be held.
+func (l *Locker) fail(c *call, err error) {
+	l.settle(c, nil, err)
+	l.abandon(c)
 }

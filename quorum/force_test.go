@@ -256,3 +256,38 @@ func TestAWaiterThatDidNotHearOfItsEvictionIsToldWhenItAsksAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestACallThatWasEvictedGivesItsVoteBackWhileItsCallbackRuns(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		a, b := h.locker(), h.locker()
+		for i := range 2 {
+			h.gives(1+i, a, "x")
+		}
+		goOn, waits := make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := b.Lock(h.Context(), "x", OnQueued(func(int) { <-goOn }))
+			waits <- err
+		}()
+		time.Sleep(time.Second)
+		if !h.nodes[0].Exists("quorum:lock:{x}") {
+			h.Fatal("it has no vote")
+		}
+		b.mu.Lock()
+		var id string
+		for _, c := range b.calls {
+			id = c.ticket.ID()
+		}
+		b.mu.Unlock()
+		if err := a.Evict(h.Context(), "x", id); err != nil {
+			h.Error(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if h.nodes[0].Exists("quorum:lock:{x}") {
+			h.Error("it has the vote")
+		}
+		close(goOn)
+		if err := <-waits; !errors.Is(err, ErrEvicted) {
+			h.Errorf("it says %v", err)
+		}
+	})
+}

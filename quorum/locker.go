@@ -206,7 +206,7 @@ func (l *Locker) message(i int, payload string) {
 		c.Heard(i, &m, received, l.nodes[i].sessionNow())
 		l.confirm(c, i)
 	case m.News == lua.Evicts && c.Phase == rules.Waiting: // one node's word is enough: it was meant for all
-		l.settle(c, nil, engine.ErrEvicted)
+		l.fail(c, engine.ErrEvicted)
 	case m.News == lua.Forces && c.Phase == rules.Waiting:
 		c.Evicted(i, engine.ErrEvicted)
 		l.judge(c)
