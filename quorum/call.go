@@ -255,12 +255,12 @@ func (l *Locker) answered(c *call, i int, a *ballot.Answer, err error, pair rule
 		}
 	default:
 		c.Answered(i, a, pair, time.Now())
-		switch {
-		case a.Status == ballot.Waits && c.Phase == rules.Waiting:
+		if a.Status == ballot.Waits && c.Phase == rules.Waiting {
 			l.enqueue(c, a.Left)
-		case a.Status == ballot.Granted && c.Phase == rules.Granted:
-			l.confirm(c, i)
 		}
+	}
+	if c.Phase == rules.Granted { // whatever the answer is: a message may have told of a vote before it came
+		l.confirm(c, i)
 	}
 	l.judge(c)
 }

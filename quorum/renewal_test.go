@@ -21,6 +21,7 @@ type wire struct {
 	sha  string
 	fail atomic.Int32  // so many of the next requests do not arrive
 	slow time.Duration // the others take so much longer
+	late time.Duration // and so do their answers
 }
 
 func (*wire) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -35,6 +36,7 @@ func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return net.ErrClosed
 		}
 		time.Sleep(w.slow)
+		defer time.Sleep(w.late)
 		return next(ctx, cmd)
 	}
 }

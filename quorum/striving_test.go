@@ -191,3 +191,47 @@ func TestAFixedLeaseThatReachesANodeLateEndsThereNoLater(t *testing.T) {
 		}
 	})
 }
+
+func TestAVoteOfWhichAMessageToldIsMoreThanAClaimThoughAnOlderAnswerComesAfterIt(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		y := h.has(other, "y")
+		waits := make(chan error, 1)
+		go func() { // so the holder's process listens
+			_, err := l.Lock(h.Context(), "y")
+			waits <- err
+		}()
+		time.Sleep(time.Second)
+		h.gives(2, other, "x")
+		ticket, err := lua.ParseTicket(h.nodes[2].HGet("quorum:lock:{x}", "ticket"))
+		if err != nil {
+			h.Fatal(err)
+		}
+		h.asksItself(l, 0)
+		h.on(l, 2, enterScript, 0, 0).late = silence - 50*time.Millisecond
+		lease := h.has(l, "x")
+		if err := lease.Extend(h.Context(), 30*time.Second); err != nil {
+			h.Fatal(err)
+		}
+		keys, err := lua.NewKeys(l.prefix, "x")
+		if err == nil {
+			_, err = other.leaveFor(h.Context(), 2, keys, ticket, 0, itself)
+		}
+		if err != nil {
+			h.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if left := h.nodes[2].TTL("quorum:lock:{x}"); left <= lua.Claim {
+			h.Errorf("it lasts for %v", left)
+		}
+		if err := y.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+		if err := <-waits; err != nil {
+			h.Error(err)
+		}
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+	})
+}
