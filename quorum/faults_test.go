@@ -448,3 +448,30 @@ func (w *world) kept() (text string) {
 	}
 	return text
 }
+
+func TestACallEndsIfAMajorityMayNotBeToldItsToken(t *testing.T) {
+	w := realNodes(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var nodes []redis.UniversalClient
+	for i, s := range w.servers {
+		w.must(w.direct[i].Do(ctx, "ACL", "SETUSER", "half", "on", "nopass", "+@all", "~*", "&*").Err())
+		if i < 2 {
+			w.must(w.direct[i].Do(ctx, "ACL", "SETUSER", "half", "-hsetnx").Err()) // of renewals alone
+		}
+		w.must(w.direct[i].Set(ctx, "quorum:token:{x}", time.Now().Add(time.Minute).UnixMicro(), 0).Err())
+		nodes = append(nodes, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "half", "any" }))
+	}
+	l := New(nodes)
+	t.Cleanup(func() { _ = l.Close() })
+	_, err := l.Lock(ctx, "x")
+	for _, part := range []string{"node 1: ", "node 2: ", "HSETNX"} {
+		if !strings.Contains(fmt.Sprint(err), part) {
+			t.Errorf("it does not say %q: %v", part, err)
+		}
+	}
+	if n := w.calls(0); n > 20 {
+		t.Errorf("a node was asked %d times", n)
+	}
+	w.nothing()
+}

@@ -259,9 +259,12 @@ func (l *Locker) tell(c *call, i int, token int64) {
 	}
 	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false, c.Vote(i), time.Time{}}
 	l.core.Go(func() {
-		_ = l.renew(context.Background(), i, []renewal{h}) // it is told again with the next request
+		err := l.renewIn(context.Background(), i, []renewal{h})
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if err != nil && !rules.Retryable(err) { // else it is told again with the next request
+			c.Failed(i, fmt.Errorf("node %d: %w", i+1, err), true)
+		}
 		l.judge(c)
 	})
 }

@@ -437,3 +437,33 @@ func TestACallThatCannotBeDecidedKeepsNoVoteFromOthers(t *testing.T) {
 		t.Errorf("with a majority that votes it asks %v", due)
 	}
 }
+
+func TestANodeThatRefusesToBeToldATokenIsNotToldItAgainBeforeItAnswers(t *testing.T) {
+	now := time.Now()
+	b := New(3, time.Second, 0, now)
+	there := func(int) bool { return false }
+	vote := func(i int, token int64) {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, ahead(token), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	for i := range 3 {
+		vote(i, int64(4+i)*1e6)
+	}
+	if v := b.Judge(now, there); !slices.Equal(v.Tell, []int{0, 1, 2}) {
+		t.Fatalf("%+v", v)
+	}
+	b.Failed(0, errors.New("NOPERM"), true)
+	if v := b.Judge(now, there); v.Do != Wait || !slices.Equal(v.Tell, []int{1, 2}) {
+		t.Errorf("%+v", v)
+	}
+	vote(0, 4e6)
+	if v := b.Judge(now, there); !slices.Equal(v.Tell, []int{0, 1, 2}) {
+		t.Errorf("once it answers: %+v", v)
+	}
+	b.Failed(0, errors.New("NOPERM"), true)
+	b.Failed(1, errors.New("NOPERM"), true)
+	if v := b.Judge(now, there); v.Do != Fail {
+		t.Errorf("without a majority that can be told: %+v", v)
+	}
+}

@@ -126,7 +126,9 @@ func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, o
 			continue
 		}
 		if g.known < token && token > int64(g.since)+(g.Claim()-tick).Microseconds() {
-			tell = append(tell, i)
+			if g.err == nil { // else it has refused to be told, and would at once again
+				tell = append(tell, i)
+			}
 			continue
 		}
 		ends = append(ends, g.term.Ends)
