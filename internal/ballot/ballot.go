@@ -191,7 +191,11 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 		g.pending, g.position = a.Pending, a.Position
 	}
 	state := a.ticketState()
-	step := b.enough(i, g.Told(&state, a.Token, s, now, false), now)
+	step := g.Told(&state, a.Token, s, now, false)
+	if step.Do == rules.Take { // a renewal may have made it a lease by then, which takes the margin of one
+		step.Term.Span = max(step.Term.Span, a.Left)
+	}
+	step = b.enough(i, step, now)
 	b.carryOut(i, step, a.Token, a.Since, now)
 	if a.Status == Granted && step.Do == rules.Ask { // too short to be of use, also if it is asked for again
 		g.forgoes(a.Token, a.Since)

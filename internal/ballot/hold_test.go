@@ -467,3 +467,28 @@ func TestANodeThatRefusesToBeToldATokenIsNotToldItAgainBeforeItAnswers(t *testin
 		t.Errorf("without a majority that can be told: %+v", v)
 	}
 }
+
+// The answer to an enter may come after a renewal has made the vote a lease.
+func TestAVoteThatLastsALeaseHasTheMarginOfALease(t *testing.T) {
+	const claim, lease = 3 * time.Second, 30 * time.Second
+	now := time.Now()
+	b := New(3, claim, 0, now)
+	for i := range 3 {
+		b.Enter(i)
+	}
+	vote := func(i int, left time.Duration) {
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Granted, Now: 1, Left: left, Place: 5, Token: 7, Since: 1}, rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	vote(0, claim)
+	vote(1, claim)
+	if v := b.Judge(now, func(int) bool { return false }); v.Do != Hold {
+		t.Fatalf("%+v", v)
+	}
+	b.Renewed(0, 2*lease, 7, now)
+	b.Renewed(1, 0, 7, now.Add(time.Millisecond)) // the node has lost it
+	vote(2, lease)
+	if until, ok := b.Standing(now); !ok || until.Sub(now) != lease-lease/10 {
+		t.Errorf("it is trusted for %v", until.Sub(now))
+	}
+}
