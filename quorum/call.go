@@ -29,6 +29,7 @@ type call struct {
 	turn     *engine.Turn
 	err      error
 	split    *time.Timer // of a try
+	claimed  *time.Timer // of a fixed lease that its claim is: when nodes hear that the call is decided
 	hold     *engine.Hold
 	renewed  time.Time     // when the latest renewal began: votes that missed it are renewed by themselves; zero: none
 	longest  time.Duration // that any renewal asked for
@@ -320,7 +321,28 @@ func (l *Locker) keep(c *call, token int64, t rules.Term, now time.Time) {
 		engine.Run{}, t, engine.For{Name: c.Name, Fixed: c.Request.Fixed}, now,
 	)
 	c.hold = turn.Hold()
-	l.settle(c, turn, nil) // the first renewal, after a third of a claim, strives for the other nodes
+	l.settle(c, turn, nil)                           // the first renewal, after a third of a claim, strives for the other nodes
+	if c.Request.Fixed && t.Span >= c.ticket.Lease { // nothing is renewed
+		c.claimed = time.AfterFunc(t.Span/3, func() { l.tellDecided(c) })
+	}
+}
+
+// tellDecided does what else the first renewal does: nodes hear that the call is decided, and are
+// asked for the votes that it has not.
+func (l *Locker) tellDecided(c *call) {
+	l.core.Settings.Alarmed()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.Phase != rules.Granted || !c.renewed.IsZero() {
+		return
+	}
+	c.renewed = time.Now()
+	for i := range l.nodes {
+		if c.Open(i) {
+			c.Ask(i) // the end of the request confirms
+		}
+		l.strive(i, c)
+	}
 }
 
 // settle ends the wait. Locker.mu must be held.

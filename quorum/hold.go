@@ -372,5 +372,8 @@ func (r *release) left(was lua.Was, trusted, again bool, err error) {
 func (s strategy) Forget(h *engine.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c := s.calls[h.Ticket.Counter]; c != nil && c.claimed != nil {
+		c.claimed.Stop()
+	}
 	delete(s.calls, h.Ticket.Counter)
 }

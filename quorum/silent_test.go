@@ -283,12 +283,13 @@ func TestTheFirstTryOfAProcessEndsThoughAMajorityIsSilent(t *testing.T) {
 }
 
 func TestAHolderWithTwoVotesIsSeenAndForcedThoughANodeThatGaveOneIsAway(t *testing.T) {
-	for away := range 2 {
+	for k, options := range [][]LockOption{nil, nil, {LeaseFor(lua.Claim)}, {LeaseFor(lua.Claim)}} {
+		away := k % 2
 		inFakeTime(t, 3, func(h *hushed) {
 			l, admin := h.locker(), h.locker()
 			h.nodes[2].SetError("LOADING a vote of this one is not to be had")
-			lease := h.has(l, "x")
-			time.Sleep(1500 * time.Millisecond) // the first renewal says that it has a majority
+			lease := h.has(l, "x", options...)
+			time.Sleep(1500 * time.Millisecond) // its nodes hear that it has a majority
 			h.hush(away)
 			h.nodes[2].SetError("")
 			s, err := admin.Inspect(h.Context(), "x")
