@@ -16,7 +16,7 @@ type Scan struct {
 	match  string
 	count  int
 	nodes  []redis.UniversalClient // still to be scanned; the first is being scanned
-	cursor any
+	cursor string
 	seen   map[Keys]bool // locks of which a key was found
 }
 
@@ -30,7 +30,7 @@ type Listed struct {
 // Scan begins a Scan that looks at about count keys at a time.
 func (s *Server) Scan(prefix string, count int) *Scan {
 	// A lock that is held has a record; a lock that is only waited for has a queue.
-	return &Scan{s: s, prefix: prefix, match: ScanPattern(prefix), count: count, cursor: 0, seen: make(map[Keys]bool)}
+	return &Scan{s: s, prefix: prefix, match: ScanPattern(prefix), count: count, cursor: "0", seen: make(map[Keys]bool)}
 }
 
 // ScanPattern matches the keys by which locks under a prefix are found: records and queues.
@@ -48,21 +48,12 @@ func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) 
 			return nil, false, errors.New("the cluster names no node that has keys")
 		}
 	}
-	node, scan := sc.nodes[0], redis.NewCmd(ctx, "scan", sc.cursor, "match", sc.match, "count", sc.count)
-	if err := sc.s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, scan) }); err != nil { // it keeps its own
-		return nil, false, err
-	}
-	reply, err := scan.Slice()
+	found, next, err := sc.s.scanPage(ctx, sc.nodes[0], sc.cursor, sc.match, sc.count)
 	if err != nil {
 		return nil, false, err
 	}
-	r := reader{list: reply}
-	next, found := r.string(), r.strings()
-	if _, err := decoded(next, &r, "scan", reply); err != nil {
-		return nil, false, err
-	}
-	if sc.cursor = any(next); next == "0" {
-		sc.cursor, sc.nodes = 0, sc.nodes[1:]
+	if sc.cursor = next; next == "0" {
+		sc.nodes = sc.nodes[1:]
 	}
 	for _, key := range found {
 		if l, ok := sc.listed(key); ok && !sc.seen[l.Keys] {
@@ -71,6 +62,28 @@ func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) 
 		}
 	}
 	return page, len(sc.nodes) > 0, sc.s.inspectAll(ctx, page)
+}
+
+// ScanPage is one request of a SCAN of a single server: the keys among about count that match,
+// and the cursor of the next page. It is "0" for the first page, and after the last.
+func (s *Server) ScanPage(ctx context.Context, cursor, match string, count int) (keys []string, next string, err error) {
+	return s.scanPage(ctx, s.rdb, cursor, match, count)
+}
+
+// scanPage is ScanPage of a node.
+func (s *Server) scanPage(ctx context.Context, node redis.UniversalClient, cursor, match string, count int) (keys []string, next string, err error) {
+	scan := redis.NewCmd(ctx, "scan", cursor, "match", match, "count", count)
+	if err := s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, scan) }); err != nil { // it keeps its own
+		return nil, "", err
+	}
+	reply, err := scan.Slice()
+	if err != nil {
+		return nil, "", err
+	}
+	r := reader{list: reply}
+	next, keys = r.string(), r.strings()
+	_, err = decoded(next, &r, "scan", reply)
+	return keys, next, err
 }
 
 // listed is the lock that a key belongs to.

@@ -274,8 +274,7 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 			all <- met{i, run, err}
 		})
 	}
-	runs, answered := make(map[string]int), 0
-	var failed error
+	runs, answered, failed := make(map[string]int), 0, l.reasons()
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	most := time.NewTimer(lua.MostKept)
@@ -297,16 +296,16 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 		case m.err != nil && !rules.Retryable(m.err):
 			return fmt.Errorf("node %d: %w", m.i+1, m.err)
 		case m.err != nil:
-			failed = errors.Join(failed, fmt.Errorf("node %d: %w", m.i+1, m.err))
+			failed[m.i] = m.err
 		case twice && m.run != "":
 			return engine.Invalid("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)
 		default:
-			runs[m.run] = m.i
+			runs[m.run], failed[m.i] = m.i, nil
 			answered++
 		}
 	}
 	if answered < l.need() {
-		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), failed)
+		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), byNode(failed))
 	}
 	return nil
 }

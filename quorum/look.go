@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,15 +189,19 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 
 // scan returns the names of the locks that a node knows, some of them twice.
 func (l *Locker) scan(ctx context.Context, n *node) (names []string, err error) {
-	scan := n.rdb.Scan(ctx, 0, lua.ScanPattern(l.prefix), 100).Iterator()
-	for scan.Next(ctx) {
-		record := scan.Val()
-		if name, ok := strings.CutPrefix(record, l.prefix+":queue:"); ok { // it may be waited for only
-			record = l.prefix + ":lock:" + name
+	for cursor := ""; cursor != "0"; {
+		var records []string
+		if records, cursor, err = n.scan(ctx, cmp.Or(cursor, "0"), lua.ScanPattern(l.prefix)); err != nil {
+			return nil, err
 		}
-		if name, _, err := lua.Named(l.prefix, record); err == nil {
-			names = append(names, name)
+		for _, record := range records {
+			if name, ok := strings.CutPrefix(record, l.prefix+":queue:"); ok { // it may be waited for only
+				record = l.prefix + ":lock:" + name
+			}
+			if name, _, err := lua.Named(l.prefix, record); err == nil {
+				names = append(names, name)
+			}
 		}
 	}
-	return names, scan.Err()
+	return names, nil
 }

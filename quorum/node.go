@@ -54,30 +54,63 @@ func (n *node) run(ctx context.Context, sc lua.Script, keys []string, args ...an
 	return n.send(ctx, n.server, sc, sc.Command(keys, args...))
 }
 
-// send runs a command of a script, by one of the node's Servers. The node is not to blame for a
-// request that failed as ctx ended.
+// send runs a command of a script, by one of the node's Servers.
 func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) (reply []any, err error) {
-	began := time.Now()
-	n.mu.Lock()
-	sent := n.open.PushBack(began)
-	n.mu.Unlock()
-	failed, told := false, false // told: what came says something of the node
-	defer func() {               // also if the user's context panics
-		n.mu.Lock()
-		n.open.Remove(sent)
-		n.usual += (time.Since(began) - n.usual) / 8
-		if told {
-			n.failed, n.why = failed, err
-		}
-		n.mu.Unlock()
-		if told && err != nil {
-			n.away() // begins to probe
-		}
-	}()
+	r := n.begins()
+	defer r.ends()
 	reply, err = by.RunCommand(ctx, sc, command)
-	failed = err != nil && (!lua.Answered(err) || lua.Passing(err))
-	told = !failed || !over(ctx)
+	r.comesOf(ctx, err)
 	return reply, err
+}
+
+// scan is one page of a SCAN.
+func (n *node) scan(ctx context.Context, cursor, match string) (keys []string, next string, err error) {
+	const count = 100
+	r := n.begins()
+	defer r.ends()
+	keys, next, err = n.server.ScanPage(ctx, cursor, match, count)
+	r.comesOf(ctx, err)
+	return keys, next, err
+}
+
+// request is one that is under way to a node.
+type request struct {
+	*node
+	began  time.Time
+	sent   *list.Element
+	err    error
+	failed bool
+	told   bool // what came says something of the node
+}
+
+// begins notes that a request goes out.
+func (n *node) begins() request {
+	r := request{node: n, began: time.Now()}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.sent = n.open.PushBack(r.began)
+	return r
+}
+
+// comesOf takes in what came of the request. The node is not to blame for one that failed as ctx
+// ended.
+func (r *request) comesOf(ctx context.Context, err error) {
+	r.err, r.failed = err, err != nil && (!lua.Answered(err) || lua.Passing(err))
+	r.told = !r.failed || !over(ctx)
+}
+
+// ends notes that the request is over, also if the user's context has panicked.
+func (r *request) ends() {
+	r.mu.Lock()
+	r.open.Remove(r.sent)
+	r.usual += (time.Since(r.began) - r.usual) / 8
+	if r.told {
+		r.node.failed, r.why = r.failed, r.err
+	}
+	r.mu.Unlock()
+	if r.told && r.err != nil {
+		r.away() // begins to probe
+	}
 }
 
 // over reports whether ctx has ended, by its deadline at least. No mutex may be held: it may be the

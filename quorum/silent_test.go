@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -275,7 +276,8 @@ func TestTheFirstTryOfAProcessEndsThoughAMajorityIsSilent(t *testing.T) {
 		l := h.locker()
 		h.hush(0, 1)
 		h.within("a TryLock", lua.MostKept+atMost, func() {
-			if _, err := l.TryLock(context.Background(), "x"); !errors.Is(err, ErrUnreachable) {
+			_, err := l.TryLock(context.Background(), "x")
+			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "node 2: no answer") {
 				h.Errorf("it says %v", err)
 			}
 		})
@@ -521,5 +523,34 @@ func TestWhoLooksWaitsForAMajorityThoughANodeFailsAtOnce(t *testing.T) {
 			}
 		}
 		h.nodes[0].SetError("")
+	})
+}
+
+func TestAListEndsThoughItsClientsWaitForEverAndAMajorityIsSilent(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		h.reads = -1
+		l := h.locker()
+		h.has(l, "x")
+		list := func() (err error) {
+			for _, e := range l.List(h.Context()) {
+				err = errors.Join(err, e)
+			}
+			return err
+		}
+		if err := list(); err != nil {
+			h.Fatal(err)
+		}
+		h.hush(1, 2)
+		listed := make(chan error, 1)
+		go func() { listed <- list() }()
+		time.Sleep(lua.MostKept + atMost)
+		select {
+		case err := <-listed:
+			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "node 3: ") {
+				h.Errorf("it says %v", err)
+			}
+		default:
+			h.Error("it does not end")
+		}
 	})
 }
