@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
@@ -290,4 +291,60 @@ func TestACallThatWasEvictedGivesItsVoteBackWhileItsCallbackRuns(t *testing.T) {
 			h.Errorf("it says %v", err)
 		}
 	})
+}
+
+// The waiter has a majority of the votes when it is told, and nobody knows yet whether it heard of
+// that first, and has the lock, or gives the votes back.
+func TestAWaiterThatWasToldOfItsEvictionHasTheLockOnlyIfANodeKnowsThat(t *testing.T) {
+	for what, does := range map[string]struct {
+		then func(w *world, leaves func())
+		says error
+	}{
+		"it gives its votes back": {func(_ *world, leaves func()) { leaves() }, nil},
+		"it has the lock": {func(w *world, _ func()) {
+			w.must(w.direct[2].HSet(w.Context(), "quorum:lock:{x}", "decided", "1").Err())
+		}, ErrNotWaiting},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := realNodes(t, 3)
+			l := w.locker()
+			admin, proxies := w.through()
+			w.unlock(w.has(admin, "y"))
+			keys := w.keys(l, "x")
+			holder, waiter := l.core.Ticket(engine.Request{Lease: time.Minute}), l.core.Ticket(engine.Request{Lease: time.Minute})
+			leaves := func(ticket lua.Ticket) {
+				for i := range l.nodes {
+					_, err := l.leaveFor(w.Context(), i, keys, ticket, 0, itself)
+					w.must(err)
+				}
+			}
+			for _, ticket := range []lua.Ticket{holder, waiter} {
+				for i, rdb := range w.direct {
+					w.enters(rdb, l, i, keys, ticket)
+				}
+			}
+			var late, again []*faultproxy.Handle
+			for _, p := range proxies {
+				late = append(late, p.Add(faultproxy.Rule{Match: executes(leaveScript), Times: 1, Action: faultproxy.HoldRequest()}))
+				again = append(again, p.Add(faultproxy.Rule{Match: executes(leaveScript), Action: faultproxy.Observe()}))
+			}
+			evicts := make(chan error, 1)
+			go func() { evicts <- admin.Evict(w.Context(), "x", waiter.ID()) }()
+			for _, h := range late {
+				h.WaitHit(t, 1, patience)
+			}
+			leaves(holder)
+			for _, h := range late {
+				h.Release()
+			}
+			w.until("the waiter is told once more", func() bool { return again[0].Hits() > 1 || len(evicts) > 0 })
+			if len(evicts) > 0 {
+				t.Fatalf("while nobody knows, Evict says %v", <-evicts)
+			}
+			does.then(w, func() { leaves(waiter) })
+			if err := <-evicts; !errors.Is(err, does.says) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
 }
