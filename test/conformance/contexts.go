@@ -30,8 +30,10 @@ var contextTests = []test{
 	{"a call whose context panics or ends the goroutine as it is asked leaves nothing", func(w *World) {
 		for _, bound := range [][]fairlock.LockOption{nil, {fairlock.WaitAtMost(time.Minute)}} {
 			for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
-				for n := range int32(8) {
-					w.leavesNothing(how, n, bound)
+				for _, of := range []string{"Done", "Err", "Deadline", "Value"} {
+					for n := range int32(8) {
+						w.leavesNothing(newUntimely(w.Context(), of, how, n), n, bound)
+					}
 				}
 			}
 		}
@@ -40,8 +42,7 @@ var contextTests = []test{
 		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
 			a := w.Locker()
 			for n := range int32(4) {
-				ctx := untimely{w.Context(), how, new(atomic.Int32)}
-				ctx.left.Store(n / 2)
+				ctx := newUntimely(w.Context(), "Done", how, n/2)
 				w.bears("the call", func() { _, _ = a.Lock(ctx, "x") })
 			}
 			lease, err := a.Lock(w.Context(), "x", fairlock.WaitAtMost(20*w.Lease))
@@ -64,8 +65,7 @@ var contextTests = []test{
 			for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
 				for n := range int32(5) {
 					a := w.Locker() // the look makes the first contact
-					ctx := untimely{w.Context(), how, new(atomic.Int32)}
-					ctx.left.Store(n)
+					ctx := newUntimely(w.Context(), "Done", how, n)
 					w.bears(what, func() { look(ctx, a) })
 					_, err := a.TryLock(w.Context(), "x")
 					w.Is(err, fairlock.ErrHeld)
@@ -182,23 +182,29 @@ func (c curious) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// leavesNothing fails unless a lock is free soon after a call for it whose context does what how
-// does when it has been asked n times.
-func (w *World) leavesNothing(how func(), n int32, bound []fairlock.LockOption) {
+// leavesNothing fails unless a lock is free soon after a call for it under ctx, which is untimely
+// the nth time that it is asked.
+func (w *World) leavesNothing(ctx untimely, n int32, bound []fairlock.LockOption) {
 	w.Helper()
 	a, b := w.Locker(), w.Locker()
 	w.Unlock(w.Lock(b, "y")) // the first contact may take long
-	ctx := untimely{w.Context(), how, new(atomic.Int32)}
-	ctx.left.Store(n)
 	w.bears("the call", func() {
 		if lease, err := a.Lock(ctx, "x", bound...); err == nil {
 			err = lease.Unlock(w.Context())
 			w.NoError(err)
 		}
 	})
+	w.That(n > 0 || ctx.acted(), "its %s was not asked", ctx.of)
+	began := time.Now()
 	lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
 	w.NoError(err)
+	took := time.Since(began)
+	w.That(!w.Fake || took < time.Second, "the lock was free only after %v", took)
 	w.Unlock(lease)
+	if w.Fake { // a call that was left behind has the lock with its next heartbeat
+		w.Pass(10 * time.Second)
+		w.Unlock(w.Lock(b, "x", fairlock.WaitAtMost(0)))
+	}
 	w.NoError(a.Close())
 }
 
@@ -214,18 +220,47 @@ func (w *World) bears(what string, call func()) {
 	w.closes(ended, what)
 }
 
-// untimely is a context whose Done does what how does, after it has been called so often.
+// untimely is a context one of whose methods does what how does, after it has been called so often.
 type untimely struct {
 	context.Context
+	of   string
 	how  func()
 	left *atomic.Int32
 }
 
-func (u untimely) Done() <-chan struct{} {
-	if u.left.Add(-1) == -1 {
+func newUntimely(ctx context.Context, of string, how func(), after int32) untimely {
+	u := untimely{ctx, of, how, new(atomic.Int32)}
+	u.left.Store(after)
+	return u
+}
+
+func (u untimely) asked(what string) {
+	if what == u.of && u.left.Add(-1) == -1 {
 		u.how()
 	}
+}
+
+// acted reports whether how has run.
+func (u untimely) acted() bool { return u.left.Load() < 0 }
+
+func (u untimely) Done() <-chan struct{} {
+	u.asked("Done")
 	return u.Context.Done()
+}
+
+func (u untimely) Err() error {
+	u.asked("Err")
+	return u.Context.Err()
+}
+
+func (u untimely) Deadline() (time.Time, bool) {
+	u.asked("Deadline")
+	return u.Context.Deadline()
+}
+
+func (u untimely) Value(key any) any {
+	u.asked("Value")
+	return u.Context.Value(key)
 }
 
 // hostile is a context whose methods do what how does, once it is armed.

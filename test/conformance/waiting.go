@@ -14,6 +14,8 @@ var waitingTests = []test{
 		l := w.Locker()
 		before := time.Now()
 		lease := w.Lock(l, "x")
+		took := time.Since(before)
+		w.That(!w.Fake || took < 100*time.Millisecond, "it took %v", took)
 		w.That(lease.Err() == nil && lease.Token() > 0 && lease.Owner() != "" && lease.Name() == "x", "lease %+v", lease)
 		// The request went out at some time between the two.
 		asked, left := lease.Deadline().Sub(before), time.Until(lease.Deadline())
