@@ -171,6 +171,9 @@ func (x *explorer) judgeReply(s *state, before *keys, r *request, rep *reply) {
 			x.broken(1, "%s was told that it holds, and does not", ticketName(a.ticket))
 		case got.status == waits && s.truth.left[a.ticket]:
 			x.broken(8, "%s is in line, though it has left", ticketName(a.ticket))
+		// Of a hold that ends in this millisecond the record is still there.
+		case r.verb == try && got.status == taken && before.owner == nobody && before.gather <= 0 && before.length == 0 && s.srv.owner == nobody:
+			x.broken(4, "%s was turned away, and nobody has the lock", ticketName(a.ticket))
 		case got.status == waits && a.place != 0 && got.place != a.place:
 			x.broken(2, "%s came back and got another place", ticketName(a.ticket))
 		}

@@ -117,6 +117,14 @@ var mutations = []mutation{
 		scenario: all(once, budget{ticks: 1}),
 		breaks:   []int{2},
 	}, {
+		name: "a try is turned away while anything is left in the set",
+		changes: []change{
+			{"parts/ask.lua", "if free and line == 0 and (try or", "if free and line == 0 and not try and ("},
+			{"enter.lua", "elseif try and states[1][1] == 'taken' then", "elseif false then"},
+		},
+		scenario: mixed(hasty, hasty, once, budget{}).notYetHeard(),
+		breaks:   []int{4},
+	}, {
 		name:     "who comes back goes to the end of the line",
 		changes:  []change{{"parts/place.lua", "if not tail or place_of(tail) <= at then", "if true then"}},
 		scenario: all(once, budget{ticks: 0, faults: 1, deaf: 1, flush: 1}),

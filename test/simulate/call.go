@@ -30,6 +30,7 @@ type call struct {
 	answered bool          // the server has said that the call waits
 	heard    time.Time     // when a message last said so
 	evicted  bool          // a script took the call out of the line
+	busy     bool          // meanwhile a try may have found that the lock is not free
 	// What the call may return with, beside the lock.
 	held, full, ends, within bool
 }
@@ -92,6 +93,9 @@ func (a *actor) ended(k *call, err error) {
 	}
 	r.patient(k, err)
 	switch {
+	// A plain lock refuses from what its process knows.
+	case k.op == "trylock" && errors.Is(err, fairlock.ErrHeld) && !k.busy && !r.w.plan.Plain:
+		r.violated(4, "a try of %s by %s was turned away, and nobody had the lock", k.name, a.c.name)
 	case err == nil,
 		k.held && errors.Is(err, fairlock.ErrHeld), k.held && errors.Is(err, context.DeadlineExceeded),
 		k.full && errors.Is(err, fairlock.ErrQueueFull),
@@ -101,6 +105,15 @@ func (a *actor) ended(k *call, err error) {
 		k.within, a.c.closing || a.c.crashed, !r.calm():
 	default:
 		r.violated(4, "a %s of %s by %s failed in calm weather: %v", k.op, k.name, a.c.name, err)
+	}
+}
+
+// finds notes that calls under way may find a lock busy. mu must be held.
+func (w *World) finds(name string) {
+	for _, c := range w.clients {
+		for k := range c.calls {
+			k.busy = k.busy || k.name == name
+		}
 	}
 }
 

@@ -146,6 +146,9 @@ func (r *referee) before(by *client, verb string, args []string) *look {
 func (l *look) after(reply []byte) {
 	for i, lk := range l.locks {
 		was, is := l.was[i], l.r.w.server.read(lk.keys)
+		if was.busy() || is.busy() {
+			l.r.w.finds(lk.name)
+		}
 		if reply[0] != '-' { // a server without the script learns nothing from the request
 			l.knowledge(lk)
 		}

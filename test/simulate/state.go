@@ -79,6 +79,11 @@ func (st *state) held() bool {
 	return st.kept
 }
 
+// busy reports whether a try may be turned away: somebody has the lock, or comes first.
+func (st *state) busy() bool {
+	return st.token != 0 || st.held() || len(st.line) > 0 || st.marked("?")
+}
+
 // latest returns when the last hold ends, by the server's clock (ms).
 func (st *state) latest() (ms int64) {
 	for _, deadline := range st.holds {

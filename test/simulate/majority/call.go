@@ -104,7 +104,7 @@ func (a *actor) ended(k *call, err error) {
 			r.violated(4, "a %s of %s by %s came back %v after its end", k.op, k.name, a.c.name, over)
 		}
 	}
-	r.returns(k)
+	r.returns(k, err)
 	switch {
 	case errors.Is(err, engine.ErrEvicted) && !k.evicted && !a.c.closing:
 		r.violated(2, "a %s of %s by %s was evicted by nobody: %v", k.op, k.name, a.c.name, err)

@@ -1,10 +1,12 @@
 package majority
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/quorum"
 )
 
 // soon is the time within which a waiter with a majority of nodes in reach gets a lock that nobody
@@ -261,8 +263,9 @@ func (r *referee) begins(k *call) {
 const split = 250 * time.Millisecond
 
 // returns judges how long a call took that waits for nobody (4): a try, and who asks for a free
-// lock alone. Nodes may have to be met, asked, told their place and the token.
-func (r *referee) returns(k *call) {
+// lock alone. Nodes may have to be met, asked, told their place and the token. Such a try has the
+// lock in calm weather: before, late requests of the dead may take votes.
+func (r *referee) returns(k *call, err error) {
 	c, took, limit := k.actor.c, time.Since(k.began), bounded+8*r.trip()
 	since, able := c.reaches(r.w.need(), nil)
 	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted {
@@ -273,6 +276,9 @@ func (r *referee) returns(k *call) {
 	case alone && k.nth == r.locks[k.name].asked:
 		r.stats.Alone++
 		r.stats.Free = max(r.stats.Free, took)
+		if k.op == "trylock" && r.calm() && errors.Is(err, quorum.ErrHeld) {
+			r.violated(4, "a try of %s (%s) by %s was turned away, and nobody had the lock", k.name, k.note, c.name)
+		}
 	case k.op == "trylock":
 		limit += split
 		r.stats.Try = max(r.stats.Try, took)
