@@ -303,19 +303,23 @@ func (a *actor) nest(ctx context.Context, b *belief, name string) {
 	}
 	if single(b.owner) {
 		// Without a limit, a call whose lock was lost in between would be one of many waiters.
-		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		k.until = time.Now().Add(3 * time.Second)
 		a.begins(k)
-		lease, err := a.c.locker.Lock(ctx, name, k.options...)
+		if a.w.plan.Break.Nested {
+			cancel()
+		}
+		lease, err := a.c.locker.Lock(short, name, k.options...)
 		a.ended(k, err)
 		if err != nil {
+			a.w.referee.shutOut(ctx, b, err)
 			return
 		}
 		inner := a.w.referee.believe(a.c, name, lease, lease.Token() == b.token)
 		if a.sleep(a.upTo(300 * time.Millisecond)) {
 			a.w.referee.unlocks(inner)
-			a.w.referee.unlocked(inner, lease.Unlock(ctx))
+			a.w.referee.unlocked(inner, lease.Unlock(short))
 		}
 	}
 }

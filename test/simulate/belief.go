@@ -88,6 +88,17 @@ func (r *referee) writes(b *belief) {
 	}
 }
 
+// shutOut judges a nested call that failed: in calm weather a holder with trust has a further Lease
+// (4), unless the context that it has from its own caller has ended.
+func (r *referee) shutOut(ctx context.Context, b *belief, err error) {
+	trusted := b.lease.Err() == nil && ctx.Err() == nil
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if trusted && r.calm() && b.end.IsZero() && b.until(r.w).After(time.Now()) && !b.by.closing && !b.by.crashed && b.by.paused == nil {
+		r.violated(4, "%s: a nested call of %s failed under token %d, which is trusted: %v", b.lk.name, b.by.name, b.token, err)
+	}
+}
+
 // ends ends a belief now, or at the earlier time when its trust ended.
 func (r *referee) ends(b *belief) {
 	r.w.mu.Lock()

@@ -58,6 +58,7 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 		"a try that is turned away from a free lock": {4, Break{Script: in("enter",
 			"free and line == 0 and (try or", "free and line == 0 and not try and (",
 			"elseif try and states[1][1] == 'taken' then", "elseif false then")}},
+		"a nested call that fails": {4, Break{Nested: true}},
 		"a record that does not end": {5, Break{Script: in("enter",
 			"redis.call('PEXPIREAT', record, till)", "redis.call('PERSIST', record)")}},
 		"a release by somebody who does not hold": {6, Break{Script: in("leave",

@@ -102,7 +102,7 @@ func (c *client) callsBack(r *rand.Rand) {
 
 // briefly takes a lock that is free, or becomes free before ctx ends, and gives it back.
 func (a *actor) briefly(ctx context.Context, name string) {
-	k := &call{actor: a, op: "trylock", name: name, held: true, ends: true, within: true}
+	k := &call{actor: a, op: "trylock", name: name, held: true, ends: true}
 	take := a.c.locker.TryLock
 	if a.chance(30) {
 		k.op, take = "lock", a.c.locker.Lock

@@ -39,6 +39,7 @@ type Break struct {
 	Context time.Duration     // how much later than in truth contexts end for the referee
 	Unlock  func(error) error // what Unlock returns in place of its outcome
 	Leaks   bool              // a Locker is judged without having been closed
+	Nested  bool              // the contexts of nested calls have ended
 }
 
 // World is one run: a server, its clients, the network between them, and the referee.

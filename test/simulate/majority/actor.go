@@ -243,13 +243,17 @@ func (a *actor) works(b *belief, d time.Duration, stubborn bool) bool {
 // nest takes the lock again.
 func (a *actor) nest(ctx context.Context, outer *belief) {
 	// Without a limit, a call whose lock was lost in between would be one of many waiters.
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	k := &call{op: "nested lock", name: outer.lk.name, within: true, until: time.Now().Add(3 * time.Second)}
 	a.begins(k)
-	lease, err := a.c.locker.Lock(ctx, k.name, k.options...)
+	if a.w.plan.Break.Nested {
+		cancel()
+	}
+	lease, err := a.c.locker.Lock(short, k.name, k.options...)
 	a.ended(k, err)
 	if err != nil {
+		a.w.referee.shutOut(ctx, outer, err)
 		return
 	}
 	inner := a.w.referee.believe(k, lease, outer)

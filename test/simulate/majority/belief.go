@@ -1,6 +1,7 @@
 package majority
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -59,6 +60,17 @@ func (r *referee) believe(k *call, lease *quorum.Lease, outer *belief) *belief {
 	r.writes(b)
 	r.trust()
 	return b
+}
+
+// shutOut judges a nested call that failed: in calm weather a holder with trust has a further Lease
+// (4), unless the context that it has from its own caller has ended.
+func (r *referee) shutOut(ctx context.Context, b *belief, err error) {
+	trusted := b.lease.Err() == nil && ctx.Err() == nil
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	if trusted && r.calm() && b.end.IsZero() && b.until(r.w).After(time.Now()) && !b.by.closing && !b.by.crashed && b.by.paused == nil {
+		r.violated(4, "%s: a nested call of %s failed under token %d, which is trusted: %v", b.lk.name, b.by.name, b.token, err)
+	}
 }
 
 // uses judges that the resource accepts the holder's token.

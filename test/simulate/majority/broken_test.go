@@ -78,6 +78,7 @@ var breaks = map[string]broken{
 	"a try that is turned away from a free lock": {4, "was turned away, and nobody had the lock", 2, calm, Break{Script: in("enter",
 		"if not holder[1] and redis.call('EXISTS', line) == 0 then", "if bound >= 0 and not holder[1] and redis.call('EXISTS', line) == 0 then",
 		"if bound < 0 and holder[1] then", "if bound < 0 then")}},
+	"a nested call that fails": {4, "which is trusted", 2, calm, Break{Nested: true}},
 	"nodes that never vote": {4, "has waited for it with a majority in reach", 2, calm, Break{Script: in("",
 		"wait = quarantined()", "wait = tonumber(most)", usual, "false")}},
 	"a vote that does not end": {5, "has no end", 2, calm, Break{Script: in("enter",

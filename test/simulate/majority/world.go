@@ -41,6 +41,7 @@ type Break struct {
 	Drift   float64                          // how much faster the nodes' clocks run than they may
 	OneRun  bool                             // a node that restarts says the run id that it had
 	Leaks   bool                             // a Locker is judged without having been closed
+	Nested  bool                             // the contexts of nested calls have ended
 }
 
 // World is one run: the nodes, their clients, the network between them, and the referee.
