@@ -28,7 +28,7 @@ type lock struct {
 	top    int64            // the largest token given
 	topped time.Time
 	fence  int64             // the largest token that the fenced resource has seen
-	clean  map[string]bool   // calls whose holds were released while in force
+	clean  map[string]*grant // by call: the grant whose hold was released while in force
 	unsure map[string]bool   // calls whose release went unanswered
 	free   time.Time         // since when the lock is free; zero: it is held
 	shown  map[*client]shown // what the last answer said of the ownership
@@ -98,7 +98,7 @@ func newReferee(w *World) *referee {
 		r.locks[name] = &lock{
 			name: name, keys: keysOf(w.plan.prefix(), name),
 			users: make(map[user]*usage), refused: make(map[string]bool), grants: make(map[int64]*grant),
-			clean: make(map[string]bool), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
+			clean: make(map[string]*grant), shown: make(map[*client]shown), unsure: make(map[string]bool), free: w.start,
 		}
 	}
 	return r

@@ -67,15 +67,15 @@ func (g *grant) others() (all []string) {
 
 // cleanly notes that a ticket's hold, and with it the last turn on it, was released while in force.
 func (g *grant) cleanly(lk *lock, ticket string) {
-	lk.clean[callOf(ticket)] = true
+	lk.clean[callOf(ticket)] = g
 	if g == nil {
 		return
 	}
 	for _, turn := range g.run { // its call may yet have to hear of its turn
-		lk.clean[callOf(turn)] = true
+		lk.clean[callOf(turn)] = g
 	}
 	for _, owner := range g.others() {
-		lk.clean[owner] = true
+		lk.clean[owner] = g
 	}
 }
 
