@@ -72,23 +72,46 @@ func TestTheRefereeSeesWhatIsBrokenOnPurpose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := fmt.Sprintf("invariant %d:", c.invariant)
-			var others []string
-			for seed := range uint64(4) {
-				plan := planOf(seed)
+			objects(t, name, c.invariant, 4, func(plan *Plan) {
 				plan.Length, plan.Calm, plan.Break = 6*time.Minute, true, c.broken
-				o := run(t, plan)
-				for _, v := range o.Violations {
-					if strings.Contains(v, want) {
-						if !strings.Contains(v, fmt.Sprint("make simulate SEEDS=", seed)) || o.Tail == "" {
-							t.Errorf("it does not say how to see it again: %s", v)
-						}
-						return
-					}
+			})
+		})
+	}
+}
+
+// objects fails unless the referee objects to what is broken, in one of so many runs.
+func objects(t *testing.T, name string, invariant int, seeds uint64, breaks func(*Plan)) {
+	t.Helper()
+	want := fmt.Sprintf("invariant %d:", invariant)
+	var others []string
+	for seed := range seeds {
+		plan := planOf(seed)
+		breaks(&plan)
+		o := run(t, plan)
+		for _, v := range o.Violations {
+			if strings.Contains(v, want) {
+				if !strings.Contains(v, fmt.Sprint("make simulate SEEDS=", seed)) || o.Tail == "" {
+					t.Errorf("it does not say how to see it again: %s", v)
 				}
-				others = append(others, o.Violations...)
+				return
 			}
-			t.Errorf("the referee does not object to %s, but: %v", want, others)
+		}
+		others = append(others, o.Violations...)
+	}
+	t.Errorf("the referee does not object to %s, but: %v", name, others)
+}
+
+// Nobody is evicted in calm weather.
+func TestTheRefereeSeesABrokenEviction(t *testing.T) {
+	for name, script := range map[string]func(string, string) string{
+		"one that takes the head of the line": in("evict",
+			"redis.call('LREM', queue, 1, ARGV[4]) == 0", "not redis.call('LPOP', queue)"),
+		"one that nobody is told of": in("evict",
+			"mark('!' .. ticket, ", "local _ = (", "tell(string.match(ticket, '^[^:]*'), 'evicted ' .. ticket .. ' ' .. record)", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects(t, name, 2, 20, func(plan *Plan) { plan.Troubles, plan.Break.Script = 0, script })
 		})
 	}
 }

@@ -29,7 +29,7 @@ type call struct {
 	back     time.Time     // when that code last returned
 	answered bool          // the server has said that the call waits
 	heard    time.Time     // when a message last said so
-	evicted  bool          // a script took the call out of the line
+	evicted  time.Time     // when a script first took the call out of the line; zero: none did
 	busy     bool          // meanwhile a try may have found that the lock is not free
 	// What the call may return with, beside the lock.
 	held, full, ends, within bool
@@ -145,7 +145,7 @@ func (r *referee) patient(k *call, err error) {
 	case err == nil || c.closing || c.crashed:
 	case k.told() && k.waits && passes(err):
 		r.violated(4, "a %s of %s by %s waited, and failed for what passes: %v", k.op, k.name, c.name, err)
-	case errors.Is(err, fairlock.ErrEvicted) && !k.evicted:
+	case errors.Is(err, fairlock.ErrEvicted) && k.evicted.IsZero():
 		r.violated(2, "a %s of %s by %s was evicted by nobody: %v", k.op, k.name, c.name, err)
 	}
 }

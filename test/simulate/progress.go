@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"time"
+
+	"github.com/fairlock/locks/lua"
+)
 
 // soon is the time within which an undisturbed waiter gets a free lock: the heartbeat of 5 s, the 6
 // s for places to come back after a loss of data, and a second for what is under way. A clock that
@@ -111,6 +115,27 @@ func (r *referee) watch() {
 	}
 	r.trust()
 	r.renewals()
+	r.evictions()
+}
+
+// evictions judges that a call that was evicted ends (2): its client hears of it, or is told by the
+// next heartbeat, for as long as the server knows. The heartbeat before it may have been lost.
+func (r *referee) evictions() {
+	for _, c := range r.w.clients {
+		able, quiet := c.link.able()
+		if !quiet || c.closing || c.crashed || c.paused != nil {
+			continue
+		}
+		for k := range c.calls {
+			lk := r.locks[k.name]
+			if k.evicted.IsZero() || k.inside > 0 || lk.steppedSince(k.evicted) > lua.MarkTTL/2 || lk.lost.After(k.evicted.Add(-time.Minute)) {
+				continue
+			}
+			if d := time.Since(later(later(able.Add(mostPatient), k.evicted), k.back)); d > beat+2*time.Second {
+				r.violated(2, "a %s of %s by %s was evicted, and waits on for %v", k.op, k.name, c.name, d)
+			}
+		}
+	}
 }
 
 // renewals judges that an undisturbed holder has its lock renewed in good time (4), even if other

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
@@ -382,11 +383,17 @@ func (l *look) order(lk *lock, was, is *state, g *grant) {
 	}
 }
 
+// evicts reports whether the request evicts that ticket.
+func (l *look) evicts(ticket string) bool {
+	_, victim, _ := strings.Cut(l.argv[3], ":")
+	return victim == ticket
+}
+
 // dropped judges that no waiter that is alive and reachable was taken out of the line (2).
 func (l *look) dropped(lk *lock, was, is *state) {
 	for _, p := range was.line {
 		switch {
-		case l.verb == "evict" && !is.waits(p.ticket):
+		case l.verb == "evict" && l.evicts(p.ticket) && !is.waits(p.ticket):
 			l.r.evicted(p.ticket)
 		case is.waits(p.ticket), is.holds[p.ticket] > 0, l.verb == "leave" && l.names(p.ticket):
 		case l.live(was, p.ticket):

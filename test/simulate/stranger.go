@@ -259,6 +259,6 @@ func (a *actor) usesDamaged() {
 // evicted notes that a script took a ticket out of a line.
 func (r *referee) evicted(ticket string) {
 	if c := r.w.byID(clientOf(ticket)); c != nil && c.noted[noteOf(ticket)] != nil {
-		c.noted[noteOf(ticket)].evicted = true
+		c.noted[noteOf(ticket)].evicted = first(c.noted[noteOf(ticket)].evicted, time.Now())
 	}
 }
