@@ -13,6 +13,13 @@ func (x *explorer) broken(invariant int, format string, args ...any) {
 	}
 }
 
+// What the explorer also objects to has numbers of its own. It is unable to go on after an error of
+// a script or a reply that it cannot read, and without room: no mutation counts as found by that.
+const (
+	unable  = 0
+	strange = 9 // a script wrote what no script should write
+)
+
 // fault is a broken invariant.
 type fault struct {
 	invariant int

@@ -95,9 +95,12 @@ func (x *explorer) execute(s *state, r *request) reply {
 		*x.trail = append(*x.trail, r.String())
 	}
 	if e.err != nil {
-		invariant := 0
-		if errors.Is(e.err, errForever) {
+		invariant := unable
+		switch {
+		case errors.Is(e.err, errForever):
 			invariant = 5
+		case errors.Is(e.err, errStrange):
+			invariant = strange
 		}
 		x.broken(invariant, "%s: %v", r, e.err)
 		return e.rep
@@ -110,7 +113,7 @@ func (x *explorer) execute(s *state, r *request) reply {
 			continue
 		}
 		if int(c.mail) == len(c.inbox) {
-			x.broken(0, "more messages for one client than the explorer has room for")
+			x.broken(unable, "more messages for one client than the explorer has room for")
 			continue
 		}
 		c.inbox[c.mail] = m

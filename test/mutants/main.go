@@ -1,10 +1,11 @@
-// Command mutants changes every condition, bound and step of the client's rules and of the scripts,
-// one at a time, and has the tests look for each change: the unit tests first, of scripts also
-// those on a real server, and the explorer last. It lists the changes that no test finds. For each
+// Command mutants changes every condition, bound and step of the client's rules, of those of a
+// quorum, and of the scripts, one at a time, and has the tests look for each change: the unit tests
+// first, of scripts also those on a real server, and the explorer last. It lists the changes that no test finds. For each
 // of them either a test is missing, or the change has no effect.
 //
 //	go run ./test/mutants               all; some hours on two cores
 //	go run ./test/mutants -only hold.go those whose name begins so; several with commas between
+//	go run ./test/mutants -only ballot/ those of a quorum's rules
 //	go run ./test/mutants -every 10     a tenth of them
 //	go run ./test/mutants -short        the explorer searches only the nearest states
 //	go run ./test/mutants -units        run only the unit tests of the scripts: a quarter of the time
@@ -23,6 +24,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -76,18 +78,24 @@ func main() {
 	}
 }
 
-// mutants returns the mutants of the rules and those of the scripts.
+// mutants returns the mutants of the rules and those of the scripts. What ballot's state.go does is
+// for the explorer only.
 func mutants() ([]mutant, error) {
 	rules, err := mutate("internal/rules", ".go", mutateGo)
 	if err != nil {
 		return nil, err
 	}
+	votes, err := mutate(ballot, ".go", mutateGo)
+	if err != nil {
+		return nil, err
+	}
+	votes = slices.DeleteFunc(votes, func(m mutant) bool { return filepath.Base(m.file) == "state.go" })
 	scripts, err := mutate("lua", ".lua", mutateLua)
 	if err != nil {
 		return nil, err
 	}
 	parts, err := mutate("lua/parts", ".lua", mutateLua)
-	return slices.Concat(rules, scripts, parts), err
+	return slices.Concat(rules, votes, scripts, parts), err
 }
 
 // look runs the tests against all mutants, tells of each that no test finds, or of each, and sums

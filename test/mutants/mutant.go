@@ -21,8 +21,14 @@ type mutant struct {
 }
 
 func (m mutant) String() string {
-	return fmt.Sprintf("%s:%d: %s", filepath.Base(m.file), m.line, m.what)
+	name := filepath.Base(m.file)
+	if m.ofBallot() { // the rules have files of the same names
+		name = filepath.Join(filepath.Base(ballot), name)
+	}
+	return fmt.Sprintf("%s:%d: %s", name, m.line, m.what)
 }
+
+func (m mutant) ofBallot() bool { return filepath.Dir(m.file) == ballot }
 
 func (m mutant) suffix() string { return filepath.Ext(m.file) }
 
@@ -155,11 +161,19 @@ func (m mutant) foundBy(ctx context.Context, programs string) (by, test string, 
 // everyHistory is the explorer's search of what is not changed by itself.
 const everyHistory = "^TestEveryHistoryKeepsTheInvariants$"
 
+// ballot has the rules of a quorum, and everyPromise is their explorer's search.
+const ballot, everyPromise = "internal/ballot", "^TestEveryHistoryKeepsThePromises$"
+
 // rules has the layers that look for a mutant of the rules. The go command builds them.
 func (m mutant) rules(dir, _ string) ([]layer, error) {
 	overlay, err := overlay(dir, m.file, m.text)
 	test := func(finds string, args ...string) layer {
 		return layer{finds: finds, command: append([]string{"go", "test", "-count=1", "-vet=off", "-failfast", "-timeout", atMost, fmt.Sprintf("-short=%t", short), "-overlay", overlay}, args...)}
+	}
+	if m.ofBallot() {
+		return []layer{
+			test(byUnits, "./internal/ballot"), test(byLockers, "./quorum"), test(byExplorer, "-run", everyPromise, "./test/majority"),
+		}, err
 	}
 	return []layer{
 		test(byUnits, "./internal/rules"), test(byLockers, "./reentrant", "./fairlock"), test(byExplorer, "-run", everyHistory, "./test/explore"),
