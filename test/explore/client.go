@@ -253,6 +253,9 @@ func (x *explorer) renewed(s *state, r *request, left, sent ms) {
 		a.hold.Reasserted(then(sent), span(left), 1)
 		a.asks = false
 	default:
+		if s.truth.forced[r.ticket] == 0 && !s.truth.flushed && s.srv.holds[r.ticket] > 0 {
+			x.broken(6, "%s is told that it lost the lock, and the server has its hold", ticketName(r.ticket))
+		}
 		s.truth.forced[r.ticket] = 0 // the client knows of the force now
 		x.lose(s, r.ticket, rules.Vanished)
 	}

@@ -179,6 +179,14 @@ var mutations = []mutation{
 		scenario: all(once, budget{late: 1}.with(2, 1)),
 		breaks:   []int{2},
 	}, {
+		name: "a holder is told that it lost the lock, and it has not",
+		changes: []change{
+			{"renew.lua", "reply[k] = deadline - ms", "reply[k] = 0"},
+			{"reassert.lua", "if missing then\n  local kept", "if not missing then return 0 end\nif missing then\n  local kept"},
+		},
+		scenario: all(once, budget{}.with(1, 0)),
+		breaks:   []int{6},
+	}, {
 		name:     "who asserts a hold goes on waiting",
 		changes:  []change{{"reassert.lua", "if redis.call('ZREM', waiters, ticket) == 1 then", "if false then"}},
 		scenario: all(once, budget{lose: 1, flush: 1}.with(1, 2)),
