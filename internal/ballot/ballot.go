@@ -332,8 +332,11 @@ func (b *Ballot) Ends() (end time.Time) {
 
 // settle finds the place of the call once a majority has answered, and tells it where that matters:
 // where the call has the vote, where it stands elsewhere, where the vote may be asked for, and where
-// the line was full.
+// the line was full. A decided call tells none.
 func (b *Ballot) settle() {
+	if b.Phase != rules.Waiting {
+		return
+	}
 	if b.Place == 0 {
 		answered := 0
 		for i := range b.legs {

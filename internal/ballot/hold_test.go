@@ -492,3 +492,24 @@ func TestAVoteThatLastsALeaseHasTheMarginOfALease(t *testing.T) {
 		t.Errorf("it is trusted for %v", until.Sub(now))
 	}
 }
+
+// Else each late vote of a holder would cost two renewals.
+func TestADecidedCallIsNotToldItsPlace(t *testing.T) {
+	now := time.Now()
+	b := New(3, time.Second, 0, now)
+	for i := range 3 {
+		b.Enter(i)
+	}
+	for i := range 2 {
+		b.Entered(i, false)
+		b.Answered(i, ahead(4), rules.ClockPair{At: 1, Sent: now}, now)
+	}
+	if v := b.Judge(now, func(int) bool { return false }); v.Do != Hold {
+		t.Fatalf("%+v", v)
+	}
+	b.Entered(2, false)
+	b.Answered(2, &Answer{Status: Waits, Now: 2, Place: b.Place - 1, Holder: "b", Pending: true}, rules.ClockPair{At: 2, Sent: now}, now)
+	if b.TakeDue(2) {
+		t.Error("it asks the node again, which is to tell it of the vote")
+	}
+}

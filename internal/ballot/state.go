@@ -30,7 +30,7 @@ func (b *Ballot) AppendCall(to []byte) []byte {
 }
 
 // AppendLeg appends what the Ballot knows of one node. Two Ballots for which all of that is equal
-// behave alike, but for Prolonged.
+// behave alike, but for Missed and Prolonged.
 func (b *Ballot) AppendLeg(to []byte, i int) []byte {
 	g := &b.legs[i]
 	to = numbers(to, int64(g.Phase), g.Shown, g.Forced, millis(g.Last.Sent), int64(g.Last.At), int64(g.Last.Session), //nolint:gosec // a count
@@ -58,21 +58,15 @@ func (b *Ballot) Forget(i int, soonest int64, room func() *Ballot) *Ballot {
 	if g.past < soonest {
 		g.past, g.pastSince = 0, 0
 	}
-	decided := b.Phase == rules.Granted
-	if decided { // nobody judges it again, and it stands in no line
-		g.wanted, g.known, g.position, g.by, g.err = 0, 0, 0, "", nil
-		g.lapsed, g.told, g.pending, g.asking, g.refused, g.full = false, false, false, false, false, false
-		if b.Place > 0 {
-			g.at, g.answered = 0, false
-		}
+	if b.Phase == rules.Granted { // nobody judges it again, and it stands in no line
+		g.wanted, g.at, g.known, g.position, g.by, g.err = 0, 0, 0, 0, "", nil
+		g.lapsed, g.told, g.pending, g.answered, g.asking, g.refused, g.full = false, false, false, false, false, false, false
 	}
-	if g == b.legs[i] && (!decided || len(b.due) == 0) {
+	if g == b.legs[i] {
 		return b
 	}
 	b = b.Copy(room())
-	if b.legs[i] = g; decided {
-		b.due = b.due[:0]
-	}
+	b.legs[i] = g
 	return b
 }
 

@@ -219,6 +219,9 @@ func (w *world) beaten(m *msg) {
 	k, i, a := w.own(m.call), int(m.node), &m.answer
 	k.Ended(i, false)
 	if k.Phase != rules.Waiting {
+		if k.missed(m.node) {
+			w.strive(m.call, m.node)
+		}
 		return
 	}
 	switch {
@@ -232,7 +235,7 @@ func (w *world) beaten(m *msg) {
 	default:
 		k.Stood(i, w.pair(m))
 	}
-	w.judge(m.call)
+	w.judge(m.call) // a call that is decided here has not renewed yet, and so missed nothing
 }
 
 // up is Locker.up.
@@ -242,6 +245,9 @@ func (w *world) up(c, i int8) {
 	if w.broken != upAsksNothing {
 		w.beat(c, i)
 	}
+	if w.lacks(c, i) {
+		w.strive(c, i)
+	}
 }
 
 // returned is Locker.returned: a probe was answered.
@@ -249,7 +255,7 @@ func (w *world) returned(c, i int8) {
 	k := &w.calls[c]
 	k.away[i] = false
 	switch {
-	case k.stage == holding && !k.Has(int(i), w.time()):
+	case w.lacks(c, i):
 		w.strive(c, i)
 	case k.stage == waiting && w.broken != silenceIsForEver:
 		w.own(c).Ask(int(i))

@@ -176,7 +176,7 @@ func (m *msg) least() int64 {
 
 // mayRenew reports whether a renewal may be sent, now or later.
 func (w *world) mayRenew() bool {
-	return w.allows.renewals+w.allows.ticks+w.allows.faults > 0 || w.hung|w.dead != 0 || w.unmet || w.cuts != [most]uint8{}
+	return w.allows.renewals+w.allows.ticks+w.allows.faults > 0 || w.hung|w.dead != 0 || w.unmet || w.deaf || w.cuts != [most]uint8{}
 }
 
 // keeps reports whether the node has lost nothing, and never will.

@@ -10,7 +10,7 @@ import (
 // strive is Locker.strive.
 func (w *world) strive(c, i int8) {
 	k := &w.calls[c]
-	if k.stage != holding || k.Open(int(i)) || k.away[i] {
+	if k.stage != holding || k.Open(int(i)) || k.away[i] || k.HasLost(int(i)) {
 		return
 	}
 	w.renew(c, i, false)
@@ -26,9 +26,23 @@ func (w *world) renew(c, i int8, round bool) {
 // confirm is Locker.confirm.
 func (w *world) confirm(c, i int8) {
 	k := &w.calls[c]
-	if k.renewed && k.Has(int(i), w.time()) {
+	if !k.renewed || k.Open(int(i)) {
+		return
+	}
+	if asked := w.own(c).TakeDue(int(i)); asked || k.Has(int(i), w.time()) {
 		w.strive(c, i)
 	}
+}
+
+// missed reports whether a decided call's latest renewal missed a node.
+func (k *call) missed(i int8) bool {
+	return k.stage == holding && k.renewed && k.Missed(int(i), at(k.began))
+}
+
+// lacks reports whether Locker.lacking lists the call.
+func (w *world) lacks(c, i int8) bool {
+	k := &w.calls[c]
+	return k.stage == holding && (!k.Has(int(i), w.time()) || k.missed(i))
 }
 
 // renewsAll is Locker.Renew.
@@ -38,7 +52,7 @@ func (w *world) renewsAll(c int8) {
 	k.hold.StartRenewal(w.time())
 	k.round, k.renewing, k.began = 0, true, w.now
 	for i := range int8(masters) {
-		if !k.away[i] {
+		if !k.away[i] && !k.HasLost(int(i)) {
 			k.round |= 1 << i
 			w.renew(c, i, true)
 		}
@@ -64,6 +78,11 @@ func (w *world) renewAnswered(m *msg) {
 	k.Renewed(i, ms(m.answer.left), m.token, at(m.sent))
 	if m.answer.left == 0 {
 		w.confirm(m.call, m.node)
+	}
+	if m.answer.left <= 0 && k.stage == holding {
+		if _, gone := w.standing(m.call); gone {
+			w.lose(m.call, rules.Vanished)
+		}
 	}
 	w.roundGoesOn(m)
 }

@@ -35,6 +35,9 @@ type msg struct {
 	answer     answer
 }
 
+// admins reports whether an administrator sent it: no call awaits the answer.
+func (m *msg) admins() bool { return m.what == forcedLeaves }
+
 type what int8
 
 const (

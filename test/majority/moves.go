@@ -117,21 +117,22 @@ func (w *world) hasEnded(c int8) bool {
 // airMoves are those of one request or answer.
 func (w *world) airMoves(to []move, m *msg, i int16) []move {
 	v := move{what: arrives, call: m.call, node: m.node, i: i}
+	awaited := !m.orphan && m.what != leaves && !m.admins()
 	switch {
 	case m.what > requests:
 		to = append(to, v)
-	case w.cuts[m.call]>>m.node&1 == 1:
+	case w.cuts[m.call]>>m.node&1 == 1 && !m.admins():
 		v.what = fails
 		to = append(to, v)
 	case w.down[m.node] == up:
-		if w.budget.slow >= 0 || m.orphan || m.what == leaves || m.what == forcedLeaves {
+		if w.budget.slow >= 0 || !awaited {
 			to = append(to, v)
 		}
-		if w.budget.slow != 0 && !m.orphan && m.what != leaves && m.what != forcedLeaves {
+		if w.budget.slow != 0 && awaited {
 			v.slow = true
 			to = append(to, v)
 		}
-	case !m.orphan && (m.what != leaves || w.down[m.node] == dead): // a leave is sent again and again
+	case awaited, m.what == leaves && !m.orphan && w.down[m.node] == dead: // a leave is sent again and again
 		v.what = fails
 		to = append(to, v)
 	}
@@ -177,13 +178,13 @@ func (w *world) chances(to []move) []move {
 		if m.orphan || w.down[m.node] != up || w.calls[m.call].stage == killed {
 			continue
 		}
-		if v.what = loses; b.lost > 0 && m.what < requests && m.what != forcedLeaves {
+		if v.what = loses; b.lost > 0 && m.what < requests && !m.admins() {
 			to = append(to, v)
 		}
 		if v.what = swallows; b.lost > 0 && m.what > requests {
 			to = append(to, v)
 		}
-		if v.what = delays; b.late > 0 && m.what < requests && m.what != forcedLeaves {
+		if v.what = delays; b.late > 0 && m.what < requests && !m.admins() {
 			to = append(to, v)
 		}
 	}

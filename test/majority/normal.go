@@ -22,7 +22,7 @@ func (w *world) normalise() {
 		case m.what > requests:
 			return s == over || s == killed || s == leaving
 		case w.down[m.node] == dead:
-			return m.orphan || m.what == forcedLeaves || s == over
+			return m.orphan || m.admins() || s == over
 		}
 		marked := n.marks[m.call] && losses == 0 && w.broken != lateEnters && w.broken != lateRenewals
 		return m.orphan && marked && (m.what == enters || m.what == renews || m.what == tells)
@@ -79,7 +79,7 @@ func (s *state) nodeCode(to []byte, i int8, seed maphash.Seed) []byte {
 	to = numbers(to, n.token, n.since, n.ends, n.last, n.from, n.clock)
 	for c := range int8(most) {
 		k := &s.calls[c]
-		to = append(to, flags(n.marks[c], n.heard[c], k.away[i], k.round>>i&1 == 1, k.stage == leaving && k.trusted[i]), byte(k.session[i]))
+		to = append(to, flags(n.marks[c], n.heard[c], k.away[i], k.round>>i&1 == 1, k.stage == leaving && k.trusted[i], k.missed(i)), byte(k.session[i]))
 		to = numbers(to, n.places[c], n.alive[c], n.blind[c])
 		if k.stage == waiting || k.stage == holding {
 			to = k.AppendLeg(to, int(i))

@@ -1,0 +1,89 @@
+package majority
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"hash/crc32"
+	"path/filepath"
+	"testing"
+)
+
+// copied are the functions of package quorum that client.go, holder.go and breaks.go copy, each
+// with the checksum of the body with which its copy was last compared.
+var copied = map[string]string{
+	"admin.go evict":       "62641832",
+	"admin.go force":       "d014c915",
+	"admin.go takes":       "b18260af",
+	"admin.go waiterOf":    "a94b4342",
+	"call.go answered":     "af8b3e2a",
+	"call.go begin":        "8729eca2",
+	"call.go enter":        "ed418deb",
+	"call.go judge":        "39e8601d",
+	"call.go keep":         "9ac9e46f",
+	"call.go settle":       "6436e121",
+	"hold.go Renew":        "a7056230",
+	"hold.go beginRelease": "729f8e96",
+	"hold.go confirm":      "0c7fb53a",
+	"hold.go outcome":      "57fddfb7",
+	"hold.go renewIn":      "fb7f575e",
+	"hold.go strive":       "867621c0",
+	"hold.go tell":         "9bca9bce",
+	"leave.go abandon":     "64130fc1",
+	"line.go beat":         "7296710e",
+	"line.go beaten":       "6b95ef50",
+	"line.go enqueue":      "79479398",
+	"line.go lacking":      "734c8059",
+	"line.go look":         "976df3d8",
+	"line.go returned":     "d7e1b2a9",
+	"line.go up":           "c16ac060",
+	"locker.go lostVote":   "5f076734",
+	"locker.go message":    "74e52688",
+	"view.go holderOf":     "880b5eaa",
+}
+
+func TestTheModelCopiesTheDriversAsTheyAre(t *testing.T) {
+	files, err := filepath.Glob("../../quorum/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		all := token.NewFileSet()
+		parsed, err := parser.ParseFile(all, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := filepath.Base(file) + " " + f.Name.Name
+			was, ok := copied[name]
+			if !ok {
+				continue
+			}
+			found++
+			if is := sum(t, all, f.Body); is != was {
+				t.Errorf("%s has changed: compare its copy here, and write down %s", name, is)
+			}
+		}
+	}
+	if found != len(copied) {
+		t.Errorf("%d of the %d functions are there", found, len(copied))
+	}
+}
+
+// sum is a checksum of the code, whatever comments and lines it has.
+func sum(t *testing.T, all *token.FileSet, body *ast.BlockStmt) string {
+	t.Helper()
+	var text bytes.Buffer
+	if err := printer.Fprint(&text, all, body); err != nil { // the parser has left out the comments
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(bytes.Join(bytes.Fields(text.Bytes()), []byte(" "))))
+}
