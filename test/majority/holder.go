@@ -75,6 +75,9 @@ func (w *world) renewAnswered(m *msg) {
 		w.judge(m.call)
 		return
 	}
+	if m.answer.left < 0 && k.stage == holding && w.truth.harm&unclean == 0 && !w.truth.forced[m.call] {
+		w.violated("renewal: a node refuses call %s, which nobody forced", label(m.call))
+	}
 	k.Renewed(i, ms(m.answer.left), m.token, at(m.sent))
 	if m.answer.left == 0 {
 		w.confirm(m.call, m.node)
@@ -133,6 +136,9 @@ func (w *world) lose(c int8, why rules.Why) {
 	k := &w.calls[c]
 	if k.hold.State != rules.Held {
 		return
+	}
+	if w.truth.harm&unclean == 0 && !w.truth.forced[c] {
+		w.violated("lost: call %s loses the lock, and nothing happened", label(c))
 	}
 	k.hold.Lose(why, w.time(), true)
 	w.truth.harm |= unclean

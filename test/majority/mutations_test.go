@@ -163,6 +163,9 @@ var ofRules = []broken{
 			{"ballot.go", "b.legs[i].lapsed && there < b.need", "false"},
 		},
 		scenario: scenario{programs: two, cuts: [most]uint8{0b110}, dead: 0b100, allows: budget{ticks: 1}}, breaks: "stuck",
+	}, {
+		name: "a hold is lost unless all votes are trusted", rules: []change{{"hold.go", "if len(ends) < b.need {", "if len(ends) < len(b.legs) {"}},
+		scenario: scenario{programs: two, dead: 0b1, allows: budget{renewals: 1}}, breaks: "lost",
 	},
 }
 
