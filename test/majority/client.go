@@ -79,7 +79,9 @@ func (w *world) answered(m *msg) {
 	k.Entered(i, false)
 	a := m.answer
 	if a.status == gone {
-		k.Failed(i, errEvicted, true)
+		if k.Phase == rules.Waiting {
+			w.settle(m.call, failed)
+		}
 	} else {
 		b := &ballot.Answer{
 			Status: words[a.status], Now: lua.Micros(a.now), Left: ms(a.left), Place: lua.Place(a.place), Position: int(a.position),

@@ -19,7 +19,7 @@ var copied = map[string]string{
 	"admin.go force":       "d014c915",
 	"admin.go takes":       "b18260af",
 	"admin.go waiterOf":    "a94b4342",
-	"call.go answered":     "af8b3e2a",
+	"call.go answered":     "b607e1bc",
 	"call.go begin":        "8729eca2",
 	"call.go enter":        "ed418deb",
 	"call.go judge":        "39e8601d",
