@@ -138,21 +138,8 @@ func (w *world) execute(m *msg, slow bool) {
 		reply.what, reply.answer.left = answersTell, n.renew(r, m.call, m.token, 0, m.place, false)
 	case renews:
 		reply.what, reply.answer.left = answersRenew, n.renew(r, m.call, m.token, claim, m.place, true)
-	case leaves, forcedLeaves:
-		force := m.what == forcedLeaves
-		if force {
-			r.me = nobody
-		}
-		was := n.leave(r, m.call, m.token, m.late, force)
-		if force && was != neither && !n.hears(m.call) {
-			w.truth.untold[m.call] = true
-		}
-		if !force && !m.orphan {
-			w.left(m.call, m.node, was)
-		}
-		if m.back > 0 { // a mutation
-			w.send(msg{what: enters, call: m.call, node: m.node, place: m.place})
-		}
+	case leaves, forcedLeaves, evictions:
+		w.leaves(r, m)
 	}
 
 	for _, p := range r.told {
@@ -173,6 +160,30 @@ func (w *world) execute(m *msg, slow bool) {
 		w.air = append(w.air, reply)
 	default:
 		w.takeIn(&reply)
+	}
+}
+
+// leaves executes a leave, also one that an administrator sent.
+func (w *world) leaves(r *request, m *msg) {
+	n, by := &w.nodes[m.node], map[what]taking{forcedLeaves: byForce, evictions: eviction}[m.what]
+	if by != itself {
+		r.me = nobody
+	}
+	was := n.leave(r, m.call, m.token, m.late, by)
+	if by != itself && was != neither && !n.hears(m.call) {
+		w.truth.untold[m.call] = true
+	}
+	if by == eviction && was != neither {
+		w.truth.told[m.call] = true
+	}
+	if by == eviction && was != hadIt && !w.truth.lost[m.node] {
+		w.truth.out[m.call] |= 1 << m.node
+	}
+	if by == itself && !m.orphan {
+		w.left(m.call, m.node, was)
+	}
+	if m.back > 0 { // a mutation
+		w.send(msg{what: enters, call: m.call, node: m.node, place: m.place})
 	}
 }
 

@@ -19,7 +19,9 @@ func (w *world) breaks(v move) {
 	case restarts:
 		*[...]*int8{none: &b.restarts, yesterdays: &b.yesterdays, all: &b.intact}[v.data]--
 		w.truth.harm |= untimely | unclean
-		w.truth.lost[v.node] = w.truth.lost[v.node] || v.data != all
+		if v.data != all {
+			w.forgotten(v.node)
+		}
 		heard := n.heard
 		for c := range int8(most) {
 			w.deafen(c, v.node)
@@ -30,19 +32,20 @@ func (w *world) breaks(v move) {
 	case flushes:
 		b.flushes--
 		w.truth.harm |= untimely | unclean
-		w.truth.lost[v.node] = true
+		w.forgotten(v.node)
 		n.flush()
 	case floods:
 		b.floods--
 		w.truth.harm |= untimely | unclean
-		for i := range w.nodes {
-			w.truth.lost[i] = true
+		for i := range int8(masters) {
+			w.forgotten(i)
 			w.nodes[i].flush()
 		}
 	case forgets:
 		b.amnesias--
 		w.truth.harm |= untimely | unclean
 		w.truth.robbed = w.truth.robbed || !w.safe()
+		w.notOut(v.node)
 		kept, from := n.kept, n.from
 		n.flush()
 		n.kept, n.from = kept, from
@@ -55,6 +58,22 @@ func (w *world) breaks(v move) {
 	case forcing:
 		b.forces--
 		w.forces()
+	case evicting:
+		b.evictions--
+		w.evicts(v.call)
+	}
+}
+
+// forgotten notes that a node has lost its data.
+func (w *world) forgotten(i int8) {
+	w.truth.lost[i] = true
+	w.notOut(i)
+}
+
+// notOut notes that a node does not know any more whom it has taken out.
+func (w *world) notOut(i int8) {
+	for c := range w.truth.out {
+		w.truth.out[c] &^= 1 << i
 	}
 }
 
@@ -137,5 +156,33 @@ func (w *world) forces() {
 	w.truth.harm |= unclean
 	for i := range int8(masters) {
 		w.send(msg{what: forcedLeaves, call: int8(c), node: i, late: true})
+	}
+}
+
+// evictable reports whether an administrator's Evict finds the call in a line, and takes it out. A
+// second one stands for what Evict does again until the call has given its votes back.
+func (w *world) evictable(c int8) bool {
+	votes, there, stands, known := 0, 0, false, false
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		if w.down[i] != up {
+			continue
+		}
+		there++
+		if n.holder == c {
+			votes++
+			known = known || n.decided
+		}
+		stands = stands || n.places[c] != 0
+	}
+	has := votes >= need || known && votes+masters-there >= need
+	return there >= need && stands && !(has && (known || !w.truth.evicted[c]))
+}
+
+// evicts has the nodes take a call out of their lines.
+func (w *world) evicts(c int8) {
+	w.truth.evicted[c] = true
+	for i := range int8(masters) {
+		w.send(msg{what: evictions, call: c, node: i})
 	}
 }

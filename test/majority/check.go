@@ -17,6 +17,7 @@ func label(c int8) string { return owners[c+1] }
 // check looks at what must be true at every instant.
 func (w *world) check() {
 	w.excludes()
+	w.heedsEvictions()
 	if w.truth.harm&unordered != 0 {
 		return
 	}
@@ -32,6 +33,18 @@ func (w *world) check() {
 				w.truth.ahead[a] |= ^w.truth.asked & (1<<most - 1)
 			}
 		}
+	}
+}
+
+// heedsEvictions looks whether a call waits on that was told of its eviction.
+func (w *world) heedsEvictions() {
+	for c := range int8(most) {
+		if w.calls[c].stage != waiting || !w.truth.told[c] || w.truth.untold[c] ||
+			slices.ContainsFunc(w.air, func(m msg) bool { return m.what == evictions && m.call == c }) ||
+			slices.ContainsFunc(w.pushes, func(p push) bool { return p.news == evicts && p.call == c }) {
+			continue
+		}
+		w.violated("evict: call %s is told of its eviction, and waits on", label(c))
 	}
 }
 
@@ -79,6 +92,9 @@ func (w *world) decided(c int8, token int64) {
 		w.violated("tokens: call %s has token %d after %d", label(c), token-begin*1000, w.truth.token-begin*1000)
 	}
 	w.truth.token = max(w.truth.token, token)
+	if bits.OnesCount8(w.truth.out[c]) >= need && !(w.truth.forced[c] && w.unheard(c)) {
+		w.violated("evict: call %s gets the lock though a majority has taken it out", label(c))
+	}
 	if w.truth.harm&unordered != 0 {
 		return
 	}
@@ -102,7 +118,7 @@ func (w *world) rests() {
 		case k.stage != over:
 			w.violated("stuck: call %s waits, and nothing happens without a timer", label(c))
 		case k.why == refused && w.programs[c].bound < 0, k.why == filled && w.programs[c].bound > 0, k.why == gaveUp, k.why == timeUp,
-			k.why == failed && (w.truth.forced[c] || w.programs[c].bound < 0 && w.truth.harm&unordered != 0):
+			k.why == failed && (w.truth.forced[c] || w.truth.evicted[c] || w.programs[c].bound < 0 && w.truth.harm&unordered != 0):
 		default:
 			w.violated("call %s ended without the lock and without a reason", label(c))
 		}

@@ -292,6 +292,9 @@ func (w *world) hear(p *push) {
 		}
 		w.judge(c)
 	case p.news == forces && k.Phase == rules.Waiting && w.broken == forcesUnheard:
+	case p.news == evicts && k.Phase == rules.Waiting && w.broken == evictedHereOnly:
+		k.Evicted(i, errEvicted)
+		w.judge(c)
 	case p.news == evicts && k.Phase == rules.Waiting:
 		w.settle(c, failed)
 	case p.news == forces && k.Phase == rules.Waiting:

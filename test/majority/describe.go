@@ -7,11 +7,11 @@ var doings = [...]string{
 	unlocks: "unlocks", goesOn: "goes on", looks: "looks again", tends: "tends its hold",
 	givesUp: "gives up", timesOut: "is out of time", dies: "is killed", loses: "is lost", swallows: "is lost", delays: "is late",
 	deafens: "hears no more of", floods: "all nodes are flushed", forgets: "loses the keys of the lock", restarts: "restarts", flushes: "is flushed", hanging: "hangs", downs: "dies",
-	forcing: "an administrator forces the lock", renewal: "renews", ticks: "time passes",
+	forcing: "an administrator forces the lock", evicting: "is evicted by an administrator", renewal: "renews", ticks: "time passes",
 }
 
 var whats = [...]string{
-	enters: "enter", beats: "beat", tells: "tell", renews: "renew", leaves: "leave", forcedLeaves: "forced leave",
+	enters: "enter", beats: "beat", tells: "tell", renews: "renew", leaves: "leave", forcedLeaves: "forced leave", evictions: "eviction",
 	answersEnter: "answer to enter", answersBeat: "answer to beat", answersTell: "answer to tell", answersRenew: "answer to renew",
 }
 
@@ -29,7 +29,7 @@ func (w *world) describe(v move) string {
 		return fmt.Sprintf("%s hears %s %d from %d", label(p.call), newsWords[p.news], short(p.token), p.node+1)
 	case subscribes, probes, deafens:
 		return fmt.Sprintf("%s %s at %d", label(v.call), what, v.node+1)
-	case begins, unlocks, looks, tends, givesUp, timesOut, dies, renewal:
+	case begins, unlocks, looks, tends, givesUp, timesOut, dies, evicting, renewal:
 		return label(v.call) + " " + what
 	case restarts:
 		return fmt.Sprintf("node %d restarts %s", v.node+1, [...]string{none: "empty", yesterdays: "with old data", all: "with its data"}[v.data])

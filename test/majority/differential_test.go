@@ -67,7 +67,7 @@ func (p *pair) shown() string {
 		text = fmt.Sprintf("%s token %d since %d decided %t for %d ms; ", ticket(n.holder), n.token, n.since, n.decided, n.ends-p.now)
 	}
 	for c := range int8(most) {
-		text += fmt.Sprintf("%d alive %d blind %d marked %t; ", n.places[c], n.alive[c], n.blind[c], n.marks[c])
+		text += fmt.Sprintf("%d alive %d blind %d mark %d; ", n.places[c], n.alive[c], n.blind[c], n.marks[c])
 	}
 	return text + fmt.Sprintf("last %d run %d from %d", n.last, n.kept, n.from)
 }
@@ -86,12 +86,23 @@ func (p *pair) captured() string {
 		return 0
 	}
 	for c := range int8(most) {
-		text += fmt.Sprintf("%d alive %d blind %d marked %t; ", score(keys[1], ticket(c)), score(keys[2], ticket(c)),
-			score(keys[2], "~"+names[c]), m.Exists(mark(c)))
+		text += fmt.Sprintf("%d alive %d blind %d mark %d; ", score(keys[1], ticket(c)), score(keys[2], ticket(c)),
+			score(keys[2], "~"+names[c]), p.marked(c))
 	}
 	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
 	last, _ := m.Get(keys[3])
 	return text + fmt.Sprintf("last %d run %d from %d", number(last), number(m.HGet(keys[4], "run")), number(m.HGet(keys[4], "from")))
+}
+
+// marked is what the script's node keeps of a call that has left.
+func (p *pair) marked(c int8) mark {
+	switch text, err := p.mini.Get(markKey(c)); {
+	case err != nil:
+		return unmarked
+	case text == "evicted":
+		return taken
+	}
+	return retired
 }
 
 func bit(b bool) int {
@@ -121,23 +132,20 @@ func (p *pair) enters(c int8, place, bound, back int64) error {
 		name := [...]string{waits: "waits", held: "held", full: "full"}[a.status]
 		want = []any{name, int(a.now), int(a.left), int(a.place), int(a.position), bit(a.pending), nameOf(a.holder), int(a.token)}
 	}
-	got, told := p.does("enter", append(keys[:], mark(c)), ticket(c), names[c], place, bound, back, channels, setName, longest)
+	got, told := p.does("enter", append(keys[:], markKey(c)), ticket(c), names[c], place, bound, back, channels, setName, longest)
 	return p.same(fmt.Sprint("enter ", c, place, bound, back), want, got, told)
 }
 
-func (p *pair) leaves(c int8, token int64, late, force bool) error {
-	p.me = c
-	if force {
-		p.me = nobody
+func (p *pair) leaves(c int8, token int64, late bool, by taking) error {
+	client := names[c]
+	if p.me = c; by != itself {
+		p.me, client = nobody, "admin"
 	}
-	was := p.leave(&p.request, c, token, late, force)
+	was := p.leave(&p.request, c, token, late, by)
 	name := [...]string{neither: "neither", waited: "waited", hadIt: "held"}[was]
-	client := "admin"
-	if !force {
-		client = names[c]
-	}
-	got, told := p.does("leave", append(keys[:], mark(c)), ticket(c), client, token, bit(late)*60_000, channels, setName, longest, bit(force))
-	return p.same(fmt.Sprint("leave ", c, token, late, force), []any{name}, got, told)
+	got, told := p.does("leave", append(keys[:], markKey(c)), ticket(c), client, token, bit(late || by == eviction)*60_000,
+		channels, setName, longest, int(by))
+	return p.same(fmt.Sprint("leave ", c, token, late, by), []any{name}, got, told)
 }
 
 func (p *pair) beats(c int8) error {
@@ -153,7 +161,7 @@ func (p *pair) beats(c int8) error {
 
 func (p *pair) renews(c int8, token, lease, place int64, decided bool) error {
 	left := p.renew(&p.request, c, token, lease, place, decided)
-	named := []string{keys[4], keys[0], keys[1], keys[2], keys[3], mark(c)}
+	named := []string{keys[4], keys[0], keys[1], keys[2], keys[3], markKey(c)}
 	got, told := p.does("renew", named, names[c], channels, setName, longest, ticket(c), token, lease, 0, place, 1, bit(decided))
 	return p.same(fmt.Sprint("renew ", c, token, lease, place, decided), []any{int(left)}, got, told)
 }
@@ -203,7 +211,8 @@ func (p *pair) moves(random *rand.Rand) error {
 		bound := []int64{0, 0, 0, 0, -1, 1}[random.IntN(6)]
 		return p.enters(c, max(place, 0), bound, token)
 	case 5, 6, 7:
-		return p.leaves(c, token, random.IntN(8) == 0, random.IntN(6) == 0)
+		by := [12]taking{byForce, byForce, eviction, eviction}[random.IntN(12)]
+		return p.leaves(c, token, random.IntN(8) == 0, by)
 	case 8, 9:
 		return p.beats(c)
 	case 10, 11, 12:

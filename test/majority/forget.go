@@ -40,6 +40,7 @@ func (w *world) open() (open [masters][most]traffic) {
 	for i := range w.air {
 		m := &w.air[i]
 		switch at := &open[m.node][m.call]; {
+		case m.admins(): // it finds nothing where nothing is, and then tells nobody
 		case m.what < leaves, m.what < requests && m.back > 0:
 			*at = changes
 		case m.what < requests:
@@ -53,6 +54,9 @@ func (w *world) open() (open [masters][most]traffic) {
 // less than soonest.
 func (w *world) forgetCall(c int8, soonest *[masters][most]int64) {
 	k := &w.calls[c]
+	if k.stage > waiting {
+		w.truth.told[c], w.truth.out[c] = false, 0
+	}
 	switch k.stage {
 	case waiting, holding:
 		for i := range masters {
@@ -79,7 +83,7 @@ func (w *world) forgetCall(c int8, soonest *[masters][most]int64) {
 func (w *world) forgetAt(i, c int8, open traffic) {
 	n, stage, now := &w.nodes[i], w.calls[c].stage, w.now+w.nodes[i].clock
 	if stage > holding && open < changes {
-		n.marks[c] = false
+		n.marks[c] = unmarked
 	}
 	if stage > leaving && open == quiet && n.places[c] == 0 && n.holder != c {
 		n.heard[c], n.blind[c] = false, 0

@@ -36,7 +36,7 @@ type msg struct {
 }
 
 // admins reports whether an administrator sent it: no call awaits the answer.
-func (m *msg) admins() bool { return m.what == forcedLeaves }
+func (m *msg) admins() bool { return m.what == forcedLeaves || m.what == evictions }
 
 type what int8
 
@@ -47,6 +47,7 @@ const (
 	renews
 	leaves
 	forcedLeaves
+	evictions
 	requests // the first that is none
 	answersEnter
 	answersBeat

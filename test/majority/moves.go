@@ -43,6 +43,7 @@ const (
 	hanging
 	downs
 	forcing
+	evicting
 	renewal // although nothing is due
 	ticks
 )
@@ -167,6 +168,9 @@ func (w *world) chances(to []move) []move {
 		to = append(to, move{what: floods})
 	}
 	for c := range int8(most) {
+		if b.evictions > 0 && w.evictable(c) {
+			to = append(to, move{what: evicting, call: c})
+		}
 		if k := &w.calls[c]; b.kills > 0 && (k.stage == waiting || k.stage == holding) {
 			to = append(to, move{what: dies, call: c})
 		}

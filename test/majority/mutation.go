@@ -21,6 +21,11 @@ const (
 	votesEndEarly
 	tailDoesNotCount
 	blindAreDropped
+	evictionsTake        // a vote
+	votersAreNotTold     // of their eviction
+	evictionsLeaveNoMark // against late requests
+	evictionsBind        // a call that is decided
+	evictionsRevive      // a call that has left
 
 	// Of the client.
 	placesDiffer
@@ -28,7 +33,8 @@ const (
 	yieldInTwo
 	silenceIsForEver
 	tellsRevive
-	forcesUnheard // while the call waits
+	forcesUnheard   // while the call waits
+	evictedHereOnly // at the node that told it
 	votesDoNotListen
 	upAsksNothing
 	ghostsStay

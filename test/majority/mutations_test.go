@@ -106,6 +106,37 @@ var mutations = []broken{
 		scripts:  []change{{"parts/stay.lua", "if not hears(me) then", "if false then"}},
 		scenario: scenario{programs: three, deaf: true}, breaks: "order",
 	},
+	{
+		name: "an eviction takes a vote", mutation: evictionsTake,
+		scripts:  []change{{"leave.lua", "if ARGV[8] == '2' and holder[1] == ticket then", "if false then"}},
+		scenario: scenario{programs: two, allows: budget{lag: -1, evictions: 1, faults: 1}}, breaks: "exclusion|lost",
+	},
+	{
+		name: "who has a vote is not told of its eviction", mutation: votersAreNotTold,
+		scripts: []change{{
+			"leave.lua", "  redis.pcall('PUBLISH', channels .. string.match(ticket, '^[^:]+'), 'evicted ' .. ticket .. ' ' .. record)\n", "",
+		}},
+		scenario: scenario{programs: two, allows: budget{evictions: 1, faults: 1}}, breaks: "evict",
+	},
+	{
+		name: "an eviction leaves no mark", mutation: evictionsLeaveNoMark,
+		scripts:  []change{{"leave.lua", "redis.call('SET', KEYS[6], 'evicted', 'PX', ARGV[4], 'NX')", "redis.call('EXISTS', KEYS[6])"}},
+		scenario: scenario{programs: two, allows: budget{lag: -1, evictions: 1, faults: 1}}, breaks: "evict",
+	},
+	{
+		name: "an eviction binds a call that is decided", mutation: evictionsBind,
+		scripts:  []change{{"renew.lua", "if gone == 'evicted' and decided == '1' then", "if false then"}},
+		scenario: scenario{programs: two, allows: budget{evictions: 1, renewals: 1, faults: 1}}, breaks: "renewal",
+	},
+	{
+		name: "an eviction revives a call that has left", mutation: evictionsRevive,
+		scripts:  []change{{"leave.lua", "'PX', ARGV[4], 'NX')", "'PX', ARGV[4])"}},
+		scenario: scenario{programs: two, allows: budget{evictions: 1, renewals: 1, faults: 1}}, breaks: "left behind|stuck",
+	},
+	{
+		name: "a call heeds its eviction at the node that told it alone", mutation: evictedHereOnly,
+		scenario: scenario{programs: two, allows: budget{evictions: 1, faults: 1}}, breaks: "evict",
+	},
 	{name: "places are never made the same", mutation: placesDiffer, scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck"},
 	{name: "a vote is not given back", mutation: nothingGivenBack, scenario: scenario{programs: two, allows: budget{deaths: 1, faults: 1}}, breaks: "stuck|livelock"},
 	{name: "a yield is a leave and then an enter", mutation: yieldInTwo, scenario: scenario{programs: three}, breaks: "order"},

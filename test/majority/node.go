@@ -35,7 +35,7 @@ type node struct {
 	places [most]int64 // us; 0: not in line
 	alive  [most]int64 // until when; 0: not in the set
 	blind  [most]int64
-	marks  [most]bool // for a minute, and so for ever here
+	marks  [most]mark // for a minute, and so for ever here
 	last   int64      // the token key
 
 	kept int8 // the run id that it wrote down; 0: none
@@ -45,6 +45,15 @@ type node struct {
 	clock int64
 	heard [most]bool
 }
+
+// mark is what a node keeps of a call that has left.
+type mark int8
+
+const (
+	unmarked mark = iota
+	retired
+	taken // by an eviction: no matter to a holder
+)
 
 // request is whose script a node runs, and when.
 type request struct {

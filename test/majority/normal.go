@@ -24,7 +24,7 @@ func (w *world) normalise() {
 		case w.down[m.node] == dead:
 			return m.orphan || m.admins() || s == over
 		}
-		marked := n.marks[m.call] && losses == 0 && w.broken != lateEnters && w.broken != lateRenewals
+		marked := n.marks[m.call] == retired && losses == 0 && w.broken != lateEnters && w.broken != lateRenewals && w.broken != evictionsRevive
 		return m.orphan && marked && (m.what == enters || m.what == renews || m.what == tells)
 	})
 	w.pushes = slices.DeleteFunc(w.pushes, func(p push) bool {
@@ -52,7 +52,7 @@ func (s *state) hash(seed maphash.Seed) uint64 {
 	}
 	to = s.budget.code(to)
 	for c := range s.calls {
-		to = append(s.calls[c].code(to, s.truth.forced[c]), flags(s.truth.untold[c]))
+		to = append(s.calls[c].code(to, s.truth.forced[c]), flags(s.truth.untold[c], s.truth.evicted[c], s.truth.told[c]), s.truth.out[c])
 	}
 	return maphash.Bytes(seed, to)
 }
@@ -79,7 +79,7 @@ func (s *state) nodeCode(to []byte, i int8, seed maphash.Seed) []byte {
 	to = numbers(to, n.token, n.since, n.ends, n.last, n.from, n.clock)
 	for c := range int8(most) {
 		k := &s.calls[c]
-		to = append(to, flags(n.marks[c], n.heard[c], k.away[i], k.round>>i&1 == 1, k.stage == leaving && k.trusted[i], k.missed(i)), byte(k.session[i]))
+		to = append(to, byte(n.marks[c]), flags(n.heard[c], k.away[i], k.round>>i&1 == 1, k.stage == leaving && k.trusted[i], k.missed(i)), byte(k.session[i]))
 		to = numbers(to, n.places[c], n.alive[c], n.blind[c])
 		if k.stage == waiting || k.stage == holding {
 			to = k.AppendLeg(to, int(i))
@@ -118,7 +118,7 @@ func (m *msg) code(to []byte) []byte {
 func (b *budget) code(to []byte) []byte {
 	for _, n := range [...]int8{
 		b.slow, b.lag, b.ticks, b.giveUps, b.kills, b.lost, b.late, b.deaf, b.restarts, b.yesterdays, b.intact, b.flushes, b.floods, b.amnesias, b.hangs, b.deaths,
-		b.forces, b.renewals, b.faults,
+		b.forces, b.evictions, b.renewals, b.faults,
 	} {
 		to = append(to, byte(n))
 	}

@@ -101,7 +101,7 @@ func newReal(t *testing.T, changes ...change) *script {
 
 func ticket(c int8) string { return fmt.Sprintf("%s:1:%d::", names[c], claim) }
 
-func mark(c int8) string { return "test:gone:x:" + names[c] + ":1" }
+func markKey(c int8) string { return "test:gone:x:" + names[c] + ":1" }
 
 // does runs a script, and returns its reply and the messages.
 func (r *script) does(script string, keys []string, args ...any) (reply []any, told []string) {

@@ -30,7 +30,7 @@ const (
 func (n *node) enter(r *request, c int8, place, bound, back int64) answer {
 	r.me, r.asking = c, c
 	n.expire(r)
-	if n.marks[c] && r.broken != lateEnters {
+	if n.marks[c] != unmarked && r.broken != lateEnters {
 		return answer{status: gone}
 	}
 	asked, at, alive := place, n.places[c], n.alive[c] != 0
@@ -148,19 +148,44 @@ const (
 	hadIt
 )
 
+// taking says who has a call leave, by the numbers of package quorum.
+type taking int8
+
+const (
+	itself taking = iota
+	byForce
+	eviction
+)
+
+// marksGone is what leave.lua does with the mark.
+func (n *node) marksGone(r *request, c int8, late bool, by taking) {
+	switch {
+	case by == eviction && (n.marks[c] != unmarked && r.broken != evictionsRevive || r.broken == evictionsLeaveNoMark):
+	case by == eviction:
+		n.marks[c] = taken
+	case late && r.broken != leavesDoNotRetire:
+		n.marks[c] = retired
+	}
+}
+
 // leave is leave.lua.
-func (n *node) leave(r *request, c int8, token int64, late, force bool) left {
+func (n *node) leave(r *request, c int8, token int64, late bool, by taking) left {
+	force := by != itself
 	r.asking = nobody
 	n.expire(r)
+	if by == eviction && n.holder == c && r.broken != evictionsTake {
+		if r.broken != votersAreNotTold {
+			n.tell(r, push{news: evicts, call: c})
+		}
+		return hadIt
+	}
 	was := neither
 	if n.places[c] != 0 {
 		was = waited
 	}
 	empty := true
 	n.leaveLine(c)
-	if late && r.broken != leavesDoNotRetire {
-		n.marks[c] = true
-	}
+	n.marksGone(r, c, late, by)
 	had := n.token
 	if n.holder == c {
 		n.drop()
@@ -210,8 +235,11 @@ func (n *node) beat(r *request, c int8) answer {
 func (n *node) renew(r *request, c int8, token, lease, place int64, decided bool) int64 {
 	r.me, r.asking = c, nobody
 	n.expire(r)
+	if n.marks[c] == taken && decided && r.broken != evictionsBind {
+		n.marks[c] = unmarked
+	}
 	switch {
-	case n.marks[c] && r.broken != lateRenewals:
+	case n.marks[c] != unmarked && r.broken != lateRenewals:
 		return -1
 	case n.holder == c, n.holder == nobody && decided:
 		n.remember(token)

@@ -89,9 +89,14 @@ type truth struct {
 	ahead  [most]uint8   // by waiting call: those that began after it had its place at a majority
 	harm   harm          // what happened
 	forced [most]bool    // an administrator has begun to force it
-	untold [most]bool    // its client did not hear that it was forced
+	untold [most]bool    // its client did not hear that it was forced, or taken out of a line
 	lost   [masters]bool // the node has lost data
 	robbed bool          // a node broke its promise while a holder did not have all votes
+
+	// Of evictions.
+	evicted [most]bool  // an administrator has begun one of the call
+	told    [most]bool  // a node has told the call of it, or would have
+	out     [most]uint8 // the nodes that have taken the call out, and lost nothing since
 }
 
 // harm is which promises do not hold any more in this history.
@@ -108,7 +113,7 @@ type budget struct {
 	slow int8 // answers that may be under way while something else happens; negative: all
 	lag  int8 // the same of messages: 0 or negative
 
-	ticks, giveUps, kills, lost, late, deaf, restarts, yesterdays, intact, flushes, floods, amnesias, hangs, deaths, forces, renewals, faults int8
+	ticks, giveUps, kills, lost, late, deaf, restarts, yesterdays, intact, flushes, floods, amnesias, hangs, deaths, forces, evictions, renewals, faults int8
 }
 
 // copy makes another state the same. The two have the Ballots in common.

@@ -11,7 +11,7 @@ import (
 func every(faults int8) budget {
 	return budget{
 		slow: -1, lag: -1, giveUps: 1, kills: 1, lost: 2, late: 2, deaf: 2, restarts: 1, yesterdays: 1, intact: 1, flushes: 1,
-		hangs: 2, deaths: 1, forces: 1, renewals: 2, faults: faults,
+		hangs: 2, deaths: 1, forces: 1, evictions: 1, renewals: 2, faults: faults,
 	}
 }
 
