@@ -64,20 +64,21 @@ func (p *pair) shown() string {
 	n.expire(&p.request)
 	text := ""
 	if n.holder != nobody {
-		text = fmt.Sprintf("%s token %d since %d decided %t for %d ms; ", ticket(n.holder), n.token, n.since, n.decided, n.ends-p.now)
+		text = fmt.Sprintf("%s token %d since %d decided %t depth %d for %d ms; ", ticket(n.holder), n.token, n.since, n.decided, n.depth, n.ends-p.now)
 	}
 	for c := range int8(most) {
 		text += fmt.Sprintf("%d alive %d blind %d mark %d; ", n.places[c], n.alive[c], n.blind[c], n.marks[c])
 	}
-	return text + fmt.Sprintf("last %d run %d from %d", n.last, n.kept, n.from)
+	return text + fmt.Sprintf("last %d for %d ms run %d from %d", n.last, max(0, n.lasts-p.now), n.kept, n.from)
 }
 
 // captured is the script's node in the same words.
 func (p *pair) captured() string {
 	m, text := p.mini, ""
+	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
 	if m.Exists(keys[0]) {
-		text = fmt.Sprintf("%s token %s since %s decided %t for %d ms; ", m.HGet(keys[0], "ticket"), m.HGet(keys[0], "token"),
-			m.HGet(keys[0], "since"), m.HGet(keys[0], "decided") == "1", m.TTL(keys[0]).Milliseconds())
+		text = fmt.Sprintf("%s token %s since %s decided %t depth %d for %d ms; ", m.HGet(keys[0], "ticket"), m.HGet(keys[0], "token"),
+			m.HGet(keys[0], "since"), m.HGet(keys[0], "decided") == "1", number(m.HGet(keys[0], "depth")), m.TTL(keys[0]).Milliseconds())
 	}
 	score := func(key, member string) int64 {
 		if all, err := m.SortedSet(key); err == nil {
@@ -89,9 +90,8 @@ func (p *pair) captured() string {
 		text += fmt.Sprintf("%d alive %d blind %d mark %d; ", score(keys[1], ticket(c)), score(keys[2], ticket(c)),
 			score(keys[2], "~"+names[c]), p.marked(c))
 	}
-	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
 	last, _ := m.Get(keys[3])
-	return text + fmt.Sprintf("last %d run %d from %d", number(last), number(m.HGet(keys[4], "run")), number(m.HGet(keys[4], "from")))
+	return text + fmt.Sprintf("last %d for %d ms run %d from %d", number(last), m.TTL(keys[3]).Milliseconds(), number(m.HGet(keys[4], "run")), number(m.HGet(keys[4], "from")))
 }
 
 // marked is what the script's node keeps of a call that has left.

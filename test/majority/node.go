@@ -31,12 +31,14 @@ type node struct {
 	token   int64
 	since   int64 // us
 	ends    int64
+	depth   int64 // as a renewal said it: no matter to a search
 
 	places [most]int64 // us; 0: not in line
 	alive  [most]int64 // until when; 0: not in the set
 	blind  [most]int64
 	marks  [most]mark // for a minute, and so for ever here
 	last   int64      // the token key
+	lasts  int64      // until when there is one: no matter to a search
 
 	kept int8 // the run id that it wrote down; 0: none
 	from int64
@@ -76,7 +78,7 @@ func (n *node) expire(r *request) {
 }
 
 func (n *node) drop() {
-	n.holder, n.decided, n.token, n.since, n.ends = nobody, false, 0, 0, 0
+	n.holder, n.decided, n.token, n.since, n.ends, n.depth = nobody, false, 0, 0, 0, 0
 }
 
 // line is who stands in line, in order.
@@ -136,12 +138,16 @@ func (n *node) quarantined(r *request) int64 {
 }
 
 // remember is remember in advance.lua.
-func (n *node) remember(token int64) { n.last = max(n.last, token) }
+func (n *node) remember(r *request, token int64) {
+	if token > n.last {
+		n.last, n.lasts = token, max(n.ms(r), (token+999)/1000)+lua.TokenTTL.Milliseconds()
+	}
+}
 
 // give is give in advance.lua.
 func (n *node) give(r *request, c int8) {
 	token := max(n.us(r), n.last+1)
-	n.remember(token)
+	n.remember(r, token)
 	n.holder, n.decided, n.token, n.since, n.ends = c, false, token, n.us(r), n.ms(r)+claim
 	n.alive[c] = n.ms(r) + claim
 	if r.broken == votesEndEarly {

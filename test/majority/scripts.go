@@ -198,7 +198,7 @@ func (n *node) leave(r *request, c int8, token int64, late bool, by taking) left
 		}
 	}
 	if r.broken != leavesDoNotTell || force {
-		n.remember(token)
+		n.remember(r, token)
 	}
 	for _, p := range n.places {
 		empty = empty && p == 0
@@ -242,11 +242,11 @@ func (n *node) renew(r *request, c int8, token, lease, place int64, decided bool
 	case n.marks[c] != unmarked && r.broken != lateRenewals:
 		return -1
 	case n.holder == c, n.holder == nobody && decided:
-		n.remember(token)
+		n.remember(r, token)
 		if n.holder != c {
 			n.holder, n.decided, n.since, n.ends = c, false, n.us(r), n.ms(r)-1
 		}
-		n.token = token
+		n.token, n.depth = token, 1
 		n.decided = n.decided || decided
 		left := max(1, n.ends-n.ms(r), lease)
 		n.ends = n.ms(r) + left
