@@ -88,12 +88,12 @@ func (w *world) answered(m *msg) {
 			Holder: owners[a.holder+1], Token: a.token, Since: lua.Micros(a.since), Older: a.older, Pending: a.pending,
 		}
 		k.Answered(i, b, w.pair(m), w.time())
-		switch {
-		case a.status == waits && k.Phase == rules.Waiting:
+		if a.status == waits && k.Phase == rules.Waiting {
 			w.enqueue(m.call)
-		case a.status == granted && k.Phase == rules.Granted:
-			w.confirm(m.call, m.node)
 		}
+	}
+	if k.Phase == rules.Granted {
+		w.confirm(m.call, m.node)
 	}
 	w.judge(m.call)
 }
@@ -129,6 +129,9 @@ func (w *world) unanswered(m *msg) {
 	switch m.what {
 	case enters, answersEnter:
 		k.Failed(i, errEvicted, false)
+		if k.Phase == rules.Granted {
+			w.confirm(m.call, m.node)
+		}
 		w.judge(m.call)
 	case tells, answersTell:
 		w.judge(m.call)
