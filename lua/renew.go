@@ -37,6 +37,7 @@ type Renewed struct {
 	Remaining time.Duration // how long the record still has the hold; 0: it does not have it
 	Forced    bool          // that is because an administrator ended the hold: a Reassert tells
 	Err       error         // this hold was not answered for
+	Count     uint64        // of who counts the votes of several servers: which count said so; else 0
 }
 
 // Renew runs renew.lua over all holds in one request. On a cluster, where all holds must be of one

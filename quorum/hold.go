@@ -198,15 +198,17 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 		h.renewing = time.Time{}
 	}
 	hold := h.hold
+	l.counts++
+	count := l.counts
 	l.mu.Unlock()
 	if !ok {
 		l.core.Lose(hold, rules.Vanished)
 		return lua.Renewed{}
 	}
-	l.core.Shorten(hold, trusted)
+	l.core.Shorten(hold, trusted, count)
 	if prolonged {
 		lease := rules.LeaseToTrust(rules.Until(trusted, began)) - time.Millisecond // the Core takes the margin off again
-		return lua.Renewed{Remaining: max(lease, time.Millisecond)}
+		return lua.Renewed{Remaining: max(lease, time.Millisecond), Count: count}
 	}
 	return lua.Renewed{Err: ballot.ErrUnreachable}
 }

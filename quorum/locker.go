@@ -35,6 +35,7 @@ type Locker struct {
 	mu      sync.Mutex       // guards all below, and what call and line say it guards
 	calls   map[uint64]*call // that wait, hold or release
 	lines   map[string]*line // by record key
+	counts  uint64           // how often the votes for a hold were counted: what the Core hears last need not be the latest
 	listens bool
 }
 
@@ -220,9 +221,11 @@ func (l *Locker) message(i int, payload string) {
 func (l *Locker) lostVote(c *call, why rules.Why) {
 	l.mu.Lock()
 	until, ok := c.Standing(time.Now())
+	l.counts++
+	count := l.counts
 	l.mu.Unlock()
 	if ok {
-		l.core.Shorten(c.hold, until)
+		l.core.Shorten(c.hold, until, count)
 	} else { // also where a node that is away could yet have a vote: none is trusted
 		l.core.Lose(c.hold, why)
 	}

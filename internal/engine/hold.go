@@ -43,10 +43,11 @@ type Hold struct {
 
 	// Guarded by core.mu.
 	rules.Hold
-	settled bool  // ready is closed
-	index   int32 // in the schedule; -1: not in it
-	turn    *Turn // that has the lock, or had it last
-	run     *run  // nil: no other ticket may have a turn. The pointer does not change
+	settled bool   // ready is closed
+	index   int32  // in the schedule; -1: not in it
+	turn    *Turn  // that has the lock, or had it last
+	run     *run   // nil: no other ticket may have a turn. The pointer does not change
+	counted *count // the latest count of votes that was heard of; nil: there was none
 
 	first Turn // room for what every hold has
 }
@@ -116,12 +117,36 @@ func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	}
 }
 
-// Shorten ends the trust in a hold at that time, if it would end later.
-func (c *Core) Shorten(h *Hold, trusted time.Time) {
+// Shorten ends the trust in a hold at that time, if it would end later: a count of the votes for it
+// has said so, of that number.
+func (c *Core) Shorten(h *Hold, trusted time.Time, number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch {
+	case h.counted == nil:
+		h.counted = &count{number, trusted}
+	case number < h.counted.number:
+		return // the later one knows better
+	default:
+		*h.counted = count{number, trusted}
+	}
 	if h.Shorten(trusted) {
 		c.watch(h)
+	}
+}
+
+// count is what a count of the votes for a hold has said: until when they are trusted. Later counts
+// have larger numbers.
+type count struct {
+	number  uint64
+	trusted time.Time
+}
+
+// recount takes back what an older count than the latest has said of a renewal. The core's mu must
+// be held.
+func (h *Hold) recount(number uint64) {
+	if h.counted != nil && number < h.counted.number {
+		h.Shorten(h.counted.trusted)
 	}
 }
 

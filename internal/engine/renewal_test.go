@@ -34,6 +34,56 @@ func (s *stalled) Reassert(context.Context, lua.Renewal) lua.Renewed {
 	return lua.Renewed{Remaining: time.Minute}
 }
 
+// counts answers renewals with an older count of the votes than the one that comes while they are
+// under way.
+type counts struct {
+	Protocol
+	meanwhile func()
+	number    uint64
+}
+
+func (s *counts) Renew(_ context.Context, all []lua.Renewal) []lua.Renewed {
+	s.meanwhile()
+	return []lua.Renewed{{Remaining: time.Minute, Count: s.number}}
+}
+
+func TestTheLatestCountOfVotesSaysForHowLongALockIsTrusted(t *testing.T) {
+	for answers, shortened := range map[uint64]bool{1: true, 3: false} {
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		defer rdb.Close()
+		c := New(rdb, "fairlock", lua.NewServer, &leaving{}, []Option{WithLogger(slog.New(slog.DiscardHandler))})
+		defer c.Close()
+		keys, err := lua.NewKeys("fairlock", "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
+		term := rules.Term{Span: 30 * time.Second, Ends: now.Add(30 * time.Second)}
+		turn := c.Keep(granted, Run{}, term, For{Name: "x"}, now)
+		lease, err := c.Adopt(t.Context(), turn, now, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := turn.Hold()
+		server := &counts{c.protocol, func() {
+			c.Shorten(h, now.Add(20*time.Second), 2)
+			c.Shorten(h, now.Add(time.Second), 1) // it is late
+		}, answers}
+		c.protocol = server
+		var b batch
+		c.mu.Lock()
+		b.add(h)
+		c.mu.Unlock()
+		if err := c.renew(b.holds, b.renewals); err != nil {
+			t.Fatal(err)
+		}
+		if left := lease.Deadline().Sub(now); (left == 20*time.Second) != shortened || left < 20*time.Second {
+			t.Errorf("the answer is count %d, and the lock is trusted for %v", answers, left)
+		}
+	}
+}
+
 func TestALockThatIsAskedForAgainKeepsNoOtherFromTheAnswerToItsRenewal(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer rdb.Close()

@@ -103,7 +103,7 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 		}
 		switch a := <-answers; {
 		case a.Err == nil && a.Remaining > 0 && a.got != nil:
-			c.renewed(h, renewal, sent, a.Remaining)
+			c.renewed(h, renewal, sent, a.Renewed)
 			return a.got, nil
 		case a.Err == nil && a.Remaining == 0 && !leased:
 			c.Lose(h, rules.Vanished)

@@ -213,7 +213,7 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 			continue
 		}
 		var reassert bool
-		if longer[i], reassert = c.renewed(h, renewals[i], sent, answer.Remaining); longer[i] {
+		if longer[i], reassert = c.renewed(h, renewals[i], sent, answer); longer[i] {
 			prolonged++
 		}
 		if reassert {
@@ -275,20 +275,22 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	defer c.mu.Unlock()
 	c.expire(h, &after)
 	h.Reasserted(sent, answer.Remaining, r.Depth)
+	h.recount(answer.Count)
 	c.prolonged(h)
 	return nil
 }
 
 // renewed handles the answer to a renewal. It reports whether that prolonged the hold, and whether
 // to reassert it.
-func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, left time.Duration) (longer, reassert bool) {
+func (c *Core) renewed(h *Hold, r lua.Renewal, sent time.Time, answer lua.Renewed) (longer, reassert bool) {
 	var after effects
 	defer after.carryOut(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.expire(h, &after)
-	reassert = h.Renewed(sent, left, r.Depth)
-	if longer = left > 0 && h.State == rules.Held; longer {
+	reassert = h.Renewed(sent, answer.Remaining, r.Depth)
+	h.recount(answer.Count)
+	if longer = answer.Remaining > 0 && h.State == rules.Held; longer {
 		c.prolonged(h)
 	}
 	return longer, reassert
