@@ -34,13 +34,14 @@
 //     which is not after the Deadline (context.go). No mutex is held while the user's code runs
 //     (trouble.go). Every other request leaves a live hold as it is (referee.go).
 //   - 2: a grant passes by no waiter that is alive and reachable, and no such waiter is dropped
-//     from the line.
+//     from the line. Who is evicted is told so, and nobody else is.
 //   - 3: tokens only grow. A resource that remembers the largest token refuses no holder that has
 //     trust.
 //   - 4: a free lock is given to an undisturbed waiter within 12 s, and in calm weather within a
 //     few messages (progress.go). Calls end when their time is up, and all of them end once the
-//     faults are over. No call fails in calm weather. No waiter fails because of a state of the
-//     server that passes.
+//     faults are over. No call fails in calm weather, nor a nested one whose lock is trusted. No
+//     try is turned away from a free lock. No waiter fails because of a state of the server that
+//     passes.
 //   - 5: every key has an end; after the last client all vanish.
 //   - 6: what Unlock says is what the server did.
 //   - 7: a closed client leaves no ticket, subscription, connection or goroutine. Its Locker gives

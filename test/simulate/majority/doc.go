@@ -12,10 +12,11 @@
 // and not dropped (2); tokens grow (3); a free lock is had, in calm weather within two round trips
 // and for two seconds before it is renewed, and within eight trips where votes are split; at all
 // times a lock is had for a tenth of a claim at least, and kept by whoever reaches a majority;
-// calls end in time, and while a majority can be reached the other nodes keep an Unlock, a try and
-// a call for a free lock for 300 ms at most (4); keys have an end (5); Unlock tells the truth (6);
-// a closed client and a call that has ended leave nothing (7). For each of these a test breaks the
-// code (broken_test.go).
+// no nested call fails in calm weather, and no try of a free lock that nobody else asks for is
+// turned away; calls end in time, and while a majority can be reached the other nodes keep an
+// Unlock, a try and a call for a free lock for 300 ms at most (4); keys have an end (5); Unlock
+// tells the truth (6); a closed client and a call that has ended leave nothing (7). For each of
+// these a test breaks the code (broken_test.go).
 //
 // Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
 // nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be
