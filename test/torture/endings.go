@@ -3,6 +3,7 @@ package torture
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -123,18 +124,38 @@ func broken(calls []*call) []string {
 }
 
 // lostForNothing lists leases that were lost although nothing kept their process from renewing
-// them. Harm to another lock is no reason.
+// them. Harm to another lock is no reason. Only the Unlock may notice the loss.
 func lostForNothing(leases []*call, troubles []*trouble) []string {
 	var wrong []string
 	for _, c := range leases {
-		from := c.gone - leaseOf(c.lock).Nanoseconds() - settling.Nanoseconds()
-		disturbs := func(t *trouble) bool {
-			return t.concerns(c.life) && !slices.Contains(aimed, t.Kind) && t.From <= c.gone && (t.To == 0 || t.To >= from)
+		gone := c.gone
+		if gone == 0 && c.outcome == whyLost && c.sure {
+			gone = c.released
 		}
-		if c.gone == 0 || c.fixed || c.closed().from != 0 || c.life.stood(from, c.gone) >= int64(leaseTime/5) || slices.ContainsFunc(troubles, disturbs) {
+		from := gone - leaseOf(c.lock).Nanoseconds() - settling.Nanoseconds()
+		disturbs := func(t *trouble) bool {
+			return t.concerns(c.life) && !slices.Contains(aimed, t.Kind) && t.From <= gone && (t.To == 0 || t.To >= from)
+		}
+		if gone == 0 || c.fixed || c.closed().from != 0 || c.life.stood(from, gone) >= int64(leaseTime/5) || slices.ContainsFunc(troubles, disturbs) {
 			continue
 		}
-		wrong = append(wrong, fmt.Sprintf("%v was lost at %s", c, clock(c.gone)))
+		wrong = append(wrong, fmt.Sprintf("%v was lost at %s", c, clock(gone)))
+	}
+	return wrong
+}
+
+// forNothing lists calls that failed before they stood in line although there was no trouble, for
+// as long as requests to two dead connections take.
+func forNothing(calls []*call, troubles []*trouble) []string {
+	var wrong []string
+	for _, c := range calls {
+		from := c.began - int64(c.life.leaving())
+		fails := c.token == 0 && c.ended != 0 && c.why != "" && !c.queued && !slices.Contains(reasons, c.why)
+		fails = fails && c.why != whyEvicted && !strings.Contains(c.why, noMajority)
+		calm := c.life.stood(from, c.ended) < int64(leaseTime/5) && c.life.undisturbed(troubles, from, c.ended) >= time.Duration(c.ended-from)
+		if fails && calm && c.closed().from == 0 {
+			wrong = append(wrong, fmt.Sprintf("%v, and there was no trouble", c))
+		}
 	}
 	return wrong
 }

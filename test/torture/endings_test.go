@@ -122,8 +122,39 @@ func TestALossThatNothingExplainsIsObjectedTo(t *testing.T) {
 		"it stood still":          {lease().with(stoodStill(4500, 4900)), nil, 0},
 		"it was to end":           {fixed, nil, 0},
 		"it was not lost":         {had("A", 1, 0, 10), nil, 0},
+		"its Unlock found out":    {had("A", 1, 0, 10).with(lostAtUnlock), nil, 1},
+		"so it did, after a cut":  {had("A", 1, 0, 10).with(lostAtUnlock), []*trouble{{Kind: "cut", Seat: 0, From: at(5), To: at(5)}}, 0},
 	} {
 		if wrong := lostForNothing([]*call{test.lease}, test.troubles); len(wrong) != test.wrong {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
+}
+
+// lostAtUnlock is of a call whose Unlock found out that the lock was lost, which it still trusted.
+func lostAtUnlock(c *call) { c.sure, c.outcome = true, whyLost }
+
+func TestAFailureThatNothingExplainsIsObjectedTo(t *testing.T) {
+	failed := func(why string) *call {
+		return had("A", 0, 60_000, 60_010).with(func(c *call) { c.why = why })
+	}
+	cut := func(when int64) []*trouble { return []*trouble{{Kind: "cut", From: at(when), To: at(when)}} }
+	for name, test := range map[string]struct {
+		call     *call
+		troubles []*trouble
+		wrong    int
+	}{
+		"nothing happened":           {failed("EOF"), nil, 1},
+		"its connection was cut":     {failed("EOF"), cut(59_900), 0},
+		"long before":                {failed("EOF"), cut(10), 1},
+		"it stood still":             {failed("EOF").with(stoodStill(59_000, 60_005)), nil, 0},
+		"its Locker was closed":      {failed("EOF").with(closedAt(60_000, 60_001, 60_002)), nil, 0},
+		"it was refused":             {failed(whyHeld), nil, 0},
+		"somebody evicted it":        {failed(whyEvicted), nil, 0},
+		"too few nodes could answer": {failed("2 of 3 nodes: " + noMajority), nil, 0},
+		"it has a place":             {failed("EOF").with(func(c *call) { c.queued = true }), nil, 0},
+	} {
+		if wrong := forNothing([]*call{test.call}, test.troubles); len(wrong) != test.wrong {
 			t.Errorf("%s: %q", name, wrong)
 		}
 	}

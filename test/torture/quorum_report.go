@@ -83,7 +83,7 @@ func (r *minutes) judge() {
 	r.must("contexts beyond trust", outlived(all), "")
 	r.must("had when closed", afterClose(h.calls), "")
 	r.must("lost for nothing", lostForNothing(leases, inOrder(held)), "")
-	r.must("failed by what passes", slices.Concat(impatient(safe), impatient(h.unevicted(robbedCalls)), unrepeated(leases)), "")
+	r.must("failed by what passes", slices.Concat(impatient(safe), impatient(h.unevicted(robbedCalls)), forNothing(safe, r.troubles), unrepeated(leases)), "")
 	r.must("failed force, evict", h.failed(inOrder(held)), "")
 	r.must("tokens out of order", disorder(all), "")
 	wrong, judged := overtaken(safe, waiting)

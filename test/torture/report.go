@@ -86,7 +86,7 @@ func (r *report) judge() {
 	r.must("had when closed", afterClose(h.calls), "")
 	r.must("broken by callbacks", broken(h.calls), "of others")
 	r.must("lost for nothing", lostForNothing(leases, r.troubles), "")
-	r.must("failed by what passes", slices.Concat(impatient(h.calls), unrepeated(leases)), "")
+	r.must("failed by what passes", slices.Concat(impatient(h.calls), forNothing(h.calls, r.troubles), unrepeated(leases)), "")
 	holders, err := r.holders(context.Background())
 	r.ok(err)
 	r.must("ghosts", slices.Concat(o.ghosts, nobodys(o, holders)), fmt.Sprintf("%d tickets were there after their calls, for %v at most",
