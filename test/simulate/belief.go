@@ -139,9 +139,7 @@ func (r *referee) unlocked(b *belief, err error) {
 	r.w.history.Note(b.by.name, "unlocked %s, token %d: %v", b.lk.name, b.token, err)
 	r.finishes(b)
 	r.told(b, err)
-	// Who was in the run of another grant may have one of its own later.
-	g := b.lk.grants[b.token]
-	clean := g != nil && b.lk.clean[b.owner] == g
+	clean := b.hasReleased()
 	forgotten := b.lk.lost.After(b.start.Add(-time.Minute)) // then the record does not show the release
 	switch {
 	case b.nested:

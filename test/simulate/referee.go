@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
@@ -381,12 +380,6 @@ func (l *look) order(lk *lock, was, is *state, g *grant) {
 				lk.name, l.verb, l.by.name, g.ticket, g.place, p.ticket, p.at)
 		}
 	}
-}
-
-// evicts reports whether the request evicts that ticket.
-func (l *look) evicts(ticket string) bool {
-	_, victim, _ := strings.Cut(l.argv[3], ":")
-	return victim == ticket
 }
 
 // dropped judges that no waiter that is alive and reachable was taken out of the line (2).

@@ -262,3 +262,9 @@ func (r *referee) evicted(ticket string) {
 		c.noted[noteOf(ticket)].evicted = first(c.noted[noteOf(ticket)].evicted, time.Now())
 	}
 }
+
+// evicts reports whether the request evicts that ticket.
+func (l *look) evicts(ticket string) bool {
+	_, victim, _ := strings.Cut(l.argv[3], ":")
+	return victim == ticket
+}
