@@ -233,7 +233,7 @@ func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func
 		reply, err := node.send(ctx, by, enterScript, command)
 		var a ballot.Answer
 		if err == nil {
-			a, err = decodeAnswer(reply)
+			a, err = decodeAnswer(reply, c.ticket.Claim())
 		}
 		pair.At = a.Now
 		l.mu.Lock()

@@ -97,11 +97,16 @@ func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command [
 	if err != nil {
 		return "", err
 	}
-	was, ok := reply[0].(string)
-	if len(reply) != 1 || !ok {
+	if len(reply) != 1 {
 		return "", wrongReply("leave", reply)
 	}
-	return lua.Was(was), nil
+	switch was := reply[0].(type) {
+	case string:
+		return lua.Was(was), nil
+	case int64:
+		return lua.Held, nil
+	}
+	return "", wrongReply("leave", reply)
 }
 
 // PassOn: turns do not pass within a process: a majority of nodes would not know of them.

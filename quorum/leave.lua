@@ -6,7 +6,7 @@
 --       5 the channels' common start  6 the set of nodes  7 its longest lease (ms)
 --       8 1: by force: the holder is told, and no token is smaller than those it may have had
 --         2: an eviction: who waits is told, and takes back a vote itself, if it has one
--- Reply {'held'}, {'waited'} or {'neither'}
+-- Reply {'held'}, {'waited'} or {'neither'}; 1 is {'held'} in short
 -- Errors: WRONGTYPE of a key of the lock; the ticket keeps its vote and its place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, me, token, force = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[8] ~= '0'
@@ -35,7 +35,7 @@ if token > last then -- else a smaller one could be given
   local till = math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL
   redis.call('SET', tokens, string.format('%.0f', token), 'PXAT', string.format('%.0f', till))
 end
-if not force and redis.call('EXISTS', line) == 0 then return {was} end -- the usual way
+if not force and redis.call('EXISTS', line) == 0 then return was == 'held' and 1 or {was} end -- the usual way
 --#include parts/advance.lua
 if force and was ~= 'neither' then
   local client = string.match(ticket, '^[^:]+')

@@ -38,10 +38,14 @@ func wrongReply(verb string, reply any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(reply))
 }
 
-// decodeAnswer reads the reply of one node to an enter.
-func decodeAnswer(reply []any) (a ballot.Answer, err error) {
+// decodeAnswer reads the reply of one node to an enter of a ticket with that claim.
+func decodeAnswer(reply []any, claim time.Duration) (a ballot.Answer, err error) {
 	if len(reply) == 0 {
 		return a, wrongReply("enter", reply)
+	}
+	if us, ok := reply[0].(int64); ok && len(reply) == 1 {
+		now := lua.Micros(us)
+		return ballot.Answer{Status: ballot.Granted, Now: now, Token: us, Since: now, Left: claim, Place: lua.Place(us)}, nil
 	}
 	status, _ := reply[0].(string)
 	a.Status = ballot.Status(status)

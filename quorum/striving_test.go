@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
@@ -234,4 +235,27 @@ func TestAVoteOfWhichAMessageToldIsMoreThanAClaimThoughAnOlderAnswerComesAfterIt
 			h.Error(err)
 		}
 	})
+}
+
+func TestTheUsualGrantInOneNumberSaysAllThatTheWholeReplySays(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker()
+	w.unlock(w.has(l, "y")) // the nodes know the quorum
+	ticket := l.core.Ticket(engine.Request{Lease: 2500*time.Millisecond + time.Microsecond})
+	var answers []ballot.Answer
+	for _, length := range []int{1, 7} { // the second is asked whether it has what the first gave
+		reply := w.enters(w.direct[0], l, 0, w.keys(l, "x"), ticket)
+		a, err := decodeAnswer(reply, ticket.Claim())
+		if len(reply) != length || err != nil {
+			t.Fatalf("%v: %v", reply, err)
+		}
+		answers = append(answers, a)
+	}
+	first, again := answers[0], answers[1]
+	if first.Now != first.Since || first.Left != 2500*time.Millisecond || again.Left > first.Left || again.Left < first.Left-time.Second {
+		t.Errorf("granted at %d and for %v, and then there were %v left", first.Now, first.Left, again.Left)
+	}
+	if first.Now, first.Left = again.Now, again.Left; first != again {
+		t.Errorf("%+v in short, and %+v", first, again)
+	}
 }

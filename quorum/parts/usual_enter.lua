@@ -15,6 +15,7 @@ if not holder[1] and redis.call('EXISTS', line) == 0 then
     redis.call('ZADD', line, string.format('%.0f', place), ticket)
     redis.call('PEXPIRE', line, LINE_TTL)
     redis.call('PEXPIRE', waiters, LINE_TTL)
+    if token == us and place == us then return us end
     return {'granted', us, token, us, claim, place, 0}
   end
 end

@@ -131,6 +131,9 @@ func (r *script) does(script string, keys []string, args ...any) (reply []any, t
 		r.Fatal(script, err)
 	}
 	list, ok := v.([]any)
+	if n, short := v.(int); short { // as package lua has it
+		list, ok = []any{n}, true
+	}
 	if !ok {
 		r.Fatalf("%s: %v", script, v)
 	}
