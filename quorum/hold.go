@@ -315,7 +315,7 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	case !r.Free():
 		heard := fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), ballot.ErrUnreachable)
 		if why := errors.Join(r.err, byNode(s.absent())); why != nil {
-			heard = fmt.Errorf("%w\n%v", heard, why) // as text: what a node refused is no refusal of the release
+			heard = fmt.Errorf("%w\n%v", heard, why) //nolint:errorlint // as text: what a node refused is no refusal of the release
 		}
 		return "", &engine.GoesOn{Err: heard}
 	}

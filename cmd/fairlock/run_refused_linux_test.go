@@ -22,15 +22,15 @@ func asNobody(t *testing.T) (us, elevated string, user *syscall.SysProcAttr) {
 	if err != nil || os.Geteuid() != 0 {
 		t.Skip("NOT SHOWN: it takes root, and setpriv")
 	}
-	dir, err := os.MkdirTemp("", "")
+	dir, err := os.MkdirTemp("", "") //nolint:usetesting // nobody may not enter that of a test
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // the test has ended
-	must(t, os.Chmod(dir, 0o755))
+	must(t, os.Chmod(dir, 0o755)) //nolint:gosec // nobody has to enter it
 	us, elevated = filepath.Join(dir, "fairlock"), filepath.Join(dir, "elevated")
 	for from, to := range map[string]string{os.Args[0]: us, setpriv: elevated} {
 		program, err := os.ReadFile(from)
 		must(t, err)
-		must(t, os.WriteFile(to, program, 0o755))
+		must(t, os.WriteFile(to, program, 0o755)) //nolint:gosec // nobody runs it
 	}
 	must(t, os.Chmod(elevated, 0o755|os.ModeSetuid))
 	user = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

@@ -48,11 +48,11 @@ func (s *counts) Renew(_ context.Context, all []lua.Renewal) []lua.Renewed {
 }
 
 func TestTheLatestCountOfVotesSaysForHowLongALockIsTrusted(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer rdb.Close()
 	for answers, shortened := range map[uint64]bool{1: true, 3: false} {
-		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-		defer rdb.Close()
 		c := New(rdb, "fairlock", lua.NewServer, &leaving{}, []Option{WithLogger(slog.New(slog.DiscardHandler))})
-		defer c.Close()
+		t.Cleanup(c.Close)
 		keys, err := lua.NewKeys("fairlock", "x")
 		if err != nil {
 			t.Fatal(err)

@@ -176,7 +176,7 @@ func (w *world) evictable(c int8) bool {
 		stands = stands || n.places[c] != 0
 	}
 	has := votes >= need || known && votes+masters-there >= need
-	return there >= need && stands && !(has && (known || !w.truth.evicted[c]))
+	return there >= need && stands && (!has || !known && w.truth.evicted[c])
 }
 
 // evicts has the nodes take a call out of their lines.

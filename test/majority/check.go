@@ -92,7 +92,7 @@ func (w *world) decided(c int8, token int64) {
 		w.violated("tokens: call %s has token %d after %d", label(c), token-begin*1000, w.truth.token-begin*1000)
 	}
 	w.truth.token = max(w.truth.token, token)
-	if bits.OnesCount8(w.truth.out[c]) >= need && !(w.truth.forced[c] && w.unheard(c)) {
+	if bits.OnesCount8(w.truth.out[c]) >= need && (!w.truth.forced[c] || !w.unheard(c)) {
 		w.violated("evict: call %s gets the lock though a majority has taken it out", label(c))
 	}
 	if w.truth.harm&unordered != 0 {
