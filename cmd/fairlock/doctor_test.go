@@ -285,7 +285,7 @@ func TestDoctorMissesTheSlotsOfAClusterThatNobodyServes(t *testing.T) {
 		gone := true
 		for _, node := range append([]*redistest.Server{owner}, c.Nodes()...) {
 			rdb := node.Client(t)
-			_ = rdb.ClusterDelSlots(t.Context(), int(slot)).Err() // the node may have done that already
+			_ = rdb.ClusterDelSlots(t.Context(), int(slot)).Err()   // the node may have done that already
 			for _, r := range rdb.ClusterSlots(t.Context()).Val() { //nolint:staticcheck // what the doctor may ask, too
 				gone = gone && (int(slot) < r.Start || int(slot) > r.End)
 			}

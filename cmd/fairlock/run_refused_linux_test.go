@@ -25,7 +25,7 @@ func asNobody(t *testing.T) (us, elevated string, user *syscall.SysProcAttr) {
 	dir, err := os.MkdirTemp("", "") //nolint:usetesting // nobody may not enter that of a test
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // the test has ended
-	must(t, os.Chmod(dir, 0o755)) //nolint:gosec // nobody has to enter it
+	must(t, os.Chmod(dir, 0o755))               //nolint:gosec // nobody has to enter it
 	us, elevated = filepath.Join(dir, "fairlock"), filepath.Join(dir, "elevated")
 	for from, to := range map[string]string{os.Args[0]: us, setpriv: elevated} {
 		program, err := os.ReadFile(from)
