@@ -321,8 +321,9 @@ func (l *Locker) keep(c *call, token int64, t rules.Term, now time.Time) {
 		engine.Run{}, t, engine.For{Name: c.Name, Fixed: c.Request.Fixed}, now,
 	)
 	c.hold = turn.Hold()
-	l.settle(c, turn, nil)                           // the first renewal, after a third of a claim, strives for the other nodes
-	if c.Request.Fixed && t.Span >= c.ticket.Lease { // nothing is renewed
+	l.settle(c, turn, nil)
+	// The first renewal, after a third of a claim, tells the nodes, and strives for the other votes.
+	if c.Request.Fixed && t.Span >= c.ticket.Lease { // but nothing is renewed
 		c.claimed = time.AfterFunc(t.Span/3, func() { l.tellDecided(c) })
 	}
 }
@@ -333,7 +334,7 @@ func (l *Locker) tellDecided(c *call) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Phase != rules.Granted || !c.renewed.IsZero() {
+	if closed(l.closing) || c.Phase != rules.Granted || !c.renewed.IsZero() {
 		return
 	}
 	c.renewed = time.Now()
