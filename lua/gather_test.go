@@ -45,14 +45,6 @@ var losses = map[string]func(g gathering, hold string){
 		g.a.placeholder(g.seen)
 		g.a.leaves(hold, g.seen, Held)
 	},
-	"the record, the token and the last place are lost, the holder leaves over a placeholder": func(g gathering, hold string) {
-		last := g.rdb.LRange(ctx, g.keys.Queue(), -1, -1).Val()[0]
-		must(g.t, g.rdb.LRem(ctx, g.keys.Queue(), 1, last).Err())
-		must(g.t, g.rdb.ZRem(ctx, g.keys.Waiters(), g.tickets[2]).Err())
-		must(g.t, g.rdb.Del(ctx, g.keys.Record(), g.keys.Token()).Err())
-		g.a.placeholder(g.seen)
-		g.a.leaves(hold, g.seen, Held)
-	},
 	"the line is lost, the holder leaves": func(g gathering, hold string) {
 		g.untidy = true
 		must(g.t, g.rdb.Del(ctx, g.keys.Queue()).Err())

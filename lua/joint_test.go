@@ -30,12 +30,6 @@ func eachJoint(t *testing.T, leaseOfA, leaseOfB time.Duration, test func(t *test
 
 func (j joint) free() bool { j.t.Helper(); return j.gone(j.keys.Record()) }
 
-// left is how long it is until that time (ms) of the server.
-func (j joint) left(end int64) time.Duration {
-	j.t.Helper()
-	return Micros(end * 1000).Sub(j.now())
-}
-
 func TestAnExplicitOwnerIsGrantedWhatItHoldsWithTheSameToken(t *testing.T) {
 	eachJoint(t, usual, time.Minute, func(t *testing.T, j joint) {
 		now := int64(j.now()) / 1000

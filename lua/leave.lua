@@ -49,7 +49,7 @@ local live = redis.call('ZCOUNT', waiters, num(ms), '+inf')
 
 -- A release by a holder that the server has forgotten is as clean as any: nobody was let in since.
 -- A placeholder for an older token is void: its holder has been succeeded. If others may hold the
--- lock under the owner's name, it is kept until they can have come back.
+-- lock under the owner's name, it is kept for a lease.
 local function forgotten(ticket, token)
   local _, lease, owner, shared = split(ticket)
   --#include parts/forget.lua
@@ -62,7 +62,7 @@ local function forgotten(ticket, token)
   token = num(token)
   --#include parts/remember.lua
   if shared then
-    local since, till = ms, ms + math.max(lease, REJOIN)
+    local since, till = ms, ms + lease
     --#include parts/keep.lua
   end
   if line == 0 then mark('?', GATHERING) end

@@ -47,7 +47,7 @@ if missing then
   if shared then
     -- Others may hold the lock too under an explicit owner's name: the lock is not free until they
     -- can have come back.
-    ends = math.max(ends, ms + math.max(lease, REJOIN))
+    ends = math.max(ends, ms + lease)
     redis.call('HSET', record, 'kept', num(ends) .. ':0')
   end
   redis.call('PEXPIREAT', record, num(ends))

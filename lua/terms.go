@@ -24,11 +24,6 @@ const (
 	// request of the ticket may be executed that late.
 	MarkTTL = time.Minute
 
-	// Rejoin is how long, at least, a lock that was lost is kept for the others of a shared owner.
-	// Their leases may be longer than that of whoever told of the loss. The watchdog renews every
-	// lease within 50 s, and in doing so learns of the loss.
-	Rejoin = time.Minute
-
 	// TokenTTL is how long the server remembers a token at least. That is far longer than clients
 	// do, so that an expired token is never taken for a lost one.
 	TokenTTL = 10 * time.Minute
@@ -77,7 +72,6 @@ var terms = map[string]int64{
 	"CLAIM":     millis(Claim),
 	"GATHERING": millis(Gathering),
 	"MARK_TTL":  millis(MarkTTL),
-	"REJOIN":    millis(Rejoin),
 	"TOKEN_TTL": millis(TokenTTL),
 	"BLIND":     millis(blindFor),
 	"LINE_TTL":  millis(lineTTL),

@@ -22,5 +22,5 @@ do
     local till = since + spare
     --#include parts/keep.lua
   end
-  if forgot and (lost or line == 0) then mark('?', GATHERING) end
+  if forgot and line == 0 then mark('?', GATHERING) end
 end
