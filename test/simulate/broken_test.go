@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/test/race"
 )
 
 // in replaces texts in the script of one verb, wherever they occur. The texts come in pairs: old,
@@ -103,6 +105,9 @@ func objects(t *testing.T, name string, invariant int, seeds uint64, breaks func
 
 // Nobody is evicted in calm weather.
 func TestTheRefereeSeesABrokenEviction(t *testing.T) {
+	if race.Enabled {
+		t.Skip("it takes a minute, and there is nothing to race")
+	}
 	for name, script := range map[string]func(string, string) string{
 		"one that takes the head of the line": in("evict",
 			"redis.call('LREM', queue, 1, ARGV[4]) == 0", "not redis.call('LPOP', queue)"),
