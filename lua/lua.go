@@ -251,7 +251,9 @@ func (s *Server) sendBy(ctx context.Context, p *prompt, args []any, by sender) (
 	cmd := newOnce(p.or(ctx), args)
 	start := time.Now()
 	err := by.process(ctx, p, cmd)
-	s.timing.took(time.Since(start), err)
+	if err != nil {
+		s.timing.took(time.Since(start), err)
+	}
 	s.reloadSlots(err)
 	return cmd.Result()
 }

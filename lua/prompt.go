@@ -61,7 +61,7 @@ func (t *timing) unbounded() bool { return t.bound == 0 }
 // none.
 func (s *Server) Bound() time.Duration { return s.timing.read }
 
-// took notes how long a request took.
+// took notes how long a request took that failed.
 func (t *timing) took(d time.Duration, err error) {
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() && d >= patience { //nolint:errorlint // as go-redis returns it
 		t.late()
