@@ -100,10 +100,10 @@ func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command [
 	if len(reply) != 1 {
 		return "", wrongReply("leave", reply)
 	}
-	switch was := reply[0].(type) {
-	case string:
+	if was, ok := reply[0].(string); ok {
 		return lua.Was(was), nil
-	case int64:
+	}
+	if reply[0] == int64(1) {
 		return lua.Held, nil
 	}
 	return "", wrongReply("leave", reply)
