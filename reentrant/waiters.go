@@ -194,17 +194,20 @@ func (l *Locker) late(w *waiters, c *call) {
 // late reports whether c's try is overdue. Locker.mu must be held.
 func (c *call) late(now time.Time) bool { return !c.tried.IsZero() && now.Sub(c.tried) >= overdue }
 
-// learn notes who holds the lock, in this process or elsewhere, and for how long. When it is another
-// holder, calls that name it as their owner try to join the hold. Of one that was refused again
-// nothing is new: an owner that nobody named cannot be joined. Locker.mu must be held.
+// learn notes who holds the lock, in this process or elsewhere, and for how long. Calls that name a
+// new holder as their owner try to join the hold. Where the holder is the one that was known, they
+// have tried: an owner that nobody named cannot be joined. Locker.mu must be held.
 func (w *waiters) learn(held *engine.HeldError) {
 	news := !w.heard || w.owner != held.Owner
 	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
 	if held.Remaining > 0 {
 		w.alarm.By(w.ends.Add(afterEnd)) // nobody tells us that a holder died
 	}
+	if !news {
+		return
+	}
 	for _, c := range w.inLine {
-		if news && c.joins(w) {
+		if c.joins(w) {
 			signal(c.may)
 		}
 	}

@@ -122,14 +122,10 @@ func (c *Core) Doubt(record, holder string, at lua.Micros) {
 func (c *Core) Shorten(h *Hold, trusted time.Time, number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case h.counted == nil:
-		h.counted = &count{number, trusted}
-	case number < h.counted.number:
+	if h.counted != nil && number < h.counted.number {
 		return // the later one knows better
-	default:
-		*h.counted = count{number, trusted}
 	}
+	h.counted = &count{number, trusted}
 	if h.Shorten(trusted) {
 		c.watch(h)
 	}

@@ -152,7 +152,7 @@ func (c *Core) extend(ctx context.Context, t *Turn, lease time.Duration) error {
 	for asked := false; ; {
 		var after effects
 		c.mu.Lock()
-		err := c.goesOn(t, &after)
+		err := c.checkOpen(t, &after)
 		var b batch
 		if err == nil && (!asked || rules.Passed(t.hold.TrustEnds, enough)) {
 			t.hold.Asks(lease, time.Now())

@@ -79,7 +79,7 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 	for {
 		var after effects
 		c.mu.Lock()
-		if err = c.goesOn(t, &after); err == nil {
+		if err = c.checkOpen(t, &after); err == nil {
 			h.Requests.Sent()
 		}
 		renewal, leased := h.renewal(), len(t.shares) > 0

@@ -292,9 +292,9 @@ func (c *Core) check(t *Turn, now time.Time, after *effects) error {
 	return nil
 }
 
-// goesOn is check for a call that asks for more than the hold has. A closed Locker renews nothing,
-// so the call must not make the lease longer. c.mu must be held.
-func (c *Core) goesOn(t *Turn, after *effects) error {
+// checkOpen is check for a call that asks for more than the hold has. A closed Locker renews
+// nothing, so the call must not make the lease longer. c.mu must be held.
+func (c *Core) checkOpen(t *Turn, after *effects) error {
 	err := c.check(t, time.Now(), after)
 	if err == nil && c.closed {
 		err = ErrClosed
