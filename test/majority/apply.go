@@ -165,7 +165,7 @@ func (w *world) execute(m *msg, slow bool) {
 
 // leaves executes a leave, also one that an administrator sent.
 func (w *world) leaves(r *request, m *msg) {
-	n, by := &w.nodes[m.node], map[what]taking{forcedLeaves: byForce, evictions: eviction}[m.what]
+	n, by := &w.nodes[m.node], m.by()
 	if by != itself {
 		r.me = nobody
 	}

@@ -35,6 +35,18 @@ type msg struct {
 	answer     answer
 }
 
+// by is who has the call leave, of a leave.
+func (m *msg) by() taking {
+	switch m.what {
+	case forcedLeaves:
+		return byForce
+	case evictions:
+		return eviction
+	default:
+		return itself
+	}
+}
+
 // admins reports whether an administrator sent it: no call awaits the answer.
 func (m *msg) admins() bool { return m.what == forcedLeaves || m.what == evictions }
 
