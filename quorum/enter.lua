@@ -6,8 +6,8 @@
 -- ARGV  1 ticket  2 client  3 place (us; 0: none yet)  4 most waiters (0: no bound; -1: a try)
 --       5 token of a vote that is given back (0: none)  6 the channels' common start
 --       7 the set of nodes  8 its longest lease (ms)
--- Reply us              the usual grant: now, token, since and place are this one number, a whole claim
---                       is left, and nobody older is in line
+-- Reply us              the usual grant: now, token, since and place are this one number, a whole
+--                       claim is left, and nobody older is in line
 --       {'granted', now (us), token, since (us), left (ms), place, 1: somebody older is in line}
 --       {'waits', now, how long nobody can have the vote unless it is given back (ms), place,
 --        position, 1: an undecided holder is not known to be older, holder (ticket), the largest

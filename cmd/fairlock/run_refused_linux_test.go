@@ -14,8 +14,8 @@ import (
 // nobody is a user that no process of the tests has.
 const nobody = 65534
 
-// asNobody makes a place where nobody finds this test binary, as fairlock, and elevated, which runs a
-// command as root, as sudo does. It skips the test where that does not work.
+// asNobody makes a place where nobody finds two programs: fairlock, which is this test binary, and
+// elevated, which runs a command as root, as sudo does. It skips the test where that does not work.
 func asNobody(t *testing.T) (us, elevated string, user *syscall.SysProcAttr) {
 	t.Helper()
 	setpriv, err := exec.LookPath("setpriv")

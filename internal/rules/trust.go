@@ -20,8 +20,8 @@ func LeaseToTrust(d time.Duration) time.Duration {
 	return lease + time.Millisecond
 }
 
-// The monotonic clock stands still while a machine is suspended, and the wall clock may be set back.
-// So the times of a lease are compared by both clocks, and not by the methods of time.Time.
+// The monotonic clock stands still while a machine is suspended. The wall clock may be set back. So
+// the times of a lease are compared by both clocks, and not by the methods of time.Time.
 
 // Until is how long it is from now to end, by the clock by which that is less.
 func Until(end, now time.Time) time.Duration {

@@ -13,9 +13,9 @@
 // many answers and messages may be under way while something else happens, and how often what may
 // break: a node that restarts empty, with old data or with its data, is flushed, hangs or dies; a
 // request or an answer that is lost, a request that is executed after its call gave it up; a
-// subscription that breaks; a client that is killed; a force; an eviction; a caller that gives up; a
-// clock that is ahead. Time stands still but for steps that a scenario allows: two end the trust in
-// a vote, three end the vote. Then the timers of calls go off, sooner or later.
+// subscription that breaks; a client that is killed; a force; an eviction; a caller that gives up;
+// a clock that is ahead. Time stands still but for steps that a scenario allows: two end the trust
+// in a vote, three end the vote. Then the timers of calls go off, sooner or later.
 //
 // States that differ only in the names of nodes, or in what cannot matter any more (forget.go),
 // count as one. A scenario is searched to its end, in depth (deep.go). Faults are searched for in

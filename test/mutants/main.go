@@ -1,7 +1,7 @@
 // Command mutants changes every condition, bound and step of the client's rules, of those of a
 // quorum, and of the scripts, one at a time, and has the tests look for each change: the unit tests
-// first, of scripts also those on a real server, and the explorer last. It lists the changes that no test finds. For each
-// of them either a test is missing, or the change has no effect.
+// first, of scripts also those on a real server, and the explorer last. It lists the changes that
+// no test finds. For each of them either a test is missing, or the change has no effect.
 //
 //	go run ./test/mutants               all; some hours on two cores
 //	go run ./test/mutants -only hold.go those whose name begins so; several with commas between

@@ -79,9 +79,9 @@ func (g *grant) cleanly(lk *lock, ticket string) {
 	}
 }
 
-// hasReleased reports whether a belief's hold was released while in force. Its owner may have been in
-// the run of another grant before, and that one's release is none of this one. But where the
-// server's clock steps over a claim, the same call may be granted the lock again by its heartbeat.
+// hasReleased reports whether a belief's hold was released while in force. Its owner may have been
+// in the run of another grant before, whose release is none of this one. But where the server's
+// clock steps over a claim, the same call may be granted the lock again by its heartbeat.
 func (b *belief) hasReleased() bool {
 	g := b.lk.clean[b.owner]
 	return g != nil && (g == b.lk.grants[b.token] || callOf(g.ticket) == b.owner)

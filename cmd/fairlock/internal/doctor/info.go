@@ -107,8 +107,8 @@ func (p *patient) topology(ctx context.Context) finding {
 // allSlots is how many slots a cluster has.
 const allSlots = 16384
 
-// cluster checks whether each slot of the cluster is some master's, as every master sees it. One that
-// does not say is taken to see all.
+// cluster checks whether each slot of the cluster is some master's, as every master sees it. A
+// master that does not say is taken to see all.
 func (p *patient) cluster(ctx context.Context) finding {
 	served := allSlots
 	for _, m := range p.all {

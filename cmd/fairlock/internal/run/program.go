@@ -52,8 +52,8 @@ func unrunnable(name string, err error) error {
 	return exit.Errorf(exit.CannotRun, "%s: %w", name, err)
 }
 
-// under runs the command while lease is held, and unlocks afterwards. It calls released once that is
-// confirmed. The error says how to exit.
+// under runs the command while lease is held, and unlocks afterwards. It calls released once the
+// server has confirmed that. The error says how to exit.
 func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal, released func(*fairlock.Lease)) error {
 	code, err := p.run(lease, signals)
 	unlocked := lease.Unlock(context.Background())
