@@ -274,3 +274,88 @@ func TestWhereNoMajorityIsReachedTheErrorSaysWhyByNode(t *testing.T) {
 		}
 	})
 }
+
+// loses has the nodes never answer what a Locker asks them about a lock of that name.
+func (h *hushed) loses(name string) {
+	h.ignore(":lock:{" + name + "}")
+}
+
+func TestANodeThatAnswersAProbeIsThereThoughAnOlderRequestStaysUnanswered(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		h.reads = time.Hour
+		l := h.locker()
+		lease := h.has(l, "x")
+		h.loses("y")
+		ctx, cancel := context.WithCancel(h.Context())
+		lost := make(chan error, 1)
+		go func() {
+			_, err := l.Lock(ctx, "y")
+			lost <- err
+		}()
+		time.Sleep(time.Minute)
+		if err := lease.Err(); err != nil {
+			h.Errorf("a holder lost its lock: %v", err)
+		}
+		h.within("a TryLock", atMost, func() {
+			if _, err := l.TryLock(h.Context(), "z"); err != nil {
+				h.Error(err)
+			}
+		})
+		cancel()
+		if err := <-lost; !errors.Is(err, context.Canceled) {
+			h.Errorf("the other call says %v", err)
+		}
+		h.answers()
+	})
+}
+
+func TestATryWaitsForNoAnswerThatIsLostThoughTheNodesAnswerProbes(t *testing.T) {
+	for _, age := range []time.Duration{0, 1, silence / 2, silence - 1, silence} { // of another call's request
+		inFakeTime(t, 3, func(h *hushed) {
+			h.reads = time.Minute
+			l := h.locker()
+			h.has(l, "x")
+			h.loses("y")
+			go func() { _, _ = l.Lock(h.Context(), "y") }()
+			time.Sleep(age)
+			h.within(fmt.Sprint("a TryLock after ", age), atMost, func() {
+				if _, err := l.TryLock(h.Context(), "y"); !errors.Is(err, ErrUnreachable) {
+					h.Errorf("it says %v", err)
+				}
+			})
+			h.answers()
+		})
+	}
+}
+
+func TestAnOldRequestThatFailsSaysNothingOfANodeThatHasAnsweredAProbeSince(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		h.reads = 2 * time.Second
+		l := h.locker()
+		h.has(l, "x")
+		h.asksItself(l, 0)
+		h.loses("y")
+		ctx, cancel := context.WithTimeout(h.Context(), time.Millisecond)
+		defer cancel()
+		_, _ = l.Lock(ctx, "y")
+		h.ignore("")
+		back := func() time.Time {
+			n := l.nodes[1]
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.since
+		}
+		time.Sleep(silence)
+		h.has(l, "z") // it finds out
+		time.Sleep(time.Millisecond)
+		first := back()
+		if first.IsZero() {
+			h.Error("the node was never away")
+		}
+		time.Sleep(2 * time.Second)
+		if last := back(); !last.Equal(first) {
+			h.Errorf("the node was away again, until %v later", last.Sub(first))
+		}
+		h.answers()
+	})
+}

@@ -62,12 +62,11 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	var hushed *time.Timer
-	var silent <-chan time.Time
+	var late <-chan time.Time
 	if of.Request.Wait == 0 || of.Request.MaxWaiters > 0 { // it may be refused
-		hushed = time.NewTimer(time.Until(sent.Add(hush)))
-		defer hushed.Stop()
-		silent = hushed.C
+		timer := time.NewTimer(time.Until(sent.Add(hush)))
+		defer timer.Stop()
+		late = timer.C
 	}
 	for {
 		select {
@@ -78,13 +77,10 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})
-		case <-silent:
+		case <-late:
 			s.mu.Lock()
-			next := s.silentAt(c) // first: of a node that falls silent now, one of the two knows
+			c.Hurry()
 			s.judge(c)
-			if !next.IsZero() {
-				hushed.Reset(time.Until(next))
-			}
 			s.mu.Unlock()
 		case <-timeout:
 			return s.giveUp(c, nil)
@@ -92,20 +88,6 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 			return s.giveUp(c, engine.ErrClosed)
 		}
 	}
-}
-
-// silentAt is when the next node counts as silent that has not answered the call; zero: all have
-// answered, or are away. Locker.mu must be held.
-func (l *Locker) silentAt(c *call) (next time.Time) {
-	for i, n := range l.nodes {
-		if !c.Open(i) || n.away() {
-			continue
-		}
-		if at := n.oldest().Add(hush); next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
-	return next
 }
 
 // giveUp ends the wait, unless it has just ended. No error stands for what was last heard.

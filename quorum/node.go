@@ -24,7 +24,8 @@ const silence = 250 * time.Millisecond
 const hush = silence + 2*time.Millisecond
 
 // node is one master. It is away when it is silent, or its last request failed: then only probes
-// are sent, until one is answered.
+// are sent, until one is answered. Requests from before that probe say nothing of the node any more:
+// their connections may have died, or their answers been lost.
 type node struct {
 	i      int
 	rdb    redis.UniversalClient
@@ -38,7 +39,8 @@ type node struct {
 	ended  <-chan struct{}
 
 	mu      sync.Mutex // guards what follows; nothing is sent under it
-	open    list.List  // of times: when the requests that are not answered yet were sent
+	open    list.List  // of times: when the requests were sent that are not answered, and count
+	heard   time.Time  // requests from before then count no more: when the latest answered probe was sent
 	failed  bool       // the last request failed, or the node was never met
 	probing bool
 	flapped engine.Backoff // before a first probe; it begins anew with a node that was there for a while
@@ -104,6 +106,7 @@ func (r *request) ends() {
 	r.mu.Lock()
 	r.open.Remove(r.sent)
 	r.usual += (time.Since(r.began) - r.usual) / 8
+	r.told = r.told && !r.began.Before(r.heard)
 	if r.told {
 		r.node.failed, r.why = r.failed, r.err
 	}
@@ -158,16 +161,6 @@ func (n *node) silent() bool {
 	return oldest != nil && time.Since(oldest.Value.(time.Time)) > silence
 }
 
-// oldest is when the oldest request was sent that is not answered; now, if all are.
-func (n *node) oldest() time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if sent := n.open.Front(); sent != nil {
-		return sent.Value.(time.Time)
-	}
-	return time.Now()
-}
-
 // reason is why the node is away.
 func (n *node) reason() error {
 	n.mu.Lock()
@@ -216,8 +209,12 @@ func (n *node) probe(why error) {
 		return
 	}
 	for backoff := (engine.Backoff{}); ; n.wait(backoff.Next()) {
+		asked := time.Now()
 		err := n.meet(context.Background())
 		n.mu.Lock()
+		if err == nil {
+			n.forgive(asked)
+		}
 		over := err == nil && !n.silent()
 		if closed(n.ended) {
 			over = true
@@ -233,6 +230,14 @@ func (n *node) probe(why error) {
 			}
 			return
 		}
+	}
+}
+
+// forgive has requests from before that time count no more. n.mu must be held.
+func (n *node) forgive(before time.Time) {
+	n.heard = before
+	for sent := n.open.Front(); sent != nil && sent.Value.(time.Time).Before(before); sent = n.open.Front() {
+		n.open.Remove(sent)
 	}
 }
 

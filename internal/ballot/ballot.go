@@ -46,14 +46,15 @@ type leg struct {
 	renewed      time.Time // when the latest renewal was sent that prolonged the vote
 	position     int       // the last that was told
 
-	asked   bool   // a request went out
-	asking  bool   // an enter is under way
-	open    int    // requests under way
-	lost    bool   // a request was not answered, and may yet be executed
-	refused bool   // the node turned a try away, or its line is full
-	full    bool   // that is why
-	by      string // who had the vote then; empty: somebody in line comes first
-	err     error  // a definite one
+	asked     bool   // a request went out
+	asking    bool   // an enter is under way
+	open      int    // requests under way
+	unawaited int    // of them, those for which the call does not wait
+	lost      bool   // a request was not answered, and may yet be executed
+	refused   bool   // the node turned a try away, or its line is full
+	full      bool   // that is why
+	by        string // who had the vote then; empty: somebody in line comes first
+	err       error  // a definite one
 }
 
 // New is the ballot of a call that asks n nodes for a claim of that length.
@@ -134,8 +135,17 @@ func (b *Ballot) Entered(i int, lost bool) {
 
 // Ended takes in that a request has ended. lost says that the node may execute it yet.
 func (b *Ballot) Ended(i int, lost bool) {
-	b.legs[i].open--
-	b.legs[i].lost = b.legs[i].lost || lost
+	g := &b.legs[i]
+	g.open--
+	g.unawaited = min(g.unawaited, g.open)
+	g.lost = g.lost || lost
+}
+
+// Hurry has the call wait no longer for the requests that are under way.
+func (b *Ballot) Hurry() {
+	for i := range b.legs {
+		b.legs[i].unawaited = b.legs[i].open
+	}
 }
 
 // Asked reports whether a request went out to that node.

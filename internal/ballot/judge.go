@@ -58,7 +58,7 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 		case g.refused:
 			refused[g.by]++
 			most = max(most, refused[g.by])
-		case away(i):
+		case away(i), g.open > 0 && g.open == g.unawaited:
 			if g.Phase != rules.Granted {
 				gone++
 			}
