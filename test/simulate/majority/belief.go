@@ -253,20 +253,36 @@ func (r *referee) expires(b *belief, until time.Time) {
 }
 
 // keptUp judges that a holder loses no lock while it reaches a majority (4): renewals that fail are
-// sent again after a tenth of the lease.
+// sent again after a tenth of the lease. A node whose vote is withheld counts as one that is not
+// reached.
 func (r *referee) keptUp(b *belief, until time.Time) {
 	if b.expired {
 		return
 	}
 	b.expired = true
 	c, enough := b.by, until.Add(-b.by.lease/10-time.Second)
-	since, able := c.reaches(r.w.need(), func(l *link) bool { return l.n.lost.Before(b.start) })
+	since, able := c.reaches(r.w.need(), func(l *link) bool { return l.n.lost.Before(b.start) && !r.withheld(b, l.n, enough) })
 	if !able || b.nested || b.k.fixed || c.closing || c.crashed || c.paused != nil || !b.lk.forced[b.owner].IsZero() || r.w.plan.Break.Trust > 0 {
 		return
 	}
 	if later(later(since, c.stood), b.start).Before(enough) {
 		r.violated(4, "%s: %s lost token %d though it has reached a majority since %v", b.lk.name, c.name, b.token, since.Sub(r.w.start))
 	}
+}
+
+// withheld reports whether a client has the node's vote that did not reach the node then, or does not
+// now: nobody can ask it for the vote, which lasts a claim.
+func (r *referee) withheld(b *belief, n *node, then time.Time) bool {
+	ticket := b.lk.views[n.i].ticket
+	if ticket == "" || callOf(ticket) == b.owner {
+		return false
+	}
+	by := r.w.byID(clientOf(ticket))
+	if by == nil {
+		return true
+	}
+	since, able := by.links[n.i].able()
+	return !able || by.paused != nil || later(since, by.stood).After(then)
 }
 
 // soonDark is how long a context may live after a Deadline, because steps at one instant have no

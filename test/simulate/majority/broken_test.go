@@ -73,6 +73,8 @@ var breaks = map[string]broken{
 		"if mine and its and mine < its then", "if false then", "place, older and 1 or 0}", "place, 0}")}},
 	"heartbeats that compare no clocks": {4, "as it was granted in calm weather", 2, calm, Break{Script: in("beat",
 		"return {us,", "return {0,")}},
+	"renewals that prolong nothing": {4, "though it has reached a majority", 2, calm, Break{Script: in("renew",
+		"tonumber(lease), tonumber(till) - ms)", "tonumber(till) - ms)")}},
 	"calls that come back late": {4, "after its end", 2, calm, Break{Late: time.Second}},
 	"tries that take long":      {4, "a trylock of", 2, calm, Break{Try: time.Second}},
 	"a try that is turned away from a free lock": {4, "was turned away, and nobody had the lock", 2, calm, Break{Script: in("enter",
