@@ -145,17 +145,21 @@ func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func()
 	}
 	l.calls[c.ticket.Counter] = c
 	own = func() {}
+	missing := false
 	for i := range l.nodes {
 		switch {
 		case l.nodes[i].away():
 			c.Ask(i)
+			missing = true
 		case i == mine:
 			own = l.enter(ctx, c, i, by)
 		default:
 			l.crew.run(l.enter(context.Background(), c, i, l.nodes[i].server))
 		}
 	}
-	l.judge(c)
+	if missing {
+		l.judge(c)
+	}
 	return c, own, nil
 }
 
@@ -204,8 +208,8 @@ func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func
 	command := c.first
 	if command == nil || place > 0 || back > 0 {
 		command = enterScript.Command(
-			[]string{c.Keys.Record(), c.Keys.Queue(), c.Keys.Waiters(), c.Keys.Token(), l.nodeKey(), l.mark(c.Keys, c.ticket)},
-			c.ticket.String(), l.core.ID, decimal(place), c.Bound, decimal(back), l.channels(), l.set, l.most.Milliseconds())
+			[]string{c.Keys.Record(), c.Keys.Queue(), c.Keys.Waiters(), c.Keys.Token(), l.nodeKey, l.mark(c.Keys, c.ticket)},
+			c.ticket.String(), l.core.ID, decimal(place), c.Bound, decimal(back), l.channels, l.set, l.most.Milliseconds())
 	}
 	if place == 0 && back == 0 {
 		c.first = command

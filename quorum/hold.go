@@ -127,8 +127,8 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) error {
 // renewIn sends one request for all holds to one node.
 func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 	keys := make([]string, 1, 1+5*len(holds))
-	keys[0] = l.nodeKey()
-	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
+	keys[0] = l.nodeKey
+	args := []any{l.core.ID, l.channels, l.set, l.most.Milliseconds()}
 	l.mu.Lock()
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h renewal) bool { // it has been given back meanwhile
 		return h.decided && (h.Phase != rules.Granted || h.HasLost(i)) || !h.decided && (h.Phase != rules.Waiting || h.Vote(i) != h.vote)
@@ -294,17 +294,9 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		c.release = r
 	}
 	s.mu.Unlock()
-	patience := time.NewTimer(silence) // for own, too
-	defer patience.Stop()
+	began := time.Now()
 	own()
-	select {
-	case <-r.outcome:
-		select {
-		case <-r.all:
-		case <-time.After(grace):
-		}
-	case <-patience.C:
-	}
+	r.await(began)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -320,6 +312,25 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		return "", &engine.GoesOn{Err: heard}
 	}
 	return "", nil // nodes that are away could say otherwise: nobody waits for them
+}
+
+// await waits until all nodes have answered. It waits for those behind a majority for a moment, and
+// for a majority as long as a node may be silent from then.
+func (r *release) await(began time.Time) {
+	if closed(r.all) {
+		return
+	}
+	patience := time.NewTimer(time.Until(began.Add(silence)))
+	defer patience.Stop()
+	select {
+	case <-r.outcome:
+		patience.Reset(grace)
+		select {
+		case <-r.all:
+		case <-patience.C:
+		}
+	case <-patience.C:
+	}
 }
 
 // beginRelease sends a leave to every node that was asked: to one of them by own, which the caller

@@ -83,8 +83,8 @@ const (
 
 func (l *Locker) leaveCommand(keys lua.Keys, t lua.Ticket, token, late int64, by taking) []any {
 	return leaveScript.Command(
-		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey(), l.mark(keys, t)},
-		t.String(), l.core.ID, token, late, l.channels(), l.set, l.most.Milliseconds(), int(by))
+		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, t)},
+		t.String(), l.core.ID, token, late, l.channels, l.set, l.most.Milliseconds(), int(by))
 }
 
 // leaveFor leaves for a ticket that has no Lease.

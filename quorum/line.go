@@ -78,7 +78,7 @@ func (l *Locker) beat(at *line, i int) {
 	if node.away() || len(at.calls) == 0 {
 		return
 	}
-	args := []any{l.core.ID, l.channels(), l.set, l.most.Milliseconds()}
+	args := []any{l.core.ID, l.channels, l.set, l.most.Milliseconds()}
 	calls := make([]*call, 0, len(at.calls))
 	for c := range at.calls {
 		if c.Stands(i) {
@@ -89,7 +89,7 @@ func (l *Locker) beat(at *line, i int) {
 	if len(calls) == 0 {
 		return
 	}
-	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters(), at.keys.Token(), l.nodeKey()}
+	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters(), at.keys.Token(), l.nodeKey}
 	pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
 	l.core.Go(func() {
 		reply, err := node.run(context.Background(), beatScript, keys, args...)
@@ -139,7 +139,7 @@ func (l *Locker) listen() {
 	}
 	l.listens = true
 	for i, node := range l.nodes {
-		node.hub.Listen(l.channels()+l.core.ID, &pubsub.Listener{
+		node.hub.Listen(l.channels+l.core.ID, &pubsub.Listener{
 			Up:      func() { l.up(i) },
 			Message: func(payload string) { l.message(i, payload) },
 		})

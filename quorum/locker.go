@@ -24,6 +24,8 @@ import (
 // enough. Its methods are safe for concurrent use.
 type Locker struct {
 	settings
+	nodeKey  string // the key of a node's own record
+	channels string // what the clients' channels begin with
 	core     *engine.Core
 	crew     *crew
 	nodes    []*node
@@ -59,17 +61,18 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 	}
 	l.core = engine.New(first, "quorum", lua.NewServer, strategy{l}, l.engine)
 	l.settings.prefix = l.core.Settings.Prefix
+	l.nodeKey, l.channels = l.prefix+":node", lua.Channels(l.prefix)
 	l.crew = newCrew(l.core, l.closing, 4*len(nodes))
 	for i, rdb := range nodes {
 		logger := l.core.Settings.Logger.With("node", nameOf(i, rdb))
 		n := &node{
-			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels(), l.core.ID), hub: pubsub.New(rdb, logger),
+			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels, l.core.ID), hub: pubsub.New(rdb, logger),
 			logger: logger, spawn: l.core.Go, back: l.returned, ended: l.closing,
 		}
 		n.server.Spawn(l.core.Go)
 		n.quick = n.server
 		if client, ok := rdb.(*redis.Client); ok && client != nil {
-			n.quick = lua.NewServer(client.WithTimeout(silence), l.channels(), l.core.ID)
+			n.quick = lua.NewServer(client.WithTimeout(silence), l.channels, l.core.ID)
 			n.quick.Spawn(l.core.Go)
 		}
 		if l.core.Settings.Simulated() { // or the order of goroutines would decide what goes out together
@@ -318,7 +321,7 @@ var errOther = errors.New("the node belongs to another quorum")
 
 // meet finds out whether a node belongs to the quorum, and which server it is.
 func (l *Locker) meet(ctx context.Context, n *node, first bool) (run string, err error) {
-	reply, err := n.run(ctx, meetScript, []string{l.nodeKey()}, l.set, l.most.Milliseconds(), first)
+	reply, err := n.run(ctx, meetScript, []string{l.nodeKey}, l.set, l.most.Milliseconds(), first)
 	if err != nil {
 		return "", err
 	}
@@ -379,12 +382,6 @@ func nameOf(i int, rdb redis.UniversalClient) string {
 	}
 	return strconv.Itoa(i + 1)
 }
-
-// nodeKey is the key of a node's own record.
-func (l *Locker) nodeKey() string { return l.prefix + ":node" }
-
-// channels is what the clients' channels begin with.
-func (l *Locker) channels() string { return lua.Channels(l.prefix) }
 
 // mark is the key that refuses late requests of a ticket. No lock has a key like it.
 func (l *Locker) mark(keys lua.Keys, t lua.Ticket) string {

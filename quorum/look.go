@@ -60,7 +60,7 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 // peek asks a node for its run id, and writes nothing. It is no error that the node is of no use:
 // its views say why.
 func (l *Locker) peek(ctx context.Context, n *node) (run string, err error) {
-	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey()}, l.most.Milliseconds())
+	reply, err := n.run(ctx, nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
 	switch {
 	case lua.Answered(err) && !lua.Passing(err):
 		return "", nil
@@ -95,7 +95,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 		l.round(func(i int) error {
 			v := view{node: i}
 			reply, err := l.nodes[i].run(context.WithoutCancel(ctx), inspectScript,
-				[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey()}, 0, inspected-1, l.most.Milliseconds())
+				[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey}, 0, inspected-1, l.most.Milliseconds())
 			if err == nil {
 				err = v.decode(reply)
 			}

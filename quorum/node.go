@@ -1,11 +1,11 @@
 package quorum
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,10 +38,10 @@ type node struct {
 	back   func(i int)                 // the node answers again; it is called with no mutex held
 	ended  <-chan struct{}
 
-	mu      sync.Mutex // guards what follows; nothing is sent under it
-	open    list.List  // of times: when the requests were sent that are not answered, and count
-	heard   time.Time  // requests from before then count no more: when the latest answered probe was sent
-	failed  bool       // the last request failed, or the node was never met
+	mu      sync.Mutex  // guards what follows; nothing is sent under it
+	open    []time.Time // when the requests were sent that are not answered, and count
+	heard   time.Time   // requests from before then count no more: when the latest answered probe was sent
+	failed  bool        // the last request failed, or the node was never met
 	probing bool
 	flapped engine.Backoff // before a first probe; it begins anew with a node that was there for a while
 	since   time.Time      // when a probe last found the node back
@@ -79,7 +79,6 @@ func (n *node) scan(ctx context.Context, cursor, match string) (keys []string, n
 type request struct {
 	*node
 	began  time.Time
-	sent   *list.Element
 	err    error
 	failed bool
 	told   bool // what came says something of the node
@@ -90,7 +89,7 @@ func (n *node) begins() request {
 	r := request{node: n, began: time.Now()}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r.sent = n.open.PushBack(r.began)
+	n.open = append(n.open, r.began)
 	return r
 }
 
@@ -104,7 +103,9 @@ func (r *request) comesOf(ctx context.Context, err error) {
 // ends notes that the request is over, also if the user's context has panicked.
 func (r *request) ends() {
 	r.mu.Lock()
-	r.open.Remove(r.sent)
+	if k := slices.Index(r.open, r.began); k >= 0 {
+		r.open = slices.Delete(r.open, k, k+1)
+	}
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
 	if r.told {
@@ -157,8 +158,7 @@ func (n *node) met(run string, wait time.Duration) {
 
 // silent reports whether a request has gone unanswered for too long. n.mu must be held.
 func (n *node) silent() bool {
-	oldest := n.open.Front()
-	return oldest != nil && time.Since(oldest.Value.(time.Time)) > silence
+	return len(n.open) > 0 && time.Since(n.open[0]) > silence
 }
 
 // reason is why the node is away.
@@ -236,9 +236,7 @@ func (n *node) probe(why error) {
 // forgive has requests from before that time count no more. n.mu must be held.
 func (n *node) forgive(before time.Time) {
 	n.heard = before
-	for sent := n.open.Front(); sent != nil && sent.Value.(time.Time).Before(before); sent = n.open.Front() {
-		n.open.Remove(sent)
-	}
+	n.open = slices.DeleteFunc(n.open, func(sent time.Time) bool { return sent.Before(before) })
 }
 
 // flaps is how long to wait before the first probe: a node may answer probes, and nothing else.

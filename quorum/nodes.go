@@ -84,7 +84,7 @@ func (l *Locker) status(ctx context.Context, n *node) NodeStatus {
 	s := NodeStatus{Node: nameOf(n.i, n.rdb)}
 	for range 2 {
 		sent := time.Now()
-		reply, err := n.server.Run(ctx, nodeScript, []string{l.nodeKey()}, l.most.Milliseconds())
+		reply, err := n.server.Run(ctx, nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
 		s.Within = time.Since(sent) / 2
 		if err == nil {
 			err = s.decode(reply, sent.Add(s.Within))

@@ -195,8 +195,8 @@ func TestListShowsWhatIsHeldOrWaitedForAndNothingElse(t *testing.T) {
 func TestANodeThatHasForgottenIsTakenOverByNoOtherQuorum(t *testing.T) {
 	onBoth(t, func(w *world) {
 		l := w.locker()
-		record := func() map[string]string { return w.direct[0].HGetAll(w.Context(), l.nodeKey()).Val() }
-		w.must(w.direct[0].HSet(w.Context(), l.nodeKey(), "run", "another").Err())
+		record := func() map[string]string { return w.direct[0].HGetAll(w.Context(), l.nodeKey).Val() }
+		w.must(w.direct[0].HSet(w.Context(), l.nodeKey, "run", "another").Err())
 		before := record()
 		for _, stranger := range []*Locker{w.locker(WithSet("another")), w.locker(WithLongestLease(time.Second))} {
 			reply := w.enters(w.direct[0], stranger, 0, w.keys(stranger, "x"), stranger.core.Ticket(engine.Request{Lease: time.Second}))

@@ -16,9 +16,9 @@ import (
 // enters asks one node for a lock, as the client of that Locker would, by a client of its own.
 func (w *world) enters(rdb *redis.Client, l *Locker, i int, keys lua.Keys, t lua.Ticket) []any {
 	w.Helper()
-	reply, err := lua.NewServer(rdb, l.channels(), l.core.ID).Run(w.Context(), enterScript,
-		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey(), l.mark(keys, t)},
-		t.String(), l.core.ID, decimal(int64(0)), 0, decimal(int64(0)), l.channels(), l.set, l.most.Milliseconds())
+	reply, err := lua.NewServer(rdb, l.channels, l.core.ID).Run(w.Context(), enterScript,
+		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, t)},
+		t.String(), l.core.ID, decimal(int64(0)), 0, decimal(int64(0)), l.channels, l.set, l.most.Milliseconds())
 	if err != nil {
 		w.Fatalf("node %d: %v", i+1, err)
 	}
@@ -114,7 +114,7 @@ func TestAHolderMakesUseOfAVoteOfWhichItHearsOverANewSubscription(t *testing.T) 
 			})})
 			other := w.queues(l, "y")
 			w.until("the holder's process listens", func() bool {
-				channel := l.channels() + l.core.ID
+				channel := l.channels + l.core.ID
 				return w.direct[2].PubSubNumSub(w.Context(), channel).Val()[channel] > 0
 			})
 			late.Release()

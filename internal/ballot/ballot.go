@@ -78,6 +78,9 @@ func (b *Ballot) Ask(i int) {
 // those where a vote has lapsed, while no majority is there that may vote for the call: somebody
 // else may have one.
 func (b *Ballot) Due(away func(i int) bool) (now []int) {
+	if len(b.due) == 0 {
+		return nil
+	}
 	var later []int
 	there := 0
 	for i := range b.legs {

@@ -47,7 +47,6 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 		return Verdict{Do: Hold, Token: token, Term: term}
 	}
 	full, failed, open, gone, most := 0, 0, 0, 0, 0
-	refused := make(map[string]int, len(b.legs)) // by whom
 	var err error
 	for i := range b.legs {
 		g := &b.legs[i]
@@ -56,8 +55,7 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 			failed++
 			err = errors.Join(err, g.err)
 		case g.refused:
-			refused[g.by]++
-			most = max(most, refused[g.by])
+			most = max(most, b.refusals(g.by))
 		case away(i), g.open > 0 && g.open == g.unawaited:
 			if g.Phase != rules.Granted {
 				gone++
@@ -90,6 +88,16 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 	return Verdict{Token: token, Tell: tell}
 }
 
+// refusals counts the nodes that turned the call away as somebody had their votes.
+func (b *Ballot) refusals(by string) (count int) {
+	for i := range b.legs {
+		if g := &b.legs[i]; g.refused && g.err == nil && g.by == by {
+			count++
+		}
+	}
+	return count
+}
+
 // reached counts the nodes that have answered.
 func (b *Ballot) reached() (count int) {
 	for i := range b.legs {
@@ -119,7 +127,8 @@ func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, o
 			token = max(token, g.token)
 		}
 	}
-	var ends []time.Time
+	var room [8]time.Time
+	ends := room[:0]
 	for i := range b.legs {
 		g := &b.legs[i]
 		if !g.decides(now) {
@@ -144,9 +153,10 @@ func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, o
 
 // nthLatest is the time until which n of the times have not come, by either clock.
 func nthLatest(times []time.Time, n int, now time.Time) time.Time {
-	left := make([]time.Duration, len(times))
-	for i, t := range times {
-		left[i] = rules.Until(t, now)
+	var room [8]time.Duration
+	left := room[:0]
+	for _, t := range times {
+		left = append(left, rules.Until(t, now))
 	}
 	slices.Sort(left)
 	return now.Add(left[len(left)-n])
