@@ -40,18 +40,23 @@ func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lu
 		return
 	}
 	again := lua.Unanswered(err)
-	l.crew.run(func() {
-		l.mu.Lock()
-		lease := max(c.ticket.Lease, c.longest, lua.Liveness)
-		l.mu.Unlock()
-		l.core.Persist(lease, func(ctx context.Context) error {
-			if was, err = l.leave(ctx, l.nodes[i].server, c, i, token); err != nil {
-				again = again || lua.Unanswered(err)
-			}
-			return err
-		})
-		then(was, again, err)
+	l.crew.run(func() { l.leavesAgain(c, i, token, again, then) })
+}
+
+// leavesAgain repeats a leave.
+func (l *Locker) leavesAgain(c *call, i int, token int64, again bool, then func(was lua.Was, again bool, err error)) {
+	l.mu.Lock()
+	lease := max(c.ticket.Lease, c.longest, lua.Liveness)
+	l.mu.Unlock()
+	var was lua.Was
+	var err error
+	l.core.Persist(lease, func(ctx context.Context) error {
+		if was, err = l.leave(ctx, l.nodes[i].server, c, i, token); err != nil {
+			again = again || lua.Unanswered(err)
+		}
+		return err
 	})
+	then(was, again, err)
 }
 
 // leave is one request.

@@ -19,7 +19,9 @@ const (
 	soonest  = 100 * time.Millisecond // between two looks at a lock that is free and not granted
 )
 
-// line is the calls of this process that wait for one lock. All of it is guarded by Locker.mu.
+// line is the calls of this process that wait for one lock. It stays until its alarm goes off and
+// finds it empty: whoever locks the same name again and again needs no alarm each time. All of it is
+// guarded by Locker.mu.
 type line struct {
 	keys  lua.Keys
 	calls map[*call]struct{}
@@ -42,14 +44,8 @@ func (l *Locker) enqueue(c *call, left time.Duration) {
 
 // dequeue takes the call out of its line. Locker.mu must be held.
 func (l *Locker) dequeue(c *call) {
-	at := l.lines[c.Keys.Record()]
-	if at == nil {
-		return
-	}
-	delete(at.calls, c)
-	if len(at.calls) == 0 {
-		at.alarm.Stop()
-		delete(l.lines, c.Keys.Record())
+	if at := l.lines[c.Keys.Record()]; at != nil {
+		delete(at.calls, c)
 	}
 }
 
@@ -58,7 +54,11 @@ func (l *Locker) look(at *line) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if closed(l.closing) || l.lines[at.keys.Record()] != at {
+	if closed(l.closing) {
+		return
+	}
+	if len(at.calls) == 0 {
+		delete(l.lines, at.keys.Record())
 		return
 	}
 	at.alarm.WentOff()
@@ -111,7 +111,7 @@ func (l *Locker) beat(at *line, i int) {
 			}
 		}
 		l.strive(i, missed...)
-		if err == nil && l.lines[at.keys.Record()] == at {
+		if err == nil && len(at.calls) > 0 {
 			at.alarm.By(time.Now().Add(max(s.left+afterEnd, soonest)))
 		}
 	})

@@ -62,7 +62,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 	l.core = engine.New(first, "quorum", lua.NewServer, strategy{l}, l.engine)
 	l.settings.prefix = l.core.Settings.Prefix
 	l.nodeKey, l.channels = l.prefix+":node", lua.Channels(l.prefix)
-	l.crew = newCrew(l.core, l.closing, 4*len(nodes))
+	l.crew = newCrew(l.core, 4*len(nodes))
 	for i, rdb := range nodes {
 		logger := l.core.Settings.Logger.With("node", nameOf(i, rdb))
 		n := &node{
@@ -150,6 +150,7 @@ func (l *Locker) Close() error {
 		l.abandon(c)
 	}
 	l.mu.Unlock()
+	l.crew.end()
 	l.core.Close()
 	for _, n := range l.nodes {
 		n.hub.Close()
