@@ -29,6 +29,13 @@ func (sc Script) Command(keys []string, args ...any) []any {
 	return append(sc.on(keys, len(args)), args...)
 }
 
+// CommandOn is Command for keys that several commands share.
+func (sc Script) CommandOn(keys []any, args ...any) []any {
+	command := make([]any, 0, 3+len(keys)+len(args))
+	command = append(append(command, "evalsha", sc.sha, len(keys)), keys...)
+	return append(command, args...)
+}
+
 // RunCommand is Run for a command of that script.
 func (s *Server) RunCommand(ctx context.Context, sc Script, command []any) ([]any, error) {
 	return s.run(ctx, sc.script, command)

@@ -34,6 +34,8 @@ type call struct {
 	renewed  time.Time     // when the latest renewal began: votes that missed it are renewed by themselves; zero: none
 	longest  time.Duration // that any renewal asked for
 	renewing time.Time     // when the first renewal went out since a majority last answered one; zero: all were answered
+	arg      any           // the ticket, as an argument of scripts
+	keys     []any         // of scripts about this call
 	first    []any         // the command of the first enter, which is the same for all nodes
 	leaving  []any         // that of a leave, unless there are late requests
 	release  *release      // nil: the hold is not given back yet
@@ -129,6 +131,7 @@ func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func()
 	c = &call{
 		Call: of, ticket: l.core.Ticket(of.Request), away: l.draining, settled: make(chan struct{}), news: make(chan int, 1),
 	}
+	c.arg, c.keys = c.ticket.String(), l.keysOf(c.Keys, c.ticket)
 	bound := of.Request.MaxWaiters
 	if of.Request.Wait == 0 {
 		bound = -1
@@ -207,9 +210,7 @@ func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func
 	place, back := c.Enter(i)
 	command := c.first
 	if command == nil || place > 0 || back > 0 {
-		command = enterScript.Command(
-			[]string{c.Keys.Record(), c.Keys.Queue(), c.Keys.Waiters(), c.Keys.Token(), l.nodeKey, l.mark(c.Keys, c.ticket)},
-			c.ticket.String(), l.core.ID, decimal(place), c.Bound, decimal(back), l.channels, l.set, l.most.Milliseconds())
+		command = enterScript.CommandOn(c.keys, c.arg, l.args.id, decimal(place), c.Bound, decimal(back), l.args.channels, l.args.set, l.args.most)
 	}
 	if place == 0 && back == 0 {
 		c.first = command

@@ -126,3 +126,20 @@ func TestProcessesThatWaitedOnceLeaveNothingInTheLineOfABusyLock(t *testing.T) {
 		}
 	})
 }
+
+func TestALockerKeepsNothingOfLocksThatNobodyWants(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		for i := range 100 {
+			if err := h.has(l, fmt.Sprint(i)).Unlock(context.Background()); err != nil {
+				h.Fatal(err)
+			}
+		}
+		time.Sleep(beatEvery)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.lines) > 0 || len(l.calls) > 0 {
+			h.Errorf("after a while it keeps %d lines and %d calls", len(l.lines), len(l.calls))
+		}
+	})
+}

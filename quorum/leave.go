@@ -68,7 +68,7 @@ func (l *Locker) leave(ctx context.Context, by *lua.Server, c *call, i int, toke
 	}
 	command := c.leaving
 	if command == nil || late > 0 {
-		command = l.leaveCommand(c.Keys, c.ticket, token, late, itself)
+		command = l.leaveCommand(c.keys, c.arg, token, late, itself)
 	}
 	if late == 0 {
 		c.leaving = command
@@ -86,15 +86,18 @@ const (
 	evicted               // an administrator, from the line alone
 )
 
-func (l *Locker) leaveCommand(keys lua.Keys, t lua.Ticket, token, late int64, by taking) []any {
-	return leaveScript.Command(
-		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, t)},
-		t.String(), l.core.ID, token, late, l.channels, l.set, l.most.Milliseconds(), int(by))
+func (l *Locker) leaveCommand(keys []any, ticket any, token, late int64, by taking) []any {
+	return leaveScript.CommandOn(keys, ticket, l.args.id, token, late, l.args.channels, l.args.set, l.args.most, int(by))
+}
+
+// keysOf are the keys of scripts about one ticket.
+func (l *Locker) keysOf(keys lua.Keys, t lua.Ticket) []any {
+	return []any{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.args.node, l.mark(keys, t)}
 }
 
 // leaveFor leaves for a ticket that has no Lease.
 func (l *Locker) leaveFor(ctx context.Context, i int, keys lua.Keys, t lua.Ticket, late int64, by taking) (lua.Was, error) {
-	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(keys, t, 0, late, by))
+	return l.sendLeave(ctx, l.nodes[i].server, i, l.leaveCommand(l.keysOf(keys, t), t.String(), 0, late, by))
 }
 
 func (l *Locker) sendLeave(ctx context.Context, by *lua.Server, i int, command []any) (lua.Was, error) {

@@ -36,7 +36,14 @@ func run() error {
 	flag.DurationVar(&s.holds, "hold", 5*time.Millisecond, "how long each holds the lock")
 	only := flag.String("only", "", "`names` of contestants, by commas; all")
 	repeats := flag.Int("repeats", 1, "how often each is measured, in turn; the medians are shown")
+	alone := flag.Bool("pairs", false, "measure only the client's CPU of a pair, of all contestants in turn")
 	flag.Parse()
+	some := slices.DeleteFunc(slices.Clone(contestants), func(c contestant) bool {
+		return *only != "" && !slices.Contains(strings.Split(*only, ","), c.name) || c.nodes == 1 && *trouble != "none"
+	})
+	if *alone {
+		return alternate(context.Background(), some, *delay, s.lasts)
+	}
 	fmt.Printf("delay %v each way, node %s, %d waiters, each holds for %v\n\n", *delay, *trouble, s.waiters, s.holds)
 	columns := []string{
 		"", "pair p50 us", "p99", "client CPU us", "requests", "gap p50 us", "p99", "turns/s", "requests",
@@ -45,10 +52,7 @@ func run() error {
 	fmt.Printf("|%s|\n|%s\n", strings.Join(columns, "|"), strings.Repeat("---|", len(columns)))
 	rows := make(map[string][]row)
 	for range *repeats {
-		for _, c := range contestants {
-			if *only != "" && !slices.Contains(strings.Split(*only, ","), c.name) || c.nodes == 1 && *trouble != "none" {
-				continue
-			}
+		for _, c := range some {
 			r, err := measure(context.Background(), c, *delay, *trouble, s)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
@@ -56,10 +60,8 @@ func run() error {
 			rows[c.name] = append(rows[c.name], r)
 		}
 	}
-	for _, c := range contestants {
-		if len(rows[c.name]) > 0 {
-			fmt.Printf("|%s|%s|\n", c.name, median(rows[c.name]))
-		}
+	for _, c := range some {
+		fmt.Printf("|%s|%s|\n", c.name, median(rows[c.name]))
 	}
 	return nil
 }
@@ -82,14 +84,14 @@ func measure(ctx context.Context, c contestant, delay time.Duration, trouble str
 		return r, err
 	}
 	for _, l := range lockers { // warms up: each has met all nodes before one suffers
-		if err := pairs(ctx, l, s.lasts/10, new(row), n); err != nil {
+		if _, err := pairs(ctx, l, s.lasts/10, new(row), n); err != nil {
 			return r, err
 		}
 	}
 	if err := n.suffer(trouble); err != nil {
 		return r, err
 	}
-	if err := pairs(ctx, lockers[0], s.lasts, &r, n); err != nil {
+	if _, err := pairs(ctx, lockers[0], s.lasts, &r, n); err != nil {
 		return r, err
 	}
 	err = contend(ctx, lockers, s, &r, n)

@@ -59,8 +59,8 @@ func quantile(all []time.Duration, q float64) float64 {
 	return float64(all[min(len(all)-1, int(q*float64(len(all))))]) / 1e3
 }
 
-// pairs locks and unlocks what nobody else wants.
-func pairs(ctx context.Context, l locker, lasts time.Duration, r *row, n *nodes) error {
+// pairs locks and unlocks what nobody else wants, and returns how often.
+func pairs(ctx context.Context, l locker, lasts time.Duration, r *row, n *nodes) (int, error) {
 	before, cpu, began := n.requests(ctx), host.CPU(), time.Now()
 	var took []time.Duration
 	for time.Since(began) < lasts {
@@ -70,7 +70,7 @@ func pairs(ctx context.Context, l locker, lasts time.Duration, r *row, n *nodes)
 			err = unlock()
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		took = append(took, time.Since(at))
 	}
@@ -78,7 +78,7 @@ func pairs(ctx context.Context, l locker, lasts time.Duration, r *row, n *nodes)
 	r.cpu = float64((host.CPU()-cpu)/time.Microsecond) / count
 	r.perPair = float64(n.requests(ctx)-before) / count
 	r.pair, r.pair99 = quantile(took, 0.5), quantile(took, 0.99)
-	return nil
+	return len(took), nil
 }
 
 // turn is one ownership.
