@@ -19,17 +19,22 @@ func alternate(ctx context.Context, all []contestant, delay, lasts time.Duration
 		cpu, pairs float64
 	}
 	ones := make([]one, 0, len(all))
+	defer func() {
+		for _, o := range ones {
+			o.end()
+		}
+	}()
 	for _, c := range all {
 		n, err := start(c.nodes, delay)
 		if err != nil {
 			return err
 		}
-		defer n.end()
+		ones = append(ones, one{nodes: n})
 		lockers, err := n.lockers(ctx, c, 1)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		ones = append(ones, one{locker: lockers[0], nodes: n})
+		ones[len(ones)-1].locker = lockers[0]
 	}
 	warm := lasts / 10
 	for spent := -warm; spent < lasts; spent += slice {
