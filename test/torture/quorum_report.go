@@ -299,7 +299,7 @@ func (r *minutes) happened(h *history) {
 }
 
 // measure adds how wide the gaps between owners were around the instant at which one node was
-// killed or stopped, and nothing else happened.
+// killed or stopped, and nothing else happened: another that came back may be in its quarantine.
 func (r *minutes) measure(leases []*call) {
 	all := handovers(byLock(leases)[elected[0]])
 	type widths struct{ before, after []time.Duration }
@@ -307,7 +307,7 @@ func (r *minutes) measure(leases []*call) {
 	for _, t := range r.troubles {
 		kind, _, _ := strings.Cut(t.Kind, ",")
 		second := time.Second.Nanoseconds()
-		other := func(o *trouble) bool { return o != t && o.From < t.From+second && o.To > t.From-second }
+		other := func(o *trouble) bool { return o != t && o.From < t.From+second && o.To > t.From-second-lua.Claim.Nanoseconds() }
 		if kind != "killed" && kind != "stopped" || slices.ContainsFunc(r.troubles, other) {
 			continue
 		}
