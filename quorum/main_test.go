@@ -178,8 +178,11 @@ func (w *world) nothing() {
 		for _, rdb := range w.direct {
 			keys := rdb.Keys(context.Background(), "*").Val()
 			if slices.ContainsFunc(keys, func(key string) bool {
-				return !strings.Contains(key, ":gone:") && !strings.Contains(key, ":token:") && !strings.HasSuffix(key, ":node") &&
-					(!strings.Contains(key, ":waiters:") || rdb.ZRange(context.Background(), key, 0, -1).Val()[0][0] != '~')
+				if strings.Contains(key, ":gone:") || strings.Contains(key, ":token:") || strings.HasSuffix(key, ":node") {
+					return false
+				}
+				waiters := rdb.ZRange(context.Background(), key, 0, -1).Val() // none: it has ended by now
+				return !strings.Contains(key, ":waiters:") || len(waiters) > 0 && waiters[0][0] != '~'
 			}) {
 				return false
 			}
