@@ -307,7 +307,9 @@ func (r *minutes) measure(leases []*call) {
 	for _, t := range r.troubles {
 		kind, _, _ := strings.Cut(t.Kind, ",")
 		second := time.Second.Nanoseconds()
-		other := func(o *trouble) bool { return o != t && o.From < t.From+second && o.To > t.From-second-lua.Claim.Nanoseconds() }
+		other := func(o *trouble) bool {
+			return o != t && o.From < t.From+second && o.To > t.From-second-lua.Claim.Nanoseconds()
+		}
 		if kind != "killed" && kind != "stopped" || slices.ContainsFunc(r.troubles, other) {
 			continue
 		}
