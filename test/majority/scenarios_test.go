@@ -2,6 +2,7 @@ package majority
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,19 @@ var scenarios = []scenario{
 	{name: "three calls, a node is dead", programs: three, dead: 0b1, allows: late},
 	{name: "three calls, a node is dead, one gives up", programs: three, dead: 0b1, allows: budget{giveUps: 1}},
 	{name: "three calls, a node is dead, another one is flushed", programs: three, dead: 0b1, allows: fault(budget{flushes: 1})},
+	{name: "three calls, a node is dead, clocks near", programs: three, dead: 0b1, clocks: near},
+	{name: "three calls, a node is dead, clocks apart", programs: three, dead: 0b1, clocks: apart},
+	{name: "three calls, a node is dead, another one hangs", programs: three, dead: 0b1, allows: fault(budget{hangs: 1})},
+	{name: "three calls, a node is dead, another one restarts empty", programs: three, dead: 0b1, quick: true, allows: fault(budget{restarts: 1})},
+	{name: "three calls, a node is dead, another one restarts with old data", programs: three, dead: 0b1, quick: true, allows: fault(budget{yesterdays: 1})},
+	{name: "three calls, a node is dead, another one restarts with its data", programs: three, dead: 0b1, quick: true, allows: fault(budget{intact: 1})},
+	{name: "three calls, a node is dead, a client is killed", programs: three, dead: 0b1, allows: fault(budget{kills: 1})},
+	{name: "three calls, a node is dead, a request or an answer is lost", programs: three, dead: 0b1, allows: fault(budget{lost: 1})},
+	{name: "three calls, a node is dead, a request is late", programs: three, dead: 0b1, allows: fault(budget{late: 1})},
+	{name: "three calls, a node is dead, a subscription breaks", programs: three, dead: 0b1, allows: fault(budget{deaf: 1})},
+	{name: "three calls, a node is dead, forced", programs: three, dead: 0b1, allows: fault(budget{forces: 1})},
+	{name: "three calls, a node is dead, evicted", programs: three, dead: 0b1, allows: fault(budget{evictions: 1})},
+	{name: "three calls, a node is dead, renewals", programs: three, dead: 0b1, allows: budget{renewals: 1}},
 }
 
 func TestEveryHistoryKeepsThePromises(t *testing.T) {
@@ -108,30 +122,20 @@ var longer = []scenario{
 	{name: "three calls, a node is dead, another one is flushed, late", programs: three, dead: 0b1, allows: lately(fault(budget{flushes: 1}))},
 	{name: "three tries, a node is dead, late", programs: calls(try, try, try), dead: 0b1, allows: late},
 	{name: "three calls", programs: three},
-	{name: "three calls, a node is dead, clocks near", programs: three, dead: 0b1, clocks: near},
-	{name: "three calls, a node is dead, clocks apart", programs: three, dead: 0b1, clocks: apart},
-	{name: "three calls, a node is dead, another one hangs", programs: three, dead: 0b1, allows: fault(budget{hangs: 1})},
-	{name: "three calls, a node is dead, another one restarts empty", programs: three, dead: 0b1, quick: true, allows: fault(budget{restarts: 1})},
-	{name: "three calls, a node is dead, another one restarts with old data", programs: three, dead: 0b1, quick: true, allows: fault(budget{yesterdays: 1})},
-	{name: "three calls, a node is dead, another one restarts with its data", programs: three, dead: 0b1, quick: true, allows: fault(budget{intact: 1})},
-	{name: "three calls, a node is dead, a client is killed", programs: three, dead: 0b1, allows: fault(budget{kills: 1})},
-	{name: "three calls, a node is dead, a request or an answer is lost", programs: three, dead: 0b1, allows: fault(budget{lost: 1})},
-	{name: "three calls, a node is dead, a request is late", programs: three, dead: 0b1, allows: fault(budget{late: 1})},
-	{name: "three calls, a node is dead, a subscription breaks", programs: three, dead: 0b1, allows: fault(budget{deaf: 1})},
-	{name: "three calls, a node is dead, forced", programs: three, dead: 0b1, allows: fault(budget{forces: 1})},
-	{name: "three calls, a node is dead, evicted", programs: three, dead: 0b1, allows: fault(budget{evictions: 1})},
-	{name: "three calls, a node is dead, renewals", programs: three, dead: 0b1, allows: budget{renewals: 1}},
-	{name: "three calls, a client is killed", programs: three, allows: fault(budget{kills: 1})},
-	{name: "three calls, a node dies", programs: three, allows: fault(budget{deaths: 1})},
-	{name: "three calls, a node restarts with its data", programs: three, quick: true, allows: fault(budget{intact: 1})},
-	{name: "three calls, a node is flushed", programs: three, allows: fault(budget{flushes: 1})},
 }
 
 func TestEveryHistoryOfTheLongScenariosKeepsThePromises(t *testing.T) {
 	if !long() {
 		t.Skip("MAJORITY=all is not set")
 	}
-	for _, sc := range longer {
+	all := slices.Clone(longer)
+	for _, sc := range scenarios {
+		if sc.programs == three && sc.allows.slow == 0 && sc.allows.giveUps+sc.allows.flushes == 0 { // those are above
+			sc.name, sc.allows = sc.name+", late", lately(sc.allows)
+			all = append(all, sc)
+		}
+	}
+	for _, sc := range all {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
 			r := prove(&sc)
