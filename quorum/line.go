@@ -20,8 +20,8 @@ const (
 )
 
 // line is the calls of this process that wait for one lock. It stays until its alarm goes off and
-// finds it empty: whoever locks the same name again and again needs no alarm each time. All of it is
-// guarded by Locker.mu.
+// finds it empty: whoever locks the same name again and again needs no alarm each time. All of it
+// is guarded by Locker.mu.
 type line struct {
 	keys  lua.Keys
 	calls map[*call]struct{}
@@ -78,7 +78,7 @@ func (l *Locker) beat(at *line, i int) {
 	if node.away() || len(at.calls) == 0 {
 		return
 	}
-	args := []any{l.core.ID, l.channels, l.set, l.most.Milliseconds()}
+	args := []any{l.args.id, l.args.channels, l.args.set, l.args.most}
 	calls := make([]*call, 0, len(at.calls))
 	for c := range at.calls {
 		if c.Stands(i) {

@@ -24,8 +24,8 @@ const silence = 250 * time.Millisecond
 const hush = silence + 2*time.Millisecond
 
 // node is one master. It is away when it is silent, or its last request failed: then only probes
-// are sent, until one is answered. Requests from before that probe say nothing of the node any more:
-// their connections may have died, or their answers been lost.
+// are sent, until one is answered. Requests from before that probe say nothing of the node any
+// more: their connections may have died, or their answers been lost.
 type node struct {
 	i      int
 	rdb    redis.UniversalClient

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// slice is how long a contestant is measured before the next has its turn: a machine that slows down
-// then does so for all.
+// slice is how long a contestant is measured before the next has its turn: a machine that slows
+// down then does so for all.
 const slice = 50 * time.Millisecond
 
 // alternate measures only what a pair costs the client, of all contestants at the same time, in

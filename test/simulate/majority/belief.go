@@ -270,8 +270,8 @@ func (r *referee) keptUp(b *belief, until time.Time) {
 	}
 }
 
-// withheld reports whether a client has the node's vote that did not reach the node then, or does not
-// now: nobody can ask it for the vote, which lasts a claim.
+// withheld reports whether a client has the node's vote that does not reach the node, or did not
+// then: nobody can ask it for the vote, which lasts a claim.
 func (r *referee) withheld(b *belief, n *node, then time.Time) bool {
 	ticket := b.lk.views[n.i].ticket
 	if ticket == "" || callOf(ticket) == b.owner {

@@ -20,5 +20,6 @@
 //
 // Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
 // nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be
-// overtaken; a holder that lacks the vote of a node which a client has that does not reach the node.
+// overtaken; a holder that lacks a node's vote because a client has it that does not reach the
+// node.
 package majority
