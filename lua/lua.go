@@ -230,9 +230,10 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	default:
 		return s.sendBy(ctx, nil, args, by)
 	}
+	begun := time.Now()
 	if p.awaits {
 		if by != s.together {
-			return s.elsewhere(p, args, by)
+			return s.elsewhere(p, begun, args, by)
 		}
 		return s.await(p, args)
 	}
@@ -242,7 +243,7 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	}
 	reply, err := s.sendBy(ctx, p, args, by)
 	if errors.Is(err, errNotAtHand) {
-		return s.elsewhere(p, args, by)
+		return s.elsewhere(p, begun, args, by)
 	}
 	return reply, err
 }

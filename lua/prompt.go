@@ -192,9 +192,10 @@ var ErrKept = errors.New("no answer in the time that a request may keep its call
 var ErrCutShort = errors.New("the request was cut short")
 
 // elsewhere sends, in another goroutine, a request that could not be sent at once. It waits for the
-// answer no longer than p.limit, and only until the caller's context ends. That context may be the
-// user's: it is not asked in the other goroutine.
-func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
+// answer until p.limit after begun, and only until the caller's context ends. Part of the limit may
+// be gone: a connection's greeting went unanswered. The caller's context may be the user's: it is
+// not asked in the other goroutine.
+func (s *Server) elsewhere(p *prompt, begun time.Time, args []any, by sender) (any, error) {
 	under, end := OwnContext(p.Context)
 	kept := false // then the request is left to itself
 	defer func() {
@@ -205,8 +206,10 @@ func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 	if p.obeyed {
 		under = patient{under}
 	}
-	reply, err := s.sendAside(p.Context, under, p.limit, args, by)
-	kept = errors.Is(err, ErrKept)
+	reply, err := s.sendAside(p.Context, under, p.limit-time.Since(begun), args, by)
+	if kept = errors.Is(err, ErrKept); kept {
+		s.timing.keeps(p.limit)
+	}
 	return reply, err
 }
 
@@ -260,7 +263,7 @@ func (s *Server) bounded(ctx context.Context, limit time.Duration, f func()) err
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
 //   - else, if ctx never ends, after the client's read timeout, if that is within limit;
 //   - else at ctx's end: one other goroutine sends for all callers that are ready together;
-//   - after limit, if no connection is idle: another goroutine gets one, and sends the request.
+//   - after limit, if no connection is idle and greeted: another goroutine gets one, and sends.
 //
 // Silence leaves open whether the request was executed. False means that requests are not joined,
 // and the caller would be kept longer than ctx allows, or that the server has not been prompt

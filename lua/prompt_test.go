@@ -17,9 +17,12 @@ import (
 
 // silent returns a client of a server that reads and never answers. The client heeds contexts if it
 // is obedient.
-func silent(obedient bool) *redis.Client {
+func silent(obedient bool) *redis.Client { return silentFor(4*time.Second, obedient) }
+
+// silentFor is silent with that read timeout.
+func silentFor(read time.Duration, obedient bool) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", ContextTimeoutEnabled: obedient, ReadTimeout: 4 * time.Second, MaxRetries: 3,
+		Addr: "127.0.0.1:6379", ContextTimeoutEnabled: obedient, ReadTimeout: read, MaxRetries: 3,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			mine, its := net.Pipe()
 			go func() {
@@ -123,6 +126,26 @@ func TestACallerForWhomAnotherSendsIsKeptUntilItsContextEndsOrTheLimit(t *testin
 			_, ok := s.Prompt(under, c.limit)
 			equal(t, c.name+": prompt again", ok, c.again)
 			cancel()
+		}
+	})
+}
+
+func TestAPromptRequestKeepsItsCallerNoLongerThanTheLimitIfItsConnectionIsNotGreetedYetEither(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		const limit = 250 * time.Millisecond
+		rdb := silentFor(limit, false)
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer rdb.Close()
+		for range 5 { // the first has the pool dial, and leaves the connection to the second
+			s := NewServer(rdb, "w:", "a") // it is not known yet that the server is slow
+			s.Spawn(all.Go)
+			soon, ok := s.Prompt(ctx, limit)
+			equal(t, "prompt", ok, true)
+			begin := time.Now()
+			_, err := soon.Inspect(ctx, keysOf(t, "x"), 0, 1)
+			equal(t, "unanswered", Unanswered(err), true)
+			equal(t, "no longer than the limit", time.Since(begin), limit)
 		}
 	})
 }
