@@ -161,6 +161,16 @@ func (n *node) silent() bool {
 	return len(n.open) > 0 && time.Since(n.open[0]) > silence
 }
 
+// falls is in what time the node will be silent, unless it answers; 0: it is, or has answered.
+func (n *node) falls() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.open) == 0 {
+		return 0
+	}
+	return max(0, time.Until(n.open[0].Add(hush)))
+}
+
 // reason is why the node is away.
 func (n *node) reason() error {
 	n.mu.Lock()

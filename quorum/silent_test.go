@@ -497,9 +497,26 @@ func TestAListWaitsForNoNodeThatFallsSilent(t *testing.T) {
 		}
 		list()
 		h.hush(0)
-		h.within("a List", 2*atMost, func() { // of names, and of what the first is doing
+		h.within("a List", atMost, func() { // of names, and of what the first is doing
 			if n := list(); n != 1 {
 				h.Errorf("%d locks", n)
+			}
+		})
+	})
+}
+
+func TestAListWaitsOnceForANodeThatFallsSilentWhileItIsScanned(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "x")
+		h.hush(0)
+		h.within("two rounds", atMost, func() {
+			for range 2 {
+				l.round(func(i int) error {
+					time.Sleep(20 * time.Millisecond) // for a page that every node has answered
+					_, err := l.nodes[i].run(h.Context(), nodeScript, []string{l.nodeKey}, l.most.Milliseconds())
+					return err
+				})
 			}
 		})
 	})
