@@ -26,6 +26,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -87,7 +88,19 @@ func (silence) Printf(context.Context, string, ...any) {}
 func parser(v *cli, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: server.URLs}}),
+		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
 		kong.Vars{"most": strconv.Itoa(admin.MostShown), "shortest": strconv.Itoa(web.Shortest)}, kong.Help(help))...)
+}
+
+// verbatim reads a word to the byte. Kong's own reader makes valid UTF-8 of it, which is another
+// file, or the lock of somebody else.
+func verbatim(call *kong.DecodeContext, target reflect.Value) error {
+	word, err := call.Scan.PopValue("string")
+	if err != nil {
+		return err
+	}
+	target.SetString(word.String())
+	return nil
 }
 
 // help prints kong's help, but corrects the usage of run: kong does not know where the flags of a

@@ -151,6 +151,22 @@ func TestTheCommandHasTheStreamsAndKnowsNameAndToken(t *testing.T) {
 	}
 }
 
+func TestTheCommandLineArrivesToTheByteAlsoWhereItIsNoUTF8(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	const name, file, note = "caf\xe9", "r\xe9sum\xe9 \xff", "na\xefve"
+	p := launch(t, s, "run", "--note", note, name, "--", "sh", "-c", `printf '%s|%s\n' "$FAIRLOCK_NAME" "$1"; read line`, "sh", file)
+	p.says(name + "|" + file)
+	locker := observer(t, s)
+	if h := inspect(t, locker, name).Holder; h == nil || !strings.HasSuffix(h.Note, " "+note) {
+		t.Errorf("the lock's holder: %+v", h)
+	}
+	take(t, locker, "caf\xe8") // another lock
+	launch(t, s, "show", name).ends(0)
+	launch(t, s, "force", name).ends(0)
+	p.ends(76)
+}
+
 func TestRunTakesTheLockUnderThePrefixThatTheOtherVerbsLookUnder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
