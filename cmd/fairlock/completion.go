@@ -113,7 +113,7 @@ func inWordsOf(c locks.Candidate, shell, typed string, quote rune) string {
 		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces only what comes after these
 		return strings.TrimPrefix(bare.Replace(c.Word), typed[:known])
 	case shell == "zsh":
-		return strings.ReplaceAll(c.Word, ":", `\:`) + ":" + about
+		return described.Replace(c.Word) + ":" + about
 	default:
 		return c.Word + "\t" + about
 	}
@@ -122,6 +122,9 @@ func inWordsOf(c locks.Candidate, shell, typed string, quote rune) string {
 // bare escapes characters that mean something to the shell, and quoted those that do so between
 // double quotes.
 var bare, quoted = escaping("\\ \"'`$&|;<>()[]{}*?!#~"), escaping("\\\"$`")
+
+// described escapes what means something to zsh's _describe, which does the shell's escaping itself.
+var described = escaping(`\:`)
 
 // unquotable has the character that no backslash can keep as it is between two of these quotes.
 var unquotable = map[rune]rune{'"': '!', '\'': '\''}

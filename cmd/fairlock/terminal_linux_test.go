@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
 
+	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/written"
 )
@@ -286,4 +288,27 @@ func TestATerminalShowsTheWaitingInOneLineThatGoes(t *testing.T) {
 	if lines := strings.Count(text, "\n"); lines != 1 || !strings.HasSuffix(text, "\r\x1b[Kin\r\n") {
 		t.Errorf("%q", text)
 	}
+}
+
+func TestZshCompletesANameWithABackslash(t *testing.T) {
+	t.Parallel()
+	zsh, err := exec.LookPath("zsh")
+	if err != nil {
+		t.Skipf("NOT SHOWN: no zsh here: %v", err)
+	}
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	for _, name := range []string{`back\slash`, `colon:and\:both`, `it's at the end\`} {
+		take(t, locker, name, fairlock.Note("whoever has "+name))
+	}
+	home := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(home, ".zshrc"), []byte(`autoload -U compinit; compinit -u; source <(fairlock completion zsh); PS1='ready> '`), 0o600))
+	c := sitDown(t, s, "env", "ZDOTDIR="+home, "PATH="+onPath(t)+":"+os.Getenv("PATH"), "TERM=dumb", zsh, "-i")
+	c.sees("ready> ")
+	for typed, want := range map[string]string{"bac": `back\slash`, "co": `colon:and\:both`, "it": `it's at the end\`} {
+		c.types("fairlock show " + typed + "\t\r")
+		c.sees("whoever has " + want)
+	}
+	c.types("exit 6\r")
+	c.ends(6)
 }
