@@ -42,6 +42,16 @@ func TestTheLocksOfRedissonAreListedAndShownWhenAskedFor(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
+	take(t, observer(t, s), "order:of ours")
+	for _, verb := range []string{"ls", "show"} { // whose names completion offers
+		at := []string{"--", verb, "--redis=redis://" + s.Addr()}
+		if got := (&completeCommand{Shell: "fish", Words: append(at, "--redisson", "")}).lines(); len(got) != 1 || !strings.HasPrefix(got[0], "order:42\t") {
+			t.Errorf("%s --redisson goes on with %q", verb, got)
+		}
+		if got := (&completeCommand{Shell: "fish", Words: append(at, "")}).lines(); len(got) != 1 || !strings.HasPrefix(got[0], "order:of ours\t") {
+			t.Errorf("%s goes on with %q", verb, got)
+		}
+	}
 	prints(t, s, exit.Usage, "ls", "--redisson", "--plain")
 	prints(t, s, exit.Usage, "show", "--redisson", "--prefix", "app", "order:42")
 	prints(t, s, exit.Nothing, "show", "--redisson", "another")

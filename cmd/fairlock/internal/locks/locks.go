@@ -138,6 +138,15 @@ func (r *Reading) Kinds() ([]string, error) {
 	return r.Selection.Kinds(), nil
 }
 
+// Predict returns the names of the selected locks, for completion: never those of the other system.
+func (r *Reading) Predict(ctx context.Context, _ string) []Candidate {
+	kinds, err := r.Kinds()
+	if err != nil {
+		return nil
+	}
+	return r.Names(ctx, kinds...)
+}
+
 // Failed turns an error of the library into an exit.Error.
 func (l Locker) Failed(err error) error {
 	switch {
