@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -233,6 +234,56 @@ func TestCtrlZStopsAPipelineAndTheCommandWithIt(t *testing.T) {
 	eventually(t, "fairlock stands still, too: the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
 	c.types("fg\n")
 	c.sees("the command is told to stop")
+	c.types("exit 6\n")
+	c.ends(6)
+}
+
+func TestCtrlZStopsAScriptWhoseOutputGoesElsewhereAndTheCommandWithIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	c := sitDown(t, s, "sh", "-i")
+	c.sees("ready> ")
+	c.types(`sh -c '"$FAIRLOCK" run --lease 1s x -- sh -c "echo wai\"\"ting >/dev/tty; exec sleep 60"; exit $?' >/dev/null` + "\n")
+	c.sees("waiting")
+	c.types("\x1a")
+	c.sees("Stopped")
+	eventually(t, "fairlock stands still, too: the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
+	c.types("fg\n")
+	c.sees("the command is told to stop")
+	c.types("echo code $?; exit 6\n")
+	c.sees("code 76")
+	c.ends(6)
+}
+
+func TestCtrlZDoesNothingToAScriptThatIgnoresIt(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), "sh", "-i")
+	c.sees("ready> ")
+	c.types(`sh -c 'trap "" TSTP; "$FAIRLOCK" run x -- sh -c "echo wai\"\"ting >/dev/tty; read line </dev/tty; echo \"got \$line\" >/dev/tty"; exit 5' >/dev/null` + "\n")
+	c.sees("waiting")
+	c.types("\x1a")
+	c.types("hello\n")
+	c.sees("got hello")
+	c.types("echo code $?; exit 6\n")
+	c.sees("code 5")
+	c.ends(6)
+}
+
+func TestACommandThatReadsFromATerminalThatNoShellCanGiveItIsHungUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	gate := filepath.Join(t.TempDir(), "gate")
+	must(t, unix.Mkfifo(gate, 0o600))
+	c := sitDown(t, s, "sh", "-i")
+	t.Cleanup(func() { _ = locker.ForceUnlock(context.Background(), "x") }) // nothing else reaches an orphan
+	c.sees("ready> ")
+	c.types(`sh -c 'set -m; "$FAIRLOCK" run x -- sh -c "read go <` + gate + `; read line </dev/tty; sleep 60" &'; echo the job is an or''phan` + "\n")
+	c.sees("the job is an orphan")
+	must(t, os.WriteFile(gate, []byte("go\n"), 0)) // waits for the command
+	c.sees("no shell can give it")
+	eventually(t, "the lock is free", func() bool { return inspect(t, locker, "x").Holder == nil })
 	c.types("exit 6\n")
 	c.ends(6)
 }

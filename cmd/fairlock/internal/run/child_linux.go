@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,4 +108,44 @@ func processes() (map[int][]procfs, error) {
 		all[p.parent] = append(all[p.parent], p)
 	}
 	return all, nil
+}
+
+// minded reports whether a shell sees our process group stop, and can wake it: the parent of one of
+// its processes, in another group of our session. We may be part of a script or a pipeline.
+func minded() bool { minds, err := shell(); return err == nil && minds }
+
+// orphaned reports whether no shell does.
+func orphaned() bool { minds, err := shell(); return err == nil && !minds }
+
+func shell() (minds bool, err error) {
+	all, err := processes()
+	if err != nil {
+		return false, err
+	}
+	session, _ := unix.Getsid(0) // cannot fail
+	own := unix.Getpgrp()
+	theirs := make(map[int]bool) // the parents of processes of our group
+	for parent, children := range all {
+		for _, p := range children {
+			theirs[parent] = theirs[parent] || p.group == own && !p.dead
+		}
+	}
+	for _, children := range all {
+		for _, p := range children {
+			if theirs[p.pid] && p.group != own && p.session == session {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// ignored reports whether we were started to ignore a signal that was not caught since. The Go
+// runtime knows that of SIGHUP and SIGINT only.
+func ignored(s syscall.Signal) bool {
+	status, _ := fs.ReadFile(os.DirFS("/proc"), "self/status")
+	_, mask, _ := bytes.Cut(status, []byte("\nSigIgn:\t"))
+	mask, _, _ = bytes.Cut(mask, []byte("\n"))
+	set, err := strconv.ParseUint(string(mask), 16, 64)
+	return err == nil && set>>(s-1)&1 == 1
 }

@@ -31,12 +31,13 @@ func start(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-func (c *child) pass(os.Signal)                  { c.kill() }
-func (c *child) quit()                           { c.kill() }
-func (c *child) kill()                           { _ = c.process.Kill() } // fails only if the process has ended
-func (c *child) isRefused() bool                 { return false }
-func (c *child) gone() bool                      { return true }
-func (c *child) interrupted() bool               { return false }
-func (c *child) release()                        {}
-func (c *child) halt()                           {}
-func (c *child) suspend(os.Signal, func() error) {}
+func (c *child) pass(os.Signal)    { c.kill() }
+func (c *child) quit()             { c.kill() }
+func (c *child) kill()             { _ = c.process.Kill() } // fails only if the process has ended
+func (c *child) isRefused() bool   { return false }
+func (c *child) gone() bool        { return true }
+func (c *child) interrupted() bool { return false }
+func (c *child) release()          {}
+func (c *child) halt()             {}
+
+func (c *child) suspend(os.Signal, func() error, func()) {}

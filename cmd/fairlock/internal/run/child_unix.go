@@ -26,6 +26,7 @@ type child struct {
 	guard    *guard
 	struck   bool // it was ended by SIGINT
 	refused  bool // see isRefused
+	forsaken bool // see suspend
 
 	bystanders map[int]uint64 // our descendants that are none of the command's, and when they started
 }
@@ -38,7 +39,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 		ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1),
 		terminal: ourTerminal(), guard: post(), bystanders: before,
 	}
-	if c.terminal.isShared() {
+	if c.terminal.isShared() && !c.terminal.deaf {
 		signal.Notify(c.halted, unix.SIGTSTP)
 	}
 	cmd.SysProcAttr = process.DieWithParent()

@@ -130,7 +130,9 @@ func (p *Program) attend(child *child, lease *fairlock.Lease, signals <-chan os.
 		case <-child.halted:
 			child.halt()
 		case why := <-child.stopped:
-			child.suspend(why, lease.Err)
+			child.suspend(why, lease.Err, func() {
+				p.complain(fmt.Errorf("%q: the command wants a terminal that no shell can give it any more, and is hung up", lease.Name()))
+			})
 		case <-lease.Done():
 			p.complain(fmt.Errorf("%w; the command is told to stop", p.loss(lease)))
 			end()

@@ -20,6 +20,7 @@ type terminal struct {
 	own    int // our process group
 	lent   int // the group that has the foreground from us; 0: none
 	shared bool
+	deaf   bool        // we were started to ignore Ctrl-Z, and so is the command
 	modes  *term.State // from before the command could change them; nil: it never had the terminal from us
 	awake  chan os.Signal
 }
@@ -31,6 +32,7 @@ func ourTerminal() *terminal {
 		return nil
 	}
 	t := &terminal{fd: fd, own: unix.Getpgrp(), awake: make(chan os.Signal, 1)}
+	t.deaf = ignored(unix.SIGTSTP)
 	t.shared = !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd()))
 	return t
 }
@@ -111,19 +113,29 @@ func (c *child) halt() { _ = c.send(unix.SIGTSTP) }
 
 // suspend follows a child that was stopped (Ctrl-Z). It stops us, so that our shell sees the job
 // stop. When we are woken, it wakes the child, unless the lock was lost meanwhile. Without a
-// terminal no shell waits for us to stop: we go on and keep the lock.
-func (c *child) suspend(why os.Signal, lost func() error) {
+// terminal no shell waits for us to stop: we go on and keep the lock. If the child waits for a
+// terminal that no shell can give us any more, suspend hangs it up as the system does with such
+// jobs, and calls forsaken the first time.
+func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 	t := c.terminal
 	if t == nil {
 		return
 	}
-	if (why == unix.SIGTTIN || why == unix.SIGTTOU) && (t.foreground() == c.pid || t.give(c.pid)) {
+	wants := why == unix.SIGTTIN || why == unix.SIGTTOU
+	if wants && (t.foreground() == c.pid || t.give(c.pid)) {
 		_ = c.send(syscall.SIGCONT) // the child touched the terminal just before it had the foreground
 		return
 	}
+	if wants && orphaned() {
+		if !c.forsaken {
+			c.forsaken = true
+			forsaken()
+		}
+		_ = c.send(unix.SIGHUP)
+	}
 	lent := t.take()
 	t.sleep()
-	if t.shared {
+	if t.shared && !t.deaf {
 		signal.Notify(c.halted, unix.SIGTSTP) // sleep has ended that
 	}
 	if lent || !t.shared {
@@ -146,24 +158,11 @@ func (t *terminal) sleep() {
 		signal.Ignore(unix.SIGTSTP) // after catching the signal once, we would not stop at it
 	}
 	_ = unix.Kill(0, unix.SIGTSTP)
-	if t.shared && minded() {
+	if t.shared && !t.deaf && minded() {
 		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 	}
 	select {
 	case <-t.awake:
 	case <-time.After(unheard):
 	}
-}
-
-// minded reports whether our parent is a shell that has given us, or our pipeline, a process group.
-// Such a shell sees us stop and can wake us.
-func minded() bool {
-	parent := unix.Getppid()
-	group, err := unix.Getpgid(parent)
-	if err != nil || group == unix.Getpgrp() {
-		return false
-	}
-	theirs, err := unix.Getsid(parent)
-	ours, _ := unix.Getsid(0) // cannot fail
-	return err == nil && theirs == ours
 }
