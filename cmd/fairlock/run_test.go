@@ -108,7 +108,7 @@ func TestAServerThatIsNotThereOrNoUseIs69(t *testing.T) {
 				t.Parallel()
 				p := fairlockWith(t, nil, "run", "--redis", "redis://"+test.address, "--wait", wait, test.name, "--", "true").start()
 				p.ends(69)
-				p.complains(test.says, test.name)
+				p.complains(test.says, test.name, "(the server is "+test.address[strings.Index(test.address, "@")+1:]+")")
 			})
 		}
 	}

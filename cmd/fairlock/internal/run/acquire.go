@@ -79,7 +79,7 @@ func (r *Command) refused(locker fairlock.Interface, err error) error {
 	case errors.Is(err, fairlock.ErrEvicted), errors.As(err, &wait) && wait.Position > 0:
 		return &exit.Error{Code: r.Conflict, Err: err}
 	default: // also if the server has not answered yet: a user who skips conflicts must hear of that
-		return &exit.Error{Code: exit.Unavailable, Err: err}
+		return exit.Errorf(exit.Unavailable, "%w (the server is %s)", err, &r.Connection)
 	}
 }
 
