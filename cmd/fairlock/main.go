@@ -24,6 +24,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"reflect"
@@ -37,6 +38,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/demo"
 	"github.com/fairlock/locks/cmd/fairlock/internal/doctor"
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
+	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/cmd/fairlock/internal/run"
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/cmd/fairlock/internal/top"
@@ -70,9 +72,13 @@ func main() { os.Exit(execute(os.Args[1:])) }
 func execute(args []string) int {
 	redis.SetLogger(silence{})
 	call, err := parser(&cli{}).Parse(args)
-	if err != nil {
+	var end *exit.Error
+	switch {
+	case errors.As(err, &end): // the help cannot be written
+		err = end
+	case err != nil:
 		err = exit.Errorf(exit.Usage, "%w (fairlock --help tells more)", err)
-	} else {
+	default:
 		err = call.Run()
 	}
 	return exit.Report(os.Stderr, err)
@@ -114,7 +120,7 @@ func help(options kong.HelpOptions, call *kong.Context) error {
 		return err
 	}
 	_, err := io.WriteString(out, asTyped(text.String()))
-	return err
+	return output.Written(err)
 }
 
 // asTyped corrects the usage of run.

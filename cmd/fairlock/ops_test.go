@@ -401,7 +401,7 @@ func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
 		t.Skipf("NOT SHOWN: %v", err)
 	}
 	defer full.Close()
-	for _, args := range []string{"ls", "man", "completion bash"} {
+	for _, args := range []string{"ls", "man", "completion bash", "run --help"} {
 		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, strings.Fields(args)...)
 		p.cmd.Stdout = full
 		must(t, p.cmd.Start())
