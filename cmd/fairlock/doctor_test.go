@@ -323,7 +323,7 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, check := range []string{"version", "rights", "latency", "clock", "eviction", "persistence"} {
+	for _, check := range []string{"version", "rights", "practice", "latency", "clock", "eviction", "persistence"} {
 		if n := len(found[check]); n != 3 {
 			t.Errorf("%s: %d masters", check, n)
 		}
@@ -346,4 +346,24 @@ func TestDoctorLooksAtEachMasterOfACluster(t *testing.T) {
 		t.Errorf("%d findings are about the one that is away", away)
 	}
 	p.ends(exit.Broken)
+}
+
+func TestDoctorTakesALockAtEachMasterOfACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartNodes(t, 3, 2*time.Second)
+	odd := c.Masters()[1] // rights are not copied from node to node
+	must(t, odd.Client(t).Do(t.Context(), "acl", "setuser", "default", "-hset").Err())
+	p := fairlockWith(t, nil, "doctor", "--json", "--redis", "redis+cluster://"+c.Addrs()[0]).start()
+	masters := make(map[string]string)
+	for _, f := range findingsOf(t, p) {
+		if f.Check == "practice" {
+			masters[f.Node] = f.Status
+		}
+	}
+	p.ends(exit.Broken)
+	for _, m := range c.Masters() {
+		if want := map[bool]string{true: wrong, false: good}[m == odd]; masters[m.Addr()] != want {
+			t.Errorf("%s is %q, want %q", m.Addr(), masters[m.Addr()], want)
+		}
+	}
 }

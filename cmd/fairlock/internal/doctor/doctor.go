@@ -27,7 +27,8 @@ type Command struct {
 func (*Command) Help() string {
 	return `Looks at a server as the home of locks, and says of everything that it finds what to do about it. Nothing is changed,
 but that two lockers in here take, wait for, hand over, evict and force a lock called fairlock-doctor- and a random
-name; what is left of it expires by itself within minutes. Where no Locker has been before, PREFIX:protocol is left.
+name, of a cluster one at each master; what is left of it expires by itself within minutes. Where no Locker has been
+before, PREFIX:protocol is left.
 
   ok     as it should be
   note   worth knowing, or could not be found out
@@ -70,14 +71,15 @@ type finding struct {
 // patient is the server under examination, or one node of a quorum.
 type patient struct {
 	rdb    redis.UniversalClient
-	node   string            // of a master of a cluster: its address
-	all    []*patient        // of a cluster: its masters that answer; else the server itself
-	info   map[string]string // the answer to INFO; empty if the user may not ask
-	denied error             // why info is empty
-	kind   string            // of the locks that practice uses
-	app    string            // the prefix of these locks, as Lockers get it
-	prefix string            // what the keys of these locks begin with
-	clock  *clockReading     // the first reading
+	node   string               // of a master of a cluster: its address
+	whole  *redis.ClusterClient // of a master of a cluster: the whole cluster
+	all    []*patient           // of a cluster: its masters that answer; else the server itself
+	info   map[string]string    // the answer to INFO; empty if the user may not ask
+	denied error                // why info is empty
+	kind   string               // of the locks that practice uses
+	app    string               // the prefix of these locks, as Lockers get it
+	prefix string               // what the keys of these locks begin with
+	clock  *clockReading        // the first reading
 }
 
 // within bounds the whole examination: a server that is slower is a finding.
@@ -145,7 +147,7 @@ func (p *patient) examine(ctx context.Context) (found []finding, reached bool) {
 	}
 	found = append(found, first)
 	found = append(found, p.meet(ctx)...)
-	for _, c := range slices.Concat(before, []check{{"practice", (*patient).practice, false}}, after) {
+	for _, c := range slices.Concat(before, []check{{"practice", (*patient).practice, true}}, after) {
 		at := []*patient{p}
 		if c.each {
 			at = p.all
@@ -169,7 +171,7 @@ func (p *patient) meet(ctx context.Context) (away []finding) {
 	}
 	var mu sync.Mutex // guards p.all and away
 	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, rdb *redis.Client) error {
-		m := &patient{rdb: rdb, node: rdb.Options().Addr, kind: p.kind, app: p.app, prefix: p.prefix}
+		m := &patient{rdb: rdb, node: rdb.Options().Addr, whole: cluster, kind: p.kind, app: p.app, prefix: p.prefix}
 		f := m.server(ctx)
 		f.Node = m.node
 		mu.Lock()

@@ -23,17 +23,42 @@ const (
 // practice does what applications do: it takes a lock, waits for it, hands it over, forces it, and
 // evicts a waiter from its line.
 func (p *patient) practice(ctx context.Context) finding {
-	quiet := slog.New(slog.DiscardHandler)
-	return p.practiceWith(ctx, locks.New(p.rdb, p.kind, p.app, quiet), locks.New(p.rdb, p.kind, p.app, quiet))
+	name, ok := p.practiceLock(ctx)
+	if !ok {
+		return finding{Status: note, Found: "no lock was tried: no name was found whose lock would be here", Do: "look at CLUSTER SHARDS: does it serve slots?"}
+	}
+	rdb, quiet := p.rdb, slog.New(slog.DiscardHandler)
+	if p.whole != nil {
+		rdb = p.whole // as applications do
+	}
+	return p.practiceWith(ctx, name, locks.New(rdb, p.kind, p.app, quiet), locks.New(rdb, p.kind, p.app, quiet))
+}
+
+// manyNames find a lock at a master that has a thousandth of the slots, but for bad luck.
+const manyNames = 10_000
+
+// practiceLock returns the name of a lock that nobody else uses: of a master of a cluster, one that
+// is kept there.
+func (p *patient) practiceLock(ctx context.Context) (string, bool) {
+	for range manyNames {
+		name := "fairlock-doctor-" + strings.ToLower(rand.Text()[:8])
+		if p.whole == nil {
+			return name, true
+		}
+		if master, err := p.whole.MasterForKey(ctx, "{"+name+"}"); err == nil && master.Options().Addr == p.node {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // practiceWith practises with two Lockers, and closes them.
-func (p *patient) practiceWith(ctx context.Context, holder, waiter fairlock.Interface) finding {
+func (p *patient) practiceWith(ctx context.Context, name string, holder, waiter fairlock.Interface) finding {
 	defer holder.Close()
 	defer waiter.Close()
 	ctx, cancel := context.WithTimeout(ctx, practiceWithin)
 	defer cancel()
-	d := &drill{ctx: ctx, name: "fairlock-doctor-" + strings.ToLower(rand.Text()[:8]), holder: holder, waiter: waiter}
+	d := &drill{ctx: ctx, name: name, holder: holder, waiter: waiter}
 	took, err := d.play()
 	if err != nil {
 		return finding{Status: wrong, Found: err.Error(), Do: p.remedy(err)}

@@ -209,7 +209,8 @@ func (b *body) practice(ctx context.Context) finding {
 		f.Found, f.Do = f.Found+"see majority", "look again when a majority can grant"
 		return f
 	}
-	f = b.nodes[0].practiceWith(ctx, b.open(), b.open())
+	name, _ := b.nodes[0].practiceLock(ctx) // there is one: it is no cluster
+	f = b.nodes[0].practiceWith(ctx, name, b.open(), b.open())
 	f.Check = "practice"
 	return f
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // rights tries what the library and this tool ask of the server directly. The scripts' rights are
-// tried by practice; of a cluster, where that lock is.
+// tried by practice.
 func (p *patient) rights(ctx context.Context) finding {
 	user, err := p.rdb.Do(ctx, "acl", "whoami").Text()
 	if err != nil {
