@@ -228,7 +228,7 @@ func (s *Server) sendAside(ctx, under context.Context, limit time.Duration, args
 // only until ctx ends. On an error f may still run: what it writes must not be looked at.
 func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error {
 	done := make(chan error, 1)
-	s.spawn(func() {
+	s.begin(func() {
 		err := ErrCutShort
 		defer func() { done <- err }()
 		f()
@@ -245,6 +245,29 @@ func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error
 		s.timing.keeps(limit)
 		return ErrKept
 	}
+}
+
+// begin runs f, which sends requests, in a goroutine that somebody waits for. If nothing else bounds
+// how long they take, that is for no longer than a request may be kept: a Close would never end
+// beside a server that fell silent.
+func (s *Server) begin(f func()) {
+	if !s.timing.unbounded() {
+		s.spawn(f)
+		return
+	}
+	over := make(chan struct{})
+	s.spawn(func() {
+		timer := time.NewTimer(MostKept)
+		defer timer.Stop()
+		select {
+		case <-over:
+		case <-timer.C:
+		}
+	})
+	go func() {
+		defer close(over)
+		f()
+	}()
 }
 
 // bounded runs f, which sends requests. If nothing else bounds how long they take, it is aside's f.

@@ -72,7 +72,7 @@ func (s *Server) await(p *prompt, args []any) (any, error) {
 	request := newOnce(ctx, args)
 	b, sends := t.begin(&t.others, request, true)
 	if sends {
-		s.spawn(func() {
+		s.begin(func() {
 			defer t.end(&t.others)
 			defer close(b.Answered)
 			start := time.Now()

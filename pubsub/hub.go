@@ -29,6 +29,7 @@ import (
 const (
 	pingEvery  = 3 * time.Second
 	lookEvery  = 470 * time.Millisecond // so that a look and a ping do not fall on one instant
+	greetedIn  = 5 * time.Second        // where the client has no timeouts
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = 500 * time.Millisecond
 )
@@ -75,11 +76,24 @@ type Hub struct {
 func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Hub{
-		rdb: rdb, log: log,
+		rdb: bounded(rdb), log: log,
 		ctx: ctx, stop: stop, done: make(chan struct{}), changed: make(chan struct{}, 1),
 		listeners: make(map[string]map[*Listener]struct{}), dirty: make(map[string]struct{}), unheard: make(map[string]struct{}),
 		confirmed: make(map[string]struct{}),
 	}
+}
+
+// bounded is the client, with timeouts if it has none: go-redis ends no greeting that goes unanswered,
+// and a hub would wait for it for ever, also to close. They are not for what is heard.
+func bounded(rdb redis.UniversalClient) redis.UniversalClient {
+	client, ok := rdb.(*redis.Client)
+	if !ok || client == nil {
+		return rdb
+	}
+	if o := client.Options(); o.ReadTimeout > 0 && o.WriteTimeout > 0 {
+		return rdb
+	}
+	return client.WithTimeout(greetedIn)
 }
 
 // Listen adds l to the channel and returns at once. The hub subscribes in the background, and first
@@ -132,7 +146,8 @@ func (h *Hub) endWith(why error) {
 }
 
 // Close ends the connection and returns when no listener can be called any more. Close takes at
-// most as long as go-redis takes to give up a dial in progress.
+// most as long as go-redis takes to give up a dial in progress, and 5 s for its greeting if the client
+// has no timeouts.
 func (h *Hub) Close() {
 	h.stop() // first: a connection that is being made, and is not in the table yet, then finds the context ended
 	h.mu.Lock()

@@ -571,3 +571,28 @@ func TestAListEndsThoughItsClientsWaitForEverAndAMajorityIsSilent(t *testing.T) 
 		}
 	})
 }
+
+func TestACloseEndsThoughItsClientsWaitForEverAndANodeIsSilent(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		h.reads = -1
+		l := h.locker()
+		lease := h.has(l, "x")
+		h.hush(2)
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Error(err)
+		}
+		closed := make(chan struct{})
+		go func() {
+			_ = l.Close()
+			close(closed)
+		}()
+		time.Sleep(3 * lua.MostKept)
+		select {
+		case <-closed:
+		default:
+			h.Error("it does not end")
+		}
+		h.answers()
+		<-closed
+	})
+}

@@ -123,7 +123,8 @@ func (l *Locker) Overhear(context.Context, ...string) iter.Seq2[Overheard, error
 //
 // Close returns when the Locker's connection is gone, and its goroutines but those that run the
 // user's code. A server that does not answer can delay Close for as long as the client's timeouts
-// allow. It may be called in any callback.
+// allow. If the client has none, Close waits for some seconds, and what was sent ends with the
+// client. It may be called in any callback.
 func (l *Locker) Close() error {
 	l.refuseCalls(l.draining, l.closing)
 	l.mu.Lock()

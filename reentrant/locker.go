@@ -167,7 +167,8 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // Close returns when the Locker's connection is gone, and its goroutines but those that run the
 // user's code: a context of Do's that ends, the Observer and the Logger. For what the last two have
 // yet to be told, Close waits at most a second. A server that does not answer can delay Close for
-// as long as the client's timeouts allow. It may be called in any callback.
+// as long as the client's timeouts allow. If the client has none, Close waits for some seconds, and
+// what was sent ends with the client. It may be called in any callback.
 func (l *Locker) Close() error {
 	l.refuseCalls(l.draining, l.closing)
 	l.mu.Lock()

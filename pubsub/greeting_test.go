@@ -1,0 +1,45 @@
+package pubsub_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/bubbles"
+	"github.com/fairlock/locks/test/pipes"
+)
+
+func TestAGreetingThatIsNeverAnsweredKeepsNoHubFromBeingUpThoughItsClientHasNoTimeouts(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		mini, first := pipes.New(t), true
+		ours, theirs := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		rdb := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:0", ReadTimeout: -1, WriteTimeout: -1, // never dialled
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if first {
+					first = false
+					return ours, nil
+				}
+				return mini.Dial(ctx, network, addr)
+			},
+		})
+		defer rdb.Close()
+		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		up := make(chan struct{})
+		hub.Listen("a", &pubsub.Listener{Up: func() { close(up) }})
+		select {
+		case <-up:
+		case <-time.After(time.Minute):
+			t.Error("it waits for the greeting")
+			_ = theirs.Close()
+		}
+	})
+}
