@@ -217,15 +217,18 @@ func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func
 	}
 	return func() {
 		pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
-		reply, err := node.send(ctx, by, enterScript, command)
 		var a ballot.Answer
-		if err == nil {
+		err := lua.ErrCutShort
+		defer func() {
+			pair.At = a.Now
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.answered(c, i, &a, err, pair)
+		}()
+		var reply []any
+		if reply, err = node.send(ctx, by, enterScript, command); err == nil {
 			a, err = decodeAnswer(reply, c.ticket.Claim())
 		}
-		pair.At = a.Now
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.answered(c, i, &a, err, pair)
 	}
 }
 

@@ -69,47 +69,6 @@ func (s strategy) Reassert(ctx context.Context, r lua.Renewal) lua.Renewed {
 	return s.Renew(ctx, []lua.Renewal{r})[0]
 }
 
-// round does something at each node that is there, side by side, and returns when all are done, or
-// when a majority has succeeded and the others had 250 ms. Who falls silent in a round that asks
-// twice has up to 50 ms more: else the next round would not know yet, and wait again.
-func (l *Locker) round(at func(i int) error) {
-	type done struct {
-		i   int
-		err error
-	}
-	all, awaited := make(chan done, len(l.nodes)), make(map[int]bool)
-	for i, node := range l.nodes {
-		if node.away() {
-			continue
-		}
-		awaited[i] = true
-		l.core.Go(func() { all <- done{i, at(i)} })
-	}
-	patience := time.NewTimer(hush)
-	defer patience.Stop()
-	late, longer, succeeded := false, false, 0
-	for len(awaited) > 0 && (!late || succeeded < l.need()) {
-		select {
-		case d := <-all:
-			if delete(awaited, d.i); d.err == nil {
-				succeeded++
-			}
-		case <-patience.C:
-			var more time.Duration
-			for i := range awaited {
-				if left := l.nodes[i].falls(); !longer && left <= silence/5 {
-					more = max(more, left)
-				}
-			}
-			if late, longer = more == 0, true; !late {
-				patience.Reset(more)
-			}
-		}
-	}
-}
-
-func (l *Locker) need() int { return len(l.nodes)/2 + 1 }
-
 // renew renews holds at one node: in one request, and in one for each if the node refuses that. It
 // may be about one of the locks. The error is nil if the node has answered.
 func (l *Locker) renew(ctx context.Context, i int, holds []renewal) error {
@@ -135,7 +94,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) error {
 }
 
 // renewIn sends one request for all holds to one node.
-func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
+func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) (err error) {
 	keys := make([]string, 1, 1+5*len(holds))
 	keys[0] = l.nodeKey
 	args := []any{l.args.id, l.args.channels, l.args.set, l.args.most}
@@ -162,7 +121,16 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) error {
 	}
 	l.mu.Unlock()
 	sent := time.Now()
-	reply, err := l.nodes[i].run(ctx, renewScript, keys, args...)
+	var reply []any
+	err = lua.ErrCutShort
+	defer func() { err = l.renewedIn(i, holds, sent, reply, err) }()
+	reply, err = l.nodes[i].run(ctx, renewScript, keys, args...)
+	return err
+}
+
+// renewedIn takes in what came of a request that was sent then. It returns err, or what is wrong
+// with the reply.
+func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, err error) error {
 	away := err != nil && rules.Retryable(err) // the node is; it may be back already
 	if err == nil && len(reply) != len(holds) {
 		err = wrongReply("renew", reply)

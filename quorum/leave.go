@@ -34,13 +34,17 @@ var errVanished = errors.New("the caller is gone")
 // before that one was not answered, and why nobody knows. The first is sent by that Server; if ctx
 // ends, it may fail. In the background it is repeated until it is answered, or no longer matters.
 func (l *Locker) leaves(ctx context.Context, c *call, i int, token int64, by *lua.Server, then func(was lua.Was, again bool, err error)) {
-	was, err := l.leave(ctx, by, c, i, token)
-	if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it
-		then(was, false, err)
-		return
-	}
-	again := lua.Unanswered(err)
-	l.crew.run(func() { l.leavesAgain(c, i, token, again, then) })
+	var was lua.Was
+	err := lua.ErrCutShort
+	defer func() {
+		if err == nil || !rules.Retryable(err) || closed(l.closing) && !lua.Answered(err) { // a Close waits for it
+			then(was, false, err)
+			return
+		}
+		again := lua.Unanswered(err)
+		l.crew.run(func() { l.leavesAgain(c, i, token, again, then) })
+	}()
+	was, err = l.leave(ctx, by, c, i, token)
 }
 
 // leavesAgain repeats a leave.
@@ -49,14 +53,14 @@ func (l *Locker) leavesAgain(c *call, i int, token int64, again bool, then func(
 	lease := max(c.ticket.Lease, c.longest, lua.Liveness)
 	l.mu.Unlock()
 	var was lua.Was
-	var err error
+	err := lua.ErrCutShort
+	defer func() { then(was, again, err) }()
 	l.core.Persist(lease, func(ctx context.Context) error {
 		if was, err = l.leave(ctx, l.nodes[i].server, c, i, token); err != nil {
 			again = again || lua.Unanswered(err)
 		}
 		return err
 	})
-	then(was, again, err)
 }
 
 // leave is one request.

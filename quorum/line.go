@@ -92,29 +92,37 @@ func (l *Locker) beat(at *line, i int) {
 	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters(), at.keys.Token(), l.nodeKey}
 	pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
 	l.core.Go(func() {
-		reply, err := node.run(context.Background(), beatScript, keys, args...)
 		var s seen
-		if err == nil {
+		err := lua.ErrCutShort
+		defer func() {
+			pair.At = s.now
+			l.beatEnded(at, i, calls, &s, err, pair)
+		}()
+		var reply []any
+		if reply, err = node.run(context.Background(), beatScript, keys, args...); err == nil {
 			s, err = decodeSeen(reply)
 		}
-		pair.At = s.now
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		var missed []*call
-		for _, c := range calls {
-			c.Ended(i, false) // a beat that comes late puts nobody in line
-			if err == nil && c.Phase == rules.Waiting {
-				l.beaten(c, i, &s, pair)
-			}
-			if c.Phase == rules.Granted && c.Missed(i, c.renewed) {
-				missed = append(missed, c) // nobody strives for a node while a request to it is under way
-			}
-		}
-		l.strive(i, missed...)
-		if err == nil && len(at.calls) > 0 {
-			at.alarm.By(time.Now().Add(max(s.left+afterEnd, soonest)))
-		}
 	})
+}
+
+// beatEnded takes in what came of a beat for those calls.
+func (l *Locker) beatEnded(at *line, i int, calls []*call, s *seen, err error, pair rules.ClockPair) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var missed []*call
+	for _, c := range calls {
+		c.Ended(i, false) // a beat that comes late puts nobody in line
+		if err == nil && c.Phase == rules.Waiting {
+			l.beaten(c, i, s, pair)
+		}
+		if c.Phase == rules.Granted && c.Missed(i, c.renewed) {
+			missed = append(missed, c) // nobody strives for a node while a request to it is under way
+		}
+	}
+	l.strive(i, missed...)
+	if err == nil && len(at.calls) > 0 {
+		at.alarm.By(time.Now().Add(max(s.left+afterEnd, soonest)))
+	}
 }
 
 // beaten takes in what the answer to a beat says of a call. Locker.mu must be held.

@@ -81,7 +81,12 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			n.server.Apart()
 			n.quick.Apart()
 		}
-		n.meet = func(ctx context.Context) error { return l.probe(ctx, n) }
+		n.meet = func(ctx context.Context) (err error) {
+			if e := l.core.Await(ctx, func(ctx context.Context) { err = l.probe(ctx, n) }); e != nil {
+				return e // a hook may end that goroutine, and the prober has to go on
+			}
+			return err
+		}
 		l.nodes = append(l.nodes, n)
 	}
 	return l
@@ -279,8 +284,9 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	all := make(chan met, len(l.nodes))
 	for i, n := range l.nodes {
 		l.core.Go(func() {
-			run, err := ask(context.WithoutCancel(ctx), n)
-			all <- met{i, run, err}
+			m := met{i: i, err: lua.ErrCutShort}
+			defer func() { all <- m }()
+			m.run, m.err = ask(context.WithoutCancel(ctx), n)
 		})
 	}
 	runs, answered, failed := make(map[string]int), 0, l.reasons()

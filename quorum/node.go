@@ -60,6 +60,9 @@ func (n *node) run(ctx context.Context, sc lua.Script, keys []string, args ...an
 func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) (reply []any, err error) {
 	r := n.begins()
 	defer r.ends()
+	if ctx == context.Background() { // else the user's context may be what ends the goroutine
+		r.comesOf(ctx, lua.ErrCutShort)
+	}
 	reply, err = by.RunCommand(ctx, sc, command)
 	r.comesOf(ctx, err)
 	return reply, err

@@ -68,8 +68,8 @@ func (l *Locker) side(ctx context.Context, at func(i int)) error {
 		done := make(chan struct{}, len(l.nodes))
 		for i := range l.nodes {
 			l.core.Go(func() {
+				defer func() { done <- struct{}{} }() // also if a hook ends the goroutine
 				at(i)
-				done <- struct{}{}
 			})
 		}
 		for range l.nodes {
@@ -77,6 +77,51 @@ func (l *Locker) side(ctx context.Context, at func(i int)) error {
 		}
 	})
 }
+
+// round does something at each node that is there, side by side, and returns when all are done, or
+// when a majority has succeeded and the others had 250 ms. Who falls silent in a round that asks
+// twice has up to 50 ms more: else the next round would not know yet, and wait again.
+func (l *Locker) round(at func(i int) error) {
+	type done struct {
+		i   int
+		err error
+	}
+	all, awaited := make(chan done, len(l.nodes)), make(map[int]bool)
+	for i, node := range l.nodes {
+		if node.away() {
+			continue
+		}
+		awaited[i] = true
+		l.core.Go(func() {
+			d := done{i, lua.ErrCutShort}
+			defer func() { all <- d }()
+			d.err = at(i)
+		})
+	}
+	patience := time.NewTimer(hush)
+	defer patience.Stop()
+	late, longer, succeeded := false, false, 0
+	for len(awaited) > 0 && (!late || succeeded < l.need()) {
+		select {
+		case d := <-all:
+			if delete(awaited, d.i); d.err == nil {
+				succeeded++
+			}
+		case <-patience.C:
+			var more time.Duration
+			for i := range awaited {
+				if left := l.nodes[i].falls(); !longer && left <= silence/5 {
+					more = max(more, left)
+				}
+			}
+			if late, longer = more == 0, true; !late {
+				patience.Reset(more)
+			}
+		}
+	}
+}
+
+func (l *Locker) need() int { return len(l.nodes)/2 + 1 }
 
 // status asks a node for its status. Only the second answer tells the time well: the first may have
 // to connect.

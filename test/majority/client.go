@@ -219,7 +219,7 @@ func (w *world) beat(c, i int8) {
 	w.send(msg{what: beats, call: c, node: i})
 }
 
-// beaten is what Locker.beat does with the answer.
+// beaten is Locker.beatEnded.
 func (w *world) beaten(m *msg) {
 	k, i, a := w.own(m.call), int(m.node), &m.answer
 	k.Ended(i, false)

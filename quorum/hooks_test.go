@@ -1,0 +1,141 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// cutting is a hook of the user's that ends the goroutines of so many requests, as t.FailNow does.
+type cutting struct{ left atomic.Int32 }
+
+func (c *cutting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *cutting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.cut(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *cutting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.cut(cmds[0])
+		return next(ctx, cmds)
+	}
+}
+
+func (c *cutting) cut(cmd redis.Cmder) { // of a greeting, go-redis would leave the connection open
+	if cmd.Name() == "evalsha" && c.left.Add(-1) >= 0 {
+		runtime.Goexit()
+	}
+}
+
+// cuts has the Locker's requests to some nodes cut short, but not those from its callers' own
+// goroutines: as many as the test says.
+func (h *hushed) cuts(l *Locker, nodes ...int) (cut func(n int32)) {
+	var hooks []*cutting
+	for _, i := range nodes {
+		hook := new(cutting)
+		l.nodes[i].rdb.(*redis.Client).AddHook(hook)
+		hooks = append(hooks, hook)
+	}
+	return func(n int32) {
+		for _, hook := range hooks {
+			hook.left.Store(n)
+		}
+	}
+}
+
+func TestCallsWhoseRequestsAreCutShortByAHookAskAgain(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		cut := h.cuts(l, 0, 1, 2)
+		cut(1)
+		ctx, cancel := context.WithTimeout(h.Context(), 5*time.Second)
+		defer cancel()
+		lease, err := l.Lock(ctx, "x")
+		if err != nil {
+			h.Fatal(err)
+		}
+		cut(1)
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Errorf("Unlock says %v", err)
+		}
+		cut(0)
+		if _, err := h.locker().TryLock(h.Context(), "x"); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func TestAHoldWhoseRenewalIsCutShortByAHookIsRenewedSoon(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		cut := h.cuts(l, 0, 1, 2)
+		cut(2)
+		time.Sleep(time.Minute)
+		if err := lease.Err(); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
+func TestANodeIsBackThoughAHookCutAProbeShort(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "x")
+		h.nodes[2].SetError("LOADING the node is not ready")
+		h.has(l, "y")
+		time.Sleep(time.Second)
+		h.cuts(l, 2)(2)
+		time.Sleep(10 * time.Second)
+		h.nodes[2].SetError("")
+		time.Sleep(10 * time.Second)
+		if l.nodes[2].away() {
+			h.Error("it is away")
+		}
+	})
+}
+
+func TestCloseEndsThoughAHookCutsAllRequestsShort(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "x")
+		other := h.has(h.locker(), "z")
+		ctx, cancel := context.WithCancel(h.Context())
+		var calls sync.WaitGroup
+		calls.Go(func() { _, _ = l.Lock(ctx, "z") })
+		time.Sleep(time.Second)
+		h.cuts(l, 0, 1, 2)(1_000_000)
+		time.Sleep(time.Second) // for a renewal, and then for a heartbeat
+		_, err := l.Nodes(h.Context())
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			h.Error(err)
+		}
+		time.Sleep(time.Minute)
+		closed := make(chan struct{})
+		go func() {
+			_ = l.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(time.Minute):
+			stacks := make([]byte, 1<<20)
+			h.Errorf("it does not end:\n%s", strings.TrimSpace(string(stacks[:runtime.Stack(stacks, true)])))
+		}
+		cancel()
+		calls.Wait()
+		_ = other
+	})
+}
