@@ -186,7 +186,7 @@ func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua
 	if i < 0 {
 		return -1, nil
 	}
-	by, ok := l.nodes[i].quick.Prompt(ctx, silence)
+	by, ok := l.nodes[i].server.Prompt(ctx, silence)
 	if !ok {
 		return -1, nil
 	}

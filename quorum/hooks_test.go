@@ -54,6 +54,71 @@ func (h *hushed) cuts(l *Locker, nodes ...int) (cut func(n int32)) {
 	}
 }
 
+// idle reports whether no request is under way.
+func (l *Locker) idle() bool {
+	for _, n := range l.nodes {
+		n.mu.Lock()
+		open := len(n.open)
+		n.mu.Unlock()
+		if open > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// seeing is a hook that counts scripts.
+type seeing struct{ scripts atomic.Int32 }
+
+func (s *seeing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *seeing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (s *seeing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		s.count(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+func (s *seeing) count(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if cmd.Name() == "evalsha" {
+			s.scripts.Add(1)
+		}
+	}
+}
+
+func TestTheHooksOfTheUsersClientsSeeAllRequestsOfACall(t *testing.T) {
+	for _, obeys := range []bool{false, true} {
+		w := realNodes(t, 3)
+		var hook seeing
+		var nodes []redis.UniversalClient
+		for _, addr := range w.addrs {
+			rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: obeys})
+			defer rdb.Close()
+			rdb.AddHook(&hook)
+			nodes = append(nodes, rdb)
+		}
+		l := New(nodes)
+		defer l.Close()
+		for _, ctx := range []context.Context{context.Background(), w.Context()} {
+			w.unlock(w.has(l, "x")) // the nodes know the scripts
+			w.until("nothing is under way", func() bool { return l.idle() })
+			want := hook.scripts.Load() + 6
+			lease, err := l.Lock(ctx, "y")
+			w.must(err)
+			w.must(lease.Unlock(ctx))
+			w.until("all have asked", func() bool { return hook.scripts.Load() >= want })
+		}
+	}
+}
+
 func TestCallsWhoseRequestsAreCutShortByAHookAskAgain(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		l := h.locker()

@@ -72,14 +72,8 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			logger: logger, spawn: l.core.Go, back: l.returned, ended: l.closing,
 		}
 		n.server.Spawn(l.core.Go)
-		n.quick = n.server
-		if client, ok := rdb.(*redis.Client); ok && client != nil {
-			n.quick = lua.NewServer(client.WithTimeout(silence), l.channels, l.core.ID)
-			n.quick.Spawn(l.core.Go)
-		}
 		if l.core.Settings.Simulated() { // or the order of goroutines would decide what goes out together
 			n.server.Apart()
-			n.quick.Apart()
 		}
 		n.meet = func(ctx context.Context) (err error) {
 			if e := l.core.Await(ctx, func(ctx context.Context) { err = l.probe(ctx, n) }); e != nil {

@@ -30,7 +30,6 @@ type node struct {
 	i      int
 	rdb    redis.UniversalClient
 	server *lua.Server
-	quick  *lua.Server // the same node, with no more patience than silence: for a caller's own goroutine
 	hub    *pubsub.Hub
 	logger *slog.Logger
 	spawn  func(func())
