@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -86,6 +87,46 @@ func TestAnUnlockThatNodesRefuseDoesNotSayThatTheLockWasLost(t *testing.T) {
 		}
 		for _, mini := range h.nodes {
 			mini.SetError("")
+		}
+	})
+}
+
+// stuck is an Observer that does not come back before the test says so.
+type stuck chan struct{}
+
+func (s stuck) Observe(Event) { <-s }
+
+// Close waits for an Observer for a moment. Its subscriptions hear on meanwhile.
+func TestWhenCloseHasReturnedNoGrantOfALastMessageIsBeingGivenBack(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		observer := make(stuck)
+		defer close(observer)
+		l := h.locker(WithObserver(observer))
+		lease := h.has(l, "x")
+		l.mu.Lock()
+		l.listen()
+		var message string
+		for _, c := range l.calls {
+			message = fmt.Sprint("grant 1 1000 1 ", c.ticket, " ", c.Keys.Record())
+		}
+		l.mu.Unlock()
+		if err := lease.Unlock(context.Background()); err != nil {
+			h.Fatal(err)
+		}
+		time.Sleep(time.Second) // the subscriptions are up
+		closed := make(chan struct{})
+		go func() {
+			_ = l.Close()
+			close(closed)
+		}()
+		time.Sleep(100 * time.Millisecond) // no leave is under way
+		h.hush(0)
+		if n := h.nodes[0].Publish(l.channels+l.core.ID, message); n != 1 {
+			h.Fatalf("%d hear it", n)
+		}
+		<-closed
+		if !l.idle() {
+			h.Error("a leave is under way")
 		}
 	})
 }

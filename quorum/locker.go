@@ -156,6 +156,7 @@ func (l *Locker) Close() error {
 	for _, n := range l.nodes {
 		n.hub.Close()
 	}
+	l.core.Wait() // a message that came in between may have had a grant given back
 	return nil
 }
 
