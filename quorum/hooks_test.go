@@ -38,6 +38,49 @@ func (c *cutting) cut(cmd redis.Cmder) { // of a greeting, go-redis would leave 
 	}
 }
 
+// ending is a hook that ends a goroutine which sends for its caller: one whose context has the key.
+type ending struct{ how func() }
+
+type ends struct{}
+
+func (e ending) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (e ending) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if ctx.Value(ends{}) != nil {
+			e.how()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (e ending) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestALockIsGivenBackThoughAHookPanicsOrEndsTheGoroutineOfItsUnlock(t *testing.T) {
+	for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+		w := realNodes(t, 3)
+		var nodes []redis.UniversalClient
+		for _, addr := range w.addrs {
+			rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+			defer rdb.Close()
+			rdb.AddHook(ending{how})
+			nodes = append(nodes, rdb)
+		}
+		l := New(nodes)
+		defer l.Close()
+		lease := w.has(l, "x")
+		w.soon("Unlock", func() {
+			defer func() { _ = recover() }()
+			t.Errorf("Unlock returned %v", lease.Unlock(context.WithValue(w.Context(), ends{}, true)))
+		})
+		w.unlock(w.has(w.locker(), "x"))
+		w.soon("Shutdown", func() { w.must(l.Shutdown(w.Context())) })
+		w.nothing()
+	}
+}
+
 // cuts has the Locker's requests to some nodes cut short, but not those from its callers' own
 // goroutines: as many as the test says.
 func (h *hushed) cuts(l *Locker, nodes ...int) (cut func(n int32)) {

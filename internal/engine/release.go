@@ -253,20 +253,30 @@ func (c *Core) beginRelease(h *Hold) {
 // within limit; but if by is not nil, by sends it. With a limit of 0 the caller has no time at all:
 // a prompt request would seem unanswered at once.
 func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.Duration, began time.Time) {
-	if by == nil {
-		by = c.Server
-		if limit > 0 {
-			if prompt, ok := c.Server.Prompt(ctx, limit); ok && c.released(ctx, prompt, h, began) {
-				return
+	settled, values := false, ctx
+	defer func() {
+		if settled {
+			return
+		}
+		c.Go(func() {
+			var backoff Backoff
+			for !c.released(values, by, h, began) {
+				_ = c.pause(values, &backoff)
 			}
-		}
+		})
+	}()
+	if by != nil {
+		return
 	}
-	c.Go(func() {
-		var backoff Backoff
-		for !c.released(ctx, by, h, began) {
-			_ = c.pause(ctx, &backoff)
-		}
-	})
+	by = c.Server
+	if limit <= 0 {
+		return
+	}
+	if prompt, ok := c.Server.Prompt(ctx, limit); ok {
+		values = context.Background() // for a hook of the client's that panics, and would again elsewhere
+		settled = c.released(ctx, prompt, h, began)
+		values = ctx
+	}
 }
 
 // pause waits until the next attempt is due, or returns EndOf(ctx). When the Locker is closed
