@@ -61,15 +61,7 @@ func (e ending) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func TestALockIsGivenBackThoughAHookPanicsOrEndsTheGoroutineOfItsUnlock(t *testing.T) {
 	for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
 		w := realNodes(t, 3)
-		var nodes []redis.UniversalClient
-		for _, addr := range w.addrs {
-			rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
-			defer rdb.Close()
-			rdb.AddHook(ending{how})
-			nodes = append(nodes, rdb)
-		}
-		l := New(nodes)
-		defer l.Close()
+		l := w.hooked(ending{how}, true)
 		lease := w.has(l, "x")
 		w.soon("Unlock", func() {
 			defer func() { _ = recover() }()
@@ -79,6 +71,19 @@ func TestALockIsGivenBackThoughAHookPanicsOrEndsTheGoroutineOfItsUnlock(t *testi
 		w.soon("Shutdown", func() { w.must(l.Shutdown(w.Context())) })
 		w.nothing()
 	}
+}
+
+func TestALockAllHasItsLocksThoughAHookEndsTheGoroutineOfOneOfItsTries(t *testing.T) {
+	w := realNodes(t, 3)
+	var once sync.Once
+	l := w.hooked(ending{func() { once.Do(runtime.Goexit) }}, true)
+	w.unlock(w.has(l, "x"))
+	w.soon("LockAll", func() {
+		leases, err := l.LockAll(context.WithValue(w.Context(), ends{}, true), []string{"x", "y", "z"})
+		w.must(err)
+		w.must(leases.Unlock(w.Context()))
+	})
+	w.nothing()
 }
 
 // cuts has the Locker's requests to some nodes cut short, but not those from its callers' own
@@ -108,6 +113,25 @@ func (l *Locker) idle() bool {
 		}
 	}
 	return true
+}
+
+// hooked is a Locker with clients of its own, which have a hook and may obey deadlines.
+func (w *world) hooked(hook redis.Hook, obeys bool) *Locker {
+	w.Helper()
+	var nodes []redis.UniversalClient
+	for _, addr := range w.addrs {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: obeys})
+		rdb.AddHook(hook)
+		nodes = append(nodes, rdb)
+	}
+	l := New(nodes)
+	w.Cleanup(func() {
+		_ = l.Close()
+		for _, rdb := range nodes {
+			_ = rdb.Close()
+		}
+	})
+	return l
 }
 
 // seeing is a hook that counts scripts.
@@ -141,15 +165,7 @@ func TestTheHooksOfTheUsersClientsSeeAllRequestsOfACall(t *testing.T) {
 	for _, obeys := range []bool{false, true} {
 		w := realNodes(t, 3)
 		var hook seeing
-		var nodes []redis.UniversalClient
-		for _, addr := range w.addrs {
-			rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: obeys})
-			defer rdb.Close()
-			rdb.AddHook(&hook)
-			nodes = append(nodes, rdb)
-		}
-		l := New(nodes)
-		defer l.Close()
+		l := w.hooked(&hook, obeys)
 		for _, ctx := range []context.Context{context.Background(), w.Context()} {
 			w.unlock(w.has(l, "x")) // the nodes know the scripts
 			w.until("nothing is under way", func() bool { return l.idle() })

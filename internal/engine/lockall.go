@@ -331,6 +331,7 @@ func (g *gathering) ask(ctx context.Context, rest []wanted, answers []answer) er
 			w, a := rest[indices[i]], &answers[indices[i]]
 			call := g.call(w, try)
 			call.Server = by
+			a.err = lua.ErrCutShort // if a hook of the client's ends this goroutine
 			a.turn, a.err = g.core.strategy.Acquire(asking, call)
 		})
 	})
