@@ -46,6 +46,7 @@ func TestANodeThatRefusesToWriteIsNotAskedAsFastAsItAnswers(t *testing.T) {
 
 func TestACallThatEndsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
+		h.obeys = true
 		l := h.locker()
 		h.has(l, "y")
 		h.asksItself(l, 1)
@@ -88,6 +89,7 @@ func (u untimely) Done() <-chan struct{} {
 
 func TestACallWhoseContextPanicsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
+		h.obeys = true
 		l := h.locker()
 		h.has(l, "y")
 		for i := range l.nodes {
@@ -114,6 +116,7 @@ func TestACallWhoseContextPanicsSaysNothingOfTheNodeThatItAsked(t *testing.T) {
 // Pooled connections may have died unnoticed: a firewall has dropped them.
 func TestATryOutlivesConnectionsThatAreFoundBroken(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
+		h.obeys = true
 		l := h.locker()
 		h.has(l, "y")
 		h.asksItself(l, 2) // not by the client that breaks
@@ -131,6 +134,7 @@ func TestATryOutlivesConnectionsThatAreFoundBroken(t *testing.T) {
 
 func TestALineThatIsFullAtOneNodeTurnsNoCallAwayWhileAConnectionIsFoundBroken(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
+		h.obeys = true
 		l, other := h.locker(), h.locker()
 		h.has(l, "y")
 		for range 2 { // the second waits
@@ -216,6 +220,7 @@ func TestTheCallbackOfALockAllRunsInItsCallersGoroutineThoughVotesAreSplit(t *te
 
 func TestOneBrokenConnectionAfterAnOutageCostsATryNothing(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
+		h.obeys = true
 		l := h.locker()
 		h.has(l, "y")
 		for i := range 2 {
@@ -331,6 +336,7 @@ func TestATryWaitsForNoAnswerThatIsLostThoughTheNodesAnswerProbes(t *testing.T) 
 func TestAnOldRequestThatFailsSaysNothingOfANodeThatHasAnsweredAProbeSince(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
 		h.reads = 2 * time.Second
+		h.obeys = true
 		l := h.locker()
 		h.has(l, "x")
 		h.asksItself(l, 0)

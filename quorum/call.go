@@ -187,7 +187,7 @@ func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua
 		return -1, nil
 	}
 	by, ok := l.nodes[i].server.Prompt(ctx, silence)
-	if !ok {
+	if !ok || !by.Sends() { // the crew has goroutines that stay
 		return -1, nil
 	}
 	return i, by

@@ -29,6 +29,7 @@ type hushed struct {
 	*testing.T
 	nodes []*pipes.Server
 	reads time.Duration // how long clients wait for an answer; 0: as long as is usual
+	obeys bool          // clients obey deadlines, so callers may send themselves
 
 	mu     sync.Mutex // guards what follows
 	silent []bool
@@ -102,7 +103,7 @@ func (h *hushed) locker(options ...Option) *Locker {
 	var clients []redis.UniversalClient
 	for i, mini := range h.nodes {
 		rdb := redis.NewClient(&redis.Options{
-			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, ReadTimeout: h.reads, // never dialled
+			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, ReadTimeout: h.reads, ContextTimeoutEnabled: h.obeys, // never dialled
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := mini.Dial(ctx, network, addr)
 				return mute{c, h, i}, err
@@ -138,8 +139,8 @@ func (h *hushed) has(l *Locker, name string, options ...LockOption) *Lease {
 	return lease
 }
 
-// asksItself has callers of that Locker send to that node from their own goroutines: it seems to
-// answer sooner than the others.
+// asksItself has callers of that Locker, whose clients obey, send to that node from their own
+// goroutines: it seems to answer sooner than the others.
 func (h *hushed) asksItself(l *Locker, i int) {
 	for k, n := range l.nodes {
 		n.mu.Lock()
@@ -322,6 +323,7 @@ func TestTheFirstCallOfAProcessWaitsOnceForANodeThatIsSilent(t *testing.T) {
 func TestACallDoesNotWaitForANodeThatIsSilentAlready(t *testing.T) {
 	for silent := range 3 {
 		inFakeTime(t, 3, func(h *hushed) {
+			h.obeys = true
 			l := h.locker()
 			lease := h.has(l, "x")
 			h.asksItself(l, silent)
@@ -386,6 +388,7 @@ func (u unhurried) Done() <-chan struct{} {
 
 func TestATryThatIsSlowToAskWaitsOnceForANodeThatFallsSilent(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
+		h.obeys = true
 		l := h.locker()
 		lease := h.has(l, "y")
 		h.hush(0)

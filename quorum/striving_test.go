@@ -195,6 +195,7 @@ func TestAFixedLeaseThatReachesANodeLateEndsThereNoLater(t *testing.T) {
 
 func TestAVoteOfWhichAMessageToldIsMoreThanAClaimThoughAnOlderAnswerComesAfterIt(t *testing.T) {
 	inFakeTime(t, 3, func(h *hushed) {
+		h.obeys = true
 		l, other := h.locker(), h.locker()
 		y := h.has(other, "y")
 		waits := make(chan error, 1)
