@@ -103,6 +103,11 @@ func objects(t *testing.T, name string, invariant int, seeds uint64, breaks func
 	t.Errorf("the referee does not object to %s, but: %v", name, others)
 }
 
+// Without faults every request is answered.
+func TestTheRefereeSeesThatNothingBoundsTheRequestsOfAClientWithoutTimeouts(t *testing.T) {
+	objects(t, "requests that nothing bounds", 4, 20, func(plan *Plan) { plan.Troubles, plan.Break.Endless = Endless, true })
+}
+
 // Nobody is evicted in calm weather.
 func TestTheRefereeSeesABrokenEviction(t *testing.T) {
 	if race.Enabled {

@@ -22,16 +22,17 @@ import (
 
 // client is a process with one Locker.
 type client struct {
-	w      *World
-	id     uint64
-	name   string
-	uuid   string
-	lease  time.Duration
-	link   *link
-	rdb    *redis.Client
-	locker fairlock.Interface
-	actors sync.WaitGroup
-	gone   chan struct{} // closed when the process has ended
+	w       *World
+	id      uint64
+	name    string
+	uuid    string
+	lease   time.Duration
+	endless bool // its requests have no timeouts
+	link    *link
+	rdb     *redis.Client
+	locker  fairlock.Interface
+	actors  sync.WaitGroup
+	gone    chan struct{} // closed when the process has ended
 
 	leaving chan struct{} // closed when the Locker begins to close
 
@@ -50,7 +51,16 @@ type client struct {
 }
 
 // mostPatient is how long a client waits for an answer at most.
-const mostPatient = 4 * time.Second
+const mostPatient = lua.MostKept
+
+// patience is how long this client does: one without timeouts for as long as the library lets a
+// request keep its call, the others for a second less at least.
+func (c *client) patience() time.Duration {
+	if c.endless {
+		return mostPatient
+	}
+	return mostPatient - time.Second
+}
 
 // newClient starts a client with its actors. World.mu must not be held.
 func (w *World) newClient() *client {
@@ -68,18 +78,28 @@ func (w *World) newClient() *client {
 		leases = []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 10 * time.Minute, 2 * time.Hour}
 	}
 	c.lease = leases[r.IntN(len(leases))]
-	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(int(mostPatient/time.Second)))*time.Second
+	obeys, patient := r.IntN(2) == 0, time.Duration(1+r.IntN(4))*time.Second
+	pool := 16
+	if c.endless = w.plan.brings(Endless) && (r.IntN(5) == 0 || w.plan.Break.Endless); c.endless {
+		patient = []time.Duration{-1, -2}[r.IntN(2)] // without timeouts, and without deadlines at all
+		pool = 64                                    // dead connections stay in it for minutes
+		w.fault("client without timeouts", "%s", c.name)
+	}
 	w.clients = append(w.clients, c)
 	w.mu.Unlock()
 
 	c.rdb = redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:0", Dialer: c.link.dial, PoolSize: 16, DialerRetries: 1, DialTimeout: 2 * time.Second,
+		Addr: "127.0.0.1:0", Dialer: c.link.dial, PoolSize: pool, DialerRetries: 1, DialTimeout: 2 * time.Second,
 		ReadTimeout: patient, WriteTimeout: patient, ContextTimeoutEnabled: obeys,
 		// No random backoff for handshakes: chance would decide their times.
 		MinRetryBackoff: -1, MaxRetryBackoff: -1,
 		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	c.rdb.AddHook(pacer{c})
+	if c.endless && w.plan.Break.Endless { // the library asks for the timeouts once
+		c.rdb.Options().ReadTimeout, c.rdb.Options().WriteTimeout = mostPatient, mostPatient
+		defer func() { c.rdb.Options().ReadTimeout, c.rdb.Options().WriteTimeout = patient, patient }()
+	}
 	options := []fairlock.Option{
 		fairlock.WithLease(c.lease), fairlock.WithLogger(slog.New(teller{c})), fairlock.WithObserver(teller{c}),
 		engine.WithAlarm(func() { c.runs(0) }),
@@ -214,7 +234,7 @@ func (c *client) crash(power bool) {
 	for _, conn := range c.link.conns {
 		conn.mute = true
 		c.w.after(d, func() { c.w.server.HangUp(conn) })
-		if !power {
+		if !power || c.endless { // nobody is left to wait for the answers, but the Close that buries it
 			conn.fail(stage.ErrReset)
 		}
 	}

@@ -11,6 +11,15 @@ import (
 // a paused process goes on.
 const closesWithin = 3 * time.Minute
 
+// mayClose is how long a Close of the client may take. Without timeouts what is under way ends with
+// an outage, or with its connection.
+func (c *client) mayClose() time.Duration {
+	if c.endless {
+		return closesWithin + max(longestOutage, keepAlive)
+	}
+	return closesWithin
+}
+
 // shuts closes a client's Locker in a given way, and judges that the close comes to an end (7). It
 // may run in any goroutine. Afterwards nobody is given a Lease, and no context lives: see believe
 // and outlives.
@@ -20,10 +29,11 @@ func (c *client) shuts(how string, f func() error) {
 	c.leaves()
 	w.history.Note(c.name, "%s begins", how)
 	w.mu.Unlock()
-	late := time.AfterFunc(closesWithin, func() {
+	most := c.mayClose()
+	late := time.AfterFunc(most, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.referee.violated(7, "%s of %s has not come back after %v", how, c.name, closesWithin)
+		w.referee.violated(7, "%s of %s has not come back after %v", how, c.name, most)
 		// The close will never return, so without this panic the run would have no end.
 		panic(w.referee.violations[len(w.referee.violations)-1] + "\n" + w.tail)
 	})

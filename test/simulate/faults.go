@@ -292,9 +292,11 @@ func (w *World) others(c *client, r *rand.Rand) bool {
 	return true
 }
 
+const longestOutage = 4 * time.Minute
+
 // outage puts the server out of reach for minutes. mu must be held.
 func (w *World) outage(r *rand.Rand, all ...*client) {
-	d := stage.Span(r, 20*time.Second, 4*time.Minute)
+	d := stage.Span(r, 20*time.Second, longestOutage)
 	breaks := r.IntN(2) == 0
 	for _, c := range all {
 		w.fault("outage", "of %s for %v", c.name, d)

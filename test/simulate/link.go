@@ -267,11 +267,17 @@ func (l *link) tell(m message) {
 	deliver(d)
 }
 
+// keepAlive is after how long a client without timeouts learns at the latest that a connection is
+// dead: its system asks the server's.
+const keepAlive = 4 * time.Minute
+
 // silence stops all replies on a connection. Sometimes the client is told.
 func (l *link) silence(c *conn, r *rand.Rand) {
 	c.mute = true
 	if r.IntN(2) == 0 {
 		l.w.after(stage.Span(r, time.Millisecond, 50*time.Millisecond), func() { c.fail(io.EOF) })
+	} else if l.owner.endless {
+		l.w.after(stage.Span(r, keepAlive/10, keepAlive), func() { c.fail(syscall.ETIMEDOUT) })
 	}
 }
 

@@ -131,7 +131,7 @@ func (r *referee) evictions() {
 			if k.evicted.IsZero() || k.inside > 0 || lk.steppedSince(k.evicted) > lua.MarkTTL/2 || lk.lost.After(k.evicted.Add(-time.Minute)) {
 				continue
 			}
-			if d := time.Since(later(later(able.Add(mostPatient), k.evicted), k.back)); d > beat+2*time.Second {
+			if d := time.Since(later(later(able.Add(c.patience()), k.evicted), k.back)); d > beat+2*time.Second {
 				r.violated(2, "a %s of %s by %s was evicted, and waits on for %v", k.op, k.name, c.name, d)
 			}
 		}

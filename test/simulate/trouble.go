@@ -29,13 +29,14 @@ const (
 	Forged  // somebody with rights to one lock only sends messages
 	Twice   // two goroutines unlock one Lease at once
 	Damaged // a stranger writes anything into the keys of one lock
+	Endless // clients have no timeouts: a request waits for its answer for as long as its connection lives
 
 	Everything = 1<<iota - 1
 )
 
 // troubles are the names of the kinds, in their order.
 var troubles = []string{
-	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged",
+	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged", "endless",
 }
 
 // brings reports whether a run has this kind of trouble.
