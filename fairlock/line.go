@@ -290,15 +290,15 @@ func (a *attempt) why(why rules.Why, e *lua.Entered) error {
 // try sends the one request of a call that does not wait. If the request goes unanswered, it is
 // sent again in the background.
 func (l *Locker) try(ctx context.Context, server *lua.Server, a *attempt) {
-	if l.tried(ctx, server, a) || over(ctx) { // no second request for a caller who gives up
-		return
-	}
-	l.core.Go(func() {
-		var backoff engine.Backoff
-		for !l.tried(context.WithoutCancel(ctx), l.core.Server, a) {
-			_ = backoff.Wait(context.Background())
+	settled := false
+	defer func() { // also if a hook of the client's ends the goroutine
+		if !settled {
+			var backoff engine.Backoff
+			own := context.WithoutCancel(ctx)
+			l.core.Repeat(func() bool { return l.tried(own, l.core.Server, a) }, func() { _ = backoff.Wait(own) })
 		}
-	})
+	}()
+	settled = l.tried(ctx, server, a) || over(ctx) // no second request for a caller who gives up
 }
 
 // over reports whether a context has ended, or is about to: its timer may be late.
@@ -307,11 +307,13 @@ func over(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
-// tried sends a request of a try and reports whether that settled the call.
-func (l *Locker) tried(ctx context.Context, server *lua.Server, a *attempt) bool {
+// tried sends a request of a try and reports whether that settled the call. A request that is cut
+// short counts as unanswered.
+func (l *Locker) tried(ctx context.Context, server *lua.Server, a *attempt) (settled bool) {
 	var x exchange
+	defer func() { settled = l.took(a, x) }()
 	l.ask(ctx, server, false, a.alone[:], &x)
-	return l.took(a, x)
+	return settled
 }
 
 // took handles what came of a try's request and reports whether that settled the call.

@@ -239,14 +239,17 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	answer, gone := make(chan outcome), make(chan struct{})
 	defer close(gone) // also if the user's context panics
 	l.core.Go(func() {
-		o := l.send(context.WithoutCancel(ctx), server, c)
-		select {
-		case answer <- o:
-		case <-gone:
-			if o.turn != nil {
-				l.core.Abandon(o.turn)
+		o := outcome{err: lua.ErrCutShort} // unless send returns
+		defer func() {
+			select {
+			case answer <- o:
+			case <-gone:
+				if o.turn != nil {
+					l.core.Abandon(o.turn)
+				}
 			}
-		}
+		}()
+		o = l.send(context.WithoutCancel(ctx), server, c)
 	})
 	select {
 	case o := <-answer:

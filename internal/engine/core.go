@@ -155,6 +155,18 @@ func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
 	}
 }
 
+// whole runs f in a goroutine of its own, which a hook of the client's may end, and returns its
+// error.
+func (c *Core) whole(f func() error) error {
+	done := make(chan error, 1)
+	c.Go(func() {
+		err := lua.ErrCutShort
+		defer func() { done <- err }()
+		err = f()
+	})
+	return <-done
+}
+
 // Close ends the Locker, once no call waits any more. It stops renewals and ends the contexts of
 // all Leases with ErrClosed. What is held stays held until it is unlocked or expires. Then Close
 // waits for the requests that still have to go to the server, and ends the subscription. Last, it

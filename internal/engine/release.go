@@ -253,29 +253,22 @@ func (c *Core) beginRelease(h *Hold) {
 // within limit; but if by is not nil, by sends it. With a limit of 0 the caller has no time at all:
 // a prompt request would seem unanswered at once.
 func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.Duration, began time.Time) {
-	settled, values := false, ctx
-	defer func() {
-		if settled {
-			return
-		}
-		c.Go(func() {
+	over, values := false, ctx
+	defer func() { // also if a hook of the client's panics or ends the goroutine
+		if !over {
 			var backoff Backoff
-			for !c.released(values, by, h, began) {
-				_ = c.pause(values, &backoff)
-			}
-		})
+			c.Repeat(func() bool { return c.isSettled(h) || c.released(values, by, h, began) }, func() { _ = c.pause(values, &backoff) })
+		}
 	}()
-	if by != nil {
-		return
-	}
-	by = c.Server
-	if limit <= 0 {
-		return
-	}
-	if prompt, ok := c.Server.Prompt(ctx, limit); ok {
-		values = context.Background() // for a hook of the client's that panics, and would again elsewhere
-		settled = c.released(ctx, prompt, h, began)
-		values = ctx
+	if by == nil {
+		by = c.Server
+		if limit > 0 {
+			if prompt, ok := c.Server.Prompt(ctx, limit); ok {
+				values = context.Background() // a hook that panics for their sake would end the process elsewhere
+				over = c.released(ctx, prompt, h, began)
+				values = ctx
+			}
+		}
 	}
 }
 
@@ -289,11 +282,26 @@ func (c *Core) pause(ctx context.Context, b *Backoff) error {
 	return b.waitOr(ctx, c.stop)
 }
 
+// isSettled reports whether there is an outcome, of a release that was cut short.
+func (c *Core) isSettled(h *Hold) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return h.turn.release.settled
+}
+
 // released sends one release and reports whether there is an outcome. From here on h changes only
-// by its end.
-func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began time.Time) bool {
+// by its end. A release that is cut short counts as unanswered.
+func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began time.Time) (over bool) {
 	trusted := !rules.Passed(h.TrustEnds, time.Now())
-	status, err := c.strategy.Release(ctx, server, h)
+	var status lua.Was
+	err := lua.ErrCutShort
+	defer func() { over = c.outcome(h, status, err, trusted, began) }()
+	status, err = c.strategy.Release(ctx, server, h)
+	return over
+}
+
+// outcome takes in what came of a release, and reports whether that is the outcome.
+func (c *Core) outcome(h *Hold, status lua.Was, err error, trusted bool, began time.Time) bool {
 	goesOn := err != nil && errors.As(err, new(*GoesOn))
 	stop := err != nil && c.enough(began, err)
 	if goesOn && !stop && !rules.Passed(h.Term.Ends, time.Now()) {
@@ -368,7 +376,7 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	began := time.Now()
 	var backoff Backoff
 	for {
-		err = send(ctx)
+		err = c.whole(func() error { return send(ctx) })
 		if time.Since(began) > lua.Liveness {
 			backoff.most = lua.Liveness / 3 // an outage: there may be many tickets to take back
 		}

@@ -19,6 +19,25 @@ func (t *Tasks) Go(f func()) {
 	}()
 }
 
+// Repeat runs step in a goroutine until it reports that it is over, with pauses in between. A step
+// that does not return is not over: a hook of the client's has ended the goroutine.
+func (t *Tasks) Repeat(step func() (over bool), pause func()) {
+	t.Go(func() {
+		over := false
+		defer func() {
+			if !over {
+				t.Go(func() {
+					pause()
+					t.Repeat(step, pause)
+				})
+			}
+		}()
+		for over = step(); !over; over = step() {
+			pause()
+		}
+	})
+}
+
 // Begun notes that the calling goroutine has begun a task. Wait waits for it until Done.
 func (t *Tasks) Begun() {
 	t.mu.Lock()
@@ -61,8 +80,8 @@ func ForEach(n int, do func(i int)) {
 	for i := range n {
 		room <- struct{}{}
 		all.Go(func() {
+			defer func() { <-room }()
 			do(i)
-			<-room
 		})
 	}
 	all.Wait()

@@ -194,8 +194,16 @@ func (c *Core) wake(now time.Time, after *effects) {
 // sent.
 func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	ctx := context.Background()
-	sent := time.Now()
+	sent, answered := time.Now(), false
+	defer func() {
+		if !answered { // a hook of the client's has ended the goroutine
+			for _, h := range holds {
+				h.Requests.Done(lua.ErrCutShort)
+			}
+		}
+	}()
 	answers := c.protocol.Renew(ctx, renewals)
+	answered = true
 	var failed []int
 	var doubtful []int // to reassert: once all answers are taken in, for it may take its time
 	var err error      // of one of them
@@ -225,6 +233,7 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	failures := make([]error, len(doubtful))
 	ForEach(len(doubtful), func(k int) { // all of them, after the server has lost its data
 		i := doubtful[k]
+		defer holds[i].Requests.Done(nil) // of the renewal
 		// A cluster refuses that while the slot moves. The next renewal asks again.
 		switch e := c.reassert(ctx, holds[i], renewals[i]); {
 		case e != nil && longer[i]:
@@ -232,7 +241,6 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 		case e != nil:
 			failures[k] = e
 		}
-		holds[i].Requests.Done(nil) // of the renewal
 	})
 	err = cmp.Or(cmp.Or(failures...), err)
 	if len(failed) > 0 {
@@ -256,8 +264,9 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	if !live {
 		return nil
 	}
-	answer := c.protocol.Reassert(ctx, r)
-	defer h.Requests.Done(answer.Err)
+	answer := lua.Renewed{Err: lua.ErrCutShort}
+	defer func() { h.Requests.Done(answer.Err) }()
+	answer = c.protocol.Reassert(ctx, r)
 	switch {
 	case answer.Err != nil:
 		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.first.Name, "error", answer.Err)

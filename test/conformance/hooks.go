@@ -1,0 +1,117 @@
+package conformance
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/fairlock"
+)
+
+// These tests are about hooks of the client, which are user code, too.
+var hookTests = []test{
+	{"a hook of the client's that panics or ends the goroutine leaves nothing", func(w *World) {
+		for _, panics := range []bool{false, true} {
+			for _, sent := range []bool{false, true} {
+				for _, ctx := range []context.Context{context.Background(), w.Context()} {
+					for n := range int32(3) { // the request for the lock, its release, and nothing
+						w.hooked(ctx, &untimelyHook{panics: panics, sent: sent}, n)
+					}
+				}
+			}
+		}
+	}},
+	{"a waiter goes on though a hook of the client's ends the goroutine that asks for it", func(w *World) {
+		for n := range int32(3) {
+			h := new(untimelyHook)
+			a, b := w.hookedLocker(h), w.Locker()
+			w.Unlock(w.Lock(a, "y")) // the first contact
+			held := w.Lock(b, "x")
+			h.left.Store(n + 1)
+			next := w.Queue(w.Context(), a, "x", 1)
+			w.Pass(w.Lease / 2)
+			w.Unlock(held)
+			h.left.Store(0)
+			w.Unlock(w.Take(next))
+			w.NoError(a.Close())
+			w.NoError(b.Close())
+		}
+	}},
+}
+
+// hooked fails unless a lock is free soon after calls whose client has a hook that ends one of their
+// requests: the nth.
+func (w *World) hooked(ctx context.Context, h *untimelyHook, n int32) {
+	w.Helper()
+	a, b := w.hookedLocker(h), w.Locker()
+	w.Unlock(w.Lock(a, "y")) // the first contacts may take long
+	w.Unlock(w.Lock(b, "y"))
+	for _, call := range []func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error){a.Lock, a.TryLock} {
+		h.left.Store(n + 1)
+		w.bears("the call", func() {
+			if lease, err := call(ctx, "x"); err == nil {
+				_ = lease.Unlock(ctx)
+			}
+		})
+		h.left.Store(0)
+		lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
+		w.NoError(err)
+		w.Unlock(lease)
+	}
+	w.NoError(a.Close())
+	w.NoError(b.Close())
+}
+
+// hookedLocker is Locker with a hook in its client.
+func (w *World) hookedLocker(h redis.Hook) Locker {
+	rdb := w.Dial()
+	rdb.AddHook(h)
+	l := w.New(rdb, fairlock.WithLease(w.Lease), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	w.Cleanup(func() {
+		_ = l.Close()
+		_ = rdb.Close()
+	})
+	return l
+}
+
+// untimelyHook ends the goroutine in which a script is sent, before or after that, once it has seen
+// so many. It panics only in a goroutine of the test's that bears it.
+type untimelyHook struct {
+	panics, sent bool
+	left         atomic.Int32 // 0: none any more
+}
+
+func (h *untimelyHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (h *untimelyHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		acts := strings.HasPrefix(cmd.Name(), "eval") && h.left.Load() > 0 && h.left.Add(-1) == 0
+		if acts && !h.sent {
+			h.acts()
+		}
+		err := next(ctx, cmd)
+		if acts {
+			h.acts()
+		}
+		return err
+	}
+}
+
+func (h *untimelyHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *untimelyHook) acts() {
+	stack := make([]byte, 1<<16)
+	if h.panics && strings.Contains(string(stack[:runtime.Stack(stack, false)]), "conformance.(*World).bears") {
+		panic("the hook's own")
+	}
+	runtime.Goexit()
+}
