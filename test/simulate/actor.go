@@ -19,6 +19,9 @@ type actor struct {
 	rand *rand.Rand
 
 	serial int // of its last call; guarded by World.mu
+
+	open []*call   // of what it does now
+	has  []*belief // from those calls
 }
 
 func (a *actor) run() {
@@ -30,7 +33,12 @@ func (a *actor) run() {
 		if a.w.isEnding() {
 			return
 		}
-		a.act()
+		a.open, a.has = nil, nil
+		if a.w.plan.brings(HookCrashes) {
+			a.survives(a.act)
+		} else {
+			a.act()
+		}
 	}
 }
 
@@ -98,7 +106,7 @@ func (a *actor) lock(name string, options ...fairlock.LockOption) {
 		lease, err := a.c.locker.Lock(ctx, name, k.options...)
 		a.ended(k, err)
 		if err == nil {
-			a.has(name, lease, false)
+			a.uses(name, lease, false)
 		}
 	})
 }
@@ -109,7 +117,7 @@ func (a *actor) try(name string) {
 	lease, err := a.c.locker.TryLock(context.Background(), name, k.options...)
 	a.ended(k, err)
 	if err == nil {
-		a.has(name, lease, false)
+		a.uses(name, lease, false)
 	}
 }
 
@@ -141,7 +149,14 @@ func (a *actor) does(ctx context.Context, k *call, overstays bool) {
 		}()
 		return a.c.locker.Do(ctx, k.name, func(ctx context.Context, lease *fairlock.Lease) error {
 			a.ended(k, nil)
-			b = a.w.referee.believe(a.c, k.name, lease, false)
+			b = a.believes(k.name, lease, false)
+			b.inDo = true
+			returned := false
+			defer func() {
+				if !returned { // by a hook's panic: what ends now is the user's trust, too
+					a.w.referee.unlocks(b)
+				}
+			}()
 			a.w.referee.follow(ctx, b)
 			if overstays {
 				a.works(b, 1500*time.Millisecond, true)
@@ -149,6 +164,7 @@ func (a *actor) does(ctx context.Context, k *call, overstays bool) {
 				a.use(ctx, b, k.name)
 			}
 			a.w.referee.unlocks(b)
+			returned = true
 			if panics {
 				panic(errOwn)
 			}
@@ -170,9 +186,16 @@ func (a *actor) does(ctx context.Context, k *call, overstays bool) {
 	}
 }
 
-// has uses and unlocks a lease that a call returned.
-func (a *actor) has(name string, lease *fairlock.Lease, nested bool) {
+// believes begins the belief in a Lease that a call returned.
+func (a *actor) believes(name string, lease *fairlock.Lease, nested bool) *belief {
 	b := a.w.referee.believe(a.c, name, lease, nested)
+	a.has = append(a.has, b)
+	return b
+}
+
+// uses uses and unlocks a lease that a call returned.
+func (a *actor) uses(name string, lease *fairlock.Lease, nested bool) {
+	b := a.believes(name, lease, nested)
 	if !a.runs() {
 		return
 	}
@@ -197,7 +220,7 @@ func (a *actor) unlock(b *belief) error {
 	if !a.w.plan.brings(Twice) || !a.chance(5) {
 		return b.lease.Unlock(context.Background())
 	}
-	second := make(chan error)
+	second := make(chan error, 1)
 	go func() { second <- b.lease.Unlock(context.Background()) }()
 	one := b.lease.Unlock(context.Background())
 	two := <-second
@@ -210,20 +233,6 @@ func (a *actor) unlock(b *belief) error {
 		return two
 	}
 	return one
-}
-
-// isTurnedAway judges that a closed or closing Locker gives no lock to a caller without one (7).
-func (a *actor) isTurnedAway() {
-	if !a.w.plan.brings(Closes) || !a.sleep(time.Millisecond) {
-		return
-	}
-	lease, err := a.c.locker.TryLock(context.Background(), a.w.names[0])
-	if lease == nil && errors.Is(err, fairlock.ErrClosed) {
-		return
-	}
-	a.w.mu.Lock()
-	defer a.w.mu.Unlock()
-	a.w.referee.violated(7, "%s closes, and says %v to somebody who asks for a lock, and holds none", a.c.name, err)
 }
 
 // again unlocks a lease that was unlocked before. The result must be ErrNotHeld, or ErrLost if the
@@ -316,7 +325,7 @@ func (a *actor) nest(ctx context.Context, b *belief, name string) {
 			a.w.referee.shutOut(ctx, b, err)
 			return
 		}
-		inner := a.w.referee.believe(a.c, name, lease, lease.Token() == b.token)
+		inner := a.believes(name, lease, lease.Token() == b.token)
 		if a.sleep(a.upTo(300 * time.Millisecond)) {
 			a.w.referee.unlocks(inner)
 			a.w.referee.unlocked(inner, lease.Unlock(short))

@@ -18,6 +18,7 @@ type belief struct {
 	token      int64
 	lease      *fairlock.Lease
 	nested     bool
+	inDo       bool      // Do gives it back
 	start, end time.Time // end is zero while it lasts
 	late       bool      // Unlock was called after the trust had ended
 

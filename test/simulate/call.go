@@ -73,6 +73,7 @@ func (a *actor) fixed() time.Duration {
 
 func (a *actor) begins(k *call) {
 	k.began = time.Now()
+	a.open = append(a.open, k)
 	if k.note == "" {
 		a.mark(k)
 	}

@@ -1,11 +1,9 @@
 package simulate
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +44,8 @@ type client struct {
 	closeAtGrant bool             // close the client when it hears of its next grant
 	busy         bool             // with a fault that lasts
 	noted        map[string]*call // by the notes of their tickets
+
+	cutShort sync.Map // tickets whose leave a hook has cut short
 
 	latest atomic.Pointer[fairlock.Lease] // the latest lease that the client had
 }
@@ -135,36 +135,6 @@ func (w *World) byID(id string) *client {
 // channel returns the channel on which the client of a ticket hears of its grants.
 func (w *World) channel(ticket string) string {
 	return w.plan.prefix() + ":wake:" + clientOf(ticket)
-}
-
-// pacer starts each of a client's commands at an instant of its own. Otherwise goroutines that wake
-// up together would reach for the pool in a random order.
-type pacer struct{ c *client }
-
-func (p pacer) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "hello" { // see link.dial
-			return next(ctx, cmd)
-		}
-		args := make([]string, len(cmd.Args()))
-		for i, arg := range cmd.Args() {
-			args[i] = fmt.Sprint(arg)
-		}
-		time.Sleep(stage.Span(p.c.w.draw(p.c.id, stage.Contents(args), 7), 1, 50*time.Microsecond))
-		err := next(ctx, cmd)
-		if lua.Unanswered(err) {
-			p.c.w.referee.unanswered(args)
-		}
-		return err
-	}
-}
-
-func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // pause stops the client's code, its timers and its network, as SIGSTOP would.

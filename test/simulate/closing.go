@@ -1,9 +1,12 @@
 package simulate
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"time"
 
+	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
@@ -116,4 +119,18 @@ func (r *referee) had(b *belief) {
 	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonDark {
 		r.violated(7, "%s: %s is given token %d, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, time.Since(closed))
 	}
+}
+
+// isTurnedAway judges that a closed or closing Locker gives no lock to a caller without one (7).
+func (a *actor) isTurnedAway() {
+	if !a.w.plan.brings(Closes) || !a.sleep(time.Millisecond) {
+		return
+	}
+	lease, err := a.c.locker.TryLock(context.Background(), a.w.names[0])
+	if lease == nil && errors.Is(err, fairlock.ErrClosed) {
+		return
+	}
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.referee.violated(7, "%s closes, and says %v to somebody who asks for a lock, and holds none", a.c.name, err)
 }

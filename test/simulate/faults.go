@@ -41,7 +41,7 @@ func (w *World) shelter(calm bool) {
 	} else {
 		w.calmFrom = time.Now()
 		for _, c := range w.clients {
-			c.link.tears, c.link.proxied, c.closeAtGrant = 0, 0, false
+			c.link.tears, c.link.proxied, c.link.hooked, c.closeAtGrant = 0, 0, 0, false
 		}
 	}
 	w.history.Note("weather", "calm: %v", calm)
@@ -284,6 +284,8 @@ func (w *World) others(c *client, r *rand.Rand) bool {
 		c.closeAtGrant = true
 	case p < 22 && w.plan.brings(Proxies) && c != nil:
 		c.link.proxied = 1 + r.IntN(4)
+	case p < 30 && p >= 22 && (w.plan.brings(Hooks) || w.plan.brings(HookCrashes)) && c != nil:
+		c.link.hooked = 1 + r.IntN(20)
 	case p < 28 && w.long():
 		w.lasting.Go(w.operates)
 	default:

@@ -28,6 +28,8 @@ type link struct {
 	tears    int       // how many of the next grants come in two parts
 	tearing  time.Time // until then a torn grant may hold up other messages
 	proxied  int       // how many of the next requests a proxy answers
+	hooked   int       // to how many of the next requests the client's hook does something
+	hooking  int       // how many requests its hook keeps now
 	refused  time.Time // when a proxy last answered a renewal
 	troubled time.Time // when a fault last affected the link
 }
@@ -98,7 +100,7 @@ func (l *link) trouble() { l.troubled = time.Now() }
 
 // able returns since when nothing has disturbed the link, and false while something does.
 func (l *link) able() (since time.Time, ok bool) {
-	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && !l.w.server.down && l.w.slow == 0 && l.w.server.mood == ""
+	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.dead && l.weather == weather{} && l.hooking == 0 && !l.w.server.down && l.w.slow == 0 && l.w.server.mood == ""
 	if l.w.troubled.After(l.troubled) {
 		return l.w.troubled, quiet
 	}

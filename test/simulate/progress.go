@@ -175,7 +175,7 @@ type shown struct {
 
 // answered is told at that time. A message may come sooner than an answer from before it.
 func (s shown) answered(now time.Time) time.Time {
-	if s.told.IsZero() || now.Sub(s.at) > mostPatient {
+	if s.told.IsZero() || now.Sub(s.at) > mostPatient+slowest {
 		return s.at
 	}
 	return s.told

@@ -83,24 +83,9 @@ func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 // calls makes a call whose callback may panic or end its goroutine. A panic is recovered above the
 // call.
 func (a *actor) calls(k *call, f func()) {
-	if !k.hooked {
+	if k.hooked {
+		a.survives(f)
+	} else {
 		f()
-		return
-	}
-	returned := false
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if r := recover(); r != nil && r != any(errOwn) {
-				panic(r)
-			}
-		}()
-		f()
-		returned = true
-	}()
-	<-done
-	if !returned {
-		a.ends(k, "nothing: its callback did not return")
 	}
 }

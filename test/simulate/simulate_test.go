@@ -162,7 +162,7 @@ var kinds = []string{
 	"spell of NOREPLICAS", "spell of MISCONF", "spell of BUSY", "spell of LOADING", "spell of OOM", "spell of NOPERM",
 	"slow callback", "callback calls back", "callback panics", "callback ends its goroutine", "slow context",
 	"slow teller", "teller calls back", "teller panics", "teller ends its goroutine", "torn message", "forged message", "damaged key",
-	"client without timeouts",
+	"client without timeouts", "slow hook", "hook panics", "hook ends its goroutine",
 }
 
 func TestASeedIsTheSameRunNearlyEveryTime(t *testing.T) {

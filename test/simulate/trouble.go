@@ -20,23 +20,25 @@ const (
 	Crashes                       // Observers and loggers panic and end their goroutines
 	// Contexts of the user's own type ask a Lease for their values, and take their time.
 	Values
-	Closes  // Lockers are closed at the instant of a grant, twice at once, and by callbacks
-	Outages // the network is away for minutes
-	Leases  // leases from 100 ms to hours in one run; in some seeds
-	Answers // the server refuses: NOREPLICAS, MISCONF, BUSY, LOADING, OOM, NOPERM
-	Proxies // a proxy answers in the server's place, and may have executed the request
-	Torn    // a message comes in two parts
-	Forged  // somebody with rights to one lock only sends messages
-	Twice   // two goroutines unlock one Lease at once
-	Damaged // a stranger writes anything into the keys of one lock
-	Endless // clients have no timeouts: a request waits for its answer for as long as its connection lives
+	Closes      // Lockers are closed at the instant of a grant, twice at once, and by callbacks
+	Outages     // the network is away for minutes
+	Leases      // leases from 100 ms to hours in one run; in some seeds
+	Answers     // the server refuses: NOREPLICAS, MISCONF, BUSY, LOADING, OOM, NOPERM
+	Proxies     // a proxy answers in the server's place, and may have executed the request
+	Torn        // a message comes in two parts
+	Forged      // somebody with rights to one lock only sends messages
+	Twice       // two goroutines unlock one Lease at once
+	Damaged     // a stranger writes anything into the keys of one lock
+	Endless     // clients have no timeouts: a request waits for its answer for as long as its connection lives
+	Hooks       // hooks of a client's take their time, before a request is sent or once it is answered
+	HookCrashes // such hooks panic and end their goroutines
 
 	Everything = 1<<iota - 1
 )
 
 // troubles are the names of the kinds, in their order.
 var troubles = []string{
-	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged", "endless",
+	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged", "endless", "hooks", "hookcrashes",
 }
 
 // brings reports whether a run has this kind of trouble.
