@@ -9,7 +9,8 @@
 // brings faults in spells, with calm weather in between (faults.go, answers.go).
 //
 // Users make [Trouble] of their own, in all weathers. Their callbacks, Observers, loggers and
-// contexts block, panic, end their goroutines and call back (queued.go, teller.go). They close
+// contexts block, panic, end their goroutines and call back (queued.go, teller.go). In bad weather
+// the hooks of their go-redis clients do (hooks.go); some clients have no timeouts. They close
 // their Lockers at any time (closing.go). A stranger with rights to one lock writes anything into
 // its keys, and publishes messages that say anything (stranger.go); the other locks must not
 // notice.

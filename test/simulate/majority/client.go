@@ -1,11 +1,9 @@
 package majority
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 
@@ -20,16 +18,17 @@ import (
 
 // client is a process with one Locker.
 type client struct {
-	w      *World
-	id     uint64
-	name   string
-	uuid   string
-	lease  time.Duration
-	links  []*link // one for each node
-	rdbs   []*redis.Client
-	locker *quorum.Locker
-	actors sync.WaitGroup
-	gone   chan struct{} // closed when the process has ended
+	w       *World
+	id      uint64
+	name    string
+	uuid    string
+	lease   time.Duration
+	endless bool    // its requests have no timeouts
+	links   []*link // one for each node
+	rdbs    []*redis.Client
+	locker  *quorum.Locker
+	actors  sync.WaitGroup
+	gone    chan struct{} // closed when the process has ended
 
 	leaving chan struct{} // closed when the Locker begins to close
 
@@ -57,14 +56,20 @@ func (w *World) join(actors uint64) *client {
 	}
 	r := w.draw(id, 4)
 	c.lease = []time.Duration{3 * time.Second, 8 * time.Second, 12 * time.Second, w.plan.Longest}[r.IntN(4)]
+	obeys, patient, retries := r.IntN(2) == 0, time.Duration(1+r.IntN(3))*time.Second, []int{-1, 3}[r.IntN(2)]
+	pool := 16
+	if c.endless = !w.plan.Calm && r.IntN(5) == 0; c.endless {
+		patient = []time.Duration{-1, -2}[r.IntN(2)] // without timeouts, and without deadlines at all
+		pool = 64                                    // dead connections stay in it for minutes
+		w.fault("client without timeouts", "%s", c.name)
+	}
 	w.clients = append(w.clients, c)
 	w.mu.Unlock()
 
-	obeys, patient, retries := r.IntN(2) == 0, time.Duration(1+r.IntN(3))*time.Second, []int{-1, 3}[r.IntN(2)]
 	var nodes []redis.UniversalClient
 	for i, l := range c.links {
 		rdb := redis.NewClient(&redis.Options{
-			Addr: fmt.Sprintf("127.0.0.%d:6379", i+1), Dialer: l.dial, PoolSize: 16, DialerRetries: 1, DialTimeout: 2 * time.Second,
+			Addr: fmt.Sprintf("127.0.0.%d:6379", i+1), Dialer: l.dial, PoolSize: pool, DialerRetries: 1, DialTimeout: 2 * time.Second,
 			ReadTimeout: patient, WriteTimeout: patient, ContextTimeoutEnabled: obeys, MaxRetries: retries,
 			// No random backoff for handshakes: chance would decide their times.
 			MinRetryBackoff: -1, MaxRetryBackoff: -1,
@@ -87,33 +92,6 @@ func (w *World) join(actors uint64) *client {
 		c.actors.Go(a.run)
 	}
 	return c
-}
-
-// pacer starts each of a client's commands at an instant of its own. Otherwise goroutines that wake
-// up together would reach for the pool in a random order.
-type pacer struct{ l *link }
-
-func (p pacer) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "hello" { // see link.dial
-			return next(ctx, cmd)
-		}
-		args := make([]string, len(cmd.Args()))
-		for i, arg := range cmd.Args() {
-			args[i] = fmt.Sprint(arg)
-		}
-		c := p.l.c
-		time.Sleep(stage.Span(c.w.draw(c.id, uint64(p.l.n.i), stage.Contents(args), 7), 1, 20*time.Microsecond)) //nolint:gosec // it is small
-		return next(ctx, cmd)
-	}
-}
-
-func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // reaches returns since when at least so many nodes can be reached undisturbed; false: they cannot.
@@ -198,7 +176,7 @@ func (c *client) crash(power bool) {
 		for _, conn := range l.conns {
 			conn.mute = true
 			c.w.after(d, func() { l.n.HangUp(conn) })
-			if !power {
+			if !power || c.endless { // nobody is left to wait for the answers, but the Close that buries it
 				conn.fail(stage.ErrReset)
 			}
 		}

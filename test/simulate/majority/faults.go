@@ -38,6 +38,11 @@ func (w *World) shelter(calm bool) {
 	defer w.mu.Unlock()
 	if w.calmFrom = (time.Time{}); calm {
 		w.calmFrom = time.Now()
+		for _, c := range w.clients {
+			for _, l := range c.links {
+				l.hooked = 0
+			}
+		}
 	}
 	w.history.Note("weather", "calm: %v", calm)
 }
@@ -201,6 +206,8 @@ func (w *World) onLink(r *rand.Rand, n *node) {
 	}
 	l := c.links[n.i]
 	switch p := r.IntN(10); {
+	case p == 0:
+		l.hooked = 1 + r.IntN(20)
 	case p < 4:
 		w.blow(r, l)
 	case p < 6:

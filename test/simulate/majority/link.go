@@ -26,6 +26,8 @@ type link struct {
 	up, down gate
 	weather  weather
 	troubled time.Time // when a fault last affected the link
+	hooked   int       // to how many of the next requests the client's hook does something
+	hooking  int       // how many requests its hook keeps now
 }
 
 // weather is how likely each thing is to happen to one request or message.
@@ -104,7 +106,7 @@ func (l *link) drain(g *gate) {
 // able returns since when nothing has disturbed the link and its node, and false while something
 // does.
 func (l *link) able() (since time.Time, ok bool) {
-	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.c.crashed && l.weather == weather{}
+	quiet := l.up.holds == 0 && l.down.holds == 0 && !l.c.crashed && l.weather == weather{} && l.hooking == 0
 	return later(l.troubled, l.n.troubled), quiet && l.n.works()
 }
 
@@ -263,11 +265,17 @@ func (l *link) tell(m stage.Message[*conn]) {
 	})
 }
 
+// keepAlive is after how long a client without timeouts learns at the latest that a connection is
+// dead: its system asks the node's.
+const keepAlive = 4 * time.Minute
+
 // silence stops all replies on a connection. Sometimes the client is told.
 func (l *link) silence(c *conn, r *rand.Rand) {
 	c.mute = true
 	if r.IntN(2) == 0 {
 		l.w.after(stage.Span(r, time.Millisecond, 50*time.Millisecond), func() { c.fail(io.EOF) })
+	} else if l.c.endless {
+		l.w.after(stage.Span(r, keepAlive/10, keepAlive), func() { c.fail(syscall.ETIMEDOUT) })
 	}
 }
 

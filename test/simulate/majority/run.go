@@ -164,10 +164,14 @@ const closesWithin = 4 * time.Minute
 func (c *client) shuts(how string, f func() error) {
 	w := c.w
 	w.history.Note(c.name, "%s begins", how)
-	late := time.AfterFunc(closesWithin, func() {
+	most := closesWithin
+	if c.endless {
+		most += keepAlive // what is under way ends with its connection
+	}
+	late := time.AfterFunc(most, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.referee.violated(7, "%s of %s has not come back after %v", how, c.name, closesWithin)
+		w.referee.violated(7, "%s of %s has not come back after %v", how, c.name, most)
 		// The close will never return, so without this panic the run would have no end.
 		panic(w.referee.violations[len(w.referee.violations)-1] + "\n" + w.tail)
 	})

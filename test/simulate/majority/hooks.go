@@ -1,0 +1,99 @@
+package majority
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/simulate/stage"
+)
+
+// pacer starts each of a client's commands at an instant of its own. Otherwise goroutines that wake
+// up together would reach for the pool in a random order. It is also the hook of the user's own,
+// which does what users' code does.
+type pacer struct{ l *link }
+
+func (p pacer) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "hello" { // see link.dial
+			return next(ctx, cmd)
+		}
+		args := make([]string, len(cmd.Args()))
+		for i, arg := range cmd.Args() {
+			args[i] = fmt.Sprint(arg)
+		}
+		c := p.l.c
+		time.Sleep(stage.Span(c.w.draw(c.id, uint64(p.l.n.i), stage.Contents(args), 7), 1, 20*time.Microsecond)) //nolint:gosec // it is small
+		h := p.l.hooks(args)
+		h.acts(h.before)
+		err := next(ctx, cmd)
+		h.acts(h.after)
+		return err
+	}
+}
+
+func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// hooked is what the user's hook does to one request, before it is sent and once it is answered.
+type hooked struct {
+	l             *link
+	args          []string
+	before, after time.Duration // how long it takes then
+}
+
+// hooks draws what the hook does to a request: nearly always nothing.
+func (l *link) hooks(args []string) (h hooked) {
+	w := l.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.hooked == 0 || l.n.Verb(args) == "" {
+		return h
+	}
+	l.hooked--
+	r := w.draw(l.c.id, uint64(l.n.i), stage.Contents(args), 24) //nolint:gosec // it is small
+	h = hooked{l: l, args: args}
+	if takes := stage.Span(r, time.Millisecond, 3*time.Second); r.IntN(2) == 0 {
+		h.before = takes
+	} else {
+		h.after = takes
+	}
+	return h
+}
+
+// acts takes that time.
+func (h *hooked) acts(takes time.Duration) {
+	if takes == 0 {
+		return
+	}
+	l := h.l
+	l.distracts(1, h.args)
+	timer := time.NewTimer(takes)
+	select {
+	case <-timer.C:
+	case <-l.c.gone:
+	}
+	timer.Stop()
+	l.c.runs(stage.Contents(h.args))
+	l.distracts(-1, nil)
+}
+
+// distracts notes that so many more requests are kept by a hook. Whatever comes of that is no
+// fault of the network.
+func (l *link) distracts(n int, args []string) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	l.hooking += n
+	l.trouble()
+	if n > 0 {
+		l.w.fault("slow hook", "%s-%s: %s", l.c.name, l.n.name, l.n.Verb(args))
+	}
+}
