@@ -34,7 +34,7 @@ type Hold struct {
 	Asked     time.Duration // the lease that the ticket asked for
 	Longest   time.Duration // the longest lease that any request may have asked for
 	Whole     time.Time     // the end of the lease that the ticket asked for, if nothing prolongs it
-	Beyond    bool          // a request may have asked for a later end than that
+	Beyond    bool          // a request may have asked for a later end than that, or an answer told one
 	Fixed     bool          // the call asked for a lease that is not renewed
 	Term      Term          // what the record was last written for
 	TrustEnds time.Time     // when trust ends
@@ -114,8 +114,8 @@ func (h *Hold) Asks(lease time.Duration, now time.Time) {
 	h.Beyond = h.Beyond || Later(now.Add(lease), h.Whole)
 }
 
-// ForRenewal returns the lease that a renewal asks for; 0: none. If an Extend or a nested call has
-// made the hold last longer, that is what is left of it: a server that has lost it must keep the
+// ForRenewal returns the lease that a renewal asks for; 0: none. If an Extend, a nested call or a
+// clock that was set back has made the hold last longer, that is what is left of it: a server that has lost it must keep the
 // hold for as long as it is trusted. It is a tenth of the margin less, so that a request that takes
 // its time does not make the hold last even longer.
 func (h *Hold) ForRenewal(now time.Time) time.Duration {
@@ -185,7 +185,8 @@ func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	if trusted := t.TrustEnds(); Later(trusted, h.TrustEnds) {
 		h.TrustEnds = trusted
 	}
-	h.Told = int32(depth) //nolint:gosec // memory is full before that overflows
+	h.Beyond = h.Beyond || left > h.Longest // the server's clock was set back
+	h.Told = int32(depth)                   //nolint:gosec // memory is full before that overflows
 	h.RenewAt, h.SyncAt = time.Time{}, time.Time{}
 	if h.Lease != 0 && h.Dropped < max(1, h.Depth) {
 		h.RenewAt = sent.Add(renewedAfter(min(left, h.Lease))) // an Extend may have asked for less

@@ -444,6 +444,22 @@ func TestARenewalAsksForWhatIsLeftOfALongerLeaseThatWasAskedFor(t *testing.T) {
 	}
 }
 
+// Else a server that then lost its data would give the lock away sooner than trust in it ends.
+func TestARenewalAsksForWhatIsLeftIfTheServersClockWasSetBack(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		h := Begin(Term{lease, t0.Add(lease)}, lease, fixed, t0)
+		usual := h.Lease
+		h.Renewed(t0, lease, 1)
+		if got := h.ForRenewal(t0); got != usual {
+			t.Errorf("at first it asks for %v, want %v", got, usual)
+		}
+		h.Renewed(t0, lease+time.Minute, 1)
+		if got, want := h.ForRenewal(t0.Add(lease)), time.Minute-Margin(lease+time.Minute)/10; got != want {
+			t.Errorf("it asks for %v, want %v", got, want)
+		}
+	}
+}
+
 func TestFurtherDoubtsDoNotPutARenewalOff(t *testing.T) {
 	h := Begin(Term{lease, t0.Add(lease)}, lease, true, t0)
 	for _, at := range []time.Duration{0, time.Millisecond / 2, time.Millisecond} {
