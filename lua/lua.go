@@ -133,7 +133,8 @@ type deployment struct {
 	timing   timing
 	direct   direct
 	together *together
-	spawn    func(func()) // runs a request in a goroutine that somebody waits for
+	spawn    func(func())    // runs a request in a goroutine that somebody waits for
+	ends     <-chan struct{} // see Spawn; nil: never
 }
 
 // NewServer returns a Server for the given client. channel is the common start of the clients'
@@ -165,9 +166,10 @@ func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 // before the first request goes out.
 func (s *Server) Apart() { s.together.apart, s.timing.dials = true, true }
 
-// Spawn sets run as the starter, and owner, of the goroutines for requests that need one. It is
-// called before the first request goes out.
-func (s *Server) Spawn(run func(func())) { s.spawn = run }
+// Spawn sets run as the starter, and owner, of the goroutines for requests that need one. Once ends
+// is closed, run's owner waits for a request that nothing else bounds for MostKept. Spawn is called
+// before the first request goes out.
+func (s *Server) Spawn(run func(func()), ends <-chan struct{}) { s.spawn, s.ends = run, ends }
 
 // freed is the channel that is told of releases of a lock without a line. It is empty for a lock
 // with a line, where the next in line is told.

@@ -251,8 +251,8 @@ func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error
 	}
 }
 
-// begin runs f, which sends requests, in a goroutine that somebody waits for. If nothing else bounds
-// how long they take, that is for no longer than a request may be kept: a Close would never end
+// begin runs f, which sends requests, in a goroutine that s.spawn owns. If nothing else bounds how
+// long they take, it is owned only until a while after s.ends is closed: a Close would never end
 // beside a server that fell silent.
 func (s *Server) begin(f func()) {
 	if !s.timing.unbounded() {
@@ -261,6 +261,11 @@ func (s *Server) begin(f func()) {
 	}
 	over := make(chan struct{})
 	s.spawn(func() {
+		select {
+		case <-over:
+			return
+		case <-s.ends:
+		}
 		timer := time.NewTimer(MostKept)
 		defer timer.Stop()
 		select {

@@ -45,6 +45,8 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				rdb := silent(c.obedient)
 				defer rdb.Close()
 				p := NewServer(rdb, "w:", "a")
+				var all sync.WaitGroup
+				p.Spawn(all.Go, nil)
 				soon, ok := p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt", ok, true)
 				_, err := soon.Inspect(ctx, keysOf(t, "x"), 0, 1) // includes the greeting of the first connection
@@ -55,6 +57,7 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				if took := time.Since(begin); took > 3*c.within { // the connection is new and needs a greeting first
 					t.Errorf("it took %v", took)
 				}
+				all.Wait() // a request that was left to itself fails
 				_, ok = p.Prompt(ctx, 5*time.Second)
 				equal(t, "prompt again", ok, false)
 				time.Sleep(4900 * time.Millisecond)
@@ -105,7 +108,7 @@ func TestACallerForWhomAnotherSendsIsKeptUntilItsContextEndsOrTheLimit(t *testin
 		defer rdb.Close()
 		s := NewServer(rdb, "w:", "a")
 		var all sync.WaitGroup
-		s.Spawn(all.Go)
+		s.Spawn(all.Go, nil)
 		defer all.Wait()
 		for _, c := range []struct {
 			name           string
@@ -139,7 +142,7 @@ func TestAPromptRequestKeepsItsCallerNoLongerThanTheLimitIfItsConnectionIsNotGre
 		defer rdb.Close()
 		for range 5 { // the first has the pool dial, and leaves the connection to the second
 			s := NewServer(rdb, "w:", "a") // it is not known yet that the server is slow
-			s.Spawn(all.Go)
+			s.Spawn(all.Go, nil)
 			soon, ok := s.Prompt(ctx, limit)
 			equal(t, "prompt", ok, true)
 			begin := time.Now()

@@ -80,7 +80,7 @@ func TestOneGoroutineSendsForAllCallersThatAreReadyTogether(t *testing.T) {
 	server := NewServer(single(t).Client(t), "w:", "a")
 	var all, senders sync.WaitGroup
 	var spawned atomic.Int64
-	server.Spawn(func(f func()) { spawned.Add(1); senders.Go(f) })
+	server.Spawn(func(f func()) { spawned.Add(1); senders.Go(f) }, nil)
 	under, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ask := func(i int) {

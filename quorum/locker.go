@@ -71,7 +71,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			i: i, rdb: rdb, server: lua.NewServer(rdb, l.channels, l.core.ID), hub: pubsub.New(rdb, logger),
 			logger: logger, spawn: l.core.Go, back: l.returned, ended: l.closing,
 		}
-		n.server.Spawn(l.core.Go)
+		n.server.Spawn(l.core.Go, l.closing)
 		if l.core.Settings.Simulated() { // or the order of goroutines would decide what goes out together
 			n.server.Apart()
 		}

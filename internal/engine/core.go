@@ -105,7 +105,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 		turns:    make(map[string]*Turn),
 		bound:    make(map[goroutine]int),
 	}
-	server.Spawn(c.Go)
+	server.Spawn(c.Go, c.stop)
 	c.protocol = own{c}
 	if other, ok := strategy.(Protocol); ok {
 		c.protocol = other

@@ -262,12 +262,10 @@ func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.
 	}()
 	if by == nil {
 		by = c.Server
-		if limit > 0 {
-			if prompt, ok := c.Server.Prompt(ctx, limit); ok {
-				values = context.Background() // a hook that panics for their sake would end the process elsewhere
-				over = c.released(ctx, prompt, h, began)
-				values = ctx
-			}
+		if prompt, ok := by.Prompt(ctx, limit); limit > 0 && ok {
+			values = context.Background() // a hook that panics for their sake would end the process elsewhere
+			over = c.released(ctx, prompt, h, began)
+			values = ctx
 		}
 	}
 }
