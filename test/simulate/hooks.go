@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		time.Sleep(stage.Span(p.c.w.draw(p.c.id, stage.Contents(args), 7), 1, 50*time.Microsecond))
 		if p.c.forgoes(args) {
-			cmd.(interface{ SetVal(any) }).SetVal(int64(1)) //nolint:forcetypeassert,errcheck // each has a value
+			cmd.(interface{ SetVal(any) }).SetVal(int64(1)) //nolint:forcetypeassert // each has a value
 			return nil
 		}
 		h := p.c.hooks(args)
@@ -167,9 +168,9 @@ func whose() (users, librarys bool) {
 }
 
 // survives runs the user's code in a goroutine that may panic or end, as far as the user's own code
-// makes it. Then it does what deferred functions do. It reports whether f returned.
-func (a *actor) survives(f func()) (returned bool) {
-	done := make(chan struct{})
+// makes it. Then it does what deferred functions do.
+func (a *actor) survives(f func()) {
+	returned, done := false, make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
@@ -184,7 +185,6 @@ func (a *actor) survives(f func()) (returned bool) {
 	if !returned {
 		a.drops()
 	}
-	return returned
 }
 
 // drops ends what the actor began, and unlocks what it has.
@@ -194,8 +194,7 @@ func (a *actor) drops() {
 			a.ends(k, "nothing: the user's code did not return")
 		}
 	}
-	for i := len(a.has) - 1; i >= 0; i-- {
-		b := a.has[i]
+	for _, b := range slices.Backward(a.has) {
 		a.w.mu.Lock()
 		over, left := b.over || b.by.crashed, !b.left.IsZero()
 		a.w.mu.Unlock()

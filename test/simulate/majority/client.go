@@ -33,14 +33,15 @@ type client struct {
 	leaving chan struct{} // closed when the Locker begins to close
 
 	// Guarded by World.mu.
-	calls   map[*call]struct{} // calls under way
-	noted   map[string]*call   // by the notes of their tickets
-	paused  chan struct{}      // closed when the process goes on; nil while it runs
-	stood   time.Time          // when the process last went on after a pause
-	crashed bool
-	power   bool // and its machine lost its power: nobody told the nodes
-	closing bool
-	busy    bool // with a fault that lasts
+	calls      map[*call]struct{} // calls under way
+	noted      map[string]*call   // by the notes of their tickets
+	paused     chan struct{}      // closed when the process goes on; nil while it runs
+	stood      time.Time          // when the process last went on after a pause
+	distracted time.Time          // when a hook last began or ended to take its time
+	crashed    bool
+	power      bool // and its machine lost its power: nobody told the nodes
+	closing    bool
+	busy       bool // with a fault that lasts
 }
 
 // join starts a client with its actors. World.mu must not be held.

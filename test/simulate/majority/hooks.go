@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,9 +34,9 @@ func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		c := p.l.c
 		time.Sleep(stage.Span(c.w.draw(c.id, uint64(p.l.n.i), stage.Contents(args), 7), 1, 20*time.Microsecond)) //nolint:gosec // it is small
 		h := p.l.hooks(args)
-		h.acts(h.before)
+		h.acts(&h.before)
 		err := next(ctx, cmd)
-		h.acts(h.after)
+		h.acts(&h.after)
 		return err
 	}
 }
@@ -47,7 +49,13 @@ func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 type hooked struct {
 	l             *link
 	args          []string
-	before, after time.Duration // how long it takes then
+	before, after deed
+}
+
+// deed is what a hook does at one time.
+type deed struct {
+	takes time.Duration
+	ends  bool // its goroutine
 }
 
 // hooks draws what the hook does to a request: nearly always nothing.
@@ -61,39 +69,64 @@ func (l *link) hooks(args []string) (h hooked) {
 	l.hooked--
 	r := w.draw(l.c.id, uint64(l.n.i), stage.Contents(args), 24) //nolint:gosec // it is small
 	h = hooked{l: l, args: args}
-	if takes := stage.Span(r, time.Millisecond, 3*time.Second); r.IntN(2) == 0 {
-		h.before = takes
-	} else {
-		h.after = takes
+	do := &h.before
+	if r.IntN(2) == 0 {
+		do = &h.after
+	}
+	if do.ends = r.IntN(2) == 0; r.IntN(2) == 0 || !do.ends {
+		do.takes = stage.Span(r, time.Millisecond, 3*time.Second)
 	}
 	return h
 }
 
-// acts takes that time.
-func (h *hooked) acts(takes time.Duration) {
-	if takes == 0 {
+// acts does what the hook does now. It ends goroutines of the library's only: a caller whose own
+// ended would have no way to go on.
+func (h *hooked) acts(do *deed) {
+	if *do == (deed{}) {
 		return
 	}
-	l := h.l
-	l.distracts(1, h.args)
-	timer := time.NewTimer(takes)
-	select {
-	case <-timer.C:
-	case <-l.c.gone:
+	l, verb := h.l, h.l.n.Verb(h.args)
+	if do.takes > 0 {
+		l.distracts(1, "slow hook", verb)
+		timer := time.NewTimer(do.takes)
+		select {
+		case <-timer.C:
+		case <-l.c.gone:
+		}
+		timer.Stop()
+		l.c.runs(stage.Contents(h.args))
+		l.distracts(-1, "", "")
 	}
-	timer.Stop()
-	l.c.runs(stage.Contents(h.args))
-	l.distracts(-1, nil)
+	if do.ends && isLibrarys() {
+		l.distracts(0, "hook ends its goroutine", verb)
+		runtime.Goexit()
+	}
 }
 
 // distracts notes that so many more requests are kept by a hook. Whatever comes of that is no
 // fault of the network.
-func (l *link) distracts(n int, args []string) {
+func (l *link) distracts(n int, what, verb string) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	l.hooking += n
 	l.trouble()
-	if n > 0 {
-		l.w.fault("slow hook", "%s-%s: %s", l.c.name, l.n.name, l.n.Verb(args))
+	l.c.distracted = time.Now()
+	if what != "" {
+		l.w.fault(what, "%s-%s: %s", l.c.name, l.n.name, verb)
+	}
+}
+
+// isLibrarys reports whether no user of locks calls in this goroutine.
+func isLibrarys() bool {
+	var pc [64]uintptr
+	frames := runtime.CallersFrames(pc[:runtime.Callers(4, pc[:])])
+	for {
+		f, more := frames.Next()
+		if strings.Contains(f.Function, "simulate/majority.") && !strings.Contains(f.Function, "majority.pacer") {
+			return false
+		}
+		if !more {
+			return true
+		}
 	}
 }

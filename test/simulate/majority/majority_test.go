@@ -140,7 +140,7 @@ var kinds = []string{
 	"stalled requests", "stalled replies", "stalled network", "weather", "partition", "node hangs", "slow node", "clock step", "flush",
 	"node restarted empty", "node restarted with old data", "node restarted with its data", "all hang", "all flushed", "all restarted",
 	"pause", "kill", "power loss", "close", "shutdown", "force", "evict",
-	"client without timeouts", "slow hook",
+	"client without timeouts", "slow hook", "hook ends its goroutine",
 }
 
 // Which of two goroutines goes first that wake at one instant is left to chance: one run of 15

@@ -231,6 +231,9 @@ func (r *referee) unlocksIn(c *client, b *belief, began time.Time) {
 	if !c.crashed && c.paused == nil && c.stood.Before(began) && took > 5*time.Second+bounded {
 		r.violated(4, "an Unlock of %s by %s took %v", b.lk.name, c.name, took)
 	}
+	if c.distracted.After(began) {
+		return // a hook of the user's took its time, maybe in the caller's own goroutine
+	}
 	if able && since.Before(began.Add(-settling)) && !c.closing {
 		r.stats.Unlock = max(r.stats.Unlock, took)
 		if took > bounded+2*r.trip() {
