@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -376,6 +377,38 @@ func TestATryWaitsOnceForANodeThatFallsSilentAndOnceForTheVotesOfTheOthers(t *te
 			})
 		})
 	}
+}
+
+func TestOfTriesThatSplitTheVotesOneSucceedsInTime(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		var lockers []*Locker
+		for range 4 {
+			l := h.locker()
+			h.has(l, fmt.Sprint("y", len(lockers))) // the first contact
+			lockers = append(lockers, l)
+		}
+		for range 100 {
+			var all sync.WaitGroup
+			var have atomic.Int32
+			for _, l := range lockers {
+				all.Go(func() {
+					lease, err := l.TryLock(h.Context(), "x")
+					if err == nil {
+						have.Add(1)
+						time.Sleep(splitFor) // longer than any other try stands in line
+						err = lease.Unlock(h.Context())
+					}
+					if err != nil && !errors.Is(err, ErrHeld) {
+						h.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if n := have.Load(); n != 1 {
+				h.Fatalf("%d had it", n)
+			}
+		}
+	})
 }
 
 // unhurried is a context that takes its time.

@@ -59,6 +59,7 @@ func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 type hooked struct {
 	c             *client
 	args          []string
+	verb          string
 	r             *rand.Rand
 	before, after deed
 }
@@ -82,7 +83,7 @@ func (c *client) hooks(args []string) (h hooked) {
 		return h
 	}
 	c.link.hooked--
-	h = hooked{c: c, args: args, r: w.draw(c.id, stage.Contents(args), 24)}
+	h = hooked{c: c, args: args, verb: verb, r: w.draw(c.id, stage.Contents(args), 24)}
 	do := &h.before
 	if h.r.IntN(2) == 0 {
 		do = &h.after
@@ -97,7 +98,12 @@ func (c *client) hooks(args []string) (h hooked) {
 // forgoes reports whether a request is not to be sent, for it has been cut short before: a test
 // breaks that on purpose.
 func (c *client) forgoes(args []string) bool {
-	if !c.w.plan.Break.Hook || len(args) < 12 || c.w.server.Verb(args) != "leave" {
+	if !c.w.plan.Break.Hook || len(args) < 12 {
+		return false
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if c.w.server.Verb(args) != "leave" {
 		return false
 	}
 	_, cut := c.cutShort.Load(args[11])
@@ -112,7 +118,7 @@ func (h *hooked) acts(do *deed) {
 	if *do == (deed{}) {
 		return
 	}
-	c, verb := h.c, h.c.w.server.Verb(h.args)
+	c, verb := h.c, h.verb
 	if do.takes > 0 {
 		c.fault("slow hook", "%s, %v", verb, do.takes)
 		c.distracts(1)

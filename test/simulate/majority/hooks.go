@@ -49,6 +49,7 @@ func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 type hooked struct {
 	l             *link
 	args          []string
+	verb          string
 	before, after deed
 }
 
@@ -63,12 +64,13 @@ func (l *link) hooks(args []string) (h hooked) {
 	w := l.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l.hooked == 0 || l.n.Verb(args) == "" {
+	verb := l.n.Verb(args)
+	if l.hooked == 0 || verb == "" {
 		return h
 	}
 	l.hooked--
 	r := w.draw(l.c.id, uint64(l.n.i), stage.Contents(args), 24) //nolint:gosec // it is small
-	h = hooked{l: l, args: args}
+	h = hooked{l: l, args: args, verb: verb}
 	do := &h.before
 	if r.IntN(2) == 0 {
 		do = &h.after
@@ -85,9 +87,9 @@ func (h *hooked) acts(do *deed) {
 	if *do == (deed{}) {
 		return
 	}
-	l, verb := h.l, h.l.n.Verb(h.args)
+	l := h.l
 	if do.takes > 0 {
-		l.distracts(1, "slow hook", verb)
+		l.distracts(1, "slow hook", h.verb)
 		timer := time.NewTimer(do.takes)
 		select {
 		case <-timer.C:
@@ -98,7 +100,7 @@ func (h *hooked) acts(do *deed) {
 		l.distracts(-1, "", "")
 	}
 	if do.ends && isLibrarys() {
-		l.distracts(0, "hook ends its goroutine", verb)
+		l.distracts(0, "hook ends its goroutine", h.verb)
 		runtime.Goexit()
 	}
 }
