@@ -100,7 +100,7 @@ func (a *actor) ended(k *call, err error) {
 	r := a.w.referee
 	a.w.history.Note(a.c.name, "%s of %s (%s) ends: %v", k.op, k.name, k.note, err)
 	if over := time.Since(k.until); !k.until.IsZero() && a.c.paused == nil && a.c.stood.Before(k.until) && !a.c.crashed {
-		if r.stats.Over = max(r.stats.Over, over); over > bounded {
+		if r.stats.Over = max(r.stats.Over, over); over > bounded && !a.c.distracted.After(k.until) {
 			r.violated(4, "a %s of %s by %s came back %v after its end", k.op, k.name, a.c.name, over)
 		}
 	}

@@ -38,7 +38,7 @@ func (r *referee) useful(b *belief) {
 }
 
 // bounded is how long after its end a call comes back: a request in the caller's own goroutine
-// waits no longer than 250 ms.
+// waits no longer than 250 ms, unless a hook of the user's takes its time in it.
 const bounded = 300 * time.Millisecond
 
 // calmAfter is how long after the last fault the weather counts as calm: by then quarantines, the
@@ -232,7 +232,7 @@ func (r *referee) unlocksIn(c *client, b *belief, began time.Time) {
 		r.violated(4, "an Unlock of %s by %s took %v", b.lk.name, c.name, took)
 	}
 	if c.distracted.After(began) {
-		return // a hook of the user's took its time, maybe in the caller's own goroutine
+		return
 	}
 	if able && since.Before(began.Add(-settling)) && !c.closing {
 		r.stats.Unlock = max(r.stats.Unlock, took)
@@ -271,7 +271,7 @@ const split = 250 * time.Millisecond
 func (r *referee) returns(k *call, err error) {
 	c, took, limit := k.actor.c, time.Since(k.began), bounded+8*r.trip()
 	since, able := c.reaches(r.w.need(), nil)
-	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted {
+	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted || c.distracted.After(k.began) {
 		return
 	}
 	_, alone := c.reaches(r.w.need(), func(l *link) bool { return slices.Contains(k.free, l.n) })
