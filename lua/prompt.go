@@ -102,8 +102,8 @@ type prompt struct {
 	awaits          bool          // the caller does not send, but waits for another goroutine, up to limit
 }
 
-// Sends reports whether callers send their requests themselves, and do not wait for another goroutine
-// that does.
+// Sends reports whether callers send their requests themselves. Else they wait for another
+// goroutine that does.
 func (s *Server) Sends() bool { return s.prompt != nil && !s.prompt.awaits }
 
 // or is p, or ctx if there is no p.

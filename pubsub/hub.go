@@ -83,8 +83,8 @@ func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
 	}
 }
 
-// bounded is the client, with timeouts if it has none: go-redis ends no greeting that goes unanswered,
-// and a hub would wait for it for ever, also to close. They are not for what is heard.
+// bounded is the client, with timeouts if it has none: go-redis ends no greeting that goes
+// unanswered, and a hub would wait for it for ever, also to close. They are not for what is heard.
 func bounded(rdb redis.UniversalClient) redis.UniversalClient {
 	client, ok := rdb.(*redis.Client)
 	if !ok || client == nil {
@@ -146,8 +146,8 @@ func (h *Hub) endWith(why error) {
 }
 
 // Close ends the connection and returns when no listener can be called any more. Close takes at
-// most as long as go-redis takes to give up a dial in progress, and 5 s for its greeting if the client
-// has no timeouts.
+// most as long as go-redis takes to give up a dial in progress, and 5 s for its greeting if the
+// client has no timeouts.
 func (h *Hub) Close() {
 	h.stop() // first: a connection that is being made, and is not in the table yet, then finds the context ended
 	h.mu.Lock()

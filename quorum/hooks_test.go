@@ -13,27 +13,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// cutting is a hook of the user's that ends the goroutines of so many requests, as t.FailNow does.
-type cutting struct{ left atomic.Int32 }
+// before is a hook of the user's that is called before each request.
+type before func(...redis.Cmder)
 
-func (c *cutting) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (b before) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (c *cutting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.cut(cmd)
+		b(cmd)
 		return next(ctx, cmd)
 	}
 }
 
-func (c *cutting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.cut(cmds[0])
+		b(cmds...)
 		return next(ctx, cmds)
 	}
 }
 
-func (c *cutting) cut(cmd redis.Cmder) { // of a greeting, go-redis would leave the connection open
-	if cmd.Name() == "evalsha" && c.left.Add(-1) >= 0 {
+// cutting ends the goroutines of so many requests, as t.FailNow does.
+type cutting struct{ left atomic.Int32 }
+
+func (c *cutting) cut(cmds ...redis.Cmder) { // of a greeting, go-redis would leave the connection open
+	if cmds[0].Name() == "evalsha" && c.left.Add(-1) >= 0 {
 		runtime.Goexit()
 	}
 }
@@ -92,7 +95,7 @@ func (h *hushed) cuts(l *Locker, nodes ...int) (cut func(n int32)) {
 	var hooks []*cutting
 	for _, i := range nodes {
 		hook := new(cutting)
-		l.nodes[i].rdb.(*redis.Client).AddHook(hook)
+		l.nodes[i].rdb.(*redis.Client).AddHook(before(hook.cut))
 		hooks = append(hooks, hook)
 	}
 	return func(n int32) {
@@ -134,24 +137,8 @@ func (w *world) hooked(hook redis.Hook, obeys bool) *Locker {
 	return l
 }
 
-// seeing is a hook that counts scripts.
+// seeing counts scripts.
 type seeing struct{ scripts atomic.Int32 }
-
-func (s *seeing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *seeing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.count(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (s *seeing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.count(cmds...)
-		return next(ctx, cmds)
-	}
-}
 
 func (s *seeing) count(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
@@ -165,7 +152,7 @@ func TestTheHooksOfTheUsersClientsSeeAllRequestsOfACall(t *testing.T) {
 	for _, obeys := range []bool{false, true} {
 		w := realNodes(t, 3)
 		var hook seeing
-		l := w.hooked(&hook, obeys)
+		l := w.hooked(before(hook.count), obeys)
 		for _, ctx := range []context.Context{context.Background(), w.Context()} {
 			w.unlock(w.has(l, "x")) // the nodes know the scripts
 			w.until("nothing is under way", func() bool { return l.idle() })

@@ -54,13 +54,13 @@ func (l *Locker) leavesAgain(c *call, i int, token int64, again bool, then func(
 	l.mu.Unlock()
 	var was lua.Was
 	err := lua.ErrCutShort
-	defer func() { then(was, again, err) }()
 	l.core.Persist(lease, func(ctx context.Context) error {
 		if was, err = l.leave(ctx, l.nodes[i].server, c, i, token); err != nil {
 			again = again || lua.Unanswered(err)
 		}
 		return err
 	})
+	then(was, again, err)
 }
 
 // leave is one request.

@@ -75,11 +75,8 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 		if l.core.Settings.Simulated() { // or the order of goroutines would decide what goes out together
 			n.server.Apart()
 		}
-		n.meet = func(ctx context.Context) (err error) {
-			if e := l.core.Await(ctx, func(ctx context.Context) { err = l.probe(ctx, n) }); e != nil {
-				return e // a hook may end that goroutine, and the prober has to go on
-			}
-			return err
+		n.meet = func(ctx context.Context) error { // the prober has to go on though a hook ends a goroutine
+			return l.core.Whole(func() error { return l.probe(ctx, n) })
 		}
 		l.nodes = append(l.nodes, n)
 	}

@@ -123,7 +123,7 @@ func inWordsOf(c locks.Candidate, shell, typed string, quote rune) string {
 // double quotes.
 var bare, quoted = escaping("\\ \"'`$&|;<>()[]{}*?!#~"), escaping("\\\"$`")
 
-// described escapes what means something to zsh's _describe, which does the shell's escaping itself.
+// described escapes what means something to zsh's _describe. That does the shell's escaping itself.
 var described = escaping(`\:`)
 
 // unquotable has the character that no backslash can keep as it is between two of these quotes.

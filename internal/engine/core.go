@@ -155,9 +155,9 @@ func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
 	}
 }
 
-// whole runs f in a goroutine of its own, which a hook of the client's may end, and returns its
+// Whole runs f in a goroutine of its own, which a hook of the client's may end, and returns its
 // error.
-func (c *Core) whole(f func() error) error {
+func (c *Core) Whole(f func() error) error {
 	done := make(chan error, 1)
 	c.Go(func() {
 		err := lua.ErrCutShort

@@ -115,9 +115,9 @@ func (h *Hold) Asks(lease time.Duration, now time.Time) {
 }
 
 // ForRenewal returns the lease that a renewal asks for; 0: none. If an Extend, a nested call or a
-// clock that was set back has made the hold last longer, that is what is left of it: a server that has lost it must keep the
-// hold for as long as it is trusted. It is a tenth of the margin less, so that a request that takes
-// its time does not make the hold last even longer.
+// clock that was set back has made the hold last longer, that is what is left of it: a server that
+// has lost it must keep the hold for as long as it is trusted. It is a tenth of the margin less, so
+// that a request that takes its time does not make the hold last even longer.
 func (h *Hold) ForRenewal(now time.Time) time.Duration {
 	if h.Beyond {
 		return max(h.Lease, Until(h.Term.Ends, now)-Margin(h.Term.Span)/10)

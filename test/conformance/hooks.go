@@ -44,8 +44,8 @@ var hookTests = []test{
 	}},
 }
 
-// hooked fails unless a lock is free soon after calls whose client has a hook that ends one of their
-// requests: the nth.
+// hooked fails unless a lock is free soon after calls whose client has a hook that ends one of
+// their requests: the nth.
 func (w *World) hooked(ctx context.Context, h *untimelyHook, n int32) {
 	w.Helper()
 	a, b := w.hookedLocker(h), w.Locker()

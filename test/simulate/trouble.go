@@ -29,7 +29,7 @@ const (
 	Forged      // somebody with rights to one lock only sends messages
 	Twice       // two goroutines unlock one Lease at once
 	Damaged     // a stranger writes anything into the keys of one lock
-	Endless     // clients have no timeouts: a request waits for its answer for as long as its connection lives
+	Endless     // clients have no timeouts: a request waits for as long as its connection lives
 	Hooks       // hooks of a client's take their time, before a request is sent or once it is answered
 	HookCrashes // such hooks panic and end their goroutines
 

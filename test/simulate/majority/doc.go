@@ -4,9 +4,9 @@
 // Each node has its own clock, which is milliseconds to hours away from the others and drifts by
 // less than the margin, its own run id, and its own faults: it hangs and goes on, is killed and
 // comes back empty, with its data or with that of minutes ago, is flushed, is slow. Each client has
-// a link of its own to each node, which loses, delays and holds back. Some clients have no timeouts,
-// and hooks of their go-redis clients take their time and end goroutines of the library's (hooks.go).
-// Clients are killed, paused and closed (faults.go). In between the weather is calm.
+// a link of its own to each node, which loses, delays and holds back. Some clients have no
+// timeouts, and hooks of their go-redis clients take their time and end goroutines of the library's
+// (hooks.go). Clients are killed, paused and closed (faults.go). In between the weather is calm.
 //
 // A referee judges: at no instant are two Leases of different owners trusted, whatever number of
 // nodes forget (1); who has its place at a majority is not overtaken by a call that began later,

@@ -31,8 +31,8 @@ func minded() bool {
 	return err == nil && theirs == ours
 }
 
-// orphaned reports whether no shell can see our process group stop. Here that is never known: we may
-// be part of a script that a shell minds.
+// orphaned reports whether no shell can see our process group stop. Here that is never known: we
+// may be part of a script that a shell minds.
 func orphaned() bool { return false }
 
 // ignored reports whether we were started to ignore a signal. Here that is never known.
