@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // before is a hook of the user's that is called before each request.
@@ -185,6 +187,61 @@ func TestCallsWhoseRequestsAreCutShortByAHookAskAgain(t *testing.T) {
 		if _, err := h.locker().TryLock(h.Context(), "x"); err != nil {
 			h.Error(err)
 		}
+	})
+}
+
+// faltering is a hook of a node that is first not ready for a leave, and then does as it is asked,
+// but the goroutine ends that waits for its answer.
+type faltering struct {
+	before
+	leave any
+	asked atomic.Int32
+}
+
+func (f *faltering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if len(cmd.Args()) < 2 || cmd.Args()[1] != f.leave {
+			return next(ctx, cmd)
+		}
+		n := f.asked.Add(1)
+		if n == 1 {
+			cmd.SetErr(notReady{})
+			return notReady{}
+		}
+		err := next(ctx, cmd)
+		if n == 2 {
+			runtime.Goexit()
+		}
+		return err
+	}
+}
+
+// notReady is an answer of a server that begins.
+type notReady struct{}
+
+func (notReady) Error() string { return "LOADING the node is not ready" }
+func (notReady) RedisError()   {}
+
+func TestALeaveWhoseRepetitionWasCutShortByAHookMayHaveBeenDone(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		said := make(chan struct{})
+		l.nodes[0].rdb.(*redis.Client).AddHook(&faltering{
+			before: func(...redis.Cmder) {}, leave: leaveScript.Command(nil)[1],
+		})
+		l.mu.Lock()
+		var c *call
+		for _, c = range l.calls {
+		}
+		l.mu.Unlock()
+		l.leaves(context.Background(), c, 0, int64(lease.Token()), l.nodes[0].server, func(was lua.Was, again bool, err error) {
+			if !again || err != nil {
+				h.Errorf("the last leave says %q, that one may have been done before: %t, %v", was, again, err)
+			}
+			close(said)
+		})
+		<-said
 	})
 }
 

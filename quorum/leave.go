@@ -55,9 +55,9 @@ func (l *Locker) leavesAgain(c *call, i int, token int64, again bool, then func(
 	var was lua.Was
 	err := lua.ErrCutShort
 	l.core.Persist(lease, func(ctx context.Context) error {
-		if was, err = l.leave(ctx, l.nodes[i].server, c, i, token); err != nil {
-			again = again || lua.Unanswered(err)
-		}
+		err = lua.ErrCutShort
+		defer func() { again = again || lua.Unanswered(err) }()
+		was, err = l.leave(ctx, l.nodes[i].server, c, i, token)
 		return err
 	})
 	then(was, again, err)
