@@ -127,6 +127,21 @@ func (l *link) delivered(f *flight, reply []byte) {
 	}
 }
 
+// lost notes that calls may not know that they wait: their answer went with a goroutine.
+func (l *link) lost(args []string) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if l.w.server.Verb(args) != "enter" {
+		return
+	}
+	look := &look{verb: "enter", argv: args[7:]}
+	for _, p := range look.tickets() {
+		if k := l.owner.noted[noteOf(p.ticket)]; k != nil {
+			k.answered = false
+		}
+	}
+}
+
 // heard notes which call a message tells to wait: whoever is granted the lock by message, or called
 // back, stood in line.
 func (l *link) heard(payload string) {

@@ -131,6 +131,7 @@ func (h *hooked) acts(do *deed) {
 		return
 	}
 	c.w.referee.unanswered(h.args)
+	c.link.lost(h.args)
 	if verb == "leave" { // it is repeated soon
 		c.cutShort.Store(h.args[11], true) // its first ticket
 	} else {
