@@ -102,10 +102,6 @@ type prompt struct {
 	awaits          bool          // the caller does not send, but waits for another goroutine, up to limit
 }
 
-// Sends reports whether callers send their requests themselves. Else they wait for another
-// goroutine that does.
-func (s *Server) Sends() bool { return s.prompt != nil && !s.prompt.awaits }
-
 // or is p, or ctx if there is no p.
 func (p *prompt) or(ctx context.Context) context.Context {
 	if p == nil {
@@ -288,6 +284,13 @@ func (s *Server) bounded(ctx context.Context, limit time.Duration, f func()) err
 	return nil
 }
 
+// Sends reports whether callers of Prompt would send their requests themselves. Else they would
+// wait for another goroutine that does.
+func (s *Server) Sends(ctx context.Context, limit time.Duration) bool {
+	t := &s.timing
+	return t.obeys || t.bound > 0 && t.bound <= limit && ctx.Done() == nil
+}
+
 // Prompt returns a Server whose requests may be sent from the caller's own goroutine, one after the
 // other, under that ctx. That saves the time for which another goroutine would wait in the caller's
 // stead: half a round trip on a busy machine. A request comes back
@@ -302,8 +305,7 @@ func (s *Server) bounded(ctx context.Context, limit time.Duration, f func()) err
 // lately: wait for the answer in another goroutine.
 func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool) {
 	t := &s.timing
-	kept := t.bound > 0 && t.bound <= limit && ctx.Done() == nil
-	awaits := !t.obeys && !kept
+	awaits := !s.Sends(ctx, limit)
 	slow := t.slow.Load()
 	if slow > 0 && time.Now().UnixNano() < slow || awaits && s.together.apart {
 		return nil, false

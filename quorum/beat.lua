@@ -1,18 +1,18 @@
 -- beat: the waiters of one client for one lock say that they live, and learn what they missed.
 --
 -- KEYS  1 record  2 line  3 waiters  4 token  5 node
--- ARGV  1 client  2 the channels' common start  3 the set of nodes  4 its longest lease (ms)
---       5.. tickets
+-- ARGV  1 client  2 the set of nodes  3 its longest lease (ms)
+--       4.. tickets
 -- Reply {now (us), how long nobody can have the vote unless it is given back (ms), the holder's
 --        ticket, token, since (us), 1: somebody older than an undecided holder stands in line,
 --        {tickets that are not in line}}
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local me, channels, set, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local me, set, most = ARGV[1], ARGV[2], ARGV[3]
 local asking
 --#include parts/now.lua
 --#include parts/advance.lua
 local missing = {}
-for i = 5, #ARGV do
+for i = 4, #ARGV do
   if redis.call('ZSCORE', line, ARGV[i]) then
     redis.call('ZADD', waiters, num(ms + LIVENESS), ARGV[i])
   else

@@ -176,6 +176,9 @@ func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua
 	var soonest time.Duration
 	i = -1
 	for k, n := range l.nodes {
+		if !n.server.Sends(ctx, silence) { // the crew has goroutines that stay
+			continue
+		}
 		n.mu.Lock()
 		usual, there := n.usual, !n.failed && !n.silent()
 		n.mu.Unlock()
@@ -187,7 +190,7 @@ func (l *Locker) ownLeg(ctx context.Context, wait time.Duration) (i int, by *lua
 		return -1, nil
 	}
 	by, ok := l.nodes[i].server.Prompt(ctx, silence)
-	if !ok || !by.Sends() { // the crew has goroutines that stay
+	if !ok {
 		return -1, nil
 	}
 	return i, by
@@ -210,7 +213,7 @@ func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func
 	place, back := c.Enter(i)
 	command := c.first
 	if command == nil || place > 0 || back > 0 {
-		command = enterScript.CommandOn(c.keys, c.arg, l.args.id, decimal(place), c.Bound, decimal(back), l.args.channels, l.args.set, l.args.most)
+		command = l.enterCommand(c, place, back)
 	}
 	if place == 0 && back == 0 {
 		c.first = command
@@ -230,6 +233,14 @@ func (l *Locker) enter(ctx context.Context, c *call, i int, by *lua.Server) func
 			a, err = decodeAnswer(reply, c.ticket.Claim())
 		}
 	}
+}
+
+// enterCommand is that of an enter: few words, on the usual way.
+func (l *Locker) enterCommand(c *call, place lua.Place, back int64) []any {
+	if place == 0 && c.Bound == 0 && back == 0 {
+		return enterScript.CommandOn(c.keys, c.arg, l.args.set, l.args.most)
+	}
+	return enterScript.CommandOn(c.keys, c.arg, l.args.set, l.args.most, decimal(place), c.Bound, decimal(back))
 }
 
 // answered takes in what came of an enter. Locker.mu must be held.

@@ -3,9 +3,9 @@
 -- the record says who of them has the node's vote.
 --
 -- KEYS  1 record (hash)  2 line (zset)  3 waiters (zset)  4 token (string)  5 node (hash)  6 mark
--- ARGV  1 ticket  2 client  3 place (us; 0: none yet)  4 most waiters (0: no bound; -1: a try)
---       5 token of a vote that is given back (0: none)  6 the channels' common start
---       7 the set of nodes  8 its longest lease (ms)
+-- ARGV  1 ticket  2 the set of nodes  3 its longest lease (ms); then nothing more, or
+--       4 place (us; 0: none yet)  5 most waiters (0: no bound; -1: a try)
+--       6 token of a vote that is given back (0: none)
 -- Reply us              the usual grant: now, token, since and place are this one number, a whole
 --                       claim is left, and nobody older is in line
 --       {'granted', now (us), token, since (us), left (ms), place, 1: somebody older is in line}
@@ -16,18 +16,18 @@
 --       {'gone'} the ticket has left
 -- Errors: WRONGTYPE of a key of the lock, before anything is written.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local ticket, me, place, bound = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local channels, set, most = ARGV[6], ARGV[7], ARGV[8]
-local asking = ticket
+local ticket, set, most = ARGV[1], ARGV[2], ARGV[3]
+local place, bound = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0)
 if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end
 --#include parts/now.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
 --#include parts/usual_enter.lua
+local me, asking = string.match(ticket, '^[^:]+'), ticket
 --#include parts/advance.lua
 local at = tonumber(redis.call('ZSCORE', line, ticket) or 0)
 local alive = redis.call('ZSCORE', waiters, ticket)
 local last = tonumber(redis.call('GET', tokens) or 0) or 0
-if holder[1] == ticket and holder[2] == ARGV[5] and not holder[3] then
+if holder[1] == ticket and holder[2] == ARGV[6] and not holder[3] then
   redis.call('DEL', record)
   holder = {}
 end
@@ -79,7 +79,7 @@ elseif not turned then
   local its = holder[1] and redis.call('ZRANK', line, holder[1])
   older = its and rank and its < rank
   if rank then position = rank + (older and 0 or 1) end
-  if tonumber(ARGV[3]) > 0 then want(ticket, holder) end
+  if tonumber(ARGV[4] or 0) > 0 then want(ticket, holder) end
 end
 if status ~= 'waits' then position = waiting() end
 return {status, us, left, place, position, holder[1] and not holder[3] and not older and 1 or 0,

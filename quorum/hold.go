@@ -97,7 +97,7 @@ func (l *Locker) renew(ctx context.Context, i int, holds []renewal) error {
 func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) (err error) {
 	keys := make([]string, 1, 1+5*len(holds))
 	keys[0] = l.nodeKey
-	args := []any{l.args.id, l.args.channels, l.args.set, l.args.most}
+	args := []any{l.args.id, l.args.set, l.args.most}
 	l.mu.Lock()
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h renewal) bool { // it has been given back meanwhile
 		return h.decided && (h.Phase != rules.Granted || h.HasLost(i)) || !h.decided && (h.Phase != rules.Waiting || h.Vote(i) != h.vote)
@@ -252,13 +252,14 @@ func (l *Locker) tell(c *call, i int, token int64) {
 // release is how a hold is given back at all nodes. All of it is guarded by Locker.mu.
 type release struct {
 	ballot.Release
-	err     error         // of a node that refused, or could not be asked any more
-	outcome chan struct{} // closed when it is known, or will not be
-	all     chan struct{} // closed when all nodes have answered
+	err      error         // of a node that refused, or could not be asked any more
+	all      chan struct{} // closed when all nodes have answered
+	known    bool          // what it did
+	patience *time.Timer   // how long the latest call of Release waits for all
 }
 
-// Release leaves all nodes, once, and waits for a majority, but no longer than a call may be kept.
-// The requests go on in the background.
+// Release leaves all nodes, once. It waits for a majority, but no longer than a node may be silent,
+// and then for a moment for the others. The requests go on in the background.
 func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (lua.Was, error) {
 	s.mu.Lock()
 	c := s.calls[h.Ticket.Counter]
@@ -271,10 +272,17 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		r, own = s.beginRelease(ctx, c, h.Token)
 		c.release = r
 	}
+	if r.patience = time.NewTimer(silence); r.known {
+		r.patience.Reset(grace)
+	}
+	patience := r.patience.C
+	defer r.patience.Stop()
 	s.mu.Unlock()
-	began := time.Now()
 	own()
-	r.await(began)
+	select { // once: after a majority's answer, the others change the timer
+	case <-r.all:
+	case <-patience:
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -292,30 +300,11 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	return "", nil // nodes that are away could say otherwise: nobody waits for them
 }
 
-// await waits until all nodes have answered. It waits for those behind a majority for a moment, and
-// for a majority as long as a node may be silent from then.
-func (r *release) await(began time.Time) {
-	if closed(r.all) {
-		return
-	}
-	patience := time.NewTimer(time.Until(began.Add(silence)))
-	defer patience.Stop()
-	select {
-	case <-r.outcome:
-		patience.Reset(grace)
-		select {
-		case <-r.all:
-		case <-patience.C:
-		}
-	case <-patience.C:
-	}
-}
-
 // beginRelease sends a leave to every node that was asked: to one of them by own, which the caller
 // calls. Locker.mu must be held.
 func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *release, own func()) {
 	now := time.Now()
-	r, own = &release{Release: c.Ballot.Release(now), outcome: make(chan struct{}), all: make(chan struct{})}, func() {}
+	r, own = &release{Release: c.Ballot.Release(now), all: make(chan struct{})}, func() {}
 	mine, prompt := l.ownLeg(ctx, 0)
 	for i := range l.nodes {
 		trusted := c.Has(i, now)
@@ -351,8 +340,10 @@ func (r *release) left(was lua.Was, trusted, again bool, err error) {
 	} else {
 		r.Left(was, trusted, again)
 	}
-	if (r.Known() || r.Over()) && !closed(r.outcome) {
-		close(r.outcome)
+	if r.Known() && !r.known {
+		if r.known = true; r.patience != nil {
+			r.patience.Reset(grace)
+		}
 	}
 	if r.Over() {
 		close(r.all)

@@ -235,7 +235,7 @@ func TestALeaveWhoseRepetitionWasCutShortByAHookMayHaveBeenDone(t *testing.T) {
 		for _, c = range l.calls {
 		}
 		l.mu.Unlock()
-		l.leaves(context.Background(), c, 0, int64(lease.Token()), l.nodes[0].server, func(was lua.Was, again bool, err error) {
+		l.leaves(context.Background(), c, 0, lease.Token(), l.nodes[0].server, func(was lua.Was, again bool, err error) {
 			if !again || err != nil {
 				h.Errorf("the last leave says %q, that one may have been done before: %t, %v", was, again, err)
 			}

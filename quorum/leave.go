@@ -91,7 +91,10 @@ const (
 )
 
 func (l *Locker) leaveCommand(keys []any, ticket any, token, late int64, by taking) []any {
-	return leaveScript.CommandOn(keys, ticket, l.args.id, token, late, l.args.channels, l.args.set, l.args.most, int(by))
+	if late == 0 && by == itself {
+		return leaveScript.CommandOn(keys, ticket, l.args.set, l.args.most, token)
+	}
+	return leaveScript.CommandOn(keys, ticket, l.args.set, l.args.most, token, late, int(by))
 }
 
 // keysOf are the keys of scripts about one ticket.

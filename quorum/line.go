@@ -78,7 +78,7 @@ func (l *Locker) beat(at *line, i int) {
 	if node.away() || len(at.calls) == 0 {
 		return
 	}
-	args := []any{l.args.id, l.args.channels, l.args.set, l.args.most}
+	args := []any{l.args.id, l.args.set, l.args.most}
 	calls := make([]*call, 0, len(at.calls))
 	for c := range at.calls {
 		if c.Stands(i) {

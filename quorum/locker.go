@@ -24,9 +24,9 @@ import (
 // enough. Its methods are safe for concurrent use.
 type Locker struct {
 	settings
-	nodeKey  string                                      // the key of a node's own record
-	channels string                                      // what the clients' channels begin with
-	args     struct{ node, id, channels, set, most any } // as scripts get them
+	nodeKey  string                            // the key of a node's own record
+	channels string                            // what the clients' channels begin with
+	args     struct{ node, id, set, most any } // as scripts get them
 	core     *engine.Core
 	crew     *crew
 	nodes    []*node
@@ -63,7 +63,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 	l.core = engine.New(first, "quorum", lua.NewServer, strategy{l}, l.engine)
 	l.settings.prefix = l.core.Settings.Prefix
 	l.nodeKey, l.channels = l.prefix+":node", lua.Channels(l.prefix)
-	l.args.node, l.args.id, l.args.channels, l.args.set, l.args.most = l.nodeKey, l.core.ID, l.channels, l.set, l.most.Milliseconds()
+	l.args.node, l.args.id, l.args.set, l.args.most = l.nodeKey, l.core.ID, l.set, decimal(l.most.Milliseconds())
 	l.crew = newCrew(l.core, 4*len(nodes))
 	for i, rdb := range nodes {
 		logger := l.core.Settings.Logger.With("node", nameOf(i, rdb))

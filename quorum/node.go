@@ -60,7 +60,7 @@ func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command 
 	r := n.begins()
 	defer r.ends()
 	if ctx == context.Background() { // else the user's context may be what ends the goroutine
-		r.comesOf(ctx, lua.ErrCutShort)
+		r.err, r.failed, r.told = lua.ErrCutShort, true, true // unless RunCommand returns
 	}
 	reply, err = by.RunCommand(ctx, sc, command)
 	r.comesOf(ctx, err)

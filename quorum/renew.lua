@@ -3,12 +3,12 @@
 -- holder only tells the token.
 --
 -- KEYS  1 node, then for each hold: record, line, waiters, token, mark
--- ARGV  1 client  2 the channels' common start  3 the set of nodes  4 its longest lease (ms)
+-- ARGV  1 client  2 the set of nodes  3 its longest lease (ms)
 --       then for each hold: ticket, token, lease (ms; 0: as it is), until (ms of the server; 0),
 --       place (us), depth, 1: decided
 -- Reply for each hold how long the record has it (ms); 0: it waits in line; -1: it has left
 local node = KEYS[1]
-local me, channels, set, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local me, set, most = ARGV[1], ARGV[2], ARGV[3]
 local asking
 --#include parts/now.lua
 local record, line, waiters, tokens
@@ -16,7 +16,7 @@ local record, line, waiters, tokens
 local reply = {}
 for i = 1, (#KEYS - 1) / 5 do
   record, line, waiters, tokens = unpack(KEYS, 5 * i - 3, 5 * i)
-  local ticket, token, lease, till, place, depth, decided = unpack(ARGV, 7 * i - 2, 7 * i + 4)
+  local ticket, token, lease, till, place, depth, decided = unpack(ARGV, 7 * i - 3, 7 * i + 3)
   local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
   local gone = redis.call('GET', KEYS[5 * i + 1])
   if gone == 'evicted' and decided == '1' then -- it had a majority elsewhere by then

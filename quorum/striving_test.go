@@ -18,7 +18,7 @@ func (w *world) enters(rdb *redis.Client, l *Locker, i int, keys lua.Keys, t lua
 	w.Helper()
 	reply, err := lua.NewServer(rdb, l.channels, l.core.ID).Run(w.Context(), enterScript,
 		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, t)},
-		t.String(), l.core.ID, decimal(int64(0)), 0, decimal(int64(0)), l.channels, l.set, l.most.Milliseconds())
+		t.String(), l.set, l.most.Milliseconds())
 	if err != nil {
 		w.Fatalf("node %d: %v", i+1, err)
 	}

@@ -1,7 +1,8 @@
 -- advance.lua: gives a free lock to the first in line who lives and is heard. Included; needs
--- now.lua, record, line, waiters, tokens, node, me, channels, set and most, and asking: the ticket
--- of an enter.
+-- now.lua, record, line, waiters, tokens, node, set and most, me: the client that is here and need
+-- not be asked for, and asking: the ticket of an enter.
 
+--#include parts/channels.lua
 local function num(n) return string.format('%.0f', n) end
 local function hears(client) -- not, where scripts may not ask
   return tonumber(redis.pcall('PUBSUB', 'NUMSUB', channels .. client)[2] or 0) > 0

@@ -132,7 +132,11 @@ func (p *pair) enters(c int8, place, bound, back int64) error {
 		name := [...]string{waits: "waits", held: "held", full: "full"}[a.status]
 		want = []any{name, int(a.now), int(a.left), int(a.place), int(a.position), bit(a.pending), nameOf(a.holder), int(a.token)}
 	}
-	got, told := p.does("enter", append(keys[:], markKey(c)), ticket(c), names[c], place, bound, back, channels, setName, longest)
+	args := []any{ticket(c), setName, longest, place, bound, back}
+	if place == 0 && bound == 0 && back == 0 {
+		args = args[:3]
+	}
+	got, told := p.does("enter", append(keys[:], markKey(c)), args...)
 	if us, ok := got[0].(int); ok { // in short
 		got = []any{"granted", us, us, us, int(claim), us, 0}
 	}
@@ -140,14 +144,16 @@ func (p *pair) enters(c int8, place, bound, back int64) error {
 }
 
 func (p *pair) leaves(c int8, token int64, late bool, by taking) error {
-	client := names[c]
 	if p.me = c; by != itself {
-		p.me, client = nobody, "admin"
+		p.me = nobody
 	}
 	was := p.leave(&p.request, c, token, late, by)
 	name := [...]string{neither: "neither", waited: "waited", hadIt: "held"}[was]
-	got, told := p.does("leave", append(keys[:], markKey(c)), ticket(c), client, token, bit(late || by == eviction)*60_000,
-		channels, setName, longest, int(by))
+	args := []any{ticket(c), setName, longest, token, bit(late || by == eviction) * 60_000, int(by)}
+	if !late && by == itself {
+		args = args[:4]
+	}
+	got, told := p.does("leave", append(keys[:], markKey(c)), args...)
 	if got[0] == 1 { // in short
 		got = []any{"held"}
 	}
@@ -161,14 +167,14 @@ func (p *pair) beats(c int8) error {
 		missing = []any{ticket(c)}
 	}
 	want := []any{int(a.now), int(a.left), nameOf(a.holder), int(a.token), int(a.since), bit(a.older), missing}
-	got, told := p.does("beat", keys[:], names[c], channels, setName, longest, ticket(c))
+	got, told := p.does("beat", keys[:], names[c], setName, longest, ticket(c))
 	return p.same(fmt.Sprint("beat ", c), want, got, told)
 }
 
 func (p *pair) renews(c int8, token, lease, place int64, decided bool) error {
 	left := p.renew(&p.request, c, token, lease, place, decided)
 	named := []string{keys[4], keys[0], keys[1], keys[2], keys[3], markKey(c)}
-	got, told := p.does("renew", named, names[c], channels, setName, longest, ticket(c), token, lease, 0, place, 1, bit(decided))
+	got, told := p.does("renew", named, names[c], setName, longest, ticket(c), token, lease, 0, place, 1, bit(decided))
 	return p.same(fmt.Sprint("renew ", c, token, lease, place, decided), []any{int(left)}, got, told)
 }
 

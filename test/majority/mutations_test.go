@@ -61,7 +61,7 @@ var mutations = []broken{
 	},
 	{
 		name: "leaves do not retire", mutation: leavesDoNotRetire,
-		scripts:  []change{{"leave.lua", "if ARGV[4] ~= '0' then", "if false then"}},
+		scripts:  []change{{"leave.lua", "if late ~= '0' then", "if false then"}},
 		scenario: scenario{programs: two, allows: budget{giveUps: 1}}, breaks: "left behind|stuck",
 	},
 	{
@@ -108,7 +108,7 @@ var mutations = []broken{
 	},
 	{
 		name: "an eviction takes a vote", mutation: evictionsTake,
-		scripts:  []change{{"leave.lua", "if ARGV[8] == '2' and holder[1] == ticket then", "if false then"}},
+		scripts:  []change{{"leave.lua", "if by == '2' and holder[1] == ticket then", "if false then"}},
 		scenario: scenario{programs: two, allows: budget{lag: -1, evictions: 1, faults: 1}}, breaks: "exclusion|lost",
 	},
 	{
@@ -120,7 +120,7 @@ var mutations = []broken{
 	},
 	{
 		name: "an eviction leaves no mark", mutation: evictionsLeaveNoMark,
-		scripts:  []change{{"leave.lua", "redis.call('SET', KEYS[6], 'evicted', 'PX', ARGV[4], 'NX')", "redis.call('EXISTS', KEYS[6])"}},
+		scripts:  []change{{"leave.lua", "redis.call('SET', KEYS[6], 'evicted', 'PX', late, 'NX')", "redis.call('EXISTS', KEYS[6])"}},
 		scenario: scenario{programs: two, allows: budget{lag: -1, evictions: 1, faults: 1}}, breaks: "evict",
 	},
 	{
@@ -130,7 +130,7 @@ var mutations = []broken{
 	},
 	{
 		name: "an eviction revives a call that has left", mutation: evictionsRevive,
-		scripts:  []change{{"leave.lua", "'PX', ARGV[4], 'NX')", "'PX', ARGV[4])"}},
+		scripts:  []change{{"leave.lua", "'PX', late, 'NX')", "'PX', late)"}},
 		scenario: scenario{programs: two, allows: budget{evictions: 1, renewals: 1, faults: 1}}, breaks: "left behind|stuck",
 	},
 	{

@@ -42,7 +42,7 @@ type script struct {
 }
 
 const (
-	channels = "test:to:"
+	channels = "test:wake:"
 	setName  = "set"
 )
 
