@@ -222,7 +222,7 @@ func transcript(verb string, args []string, reply []byte) string {
 		args = args[:2]
 	}
 	if verb == "beat" { // its tickets have no order
-		return strings.Join(append(args[:5:5], stage.Sorted(args[5:])...), " ")
+		return strings.Join(append(args[:4:4], stage.Sorted(args[4:])...), " ")
 	}
 	answer := strings.ReplaceAll(strings.TrimSuffix(string(reply), "\r\n"), "\r\n", " ")
 	return strings.Join(args, " ") + " -> " + answer[:min(len(answer), 600)]

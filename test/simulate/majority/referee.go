@@ -85,10 +85,14 @@ func (r *referee) after(l *link, verb string, args []string, reply []byte) {
 		for _, key := range is.naked {
 			r.violated(5, "%s at %s: %s has no end", verb, l.n.name, key)
 		}
-		if verb == "leave" && argv[7] == "1" {
+		by := ""
+		if verb == "leave" && len(argv) > 5 {
+			by = argv[5]
+		}
+		if by == "1" {
 			r.forces(lk, argv[0], strings.Contains(string(reply), "held"))
 		}
-		if k := r.callOf(argv[0]); verb == "leave" && argv[7] == "2" && k != nil {
+		if k := r.callOf(argv[0]); by == "2" && k != nil {
 			k.evicted = true // it is told, or keeps the lock; nobody takes a vote from it
 		}
 		r.voted(lk, l.n, is)
