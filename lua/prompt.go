@@ -310,10 +310,39 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool
 	if slow > 0 && time.Now().UnixNano() < slow || awaits && s.together.apart {
 		return nil, false
 	}
-	both := &struct { // in one allocation
+	all := &struct { // in one allocation
 		server Server
 		prompt prompt
-	}{prompt: prompt{Context: ctx, obeyed: t.obeys, awaits: awaits, limit: limit}}
-	both.server = Server{s.deployment, &both.prompt, s.by}
-	return &both.server, true
+		asked  asked
+	}{asked: asked{Context: ctx, done: ctx.Done()}}
+	all.asked.at, all.asked.ends = ctx.Deadline()
+	all.prompt = prompt{Context: &all.asked, obeyed: t.obeys, awaits: awaits, limit: limit}
+	all.server = Server{s.deployment, &all.prompt, s.by}
+	return &all.server, true
+}
+
+// asked is a caller's context that was asked beforehand. It may be the user's: if that ended the
+// goroutine amid a request, go-redis would put back a connection on which the answer is still to
+// come, and whoever has it next would take that answer for its own.
+type asked struct {
+	context.Context // for values
+	done            <-chan struct{}
+	at              time.Time
+	ends            bool // at that time
+}
+
+func (a *asked) Deadline() (time.Time, bool) { return a.at, a.ends }
+func (a *asked) Done() <-chan struct{}       { return a.done }
+
+// Err may be another error than that of the caller's context, which its caller knows.
+func (a *asked) Err() error {
+	select {
+	case <-a.done:
+	default:
+		return nil
+	}
+	if a.ends && !time.Now().Before(a.at) {
+		return context.DeadlineExceeded
+	}
+	return context.Canceled
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -217,4 +218,40 @@ func TestAPromptRequestPassesTheHooksOfTheUsersClient(t *testing.T) {
 	_, err = soon.Inspect(ctx, s.keys, 0, 1)
 	must(t, err)
 	equal(t, "passed", hook.n.Load() > others && others > 0, true)
+}
+
+// reading is a context that ends the goroutine when it is asked for its deadline so often.
+type reading struct {
+	context.Context
+	left int
+}
+
+func (r *reading) Deadline() (time.Time, bool) {
+	if r.left--; r.left == 0 {
+		runtime.Goexit()
+	}
+	return r.Context.Deadline()
+}
+
+// go-redis would put the connection back on which the answer is still to come: whoever has it next
+// would take that answer for its own, and have a lock that nobody gave.
+func TestNobodyGetsTheAnswerToARequestWhoseContextEndsTheGoroutine(t *testing.T) {
+	for n := range 6 {
+		a := NewServer(single(t).Client(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.PoolSize = true, 1 }), "w:", "a")
+		_, err := a.Do(ctx, "ping")
+		must(t, err)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if soon, ok := a.Prompt(&reading{ctx, n + 1}, 5*time.Second); ok {
+				_, _ = soon.Do(ctx, "echo", "that one's")
+			}
+		}()
+		<-done
+		soon, ok := a.Prompt(ctx, 5*time.Second)
+		equal(t, "prompt", ok, true)
+		reply, err := soon.Do(ctx, "echo", "its own")
+		must(t, err)
+		equal(t, "the answer", reply, any("its own"))
+	}
 }
