@@ -21,6 +21,7 @@ type call struct {
 	engine.Call
 	ticket lua.Ticket
 	away   <-chan struct{} // closed when the call must end
+	sent   time.Time       // when nodes were first asked: the user's context may have taken long before
 
 	*ballot.Ballot
 	settled  chan struct{} // closed when the call has a turn or an error
@@ -43,7 +44,6 @@ type call struct {
 
 // Acquire asks all nodes and waits for a majority.
 func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Turn, err error) {
-	sent := time.Now()
 	c, own, err := s.begin(ctx, of)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 	}
 	var late <-chan time.Time
 	if of.Request.Wait == 0 || of.Request.MaxWaiters > 0 { // it may be refused
-		timer := time.NewTimer(time.Until(sent.Add(hush)))
+		timer := time.NewTimer(time.Until(c.sent.Add(hush)))
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -147,6 +147,7 @@ func (l *Locker) begin(ctx context.Context, of engine.Call) (c *call, own func()
 		return nil, nil, engine.ErrClosed
 	}
 	l.calls[c.ticket.Counter] = c
+	c.sent = time.Now()
 	own = func() {}
 	missing := false
 	for i := range l.nodes {
@@ -284,7 +285,7 @@ func (l *Locker) judge(c *call) {
 		return
 	case ballot.Fill, ballot.Fail:
 		// Pooled connections may have died unnoticed: nodes that are away may be back at once.
-		if v.Away && now.Sub(c.Began) < silence {
+		if v.Away && now.Sub(c.sent) < silence {
 			break
 		}
 		if v.Do == ballot.Fill {

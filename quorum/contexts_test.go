@@ -85,3 +85,21 @@ func TestInitEndsWithItsContextAlsoWhereANodeIsSilent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// slow is a context of a caller's own type that takes its time.
+type slow struct{ context.Context }
+
+func (s slow) Deadline() (time.Time, bool) {
+	time.Sleep(300 * time.Millisecond)
+	return s.Context.Deadline()
+}
+
+func TestATryGivesTheNodesTheirTimeThoughItsContextTakesLongBefore(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "x")
+		if _, err := l.TryLock(slow{h.Context()}, "y"); err != nil {
+			h.Error(err)
+		}
+	})
+}
