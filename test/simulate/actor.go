@@ -175,8 +175,6 @@ func (a *actor) does(ctx context.Context, k *call, overstays bool) {
 		}, k.options...)
 	}()
 	switch {
-	case !k.done && panicked:
-		a.ends(k, "nothing: its callback panicked")
 	case !k.done:
 		a.ended(k, err)
 	case panicked:

@@ -21,7 +21,7 @@ type call struct {
 	done    bool
 	endedAt time.Time
 	note    string // the note in all its tickets
-	hooked  bool   // the call has an OnQueued function
+	crashes bool   // the user's own code may panic under it, or end its goroutine
 
 	// Guarded by World.mu.
 	kept     time.Duration // for how long the user's own code has kept the call

@@ -95,13 +95,13 @@ func (w *World) newClient() *client {
 		MinRetryBackoff: -1, MaxRetryBackoff: -1,
 		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	c.rdb.AddHook(pacer{c})
+	c.rdb.AddHook(stage.Pacer(c.paced))
 	if c.endless && w.plan.Break.Endless { // the library asks for the timeouts once
 		c.rdb.Options().ReadTimeout, c.rdb.Options().WriteTimeout = mostPatient, mostPatient
 		defer func() { c.rdb.Options().ReadTimeout, c.rdb.Options().WriteTimeout = patient, patient }()
 	}
 	options := []fairlock.Option{
-		fairlock.WithLease(c.lease), fairlock.WithLogger(slog.New(teller{c})), fairlock.WithObserver(teller{c}),
+		fairlock.WithLease(c.lease), fairlock.WithLogger(slog.New(stage.Teller(c.told))), fairlock.WithObserver(stage.Teller(c.told)),
 		engine.WithAlarm(func() { c.runs(0) }),
 	}
 	c.uuid = stage.Named(w.plan.Seed, id, func() {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // soon is the time within which an undisturbed waiter gets a free lock: the heartbeat of 5 s, the 6
@@ -175,7 +176,7 @@ type shown struct {
 
 // answered is told at that time. A message may come sooner than an answer from before it.
 func (s shown) answered(now time.Time) time.Time {
-	if s.told.IsZero() || now.Sub(s.at) > mostPatient+slowest {
+	if s.told.IsZero() || now.Sub(s.at) > mostPatient+stage.SlowestHook {
 		return s.at
 	}
 	return s.told

@@ -3,10 +3,10 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // queued returns the OnQueued function of a call, which does what users' code does. It runs in the
@@ -30,12 +30,8 @@ func (a *actor) queued(k *call) func(position int) {
 		}()
 		calls, panics := a.w.plan.brings(Callbacks), a.w.plan.brings(Panics)
 		switch p := a.rand.IntN(100); {
-		case panics && p < 8:
-			c.fault("callback panics", "of %s", k.name)
-			panic(errOwn)
 		case panics && p < 16:
-			c.fault("callback ends its goroutine", "of %s", k.name)
-			runtime.Goexit()
+			stage.Crash("callback", p < 8, func(kind string) { c.fault(kind, "of %s", k.name) })
 		case calls && p < 40:
 			c.fault("slow callback", "of %s", k.name)
 			c.pass(a.upTo(6 * time.Second))
@@ -71,19 +67,28 @@ func (a *actor) mark(k *call) {
 // trouble adds to a call what the user's own code does.
 func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 	if (a.w.plan.brings(Callbacks) || a.w.plan.brings(Panics)) && a.chance(15) {
-		k.hooked = true
+		k.crashes = true
 		k.options = append(k.options, fairlock.OnQueued(a.queued(k)))
 	}
 	if a.w.plan.brings(Values) && a.chance(5) {
 		ctx = asking{ctx, k}
 	}
+	if a.w.plan.brings(Panics) && a.chance(5) {
+		k.crashes = true
+		panics := a.chance(50)
+		ctx = stage.Untimely(ctx, a.rand, func() {
+			if a.c.isUp() {
+				stage.Crash("context", panics, func(kind string) { a.c.fault(kind, "of %s", k.name) })
+			}
+		})
+	}
 	return ctx
 }
 
-// calls makes a call whose callback may panic or end its goroutine. A panic is recovered above the
-// call.
+// calls makes a call under which the user's own code may panic or end its goroutine. A panic is
+// recovered above the call.
 func (a *actor) calls(k *call, f func()) {
-	if k.hooked {
+	if k.crashes {
 		a.survives(f)
 	} else {
 		f()

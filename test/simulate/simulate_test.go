@@ -160,7 +160,7 @@ var kinds = []string{
 	"flush", "restart with data", "restart without data", "clock step", "kill", "power loss", "close", "shutdown", "force", "evict",
 	"close twice", "close in a shutdown", "close at a grant", "close by a callback", "outage", "refusal", "proxy's error",
 	"spell of NOREPLICAS", "spell of MISCONF", "spell of BUSY", "spell of LOADING", "spell of OOM", "spell of NOPERM",
-	"slow callback", "callback calls back", "callback panics", "callback ends its goroutine", "slow context",
+	"slow callback", "callback calls back", "callback panics", "callback ends its goroutine", "slow context", "context panics", "context ends its goroutine",
 	"slow teller", "teller calls back", "teller panics", "teller ends its goroutine", "torn message", "forged message", "damaged key",
 	"client without timeouts", "slow hook", "hook panics", "hook ends its goroutine",
 }

@@ -3,44 +3,17 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"runtime"
 	"time"
 
-	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
-// teller is a client's Observer and the Handler of its logger. Both are user code, and do what
-// users' code does.
-type teller struct{ c *client }
-
-// Observe implements fairlock.Observer.
-func (t teller) Observe(e fairlock.Event) {
-	t.told(fmt.Sprint("an Observer of ", e.Kind))
-}
-
-// Enabled implements slog.Handler, as do the methods below.
-func (t teller) Enabled(context.Context, slog.Level) bool { return true }
-
-// Handle makes no difference between levels.
-func (t teller) Handle(_ context.Context, r slog.Record) error {
-	t.told("a logger of " + r.Message)
-	return nil
-}
-
-// WithAttrs drops the attributes.
-func (t teller) WithAttrs([]slog.Attr) slog.Handler { return t }
-
-// WithGroup drops the group.
-func (t teller) WithGroup(string) slog.Handler { return t }
-
-// told is what the user's code does when it is told something: nearly always nothing that takes
-// time. Of two things that happen in one instant either may be told first, so what the code does
-// depends on the instant alone.
-func (t teller) told(what string) {
-	c, w := t.c, t.c.w
+// told is what a client's Observer and its logger do when they are told something: nearly always
+// nothing that takes time. Of two things that happen in one instant either may be told first, so
+// what they do depends on the instant alone.
+func (c *client) told(what string) {
+	w := c.w
 	r := w.draw(c.id, 21)
 	p := r.IntN(1000)
 	slow, crash := w.plan.brings(Tellers), w.plan.brings(Crashes)
@@ -58,12 +31,8 @@ func (t teller) told(what string) {
 		c.callsBack(r)
 	case slow && p < 36 && w.plan.brings(Closes):
 		c.closes("a teller")
-	case crash && p >= 40 && p < 50:
-		c.fault("teller panics", "told something")
-		panic(errOwn)
-	case crash && p >= 50:
-		c.fault("teller ends its goroutine", "told something")
-		runtime.Goexit()
+	case crash && p >= 40:
+		stage.Crash("teller", p < 50, func(kind string) { c.fault(kind, "told something") })
 	}
 }
 

@@ -15,7 +15,7 @@ type Trouble uint
 // The kinds of trouble.
 const (
 	Callbacks Trouble = 1 << iota // OnQueued functions block, and call back into the Locker
-	Panics                        // OnQueued functions panic and end their goroutines
+	Panics                        // OnQueued functions and contexts panic and end their goroutines
 	Tellers                       // Observers and loggers block, and call back into the Locker
 	Crashes                       // Observers and loggers panic and end their goroutines
 	// Contexts of the user's own type ask a Lease for their values, and take their time.

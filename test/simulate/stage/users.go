@@ -1,0 +1,116 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/locks/internal/engine"
+)
+
+// Teller is an Observer and the Handler of a logger. Both are user code: it is called with what it
+// is told.
+type Teller func(what string)
+
+// Observe implements engine.Observer.
+func (t Teller) Observe(e engine.Event) { t("an Observer of " + e.Kind.String()) }
+
+// Enabled implements slog.Handler, as do the methods below.
+func (t Teller) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle makes no difference between levels.
+func (t Teller) Handle(_ context.Context, r slog.Record) error {
+	t("a logger of " + r.Message)
+	return nil
+}
+
+// WithAttrs drops the attributes.
+func (t Teller) WithAttrs([]slog.Attr) slog.Handler { return t }
+
+// WithGroup drops the group.
+func (t Teller) WithGroup(string) slog.Handler { return t }
+
+// asking is a context of the user's own type, which calls a function first, whatever it is asked.
+type asking struct {
+	context.Context
+	asked func()
+}
+
+func (a asking) Deadline() (time.Time, bool) { a.asked(); return a.Context.Deadline() }
+func (a asking) Done() <-chan struct{}       { a.asked(); return a.Context.Done() }
+func (a asking) Err() error                  { a.asked(); return a.Context.Err() }
+func (a asking) Value(key any) any           { a.asked(); return a.Context.Value(key) }
+
+// Untimely returns a context of the user's own type that does something once, as it is asked in a
+// user's goroutine that survives. Which question that is, is drawn: most often one of the first.
+func Untimely(ctx context.Context, r *rand.Rand, do func()) context.Context {
+	left := new(atomic.Int32)
+	left.Store(1 + r.Int32N(1<<r.IntN(6)))
+	return asking{ctx, func() {
+		if left.Add(-1) != 0 {
+			return
+		}
+		if users, _ := Whose(); !users {
+			left.Store(1) // the next one
+			return
+		}
+		do()
+	}}
+}
+
+// errUsers is what the user's own code panics with.
+var errUsers = errors.New("the user's own panic")
+
+// Crash panics or ends the goroutine, as the user's code does, once it has told which.
+func Crash(who string, panics bool, tell func(kind string)) {
+	if panics {
+		tell(who + " panics")
+		panic(errUsers)
+	}
+	tell(who + " ends its goroutine")
+	runtime.Goexit()
+}
+
+// Survives runs the user's code in a goroutine of its own, in which that code may [Crash]. It
+// reports whether the code has returned.
+func Survives(f func()) (returned bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil && r != any(errUsers) {
+				panic(r)
+			}
+		}()
+		f()
+		returned = true
+	}()
+	<-done
+	return returned
+}
+
+// Whose reports whether this goroutine is one of a user's that survives, or one of the library's.
+// One that a callback keeps is neither: a method named callsBack calls the library in it.
+func Whose() (users, librarys bool) {
+	var pc [128]uintptr
+	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc[:])])
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasSuffix(f.Function, ".callsBack"):
+			return false, false
+		case strings.Contains(f.Function, "stage.Survives"):
+			users = true
+		case strings.Contains(f.Function, "engine.(*Tasks).Go"), strings.Contains(f.Function, "engine.ForEach"):
+			librarys = true
+		}
+		if !more {
+			return users, librarys && !users
+		}
+	}
+}
