@@ -18,6 +18,15 @@ type actor struct {
 	rand *rand.Rand
 
 	serial int // of its last call
+
+	open []*call   // of what it does now
+	had  []*belief // from those calls
+
+	// Guarded by World.mu.
+	inside   bool          // the user's own code runs in a call
+	crashing bool          // it has panicked or ended the goroutine, and the call is not over yet
+	back     time.Time     // when such code last returned, or a call was over by it
+	kept     time.Duration // for how long it has run in all
 }
 
 func (a *actor) run() {
@@ -26,7 +35,8 @@ func (a *actor) run() {
 			a.isTurnedAway()
 			return
 		}
-		a.act()
+		a.open, a.had = nil, nil
+		a.survives(a.act)
 	}
 }
 
@@ -107,7 +117,7 @@ func (a *actor) lock(name string) {
 func (a *actor) try(name string) {
 	k := &call{op: "trylock", name: name, held: true}
 	a.begins(k)
-	lease, err := a.c.locker.TryLock(context.Background(), name, k.options...)
+	lease, err := a.c.locker.TryLock(a.context(context.Background()), name, k.options...)
 	time.Sleep(a.w.plan.Break.Try)
 	a.ended(k, err)
 	if err == nil {
@@ -136,11 +146,12 @@ func (a *actor) do(name string) {
 		}()
 		return a.c.locker.Do(ctx, name, func(ctx context.Context, lease *quorum.Lease) error {
 			a.ended(k, nil)
-			b = a.w.referee.believe(k, lease, nil)
+			b = a.believes(k, lease, nil)
+			b.inDo = true
+			defer a.w.referee.unlocks(b) // also where a panic ends the user's trust
 			if a.c.runs(a.id) {
 				a.use(ctx, b)
 			}
-			a.w.referee.unlocks(b)
 			if panics {
 				panic(errOwn)
 			}
@@ -167,7 +178,7 @@ func (a *actor) do(name string) {
 
 // has uses and unlocks a lease that a call returned.
 func (a *actor) has(k *call, lease *quorum.Lease) {
-	b := a.w.referee.believe(k, lease, nil)
+	b := a.believes(k, lease, nil)
 	if !a.c.runs(a.id) {
 		return
 	}
@@ -187,10 +198,10 @@ func (a *actor) has(k *call, lease *quorum.Lease) {
 
 func (a *actor) unlock(b *belief) {
 	a.w.referee.unlocks(b)
-	began := time.Now()
-	err := b.lease.Unlock(context.Background())
+	began, kept := time.Now(), a.kept
+	err := b.lease.Unlock(a.context(context.Background()))
 	a.w.referee.unlocked(b, err)
-	a.w.referee.unlocksIn(a.c, b, began)
+	a.w.referee.unlocksIn(a.c, b, began, a.kept-kept)
 }
 
 // use works under the lock: it writes, nests, extends, or stays longer than it may.
@@ -210,7 +221,7 @@ func (a *actor) use(ctx context.Context, b *belief) {
 	case p < 12:
 		a.nest(ctx, b)
 	case p < 18:
-		err := b.lease.Extend(ctx, a.upTo(10*time.Second)+100*time.Millisecond)
+		err := b.lease.Extend(a.context(ctx), a.upTo(10*time.Second)+100*time.Millisecond)
 		a.w.history.Note(a.c.name, "extends %s: %v", b.lk.name, err)
 	}
 	if a.c.runs(a.id) && a.works(b, d/2, stubborn) && b.lease.Err() == nil {
@@ -250,13 +261,13 @@ func (a *actor) nest(ctx context.Context, outer *belief) {
 	if a.w.plan.Break.Nested {
 		cancel()
 	}
-	lease, err := a.c.locker.Lock(short, k.name, k.options...)
+	lease, err := a.c.locker.Lock(a.context(short), k.name, k.options...)
 	a.ended(k, err)
 	if err != nil {
 		a.w.referee.shutOut(ctx, outer, err)
 		return
 	}
-	inner := a.w.referee.believe(k, lease, outer)
+	inner := a.believes(k, lease, outer)
 	if a.sleep(a.upTo(100*time.Millisecond), nil) {
 		a.unlock(inner)
 	}
@@ -269,7 +280,7 @@ func (a *actor) force(name string) {
 	a.w.mu.Lock()
 	a.w.fault("force", "%s of %s", a.c.name, name)
 	a.w.mu.Unlock()
-	err := a.c.locker.ForceUnlock(context.Background(), name)
+	err := a.c.locker.ForceUnlock(a.context(context.Background()), name)
 	a.w.history.Note(a.c.name, "forced %s: %v", name, err)
 }
 
@@ -278,7 +289,7 @@ func (a *actor) evict(name string) {
 	if a.w.isFair() {
 		return
 	}
-	state, err := a.c.locker.Inspect(context.Background(), name)
+	state, err := a.c.locker.Inspect(a.context(context.Background()), name)
 	if err != nil || len(state.Waiters) == 0 || !a.c.runs(a.id) {
 		return
 	}
@@ -286,7 +297,7 @@ func (a *actor) evict(name string) {
 	a.w.mu.Lock()
 	a.w.fault("evict", "%s of %s", victim.ID, name)
 	a.w.mu.Unlock()
-	err = a.c.locker.Evict(context.Background(), name, victim.ID)
+	err = a.c.locker.Evict(a.context(context.Background()), name, victim.ID)
 	a.w.history.Note(a.c.name, "evicted %s from %s: %v", victim.ID, name, err)
 }
 

@@ -19,6 +19,7 @@ type belief struct {
 	token      int64
 	lease      *quorum.Lease
 	nested     bool
+	inDo       bool      // Do gives it back
 	start, end time.Time // end is zero while it lasts
 	left       time.Time // when its user gave the lock up
 	late       bool      // that was after the trust had ended

@@ -22,6 +22,9 @@ type call struct {
 	within  bool      // it is nested in another
 	fixed   bool      // its lease is
 
+	troubled bool          // its OnQueued function does what users' code does
+	before   time.Duration // for how long the user's own code had kept the actor's calls as this one began
+
 	// What the call may return with, beside the lock.
 	held, full, ends bool
 
@@ -51,18 +54,14 @@ func (a *actor) begins(k *call) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	a.w.referee.begins(k)
+	k.before = a.kept
+	a.open = append(a.open, k)
 	a.c.noted[k.note], a.c.calls[k] = k, struct{}{}
 	a.w.history.Note(a.c.name, "%s of %s (%s) begins", k.op, k.name, k.note)
 }
 
-func (a *actor) queued(k *call, position int) {
-	a.w.mu.Lock()
-	defer a.w.mu.Unlock()
-	k.queued = time.Now()
-	if position < 1 {
-		a.w.referee.violated(2, "a call of %s by %s stands at position %d", k.name, a.c.name, position)
-	}
-}
+// kept is for how long the user's own code has kept the call. World.mu must be held.
+func (k *call) kept() time.Duration { return k.actor.kept - k.before }
 
 // asks adds to a call the options that it asks for, and returns its context.
 func (a *actor) asks(k *call) (context.Context, context.CancelFunc) {
@@ -88,18 +87,17 @@ func (a *actor) asks(k *call) (context.Context, context.CancelFunc) {
 	if a.chance(12) {
 		k.options, k.fixed = append(k.options, quorum.LeaseFor(300*time.Millisecond+a.upTo(6*time.Second))), true
 	}
-	return ctx, cancel
+	k.troubled = a.w.mischief() && a.chance(10)
+	return a.context(ctx), cancel
 }
 
 // ended judges that a call returned in time, and with a permitted answer.
 func (a *actor) ended(k *call, err error) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
-	k.done, k.endedAt = true, time.Now()
-	delete(a.c.calls, k)
+	a.over(k, err)
 	r := a.w.referee
-	a.w.history.Note(a.c.name, "%s of %s (%s) ends: %v", k.op, k.name, k.note, err)
-	if over := time.Since(k.until); !k.until.IsZero() && a.c.paused == nil && a.c.stood.Before(k.until) && !a.c.crashed {
+	if over := time.Since(k.until) - k.kept(); !k.until.IsZero() && a.c.paused == nil && a.c.stood.Before(k.until) && !a.c.crashed {
 		if r.stats.Over = max(r.stats.Over, over); over > bounded && !a.c.distracted.After(k.until) {
 			r.violated(4, "a %s of %s by %s came back %v after its end", k.op, k.name, a.c.name, over)
 		}
@@ -112,8 +110,16 @@ func (a *actor) ended(k *call, err error) {
 		k.held && errors.Is(err, quorum.ErrHeld), k.held && errors.Is(err, context.DeadlineExceeded),
 		k.full && errors.Is(err, quorum.ErrQueueFull),
 		k.ends && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)),
+		k.kept() > 0 && errors.Is(err, quorum.ErrLost), // its lease ended while the user's own code kept it
 		k.within, a.c.closing || a.c.crashed, !r.calm():
 	default:
 		r.violated(4, "a %s of %s by %s failed in calm weather: %v", k.op, k.name, a.c.name, err)
 	}
+}
+
+// over notes the end of a call. World.mu must be held.
+func (a *actor) over(k *call, how any) {
+	k.done, k.endedAt = true, time.Now()
+	delete(a.c.calls, k)
+	a.w.history.Note(a.c.name, "%s of %s (%s) ends: %v", k.op, k.name, k.note, how)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,8 @@ type client struct {
 	gone    chan struct{} // closed when the process has ended
 
 	leaving chan struct{} // closed when the Locker begins to close
+
+	latest atomic.Pointer[quorum.Lease] // the latest that the client had
 
 	// Guarded by World.mu.
 	calls      map[*call]struct{} // calls under way
@@ -76,12 +79,13 @@ func (w *World) join(actors uint64) *client {
 			MinRetryBackoff: -1, MaxRetryBackoff: -1,
 			DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
-		rdb.AddHook(pacer{l})
+		rdb.AddHook(stage.Pacer(l.paced))
 		c.rdbs, nodes = append(c.rdbs, rdb), append(nodes, rdb)
 	}
 	c.uuid = stage.Named(w.plan.Seed, id, func() {
 		c.locker = quorum.New(nodes, quorum.WithLease(c.lease), quorum.WithLongestLease(w.plan.Longest), quorum.WithSet(w.set()),
-			quorum.WithLogger(slog.New(slog.DiscardHandler)), quorum.WithEngine(engine.WithAlarm(func() { c.runs(0) })))
+			quorum.WithLogger(slog.New(stage.Teller(c.told))), quorum.WithObserver(stage.Teller(c.told)),
+			quorum.WithEngine(engine.WithAlarm(func() { c.runs(0) })))
 	}) + lua.KnowsRuns
 	w.mu.Lock()
 	defer w.mu.Unlock()

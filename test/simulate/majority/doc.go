@@ -5,8 +5,11 @@
 // less than the margin, its own run id, and its own faults: it hangs and goes on, is killed and
 // comes back empty, with its data or with that of minutes ago, is flushed, is slow. Each client has
 // a link of its own to each node, which loses, delays and holds back. Some clients have no
-// timeouts, and hooks of their go-redis clients take their time and end goroutines of the library's
-// (hooks.go). Clients are killed, paused and closed (faults.go). In between the weather is calm.
+// timeouts, and in bad weather hooks of their go-redis clients take their time, panic and end
+// goroutines (hooks.go). Clients are killed, paused and closed (faults.go). In between the weather
+// is calm. In all weathers users' callbacks, Observers and loggers block, panic, end their
+// goroutines and call back (users.go, teller.go). So do their contexts, whatever they are asked,
+// but that they call nothing back.
 //
 // A referee judges: at no instant are two Leases of different owners trusted, whatever number of
 // nodes forget (1); who has its place at a majority is not overtaken by a call that began later,
@@ -22,5 +25,6 @@
 // Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
 // nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be
 // overtaken; a holder that lacks a node's vote because a client has it that does not reach the
-// node.
+// node; what takes longer, or is lost meanwhile, because the user's own code keeps a call, for as
+// long as that runs.
 package majority

@@ -1,11 +1,7 @@
 package majority
 
 import (
-	"context"
-	"fmt"
-	"net"
-	"runtime"
-	"strings"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,122 +9,67 @@ import (
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
-// pacer starts each of a client's commands at an instant of its own. Otherwise goroutines that wake
-// up together would reach for the pool in a random order. It is also the hook of the user's own,
-// which does what users' code does.
-type pacer struct{ l *link }
-
-func (p pacer) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (p pacer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "hello" { // see link.dial
-			return next(ctx, cmd)
-		}
-		args := make([]string, len(cmd.Args()))
-		for i, arg := range cmd.Args() {
-			args[i] = fmt.Sprint(arg)
-		}
-		c := p.l.c
-		time.Sleep(stage.Span(c.w.draw(c.id, uint64(p.l.n.i), stage.Contents(args), 7), 1, 20*time.Microsecond)) //nolint:gosec // it is small
-		h := p.l.hooks(args)
-		h.acts(&h.before)
-		err := next(ctx, cmd)
-		h.acts(&h.after)
-		return err
-	}
-}
-
-func (p pacer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+// paced is the hook of the client's: see stage.Pacer.
+func (l *link) paced(_ redis.Cmder, args []string, send func() error) error {
+	r := l.w.draw(l.c.id, uint64(l.n.i), stage.Contents(args), 7) //nolint:gosec // it is small
+	time.Sleep(stage.Span(r, 1, 20*time.Microsecond))
+	h := l.hooks(r, args)
+	h.acts(&h.before)
+	err := send()
+	h.acts(&h.after)
+	return err
 }
 
 // hooked is what the user's hook does to one request, before it is sent and once it is answered.
 type hooked struct {
 	l             *link
-	args          []string
 	verb          string
-	before, after deed
+	before, after stage.Deed
 }
 
-// deed is what a hook does at one time.
-type deed struct {
-	takes time.Duration
-	ends  bool // its goroutine
-}
-
-// hooks draws what the hook does to a request: nearly always nothing.
-func (l *link) hooks(args []string) (h hooked) {
-	w := l.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// hooks draws what the hook does to a request: nearly always nothing. A caller sends by itself only
+// while no request is slow, so hooks in callers' goroutines have a draw of their own.
+func (l *link) hooks(r *rand.Rand, args []string) (h hooked) {
+	users := false
+	if r.IntN(50) == 0 && l.w.mischief() {
+		users, _ = stage.Whose()
+	}
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
 	verb := l.n.Verb(args)
-	if l.hooked == 0 || verb == "" {
+	switch {
+	case verb == "" || !l.w.calmFrom.IsZero():
+		return h
+	case l.hooked > 0:
+		l.hooked--
+	case !users:
 		return h
 	}
-	l.hooked--
-	r := w.draw(l.c.id, uint64(l.n.i), stage.Contents(args), 24) //nolint:gosec // it is small
-	h = hooked{l: l, args: args, verb: verb}
-	do := &h.before
-	if r.IntN(2) == 0 {
-		do = &h.after
-	}
-	if do.ends = r.IntN(2) == 0; r.IntN(2) == 0 || !do.ends {
-		do.takes = stage.Span(r, time.Millisecond, 3*time.Second)
-	}
+	h = hooked{l: l, verb: verb}
+	h.before, h.after = stage.Deeds(r, true, true)
 	return h
 }
 
-// acts does what the hook does now. It ends goroutines of the library's only: a caller whose own
-// ended would have no way to go on.
-func (h *hooked) acts(do *deed) {
-	if *do == (deed{}) {
-		return
+// acts does what the hook does now.
+func (h *hooked) acts(do *stage.Deed) {
+	if do.Takes > 0 {
+		h.distracts(1, "slow hook")
+		h.l.c.spends(do.Takes)
+		h.distracts(-1, "")
 	}
-	l := h.l
-	if do.takes > 0 {
-		l.distracts(1, "slow hook", h.verb)
-		timer := time.NewTimer(do.takes)
-		select {
-		case <-timer.C:
-		case <-l.c.gone:
-		}
-		timer.Stop()
-		l.c.runs(stage.Contents(h.args))
-		l.distracts(-1, "", "")
-	}
-	if do.ends && isLibrarys() {
-		l.distracts(0, "hook ends its goroutine", h.verb)
-		runtime.Goexit()
-	}
+	do.End(func(kind string) { h.distracts(0, kind) })
 }
 
 // distracts notes that so many more requests are kept by a hook. Whatever comes of that is no
 // fault of the network.
-func (l *link) distracts(n int, what, verb string) {
+func (h *hooked) distracts(n int, what string) {
+	l := h.l
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	l.hooking += n
 	l.trouble()
 	l.c.distracted = time.Now()
 	if what != "" {
-		l.w.fault(what, "%s-%s: %s", l.c.name, l.n.name, verb)
-	}
-}
-
-// isLibrarys reports whether no user of locks calls in this goroutine.
-func isLibrarys() bool {
-	var pc [64]uintptr
-	frames := runtime.CallersFrames(pc[:runtime.Callers(4, pc[:])])
-	for {
-		f, more := frames.Next()
-		if strings.Contains(f.Function, "simulate/majority.") && !strings.Contains(f.Function, "majority.pacer") {
-			return false
-		}
-		if !more {
-			return true
-		}
+		l.w.fault(what, "%s-%s: %s", l.c.name, l.n.name, h.verb)
 	}
 }

@@ -140,7 +140,10 @@ var kinds = []string{
 	"stalled requests", "stalled replies", "stalled network", "weather", "partition", "node hangs", "slow node", "clock step", "flush",
 	"node restarted empty", "node restarted with old data", "node restarted with its data", "all hang", "all flushed", "all restarted",
 	"pause", "kill", "power loss", "close", "shutdown", "force", "evict",
-	"client without timeouts", "slow hook", "hook ends its goroutine",
+	"client without timeouts", "slow hook", "hook panics", "hook ends its goroutine",
+	"slow callback", "callback calls back", "callback panics", "callback ends its goroutine",
+	"slow context", "context panics", "context ends its goroutine",
+	"slow teller", "teller calls back", "teller panics", "teller ends its goroutine",
 }
 
 // Which of two goroutines goes first that wake at one instant is left to chance: one run of 15

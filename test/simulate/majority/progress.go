@@ -29,7 +29,7 @@ func barely(lease time.Duration) time.Duration {
 
 // useful judges that no call gets a lock that ends before its first renewal can be answered (4).
 func (r *referee) useful(b *belief) {
-	if b.k.fixed || b.by.paused != nil || !b.by.stood.Before(b.k.began) {
+	if b.k.fixed || b.k.kept() > 0 || b.by.paused != nil || !b.by.stood.Before(b.k.began) {
 		return
 	}
 	if left := b.until(r.w).Sub(b.start); left < barely(b.by.lease) {
@@ -60,14 +60,17 @@ func (r *referee) trip() time.Duration { return r.w.plan.Latency*5/2 + 50*time.M
 // (4): within two round trips, if the clocks of the nodes are not so far apart that they have to be
 // told the token first. A fixed lease has to be confirmed.
 func (r *referee) prompt(b *belief) {
-	free := r.offered(b)
-	if !r.calm() || b.k.queued.IsZero() || !b.k.queued.Add(r.settled()).Before(free) || b.k.fixed || b.by.paused != nil {
+	if !r.calm() {
+		return
+	}
+	free := later(r.offered(b), r.detained(b))
+	if b.k.queued.IsZero() || !b.k.queued.Add(r.settled()).Before(free) || b.k.fixed || b.by.paused != nil {
 		return
 	}
 	if !r.givenBack(b.lk) {
 		return // the last hold was lost, or overstayed
 	}
-	if left := b.until(r.w).Sub(b.start); left < firmly && r.freshly(b) {
+	if left := b.until(r.w).Sub(b.start); left < firmly && b.k.kept() == 0 && r.freshly(b) {
 		r.violated(4, "%s is trusted for %v, as it was granted in calm weather", b.lk.name, left)
 	}
 	r.stats.Calm++
@@ -97,6 +100,34 @@ func (r *referee) offered(b *belief) time.Time {
 	return free
 }
 
+// detained is until when the user's own code kept somebody from taking the lock, who had a vote
+// since it was free and may have had it meanwhile, or from giving it back; or until it ended that
+// call.
+func (r *referee) detained(b *belief) (until time.Time) {
+	by := func(a *actor) {
+		if until = later(until, a.back); a.inside || a.crashing {
+			until = time.Now()
+		}
+	}
+	by(b.k.actor)
+	for _, o := range r.beliefs {
+		if o.lk == b.lk && o.end.Equal(b.lk.free) {
+			by(o.k.actor)
+		}
+	}
+	for _, votes := range b.lk.votes {
+		for _, v := range slices.Backward(votes) {
+			if !v.at.After(b.lk.free) {
+				break
+			}
+			if k := r.callOf(v.ticket); k != nil {
+				by(k.actor)
+			}
+		}
+	}
+	return until
+}
+
 // freshly reports whether all nodes gave b their votes after the last hold of the lock.
 func (r *referee) freshly(b *belief) bool {
 	for _, votes := range b.lk.votes {
@@ -110,18 +141,19 @@ func (r *referee) freshly(b *belief) bool {
 // wanted judges how soon a lock that was free and wanted was given in calm weather (4). Its votes
 // may have been split: then they are asked back, and given again.
 func (r *referee) wanted(b *belief) {
-	oldest := b.k.began
+	oldest := later(b.k.began, b.k.actor.back)
 	for _, c := range r.w.present {
 		for k := range c.calls {
-			if k.name == b.lk.name && k.op != "trylock" && k.began.Before(oldest) {
-				oldest = k.began
+			if k.name == b.lk.name && k.op != "trylock" && !k.actor.inside {
+				oldest = earlier(oldest, later(k.began, k.actor.back))
 			}
 		}
 	}
 	if !r.calm() || b.by.paused != nil || !r.givenBack(b.lk) {
 		return
 	}
-	idle := float64(b.start.Sub(later(oldest, b.lk.free))) / float64(r.trip())
+	free := later(b.lk.free, r.detained(b))
+	idle := float64(b.start.Sub(later(oldest, free))) / float64(r.trip())
 	r.stats.Split = max(r.stats.Split, idle)
 	if idle > splitTrips {
 		r.violated(4, "%s was free and wanted for %.1f round trips in calm weather", b.lk.name, idle)
@@ -222,11 +254,11 @@ func (r *referee) keeps(ticket string) bool {
 	return k != nil && k.leased && !k.returned
 }
 
-// unlocksIn judges how long an Unlock took (4).
-func (r *referee) unlocksIn(c *client, b *belief, began time.Time) {
+// unlocksIn judges how long an Unlock took (4), but for what the user's own code has kept it.
+func (r *referee) unlocksIn(c *client, b *belief, began time.Time, kept time.Duration) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	took := time.Since(began)
+	took := time.Since(began) - kept
 	since, able := c.reaches(r.w.need(), nil)
 	if !c.crashed && c.paused == nil && c.stood.Before(began) && took > 5*time.Second+bounded {
 		r.violated(4, "an Unlock of %s by %s took %v", b.lk.name, c.name, took)
@@ -269,7 +301,7 @@ const split = 250 * time.Millisecond
 // lock alone. Nodes may have to be met, asked, told their place and the token. Such a try has the
 // lock in calm weather: before, late requests of the dead may take votes.
 func (r *referee) returns(k *call, err error) {
-	c, took, limit := k.actor.c, time.Since(k.began), bounded+8*r.trip()
+	c, took, limit := k.actor.c, time.Since(k.began)-k.kept(), bounded+8*r.trip()
 	since, able := c.reaches(r.w.need(), nil)
 	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted || c.distracted.After(k.began) {
 		return

@@ -174,7 +174,8 @@ func (r *referee) order(lk *lock, x *call) {
 			continue
 		}
 		for k := range c.calls {
-			if k == x || k.name != lk.name || k.within || k.evicted || k.queued.IsZero() || !k.queued.Add(r.settled()).Before(x.began) {
+			lost := k.fixed && (k.actor.inside || k.kept() > 0) // what it was granted ended while the user's own code kept it
+			if k == x || k.name != lk.name || k.within || lost || k.actor.crashing || k.evicted || k.queued.IsZero() || !k.queued.Add(r.settled()).Before(x.began) {
 				continue
 			}
 			places := make(map[int64]int)
