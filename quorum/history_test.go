@@ -97,10 +97,11 @@ func TestAClientThatGoesOnAfterItsLeaseIsRefusedByItsToken(t *testing.T) {
 func TestAHolderOfExactlyAMajorityIsNotRobbedByARestart(t *testing.T) {
 	for what, comesBack := range comebacks {
 		t.Run(what, func(t *testing.T) {
-			w := realNodes(t, 3, "--appendonly", "yes", "--appendfsync", "everysec")
+			w := realNodes(t, 3, "--appendonly", "yes", "--appendfsync", "always")
 			a, proxies := w.through(WithLease(3 * time.Second))
 			b := w.locker(WithLease(3 * time.Second))
 			w.unlock(w.has(b, "x"))
+			w.until("nobody had it yesterday", func() bool { return w.direct[1].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 })
 			yesterday := w.copyOf(1)
 			proxies[2].Refuse(true)
 			proxies[2].CutAll()
