@@ -292,7 +292,7 @@ func TestTheHolderOfAFairOrPlainLockKeepsItThroughAServerThatIsKilledAndSoonBack
 
 func TestTheHolderOfAFairOrPlainLockLearnsThatItIsLostWhileTheServerIsDeadAndLaterAllGoOn(t *testing.T) {
 	onEachKind(t, killed, func(s *site) {
-		const lease = time.Second
+		const lease = 2 * time.Second
 		l, end := s.locker(lease)
 		defer end()
 		held, err := l.Lock(context.Background(), "x")
