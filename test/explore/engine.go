@@ -46,7 +46,11 @@ func newEngine(run map[string]string) (*engine, error) {
 		return nil, err
 	}
 	dial := func(context.Context, string, string) (net.Conn, error) { return e.mini.Dial() }
-	e.rdb = redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: dial, Protocol: 2, DisableIdentity: true, PoolSize: 1})
+	const never = time.Hour // on a machine that gives the search no time for seconds
+	e.rdb = redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", Dialer: dial, Protocol: 2, DisableIdentity: true, PoolSize: 1,
+		ReadTimeout: never, WriteTimeout: never, PoolTimeout: never,
+	})
 	e.subscriber = e.mini.NewSubscriber()
 	go e.listen()
 	if err := e.rdb.Ping(context.Background()).Err(); err != nil { // the first dial starts miniredis
