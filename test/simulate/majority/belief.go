@@ -19,13 +19,14 @@ type belief struct {
 	token      int64
 	lease      *quorum.Lease
 	nested     bool
-	inDo       bool      // Do gives it back
-	start, end time.Time // end is zero while it lasts
-	left       time.Time // when its user gave the lock up
-	late       bool      // that was after the trust had ended
-	expired    bool      // the referee has judged its end
-	dim        bool      // the referee has objected to its context
-	said       error     // what Unlock said
+	inDo       bool          // Do gives it back
+	start, end time.Time     // end is zero while it lasts
+	left       time.Time     // when its user gave the lock up
+	late       bool          // that was after the trust had ended
+	kept       time.Duration // for how long the user's own code had run in the actor's calls by then
+	expired    bool          // the referee has judged its end
+	dim        bool          // the referee has objected to its context
+	said       error         // what Unlock said
 }
 
 // until returns when a belief ends unless something happens.
@@ -126,6 +127,7 @@ func (r *referee) unlocks(b *belief) {
 	defer r.w.mu.Unlock()
 	b.left = time.Now()
 	b.late = !b.left.Before(b.lease.Deadline())
+	b.kept = b.k.actor.kept
 	r.endsNow(b)
 }
 
@@ -144,6 +146,7 @@ func (r *referee) unlocked(b *belief, err error) {
 		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
 	case err == nil && !r.wasForced(b) && r.robbed(b) > len(r.w.nodes)-r.w.need():
 		r.violated(6, "%s: %s unlocked token %d cleanly, and %d nodes had given their votes to others at one time", b.lk.name, b.by.name, b.token, r.robbed(b))
+	case b.k.actor.kept > b.kept && errors.Is(err, quorum.ErrLost): // its lease ended while the user's own code kept the Unlock
 	case err != nil && !b.late && r.calm() && !r.closes(b, err):
 		r.violated(6, "%s: %s held token %d in calm weather and was told: %v", b.lk.name, b.by.name, b.token, err)
 	case b.late && !errors.Is(err, quorum.ErrLost) && !errors.Is(err, quorum.ErrNotHeld):

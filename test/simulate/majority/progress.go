@@ -29,7 +29,7 @@ func barely(lease time.Duration) time.Duration {
 
 // useful judges that no call gets a lock that ends before its first renewal can be answered (4).
 func (r *referee) useful(b *belief) {
-	if b.k.fixed || b.k.kept() > 0 || b.by.paused != nil || !b.by.stood.Before(b.k.began) {
+	if b.k.fixed || b.k.kept() > 0 || b.by.distracted.After(b.k.began) || b.by.paused != nil || !b.by.stood.Before(b.k.began) {
 		return
 	}
 	if left := b.until(r.w).Sub(b.start); left < barely(b.by.lease) {
