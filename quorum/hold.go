@@ -254,7 +254,6 @@ type release struct {
 	ballot.Release
 	err      error         // of a node that refused, or could not be asked any more
 	all      chan struct{} // closed when all nodes have answered
-	known    bool          // what it did
 	patience *time.Timer   // how long the latest call of Release waits for all
 }
 
@@ -272,7 +271,7 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		r, own = s.beginRelease(ctx, c, h.Token)
 		c.release = r
 	}
-	if r.patience = time.NewTimer(silence); r.known {
+	if r.patience = time.NewTimer(silence); r.Known() {
 		r.patience.Reset(grace)
 	}
 	patience := r.patience.C
@@ -334,16 +333,15 @@ func (l *Locker) beginRelease(ctx context.Context, c *call, token int64) (r *rel
 
 // left counts what a node said, or that it said nothing of use. Locker.mu must be held.
 func (r *release) left(was lua.Was, trusted, again bool, err error) {
+	knew := r.Known()
 	if err != nil {
 		r.err = err
 		r.Failed()
 	} else {
 		r.Left(was, trusted, again)
 	}
-	if r.Known() && !r.known {
-		if r.known = true; r.patience != nil {
-			r.patience.Reset(grace)
-		}
+	if r.Known() && !knew && r.patience != nil {
+		r.patience.Reset(grace)
 	}
 	if r.Over() {
 		close(r.all)

@@ -193,14 +193,13 @@ func TestCallsWhoseRequestsAreCutShortByAHookAskAgain(t *testing.T) {
 // faltering is a hook of a node that is first not ready for a leave, and then does as it is asked,
 // but the goroutine ends that waits for its answer.
 type faltering struct {
-	before
-	leave any
+	wire
 	asked atomic.Int32
 }
 
 func (f *faltering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if len(cmd.Args()) < 2 || cmd.Args()[1] != f.leave {
+		if len(cmd.Args()) < 2 || cmd.Args()[1] != f.sha {
 			return next(ctx, cmd)
 		}
 		n := f.asked.Add(1)
@@ -227,9 +226,7 @@ func TestALeaveWhoseRepetitionWasCutShortByAHookMayHaveBeenDone(t *testing.T) {
 		l := h.locker()
 		lease := h.has(l, "x")
 		said := make(chan struct{})
-		l.nodes[0].rdb.(*redis.Client).AddHook(&faltering{
-			before: func(...redis.Cmder) {}, leave: leaveScript.Command(nil)[1],
-		})
+		l.nodes[0].rdb.(*redis.Client).AddHook(&faltering{wire: wire{sha: leaveScript.Command(nil)[1].(string)}})
 		l.mu.Lock()
 		var c *call
 		for _, c = range l.calls {

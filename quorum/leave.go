@@ -53,9 +53,9 @@ func (l *Locker) leavesAgain(c *call, i int, token int64, again bool, then func(
 	lease := max(c.ticket.Lease, c.longest, lua.Liveness)
 	l.mu.Unlock()
 	var was lua.Was
-	err := lua.ErrCutShort
+	var err error
 	l.core.Persist(lease, func(ctx context.Context) error {
-		err = lua.ErrCutShort
+		err = lua.ErrCutShort // unless leave returns
 		defer func() { again = again || lua.Unanswered(err) }()
 		was, err = l.leave(ctx, l.nodes[i].server, c, i, token)
 		return err
