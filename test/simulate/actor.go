@@ -48,24 +48,13 @@ func (a *actor) chance(percent int) bool { return a.rand.IntN(100) < percent }
 
 // sleep waits for d and reports whether the client's code then still runs.
 func (a *actor) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-a.c.gone:
-	}
+	stage.Pass(d, nil, a.c.gone)
 	return a.runs()
 }
 
 // idle is sleep, but it also ends when the Locker begins to close.
 func (a *actor) idle(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-a.c.leaving:
-	case <-a.c.gone:
-	}
+	stage.Pass(d, a.c.leaving, a.c.gone)
 	return a.runs()
 }
 

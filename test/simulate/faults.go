@@ -49,14 +49,7 @@ func (w *World) shelter(calm bool) {
 
 // wait waits for d and reports whether the traffic still goes on then.
 func (w *World) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-w.over:
-		return false
-	}
+	return stage.Pass(d, nil, w.over)
 }
 
 // strike brings one fault. A fault that lasts goes on beside the next one.

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/fairlock/locks/test/simulate/stage"
 )
 
 // Trouble is a set of things that users, operators and strangers do. The faults of the network, the
@@ -86,11 +88,4 @@ func free(clock *atomic.Int64, f func()) bool {
 }
 
 // pass lets a client's code spend time, as long as its process lives.
-func (c *client) pass(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.gone:
-	}
-}
+func (c *client) pass(d time.Duration) { stage.Pass(d, nil, c.gone) }

@@ -58,13 +58,7 @@ func (a *actor) chance(percent int) bool { return a.rand.IntN(100) < percent }
 // sleep waits for d, or until early is closed, and reports whether the client's code then still
 // runs.
 func (a *actor) sleep(d time.Duration, early <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-early:
-	case <-a.c.gone:
-	}
+	stage.Pass(d, early, a.c.gone)
 	return a.c.runs(a.id)
 }
 

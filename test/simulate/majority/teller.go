@@ -50,12 +50,7 @@ func (c *client) fault(kind string) {
 
 // spends lets the client's code spend time, as long as its process lives.
 func (c *client) spends(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.gone:
-	}
+	stage.Pass(d, nil, c.gone)
 	c.runs(uint64(d)) //nolint:gosec // it is not negative
 }
 

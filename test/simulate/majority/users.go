@@ -111,15 +111,15 @@ func (a *actor) drops() {
 		a.w.mu.Lock()
 		over, left := b.k.returned || b.by.crashed, !b.left.IsZero()
 		a.w.mu.Unlock()
-		switch {
-		case over:
-		case b.inDo || left: // it is given back by Do, or by the Unlock that did not return
-			if !left {
-				a.w.referee.unlocks(b)
-			}
-			a.w.referee.finished(b)
-		default:
+		if over {
+			continue
+		}
+		if !left {
 			a.w.referee.unlocks(b)
+		}
+		if b.inDo || left { // it is given back by Do, or by the Unlock that did not return
+			a.w.referee.finished(b)
+		} else {
 			a.survives(func() { a.w.referee.unlocked(b, b.lease.Unlock(context.Background())) })
 		}
 	}

@@ -146,14 +146,7 @@ func (w *World) failed() bool {
 
 // wait waits for d and reports whether the traffic still goes on then.
 func (w *World) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-w.over:
-		return false
-	}
+	return stage.Pass(d, nil, w.over)
 }
 
 func (w *World) byID(id string) *client {
