@@ -31,8 +31,8 @@ type Sentinels struct {
 }
 
 // StartSentinels starts all servers. It returns when every sentinel knows all others and both
-// replicas, and the replicas have the master's data. Two sentinels take a master for dead that is
-// away for a second.
+// replicas, and the replicas have the master's data. No sentinel takes a master for dead that
+// stands still, as one does on a busy machine: there is no failover but those that a test asks for.
 func StartSentinels(tb testing.TB) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{tb: tb}
@@ -40,12 +40,19 @@ func StartSentinels(tb testing.TB) *Sentinels {
 	for range 2 {
 		s.replicas = append(s.replicas, Start(tb, slices.Concat(replicating, replicaOf(s.master))...))
 	}
-	for _, patience := range []int{1000, 1000, 5000} { // if all three were as quick, each might vote for itself
-		s.watchers = append(s.watchers, s.watcher(patience))
+	for range 3 {
+		s.watchers = append(s.watchers, s.watcher())
 	}
 	s.settled()
 	return s
 }
+
+// endless is for how long, in milliseconds, a master may stand still before a sentinel takes it for
+// dead; brief is that for each of the sentinels while a failover is wanted. If all three were as
+// quick, each might vote for itself.
+const endless = 3_600_000
+
+var brief = []int{1000, 1000, 5000}
 
 // replicating has a full copy begin at once. And no copy fails for want of a heartbeat while a test
 // pauses a server.
@@ -55,14 +62,14 @@ func replicaOf(master *Server) []string {
 	return []string{"--replicaof", "127.0.0.1 " + strconv.Itoa(master.Port())}
 }
 
-// watcher starts one sentinel. It takes a master for dead that is silent for patience milliseconds.
-// A sentinel keeps what it knows in its configuration file, so each needs a file of its own.
-func (s *Sentinels) watcher(patience int) *Server {
+// watcher starts one sentinel. A sentinel keeps what it knows in its configuration file, so each
+// needs a file of its own.
+func (s *Sentinels) watcher() *Server {
 	s.tb.Helper()
 	dir := s.tb.TempDir()
 	file := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\n"+
-		"sentinel down-after-milliseconds %[1]s %[3]d\nsentinel failover-timeout %[1]s 1500\n", MasterName, s.master.Port(), patience)
+		"sentinel down-after-milliseconds %[1]s %[3]d\nsentinel failover-timeout %[1]s 1500\n", MasterName, s.master.Port(), endless)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		s.tb.Fatal(err)
 	}
@@ -122,10 +129,28 @@ func (s *Sentinels) Client(tb testing.TB, mutate ...func(*redis.FailoverOptions)
 // replicas; see [Sentinels.Revive].
 func (s *Sentinels) KillMaster() (took time.Duration) {
 	s.tb.Helper()
+	for i, w := range s.watchers {
+		s.patience(w, brief[i])
+	}
 	began := time.Now()
 	s.master.Kill()
 	s.promoted()
-	return time.Since(began)
+	took = time.Since(began)
+	for _, w := range s.watchers {
+		s.patience(w, endless)
+	}
+	return took
+}
+
+// patience sets for how many milliseconds a server may stand still before a sentinel takes it for
+// dead.
+func (s *Sentinels) patience(w *Server, ms int) {
+	s.tb.Helper()
+	c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr()})
+	defer c.Close()
+	if err := c.Set(context.Background(), MasterName, "down-after-milliseconds", strconv.Itoa(ms)).Err(); err != nil {
+		s.tb.Fatalf("set how patient a sentinel is: %v", err)
+	}
 }
 
 // SwitchMaster has the sentinels promote a replica while the old master is alive, and returns when
@@ -173,8 +198,7 @@ func (s *Sentinels) Revive() {
 }
 
 // settled returns when every sentinel sees a master, two live replicas and two other sentinels, and
-// both replicas have the master's data. On a busy machine a sentinel may by mistake have taken a
-// master for dead.
+// both replicas have the master's data.
 func (s *Sentinels) settled() {
 	s.tb.Helper()
 	s.eventually("every sentinel knows them all, and both replicas have the master's data", func() bool {

@@ -37,3 +37,14 @@ func TestSentinelsSwitchMastersWhileBothAreAlive(t *testing.T) {
 	}
 	eventually(t, "the new master takes writes", func() bool { return s.Client(t).Set(context.Background(), "x", "1", 0).Err() == nil })
 }
+
+func TestNoSentinelTakesAMasterForDeadThatStandsStill(t *testing.T) {
+	s := StartSentinels(t)
+	s.Master().Pause()
+	time.Sleep(3 * time.Second) // the quickest sentinel takes a second once a failover is wanted
+	s.Master().Resume()
+	if old := s.Master(); !s.agreed() || s.Master() != old {
+		t.Error("there was a failover")
+	}
+	s.KillMaster()
+}

@@ -70,7 +70,7 @@ func TestWhateverClientsAndCallbacksDoAFailoverEndsAndNoCallIsLate(t *testing.T)
 		r.goOn(t)
 		paused := s.Master()
 		paused.Pause()
-		time.Sleep(700 * time.Millisecond) // less than what counts as dead
+		time.Sleep(700 * time.Millisecond)
 		paused.Resume()
 		r.goOn(t)
 		s.KillMaster()
