@@ -175,17 +175,9 @@ func (l *Locker) refuse(all ...chan struct{}) {
 // message handles a message of a node to this client.
 func (l *Locker) message(i int, payload string) {
 	received := time.Now()
-	if rest, ok := strings.CutPrefix(payload, "wanted "); ok {
-		m, err := lua.ParseMessage("forced " + rest)
-		if err == nil {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if c := l.calls[m.Ticket.Counter]; c != nil && c.ticket == m.Ticket && c.Phase == rules.Waiting {
-				c.Want(i, m.Token)
-				l.judge(c)
-			}
-		}
-		return
+	rest, wanted := strings.CutPrefix(payload, "wanted ")
+	if wanted {
+		payload = "forced " + rest // which says the same of a ticket
 	}
 	m, keys, err := l.core.Message(payload)
 	if err != nil {
@@ -195,7 +187,7 @@ func (l *Locker) message(i int, payload string) {
 	defer l.mu.Unlock()
 	c := l.calls[m.Ticket.Counter]
 	switch {
-	case c == nil && m.News == lua.Grants:
+	case c == nil && (wanted || m.News == lua.Grants): // a request was executed when the call had ended
 		l.core.Go(func() {
 			l.core.Persist(m.Ticket.Lease, func(ctx context.Context) error {
 				_, err := l.leaveFor(ctx, i, keys, m.Ticket, 0, itself)
@@ -203,6 +195,10 @@ func (l *Locker) message(i int, payload string) {
 			})
 		})
 	case c == nil || c.ticket != m.Ticket || c.Keys != keys:
+	case wanted && c.Phase == rules.Waiting:
+		c.Want(i, m.Token)
+		l.judge(c)
+	case wanted:
 	case m.News == lua.Grants && c.Phase == rules.Waiting:
 		c.Heard(i, &m, received, l.nodes[i].sessionNow())
 		l.judge(c)

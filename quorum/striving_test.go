@@ -14,11 +14,11 @@ import (
 )
 
 // enters asks one node for a lock, as the client of that Locker would, by a client of its own.
-func (w *world) enters(rdb *redis.Client, l *Locker, i int, keys lua.Keys, t lua.Ticket) []any {
+func (w *world) enters(rdb *redis.Client, l *Locker, i int, keys lua.Keys, t lua.Ticket, place ...any) []any {
 	w.Helper()
 	reply, err := lua.NewServer(rdb, l.channels, l.core.ID).Run(w.Context(), enterScript,
 		[]string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey, l.mark(keys, t)},
-		t.String(), l.set, l.most.Milliseconds())
+		append([]any{t.String(), l.set, l.most.Milliseconds()}, place...)...)
 	if err != nil {
 		w.Fatalf("node %d: %v", i+1, err)
 	}
@@ -62,6 +62,29 @@ func TestAVoteThatAHolderGetsLateIsMoreThanAClaim(t *testing.T) {
 		t.Error("the vote ran out before it was renewed")
 	}
 	w.unlock(lease)
+	w.unlock(has)
+	w.unlock(w.gets(waits))
+}
+
+// The request of a call that has ended is executed late, when the node no longer knows that the call
+// has left.
+func TestAVoteOfACallThatHasEndedIsGivenBackWhenSomebodyOlderAsksForIt(t *testing.T) {
+	w := realNodes(t, 3)
+	l, other := w.locker(), w.locker()
+	has := w.has(other, "y")
+	waits := w.queues(l, "y") // so its process listens
+	keys, node := w.keys(l, "x"), w.direct[2]
+	ghost := l.core.Ticket(engine.Request{Lease: time.Minute})
+	w.enters(node, l, 2, keys, ghost)
+	w.must(node.Persist(w.Context(), keys.Record()).Err()) // its claim does not end
+
+	older := other.core.Ticket(engine.Request{Lease: time.Minute})
+	if reply := w.enters(node, other, 2, keys, older, 1); reply[0] != "waits" {
+		t.Fatalf("the call that has ended has no vote: %v", reply)
+	}
+	w.until("the vote is given back", func() bool {
+		return node.HGet(context.Background(), keys.Record(), "ticket").Val() != ghost.String()
+	})
 	w.unlock(has)
 	w.unlock(w.gets(waits))
 }

@@ -276,7 +276,7 @@ func (w *world) hear(p *push) {
 	case waiting, holding:
 		k = w.own(c)
 	case over:
-		if p.news == grants && w.broken != ghostsStay { // of a call that is in no table
+		if (p.news == grants || p.news == wants) && w.broken != ghostsStay { // of a call that is in no table
 			w.send(msg{what: leaves, call: c, node: p.node})
 		}
 		return

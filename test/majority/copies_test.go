@@ -43,7 +43,7 @@ var copied = map[string]string{
 	"line.go returned":     "d7e1b2a9",
 	"line.go up":           "c16ac060",
 	"locker.go lostVote":   "f5cdc867",
-	"locker.go message":    "c0da4bdf",
+	"locker.go message":    "f06a9364",
 	"view.go holderOf":     "880b5eaa",
 }
 
