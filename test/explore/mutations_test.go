@@ -333,12 +333,12 @@ var mutations = []mutation{
 }
 
 func TestEveryMutationIsFound(t *testing.T) {
+	if race.Enabled {
+		t.Skip("there is nothing to race")
+	}
 	built := 0
-	for i, m := range mutations {
+	for _, m := range mutations {
 		ofRules := strings.HasSuffix(m.changes[0].file, ".go")
-		if race.Enabled && (i%10 != 0 || ofRules) {
-			continue
-		}
 		if ofRules {
 			if built++; built%4 != 1 && os.Getenv(mutants) != "all" {
 				overlay.Fits(t, clientRules, m.edits())
