@@ -130,7 +130,8 @@ func TestANodeThatForgetsLosesNoLock(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := realNodes(t, 3)
-			a, b := w.locker(WithLease(brief), WithLongestLease(time.Minute)), w.locker(WithLease(brief))
+			const span = 3 * time.Second // of which the harm, or a busy machine, may take some
+			a, b := w.locker(WithLease(span), WithLongestLease(time.Minute)), w.locker(WithLease(span))
 			// The third node is of no help to the holder, and then takes the side of the other.
 			w.servers[2].Pause()
 			lease := w.has(a, "x")
