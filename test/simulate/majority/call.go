@@ -36,6 +36,7 @@ type call struct {
 	leased   bool          // it has had a Lease
 	returned bool          // and the Lease was given back
 	queued   time.Time     // when it was told that it waits
+	tardy    bool          // a request of it came when no node knew any more that it had left
 	evicted  bool          // somebody took it out of a line
 	at       map[int]int64 // its place at each node
 	stuck    time.Time     // when it last could not have had the lock

@@ -241,7 +241,11 @@ func (r *referee) orphan(lk *lock, n *node, ticket, what string) {
 	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(ticket) || n.lost.After(k.endedAt) {
 		return
 	}
-	if d := time.Since(later(later(since, c.stood), k.endedAt)); d > wayBack {
+	bound := wayBack
+	if k.tardy { // its claim ends, and then its place with the line
+		bound += lua.Claim + lua.Liveness
+	}
+	if d := time.Since(later(later(since, c.stood), k.endedAt)); d > bound {
 		k.done = false // one objection is enough
 		r.violated(7, "%s: %s %s at %s, and its call ended %v ago: nobody will leave", lk.name, ticket, what, n.name, d)
 	}

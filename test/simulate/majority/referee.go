@@ -89,6 +89,9 @@ func (r *referee) after(l *link, verb string, args []string, reply []byte) {
 		if verb == "leave" && len(argv) > 5 {
 			by = argv[5]
 		}
+		if k := r.callOf(argv[0]); verb == "enter" && k != nil && k.done && time.Since(k.endedAt) > lua.MarkTTL {
+			k.tardy = true
+		}
 		if by == "1" {
 			r.forces(lk, argv[0], strings.Contains(string(reply), "held"))
 		}
