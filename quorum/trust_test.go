@@ -193,21 +193,9 @@ func TestAFixedLeaseGetsTheVoteThatWasGivenBackBeforeAnybodyListened(t *testing.
 		h.ignore("subscribe")
 		h.gives(2, other, "x")
 		lease := h.has(l, "x", LeaseFor(30*time.Second))
-		time.Sleep(100 * time.Millisecond) // it has told node 3 that it is decided
-		line, err := h.nodes[2].ZMembers("quorum:queue:{x}")
-		if err != nil || len(line) != 2 {
+		time.Sleep(100 * time.Millisecond) // node 3 knows that it is decided, and the vote was given back
+		if line, err := h.nodes[2].ZMembers("quorum:queue:{x}"); err != nil || len(line) != 1 || !strings.HasPrefix(line[0], lease.Owner()+":") {
 			h.Fatalf("the line is %v: %v", line, err)
-		}
-		older, err := lua.ParseTicket(line[1])
-		if err != nil {
-			h.Fatal(err)
-		}
-		keys, err := lua.NewKeys(l.prefix, "x")
-		if err != nil {
-			h.Fatal(err)
-		}
-		if _, err := other.leaveFor(h.Context(), 2, keys, older, 0, itself); err != nil { // nobody hears of the grant
-			h.Fatal(err)
 		}
 		h.ignore("")
 		h.answers()
