@@ -59,7 +59,7 @@ func (s *Server) writing(sc script, keys Keys, n int) []any {
 
 // Moving reports whether err says that the keys of a lock are on their way to another node. A
 // moment later they are there.
-func Moving(err error) bool { return redis.HasErrorPrefix(err, "TRYAGAIN") }
+func Moving(err error) bool { return says(err, "TRYAGAIN") }
 
 // reloadSlots has the map of the slots read again if err may mean that it is out of date. go-redis
 // does so when a node redirects a command, but not when a node is dead: go-redis learns nothing
@@ -74,7 +74,8 @@ func (s *Server) reloadSlots(err error) {
 // no redirection.
 func (s *Server) home(ctx context.Context, keys Keys) (redis.UniversalClient, error) {
 	if s.Sharded() {
-		return s.cluster.MasterForKey(ctx, keys.Record())
+		node, err := s.cluster.MasterForKey(ctx, keys.Record())
+		return node, seen(err)
 	}
 	return s.rdb, nil
 }
@@ -90,7 +91,7 @@ func (s *Server) Node(keys Keys) redis.UniversalClient {
 
 // elsewhere reports whether a node answered that another node has the keys.
 func elsewhere(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")
+	return says(err, "MOVED") || says(err, "ASK")
 }
 
 // Masters sends a command to the server, or at the same time to each node that has keys, and
@@ -107,14 +108,15 @@ func (s *Server) Masters(ctx context.Context, args ...any) (replies []any, err e
 	for _, node := range nodes {
 		all.Go(func() {
 			cmd := newOnce(ctx, args)
-			e := node.Process(ctx, cmd)
+			_ = node.Process(ctx, cmd) // it keeps its own error
+			reply, failed := cmd.Result()
 			mu.Lock()
 			defer mu.Unlock()
-			if e != nil {
-				err = e
+			if failed != nil {
+				err = failed
 				return
 			}
-			replies = append(replies, cmd.Val())
+			replies = append(replies, reply)
 		})
 	}
 	all.Wait()

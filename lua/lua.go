@@ -22,12 +22,10 @@ package lua
 
 import (
 	"context"
-	"crypto/tls"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"strings"
 	"time"
 
@@ -193,6 +191,12 @@ func (once) NoRetry() bool                         { return true }
 func (c once) Clone() redis.Cmder                  { return once{c.Cmd.Clone().(*redis.Cmd)} }
 func newOnce(ctx context.Context, args []any) once { return once{redis.NewCmd(ctx, args...)} }
 
+// Result is the reply, or an error that has been looked at.
+func (c once) Result() (any, error) {
+	reply, err := c.Cmd.Result()
+	return reply, seen(err)
+}
+
 // exec sends a pipeline. Each command has its own error, also if the server refused the connection
 // (WRONGPASS), an error that go-redis keeps to itself.
 func exec(ctx context.Context, pipe redis.Pipeliner) error {
@@ -287,7 +291,7 @@ func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, erro
 
 func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, error) {
 	reply, err := s.send(ctx, command, s.by)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && says(err, "NOSCRIPT") {
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
@@ -313,29 +317,6 @@ func list(reply any) ([]any, error) {
 	return nil, wrongReply("script", reply)
 }
 
-// Unanswered reports whether err leaves open if the request was executed, or will be. An error is
-// definite if the server answered it, or if it came before anything could be sent.
-func Unanswered(err error) bool {
-	if err == nil || Answered(err) || Unsent(err) {
-		return false
-	}
-	return true
-}
-
-// Answered reports whether err is the server's own answer, and not that of a proxy that got none.
-func Answered(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && !relayed(reply.Error())
-}
-
-// Unsent reports whether err came before the request could be sent: no connection could be had.
-func Unsent(err error) bool {
-	var op *net.OpError
-	var stranger *tls.CertificateVerificationError
-	return errors.As(err, &stranger) || errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) ||
-		errors.Is(err, redis.ErrClosed)
-}
-
 // Passing reports whether an answered error is about the server's present state, so that the same
 // request may succeed a moment later: the server is starting, failing over, busy with a script,
 // giving slots away, or refuses to write as long as its replicas are away, its disk or its memory
@@ -344,7 +325,7 @@ func Passing(err error) bool {
 	for _, prefix := range []string{
 		"LOADING", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "READONLY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM",
 	} {
-		if redis.HasErrorPrefix(err, prefix) {
+		if says(err, prefix) {
 			return true
 		}
 	}

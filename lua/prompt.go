@@ -3,7 +3,6 @@ package lua
 import (
 	"context"
 	"errors"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +62,7 @@ func (s *Server) Bound() time.Duration { return s.timing.read }
 
 // took notes how long a request took that failed.
 func (t *timing) took(d time.Duration, err error) {
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() && d >= patience { //nolint:errorlint // as go-redis returns it
+	if d >= patience && look(err).timeout {
 		t.late()
 	}
 }
@@ -240,7 +239,7 @@ func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return seen(ctx.Err())
 	case <-timer.C:
 		s.timing.keeps(limit)
 		return ErrKept

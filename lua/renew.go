@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // MaxRenewals is the most holds that one Renew may carry.
@@ -57,7 +55,7 @@ func (s *Server) Renew(ctx context.Context, holds []Renewal) []Renewed {
 }
 
 // WrongType reports whether err is the server's refusal of a key that has a value of another type.
-func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+func WrongType(err error) bool { return says(err, "WRONGTYPE") }
 
 // renewals is the command that renews all holds.
 func renewals(holds []Renewal) []any {
@@ -110,7 +108,7 @@ func (s *Server) renewEach(ctx context.Context, holds []Renewal) []Renewed {
 	silent := false // a request that is sent now may go unanswered, too
 	for i, request := range requests {
 		all[i] = renewedOne(request)
-		if again := redis.HasErrorPrefix(all[i].Err, "NOSCRIPT") || elsewhere(all[i].Err); again && !silent {
+		if again := says(all[i].Err, "NOSCRIPT") || elsewhere(all[i].Err); again && !silent {
 			all[i] = s.Renew(ctx, holds[i:i+1])[0]
 		}
 		silent = silent || Unanswered(all[i].Err)

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Replicas says which copies of a write must exist, and how soon, for the write to count. The zero
@@ -79,7 +77,7 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 		return reply, nil, err
 	}
 	answer, got, err := s.settled(ctx, keys, command, need)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && says(err, "NOSCRIPT") {
 		answer, got, err = s.settled(ctx, keys, sc.whole(command), need)
 	}
 	s.reloadSlots(err)
@@ -99,7 +97,7 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 func (s *Server) settled(ctx context.Context, keys Keys, command []any, need Replicas) (answer any, got *Confirmed, err error) {
 	for pause := firstMove; ; pause *= 2 {
 		answer, got, err = s.waited(ctx, keys, command, need)
-		if !s.Sharded() || !redis.HasErrorPrefix(err, "MOVED") || pause > lastMove {
+		if !s.Sharded() || !says(err, "MOVED") || pause > lastMove {
 			return answer, got, err
 		}
 		s.cluster.ReloadState(ctx)

@@ -72,11 +72,15 @@ func (s *Server) ScanPage(ctx context.Context, cursor, match string, count int) 
 
 // scanPage is ScanPage of a node.
 func (s *Server) scanPage(ctx context.Context, node redis.UniversalClient, cursor, match string, count int) (keys []string, next string, err error) {
-	scan := redis.NewCmd(ctx, "scan", cursor, "match", match, "count", count)
+	scan := newOnce(ctx, []any{"scan", cursor, "match", match, "count", count})
 	if err := s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, scan) }); err != nil { // it keeps its own
 		return nil, "", err
 	}
-	reply, err := scan.Slice()
+	page, err := scan.Result()
+	if err != nil {
+		return nil, "", err
+	}
+	reply, err := list(page)
 	if err != nil {
 		return nil, "", err
 	}
@@ -110,7 +114,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 		reply, err := cmd.Slice()
 		if err == nil {
 			page[i].State, err = decodeState(reply)
-		} else if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		} else if says(err, "NOSCRIPT") {
 			page[i].State, err = s.Inspect(ctx, page[i].Keys, 0, 1)
 		}
 		if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {

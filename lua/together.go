@@ -73,11 +73,9 @@ func (s *Server) await(p *prompt, args []any) (any, error) {
 	b, sends := t.begin(&t.others, request, true)
 	if sends {
 		s.begin(func() {
-			defer t.end(&t.others)
-			defer close(b.Answered)
 			start := time.Now()
-			err := send(ctx, t.rdb, t.gather(&t.others, b))
-			s.timing.took(time.Since(start), err)
+			err := t.lead(ctx, b)
+			s.timing.took(time.Since(start), err) // asks the error, which may be of a hook's own type
 		})
 	}
 	timer := time.NewTimer(p.limit)
@@ -86,11 +84,18 @@ func (s *Server) await(p *prompt, args []any) (any, error) {
 	case <-b.Answered:
 		return request.Result()
 	case <-p.Context.Done():
-		return nil, p.Context.Err()
+		return nil, seen(p.Context.Err())
 	case <-timer.C:
 		s.timing.keeps(p.limit)
 		return nil, ErrKept
 	}
+}
+
+// lead sends the requests of a batch.
+func (t *together) lead(ctx context.Context, b *batch.Batch[redis.Cmder]) error {
+	defer t.end(&t.others)
+	defer close(b.Answered)
+	return send(ctx, t.rdb, t.gather(&t.others, b))
 }
 
 func (t *together) begin(

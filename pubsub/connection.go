@@ -119,8 +119,9 @@ func (h *Hub) named(err error) error {
 		return err
 	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return fmt.Errorf("subscribing to %s: %w", strings.Join(slices.Sorted(maps.Keys(h.listeners)), ", "), err)
+	channels := slices.Sorted(maps.Keys(h.listeners))
+	h.mu.Unlock()
+	return fmt.Errorf("subscribing to %s: %w", strings.Join(channels, ", "), err)
 }
 
 // adopt makes the new connection the present one: end ends it, and all channels have yet to be

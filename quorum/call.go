@@ -96,14 +96,14 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 func (l *Locker) giveUp(c *call, err error) (*engine.Turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	waited, its := err.(*engine.WaitError) //nolint:errorlint // the user's error in it is not asked under the mutex
 	if c.Phase != rules.Waiting {
-		if c.turn != nil && errors.Is(err, engine.ErrClosed) {
-			return c.turn, nil // the Core knows best
+		if c.turn != nil && err != nil && !its {
+			return c.turn, nil // the Locker is closed: the Core knows best
 		}
 		return c.turn, c.err
 	}
-	var waited *engine.WaitError
-	if errors.As(err, &waited) {
+	if its {
 		waited.Position = c.Position()
 	}
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/nosy"
 )
 
 // before is a hook of the user's that is called before each request.
@@ -303,4 +304,69 @@ func TestCloseEndsThoughAHookCutsAllRequestsShort(t *testing.T) {
 		calls.Wait()
 		_ = other
 	})
+}
+
+// failing has a script fail with an error that uses the lock, once it has seen so many.
+type failing struct {
+	asked func()
+	left  atomic.Int32
+}
+
+func (f *failing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" && f.left.Add(-1) == 0 {
+			return nosy.Error(errors.New("the hook's own"), f.asked)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (f *failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestAnErrorOfAHooksOwnTypeMayUseTheLockOrPanicWhateverItIsAsked(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		w := realNodes(t, 3)
+		l, other := w.locker(WithLease(brief)), w.locker()
+		f := &failing{asked: func() {
+			if panics {
+				panic("the error's own")
+			}
+			if lease, err := l.TryLock(w.Context(), "z"); err == nil {
+				_ = lease.Unlock(w.Context()) // another may have ended it
+			}
+		}}
+		for _, n := range l.nodes {
+			n.rdb.(*redis.Client).AddHook(f)
+		}
+		w.unlock(w.has(l, "y")) // the first contact
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for n := range int32(8) {
+				for _, call := range []func(context.Context, string, ...LockOption) (*Lease, error){l.Lock, l.TryLock} {
+					f.left.Store(n + 1)
+					if lease, err := call(context.Background(), "x"); err == nil {
+						if n > 2 {
+							time.Sleep(brief / 2) // for a renewal
+						}
+						_ = lease.Unlock(context.Background()) // its request may be the one that fails
+						_, _ = lease.Err(), lease.Unlock(context.Background())
+					} else {
+						_ = err.Error()
+					}
+				}
+			}
+			_ = l.Close()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("somebody waits for a mutex for good")
+		}
+		w.unlock(w.has(other, "x"))
+	}
 }

@@ -93,6 +93,13 @@ type reason struct {
 func (r *reason) Error() string        { return r.state.Error() + ": " + r.why }
 func (r *reason) Is(target error) bool { return target == r.state }
 
+// isLost reports whether a release found that its lock was lost. It asks no error of the user's: a
+// mutex may be held.
+func isLost(err error) bool {
+	r, ok := err.(*reason) //nolint:errorlint // see above
+	return ok && r.Is(ErrLost)
+}
+
 // Invalid returns an ErrInvalid that says what is wrong.
 func Invalid(format string, args ...any) error {
 	return &reason{ErrInvalid, fmt.Sprintf(format, args...)}

@@ -332,7 +332,7 @@ func (c *Core) outcome(h *Hold, status lua.Was, err error, trusted bool, began t
 func (c *Core) settle(t *Turn, err error) {
 	if t.adopted != nil {
 		kind := Released
-		if errors.Is(err, ErrLost) {
+		if isLost(err) {
 			kind = Lost
 		}
 		c.Settings.Observe(t.ended(kind, err))
@@ -392,8 +392,8 @@ const lastWords = time.Second
 // enough reports whether to stop repeating a request, because the Locker is closed. began is when
 // the request was first sent, err how it failed.
 func (c *Core) enough(began time.Time, err error) bool {
+	repeats := lua.Answered(err) || errors.As(err, new(*GoesOn))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	repeats := lua.Answered(err) || errors.As(err, new(*GoesOn))
 	return c.closed && (!repeats || min(time.Since(c.ended), time.Since(began)) > lastWords)
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -281,9 +280,9 @@ func (c *Core) check(t *Turn, now time.Time, after *effects) error {
 	if !t.over && t.hold.TrustOver(now) {
 		c.lose(t.hold, rules.Expired, after)
 	}
-	switch lost := t.release.err; {
-	case errors.Is(lost, ErrLost):
-		return lost
+	switch {
+	case isLost(t.release.err):
+		return t.release.err
 	case t.refused:
 		return ErrClosed
 	case !t.live():

@@ -1,10 +1,7 @@
 package rules
 
 import (
-	"errors"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
 )
@@ -28,7 +25,6 @@ func Retryable(err error) bool { return !lua.Answered(err) || lua.Passing(err) }
 // that the server has answered the call before. Without that, the call goes on only if the request
 // may have been executed, the client was merely busy, or the keys are on their way to another node.
 func Patient(answered bool, err error) bool {
-	busy := errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
-	waits := answered || busy || lua.Unanswered(err) || lua.Moving(err)
+	waits := answered || lua.Busy(err) || lua.Unanswered(err) || lua.Moving(err)
 	return waits && Retryable(err)
 }

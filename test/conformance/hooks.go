@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/nosy"
 )
 
 // These tests are about hooks of the client, which are user code, too.
@@ -42,6 +44,51 @@ var hookTests = []test{
 			w.NoError(b.Close())
 		}
 	}},
+	{"an error of a hook's own type may use the lock, or panic, whatever it is asked", func(w *World) {
+		for n := range int32(4) {
+			for _, panics := range []bool{false, true} {
+				w.bearsErrors(n, panics)
+			}
+		}
+	}},
+}
+
+// bearsErrors fails unless calls end and a lock is free soon after one of their scripts, the nth, has
+// failed with an error that uses the lock or panics.
+func (w *World) bearsErrors(n int32, panics bool) {
+	w.Helper()
+	h := new(nosyHook)
+	a, b := w.hookedLocker(h), w.Locker()
+	w.Unlock(w.Lock(a, "y")) // the first contact
+	h.asks = func() {
+		if panics {
+			panic("the error's own")
+		}
+		if lease, err := a.TryLock(w.Context(), "z"); err == nil {
+			_ = lease.Unlock(w.Context()) // another may have ended it
+		}
+	}
+	w.bears("calls with such errors", func() {
+		for _, call := range []func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error){a.Lock, a.TryLock} {
+			for _, ctx := range []context.Context{context.Background(), w.Context()} {
+				h.left.Store(n + 1)
+				if lease, err := call(ctx, "x"); err == nil {
+					if ctx.Done() == nil {
+						w.Pass(w.Lease / 2) // for a renewal
+					}
+					_ = lease.Unlock(ctx) // its request may be the one that fails
+					_, _, _ = lease.Err(), lease.Deadline(), lease.Extend(ctx, w.Lease)
+					_ = lease.Unlock(ctx)
+				} else {
+					_ = err.Error()
+				}
+				h.left.Store(0)
+			}
+		}
+	})
+	w.NoError(a.Close())
+	w.Unlock(w.Lock(b, "x"))
+	w.NoError(b.Close())
 }
 
 // hooked fails unless a lock is free soon after calls whose client has a hook that ends one of
@@ -114,4 +161,28 @@ func (h *untimelyHook) acts() {
 		panic("the hook's own")
 	}
 	runtime.Goexit()
+}
+
+// nosyHook has a script fail with an error of its own type, before it is sent, once it has seen so
+// many.
+type nosyHook struct {
+	asks func()       // what the error does first, whatever it is asked
+	left atomic.Int32 // 0: none any more
+}
+
+func (h *nosyHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *nosyHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") && h.left.Load() > 0 && h.left.Add(-1) == 0 {
+			return nosy.Error(errHooks, h.asks)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+var errHooks = errors.New("the hook's own")
+
+func (h *nosyHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/nosy"
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
@@ -25,7 +26,7 @@ func (c *client) paced(cmd redis.Cmder, args []string, send func() error) error 
 		c.w.referee.unanswered(args)
 	}
 	h.acts(&h.after)
-	return err
+	return nosy.Error(err, func() { c.probe("a method of an error of its hook") })
 }
 
 // hooked is what the user's hook does to one request, before it is sent and once it is answered.

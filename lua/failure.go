@@ -1,0 +1,83 @@
+package lua
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// failure is the error of a request, and all that is asked of it. Hooks, dialers and contexts may
+// return errors of the user's own types, whose methods call the library or panic. So those methods
+// are called once, as the error comes, while no mutex is held.
+type failure struct {
+	err   error
+	text  string
+	reply string // of the server, without "ERR "
+
+	answered, unsent, busy bool // see Answered, Unsent and Busy
+	timeout                bool // the client's
+}
+
+func (f *failure) Error() string { return f.text }
+
+// Unwrap returns the error as it came: it is for the user.
+func (f *failure) Unwrap() error { return f.err }
+
+// seen returns err as an error that has been looked at.
+func seen(err error) error {
+	if err == nil {
+		return nil
+	}
+	return look(err)
+}
+
+// look asks err, or finds what it said before. Of an error that panics nothing is known: its request
+// may have been executed.
+func look(err error) (f *failure) {
+	if err == nil {
+		return new(failure)
+	}
+	defer func() {
+		if recover() != nil {
+			f = &failure{err: err, text: "an error that panics as it is asked"}
+		}
+	}()
+	if errors.As(err, &f) {
+		return f
+	}
+	f = &failure{err: err, text: err.Error()}
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		said := reply.Error()
+		f.answered, f.reply = !relayed(said), strings.TrimPrefix(said, "ERR ")
+	}
+	var op *net.OpError
+	var network net.Error
+	f.busy = errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
+	f.unsent = f.busy || errors.Is(err, redis.ErrClosed) || errors.As(err, new(*tls.CertificateVerificationError)) ||
+		errors.As(err, &op) && op.Op == "dial"
+	f.timeout = errors.As(err, &network) && network.Timeout()
+	return f
+}
+
+// says reports whether err is an answer of the server's, or of a proxy's, that begins so.
+func says(err error, prefix string) bool { return strings.HasPrefix(look(err).reply, prefix) }
+
+// Answered reports whether err is the server's own answer, and not that of a proxy that got none.
+func Answered(err error) bool { return look(err).answered }
+
+// Unsent reports whether err came before the request could be sent: no connection could be had.
+func Unsent(err error) bool { return look(err).unsent }
+
+// Busy reports whether err says that all of the client's connections were in use.
+func Busy(err error) bool { return look(err).busy }
+
+// Unanswered reports whether err leaves open if the request was executed, or will be. An error is
+// definite if the server answered it, or if it came before anything could be sent.
+func Unanswered(err error) bool {
+	f := look(err)
+	return err != nil && !f.answered && !f.unsent
+}
