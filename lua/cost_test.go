@@ -267,7 +267,7 @@ func TestMarksOfThoseWhoCameAndWentDoNotPileUp(t *testing.T) {
 		a := s.party("a")
 		s.untidy = true
 		a.holds(usual)
-		for i := range 3000 {
+		for i := range 1000 {
 			b := s.deaf(fmt.Sprint("b", i))
 			ticket, place := b.waits(usual)
 			b.leave(LeaveTicket{Ticket: parsed(ticket), Place: place})
