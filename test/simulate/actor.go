@@ -70,6 +70,8 @@ func (a *actor) act() {
 	switch p := a.rand.IntN(1000); {
 	case p < 60 && a.w.plan.brings(Damaged):
 		a.usesDamaged()
+	case p >= 650 && p < 700 && a.w.plan.brings(Several):
+		a.several()
 	case p < 700:
 		a.lock(name)
 	case p < 800:

@@ -121,7 +121,7 @@ func (l *link) delivered(f *flight, reply []byte) {
 	look := &look{verb: "enter", argv: f.args[7:]}
 	for i, p := range look.tickets() {
 		waits := i < len(states) && (states[i] == "waiting" || states[i] == "returned")
-		if k := l.owner.noted[noteOf(p.ticket)]; k != nil && waits {
+		if k := l.owner.called(nameOf(f.args[3]), p.ticket); k != nil && waits {
 			k.answered = true
 		}
 	}
@@ -136,7 +136,7 @@ func (l *link) lost(args []string) {
 	}
 	look := &look{verb: "enter", argv: args[7:]}
 	for _, p := range look.tickets() {
-		if k := l.owner.noted[noteOf(p.ticket)]; k != nil {
+		if k := l.owner.called(nameOf(args[3]), p.ticket); k != nil {
 			k.answered = false
 		}
 	}
@@ -149,7 +149,7 @@ func (l *link) heard(payload string) {
 	if err != nil || m.News != lua.Grants && m.News != lua.Recalls {
 		return
 	}
-	if k := l.owner.noted[noteOf(m.Ticket.String())]; k != nil && nameOf(m.Record) == k.name { // else it is forged
+	if k := l.owner.called(nameOf(m.Record), m.Ticket.String()); k != nil { // else it is forged
 		k.heard = time.Now()
 	}
 }

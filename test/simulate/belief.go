@@ -59,7 +59,7 @@ func (r *referee) believe(by *client, name string, lease *fairlock.Lease, nested
 		r.violated(2, "%s: %s has the turn of another, token %d", name, b.owner, b.token)
 	case !g.believed && clientOf(g.ticket) == by.uuid: // later calls share the grant by the owner's name
 		g.believed = true
-		k := by.noted[noteOf(g.ticket)]
+		k := by.called(name, g.ticket)
 		// Another call of the same owner may have returned first.
 		kept := k != nil && (k.kept != 0 || k.inside > 0)
 		if d := b.start.Sub(g.at); r.calm() && d > r.promptly() && g.at.After(by.link.tearing) && !kept {

@@ -43,7 +43,7 @@ type client struct {
 	closed       time.Time        // when a Close had returned
 	closeAtGrant bool             // close the client when it hears of its next grant
 	busy         bool             // with a fault that lasts
-	noted        map[string]*call // by the notes of their tickets
+	noted        map[string]*call // see called
 
 	cutShort sync.Map // tickets whose leave a hook has cut short
 

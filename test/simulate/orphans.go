@@ -79,7 +79,7 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 	if c == nil || c.crashed || c.closing || c.paused != nil || lk.refused[ticket] {
 		return
 	}
-	k := c.noted[noteOf(ticket)]
+	k := c.called(lk.name, ticket)
 	able, quiet := c.link.able()
 	if k == nil || !k.done || !quiet {
 		return

@@ -60,9 +60,15 @@ func (a *actor) mark(k *call) {
 	a.w.calls++
 	a.serial++
 	k.note = fmt.Sprintf("%d.%d", a.id, a.serial)
-	a.c.noted[k.note] = k
+	a.c.notes(k)
 	k.options = append(k.options, fairlock.Note(k.note))
 }
+
+// notes has a call found by its tickets. World.mu must be held.
+func (c *client) notes(k *call) { c.noted[k.note+" "+k.name] = k }
+
+// called is the call that has that ticket for a lock, or nil. World.mu must be held.
+func (c *client) called(name, ticket string) *call { return c.noted[noteOf(ticket)+" "+name] }
 
 // trouble adds to a call what the user's own code does.
 func (a *actor) trouble(ctx context.Context, k *call) context.Context {

@@ -387,7 +387,7 @@ func (l *look) dropped(lk *lock, was, is *state) {
 	for _, p := range was.line {
 		switch {
 		case l.verb == "evict" && l.evicts(p.ticket) && !is.waits(p.ticket):
-			l.r.evicted(p.ticket)
+			l.r.evicted(lk, p.ticket)
 		case is.waits(p.ticket), is.holds[p.ticket] > 0, l.verb == "leave" && l.names(p.ticket):
 		case l.live(was, p.ticket):
 			l.r.violated(2, "%s: the %s of %s dropped %s, which is alive and reachable", lk.name, l.verb, l.by.name, p.ticket)

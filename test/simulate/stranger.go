@@ -98,7 +98,7 @@ const tornFor = 1300 * time.Millisecond
 // unheard judges that a client that nothing else disturbed has learned of its grant by now (4).
 func (r *referee) unheard(l *link, lk *lock, g *grant, sent time.Time) {
 	c := l.owner
-	k := c.noted[noteOf(g.ticket)]
+	k := c.called(lk.name, g.ticket)
 	able, quiet := l.able()
 	if g.believed || k == nil || k.done || k.inside > 0 || k.kept > 0 || !quiet || able.After(sent) || c.closing || c.crashed || c.paused != nil {
 		return
@@ -257,9 +257,11 @@ func (a *actor) usesDamaged() {
 }
 
 // evicted notes that a script took a ticket out of a line.
-func (r *referee) evicted(ticket string) {
-	if c := r.w.byID(clientOf(ticket)); c != nil && c.noted[noteOf(ticket)] != nil {
-		c.noted[noteOf(ticket)].evicted = first(c.noted[noteOf(ticket)].evicted, time.Now())
+func (r *referee) evicted(lk *lock, ticket string) {
+	if c := r.w.byID(clientOf(ticket)); c != nil {
+		if k := c.called(lk.name, ticket); k != nil {
+			k.evicted = first(k.evicted, time.Now())
+		}
 	}
 }
 

@@ -34,13 +34,14 @@ const (
 	Endless     // clients have no timeouts: a request waits for as long as its connection lives
 	Hooks       // hooks of a client's take their time, before a request is sent or once it is answered
 	HookCrashes // such hooks panic and end their goroutines
+	Several     // calls for several locks at once
 
 	Everything = 1<<iota - 1
 )
 
 // troubles are the names of the kinds, in their order.
 var troubles = []string{
-	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged", "endless", "hooks", "hookcrashes",
+	"callbacks", "panics", "tellers", "crashes", "values", "closes", "outages", "leases", "answers", "proxies", "torn", "forged", "twice", "damaged", "endless", "hooks", "hookcrashes", "several",
 }
 
 // brings reports whether a run has this kind of trouble.
