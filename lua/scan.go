@@ -72,17 +72,13 @@ func (s *Server) ScanPage(ctx context.Context, cursor, match string, count int) 
 
 // scanPage is ScanPage of a node.
 func (s *Server) scanPage(ctx context.Context, node redis.UniversalClient, cursor, match string, count int) (keys []string, next string, err error) {
-	scan := newOnce(ctx, []any{"scan", cursor, "match", match, "count", count})
+	scan := redis.NewCmd(ctx, "scan", cursor, "match", match, "count", count) // go-redis may repeat it
 	if err := s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, scan) }); err != nil { // it keeps its own
 		return nil, "", err
 	}
-	page, err := scan.Result()
+	reply, err := scan.Slice()
 	if err != nil {
-		return nil, "", err
-	}
-	reply, err := list(page)
-	if err != nil {
-		return nil, "", err
+		return nil, "", seen(err)
 	}
 	r := reader{list: reply}
 	next, keys = r.string(), r.strings()
