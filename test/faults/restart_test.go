@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
@@ -37,6 +38,23 @@ func TestAfterARestartWithoutDataThoseWhoWaitForADeadHolderGetTheLockInOrder(t *
 	f.Server.Restart()
 	f.Served(waits...)
 	f.nobody("x")
+}
+
+func TestAListOutlivesAConnectionThatBreaks(t *testing.T) {
+	f := newFaulty(t)
+	u := f.Behind()
+	lease := u.Locks("x")
+	f.Proxy.Add(faultproxy.Rule{Match: faultproxy.Command("SCAN"), Times: 1, Action: faultproxy.DropRequest()})
+	found := 0
+	for _, err := range u.List(t.Context()) {
+		if found++; err != nil {
+			t.Error(err)
+		}
+	}
+	if found != 1 {
+		t.Errorf("it lists %d locks", found)
+	}
+	f.Unlocks(lease)
 }
 
 func TestALockIsTakenAgainAfterARestart(t *testing.T) {
