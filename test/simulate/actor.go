@@ -70,7 +70,7 @@ func (a *actor) act() {
 	switch p := a.rand.IntN(1000); {
 	case p < 60 && a.w.plan.brings(Damaged):
 		a.usesDamaged()
-	case p >= 650 && p < 700 && a.w.plan.brings(Several):
+	case p >= 650 && p < 700 && a.w.gathers():
 		a.several()
 	case p < 700:
 		a.lock(name)

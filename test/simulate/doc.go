@@ -25,7 +25,8 @@
 //
 // One thing is left to chance: which of two goroutines of a client goes first when both wake at one
 // instant. With fair locks, one run in thirty turns out differently for that reason. With plain
-// locks most runs do, because the waiters of each lock try again when they are subscribed again.
+// locks most runs do, because the waiters of each lock try again when they are subscribed again. So
+// do runs with calls for several locks, whose goroutines number their tickets.
 //
 // # What the referee judges
 //

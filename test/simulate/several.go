@@ -8,6 +8,10 @@ import (
 	"github.com/fairlock/locks/fairlock"
 )
 
+// gathers reports whether calls are for several locks in this run. Chance numbers the tickets of
+// such a call, so its seed is not the same run each time.
+func (w *World) gathers() bool { return w.plan.brings(Several) && w.plan.Seed%3 == 1 }
+
 // several takes two or three locks at once, works under all of them and unlocks them. To the
 // referee that is one call for each of the locks: their tickets have one note.
 func (a *actor) several() {

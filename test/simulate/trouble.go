@@ -34,7 +34,7 @@ const (
 	Endless     // clients have no timeouts: a request waits for as long as its connection lives
 	Hooks       // hooks of a client's take their time, before a request is sent or once it is answered
 	HookCrashes // such hooks panic and end their goroutines
-	Several     // calls for several locks at once
+	Several     // calls for several locks at once; in some seeds
 
 	Everything = 1<<iota - 1
 )
