@@ -34,8 +34,8 @@ func seen(err error) error {
 	return look(err)
 }
 
-// look asks err, or finds what it said before. Of an error that panics nothing is known: its request
-// may have been executed.
+// look asks err, or finds what it said before. Of an error that panics nothing is known: its
+// request may have been executed.
 func look(err error) (f *failure) {
 	if err == nil {
 		return new(failure)

@@ -72,7 +72,8 @@ func (s *Server) ScanPage(ctx context.Context, cursor, match string, count int) 
 
 // scanPage is ScanPage of a node.
 func (s *Server) scanPage(ctx context.Context, node redis.UniversalClient, cursor, match string, count int) (keys []string, next string, err error) {
-	scan := redis.NewCmd(ctx, "scan", cursor, "match", match, "count", count)                // go-redis may repeat it
+	// Unlike a script, it may be repeated by go-redis.
+	scan := redis.NewCmd(ctx, "scan", cursor, "match", match, "count", count)
 	if err := s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, scan) }); err != nil { // it keeps its own
 		return nil, "", err
 	}

@@ -75,7 +75,7 @@ func (s *Server) await(p *prompt, args []any) (any, error) {
 		s.begin(func() {
 			start := time.Now()
 			err := t.lead(ctx, b)
-			s.timing.took(time.Since(start), err) // asks the error, which may be of a hook's own type
+			s.timing.took(time.Since(start), err) // asks what may be a hook's own error
 		})
 	}
 	timer := time.NewTimer(p.limit)

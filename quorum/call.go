@@ -96,7 +96,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 func (l *Locker) giveUp(c *call, err error) (*engine.Turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waited, its := err.(*engine.WaitError) //nolint:errorlint // the user's error in it is not asked under the mutex
+	waited, its := err.(*engine.WaitError) //nolint:errorlint // it may hold a user's error
 	if c.Phase != rules.Waiting {
 		if c.turn != nil && err != nil && !its {
 			return c.turn, nil // the Locker is closed: the Core knows best

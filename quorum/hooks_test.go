@@ -306,32 +306,11 @@ func TestCloseEndsThoughAHookCutsAllRequestsShort(t *testing.T) {
 	})
 }
 
-// failing has a script fail with an error that uses the lock, once it has seen so many.
-type failing struct {
-	asked func()
-	left  atomic.Int32
-}
-
-func (f *failing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (f *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" && f.left.Add(-1) == 0 {
-			return nosy.Error(errors.New("the hook's own"), f.asked)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (f *failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 func TestAnErrorOfAHooksOwnTypeMayUseTheLockOrPanicWhateverItIsAsked(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		w := realNodes(t, 3)
 		l, other := w.locker(WithLease(brief)), w.locker()
-		f := &failing{asked: func() {
+		f := &nosy.Hook{Asked: func() {
 			if panics {
 				panic("the error's own")
 			}
@@ -348,7 +327,7 @@ func TestAnErrorOfAHooksOwnTypeMayUseTheLockOrPanicWhateverItIsAsked(t *testing.
 			defer close(ended)
 			for n := range int32(8) {
 				for _, call := range []func(context.Context, string, ...LockOption) (*Lease, error){l.Lock, l.TryLock} {
-					f.left.Store(n + 1)
+					f.Fails(n + 1)
 					if lease, err := call(context.Background(), "x"); err == nil {
 						if n > 2 {
 							time.Sleep(brief / 2) // for a renewal

@@ -187,7 +187,7 @@ func (l *Locker) message(i int, payload string) {
 	defer l.mu.Unlock()
 	c := l.calls[m.Ticket.Counter]
 	switch {
-	case c == nil && (wanted || m.News == lua.Grants): // a request was executed when the call had ended
+	case c == nil && (wanted || m.News == lua.Grants): // its request was executed late
 		l.core.Go(func() {
 			l.core.Persist(m.Ticket.Lease, func(ctx context.Context) error {
 				_, err := l.leaveFor(ctx, i, keys, m.Ticket, 0, itself)

@@ -66,8 +66,8 @@ func TestAVoteThatAHolderGetsLateIsMoreThanAClaim(t *testing.T) {
 	w.unlock(w.gets(waits))
 }
 
-// The request of a call that has ended is executed late, when the node no longer knows that the call
-// has left.
+// The request of a call that has ended is executed late, when the node no longer knows that the
+// call has left.
 func TestAVoteOfACallThatHasEndedIsGivenBackWhenSomebodyOlderAsksForIt(t *testing.T) {
 	w := realNodes(t, 3)
 	l, other := w.locker(), w.locker()

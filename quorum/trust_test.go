@@ -193,7 +193,7 @@ func TestAFixedLeaseGetsTheVoteThatWasGivenBackBeforeAnybodyListened(t *testing.
 		h.ignore("subscribe")
 		h.gives(2, other, "x")
 		lease := h.has(l, "x", LeaseFor(30*time.Second))
-		time.Sleep(100 * time.Millisecond) // node 3 knows that it is decided, and the vote was given back
+		time.Sleep(100 * time.Millisecond) // so the vote of node 3 was given back
 		if line, err := h.nodes[2].ZMembers("quorum:queue:{x}"); err != nil || len(line) != 1 || !strings.HasPrefix(line[0], lease.Owner()+":") {
 			h.Fatalf("the line is %v: %v", line, err)
 		}

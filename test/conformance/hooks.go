@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"runtime"
@@ -53,14 +52,14 @@ var hookTests = []test{
 	}},
 }
 
-// bearsErrors fails unless calls end and a lock is free soon after one of their scripts, the nth, has
-// failed with an error that uses the lock or panics.
+// bearsErrors fails unless calls end and a lock is free soon after one of their scripts has failed
+// with an error that uses the lock or panics: the one after the nth.
 func (w *World) bearsErrors(n int32, panics bool) {
 	w.Helper()
-	h := new(nosyHook)
+	h := new(nosy.Hook)
 	a, b := w.hookedLocker(h), w.Locker()
 	w.Unlock(w.Lock(a, "y")) // the first contact
-	h.asks = func() {
+	h.Asked = func() {
 		if panics {
 			panic("the error's own")
 		}
@@ -71,7 +70,7 @@ func (w *World) bearsErrors(n int32, panics bool) {
 	w.bears("calls with such errors", func() {
 		for _, call := range []func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error){a.Lock, a.TryLock} {
 			for _, ctx := range []context.Context{context.Background(), w.Context()} {
-				h.left.Store(n + 1)
+				h.Fails(n + 1)
 				if lease, err := call(ctx, "x"); err == nil {
 					if ctx.Done() == nil {
 						w.Pass(w.Lease / 2) // for a renewal
@@ -82,7 +81,7 @@ func (w *World) bearsErrors(n int32, panics bool) {
 				} else {
 					_ = err.Error()
 				}
-				h.left.Store(0)
+				h.Fails(0)
 			}
 		}
 	})
@@ -161,28 +160,4 @@ func (h *untimelyHook) acts() {
 		panic("the hook's own")
 	}
 	runtime.Goexit()
-}
-
-// nosyHook has a script fail with an error of its own type, before it is sent, once it has seen so
-// many.
-type nosyHook struct {
-	asks func()       // what the error does first, whatever it is asked
-	left atomic.Int32 // 0: none any more
-}
-
-func (h *nosyHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *nosyHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") && h.left.Load() > 0 && h.left.Add(-1) == 0 {
-			return nosy.Error(errHooks, h.asks)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-var errHooks = errors.New("the hook's own")
-
-func (h *nosyHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

@@ -1,6 +1,15 @@
 // Package nosy has errors of users' own types, as hooks, dialers and contexts return them.
 package nosy
 
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
 // Error returns an error with what err says that calls a function first, whatever it is asked. It
 // is nil if err is.
 func Error(err error, asked func()) error {
@@ -19,3 +28,32 @@ func (a *asks) Error() string { a.asked(); return a.error.Error() }
 func (a *asks) Is(error) bool { a.asked(); return false }
 func (a *asks) As(any) bool   { a.asked(); return false }
 func (a *asks) Unwrap() error { a.asked(); return a.error }
+
+// Hook is a hook of a client that has one script fail with such an error, before it is sent.
+type Hook struct {
+	Asked func()       // what the error does first; to be set before Fails is called
+	left  atomic.Int32 // how many scripts are seen until then; 0: none fails any more
+}
+
+// Fails has the nth script from now on fail; 0: none.
+func (h *Hook) Fails(n int32) { h.left.Store(n) }
+
+// DialHook does nothing.
+func (h *Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+var errHooks = errors.New("the hook's own")
+
+// ProcessHook fails or does nothing.
+func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") && h.left.Load() > 0 && h.left.Add(-1) == 0 {
+			return Error(errHooks, h.Asked)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook does nothing.
+func (h *Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

@@ -55,7 +55,7 @@ func (a *actor) someNames() (names []string) {
 // asksFor draws what a call for several locks asks for.
 func (a *actor) asksFor(names []string) (ctx context.Context, cancel context.CancelFunc, options []fairlock.LockOption, of []*call) {
 	like := call{actor: a, op: "lockall", kept: 1} // others may keep it, while it has some of its locks
-	ctx, cancel = context.WithCancel(context.Background())
+	ctx, cancel = context.Background(), func() {}
 	now := time.Now()
 	switch p := a.rand.IntN(100); {
 	case p < 20:
@@ -101,7 +101,6 @@ func (a *actor) usesAll(of []*call, leases *fairlock.Leases) {
 		}
 		all = append(all, a.believes(k.name, lease, false))
 	}
-	lost := leases.Done()
 	for _, b := range all {
 		if a.works(b, a.upTo(300*time.Millisecond), a.chance(30)) && a.looks(b) == nil {
 			a.w.mu.Lock()
@@ -112,7 +111,7 @@ func (a *actor) usesAll(of []*call, leases *fairlock.Leases) {
 			return
 		}
 	}
-	a.endsTogether(leases, lost)
+	a.endsTogether(leases)
 	began := time.Now()
 	if a.chance(30) {
 		for _, b := range all {
@@ -132,15 +131,8 @@ func (a *actor) usesAll(of []*call, leases *fairlock.Leases) {
 }
 
 // endsTogether judges that the Done of all says what their Err does (1).
-func (a *actor) endsTogether(leases *fairlock.Leases, lost <-chan struct{}) {
-	ended := func() bool {
-		select {
-		case <-lost:
-			return true
-		default:
-			return false
-		}
-	}
+func (a *actor) endsTogether(leases *fairlock.Leases) {
+	ended := func() bool { return leases.Context().Err() != nil }
 	was, err := ended(), leases.Err()
 	if was != (err != nil) {
 		time.Sleep(time.Microsecond) // another goroutine may be about to end the contexts
