@@ -34,12 +34,20 @@ func seen(err error) error {
 	return look(err)
 }
 
-// look asks err, or finds what it said before. Of an error that panics nothing is known: its
-// request may have been executed.
-func look(err error) (f *failure) {
+// none is what nil is looked at as.
+var none failure
+
+// look asks err, or finds what it said before.
+func look(err error) *failure {
 	if err == nil {
-		return new(failure)
+		return &none
 	}
+	return ask(err)
+}
+
+// ask is look, of an error that is there. Of one that panics nothing is known: its request may have
+// been executed.
+func ask(err error) (f *failure) {
 	defer func() {
 		if recover() != nil {
 			f = &failure{err: err, text: "an error that panics as it is asked"}

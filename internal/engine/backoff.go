@@ -30,3 +30,13 @@ func (b *Backoff) waitOr(ctx context.Context, now <-chan struct{}) error {
 		return EndOf(ctx)
 	}
 }
+
+// pause waits until the next attempt is due, or returns EndOf(ctx). When the Locker is closed
+// meanwhile, the last attempt is due at once.
+func (c *Core) pause(ctx context.Context, b *Backoff) error {
+	if c.isClosed() {
+		b.next = min(b.next, lastWords/20) // what follows has no longer than the last words
+		return b.Wait(ctx)
+	}
+	return b.waitOr(ctx, c.stop)
+}

@@ -256,8 +256,7 @@ func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.
 	over, values := false, ctx
 	defer func() { // also if a hook of the client's panics or ends the goroutine
 		if !over {
-			var backoff Backoff
-			c.Repeat(func() bool { return c.isSettled(h) || c.released(values, by, h, began) }, func() { _ = c.pause(values, &backoff) })
+			c.releaseAgain(values, h, by, began)
 		}
 	}()
 	if by == nil {
@@ -270,14 +269,10 @@ func (c *Core) release(ctx context.Context, h *Hold, by *lua.Server, limit time.
 	}
 }
 
-// pause waits until the next attempt is due, or returns EndOf(ctx). When the Locker is closed
-// meanwhile, the last attempt is due at once.
-func (c *Core) pause(ctx context.Context, b *Backoff) error {
-	if c.isClosed() {
-		b.next = min(b.next, lastWords/20) // what follows has no longer than the last words
-		return b.Wait(ctx)
-	}
-	return b.waitOr(ctx, c.stop)
+// releaseAgain sends the release until there is an outcome.
+func (c *Core) releaseAgain(ctx context.Context, h *Hold, by *lua.Server, began time.Time) {
+	var backoff Backoff
+	c.Repeat(func() bool { return c.isSettled(h) || c.released(ctx, by, h, began) }, func() { _ = c.pause(ctx, &backoff) })
 }
 
 // isSettled reports whether there is an outcome, of a release that was cut short.
