@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/ballot"
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/lua"
 )
 
 // brief is a short lease, for tests in which one has to pass.
@@ -153,6 +157,65 @@ func TestANodeThatForgetsLosesNoLock(t *testing.T) {
 			w.unlock(w.gets(next))
 		})
 	}
+}
+
+func TestAnUnlockIsCleanThoughNodesHaveForgottenTheirVotes(t *testing.T) {
+	for _, forget := range [][]int{{0}, {0, 1}, {2}} {
+		t.Run(fmt.Sprint(forget), func(t *testing.T) {
+			inFakeTime(t, 3, func(h *hushed) {
+				l := h.locker()
+				h.gives(2, h.locker(), "x")
+				lease := h.has(l, "x") // of two votes
+				for _, i := range forget {
+					h.nodes[i].FlushAll()
+				}
+				if err := lease.Unlock(h.Context()); err != nil {
+					h.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestANodeSaysThatItForgotAHoldUntilItsQuarantineIsOver(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.locker()
+		w.unlock(w.has(l, "x")) // the first contact
+		keys, node, token := w.keys(l, "x"), w.direct[0], int64(1)
+		holder, later := l.core.Ticket(engine.Request{Lease: time.Minute}), l.core.Ticket(engine.Request{Lease: time.Minute})
+		renews := func() {
+			_, err := l.nodes[0].send(w.Context(), l.nodes[0].server, renewScript, renewScript.CommandOn(
+				append([]any{l.nodeKey}, append(l.keysOf(keys, holder)[:4], l.mark(keys, holder))...),
+				l.core.ID, l.set, l.most.Milliseconds(), holder.String(), token, 1000, 0, 1, 1, 1))
+			w.must(err)
+		}
+		forgets := func() { w.must(node.FlushAll(w.Context()).Err()) }
+		for _, step := range []struct {
+			what    string
+			happens func()
+			want    lua.Was
+		}{
+			{"it has the hold", renews, lua.Held},
+			{"the hold has left", func() {}, lua.Neither},
+			{"it forgets", forgets, ballot.Forgotten},
+			{"somebody asks for the vote", func() { w.enters(node, l, 0, keys, later) }, ballot.Forgotten},
+			{"the hold is renewed", renews, lua.Held},
+			{"a late request puts it in line", func() { w.enters(node, l, 0, keys, holder) }, ballot.Forgotten},
+			{"it starts anew, with old data", func() { w.must(node.HSet(w.Context(), l.nodeKey, "run", "another").Err()) }, ballot.Forgotten},
+			{"the quarantine is over", func() {
+				forgets()
+				w.enters(node, l, 0, keys, later)
+				w.must(node.HSet(w.Context(), l.nodeKey, "from", 1).Err())
+			}, lua.Neither},
+		} {
+			step.happens()
+			was, err := l.sendLeave(w.Context(), l.nodes[0].server, 0, l.leaveCommand(l.keysOf(keys, holder), holder.String(), token, 0, itself))
+			w.must(err)
+			if was != step.want {
+				w.Errorf("%s: it says %s instead of %s", step.what, was, step.want)
+			}
+		}
+	})
 }
 
 func TestWithoutAMajorityAHoldIsLostBeforeItsLeaseEnds(t *testing.T) {

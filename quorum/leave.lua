@@ -7,6 +7,7 @@
 --       6 1: by force: the holder is told, and no token is smaller than those it may have had
 --         2: an eviction: who waits is told, and takes back a vote itself, if it has one
 -- Reply {'held'}, {'waited'} or {'neither'}; 1 is {'held'} in short
+--       {'forgotten'} the node has lost data, and grants nothing since
 -- Errors: WRONGTYPE of a key of the lock; the ticket keeps its vote and its place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, set, most, token = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -31,6 +32,10 @@ if holder[1] == ticket then
   redis.call('DEL', record)
   was = 'held'
   if force then token = math.max(tonumber(holder[2]) or 0, us + math.min(CLAIM, tonumber(most)) * 1000) end
+end
+if was ~= 'held' and not force and token > 0 then -- a late request may have put it in line
+  --#include parts/kept.lua
+  if quarantine > 0 then was = 'forgotten' end
 end
 if token > last then -- else a smaller one could be given
   local till = math.max(ms, math.ceil(token / 1000)) + TOKEN_TTL

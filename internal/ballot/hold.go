@@ -115,6 +115,10 @@ func (b *Ballot) Prolonged(since time.Time, lease time.Duration) bool {
 	return count >= b.need
 }
 
+// Forgotten is what a node says of a hold of which it knows nothing, if it has lost data since. If
+// the vote was the hold's, nobody else has had it since.
+const Forgotten lua.Was = "forgotten"
+
 // Release counts what the nodes say of a hold that is given back.
 type Release struct {
 	nodes, need int
@@ -138,9 +142,9 @@ func (b *Ballot) Release(now time.Time) Release {
 
 // Left takes in what a node said. trusted says whether its vote was, as the release began; again,
 // whether an earlier request was not answered. If that one took the vote back, the node knows
-// nothing of it now. If the node has lost it, it let nobody in since.
+// nothing of it now. If the node has forgotten it, it let nobody in since.
 func (r *Release) Left(was lua.Was, trusted, again bool) {
-	if trusted && again && was == lua.Neither {
+	if trusted && (was == Forgotten || again && was == lua.Neither) {
 		was = lua.Held
 	}
 	if trusted {

@@ -226,7 +226,7 @@ func TestAVoteThatWasTakenByForceCountsNoMoreAndItsCallEndsWhenAMajorityWas(t *t
 	}
 }
 
-func TestALeaveThatIsRepeatedDoesNotSayThatTheVoteWasLost(t *testing.T) {
+func TestALeaveThatIsRepeatedOrComesToANodeThatForgotDoesNotSayThatTheVoteWasLost(t *testing.T) {
 	for _, c := range []struct {
 		was            lua.Was
 		trusted, again bool
@@ -237,6 +237,8 @@ func TestALeaveThatIsRepeatedDoesNotSayThatTheVoteWasLost(t *testing.T) {
 		{lua.Neither, true, false, false},
 		{lua.Neither, false, true, false},
 		{lua.Waited, true, true, false},
+		{Forgotten, true, false, true},
+		{Forgotten, false, false, false}, // it was another node's vote that was trusted
 	} {
 		b := New(3, time.Second, 0, time.Now())
 		r := b.Release(time.Now())

@@ -18,7 +18,7 @@ func (w *world) breaks(v move) {
 		w.deafen(v.call, v.node)
 	case restarts:
 		*[...]*int8{none: &b.restarts, yesterdays: &b.yesterdays, all: &b.intact}[v.data]--
-		w.truth.harm |= untimely | unclean
+		w.truth.harm |= untimely
 		if v.data != all {
 			w.forgotten(v.node)
 		}
@@ -31,12 +31,12 @@ func (w *world) breaks(v move) {
 		}
 	case flushes:
 		b.flushes--
-		w.truth.harm |= untimely | unclean
+		w.truth.harm |= untimely
 		w.forgotten(v.node)
 		n.flush()
 	case floods:
 		b.floods--
-		w.truth.harm |= untimely | unclean
+		w.truth.harm |= untimely
 		for i := range int8(masters) {
 			w.forgotten(i)
 			w.nodes[i].flush()

@@ -148,7 +148,7 @@ func (p *pair) leaves(c int8, token int64, late bool, by taking) error {
 		p.me = nobody
 	}
 	was := p.leave(&p.request, c, token, late, by)
-	name := [...]string{neither: "neither", waited: "waited", hadIt: "held"}[was]
+	name := [...]string{neither: "neither", waited: "waited", hadIt: "held", forgot: "forgotten"}[was]
 	args := []any{ticket(c), setName, longest, token, bit(late || by == eviction) * 60_000, int(by)}
 	if !late && by == itself {
 		args = args[:4]

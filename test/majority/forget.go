@@ -70,8 +70,11 @@ func (w *world) forgetCall(c int8, soonest *[masters][most]int64) {
 			}
 		}
 	case leaving:
-		if k.token = 0; w.truth.harm&unclean != 0 || k.hold.State != rules.Releasing {
-			k.trusted = [masters]bool{} // nobody judges what the release says
+		k.token = 0
+		for i := range k.trusted { // unless the node says that it forgot, or somebody judges what the release says
+			if w.keeps(int8(i)) && (w.truth.harm&unclean != 0 || k.hold.State != rules.Releasing) {
+				k.trusted[i] = false
+			}
 		}
 	case over, killed:
 		*k = call{Ballot: k.Ballot, stage: k.stage, got: k.got, why: k.why, split: k.split}
@@ -109,7 +112,7 @@ func (w *world) forgetIn(m *msg, soonest int64, open traffic) {
 		m.back = 0
 	}
 	if m.what == leaves && (w.down[m.node] == dead || w.keeps(m.node) && m.token <= w.nodes[m.node].last) {
-		m.token = 0
+		m.token = min(m.token, 1) // it says that there was one
 	}
 	m.late = m.late && (open == changes || w.calls[m.call].stage <= holding)
 	if m.orphan || m.what == leaves {

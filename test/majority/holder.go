@@ -3,6 +3,7 @@ package majority
 import (
 	"time"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -166,19 +167,20 @@ func (w *world) beginRelease(c int8) {
 	}
 }
 
+var wordsOfLeave = [...]lua.Was{neither: lua.Neither, waited: lua.Waited, hadIt: lua.Held, forgot: ballot.Forgotten}
+
 // left takes in what a node said of a release.
 func (w *world) left(c, i int8, was left) {
 	k := &w.calls[c]
 	if k.stage != leaving {
 		return
 	}
-	word := lua.Waited
-	k.said[1]++
-	if was == hadIt {
-		word = lua.Held
-		k.said[0], k.said[1] = k.said[0]+1, k.said[1]-1
+	k.release.Left(wordsOfLeave[was], k.trusted[i], false)
+	if was == hadIt || was == forgot && k.trusted[i] {
+		k.said[0]++
+	} else {
+		k.said[1]++
 	}
-	k.release.Left(word, k.trusted[i], false)
 	k.trusted[i] = false
 	if !k.release.Known() {
 		w.unsaid(c)

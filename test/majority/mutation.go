@@ -16,6 +16,7 @@ const (
 	lateRenewals
 	leavesDoNotRetire
 	leavesDoNotTell
+	forgetsInSilence
 	forceKeepsTokens
 	forceRaisesFar // by more than the longest lease
 	votesEndEarly

@@ -75,6 +75,11 @@ var mutations = []broken{
 		scenario: scenario{programs: two, clocks: near}, breaks: "tokens",
 	},
 	{
+		name: "a leave does not say that the node forgot the hold", mutation: forgetsInSilence,
+		scripts:  []change{{"leave.lua", "if quarantine > 0 then", "if false then"}},
+		scenario: scenario{programs: two, allows: budget{flushes: 1, faults: 1}}, breaks: "unlock",
+	},
+	{
 		name: "a force does not raise the token", mutation: forceKeepsTokens,
 		scripts:  []change{{"leave.lua", "if force then token =", "if false then token ="}},
 		scenario: scenario{programs: two, clocks: near, allows: budget{forces: 1, faults: 1}}, breaks: "tokens",

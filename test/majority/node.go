@@ -137,6 +137,9 @@ func (n *node) quarantined(r *request) int64 {
 	return longest
 }
 
+// forgets is whether kept.lua says that the node grants nothing.
+func (n *node) forgets(r *request) bool { return n.kept != n.run || n.from > n.ms(r) }
+
 // remember is remember in advance.lua.
 func (n *node) remember(r *request, token int64) {
 	if token > n.last {

@@ -146,6 +146,7 @@ const (
 	neither left = iota
 	waited
 	hadIt
+	forgot
 )
 
 // taking says who has a call leave, by the numbers of package quorum.
@@ -196,6 +197,9 @@ func (n *node) leave(r *request, c int8, token int64, late bool, by taking) left
 				token = max(had, n.us(r)+3*claim*1000)
 			}
 		}
+	}
+	if was != hadIt && !force && token > 0 && n.forgets(r) && r.broken != forgetsInSilence {
+		was = forgot
 	}
 	if r.broken != leavesDoNotTell || force {
 		n.remember(r, token)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/fairlock/locks/lua"
 )
 
 // outages lists when a seat may have been without a majority of the nodes: so many of them had a
@@ -62,15 +60,6 @@ func outages(seat int, troubles []*trouble, need, nodes int, after func(*trouble
 // forgets reports whether a node has lost what it knew by a trouble.
 func (t *trouble) forgets() bool {
 	return t.Kind == "FLUSHALL" || strings.HasPrefix(t.Kind, "killed, restarted")
-}
-
-// bare reports whether a node forgot a lease that may have had no more than a majority of votes: who
-// holds asks for the others with its first renewal.
-func (c *call) bare(troubles []*trouble) bool {
-	from, to := c.trusts(), c.trusted()
-	return to-from < int64(lua.Claim/3+time.Second) && slices.ContainsFunc(troubles, func(t *trouble) bool {
-		return t.forgets() && t.From <= to && (t.To == 0 || t.To >= from)
-	})
 }
 
 // briefly is how long after a trouble a node may not be of use to a holder. It renews or takes back

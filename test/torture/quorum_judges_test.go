@@ -55,27 +55,6 @@ func TestASeatIsWithoutAMajorityWhileTooManyOfItsNodesAreInTroubleAtOnce(t *test
 	}
 }
 
-func TestALossIsExplainedIfANodeForgotALeaseThatWasNotRenewedYet(t *testing.T) {
-	flush := func(from, to int64) []*trouble {
-		return []*trouble{{Kind: "FLUSHALL", Seat: everybody, Node: 2, From: at(from), To: at(to)}}
-	}
-	for name, test := range map[string]struct {
-		until    int64
-		troubles []*trouble
-		bare     bool
-	}{
-		"a node was flushed meanwhile": {10, flush(5, 6), true},
-		"it was flushed before":        {10, flush(-20, -10), false},
-		"it was flushed later":         {10, flush(20, 21), false},
-		"the lease had been renewed":   {5000, flush(4000, 4001), false},
-		"a node was stopped":           {10, []*trouble{{Kind: "stopped", Seat: everybody, Node: 2, From: at(5), To: at(6)}}, false},
-	} {
-		if bare := had("A", 1, 0, test.until).bare(test.troubles); bare != test.bare {
-			t.Errorf("%s: %v", name, bare)
-		}
-	}
-}
-
 func TestWhoeverIsServedBeforeAnotherThatStoodInLineWhenItBeganIsObjectedTo(t *testing.T) {
 	first := func() *call { return asked("A", 0, 900, 910).with(inLine(10)) }
 	none := map[int][]*trouble{}

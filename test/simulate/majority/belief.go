@@ -23,6 +23,7 @@ type belief struct {
 	start, end time.Time     // end is zero while it lasts
 	left       time.Time     // when its user gave the lock up
 	late       bool          // that was after the trust had ended
+	trusted    time.Time     // until when it would have been
 	kept       time.Duration // for how long the user's own code had run in the actor's calls by then
 	expired    bool          // the referee has judged its end
 	dim        bool          // the referee has objected to its context
@@ -126,7 +127,8 @@ func (r *referee) unlocks(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	b.left = time.Now()
-	b.late = !b.left.Before(b.lease.Deadline())
+	b.trusted = b.lease.Deadline()
+	b.late = !b.left.Before(b.trusted)
 	b.kept = b.k.actor.kept
 	r.endsNow(b)
 }
@@ -149,6 +151,8 @@ func (r *referee) unlocked(b *belief, err error) {
 	case b.k.actor.kept > b.kept && errors.Is(err, quorum.ErrLost): // its lease ended while the user's own code kept the Unlock
 	case err != nil && !b.late && r.calm() && !r.closes(b, err):
 		r.violated(6, "%s: %s held token %d in calm weather and was told: %v", b.lk.name, b.by.name, b.token, err)
+	case errors.Is(err, quorum.ErrLost) && time.Now().Before(b.trusted) && !r.wasForced(b) && !r.closes(b, err):
+		r.violated(6, "%s: %s gave back token %d while it was trusted, and was told: %v", b.lk.name, b.by.name, b.token, err)
 	case b.late && !errors.Is(err, quorum.ErrLost) && !errors.Is(err, quorum.ErrNotHeld):
 		r.violated(6, "%s: the trust of %s in token %d had ended, and it was told: %v", b.lk.name, b.by.name, b.token, err)
 	}

@@ -87,9 +87,11 @@ var breaks = map[string]broken{
 		"redis.call('PEXPIRE', record, num(claim))", "redis.call('PERSIST', record)",
 		"redis.call('PEXPIRE', record, claim)", "redis.call('PERSIST', record)")}},
 	"a loss that is reported as a clean unlock":        {6, "cleanly after its trust had ended", 2, calm, Break{Unlock: clean}},
-	"an ownership that is said to be lost, and is not": {6, "in calm weather and was told", 2, calm, Break{Unlock: lost}},
+	"an ownership that is said to be lost, and is not": {6, "was told: the lock is lost", 2, calm, Break{Unlock: lost}},
 	"robbed holders that are told of a clean unlock":   {6, "had given their votes to others", 10, rewinds, Break{Script: noQuarantine}},
-	"a Locker that does not close":                     {7, "is closed, and", 2, calm, Break{Leaks: true}},
+	"nodes that do not say that they forgot a hold": {6, "while it was trusted, and was told", 2, rewinds, Break{Script: in("leave",
+		"if quarantine > 0 then", "if false then")}},
+	"a Locker that does not close": {7, "is closed, and", 2, calm, Break{Leaks: true}},
 	"a release that leaves its vote behind": {7, "nobody will leave", 2, calm, Break{Script: in("leave",
 		"redis.call('DEL', record)", "redis.call('PEXPIRE', record, 60000)")}},
 }
