@@ -313,8 +313,7 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool
 		server Server
 		prompt prompt
 		asked  asked
-	}{asked: asked{Context: ctx, done: ctx.Done()}}
-	all.asked.at, all.asked.ends = ctx.Deadline()
+	}{asked: askedOf(ctx)}
 	all.prompt = prompt{Context: &all.asked, obeyed: t.obeys, awaits: awaits, limit: limit}
 	all.server = Server{s.deployment, &all.prompt, s.by}
 	return &all.server, true
@@ -328,6 +327,19 @@ type asked struct {
 	done            <-chan struct{}
 	at              time.Time
 	ends            bool // at that time
+}
+
+func askedOf(ctx context.Context) asked {
+	a := asked{Context: ctx, done: ctx.Done()}
+	a.at, a.ends = ctx.Deadline()
+	return a
+}
+
+// Asked returns a context that ends with ctx and has its values. Of ctx, which may be the user's,
+// nothing else is asked from now on.
+func Asked(ctx context.Context) context.Context {
+	a := askedOf(ctx)
+	return &a
 }
 
 func (a *asked) Deadline() (time.Time, bool) { return a.at, a.ends }

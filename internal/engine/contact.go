@@ -44,6 +44,16 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		}
 		return err
 	}
+	err := c.look(lua.Asked(ctx), keys)
+	if err != nil && !errors.Is(err, ErrClosed) && ctx.Err() != nil {
+		return EndOf(ctx)
+	}
+	return err
+}
+
+// look is Contact, for a context that is not the user's: that one could take a lock as it is asked,
+// and wait for the turn that its own call has.
+func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	came := time.Now()
 	select {
 	case c.contact.turn <- struct{}{}:
@@ -51,7 +61,7 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 	case <-c.stop:
 		return ErrClosed
 	case <-ctx.Done():
-		return EndOf(ctx)
+		return errEnded
 	}
 	switch {
 	case c.contact.made.Load():
@@ -63,16 +73,12 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 	}
 	began := time.Now()
 	var err error
-	if e := c.Await(ctx, func(ctx context.Context) { err = c.protocol.Meet(ctx, keys) }); e != nil {
+	if e := c.await(ctx, func(ctx context.Context) { err = c.protocol.Meet(ctx, keys) }); e != nil {
 		return e
 	}
 	c.contact.made.Store(err == nil)
 	c.contact.err = nil
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		err = EndOf(ctx)
-	case !lua.Answered(err): // an answer may be about this call's lock alone
+	if err != nil && ctx.Err() == nil && !lua.Answered(err) { // an answer may be about this call's lock alone
 		c.contact.err, c.contact.began = err, began
 	}
 	return err

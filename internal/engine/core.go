@@ -138,6 +138,17 @@ func checkClient(rdb redis.UniversalClient) error {
 // done. It is needed because go-redis returns seconds after its context has ended. f's context ends
 // with ctx, and is not the user's, which may panic where nobody recovers.
 func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
+	err := c.await(ctx, f)
+	if errors.Is(err, errEnded) {
+		return EndOf(ctx)
+	}
+	return err
+}
+
+var errEnded = errors.New("the context ended")
+
+// await is Await, and returns errEnded if ctx is done. It does not ask why.
+func (c *Core) await(ctx context.Context, f func(context.Context)) error {
 	own, end := lua.OwnContext(ctx)
 	defer end()
 	done := make(chan error, 1)
@@ -151,7 +162,7 @@ func (c *Core) Await(ctx context.Context, f func(context.Context)) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return EndOf(ctx)
+		return errEnded
 	}
 }
 

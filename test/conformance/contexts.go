@@ -27,6 +27,31 @@ var contextTests = []test{
 		w.Is(err, context.DeadlineExceeded)
 		w.Unlock(waits)
 	}},
+	{"a context of the user's may take a lock as it is asked, at the first contact, too", func(w *World) {
+		for _, of := range []string{"Done", "Err", "Deadline", "Value"} {
+			for n := range int32(8) {
+				for _, ends := range []bool{false, true} {
+					a := w.Locker()
+					ctx, cancel := context.WithCancel(w.Context())
+					if ends {
+						cancel()
+					}
+					var lease *fairlock.Lease
+					var err error
+					w.bears("a call whose context takes a lock", func() {
+						lease, err = a.Lock(newUntimely(ctx, of, func() { w.Unlock(w.Lock(a, "y")) }, n), "x")
+					})
+					if ends {
+						w.Is(err, context.Canceled)
+					} else {
+						w.NoError(err)
+						w.Unlock(lease)
+					}
+					cancel()
+				}
+			}
+		}
+	}},
 	{"a call whose context panics or ends the goroutine as it is asked leaves nothing", func(w *World) {
 		for _, bound := range [][]fairlock.LockOption{nil, {fairlock.WaitAtMost(time.Minute)}} {
 			for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
