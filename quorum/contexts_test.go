@@ -15,7 +15,7 @@ type prying struct {
 	l *Locker
 }
 
-// free fails if a mutex of the Locker is held by whoever asks.
+// free fails if whoever asks has a mutex of the Locker, or the turn to make contact.
 func (p prying) free() {
 	mutexes := []*sync.Mutex{&p.l.mu}
 	for _, n := range p.l.nodes {
@@ -29,6 +29,11 @@ func (p prying) free() {
 			}
 		}
 		mu.Unlock()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := p.l.Inspect(ctx, "y"); err != nil {
+		p.w.Error(err)
 	}
 }
 
