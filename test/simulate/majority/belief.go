@@ -127,6 +127,7 @@ func (r *referee) unlocks(b *belief) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	b.left = time.Now()
+	b.k.left = b.left
 	b.trusted = b.lease.Deadline()
 	b.late = !b.left.Before(b.trusted)
 	b.kept = b.k.actor.kept

@@ -31,6 +31,7 @@ type call struct {
 	// Guarded by World.mu.
 	done     bool
 	endedAt  time.Time
+	left     time.Time     // when its Lease was to be given back
 	free     []*node       // as it began, where the lock was free; none if somebody else asked for it
 	nth      int           // of the calls for its lock
 	leased   bool          // it has had a Lease

@@ -215,7 +215,8 @@ func (r *referee) waits(lk *lock, views []*state) {
 const wayBack = 25 * time.Second
 
 // orphans judges that no ticket stays with a node after its call has ended (7), neither in line nor
-// with its vote. A dead or closed client's end with their leases.
+// with its vote. A dead or closed client's end with their leases. What comes back with a node's old
+// data is not left again.
 func (r *referee) orphans(lk *lock, views []*state) {
 	for i, is := range views {
 		n := r.w.nodes[i]
@@ -238,7 +239,7 @@ func (r *referee) orphan(lk *lock, n *node, ticket, what string) {
 	}
 	c := k.actor.c
 	since, able := c.links[n.i].able()
-	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(ticket) || n.lost.After(k.endedAt) {
+	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(ticket) || n.lost.After(k.endedAt) || !k.left.IsZero() && n.lost.After(k.left) {
 		return
 	}
 	bound := wayBack
@@ -303,14 +304,14 @@ const split = 250 * time.Millisecond
 
 // returns judges how long a call took that waits for nobody (4): a try, and who asks for a free
 // lock alone. Nodes may have to be met, asked, told their place and the token. Such a try has the
-// lock in calm weather: before, late requests of the dead may take votes.
+// lock in calm weather: before, late requests of the dead may take votes. Then nobody is alone.
 func (r *referee) returns(k *call, err error) {
 	c, took, limit := k.actor.c, time.Since(k.began)-k.kept(), bounded+8*r.trip()
 	since, able := c.reaches(r.w.need(), nil)
 	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted || c.distracted.After(k.began) {
 		return
 	}
-	_, alone := c.reaches(r.w.need(), func(l *link) bool { return slices.Contains(k.free, l.n) })
+	_, alone := c.reaches(r.w.need(), func(l *link) bool { return slices.Contains(k.free, l.n) && !r.taken(k, l.n) })
 	switch {
 	case alone && k.nth == r.locks[k.name].asked:
 		r.stats.Alone++
@@ -330,3 +331,10 @@ func (r *referee) returns(k *call, err error) {
 }
 
 func sortTimes(all []time.Time) { slices.SortFunc(all, time.Time.Compare) }
+
+// taken reports whether a node has given its vote to another since a call began.
+func (r *referee) taken(k *call, n *node) bool {
+	return slices.ContainsFunc(r.locks[k.name].votes[n.i], func(v vote) bool {
+		return !v.at.Before(k.began) && r.callOf(v.ticket) != k
+	})
+}
