@@ -178,7 +178,7 @@ func (o *observer) label(name string, r result) labels {
 	with("fairlock.outcome", r.outcome)
 	with(semconv.ErrorTypeKey, r.errorType)
 	if o.names {
-		with("fairlock.name", name)
+		with("fairlock.name", valid(name))
 	}
 	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
 	return labels{[]metric.AddOption{set}, []metric.RecordOption{set}, trace.WithAttributes(attributes...)}

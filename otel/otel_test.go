@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel"
@@ -281,6 +282,33 @@ func TestNamesAndOwnersAreToldOnlyOnRequest(t *testing.T) {
 		}
 		if has("fairlock.owner", "somebody") != c.owner || says("somebody") != c.owner {
 			t.Errorf("%+v: the owner is among %v: %v", c, all, !c.owner)
+		}
+	}
+}
+
+func TestWhatIsToldIsTextThatEveryExporterTakes(t *testing.T) {
+	m := newTelemetry(t, WithLockName(), WithLockOwner())
+	for _, e := range aDay(m.ctx) {
+		e.Name, e.Owner = "order:\xff", "a\xff"
+		if e.Err != nil {
+			e.Err = fmt.Errorf("lock \xff: %w", e.Err)
+		}
+		m.Observe(e)
+	}
+	for _, a := range m.attributes() {
+		if !utf8.ValidString(a.Value.String()) {
+			t.Errorf("%s is %q", a.Key, a.Value.String())
+		}
+	}
+	for _, span := range m.spans.Ended() {
+		texts := []string{span.Status().Description}
+		for _, e := range span.Events() {
+			for _, a := range e.Attributes {
+				texts = append(texts, a.Value.String())
+			}
+		}
+		if !utf8.ValidString(strings.Join(texts, "")) {
+			t.Errorf("%s says %q", span.Name(), texts)
 		}
 	}
 }

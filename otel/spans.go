@@ -1,6 +1,8 @@
 package otel
 
 import (
+	"errors"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -31,11 +33,18 @@ func (o *observer) span(e fairlock.Event, name string, r result, l labels) {
 		span.SetAttributes(attribute.Int64("fairlock.token", e.Token))
 	}
 	if o.owners && e.Owner != "" {
-		span.SetAttributes(attribute.String("fairlock.owner", e.Owner))
+		span.SetAttributes(attribute.String("fairlock.owner", valid(e.Owner)))
 	}
 	if r.errorType != "" && e.Err != nil {
-		span.SetStatus(codes.Error, e.Err.Error())
-		span.RecordError(e.Err, ended)
+		text, err := e.Err.Error(), e.Err
+		if valid(text) != text {
+			text, err = valid(text), errors.New(valid(text))
+		}
+		span.SetStatus(codes.Error, text)
+		span.RecordError(err, ended)
 	}
 	span.End(ended)
 }
+
+// valid is text without the bytes that no exporter can send: one such name would stop all of them.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
