@@ -15,6 +15,7 @@ import (
 type Server struct {
 	mini  *miniredis.Miniredis
 	conns *server.Server // what mini serves connections with
+	addr  string
 }
 
 // Start starts a server on a free loopback port. The caller must Close it.
@@ -24,7 +25,7 @@ func Start() (*Server, error) {
 	if err := mini.Start(); err != nil {
 		return nil, fmt.Errorf("embedded server: %w", err)
 	}
-	return &Server{mini, mini.Server()}, nil
+	return &Server{mini, mini.Server(), mini.Addr()}, nil
 }
 
 // New starts a server that listens nowhere: it serves the connections given to ServeConn. In fake
@@ -38,11 +39,11 @@ func New() (*Server, error) {
 		return nil, fmt.Errorf("embedded server: %w", err)
 	}
 	_ = first.Close()
-	return &Server{mini, mini.Server()}, nil
+	return &Server{mini, mini.Server(), mini.Addr()}, nil
 }
 
 // Addr returns the server's host:port, or "" if it listens nowhere.
-func (s *Server) Addr() string { return s.mini.Addr() }
+func (s *Server) Addr() string { return s.addr }
 
 // ServeConn serves a connection in the background, until either side closes it. It must not be
 // called when Close has been.

@@ -120,24 +120,38 @@ func (w *wrapper) run(j cron.Job) {
 		if delay := began.Sub(due); delay > time.Minute {
 			w.log.Info("delay", "lock", w.name, "duration", delay)
 		}
+		returned := false
+		defer func() {
+			if returned {
+				return
+			}
+			if err := lease.Unlock(ctx); err != nil { // Do has no error for a job that panics
+				w.lost(err)
+			}
+		}()
 		defer keep(lease, began.Add(w.atLeast))
 		if ours, ok := j.(Job); ok {
 			ours(ctx, lease)
 		} else {
 			j.Run()
 		}
+		returned = true
 		return nil
 	}, w.options...)
 	var held *fairlock.HeldError
 	switch {
 	case err == nil:
 	case ran:
-		w.log.Error(err, "the lock was lost, or not given back, while the job ran", "lock", w.name)
+		w.lost(err)
 	case errors.As(err, &held):
 		w.log.Info("skip", "lock", w.name, "owner", held.Owner)
 	default:
 		w.log.Error(err, "skip", "lock", w.name)
 	}
+}
+
+func (w *wrapper) lost(err error) {
+	w.log.Error(err, "the lock was lost, or not given back, while the job ran", "lock", w.name)
 }
 
 // keep returns at that time, or when the lock is lost or the Locker closed.

@@ -276,3 +276,19 @@ func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
 }
 
 func made(_ cron.JobWrapper, err error) error { return err }
+
+func TestTheLogTellsOfALossAlsoIfTheJobPanics(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		h, admin := newHost(t), world.Host(t, addr)
+		wrap := h.skips(world.Host(t, addr), 0)
+		h.Schedule(&once{}, cron.NewChain(cron.Recover(cron.DiscardLogger), wrap).Then(cronlock.Job(func(ctx context.Context, _ *fairlock.Lease) {
+			if err := admin.ForceUnlock(ctx, "invoices"); err != nil {
+				t.Error(err)
+			}
+			panic("the job's own")
+		})))
+		if said := h.says(); !errors.Is(said.err, fairlock.ErrLost) {
+			t.Errorf("the log says %v", said)
+		}
+	})
+}

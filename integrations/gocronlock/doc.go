@@ -26,8 +26,9 @@ import (
 )
 
 // WithLease returns a context for a job: it ends with ctx and when the Lease can no longer be
-// trusted, then with cause fairlock.ErrLost. It carries the hold, so nested calls re-enter. Without
-// a Lease (nil) it has ended already. The job has to call cancel when it is done.
+// trusted: with cause fairlock.ErrLost, fairlock.ErrNotHeld if the lock was given back, as Close of
+// an Elector does, or fairlock.ErrClosed. It carries the hold, so nested calls re-enter. Without a
+// Lease (nil) it has ended already. The job has to call cancel when it is done.
 func WithLease(ctx context.Context, lease *fairlock.Lease) (under context.Context, cancel context.CancelFunc) {
 	under, end := context.WithCancelCause(job{ctx, lease.Context()})
 	lost := context.AfterFunc(lease.Context(), func() { end(context.Cause(lease.Context())) })

@@ -61,10 +61,10 @@ func NewLocker(locker fairlock.Interface, atLeast time.Duration, options ...fair
 // fairlock.ErrHeld if another instance has the job, or what is wrong with the server. The listener
 // gocron.AfterLockError is told.
 //
-// It is an ErrHeld, too, while an earlier run of this instance has lost its lock and has not ended:
-// [Locker.Lease] would give that run the Lease of the next.
+// It is an ErrHeld, too, while an earlier run of this instance no longer has its lock and has not
+// ended: [Locker.Lease] would give that run the Lease of the next.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	if earlier := l.Lease(key); earlier != nil && earlier.Err() != nil {
+	if earlier := l.Lease(key); earlier != nil && earlier.Err() != nil && !errors.Is(earlier.Err(), fairlock.ErrClosed) {
 		return nil, notEnded(key)
 	}
 	lease, err := l.locker.TryLock(ctx, key, l.options...)
@@ -93,7 +93,7 @@ func (l *Locker) begins(key string, lease *fairlock.Lease) bool {
 }
 
 func notEnded(key string) error {
-	return fmt.Errorf("gocronlock: %q: %w: by an earlier run of this instance, which has lost its lock and has not ended", key, fairlock.ErrHeld)
+	return fmt.Errorf("gocronlock: %q: %w: by an earlier run of this instance, which no longer has its lock and has not ended", key, fairlock.ErrHeld)
 }
 
 // Lease returns the Lease under which this instance runs the job of that name now, or nil, which

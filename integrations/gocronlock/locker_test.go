@@ -293,6 +293,21 @@ func TestARunIsSkippedAlsoIfTheEarlierOneBeganAndLostItsLockMeanwhile(t *testing
 	})
 }
 
+func TestARunUnderALockerThatIsClosedMeanwhileIsNotSaidToHaveLostItsLock(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		locker := world.Host(t, addr)
+		l, err := gocronlock.NewLocker(locker, 0)
+		world.Must(t, err)
+		first, err := l.Lock(t.Context(), "invoices")
+		world.Must(t, err)
+		world.Must(t, locker.Close())
+		if _, err := l.Lock(t.Context(), "invoices"); !errors.Is(err, fairlock.ErrClosed) || errors.Is(err, fairlock.ErrHeld) {
+			t.Errorf("the next run was told %v", err)
+		}
+		world.Must(t, first.Unlock(t.Context()))
+	})
+}
+
 // lines is a log.
 type lines struct{ written.Text }
 

@@ -41,6 +41,10 @@ type Options struct {
 	// OnRefused, if there is one, is told of each call that does not come to its handler, and why:
 	// the client is not told what is wrong with your Redis, but your log should be.
 	OnRefused func(ctx context.Context, info *grpc.UnaryServerInfo, err error)
+	// Lost, if there is one, is told of each call whose lock was lost, or not given back, while its
+	// handler worked, when the handler has returned or panicked. The handler need not have heard of
+	// it: a loss may be noticed only as the lock is given back.
+	Lost func(ctx context.Context, info *grpc.UnaryServerInfo, err error)
 }
 
 // UnaryServerInterceptor returns an interceptor. An error says what makes no sense, and is a
@@ -66,6 +70,9 @@ func UnaryServerInterceptor(locker fairlock.Interface, key Key, options Options)
 	if options.OnRefused == nil {
 		options.OnRefused = func(context.Context, *grpc.UnaryServerInfo, error) {}
 	}
+	if options.Lost == nil {
+		options.Lost = func(context.Context, *grpc.UnaryServerInfo, error) {}
+	}
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		name := key(ctx, request, info)
 		if name == "" {
@@ -76,10 +83,19 @@ func UnaryServerInterceptor(locker fairlock.Interface, key Key, options Options)
 		served := false
 		err := locker.Do(ctx, name, func(ctx context.Context, lease *fairlock.Lease) error {
 			served = true
+			returned := false
+			defer func() {
+				if !returned { // Do has no error for a handler that panics
+					options.lost(ctx, info, lease.Unlock(ctx))
+				}
+			}()
 			reply, failed = handler(context.WithValue(ctx, leaseKey{}, lease), request)
-			told = context.Cause(ctx)
+			told, returned = context.Cause(ctx), true
 			return nil
 		}, options.Lock...)
+		if served {
+			options.lost(ctx, info, err)
+		}
 		switch {
 		case !served:
 			options.OnRefused(ctx, info, err)
@@ -92,6 +108,12 @@ func UnaryServerInterceptor(locker fairlock.Interface, key Key, options Options)
 			return reply, failed
 		}
 	}, nil
+}
+
+func (o *Options) lost(ctx context.Context, info *grpc.UnaryServerInfo, err error) {
+	if err != nil {
+		o.Lost(ctx, info, err)
+	}
 }
 
 func check(locker fairlock.Interface, key Key, o Options) error {

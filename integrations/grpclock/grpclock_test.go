@@ -230,17 +230,22 @@ func TestACallWhoseLockIsLostIsAborted(t *testing.T) {
 			"says that it lost":       {fairlock.ErrLost, codes.Aborted},
 			"says something unstated": {errors.New("oh"), codes.Unknown},
 		} {
-			client := serve(t, world.Host(t, addr), grpclock.Options{}, func(ctx context.Context, order string) error {
+			losses := make(chan error, 2)
+			options := grpclock.Options{Lost: func(_ context.Context, _ *grpc.UnaryServerInfo, err error) { losses <- err }}
+			client := serve(t, world.Host(t, addr), options, func(ctx context.Context, order string) error {
 				return errors.Join(admin.ForceUnlock(ctx, order), c.says)
 			})
 			if c.says == its { // Join would hide the status
-				client = serve(t, world.Host(t, addr), grpclock.Options{}, func(ctx context.Context, order string) error {
+				client = serve(t, world.Host(t, addr), options, func(ctx context.Context, order string) error {
 					_ = admin.ForceUnlock(ctx, order)
 					return c.says
 				})
 			}
 			if o := call(t.Context(), client, what); status.Code(o.err) != c.want {
 				t.Errorf("a handler that %s: %v", what, o.err)
+			}
+			if err := world.Next(t, losses); !errors.Is(err, fairlock.ErrLost) {
+				t.Errorf("of a handler that %s is told %v", what, err)
 			}
 		}
 	})

@@ -43,8 +43,8 @@ type Options struct {
 	// with the status and the Retry-After that New tells of; Retry-After is set already.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, err error)
 	// Lost, if there is one, is told of each request whose lock was lost, or not given back, while
-	// its handler worked, when the handler has returned. The handler need not have heard of it: a
-	// loss may be noticed only as the lock is given back. r is the request as it came.
+	// its handler worked, when the handler has returned or panicked. The handler need not have heard
+	// of it: a loss may be noticed only as the lock is given back. r is the request as it came.
 	Lost func(r *http.Request, err error)
 }
 
@@ -132,7 +132,17 @@ func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 				_ = form.RemoveAll()
 			}
 		}()
+		returned := false
+		defer func() {
+			if returned {
+				return
+			}
+			if err := lease.Unlock(ctx); err != nil { // Do has no error for a handler that panics
+				o.Lost(r, err)
+			}
+		}()
 		next.ServeHTTP(w, its)
+		returned = true
 		return nil
 	}, o.Lock...)
 	switch {

@@ -185,6 +185,9 @@ func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			if r.URL.RawQuery == "abort" {
+				panic(http.ErrAbortHandler)
+			}
 			echo(w, r)
 		})
 		for _, path := range []string{"/41", "/42"} { // the first keeps its lock
@@ -194,6 +197,12 @@ func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
 		}
 		if l := world.Next(t, losses); l.path != "/42" || !errors.Is(l.err, fairlock.ErrLost) {
 			t.Errorf("%+v is said to be lost", l)
+		}
+		for _, path := range []string{"/41?abort", "/42?abort"} {
+			post(t.Context(), host, path, "")
+		}
+		if l := world.Next(t, losses); l.path != "/42" || !errors.Is(l.err, fairlock.ErrLost) {
+			t.Errorf("%+v is said to be lost, and its handler panicked", l)
 		}
 	})
 }
