@@ -140,8 +140,9 @@ func (l *Locker) Close() error {
 }
 
 // Shutdown lets holders finish, then closes the Locker. Meanwhile only re-entries and calls made
-// under a live hold go through. Other calls get ErrClosed, waiting ones included. If ctx ends
-// first, the Locker is closed all the same and the error says that something was still held.
+// under a live hold go through, and a LockAll that has some of its locks waits for the others.
+// Other calls get ErrClosed, waiting ones included. If ctx ends first, the Locker is closed all the
+// same and the error says that something was still held.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	return l.core.Shutdown(ctx, func() { l.refuseCalls(l.draining) }, l.Close)
 }

@@ -26,10 +26,15 @@ func (c *Core) Lock(ctx context.Context, op, name string, try bool, options []Lo
 	if err == nil {
 		return lease, nil
 	}
+	return nil, c.gaveUp(ctx, began, op, name, err)
+}
+
+// gaveUp tells the observer that a call ended without its lock, and returns its error.
+func (c *Core) gaveUp(ctx context.Context, began time.Time, op, name string, err error) error {
 	if c.Settings.Observer != nil {
 		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(began), Err: err})
 	}
-	return nil, &Error{op, name, err}
+	return &Error{op, name, err}
 }
 
 func (c *Core) lock(ctx context.Context, began time.Time, name string, try bool, options []LockOption) (*Lease, error) {
@@ -37,12 +42,12 @@ func (c *Core) lock(ctx context.Context, began time.Time, name string, try bool,
 	if lease != nil || err != nil {
 		return lease, err
 	}
-	return c.pursue(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: began})
+	return c.pursue(ctx, Call{Name: name, Keys: keys, Request: request, Within: c.within(ctx), Began: began}, began, request.Wait)
 }
 
-// pursue gets a new hold from the Locker and gives the first Lease on it.
-func (c *Core) pursue(ctx context.Context, call Call) (*Lease, error) {
-	began, wait := call.Began, call.Request.Wait // of the whole call
+// pursue gets a new hold from the Locker and gives the first Lease on it. The user's call began at
+// that time and waits for so long.
+func (c *Core) pursue(ctx context.Context, call Call, began time.Time, wait time.Duration) (*Lease, error) {
 	until := began.Add(wait)
 	for {
 		lease, err := c.acquire(ctx, call, began, wait)
@@ -153,21 +158,33 @@ func (c *Core) Ticket(r Request) lua.Ticket {
 // Do runs fn under the lock and releases it when fn returns or panics.
 func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Lease) error, options []LockOption) (err error) {
 	if fn == nil {
-		return &Error{Op: "do", Name: name, Err: Invalid("the function is nil")}
+		return c.gaveUp(ctx, time.Now(), "do", name, Invalid("the function is nil"))
 	}
 	lease, err := c.Lock(ctx, "do", name, false, options)
 	if err != nil {
 		return err
 	}
 	var gone error // the lock was lost, or the Locker closed, before fn began
+	over := false
 	defer func() {
 		err = afterDo(err, lease.Unlock(ctx), gone)
+		c.untold(over, err)
 	}()
 	inner := lease.scoped(ctx)
 	if gone = lease.state(); gone != nil { // the user's context may have taken long
 		return &Error{"do", name, gone}
 	}
-	return fn(inner, lease)
+	err = fn(inner, lease)
+	over = true
+	return err
+}
+
+// untold logs the error of a Do whose function panicked or ended its goroutine: no caller hears of
+// it.
+func (c *Core) untold(over bool, err error) {
+	if !over && err != nil {
+		c.Settings.Logger.Warn("fairlock: a function that did not return had lost its lock, or the lock was not given back", "error", err)
+	}
 }
 
 // afterDo is the error of a Do whose function returned err and whose Unlock returned failed. If

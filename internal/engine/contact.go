@@ -36,7 +36,7 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 	}
 	if wait > 0 {
 		start := time.Now()
-		bounded, cancel := context.WithTimeoutCause(ctx, wait, context.DeadlineExceeded)
+		bounded, cancel := context.WithTimeoutCause(lua.Asked(ctx), wait, context.DeadlineExceeded)
 		defer cancel()
 		err := c.Contact(bounded, keys, 0)
 		if err != nil && bounded.Err() != nil && ctx.Err() == nil {

@@ -24,24 +24,23 @@ func (c *Core) LockAll(ctx context.Context, op string, names []string, options [
 		c.handOut(g.had)
 		return joined(ctx, g.had), nil
 	}
-	if c.Settings.Observer != nil {
-		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(g.began), Err: err})
-	}
-	return nil, &Error{op, name, err}
+	return nil, c.gaveUp(ctx, g.began, op, name, err)
 }
 
 // DoAll runs fn under all the locks and releases them when fn returns or panics.
 func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Context, *Leases) error, options []LockOption) (err error) {
 	if fn == nil {
-		return &Error{Op: "doall", Err: Invalid("the function is nil")}
+		return c.gaveUp(ctx, time.Now(), "doall", "", Invalid("the function is nil"))
 	}
 	leases, err := c.LockAll(ctx, "doall", names, options)
 	if err != nil {
 		return err
 	}
 	var gone error // a lock was lost, or the Locker closed, before fn began
+	over := false
 	defer func() {
 		err = afterDo(err, leases.Unlock(ctx), gone)
+		c.untold(over, err)
 	}()
 	inner := leases.scoped(ctx)
 	for _, lease := range leases.all {
@@ -49,7 +48,9 @@ func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Contex
 			return &Error{"doall", lease.Name(), gone}
 		}
 	}
-	return fn(inner, leases)
+	err = fn(inner, leases)
+	over = true
+	return err
 }
 
 // wanted is one of the locks of a LockAll.
@@ -176,12 +177,12 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 	watched, stop := endsWithAny(ctx, g.had)
 	defer stop()
 	next := g.next()
-	lease, err := g.core.pursue(watched, g.call(next, request))
+	lease, err := g.core.pursue(watched, g.call(next, request), g.began, g.request.Wait)
 	if err == nil {
 		g.has(lease)
 		return "", nil
 	}
-	if name, lost := g.lost(); lost != nil && ctx.Err() == nil {
+	if name, lost := g.lost(); lost != nil && !errors.Is(lost, ErrClosed) && ctx.Err() == nil {
 		return name, lost
 	}
 	return next.name, err
@@ -189,7 +190,7 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 
 // endsWithAny is ctx until one of the locks is lost. stop ends it.
 func endsWithAny(ctx context.Context, leases []*Lease) (watched context.Context, stop func()) {
-	watched, end := context.WithCancelCause(ctx)
+	watched, end := context.WithCancelCause(lua.Asked(ctx))
 	var forget []func() bool
 	for _, lease := range leases {
 		forget = append(forget, context.AfterFunc(lease.Context(), func() { end(context.Cause(lease.Context())) }))

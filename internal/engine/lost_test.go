@@ -103,7 +103,7 @@ func TestTheWaitOfACallThatHadToJoinTheLineAgainIsToldFromItsBeginning(t *testin
 			t.Fatal(err)
 		}
 		call := Call{Name: "x", Keys: keys, Request: Request{Lease: 10 * time.Second, Wait: time.Minute}, Began: time.Now()}
-		lease, err := s.core.pursue(t.Context(), call)
+		lease, err := s.core.pursue(t.Context(), call, call.Began, call.Request.Wait)
 		if err != nil {
 			t.Fatal(err)
 		}

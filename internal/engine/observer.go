@@ -27,7 +27,8 @@ const (
 	// fails.
 	GaveUp
 	// Released: an ownership was given back, after Took. With Err, the server did not confirm the
-	// release; the lease ends by itself.
+	// release; the lease ends by itself. It is told as the answer comes: the next ownership of this
+	// Locker may have been Acquired by then.
 	Released
 	// Lost: an ownership ended otherwise, after Took, because of Err.
 	Lost

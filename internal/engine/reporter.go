@@ -33,6 +33,11 @@ type reporter struct {
 func (r *reporter) tell(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.queue(f)
+}
+
+// queue is tell. r.mu must be held.
+func (r *reporter) queue(f func()) {
 	if len(r.untold) == mostUntold {
 		r.dropped++
 		return
@@ -99,8 +104,10 @@ func (r *reporter) observe(e Event) {
 	if r.observer == nil {
 		return
 	}
-	e.At = time.Now()
-	r.tell(func() { r.observer.Observe(e) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.At = time.Now() // under the mutex: what is told is in the order of its times
+	r.queue(func() { r.observer.Observe(e) })
 }
 
 // drain returns when all is told, after a second at most. It returns at once if the user's code

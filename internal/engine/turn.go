@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -54,31 +55,45 @@ type adoption struct {
 // A Lease that Adopt returns was given before the Locker was closed. In every other case the lock
 // is given back, also after a panic in the user's context.
 func (c *Core) Adopt(ctx context.Context, t *Turn, began time.Time, wait time.Duration) (lease *Lease, err error) {
-	h := t.hold
-	if h.ready != nil || t.Copies != nil { // may take a while: Close waits for the outcome
-		c.Begun()
-		defer c.Done()
-	}
 	defer func() {
 		if lease == nil {
 			c.Abandon(t)
 		}
 	}()
-	if h.ready != nil {
-		if err := c.confirmed(ctx, h, began, wait); err != nil {
+	if t.hold.ready != nil || t.Copies != nil {
+		if err := c.secured(lua.Asked(ctx), t, began, wait); errors.Is(err, errEnded) {
+			return nil, waited(ctx, began)
+		} else if err != nil {
 			return nil, err
 		}
 	}
-	if err := c.replicate(ctx, t, began, wait); err != nil {
-		if ctx.Err() != nil {
-			return nil, waited(ctx, began)
-		}
-		if c.Abandon(t) { // the caller's next call should not find its own lock
-			c.given(ctx, t, time.Now().Add(rules.InsistFor))
-		}
-		return nil, err
-	}
 	return c.adopt(ctx, t, began)
+}
+
+// secured returns nil when the claim has become the fixed lease and the replicas have the lock. Else
+// it gives the lock back. A Close waits for it. So ctx must not be the user's, who may call Close as
+// that is asked.
+func (c *Core) secured(ctx context.Context, t *Turn, began time.Time, wait time.Duration) error {
+	c.Begun()
+	defer c.Done()
+	if t.hold.ready != nil {
+		if err := c.confirmed(ctx, t.hold, began, wait); err != nil {
+			c.Abandon(t)
+			return err
+		}
+	}
+	err := c.replicate(ctx, t, began, wait)
+	if err == nil {
+		return nil
+	}
+	live := c.Abandon(t)
+	if ctx.Err() != nil {
+		return errEnded
+	}
+	if live { // the caller's next call should not find its own lock
+		c.given(ctx, t, time.Now().Add(rules.InsistFor))
+	}
+	return err
 }
 
 // Until calls acquire with a context that ends at that time, for that cause. The user's context may
@@ -86,7 +101,7 @@ func (c *Core) Adopt(ctx context.Context, t *Turn, began time.Time, wait time.Du
 func (c *Core) Until(
 	ctx context.Context, at time.Time, cause error, acquire func(context.Context) (*Turn, error),
 ) (turn *Turn, err error) {
-	bounded, cancel := context.WithDeadlineCause(ctx, at, cause)
+	bounded, cancel := context.WithDeadlineCause(lua.Asked(ctx), at, cause)
 	returned := false
 	defer func() {
 		if turn != nil && !returned {
@@ -120,7 +135,7 @@ func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait tim
 	case <-h.ready:
 		return nil
 	case <-ctx.Done():
-		return waited(ctx, began)
+		return errEnded
 	case <-c.stop: // the watchdog no longer asks for the confirmation
 		return ErrClosed
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,39 @@ var callbackTests = []test{
 				w.That(w.hears(told) == fairlock.Acquired && w.hears(told) == fairlock.Released, "not in order")
 			}
 			w.NoError(a.Close())
+		}
+	}},
+	{"the Logger is told of a loss under a function of Do's that panics or ends the goroutine", func(w *World) {
+		said := make(chan string, 100)
+		b := w.Locker()
+		a := w.Locker(fairlock.WithLogger(slog.New(handler(func(r slog.Record) { said <- r.Message }))))
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			for _, do := range []func(func()){
+				func(f func()) {
+					_ = a.Do(w.Context(), "x", func(context.Context, *fairlock.Lease) error { f(); return nil })
+				},
+				func(f func()) {
+					_ = a.DoAll(w.Context(), []string{"x", "y"}, func(context.Context, *fairlock.Leases) error { f(); return nil })
+				},
+			} {
+				w.bears("the call", func() {
+					do(func() {
+						w.NoError(b.ForceUnlock(w.Context(), "x"))
+						how()
+					})
+				})
+				for !strings.Contains(<-said, "did not return") { // else the test never ends
+				}
+			}
+		}
+	}},
+	{"an Observer is told of a call without a function", func(w *World) {
+		told := make(chan fairlock.Kind, 100)
+		a := w.Locker(fairlock.WithObserver(observer(func(e fairlock.Event) { told <- e.Kind })))
+		w.Is(a.Do(w.Context(), "x", nil), fairlock.ErrInvalid)
+		w.Is(a.DoAll(w.Context(), []string{"x"}, nil), fairlock.ErrInvalid)
+		for range 2 {
+			w.That(w.hears(told) == fairlock.GaveUp, "something else is told")
 		}
 	}},
 	{"a Logger that panics holds nothing up", func(w *World) {

@@ -213,6 +213,26 @@ var lockAllTests = []test{
 		w.NoError(o.leases.Unlock(w.Context()))
 		w.NoError(<-ended)
 	}},
+	{"an Observer is told of each of several locks how long the call for them has waited", func(w *World) {
+		for _, names := range [][]string{{"x", "y"}, {"x", "y", "z"}} { // one behind the first is waited for, two are asked for at once
+			told := make(chan fairlock.Event, 100)
+			a, b := w.Locker(), w.Locker(fairlock.WithObserver(observer(func(e fairlock.Event) { told <- e })))
+			held := w.Lock(a, "x")
+			all := w.waitsForAll(w.Context(), b, "x", names...)
+			w.Pass(20 * time.Millisecond)
+			w.Unlock(held)
+			o := <-all
+			w.NoError(o.err)
+			for range names {
+				e := <-told
+				for e.Kind != fairlock.Acquired {
+					e = <-told
+				}
+				w.That(e.Took >= 20*time.Millisecond, "%s took %v", e.Name, e.Took)
+			}
+			w.NoError(o.leases.Unlock(w.Context()))
+		}
+	}},
 	{"DoAll releases the locks when its function panics", func(w *World) {
 		a := w.Locker()
 		func() {
