@@ -72,8 +72,12 @@ func TestAVoteOfACallThatHasEndedIsGivenBackWhenSomebodyOlderAsksForIt(t *testin
 	w := realNodes(t, 3)
 	l, other := w.locker(), w.locker()
 	has := w.has(other, "y")
-	waits := w.queues(l, "y") // so its process listens
+	waits := w.queues(l, "y") // so its process listens, soon
 	keys, node := w.keys(l, "x"), w.direct[2]
+	w.until("its process listens at the third node", func() bool {
+		channel := l.channels + l.core.ID
+		return node.PubSubNumSub(w.Context(), channel).Val()[channel] > 0
+	})
 	ghost := l.core.Ticket(engine.Request{Lease: time.Minute})
 	w.enters(node, l, 2, keys, ghost)
 	w.must(node.Persist(w.Context(), keys.Record()).Err()) // its claim does not end
