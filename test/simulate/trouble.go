@@ -80,10 +80,11 @@ func free(clock *atomic.Int64, f func()) bool {
 		f()
 		returned.Store(true)
 	}()
-	for began := clock.Load(); !returned.Load(); runtime.Gosched() {
-		if time.Duration(clock.Load()-began) > heldFor {
+	for began, turns := clock.Load(), 0; !returned.Load(); turns++ {
+		if time.Duration(clock.Load()-began) > heldFor && turns > 100_000 { // else the machine was too busy for either
 			return false
 		}
+		runtime.Gosched()
 	}
 	return true
 }
