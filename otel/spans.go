@@ -37,8 +37,8 @@ func (o *observer) span(e fairlock.Event, name string, r result, l labels) {
 	}
 	if r.errorType != "" && e.Err != nil {
 		text, err := e.Err.Error(), e.Err
-		if valid(text) != text {
-			text, err = valid(text), errors.New(valid(text))
+		if sent := valid(text); sent != text {
+			text, err = sent, errors.New(sent)
 		}
 		span.SetStatus(codes.Error, text)
 		span.RecordError(err, ended)

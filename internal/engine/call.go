@@ -167,8 +167,7 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 	var gone error // the lock was lost, or the Locker closed, before fn began
 	over := false
 	defer func() {
-		err = afterDo(err, lease.Unlock(ctx), gone)
-		c.untold(over, err)
+		err = c.afterDo(err, lease.Unlock(ctx), gone, over)
 	}()
 	inner := lease.scoped(ctx)
 	if gone = lease.state(); gone != nil { // the user's context may have taken long
@@ -179,20 +178,16 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 	return err
 }
 
-// untold logs the error of a Do whose function panicked or ended its goroutine: no caller hears of
-// it.
-func (c *Core) untold(over bool, err error) {
-	if !over && err != nil {
-		c.Settings.Logger.Warn("fairlock: a function that did not return had lost its lock, or the lock was not given back", "error", err)
-	}
-}
-
 // afterDo is the error of a Do whose function returned err and whose Unlock returned failed. If
-// gone is not nil, that is the error, and the function was not called.
-func afterDo(err, failed, gone error) error {
+// gone is not nil, that is the error, and the function was not called. If the function is not over,
+// it panicked or ended its goroutine: no caller hears of what failed, and the log says it.
+func (c *Core) afterDo(err, failed, gone error, over bool) error {
 	failed = unexpected(failed)
 	if failed == nil || gone != nil {
 		return err
+	}
+	if !over {
+		c.Settings.Logger.Warn("fairlock: a function that did not return had lost its lock, or the lock was not given back", "error", failed)
 	}
 	if err != nil {
 		return errors.Join(err, failed)

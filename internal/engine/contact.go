@@ -78,7 +78,8 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	}
 	c.contact.made.Store(err == nil)
 	c.contact.err = nil
-	if err != nil && ctx.Err() == nil && !lua.Answered(err) { // an answer may be about this call's lock alone
+	// An answer may be about this call's lock alone.
+	if err != nil && ctx.Err() == nil && !lua.Answered(err) {
 		c.contact.err, c.contact.began = err, began
 	}
 	return err

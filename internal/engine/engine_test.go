@@ -76,10 +76,10 @@ func TestErrorsNameTheLockTheOperationAndTheCauseAndMatchTheirState(t *testing.T
 
 func TestADoAllWhoseFunctionUnlockedOneLockTellsThatTheReleaseOfAnotherIsNotConfirmed(t *testing.T) {
 	unlocked, silent := &Error{"unlock", "a", ErrNotHeld}, &Error{"unlock", "b", context.DeadlineExceeded}
-	if err := afterDo(nil, errors.Join(unlocked, silent), nil); !errors.Is(err, silent) || errors.Is(err, ErrNotHeld) {
+	if err := new(Core).afterDo(nil, errors.Join(unlocked, silent), nil, true); !errors.Is(err, silent) || errors.Is(err, ErrNotHeld) {
 		t.Errorf("got %v", err)
 	}
-	if err := afterDo(nil, errors.Join(unlocked, unlocked), nil); err != nil {
+	if err := new(Core).afterDo(nil, errors.Join(unlocked, unlocked), nil, true); err != nil {
 		t.Errorf("got %v", err)
 	}
 }

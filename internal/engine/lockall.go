@@ -39,8 +39,7 @@ func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Contex
 	var gone error // a lock was lost, or the Locker closed, before fn began
 	over := false
 	defer func() {
-		err = afterDo(err, leases.Unlock(ctx), gone)
-		c.untold(over, err)
+		err = c.afterDo(err, leases.Unlock(ctx), gone, over)
 	}()
 	inner := leases.scoped(ctx)
 	for _, lease := range leases.all {

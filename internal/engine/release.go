@@ -156,11 +156,11 @@ func unlockAll(ctx context.Context, leases []*Lease) (err error) {
 		c.sideBySide(of, func(k int, by *lua.Server) {
 			i := gives[k]
 			c.giveBack(values, leases[i].share.turn, by, limit, all[i].at)
-			all[i].err = leases[i].share.await(all[i].at.Add(limit)) // the requests of all wait for that
+			all[i].err = leases[i].share.await(all[i].at.Add(limit)) // all requests wait for that
 			all[i].waits = false
 		})
 		for i, e := range all {
-			if e.waits { // for an earlier Unlock, which must not keep the others; or a hook ended the goroutine
+			if e.waits { // for an earlier Unlock; or a hook ended the goroutine
 				e.err = leases[i].share.await(e.at.Add(limit))
 			}
 			errs[i] = leases[i].share.told(e.err)

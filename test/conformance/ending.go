@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -136,7 +137,9 @@ var endingTests = []test{
 			if e.Kind == fairlock.Acquired || e.Kind == fairlock.Lost {
 				told <- e.Kind
 			}
-		}))), w.Locker()
+		})), fairlock.WithLogger(slog.New(handler(func(r slog.Record) {
+			w.That(!strings.Contains(r.Message, "did not return"), "what the caller is told is logged: %s", r.Message)
+		})))), w.Locker()
 		forced := false
 		ctx := curious{w.Context(), func() {
 			if !forced && b.ForceUnlock(w.Context(), "x") == nil { // a has the lock, and makes the context inside Do

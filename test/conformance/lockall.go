@@ -214,7 +214,8 @@ var lockAllTests = []test{
 		w.NoError(<-ended)
 	}},
 	{"an Observer is told of each of several locks how long the call for them has waited", func(w *World) {
-		for _, names := range [][]string{{"x", "y"}, {"x", "y", "z"}} { // one behind the first is waited for, two are asked for at once
+		// One lock behind the first is waited for; two are asked for at once.
+		for _, names := range [][]string{{"x", "y"}, {"x", "y", "z"}} {
 			told := make(chan fairlock.Event, 100)
 			a, b := w.Locker(), w.Locker(fairlock.WithObserver(observer(func(e fairlock.Event) { told <- e })))
 			held := w.Lock(a, "x")

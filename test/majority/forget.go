@@ -71,7 +71,7 @@ func (w *world) forgetCall(c int8, soonest *[masters][most]int64) {
 		}
 	case leaving:
 		k.token = 0
-		for i := range k.trusted { // unless the node says that it forgot, or somebody judges what the release says
+		for i := range k.trusted { // unless the node may have forgotten, or somebody judges the release
 			if w.keeps(int8(i)) && (w.truth.harm&unclean != 0 || k.hold.State != rules.Releasing) {
 				k.trusted[i] = false
 			}

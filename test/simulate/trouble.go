@@ -81,7 +81,7 @@ func free(clock *atomic.Int64, f func()) bool {
 		returned.Store(true)
 	}()
 	for began, turns := clock.Load(), 0; !returned.Load(); turns++ {
-		if time.Duration(clock.Load()-began) > heldFor && turns > 100_000 { // else the machine was too busy for either
+		if time.Duration(clock.Load()-began) > heldFor && turns > 100_000 { // else the machine is busy
 			return false
 		}
 		runtime.Gosched()

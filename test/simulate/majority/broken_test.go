@@ -87,7 +87,8 @@ var breaks = map[string]broken{
 		"redis.call('PEXPIRE', record, num(claim))", "redis.call('PERSIST', record)",
 		"redis.call('PEXPIRE', record, claim)", "redis.call('PERSIST', record)")}},
 	"a loss that is reported as a clean unlock":        {6, "cleanly after its trust had ended", 2, calm, Break{Unlock: clean}},
-	"an ownership that is said to be lost, and is not": {6, "was told: the lock is lost", 2, calm, Break{Unlock: lost}},
+	"an ownership that is said to be lost, and is not": {6, "while it was trusted, and was told: the lock is lost", 2, calm, Break{Unlock: lost}},
+	"an Unlock that fails for nothing":                 {6, "in calm weather and was told", 2, calm, Break{Unlock: notHeld}},
 	"robbed holders that are told of a clean unlock":   {6, "had given their votes to others", 10, rewinds, Break{Script: noQuarantine}},
 	"nodes that do not say that they forgot a hold": {6, "while it was trusted, and was told", 2, rewinds, Break{Script: in("leave",
 		"if quarantine > 0 then", "if false then")}},
@@ -99,6 +100,8 @@ var breaks = map[string]broken{
 func clean(error) error { return nil }
 
 func lost(error) error { return quorum.ErrLost }
+
+func notHeld(error) error { return quorum.ErrNotHeld }
 
 // evicted has a waiter hear that it was evicted in place of a grant.
 func evicted(payload string) string {

@@ -31,7 +31,7 @@ type call struct {
 	// Guarded by World.mu.
 	done     bool
 	endedAt  time.Time
-	left     time.Time     // when its Lease was to be given back
+	left     time.Time     // when it began to leave: with its Unlock, or as it ended
 	free     []*node       // as it began, where the lock was free; none if somebody else asked for it
 	nth      int           // of the calls for its lock
 	leased   bool          // it has had a Lease
@@ -122,6 +122,9 @@ func (a *actor) ended(k *call, err error) {
 // over notes the end of a call. World.mu must be held.
 func (a *actor) over(k *call, how any) {
 	k.done, k.endedAt = true, time.Now()
+	if k.left.IsZero() {
+		k.left = k.endedAt
+	}
 	delete(a.c.calls, k)
 	a.w.history.Note(a.c.name, "%s of %s (%s) ends: %v", k.op, k.name, k.note, how)
 }

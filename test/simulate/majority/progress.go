@@ -239,7 +239,7 @@ func (r *referee) orphan(lk *lock, n *node, ticket, what string) {
 	}
 	c := k.actor.c
 	since, able := c.links[n.i].able()
-	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(ticket) || n.lost.After(k.endedAt) || !k.left.IsZero() && n.lost.After(k.left) {
+	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(ticket) || n.lost.After(k.left) {
 		return
 	}
 	bound := wayBack
