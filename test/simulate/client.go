@@ -45,7 +45,8 @@ type client struct {
 	busy         bool             // with a fault that lasts
 	noted        map[string]*call // see called
 
-	cutShort sync.Map // tickets whose leave a hook has cut short
+	cutShort sync.Map      // tickets whose leave a hook has cut short
+	asked    atomic.Uint64 // how often the errors of its hook were asked something
 
 	latest atomic.Pointer[fairlock.Lease] // the latest lease that the client had
 }
