@@ -80,6 +80,10 @@ func (c *client) isClosing() bool {
 // act does one thing that users do.
 func (a *actor) act() {
 	name := a.w.names[a.rand.IntN(len(a.w.names))]
+	if a.w.gathers() && a.chance(15) {
+		a.several()
+		return
+	}
 	switch p := a.rand.IntN(1000); {
 	case p < 680:
 		a.lock(name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
@@ -20,6 +21,7 @@ type call struct {
 	began   time.Time
 	until   time.Time // when its context or its time to wait ends; zero: never
 	within  bool      // it is nested in another
+	with    []*call   // all calls that are one for several locks; none: it is for one
 	fixed   bool      // its lease is
 
 	troubled bool          // its OnQueued function does what users' code does
@@ -46,20 +48,30 @@ type call struct {
 // begins makes a call known to the referee. It gives the call a note, by which its tickets can be
 // recognised.
 func (a *actor) begins(k *call) {
-	k.actor, k.began, k.at = a, time.Now(), make(map[int]int64)
 	a.serial++
 	k.note = fmt.Sprintf("%d.%d", a.id, a.serial)
 	k.options = append(k.options, quorum.Note(k.note))
 	if !k.within {
 		k.options = append(k.options, quorum.OnQueued(func(position int) { a.queued(k, position) }))
 	}
+	a.knows(k)
+}
+
+// knows makes a call known that has its note.
+func (a *actor) knows(k *call) {
+	k.actor, k.began, k.at = a, time.Now(), make(map[int]int64)
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	a.w.referee.begins(k)
 	k.before = a.kept
 	a.open = append(a.open, k)
-	a.c.noted[k.note], a.c.calls[k] = k, struct{}{}
+	a.c.noted[k.note+" "+k.name], a.c.calls[k] = k, struct{}{}
 	a.w.history.Note(a.c.name, "%s of %s (%s) begins", k.op, k.name, k.note)
+}
+
+// wasEvicted reports whether somebody took the call out of a line. World.mu must be held.
+func (k *call) wasEvicted() bool {
+	return k.evicted || slices.ContainsFunc(k.with, func(o *call) bool { return o.evicted })
 }
 
 // kept is for how long the user's own code has kept the call. World.mu must be held.
@@ -106,13 +118,14 @@ func (a *actor) ended(k *call, err error) {
 	}
 	r.returns(k, err)
 	switch {
-	case errors.Is(err, engine.ErrEvicted) && !k.evicted && !a.c.closing:
+	case errors.Is(err, engine.ErrEvicted) && !k.wasEvicted() && !a.c.closing:
 		r.violated(2, "a %s of %s by %s was evicted by nobody: %v", k.op, k.name, a.c.name, err)
 	case err == nil,
 		k.held && errors.Is(err, quorum.ErrHeld), k.held && errors.Is(err, context.DeadlineExceeded),
 		k.full && errors.Is(err, quorum.ErrQueueFull),
 		k.ends && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)),
-		k.kept() > 0 && errors.Is(err, quorum.ErrLost), // its lease ended while the user's own code kept it
+		k.kept() > 0 && errors.Is(err, quorum.ErrLost),               // its lease ended while the user's own code kept it
+		len(k.with) > 0 && k.fixed && errors.Is(err, quorum.ErrLost), // one ended while it waited for another
 		k.within, a.c.closing || a.c.crashed, !r.calm():
 	default:
 		r.violated(4, "a %s of %s by %s failed in calm weather: %v", k.op, k.name, a.c.name, err)

@@ -37,7 +37,7 @@ type client struct {
 
 	// Guarded by World.mu.
 	calls      map[*call]struct{} // calls under way
-	noted      map[string]*call   // by the notes of their tickets
+	noted      map[string]*call   // by the note of their tickets and the lock
 	paused     chan struct{}      // closed when the process goes on; nil while it runs
 	stood      time.Time          // when the process last went on after a pause
 	distracted time.Time          // when a hook last began or ended to take its time

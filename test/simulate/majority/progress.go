@@ -92,7 +92,7 @@ func (r *referee) offered(b *belief) time.Time {
 	free := b.lk.free
 	for _, votes := range b.lk.votes {
 		for _, v := range votes {
-			if k := r.callOf(v.ticket); k != nil && k != b.k && k.done && !k.leased && v.at.After(b.lk.free) {
+			if k := r.callOf(b.lk, v.ticket); k != nil && k != b.k && k.done && !k.leased && v.at.After(b.lk.free) {
 				free = later(free, k.endedAt)
 			}
 		}
@@ -102,7 +102,7 @@ func (r *referee) offered(b *belief) time.Time {
 
 // detained is until when the user's own code kept somebody from taking the lock, who had a vote
 // since it was free and may have had it meanwhile, or from giving it back; or until it ended that
-// call.
+// call. Who asks for several locks may have had it, too, and have given it back.
 func (r *referee) detained(b *belief) (until time.Time) {
 	by := func(a *actor) {
 		if until = later(until, a.back); a.inside || a.crashing {
@@ -120,7 +120,11 @@ func (r *referee) detained(b *belief) (until time.Time) {
 			if !v.at.After(b.lk.free) {
 				break
 			}
-			if k := r.callOf(v.ticket); k != nil {
+			switch k := r.callOf(b.lk, v.ticket); {
+			case k == nil:
+			case len(k.with) > 0:
+				until = time.Now() // it may have had it until it had to wait for another
+			default:
 				by(k.actor)
 			}
 		}
@@ -144,7 +148,7 @@ func (r *referee) wanted(b *belief) {
 	oldest := later(b.k.began, b.k.actor.back)
 	for _, c := range r.w.present {
 		for k := range c.calls {
-			if k.name == b.lk.name && k.op != "trylock" && !k.actor.inside {
+			if k.name == b.lk.name && k.op != "trylock" && len(k.with) == 0 && !k.actor.inside {
 				oldest = earlier(oldest, later(k.began, k.actor.back))
 			}
 		}
@@ -201,6 +205,9 @@ func (r *referee) waits(lk *lock, views []*state) {
 			})
 			if held || !able {
 				k.stuck = time.Now()
+				for _, other := range k.with {
+					other.stuck = k.stuck // who asks for several waits for one of them
+				}
 				continue
 			}
 			if d := time.Since(later(later(since, k.began), later(k.stuck, lk.free))); d > r.soon() {
@@ -233,13 +240,13 @@ func (r *referee) orphans(lk *lock, views []*state) {
 }
 
 func (r *referee) orphan(lk *lock, n *node, ticket, what string) {
-	k := r.callOf(ticket)
+	k := r.callOf(lk, ticket)
 	if k == nil || !k.done {
 		return
 	}
 	c := k.actor.c
 	since, able := c.links[n.i].able()
-	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(ticket) || n.lost.After(k.left) {
+	if c.crashed || c.closing || c.paused != nil || !able || r.keeps(lk, ticket) || n.lost.After(k.left) {
 		return
 	}
 	bound := wayBack
@@ -254,8 +261,8 @@ func (r *referee) orphan(lk *lock, n *node, ticket, what string) {
 
 // keeps reports whether somebody has a Lease of that ticket and has not given it back: what is held
 // when a Locker is closed stays held until then.
-func (r *referee) keeps(ticket string) bool {
-	k := r.callOf(ticket)
+func (r *referee) keeps(lk *lock, ticket string) bool {
+	k := r.callOf(lk, ticket)
 	return k != nil && k.leased && !k.returned
 }
 
@@ -308,7 +315,7 @@ const split = 250 * time.Millisecond
 func (r *referee) returns(k *call, err error) {
 	c, took, limit := k.actor.c, time.Since(k.began)-k.kept(), bounded+8*r.trip()
 	since, able := c.reaches(r.w.need(), nil)
-	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || k.evicted || c.distracted.After(k.began) {
+	if !able || !since.Before(k.began.Add(-settling)) || c.closing || k.within || len(k.with) > 0 || k.evicted || c.distracted.After(k.began) {
 		return
 	}
 	_, alone := c.reaches(r.w.need(), func(l *link) bool { return slices.Contains(k.free, l.n) && !r.taken(k, l.n) })
@@ -334,7 +341,8 @@ func sortTimes(all []time.Time) { slices.SortFunc(all, time.Time.Compare) }
 
 // taken reports whether a node has given its vote to another since a call began.
 func (r *referee) taken(k *call, n *node) bool {
-	return slices.ContainsFunc(r.locks[k.name].votes[n.i], func(v vote) bool {
-		return !v.at.Before(k.began) && r.callOf(v.ticket) != k
+	lk := r.locks[k.name]
+	return slices.ContainsFunc(lk.votes[n.i], func(v vote) bool {
+		return !v.at.Before(k.began) && r.callOf(lk, v.ticket) != k
 	})
 }

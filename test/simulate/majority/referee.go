@@ -89,13 +89,13 @@ func (r *referee) after(l *link, verb string, args []string, reply []byte) {
 		if verb == "leave" && len(argv) > 5 {
 			by = argv[5]
 		}
-		if k := r.callOf(argv[0]); verb == "enter" && k != nil && k.done && time.Since(k.endedAt) > lua.MarkTTL {
+		if k := r.callOf(lk, argv[0]); verb == "enter" && k != nil && k.done && time.Since(k.endedAt) > lua.MarkTTL {
 			k.tardy = true
 		}
 		if by == "1" {
 			r.forces(lk, argv[0], strings.Contains(string(reply), "held"))
 		}
-		if k := r.callOf(argv[0]); by == "2" && k != nil {
+		if k := r.callOf(lk, argv[0]); by == "2" && k != nil {
 			k.evicted = true // it is told, or keeps the lock; nobody takes a vote from it
 		}
 		r.voted(lk, l.n, is)
@@ -124,16 +124,16 @@ func (r *referee) voted(lk *lock, n *node, is *state) {
 // placed notes the places of those who are in line.
 func (r *referee) placed(lk *lock, n *node, is *state) {
 	for _, p := range is.line {
-		if k := r.callOf(p.ticket); k != nil && k.name == lk.name {
+		if k := r.callOf(lk, p.ticket); k != nil {
 			k.at[n.i] = p.at
 		}
 	}
 }
 
-// callOf is the call of a ticket, or nil if it is not known.
-func (r *referee) callOf(ticket string) *call {
+// callOf is the call of a ticket for a lock, or nil if it is not known.
+func (r *referee) callOf(lk *lock, ticket string) *call {
 	if c := r.w.byID(clientOf(ticket)); c != nil {
-		return c.noted[noteOf(ticket)]
+		return c.noted[noteOf(ticket)+" "+lk.name]
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (r *referee) callOf(ticket string) *call {
 // dropped judges that no waiter that is alive and reachable was taken out of a line (2).
 func (r *referee) dropped(lk *lock, l *link, verb string, argv []string, was, is *state) {
 	for _, p := range was.line {
-		k := r.callOf(p.ticket)
+		k := r.callOf(lk, p.ticket)
 		if is.waits(p.ticket) || k == nil || k.done || l.n.lost.After(k.began) || verb == "leave" && argv[0] == p.ticket {
 			continue
 		}
@@ -162,7 +162,7 @@ const settling = 10 * time.Second
 // forces notes that somebody ended a hold at a node by force, or took a waiter out of line.
 func (r *referee) forces(lk *lock, ticket string, held bool) {
 	lk.forced[callOf(ticket)] = time.Now()
-	if k := r.callOf(ticket); k != nil && !held {
+	if k := r.callOf(lk, ticket); k != nil && !held {
 		k.evicted = true
 	} else if k != nil && !k.done {
 		k.evicted = true // it had a vote, and not the lock

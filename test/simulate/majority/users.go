@@ -13,7 +13,9 @@ import (
 // goroutine of the call.
 func (a *actor) queued(k *call, position int) {
 	a.w.mu.Lock()
-	k.queued = time.Now()
+	if len(k.with) == 0 { // else it waits for one of its locks, and nobody says which
+		k.queued = time.Now()
+	}
 	if position < 1 {
 		a.w.referee.violated(2, "a call of %s by %s stands at position %d", k.name, a.c.name, position)
 	}
