@@ -280,11 +280,15 @@ func (r *referee) keptUp(b *belief, until time.Time) {
 }
 
 // withheld reports whether a client has the node's vote that does not reach the node, or did not
-// then: nobody can ask it for the vote, which lasts a claim.
+// then: nobody can ask it for the vote, which lasts a claim. The same goes for a vote that was given
+// back before the node came back with old data.
 func (r *referee) withheld(b *belief, n *node, then time.Time) bool {
 	ticket := b.lk.views[n.i].ticket
 	if ticket == "" || callOf(ticket) == b.owner {
 		return false
+	}
+	if k := r.callOf(b.lk, ticket); k != nil && !k.left.IsZero() && n.lost.After(k.left) {
+		return true
 	}
 	by := r.w.byID(clientOf(ticket))
 	if by == nil {

@@ -27,9 +27,10 @@ func barely(lease time.Duration) time.Duration {
 	return min(lua.Claim, lease)/10 - 5*time.Millisecond
 }
 
-// useful judges that no call gets a lock that ends before its first renewal can be answered (4).
+// useful judges that no call gets a lock that ends before its first renewal can be answered (4). One
+// of several may be renewed just then, for the call had it before the others.
 func (r *referee) useful(b *belief) {
-	if b.k.fixed || b.k.kept() > 0 || b.by.distracted.After(b.k.began) || b.by.paused != nil || !b.by.stood.Before(b.k.began) {
+	if b.k.fixed || len(b.k.with) > 0 || b.k.kept() > 0 || b.by.distracted.After(b.k.began) || b.by.paused != nil || !b.by.stood.Before(b.k.began) {
 		return
 	}
 	if left := b.until(r.w).Sub(b.start); left < barely(b.by.lease) {
