@@ -9,7 +9,8 @@
 // goroutines (hooks.go). Clients are killed, paused and closed (faults.go). In between the weather
 // is calm. In all weathers users' callbacks, Observers and loggers block, panic, end their
 // goroutines and call back (users.go, teller.go). So do their contexts, whatever they are asked,
-// but that they call nothing back.
+// but that they call nothing back. In a third of the seeds some calls are for several locks at once
+// (several.go).
 //
 // A referee judges: at no instant are two Leases of different owners trusted, whatever number of
 // nodes forget (1); who has its place at a majority is not overtaken by a call that began later,
@@ -25,6 +26,6 @@
 // Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
 // nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be
 // overtaken; a holder that lacks a node's vote because a client has it that does not reach the
-// node; what takes longer, or is lost meanwhile, because the user's own code keeps a call, for as
-// long as that runs.
+// node, or because the node came back with old data; what takes longer, or is lost meanwhile,
+// because the user's own code keeps a call, for as long as that runs.
 package majority
