@@ -45,16 +45,20 @@ type call struct {
 	stuck    time.Time     // when it last could not have had the lock
 }
 
-// begins makes a call known to the referee. It gives the call a note, by which its tickets can be
-// recognised.
+// begins makes a call known to the referee.
 func (a *actor) begins(k *call) {
+	a.marks(k)
+	a.knows(k)
+}
+
+// marks gives a call a note, by which its tickets can be recognised, and its OnQueued function.
+func (a *actor) marks(k *call) {
 	a.serial++
 	k.note = fmt.Sprintf("%d.%d", a.id, a.serial)
 	k.options = append(k.options, quorum.Note(k.note))
 	if !k.within {
 		k.options = append(k.options, quorum.OnQueued(func(position int) { a.queued(k, position) }))
 	}
-	a.knows(k)
 }
 
 // knows makes a call known that has its note.

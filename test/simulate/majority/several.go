@@ -18,25 +18,29 @@ func (a *actor) several() {
 	first := &call{op: "lockall", name: a.w.names[0]}
 	ctx, cancel := a.asks(first)
 	defer cancel()
-	first.with = make([]*call, len(a.w.names))
-	first.with[0] = first
-	a.begins(first)
-	for i, name := range a.w.names[1:] {
+	a.marks(first)
+	of := []*call{first}
+	for _, name := range a.w.names[1:] {
 		k := *first
 		k.name, k.options = name, nil
-		first.with[i+1] = &k
-		a.knows(&k)
+		of = append(of, &k)
+	}
+	for _, k := range of { // only then, for the referee looks from one to the others
+		k.with = of
+	}
+	for _, k := range of {
+		a.knows(k)
 	}
 	names := make([]string, len(a.w.names))
 	for i, at := range a.rand.Perm(len(names)) {
 		names[i] = a.w.names[at]
 	}
 	leases, err := a.c.locker.LockAll(ctx, names, first.options...)
-	for _, k := range first.with {
+	for _, k := range of {
 		a.ended(k, err)
 	}
 	if err == nil {
-		a.hasAll(first.with, leases)
+		a.hasAll(of, leases)
 	}
 }
 
