@@ -20,9 +20,13 @@ type loss struct {
 	line    []any     // for the log
 }
 
+// end ends the contexts of t's Leases. Core.mu must be held.
 func (e *effects) end(t *Turn, cause error) {
 	e.shares = append(e.shares, t.shares...)
 	e.cause = cause
+	for _, s := range t.shares { // else all that the share reaches stays in memory until Unlock
+		s.cleanup.Stop()
+	}
 }
 
 // ended is the event of the turn's end.
