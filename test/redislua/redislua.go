@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -95,18 +96,24 @@ func (r *Runner) compiled(source string) (*lua.LFunction, error) {
 	if f, ok := r.scripts[source]; ok {
 		return f, nil
 	}
-	chunk, err := parse.Parse(strings.NewReader(source), "<string>")
-	if err != nil {
-		return nil, err
+	code, ok := compiled.Load(source)
+	if !ok {
+		chunk, err := parse.Parse(strings.NewReader(source), "<string>")
+		if err != nil {
+			return nil, err
+		}
+		if code, err = lua.Compile(chunk, ""); err != nil {
+			return nil, err
+		}
+		compiled.Store(source, code)
 	}
-	proto, err := lua.Compile(chunk, "")
-	if err != nil {
-		return nil, err
-	}
-	f := r.state.NewFunctionFromProto(proto)
+	f := r.state.NewFunctionFromProto(code.(*lua.FunctionProto)) //nolint:forcetypeassert // nothing else is stored
 	r.scripts[source] = f
 	return f, nil
 }
+
+// compiled has the code of all scripts that any Runner has run, by source.
+var compiled sync.Map
 
 func (r *Runner) list(all []string) *lua.LTable {
 	t := r.state.CreateTable(len(all), 0)

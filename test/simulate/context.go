@@ -62,10 +62,10 @@ func (b *belief) lasts() time.Time {
 // outlives judges that the contexts of a belief end in time: when the lock may no longer be
 // trusted, and when the Locker is closed (1, 7).
 func (r *referee) outlives(b *belief) {
-	now, deadline := time.Now(), b.lease.Deadline()
 	if !b.dark.IsZero() || !b.left.IsZero() || b.by.crashed || b.dim {
 		return
 	}
+	now, deadline := time.Now(), b.lease.Deadline()
 	if over := now.Sub(deadline); over > soonDark && !b.by.stood(deadline, now) {
 		b.dim = true
 		r.violated(1, "%s: the context of %s with token %d lives, and it may be trusted no more since %v", b.lk.name, b.by.name, b.token, over)

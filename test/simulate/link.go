@@ -155,7 +155,7 @@ func (l *link) reaches(f *flight) {
 		return
 	}
 	happens := func(what string, probability float64) bool {
-		if !strings.HasPrefix(strings.ToUpper(f.args[0]), "EVAL") && what != "lost request" && what != "lost reply" {
+		if !stage.Evaluates(f.args) && what != "lost request" && what != "lost reply" {
 			return false
 		}
 		if probability == 0 || f.r.Float64() >= probability {

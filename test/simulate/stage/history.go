@@ -6,6 +6,7 @@ import (
 	"hash"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type History struct {
 	last   []entry
 	now    []entry // the entries of the present instant, in no order
 	digest hash.Hash64
+	text   []byte // what is added to digest
 	total  int
 	echo   func(string)
 }
@@ -66,7 +68,8 @@ func (h *History) settle() {
 		return cmp.Or(cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what))
 	})
 	for _, e := range h.now {
-		_, _ = fmt.Fprintln(h.digest, e.at, e.who, e.what)
+		h.text = append(append(append(strconv.AppendInt(h.text[:0], int64(e.at), 10), e.who...), ' '), e.what...)
+		_, _ = h.digest.Write(h.text)
 		if h.echo != nil {
 			h.echo(e.String())
 		}

@@ -113,8 +113,8 @@ func (p Peer) answer(f func()) []byte {
 func (s *Server[C]) Execute(c C, args []string) (reply []byte) {
 	s.Look()
 	of := c.session()
-	switch strings.ToUpper(args[0]) {
-	case "SUBSCRIBE":
+	switch verb := args[0]; {
+	case strings.EqualFold(verb, "SUBSCRIBE"):
 		for _, channel := range Sorted(args[1:]) { // a client with several channels names them in no order
 			if !slices.Contains(s.channels[channel], c) {
 				s.channels[channel] = append(s.channels[channel], c)
@@ -123,17 +123,18 @@ func (s *Server[C]) Execute(c C, args []string) (reply []byte) {
 			reply = append(reply, Push(of.Peer.Resp3, "subscribe", channel, of.Channels)...)
 		}
 		return reply
-	case "UNSUBSCRIBE":
+	case strings.EqualFold(verb, "UNSUBSCRIBE"):
 		for _, channel := range Sorted(args[1:]) {
 			s.unsubscribe(channel, c)
 			reply = append(reply, Push(of.Peer.Resp3, "unsubscribe", channel, of.Channels)...)
 		}
 		return reply
-	case "EVAL":
+	case strings.EqualFold(verb, "EVAL"):
 		if strings.HasPrefix(args[1], "-- ") {
-			s.learn(args[1])
+			source := s.learn(args[1])
+			return of.Peer.answer(func() { s.runner.Run(of.Peer.Peer, source, args[2:]) })
 		}
-	case "EVALSHA":
+	case strings.EqualFold(verb, "EVALSHA"):
 		if source, ok := s.scripts[args[1]]; ok {
 			return of.Peer.answer(func() { s.runner.Run(of.Peer.Peer, source, args[2:]) })
 		}
@@ -148,29 +149,33 @@ func Sorted(list []string) []string {
 	return list
 }
 
-// learn notes the name of a script, which is in its first line.
-func (s *Server[C]) learn(source string) {
+// learn notes the name of a script, which is in its first line. It returns what to execute.
+func (s *Server[C]) learn(source string) string {
 	sum := sha1.Sum([]byte(source))
 	sha := hex.EncodeToString(sum[:])
 	verb, _, _ := strings.Cut(strings.TrimPrefix(source, "-- "), ":")
 	if s.verbs[sha], s.scripts[sha] = verb, source; s.Alter != nil {
 		s.scripts[sha] = s.Alter(verb, source)
 	}
+	return s.scripts[sha]
 }
 
 // Verb returns the protocol's name of a request, or "" if the request runs no script.
 func (s *Server[C]) Verb(args []string) string {
-	switch strings.ToUpper(args[0]) {
-	case "EVAL":
+	switch verb := args[0]; {
+	case strings.EqualFold(verb, "EVAL"):
 		if source, ours := strings.CutPrefix(args[1], "-- "); ours {
 			verb, _, _ := strings.Cut(source, ":")
 			return verb
 		}
-	case "EVALSHA":
+	case strings.EqualFold(verb, "EVALSHA"):
 		return s.verbs[args[1]]
 	}
 	return ""
 }
+
+// Evaluates reports whether a request runs a script.
+func Evaluates(args []string) bool { return len(args[0]) >= 4 && strings.EqualFold(args[0][:4], "EVAL") }
 
 func (s *Server[C]) unsubscribe(channel string, c C) {
 	if i := slices.Index(s.channels[channel], c); i >= 0 {
