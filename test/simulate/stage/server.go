@@ -175,7 +175,9 @@ func (s *Server[C]) Verb(args []string) string {
 }
 
 // Evaluates reports whether a request runs a script.
-func Evaluates(args []string) bool { return len(args[0]) >= 4 && strings.EqualFold(args[0][:4], "EVAL") }
+func Evaluates(args []string) bool {
+	return len(args[0]) >= 4 && strings.EqualFold(args[0][:4], "EVAL")
+}
 
 func (s *Server[C]) unsubscribe(channel string, c C) {
 	if i := slices.Index(s.channels[channel], c); i >= 0 {
