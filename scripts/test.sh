@@ -41,11 +41,6 @@ if ! go list -race errors >/dev/null 2>&1; then
 	missing+=("Not shown: that there are no data races. Go's race detector needs a C compiler and"
 		"CGO_ENABLED=1 here.")
 fi
-# The race detector does not look into what computes and shares nothing with us: the embedded server
-# and its Lua, and packages that read texts. They would take a tenth of what all tests compute.
-for package in github.com/yuin/gopher-lua/... github.com/alicebob/miniredis/... regexp/... strconv strings unicode/...; do
-	race=${race:+$race -gcflags=$package=-race=false}
-done
 [ ${#missing[@]} = 0 ] || loud "${missing[@]}"
 
 unformatted=$(gofmt -l .)
