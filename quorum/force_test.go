@@ -101,6 +101,7 @@ func TestAWaiterIsEvictedOnceAndNobodyWhoHasTheLock(t *testing.T) {
 		w.nothing() // a node whose answer Unlock did not need may show its ticket for a moment
 		w.is(a.Evict(w.Context(), "x", next), ErrNotWaiting)
 		w.is(a.ForceUnlock(w.Context(), "x"), ErrNotHeld)
+		w.nothing()
 	})
 }
 

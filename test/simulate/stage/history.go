@@ -68,7 +68,10 @@ func (h *History) settle() {
 		return cmp.Or(cmp.Compare(a.who, b.who), cmp.Compare(a.what, b.what))
 	})
 	for _, e := range h.now {
-		h.text = append(append(append(strconv.AppendInt(h.text[:0], int64(e.at), 10), e.who...), ' '), e.what...)
+		h.text = strconv.AppendInt(h.text[:0], int64(e.at), 10)
+		for _, part := range [...]string{" ", e.who, " ", e.what, "\n"} {
+			h.text = append(h.text, part...)
+		}
 		_, _ = h.digest.Write(h.text)
 		if h.echo != nil {
 			h.echo(e.String())

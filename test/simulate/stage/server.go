@@ -113,8 +113,8 @@ func (p Peer) answer(f func()) []byte {
 func (s *Server[C]) Execute(c C, args []string) (reply []byte) {
 	s.Look()
 	of := c.session()
-	switch verb := args[0]; {
-	case strings.EqualFold(verb, "SUBSCRIBE"):
+	switch cmd := args[0]; {
+	case strings.EqualFold(cmd, "SUBSCRIBE"):
 		for _, channel := range Sorted(args[1:]) { // a client with several channels names them in no order
 			if !slices.Contains(s.channels[channel], c) {
 				s.channels[channel] = append(s.channels[channel], c)
@@ -123,23 +123,27 @@ func (s *Server[C]) Execute(c C, args []string) (reply []byte) {
 			reply = append(reply, Push(of.Peer.Resp3, "subscribe", channel, of.Channels)...)
 		}
 		return reply
-	case strings.EqualFold(verb, "UNSUBSCRIBE"):
+	case strings.EqualFold(cmd, "UNSUBSCRIBE"):
 		for _, channel := range Sorted(args[1:]) {
 			s.unsubscribe(channel, c)
 			reply = append(reply, Push(of.Peer.Resp3, "unsubscribe", channel, of.Channels)...)
 		}
 		return reply
-	case strings.EqualFold(verb, "EVAL"):
+	case strings.EqualFold(cmd, "EVAL"):
 		if strings.HasPrefix(args[1], "-- ") {
-			source := s.learn(args[1])
-			return of.Peer.answer(func() { s.runner.Run(of.Peer.Peer, source, args[2:]) })
+			return s.runs(of.Peer, s.learn(args[1]), args[2:])
 		}
-	case strings.EqualFold(verb, "EVALSHA"):
+	case strings.EqualFold(cmd, "EVALSHA"):
 		if source, ok := s.scripts[args[1]]; ok {
-			return of.Peer.answer(func() { s.runner.Run(of.Peer.Peer, source, args[2:]) })
+			return s.runs(of.Peer, source, args[2:])
 		}
 	}
 	return s.Dispatch(of.Peer, args)
+}
+
+// runs has a script executed and returns the reply. args are those of EVAL behind the script.
+func (s *Server[C]) runs(p Peer, source string, args []string) []byte {
+	return p.answer(func() { s.runner.Run(p.Peer, source, args) })
 }
 
 // Sorted is a sorted copy.
@@ -162,13 +166,13 @@ func (s *Server[C]) learn(source string) string {
 
 // Verb returns the protocol's name of a request, or "" if the request runs no script.
 func (s *Server[C]) Verb(args []string) string {
-	switch verb := args[0]; {
-	case strings.EqualFold(verb, "EVAL"):
+	switch cmd := args[0]; {
+	case strings.EqualFold(cmd, "EVAL"):
 		if source, ours := strings.CutPrefix(args[1], "-- "); ours {
 			verb, _, _ := strings.Cut(source, ":")
 			return verb
 		}
-	case strings.EqualFold(verb, "EVALSHA"):
+	case strings.EqualFold(cmd, "EVALSHA"):
 		return s.verbs[args[1]]
 	}
 	return ""
