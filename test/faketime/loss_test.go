@@ -177,7 +177,7 @@ func TestAfterALossOfDataALockIsKeptForAsLongAsAnExtendIsTrusted(t *testing.T) {
 				a, network := s.client()
 				c, _ := s.client()
 				lease := s.lock(a, options...)
-				if err := lease.Extend(context.Background(), time.Hour); err != nil {
+				if err := lease.Extend(context.Background(), 10*time.Minute); err != nil {
 					s.Fatal(err)
 				}
 				waits := make(chan *fairlock.Lease, 1)

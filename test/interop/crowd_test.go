@@ -25,13 +25,13 @@ func callsIn(text string) int {
 	return n
 }
 
-// crowded is how long the crowd hammers: FAIRLOCK_INTEROP_FOR, or 20 s, for it leaves other tests
+// crowded is how long the crowd hammers: FAIRLOCK_INTEROP_FOR, or 8 s, for it leaves other tests
 // no processor.
 func crowded(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("FAIRLOCK_INTEROP_FOR")
 	if text == "" {
-		return 20 * time.Second
+		return 8 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {

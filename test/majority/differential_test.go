@@ -246,7 +246,10 @@ func agree(t *testing.T, m mutation, changes ...change) error {
 	t.Helper()
 	p := newPair(t, m, changes...)
 	count := programs
-	if race.Enabled || testing.Short() || m != sound {
+	switch {
+	case race.Enabled:
+		count = 8
+	case testing.Short(), m != sound:
 		count = 40
 	}
 	for seed := range uint64(count) {

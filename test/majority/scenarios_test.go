@@ -91,7 +91,10 @@ func TestEveryHistoryKeepsThePromises(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			if race.Enabled || testing.Short() {
+			switch {
+			case race.Enabled:
+				sc.most = 300
+			case testing.Short():
 				sc.most = 2000
 			}
 			r := prove(&sc)

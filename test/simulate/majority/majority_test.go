@@ -149,12 +149,13 @@ var kinds = []string{
 // Which of two goroutines goes first that wake at one instant is left to chance: one run of 15
 // minutes in five turns out differently for that reason.
 func TestASeedOfAQuorumIsTheSameRunNearlyEveryTime(t *testing.T) {
+	if race.Enabled {
+		t.Skip("whether a seed repeats does not depend on the race detector")
+	}
 	stage.Repeats(t, []uint64{2, 3, 5}, func(t *testing.T, seed, other uint64) (uint64, int) {
 		plan := planOf(seed)
 		plan.Seed += other
-		if plan.Length = 4 * time.Minute; race.Enabled {
-			plan.Length = raced
-		}
+		plan.Length = 4 * time.Minute
 		o := run(t, plan)
 		return o.Digest, o.Requests
 	})
@@ -179,7 +180,9 @@ func TestNodesThatForgetTogetherRobNobody(t *testing.T) {
 		plan := planOf(seed)
 		plan.Rewinds, plan.Names, plan.Length = true, 1, 6*time.Minute
 		if race.Enabled {
-			plan.Length = raced
+			if plan.Length = raced; seed > 0 {
+				continue
+			}
 		}
 		o := sound(t, plan)
 		if n := o.Faults["node restarted with old data"]; n < plan.Nodes || o.Owned == 0 {
