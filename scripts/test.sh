@@ -59,9 +59,17 @@ guests=$(go list work | grep -E "$heavy")
 # the compiler computes and a tenth of what the tests do.
 export GOGC=400
 
+# The race detector makes code three times as dear. So some packages are tested without it, and then
+# a sample of their tests with it: the scripts, which run in a Lua that nobody but tests uses; what
+# differs by its servers or its processes, but not by our code; the whole tool, whose packages are
+# tested one by one as well. With arguments, as in ARGS='-run .', all have the race detector.
+plain='/locks/(lua|cmd/fairlock|test/(processes|topologies))$'
+
 # All that the tests need is compiled before they begin, on all cores: leases are short in some.
 # shellcheck disable=SC2086
 go list $race -test -export $light >/dev/null
+# shellcheck disable=SC2046
+go list -test -export $(echo "$light" | grep -E "$plain") >/dev/null
 unlinted() { [ "${FAIRLOCK_LINTED:-}" = 1 ] || "$@"; }
 # shellcheck disable=SC2086
 unlinted go vet $race $light
@@ -98,6 +106,7 @@ packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 proven=(./test/explore ./test/majority ./test/simulate ./test/simulate/majority)
 prove() {
 	local status=0
+	local -x GODEBUG=adaptivestackstart=1 # a goroutine's first stack is as large as most have become
 	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
 	logged nice -n 19 go test $race $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
 	return "$status"
@@ -131,16 +140,21 @@ named="$quiet|/test/(explore|majority|simulate(/majority)?|faults|processes|topo
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }
-processes() { test_all -parallel 4 ./test/processes; }
-topologies() { test_all -parallel 4 ./test/topologies; }
+processes() { race='' test_all -parallel 4 ./test/processes; }
+topologies() {
+	race='' test_all -parallel 4 ./test/topologies && test_all -run Whatever ./test/topologies
+}
 java() { test_all -parallel 4 ./test/java ./test/interop; }
 torture() { test_all ./test/torture; } # ends with a minute of waiting for keys to vanish
 # shellcheck disable=SC2046
 rooms() { test_all -parallel 4 $(packages '/test/|/locks$' "$named"); }
 # shellcheck disable=SC2046
-floors() { test_all $(packages . "$quiet|/test/|/cmd/|/locks\$"); }
+floors() { test_all $(packages . "$quiet|/test/|/cmd/|/locks\$|$plain"); }
+scripts() { race='' test_all ./lua && test_all -run 'Request|Together|AtOnce|Masters|Slots' ./lua; }
 # shellcheck disable=SC2046
-tool() { test_all $(packages /cmd/); }
+tool() {
+	race='' test_all ./cmd/fairlock && test_all -run Trials ./cmd/fairlock && test_all $(packages /cmd/ "$plain")
+}
 # shellcheck disable=SC2086
 vetted() { unlinted nice -n 19 go vet $guests; } # on a fresh machine that builds for minutes
 # None of the guests tests how soon something happens: two at a time.
@@ -151,7 +165,7 @@ released() { logged nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/rele
 
 # Five groups that take about as long as each other.
 torturing() { in_turn torture java; }
-building() { in_turn floors vetted guests; }
+building() { in_turn floors scripts vetted guests; }
 rest() { in_turn rooms tool; } # the tool late: some of its leases are short
 
 if [ ${#missing[@]} = 0 ]; then

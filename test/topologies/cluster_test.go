@@ -23,6 +23,7 @@ import (
 // These tests share one cluster, because a cluster takes seconds to form. None of them harms it;
 // the last one leaves it with one more master.
 func TestOnACluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartNodes(t, 3, 5*time.Second)
 	t.Run("fair_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Fair, false) })
 	t.Run("plain_locks_do_what_every_Locker_does", func(t *testing.T) { onCluster(t, c, world.Plain, true) })
