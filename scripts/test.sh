@@ -136,7 +136,7 @@ beside() {
 
 # The packages with a place of their own below. Those in quiet mostly wait.
 quiet='/(pubsub|test/(redistest|faultproxy|workers|operators))$'
-named="$quiet|/test/(explore|majority|simulate(/majority)?|faults|processes|topologies|torture|java|interop)\$"
+named="$quiet|$plain|/test/(explore|majority|simulate(/majority)?|faults|torture|java|interop)\$"
 faults() { test_all ./test/faults; }
 # shellcheck disable=SC2046
 still() { test_all $(packages "$quiet"); }

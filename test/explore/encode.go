@@ -39,6 +39,11 @@ func (s *state) encode(b []byte) []byte {
 	for i := range s.clients {
 		b = s.clients[i].encode(b)
 	}
+	return s.encodeRest(b)
+}
+
+// encodeRest is what encode has after the clients.
+func (s *state) encodeRest(b []byte) []byte {
 	for i := range s.flights {
 		b = s.flights[i].encode(b)
 	}

@@ -9,7 +9,8 @@ var permutations = [][clients]int8{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {
 func (x *explorer) rename(s *state) []byte {
 	w := &x.work
 	for c := range int8(clients) {
-		w.signs[c] = s.sign(c, w.signs[c][:0])
+		w.clients[c] = s.clients[c].encode(w.clients[c][:0]) // this names no client
+		w.signs[c] = s.sign(c, append(w.signs[c][:0], w.clients[c]...))
 	}
 	found := false
 	for _, p := range x.symmetries {
@@ -18,7 +19,11 @@ func (x *explorer) rename(s *state) []byte {
 		}
 		s.permute(p, &w.other)
 		w.other.sortFlights()
-		if w.code = w.other.encode(w.code[:0]); !found || bytes.Compare(w.code, w.least) < 0 {
+		w.code = w.other.srv.encode(w.code[:0])
+		for _, c := range p {
+			w.code = append(w.code, w.clients[c]...)
+		}
+		if w.code = w.other.encodeRest(w.code); !found || bytes.Compare(w.code, w.least) < 0 {
 			w.best, w.least, w.code, found = w.other, w.code, w.least, true
 		}
 	}
@@ -39,6 +44,7 @@ func (x *explorer) ordered(p [clients]int8) bool {
 
 // work is memory for reuse.
 type work struct {
+	clients     [clients][]byte // their codes
 	signs       [clients][]byte
 	code, least []byte
 	other, best state
@@ -46,10 +52,9 @@ type work struct {
 	quietCode   []byte
 }
 
-// sign returns what can be said of a client without naming another client.
+// sign appends to the code of a client what else can be said of it without naming another one.
 func (s *state) sign(c int8, b []byte) []byte {
 	k, t := &s.srv, &s.truth
-	b = s.clients[c].encode(b)
 	for i := 2 * c; i < 2*c+2; i++ {
 		b = put(b, k.holds[i], k.waits[i], k.retired[i], t.place[i], t.entered[i], t.forced[i])
 		b = bits(b, t.back[i], t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i], t.silent[i], k.owner == itself+i)
