@@ -61,7 +61,8 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		world.Until(t, "the holder was told, too", func() bool { // writes to the old master are lost
 			return rdb.ConfigGet(t.Context(), "port").Val()["port"] == strconv.Itoa(group.Master().Port())
 		})
-		if err := lease.Unlock(t.Context()); err != nil {
+		// A release that went to the old master may get no answer. It is repeated.
+		if err := lease.Unlock(t.Context()); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		freed := time.Now()

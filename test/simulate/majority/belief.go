@@ -60,9 +60,21 @@ func (r *referee) believe(k *call, lease *quorum.Lease, outer *belief) *belief {
 		r.wanted(b)
 		r.order(lk, k)
 	}
+	r.had(b)
 	r.writes(b)
 	r.trust()
 	return b
+}
+
+// soonOver is how long a call may give a Lease after a Close has returned: what happens at one
+// instant has no order.
+const soonOver = 5 * time.Millisecond
+
+// had judges a Lease that a call returned after its Locker was closed (7).
+func (r *referee) had(b *belief) {
+	if closed := b.by.closed; !closed.IsZero() && time.Since(closed) > soonOver {
+		r.violated(7, "%s: %s is given token %d, and its Locker is closed since %v", b.lk.name, b.by.name, b.token, time.Since(closed))
+	}
 }
 
 // shutOut judges a nested call that failed: in calm weather a holder with trust has a further Lease

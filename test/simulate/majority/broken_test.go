@@ -92,7 +92,8 @@ var breaks = map[string]broken{
 	"robbed holders that are told of a clean unlock":   {6, "had given their votes to others", 10, rewinds, Break{Script: noQuarantine}},
 	"nodes that do not say that they forgot a hold": {6, "while it was trusted, and was told", 2, rewinds, Break{Script: in("leave",
 		"if quarantine > 0 then", "if false then")}},
-	"a Locker that does not close": {7, "is closed, and", 2, calm, Break{Leaks: true}},
+	"a Locker that is closed and goes on": {7, "and its Locker is closed since", 2, calm, Break{Closed: time.Minute}},
+	"a Locker that does not close":        {7, "is closed, and", 2, calm, Break{Leaks: true}},
 	"a release that leaves its vote behind": {7, "nobody will leave", 2, calm, Break{Script: in("leave",
 		"redis.call('DEL', record)", "redis.call('PEXPIRE', record, 60000)")}},
 }

@@ -44,7 +44,8 @@ type client struct {
 	crashed    bool
 	power      bool // and its machine lost its power: nobody told the nodes
 	closing    bool
-	busy       bool // with a fault that lasts
+	closed     time.Time // when a Close had returned
+	busy       bool      // with a fault that lasts
 }
 
 // join starts a client with its actors. World.mu must not be held.

@@ -8,9 +8,9 @@
 // timeouts, and in bad weather hooks of their go-redis clients take their time, panic and end
 // goroutines (hooks.go). Clients are killed, paused and closed (faults.go). In between the weather
 // is calm. In all weathers users' callbacks, Observers and loggers block, panic, end their
-// goroutines and call back (users.go, teller.go). So do their contexts, whatever they are asked,
-// but that they call nothing back. In a third of the seeds some calls are for several locks at once
-// (several.go).
+// goroutines, call back and close the Locker (users.go, teller.go). Their contexts, whatever they
+// are asked, block, panic and end their goroutines. In a third of the seeds some calls are for
+// several locks at once (several.go).
 //
 // A referee judges: at no instant are two Leases of different owners trusted, whatever number of
 // nodes forget (1); who has its place at a majority is not overtaken by a call that began later,
@@ -20,8 +20,8 @@
 // no nested call fails in calm weather, and no try of a free lock that nobody else asks for is
 // turned away; calls end in time, and while a majority can be reached the other nodes keep an
 // Unlock, a try and a call for a free lock for 300 ms at most (4); keys have an end (5); Unlock
-// tells the truth (6); a closed client and a call that has ended leave nothing (7). For each of
-// these a test breaks the code (broken_test.go).
+// tells the truth (6); a closed client and a call that has ended leave nothing, and a Locker that
+// is closed gives nobody a Lease (7). For each of these a test breaks the code (broken_test.go).
 //
 // Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
 // nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be

@@ -64,6 +64,7 @@ func (w *World) snaps() {
 func (w *World) strike(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.undertakes()
 	if w.plan.Rewinds {
 		w.rewind(r)
 		return
@@ -260,11 +261,8 @@ func (w *World) onClient(r *rand.Rand) {
 	patience, gap := stage.Span(r, time.Millisecond, 4*time.Second), stage.Span(r, time.Second, 5*time.Second)
 	if how == "kill" || how == "power loss" {
 		c.crash(how == "power loss")
-	} else {
-		c.leaves()
 	}
-	w.present = slices.DeleteFunc(slices.Clone(w.present), func(other *client) bool { return other == c })
-	w.lasting.Go(func() {
+	w.gives(c, gap, func() {
 		if how == "shutdown" {
 			c.shuts("a Shutdown", func() error {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -272,6 +270,26 @@ func (w *World) onClient(r *rand.Rand) {
 				return c.locker.Shutdown(ctx)
 			})
 		}
+	})
+}
+
+// undertakes buries the clients that closed themselves, and has others come in their places.
+func (w *World) undertakes() {
+	for _, c := range w.present {
+		if !c.closed.IsZero() && !c.busy && !c.crashed {
+			w.gives(c, 2*time.Second, func() {})
+		}
+	}
+}
+
+// gives ends a client once first has returned, and has a new client come.
+func (w *World) gives(c *client, gap time.Duration, first func()) {
+	if c.busy = true; !c.crashed {
+		c.leaves()
+	}
+	w.present = slices.DeleteFunc(slices.Clone(w.present), func(other *client) bool { return other == c })
+	w.lasting.Go(func() {
+		first()
 		w.bury(c)
 		time.Sleep(gap + time.Duration(c.id)*time.Microsecond) //nolint:gosec // who comes at one instant with others is numbered by chance
 		w.join(w.plan.Actors)

@@ -139,7 +139,7 @@ var kinds = []string{
 	"lost request", "lost reply", "late request", "slow reply", "lost message", "late message", "cut subscription", "cut all",
 	"stalled requests", "stalled replies", "stalled network", "weather", "partition", "node hangs", "slow node", "clock step", "flush",
 	"node restarted empty", "node restarted with old data", "node restarted with its data", "all hang", "all flushed", "all restarted",
-	"pause", "kill", "power loss", "close", "shutdown", "force", "evict",
+	"pause", "kill", "power loss", "close", "shutdown", "close by a callback", "force", "evict",
 	"client without timeouts", "slow hook", "hook panics", "hook ends its goroutine",
 	"slow callback", "callback calls back", "callback panics", "callback ends its goroutine",
 	"slow context", "context panics", "context ends its goroutine",

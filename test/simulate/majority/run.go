@@ -34,6 +34,9 @@ func Run(plan Plan) Outcome {
 	for range plan.Clients {
 		w.join(plan.Actors)
 	}
+	if d := plan.Break.Closed; d > 0 {
+		w.after(d, func() { w.present[0].closed = time.Now() })
+	}
 	ended := make(chan struct{}, 2)
 	for _, f := range []func(){w.storm, w.snaps} {
 		go func() {
@@ -160,9 +163,13 @@ func (w *World) vanish() {
 // a paused process goes on.
 const closesWithin = 4 * time.Minute
 
-// shuts closes a client's Locker in a given way, and judges that the close comes to an end (7).
+// shuts closes a client's Locker in a given way, and judges that the close comes to an end (7). It
+// may run in any goroutine. Afterwards nobody is given a Lease: see had.
 func (c *client) shuts(how string, f func() error) {
 	w := c.w
+	w.mu.Lock()
+	c.leaves()
+	w.mu.Unlock()
 	w.history.Note(c.name, "%s begins", how)
 	most := closesWithin
 	if c.endless {
@@ -178,6 +185,21 @@ func (c *client) shuts(how string, f func() error) {
 	err := f()
 	late.Stop()
 	w.history.Note(c.name, "%s is over: %v", how, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.closed.IsZero() {
+		c.closed = time.Now()
+	}
+}
+
+// closes is a Close by user code that the Locker has called. What is left of the client is buried
+// later.
+func (c *client) closes(where string) {
+	if c.w.isFair() {
+		return
+	}
+	c.fault("close by a callback")
+	c.shuts("a Close by "+where, c.locker.Close)
 }
 
 // leaves notes that the client's Locker begins to close. World.mu must be held.

@@ -17,7 +17,7 @@ func (w *World) mischief() bool { return !w.plan.Calm && !w.plan.Rewinds }
 func (c *client) told(string) {
 	r := c.w.draw(c.id, 21)
 	p := r.IntN(1000)
-	if p >= 16 || !c.w.mischief() || !c.isUp() {
+	if p >= 17 || !c.w.mischief() || !c.isUp() {
 		return
 	}
 	time.Sleep(stage.Span(r, 1, 30*time.Microsecond)) // what happens at one instant has no order
@@ -29,8 +29,10 @@ func (c *client) told(string) {
 	case p < 9:
 		c.fault("teller calls back")
 		c.callsBack(r)
+	case p < 10:
+		c.closes("a teller")
 	default:
-		stage.Crash("teller", p < 12, c.fault)
+		stage.Crash("teller", p < 13, c.fault)
 	}
 }
 

@@ -33,6 +33,8 @@ func (a *actor) queued(k *call, position int) {
 		case p < 65:
 			a.c.fault("callback calls back")
 			a.c.callsBack(a.rand)
+		case p < 66:
+			a.c.closes("OnQueued")
 		}
 	})
 }

@@ -42,6 +42,7 @@ type Break struct {
 	OneRun  bool                             // a node that restarts says the run id that it had
 	Leaks   bool                             // a Locker is judged without having been closed
 	Nested  bool                             // the contexts of nested calls have ended
+	Closed  time.Duration                    // after this time the referee takes one client's Locker for closed
 }
 
 // World is one run: the nodes, their clients, the network between them, and the referee.
