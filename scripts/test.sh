@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests every module: gofmt, go vet, go test with the race detector. Arguments go to go test, for
-# example -run Name -v.
+# Tests every module: gofmt, go vet, go test, most of it with the race detector. Arguments go to go
+# test, for example -run Name -v.
 #
 # The tests need a redis-server: REDIS_SERVER, or one on the PATH, or Debian's, which is installed
 # if that needs no question. Without a redis-server, the tests run on the embedded server only, and
