@@ -58,6 +58,9 @@ guests=$(go list work | grep -E "$heavy")
 # The compiler and the tests may have five times the memory that they use: that saves a sixth of what
 # the compiler computes and a tenth of what the tests do.
 export GOGC=400
+# The race detector would keep each process for a second at its end, for what then still runs. That
+# is nothing: the tests look for goroutines that are left.
+export GORACE=atexit_sleep_ms=0
 
 # The race detector makes code three times as dear. So some packages are tested without it, and then
 # a sample of their tests with it: the scripts, which run in a Lua that nobody but tests uses; what
@@ -166,7 +169,7 @@ released() { logged nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/rele
 # Five groups that take about as long as each other.
 torturing() { in_turn torture java; }
 building() { in_turn floors scripts vetted guests; }
-rest() { in_turn rooms tool; } # the tool late: some of its leases are short
+processing() { in_turn processes tool; } # the tool late: some of its leases are short
 
 if [ ${#missing[@]} = 0 ]; then
 	if [ $# != 0 ]; then
@@ -177,7 +180,7 @@ if [ ${#missing[@]} = 0 ]; then
 	in_turn prove released &
 	proving=$!
 	beside faults still || status=$? # first and alone: leases of less than a second are at stake
-	beside processes topologies torturing building rest || status=$?
+	beside processing topologies torturing building rooms || status=$?
 	wait "$proving" || status=$?
 	if [ "$status" != 0 ]; then # the failures were printed somewhere among all that ran
 		loud "What failed:"
