@@ -40,7 +40,11 @@ func (e *effects) carryOut(c *Core) {
 	}
 	for _, s := range e.shares {
 		if inner := s.endJoint(e.cause); inner != nil {
-			go inner(e.cause) // may call into a user's context, which may take its time
+			cause := e.cause
+			go func() { // it ends, and then asks a user's context, which may take its time or panic
+				defer func() { _ = recover() }()
+				inner(cause)
+			}()
 		}
 	}
 	for _, h := range e.leaves { // only now: somebody else has the lock then

@@ -5,6 +5,8 @@ import (
 	"context"
 	"runtime"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // Lease is one successful call's share of a lock. It is safe for concurrent use. All its methods
@@ -118,11 +120,12 @@ func drop(s *share) {
 }
 
 // scoped binds l to the calling goroutine, if l still has its lock, and derives the context inside
-// Do from ctx. That context ends with ctx or with the trust in the lock, whichever ends first.
+// Do from ctx. That context ends with ctx or with the trust in the lock, whichever ends first. ctx
+// is asked for its Done and its Deadline here only: elsewhere a panic would end the process.
 func (l *Lease) scoped(ctx context.Context) context.Context {
 	s := l.share
 	c := s.turn.hold.core
-	inner, cancel := context.WithCancelCause(&carrying{ctx, s.turn})
+	inner, cancel := context.WithCancelCause(&carrying{lua.Asked(ctx), s.turn})
 	c.mu.Lock()
 	s.inner = cancel
 	if !s.ended && s.turn.live() { // else nobody would unbind it

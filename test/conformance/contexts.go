@@ -75,6 +75,26 @@ var contextTests = []test{
 			}
 		}
 		w.Unlock(held)
+		ctx := alien{w.Context(), w, make(chan struct{})}
+		w.Is(w.Locker().Do(ctx, "x", func(inner context.Context, _ *fairlock.Lease) error {
+			close(ctx.done)
+			w.closes(inner.Done(), "the context in Do")
+			return inner.Err()
+		}), context.Canceled)
+	}},
+	{"a loss under a Do whose context panics or ends the goroutine as it is asked then harms nobody", func(w *World) {
+		for _, how := range []func(){func() { panic("asked") }, runtime.Goexit} {
+			ctx := newHostile(w.Context(), how)
+			w.Is(w.Locker().Do(ctx, "x", func(inner context.Context, _ *fairlock.Lease) error {
+				ctx.armed.Store(true)
+				w.NoError(w.Locker().ForceUnlock(w.Context(), "x"))
+				w.closes(inner.Done(), "the context in Do")
+				w.Until("it is asked", ctx.asked.Load)
+				ctx.armed.Store(false)
+				w.Is(context.Cause(inner), fairlock.ErrLost)
+				return nil
+			}), fairlock.ErrLost)
+		}
 	}},
 	{"a call whose context panics or ends the goroutine as it is asked leaves nothing", func(w *World) {
 		for _, bound := range [][]fairlock.LockOption{nil, {fairlock.WaitAtMost(time.Minute)}} {

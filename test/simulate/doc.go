@@ -48,7 +48,8 @@
 //   - 6: what Unlock says is what the server did.
 //   - 7: a closed client leaves no ticket, subscription, connection or goroutine. Its Locker gives
 //     no Lease, and its contexts have ended. A call that has ended, in whatever way, leaves nothing
-//     with a server that can be reached (orphans.go).
+//     with a server that can be reached (orphans.go). A context of the user's is asked for its
+//     values elsewhere, and for anything else in its call's goroutine alone.
 //
 // Each exemption stands where it is made, with its reason. [referee.exempt] has those of 1. In
 // short, these may overlap with others:

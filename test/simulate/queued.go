@@ -86,6 +86,10 @@ func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 			if a.c.isUp() {
 				stage.Crash("context", panics, func(kind string) { a.c.fault(kind, "of %s", k.name) })
 			}
+		}, func(what string) {
+			a.w.mu.Lock()
+			defer a.w.mu.Unlock()
+			a.w.referee.violated(7, "the library asks a context of %s for its %s in another goroutine", a.c.name, what)
 		})
 	}
 	return ctx

@@ -73,6 +73,8 @@ func (a *actor) context(ctx context.Context) context.Context {
 		default:
 			a.crash("context", how == 1)
 		}
+	}, func(what string) {
+		a.w.referee.objects(7, "the library asks a context of %s for its %s in another goroutine", a.c.name, what)
 	})
 }
 

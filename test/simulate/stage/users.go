@@ -38,24 +38,39 @@ func (t Teller) WithGroup(string) slog.Handler { return t }
 // asking is a context of the user's own type, which calls a function first, whatever it is asked.
 type asking struct {
 	context.Context
-	asked func()
+	done  <-chan struct{}
+	asked func(what string)
 }
 
-func (a asking) Deadline() (time.Time, bool) { a.asked(); return a.Context.Deadline() }
-func (a asking) Done() <-chan struct{}       { a.asked(); return a.Context.Done() }
-func (a asking) Err() error                  { a.asked(); return a.Context.Err() }
-func (a asking) Value(key any) any           { a.asked(); return a.Context.Value(key) }
+func (a asking) Deadline() (time.Time, bool) { a.asked("Deadline"); return a.Context.Deadline() }
+func (a asking) Done() <-chan struct{}       { a.asked("Done"); return a.done }
+func (a asking) Err() error                  { a.asked("Err"); return a.Context.Err() }
+func (a asking) Value(key any) any           { a.asked("Value"); return a.Context.Value(key) }
 
 // Untimely returns a context of the user's own type that does something once, as it is asked in a
-// user's goroutine that survives. Which question that is, is drawn: most often one of the first.
-func Untimely(ctx context.Context, r *rand.Rand, do func()) context.Context {
+// user's goroutine that survives. Which question that is, is drawn: most often one of the first. A
+// third of these contexts have a channel of their own: what the standard library derives from such
+// a context asks it in a goroutine of the standard library's. elsewhere is called if it is asked
+// there, or in a goroutine of the library's: a panic there would end the process. Values may be
+// asked anywhere, for hooks of the client may do that.
+func Untimely(ctx context.Context, r *rand.Rand, do func(), elsewhere func(what string)) context.Context {
 	left := new(atomic.Int32)
 	left.Store(1 + r.Int32N(1<<r.IntN(6)))
-	return asking{ctx, func() {
+	done := ctx.Done()
+	if r.IntN(3) == 0 && done != nil {
+		own := make(chan struct{})
+		context.AfterFunc(ctx, func() { close(own) })
+		done = own
+	}
+	return asking{ctx, done, func(what string) {
+		users, _ := Whose()
+		if !users && what != "Value" {
+			elsewhere(what)
+		}
 		if left.Add(-1) != 0 {
 			return
 		}
-		if users, _ := Whose(); !users {
+		if !users {
 			left.Store(1) // the next one
 			return
 		}
