@@ -20,9 +20,8 @@
 // no nested call fails in calm weather, and no try of a free lock that nobody else asks for is
 // turned away; calls end in time, and while a majority can be reached the other nodes keep an
 // Unlock, a try and a call for a free lock for 300 ms at most (4); keys have an end (5); Unlock
-// tells the truth (6); a closed client and a call that has ended leave nothing, a Locker that is
-// closed gives nobody a Lease, and no context of a user's is asked in another goroutine, but for
-// its values (7). For each of these but the last a test breaks the code (broken_test.go).
+// tells the truth (6); a closed client and a call that has ended leave nothing, and a Locker that
+// is closed gives nobody a Lease (7). For each of these a test breaks the code (broken_test.go).
 //
 // Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
 // nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be
