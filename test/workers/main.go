@@ -19,9 +19,9 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// dials is where go-redis tries again to reach a server that is away. It goes on for a second after
+// Dials is where go-redis tries again to reach a server that is away. It goes on for a second after
 // the pool was closed.
-const dials = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
+const Dials = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
 
 // environment is the variable that makes a process a worker.
 const environment = "FAIRLOCK_WORKER"
@@ -36,7 +36,7 @@ func work(in io.Reader, out io.Writer) error {
 	w.progress.L = &w.mu
 	err := w.obey(json.NewDecoder(in))
 	w.close()
-	return errors.Join(err, goleak.Find(goleak.IgnoreAnyFunction(dials)))
+	return errors.Join(err, goleak.Find(goleak.IgnoreAnyFunction(Dials)))
 }
 
 // worker is the worker's side, in its own process.

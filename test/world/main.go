@@ -10,15 +10,11 @@ import (
 	"github.com/fairlock/locks/test/workers"
 )
 
-// dials is where go-redis tries again to reach a server that is away. It goes on for a second after
-// the pool was closed.
-const dials = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
-
 // Main is the TestMain of a package of test/.
 func Main(m *testing.M) {
 	workers.Main()    // takes over if this process was started as a worker
 	logging.Disable() // servers go away here all the time
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(dials))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(workers.Dials))
 }
 
 var background = context.Background()
