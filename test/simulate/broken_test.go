@@ -116,6 +116,11 @@ func TestTheRefereeSeesThatARequestThatAHookHasCutShortIsNotRepeated(t *testing.
 	objects(t, "a release that is not repeated", 7, 10, 30, func(plan *Plan) { plan.Troubles, plan.Break.Hook = HookCrashes, true })
 }
 
+// In calm weather no user has a context of a type of its own.
+func TestTheRefereeSeesAContextThatIsAskedInAnotherGoroutine(t *testing.T) {
+	objects(t, "a context that is asked elsewhere", 7, 0, 20, func(plan *Plan) { plan.Troubles, plan.Break.Asks = Panics, true })
+}
+
 // Nobody is evicted in calm weather.
 func TestTheRefereeSeesABrokenEviction(t *testing.T) {
 	for name, script := range map[string]func(string, string) string{

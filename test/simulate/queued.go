@@ -91,6 +91,9 @@ func (a *actor) trouble(ctx context.Context, k *call) context.Context {
 			defer a.w.mu.Unlock()
 			a.w.referee.violated(7, "the library asks a context of %s for its %s in another goroutine", a.c.name, what)
 		})
+		if a.w.plan.Break.Asks {
+			go ctx.Done()
+		}
 	}
 	return ctx
 }

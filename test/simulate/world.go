@@ -40,6 +40,7 @@ type Break struct {
 	Unlock  func(error) error // what Unlock returns in place of its outcome
 	Leaks   bool              // a Locker is judged without having been closed
 	Nested  bool              // the contexts of nested calls have ended
+	Asks    bool              // a user's context is asked in a goroutine of its own
 	Hook    bool              // hooks cut releases short alone, and those are not sent again
 	Endless bool              // no client has timeouts, and all say that they have some
 }

@@ -43,6 +43,7 @@ type weatherOf int
 const (
 	calm    weatherOf = iota
 	herd              // when many ask at one instant
+	stormy            // when clients and users' code fail
 	rewinds           // only when nodes forget, and on a lock that somebody has nearly always
 )
 
@@ -92,6 +93,7 @@ var breaks = map[string]broken{
 	"robbed holders that are told of a clean unlock":   {6, "had given their votes to others", 10, rewinds, Break{Script: noQuarantine}},
 	"nodes that do not say that they forgot a hold": {6, "while it was trusted, and was told", 2, rewinds, Break{Script: in("leave",
 		"if quarantine > 0 then", "if false then")}},
+	"a context that is asked elsewhere":   {7, "in another goroutine", 2, stormy, Break{Asks: true}},
 	"a Locker that is closed and goes on": {7, "and its Locker is closed since", 2, calm, Break{Closed: time.Minute}},
 	"a Locker that does not close":        {7, "is closed, and", 2, calm, Break{Leaks: true}},
 	"a release that leaves its vote behind": {7, "nobody will leave", 2, calm, Break{Script: in("leave",
@@ -121,7 +123,7 @@ func (c *broken) runs(t *testing.T, seed uint64) Outcome {
 	t.Helper()
 	plan := planOf(seed)
 	plan.Length, plan.Break = 6*time.Minute, c.is
-	plan.Herd, plan.Rewinds, plan.Calm = c.when == herd, c.when == rewinds, c.when != rewinds
+	plan.Herd, plan.Rewinds, plan.Calm = c.when == herd, c.when == rewinds, c.when < stormy
 	if plan.Rewinds {
 		plan.Names = 1
 	}

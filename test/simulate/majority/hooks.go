@@ -32,7 +32,7 @@ type hooked struct {
 func (l *link) hooks(r *rand.Rand, args []string) (h hooked) {
 	users := false
 	if r.IntN(50) == 0 && l.w.mischief() {
-		users, _ = stage.Whose()
+		users = stage.Whose() == stage.Users
 	}
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()

@@ -62,7 +62,7 @@ func (a *actor) context(ctx context.Context) context.Context {
 		return ctx
 	}
 	how, d := a.rand.IntN(3), a.upTo(500*time.Millisecond)
-	return stage.Untimely(ctx, a.rand, func() {
+	ctx = stage.Untimely(ctx, a.rand, func() {
 		switch {
 		case !a.c.isUp():
 		case how == 0:
@@ -73,7 +73,13 @@ func (a *actor) context(ctx context.Context) context.Context {
 		default:
 			a.crash("context", how == 1)
 		}
-	}, func(string) {}) // not judged: a quorum still asks for a Deadline elsewhere
+	}, func(what string) {
+		a.w.referee.objects(7, "the library asks a context of %s for its %s in another goroutine", a.c.name, what)
+	})
+	if a.w.plan.Break.Asks {
+		go ctx.Done()
+	}
+	return ctx
 }
 
 // crash panics or ends the goroutine of the actor. The library may still have to give back what its

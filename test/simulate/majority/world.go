@@ -42,6 +42,7 @@ type Break struct {
 	OneRun  bool                             // a node that restarts says the run id that it had
 	Leaks   bool                             // a Locker is judged without having been closed
 	Nested  bool                             // the contexts of nested calls have ended
+	Asks    bool                             // a user's context is asked in a goroutine of its own
 	Closed  time.Duration                    // after this time the referee takes one client's Locker for closed
 }
 

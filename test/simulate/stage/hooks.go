@@ -68,7 +68,7 @@ func (do *Deed) End(tell func(kind string)) {
 	if !do.Ends {
 		return
 	}
-	if users, librarys := Whose(); users || librarys {
-		Crash("hook", users && do.panics, tell)
+	if owner := Whose(); owner == Users || owner == Librarys {
+		Crash("hook", owner == Users && do.panics, tell)
 	}
 }

@@ -63,14 +63,14 @@ func Untimely(ctx context.Context, r *rand.Rand, do func(), elsewhere func(what 
 		done = own
 	}
 	return asking{ctx, done, func(what string) {
-		users, _ := Whose()
-		if !users && what != "Value" {
+		owner := Whose()
+		if (owner == Others || owner == Librarys) && what != "Value" {
 			elsewhere(what)
 		}
 		if left.Add(-1) != 0 {
 			return
 		}
-		if !users {
+		if owner != Users {
 			left.Store(1) // the next one
 			return
 		}
@@ -109,23 +109,35 @@ func Survives(f func()) (returned bool) {
 	return returned
 }
 
-// Whose reports whether this goroutine is one of a user's that survives, or one of the library's.
-// One that a callback keeps is neither: a method named callsBack calls the library in it.
-func Whose() (users, librarys bool) {
+// Owner is whose a goroutine is.
+type Owner int
+
+// The owners of goroutines.
+const (
+	Others   Owner = iota // the standard library's, the client's or the test's
+	Users                 // a user's, which survives
+	Callback              // what a callback keeps: a method named callsBack calls the library in it
+	Librarys              // the library's own
+)
+
+// Whose reports whose this goroutine is.
+func Whose() Owner {
 	var pc [128]uintptr
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc[:])])
+	owner := Others
 	for {
 		f, more := frames.Next()
 		switch {
 		case strings.HasSuffix(f.Function, ".callsBack"):
-			return false, false
+			return Callback
 		case strings.Contains(f.Function, "stage.Survives"):
-			users = true
-		case strings.Contains(f.Function, "engine.(*Tasks).Go"), strings.Contains(f.Function, "engine.ForEach"):
-			librarys = true
+			owner = Users
+		case owner == Others && (strings.Contains(f.Function, "engine.(*Tasks).Go") ||
+			strings.Contains(f.Function, "engine.ForEach")):
+			owner = Librarys
 		}
 		if !more {
-			return users, librarys && !users
+			return owner
 		}
 	}
 }
