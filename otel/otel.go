@@ -49,8 +49,9 @@
 //	                  hold             released, lost, unconfirmed: the server may keep the lock
 //	                                   until its lease ends
 //	error.type        wait, hold       of error, lost and unconfirmed: lost, not_replicated, the
-//	                                   code of the server's answer (OOM, READONLY, ...), or else
-//	                                   the type of the error
+//	                                   code of the server's answer (OOM, READONLY, ...),
+//	                                   unreachable (a majority of a quorum), invalid (the call), or
+//	                                   else the type of the error, as *net.OpError
 //	fairlock.token    spans            the fencing token, if there is one
 //	fairlock.owner    spans            the owner, after WithLockOwner
 //

@@ -23,6 +23,7 @@ import (
 	nooptrace "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/quorum"
 )
 
 // aDay returns events of all kinds. Of three acquired locks one is released, one is lost and one
@@ -187,6 +188,46 @@ func TestACallThatEndedWithoutTheLockSaysWhy(t *testing.T) {
 		attributes = append(attributes, attribute.String("fairlock.outcome", c.want.outcome))
 		if got := points["fairlock.wait.duration"][0].attributes.ToSlice(); !slices.Equal(got, attributes) {
 			t.Errorf("%v: %v, not %v", c.err, got, attributes)
+		}
+	}
+}
+
+// The library wraps the errors of its requests in types of its own, which would say nothing.
+func TestTheTypeOfAnErrorIsNoneOfTheLibrarys(t *testing.T) {
+	nowhere := func(port int) *redis.Client {
+		rdb := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", port), MaxRetries: -1, DialerRetries: 1})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return rdb
+	}
+	for want, call := range map[string]func(context.Context, fairlock.Observer) error{
+		"*net.OpError": func(ctx context.Context, o fairlock.Observer) error {
+			locker := fairlock.New(nowhere(1), fairlock.WithObserver(o))
+			defer locker.Close()
+			_, err := locker.TryLock(ctx, "x")
+			return err
+		},
+		"invalid": func(ctx context.Context, o fairlock.Observer) error {
+			locker := fairlock.New(nowhere(1), fairlock.WithObserver(o))
+			defer locker.Close()
+			_, err := locker.TryLock(ctx, "")
+			return err
+		},
+		"unreachable": func(ctx context.Context, o fairlock.Observer) error {
+			locker := quorum.New([]redis.UniversalClient{nowhere(1), nowhere(2), nowhere(3)}, quorum.WithObserver(o))
+			defer locker.Close()
+			_, err := locker.TryLock(ctx, "x")
+			return err
+		},
+	} {
+		m := newTelemetry(t)
+		err := call(t.Context(), m.Observer)
+		_, points := m.collect()
+		waits := points["fairlock.wait.duration"]
+		if len(waits) != 1 {
+			t.Fatalf("%v: %d series", err, len(waits))
+		}
+		if got, _ := waits[0].attributes.Value("error.type"); got.AsString() != want {
+			t.Errorf("%v has the type %q, not %q", err, got.AsString(), want)
 		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"reflect"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/quorum"
 )
 
 // result is the result of a wait or a hold. errorType is empty unless something is broken.
@@ -92,7 +94,8 @@ func gaveBack(err error) result {
 	return result{unconfirmed, errorType(err)}
 }
 
-// errorType returns one of few words: ours, the server's code, or the name of a type.
+// errorType returns one of few words: ours, the server's code, or the name of a type that is not
+// the library's.
 func errorType(err error) string {
 	var answer redis.Error
 	switch {
@@ -102,8 +105,27 @@ func errorType(err error) string {
 		return "not_replicated"
 	case errors.As(err, &answer):
 		return code(answer.Error())
+	case errors.Is(err, quorum.ErrUnreachable):
+		return "unreachable"
+	case errors.Is(err, fairlock.ErrInvalid):
+		return "invalid"
 	}
-	return semconv.ErrorType(err).Value.AsString()
+	return semconv.ErrorType(foreign(err)).Value.AsString()
+}
+
+// foreign returns the error that the library's own are wrapped around: their types say nothing.
+func foreign(err error) error {
+	for {
+		t := reflect.TypeOf(err)
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		inner := errors.Unwrap(err)
+		if inner == nil || t.PkgPath() != "fmt" && !strings.HasPrefix(t.PkgPath(), "github.com/fairlock/locks/") {
+			return err
+		}
+		err = inner
+	}
 }
 
 // code returns the word in capitals at the beginning of a server's error, or ERR if there is none.
