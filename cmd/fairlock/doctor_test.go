@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/reentrant"
@@ -214,20 +216,52 @@ func as(t *testing.T, s *redistest.Server, user string, rules ...string) (url st
 	return "redis://" + user + ":pass@" + s.Addr()
 }
 
+// The doctor advises what locks need. Then it asks for what it would like itself.
 func TestAUserWithTheRightsThatTheDoctorAdvisesLacksNone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes")
 	for prefix, flags := range map[string][]string{"fairlock": nil, "fairlock:plain": {"--plain"}, "mine": {"--prefix", "mine"}} {
 		user := strings.ReplaceAll(prefix, ":", "-")
-		advised := findsAt(t, as(t, s, user, "~*", "+@all", "resetchannels"), flags...)["rights"].Do
-		_, rules, ok := strings.Cut(advised, ">PASSWORD ")
-		if !ok {
-			t.Fatalf("%q", advised)
-		}
-		for _, f := range findsAt(t, as(t, s, user, strings.Fields(rules)...), flags...) {
-			if f.Status != good {
-				t.Errorf("%s: %+v", advised, f)
+		advised := func(found map[string]finding) []string {
+			_, rules, ok := strings.Cut(found["rights"].Do, ">PASSWORD ")
+			if !ok {
+				t.Fatalf("%+v", found["rights"])
 			}
+			return strings.Fields(rules)
+		}
+		rules := advised(findsAt(t, as(t, s, user, "~*", "+@all", "resetchannels"), flags...))
+		found := findsAt(t, as(t, s, user, rules...), flags...)
+		checkFound(t, found, "practice", good)
+		checkFound(t, found, "rights", note, "is refused scan (ls), wait (WithReplicas)", " +scan +wait")
+		checkFound(t, found, "keyspace", note, "allow +dbsize +scan +type")
+		rules = append(advised(found), "+dbsize", "+scan", "+type")
+		for _, f := range findsAt(t, as(t, s, user, rules...), flags...) {
+			if f.Status != good {
+				t.Errorf("%s: %+v", rules, f)
+			}
+		}
+	}
+}
+
+func TestAUserWithTheRightsThatTheDoctorAdvisesCannotReachOthers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	advised := findsAt(t, as(t, s, "mine", "~*", "+@all", "resetchannels"))["rights"].Do
+	_, rules, _ := strings.Cut(advised, ">PASSWORD ")
+	o, err := redis.ParseURL(as(t, s, "mine", strings.Fields(rules)...))
+	must(t, err)
+	rdb := redis.NewClient(o)
+	defer rdb.Close()
+	for _, command := range []string{
+		"FUNCTION FLUSH", "SCRIPT FLUSH", "SCRIPT KILL", "SCAN 0", "RANDOMKEY", "KEYS *", "PUBSUB CHANNELS", "PSUBSCRIBE *",
+		"FLUSHALL", "CONFIG GET *", "CLIENT KILL ID 1", "SET other 1", "PUBLISH other 1", "SWAPDB 0 1", "SELECT 1",
+	} {
+		var words []any
+		for word := range strings.FieldsSeq(command) {
+			words = append(words, word)
+		}
+		if err := rdb.Do(t.Context(), words...).Err(); !redis.HasErrorPrefix(err, "NOPERM") {
+			t.Errorf("%s: %v", command, err)
 		}
 	}
 }

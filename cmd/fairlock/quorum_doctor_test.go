@@ -182,7 +182,10 @@ func TestTheDoctorSaysWhatAUserOfAQuorumMustBeAllowed(t *testing.T) {
 	q.checkNode(all, "A", "rights", wrong, "refused what locks need: info", "ACL SETUSER", "~quorum:*")
 	q.checkNode(all, "A", "member", wrong, "+info")
 	_, rules, _ := strings.Cut(all[slices.IndexFunc(all, func(f nodeFinding) bool { return f.Check == "rights" })].Do, ">PASSWORD ")
-	for _, f := range q.findingsAt(users(strings.Fields(rules)...)) {
+	all = q.findingsAt(users(strings.Fields(rules)...))
+	q.checkNode(all, "", "practice", good)
+	q.checkNode(all, "A", "rights", note, "is refused scan (ls)", " +scan")
+	for _, f := range q.findingsAt(users(append(strings.Fields(rules), "+dbsize", "+scan", "+type")...)) {
 		if f.Status != good {
 			t.Errorf("with %q: %+v", rules, f)
 		}

@@ -1,12 +1,15 @@
 package doctor
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -28,6 +31,30 @@ func TestAdviceIsWrappedBetweenWordsSoThatItCanBeCopied(t *testing.T) {
 	}
 	if got := (&output.Page{}).Wrapped(rule, 20); got != rule {
 		t.Errorf("not for a terminal: %q", got)
+	}
+}
+
+func TestTheDoctorAdvisesTheCommandsOfTheGuide(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, begins := range map[string]string{"fair": "ACL SETUSER app on >password ~fairlock:*", locks.Quorum: "ACL SETUSER app on >password ~quorum:*"} {
+		_, block, _ := strings.Cut(string(text), begins)
+		block, _, _ = strings.Cut(block, "```")
+		commands := func(rule string) (all []string) {
+			for word := range strings.FieldsSeq(rule) {
+				if word[0] == '+' && word != "+client|setname" {
+					all = append(all, word)
+				}
+			}
+			slices.Sort(all)
+			return all
+		}
+		if got, want := commands((&patient{kind: kind}).rule()), commands(block); len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%q\nthe guide has: %q", got, want)
+		}
 	}
 }
 

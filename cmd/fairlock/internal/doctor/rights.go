@@ -20,7 +20,7 @@ func (p *patient) rights(ctx context.Context) finding {
 	if p.sharded() {
 		publish, count = "spublish", "shardnumsub"
 	}
-	var needed, missed []string
+	var needed, missed, also []string
 	version, replicas := "the look at version and eviction policy", "WithReplicas"
 	if p.isNode() {
 		version = ""
@@ -46,6 +46,7 @@ func (p *patient) rights(ctx context.Context) finding {
 			needed = append(needed, fmt.Sprint(try.command[0]))
 		default:
 			missed = append(missed, fmt.Sprintf("%v (%s)", try.command[0], try.without))
+			also = append(also, fmt.Sprintf("+%v", try.command[0]))
 		}
 	}
 	if redis.HasErrorPrefix(p.subscribes(ctx, channel), "NOPERM") {
@@ -53,9 +54,9 @@ func (p *patient) rights(ctx context.Context) finding {
 	}
 	switch {
 	case len(needed) > 0:
-		return finding{Status: wrong, Found: user + " is refused what locks need: " + strings.Join(append(needed, missed...), ", "), Do: p.rule()}
+		return finding{Status: wrong, Found: user + " is refused what locks need: " + strings.Join(append(needed, missed...), ", "), Do: p.rule(also...)}
 	case len(missed) > 0:
-		return finding{Status: note, Found: user + " is refused " + strings.Join(missed, ", "), Do: p.rule()}
+		return finding{Status: note, Found: user + " is refused " + strings.Join(missed, ", "), Do: p.rule(also...)}
 	}
 	return finding{Status: good, Found: user + " may do all that is needed"}
 }
@@ -75,17 +76,32 @@ func (p *patient) subscribes(ctx context.Context, channel string) error {
 	return err
 }
 
-// rule returns the ACL rule with what a user of locks needs, and no more.
-func (p *patient) rule() string {
-	freed, more := " &"+p.prefix+":freed:*", " +wait"
-	switch {
-	case p.isNode():
-		freed, more = "", ""
-	case p.sharded():
-		more += " +cluster|slots"
+// rule returns the ACL rule with what a user of locks needs, and no more than that and also.
+func (p *patient) rule(also ...string) string {
+	freed, commands := " &"+p.prefix+":freed:*", rights
+	if p.isNode() {
+		freed, commands = "", rightsAtNode
 	}
-	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:*%[2]s %[3]s%[4]s", p.prefix, freed, rights, more)
+	told := messages
+	if p.sharded() {
+		told = shardedMessages
+	}
+	for _, more := range also {
+		if !strings.Contains(commands+" ", more+" ") {
+			commands += " " + more
+		}
+	}
+	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:*%[2]s %[3]s +ping +client|setname %[4]s", p.prefix, freed, told, commands)
 }
 
-// rights are the commands in that rule.
-const rights = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +info +time"
+// The commands in that rule are those of docs/operations.md.
+const (
+	messages        = "+publish +subscribe +unsubscribe +pubsub|numsub"
+	shardedMessages = "+cluster|slots +command +spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub"
+
+	rights = "+eval +evalsha +time +info +get +set +del +exists +pttl +pexpireat +pexpiretime" +
+		" +hget +hset +hmget +hdel +hgetall +lindex +linsert +llen +lpop +lpos +lrange +lrem +lset +rpush" +
+		" +zadd +zcard +zcount +zmscore +zrangebyscore +zrem +zremrangebyscore +zscore"
+	rightsAtNode = "+eval +evalsha +time +info +get +set +del +exists +pttl +pexpire" +
+		" +hset +hsetnx +hmget +zadd +zcard +zrange +zrank +zrem +zscore"
+)
