@@ -298,13 +298,7 @@ func (l *Locker) try(ctx context.Context, server *lua.Server, a *attempt) {
 			l.core.Repeat(func() bool { return l.tried(own, l.core.Server, a) }, func() { _ = backoff.Wait(own) })
 		}
 	}()
-	settled = l.tried(ctx, server, a) || over(ctx) // no second request for a caller who gives up
-}
-
-// over reports whether a context has ended, or is about to: its timer may be late.
-func over(ctx context.Context) bool {
-	end, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(end)
+	settled = l.tried(ctx, server, a) || server.Over() // no second request for a caller who gives up
 }
 
 // tried sends a request of a try and reports whether that settled the call. A request that is cut

@@ -19,6 +19,7 @@ type failure struct {
 
 	answered, unsent, busy bool // see Answered, Unsent and Busy
 	timeout                bool // the client's
+	dry                    bool // no idle connection was at hand
 }
 
 func (f *failure) Error() string { return f.text }
@@ -50,7 +51,7 @@ func look(err error) *failure {
 func ask(err error) (f *failure) {
 	defer func() {
 		if recover() != nil {
-			f = &failure{err: err, text: "an error that panics as it is asked"}
+			f = &failure{text: "an error that panics as it is asked"} // nobody is to ask it again
 		}
 	}()
 	if errors.As(err, &f) {
@@ -68,7 +69,19 @@ func ask(err error) (f *failure) {
 	f.unsent = f.busy || errors.Is(err, redis.ErrClosed) || errors.As(err, new(*tls.CertificateVerificationError)) ||
 		errors.As(err, &op) && op.Op == "dial"
 	f.timeout = errors.As(err, &network) && network.Timeout()
+	f.dry = errors.Is(err, errNotAtHand)
 	return f
+}
+
+// Kept reports whether err is ErrKept. It asks no error of the user's.
+func Kept(err error) bool {
+	for err != nil && err != ErrKept { //nolint:errorlint // see above
+		if _, users := err.(*failure); users { //nolint:errorlint // what it wraps is the user's
+			return false
+		}
+		err = errors.Unwrap(err)
+	}
+	return err != nil
 }
 
 // says reports whether err is an answer of the server's, or of a proxy's, that begins so.

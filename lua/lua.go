@@ -23,7 +23,6 @@ package lua
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -248,7 +247,7 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 		return s.sendBy(p.unhurried(), nil, args, by)
 	}
 	reply, err := s.sendBy(ctx, p, args, by)
-	if errors.Is(err, errNotAtHand) {
+	if look(err).dry {
 		return s.elsewhere(p, begun, args, by)
 	}
 	return reply, err

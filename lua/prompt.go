@@ -131,26 +131,6 @@ func (p *prompt) forAll(at time.Time) *prompt {
 	return &prompt{Context: until{context.WithoutCancel(p.Context), at}, obeyed: true}
 }
 
-// until is a context with a deadline that is for reads and writes alone: it does not end then.
-type until struct {
-	context.Context
-	at time.Time
-}
-
-// Deadline is a fixed time.
-func (u until) Deadline() (time.Time, bool) { return u.at, true }
-
-// OwnContext returns a context with the values and the deadline of ctx that ends by end alone. For
-// another goroutine: ctx may be the user's, and panic where nobody recovers. The deadline is for
-// reads and writes, without a timer, which could go off before that of ctx.
-func OwnContext(ctx context.Context) (own context.Context, end context.CancelFunc) {
-	own, end = context.WithCancel(context.WithoutCancel(ctx))
-	if at, ok := ctx.Deadline(); ok {
-		own = until{own, at}
-	}
-	return own, end
-}
-
 // Deadline is the caller's, and at most patience away if the client obeys.
 func (p *prompt) Deadline() (time.Time, bool) {
 	if p.obeyed {
@@ -206,7 +186,7 @@ func (s *Server) elsewhere(p *prompt, begun time.Time, args []any, by sender) (a
 		under = patient{under}
 	}
 	reply, err := s.sendAside(p.Context, under, p.limit-time.Since(begun), args, by)
-	if kept = errors.Is(err, ErrKept); kept {
+	if kept = Kept(err); kept {
 		s.timing.keeps(p.limit)
 	}
 	return reply, err
@@ -319,41 +299,12 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool
 	return &all.server, true
 }
 
-// asked is a caller's context that was asked beforehand. It may be the user's: if that ended the
-// goroutine amid a request, go-redis would put back a connection on which the answer is still to
-// come, and whoever has it next would take that answer for its own.
-type asked struct {
-	context.Context // for values
-	done            <-chan struct{}
-	at              time.Time
-	ends            bool // at that time
-}
-
-func askedOf(ctx context.Context) asked {
-	a := asked{Context: ctx, done: ctx.Done()}
-	a.at, a.ends = ctx.Deadline()
-	return a
-}
-
-// Asked returns a context that ends with ctx and has its values. Of ctx, which may be the user's,
-// nothing else is asked from now on.
-func Asked(ctx context.Context) context.Context {
-	a := askedOf(ctx)
-	return &a
-}
-
-func (a *asked) Deadline() (time.Time, bool) { return a.at, a.ends }
-func (a *asked) Done() <-chan struct{}       { return a.done }
-
-// Err may be another error than that of the caller's context, which its caller knows.
-func (a *asked) Err() error {
-	select {
-	case <-a.done:
-	default:
-		return nil
+// Over reports whether the context of a prompt Server has ended, or is about to: its timer may be
+// late. The caller's own context, which may be the user's, is not asked.
+func (s *Server) Over() bool {
+	if s.prompt == nil {
+		return false
 	}
-	if a.ends && !time.Now().Before(a.at) {
-		return context.DeadlineExceeded
-	}
-	return context.Canceled
+	end, ok := s.prompt.Deadline()
+	return s.prompt.Context.Err() != nil || ok && !time.Now().Before(end)
 }

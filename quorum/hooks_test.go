@@ -327,7 +327,7 @@ func TestAnErrorOfAHooksOwnTypeMayUseTheLockOrPanicWhateverItIsAsked(t *testing.
 			defer close(ended)
 			for n := range int32(8) {
 				for _, call := range []func(context.Context, string, ...LockOption) (*Lease, error){l.Lock, l.TryLock} {
-					f.Fails(n + 1)
+					f.Fails(n+1, 1)
 					if lease, err := call(context.Background(), "x"); err == nil {
 						if n > 2 {
 							time.Sleep(brief / 2) // for a renewal

@@ -199,16 +199,25 @@ func (c *Core) endLeases() {
 	c.closed, c.ended = true, time.Now()
 	close(c.stop)
 	var after effects
+	var refused []*Turn
 	for _, h := range append(schedule(nil), c.schedule...) {
 		t := h.turn
 		after.end(t, ErrClosed)
 		if t.live() && !t.handedOut() { // its call has yet to hear of the grant, or is in a callback
 			t.refused = true
-			c.abandon(t)
+			c.endTurn(t)
+			c.Begun() // now: another Close waits for it, too
+			refused = append(refused, t)
 		}
 	}
 	c.mu.Unlock()
 	after.carryOut(c)
+	for _, t := range refused { // only now: somebody else has the lock then
+		go func() {
+			defer c.Done()
+			c.giveBack(context.Background(), t, nil, 0, time.Now())
+		}()
+	}
 }
 
 // isClosed reports whether the Locker was closed.
@@ -227,7 +236,7 @@ func (c *Core) Shutdown(ctx context.Context, refuse func(), end func() error) er
 	refuse()
 	err := c.drain(ctx)
 	if err != nil {
-		err = fmt.Errorf("fairlock: shutdown with locks still held: %w", err)
+		err = &Error{Op: "shutdown", Err: fmt.Errorf("locks are still held: %w", err)}
 	}
 	return errors.Join(err, end())
 }

@@ -112,8 +112,12 @@ func Unsupported(format string, args ...any) error {
 }
 
 // EndOf returns why ctx ended: its own error, joined with its cause if the cause is another error.
+// It is never nil: a context of the user's own type may be done and have no error.
 func EndOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil {
+		return context.Canceled
+	}
 	if errors.Is(cause, err) {
 		return cause
 	}

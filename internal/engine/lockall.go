@@ -21,7 +21,6 @@ func (c *Core) LockAll(ctx context.Context, op string, names []string, options [
 	g := gathering{core: c, began: time.Now()}
 	name, err := g.gather(ctx, names, options)
 	if err == nil {
-		c.handOut(g.had)
 		return joined(ctx, g.had), nil
 	}
 	return nil, c.gaveUp(ctx, g.began, op, name, err)
@@ -96,8 +95,10 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 		if name, err := g.lost(); err != nil {
 			return name, err
 		}
-		if complete = len(g.had) == len(g.all); complete {
-			return "", nil
+		if len(g.had) == len(g.all) {
+			err := g.handOut()
+			complete = err == nil
+			return g.all[0].name, err
 		}
 		if name, err := g.wait(ctx); err != nil {
 			return name, err
@@ -285,13 +286,18 @@ func (g *gathering) has(lease *Lease) {
 	g.had = append(g.had, lease)
 }
 
-// handOut notes that the caller has the Leases of a gathering.
-func (c *Core) handOut(leases []*Lease) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, lease := range leases {
+// handOut notes that the caller has the Leases, unless the Locker was closed before: then Close has
+// given back their locks.
+func (g *gathering) handOut() error {
+	g.core.mu.Lock()
+	defer g.core.mu.Unlock()
+	if g.core.closed {
+		return ErrClosed
+	}
+	for _, lease := range g.had {
 		lease.share.gathered = false
 	}
+	return nil
 }
 
 // late reports whether the time to wait is over.

@@ -2,19 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
-)
-
-// How long Unlock waits for the server.
-const (
-	unlockAtMost  = 5 * time.Second
-	unlockAtLeast = time.Second
 )
 
 // causes are the reasons for a loss in words.
@@ -36,190 +28,6 @@ type release struct {
 	err     error // of the settled release; or why the lock is lost
 	settled bool
 	done    chan struct{} // made by the first call that waits; closed when the release is settled
-}
-
-// Unlock ends this Lease. The lock is released with the last Lease on it, in whatever order they
-// end. That takes one request, or none if another call of this process has the next turn (see
-// Locker.Lock); ending another Lease takes none.
-//
-// Of ctx only the values and the deadline are used, so a cancelled context unlocks as well as any.
-// Unlock waits for 5 s at most, or until the deadline of ctx if that is sooner, but for a second at
-// least. Then it returns an error that matches context.DeadlineExceeded, and goes on in the
-// background. The outcome is settled when the server answers or the lease has ended; a second
-// Unlock waits for that. After the lease the release is repeated for a while, so that a late
-// request leaves nothing.
-//
-//	nil          released, or passed on; the next in line has the lock
-//	ErrLost      the lock was lost before; somebody else may have held it since. Nothing was released
-//	ErrNotHeld   this Lease was unlocked before, or is nil
-func (l *Lease) Unlock(ctx context.Context) error {
-	if l.none() {
-		return &Error{"unlock", "", ErrNotHeld}
-	}
-	err := l.share.unlock(ctx)
-	runtime.KeepAlive(l) // or l could count as dropped while it is being unlocked
-	return l.share.told(err)
-}
-
-// told is the error of an Unlock.
-func (s *share) told(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Error{"unlock", s.turn.Name, err}
-}
-
-func (s *share) unlock(ctx context.Context) error {
-	e := s.finish()
-	switch {
-	case e.gives:
-		return s.await(e.at.Add(s.giveBack(ctx, e.at)))
-	case e.waits:
-		return s.await(e.at.Add(unlockBound(ctx)))
-	case e.first:
-		s.cancel(ErrNotHeld)
-	}
-	return e.err
-}
-
-// ending is what an Unlock is about to do.
-type ending struct {
-	at    time.Time
-	first bool  // it has ended the share: the contexts end
-	gives bool  // it has ended the turn: giveBack must follow
-	waits bool  // it waits for the outcome of the release
-	err   error // what it returns else
-}
-
-// finish ends the share. There are three cases: the share is held and ends now; it was the turn's
-// last and nobody was told yet what became of the release; in all other cases it holds nothing.
-func (s *share) finish() (e ending) {
-	t, c := s.turn, s.turn.hold.core
-	var after effects
-	defer after.carryOut(c)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e.at = time.Now()
-	e.err = c.check(t, e.at, &after)
-	e.first = !s.ended && e.err == nil
-	again := s.ended && s.last && !s.answered && !s.awaited
-	s.ended = true
-	switch {
-	case e.first:
-		s.cleanup.Stop()
-		s.last = t.remove(s, e.at)
-		s.awaited = s.last
-		e.gives, e.waits = s.last, s.last
-		if s.last {
-			c.endTurn(t)
-		} else {
-			c.watch(t.hold)
-		}
-	case again:
-		e.waits = true
-	case e.err == nil:
-		e.err = ErrNotHeld
-	}
-	return e
-}
-
-// giveBack ends the contexts and gives back the lock of a turn that ended at that time. It returns
-// how long to wait for the outcome. It may call into the user's contexts. Nobody else would give
-// back the lock, so it is given back also if one of them panics or ends the goroutine.
-func (s *share) giveBack(ctx context.Context, ended time.Time) (limit time.Duration) {
-	values, limit := context.Background(), unlockAtMost
-	defer func() { s.turn.hold.core.giveBack(values, s.turn, nil, limit, ended) }()
-	s.cancel(ErrNotHeld)
-	limit = unlockBound(ctx)
-	values = detached(ctx)
-	return limit
-}
-
-// unlockAll unlocks Leases of one Core side by side. It calls the user's contexts in the caller's
-// goroutine alone: a panic in another one would end the process. (A hook of the client may ask for
-// their values.) As in giveBack, all locks are given back whatever those do.
-func unlockAll(ctx context.Context, leases []*Lease) (err error) {
-	if len(leases) == 1 {
-		return leases[0].Unlock(ctx)
-	}
-	all := make([]ending, len(leases))
-	var gives []int // the leases whose locks are given back now, and where they are
-	var of []lua.Keys
-	for i, l := range leases {
-		if all[i] = l.share.finish(); all[i].gives {
-			gives, of = append(gives, i), append(of, l.share.turn.hold.Keys)
-		}
-	}
-	values, limit := context.Background(), unlockAtMost
-	defer func() {
-		errs, c := make([]error, len(leases)), leases[0].share.turn.hold.core
-		c.sideBySide(of, func(k int, by *lua.Server) {
-			i := gives[k]
-			c.giveBack(values, leases[i].share.turn, by, limit, all[i].at)
-			all[i].err = leases[i].share.await(all[i].at.Add(limit)) // all requests wait for that
-			all[i].waits = false
-		})
-		for i, e := range all {
-			if e.waits { // for an earlier Unlock; or a hook ended the goroutine
-				e.err = leases[i].share.await(e.at.Add(limit))
-			}
-			errs[i] = leases[i].share.told(e.err)
-		}
-		runtime.KeepAlive(leases)
-		err = errors.Join(errs...)
-	}()
-	for i, l := range leases {
-		if all[i].first {
-			l.share.end(ErrNotHeld) // this calls nothing of the user's
-		}
-	}
-	for i, l := range leases {
-		if all[i].first {
-			l.share.cancel(ErrNotHeld)
-		}
-	}
-	limit = unlockBound(ctx)
-	values = detached(ctx)
-	return nil
-}
-
-// detached returns a context with the values of ctx that never ends. It calls no method of ctx,
-// which may be the user's.
-func detached(ctx context.Context) context.Context {
-	if ctx == nil || ctx == context.Background() {
-		return context.Background()
-	}
-	return context.WithoutCancel(ctx)
-}
-
-// unlockBound is how long an Unlock waits.
-func unlockBound(ctx context.Context) time.Duration {
-	if ctx == nil { // as good as a context without end
-		return unlockAtMost
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		return min(max(time.Until(deadline), unlockAtLeast), unlockAtMost)
-	}
-	return unlockAtMost
-}
-
-// await waits for the outcome of the release, within the bounds that Unlock promises.
-func (s *share) await(until time.Time) error {
-	c, r := s.turn.hold.core, &s.turn.release
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.awaited = true
-	defer func() { s.awaited = false }()
-	if !r.settled {
-		c.mu.Unlock()
-		c.given(context.Background(), s.turn, until)
-		c.mu.Lock()
-	}
-	if !r.settled {
-		return fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
-	}
-	s.answered = true // the outcome is told once
-	return r.err
 }
 
 // giveBack gives back the lock after a turn that ended at that time: to the next call of its run,
@@ -296,7 +104,7 @@ func (c *Core) released(ctx context.Context, server *lua.Server, h *Hold, began 
 
 // outcome takes in what came of a release, and reports whether that is the outcome.
 func (c *Core) outcome(h *Hold, status lua.Was, err error, trusted bool, began time.Time) bool {
-	goesOn := err != nil && errors.As(err, new(*GoesOn))
+	goesOn := isGoesOn(err)
 	stop := err != nil && c.enough(began, err)
 	if goesOn && !stop && !rules.Passed(h.Term.Ends, time.Now()) {
 		return false
@@ -348,6 +156,12 @@ func (g *GoesOn) Error() string { return g.Err.Error() }
 // Unwrap returns Err.
 func (g *GoesOn) Unwrap() error { return g.Err }
 
+// isGoesOn asks no error of the user's: a panic in this goroutine could end the process.
+func isGoesOn(err error) bool {
+	_, ok := err.(*GoesOn) //nolint:errorlint // see above
+	return ok
+}
+
 // notReleased is the error of a release that nobody knows to have been executed.
 func (h *Hold) notReleased(err error) error {
 	if !rules.Passed(h.Term.Ends, time.Now()) {
@@ -363,7 +177,7 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rules.Patience(lease))
 	var err error
 	defer func() {
-		if !errors.Is(err, lua.ErrKept) { // else a request that is left to itself may still have to connect
+		if !lua.Kept(err) { // else a request that is left to itself may still have to connect
 			cancel()
 		}
 	}()
@@ -388,7 +202,7 @@ const lastWords = time.Second
 // enough reports whether to stop repeating a request, because the Locker is closed. began is when
 // the request was first sent, err how it failed.
 func (c *Core) enough(began time.Time, err error) bool {
-	repeats := lua.Answered(err) || errors.As(err, new(*GoesOn))
+	repeats := lua.Answered(err) || isGoesOn(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed && (!repeats || min(time.Since(c.ended), time.Since(began)) > lastWords)

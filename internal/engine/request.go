@@ -127,8 +127,11 @@ func (r *Request) replicate(need lua.Replicas) {
 	if both {
 		r.Err = errors.Join(r.Err, Invalid("WithReplicas and WithFsync: only one of them"))
 	}
-	if need.Within < time.Millisecond {
+	switch {
+	case need.Within < time.Millisecond:
 		r.Err = errors.Join(r.Err, Invalid("%s: a timeout of %v is less than a millisecond", r.replication(), need.Within))
+	case need.Within > MaxLease:
+		r.Err = errors.Join(r.Err, Invalid("%s: a timeout of %v is more than %v", r.replication(), need.Within, MaxLease))
 	}
 }
 

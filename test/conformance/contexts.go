@@ -3,9 +3,6 @@ package conformance
 import (
 	"context"
 	"runtime"
-	"runtime/debug"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,33 +51,6 @@ var contextTests = []test{
 				}
 			}
 		}
-	}},
-	{"a context of the user's is asked why it ended in its call's goroutine alone", func(w *World) {
-		held := w.Lock(w.Locker(), "y")
-		for _, call := range []func(Locker, context.Context, ...fairlock.LockOption) error{
-			func(l Locker, ctx context.Context, options ...fairlock.LockOption) error {
-				_, err := l.Lock(ctx, "y", options...)
-				return err
-			},
-			func(l Locker, ctx context.Context, options ...fairlock.LockOption) error {
-				_, err := l.LockAll(ctx, []string{"x", "y"}, options...)
-				return err
-			},
-		} {
-			for _, bound := range [][]fairlock.LockOption{nil, {fairlock.WaitAtMost(time.Minute)}} {
-				ctx := alien{w.Context(), w, make(chan struct{})}
-				var once sync.Once
-				ends := fairlock.OnQueued(func(int) { once.Do(func() { close(ctx.done) }) })
-				w.Is(call(w.Locker(), ctx, append(bound, ends)...), context.Canceled)
-			}
-		}
-		w.Unlock(held)
-		ctx := alien{w.Context(), w, make(chan struct{})}
-		w.Is(w.Locker().Do(ctx, "x", func(inner context.Context, _ *fairlock.Lease) error {
-			close(ctx.done)
-			w.closes(inner.Done(), "the context in Do")
-			return inner.Err()
-		}), context.Canceled)
 	}},
 	{"a loss under a Do whose context panics or ends the goroutine as it is asked then harms nobody", func(w *World) {
 		for _, how := range []func(){func() { panic("asked") }, runtime.Goexit} {
@@ -249,27 +219,6 @@ type curious struct {
 func (c curious) Value(key any) any {
 	c.ask()
 	return c.Context.Value(key)
-}
-
-// alien is a context that package context does not know. What derives from it has a goroutine.
-type alien struct {
-	context.Context
-	w    *World
-	done chan struct{}
-}
-
-func (a alien) Done() <-chan struct{} { return a.done }
-
-func (a alien) Err() error {
-	select {
-	case <-a.done:
-	default:
-		return nil
-	}
-	if stack := string(debug.Stack()); strings.Contains(stack, "propagateCancel.func") {
-		a.w.Errorf("its Err is called in another goroutine, where a panic ends the process:\n%s", stack)
-	}
-	return context.Canceled
 }
 
 // leavesNothing fails unless a lock is free soon after a call for it under ctx, which is untimely

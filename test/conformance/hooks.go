@@ -70,7 +70,7 @@ func (w *World) bearsErrors(n int32, panics bool) {
 	w.bears("calls with such errors", func() {
 		for _, call := range []func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error){a.Lock, a.TryLock} {
 			for _, ctx := range []context.Context{context.Background(), w.Context()} {
-				h.Fails(n + 1)
+				h.Fails(n+1, 1+n%2*3) // a request that is repeated fails again
 				if lease, err := call(ctx, "x"); err == nil {
 					if ctx.Done() == nil {
 						w.Pass(w.Lease / 2) // for a renewal
@@ -81,7 +81,7 @@ func (w *World) bearsErrors(n int32, panics bool) {
 				} else {
 					_ = err.Error()
 				}
-				h.Fails(0)
+				h.Fails(1, 0)
 			}
 		}
 	})

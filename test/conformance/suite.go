@@ -45,7 +45,7 @@ type World struct {
 
 // Run runs the whole suite. Each test gets a World of its own from each.
 func Run(t *testing.T, each func(t *testing.T, test func(World))) {
-	for _, group := range [][]test{waitingTests, nestingTests, leaseTests, classicTests, endingTests, callbackTests, contextTests, hookTests, inputTests, lockAllTests, droppedTests} {
+	for _, group := range [][]test{waitingTests, nestingTests, leaseTests, classicTests, endingTests, callbackTests, contextTests, oddContextTests, hookTests, inputTests, lockAllTests, droppedTests} {
 		for _, c := range group {
 			t.Run(strings.ReplaceAll(c.promise, " ", "_"), func(t *testing.T) {
 				each(t, func(w World) {

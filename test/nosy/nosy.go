@@ -29,14 +29,19 @@ func (a *asks) Is(error) bool { a.asked(); return false }
 func (a *asks) As(any) bool   { a.asked(); return false }
 func (a *asks) Unwrap() error { a.asked(); return a.error }
 
-// Hook is a hook of a client that has one script fail with such an error, before it is sent.
+// Hook is a hook of a client that has scripts fail with such an error, before they are sent.
 type Hook struct {
 	Asked func()       // what the error does first; to be set before Fails is called
-	left  atomic.Int32 // how many scripts are seen until then; 0: none fails any more
+	next  atomic.Int32 // the number of the next script; those from 1 on fail
+	last  atomic.Int32 // the number of the last that fails
 }
 
-// Fails has the nth script from now on fail; 0: none.
-func (h *Hook) Fails(n int32) { h.left.Store(n) }
+// Fails has the nth script from now on fail, and so many in all; 0: none.
+func (h *Hook) Fails(n, times int32) {
+	h.last.Store(0) // while the other changes, none fails
+	h.next.Store(2 - n)
+	h.last.Store(times)
+}
 
 // DialHook does nothing.
 func (h *Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -46,8 +51,10 @@ var errHooks = errors.New("the hook's own")
 // ProcessHook fails or does nothing.
 func (h *Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") && h.left.Load() > 0 && h.left.Add(-1) == 0 {
-			return Error(errHooks, h.Asked)
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			if number := h.next.Add(1) - 1; number >= 1 && number <= h.last.Load() {
+				return Error(errHooks, h.Asked)
+			}
 		}
 		return next(ctx, cmd)
 	}

@@ -45,7 +45,16 @@ type asking struct {
 func (a asking) Deadline() (time.Time, bool) { a.asked("Deadline"); return a.Context.Deadline() }
 func (a asking) Done() <-chan struct{}       { a.asked("Done"); return a.done }
 func (a asking) Err() error                  { a.asked("Err"); return a.Context.Err() }
-func (a asking) Value(key any) any           { a.asked("Value"); return a.Context.Value(key) }
+
+// Value tells the user's own keys from that of package context, an *int, which asks so what ends a.
+func (a asking) Value(key any) any {
+	if _, canceler := key.(*int); canceler {
+		a.asked("canceler")
+	} else {
+		a.asked("Value")
+	}
+	return a.Context.Value(key)
+}
 
 // Untimely returns a context of the user's own type that does something once, as it is asked in a
 // user's goroutine that survives. Which question that is, is drawn: most often one of the first. A

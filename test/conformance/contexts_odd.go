@@ -1,0 +1,174 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/nosy"
+)
+
+// These tests are about contexts that package context does not know, or that keep no contract.
+var oddContextTests = []test{
+	{"a context of the user's is asked in its call's goroutine alone", func(w *World) {
+		held := w.Lock(w.Locker(), "y")
+		for _, call := range []func(Locker, context.Context, ...fairlock.LockOption) error{
+			func(l Locker, ctx context.Context, options ...fairlock.LockOption) error {
+				_, err := l.Lock(ctx, "y", options...)
+				return err
+			},
+			func(l Locker, ctx context.Context, options ...fairlock.LockOption) error {
+				_, err := l.LockAll(ctx, []string{"x", "y"}, options...)
+				return err
+			},
+		} {
+			for _, bound := range [][]fairlock.LockOption{nil, {fairlock.WaitAtMost(time.Minute)}} {
+				ctx := newAlien(w)
+				var once sync.Once
+				ends := fairlock.OnQueued(func(int) { once.Do(func() { close(ctx.done) }) })
+				w.Is(call(w.Locker(), ctx, append(bound, ends)...), context.Canceled)
+			}
+			w.That(call(w.Locker(), newAlien(w), fairlock.WaitAtMost(50*time.Millisecond)) != nil, "it was not held")
+		}
+		a, b := w.Locker(), w.Locker()
+		_, err := a.LockAll(newAlien(w), []string{"x", "y"}, fairlock.OnQueued(func(int) {
+			w.NoError(b.ForceUnlock(w.Context(), "x")) // which is a's
+		}))
+		w.Is(err, fairlock.ErrLost)
+		w.Unlock(held)
+		ctx := newAlien(w)
+		w.Is(w.Locker().Do(ctx, "x", func(inner context.Context, _ *fairlock.Lease) error {
+			close(ctx.done)
+			w.closes(inner.Done(), "the context in Do")
+			return inner.Err()
+		}), context.Canceled)
+	}},
+	{"a context that is done and has no error is no success", func(w *World) {
+		a := w.Locker()
+		w.Lock(a, "x")
+		ctx := newAlien(w)
+		ctx.silent = true
+		close(ctx.done)
+		state, err := a.Inspect(ctx, "x")
+		w.That(err != nil || state.Holder != nil, "Inspect: nobody has the lock, and no error")
+		seen := 0
+		for _, err := range a.List(ctx) {
+			if seen++; err != nil {
+				break
+			}
+		}
+		w.That(seen > 0, "List: there is no lock, and no error")
+		w.That(a.Shutdown(ctx) != nil, "Shutdown: no error, and a lock is held")
+		b := w.Locker()
+		if b.ForceUnlock(ctx, "x") == nil {
+			state, err = b.Inspect(w.Context(), "x")
+			w.NoError(err)
+			w.That(state.Holder == nil, "ForceUnlock: no error, and %+v has the lock", state.Holder)
+		}
+		w.NoError(b.ForceUnlock(w.Context(), "x"))
+		_, err = b.Lock(ctx, "x")
+		w.That(err != nil, "Lock: no error")
+	}},
+	{"a context that closes the Locker as it is asked keeps neither its call nor the Close", func(w *World) {
+		for _, of := range []string{"Done", "Err", "Deadline"} {
+			for n := range int32(8) {
+				h := &nosy.Hook{Asked: func() {}}
+				a := w.hookedLocker(h)
+				w.Unlock(w.Lock(a, "y")) // the first contact
+				h.Fails(1, 1)
+				ctx := newUntimely(w.Context(), of, func() { w.NoError(a.Close()) }, n)
+				w.bears("the try", func() {
+					if lease, err := a.TryLock(ctx, "x"); err == nil {
+						_ = lease.Unlock(w.Context())
+					}
+				})
+				w.NoError(a.Close())
+				w.Unlock(w.Lock(w.Locker(), "x"))
+			}
+		}
+	}},
+	{"an Unlock tells the outcome of one whose context panicked or ended the goroutine", func(w *World) {
+		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
+			a := w.Locker()
+			lease := w.Lock(a, "x")
+			w.bears("the Unlock", func() { _ = lease.Unlock(newUntimely(w.Context(), "Deadline", how, 0)) })
+			w.NoError(lease.Unlock(w.Context()))
+			w.Is(lease.Unlock(w.Context()), fairlock.ErrNotHeld)
+			w.Unlock(w.Lock(a, "x"))
+		}
+	}},
+	{"a Shutdown whose time is over says so as any call does", func(w *World) {
+		a := w.Locker()
+		lease := w.Lock(a, "x")
+		ctx, cancel := context.WithCancel(w.Context())
+		cancel()
+		err := a.Shutdown(ctx)
+		var named *fairlock.Error
+		w.That(errors.As(err, &named) && named.Op == "shutdown", "%v", err)
+		w.Is(err, context.Canceled)
+		w.Unlock(lease)
+	}},
+}
+
+// alien is a context that package context does not know. What derives from it has a goroutine. But
+// for values of the user's own it may be asked in the goroutine that made it alone: a panic in
+// another one ends the process.
+type alien struct {
+	context.Context
+	w      *World
+	home   string // that goroutine
+	done   chan struct{}
+	silent bool // it has no error
+}
+
+func newAlien(w *World) *alien {
+	return &alien{w.Context(), w, goroutine(), make(chan struct{}), false}
+}
+
+// goroutine names the calling goroutine.
+func goroutine() string {
+	name, _, _ := bytes.Cut(debug.Stack(), []byte(" ["))
+	return string(name)
+}
+
+func (a *alien) asked(what string) {
+	if in := goroutine(); in != a.home {
+		a.w.Errorf("its %s is called in another goroutine:\n%s", what, debug.Stack())
+	}
+}
+
+func (a *alien) Deadline() (time.Time, bool) {
+	a.asked("Deadline")
+	return a.Context.Deadline()
+}
+
+func (a *alien) Done() <-chan struct{} {
+	a.asked("Done")
+	return a.done
+}
+
+func (a *alien) Err() error {
+	a.asked("Err")
+	select {
+	case <-a.done:
+	default:
+		return nil
+	}
+	if a.silent {
+		return nil
+	}
+	return context.Canceled
+}
+
+// Value may be asked for the user's own keys anywhere. That of package context is an *int.
+func (a *alien) Value(key any) any {
+	if _, own := key.(*int); own {
+		a.asked("Value")
+	}
+	return a.Context.Value(key)
+}
