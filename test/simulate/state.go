@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fairlock/locks/lua"
 )
 
 // state is a lock as the server has it at one instant.
@@ -92,10 +94,12 @@ func (st *state) latest() (ms int64) {
 	return ms
 }
 
-// marked reports whether a mark in the set is in force.
+// marked reports whether a mark in the set is in force. After the server's clock was set back, one
+// that would last longer than any is none.
 func (st *state) marked(mark string) bool {
 	score, ok := st.set[mark]
-	return ok && int64(-score) > st.ms
+	left := int64(-score) - st.ms
+	return ok && left > 0 && left <= lua.MarkTTL.Milliseconds()
 }
 
 // waits reports whether a ticket is in line.
