@@ -20,8 +20,9 @@ type actor struct {
 
 	serial int // of its last call; guarded by World.mu
 
-	open []*call   // of what it does now
-	has  []*belief // from those calls
+	failed bool      // its last call; for its own goroutine
+	open   []*call   // of what it does now
+	has    []*belief // from those calls
 }
 
 func (a *actor) run() {
@@ -96,6 +97,7 @@ func (a *actor) lock(name string, options ...fairlock.LockOption) {
 	a.calls(k, func() {
 		lease, err := a.c.locker.Lock(ctx, name, k.options...)
 		a.ended(k, err)
+		a.failed = err != nil
 		if err == nil {
 			a.uses(name, lease, false)
 		}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/locks/test/simulate/stage"
@@ -72,9 +71,6 @@ func (s Stats) String() string {
 // its own.
 func Run(plan Plan) Outcome {
 	w := &World{plan: plan, start: time.Now(), faults: make(map[string]int), over: make(chan struct{})}
-	if plan.Real == nil {
-		w.plan.Real = new(atomic.Int64)
-	}
 	w.history = stage.NewHistory(plan.Echo)
 	for i := range plan.Names {
 		w.names = append(w.names, string(rune('a'+i)))

@@ -18,10 +18,14 @@ func (w *World) rush() (name string, in time.Duration) {
 	return "", rushEvery - since
 }
 
-// pause is how long the actor has nothing to do.
+// pause is how long the actor has nothing to do. In a rush, one whose calls fail at once does not
+// make them as fast as they fail.
 func (a *actor) pause() time.Duration {
 	name, in := a.w.rush()
-	if name != "" {
+	switch {
+	case name != "" && a.failed:
+		return a.upTo(rushFor)
+	case name != "":
 		return a.upTo(5 * time.Millisecond)
 	}
 	return min(a.upTo(3*time.Second), in+a.upTo(20*time.Millisecond))

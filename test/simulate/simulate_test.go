@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,28 +59,29 @@ func chosen() (all Trouble) {
 // good has no end, because the bubble's clock stands still.
 const stuck = 10 * time.Minute
 
-// realTime counts the real time until the test ends.
-func realTime(t *testing.T) *atomic.Int64 {
+// realTime ticks until the test ends, for whoever waits for it.
+func realTime(t *testing.T) <-chan struct{} {
 	t.Helper()
-	var now atomic.Int64
-	tick := time.NewTicker(100 * time.Millisecond)
-	ended := make(chan struct{})
+	clock := time.NewTicker(tick)
+	ticks, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		for {
 			select {
-			case at := <-tick.C:
-				now.Store(at.UnixNano())
+			case <-clock.C:
 			case <-ended:
 				return
+			}
+			select {
+			case ticks <- struct{}{}:
+			default:
 			}
 		}
 	}()
 	t.Cleanup(func() {
-		tick.Stop()
+		clock.Stop()
 		close(ended)
 	})
-	now.Store(time.Now().UnixNano())
-	return &now
+	return ticks
 }
 
 func run(t *testing.T, plan Plan) (o Outcome) {

@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"context"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/locks/test/simulate/stage"
@@ -57,7 +55,10 @@ var ended = func() context.Context {
 // heldFor is for how much real time a goroutine must wait for a mutex before probe takes the mutex
 // as held by the caller. It is long because a busy machine may run neither the mutex's holder nor
 // the waiter.
-const heldFor = 5 * time.Second
+const (
+	heldFor = 5 * time.Second
+	tick    = 100 * time.Millisecond // of the real time
+)
 
 // probe judges that the Locker holds no mutex while it calls the user's code. Whatever that code
 // does would hold up everybody else (1). And if that code waited, the bubble's clock would stand
@@ -73,20 +74,22 @@ func (c *client) probe(where string) bool {
 	return false
 }
 
-// free reports whether f returns while no time passes in the bubble. clock shows the real time.
-func free(clock *atomic.Int64, f func()) bool {
-	var returned atomic.Bool
+// free reports whether f returns while no time passes in the bubble. Who waits for a channel of
+// outside stops the bubble's clock.
+func free(ticks <-chan struct{}, f func()) bool {
+	returned := make(chan struct{})
 	go func() {
+		defer close(returned)
 		f()
-		returned.Store(true)
 	}()
-	for began, turns := clock.Load(), 0; !returned.Load(); turns++ {
-		if time.Duration(clock.Load()-began) > heldFor && turns > 100_000 { // else the machine is busy
-			return false
+	for range heldFor / tick {
+		select {
+		case <-returned:
+			return true
+		case <-ticks:
 		}
-		runtime.Gosched()
 	}
-	return true
+	return false
 }
 
 // pass lets a client's code spend time, as long as its process lives.

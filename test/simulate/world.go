@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/locks/test/simulate/stage"
@@ -25,8 +24,8 @@ type Plan struct {
 	Calm     bool    // no faults and no trouble at all
 	Troubles Trouble // of users, operators and strangers
 	Break    Break
-	Real     *atomic.Int64 // shows the real time (ns), which code in a bubble cannot see
-	Echo     func(string)  // gets the history as it happens; may be nil
+	Real     <-chan struct{} // ticks in real time, which code in a bubble cannot see
+	Echo     func(string)    // gets the history as it happens; may be nil
 }
 
 // Break is what a test breaks on purpose, to check that the referee notices.
