@@ -61,7 +61,7 @@ func (c *Connection) sites() (sites []*site, err error) {
 	if len(urls) == 1 {
 		urls = strings.Split(strings.TrimPrefix(urls[0], quorumForm), ",")
 	}
-	hush := strings.Contains(strings.Join(urls, ""), "@")
+	hush := secretive(strings.Join(urls, ""))
 	for _, url := range urls {
 		switch {
 		case strings.HasPrefix(url, quorumForm):

@@ -66,7 +66,7 @@ func (c *Connection) Open() (redis.UniversalClient, error) {
 type site struct {
 	url   string
 	files *TLSFiles
-	hush  bool // a password may be near
+	hush  bool // see secretive
 
 	hurried bool
 }
@@ -74,8 +74,15 @@ type site struct {
 // site returns the site of a Connection that is no quorum.
 func (c *Connection) site() *site {
 	one := strings.Join(c.Redis, "")
-	return &site{url: one, files: &c.TLSFiles, hush: strings.Contains(one, "@"), hurried: c.hurried}
+	return &site{url: one, files: &c.TLSFiles, hush: secretive(one), hurried: c.hurried}
 }
+
+// secretive reports whether a password may be in text: before an @, or a Sentinel's in the query.
+func secretive(text string) bool { return strings.Contains(text, "@") || parameter(text) }
+
+// parameter reports whether a password may be a parameter, sentinel_password also. Then each other
+// parameter may be a part of it.
+func parameter(text string) bool { return strings.Contains(text, "password=") }
 
 // form is the kind of deployment of a URL.
 type form int
@@ -92,11 +99,17 @@ func (s *site) address() (form, *url.URL, error) {
 	if err == nil && strings.Contains(s.url, "@") && (u.User == nil || strays(u)) {
 		err = errors.New("user or password end early") // the parser took the part after the first / ? # for something else
 	}
+	var query url.Values
+	if err == nil {
+		query, err = url.ParseQuery(u.RawQuery) // u.Query, and so go-redis, drops what it cannot read
+	}
+	if err == nil && u.Fragment != "" {
+		err = errors.New("nothing can follow a #") // go-redis drops that, too
+	}
 	if err != nil {
 		return 0, nil, s.nonsense(err)
 	}
 	scheme, said, _ := strings.Cut(u.Scheme, "+")
-	query := u.Query()
 	switch {
 	case said == "cluster" || said == "" && query.Has("addr") && !query.Has("master_name"):
 		u.Scheme = scheme
@@ -168,8 +181,9 @@ func (s *site) nonsense(err error) error {
 	if !parsed {
 		err = parse.Err
 	}
-	if s.hush && (!parsed || strings.Count(s.url, "@") > 1) { // else the text has a part that is none of the password
-		err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25")
+	if s.hush && (!parsed || strings.Count(s.url, "@") > 1 || parameter(s.url)) { // else the text has a part that is none of the password
+		err = errors.New("a part of it cannot be read; / ? # @ : and % in a user or password are written %2F %3F %23 %40 %3A and %25, " +
+			"and & ; + in a parameter %26 %3B and %2B")
 	}
 	return exit.Errorf(exit.Usage, "--redis wants redis://[user:password@]host[:port][/database] or another of the forms that --help tells: %w", err)
 }

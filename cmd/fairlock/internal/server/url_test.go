@@ -20,6 +20,8 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 		"redis://me:cret/x@h", "redis://me:cret#x@h", "redis://me:cret?x@h", "redis://me:se/cret@h", "redis://me:se#cret@h", "redis://me:se?cret@h", "redis://me:1/cret@h", "redis://:se%cret@h", "http://me:cret@h",
 		"redis://me:s@x/cret@h", "redis://me:s@x?cret@h", "redis://me:s@cret#x@h", "redis://me:s@x#cret@h", "redis://me:s@x?cret=1@h", "unix://me:s@cret/x@/socket",
 		"redis://me:cret@h/x", "redis://me:cret@h?no=1", "redis://me:cret@h:port", "redis://h?master_name=m&password=cret&db=x",
+		"redis://h?master_name=m&password=se&2cret", "redis://h?master_name=m&password=se%2scret", "redis://h?master_name=m&password=se;cret", "redis://h?master_name=m&password=se#cret",
+		"redis://h?master_name=m&sentinel_password=se&2cret=1", "redis://me:s@h?master_name=m&password=se%2scret", "redis://h?password=s&2cret", "redis://h:port?password=cret",
 		"redis+cluster://me:cret@h?no=1", "redis+sentinel://me:cret@h",
 	} {
 		c := Connection{Redis: []string{url}}
