@@ -23,6 +23,11 @@ var trialsOfExitCodes = []trial{
 		must(s.T, os.WriteFile(plain, []byte("text"), 0o600))
 		return s.ends(s.run(nil, plain))
 	}},
+	{"the command is a script without #!, which exits with 7", "7", "0; 2 with -child-exit-code", "7", func(s *fixture) string {
+		script := filepath.Join(s.dir, "script")
+		must(s.T, os.WriteFile(script, []byte(`test "$2" = "two  words" && exit "$1"`), 0o700)) //nolint:gosec // it must be executable
+		return s.ends(s.run(nil, script, "7", "two  words"))
+	}},
 	{"no command is given", "64", "1", "64", func(s *fixture) string {
 		return s.ends(s.run(nil))
 	}},

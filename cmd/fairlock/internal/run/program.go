@@ -88,6 +88,9 @@ func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, err
 		return 0, exit.Errorf(exit.Lost, "%w; the command was not started", p.loss(lease))
 	}
 	child, err := start(p.prepare(lease))
+	if errors.Is(err, syscall.ENOEXEC) { // a script without #!
+		child, err = start(p.byShell(lease))
+	}
 	if err != nil {
 		return 0, unrunnable(p.args[0], err)
 	}
@@ -191,6 +194,13 @@ func (p *Program) prepare(lease *fairlock.Lease) *exec.Cmd {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: append(os.Environ(), "FAIRLOCK_NAME="+lease.Name(), fmt.Sprintf("FAIRLOCK_TOKEN=%d", lease.Token())),
 	}
+}
+
+// byShell gives the command to a shell, as execvp(3) does, and with it flock, env and shells.
+func (p *Program) byShell(lease *fairlock.Lease) *exec.Cmd {
+	cmd := p.prepare(lease)
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"/bin/sh", p.path}, p.args[1:]...)
+	return cmd
 }
 
 const (
