@@ -10,8 +10,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -40,35 +42,61 @@ func put(ctx context.Context, client *s3.Client, bucket, key, text string, token
 		switch {
 		case err != nil:
 			return err
-		case etag == nil:
+		case etag == "":
 			write.IfNoneMatch = aws.String("*")
 		case before.Fence > token:
 			return errStale
 		default:
-			write.IfMatch = etag
+			write.IfMatch = &etag
 		}
 		_, err = client.PutObject(ctx, write)
 		var refused smithy.APIError
 		if !errors.As(err, &refused) || refused.ErrorCode() != "PreconditionFailed" && refused.ErrorCode() != "ConditionalRequestConflict" {
 			return err
 		}
-		// Somebody has written since: look again.
+		if err := pause(ctx); err != nil { // somebody has written since: look again
+			return err
+		}
 	}
 }
 
 // get reads a document; without an ETag there is none.
-func get(ctx context.Context, client *s3.Client, bucket, key string) (document, *string, error) {
+func get(ctx context.Context, client *s3.Client, bucket, key string) (document, string, error) {
 	found, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: &bucket, Key: &key})
 	if none := (*types.NoSuchKey)(nil); errors.As(err, &none) {
-		return document{}, nil, nil
+		return document{}, "", nil
 	}
 	if err != nil {
-		return document{}, nil, err
+		return document{}, "", err
 	}
 	defer found.Body.Close()
 	var d document
-	err = json.NewDecoder(found.Body).Decode(&d)
-	return d, found.ETag, err
+	if err := json.NewDecoder(found.Body).Decode(&d); err != nil {
+		return document{}, "", err
+	}
+	etag, err := state(aws.ToString(found.ETag))
+	return d, etag, err
+}
+
+// errNoState: such a service cannot compare.
+var errNoState = errors.New("no strong ETag")
+
+// state returns an ETag that stands for one state of a document. A weak one matches nothing.
+func state(etag string) (string, error) {
+	if etag == "" || strings.HasPrefix(etag, "W/") {
+		return "", fmt.Errorf("%w: %q", errNoState, etag)
+	}
+	return etag, nil
+}
+
+// pause waits before the next look: somebody may write often.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 //guide:end
@@ -103,7 +131,9 @@ func replace(ctx context.Context, client *http.Client, url, text string, token i
 		case http.StatusOK, http.StatusNoContent:
 			return nil
 		case http.StatusPreconditionFailed:
-			continue
+			if err := pause(ctx); err != nil { // somebody has written since: look again
+				return err
+			}
 		default:
 			return fmt.Errorf("PUT %s: %s", url, response.Status)
 		}
@@ -125,8 +155,11 @@ func fetch(ctx context.Context, client *http.Client, url string) (document, stri
 		return document{}, "", fmt.Errorf("GET %s: %s", url, response.Status)
 	}
 	var d document
-	err = json.NewDecoder(response.Body).Decode(&d)
-	return d, response.Header.Get("ETag"), err
+	if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
+		return document{}, "", err
+	}
+	etag, err := state(response.Header.Get("ETag"))
+	return d, etag, err
 }
 
 //guide:end
@@ -139,6 +172,9 @@ type store struct {
 	mu      sync.Mutex // guards all below
 	objects map[string][]byte
 	first   map[string][]byte // what somebody else writes before the next PUT, once
+	weak    bool              // its ETags are weak
+	mute    bool              // it has none
+	puts    int
 }
 
 func newStore(t *testing.T) *store {
@@ -179,9 +215,15 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusNotFound, "NoSuchKey")
 			return
 		}
-		w.Header().Set("ETag", etag(now))
+		switch {
+		case s.weak:
+			w.Header().Set("ETag", "W/"+etag(now))
+		case !s.mute:
+			w.Header().Set("ETag", etag(now))
+		}
 		_, _ = w.Write(now)
 	case http.MethodPut:
+		s.puts++
 		if other, ok := s.first[r.URL.Path]; ok {
 			delete(s.first, r.URL.Path)
 			s.objects[r.URL.Path], now, exists = other, other, true
@@ -208,13 +250,18 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, http.StatusText(status))
 }
 
-func TestAnObjectInS3KeepsTheLatestToken(t *testing.T) {
-	store := newStore(t)
-	client := s3.New(s3.Options{
-		Region: "eu-central-1", BaseEndpoint: &store.URL, UsePathStyle: true,
+// bucket returns a client of S3 whose server is the store.
+func (s *store) bucket() *s3.Client {
+	return s3.New(s3.Options{
+		Region: "eu-central-1", BaseEndpoint: &s.URL, UsePathStyle: true,
 		Credentials:                credentials.NewStaticCredentialsProvider("key", "secret", ""),
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired, // the store cannot read what is sent in chunks
 	})
+}
+
+func TestAnObjectInS3KeepsTheLatestToken(t *testing.T) {
+	store := newStore(t)
+	client := store.bucket()
 	writes := func(text string, token int64) error { return put(t.Context(), client, "bucket", "notice", text, token) }
 	must(t, writes("A", 33))
 	must(t, writes("A", 33)) // the same again
@@ -236,5 +283,52 @@ func TestAnObjectInS3KeepsTheLatestToken(t *testing.T) {
 		if got, _, err := get(t.Context(), client, "bucket", key); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", key, got, err)
 		}
+	}
+}
+
+func TestNothingIsWrittenWhereETagsCannotBeCompared(t *testing.T) {
+	for name, broken := range map[string]func(*store){
+		"weak ETags": func(s *store) { s.weak = true },
+		"no ETags":   func(s *store) { s.mute = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newStore(t)
+			broken(store)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			const old = `{"fence": 32, "text": "old"}`
+			store.write("/bucket/notice", old)
+			if err := replace(ctx, store.Client(), store.URL+"/bucket/notice", "A", 33); !errors.Is(err, errNoState) {
+				t.Errorf("replace: %v", err)
+			}
+			if err := put(ctx, store.bucket(), "bucket", "notice", "A", 33); !errors.Is(err, errNoState) {
+				t.Errorf("put: %v", err)
+			}
+			if now := store.read("/bucket/notice"); now != old || store.puts != 0 {
+				t.Errorf("%d writes, and it says %s", store.puts, now)
+			}
+		})
+	}
+}
+
+func TestAWriterThatWasOvertakenPausesBeforeItLooksAgainUnlessItsContextEnds(t *testing.T) {
+	store := newStore(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	for name, writes := range map[string]func() error{
+		"replace": func() error { return replace(ctx, store.Client(), store.URL+"/bucket/notice", "A", 33) },
+		"put":     func() error { return put(ctx, store.bucket(), "bucket", "notice", "A", 33) },
+	} {
+		store.write("/bucket/notice", `{"fence": 31, "text": "old"}`)
+		store.meanwhile("/bucket/notice", `{"fence": 32, "text": "B"}`)
+		began := time.Now()
+		must(t, writes())
+		if took := time.Since(began); took < 100*time.Millisecond {
+			t.Errorf("%s: no pause: %v", name, took)
+		}
+	}
+	over := errors.New("over")
+	cancel(over)
+	if err := pause(ctx); !errors.Is(err, over) {
+		t.Errorf("a pause after its context has ended: %v", err)
 	}
 }
