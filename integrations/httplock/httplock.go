@@ -36,7 +36,8 @@ type Options struct {
 	// Default 1 s. The server knows no better: how long a lock is leased says nothing about when
 	// its holder is done.
 	RetryAfter time.Duration
-	// MaxBody is the size of the largest request body, in bytes. Default 1 MiB.
+	// MaxBody is the size of the largest request body, in bytes. Default 1 MiB. It does not bound
+	// what the function for the key reads of the body.
 	MaxBody int64
 	// Refuse answers a request that does not come to its handler, for example in the format of your
 	// API. err says why, for the log. By default the answer is a line of text. Refuse is called
@@ -53,12 +54,13 @@ type Options struct {
 // [fairlock.ErrInvalid].
 //
 // The body of a request is read before the request waits: net/http does not notice earlier that a
-// client has hung up. A request that is refused is answered with
+// client has hung up. Before that key sees the request as it came. What key reads of the body, it
+// has to bound, and to put back: r.Body is what the handler gets, and what MaxBody bounds. A request that is refused is answered with
 //
 //	429, Retry-After  the line is full (fairlock.MaxWaiters), or it was too long (WaitAtMost)
 //	503, Retry-After  the server is away, the Locker is closed, the waiter was evicted, or the
 //	                  request's context has ended
-//	413               the body is too large
+//	413               the body is too large (MaxBody)
 //	400               the body cannot be read, or there is no lock of that name
 //
 // Once the handler was called, the answer is the handler's. If the lock is lost meanwhile, the

@@ -237,6 +237,36 @@ func TestABodyThatIsTooLargeOrANameThatIsNoneIsTheClientsFault(t *testing.T) {
 	})
 }
 
+func TestAKeyMayBeReadFromABodyThatIsPutBack(t *testing.T) {
+	world.OnBoth(t, func(t *testing.T, addr string) {
+		byFirst, err := httplock.New(world.Host(t, addr), func(r *http.Request) string {
+			first := make([]byte, 2)
+			n, err := io.ReadFull(r.Body, first)
+			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(first[:n]), r.Body))
+			if err != nil {
+				return ""
+			}
+			return string(first)
+		}, httplock.Options{MaxBody: 4})
+		world.Must(t, err)
+		host := httptest.NewServer(byFirst(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%q %s %v", httplock.Lease(r.Context()).Name(), body, err)
+		})))
+		t.Cleanup(host.Close)
+		for body, want := range map[string]answer{
+			"1234":  {status: http.StatusOK, text: `"12" 1234 <nil>`},
+			"1":     {status: http.StatusOK, text: `"" 1 <nil>`},
+			"12345": {status: http.StatusRequestEntityTooLarge},
+		} {
+			a := post(t.Context(), host, "/", body)
+			if a.status != want.status || want.text != "" && a.text != want.text {
+				t.Errorf("%q: %+v, want %+v", body, a, want)
+			}
+		}
+	})
+}
+
 func TestTheFilesOfAFormAreRemovedWhenTheHandlerIsDone(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
