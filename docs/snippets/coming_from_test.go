@@ -194,6 +194,25 @@ func TestWhatTheGuideSaysOfRedsyncIsSo(t *testing.T) {
 	sees(t, rdb, "order:42", func() { must(t, sync.NewMutex("order:42").LockContext(ctx)) })
 }
 
+func TestATryOfRedsyncWaitsForANodeThatHangsAsTheGuideSays(t *testing.T) {
+	server := redistest.Start(t)
+	server.Pause()
+	try := func(obeys bool) time.Duration {
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: obeys, ReadTimeout: time.Second, MaxRetries: -1})
+		began := time.Now()
+		mutex := redsync.New(goredis.NewPool(rdb)).NewMutex("order:42", redsync.WithTries(1), redsync.WithExpiry(2*time.Second))
+		if mutex.Lock() == nil {
+			t.Error("a node that hangs gave the lock")
+		}
+		took := time.Since(began)
+		must(t, rdb.Close())
+		return took
+	}
+	if some, all := try(true), try(false); some < 100*time.Millisecond || all < time.Second || some >= all {
+		t.Errorf("with ContextTimeoutEnabled %v, without %v", some, all)
+	}
+}
+
 func TestAWaitThatEndsTellsWhyAndWhere(t *testing.T) {
 	locker := tryOut(t)
 	take(t, locker, "order:42")

@@ -35,6 +35,8 @@ REMAINING is when the lock is free if nobody renews it: a live holder renews eve
 if that is sooner. Who waits for a plain lock is known to its own process only. A large database takes a while: all its
 keys are gone through.
 
+It changes no lock. Like every first call it may write PREFIX:protocol, if it has the right to.
+
 With --redisson it lists the locks of Java's Redisson: hashes that look like one, and lines. They do not tell since when
 they are held.
 

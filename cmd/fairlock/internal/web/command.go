@@ -47,7 +47,7 @@ minutes as plots; and each lock's own page with its line. It says where the page
 It looks while somebody has the page open, once for all browsers, as often as costs the server less than one percent
 of its time. The page shows what there was to see since then. Without JavaScript it loads itself again every few seconds.
 
-The page only shows, unless --allow-changes lets it force and evict. Then it asks first and says what will happen; if
+The page changes no lock, unless --allow-changes lets it force and evict. Then it asks first and says what will happen; if
 the lock has changed hands meanwhile, nothing is done. Each change is a line on standard output. The page is not
 encrypted: for other machines put it behind a proxy that is, or use ssh -L 8379:localhost:8379.
 
