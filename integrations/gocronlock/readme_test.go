@@ -2,11 +2,13 @@ package gocronlock_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/integrations/gocronlock"
 	"github.com/fairlock/locks/test/world"
 )
@@ -38,13 +40,17 @@ func TestTheReadme(t *testing.T) {
 			//guide:end
 			return s, err
 		}
-		byElector := func() (gocron.Scheduler, *gocronlock.Elector, error) {
+		byElector := func(ctx context.Context, locker fairlock.Interface) (gocron.Scheduler, *gocronlock.Elector, error) {
 			//guide:gocronlock.md
 			elector, err := gocronlock.NewElector(locker, "scheduler")
 			if err != nil {
 				return nil, nil, err
 			}
-			<-elector.Ready() // it leads, or is in line
+			select {
+			case <-elector.Ready(): // it leads, or is in line
+			case <-ctx.Done(): // the Redis is away for too long
+				return nil, nil, errors.Join(context.Cause(ctx), elector.Close())
+			}
 			s, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 			//guide:end
 			return s, elector, err
@@ -57,7 +63,7 @@ func TestTheReadme(t *testing.T) {
 			t.Error("the job ran without a lock")
 		}
 		world.Must(t, s.Shutdown())
-		s, e, err := byElector()
+		s, e, err := byElector(t.Context(), locker)
 		world.Must(t, err)
 		defer e.Close()
 		_, err = s.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(send, t.Context(), e.Lease().Token()),
@@ -68,5 +74,13 @@ func TestTheReadme(t *testing.T) {
 			t.Error("the leader has no token")
 		}
 		world.Must(t, s.Shutdown())
+
+		away := world.Host(t, "127.0.0.1:1")
+		over := errors.New("over")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, over)
+		defer cancel()
+		if _, _, err := byElector(ctx, away); !errors.Is(err, over) {
+			t.Errorf("a start while the Redis is away: %v", err)
+		}
 	})
 }
