@@ -16,7 +16,8 @@ import (
 // results runs a demo and returns its results.
 func results(t *testing.T, args ...string) map[string]int {
 	t.Helper()
-	p := fairlockWith(t, nil, append([]string{"demo", "--plain"}, args...)...).start()
+	work := []string{"FAIRLOCK_REDIS=redis://127.0.0.1:1"} // the demo leaves that one alone
+	p := fairlockWith(t, work, append([]string{"demo", "--plain"}, args...)...).start()
 	p.ends(0)
 	if text := p.stderr.String(); text != "" {
 		t.Errorf("stderr: %s", text)
@@ -46,6 +47,12 @@ func checkPromises(t *testing.T, v map[string]int) {
 	if v["grants"] < 120 || v["handover_p50_us"] <= 0 || v["handover_p99_us"] < v["handover_p50_us"] || v["recovered_ms"] <= 0 {
 		t.Errorf("measures: %v", v)
 	}
+}
+
+func TestTheDemoIsToldOfARedisByAVariableOfItsOwn(t *testing.T) {
+	t.Parallel()
+	p := fairlockWith(t, []string{"FAIRLOCK_DEMO_REDIS=redis://127.0.0.1:1"}, "demo").start()
+	p.ends(69)
 }
 
 func TestTheDemoKeepsItsPromisesOnARealServerAndDisturbsNobody(t *testing.T) {

@@ -73,6 +73,14 @@ func TestEveryCommandLineOfTheGuidesMakesSense(t *testing.T) {
 	}
 }
 
+func TestNoCommandLineOfTheGuidesHasAPassword(t *testing.T) {
+	for _, c := range commands(t) {
+		if strings.Contains(c.line, "@") || strings.Contains(c.line, "password") {
+			t.Errorf("%s: %s: others can see it", c.page, c.line)
+		}
+	}
+}
+
 // alike returns text without the parts that differ from run to run.
 func alike(text string) string {
 	for _, r := range []struct{ like, by string }{

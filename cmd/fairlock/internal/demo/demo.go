@@ -28,7 +28,8 @@ const (
 
 // Command is "fairlock demo".
 type Command struct {
-	Redis string `placeholder:"URL" help:"The Redis to play on; without it, one that is embedded for the time of the demo."`
+	// FAIRLOCK_REDIS does not count: that one is for work.
+	Redis string `placeholder:"URL" env:"FAIRLOCK_DEMO_REDIS" help:"The Redis to play on (${env}); without it, one that is embedded for the time of the demo."`
 	server.TLSFiles
 	Workers int  `default:"4" placeholder:"4" help:"How many worker processes, from 2 to 26 (default ${default})."`
 	Plain   bool `help:"Print nothing but the results, as key=value lines."`

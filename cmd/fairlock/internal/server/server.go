@@ -21,7 +21,7 @@ const Timeout = 2 * time.Second
 // Connection says where the Redis is and how to talk to it: the flags of every command that needs a
 // server. It names one server, or the nodes of a quorum.
 type Connection struct {
-	Redis        []string      `group:"server" sep:"none" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}; default ${default}). Several are the nodes of a quorum."`
+	Redis        []string      `group:"server" sep:"none" placeholder:"URL" env:"FAIRLOCK_REDIS" default:"redis://127.0.0.1:6379" help:"The Redis that keeps the locks (${env}, which suits passwords: others can see a command line; default ${default}). Several are the nodes of a quorum."`
 	LongestLease time.Duration `group:"server" placeholder:"DURATION" env:"FAIRLOCK_LONGEST_LEASE" help:"The longest lease of a quorum, which all its users set alike (${env}; default 1m)."`
 	Set          string        `group:"server" placeholder:"NAME" env:"FAIRLOCK_SET" help:"What a quorum's users call the set of its nodes, if not by their addresses (${env})."`
 	TLSFiles
