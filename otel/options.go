@@ -44,7 +44,7 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 func WithKind(kind string) Option {
 	return func(s *settings) {
 		s.kind = kind
-		s.refuse(kind == "", "WithKind: the kind is empty")
+		s.refuse(kind == "" || valid(kind) != kind, "WithKind: the kind is empty, or not UTF-8")
 	}
 }
 

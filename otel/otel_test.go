@@ -416,6 +416,9 @@ func TestOptionsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
 			t.Errorf("%q does not say %s", err, what)
 		}
 	}
+	if observer, err := New(WithKind("\xff")); observer != nil || !errors.Is(err, fairlock.ErrInvalid) {
+		t.Errorf("a kind that would stop all metrics: %v, %v", observer, err)
+	}
 }
 
 // BenchmarkObserve measures what metrics without spans add to one uncontended lock and unlock.
