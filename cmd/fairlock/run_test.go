@@ -53,7 +53,7 @@ func TestACommandLineThatMakesNoSenseIs64(t *testing.T) {
 		{"run", "--redis", "http://:secret@127.0.0.1", "x", "--", "true"},
 		{"run", "--redis", "redis://:sec%ret@127.0.0.1", "x", "--", "true"},
 		{"demo", "--workers", "1"},
-		{"demo", "--redis", "127.0.0.1:6379"},
+		{"demo", "--redis", "127.0.0.1:port"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()

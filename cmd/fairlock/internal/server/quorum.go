@@ -68,10 +68,8 @@ func (c *Connection) sites() (sites []*site, err error) {
 			return nil, exit.Errorf(exit.Usage, "--redis: either quorum: with all nodes, or --redis once for each of them")
 		case url == "":
 			return nil, exit.Errorf(exit.Usage, "--redis: a node without an address: quorum:HOST,HOST,HOST")
-		case !strings.Contains(url, "://"):
-			url = "redis://" + url
 		}
-		sites = append(sites, &site{url: url, files: &c.TLSFiles, hush: hush})
+		sites = append(sites, &site{url: schemed(url), files: &c.TLSFiles, hush: hush})
 	}
 	return sites, nil
 }

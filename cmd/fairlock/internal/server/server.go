@@ -36,7 +36,7 @@ func (c *Connection) Hurry() { c.hurried = true }
 // URLs says which URLs --redis takes.
 const URLs = `The server is one of
 
-  redis://[user:password@]host[:6379][/database]     rediss:// for TLS
+  redis://[user:password@]host[:6379][/database]     rediss:// for TLS; redis:// may be left out
   unix://[user:password@]/path/to/socket[?db=1]
   redis://[user:password@]sentinel:26379[/database]?master_name=NAME[&addr=sentinel:26379...]
                 [&username=U][&password=P]           user and password before the @ are for the Sentinels
@@ -74,7 +74,15 @@ type site struct {
 // site returns the site of a Connection that is no quorum.
 func (c *Connection) site() *site {
 	one := strings.Join(c.Redis, "")
-	return &site{url: one, files: &c.TLSFiles, hush: secretive(one), hurried: c.hurried}
+	return &site{url: schemed(one), files: &c.TLSFiles, hush: secretive(one), hurried: c.hurried}
+}
+
+// schemed takes what names no scheme for a host.
+func schemed(url string) string {
+	if url == "" || strings.Contains(url, "://") {
+		return url
+	}
+	return "redis://" + url
 }
 
 // secretive reports whether a password may be in text: before an @, or a Sentinel's in the query.

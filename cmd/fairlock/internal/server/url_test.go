@@ -32,6 +32,32 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 	}
 }
 
+func TestAHostIsAServerWithoutSayingRedis(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"h": "h:6379 0 ", "127.0.0.1:7": "127.0.0.1:7 0 ", "[::1]:8/2": "[::1]:8 2 ", "me:secret@h": "h:6379 0 secret",
+	} {
+		s := (&Connection{Redis: []string{given}}).site()
+		form, u, err := s.address()
+		if err != nil || form != single {
+			t.Errorf("%s: form %d, %v", given, form, err)
+			continue
+		}
+		o, err := s.options(u)
+		if err != nil {
+			t.Errorf("%s: %v", given, err)
+		} else if got := fmt.Sprint(o.Addr, " ", o.DB, " ", o.Password); got != want {
+			t.Errorf("%s: %q", given, got)
+		}
+	}
+	for _, given := range []string{"", "/run/redis.sock", "me:se/cret@h", "h:port"} {
+		_, err := (&Connection{Redis: []string{given}}).Open()
+		if exit.Code(err) != exit.Usage || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%q: %v", given, err)
+		}
+	}
+}
+
 func TestNoErrorTellsAPasswordOfANode(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
