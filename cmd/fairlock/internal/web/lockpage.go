@@ -102,7 +102,7 @@ func (p *lockPage) holder(s *site, k key, state *fairlock.State) {
 		{"token", strconv.FormatInt(h.Token, 10)},
 		{"depth", look.Count(h.Depth) + " in " + strconv.Itoa(h.Holds) + map[bool]string{true: " hold", false: " holds"}[h.Holds == 1]},
 		{"owner", look.Plain(h.Owner)},
-		{"since", h.Since.Local().Format(time.DateTime)},
+		{"since", h.Since.Local().Format(time.DateTime + " " + zone)},
 	}
 	if s.changes {
 		p.Force = k.href("/force", "token", strconv.FormatInt(h.Token, 10))

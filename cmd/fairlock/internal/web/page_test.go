@@ -29,6 +29,16 @@ func TestThePageShowsEachLockItsHolderAndItsLine(t *testing.T) {
 	})
 }
 
+func TestThePageSaysInWhichTimeZoneItsTimesAre(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	take(t, locker(t, s.Addr()), "order:42")
+	c := serves(t, s.Addr(), false, "")
+	here := strings.ReplaceAll(time.Now().Format("UTC-07:00"), "+", "&#43;")
+	c.shows(http.StatusOK, "/", "All times are "+here)
+	c.shows(http.StatusOK, in("/lock", "order:42"), "All times are "+here, " "+here+"</dd>")
+}
+
 func TestPlainLocksAreShownAsSuch(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

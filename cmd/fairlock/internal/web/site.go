@@ -48,15 +48,19 @@ type frame struct {
 	Title, Server string
 	Changes       bool
 	At, Every     string // when the last look was, and how often there is one
+	Zone          string // of all times
 	Trouble       string // why there is none
 	Stream        string // the address of the events that change the page; "": it stays
 	invalid       bool   // it was asked for something that makes no sense
 }
 
+// zone is the layout of a time zone: who looks may be in another.
+const zone = "UTC-07:00"
+
 func (s *site) frame(v view) frame {
 	f := frame{Title: s.server, Server: s.server, Changes: s.changes}
 	if v.failed != nil {
-		f.Trouble = "No look since " + v.since.Format("15:04:05") + ": " + look.Plain(v.failed.Error())
+		f.Trouble = "No look since " + v.since.Format("15:04:05 "+zone) + ": " + look.Plain(v.failed.Error())
 		f.invalid = errors.Is(v.failed, fairlock.ErrInvalid)
 		return f
 	}
@@ -64,7 +68,7 @@ func (s *site) frame(v view) frame {
 		f.Trouble = "The Redis has not answered within " + patience.String()
 		return f
 	}
-	f.At, f.Every = v.looked.Format("15:04:05"), look.Span(v.rest)
+	f.At, f.Every, f.Zone = v.looked.Format("15:04:05"), look.Span(v.rest), v.looked.Format(zone)
 	return f
 }
 
