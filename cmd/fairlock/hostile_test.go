@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,6 +93,46 @@ func TestNothingThatStandsInAKeyReachesTheTerminalRaw(t *testing.T) {
 	harmlessly(t, env, "run", "--wait", "2s", "--verbose", name, "--", "true")
 	harmlessly(t, env, "evict", name, waiter)
 	harmlessly(t, env, "force", name)
+}
+
+func TestJSONHasEveryByteOfATextThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	const name, owner, note = "order:\xff", "saga:\xfe", "caf\xe9"
+	take(t, locker, name, fairlock.WithOwner(owner), fairlock.Note(note))
+	waits(t, locker, name, fairlock.WithOwner("next "+owner), fairlock.Note("next "+note))
+	env := []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}
+	has := func(texts []string, args ...string) {
+		t.Helper()
+		p := fairlockWith(t, env, append(args, "--json")...).start()
+		line := p.line()
+		if args[0] == "watch" {
+			must(t, p.cmd.Process.Kill())
+		}
+		p.rest()
+		<-p.done
+		for _, text := range texts {
+			if want := `_base64":"` + base64.StdEncoding.EncodeToString([]byte(text)) + `"`; !strings.Contains(line, want) {
+				t.Errorf("%q: there is no %s in %s", args, want, line)
+			}
+		}
+	}
+	all := []string{name, owner, note}
+	both := slices.Concat(all, []string{"next " + owner, "next " + note})
+	has(all, "ls")
+	has(all, "top", "--once")
+	has(all, "watch", name)
+	has(both, "show", name)
+	has([]string{name, "next " + owner, "next " + note}, "evict", name, inspect(t, locker, name).Waiters[0].ID)
+	has(all, "force", name)
+
+	take(t, locker, "café")
+	p := fairlockWith(t, env, "ls", "--json", "caf*").start()
+	if line := p.line(); !strings.Contains(line, "café") || strings.Contains(line, "base64") {
+		t.Errorf("a name that is UTF-8: %s", line)
+	}
+	p.ends(0)
 }
 
 func TestWhatAServerSaysDoesNotReachTheTerminalRaw(t *testing.T) {

@@ -39,6 +39,7 @@ Exit codes:
 // evictedRecord is what evict has done, as JSON.
 type evictedRecord struct {
 	Name    string              `json:"name"`
+	Name64  string              `json:"name_base64,omitempty"`
 	Evicted *locks.WaiterRecord `json:"evicted"`
 }
 
@@ -63,7 +64,7 @@ func (v *Evict) Run() error {
 		return l.FailedChange(err, "look again, and give the whole id")
 	}
 	p := v.Page()
-	p.Object(&evictedRecord{v.Name, waiter})
+	p.Object(&evictedRecord{v.Name, look.Base64(v.Name), waiter})
 	p.Say("%s: evicted %s, who had place %d and waited for %s", p.Paint(output.Bold, output.Clean(v.Name)), called(waiter), waiter.Place, output.Span(waiter.Waited))
 	return p.Print()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 )
 
@@ -44,6 +45,7 @@ Exit codes:
 // forcedRecord is what force has done, as JSON.
 type forcedRecord struct {
 	Name   string               `json:"name"`
+	Name64 string               `json:"name_base64,omitempty"`
 	Kind   string               `json:"kind"`
 	Forced *locks.HolderRecord  `json:"forced"`
 	Next   **locks.HolderRecord `json:"next,omitempty"` // points to nil: the lock is free now; nil: it could not be looked at
@@ -71,7 +73,7 @@ func (v *Force) Run() error {
 	if err := l.ForceUnlock(context.Background(), v.Name); err != nil {
 		return l.FailedChange(err, "look again, and name the token")
 	}
-	done := &forcedRecord{Name: v.Name, Kind: l.Kind, Forced: before.Holder}
+	done := &forcedRecord{Name: v.Name, Name64: look.Base64(v.Name), Kind: l.Kind, Forced: before.Holder}
 	after, unseen := l.Look(v.Name)
 	if unseen == nil {
 		done.Next = &after.Holder

@@ -42,7 +42,8 @@ they are held.
 
 --json: a line for each lock, with name, kind, token, holder (null, or owner, note, token, holds,
 depth, since, held_ms, remaining_ms), waiting and damaged (what in its keys makes no sense, if
-anything does). Of a quorum a holder is undecided, with token 0, while no node knows that it is decided.
+anything does). A name, owner or note that is not UTF-8 is there in base64, too, as name_base64,
+owner_base64 or note_base64. Of a quorum a holder is undecided, with token 0, while no node knows that it is decided.
 
 Exit codes:
     0  also if there are none

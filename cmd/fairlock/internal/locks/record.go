@@ -11,9 +11,11 @@ import (
 )
 
 // Record is a lock as JSON shows it. The names of its fields must stay. Durations are whole
-// milliseconds. Times are in RFC 3339 and UTC, by the server's clock.
+// milliseconds. Times are in RFC 3339 and UTC, by the server's clock. What is in base64 is there only
+// if the text is not UTF-8.
 type Record struct {
 	Name    string         `json:"name"`
+	Name64  string         `json:"name_base64,omitempty"`
 	Kind    string         `json:"kind"`              // "fair", "plain", "redisson" or "quorum"
 	Token   int64          `json:"token"`             // the largest given so far; 0 if the lock was not used for some minutes
 	Holder  *HolderRecord  `json:"holder"`            // null: the lock is free
@@ -37,7 +39,9 @@ type NodeRecord struct {
 // HolderRecord is the holder of a lock.
 type HolderRecord struct {
 	Owner     string    `json:"owner"` // "" while the server, having lost data, waits for the holder to return
+	Owner64   string    `json:"owner_base64,omitempty"`
 	Note      string    `json:"note"`
+	Note64    string    `json:"note_base64,omitempty"`
 	Token     int64     `json:"token"`          // 0 while undecided
 	Holds     int       `json:"holds"`          // calls that hold it; more than one only with an explicit owner
 	Depth     int       `json:"depth"`          // leases on it, including nested ones
@@ -52,23 +56,26 @@ type HolderRecord struct {
 
 // WaiterRecord is one place in line.
 type WaiterRecord struct {
-	Place  int       `json:"place"` // 1 is next
-	ID     string    `json:"id"`    // for fairlock evict
-	Owner  string    `json:"owner"`
-	Note   string    `json:"note"`
-	Since  time.Time `json:"since,omitzero"` // not known of Redisson's
-	Waited int64     `json:"waited_ms"`
+	Place   int       `json:"place"` // 1 is next
+	ID      string    `json:"id"`    // for fairlock evict
+	Owner   string    `json:"owner"`
+	Owner64 string    `json:"owner_base64,omitempty"`
+	Note    string    `json:"note"`
+	Note64  string    `json:"note_base64,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // not known of Redisson's
+	Waited  int64     `json:"waited_ms"`
 }
 
 // NewRecord returns the state of a lock as a record.
 func NewRecord(kind string, s *fairlock.State) *Record {
-	r := &Record{Name: s.Name, Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
+	r := &Record{Name: s.Name, Name64: look.Base64(s.Name), Kind: kind, Token: s.Token, Holder: newHolderRecord(s.Holder), Waiting: s.Waiting}
 	if s.Damaged != nil {
 		r.Damaged = s.Damaged.Error()
 	}
 	for i, w := range s.Waiters {
 		r.Waiters = append(r.Waiters, WaiterRecord{
 			Place: i + 1, ID: w.ID, Owner: w.Owner, Note: w.Note, Since: w.Since.UTC(), Waited: w.Waited.Milliseconds(),
+			Owner64: look.Base64(w.Owner), Note64: look.Base64(w.Note),
 		})
 	}
 	for _, n := range s.Nodes {
@@ -95,6 +102,7 @@ func newHolderRecord(h *fairlock.Holder) *HolderRecord {
 	r := &HolderRecord{
 		Owner: h.Owner, Note: h.Note, Token: h.Token, Holds: h.Holds, Depth: h.Depth, Since: h.Since.UTC(),
 		Held: h.Held.Milliseconds(), Remaining: h.Remaining.Milliseconds(), Undecided: h.Undecided,
+		Owner64: look.Base64(h.Owner), Note64: look.Base64(h.Note),
 	}
 	if h.Undecided {
 		r.Token = 0 // the Lease may have that of any of the votes

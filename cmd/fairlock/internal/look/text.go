@@ -2,6 +2,7 @@ package look
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,6 +48,15 @@ func JSON(out io.Writer, value any) error {
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+// Base64 is for text that JSON cannot hold, since it is not UTF-8: names, owners and notes are any
+// bytes. Of other text it is "".
+func Base64(text string) string {
+	if utf8.ValidString(text) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(text))
 }
 
 // Who names a holder or a waiter: by the note or, without a note, by the owner.

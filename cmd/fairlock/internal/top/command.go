@@ -36,7 +36,8 @@ Nobody counts hand-overs, so how many there are in a second is worked out from t
 found with the same holder again, by counting holders, and if each look finds another, by how long it has had the lock
 on average, which is half a hold. If some hold it for much longer than others, that is too few.
 
---json: one object with all locks, once.
+--json: one object with all locks, once. What is not UTF-8 is there in base64, too, as lock_base64, owner_base64 or
+note_base64.
 
 Exit codes:
     0  q was pressed, or it was shown once

@@ -67,12 +67,15 @@ func WriteText(out io.Writer, p *survey.Picture, plain bool) error {
 func WriteJSON(out io.Writer, p *survey.Picture) error {
 	type lock struct {
 		Name      string  `json:"lock"`
+		Name64    string  `json:"lock_base64,omitempty"`
 		Waiting   int     `json:"waiting"`
 		Rate      float64 `json:"handovers_per_second"`
 		Longest   int64   `json:"longest_wait_ms"`
 		Held      bool    `json:"held"`
 		Owner     string  `json:"owner,omitempty"`
+		Owner64   string  `json:"owner_base64,omitempty"`
 		Note      string  `json:"note,omitempty"`
+		Note64    string  `json:"note_base64,omitempty"`
 		Token     int64   `json:"token,omitempty"`
 		HeldFor   int64   `json:"held_ms,omitempty"`
 		Remaining int64   `json:"remaining_ms,omitempty"`
@@ -88,9 +91,10 @@ func WriteJSON(out io.Writer, p *survey.Picture) error {
 		Locks   []lock    `json:"locks"`
 	}{p.At.UTC(), t.Held, t.Waiting, t.Rate, t.Longest.Milliseconds(), []lock{}}
 	for _, l := range sorted(p.Locks, columns[0], false) {
-		row := lock{Name: l.Name, Waiting: l.Waiting, Rate: l.Rate, Longest: l.Longest.Milliseconds(), Damaged: l.Damaged}
+		row := lock{Name: l.Name, Name64: look.Base64(l.Name), Waiting: l.Waiting, Rate: l.Rate, Longest: l.Longest.Milliseconds(), Damaged: l.Damaged}
 		if h := l.Holder; h != nil {
 			row.Held, row.Owner, row.Note, row.Token = true, h.Owner, h.Note, h.Token
+			row.Owner64, row.Note64 = look.Base64(h.Owner), look.Base64(h.Note)
 			if h.Undecided {
 				row.Token = 0 // not known yet
 			}

@@ -40,7 +40,7 @@ percent of its time. A lock that nobody waits for can be taken and given back be
 its token that this happened, but not how often, nor by whom. One that is handed on within one process is as quiet.
 
 --json: at, lock, event, and where they apply id, owner, note, token, position, waited_ms, held_ms,
-remaining_ms, waiting.
+remaining_ms, waiting; lock_base64, owner_base64, note_base64 if the text is not UTF-8.
 
 Exit codes:
   129, 130, 131, 143  SIGHUP, SIGINT, SIGQUIT or SIGTERM ended it

@@ -43,10 +43,14 @@ type Event struct {
 	Waiting   int           `json:"waiting"`            // the length of the line, as far as it is known
 }
 
-// wire is an Event for programs, with durations in whole milliseconds.
+// wire is an Event for programs, with durations in whole milliseconds, and in base64 what is not
+// UTF-8.
 type wire struct {
 	Event
-	Waited    int64 `json:"waited_ms,omitempty"`
-	Held      int64 `json:"held_ms,omitempty"`
-	Remaining int64 `json:"remaining_ms,omitempty"`
+	Lock64    string `json:"lock_base64,omitempty"`
+	Owner64   string `json:"owner_base64,omitempty"`
+	Note64    string `json:"note_base64,omitempty"`
+	Waited    int64  `json:"waited_ms,omitempty"`
+	Held      int64  `json:"held_ms,omitempty"`
+	Remaining int64  `json:"remaining_ms,omitempty"`
 }

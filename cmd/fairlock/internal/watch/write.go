@@ -16,7 +16,10 @@ const many = 8
 func WriteJSON(out io.Writer, events []Event) error {
 	for _, e := range events {
 		e.At = e.At.UTC()
-		if err := look.JSON(out, wire{e, e.Waited.Milliseconds(), e.Held.Milliseconds(), e.Remaining.Milliseconds()}); err != nil {
+		if err := look.JSON(out, wire{
+			Event: e, Waited: e.Waited.Milliseconds(), Held: e.Held.Milliseconds(), Remaining: e.Remaining.Milliseconds(),
+			Lock64: look.Base64(e.Lock), Owner64: look.Base64(e.Owner), Note64: look.Base64(e.Note),
+		}); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ type change struct {
 	At    time.Time `json:"at"`
 	Verb  string    `json:"did"` // force or evict
 	Name  string    `json:"name"`
+	Bytes string    `json:"name_base64,omitempty"` // if the name is not UTF-8
 	Kind  string    `json:"kind"`
 	Whose string    `json:"whose"` // the token of the ownership, or the id of the waiter
 	Who   string    `json:"who"`   // as people read it
@@ -166,7 +167,7 @@ func (s *site) do(a action) http.HandlerFunc {
 		s.watcher.hurry(k)
 		unsure := !locks.Certain(err)
 		if err == nil || unsure {
-			s.report(change{time.Now().UTC(), a.verb, k.name, k.kind, p.whose, p.who, r.RemoteAddr, unsure})
+			s.report(change{time.Now().UTC(), a.verb, k.name, look.Base64(k.name), k.kind, p.whose, p.who, r.RemoteAddr, unsure})
 		}
 		switch {
 		case unsure:

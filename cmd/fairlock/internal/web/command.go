@@ -52,7 +52,7 @@ the lock has changed hands meanwhile, nothing is done. Each change is a line on 
 encrypted: for other machines put it behind a proxy that is, or use ssh -L 8379:localhost:8379.
 
 --json: the line with the page's address is an object with url and changes. A change is one with at,
-did, name, kind, whose (the token or the waiter's id), who and from; and unsure, which is true, if the Redis did not
+did, name (name_base64, too, if it is not UTF-8), kind, whose (the token or the waiter's id), who and from; and unsure, which is true, if the Redis did not
 answer and may have done it or not.
 
 Exit codes:
