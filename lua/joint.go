@@ -82,9 +82,7 @@ func (c *JointCaller) process(ctx context.Context, _ *prompt, request redis.Cmde
 	case !joins:
 		return j.server.rdb.Process(ctx, request)
 	case sends:
-		<-j.complete
-		_ = send(ctx, j.rdb, j.requests)
-		close(j.answered)
+		j.send(ctx)
 	default:
 		<-j.answered
 	}
@@ -92,6 +90,14 @@ func (c *JointCaller) process(ctx context.Context, _ *prompt, request redis.Cmde
 		return err
 	}
 	return j.server.rdb.Process(ctx, request)
+}
+
+// send sends all requests once there are no more to come. A hook of the client's may end the
+// goroutine: those that wait for it then find their requests unanswered, and repeat them.
+func (j *Joint) send(ctx context.Context) {
+	defer close(j.answered)
+	<-j.complete
+	_ = send(ctx, j.rdb, j.requests)
 }
 
 // join adds the caller's first request to those of the others. The caller whose request is the

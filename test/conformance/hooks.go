@@ -43,6 +43,27 @@ var hookTests = []test{
 			w.NoError(b.Close())
 		}
 	}},
+	{"several locks are had and given back though a hook of the client's ends the goroutine of their one write", func(w *World) {
+		for _, sent := range []bool{false, true} {
+			for n := range int32(3) { // the write of the LockAll, that of the Unlock, and none
+				h := &untimelyHook{sent: sent}
+				a, b := w.hookedLocker(h), w.Locker()
+				w.Unlock(w.Lock(a, "y")) // the first contact
+				h.left.Store(n + 1)
+				w.bears("the call", func() {
+					all, err := a.LockAll(w.Context(), []string{"x", "y", "z"})
+					w.NoError(err)
+					w.NoError(all.Unlock(w.Context()))
+				})
+				h.left.Store(0)
+				all, err := b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(2*w.Lease/3))
+				w.NoError(err)
+				w.NoError(all.Unlock(w.Context()))
+				w.NoError(a.Close())
+				w.NoError(b.Close())
+			}
+		}
+	}},
 	{"an error of a hook's own type may use the lock, or panic, whatever it is asked", func(w *World) {
 		for n := range int32(4) {
 			for _, panics := range []bool{false, true} {
@@ -125,8 +146,8 @@ func (w *World) hookedLocker(h redis.Hook) Locker {
 	return l
 }
 
-// untimelyHook ends the goroutine in which a script is sent, before or after that, once it has seen
-// so many. It panics only in a goroutine of the test's that bears it.
+// untimelyHook ends the goroutine in which a script, or several in one write, is sent, before or
+// after that, once it has seen so many writes. It panics only in a goroutine of the test's that bears it.
 type untimelyHook struct {
 	panics, sent bool
 	left         atomic.Int32 // 0: none any more
@@ -138,20 +159,27 @@ func (h *untimelyHook) DialHook(next redis.DialHook) redis.DialHook {
 
 func (h *untimelyHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		acts := strings.HasPrefix(cmd.Name(), "eval") && h.left.Load() > 0 && h.left.Add(-1) == 0
-		if acts && !h.sent {
-			h.acts()
-		}
-		err := next(ctx, cmd)
-		if acts {
-			h.acts()
-		}
-		return err
+		return h.sends(cmd, func() error { return next(ctx, cmd) })
 	}
 }
 
 func (h *untimelyHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, all []redis.Cmder) error {
+		return h.sends(all[0], func() error { return next(ctx, all) })
+	}
+}
+
+// sends has one write sent, which begins with that command.
+func (h *untimelyHook) sends(first redis.Cmder, send func() error) error {
+	acts := strings.HasPrefix(first.Name(), "eval") && h.left.Load() > 0 && h.left.Add(-1) == 0
+	if acts && !h.sent {
+		h.acts()
+	}
+	err := send()
+	if acts {
+		h.acts()
+	}
+	return err
 }
 
 func (h *untimelyHook) acts() {
