@@ -222,8 +222,9 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 	replies := make(chan reply, 1)
 	request := l.request(c) // the call may go on before the goroutine does
 	l.core.Go(func() {
-		a, err := l.enter(context.WithoutCancel(ctx), server, c, request)
-		replies <- reply{a, err}
+		r := reply{err: lua.ErrCutShort} // unless enter returns
+		defer func() { replies <- r }()
+		r.answer, r.err = l.enter(context.WithoutCancel(ctx), server, c, request)
 	})
 	var kept <-chan time.Time
 	if c.answered { // else the client tells if a server can be reached
@@ -292,9 +293,10 @@ func (l *Locker) request(c *call) request {
 
 // enter sends one request.
 func (l *Locker) enter(ctx context.Context, server *lua.Server, c *call, r request) (answer, error) {
+	failed := lua.ErrCutShort // unless Run returns
+	defer func() { c.requests.Done(failed) }()
 	reply, err := server.Run(ctx, r.script, r.keys, r.args...)
-	c.requests.Done(err)
-	if err != nil {
+	if failed = err; err != nil {
 		return answer{}, err
 	}
 	return decodeAnswer(reply)

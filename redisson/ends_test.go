@@ -92,6 +92,61 @@ func TestACallbackMayPanicEndItsGoroutineOrCloseTheLocker(t *testing.T) {
 	})
 }
 
+// cutting is a hook that ends the goroutine of the next script, or of several in one write.
+type cutting struct{ next atomic.Bool }
+
+func (c *cutting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *cutting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.cut(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *cutting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, all []redis.Cmder) error {
+		c.cut(all[0])
+		return next(ctx, all)
+	}
+}
+
+func (c *cutting) cut(first redis.Cmder) {
+	if first.Name() == "evalsha" && c.next.CompareAndSwap(true, false) {
+		runtime.Goexit()
+	}
+}
+
+func TestACallGoesOnThoughAHookEndsTheGoroutineOfItsRequest(t *testing.T) {
+	onBoth(t, func(w *world) {
+		w.kinds(func(w *world, locker func(...Option) *Locker) {
+			hook, l := new(cutting), locker()
+			l.rdb.AddHook(hook)
+			w.unlock(w.has(l, "y")) // the first contact
+			over := make(chan error, 1)
+			go func() {
+				hook.next.Store(true)
+				leases, err := l.LockAll(w.Context(), []string{"x", "y", "z"}) // each has a goroutine
+				if err == nil {
+					hook.next.Store(true)
+					err = leases.Unlock(w.Context())
+				}
+				over <- err
+			}()
+			select {
+			case err := <-over:
+				w.must(err)
+			case <-time.After(patience):
+				w.Fatalf("a call does not end:\n%s", w.dump())
+			}
+			if hook.next.Load() {
+				w.Error("no goroutine was ended")
+			}
+			w.nothing()
+		})
+	})
+}
+
 func TestNamesMayBeAnything(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
