@@ -183,7 +183,9 @@ func (c *Cluster) follow() {
 		c.astray = make(map[string]struct{})
 		c.mu.Unlock()
 		// This reads the map now. If it fails, the next look reads the map.
-		_ = c.rdb.ForEachMaster(c.ctx, func(context.Context, *redis.Client) error { return nil })
+		_ = whole(func() error {
+			return c.rdb.ForEachMaster(c.ctx, func(context.Context, *redis.Client) error { return nil })
+		})
 		c.mu.Lock()
 		for channel := range astray {
 			c.seek(channel)
@@ -200,7 +202,11 @@ func (c *Cluster) placeAll() {
 	c.mu.Unlock()
 	var lost []string
 	for channel := range sought {
-		node, err := c.rdb.MasterForKey(c.ctx, channel)
+		var node *redis.Client
+		err := whole(func() (err error) {
+			node, err = c.rdb.MasterForKey(c.ctx, channel)
+			return err
+		})
 		if err != nil {
 			lost = append(lost, channel)
 			continue

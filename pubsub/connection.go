@@ -42,27 +42,61 @@ func (h *Hub) run() {
 	}
 }
 
-// connection makes one connection and reads from it until it fails. It calls confirmed after
-// whatever the server sends, unless a subscription is yet to be confirmed: a server that confirms
-// some and then refuses one would be asked again as fast as it answers. Another goroutine writes
-// the subscriptions, so reading needs no deadline. A deadline would do harm: after a timeout in the
-// middle of a message, go-redis reads on and takes the rest of the message for an answer to a ping.
+// connection makes one connection and reads from it until it fails.
 func (h *Hub) connection(confirmed func()) error {
-	ctx, cancel := context.WithCancelCause(h.ctx)
+	ctx, end := context.WithCancelCause(h.ctx)
 	sub := h.rdb.Subscribe(ctx)
-	end := func(why error) {
-		cancel(why)     // first: go-redis may be reconnecting at this moment, and Close would wait for that
-		_ = sub.Close() // the reader notices
-	}
-	var writer sync.WaitGroup
-	defer writer.Wait()
-	defer end(nil)
-
+	var beside sync.WaitGroup
+	beside.Go(func() { closeAfter(ctx, sub) })
 	h.adopt(end)
-	if err := h.tell(ctx, sub); err != nil {
-		return err
+	err := whole(func() error {
+		if err := h.tell(ctx, sub); err != nil {
+			return err
+		}
+		beside.Go(func() { end(whole(func() error { return h.write(ctx, sub) })) })
+		return h.read(ctx, sub, confirmed)
+	})
+	over(err, end, &beside)
+	return err
+}
+
+// over ends a connection whose reader has returned that error, and waits for what else uses it. If
+// the reader was cut short, that may never end: go-redis may have left its mutex locked.
+func over(err error, end context.CancelCauseFunc, beside *sync.WaitGroup) {
+	end(err)
+	if err != errCutShort { //nolint:errorlint // an error may be of the user's own type
+		beside.Wait()
 	}
-	writer.Go(func() { h.write(ctx, sub, end) })
+}
+
+// closeAfter closes the connection when ctx ends: its reader notices that, and not a context. It
+// waits while go-redis connects.
+func closeAfter(ctx context.Context, sub *redis.PubSub) {
+	<-ctx.Done()
+	_ = sub.Close()
+}
+
+// errCutShort is the error of what did not come to its end: a hook, a dialer or the like of the
+// user's called runtime.Goexit.
+var errCutShort = errors.New("cut short: a hook of the client's has ended the goroutine")
+
+// whole runs f, in which go-redis may call the user's code, in a goroutine that this may end.
+func whole(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errCutShort
+		defer func() { done <- err }()
+		err = f()
+	}()
+	return <-done
+}
+
+// read reads until the connection fails. It calls confirmed after whatever the server sends, unless
+// a subscription is yet to be confirmed: a server that confirms some and then refuses one would be
+// asked again as fast as it answers. Another goroutine writes the subscriptions, so reading needs no
+// deadline. A deadline would do harm: after a timeout in the middle of a message, go-redis reads on
+// and takes the rest of the message for an answer to a ping.
+func (h *Hub) read(ctx context.Context, sub *redis.PubSub, confirmed func()) error {
 	for {
 		message, err := sub.Receive(ctx)
 		if h.misplaced(err) || h.refused(err) {
@@ -138,16 +172,16 @@ func (h *Hub) adopt(end func(why error)) {
 	}
 }
 
-// write is the only writer of a connection. It subscribes, unsubscribes and pings, and ends a
-// connection that does not answer.
-func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error)) {
+// write is the only writer of a connection. It subscribes, unsubscribes and pings, until the
+// connection ends or does not answer.
+func (h *Hub) write(ctx context.Context, sub *redis.PubSub) error {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-h.changed:
 			err = h.tell(ctx, sub)
 		case <-tick.C:
@@ -156,8 +190,7 @@ func (h *Hub) write(ctx context.Context, sub *redis.PubSub, end func(why error))
 			}
 		}
 		if err != nil {
-			end(err)
-			return
+			return err
 		}
 	}
 }
@@ -192,7 +225,11 @@ func (h *Hub) look() {
 		return
 	}
 	channel := channels[len(channels)-1] // any will do; but a simulation should pick the same one each time
-	seen, err := h.rdb.PubSubNumSub(h.ctx, channel).Result()
+	var seen map[string]int64
+	err := whole(func() (err error) {
+		seen, err = h.rdb.PubSubNumSub(h.ctx, channel).Result()
+		return err
+	})
 	if err == nil && seen[channel] == 0 {
 		end(errOverlooked)
 	}
@@ -202,6 +239,11 @@ func (h *Hub) look() {
 func (h *Hub) tell(ctx context.Context, sub *redis.PubSub) error {
 	var on, off []string
 	h.mu.Lock()
+	if ctx.Err() != nil { // the next connection's own writer may be at work
+		h.mu.Unlock()
+		signal(h.changed)
+		return context.Cause(ctx)
+	}
 	for channel := range h.dirty {
 		if h.listeners[channel] != nil {
 			on = append(on, channel)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,9 +71,7 @@ func (h *Hub) listen(ctx context.Context, patterns []string, more func(Said) boo
 	h.mu.Lock()
 	closed := h.closed
 	if !closed {
-		h.overheard.Go(e.read)
-		h.overheard.Go(e.ping)
-		h.overheard.Go(e.close)
+		h.overheard.Go(e.run)
 	}
 	h.mu.Unlock()
 	if closed {
@@ -122,19 +121,19 @@ type overhearing struct {
 	arrived  atomic.Bool // something was, since the last ping
 }
 
-// close closes the connection when it ends: what reads from it returns then, and not when a context
-// ends. It waits while go-redis connects.
-func (e *overhearing) close() {
-	<-e.ctx.Done()
-	_ = e.sub.Close()
+// run has the connection used until it ends.
+func (e *overhearing) run() {
+	var beside sync.WaitGroup
+	beside.Go(func() { closeAfter(e.ctx, e.sub) })
+	beside.Go(func() { e.end(whole(e.ping)) })
+	over(whole(e.read), e.end, &beside)
 }
 
 // read subscribes, and reads until the connection ends. A server whose answers nobody reads ends it
 // some time.
-func (e *overhearing) read() {
+func (e *overhearing) read() error {
 	if err := e.sub.PSubscribe(e.ctx, e.patterns...); err != nil {
-		e.end(err)
-		return
+		return err
 	}
 	close(e.made)
 	for confirmed := 0; ; {
@@ -144,8 +143,7 @@ func (e *overhearing) read() {
 			continue
 		}
 		if err != nil {
-			e.end(err)
-			return
+			return err
 		}
 		if _, ok := message.(*redis.Subscription); ok {
 			confirmed++
@@ -154,17 +152,17 @@ func (e *overhearing) read() {
 		select {
 		case e.messages <- message:
 		case <-e.ctx.Done():
-			return
+			return nil
 		}
 		e.full.Store(false)
 	}
 }
 
-// ping ends a connection that does not answer pings.
-func (e *overhearing) ping() {
+// ping returns when the connection ends, or does not answer a ping.
+func (e *overhearing) ping() error {
 	select {
 	case <-e.ctx.Done():
-		return
+		return nil
 	case <-e.made:
 	}
 	tick := time.NewTicker(pingEvery)
@@ -172,7 +170,7 @@ func (e *overhearing) ping() {
 	for pinged := false; ; pinged = true {
 		select {
 		case <-e.ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 		if e.full.Load() {
@@ -184,8 +182,7 @@ func (e *overhearing) ping() {
 			err = e.sub.Ping(e.ctx)
 		}
 		if err != nil {
-			e.end(err)
-			return
+			return err
 		}
 	}
 }
