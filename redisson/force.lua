@@ -2,7 +2,7 @@
 -- KEYS: 1 lock, 2 queue, 3 deadlines
 -- ARGV: 1 PUBLISH or SPUBLISH, 2 what the channels of waiters begin with
 -- Reply: who had the lock; '': nobody; '?': it was no lock
--- Errors before a write: WRONGTYPE.
+-- Errors before a write: WRONGTYPE. A full server refuses nothing here.
 --#include parts/holder.lua
 redis.call('ZCARD', KEYS[3])
 local verb, channels = ARGV[1], ARGV[2]

@@ -7,12 +7,13 @@
 --       3 how long a late request of the owner is to be refused (ms; 0: there is none),
 --       4 PUBLISH or SPUBLISH, 5 what the channels of waiters begin with
 -- Reply: held, waited or neither
--- Errors before a write: WRONGTYPE.
+-- Errors before a write: WRONGTYPE. A full server refuses nothing here.
 local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local waited = redis.call('ZSCORE', KEYS[3], ARGV[1])
 local verb, channels = ARGV[4], ARGV[5]
 --#include parts/now.lua
 --#include parts/sweep.lua
+redis.call('ZREM', KEYS[3], '') -- nothing; but a full server refuses no write of a script after this
 if ARGV[3] ~= '0' then redis.call('SET', KEYS[4], 1, 'PX', ARGV[3]) end
 local first = head == ARGV[1]
 if waited then

@@ -2,7 +2,7 @@
 -- KEYS: 1 lock
 -- ARGV: 1 PUBLISH or SPUBLISH, 2 the channel of the lock
 -- Reply: who had the lock; '': nobody; '?': it was no lock
--- Errors before a write: WRONGTYPE.
+-- Errors before a write: WRONGTYPE. A full server refuses nothing here.
 --#include parts/holder.lua
 if redis.call('DEL', KEYS[1]) == 1 then
   redis.call(ARGV[1], ARGV[2], '0')

@@ -5,13 +5,14 @@
 --       5 and so on: the owners
 -- Reply: PTTL, the time until the head's deadline (ms; 0: nobody is in line), the owner that may have
 --        the lock now (empty: none of these), the owners that are not in line
--- Errors before a write: WRONGTYPE.
+-- Errors before a write: WRONGTYPE. A full server refuses nothing here.
 redis.call('HLEN', KEYS[1])
 --#include parts/now.lua
 local verb, channels = ARGV[3], ARGV[4]
 local ours, java = tonumber(ARGV[1]), tonumber(ARGV[2])
 local wanted = {}
 for i = 5, #ARGV do wanted[ARGV[i]] = true end
+redis.call('ZREM', KEYS[3], '') -- nothing; but a full server refuses no write of a script after this
 --#include parts/ahead.lua
 local found = {}
 for _, owner in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do

@@ -119,6 +119,14 @@ func (w *world) run(script lua.Script, keys []string, args ...any) []any {
 	return reply
 }
 
+// runText is run of a script that replies with a text.
+func (w *world) runText(script lua.Script, keys []string, args ...any) string {
+	w.Helper()
+	reply, err := lua.NewServer(w.direct, "", "").RunText(w.Context(), script, keys, args...)
+	w.must(err)
+	return reply
+}
+
 // keysOf are the keys of a fair lock, with the mark of an owner.
 func keysOf(name, owner string) []string {
 	return []string{name, prefixed(queues, name), prefixed(deadlines, name), prefixed(marks, name) + ":" + owner}
