@@ -5,7 +5,7 @@
 -- Errors before a write: WRONGTYPE. A full server refuses nothing here.
 --#include parts/holder.lua
 if redis.call('DEL', KEYS[1]) == 1 then
-  redis.call(ARGV[1], ARGV[2], '0')
+  redis.pcall(ARGV[1], ARGV[2], '0') -- refused or not, the lock is free
   if holder == '' then holder = '?' end
 end
 return holder

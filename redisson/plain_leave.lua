@@ -11,5 +11,5 @@ if ARGV[2] ~= '0' then
 end
 if not held then return 'neither' end
 redis.call('DEL', KEYS[1])
-redis.call(ARGV[3], ARGV[4], '0')
+redis.pcall(ARGV[3], ARGV[4], '0') -- refused or not, the lock is given back
 return 'held'

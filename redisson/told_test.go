@@ -146,6 +146,23 @@ func TestWhoIsDroppedFromALineIsTold(t *testing.T) {
 	})
 }
 
+func TestALockIsFreeAlsoIfTheUserMayTellNobody(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	w.kinds(func(w *world, locker func(...Option) *Locker) {
+		a, b := locker(), locker()
+		w.must(w.direct.Do(w.Context(), "ACL", "SETUSER", "default", "+publish").Err())
+		w.unlock(w.has(a, "y")) // the first contact finds out if it may publish
+		w.unlock(w.has(b, "y"))
+		w.must(w.direct.Do(w.Context(), "ACL", "SETUSER", "default", "-publish").Err())
+		w.unlock(w.has(a, "x"))
+		lease := w.has(a, "x")
+		w.must(b.ForceUnlock(w.Context(), "x"))
+		w.unlock(w.has(b, "x"))
+		w.is(lease.Unlock(w.Context()), ErrLost)
+		w.nothing()
+	})
+}
+
 func TestAHeadInJavaThatSleepsBesideAFreeLockIsToldByAWaiterInGo(t *testing.T) {
 	onBoth(t, func(w *world) {
 		head := owner(4, 1)
