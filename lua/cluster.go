@@ -102,14 +102,17 @@ func (s *Server) Masters(ctx context.Context, args ...any) (replies []any, err e
 		reply, err := s.Do(ctx, args...)
 		return []any{reply}, err
 	}
-	nodes, err := masters(ctx, s.rdb)
+	nodes, err := s.masters(ctx)
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards replies and err
 	for _, node := range nodes {
 		all.Go(func() {
 			cmd := newOnce(ctx, args)
-			_ = node.Process(ctx, cmd) // it keeps its own error
-			reply, failed := cmd.Result()
+			var reply any
+			failed := s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, cmd) }) // it keeps its own error
+			if failed == nil {
+				reply, failed = cmd.Result()
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if failed != nil {

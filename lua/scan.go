@@ -41,7 +41,7 @@ func ScanPattern(prefix string) string { return globbed(prefix) + ":[lq]*" }
 // earlier page has shown.
 func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) {
 	if sc.nodes == nil {
-		if sc.nodes, err = masters(ctx, sc.s.rdb); err != nil {
+		if sc.nodes, err = sc.s.masters(ctx); err != nil {
 			return nil, false, err
 		}
 		if len(sc.nodes) == 0 {
@@ -124,19 +124,23 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 	return nil
 }
 
-// masters are the nodes that have keys.
-func masters(ctx context.Context, rdb redis.UniversalClient) ([]redis.UniversalClient, error) {
-	cluster, ok := rdb.(Cluster)
-	if !ok {
-		return []redis.UniversalClient{rdb}, nil
+// masters are the nodes that have keys. A cluster's client may ask any node which these are.
+func (s *Server) masters(ctx context.Context) ([]redis.UniversalClient, error) {
+	if !s.Sharded() {
+		return []redis.UniversalClient{s.rdb}, nil
 	}
 	var mu sync.Mutex // guards nodes
 	var nodes []redis.UniversalClient
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		nodes = append(nodes, node)
-		return nil
-	})
+	var err error
+	if kept := s.bounded(ctx, MostKept, func() {
+		err = s.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			nodes = append(nodes, node)
+			return nil
+		})
+	}); kept != nil {
+		return nil, kept
+	}
 	return nodes, err
 }

@@ -278,5 +278,5 @@ func (c *Cluster) Close() {
 		c.work.Go(hub.Close)
 	}
 	c.mu.Unlock()
-	c.work.Wait()
+	closes(timed(c.rdb), c.work.Wait)
 }

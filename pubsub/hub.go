@@ -30,6 +30,7 @@ const (
 	pingEvery  = 3 * time.Second
 	lookEvery  = 470 * time.Millisecond // so that a look and a ping do not fall on one instant
 	greetedIn  = 5 * time.Second        // where the client has no timeouts
+	closedIn   = 6 * time.Second        // the same; longer, so that what greetedIn bounds is waited for
 	minBackoff = 10 * time.Millisecond
 	maxBackoff = 500 * time.Millisecond
 )
@@ -50,6 +51,8 @@ type Hub struct {
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 	done chan struct{} // closed when run has returned
+
+	timed bool // the user's client has timeouts
 
 	changed chan struct{} // capacity 1: dirty is not empty
 
@@ -76,7 +79,7 @@ type Hub struct {
 func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Hub{
-		rdb: bounded(rdb), log: log,
+		rdb: bounded(rdb), log: log, timed: timed(rdb),
 		ctx: ctx, stop: stop, done: make(chan struct{}), changed: make(chan struct{}, 1),
 		listeners: make(map[string]map[*Listener]struct{}), dirty: make(map[string]struct{}), unheard: make(map[string]struct{}),
 		confirmed: make(map[string]struct{}),
@@ -84,16 +87,44 @@ func New(rdb redis.UniversalClient, log *slog.Logger) *Hub {
 }
 
 // bounded is the client, with timeouts if it has none: go-redis ends no greeting that goes
-// unanswered, and a hub would wait for it for ever, also to close. They are not for what is heard.
+// unanswered, and a hub would wait for it for ever. They are not for what is heard.
 func bounded(rdb redis.UniversalClient) redis.UniversalClient {
 	client, ok := rdb.(*redis.Client)
-	if !ok || client == nil {
-		return rdb
-	}
-	if o := client.Options(); o.ReadTimeout > 0 && o.WriteTimeout > 0 {
+	if !ok || client == nil || timed(rdb) {
 		return rdb
 	}
 	return client.WithTimeout(greetedIn)
+}
+
+// timed reports whether the client is known to have timeouts for all that it does.
+func timed(rdb any) bool {
+	switch client := rdb.(type) {
+	case *redis.Client:
+		return client != nil && client.Options().ReadTimeout > 0 && client.Options().WriteTimeout > 0
+	case *redis.ClusterClient:
+		return client != nil && client.Options().ReadTimeout > 0 && client.Options().WriteTimeout > 0
+	}
+	return false
+}
+
+// closes calls wait, which waits for what go-redis does. If nothing bounds that, as a wrapped client,
+// or what a client asks a sentinel as it dials, closes returns after closedIn.
+func closes(timed bool, wait func()) {
+	if timed {
+		wait()
+		return
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		wait()
+	}()
+	timer := time.NewTimer(closedIn)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+	}
 }
 
 // Listen adds l to the channel and returns at once. The hub subscribes in the background, and first
@@ -146,17 +177,18 @@ func (h *Hub) endWith(why error) {
 }
 
 // Close ends the connection and returns when no listener can be called any more. Close takes at
-// most as long as go-redis takes to give up a dial in progress, and 5 s for its greeting if the
-// client has no timeouts.
+// most as long as go-redis takes to give up a dial in progress; if the client has no timeouts, 6 s
+// at most, and what go-redis is then about to do ends with the client.
 func (h *Hub) Close() {
-	h.stop() // first: a connection that is being made, and is not in the table yet, then finds the context ended
+	h.stop() // the connection ends with h.ctx
 	h.mu.Lock()
 	h.closed = true
 	started := h.started
 	h.mu.Unlock()
-	h.endWith(context.Canceled)
-	if started {
-		<-h.done
-	}
-	h.overheard.Wait()
+	closes(h.timed, func() {
+		if started {
+			<-h.done
+		}
+		h.overheard.Wait()
+	})
 }
