@@ -6,12 +6,14 @@
 -- Reply {now (us), how long nobody can have the vote unless it is given back (ms), the holder's
 --        ticket, token, since (us), 1: somebody older than an undecided holder stands in line,
 --        {tickets that are not in line}}
+-- Errors: a full server refuses nothing here.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local me, set, most = ARGV[1], ARGV[2], ARGV[3]
 local asking
 --#include parts/now.lua
 --#include parts/advance.lua
 local missing = {}
+redis.call('ZREM', line, '') -- nothing, but first: a full server refuses no later write
 for i = 4, #ARGV do
   if redis.call('ZSCORE', line, ARGV[i]) then
     redis.call('ZADD', waiters, num(ms + LIVENESS), ARGV[i])

@@ -14,11 +14,13 @@
 --        token}
 --       {'held', ...} a try found somebody else, {'full', ...}: both as 'waits'
 --       {'gone'} the ticket has left
--- Errors: WRONGTYPE of a key of the lock, before anything is written.
+-- Errors: WRONGTYPE of a key of the lock, before anything is written. A full server refuses those
+--       that say no place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, set, most = ARGV[1], ARGV[2], ARGV[3]
 local place, bound = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0)
 if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end
+if place > 0 then redis.call('DEL', KEYS[6]) end -- nothing, but first: a full server refuses no later write
 --#include parts/now.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
 --#include parts/usual_enter.lua

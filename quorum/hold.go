@@ -162,7 +162,9 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 			l.core.Go(func() { l.lostVote(h.call, rules.Vanished) })
 		}
 	}
-	l.strive(i, missed...)
+	if !l.nodes[i].away() {
+		l.strive(i, missed...)
+	}
 	return err
 }
 
@@ -194,7 +196,7 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 // strive gets decided calls the vote of one more node, or tells it that they are decided: a holder
 // is as safe as it has nodes. Locker.mu must be held.
 func (l *Locker) strive(i int, calls ...*call) {
-	if l.nodes[i].away() {
+	if !l.nodes[i].listens() {
 		return
 	}
 	var all []renewal

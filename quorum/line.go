@@ -75,7 +75,7 @@ func (l *Locker) look(at *line) {
 // beat sends the heartbeat of a line to a node. Locker.mu must be held.
 func (l *Locker) beat(at *line, i int) {
 	node := l.nodes[i]
-	if node.away() || len(at.calls) == 0 {
+	if !node.listens() || len(at.calls) == 0 {
 		return
 	}
 	args := []any{l.args.id, l.args.set, l.args.most}

@@ -41,6 +41,7 @@ type node struct {
 	open    []time.Time // when the requests were sent that are not answered, and count
 	heard   time.Time   // requests from before then count no more: when the latest answered probe was sent
 	failed  bool        // the last request failed, or the node was never met
+	refused bool        // by an answer
 	probing bool
 	flapped engine.Backoff // before a first probe; it begins anew with a node that was there for a while
 	since   time.Time      // when a probe last found the node back
@@ -80,10 +81,11 @@ func (n *node) scan(ctx context.Context, cursor, match string) (keys []string, n
 // request is one that is under way to a node.
 type request struct {
 	*node
-	began  time.Time
-	err    error
-	failed bool
-	told   bool // what came says something of the node
+	began   time.Time
+	err     error
+	failed  bool
+	refused bool
+	told    bool // what came says something of the node
 }
 
 // begins notes that a request goes out.
@@ -98,7 +100,8 @@ func (n *node) begins() request {
 // comesOf takes in what came of the request. The node is not to blame for one that failed as ctx
 // ended.
 func (r *request) comesOf(ctx context.Context, err error) {
-	r.err, r.failed = err, err != nil && (!lua.Answered(err) || lua.Passing(err))
+	r.err, r.refused = err, lua.Answered(err)
+	r.failed = err != nil && (!r.refused || lua.Passing(err))
 	r.told = !r.failed || !over(ctx)
 }
 
@@ -111,7 +114,7 @@ func (r *request) ends() {
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
 	if r.told {
-		r.node.failed, r.why = r.failed, r.err
+		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
 	}
 	r.mu.Unlock()
 	if r.told && r.err != nil {
@@ -142,6 +145,17 @@ func (n *node) away() bool {
 		n.spawn(func() { n.probe(why) })
 	}
 	return true
+}
+
+// listens reports whether the node is to be asked for calls that have the lock, or a place in line:
+// also if it is away because it refused a request. A full node refuses newcomers and nobody else.
+func (n *node) listens() bool {
+	if !n.away() {
+		return true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failed && n.refused && !n.silent()
 }
 
 // errSilent says that a node has a request that it has not answered for too long.

@@ -78,7 +78,7 @@ func (l *Locker) side(ctx context.Context, at func(i int)) error {
 	})
 }
 
-// round does something at each node that is there, side by side, and returns when all are done, or
+// round does something at each node that listens, side by side, and returns when all are done, or
 // when a majority has succeeded and the others had 250 ms. Who falls silent in a round that asks
 // twice has up to 50 ms more: else the next round would not know yet, and wait again.
 func (l *Locker) round(at func(i int) error) {
@@ -88,7 +88,7 @@ func (l *Locker) round(at func(i int) error) {
 	}
 	all, awaited := make(chan done, len(l.nodes)), make(map[int]bool)
 	for i, node := range l.nodes {
-		if node.away() {
+		if !node.listens() {
 			continue
 		}
 		awaited[i] = true

@@ -7,6 +7,7 @@
 --       then for each hold: ticket, token, lease (ms; 0: as it is), until (ms of the server; 0),
 --       place (us), depth, 1: decided
 -- Reply for each hold how long the record has it (ms); 0: it waits in line; -1: it has left
+-- Errors: a full server refuses nothing here.
 local node = KEYS[1]
 local me, set, most = ARGV[1], ARGV[2], ARGV[3]
 local asking
@@ -19,10 +20,8 @@ for i = 1, (#KEYS - 1) / 5 do
   local ticket, token, lease, till, place, depth, decided = unpack(ARGV, 7 * i - 3, 7 * i + 3)
   local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
   local gone = redis.call('GET', KEYS[5 * i + 1])
-  if gone == 'evicted' and decided == '1' then -- it had a majority elsewhere by then
-    redis.call('DEL', KEYS[5 * i + 1])
-    gone = false
-  end
+  if gone == 'evicted' and decided == '1' then gone = false end -- it had a majority elsewhere by then
+  if not gone then redis.call('DEL', KEYS[5 * i + 1]) end -- first: a full server refuses no later write
   if gone then
     reply[i] = -1
   elseif holder[1] == ticket or not holder[1] and decided == '1' then

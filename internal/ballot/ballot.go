@@ -55,6 +55,7 @@ type leg struct {
 	full      bool   // that is why
 	by        string // who had the vote then; empty: somebody in line comes first
 	err       error  // a definite one
+	why       error  // of a request that failed, if another may succeed
 }
 
 // New is the ballot of a call that asks n nodes for a claim of that length.
@@ -169,10 +170,11 @@ func (b *Ballot) Evicted(i int, err error) {
 
 // Failed takes in that a request failed. An error that another request would not mend is definite.
 func (b *Ballot) Failed(i int, err error, definite bool) {
-	b.legs[i].err = nil
-	if definite {
-		b.legs[i].err = err
+	g := &b.legs[i]
+	if g.err, g.why = nil, nil; definite {
+		g.err = err
 	} else {
+		g.why = err
 		b.Ask(i)
 	}
 }
@@ -199,7 +201,7 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	case a.Status == Waits && a.Token < g.Shown && s.At > g.Last.At:
 		g.Shown = 0 // the node has lost its data: it may give smaller tokens than before
 	}
-	g.refused, g.full, g.err = false, false, nil
+	g.refused, g.full, g.err, g.why = false, false, nil, nil
 	if g.at = a.Place; a.Status == Waits {
 		g.pending, g.position = a.Pending, a.Position
 	}

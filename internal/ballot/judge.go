@@ -47,9 +47,12 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 		return Verdict{Do: Hold, Token: token, Term: term}
 	}
 	full, failed, open, gone, most := 0, 0, 0, 0, 0
-	var err error
+	var err, passing error
 	for i := range b.legs {
 		g := &b.legs[i]
+		if g.why != nil && !away(i) { // the node is there again, for who asks for less
+			passing = errors.Join(passing, g.why)
+		}
 		switch {
 		case g.err != nil:
 			failed++
@@ -80,7 +83,7 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 	case open == 0:
 		if reached := b.reached(); reached < b.need {
 			return Verdict{Do: Fail, Away: true, Err: errors.Join(fmt.Errorf(
-				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, ErrUnreachable), err)}
+				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, ErrUnreachable), err, passing)}
 		}
 		b.standInLine()
 		return Verdict{Token: token, Tell: tell, Split: true}

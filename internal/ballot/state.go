@@ -59,7 +59,7 @@ func (b *Ballot) Forget(i int, soonest int64, room func() *Ballot) *Ballot {
 		g.past, g.pastSince = 0, 0
 	}
 	if b.Phase == rules.Granted { // nobody judges it again, and it stands in no line
-		g.wanted, g.at, g.known, g.position, g.by, g.err = 0, 0, 0, 0, "", nil
+		g.wanted, g.at, g.known, g.position, g.by, g.err, g.why = 0, 0, 0, 0, "", nil, nil
 		g.lapsed, g.told, g.pending, g.answered, g.asking, g.refused, g.full = false, false, false, false, false, false, false
 	}
 	if g == b.legs[i] {
