@@ -5,15 +5,14 @@
 -- Reply {run id, for how long it grants nothing (ms), the set and the longest lease that it keeps}
 local node, set, most = KEYS[1], ARGV[1], ARGV[2]
 --#include parts/now.lua
---#include parts/run.lua
---#include parts/rest.lua
+--#include parts/kept.lua
 if not run then return info end
-local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
-if ARGV[3] == '1' or kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
+local ours = kept[3] == set and kept[4] == most
+if ARGV[3] == '1' or anew and (ours or not kept[3]) then
   local from = string.format('%.0f', ARGV[3] == '1' and ms or ms + rest)
   redis.call('HSET', node, 'run', run, 'from', from, 'set', set, 'most', most)
   kept = {run, from, set, most}
-elseif kept[3] == set and kept[4] == most then
+elseif ours then
   redis.call('HSET', node, 'set', set)
 end
 return {run, math.max(0, (tonumber(kept[2]) or 0) - ms), kept[3] or '', tonumber(kept[4]) or 0}

@@ -30,6 +30,7 @@ for i = 1, (#KEYS - 1) / 5 do
     redis.call('HSETNX', record, 'since', num(us))
     if decided == '1' then redis.call('HSET', record, 'decided', '1') end
     local left = math.max(1, redis.call('PTTL', record), tonumber(lease), tonumber(till) - ms)
+    left = math.min(left, tonumber(most)) -- see advance
     redis.call('PEXPIRE', record, num(left))
     redis.call('ZADD', waiters, 'XX', num(ms + left), ticket)
     reply[i] = left

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
 )
@@ -207,4 +208,91 @@ func TestAFixedLeaseGetsTheVoteThatWasGivenBackBeforeAnybodyListened(t *testing.
 			h.Error(err)
 		}
 	})
+}
+
+// backwards has all nodes keep the vote of a lock for a minute more, as a clock that is set back by
+// that does.
+func (h *hushed) backwards(name string) {
+	for _, node := range h.nodes {
+		record := "quorum:lock:{" + name + "}"
+		node.SetTTL(record, node.TTL(record)+time.Minute)
+	}
+}
+
+// What a node forgets has to be over when its quarantine is.
+func TestNoVoteIsTrustedForLongerThanANodeThatForgotItGrantsNothing(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		const longest = 4 * time.Second
+		l := h.afresh(WithLongestLease(longest), WithLease(longest))
+		lease := h.has(l, "x")
+		h.backwards("x")
+		time.Sleep(1500 * time.Millisecond) // it is renewed after 1 s
+		if left := time.Until(lease.Deadline()); left > longest {
+			h.Errorf("it is trusted for %v more", left)
+		}
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Error(err)
+		}
+
+		h.gives(0, l, "y")
+		h.backwards("y")
+		keys, err := lua.NewKeys(l.prefix, "y")
+		if err != nil {
+			h.Fatal(err)
+		}
+		ticket := h.nodes[0].HGet(keys.Record(), "ticket")
+		line := []string{keys.Record(), keys.Queue(), keys.Waiters(), keys.Token(), l.nodeKey}
+		reply, err := l.nodes[0].run(h.Context(), beatScript, line, l.args.id, l.args.set, l.args.most, ticket)
+		if err != nil {
+			h.Fatal(err)
+		}
+		if s, err := decodeSeen(reply); err != nil || s.holder != ticket || s.left > longest {
+			h.Errorf("a heartbeat says that %q has the vote for %v: %v", s.holder, s.left, err)
+		}
+		reply, err = l.nodes[0].run(h.Context(), enterScript, append(line, "quorum:gone:{y}:z"), ticket, l.args.set, l.args.most)
+		if err != nil {
+			h.Fatal(err)
+		}
+		if a, err := decodeAnswer(reply, lua.Claim); err != nil || a.Status != ballot.Granted || a.Left > longest {
+			h.Errorf("the node says %q, for %v: %v", a.Status, a.Left, err)
+		}
+	})
+}
+
+func TestANodeWhoseClockWasAheadAndIsSetRightIsOutNoLongerThanOneThatForgot(t *testing.T) {
+	for _, first := range []string{"a process of before", "a new process"} {
+		t.Run(first, func(t *testing.T) {
+			inFakeTime(t, 3, func(h *hushed) {
+				l := h.afresh(WithLongestLease(time.Second), WithLease(time.Second))
+				if err := h.has(l, "x").Unlock(h.Context()); err != nil {
+					h.Fatal(err)
+				}
+				for _, node := range h.nodes {
+					node.HSet("quorum:node", "from", decimal(time.Now().Add(24*time.Hour).UnixMilli()))
+				}
+				if first == "a new process" {
+					l = h.locker(WithLongestLease(time.Second), WithLease(time.Second))
+				}
+				status, err := l.Nodes(h.Context())
+				if err != nil {
+					h.Fatal(err)
+				}
+				for _, s := range status {
+					if s.Quarantine != lua.Claim {
+						h.Errorf("%s shows a quarantine of %v", s.Node, s.Quarantine)
+					}
+				}
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
+				defer cancel()
+				lease, err := l.Lock(ctx, "x")
+				if took := time.Since(began); err != nil || took < lua.Claim || took > lua.Claim+time.Second {
+					h.Fatalf("after %v: %v", took, err)
+				}
+				if err := lease.Unlock(h.Context()); err != nil {
+					h.Error(err)
+				}
+			})
+		})
+	}
 }

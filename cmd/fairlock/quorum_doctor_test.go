@@ -110,7 +110,7 @@ func TestTheDoctorTellsANodeThatIsDownFromOneThatForgotAndOneOfAnotherQuorum(t *
 
 	must(t, b.HSet(t.Context(), "quorum:node", "from", time.Now().Add(90*time.Minute).UnixMilli()).Err())
 	all = q.findings()
-	q.checkNode(all, "B", "member", note, "grants nothing for 1h", "wait")
+	q.checkNode(all, "B", "member", note, "grants nothing for 1m", "wait")
 	q.checkNode(all, "", "majority", wrong, "1 of 3 nodes can grant, and a majority is 2", "see server and member")
 	q.checkNode(all, "", "practice", note, "no lock was tried", "when a majority can grant")
 

@@ -9,17 +9,13 @@ local function hears(client) -- not, where scripts may not ask
 end
 local function tell(client, message) redis.pcall('PUBLISH', channels .. client, message) end
 
--- How long this node grants nothing, in milliseconds: it has lost what it granted before, as a node
--- of another run id has, or one without a record of its own. What was lost has ended by then. At the
--- request of another quorum than the one that it keeps, it grants nothing at all.
+-- How long this node grants nothing, in milliseconds. At the request of another quorum than the one
+-- that it keeps, it grants nothing at all.
 local function quarantined()
-  --#include parts/run.lua
-  --#include parts/rest.lua
-  local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
-  if kept[1] == run and kept[3] == set and kept[4] == most then
-    return math.max(0, (tonumber(kept[2]) or 0) - ms)
-  end
-  if run and kept[1] ~= run and (not kept[3] or kept[3] == set and kept[4] == most) then
+  --#include parts/kept.lua
+  local ours = kept[3] == set and kept[4] == most
+  if ours and not anew then return quarantine end
+  if run and anew and (ours or not kept[3]) then
     redis.call('HSET', node, 'run', run, 'from', num(ms + rest), 'set', set, 'most', most)
   end
   return rest
@@ -44,9 +40,12 @@ local function give(ticket, lease)
   return token, claim
 end
 
+-- Returns for how long nobody else can have the vote (ms). That is never longer than a quarantine, or
+-- whoever has the vote could trust it when the node has forgotten that: the record of before a clock
+-- was set back is.
 local function advance()
   local wait = redis.call('PTTL', record)
-  if wait ~= -2 then return math.max(1, wait) end
+  if wait ~= -2 then return math.max(1, math.min(wait, tonumber(most))) end
   local first = redis.call('ZRANGE', line, 0, DROPS - 1)
   for _, ticket in ipairs(first) do
     local client, lease = string.match(ticket, '^([^:]+):%d+:(%d+):')

@@ -181,7 +181,7 @@ func (p *pair) renews(c int8, token, lease, place int64, decided bool) error {
 // trouble does something to the server.
 func (p *pair) trouble(random *rand.Rand) {
 	c := int8(random.IntN(most))
-	switch random.IntN(6) {
+	switch random.IntN(8) {
 	case 0, 1:
 		p.heard[c] = !p.heard[c]
 		p.script.hears(c, p.heard[c])
@@ -200,6 +200,16 @@ func (p *pair) trouble(random *rand.Rand) {
 		}
 	case 5:
 		p.restart(all)
+	case 6: // what a vote ends by is from before the clock was set back
+		if p.node.expire(&p.request); p.holder != nobody {
+			p.ends = p.now + 3*claim
+			p.mini.SetTTL(keys[0], 3*time.Duration(claim)*time.Millisecond)
+		}
+	case 7: // and what a quarantine does
+		if p.kept != 0 {
+			p.from = p.now + 3*claim
+			p.mini.HSet(keys[4], "from", strconv.FormatInt(p.from, 10))
+		}
 	}
 	p.script.run = p.node.run
 	for c := range int8(most) {

@@ -130,7 +130,7 @@ func (n *node) quarantined(r *request) int64 {
 	switch {
 	case r.broken == noQuarantine:
 		return 0
-	case n.knowsItself(r):
+	case n.knowsItself(r) && n.from-n.ms(r) <= longest:
 		return max(0, n.from-n.ms(r))
 	}
 	n.kept, n.from = n.run, n.ms(r)+longest
@@ -161,7 +161,7 @@ func (n *node) give(r *request, c int8) {
 // advance is advance in advance.lua.
 func (n *node) advance(r *request) int64 {
 	if n.holder != nobody {
-		return max(1, n.ends-n.ms(r))
+		return max(1, min(n.ends-n.ms(r), longest))
 	}
 	for _, c := range n.line() {
 		if n.alive[c] > n.ms(r) && (c == r.me || n.blind[c] > n.ms(r) || n.hears(c)) {

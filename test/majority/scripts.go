@@ -252,7 +252,7 @@ func (n *node) renew(r *request, c int8, token, lease, place int64, decided bool
 		}
 		n.token, n.depth = token, 1
 		n.decided = n.decided || decided
-		left := max(1, n.ends-n.ms(r), lease)
+		left := min(max(1, n.ends-n.ms(r), lease), longest)
 		n.ends = n.ms(r) + left
 		if n.alive[c] != 0 {
 			n.alive[c] = n.ends
