@@ -14,8 +14,8 @@
 --        token}
 --       {'held', ...} a try found somebody else, {'full', ...}: both as 'waits'
 --       {'gone'} the ticket has left
--- Errors: WRONGTYPE of a key of the lock, before anything is written. A full server refuses those
---       that say no place.
+-- Errors: WRONGTYPE of a key of the lock, and of a token that none can follow, before anything is
+--       written. A full server refuses those that say no place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local ticket, set, most = ARGV[1], ARGV[2], ARGV[3]
 local place, bound = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0)
@@ -23,12 +23,15 @@ if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end
 if place > 0 then redis.call('DEL', KEYS[6]) end -- nothing, but first: a full server refuses no later write
 --#include parts/now.lua
 local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
+--#include parts/last.lua
+if not last then
+  return redis.error_reply('WRONGTYPE the token key ' .. tokens .. ' holds no number below 2^53 - 1')
+end
 --#include parts/usual_enter.lua
 local me, asking = string.match(ticket, '^[^:]+'), ticket
 --#include parts/advance.lua
 local at = tonumber(redis.call('ZSCORE', line, ticket) or 0)
 local alive = redis.call('ZSCORE', waiters, ticket)
-local last = tonumber(redis.call('GET', tokens) or 0) or 0
 if holder[1] == ticket and holder[2] == ARGV[6] and not holder[3] then
   redis.call('DEL', record)
   holder = {}

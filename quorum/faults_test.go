@@ -520,6 +520,43 @@ func (w *world) kept() (text string) {
 	return text
 }
 
+// No number follows 2^53 - 1 in a script: a token after it would be the same one.
+func TestANodeWhoseTokenNoneCanFollowGivesNoVoteAndTellsNoOther(t *testing.T) {
+	for _, damage := range []string{"9007199254740991", "9007199254740992", "1e300", "-1", "1.5", "foreign"} {
+		t.Run(damage, func(t *testing.T) {
+			onBoth(t, func(w *world) {
+				l := w.locker()
+				held := w.has(l, "x")
+				next := w.queues(w.locker(), "x")
+				damages := func(nodes ...int) {
+					for _, i := range nodes {
+						w.must(w.direct[i].Set(w.Context(), "quorum:token:{x}", damage, 0).Err())
+					}
+				}
+				damages(0)
+				last := held.Token()
+				w.unlock(held)
+				for range 3 {
+					lease := w.gets(next)
+					if lease.Token() <= last || lease.Token() > time.Now().Add(time.Hour).UnixMicro() {
+						w.Errorf("a token of %d after %d", lease.Token(), last)
+					}
+					last = lease.Token()
+					damages(0)
+					w.unlock(lease)
+					next = w.asks(w.Context(), l, "x")
+				}
+				w.unlock(w.gets(next))
+				damages(0, 1)
+				if _, err := l.Lock(w.Context(), "x"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE the token key quorum:token:{x}") {
+					w.Errorf("where no majority can give it: %v", err)
+				}
+				w.nothing()
+			})
+		})
+	}
+}
+
 func TestACallEndsIfAMajorityMayNotBeToldItsToken(t *testing.T) {
 	w := realNodes(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

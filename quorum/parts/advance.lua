@@ -29,9 +29,10 @@ local function remember(token)
   redis.call('SET', tokens, num(token), 'PXAT', num(till))
 end
 
--- Gives the vote to a ticket for a claim, and returns its token and the claim (ms).
-local function give(ticket, lease)
-  local token = math.max(us, (tonumber(redis.call('GET', tokens) or 0) or 0) + 1)
+-- Gives the vote to a ticket for a claim, and returns its token, which follows last, and the claim
+-- (ms).
+local function give(ticket, lease, last)
+  local token = math.max(us, last + 1)
   local claim = math.min(CLAIM, lease)
   remember(token)
   redis.call('HSET', record, 'ticket', ticket, 'token', num(token), 'since', num(us))
@@ -54,7 +55,9 @@ local function advance()
     if client and deadline > ms and (client == me or blind > ms or hears(client)) then
       wait = quarantined()
       if wait > 0 then return wait end
-      local token, claim = give(ticket, tonumber(lease))
+      --#include parts/last.lua
+      if not last then return CLAIM end -- who enters is told why
+      local token, claim = give(ticket, tonumber(lease), last)
       if ticket ~= asking then -- who asks sees it in the reply
         tell(client, table.concat({'grant', num(us), num(claim), num(token), ticket, record}, ' '))
       end

@@ -4,7 +4,7 @@ if not holder[1] and redis.call('EXISTS', line) == 0 then
   --#include parts/run.lua
   local kept = redis.call('HMGET', node, 'run', 'from', 'set', 'most')
   if kept[1] == run and kept[3] == set and kept[4] == most and (tonumber(kept[2]) or ms + 1) <= ms then
-    local token = math.max(us, (tonumber(redis.call('GET', tokens) or 0) or 0) + 1)
+    local token = math.max(us, last + 1)
     local claim = math.min(CLAIM, tonumber(string.match(ticket, '^[^:]+:%d+:(%d+):')))
     local text = string.format('%.0f', token)
     place = place > 0 and place or us
