@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/test/faultproxy"
 )
 
 // calls is how many scripts a node has run.
@@ -42,6 +43,47 @@ func TestANodeThatRefusesToWriteIsNotAskedAsFastAsItAnswers(t *testing.T) {
 	w.must(w.direct[2].ConfigSet(w.Context(), "maxmemory", "0").Err())
 	w.unlock(lease)
 	w.unlock(w.gets(done))
+}
+
+// nonsense is a list, as a script replies, of which nothing can be made.
+var nonsense = faultproxy.RewriteReply(func([]byte) []byte { return []byte("*1\r\n$3\r\nfoo\r\n") })
+
+func TestANodeThatMakesNoSenseIsNotAskedAsFastAsItAnswers(t *testing.T) {
+	w := realNodes(t, 3)
+	l, proxies := w.through()
+	const few = 10
+	lease := w.has(w.locker(), "x")
+	proxies[0].Add(faultproxy.Rule{Match: executes(enterScript), Action: nonsense})
+	next := w.queues(l, "x")
+	other := w.locker()
+	for range 100 { // time passes
+		w.unlock(w.has(other, "y"))
+	}
+	w.unlock(lease)
+	w.unlock(w.gets(next))
+	if n := proxies[0].Count(executes(enterScript)); n > few {
+		t.Errorf("it was asked %d times for its vote", n)
+	}
+
+	proxies[1].Add(faultproxy.Rule{Match: executes(enterScript), Action: nonsense})
+	if _, err := l.Lock(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "unexpected reply") {
+		t.Errorf("where a majority makes no sense: %v", err)
+	}
+}
+
+func TestANodeThatMakesNoSenseOfATokenIsNotToldItAsFastAsItAnswers(t *testing.T) {
+	w := realNodes(t, 3)
+	l, proxies := w.through()
+	for i, p := range proxies { // it has to be told the token of its Lease
+		w.must(w.direct[i].Set(t.Context(), "quorum:token:{x}", time.Now().Add(time.Minute).UnixMicro(), 0).Err())
+		p.Add(faultproxy.Rule{Match: executes(renewScript), Action: nonsense})
+	}
+	if _, err := l.Lock(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "unexpected reply") {
+		t.Errorf("it says: %v", err)
+	}
+	if n := proxies[1].Count(executes(renewScript)); n > 2 {
+		t.Errorf("it was told %d times", n)
+	}
 }
 
 func TestACallThatEndsSaysNothingOfTheNodeThatItAsked(t *testing.T) {

@@ -132,8 +132,9 @@ func (l *Locker) renewIn(ctx context.Context, i int, holds []renewal) (err error
 // with the reply.
 func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, err error) error {
 	away := err != nil && rules.Retryable(err) // the node is; it may be back already
-	if err == nil && len(reply) != len(holds) {
-		err = wrongReply("renew", reply)
+	lefts := numbers(reply)
+	if err == nil && (len(reply) != len(holds) || len(lefts) != len(holds)) {
+		err = definite{wrongReply("renew", reply)}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,10 +147,7 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 		if err != nil {
 			continue
 		}
-		left, ok := reply[k].(int64)
-		if !ok {
-			continue
-		}
+		left := lefts[k]
 		if h.decided {
 			h.Renewed(i, ms(left), h.Token, sent)
 		} else {

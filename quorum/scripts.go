@@ -38,10 +38,11 @@ func wrongReply(verb string, reply any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(reply))
 }
 
-// decodeAnswer reads the reply of one node to an enter of a ticket with that claim.
+// decodeAnswer reads the reply of one node to an enter of a ticket with that claim. A node that makes
+// no sense is not asked again: it would be as fast as it answers.
 func decodeAnswer(reply []any, claim time.Duration) (a ballot.Answer, err error) {
 	if len(reply) == 0 {
-		return a, wrongReply("enter", reply)
+		return a, definite{wrongReply("enter", reply)}
 	}
 	if us, ok := reply[0].(int64); ok && len(reply) == 1 {
 		now := lua.Micros(us)
@@ -60,7 +61,7 @@ func decodeAnswer(reply []any, claim time.Duration) (a ballot.Answer, err error)
 		a.Left, a.Place, a.Position, a.Pending, a.Token = ms(n[1]), lua.Place(n[2]), int(n[3]), n[4] == 1, n[5]
 		a.Holder, _ = reply[6].(string)
 	default:
-		return a, wrongReply("enter", reply)
+		return a, definite{wrongReply("enter", reply)}
 	}
 	a.Now = lua.Micros(n[0])
 	return a, nil

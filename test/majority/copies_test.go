@@ -30,7 +30,7 @@ var copied = map[string]string{
 	"hold.go confirm":      "0c7fb53a",
 	"hold.go outcome":      "e9285207",
 	"hold.go renewIn":      "003dcc91",
-	"hold.go renewedIn":    "682b27ae",
+	"hold.go renewedIn":    "36658df9",
 	"hold.go strive":       "efbabde3",
 	"hold.go tell":         "efcf7aff",
 	"leave.go abandon":     "64130fc1",
