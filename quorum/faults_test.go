@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // brief is a short lease, for tests in which one has to pass.
@@ -392,6 +393,13 @@ func TestWhatMakesNoQuorumIsRefused(t *testing.T) {
 	other := w.locker(WithSet("another"))
 	_, err := other.Lock(t.Context(), "x")
 	w.is(err, errOther)
+	more := w.locker(WithSet("named"))
+	w.must(more.Init(t.Context())) // so it is another quorum now
+	w.addrs = append(w.addrs, redistest.Start(t).Addr(), redistest.Start(t).Addr())
+	_, err = w.locker(WithSet("named")).Lock(t.Context(), "x") // its majorities need not meet those of three
+	w.is(err, errOther)
+	w.addrs = w.addrs[:3]
+	w.must(w.locker().Init(t.Context()))
 	longer := w.locker(WithLongestLease(time.Hour))
 	_, err = longer.Lock(t.Context(), "x")
 	w.is(err, errOther)

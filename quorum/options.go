@@ -42,6 +42,7 @@ func newSettings(nodes []redis.UniversalClient, options []Option) settings {
 		}
 		o.apply(&s)
 	}
+	s.set = fmt.Sprintf("%d nodes: %s", len(nodes), s.set) // majorities of another number need not meet these
 	return s
 }
 
@@ -74,7 +75,7 @@ func setOf(nodes []redis.UniversalClient) string {
 		}
 	}
 	slices.Sort(addresses)
-	return fmt.Sprintf("%d nodes: %s", len(nodes), strings.Join(addresses, " "))
+	return strings.Join(addresses, " ")
 }
 
 // WithLongestLease sets the longest lease that anybody may ask for, the same for everybody. A node
@@ -91,7 +92,7 @@ func WithLongestLease(d time.Duration) Option {
 }
 
 // WithSet names the set of nodes, where their addresses are not the same for everybody. Default the
-// addresses. A node that knows another set is an error.
+// addresses. A node keeps the name and the number of nodes; one that knows another set is an error.
 func WithSet(name string) Option { return option(func(s *settings) { s.set = name }) }
 
 // WithPrefix sets what all keys and channels begin with. Default "quorum".
