@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -406,6 +407,46 @@ func TestWhatMakesNoQuorumIsRefused(t *testing.T) {
 	l := w.locker()
 	_, err = l.Lock(t.Context(), "x", LeaseFor(2*time.Minute))
 	w.is(err, ErrInvalid)
+}
+
+func TestANodeThatRefusesKeepsNoNewProcessFromTheLock(t *testing.T) {
+	for why, refuse := range map[string]func(*redis.Client) error{
+		"may not run": func(rdb *redis.Client) error {
+			return rdb.Do(context.Background(), "ACL", "SETUSER", "default", "-info").Err()
+		},
+		"NOAUTH": func(rdb *redis.Client) error {
+			return rdb.ConfigSet(context.Background(), "requirepass", "secret").Err()
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			w := realNodes(t, 3)
+			w.must(refuse(w.direct[2]))
+			told := make(chan string, 100)
+			l := w.locker(WithLogger(slog.New(handler(func(r slog.Record) {
+				if strings.Contains(r.Message, "refuses") {
+					r.Attrs(func(a slog.Attr) bool { told <- a.Value.String(); return true })
+				}
+			}))))
+			lease := w.has(l, "x")
+			next := w.queues(w.locker(), "x")
+			w.unlock(lease)
+			w.unlock(w.gets(next))
+			w.soon("the wait for the log", func() {
+				if said := <-told; !strings.Contains(said, why) {
+					t.Errorf("the log says %q", said)
+				}
+			})
+
+			w.must(refuse(w.direct[1]))
+			began := time.Now()
+			_, err := w.locker().Lock(t.Context(), "x")
+			for _, part := range []string{"node 2: ", "node 3: ", why} {
+				if took := time.Since(began); took > time.Second || !strings.Contains(fmt.Sprint(err), part) {
+					t.Errorf("where a majority refuses, after %v: %v", took, err)
+				}
+			}
+		})
+	}
 }
 
 func TestANewQuorumGrantsNothingForTheLongestLease(t *testing.T) {

@@ -259,7 +259,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 }
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
-// others no longer than any call does. One error that asking again does not mend is enough.
+// others no longer than any call does. One node of another quorum is an error. Others that refuse are
+// as good as away, unless they leave no majority.
 func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (run string, err error)) error {
 	if l.err != nil {
 		return l.err
@@ -278,6 +279,7 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 		})
 	}
 	runs, answered, failed := make(map[string]int), 0, l.reasons()
+	refused, refusals := make([]error, len(l.nodes)), 0
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	most := time.NewTimer(lua.MostKept)
@@ -297,7 +299,13 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 		}
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
-			return fmt.Errorf("node %d: %w", m.i+1, m.err)
+			refused[m.i], failed[m.i] = m.err, m.err
+			if _, other := m.err.(definite); other { //nolint:errorlint // it may hold a user's error
+				return fmt.Errorf("node %d: %w", m.i+1, m.err)
+			}
+			if refusals++; refusals > len(l.nodes)-l.need() {
+				return byNode(refused)
+			}
 		case m.err != nil:
 			failed[m.i] = m.err
 		case twice && m.run != "":
@@ -309,6 +317,11 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	}
 	if answered < l.need() {
 		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), byNode(failed))
+	}
+	for i, err := range refused {
+		if err != nil {
+			l.nodes[i].logger.Warn("fairlock: a node of the quorum refuses what it is asked; the others go on", "error", err)
+		}
 	}
 	return nil
 }
