@@ -22,8 +22,8 @@ type NodeStatus struct {
 	Set          string
 	LongestLease time.Duration
 	// Quarantine is for how long the node grants nothing, because it may have forgotten what it
-	// granted. That is the longest lease, or 3 s if that is longer, while nobody has asked it for a
-	// lock yet.
+	// granted. While nobody has asked it for a lock yet, that is the longest lease, or 3 s and a
+	// claim if that is longer.
 	Quarantine time.Duration
 	// Clock is how far the node's clock is ahead of ours, and Within how wrong that may be: half a
 	// round trip.

@@ -31,9 +31,9 @@
 // minutes in which nobody used the lock.
 //
 // A node that has lost what it granted, by a restart, a flush or by becoming another server, grants
-// nothing for the longest lease of the quorum ([WithLongestLease]), and for 3 s at least. By then
-// all that it forgot is over. So a new quorum grants nothing for as long, unless [Locker.Init] says
-// that it is new.
+// nothing for the longest lease of the quorum ([WithLongestLease]), and for 3 s and a claim at least.
+// By then all that it forgot is over. So a new quorum grants nothing for as long, unless [Locker.Init]
+// says that it is new. (A claim is as long as the lease, and 3 s at most.)
 //
 // # What it does not do
 //

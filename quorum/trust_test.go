@@ -260,6 +260,7 @@ func TestNoVoteIsTrustedForLongerThanANodeThatForgotItGrantsNothing(t *testing.T
 }
 
 func TestANodeWhoseClockWasAheadAndIsSetRightIsOutNoLongerThanOneThatForgot(t *testing.T) {
+	const rest = lua.Claim + time.Second // with leases of a second
 	for _, first := range []string{"a process of before", "a new process"} {
 		t.Run(first, func(t *testing.T) {
 			inFakeTime(t, 3, func(h *hushed) {
@@ -278,7 +279,7 @@ func TestANodeWhoseClockWasAheadAndIsSetRightIsOutNoLongerThanOneThatForgot(t *t
 					h.Fatal(err)
 				}
 				for _, s := range status {
-					if s.Quarantine != lua.Claim {
+					if s.Quarantine != rest {
 						h.Errorf("%s shows a quarantine of %v", s.Node, s.Quarantine)
 					}
 				}
@@ -286,7 +287,7 @@ func TestANodeWhoseClockWasAheadAndIsSetRightIsOutNoLongerThanOneThatForgot(t *t
 				ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 				defer cancel()
 				lease, err := l.Lock(ctx, "x")
-				if took := time.Since(began); err != nil || took < lua.Claim || took > lua.Claim+time.Second {
+				if took := time.Since(began); err != nil || took < rest || took > rest+time.Second {
 					h.Fatalf("after %v: %v", took, err)
 				}
 				if err := lease.Unlock(h.Context()); err != nil {
@@ -295,4 +296,56 @@ func TestANodeWhoseClockWasAheadAndIsSetRightIsOutNoLongerThanOneThatForgot(t *t
 			})
 		})
 	}
+}
+
+// ahead has a node's clock be ahead of the others', until the test ends.
+func (h *hushed) ahead(i int, by time.Duration) {
+	over, done := make(chan struct{}), make(chan struct{})
+	h.Cleanup(func() { close(over); <-done })
+	h.nodes[i].SetTime(time.Now().Add(by))
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			case now := <-time.After(time.Millisecond):
+				h.nodes[i].SetTime(now.Add(by))
+			}
+		}
+	}()
+}
+
+func TestNoTokenFallsWhenNodesForgetWhatANodeWhoseClockIsAheadGaveAfterAForce(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		for _, node := range h.nodes {
+			node.FlushAll()
+		}
+		h.ahead(0, lua.Claim-100*time.Millisecond)
+		const lease = 2 * time.Second // a force raises the token by as much
+		l := h.locker(WithLongestLease(lease), WithLease(lease))
+		if err := l.Init(h.Context()); err != nil {
+			h.Fatal(err)
+		}
+		h.has(l, "x")
+		if err := l.ForceUnlock(h.Context(), "x"); err != nil {
+			h.Fatal(err)
+		}
+		h.hush(2) // so the first node has a say
+		second := h.has(l, "x")
+		_ = second.Unlock(h.Context()) // one node has not heard it
+		h.answers()
+		time.Sleep(200 * time.Millisecond) // now it has
+		for _, node := range h.nodes[1:] {
+			node.FlushAll()
+		}
+		h.hush(0)
+		third := h.has(l, "x")
+		if third.Token() <= second.Token() {
+			h.Errorf("token %d after %d", third.Token(), second.Token())
+		}
+		if err := third.Unlock(h.Context()); err != nil {
+			h.Error(err)
+		}
+	})
 }

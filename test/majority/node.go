@@ -15,6 +15,7 @@ var (
 	claim    = lua.Claim.Milliseconds()
 	liveness = lua.Liveness.Milliseconds()
 	longest  = claim
+	rest     = 2 * claim // as rest.lua says
 )
 
 // blindFor is BLIND in the scripts.
@@ -130,11 +131,11 @@ func (n *node) quarantined(r *request) int64 {
 	switch {
 	case r.broken == noQuarantine:
 		return 0
-	case n.knowsItself(r) && n.from-n.ms(r) <= longest:
+	case n.knowsItself(r) && n.from-n.ms(r) <= rest:
 		return max(0, n.from-n.ms(r))
 	}
-	n.kept, n.from = n.run, n.ms(r)+longest
-	return longest
+	n.kept, n.from = n.run, n.ms(r)+rest
+	return rest
 }
 
 // forgets is whether kept.lua says that the node grants nothing.
