@@ -14,14 +14,18 @@ local asking
 --#include parts/now.lua
 local record, line, waiters, tokens
 --#include parts/advance.lua
-local reply = {}
+local reply, written = {}, false
 for i = 1, (#KEYS - 1) / 5 do
   record, line, waiters, tokens = unpack(KEYS, 5 * i - 3, 5 * i)
   local ticket, token, lease, till, place, depth, decided = unpack(ARGV, 7 * i - 3, 7 * i + 3)
   local holder = redis.call('HMGET', record, 'ticket', 'token', 'decided')
   local gone = redis.call('GET', KEYS[5 * i + 1])
-  if gone == 'evicted' and decided == '1' then gone = false end -- it had a majority elsewhere by then
-  if not gone then redis.call('DEL', KEYS[5 * i + 1]) end -- first: a full server refuses no later write
+  -- Evicted, a decided one had a majority elsewhere by then. Where there is no mark, nothing is
+  -- deleted, but a full server refuses no write after the first.
+  if gone == 'evicted' and decided == '1' or not gone and not written then
+    redis.call('DEL', KEYS[5 * i + 1])
+    gone, written = false, true
+  end
   if gone then
     reply[i] = -1
   elseif holder[1] == ticket or not holder[1] and decided == '1' then
