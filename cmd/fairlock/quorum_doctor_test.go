@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 // nodeFinding is a finding of the doctor about one node, or about all of them.
@@ -164,6 +166,12 @@ func TestTheDoctorLooksAtEachNodeAsAtAServer(t *testing.T) {
 	q.checkNode(all, "A", "eviction", good, "noeviction")
 	q.checkNode(all, "B", "eviction", wrong, "allkeys-lru", "noeviction")
 	q.checkNode(all, "B", "keyspace", wrong, `"quorum:lock:{x}" (string instead of hash)`, `"quorum:cache"`)
+	redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(q.servers[0].Port()))
+	a := q.servers[0].Client(t)
+	eventually(t, "it has a replica", func() bool {
+		return strings.Contains(a.Info(t.Context(), "replication").Val(), "connected_slaves:1")
+	})
+	q.checkNode(q.findings(), "A", "topology", note, "1 replica", "let nothing promote them")
 	must(t, rdb.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 	q.checkNode(q.findings(), "B", "topology", wrong, "a replica of 127.0.0.1:1")
 }

@@ -97,6 +97,7 @@ func (p *patient) topology(ctx context.Context) finding {
 	case p.isNode() && replicas == 0:
 		f.Found = "a master by itself"
 	case p.isNode():
+		f.Status, f.Do = note, "let nothing promote them: a node that is made a replica, and a master again, grants twice what it forgot"
 		f.Found += ", which add nothing: one that is promoted grants nothing for the longest lease"
 	case replicas == 0:
 		f.Found = "a master without replicas: what happens to it happens to the locks"
