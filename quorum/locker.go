@@ -318,11 +318,7 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	if answered < l.need() {
 		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), byNode(failed))
 	}
-	for i, err := range refused {
-		if err != nil {
-			l.nodes[i].logger.Warn("fairlock: a node of the quorum refuses what it is asked; the others go on", "error", err)
-		}
-	}
+	l.warn(refused)
 	return nil
 }
 

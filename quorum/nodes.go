@@ -121,6 +121,15 @@ func (l *Locker) round(at func(i int) error) {
 	}
 }
 
+// warn says which nodes refuse, where the others are enough.
+func (l *Locker) warn(refused []error) {
+	for i, err := range refused {
+		if err != nil {
+			l.nodes[i].logger.Warn("fairlock: a node of the quorum refuses what it is asked; the others go on", "error", err)
+		}
+	}
+}
+
 func (l *Locker) need() int { return len(l.nodes)/2 + 1 }
 
 // status asks a node for its status. Only the second answer tells the time well: the first may have

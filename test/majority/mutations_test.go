@@ -18,6 +18,11 @@ type broken struct {
 	breaks   string // the beginnings of what the search may say
 }
 
+// trusting has a node say for how long it grants nothing as its record has it, if that holds.
+func trusting(holds string) string {
+	return "local left = (tonumber(kept[2]) or 0) - ms\n if " + holds + " and left <= rest then return math.max(0, left) end"
+}
+
 var mutations = []broken{
 	{
 		name: "a node that lost its data grants at once", mutation: noQuarantine,
@@ -27,7 +32,7 @@ var mutations = []broken{
 	{
 		name: "a node's record of itself says no run id", mutation: markerOnly,
 		scripts: []change{
-			{"parts/advance.lua", "if kept[1] == run and kept[3]", "if kept[1] and kept[3]"},
+			{"parts/advance.lua", "if ours and not anew then return quarantine end", trusting("ours and kept[1]")},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3]", "if kept[1] and kept[3]"},
 		},
 		scenario: scenario{programs: two, allows: budget{yesterdays: 1, faults: 1}}, breaks: "exclusion",
@@ -35,7 +40,7 @@ var mutations = []broken{
 	{
 		name: "a node without a record of itself grants at once", mutation: runOnly,
 		scripts: []change{
-			{"parts/advance.lua", "if kept[1] == run and kept[3] == set and kept[4] == most then", "if not kept[1] or kept[1] == run then"},
+			{"parts/advance.lua", "if ours and not anew then return quarantine end", trusting("(not kept[1] or kept[1] == run)")},
 			{"parts/usual_enter.lua", "if kept[1] == run and kept[3] == set and kept[4] == most and", "if (not kept[1] or kept[1] == run) and"},
 		},
 		scenario: scenario{programs: two, allows: budget{flushes: 1, faults: 1}}, breaks: "exclusion",
@@ -56,7 +61,10 @@ var mutations = []broken{
 	},
 	{
 		name: "a retired call's late requests are executed", mutation: lateEnters,
-		scripts:  []change{{"enter.lua", "if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end", ""}},
+		scripts: []change{
+			{"enter.lua", "if redis.call('EXISTS', KEYS[6]) == 1 then return {'gone'} end", ""},
+			{"enter.lua", "if place > 0 then redis.call('DEL', KEYS[6]) end", ""},
+		},
 		scenario: scenario{programs: two, allows: budget{giveUps: 1}}, breaks: "left behind|stuck",
 	},
 	{
@@ -130,7 +138,7 @@ var mutations = []broken{
 	},
 	{
 		name: "an eviction binds a call that is decided", mutation: evictionsBind,
-		scripts:  []change{{"renew.lua", "if gone == 'evicted' and decided == '1' then", "if false then"}},
+		scripts:  []change{{"renew.lua", "if gone == 'evicted' and decided == '1' or not gone", "if not gone"}},
 		scenario: scenario{programs: two, allows: budget{evictions: 1, renewals: 1, faults: 1}}, breaks: "renewal",
 	},
 	{
