@@ -3,8 +3,7 @@ package engine
 import "time"
 
 // effects collects what is to be done once no mutex is held: first the Leases' contexts end, then
-// the locks leave the server, and the user and the Locker are told. The context inside a Do ends in
-// a goroutine of its own, which Close does not wait for.
+// the locks leave the server, and the user and the Locker are told.
 type effects struct {
 	shares []*share // whose contexts end
 	cause  error
@@ -39,13 +38,7 @@ func (e *effects) carryOut(c *Core) {
 		s.end(e.cause)
 	}
 	for _, s := range e.shares {
-		if inner := s.endJoint(e.cause); inner != nil {
-			cause := e.cause
-			go func() { // it ends, and then asks a user's context, which may take its time or panic
-				defer func() { _ = recover() }()
-				inner(cause)
-			}()
-		}
+		s.endOthers(e.cause)
 	}
 	for _, h := range e.leaves { // only now: somebody else has the lock then
 		go func() {

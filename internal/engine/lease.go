@@ -52,23 +52,22 @@ type share struct {
 // cancel ends the contexts. Core.mu must not be held.
 func (s *share) cancel(cause error) {
 	s.end(cause)
-	if inner := s.endJoint(cause); inner != nil {
-		inner(cause)
-	}
+	s.endOthers(cause)
 }
 
-// endJoint ends the context of all Leases of a LockAll. It returns the end of the context inside Do,
-// or nil if there is none. Call it only when ctx has ended: joined or scoped may be about to
-// set their context, and looks at ctx afterwards. Core.mu must not be held.
-func (s *share) endJoint(cause error) (inner context.CancelCauseFunc) {
+// endOthers ends the context of all Leases of a LockAll, and that inside Do. Call it only when ctx
+// has ended: joined or scoped may be about to set their context, and looks at ctx afterwards.
+// Core.mu must not be held.
+func (s *share) endOthers(cause error) {
 	c := s.turn.hold.core
 	c.mu.Lock()
 	joint, inner := s.joint, s.inner
 	c.mu.Unlock()
-	if joint != nil {
-		joint(cause)
+	for _, end := range []context.CancelCauseFunc{joint, inner} {
+		if end != nil {
+			end(cause)
+		}
 	}
-	return inner
 }
 
 // lease adds a Lease to t, with a detached context. c.mu must be held.
