@@ -64,9 +64,9 @@ export GORACE=atexit_sleep_ms=0
 
 # The race detector makes code three times as dear. So some packages are tested without it, and then
 # a sample of their tests with it: the scripts, which run in a Lua that nobody but tests uses; what
-# differs by its servers or its processes, but not by our code; the whole tool, whose packages are
-# tested one by one as well. With arguments, as in ARGS='-run .', all have the race detector.
-plain='/locks/(lua|cmd/fairlock|test/(processes|topologies))$'
+# differs by its servers or its processes, but not by our code; the conformance of each kind of lock on
+# each server; the quorum; the whole tool, whose packages are tested one by one as well. With arguments, as in ARGS='-run .', all have the race detector.
+plain='/locks/(lua|quorum|cmd/fairlock|test/(conformance|processes|topologies))$'
 
 # All that the tests need is compiled before they begin, on all cores: leases are short in some.
 # shellcheck disable=SC2086
@@ -104,14 +104,15 @@ test_all() {
 # packages prints the packages of the library, its tool and their tests that match $1 and not $2.
 packages() { echo "$light" | grep -E "$1" | grep -vE "${2:-^$}"; }
 
-# prove runs the explorers and the simulations: all without the race detector, then samples with it.
+# prove runs the explorers and the simulations: all without the race detector, then samples of the
+# simulations with it.
 # Each says itself how much memory it may have.
 proven=(./test/explore ./test/majority ./test/simulate ./test/simulate/majority)
 prove() {
 	local status=0
 	local -x GODEBUG=adaptivestackstart=1 # a goroutine's first stack is as large as most have become
 	logged nice -n 19 go test $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
-	logged nice -n 19 go test $race $vet -count=1 -timeout 30m "${proven[@]}" || status=$?
+	logged nice -n 19 go test $race $vet -count=1 -timeout 30m ./test/simulate ./test/simulate/majority || status=$?
 	return "$status"
 }
 
@@ -150,10 +151,16 @@ topologies() {
 java() { test_all -parallel 4 ./test/java ./test/interop; }
 torture() { test_all ./test/torture; } # ends with a minute of waiting for keys to vanish
 # shellcheck disable=SC2046
-rooms() { test_all -parallel 4 $(packages '/test/|/locks$' "$named"); }
+rooms() {
+	race='' test_all -parallel 4 ./test/conformance && test_all -run FairLockOnTheEmbedded ./test/conformance &&
+		test_all -parallel 4 $(packages '/test/|/locks$' "$named")
+}
 # shellcheck disable=SC2046
 floors() { test_all $(packages . "$quiet|/test/|/cmd/|/locks\$|$plain"); }
-scripts() { race='' test_all ./lua && test_all -run 'Request|Together|AtOnce|Masters|Slots' ./lua; }
+scripts() {
+	race='' test_all ./lua ./quorum && test_all -run 'Request|Together|AtOnce|Masters|Slots' ./lua &&
+		test_all -run 'Herd|Hook|Close|Context' ./quorum
+}
 # shellcheck disable=SC2046
 tool() {
 	race='' test_all ./cmd/fairlock && test_all -run Trials ./cmd/fairlock && test_all $(packages /cmd/ "$plain")

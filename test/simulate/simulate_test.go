@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
-// CI runs 16 hours of traffic. The race detector makes everything ten times slower; with it CI runs
+// CI runs 10 hours of traffic. The race detector makes everything ten times slower; with it CI runs
 // a sample.
 const (
 	firstSeed  = 1
-	lastSeed   = 64
+	lastSeed   = 40
 	lastRaced  = 2
 	traffic    = 15 * time.Minute
-	leastInAll = 15 * time.Hour
+	leastInAll = 9 * time.Hour
 )
 
 // planOf returns the run for a seed.

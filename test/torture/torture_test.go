@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	duration = flag.Duration("torture", 45*time.Second, "how long the workers are tortured, all but the wait for the last keys' end")
+	duration = flag.Duration("torture", time.Minute, "how long the workers are tortured, all but the wait for the last keys' end")
 	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the saboteur's and the workers' choices")
 	keep     = flag.String("keep", "", "a directory in which to keep the journals of the workers and the server")
 )
