@@ -14,7 +14,7 @@ lint: ## golangci-lint over all modules (the first run builds it: some minutes)
 test: ## everything there is to test; ARGS='-run Name -v' for go test's own flags
 	@scripts/test.sh $(ARGS)
 
-simulate: ## whole clients under faults in fake time: CI's 10 h; SEEDS=1000-1999, or SEEDS=7 to replay one; NODES=3 of a quorum
+simulate: ## whole clients under faults in fake time: CI's 16 h; SEEDS=1000-1999, or SEEDS=7 to replay one; NODES=3 of a quorum
 	@SEEDS='$(SEEDS)' NODES='$(NODES)' scripts/simulate.sh $(ARGS)
 
 mutants: ## every condition, bound and step of the rules and the scripts, changed one at a time (hours); ARGS='-only hold.go'

@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
-// CI runs 10 hours of traffic. The race detector makes everything ten times slower; with it CI runs
+// CI runs 16 hours of traffic. The race detector makes everything ten times slower; with it CI runs
 // a sample.
 const (
 	firstSeed  = 1
-	lastSeed   = 40
+	lastSeed   = 64
 	lastRaced  = 2
 	traffic    = 15 * time.Minute
-	leastInAll = 9 * time.Hour
+	leastInAll = 15 * time.Hour
 )
 
 // planOf returns the run for a seed.
