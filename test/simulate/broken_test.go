@@ -131,7 +131,7 @@ func TestTheRefereeSeesABrokenEviction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			objects(t, name, 2, 0, 20, func(plan *Plan) { plan.Troubles, plan.Break.Script = 0, script })
+			objects(t, name, 2, 20, 40, func(plan *Plan) { plan.Troubles, plan.Break.Script = 0, script })
 		})
 	}
 }
