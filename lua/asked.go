@@ -25,8 +25,8 @@ func askedOf(ctx context.Context) asked {
 	return a
 }
 
-// cancelerKey is the key of the value under which package context finds what ends a context. It asks
-// for that also in goroutines of its own.
+// cancelerKey is the key under which package context finds what ends a context. It asks for that
+// also in goroutines of its own.
 var cancelerKey = func() any {
 	var c catches
 	_ = context.Cause(&c)
@@ -46,6 +46,13 @@ func (c *catches) Value(key any) any                 { c.key = key; return nil }
 func Asked(ctx context.Context) context.Context {
 	a := askedOf(ctx)
 	return &a
+}
+
+// Over reports whether ctx has ended, or is about to: its timer may be late. No mutex may be held:
+// it may be the user's.
+func Over(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 func (a *asked) Deadline() (time.Time, bool) { return a.at, a.ends }

@@ -19,7 +19,7 @@ type failure struct {
 
 	answered, unsent, busy bool // see Answered, Unsent and Busy
 	timeout                bool // the client's
-	dry                    bool // no idle connection was at hand
+	dry, kept              bool // it is errNotAtHand, or ErrKept
 }
 
 func (f *failure) Error() string { return f.text }
@@ -69,20 +69,12 @@ func ask(err error) (f *failure) {
 	f.unsent = f.busy || errors.Is(err, redis.ErrClosed) || errors.As(err, new(*tls.CertificateVerificationError)) ||
 		errors.As(err, &op) && op.Op == "dial"
 	f.timeout = errors.As(err, &network) && network.Timeout()
-	f.dry = errors.Is(err, errNotAtHand)
+	f.dry, f.kept = errors.Is(err, errNotAtHand), errors.Is(err, ErrKept)
 	return f
 }
 
-// Kept reports whether err is ErrKept. It asks no error of the user's.
-func Kept(err error) bool {
-	for err != nil && err != ErrKept { //nolint:errorlint // see above
-		if _, users := err.(*failure); users { //nolint:errorlint // what it wraps is the user's
-			return false
-		}
-		err = errors.Unwrap(err)
-	}
-	return err != nil
-}
+// Kept reports whether err is ErrKept.
+func Kept(err error) bool { return look(err).kept }
 
 // says reports whether err is an answer of the server's, or of a proxy's, that begins so.
 func says(err error, prefix string) bool { return strings.HasPrefix(look(err).reply, prefix) }

@@ -299,12 +299,6 @@ func (s *Server) Prompt(ctx context.Context, limit time.Duration) (*Server, bool
 	return &all.server, true
 }
 
-// Over reports whether the context of a prompt Server has ended, or is about to: its timer may be
-// late. The caller's own context, which may be the user's, is not asked.
-func (s *Server) Over() bool {
-	if s.prompt == nil {
-		return false
-	}
-	end, ok := s.prompt.Deadline()
-	return s.prompt.Context.Err() != nil || ok && !time.Now().Before(end)
-}
+// Over is Over of the context of a prompt Server. The caller's own, which may be the user's, is not
+// asked.
+func (s *Server) Over() bool { return s.prompt != nil && Over(s.prompt.Context) }

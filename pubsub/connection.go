@@ -93,9 +93,9 @@ func whole(f func() error) error {
 
 // read reads until the connection fails. It calls confirmed after whatever the server sends, unless
 // a subscription is yet to be confirmed: a server that confirms some and then refuses one would be
-// asked again as fast as it answers. Another goroutine writes the subscriptions, so reading needs no
-// deadline. A deadline would do harm: after a timeout in the middle of a message, go-redis reads on
-// and takes the rest of the message for an answer to a ping.
+// asked again as fast as it answers. Another goroutine writes the subscriptions, so reading needs
+// no deadline. A deadline would do harm: after a timeout in the middle of a message, go-redis reads
+// on and takes the rest of the message for an answer to a ping.
 func (h *Hub) read(ctx context.Context, sub *redis.PubSub, confirmed func()) error {
 	for {
 		message, err := sub.Receive(ctx)

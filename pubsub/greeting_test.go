@@ -2,7 +2,6 @@ package pubsub_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"testing"
@@ -18,14 +17,13 @@ import (
 func TestAGreetingThatIsNeverAnsweredKeepsNoHubFromBeingUpThoughItsClientHasNoTimeouts(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		mini, first := pipes.New(t), true
-		ours, theirs := net.Pipe()
-		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		mute := &muteNetwork{dialled: make(chan struct{})}
 		rdb := redis.NewClient(&redis.Options{
 			Addr: "127.0.0.1:0", ReadTimeout: -1, WriteTimeout: -1, // never dialled
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if first {
 					first = false
-					return ours, nil
+					return mute.dial(ctx, network, addr)
 				}
 				return mini.Dial(ctx, network, addr)
 			},
@@ -39,7 +37,7 @@ func TestAGreetingThatIsNeverAnsweredKeepsNoHubFromBeingUpThoughItsClientHasNoTi
 		case <-up:
 		case <-time.After(time.Minute):
 			t.Error("it waits for the greeting")
-			_ = theirs.Close()
+			mute.cut()
 		}
 	})
 }

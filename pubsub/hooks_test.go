@@ -14,7 +14,8 @@ import (
 	"github.com/fairlock/locks/test/redistest"
 )
 
-// ending is a hook that ends the goroutine of the next dial, or of the next look, as t.FailNow does.
+// ending is a hook that ends the goroutine of the next dial, or of the next look, as t.FailNow
+// does.
 type ending struct{ dial, look atomic.Bool }
 
 func (e *ending) DialHook(next redis.DialHook) redis.DialHook {

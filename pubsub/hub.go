@@ -107,8 +107,8 @@ func timed(rdb any) bool {
 	return false
 }
 
-// closes calls wait, which waits for what go-redis does. If nothing bounds that, as a wrapped client,
-// or what a client asks a sentinel as it dials, closes returns after closedIn.
+// closes calls wait, which waits for what go-redis does. If nothing bounds that, as a wrapped
+// client, or what a client asks a sentinel as it dials, closes returns after closedIn.
 func closes(timed bool, wait func()) {
 	if timed {
 		wait()

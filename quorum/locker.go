@@ -259,8 +259,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 }
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
-// others no longer than any call does. One node of another quorum is an error. Others that refuse are
-// as good as away, unless they leave no majority.
+// others no longer than any call does. One node of another quorum is an error. Others that refuse
+// are as good as away, unless they leave no majority.
 func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (run string, err error)) error {
 	if l.err != nil {
 		return l.err

@@ -102,7 +102,7 @@ func (n *node) begins() request {
 func (r *request) comesOf(ctx context.Context, err error) {
 	r.err, r.refused = err, lua.Answered(err)
 	r.failed = err != nil && (!r.refused || lua.Passing(err))
-	r.told = !r.failed || !over(ctx)
+	r.told = !r.failed || !lua.Over(ctx)
 }
 
 // ends notes that the request is over, also if the user's context has panicked.
@@ -120,13 +120,6 @@ func (r *request) ends() {
 	if r.told && r.err != nil {
 		r.away() // begins to probe
 	}
-}
-
-// over reports whether ctx has ended, by its deadline at least. No mutex may be held: it may be the
-// user's.
-func over(ctx context.Context) bool {
-	end, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 // away reports whether the node is not to be asked now. If so, it is probed until it answers.

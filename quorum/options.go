@@ -79,9 +79,9 @@ func setOf(nodes []redis.UniversalClient) string {
 }
 
 // WithLongestLease sets the longest lease that anybody may ask for, the same for everybody. A node
-// that has lost what it granted grants nothing for as long, and for 3 s and a claim of that lease at
-// least. From 100 ms to 366 days, in whole milliseconds; default a minute. [Lease.Extend] asks for a
-// lease a ninth longer than its duration, and is an ErrInvalid beyond this.
+// that has lost what it granted grants nothing for as long, and for 3 s and a claim of that lease
+// at least. From 100 ms to 366 days, in whole milliseconds; default a minute. [Lease.Extend] asks
+// for a lease a ninth longer than its duration, and is an ErrInvalid beyond this.
 func WithLongestLease(d time.Duration) Option {
 	return option(func(s *settings) {
 		s.most = d

@@ -22,19 +22,19 @@
 //
 // No two Leases trust one lock at one instant. That rests on two assumptions about each node: its
 // clock and a client's run apart by no more than the margin, and it says another run id when it has
-// lost data. Every restart gives it another one; that it is made a replica, and a master again, does
-// not. A holder that has all three votes is robbed only if two nodes break one of them at once; a
-// holder that has two of three, if one does. So a holder strives for the votes of all nodes as long as
-// it holds.
+// lost data. Every restart gives it another one; that it is made a replica, and a master again,
+// does not. A holder that has all three votes is robbed only if two nodes break one of them at
+// once; a holder that has two of three, if one does. So a holder strives for the votes of all nodes
+// as long as it holds.
 //
 // Tokens strictly increase per lock. They can fall if the clocks of two nodes are more than 3
 // seconds apart and a node also loses its data, or if a clock is set back below a token after ten
 // minutes in which nobody used the lock.
 //
 // A node that has lost what it granted, by a restart, a flush or by becoming another server, grants
-// nothing for the longest lease of the quorum ([WithLongestLease]), and for 3 s and a claim at least.
-// By then all that it forgot is over. So a new quorum grants nothing for as long, unless [Locker.Init]
-// says that it is new. (A claim is as long as the lease, and 3 s at most.)
+// nothing for the longest lease of the quorum ([WithLongestLease]), and for 3 s and a claim at
+// least. By then all that it forgot is over. So a new quorum grants nothing for as long, unless
+// [Locker.Init] says that it is new. (A claim is as long as the lease, and 3 s at most.)
 //
 // # What it does not do
 //

@@ -38,8 +38,8 @@ func wrongReply(verb string, reply any) error {
 	return fmt.Errorf("%s: unexpected reply %.200s", verb, fmt.Sprint(reply))
 }
 
-// decodeAnswer reads the reply of one node to an enter of a ticket with that claim. A node that makes
-// no sense is not asked again: it would be as fast as it answers.
+// decodeAnswer reads the reply of one node to an enter of a ticket with that claim. A node that
+// makes no sense is not asked again: it would be as fast as it answers.
 func decodeAnswer(reply []any, claim time.Duration) (a ballot.Answer, err error) {
 	if len(reply) == 0 {
 		return a, definite{wrongReply("enter", reply)}

@@ -64,8 +64,9 @@ export GORACE=atexit_sleep_ms=0
 
 # The race detector makes code three times as dear. So some packages are tested without it, and then
 # a sample of their tests with it: the scripts, which run in a Lua that nobody but tests uses; what
-# differs by its servers or its processes, but not by our code; the conformance of each kind of lock on
-# each server; the quorum; the whole tool, whose packages are tested one by one as well. With arguments, as in ARGS='-run .', all have the race detector.
+# differs by its servers or its processes, but not by our code; the conformance of each kind of lock
+# on each server; the quorum; the whole tool, whose packages are tested one by one as well. With
+# arguments, as in ARGS='-run .', all have the race detector.
 plain='/locks/(lua|quorum|cmd/fairlock|test/(conformance|processes|topologies))$'
 
 # All that the tests need is compiled before they begin, on all cores: leases are short in some.

@@ -102,8 +102,8 @@ func (e *Elector) Lease() *fairlock.Lease {
 
 // Ready returns a channel that is closed once this instance leads, or waits in line, or stands no
 // more. Start the scheduler after that: while nobody leads yet, jobs that start immediately are
-// skipped everywhere. While the Redis is away the channel stays open, so that a start that waits for
-// nothing else stands still for as long.
+// skipped everywhere. While the Redis is away the channel stays open, so that a start that waits
+// for nothing else stands still for as long.
 func (e *Elector) Ready() <-chan struct{} { return e.ready }
 
 // Close resigns, so that the next in line leads at once, and returns when that is done. Shut down

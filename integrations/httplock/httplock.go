@@ -55,7 +55,8 @@ type Options struct {
 //
 // The body of a request is read before the request waits: net/http does not notice earlier that a
 // client has hung up. Before that key sees the request as it came. What key reads of the body, it
-// has to bound, and to put back: r.Body is what the handler gets, and what MaxBody bounds. A request that is refused is answered with
+// has to bound, and to put back: r.Body is what the handler gets, and what MaxBody bounds. A
+// request that is refused is answered with
 //
 //	429, Retry-After  the line is full (fairlock.MaxWaiters), or it was too long (WaitAtMost)
 //	503, Retry-After  the server is away, the Locker is closed, the waiter was evicted, or the

@@ -35,10 +35,7 @@ func (t *Turn) ended(kind Kind, err error) Event {
 
 func (e *effects) carryOut(c *Core) {
 	for _, s := range e.shares {
-		s.end(e.cause)
-	}
-	for _, s := range e.shares {
-		s.endOthers(e.cause)
+		s.cancel(e.cause)
 	}
 	for _, h := range e.leaves { // only now: somebody else has the lock then
 		go func() {

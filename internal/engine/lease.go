@@ -49,16 +49,11 @@ type share struct {
 	cleanup   runtime.Cleanup
 }
 
-// cancel ends the contexts. Core.mu must not be held.
+// cancel ends the contexts: that of all Leases of a LockAll and that inside Do last, because joined
+// or scoped may be about to set theirs, and looks at ctx afterwards. It calls nothing of the
+// user's. Core.mu must not be held.
 func (s *share) cancel(cause error) {
 	s.end(cause)
-	s.endOthers(cause)
-}
-
-// endOthers ends the context of all Leases of a LockAll, and that inside Do. Call it only when ctx
-// has ended: joined or scoped may be about to set their context, and looks at ctx afterwards.
-// Core.mu must not be held.
-func (s *share) endOthers(cause error) {
 	c := s.turn.hold.core
 	c.mu.Lock()
 	joint, inner := s.joint, s.inner

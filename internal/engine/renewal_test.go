@@ -48,24 +48,11 @@ func (s *counts) Renew(_ context.Context, all []lua.Renewal) []lua.Renewed {
 }
 
 func TestTheLatestCountOfVotesSaysForHowLongALockIsTrusted(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer rdb.Close()
 	for answers, shortened := range map[uint64]bool{1: true, 3: false} {
-		c := New(rdb, "fairlock", lua.NewServer, &leaving{}, []Option{WithLogger(slog.New(slog.DiscardHandler))})
-		t.Cleanup(c.Close)
-		keys, err := lua.NewKeys("fairlock", "x")
-		if err != nil {
-			t.Fatal(err)
-		}
 		now := time.Now()
-		granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
-		term := rules.Term{Span: 30 * time.Second, Ends: now.Add(30 * time.Second)}
-		turn := c.Keep(granted, Run{}, term, For{Name: "x"}, now)
-		lease, err := c.Adopt(t.Context(), turn, now, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := turn.Hold()
+		c, leases := held(t, 30*time.Second, 1)
+		lease := leases[0]
+		h := lease.share.turn.hold
 		server := &counts{c.protocol, func() {
 			c.Shorten(h, now.Add(20*time.Second), 2)
 			c.Shorten(h, now.Add(time.Second), 1) // it is late

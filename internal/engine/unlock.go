@@ -52,7 +52,14 @@ func (s *share) unlock(ctx context.Context) error {
 	var limit time.Duration
 	switch {
 	case e.first:
+		returned := false
+		defer func() {
+			if e.gives && !returned {
+				s.stopsWaiting()
+			}
+		}()
 		limit = s.leave(ctx, &e)
+		returned = true
 	case e.waits:
 		limit = unlockBound(ctx)
 	}
@@ -131,28 +138,18 @@ func (s *share) remove(e *ending, now time.Time) {
 }
 
 // leave ends the contexts, and gives back the lock if the share was the turn's last. It returns how
-// long to wait for the outcome. It may call into the user's contexts. Nobody else would give back
-// the lock, so it is given back also if one of them panics or ends the goroutine; then nobody waits.
+// long to wait for the outcome. It asks ctx, which may be the user's. Nobody else would give back
+// the lock, so it is given back also if ctx panics or ends the goroutine.
 func (s *share) leave(ctx context.Context, e *ending) (limit time.Duration) {
 	values, limit := context.Background(), unlockAtMost
-	returns := false
 	defer func() {
-		if s.removeLater(e); !e.gives {
-			return
+		if s.removeLater(e); e.gives {
+			s.turn.hold.core.giveBack(values, s.turn, nil, limit, e.at)
 		}
-		given := false
-		defer func() {
-			if !given || !returns {
-				s.stopsWaiting()
-			}
-		}()
-		s.turn.hold.core.giveBack(values, s.turn, nil, limit, e.at)
-		given = true
 	}()
 	s.cancel(ErrNotHeld)
 	limit = unlockBound(ctx)
 	values = detached(ctx)
-	returns = true
 	return limit
 }
 
@@ -192,11 +189,6 @@ func unlockAll(ctx context.Context, leases []*Lease) (err error) {
 		runtime.KeepAlive(leases)
 		err = errors.Join(errs...)
 	}()
-	for i, l := range leases {
-		if all[i].first {
-			l.share.end(ErrNotHeld) // this calls nothing of the user's
-		}
-	}
 	for i, l := range leases {
 		if all[i].first {
 			l.share.cancel(ErrNotHeld)

@@ -13,8 +13,9 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// held returns a Core whose releases succeed, and Leases on one of its holds: the later are nested.
-func held(t *testing.T, n int) (c *Core, leases []*Lease) {
+// held returns a Core whose releases succeed, and Leases on one of its holds, which lasts for so
+// long: the later are nested.
+func held(t *testing.T, lasts time.Duration, n int) (c *Core, leases []*Lease) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	c = New(rdb, "fairlock", lua.NewServer, &leaving{}, []Option{WithLogger(slog.New(slog.DiscardHandler))})
@@ -25,7 +26,7 @@ func held(t *testing.T, n int) (c *Core, leases []*Lease) {
 	}
 	now := time.Now()
 	granted := Granted{Keys: keys, Ticket: c.Ticket(Request{Lease: time.Minute}), Token: 1, Requests: new(Requests)}
-	term := rules.Term{Span: time.Minute, Ends: now.Add(time.Minute)}
+	term := rules.Term{Span: lasts, Ends: now.Add(lasts)}
 	turn := c.Keep(granted, Run{}, term, For{Name: "x"}, now)
 	for range n {
 		lease, err := c.Adopt(t.Context(), turn, now, 0)
@@ -39,7 +40,7 @@ func held(t *testing.T, n int) (c *Core, leases []*Lease) {
 
 // Between its two steps an Unlock ends the contexts.
 func TestALockIsGivenBackOnlyWhenTheContextsOfAllItsLeasesHaveEnded(t *testing.T) {
-	_, leases := held(t, 2)
+	_, leases := held(t, time.Minute, 2)
 	first, second := leases[0].share, leases[1].share
 	one, other := first.finish(), second.finish()
 	if !one.first || one.gives || !other.first || other.gives {
@@ -61,7 +62,7 @@ func TestALockIsGivenBackOnlyWhenTheContextsOfAllItsLeasesHaveEnded(t *testing.T
 }
 
 func TestALeaseThatIsLostWhileItsContextsEndIsNotGivenBack(t *testing.T) {
-	c, leases := held(t, 2)
+	c, leases := held(t, time.Minute, 2)
 	s := leases[1].share
 	e := s.finish()
 	c.Lose(s.turn.hold, rules.Vanished)
@@ -72,7 +73,7 @@ func TestALeaseThatIsLostWhileItsContextsEndIsNotGivenBack(t *testing.T) {
 
 // Close gives back what a LockAll has gathered.
 func TestALockAllIsNotGivenWhatACloseHasGivenBack(t *testing.T) {
-	c, leases := held(t, 1)
+	c, leases := held(t, time.Minute, 1)
 	g := gathering{core: c, all: []wanted{{name: "x"}}}
 	g.has(leases[0])
 	c.Close()

@@ -41,9 +41,9 @@ local function give(ticket, lease, last)
   return token, claim
 end
 
--- Returns for how long nobody else can have the vote (ms). That is never longer than a quarantine, or
--- whoever has the vote could trust it when the node has forgotten that: the record of before a clock
--- was set back is.
+-- Returns for how long nobody else can have the vote (ms). That is never longer than a quarantine,
+-- or whoever has the vote could trust it when the node has forgotten that: the record of before a
+-- clock was set back is.
 local function advance()
   local wait = redis.call('PTTL', record)
   if wait ~= -2 then return math.max(1, math.min(wait, tonumber(most))) end

@@ -147,7 +147,8 @@ func (w *World) hookedLocker(h redis.Hook) Locker {
 }
 
 // untimelyHook ends the goroutine in which a script, or several in one write, is sent, before or
-// after that, once it has seen so many writes. It panics only in a goroutine of the test's that bears it.
+// after that, once it has seen so many writes. It panics only in a goroutine of the test's that
+// bears it.
 type untimelyHook struct {
 	panics, sent bool
 	left         atomic.Int32 // 0: none any more

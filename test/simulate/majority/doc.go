@@ -21,8 +21,8 @@
 // turned away; calls end in time, and while a majority can be reached the other nodes keep an
 // Unlock, a try and a call for a free lock for 300 ms at most (4); keys have an end (5); Unlock
 // tells the truth (6); a closed client and a call that has ended leave nothing, and a Locker that
-// is closed gives nobody a Lease, and a user's context is asked for all but its values in its call's
-// goroutine alone (7). For each of these a test breaks the code (broken_test.go).
+// is closed gives nobody a Lease, and a user's context is asked for all but its values in its
+// call's goroutine alone (7). For each of these a test breaks the code (broken_test.go).
 //
 // Exempt are: a forced holder, for a lease, from (1) and (6); tokens after a loss of data where the
 // nodes' clocks are more than a claim apart; a waiter that reaches no majority, which may be

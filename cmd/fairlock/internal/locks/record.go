@@ -11,8 +11,8 @@ import (
 )
 
 // Record is a lock as JSON shows it. The names of its fields must stay. Durations are whole
-// milliseconds. Times are in RFC 3339 and UTC, by the server's clock. What is in base64 is there only
-// if the text is not UTF-8.
+// milliseconds. Times are in RFC 3339 and UTC, by the server's clock. What is in base64 is there
+// only if the text is not UTF-8.
 type Record struct {
 	Name    string         `json:"name"`
 	Name64  string         `json:"name_base64,omitempty"`
