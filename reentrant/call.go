@@ -237,7 +237,8 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 		return c.learns(l.send(ctx, prompt, c))
 	}
 	answer, gone := make(chan outcome), make(chan struct{})
-	defer close(gone) // also if the user's context panics
+	defer close(gone)   // also if the user's context panics
+	ended := ctx.Done() // before the goroutine: it may close the Locker, which waits for that
 	l.core.Go(func() {
 		o := outcome{err: lua.ErrCutShort} // unless send returns
 		defer func() {
@@ -256,7 +257,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 		return c.learns(o)
 	case turn := <-c.passed:
 		return outcome{turn: turn}
-	case <-ctx.Done():
+	case <-ended:
 		return outcome{err: engine.EndOf(ctx)}
 	case <-c.away:
 		return outcome{err: engine.ErrClosed}

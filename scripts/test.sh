@@ -96,7 +96,7 @@ vet=-vet=off
 test_all() {
 	# One package at a time. Only what is named further down runs beside tests of how soon something
 	# happens.
-	logged "${first[@]}" go test $race $vet -p 1 -count=1 -shuffle=on -timeout 20m "$@"
+	logged "${first[@]}" go test $race $vet -p 1 -count=1 -shuffle=on "$@"
 }
 
 # Where a run mostly waits, others run beside it; each has its own servers. What computes does so at
@@ -172,7 +172,7 @@ vetted() { unlinted nice -n 19 go vet $guests; } # on a fresh machine that build
 # shellcheck disable=SC2046
 guests() { race='' test_all -p 2 $(echo "$guests" | grep -v '/scripts/release$'); }
 # released makes a release and builds all from it, as a stranger does: minutes of computing.
-released() { logged nice -n 19 go test $vet -count=1 -timeout 20m ./scripts/release; }
+released() { logged nice -n 19 go test $vet -count=1 ./scripts/release; }
 
 # Five groups that take about as long as each other.
 torturing() { in_turn torture java; }
