@@ -31,6 +31,9 @@ func minded() bool {
 	return err == nil && theirs == ours
 }
 
+// mindedIsCertain says that minded is no guess. Here it does not know of scripts.
+const mindedIsCertain = false
+
 // orphaned reports whether no shell can see our process group stop. Here that is never known: we
 // may be part of a script that a shell minds.
 func orphaned() bool { return false }

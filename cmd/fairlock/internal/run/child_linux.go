@@ -114,6 +114,9 @@ func processes() (map[int][]procfs, error) {
 // its processes, in another group of our session. We may be part of a script or a pipeline.
 func minded() bool { minds, err := shell(); return err == nil && minds }
 
+// mindedIsCertain says that minded is no guess.
+const mindedIsCertain = true
+
 // orphaned reports whether no shell does.
 func orphaned() bool { minds, err := shell(); return err == nil && !minds }
 

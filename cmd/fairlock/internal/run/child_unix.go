@@ -27,6 +27,7 @@ type child struct {
 	struck   bool // it was ended by SIGINT
 	refused  bool // see isRefused
 	forsaken bool // see suspend
+	halting  bool // see halt
 
 	bystanders map[int]uint64 // our descendants that are none of the command's, and when they started
 }
@@ -39,7 +40,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 		ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1),
 		terminal: ourTerminal(), guard: post(), bystanders: before,
 	}
-	if c.terminal.isShared() && !c.terminal.deaf {
+	if c.terminal.catches() {
 		signal.Notify(c.halted, unix.SIGTSTP)
 	}
 	cmd.SysProcAttr = process.DieWithParent()

@@ -107,9 +107,17 @@ func (t *terminal) set(group int) {
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) // the terminal may have hung up; then nobody reads from it
 }
 
-// halt passes a Ctrl-Z on to the command. We get it if the terminal is shared: see isShared. Then
-// suspend does the rest.
-func (c *child) halt() { _ = c.send(unix.SIGTSTP) }
+// catches reports whether we hear of a Ctrl-Z that is meant for the command, instead of being
+// stopped by it. We get it if the terminal is shared: see isShared. We also get it if it comes
+// before the command has the foreground. A command that had the foreground while we were stopped
+// would read what is typed for our shell.
+func (t *terminal) catches() bool { return t != nil && !t.deaf && (t.shared || mindedIsCertain) }
+
+// halt passes a Ctrl-Z on to the command. Then suspend does the rest.
+func (c *child) halt() {
+	c.halting = true // it may be stopped already, because it touched the terminal
+	_ = c.send(unix.SIGTSTP)
+}
 
 // suspend follows a child that was stopped (Ctrl-Z). It stops us, so that our shell sees the job
 // stop. When we are woken, it wakes the child, unless the lock was lost meanwhile. Without a
@@ -121,7 +129,8 @@ func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 	if t == nil {
 		return
 	}
-	wants := why == unix.SIGTTIN || why == unix.SIGTTOU
+	wants := (why == unix.SIGTTIN || why == unix.SIGTTOU) && !c.halting
+	c.halting = false
 	if wants && (t.foreground() == c.pid || t.give(c.pid)) {
 		_ = c.send(syscall.SIGCONT) // the child touched the terminal just before it had the foreground
 		return
@@ -135,7 +144,7 @@ func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 	}
 	lent := t.take()
 	t.sleep()
-	if t.shared && !t.deaf {
+	if t.catches() {
 		signal.Notify(c.halted, unix.SIGTSTP) // sleep has ended that
 	}
 	if lent || !t.shared {
@@ -154,11 +163,11 @@ const unheard = 200 * time.Millisecond
 func (t *terminal) sleep() {
 	signal.Notify(t.awake, unix.SIGCONT)
 	defer signal.Stop(t.awake)
-	if t.shared {
+	if t.catches() {
 		signal.Ignore(unix.SIGTSTP) // after catching the signal once, we would not stop at it
 	}
 	_ = unix.Kill(0, unix.SIGTSTP)
-	if t.shared && !t.deaf && minded() {
+	if t.catches() && minded() {
 		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
 	}
 	select {
