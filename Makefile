@@ -1,6 +1,6 @@
 # The verbs are scripts; see scripts/. CI runs the same ones.
 .DEFAULT_GOAL := help
-.PHONY: help fmt lint test simulate mutants torture conformance bench bench-quick microbench fuzz picture
+.PHONY: help fmt lint test simulate prove mutants torture conformance bench bench-quick microbench fuzz picture
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,8 +14,11 @@ lint: ## golangci-lint over all modules (the first run builds it: some minutes)
 test: ## everything there is to test; ARGS='-run Name -v' for go test's own flags
 	@scripts/test.sh $(ARGS)
 
-simulate: ## whole clients under faults in fake time: CI's 16 h; SEEDS=1000-1999, or SEEDS=7 to replay one; NODES=3 of a quorum
+simulate: ## whole clients under faults in fake time: CI's 8 h; SEEDS=1000-1999, or SEEDS=7 to replay one; NODES=3 of a quorum
 	@SEEDS='$(SEEDS)' NODES='$(NODES)' scripts/simulate.sh $(ARGS)
+
+prove: ## all that the explorers can come to, all mutations there, a day of simulation: make test has a part (half an hour)
+	@scripts/prove.sh
 
 mutants: ## every condition, bound and step of the rules and the scripts, changed one at a time (hours); ARGS='-only hold.go'
 	@scripts/mutants.sh $(ARGS)

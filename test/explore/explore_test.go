@@ -37,6 +37,8 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 			sc.most = 150
 		case testing.Short():
 			sc.most = 20_000
+		case !whole():
+			sc.most = 100_000
 		}
 		if flag.Lookup("test.failfast").Value.String() == "true" {
 			sc.over = faulty.Load

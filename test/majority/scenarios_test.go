@@ -96,8 +96,8 @@ func TestEveryHistoryKeepsThePromises(t *testing.T) {
 				sc.most = 300
 			case testing.Short():
 				sc.most = 2000
-			case !long():
-				sc.most = 100_000 // of the largest, which MAJORITY=all searches to their ends
+			case !whole():
+				sc.most = 50_000 // of the largest
 			}
 			r := prove(&sc)
 			t.Log(sc.name, r)
@@ -108,8 +108,8 @@ func TestEveryHistoryKeepsThePromises(t *testing.T) {
 	}
 }
 
-// long reports whether all is searched, and not what takes a minute.
-func long() bool { return os.Getenv("MAJORITY") == "all" }
+// whole reports whether all is searched, as make prove does, and not what takes a minute.
+func whole() bool { return os.Getenv("PROVE") == "all" }
 
 // longer take from seconds to minutes.
 var longer = []scenario{
@@ -128,8 +128,8 @@ var longer = []scenario{
 }
 
 func TestEveryHistoryOfTheLongScenariosKeepsThePromises(t *testing.T) {
-	if !long() {
-		t.Skip("MAJORITY=all is not set")
+	if !whole() {
+		t.Skip("make prove takes the minutes")
 	}
 	all := slices.Clone(longer)
 	for _, sc := range scenarios {

@@ -41,7 +41,7 @@ var wide = []scenario{
 // There is hardly anything to race: the race detector has a fifth of the sample.
 func histories(usual, all, sample int) int {
 	switch {
-	case long():
+	case whole():
 		return all
 	case race.Enabled:
 		return sample / 5

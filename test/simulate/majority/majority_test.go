@@ -155,14 +155,14 @@ func TestASeedOfAQuorumIsTheSameRunNearlyEveryTime(t *testing.T) {
 	stage.Repeats(t, []uint64{2, 3, 5}, func(t *testing.T, seed, other uint64) (uint64, int) {
 		plan := planOf(seed)
 		plan.Seed += other
-		plan.Length = 4 * time.Minute
+		plan.Length = 2 * time.Minute
 		o := run(t, plan)
 		return o.Digest, o.Requests
 	})
 }
 
 func TestInCalmWeatherEveryCallOfAQuorumEndsWellAndNoWantedLockIsIdle(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		plan := planOf(seed)
 		plan.Calm, plan.Herd, plan.Length = true, seed == 2, 3*time.Minute
 		if race.Enabled {
@@ -176,7 +176,7 @@ func TestInCalmWeatherEveryCallOfAQuorumEndsWellAndNoWantedLockIsIdle(t *testing
 
 // All nodes at once restart with old data, again and again, under somebody who has the lock.
 func TestNodesThatForgetTogetherRobNobody(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		plan := planOf(seed)
 		plan.Rewinds, plan.Names, plan.Length = true, 1, 6*time.Minute
 		if race.Enabled {
