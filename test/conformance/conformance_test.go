@@ -52,7 +52,9 @@ func overTLS(t *testing.T, kind world.Kind, plain bool) {
 	t.Parallel()
 	authority := redistest.NewAuthority(t)
 	server := redistest.StartTLS(t, authority, "--tls-auth-clients", "yes")
-	on(t, server.Server, server.Over(authority.Client("a worker")), time.Second, kind, plain)
+	options := server.Over(authority.Client("a worker"))
+	options.ReadTimeout, options.WriteTimeout = time.Minute, time.Minute // so no caller sends its requests itself
+	on(t, server.Server, options, time.Second, kind, plain)
 }
 
 func on(t *testing.T, server *redistest.Server, options *redis.Options, lease time.Duration, kind world.Kind, plain bool) {
