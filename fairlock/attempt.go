@@ -78,7 +78,7 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 	var server *lua.Server
 	prompt := false
 	if a.Server == nil {
-		server, prompt = l.core.Prompt(ctx, a.Request)
+		server, prompt = l.core.Prompt(ctx, &a.Call)
 	}
 	endless := ctx.Done() == nil
 	with, sends := l.arrive(a)

@@ -113,6 +113,7 @@ end
 -- reason to come back.
 local remaining = math.min(MAX_LEASE, redis.call('PTTL', record))
 if remaining == 0 then remaining = 1 end
+--#include parts/endless.lua
 if remaining < 0 then remaining = gathering and -tonumber(gathering) - ms or 0 end
 return {us, last, holder.owner or '', holder.lease, remaining, line, is_heard and 1 or 0,
   forgot and 1 or 0, more, grant, unpack(states)}

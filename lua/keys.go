@@ -76,14 +76,16 @@ func KeysOf(prefix, record string) (Keys, error) {
 }
 
 // Named is the lock with this record key. name is as people gave it, without braces that were only
-// put around it.
+// put around it. One that begins and ends with a tag is as it was given.
 func Named(prefix, record string) (name string, keys Keys, err error) {
 	keys, err = KeysOf(prefix, record)
 	if err != nil {
 		return "", keys, err
 	}
 	name = strings.TrimPrefix(record, prefix+":lock:")
-	if inner := strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}"); len(inner) == len(name)-2 {
+	inner := strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}")
+	_, behind, _ := strings.Cut(inner, "}")
+	if len(inner) == len(name)-2 && !strings.Contains(behind, "{") {
 		if same, err := NewKeys(prefix, inner); err == nil && same == keys {
 			name = inner
 		}

@@ -183,3 +183,13 @@ func hashed(key string) string {
 	}
 	return key
 }
+
+func TestANameThatBeginsAndEndsWithATagIsNamedAsItWasGiven(t *testing.T) {
+	for given, want := range map[string]string{"{a}:{b}": "{a}:{b}", "{a}": "a", "a": "a", "{a}b": "{a}b", "a}b": "a}b"} {
+		keys, err := NewKeys("fairlock", given)
+		must(t, err)
+		if name, _, err := Named("fairlock", keys.Record()); err != nil || name != want {
+			t.Errorf("%q is called %q, %v", given, name, err)
+		}
+	}
+}

@@ -230,7 +230,14 @@ func (h *Hub) look() {
 		seen, err = h.rdb.PubSubNumSub(h.ctx, channel).Result()
 		return err
 	})
-	if err == nil && seen[channel] == 0 {
+	if err != nil || seen[channel] != 0 {
+		return
+	}
+	h.mu.Lock()
+	_, confirmed := h.confirmed[channel]
+	left := h.listeners[channel] == nil || !confirmed // meanwhile
+	h.mu.Unlock()
+	if !left {
 		end(errOverlooked)
 	}
 }

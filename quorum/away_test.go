@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/written"
 )
 
 // calls is how many scripts a node has run.
@@ -406,4 +408,25 @@ func TestAnOldRequestThatFailsSaysNothingOfANodeThatHasAnsweredAProbeSince(t *te
 		}
 		h.answers()
 	})
+}
+
+func TestANodeThatProbesFindToBeOfAnotherQuorumStaysAway(t *testing.T) {
+	w := realNodes(t, 3)
+	var seen written.Text
+	l := w.locker(WithLogger(slog.New(slog.NewTextHandler(&seen, nil))))
+	w.unlock(w.has(l, "x"))
+	w.must(w.direct[2].HSet(w.Context(), "quorum:node", "set", "another").Err())
+	w.must(w.direct[2].Do(w.Context(), "CLIENT", "PAUSE", "1000", "ALL").Err())
+	w.unlock(w.has(l, "x"))
+	w.until("it is away", l.nodes[2].away)
+	w.until("it says why", func() bool { return strings.Contains(seen.String(), "none of ours") })
+	if !l.nodes[2].away() || l.nodes[2].listens() {
+		t.Error("the node counts")
+	}
+	w.unlock(w.has(l, "x"))
+	if n := w.direct[2].Exists(w.Context(), "quorum:lock:{x}").Val(); n > 0 {
+		t.Error("the node was asked for its vote")
+	}
+	w.must(w.direct[2].HSet(w.Context(), "quorum:node", "set", l.set).Err())
+	w.until("it is back", func() bool { return !l.nodes[2].away() })
 }

@@ -633,3 +633,20 @@ func TestACallEndsIfAMajorityMayNotBeToldItsToken(t *testing.T) {
 	}
 	w.nothing()
 }
+
+func TestWhoMayNotSetTheEndOfAVoteLeavesNoneBehind(t *testing.T) {
+	w := realNodes(t, 3)
+	for _, node := range w.direct {
+		w.must(node.Do(w.Context(), "ACL", "SETUSER", "default", "-pexpire").Err())
+	}
+	if lease, err := w.locker().TryLock(w.Context(), "x"); err == nil {
+		t.Errorf("%v has the lock", lease)
+	}
+	for i, node := range w.direct {
+		if n := node.Exists(w.Context(), "quorum:lock:{x}").Val(); n > 0 {
+			t.Errorf("node %d keeps its vote", i+1)
+		}
+		w.must(node.Do(w.Context(), "ACL", "SETUSER", "default", "+pexpire").Err())
+	}
+	w.unlock(w.has(w.locker(), "x"))
+}

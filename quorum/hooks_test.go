@@ -349,3 +349,25 @@ func TestAnErrorOfAHooksOwnTypeMayUseTheLockOrPanicWhateverItIsAsked(t *testing.
 		w.unlock(w.has(other, "x"))
 	}
 }
+
+func TestInitAndNodesTellOfANodeWhoseRequestAHookHasCutShort(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.hooked(ending{runtime.Goexit}, true)
+	ctx := context.WithValue(w.Context(), ends{}, true)
+	w.is(l.Init(ctx), lua.ErrCutShort)
+	all, err := l.Nodes(ctx)
+	w.must(err)
+	cut := 0
+	for i, node := range all {
+		if node.Err != nil {
+			w.is(node.Err, lua.ErrCutShort)
+			cut++
+		}
+		if node.Node != w.addrs[i] {
+			t.Errorf("node %d is %q", i+1, node.Node)
+		}
+	}
+	if cut == 0 {
+		t.Errorf("%+v", all)
+	}
+}

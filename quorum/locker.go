@@ -367,9 +367,13 @@ func (l *Locker) Init(ctx context.Context) error {
 	if err == nil {
 		failed := make([]error, len(l.nodes))
 		err = l.side(ctx, func(i int) {
-			if _, err := l.meet(context.WithoutCancel(ctx), l.nodes[i], true); err != nil {
-				failed[i] = fmt.Errorf("node %d: %w", i+1, err)
-			}
+			err := lua.ErrCutShort // unless meet returns
+			defer func() {
+				if err != nil {
+					failed[i] = fmt.Errorf("node %d: %w", i+1, err)
+				}
+			}()
+			_, err = l.meet(context.WithoutCancel(ctx), l.nodes[i], true)
 		})
 		if err == nil {
 			err = errors.Join(failed...)

@@ -227,12 +227,15 @@ func (n *node) probe(why error) {
 	if !n.wait(n.flaps()) {
 		return
 	}
+	said := false
 	for backoff := (engine.Backoff{}); ; n.wait(backoff.Next()) {
 		asked := time.Now()
 		err := n.meet(context.Background())
 		n.mu.Lock()
 		if err == nil {
 			n.forgive(asked)
+		} else { // also if it answered: it may be another quorum's by now
+			n.failed, n.refused, n.why = true, n.refused && !errors.Is(err, errOther), err
 		}
 		over := err == nil && !n.silent()
 		if closed(n.ended) {
@@ -242,6 +245,10 @@ func (n *node) probe(why error) {
 			n.probing, n.failed, n.since = false, err != nil, time.Now()
 		}
 		n.mu.Unlock()
+		if errors.Is(err, errOther) && !said {
+			said = true
+			n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", err)
+		}
 		if over {
 			if err == nil {
 				n.logger.Info("fairlock: a node of the quorum answers again", "away", time.Since(began).Round(time.Millisecond))

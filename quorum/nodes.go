@@ -38,7 +38,10 @@ func (l *Locker) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	err := l.usable(ctx)
 	all := make([]NodeStatus, len(l.nodes))
 	if err == nil {
-		err = l.side(ctx, func(i int) { all[i] = l.status(context.WithoutCancel(ctx), l.nodes[i]) })
+		err = l.side(ctx, func(i int) {
+			all[i] = NodeStatus{Node: nameOf(i, l.nodes[i].rdb), Err: lua.ErrCutShort} // unless status returns
+			all[i] = l.status(context.WithoutCancel(ctx), l.nodes[i])
+		})
 	}
 	if err != nil {
 		return nil, &Error{Op: "nodes", Err: err}

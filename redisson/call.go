@@ -209,7 +209,7 @@ func (l *Locker) ask(ctx context.Context, c *call) (answer, error) {
 		return answer{}, engine.ErrClosed
 	}
 	server := cmp.Or(c.Server, l.core.Server)
-	if prompt, ok := l.core.Prompt(ctx, c.Request); ok && c.Server == nil {
+	if prompt, ok := l.core.Prompt(ctx, &c.Call); ok && c.Server == nil {
 		l.core.Begun()
 		defer l.core.Done()
 		return l.enter(ctx, prompt, c, l.request(c))

@@ -30,7 +30,9 @@ if left == -2 and (not head or head == ARGV[1]) then
   mine = true
 end
 if mine then -- a request that comes late must not shorten what has been prolonged meanwhile
-  if left < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+  if left < tonumber(ARGV[2]) then
+    --#include parts/ends.lua
+  end
   return {'granted', now}
 end
 if swept and left == -2 then

@@ -339,3 +339,18 @@ func TestARefreshThatHangsCostsNobodyItsPlace(t *testing.T) {
 func refreshes(args []string) bool {
 	return faultproxy.Command("EVALSHA")(args) && len(args) > 2 && args[2] == "3"
 }
+
+// As after an eviction, or the DEL of an operator.
+func TestAWaiterWhosePlaceIsGoneAndNotItsDeadlineStandsInLineAgain(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(), "x")
+		waiter := w.queues(w.Context(), w.fair(), "x", 1)
+		w.must(w.direct.Del(w.Context(), prefixed(queues, "x")).Err())
+		other := w.queues(w.Context(), w.fair(), "x", 1)
+		w.until("both are in line", func() bool { return w.inLine("x") == 2 })
+		w.unlock(lease)
+		w.unlock(w.gets(other))
+		w.unlock(w.gets(waiter))
+		w.nothing()
+	})
+}

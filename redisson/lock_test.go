@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/test/redistest"
 )
 
 func TestAFreeLockIsHadAtOnceAndLeavesNothing(t *testing.T) {
@@ -377,4 +378,19 @@ func TestForceEndsNoHoldOfWhoHasTheLockNext(t *testing.T) {
 			w.is(l.ForceUnlock(w.Context(), "junk"), ErrNotHeld)
 		})
 	})
+}
+
+func TestWhoMayNotSetTheEndOfALockLeavesNoneBehind(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	w.must(w.direct.Do(w.Context(), "ACL", "SETUSER", "default", "-pexpire").Err())
+	w.kinds(func(w *world, locker func(...Option) *Locker) {
+		_, err := locker().TryLock(w.Context(), "x")
+		if err == nil || !strings.Contains(err.Error(), "the user may not run") {
+			w.Errorf("TryLock: %v", err)
+		}
+		if keys := w.direct.Keys(w.Context(), "*").Val(); len(keys) > 0 {
+			w.Errorf("%q stay", keys)
+		}
+	})
+	w.must(w.direct.Do(w.Context(), "ACL", "SETUSER", "default", "+pexpire").Err())
 }

@@ -124,7 +124,9 @@ func (l *Locker) Overhear(context.Context, ...string) iter.Seq2[Overheard, error
 // Close returns when the Locker's connection is gone, and its goroutines but those that run the
 // user's code. A server that does not answer can delay Close for as long as the client's timeouts
 // allow. If the client has none, Close waits for some seconds, and what was sent ends with the
-// client. It may be called in any callback.
+// client. It may be called in any callback. What the client calls amid a request is none: a hook, a
+// dialer, a credentials provider, or a method of their errors. There, Close would wait for that
+// request.
 func (l *Locker) Close() error {
 	l.refuseCalls(l.draining, l.closing)
 	l.mu.Lock()

@@ -11,7 +11,9 @@ if not mine and redis.call('EXISTS', KEYS[1]) == 0 then
   mine = redis.call('HSET', KEYS[1], ARGV[1], 1) == 1
 end
 if mine then -- a request that comes late must not shorten what has been prolonged meanwhile
-  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+    --#include parts/ends.lua
+  end
   --#include parts/now.lua
   return {'granted', now}
 end

@@ -38,6 +38,9 @@ if head then
 end
 local missing = {}
 for i = 5, #ARGV do
-  if not found[ARGV[i]] then missing[#missing + 1] = ARGV[i] end
+  if not found[ARGV[i]] then
+    missing[#missing + 1] = ARGV[i]
+    redis.call('ZREM', KEYS[3], ARGV[i]) -- or enter takes it for one in line
+  end
 end
 return {left, ends, next, missing}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
@@ -231,13 +232,14 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 // first, or a turn is passed, a lock that the request brings is given back.
 func (l *Locker) try(ctx context.Context, c *call) outcome {
 	server := cmp.Or(c.Server, l.core.Server)
-	if prompt, ok := l.core.Prompt(ctx, c.Request); ok && c.passed == nil && c.Server == nil {
+	if prompt, ok := l.core.Prompt(ctx, &c.Call); ok && c.passed == nil && c.Server == nil {
 		l.core.Begun()
 		defer l.core.Done()
 		return c.learns(l.send(ctx, prompt, c))
 	}
 	answer, gone := make(chan outcome), make(chan struct{})
-	defer close(gone)   // also if the user's context panics
+	leave := sync.OnceFunc(func() { close(gone) })
+	defer leave()       // also if the user's context panics
 	ended := ctx.Done() // before the goroutine: it may close the Locker, which waits for that
 	l.core.Go(func() {
 		o := outcome{err: lua.ErrCutShort} // unless send returns
@@ -258,6 +260,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	case turn := <-c.passed:
 		return outcome{turn: turn}
 	case <-ended:
+		leave() // first: its Err may close the Locker, too
 		return outcome{err: engine.EndOf(ctx)}
 	case <-c.away:
 		return outcome{err: engine.ErrClosed}

@@ -189,6 +189,20 @@ func TestACtrlZThatReachesFairlockStopsTheCommandToo(t *testing.T) {
 	c.ends(6)
 }
 
+// With tostop, a job in the background that writes to its terminal is stopped.
+func TestAJobInTheBackgroundEndsItsCommandThoughItsComplaintMayNotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker := observer(t, s)
+	c := sitDown(t, s, "sh", "-i")
+	c.sees("ready> ")
+	c.types(`stty tostop; "$FAIRLOCK" run --lease 2s x -- sh -c 'trap "" TERM; exec sleep 600' & wait $!; echo co''de $?; exit 6` + "\n")
+	eventually(t, "it has the lock", func() bool { return inspect(t, locker, "x").Holder != nil })
+	must(t, locker.ForceUnlock(t.Context(), "x"))
+	c.sees("code 76")
+	c.ends(6)
+}
+
 func TestAJobWhoseLockWasLostWhileItWasStoppedIsEnded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -107,7 +107,8 @@ func (l *Locks) QueueElsewhere(name string, n int) {
 	}
 }
 
-// WaitersOf returns the line for a fair lock as it is now. The first is next.
+// WaitersOf returns the line for a fair lock as it is now. The first is next. For half a second
+// after a turn that passed within a process, those who had one can be in it, as in Inspect.
 func (l *Locks) WaitersOf(name string) []fairlock.Waiter {
 	l.tb.Helper()
 	ctx, cancel := l.within("WaitersOf")
@@ -120,7 +121,7 @@ func (l *Locks) WaitersOf(name string) []fairlock.Waiter {
 }
 
 // AwaitWaiters returns the line for a fair lock as soon as at least n calls are in it. It fails if
-// that does not happen within 30 s.
+// that does not happen within 30 s. It is for the beginning of a line: see WaitersOf.
 func (l *Locks) AwaitWaiters(name string, n int) []fairlock.Waiter {
 	l.tb.Helper()
 	ctx, cancel := l.within("AwaitWaiters")

@@ -125,7 +125,7 @@ func (w *wrapper) run(j cron.Job) {
 			if returned {
 				return
 			}
-			if err := lease.Unlock(ctx); err != nil { // Do has no error for a job that panics
+			if err := unexpected(lease.Unlock(ctx)); err != nil { // Do has no error for a job that panics
 				w.lost(err)
 			}
 		}()
@@ -166,4 +166,12 @@ func keep(lease *fairlock.Lease, until time.Time) {
 	case <-timer.C:
 	case <-lease.Done():
 	}
+}
+
+// unexpected is what came of an Unlock, unless the job had given the lock back itself.
+func unexpected(err error) error {
+	if errors.Is(err, fairlock.ErrNotHeld) && !errors.Is(err, fairlock.ErrLost) {
+		return nil
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/locktest"
 	"github.com/fairlock/locks/integrations/cronlock"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
@@ -291,4 +292,31 @@ func TestTheLogTellsOfALossAlsoIfTheJobPanics(t *testing.T) {
 			t.Errorf("the log says %v", said)
 		}
 	})
+}
+
+func TestAJobThatGaveTheLockBackAndPanicsHasLostNothing(t *testing.T) {
+	h := newHost(t)
+	wrap, err := cronlock.SkipIfRunningElsewhere(t.Context(), locktest.New(t), "a", time.Millisecond, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := cron.NewChain(wrap).Then(cronlock.Job(func(ctx context.Context, lease *fairlock.Lease) {
+		if err := lease.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		panic("its own")
+	}))
+	func() {
+		defer func() {
+			if p := recover(); p != "its own" {
+				t.Errorf("it panics with %v", p)
+			}
+		}()
+		job.Run()
+	}()
+	for len(h.said) > 0 {
+		if got := h.says(); got.err != nil {
+			t.Errorf("it logs %+v", got)
+		}
+	}
 }

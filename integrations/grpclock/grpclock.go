@@ -86,7 +86,7 @@ func UnaryServerInterceptor(locker fairlock.Interface, key Key, options Options)
 			returned := false
 			defer func() {
 				if !returned { // Do has no error for a handler that panics
-					options.lost(ctx, info, lease.Unlock(ctx))
+					options.lost(ctx, info, unexpected(lease.Unlock(ctx)))
 				}
 			}()
 			reply, failed = handler(context.WithValue(ctx, leaseKey{}, lease), request)
@@ -176,3 +176,11 @@ func Lease(ctx context.Context) *fairlock.Lease {
 // Token returns the fencing token of the handler that serves the call with this context: larger
 // than that of every call for the same lock before. It returns 0 if the call needed no lock.
 func Token(ctx context.Context) int64 { return Lease(ctx).Token() }
+
+// unexpected is what came of an Unlock, unless the handler had given the lock back itself.
+func unexpected(err error) error {
+	if errors.Is(err, fairlock.ErrNotHeld) && !errors.Is(err, fairlock.ErrLost) {
+		return nil
+	}
+	return err
+}

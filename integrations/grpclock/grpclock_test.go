@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/fairlock/locktest"
 	"github.com/fairlock/locks/integrations/grpclock"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
@@ -343,3 +344,22 @@ func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
 }
 
 func made(_ grpc.UnaryServerInterceptor, err error) error { return err }
+
+func TestAHandlerThatGaveTheLockBackAndPanicsHasLostNothing(t *testing.T) {
+	told := func(_ context.Context, _ *grpc.UnaryServerInfo, err error) { t.Errorf("Lost was told %v", err) }
+	with, err := grpclock.UnaryServerInterceptor(locktest.New(t), func(context.Context, any, *grpc.UnaryServerInfo) string { return "a" }, grpclock.Options{Lost: told})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if p := recover(); p != "its own" {
+			t.Errorf("it panics with %v", p)
+		}
+	}()
+	_, _ = with(t.Context(), nil, &grpc.UnaryServerInfo{}, func(ctx context.Context, _ any) (any, error) {
+		if err := grpclock.Lease(ctx).Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		panic("its own")
+	})
+}

@@ -140,7 +140,7 @@ func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 			if returned {
 				return
 			}
-			if err := lease.Unlock(ctx); err != nil { // Do has no error for a handler that panics
+			if err := unexpected(lease.Unlock(ctx)); err != nil { // Do has no error for a handler that panics
 				o.Lost(r, err)
 			}
 		}()
@@ -197,3 +197,11 @@ func Lease(ctx context.Context) *fairlock.Lease {
 // Token returns the fencing token of the handler that serves the request with this context: larger
 // than that of every request for the same lock before. It returns 0 if the request needed no lock.
 func Token(ctx context.Context) int64 { return Lease(ctx).Token() }
+
+// unexpected is what came of an Unlock, unless the handler had given the lock back itself.
+func unexpected(err error) error {
+	if errors.Is(err, fairlock.ErrNotHeld) && !errors.Is(err, fairlock.ErrLost) {
+		return nil
+	}
+	return err
+}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/fairlock/locktest"
 	"github.com/fairlock/locks/integrations/httplock"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
@@ -374,3 +375,23 @@ func TestWhatMakesNoSenseIsAnErrorAtOnce(t *testing.T) {
 }
 
 func made(_ func(http.Handler) http.Handler, err error) error { return err }
+
+func TestAHandlerThatGaveTheLockBackAndPanicsHasLostNothing(t *testing.T) {
+	told := func(_ *http.Request, err error) { t.Errorf("Lost was told %v", err) }
+	with, err := httplock.New(locktest.New(t), func(*http.Request) string { return "a" }, httplock.Options{Lost: told})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := with(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if err := httplock.Lease(r.Context()).Unlock(r.Context()); err != nil {
+			t.Error(err)
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // the same
+			t.Errorf("it panics with %v", p)
+		}
+	}()
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+}

@@ -515,3 +515,19 @@ func TestADecidedCallIsNotToldItsPlace(t *testing.T) {
 		t.Error("it asks the node again, which is to tell it of the vote")
 	}
 }
+
+func TestACallIsTrustedForNoLongerThanItsClaimWhateverItsNodesClocksDid(t *testing.T) {
+	now := time.Now()
+	b := New(3, 3*time.Second, 0, now)
+	us := lua.Micros(now.UnixMicro())
+	for i := range 2 {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Granted, Now: us, Token: int64(us) + int64(i), Since: us, Left: 30 * time.Second, Place: lua.Place(us)},
+			rules.ClockPair{Sent: now, At: us}, now)
+	}
+	v := b.Judge(now, func(int) bool { return false })
+	if v.Do != Hold || v.Term.Ends.After(now.Add(3*time.Second)) {
+		t.Errorf("%+v, %v from now", v, v.Term.Ends.Sub(now))
+	}
+}

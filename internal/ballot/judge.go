@@ -143,7 +143,11 @@ func (b *Ballot) decide(now time.Time) (token int64, t rules.Term, tell []int, o
 			}
 			continue
 		}
-		ends = append(ends, g.term.Ends)
+		end := g.term.Ends
+		if claimed := now.Add(g.Claim()); end.After(claimed) { // its node's clock was set back
+			end = claimed
+		}
+		ends = append(ends, end)
 	}
 	switch {
 	case len(ends) >= b.need:

@@ -139,13 +139,17 @@ func (c *Core) Waits(ctx context.Context, name, owner string, r Request, positio
 
 // Prompt returns the Server to which a call may send a request from its own goroutine, if the
 // request is sure to come back soon.
-func (c *Core) Prompt(ctx context.Context, r Request) (*lua.Server, bool) {
+func (c *Core) Prompt(ctx context.Context, call *Call) (*lua.Server, bool) {
+	r := &call.Request
 	if r.Replicas.Asked() { // the request waits for the replicas
 		return nil, false
 	}
 	limit := lua.MostKept
 	if r.Wait > 0 {
-		limit = min(limit, r.Wait)
+		limit = min(limit, r.Wait-time.Since(call.Began))
+		if limit <= 0 {
+			return nil, false
+		}
 	}
 	return c.Server.Prompt(ctx, limit)
 }

@@ -95,9 +95,10 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 		answers := make(chan answer, 1)
 		sent := time.Now()
 		if err := c.Await(ctx, func(ctx context.Context) {
-			renewed, got := c.Server.Confirm(context.WithoutCancel(ctx), renewal, need)
-			h.Requests.Done(renewed.Err)
-			answers <- answer{renewed, got}
+			a := answer{Renewed: lua.Renewed{Err: lua.ErrCutShort}} // unless Confirm returns
+			defer func() { h.Requests.Done(a.Err) }()
+			a.Renewed, a.got = c.Server.Confirm(context.WithoutCancel(ctx), renewal, need)
+			answers <- a
 		}); err != nil {
 			return got, err
 		}

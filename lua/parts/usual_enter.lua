@@ -16,7 +16,8 @@ if #ARGV == 12 and ARGV[10] == '0' then
 
   local held = redis.call('HMGET', record, 'owner', 'lease', ticket)
   local holder, term, hold = held[1], tonumber(held[2] or nil), held[3]
-  if holder and holder ~= '' and holder ~= owner and not hold and last >= seen then
+  local left = holder and redis.call('PTTL', record)
+  if holder and holder ~= '' and holder ~= owner and not hold and last >= seen and left ~= -1 then
     local state, is_heard = nil, 0
     if not try then
       line = line or redis.call('LLEN', queue)
@@ -52,7 +53,7 @@ if #ARGV == 12 and ARGV[10] == '0' then
     end
     if state then
       if not (term and term >= 0 and term <= MAX_LEASE) then term = 0 end
-      local remaining = math.min(MAX_LEASE, math.max(1, redis.call('PTTL', record)))
+      local remaining = math.min(MAX_LEASE, math.max(1, left))
       return {us, last, holder, term, remaining, line, is_heard, 0, 0, {}, state}
     end
   end

@@ -36,7 +36,7 @@ local function give(ticket, lease, last)
   local claim = math.min(CLAIM, lease)
   remember(token)
   redis.call('HSET', record, 'ticket', ticket, 'token', num(token), 'since', num(us))
-  redis.call('PEXPIRE', record, num(claim))
+  --#include parts/ends.lua
   redis.call('ZADD', waiters, num(ms + claim), ticket) -- its place ends with its vote
   return token, claim
 end

@@ -183,3 +183,30 @@ func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testin
 		}
 	})
 }
+
+// RESTORE without a TTL, PERSIST, or a user who may not PEXPIREAT leave such a record.
+func TestARecordWithoutAnEndEndsWithTheLastOfItsHolds(t *testing.T) {
+	server := redistest.Start(t)
+	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		rdb := server.Client(t)
+		holder, next := kind(rdb, quiet, fairlock.WithLease(500*time.Millisecond)), kind(server.Client(t), quiet)
+		defer next.Close()
+		_, err := holder.Lock(t.Context(), "x")
+		must(err)
+		must(holder.Close())
+		must(rdb.Persist(t.Context(), prefix+":lock:{x}").Err())
+		if _, err = next.TryLock(t.Context(), "x"); !errors.Is(err, fairlock.ErrHeld) {
+			t.Fatal(err)
+		}
+		lease, err := next.Lock(t.Context(), "x", fairlock.WaitAtMost(20*time.Second))
+		must(err)
+		must(lease.Unlock(t.Context()))
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,10 +25,10 @@ type child struct {
 	halted   chan os.Signal // a signal that should stop it, but came to us
 	terminal *terminal
 	guard    *guard
-	struck   bool // it was ended by SIGINT
-	refused  bool // see isRefused
-	forsaken bool // see suspend
-	halting  bool // see halt
+	struck   bool      // it was ended by SIGINT
+	refused  bool      // see isRefused
+	forsaken bool      // see suspend
+	halting  time.Time // see halt
 
 	bystanders map[int]uint64 // our descendants that are none of the command's, and when they started
 }
@@ -40,6 +41,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 		ended: make(chan struct{}), stopped: make(chan os.Signal), halted: make(chan os.Signal, 1),
 		terminal: ourTerminal(), guard: post(), bystanders: before,
 	}
+	c.terminal.begin()
 	if c.terminal.catches() {
 		signal.Notify(c.halted, unix.SIGTSTP)
 	}
@@ -58,6 +60,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 		c.release()
 		return nil, err
 	}
+	c.terminal.background()
 	if !c.terminal.isShared() {
 		c.terminal.give(c.pid)
 	}

@@ -20,6 +20,7 @@ type terminal struct {
 	own    int // our process group
 	lent   int // the group that has the foreground from us; 0: none
 	shared bool
+	caught bool        // see catches
 	deaf   bool        // we were started to ignore Ctrl-Z, and so is the command
 	modes  *term.State // from before the command could change them; nil: it never had the terminal from us
 	awake  chan os.Signal
@@ -111,11 +112,23 @@ func (t *terminal) set(group int) {
 // stopped by it. We get it if the terminal is shared: see isShared. We also get it if it comes
 // before the command has the foreground. A command that had the foreground while we were stopped
 // would read what is typed for our shell.
-func (t *terminal) catches() bool { return t != nil && !t.deaf && (t.shared || mindedIsCertain) }
+func (t *terminal) catches() bool { return t != nil && t.caught }
+
+// begin is called before the command starts. Who catches a stop has to know whether to stop: where
+// that is not certain, the system decides.
+func (t *terminal) begin() {
+	if t != nil {
+		t.caught = !t.deaf && (t.shared || mindedIsCertain && minded())
+	}
+}
+
+// background is called once the command runs, which is not to inherit this. If we are a job in the
+// background, no complaint may stop us: the command would go on, also without the lock.
+func (t *terminal) background() { signal.Ignore(unix.SIGTTOU) }
 
 // halt passes a Ctrl-Z on to the command. Then suspend does the rest.
 func (c *child) halt() {
-	c.halting = true // it may be stopped already, because it touched the terminal
+	c.halting = time.Now() // it may be stopped already, because it touched the terminal
 	_ = c.send(unix.SIGTSTP)
 }
 
@@ -129,8 +142,8 @@ func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 	if t == nil {
 		return
 	}
-	wants := (why == unix.SIGTTIN || why == unix.SIGTTOU) && !c.halting
-	c.halting = false
+	wants := (why == unix.SIGTTIN || why == unix.SIGTTOU) && time.Since(c.halting) > unheard
+	c.halting = time.Time{}
 	if wants && (t.foreground() == c.pid || t.give(c.pid)) {
 		_ = c.send(syscall.SIGCONT) // the child touched the terminal just before it had the foreground
 		return
@@ -144,8 +157,12 @@ func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 	}
 	lent := t.take()
 	t.sleep()
-	if t.catches() {
-		signal.Notify(c.halted, unix.SIGTSTP) // sleep has ended that
+	if t.catches() { // sleep has ended that
+		select {
+		case <-c.halted: // another process of our group told all of it, as we did
+		default:
+		}
+		signal.Notify(c.halted, unix.SIGTSTP)
 	}
 	if lent || !t.shared {
 		t.give(c.pid)
