@@ -391,11 +391,3 @@ func (l *Locker) heard(payload string) {
 	l.mu.Unlock()
 	l.core.Forced(m)
 }
-
-// checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
-// no call knows that ticket. l.mu must be held.
-func (l *Locker) checkHolder(keys lua.Keys, holder string) {
-	if counter, ours := l.core.Own(holder); ours && l.known[counter] == nil {
-		l.core.ReturnStrays(keys)
-	}
-}

@@ -228,3 +228,11 @@ func (s strategy) Knows(counter uint64) bool {
 
 // GiveBack gives back what a stray ticket has.
 func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.leave(keys, t, rules.Unknown(t)) }
+
+// checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
+// no call knows that ticket. l.mu must be held.
+func (l *Locker) checkHolder(keys lua.Keys, holder string) {
+	if counter, ours := l.core.Own(holder); ours && l.known[counter] == nil {
+		l.core.ReturnStrays(keys)
+	}
+}

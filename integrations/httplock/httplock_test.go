@@ -389,7 +389,7 @@ func TestAHandlerThatGaveTheLockBackAndPanicsHasLostNothing(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	defer func() {
-		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // the same
+		if p := recover(); p != http.ErrAbortHandler {
 			t.Errorf("it panics with %v", p)
 		}
 	}()

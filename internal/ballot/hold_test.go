@@ -523,7 +523,7 @@ func TestACallIsTrustedForNoLongerThanItsClaimWhateverItsNodesClocksDid(t *testi
 	for i := range 2 {
 		b.Enter(i)
 		b.Entered(i, false)
-		b.Answered(i, &Answer{Status: Granted, Now: us, Token: int64(us) + int64(i), Since: us, Left: 30 * time.Second, Place: lua.Place(us)},
+		b.Answered(i, &Answer{Status: Granted, Now: us, Token: int64(us) + int64(i), Since: us, Left: 30 * time.Second, Place: us},
 			rules.ClockPair{Sent: now, At: us}, now)
 	}
 	v := b.Judge(now, func(int) bool { return false })
