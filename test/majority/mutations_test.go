@@ -104,8 +104,7 @@ var mutations = []broken{
 	{
 		name: "a vote ends while it is trusted", mutation: votesEndEarly,
 		scripts: []change{
-			{"parts/advance.lua", "redis.call('PEXPIRE', record, num(claim))", "redis.call('PEXPIRE', record, num(claim / 3))"},
-			{"parts/usual_enter.lua", "redis.call('PEXPIRE', record, claim)", "redis.call('PEXPIRE', record, claim / 3)"},
+			{"parts/ends.lua", "string.format('%.0f', claim)", "string.format('%.0f', claim / 3)"},
 		},
 		scenario: scenario{programs: two, allows: budget{ticks: 1}}, breaks: "exclusion",
 	},
