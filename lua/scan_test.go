@@ -37,7 +37,7 @@ func TestAScanFindsWhatIsHeldOrWaitedForOnEveryNode(t *testing.T) {
 				_, err := a.Enter(ctx, keys, Enter{Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 				must(t, err)
 			}
-			for _, name := range []string{"a", "{a}:b", "x y [*]", "{}", "a}{b", "lock:x", "q", "7", "8", "9", "10", "11"} {
+			for _, name := range []string{"a", "{a}:b", "x y [*]", "{}", "{a}{b}", "lock:x", "q", "7", "8", "9", "10", "11"} {
 				keys, err := NewKeys(prefix, name)
 				must(t, err)
 				enters(keys)
