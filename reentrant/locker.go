@@ -168,8 +168,8 @@ func (l *Locker) ForceUnlock(ctx context.Context, name string) error {
 // user's code: a context of Do's that ends, the Observer and the Logger. For what the last two have
 // yet to be told, Close waits at most a second. A server that does not answer can delay Close for
 // as long as the client's timeouts allow. If the client has none, Close waits for some seconds, and
-// what was sent ends with the client. It may be called in any callback. What the client calls amid a
-// request is none: a hook, a dialer, a credentials provider, or a method of their errors. There,
+// what was sent ends with the client. It may be called in any callback. What the client calls amid
+// a request is none: a hook, a dialer, a credentials provider, or a method of their errors. There,
 // Close would wait for that request.
 func (l *Locker) Close() error {
 	l.refuseCalls(l.draining, l.closing)

@@ -70,7 +70,8 @@ func WithLock(options ...fairlock.LockOption) Option {
 // the same leadership.
 //
 // When f returns, the instance resigns: the next in line leads at once, and Run returns what f
-// returned, joined with the error of a resignation that the server has not confirmed. To stand for election again after that is the caller's decision, a loop around Run.
+// returned, joined with the error of a resignation that the server has not confirmed. To stand for
+// election again after that is the caller's decision, a loop around Run.
 //
 // When the leadership is lost, f's context ends. Run waits until f has returned, whatever it
 // returns, calls OnLost, and goes back to the end of the line.

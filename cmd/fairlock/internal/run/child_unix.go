@@ -60,7 +60,7 @@ func start(cmd *exec.Cmd) (*child, error) {
 		c.release()
 		return nil, err
 	}
-	c.terminal.background()
+	background()
 	if !c.terminal.isShared() {
 		c.terminal.give(c.pid)
 	}

@@ -101,10 +101,8 @@ func (t *terminal) foreground() int {
 	return group
 }
 
-// set changes the foreground group. A process in the background would be stopped for that, unless
-// it ignores SIGTTOU.
+// set changes the foreground group, after background: a process there would be stopped for that.
 func (t *terminal) set(group int) {
-	signal.Ignore(unix.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) // the terminal may have hung up; then nobody reads from it
 }
 
@@ -122,9 +120,9 @@ func (t *terminal) begin() {
 	}
 }
 
-// background is called once the command runs, which is not to inherit this. If we are a job in the
-// background, no complaint may stop us: the command would go on, also without the lock.
-func (t *terminal) background() { signal.Ignore(unix.SIGTTOU) }
+// background has us go on in the background, too: a complaint there, or set, must not stop us while
+// the command goes on. It is called once the command runs, which is not to inherit that.
+func background() { signal.Ignore(unix.SIGTTOU) }
 
 // halt passes a Ctrl-Z on to the command. Then suspend does the rest.
 func (c *child) halt() {
