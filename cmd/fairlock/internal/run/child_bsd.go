@@ -13,10 +13,13 @@ func adopt() {}
 
 // offspring reports whether a process is left in the child's process group. Processes that have
 // left the group cannot be found here.
-func (c *child) offspring() (group bool, strays []int) { return c.groupExists(), nil }
+func (c *child) offspring() (group bool, strays []stray) { return c.groupExists(), nil }
 
 // bystanders returns nothing: offspring looks at the command's group only.
 func bystanders() map[int]uint64 { return nil }
+
+// lookout is for nobody here: the system does not say in one way which processes are stopped.
+func lookout(int) (dismiss func()) { return func() {} }
 
 // minded reports whether our parent is a shell that has given us, or our pipeline, a process group.
 // Such a shell sees us stop and can wake us.

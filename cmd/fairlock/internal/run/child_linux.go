@@ -18,7 +18,7 @@ func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 // whether there are some in the child's process group, and returns those outside of it as strays. A
 // job of a shell, or of timeout(1), has a group of its own. A process with a session of its own is
 // a daemon, which fairlock leaves alone. So it does what it had before the command: see bystanders.
-func (c *child) offspring() (group bool, strays []int) {
+func (c *child) offspring() (group bool, strays []stray) {
 	all, err := processes()
 	if err != nil {
 		return c.groupExists(), nil
@@ -36,7 +36,7 @@ func (c *child) offspring() (group bool, strays []int) {
 			case p.group == c.pid:
 				group = true
 			case p.session == session:
-				strays = append(strays, p.pid)
+				strays = append(strays, stray{p.pid, p.stopped})
 			}
 			visit(p.pid)
 		}
@@ -71,6 +71,7 @@ type procfs struct {
 
 	started uint64 // a clock's tick: with it a process can be told from a later one with its pid
 	dead    bool   // but not waited for yet
+	stopped bool   // by a signal, or by its debugger
 }
 
 // processes returns all processes, by parent.
@@ -105,6 +106,7 @@ func processes() (map[int][]procfs, error) {
 			return nil, err
 		}
 		p.dead = fields[0][0] == 'Z' || fields[0][0] == 'X'
+		p.stopped = fields[0][0] == 'T' || fields[0][0] == 't'
 		all[p.parent] = append(all[p.parent], p)
 	}
 	return all, nil

@@ -131,8 +131,8 @@ func (c *child) halt() {
 }
 
 // suspend follows a child that was stopped (Ctrl-Z). It stops us, so that our shell sees the job
-// stop. When we are woken, it wakes the child, unless the lock was lost meanwhile. Without a
-// terminal no shell waits for us to stop: we go on and keep the lock. If the child waits for a
+// stop, and all that still works for the command, for while we are stopped nobody renews its lock.
+// When we are woken, it wakes the command, unless the lock was lost meanwhile. Without a terminal no shell waits for us to stop: we go on and keep the lock. If the child waits for a
 // terminal that no shell can give us any more, suspend hangs it up as the system does with such
 // jobs, and calls forsaken the first time.
 func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
@@ -154,7 +154,10 @@ func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 		_ = c.send(unix.SIGHUP)
 	}
 	lent := t.take()
+	thaw := c.freeze()
+	dismiss := lookout(c.pid)
 	t.sleep()
+	dismiss()
 	if t.catches() { // sleep has ended that
 		select {
 		case <-c.halted: // another process of our group told all of it, as we did
@@ -166,7 +169,7 @@ func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 		t.give(c.pid)
 	}
 	if lost() == nil {
-		_ = c.send(syscall.SIGCONT)
+		thaw()
 	}
 }
 

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/locks/test/redistest"
+)
+
+// told returns the number that the screen shows behind a word.
+func (c *console) told(word string) (n int) {
+	c.t.Helper()
+	eventually(c.t, fmt.Sprintf("the screen shows a number behind %q", word), func() bool {
+		found := regexp.MustCompile(word + ` (\d+)\r`).FindStringSubmatch(c.seen.String())
+		if found != nil {
+			n, _ = strconv.Atoi(found[1])
+		}
+		return found != nil
+	})
+	return n
+}
+
+// isStopped reports whether a process is.
+func isStopped(pid int) bool {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return strings.Contains(string(status), "\nState:\tT")
+}
+
+func TestACommandThatIsWokenAloneIsUnderItsLockOrIsEnded(t *testing.T) {
+	for name, stop := range map[string]unix.Signal{"Ctrl-Z": 0, "kill -STOP": unix.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			locker := observer(t, s)
+			c := sitDown(t, s, "sh", "-i")
+			c.sees("ready> ")
+			c.types(`"$FAIRLOCK" run --lease 2s x -- sh -c 'echo it is $$; while sleep 0.1; do :; done'; echo co''de $?` + "\n")
+			pid := c.told("it is")
+			if stop == 0 {
+				c.types("\x1a")
+			} else {
+				must(t, unix.Kill(pid, stop))
+			}
+			c.sees("Stopped")
+			eventually(t, "the lock has expired", func() bool { return inspect(t, locker, "x").Holder == nil })
+			must(t, unix.Kill(pid, unix.SIGCONT))
+			c.sees("the command is told to stop")
+			c.sees("the command had exit code")
+			c.types("exit 6\nexit 6\n") // a shell says once that it has stopped jobs
+			c.ends(6)
+		})
+	}
+}
+
+func TestAJobThatIsStoppedStopsWhatHasLeftItsGroup(t *testing.T) {
+	t.Parallel()
+	c := sitDown(t, redistest.Start(t), "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run x -- sh -c '
+		timeout 600 sh -c "echo its stray is \$\$; exec sleep 600" &
+		read line; echo "got $line"; kill $!'` + "\n")
+	stray := c.told("its stray is")
+	c.types("\x1a")
+	c.sees("Stopped")
+	if !isStopped(stray) {
+		t.Error("the stray works on, and nobody renews its lock")
+	}
+	c.types("fg\n")
+	eventually(t, "the stray goes on", func() bool { return !isStopped(stray) })
+	c.types("hello\n")
+	c.sees("got hello")
+	c.types("exit 6\n")
+	c.ends(6)
+}
