@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/test/faultproxy"
@@ -173,6 +175,32 @@ func TestATryOutlivesConnectionsThatAreFoundBroken(t *testing.T) {
 				h.Error(err)
 			}
 		})
+	})
+}
+
+func TestAHolderKeepsItsLockThoughAllPooledConnectionsDieUnnoticed(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		lease := h.has(l, "x")
+		time.Sleep(2 * time.Second) // until it has a lease, and not only a claim
+		for _, n := range l.nodes {
+			var all []*redis.Conn
+			for range 20 {
+				c := n.rdb.(*redis.Client).Conn() //nolint:forcetypeassert // it is one
+				if err := c.Ping(h.Context()).Err(); err != nil {
+					h.Fatal(err)
+				}
+				all = append(all, c)
+			}
+			for _, c := range all {
+				_ = c.Close()
+			}
+		}
+		h.disconnects()
+		time.Sleep(2 * time.Minute)
+		if err := lease.Err(); err != nil {
+			h.Error(err)
+		}
 	})
 }
 

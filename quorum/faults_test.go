@@ -650,3 +650,21 @@ func TestWhoMayNotSetTheEndOfAVoteLeavesNoneBehind(t *testing.T) {
 	}
 	w.unlock(w.has(w.locker(), "x"))
 }
+
+func TestALockerWithWrongNodesLeavesANodeThatHasLostAllToItsQuorum(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.locker()
+		w.has(l, "x")
+		w.must(w.direct[0].FlushAll(w.Context()).Err())
+		wrong := w.locker(WithSet("another"))
+		_, err := wrong.Lock(w.Context(), "y")
+		w.is(err, errOther)
+		w.must(wrong.Close()) // which waits for all that it sends
+		w.has(w.locker(), "y")
+		w.until("the node rests for its own quorum", func() bool {
+			all, err := l.Nodes(w.Context())
+			w.must(err)
+			return all[0].Set == l.set && all[0].Quarantine > 0
+		})
+	})
+}

@@ -72,11 +72,11 @@ func (l *Locker) peek(ctx context.Context, n *node) (run string, err error) {
 	return s.Run, err
 }
 
-// probe asks a node that is away whether it is back. Only a Locker that was asked for a lock also
-// tells the node of the quorum: a quarantine should begin soon.
+// probe asks a node that is away whether it is back. Only a Locker that was asked for a lock, and
+// has found its quorum, also tells the node of the quorum: a quarantine should begin soon.
 func (l *Locker) probe(ctx context.Context, n *node) (err error) {
 	if l.joined.Load() {
-		_, err = l.meet(ctx, n, false)
+		_, err = l.meet(ctx, n, joins)
 	} else {
 		_, err = l.peek(ctx, n)
 	}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,10 @@ func TestALookAtAQuorumOfWhichANodeBelongsToAnotherOneShowsTheOthers(t *testing.
 	w := realNodes(t, 3)
 	holder := w.locker()
 	lease := w.has(holder, "x", Note("me"))
+	w.until("all have voted", func() bool {
+		s, err := holder.Inspect(w.Context(), "x")
+		return err == nil && !slices.ContainsFunc(s.Nodes, func(n NodeView) bool { return n.Vote == nil })
+	})
 	w.must(w.direct[1].HSet(w.Context(), "quorum:node", "set", "theirs").Err())
 	l := w.locker()
 	names := ""

@@ -220,6 +220,11 @@ func byNode(reasons []error) (all error) {
 	return all
 }
 
+// probes is how many probes may be under way to a node at once. A pooled connection may have died
+// unnoticed, because a firewall has forgotten it: then the client waits for its own timeout. Another
+// probe takes another connection, and then a new one.
+const probes = 16
+
 // probe returns when the node answers again, or the Locker is closed.
 func (n *node) probe(why error) {
 	began := time.Now()
@@ -227,36 +232,62 @@ func (n *node) probe(why error) {
 	if !n.wait(n.flaps()) {
 		return
 	}
-	said := false
-	for backoff := (engine.Backoff{}); ; n.wait(backoff.Next()) {
-		asked := time.Now()
-		err := n.meet(context.Background())
-		n.mu.Lock()
-		if err == nil {
-			n.forgive(asked)
-		} else { // also if it answered: it may be another quorum's by now
-			n.failed, n.refused, n.why = true, n.refused && !errors.Is(err, errOther), err
-		}
-		over := err == nil && !n.silent()
-		if closed(n.ended) {
-			over = true
-		}
-		if over {
-			n.probing, n.failed, n.since = false, err != nil, time.Now()
-		}
-		n.mu.Unlock()
-		if errors.Is(err, errOther) && !said {
-			said = true
-			n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", err)
-		}
-		if over {
-			if err == nil {
+	answers := make(chan error, probes)
+	var last time.Time // when the latest probe was sent
+	said, under := false, 0
+	backoff, next := engine.Backoff{}, time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-n.ended:
+			return
+		case <-next.C:
+			if under < probes {
+				last, under = time.Now(), under+1
+				n.asks(answers)
+			}
+			next.Reset(silence)
+			continue
+		case err := <-answers:
+			under--
+			if n.judges(err, last) {
 				n.logger.Info("fairlock: a node of the quorum answers again", "away", time.Since(began).Round(time.Millisecond))
 				n.back(n.i)
+				return
 			}
-			return
+			if errors.Is(err, errOther) && !said {
+				said = true
+				n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", err)
+			}
+			next.Reset(backoff.Next())
 		}
 	}
+}
+
+// asks sends a probe. answers has room for what comes of it.
+func (n *node) asks(answers chan<- error) {
+	n.spawn(func() {
+		err := lua.ErrCutShort // unless meet returns
+		defer func() { answers <- err }()
+		err = n.meet(context.Background())
+	})
+}
+
+// judges takes in what came of a probe, and reports whether the node is back. Then no request counts
+// any more that was sent before the last probe.
+func (n *node) judges(err error, last time.Time) (back bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil { // also if it answered: it may be another quorum's by now
+		n.failed, n.refused, n.why = true, n.refused && !errors.Is(err, errOther), err
+		return false
+	}
+	n.forgive(last)
+	if n.silent() {
+		return false
+	}
+	n.probing, n.failed, n.since = false, false, time.Now()
+	return true
 }
 
 // forgive has requests from before that time count no more. n.mu must be held.

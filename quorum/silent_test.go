@@ -35,6 +35,7 @@ type hushed struct {
 	mu     sync.Mutex // guards what follows
 	silent []bool
 	unread string   // no node reads a request with this text; empty: they read all
+	epoch  int      // how often all connections were lost
 	held   []func() // what nodes have not read yet
 }
 
@@ -81,16 +82,28 @@ func (h *hushed) ignore(text string) {
 	h.unread = text
 }
 
+// disconnects has all connections that are open now take what is sent, and pass nothing on: what lies
+// between has forgotten them.
+func (h *hushed) disconnects() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.epoch++
+}
+
 // mute is a connection to a node that may be silent.
 type mute struct {
 	net.Conn
-	h *hushed
-	i int
+	h     *hushed
+	i     int
+	epoch int // when it was opened
 }
 
 func (m mute) Write(p []byte) (int, error) {
 	m.h.mu.Lock()
 	defer m.h.mu.Unlock()
+	if m.epoch != m.h.epoch {
+		return len(p), nil
+	}
 	if !m.h.silent[m.i] && (m.h.unread == "" || !bytes.Contains(p, []byte(m.h.unread))) {
 		return m.Conn.Write(p)
 	}
@@ -106,8 +119,11 @@ func (h *hushed) locker(options ...Option) *Locker {
 		rdb := redis.NewClient(&redis.Options{
 			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, ReadTimeout: h.reads, ContextTimeoutEnabled: h.obeys, // never dialled
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				h.mu.Lock()
+				epoch := h.epoch
+				h.mu.Unlock()
 				c, err := mini.Dial(ctx, network, addr)
-				return mute{c, h, i}, err
+				return mute{c, h, i, epoch}, err
 			},
 		})
 		h.Cleanup(func() { _ = rdb.Close() })

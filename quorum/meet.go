@@ -1,0 +1,158 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fairlock/locks/internal/ballot"
+	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
+	"github.com/fairlock/locks/lua"
+)
+
+// Meet finds out whether a majority of nodes belongs to the quorum, or to none. The first call to
+// enter tells the latter: wrong nodes among ours must not cost the right ones a node that has just
+// lost all that it kept.
+func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
+	err := s.greet(ctx, func(ctx context.Context, n *node) (string, error) { return s.meet(ctx, n, known) })
+	if err == nil {
+		s.joined.Store(true)
+	}
+	return err
+}
+
+// greet asks each node for its run id, until a majority has told different ones. It waits for the
+// others no longer than any call does. One node of another quorum is an error. Others that refuse
+// are as good as away, unless they leave no majority.
+func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (run string, err error)) error {
+	if l.err != nil {
+		return l.err
+	}
+	type met struct {
+		i   int
+		run string
+		err error
+	}
+	all := make(chan met, len(l.nodes))
+	for i, n := range l.nodes {
+		l.core.Go(func() {
+			m := met{i: i, err: lua.ErrCutShort}
+			defer func() { all <- m }()
+			m.run, m.err = ask(context.WithoutCancel(ctx), n)
+		})
+	}
+	runs, answered, failed := make(map[string]int), 0, l.reasons()
+	refused, refusals := make([]error, len(l.nodes)), 0
+	patience := time.NewTimer(hush)
+	defer patience.Stop()
+	most := time.NewTimer(lua.MostKept)
+	defer most.Stop()
+	late, over := false, false
+	for open := len(l.nodes); open > 0 && !over && (!late || answered < l.need()); {
+		var m met
+		select {
+		case <-patience.C:
+			late = true
+			continue
+		case <-most.C:
+			over = true
+			continue
+		case m = <-all:
+			open--
+		}
+		switch other, twice := runs[m.run]; {
+		case m.err != nil && !rules.Retryable(m.err):
+			refused[m.i], failed[m.i] = m.err, m.err
+			if _, other := m.err.(definite); other { //nolint:errorlint // it may hold a user's error
+				return fmt.Errorf("node %d: %w", m.i+1, m.err)
+			}
+			if refusals++; refusals > len(l.nodes)-l.need() {
+				return byNode(refused)
+			}
+		case m.err != nil:
+			failed[m.i] = m.err
+		case twice && m.run != "":
+			return engine.Invalid("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)
+		default:
+			runs[m.run], failed[m.i] = m.i, nil
+			answered++
+		}
+	}
+	if answered < l.need() {
+		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), byNode(failed))
+	}
+	l.warn(refused)
+	return nil
+}
+
+// errOther is wrapped by errors of nodes that belong to another quorum.
+var errOther = errors.New("the node belongs to another quorum")
+
+// What becomes of a node that belongs to no quorum, when it is met.
+const (
+	known = iota - 1 // nothing
+	joins            // it belongs to this one, and grants nothing for now
+	first            // it belongs to this one, in which nobody holds anything yet
+)
+
+// meet finds out whether a node belongs to the quorum, and which server it is.
+func (l *Locker) meet(ctx context.Context, n *node, as int) (run string, err error) {
+	reply, err := n.run(ctx, meetScript, []string{l.nodeKey}, l.set, l.most.Milliseconds(), as)
+	if err != nil {
+		return "", err
+	}
+	if len(reply) != 4 {
+		return "", wrongReply("meet", reply)
+	}
+	run, _ = reply[0].(string)
+	wait, _ := reply[1].(int64)
+	set, _ := reply[2].(string)
+	most, _ := reply[3].(int64)
+	if err := l.belongs(set, most); err != nil && (set != "" || as != known) {
+		return "", err
+	}
+	n.met(run, ms(wait))
+	return run, nil
+}
+
+// belongs is an error unless this is what a node of the quorum keeps: the set and the longest
+// lease.
+func (l *Locker) belongs(set string, most int64) error {
+	if set == l.set && ms(most) == l.most {
+		return nil
+	}
+	return definite{fmt.Errorf("%w: of %s with leases of up to %v, and not of %s with %v", errOther, set, ms(most), l.set, l.most)}
+}
+
+// definite is an error that asking again does not mend.
+type definite struct{ error }
+
+func (d definite) Unwrap() error { return d.error }
+func (definite) RedisError()     {}
+
+// Init says that nobody holds anything in this quorum: a new one need not wait for the longest lease
+// that it might have forgotten. Use it once, before the first lock.
+func (l *Locker) Init(ctx context.Context) error {
+	err := l.usable(ctx)
+	if err == nil {
+		failed := make([]error, len(l.nodes))
+		err = l.side(ctx, func(i int) {
+			err := lua.ErrCutShort // unless meet returns
+			defer func() {
+				if err != nil {
+					failed[i] = fmt.Errorf("node %d: %w", i+1, err)
+				}
+			}()
+			_, err = l.meet(context.WithoutCancel(ctx), l.nodes[i], first)
+		})
+		if err == nil {
+			err = errors.Join(failed...)
+		}
+	}
+	if err != nil {
+		return &Error{Op: "init", Err: err}
+	}
+	return nil
+}
