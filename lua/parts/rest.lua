@@ -1,14 +1,7 @@
 -- rest.lua: what is left of the record: holds of the same owner, each with its own deadline. The
 -- latest deadline is the record's. If the record now ends sooner than the line knows, the next in
 -- line is told. If nothing is left, the lock is free. Included by leave; leaves its grant and more.
-local latest = 0
-local fields = redis.call('HGETALL', record)
-for i = 1, #fields, 2 do
-  if fields[i] == 'kept' or string.find(fields[i], ':', 1, true) then
-    local till = end_of(fields[i + 1])
-    if till > ms then latest = math.max(latest, till) else redis.call('HDEL', record, fields[i]) end
-  end
-end
+--#include parts/latest.lua
 local grant, more = {}, 0
 if latest > 0 then
   local sooner = latest + SOONER < redis.call('PEXPIRETIME', record)

@@ -108,12 +108,12 @@ func objects(t *testing.T, name string, invariant int, from, to uint64, breaks f
 
 // Without faults every request is answered.
 func TestTheRefereeSeesThatNothingBoundsTheRequestsOfAClientWithoutTimeouts(t *testing.T) {
-	objects(t, "requests that nothing bounds", 4, 1, 20, func(plan *Plan) { plan.Troubles, plan.Break.Endless = Endless, true })
+	objects(t, "requests that nothing bounds", 4, 2, 20, func(plan *Plan) { plan.Troubles, plan.Break.Endless = Endless, true })
 }
 
 // In calm weather no hook does anything.
 func TestTheRefereeSeesThatARequestThatAHookHasCutShortIsNotRepeated(t *testing.T) {
-	objects(t, "a release that is not repeated", 7, 5, 64, func(plan *Plan) { plan.Troubles, plan.Break.Hook = HookCrashes, true })
+	objects(t, "a release that is not repeated", 7, 13, 64, func(plan *Plan) { plan.Troubles, plan.Break.Hook = HookCrashes, true })
 }
 
 // In calm weather no user has a context of a type of its own.
@@ -122,10 +122,18 @@ func TestTheRefereeSeesAContextThatIsAskedInAnotherGoroutine(t *testing.T) {
 }
 
 // Nobody is evicted in calm weather.
-func TestTheRefereeSeesAnEvictionThatTakesTheHeadOfTheLine(t *testing.T) {
-	objects(t, "an eviction that takes the head of the line", 2, 0, 20, func(plan *Plan) {
-		plan.Troubles, plan.Break.Script = 0, in("evict", "redis.call('LREM', queue, 1, ARGV[4]) == 0", "not redis.call('LPOP', queue)")
-	})
+func TestTheRefereeSeesABrokenEviction(t *testing.T) {
+	for name, script := range map[string]func(string, string) string{
+		"one that takes the head of the line": in("evict",
+			"redis.call('LREM', queue, 1, ARGV[4]) == 0", "not redis.call('LPOP', queue)"),
+		"one that nobody is told of": in("evict",
+			"mark('!' .. ticket, ", "local _ = (", "tell(string.match(ticket, '^[^:]*'), 'evicted ' .. ticket .. ' ' .. record)", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects(t, name, 2, 2, 60, func(plan *Plan) { plan.Troubles, plan.Break.Script = 0, script })
+		})
+	}
 }
 
 // largerToken gives a grant on its way a larger token.

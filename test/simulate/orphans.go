@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,8 +94,11 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 	}
 	since = later(since, lk.unmarked(k.endedAt))
 	owners := []string{ownerOf(ticket)}
-	if what == holdsLock {
-		owners = append(owners, lk.grants[is.token].others()...)
+	if g := lk.grants[is.token]; what == holdsLock && g != nil {
+		owners = append(owners, g.others()...)
+		if since = later(since, c.gathered(lk, g)); since.After(time.Now()) {
+			return
+		}
 	}
 	for _, owner := range owners {
 		if u := lk.users[user{c.uuid, owner}]; u != nil {
@@ -108,6 +112,22 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 		lk.refused[ticket] = true // one objection is enough
 		r.violated(7, "%s: %s %s, and its call ended %v ago: nobody will leave", lk.name, ticket, what, d)
 	}
+}
+
+// gathered is until when a call for several locks may have had a turn of a grant, and waited for its
+// other locks: a day from now if it may be so yet.
+func (c *client) gathered(lk *lock, g *grant) (until time.Time) {
+	for _, turn := range g.run {
+		if k := c.called(lk.name, turn); k != nil && k.op == "lockall" {
+			until = later(until, k.endedAt)
+		}
+	}
+	for k := range c.calls {
+		if k.op == "lockall" && k.name == lk.name && (g.run == nil || slices.ContainsFunc(g.run, func(turn string) bool { return c.called(lk.name, turn) == k })) {
+			return time.Now().Add(24 * time.Hour)
+		}
+	}
+	return until
 }
 
 // unmarked is until when late requests of a call that ended at that time may be executed, because
