@@ -668,3 +668,34 @@ func TestALockerWithWrongNodesLeavesANodeThatHasLostAllToItsQuorum(t *testing.T)
 		})
 	})
 }
+
+func TestANodeThatHasLostAllWhileALockIsHeldRestsFromTheNextRenewalOn(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.locker(WithLease(3 * time.Second))
+		lease := w.has(l, "x")
+		w.must(w.direct[0].FlushAll(w.Context()).Err())
+		w.until("it rests", func() bool {
+			all, err := l.Nodes(w.Context())
+			w.must(err)
+			return all[0].Set == l.set && all[0].Quarantine > 0
+		})
+		w.unlock(lease)
+	})
+}
+
+// A Locker of other nodes may hear late from one of ours.
+func TestALockerWithWrongNodesWaitsForAllBeforeItTellsANodeOfThem(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		h.nodes[0].FlushAll()
+		h.nodes[2].FlushAll()
+		wrong := h.locker(WithSet("another"))
+		h.on(wrong, 1, meetScript, 0, 2*silence)
+		if _, err := wrong.TryLock(h.Context(), "x"); !errors.Is(err, errOther) {
+			h.Errorf("it says %v", err)
+		}
+		_ = wrong.Close()
+		if h.nodes[0].Exists("quorum:node") || h.nodes[2].Exists("quorum:node") {
+			h.Error("it has told a node")
+		}
+	})
+}

@@ -50,7 +50,12 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 	if err != nil || l.looked.Load() {
 		return keys, err
 	}
-	if e := l.core.Await(ctx, func(ctx context.Context) { err = l.greet(ctx, l.peek) }); e != nil {
+	if e := l.core.Await(ctx, func(ctx context.Context) {
+		err = l.greet(ctx, func(ctx context.Context, n *node) (run string, blank bool, err error) {
+			run, err = l.peek(ctx, n)
+			return run, false, err
+		})
+	}); e != nil {
 		return keys, e
 	}
 	l.looked.Store(err == nil)
@@ -76,7 +81,7 @@ func (l *Locker) peek(ctx context.Context, n *node) (run string, err error) {
 // has found its quorum, also tells the node of the quorum: a quarantine should begin soon.
 func (l *Locker) probe(ctx context.Context, n *node) (err error) {
 	if l.joined.Load() {
-		_, err = l.meet(ctx, n, joins)
+		_, _, err = l.meet(ctx, n, joins)
 	} else {
 		_, err = l.peek(ctx, n)
 	}

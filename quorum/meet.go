@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
@@ -12,35 +13,54 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Meet finds out whether a majority of nodes belongs to the quorum, or to none. The first call to
-// enter tells the latter: wrong nodes among ours must not cost the right ones a node that has just
-// lost all that it kept.
+// Meet finds out whether a majority of nodes belongs to the quorum, or to none. Then it tells the
+// latter: wrong nodes among ours must not cost the right ones a node that has just lost all that it
+// kept.
 func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
-	err := s.greet(ctx, func(ctx context.Context, n *node) (string, error) { return s.meet(ctx, n, known) })
-	if err == nil {
-		s.joined.Store(true)
+	var mu sync.Mutex // guards blank
+	var blank []*node
+	err := s.greet(ctx, func(ctx context.Context, n *node) (string, bool, error) {
+		run, set, err := s.meet(ctx, n, known)
+		if err == nil && set == "" {
+			mu.Lock()
+			defer mu.Unlock()
+			blank = append(blank, n)
+		}
+		return run, set == "", err
+	})
+	if err != nil {
+		return err
 	}
-	return err
+	s.joined.Store(true)
+	mu.Lock()
+	defer mu.Unlock()
+	for _, n := range blank {
+		s.core.Go(func() { _, _, _ = s.meet(context.Background(), n, joins) }) // if that fails, the node is away
+	}
+	return nil
 }
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
-// others no longer than any call does. One node of another quorum is an error. Others that refuse
-// are as good as away, unless they leave no majority.
-func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (run string, err error)) error {
+// others no longer than any call does, unless a node is blank, which may be told of a quorum then.
+// One node of another quorum is an error. Others that refuse are as good as away, unless they leave
+// no majority.
+func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (run string, blank bool, err error)) error {
 	if l.err != nil {
 		return l.err
 	}
 	type met struct {
 		i   int
 		run string
-		err error
+
+		blank bool
+		err   error
 	}
 	all := make(chan met, len(l.nodes))
 	for i, n := range l.nodes {
 		l.core.Go(func() {
 			m := met{i: i, err: lua.ErrCutShort}
 			defer func() { all <- m }()
-			m.run, m.err = ask(context.WithoutCancel(ctx), n)
+			m.run, m.blank, m.err = ask(context.WithoutCancel(ctx), n)
 		})
 	}
 	runs, answered, failed := make(map[string]int), 0, l.reasons()
@@ -49,8 +69,8 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 	defer patience.Stop()
 	most := time.NewTimer(lua.MostKept)
 	defer most.Stop()
-	late, over := false, false
-	for open := len(l.nodes); open > 0 && !over && (!late || answered < l.need()); {
+	late, over, blank := false, false, false
+	for open := len(l.nodes); open > 0 && !over && (!late || blank || answered < l.need()); {
 		var m met
 		select {
 		case <-patience.C:
@@ -61,6 +81,7 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 			continue
 		case m = <-all:
 			open--
+			blank = blank || m.err == nil && m.blank
 		}
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
@@ -97,24 +118,25 @@ const (
 	first            // it belongs to this one, in which nobody holds anything yet
 )
 
-// meet finds out whether a node belongs to the quorum, and which server it is.
-func (l *Locker) meet(ctx context.Context, n *node, as int) (run string, err error) {
+// meet finds out whether a node belongs to the quorum, and which server it is. A node that belongs to
+// none keeps no set.
+func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, err error) {
 	reply, err := n.run(ctx, meetScript, []string{l.nodeKey}, l.set, l.most.Milliseconds(), as)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if len(reply) != 4 {
-		return "", wrongReply("meet", reply)
+		return "", "", wrongReply("meet", reply)
 	}
 	run, _ = reply[0].(string)
 	wait, _ := reply[1].(int64)
-	set, _ := reply[2].(string)
+	set, _ = reply[2].(string)
 	most, _ := reply[3].(int64)
 	if err := l.belongs(set, most); err != nil && (set != "" || as != known) {
-		return "", err
+		return "", "", err
 	}
 	n.met(run, ms(wait))
-	return run, nil
+	return run, set, nil
 }
 
 // belongs is an error unless this is what a node of the quorum keeps: the set and the longest
@@ -145,7 +167,7 @@ func (l *Locker) Init(ctx context.Context) error {
 					failed[i] = fmt.Errorf("node %d: %w", i+1, err)
 				}
 			}()
-			_, err = l.meet(context.WithoutCancel(ctx), l.nodes[i], first)
+			_, _, err = l.meet(context.WithoutCancel(ctx), l.nodes[i], first)
 		})
 		if err == nil {
 			err = errors.Join(failed...)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/pubsub"
 )
@@ -220,19 +221,32 @@ func byNode(reasons []error) (all error) {
 	return all
 }
 
-// probes is how many probes may be under way to a node at once. A pooled connection may have died
-// unnoticed, because a firewall has forgotten it: then the client waits for its own timeout. Another
-// probe takes another connection, and then a new one.
-const probes = 16
+// Pooled connections may have died unnoticed, because a firewall has forgotten them. Then the client
+// waits for its own timeout with each, and another probe takes another connection, and then a new
+// one. So many probes may be under way to a node at once, and one more begins after that pause. To
+// a client without timeouts there is one: what it gives up stays with the client for ever.
+const (
+	probes     = 32
+	probePause = 100 * time.Millisecond
+)
+
+// probed is what came of a probe that was sent then.
+type probed struct {
+	asked time.Time
+	err   error
+}
 
 // probe returns when the node answers again, or the Locker is closed.
 func (n *node) probe(why error) {
 	began := time.Now()
-	n.logger.Warn("fairlock: a node of the quorum is away; nobody waits for it", "error", why)
+	n.logger.Warn("fairlock: a node of the quorum is away; nobody waits for it", "error", redact.Error(why))
 	if !n.wait(n.flaps()) {
 		return
 	}
-	answers := make(chan error, probes)
+	answers, most := make(chan probed, probes), probes
+	if n.server.Bound() == 0 {
+		most = 1
+	}
 	var last time.Time // when the latest probe was sent
 	said, under := false, 0
 	backoff, next := engine.Backoff{}, time.NewTimer(0)
@@ -242,34 +256,35 @@ func (n *node) probe(why error) {
 		case <-n.ended:
 			return
 		case <-next.C:
-			if under < probes {
+			if under < most {
 				last, under = time.Now(), under+1
-				n.asks(answers)
+				n.asks(last, answers)
 			}
-			next.Reset(silence)
-			continue
-		case err := <-answers:
+			next.Reset(probePause)
+		case p := <-answers:
 			under--
-			if n.judges(err, last) {
+			if n.judges(p.err, last) {
 				n.logger.Info("fairlock: a node of the quorum answers again", "away", time.Since(began).Round(time.Millisecond))
 				n.back(n.i)
 				return
 			}
-			if errors.Is(err, errOther) && !said {
+			if errors.Is(p.err, errOther) && !said {
 				said = true
-				n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", err)
+				n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", p.err)
 			}
-			next.Reset(backoff.Next())
+			if time.Since(p.asked) < silence { // else its connection had died
+				next.Reset(backoff.Next())
+			}
 		}
 	}
 }
 
 // asks sends a probe. answers has room for what comes of it.
-func (n *node) asks(answers chan<- error) {
+func (n *node) asks(at time.Time, answers chan<- probed) {
 	n.spawn(func() {
-		err := lua.ErrCutShort // unless meet returns
-		defer func() { answers <- err }()
-		err = n.meet(context.Background())
+		p := probed{at, lua.ErrCutShort} // unless meet returns
+		defer func() { answers <- p }()
+		p.err = n.meet(context.Background())
 	})
 }
 

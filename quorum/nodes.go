@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -128,7 +129,7 @@ func (l *Locker) round(at func(i int) error) {
 func (l *Locker) warn(refused []error) {
 	for i, err := range refused {
 		if err != nil {
-			l.nodes[i].logger.Warn("fairlock: a node of the quorum refuses what it is asked; the others go on", "error", err)
+			l.nodes[i].logger.Warn("fairlock: a node of the quorum refuses what it is asked; the others go on", "error", redact.Error(err))
 		}
 	}
 }

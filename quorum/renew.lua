@@ -29,6 +29,7 @@ for i = 1, (#KEYS - 1) / 5 do
   if gone then
     reply[i] = -1
   elseif holder[1] == ticket or not holder[1] and decided == '1' then
+    if not holder[1] then quarantined() end -- else nothing begins it: no call finds the lock free
     remember(tonumber(token))
     redis.call('HSET', record, 'ticket', ticket, 'token', token, 'depth', depth)
     redis.call('HSETNX', record, 'since', num(us))

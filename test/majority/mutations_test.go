@@ -26,7 +26,10 @@ func trusting(holds string) string {
 var mutations = []broken{
 	{
 		name: "a node that lost its data grants at once", mutation: noQuarantine,
-		scripts:  []change{{"parts/advance.lua", "      wait = quarantined()\n      if wait > 0 then return wait end\n", ""}},
+		scripts: []change{
+			{"parts/advance.lua", "      wait = quarantined()\n      if wait > 0 then return wait end\n", ""},
+			{"renew.lua", "if not holder[1] then quarantined() end", ""},
+		},
 		scenario: scenario{programs: two, allows: budget{restarts: 1, faults: 1}}, breaks: "exclusion",
 	},
 	{

@@ -246,6 +246,9 @@ func (n *node) renew(r *request, c int8, token, lease, place int64, decided bool
 	case n.marks[c] != unmarked && r.broken != lateRenewals:
 		return -1
 	case n.holder == c, n.holder == nobody && decided:
+		if n.holder == nobody {
+			n.quarantined(r)
+		}
 		n.remember(r, token)
 		if n.holder != c {
 			n.holder, n.decided, n.since, n.ends = c, false, n.us(r), n.ms(r)-1
