@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -75,6 +76,23 @@ func TestAJobThatIsStoppedStopsWhatHasLeftItsGroup(t *testing.T) {
 	eventually(t, "the stray goes on", func() bool { return !isStopped(stray) })
 	c.types("hello\n")
 	c.sees("got hello")
+	c.types("exit 6\n")
+	c.ends(6)
+}
+
+// A pager leaves the screen before it stops.
+func TestCtrlZLetsTheWholeJobTidyUpBeforeItStops(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "tidies")
+	must(t, os.WriteFile(script, []byte(`trap 'sleep 0.05; echo "has tidied"; kill -STOP $$' TSTP; echo "is up"; while :; do :; done`), 0o600))
+	c := sitDown(t, redistest.Start(t), "sh", "-i")
+	c.sees("ready> ")
+	c.types(`"$FAIRLOCK" run x -- sh -c 'sh "$0" & read line; kill -9 $!' ` + script + "\n")
+	c.sees("is up")
+	c.types("\x1a")
+	c.sees("Stopped")
+	c.sees("has tidied")
+	c.types("fg\nhello\n")
 	c.types("exit 6\n")
 	c.ends(6)
 }

@@ -29,6 +29,10 @@ func Catch(these ...os.Signal) (<-chan os.Signal, func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
+// DropBrokenPipes has writes to a standard stream whose reader has gone away fail, from now on.
+// Otherwise fairlock would die of SIGPIPE.
+func DropBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 // Number returns n of 128+n.
 func Number(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {

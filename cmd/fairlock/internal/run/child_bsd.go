@@ -13,7 +13,10 @@ func adopt() {}
 
 // offspring reports whether a process is left in the child's process group. Processes that have
 // left the group cannot be found here.
-func (c *child) offspring() (group bool, strays []stray) { return c.groupExists(), nil }
+func (c *child) offspring() (group bool, strays []int) { return c.groupExists(), nil }
+
+// freeze stops nothing more here: what has left the group cannot be found.
+func (c *child) freeze() (thaw func()) { return func() { _ = c.send(unix.SIGCONT) } }
 
 // bystanders returns nothing: offspring looks at the command's group only.
 func bystanders() map[int]uint64 { return nil }

@@ -14,14 +14,27 @@ import (
 // of them gets lost.
 func adopt() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// offspring finds the living processes that the child has started or left behind. It reports
-// whether there are some in the child's process group, and returns those outside of it as strays. A
-// job of a shell, or of timeout(1), has a group of its own. A process with a session of its own is
-// a daemon, which fairlock leaves alone. So it does what it had before the command: see bystanders.
-func (c *child) offspring() (group bool, strays []stray) {
-	all, err := processes()
+// offspring reports whether processes live that the child has started or left behind in its process
+// group, and returns those outside of it as strays.
+func (c *child) offspring() (group bool, strays []int) {
+	in, out, err := c.kin()
 	if err != nil {
 		return c.groupExists(), nil
+	}
+	for _, p := range out {
+		strays = append(strays, p.pid)
+	}
+	return len(in) > 0, strays
+}
+
+// kin finds the living processes that the child has started or left behind, in its process group and
+// outside. A job of a shell, or of timeout(1), has a group of its own. A process with a session of
+// its own is a daemon, which fairlock leaves alone. So it does what it had before the command: see
+// bystanders.
+func (c *child) kin() (group, strays []procfs, err error) {
+	all, err := processes()
+	if err != nil {
+		return nil, nil, err
 	}
 	session, _ := unix.Getsid(0) // our own session: cannot fail
 	own := unix.Getpgrp()        // never the command's, so what is in it is none of the command's either
@@ -34,15 +47,15 @@ func (c *child) offspring() (group bool, strays []stray) {
 			switch {
 			case p.dead || p.pid == c.guard.pid():
 			case p.group == c.pid:
-				group = true
+				group = append(group, p)
 			case p.session == session:
-				strays = append(strays, stray{p.pid, p.stopped})
+				strays = append(strays, p)
 			}
 			visit(p.pid)
 		}
 	}
 	visit(os.Getpid())
-	return group, strays
+	return group, strays, nil
 }
 
 // bystanders returns the descendants that fairlock has before it starts the command, with the time

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
@@ -32,12 +31,6 @@ type child struct {
 	halting  time.Time // see halt
 
 	bystanders map[int]uint64 // our descendants that are none of the command's, and when they started
-}
-
-// stray is a process that the command has started, or left behind, outside of its process group.
-type stray struct {
-	pid     int
-	stopped bool
 }
 
 // start starts cmd. If start returns a child, the caller must release it when it has ended.
@@ -120,26 +113,10 @@ func (c *child) sendAll(all ...syscall.Signal) {
 		c.refused = errors.Is(c.send(s), unix.EPERM) || c.refused
 	}
 	_, strays := c.offspring()
-	for _, each := range strays {
+	for _, pid := range strays {
 		for _, s := range all {
-			c.refused = errors.Is(unix.Kill(each.pid, s), unix.EPERM) || c.refused
+			c.refused = errors.Is(unix.Kill(pid, s), unix.EPERM) || c.refused
 		}
-	}
-}
-
-// freeze stops all that still works for the command. It returns what wakes the same processes.
-func (c *child) freeze() (thaw func()) {
-	_ = c.send(unix.SIGSTOP)
-	_, strays := c.offspring()
-	strays = slices.DeleteFunc(strays, func(s stray) bool { return s.stopped }) // the user has stopped it
-	for _, each := range strays {
-		_ = unix.Kill(each.pid, unix.SIGSTOP)
-	}
-	return func() {
-		for _, each := range strays {
-			_ = unix.Kill(each.pid, unix.SIGCONT)
-		}
-		_ = c.send(unix.SIGCONT)
 	}
 }
 

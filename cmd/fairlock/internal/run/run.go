@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -105,7 +104,7 @@ func (r *Command) Run() error {
 // under runs the program under the lock, and leaves nothing behind.
 func (r *Command) under(p *Program, shown *progress) error {
 	p.out = shown
-	deafen()
+	process.DropBrokenPipes()
 	signals, release := process.Catch(slices.Concat(process.Ending, heralds)...)
 	defer release() // last: while the Locker closes, a signal must not cost the command's exit code
 	log := locks.NewNotices(shown)
@@ -204,13 +203,6 @@ func (r *Command) note() string {
 	}
 	who += filepath.Base(r.Command[1])
 	return strings.ToValidUTF8(who[:min(len(who), 256)], "")
-}
-
-// deafen catches and drops the signals of deafTo from now on.
-func deafen() {
-	for _, each := range deafTo {
-		signal.Notify(make(chan os.Signal, 1), each)
-	}
 }
 
 // Predict returns the names of locks of the kind that would be taken, for completion.

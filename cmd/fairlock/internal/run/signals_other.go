@@ -4,8 +4,8 @@ package run
 
 import "os"
 
-// heralds and deafTo are empty on this system: see signals_unix.go.
-var heralds, deafTo []os.Signal
+// heralds are none on this system: see signals_unix.go.
+var heralds []os.Signal
 
 func dieOfInterrupt() {}
 

@@ -12,10 +12,6 @@ import (
 // heralds are the signals that mean something only to the command.
 var heralds = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 
-// deafTo are signals that fairlock catches and drops: if the reader of its stderr goes away,
-// fairlock must not die of that.
-var deafTo = []os.Signal{syscall.SIGPIPE}
-
 // dieOfInterrupt ends the process by SIGINT, unless it was started to ignore SIGINT.
 func dieOfInterrupt() {
 	signal.Reset(syscall.SIGINT)
