@@ -33,6 +33,7 @@ const houseModule = "github.com/fairlock/locks"
 // here.
 var houseFloors = map[string]int{
 	"internal/batch":    0,
+	"internal/redact":   0,
 	"lua":               1,
 	"pubsub":            1,
 	"internal/rules":    2,

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/internal/redact"
 )
 
 // failure is the error of a request, and all that is asked of it. Hooks, dialers and contexts may
@@ -18,6 +20,7 @@ type failure struct {
 	reply string // of the server, without "ERR "
 
 	answered, unsent, busy bool // see Answered, Unsent and Busy
+	shut, closed           bool // it is redis.ErrClosed; see Closed
 	timeout                bool // the client's
 	dry, kept              bool // it is errNotAtHand, or ErrKept
 }
@@ -66,12 +69,17 @@ func ask(err error) (f *failure) {
 	var op *net.OpError
 	var network net.Error
 	f.busy = errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
-	f.unsent = f.busy || errors.Is(err, redis.ErrClosed) || errors.As(err, new(*tls.CertificateVerificationError)) ||
+	f.shut = errors.Is(err, redis.ErrClosed)
+	f.unsent = f.busy || f.shut || errors.As(err, new(*tls.CertificateVerificationError)) ||
 		errors.As(err, &op) && op.Op == "dial"
 	f.timeout = errors.As(err, &network) && network.Timeout()
 	f.dry, f.kept = errors.Is(err, errNotAtHand), errors.Is(err, ErrKept)
 	return f
 }
+
+// Closed reports whether a script could not be sent because the client is closed: it never will be.
+// In a cluster, only the client of one node may be, whose node is another one's by now.
+func Closed(err error) bool { return look(err).closed }
 
 // Kept reports whether err is ErrKept.
 func Kept(err error) bool { return look(err).kept }
@@ -94,3 +102,6 @@ func Unanswered(err error) bool {
 	f := look(err)
 	return err != nil && !f.answered && !f.unsent
 }
+
+// Redacted is a text of an error without what a server repeats of a password: see package redact.
+func Redacted(text string) string { return redact.Text(text) }

@@ -3,6 +3,8 @@ package pubsub
 import (
 	"log/slog"
 	"time"
+
+	"github.com/fairlock/locks/internal/redact"
 )
 
 // sayEvery is the shortest time between two lines of the log about lost subscriptions, even if the
@@ -28,7 +30,7 @@ func (o *outage) goesOn(err error) {
 		o.quiet++
 		return
 	}
-	o.log.Warn("fairlock: subscription lost, making it again", "error", err, "away", now.Sub(o.since), "failed", o.quiet)
+	o.log.Warn("fairlock: subscription lost, making it again", "error", redact.Error(err), "away", now.Sub(o.since), "failed", o.quiet)
 	o.said, o.quiet, o.told = now, 0, true
 }
 

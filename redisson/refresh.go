@@ -3,6 +3,8 @@ package redisson
 import (
 	"context"
 	"time"
+
+	"github.com/fairlock/locks/internal/redact"
 )
 
 // refresh keeps the places of the calls in a fair line, in one request, and lets those ask that may
@@ -27,7 +29,7 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 		at.looking = time.Time{}
 	}
 	if err != nil {
-		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
+		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", redact.Error(err))
 		return
 	}
 	for _, owner := range append(seen.missing, seen.next) {

@@ -401,13 +401,32 @@ func TestAnOutputThatCannotBeWrittenIs74(t *testing.T) {
 		t.Skipf("NOT SHOWN: %v", err)
 	}
 	defer full.Close()
-	for _, args := range []string{"ls", "man", "completion bash", "run --help"} {
+	locker := observer(t, s)
+	take(t, locker, "x")
+	inLine(t, locker, "x", 0)
+	for args, said := range map[string]string{
+		"ls": "standard output", "man": "standard output", "completion bash": "standard output", "run --help": "standard output",
+		"force x": "the lock was forced",
+	} {
 		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://" + s.Addr()}, strings.Fields(args)...)
 		p.cmd.Stdout = full
 		must(t, p.cmd.Start())
 		_ = p.cmd.Wait() // the test checks the exit code
 		close(p.done)
 		p.ends(74)
-		p.complains("standard output")
+		p.complains("standard output", said)
+	}
+}
+
+func TestAPasswordThatAServerRepeatsIsNotShown(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--rename-command", "AUTH", "")
+	for _, args := range []string{"ls", "show x", "doctor", "doctor --json", "run x -- true", "force x"} {
+		p := fairlockWith(t, []string{"FAIRLOCK_REDIS=redis://user:s3cr3t@" + s.Addr()}, strings.Fields(args)...)
+		p.cmd.Stderr = nil
+		said, err := p.cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(said), "unknown command") || strings.Contains(string(said), "s3cr3t") {
+			t.Errorf("%s: %v, and it says %s", args, err, said)
+		}
 	}
 }

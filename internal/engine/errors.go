@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fairlock/locks/internal/redact"
 )
 
 // The states that an error can stand for; match them with errors.Is.
@@ -39,7 +41,10 @@ type Error struct {
 	Err  error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("fairlock: %s %q: %v", e.Op, e.Name, e.Err) }
+// Error leaves out what a server repeats of a password.
+func (e *Error) Error() string {
+	return redact.Text(fmt.Sprintf("fairlock: %s %q: %v", e.Op, e.Name, e.Err))
+}
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -245,7 +246,7 @@ func (c *Core) renew(holds []*Hold, renewals []lua.Renewal) error {
 	err = cmp.Or(cmp.Or(failures...), err)
 	if len(failed) > 0 {
 		first := failed[0]
-		c.Settings.Logger.Debug("fairlock: renewal failed", "locks", len(failed), "first", holds[first].first.Name, "error", answers[first].Err)
+		c.Settings.Logger.Debug("fairlock: renewal failed", "locks", len(failed), "first", holds[first].first.Name, "error", redact.Error(answers[first].Err))
 	}
 	if prolonged > 0 {
 		c.Settings.Observe(Event{Kind: Renewed, Locks: prolonged})
@@ -269,7 +270,7 @@ func (c *Core) reassert(ctx context.Context, h *Hold, r lua.Renewal) error {
 	answer = c.protocol.Reassert(ctx, r)
 	switch {
 	case answer.Err != nil:
-		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.first.Name, "error", answer.Err)
+		c.Settings.Logger.Debug("fairlock: renewal failed", "lock", h.first.Name, "error", redact.Error(answer.Err))
 		return answer.Err
 	case answer.Forced:
 		c.Lose(h, rules.Forced)

@@ -66,7 +66,7 @@ func (v *Evict) Run() error {
 	p := v.Page()
 	p.Object(&evictedRecord{v.Name, look.Base64(v.Name), waiter})
 	p.Say("%s: evicted %s, who had place %d and waited for %s", p.Paint(output.Bold, output.Clean(v.Name)), called(waiter), waiter.Place, output.Span(waiter.Waited))
-	return p.Print()
+	return output.Done(p.Print(), "the waiter was evicted")
 }
 
 // find returns the waiter that the command line means.

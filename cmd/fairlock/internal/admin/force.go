@@ -78,7 +78,7 @@ func (v *Force) Run() error {
 	if unseen == nil {
 		done.Next = &after.Holder
 	}
-	return errors.Join(unseen, v.tell(done)) // it is done, whoever has the lock now
+	return errors.Join(unseen, output.Done(v.tell(done), "the lock was forced")) // it is done, whoever has the lock now
 }
 
 // nobody returns the error that there is nothing to force. If the lock of that name is held in the

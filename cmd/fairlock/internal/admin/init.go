@@ -100,7 +100,11 @@ func (v *Init) Run() error {
 	if verdict == nil && v.New && !inUse(nodes) {
 		verdict = v.init(ctx, l, nodes)
 	}
-	if err := v.tell(nodes, verdict == nil); err != nil {
+	err = v.tell(nodes, verdict == nil)
+	if slices.ContainsFunc(nodes, func(n nodeRecord) bool { return n.Told }) {
+		err = output.Done(err, "nodes were told")
+	}
+	if err != nil {
 		return err
 	}
 	return verdict
@@ -120,7 +124,7 @@ func (v *Init) look(ctx context.Context, l *quorum.Locker, clients []redis.Unive
 		runs[s.Run] = s.Node
 		n := nodeRecord{Node: s.Node, Run: s.Run, Set: s.Set, Longest: s.LongestLease.Milliseconds(), Quarantine: s.Quarantine.Milliseconds()}
 		if s.Err != nil {
-			n.Error = s.Err.Error()
+			n.Error = lua.Redacted(s.Err.Error())
 		}
 		if s.Set != "" || s.Err == nil {
 			n.Locks, n.failed = v.count(ctx, clients[i])

@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/lua"
 )
 
 // Command is "fairlock doctor".
@@ -219,7 +220,7 @@ const answers = "answers"
 // server checks whether the server answers, and reads INFO.
 func (p *patient) server(ctx context.Context) finding {
 	if err := p.rdb.Ping(ctx).Err(); err != nil {
-		return finding{Check: "server", Status: wrong, Found: err.Error(), Do: remedy(err)}
+		return finding{Check: "server", Status: wrong, Found: lua.Redacted(err.Error()), Do: remedy(err)}
 	}
 	var text string
 	text, p.denied = p.rdb.Info(ctx).Result()

@@ -12,6 +12,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 const (
@@ -61,7 +62,7 @@ func (p *patient) practiceWith(ctx context.Context, name string, holder, waiter 
 	d := &drill{ctx: ctx, name: name, holder: holder, waiter: waiter}
 	took, err := d.play()
 	if err != nil {
-		return finding{Status: wrong, Found: err.Error(), Do: p.remedy(err)}
+		return finding{Status: wrong, Found: lua.Redacted(err.Error()), Do: p.remedy(err)}
 	}
 	f := finding{
 		Status: good, Found: "a lock was taken, waited for, handed over in " + output.Milliseconds(took) + ", and forced",

@@ -11,6 +11,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/quorum"
 )
 
@@ -140,10 +141,10 @@ func (b *body) member(i int) finding {
 	}
 	switch {
 	case s.Err != nil && s.Set != "":
-		f.Status, f.Found = wrong, s.Err.Error()
+		f.Status, f.Found = wrong, lua.Redacted(s.Err.Error())
 		f.Do = "name the nodes, --longest-lease and --set as its users do; a node that changes its quorum is told so by fairlock quorum init --new --anyway"
 	case s.Err != nil:
-		f.Status, f.Found, f.Do = wrong, s.Err.Error(), b.nodes[i].remedy(s.Err)
+		f.Status, f.Found, f.Do = wrong, lua.Redacted(s.Err.Error()), b.nodes[i].remedy(s.Err)
 		if strings.Contains(f.Found, "info") {
 			f.Do = b.nodes[i].rule()
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
+	"github.com/fairlock/locks/lua"
 )
 
 // The exit codes that are fairlock's own. Those from 64 on mean the same as in sysexits.h.
@@ -69,8 +70,8 @@ func Report(stderr io.Writer, err error) int {
 }
 
 // Complain writes err as one line that begins with "fairlock: ". It makes text from a server
-// harmless to a terminal.
+// harmless to a terminal, and leaves out what a server repeats of a password.
 func Complain(stderr io.Writer, err error) {
-	text := strings.TrimPrefix(err.Error(), "fairlock: ")
+	text := lua.Redacted(strings.TrimPrefix(err.Error(), "fairlock: "))
 	fmt.Fprintf(stderr, "fairlock: %s\n", look.Plain(strings.ReplaceAll(text, "\n", "; ")))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 // Record is a lock as JSON shows it. The names of its fields must stay. Durations are whole
@@ -90,7 +91,7 @@ func newNodeRecord(n fairlock.NodeView) NodeRecord {
 		Quarantine: n.Quarantine.Milliseconds(),
 	}
 	if n.Err != nil {
-		r.Error = n.Err.Error()
+		r.Error = lua.Redacted(n.Err.Error())
 	}
 	return r
 }

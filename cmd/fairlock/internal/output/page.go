@@ -85,6 +85,14 @@ func (p *Page) Print() error {
 	return Written(err)
 }
 
+// Done is Written for a command that has changed something: it says so if that cannot be printed.
+func Done(err error, what string) error {
+	if err != nil {
+		return exit.Errorf(exit.Output, "%w; %s all the same, so look before you repeat it", err, what)
+	}
+	return nil
+}
+
 // Written returns the exit.Error for an error of a write to standard output.
 func Written(err error) error {
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
+	"github.com/fairlock/locks/lua"
 )
 
 // How many lines are above the rows, and below.
@@ -136,7 +137,7 @@ func (m *Model) trouble(line string) string {
 	if m.failed == nil {
 		return cell(line, m.width, false)
 	}
-	return alarm.Render(cell(look.Plain(m.failed.Error()), m.width, false))
+	return alarm.Render(cell(look.Plain(lua.Redacted(m.failed.Error())), m.width, false))
 }
 
 func (m *Model) viewLine() []string {

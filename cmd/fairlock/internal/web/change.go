@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 // change is something that was done from the page, for the record.
@@ -171,7 +172,7 @@ func (s *site) do(a action) http.HandlerFunc {
 		}
 		switch {
 		case unsure:
-			s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(err.Error())+". It may have been done.")
+			s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(lua.Redacted(err.Error()))+". It may have been done.")
 			return
 		case err != nil:
 			s.failed(w, k, err)
@@ -217,11 +218,11 @@ func (s *site) failed(w http.ResponseWriter, k key, err error) {
 	var gone moved
 	switch {
 	case errors.As(err, &gone) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
-		s.refuse(w, k, http.StatusConflict, look.Plain(err.Error())+" Nothing was done.")
+		s.refuse(w, k, http.StatusConflict, look.Plain(lua.Redacted(err.Error()))+" Nothing was done.")
 	case errors.Is(err, fairlock.ErrInvalid):
-		s.refuse(w, k, http.StatusBadRequest, look.Plain(err.Error()))
+		s.refuse(w, k, http.StatusBadRequest, look.Plain(lua.Redacted(err.Error())))
 	default:
-		s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(err.Error()))
+		s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(lua.Redacted(err.Error())))
 	}
 }
 

@@ -86,6 +86,7 @@ func (v *Command) Run() error {
 	if err := v.say(listener.Addr()); err != nil {
 		return err
 	}
+	process.DropBrokenPipes() // the page outlives who has read its address
 	site := newSite(newWatcher(s.Servers[0], s.Lockers), s.Lockers[0].Server, v.AllowChanges, inTurn(v.report))
 	if err := site.serve(ctx, listener, v.Token); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 //go:embed assets
@@ -60,7 +61,7 @@ const zone = "UTC-07:00"
 func (s *site) frame(v view) frame {
 	f := frame{Title: s.server, Server: s.server, Changes: s.changes}
 	if v.failed != nil {
-		f.Trouble = "No look since " + v.since.Format("15:04:05 "+zone) + ": " + look.Plain(v.failed.Error())
+		f.Trouble = "No look since " + v.since.Format("15:04:05 "+zone) + ": " + look.Plain(lua.Redacted(v.failed.Error()))
 		f.invalid = errors.Is(v.failed, fairlock.ErrInvalid)
 		return f
 	}
