@@ -194,12 +194,12 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 	case rules.End:
 		l.settle(a, nil, err)
 		if s.Leave {
-			l.core.Go(func() { l.leave(a) })
+			l.leaves(a)
 		} else {
 			l.forget(a)
 		}
 	case rules.LeaveLine:
-		l.core.Go(func() { l.leave(a) })
+		l.leaves(a)
 	case rules.GiveBack:
 		l.core.Abandon(a.turn)
 	case rules.Nothing, rules.Take: // for Take, the function that has the grant begins the hold
@@ -213,7 +213,9 @@ func (l *Locker) timeUp(a *attempt) error {
 		return &WaitError{Waited: time.Since(a.Call.Began), Err: context.DeadlineExceeded}
 	}
 	e := &HeldError{}
-	if ln := l.lines[a.Keys.Record()]; ln != nil {
+	if ln := l.lines[a.Keys.Record()]; a.turn != nil { // granted as the time ran out
+		e.Owner, e.Remaining = a.ticket.Identity(), a.ticket.Lease
+	} else if ln != nil {
 		e.Owner, e.Waiting = ln.Holder, ln.Length
 		e.Remaining = max(0, time.Until(ln.Free))
 	}
@@ -254,9 +256,6 @@ func (l *Locker) abandon(match func(*attempt) bool) {
 		}
 	}
 	for _, group := range together {
-		for from := 0; from < len(group); from += lua.MaxTickets {
-			chunk := group[from:min(from+lua.MaxTickets, len(group))]
-			l.core.Go(func() { l.leave(chunk...) })
-		}
+		l.leaveTogether(group)
 	}
 }

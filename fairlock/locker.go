@@ -19,9 +19,10 @@ type Locker struct {
 
 	mu       sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts map[uint64]*attempt
-	lines    map[string]*line    // by record key: of locks with a waiter
-	arrivals map[string]arrivals // by record key: of locks with a first request under way
-	runs     map[string]*run     // by record key: of holds with a run
+	lines    map[string]*line      // by record key: of locks with a waiter
+	arrivals map[string]arrivals   // by record key: of locks with a first request under way
+	runs     map[string]*run       // by record key: of holds with a run
+	leavers  map[string][]*attempt // by record key: who leaves with the next request
 	memory   rules.Memory
 	draining bool
 	closed   bool
@@ -39,6 +40,7 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 		lines:    make(map[string]*line),
 		arrivals: make(map[string]arrivals),
 		runs:     make(map[string]*run),
+		leavers:  make(map[string][]*attempt),
 
 		subscriptions: make(map[string]*subscription),
 	}
@@ -57,8 +59,10 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 // The lock is kept, by renewals (or for LeaseFor), until the Lease is unlocked. From then on the
 // lock does not depend on ctx: see [Lease.Context].
 //
-// When Lock returns an error, the call holds nothing and no longer waits. If a server that did not
-// answer still has something of the call, that is taken back in the background.
+// When Lock returns an error, the call holds nothing and no longer waits. What the server still has
+// of the call is taken back in the background: the place in line, by a request that goes out as Lock
+// returns, and whatever a server that did not answer may have. Until then the place counts for
+// MaxWaiters, and a lock that is granted to it is given back at once.
 //
 //	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; wraps the context's
 //	              error

@@ -294,7 +294,9 @@ func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, err
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
-		return nil, sc.named(err, command)
+		f := look(err)
+		f.closed = f.shut && !s.Sharded()
+		return nil, sc.named(f, command)
 	}
 	return reply, nil
 }

@@ -33,7 +33,8 @@ func (t *timing) learn(rdb redis.UniversalClient) {
 	case *redis.Client:
 		if client != nil {
 			o := client.Options()
-			t.goesBy(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
+			t.goesBy(o.ContextTimeoutEnabled && o.Limiter == nil, o.ReadTimeout, o.WriteTimeout) // a Limiter may wait
+			t.dials = o.Limiter != nil                                                           // it is told of each request that finds no idle connection
 		}
 	case *redis.ClusterClient:
 		if client != nil {

@@ -45,7 +45,7 @@ func (r Replicas) confirmed(wait once) *Confirmed {
 	got := new(Confirmed)
 	reply, err := wait.Result()
 	switch counts, _ := reply.([]any); {
-	case err != nil && r.Disk && strings.HasPrefix(err.Error(), "ERR unknown command"):
+	case r.Disk && says(err, "unknown command"):
 		got.Err = fmt.Errorf("the server has no WAITAOF, which came with Redis 7.2: %w", errors.ErrUnsupported)
 	case err != nil:
 		got.Err = err

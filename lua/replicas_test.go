@@ -67,7 +67,7 @@ func TestAnswersOfReplicasThatMakeNoSenseAreErrors(t *testing.T) {
 			equal(t, "an error", got.Err != nil, true)
 		}
 		wait := newOnce(ctx, need.command())
-		wait.SetErr(errors.New("ERR unknown command 'WAITAOF', with args beginning with: "))
+		wait.SetErr(said("ERR unknown command 'WAITAOF', with args beginning with: "))
 		equal(t, "unsupported", errors.Is(need.confirmed(wait).Err, errors.ErrUnsupported), need.Disk)
 	}
 }

@@ -146,7 +146,7 @@ func (c *Core) examine(ctx context.Context, known func(context.Context) error) e
 			err = c.judge(text)
 		}
 	}
-	if redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.HasPrefix(err.Error(), "ERR unknown command") {
+	if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command") {
 		err = nil // the server does not let us ask: the operator has to know
 	}
 	if err != nil {

@@ -50,6 +50,40 @@ type carrying struct {
 	turn *Turn
 }
 
+// leased is the context of a Lease.
+type leased struct {
+	context.Context
+	of *share
+}
+
+// lasting returns the values for a Lease that is had with ctx: those of detached. If ctx is the
+// context of another Lease, turns that are over are left out. Otherwise who has locks hand over
+// hand, each with the context of the one before, would keep them all. c.mu must not be held.
+func lasting(ctx context.Context) context.Context {
+	o, ok := ctx.(*leased)
+	if !ok {
+		return detached(ctx)
+	}
+	values, _ := living(&o.of.carrying)
+	return values
+}
+
+// living returns values without turns that are over, and reports whether there were some.
+func living(values context.Context) (rest context.Context, some bool) {
+	c, ours := values.(*carrying)
+	if !ours {
+		return values, false
+	}
+	rest, some = living(c.Context)
+	switch {
+	case !c.turn.isLive():
+		return rest, true
+	case some:
+		return &carrying{rest, c.turn}, true
+	}
+	return c, false
+}
+
 // carried asks a context for the turn on one lock; anyTurn asks for one on any lock. Both ask for
 // turns of one Core.
 type (

@@ -35,6 +35,7 @@ func (l *Lease) none() bool { return l == nil || l.share == nil }
 // notice that the Lease was dropped. All fields but carrying and ctx are guarded by Core.mu.
 type share struct {
 	carrying  // the turn, and the parent of ctx
+	leased    leased
 	ctx       context.Context
 	end       context.CancelCauseFunc
 	joint     context.CancelCauseFunc // of the context of all Leases of a LockAll
@@ -72,7 +73,9 @@ func (c *Core) lease(values context.Context, t *Turn, now time.Time) *Lease {
 		s = new(share)
 	}
 	s.carrying = carrying{values, t}
-	s.ctx, s.end = context.WithCancelCause(&s.carrying)
+	ctx, end := context.WithCancelCause(&s.carrying)
+	s.leased = leased{ctx, s}
+	s.ctx, s.end = &s.leased, end
 	if c.Settings.Identity == ByGoroutine {
 		s.bind(current())
 	}

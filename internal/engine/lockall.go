@@ -106,8 +106,11 @@ func (g *gathering) gather(ctx context.Context, names []string, options []LockOp
 	}
 }
 
+// parting is how long a call whose time is over waits until what it had is given back.
+const parting = 100 * time.Millisecond
+
 // giveBack gives back what the call had. If that is to be waited for, giveBack waits as long as a
-// try insists, unless the call's time is over.
+// try insists; where the call's time is over, a moment: an answer is nearly always there by then.
 func (g *gathering) giveBack(ctx context.Context, waits bool) {
 	if len(g.had)+len(g.spare) == 0 {
 		return
@@ -122,15 +125,25 @@ func (g *gathering) giveBack(ctx context.Context, waits bool) {
 			g.core.given(context.Background(), t, until)
 		}
 	})
-	if !waits || g.late() {
+	if !waits {
 		return
 	}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	case <-timer.C:
+	over := ctx.Done()
+	if g.late() {
+		timer.Reset(parting)
+	}
+	for {
+		select {
+		case <-over:
+			over = nil
+			timer.Reset(parting)
+		case <-done:
+			return
+		case <-timer.C:
+			return
+		}
 	}
 }
 

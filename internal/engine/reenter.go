@@ -19,7 +19,7 @@ func (c *Core) Reenter(ctx context.Context, record string, r Request) (*Lease, e
 	case empty:
 		return nil, nil
 	}
-	values, carried := detached(ctx), c.carriedBy(ctx, record)
+	values, carried := lasting(ctx), c.carriedBy(ctx, record)
 	c.mu.Lock()
 	now := time.Now()
 	t := c.find(carried, record, r, now)

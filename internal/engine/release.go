@@ -26,6 +26,7 @@ func LostTo(why rules.Why) error { return &reason{ErrLost, causes[why]} }
 // release is what becomes of a turn that ends. All of it is guarded by Core.mu.
 type release struct {
 	err     error // of the settled release; or why the lock is lost
+	last    error // of the last attempt that failed
 	settled bool
 	done    chan struct{} // made by the first call that waits; closed when the release is settled
 }
@@ -111,6 +112,7 @@ func (c *Core) outcome(h *Hold, status lua.Was, err error, trusted bool, began t
 	}
 	stop = stop || goesOn
 	c.mu.Lock()
+	h.turn.release.last = err
 	outcome, why := h.Released(status, err, trusted, time.Now(), stop)
 	switch outcome {
 	case rules.Clean:

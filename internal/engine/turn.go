@@ -147,7 +147,7 @@ func waited(ctx context.Context, began time.Time) error {
 }
 
 func (c *Core) adopt(ctx context.Context, t *Turn, began time.Time) (*Lease, error) {
-	values := detached(ctx)
+	values := lasting(ctx)
 	var after effects
 	defer after.carryOut(c)
 	c.mu.Lock()
@@ -258,6 +258,13 @@ func (c *Core) forget(t *Turn) {
 
 // live reports whether t has the lock, as far as its hold is known to be held. c.mu must be held.
 func (t *Turn) live() bool { return !t.over && t.hold.State == rules.Held }
+
+// isLive is live, for those who do not hold c.mu.
+func (t *Turn) isLive() bool {
+	t.hold.core.mu.Lock()
+	defer t.hold.core.mu.Unlock()
+	return t.live()
+}
 
 // reenterable reports whether t can be re-entered.
 func (t *Turn) reenterable() bool {

@@ -227,6 +227,16 @@ func (s *share) stopsWaiting() {
 	s.awaited = false
 }
 
+// unconfirmed is the error of an Unlock that waited in vain. last is why the last attempt failed, if
+// one did.
+func unconfirmed(last error) error {
+	err := fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
+	if last != nil {
+		err = fmt.Errorf("%w; the last attempt: %w", err, last)
+	}
+	return err
+}
+
 // await waits for the outcome of the release, within the bounds that Unlock promises.
 func (s *share) await(until time.Time) error {
 	c, r := s.turn.hold.core, &s.turn.release
@@ -240,7 +250,7 @@ func (s *share) await(until time.Time) error {
 		c.mu.Lock()
 	}
 	if !r.settled {
-		return fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
+		return unconfirmed(r.last)
 	}
 	s.answered = true // the outcome is told once
 	return r.err

@@ -49,6 +49,7 @@ func (m *Memory) Note(record string, known Known, now time.Time) {
 // Recall returns what is known of a lock: nothing, if nothing was noted lately.
 func (m *Memory) Recall(record string, now time.Time) Known {
 	if Since(m.turned, now) > 2*remember {
+		m.recent, m.older = nil, nil
 		return Known{}
 	}
 	return m.both(record)

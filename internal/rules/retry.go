@@ -19,7 +19,9 @@ func Patience(lease time.Duration) time.Duration { return max(lease, lua.Livenes
 const InsistFor = time.Second
 
 // Retryable reports whether the same request may succeed a moment later.
-func Retryable(err error) bool { return !lua.Answered(err) || lua.Passing(err) }
+func Retryable(err error) bool {
+	return (!lua.Answered(err) || lua.Passing(err)) && !lua.Closed(err)
+}
 
 // Patient reports whether a call that waits goes on after a request failed with err. answered says
 // that the server has answered the call before. Without that, the call goes on only if the request

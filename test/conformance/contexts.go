@@ -4,11 +4,23 @@ import (
 	"context"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
 )
+
+// deep counts how deep the stack is as a value is asked for.
+type deep struct {
+	context.Context
+	frames *int
+}
+
+func (d deep) Value(key any) any {
+	*d.frames = runtime.Callers(0, make([]uintptr, 1000))
+	return d.Context.Value(key)
+}
 
 // These tests are about contexts of the user's own types, which are user code, too.
 var contextTests = []test{
@@ -52,6 +64,25 @@ var contextTests = []test{
 				}
 			}
 		}
+	}},
+	{"locks that are had hand over hand, each with the context of the one before, keep nothing of those before", func(w *World) {
+		a := w.Locker()
+		frames := 0
+		lease := w.LockIn(deep{w.Context(), &frames}, a, "x0")
+		depth := func() int {
+			lease.Context().Value(deep{})
+			return frames
+		}
+		first := depth()
+		for i := range 40 {
+			next := w.LockIn(lease.Context(), a, "x"+strconv.Itoa((i+1)%2))
+			w.Unlock(lease)
+			lease = next
+		}
+		if last := depth(); last > first+4 {
+			w.Errorf("a value is looked for %d frames deep, at first %d", last, first)
+		}
+		w.Unlock(lease)
 	}},
 	{"a loss under a Do asks its context nothing", func(w *World) {
 		ctx := newHostile(w.Context(), func() { w.Errorf("it is asked:\n%s", debug.Stack()) })

@@ -41,15 +41,23 @@ var lockAllTests = []test{
 		var who *fairlock.HeldError
 		w.That(errors.As(err, &which) && which.Op == "lockall" && which.Name == "y", "got %v", err)
 		w.That(errors.As(err, &who) && who.Owner == held.Owner(), "got %v", err)
-		for _, name := range []string{"z", "x"} {
-			had, err := b.TryLock(w.Context(), name)
-			w.NoError(err)
-			w.Unlock(had)
+		hasNone := func() {
+			for _, name := range []string{"z", "x"} {
+				had, err := b.TryLock(w.Context(), name)
+				w.NoError(err)
+				w.Unlock(had)
+			}
+			w.free("x", "z")
 		}
-		w.free("x", "z")
+		hasNone()
 		_, err = b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(w.Lease/2))
 		w.Is(err, fairlock.ErrHeld)
-		w.free("x", "z")
+		hasNone()
+		ctx, cancel := context.WithTimeout(w.Context(), w.Lease/4)
+		defer cancel()
+		_, err = b.LockAll(ctx, []string{"x", "y", "z"})
+		w.Is(err, context.DeadlineExceeded)
+		hasNone()
 		w.Unlock(held)
 	}},
 	{"who waits for one of several locks has those before it and none behind it", func(w *World) {
