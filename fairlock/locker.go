@@ -115,7 +115,8 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 // The options hold for each of the locks; WaitAtMost bounds the whole call. OnQueued is told the
 // positions in one line after the other. LeaseFor begins with each lock: the first may end before
 // the last is had. The error is as from Lock, with Op "lockall" and the name of the lock that could
-// not be had. If a lock is lost while the call waits for another, the error is ErrLost.
+// not be had. If a lock is lost while the call waits for another, the error is ErrLost. A call whose
+// time is over waits for up to 100 ms until what it had is given back.
 func (l *Locker) LockAll(ctx context.Context, names []string, options ...LockOption) (*Leases, error) {
 	return l.core.LockAll(ctx, "lockall", names, options)
 }

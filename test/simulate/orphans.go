@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -156,7 +157,7 @@ func leaseOf(ticket string) time.Duration {
 func (r *referee) told(b *belief, err error) {
 	switch {
 	case err == nil || b.by.closing || b.by.crashed:
-	case passes(err) && time.Now().Before(b.lease.Deadline()): // after the deadline there is nothing to give back
+	case passes(err) && !errors.Is(err, context.DeadlineExceeded) && time.Now().Before(b.lease.Deadline()): // after the deadline there is nothing to give back
 		r.violated(6, "%s: %s gave back token %d, and that failed for what passes: %v", b.lk.name, b.by.name, b.token, err)
 	case errors.Is(err, fairlock.ErrLost) && strings.Contains(err.Error(), "administrator forced"):
 		if g := b.lk.grants[b.token]; g == nil || g.forced.IsZero() {

@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
-// CI runs 8 hours of traffic. The race detector makes everything ten times slower; with it CI runs
+// CI runs 6 hours of traffic. The race detector makes everything ten times slower; with it CI runs
 // a sample.
 const (
 	firstSeed  = 1
-	lastSeed   = 32
+	lastSeed   = 24
 	lastRaced  = 2
 	traffic    = 15 * time.Minute
-	leastInAll = 7 * time.Hour
+	leastInAll = 5 * time.Hour
 )
 
 // planOf returns the run for a seed.
