@@ -114,7 +114,7 @@ func (r *request) ends() {
 	}
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
-	if r.told {
+	if _, other := r.why.(definite); r.told && (r.err != nil || !other) { // another quorum's answers, too: see judges
 		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
 	}
 	r.mu.Unlock()
@@ -223,8 +223,9 @@ func byNode(reasons []error) (all error) {
 
 // Pooled connections may have died unnoticed, because a firewall has forgotten them. Then the client
 // waits for its own timeout with each, and another probe takes another connection, and then a new
-// one. So many probes may be under way to a node at once, and one more begins after that pause. To
-// a client without timeouts there is one: what it gives up stays with the client for ever.
+// one. So many probes may be under way to a node at once, and one more begins after that pause. They
+// are no more than the pool has room for. To a client without timeouts there is one: what it gives
+// up stays with the client for ever.
 const (
 	probes     = 32
 	probePause = 100 * time.Millisecond
@@ -244,6 +245,9 @@ func (n *node) probe(why error) {
 		return
 	}
 	answers, most := make(chan probed, probes), probes
+	if client, ok := n.rdb.(*redis.Client); ok {
+		most = min(most, client.Options().PoolSize)
+	}
 	if n.server.Bound() == 0 {
 		most = 1
 	}
@@ -301,7 +305,7 @@ func (n *node) judges(err error, last time.Time) (back bool) {
 	if n.silent() {
 		return false
 	}
-	n.probing, n.failed, n.since = false, false, time.Now()
+	n.probing, n.failed, n.why, n.since = false, false, nil, time.Now()
 	return true
 }
 

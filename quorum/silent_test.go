@@ -118,6 +118,7 @@ func (h *hushed) locker(options ...Option) *Locker {
 	for i, mini := range h.nodes {
 		rdb := redis.NewClient(&redis.Options{
 			Addr: fmt.Sprint("127.0.0.1:", i+1), MaxRetries: -1, ReadTimeout: h.reads, ContextTimeoutEnabled: h.obeys, // never dialled
+			PoolSize: 100, // go-redis waits for a pool that is used up with timers of other bubbles
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				h.mu.Lock()
 				epoch := h.epoch
