@@ -2,7 +2,6 @@ package fairlock
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"time"
 
@@ -77,28 +76,6 @@ func (l *Locker) leave(all ...*attempt) {
 	for _, a := range all {
 		l.forget(a)
 	}
-}
-
-// leaves has a leave the line, together with all that leave the same line at this moment: a crowd
-// that gives up must not send so many requests that this process's renewals come late. l.mu must be
-// held.
-func (l *Locker) leaves(a *attempt) {
-	if l.core.Settings.Simulated() { // there the goroutine that runs first would decide who leaves together
-		l.core.Go(func() { l.leave(a) })
-		return
-	}
-	r := a.Keys.Record()
-	l.leavers[r] = append(l.leavers[r], a)
-	if len(l.leavers[r]) > 1 {
-		return // the first takes it along
-	}
-	l.core.Go(func() {
-		runtime.Gosched()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.leaveTogether(l.leavers[r])
-		delete(l.leavers, r)
-	})
 }
 
 // leaveTogether has tickets in one line leave it. l.mu must be held.

@@ -19,10 +19,9 @@ type Locker struct {
 
 	mu       sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts map[uint64]*attempt
-	lines    map[string]*line      // by record key: of locks with a waiter
-	arrivals map[string]arrivals   // by record key: of locks with a first request under way
-	runs     map[string]*run       // by record key: of holds with a run
-	leavers  map[string][]*attempt // by record key: who leaves with the next request
+	lines    map[string]*line    // by record key: of locks with a waiter
+	arrivals map[string]arrivals // by record key: of locks with a first request under way
+	runs     map[string]*run     // by record key: of holds with a run
 	memory   rules.Memory
 	draining bool
 	closed   bool
@@ -40,7 +39,6 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 		lines:    make(map[string]*line),
 		arrivals: make(map[string]arrivals),
 		runs:     make(map[string]*run),
-		leavers:  make(map[string][]*attempt),
 
 		subscriptions: make(map[string]*subscription),
 	}

@@ -294,9 +294,10 @@ func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, err
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
-		f := look(err)
-		f.closed = f.shut && !s.Sharded()
-		return nil, sc.named(f, command)
+		if f := look(err); f.shut && !s.Sharded() {
+			f.closed, err = true, f
+		}
+		return nil, sc.named(err, command)
 	}
 	return reply, nil
 }

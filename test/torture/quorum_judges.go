@@ -75,6 +75,20 @@ func lengthy(t *trouble) time.Duration {
 	return recovery
 }
 
+// byAge tells leases that may have ended before their first renewal was answered from the others. A
+// node that grants nothing for now takes part with a renewal only: until then there is no vote of it,
+// and one more node that forgets ends the lock.
+func byAge(leases []*call) (young, renewed []*call) {
+	for _, c := range leases {
+		if time.Duration(c.trusted()-c.trusts()) < time.Second+settling {
+			young = append(young, c)
+		} else {
+			renewed = append(renewed, c)
+		}
+	}
+	return young, renewed
+}
+
 // calmly reports whether a process could be heard by the same majority all the time.
 func (l *life) calmly(troubles []*trouble, from, to int64) bool {
 	all := time.Duration(to - from)

@@ -201,3 +201,11 @@ func TestAForceThatFailsThoughItsProcessHadAMajorityIsObjectedTo(t *testing.T) {
 		t.Errorf("it had none: %q", wrong)
 	}
 }
+
+func TestALeaseWithoutARenewalIsJudgedByWhatWaitersHave(t *testing.T) {
+	short, long := had("A", 1, 0, 600), had("A", 2, 0, 5000)
+	young, renewed := byAge([]*call{short, long})
+	if len(young) != 1 || young[0] != short || len(renewed) != 1 || renewed[0] != long {
+		t.Errorf("young %v, renewed %v", young, renewed)
+	}
+}
