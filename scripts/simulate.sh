@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Simulates whole clients under faults, in fake time: the seeds SEEDS, or CI's 6 hours of traffic.
+# Simulates whole clients under faults, in fake time: the seeds SEEDS, or CI's 4 hours of traffic.
 # SEEDS=1000-1999 is a range; SEEDS=7 replays that seed and prints its history. With NODES=3, or 5,
 # the clients are those of a quorum. Needs no server. Arguments go to go test.
 . "$(dirname "$0")/lib.sh"

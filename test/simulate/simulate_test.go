@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/locks/test/simulate/stage"
 )
 
-// CI runs 6 hours of traffic. The race detector makes everything ten times slower; with it CI runs
+// CI runs 4 hours of traffic. The race detector makes everything ten times slower; with it CI runs
 // a sample.
 const (
 	firstSeed  = 1
-	lastSeed   = 24
+	lastSeed   = 16
 	lastRaced  = 2
 	traffic    = 15 * time.Minute
-	leastInAll = 5 * time.Hour
+	leastInAll = 3 * time.Hour
 )
 
 // planOf returns the run for a seed.
