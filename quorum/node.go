@@ -114,7 +114,7 @@ func (r *request) ends() {
 	}
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
-	_, other := r.why.(definite) //nolint:errorlint // it may hold a user's error
+	_, other := r.why.(definite)            //nolint:errorlint // it may hold a user's error
 	if r.told && (r.err != nil || !other) { // another quorum's node answers, too: see judges
 		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
 	}
