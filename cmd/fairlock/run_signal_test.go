@@ -77,12 +77,17 @@ func TestTheCommandIsInAProcessGroupOfItsOwn(t *testing.T) {
 
 // alive reports whether a process exists and is no zombie. Without a /proc it returns false.
 func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
+	state := stateOf(pid)
+	return state != "" && state != "Z"
+}
+
+// stateOf is the letter by which /proc tells a process's state; "": there is no process, or no
+// /proc.
+func stateOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(rest, "Z")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
 }
 
 func TestOfTheSignalsIgnoredAtItsStartOnlyHangupAndInterruptStayIgnored(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -28,10 +27,7 @@ func (c *console) told(word string) (n int) {
 }
 
 // isStopped reports whether a process is.
-func isStopped(pid int) bool {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	return strings.Contains(string(status), "\nState:\tT")
-}
+func isStopped(pid int) bool { return stateOf(pid) == "T" }
 
 func TestACommandThatIsWokenAloneIsUnderItsLockOrIsEnded(t *testing.T) {
 	for name, stop := range map[string]unix.Signal{"Ctrl-Z": 0, "kill -STOP": unix.SIGSTOP} {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 // Plain returns a name, an owner or a note in a form that is safe to print: the text cannot move
@@ -26,6 +27,10 @@ func Plain(text string) string {
 		return r
 	}, text)
 }
+
+// Error returns what an error says, in the form of Plain and without what a server repeats of a
+// password.
+func Error(err error) string { return Plain(lua.Redacted(err.Error())) }
 
 // JSON writes a value as a line of JSON. No text in it can affect a terminal.
 func JSON(out io.Writer, value any) error {

@@ -27,10 +27,10 @@ func (c *child) offspring() (group bool, strays []int) {
 	return len(in) > 0, strays
 }
 
-// kin finds the living processes that the child has started or left behind, in its process group and
-// outside. A job of a shell, or of timeout(1), has a group of its own. A process with a session of
-// its own is a daemon, which fairlock leaves alone. So it does what it had before the command: see
-// bystanders.
+// kin finds the living processes that the child has started or left behind, in its process group
+// and outside. A job of a shell, or of timeout(1), has a group of its own. A process with a session
+// of its own is a daemon, which fairlock leaves alone. So it does what it had before the command:
+// see bystanders.
 func (c *child) kin() (group, strays []procfs, err error) {
 	all, err := processes()
 	if err != nil {

@@ -53,7 +53,12 @@ func (g *guard) pid() int {
 // dismiss ends the guard.
 func (g *guard) dismiss() {
 	if g != nil {
-		_ = g.cmd.Process.Kill() // both fail if the guard has ended and the child's watch has waited for it
-		_ = g.cmd.Wait()
+		kill(g.cmd)
 	}
+}
+
+// kill ends a helper of ours.
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill() // both fail if it has ended and the child's watch has waited for it
+	_ = cmd.Wait()
 }

@@ -20,7 +20,7 @@ done`
 
 // lookout starts a shell that wakes us, who are about to stop, once the command goes on or has
 // ended. A SIGCONT may have been sent to the command alone, which then works under a lock that
-// nobody renews. The shell has a session of its own: a fairlock that is our parent must not stop it.
+// nobody renews. The shell has a session of its own: a fairlock above us must not stop it.
 func lookout(command int) (dismiss func()) {
 	cmd := exec.Command("/bin/sh", "-c", vigil, "lookout", strconv.Itoa(command))
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/usr/bin:/bin"}
@@ -28,8 +28,5 @@ func lookout(command int) (dismiss func()) {
 	if cmd.Start() != nil {
 		return func() {}
 	}
-	return func() {
-		_ = cmd.Process.Kill() // both fail if it has ended and the child's watch has waited for it
-		_ = cmd.Wait()
-	}
+	return func() { kill(cmd) }
 }

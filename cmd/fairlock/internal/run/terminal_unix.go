@@ -132,9 +132,10 @@ func (c *child) halt() {
 
 // suspend follows a child that was stopped (Ctrl-Z). It stops us, so that our shell sees the job
 // stop, and all that still works for the command, for while we are stopped nobody renews its lock.
-// When we are woken, it wakes the command, unless the lock was lost meanwhile. Without a terminal no shell waits for us to stop: we go on and keep the lock. If the child waits for a
-// terminal that no shell can give us any more, suspend hangs it up as the system does with such
-// jobs, and calls forsaken the first time.
+// When we are woken, it wakes the command, unless the lock was lost meanwhile. Without a terminal
+// no shell waits for us to stop: we go on and keep the lock. If the child waits for a terminal that
+// no shell can give us any more, suspend hangs it up as the system does with such jobs, and calls
+// forsaken the first time.
 func (c *child) suspend(why os.Signal, lost func() error, forsaken func()) {
 	t := c.terminal
 	if t == nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/survey"
-	"github.com/fairlock/locks/lua"
 )
 
 // How many lines are above the rows, and below.
@@ -137,7 +136,7 @@ func (m *Model) trouble(line string) string {
 	if m.failed == nil {
 		return cell(line, m.width, false)
 	}
-	return alarm.Render(cell(look.Plain(lua.Redacted(m.failed.Error())), m.width, false))
+	return alarm.Render(cell(look.Error(m.failed), m.width, false))
 }
 
 func (m *Model) viewLine() []string {
@@ -155,7 +154,7 @@ func (m *Model) viewLine() []string {
 			cell(fmt.Sprintf("for %s, lease ends in %s, depth %d, token %s", look.Span(h.Held), look.Span(h.Remaining), h.Depth, look.Token(h)), m.width, false))
 	}
 	if s.Damaged != nil {
-		lines[1] = alarm.Render(cell("damaged: "+look.Plain(s.Damaged.Error()), m.width, false))
+		lines[1] = alarm.Render(cell("damaged: "+look.Error(s.Damaged), m.width, false))
 	}
 	number := len(look.Count(len(s.Waiters)))
 	who := max(1, (m.width-number-10)*3/5)

@@ -15,7 +15,6 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/lua"
 )
 
 // change is something that was done from the page, for the record.
@@ -172,7 +171,7 @@ func (s *site) do(a action) http.HandlerFunc {
 		}
 		switch {
 		case unsure:
-			s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(lua.Redacted(err.Error()))+". It may have been done.")
+			s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Error(err)+". It may have been done.")
 			return
 		case err != nil:
 			s.failed(w, k, err)
@@ -218,11 +217,11 @@ func (s *site) failed(w http.ResponseWriter, k key, err error) {
 	var gone moved
 	switch {
 	case errors.As(err, &gone) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
-		s.refuse(w, k, http.StatusConflict, look.Plain(lua.Redacted(err.Error()))+" Nothing was done.")
+		s.refuse(w, k, http.StatusConflict, look.Error(err)+" Nothing was done.")
 	case errors.Is(err, fairlock.ErrInvalid):
-		s.refuse(w, k, http.StatusBadRequest, look.Plain(lua.Redacted(err.Error())))
+		s.refuse(w, k, http.StatusBadRequest, look.Error(err))
 	default:
-		s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Plain(lua.Redacted(err.Error())))
+		s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Error(err))
 	}
 }
 

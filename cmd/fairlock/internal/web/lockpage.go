@@ -88,7 +88,7 @@ func (s *site) lock(r *http.Request) (page any, in *frame) {
 // holder says who has the lock.
 func (p *lockPage) holder(s *site, k key, state *fairlock.State) {
 	if state.Damaged != nil {
-		p.Damaged = look.Plain(state.Damaged.Error())
+		p.Damaged = look.Error(state.Damaged)
 	}
 	p.Alarm = alarm(state.Holder, p.Damaged, state.Waiting)
 	h := state.Holder

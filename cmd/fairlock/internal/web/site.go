@@ -15,7 +15,6 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/lua"
 )
 
 //go:embed assets
@@ -61,7 +60,7 @@ const zone = "UTC-07:00"
 func (s *site) frame(v view) frame {
 	f := frame{Title: s.server, Server: s.server, Changes: s.changes}
 	if v.failed != nil {
-		f.Trouble = "No look since " + v.since.Format("15:04:05 "+zone) + ": " + look.Plain(lua.Redacted(v.failed.Error()))
+		f.Trouble = "No look since " + v.since.Format("15:04:05 "+zone) + ": " + look.Error(v.failed)
 		f.invalid = errors.Is(v.failed, fairlock.ErrInvalid)
 		return f
 	}
