@@ -30,7 +30,7 @@ type Locker struct {
 	draining chan struct{} // closed by Shutdown and Close: ends calls not made under a hold
 	closing  chan struct{} // closed by Close
 	looked   atomic.Bool   // a look has found a majority
-	joined   atomic.Bool   // a lock was asked for, of the right nodes: they are told of the quorum, and not only looked at
+	joined   atomic.Bool   // a lock was asked for, of the right nodes: they are told of the quorum, too
 
 	mu      sync.Mutex       // guards all below, and what call and line say it guards
 	calls   map[uint64]*call // that wait, hold or release

@@ -51,7 +51,7 @@ func (l *Locker) ready(ctx context.Context, name string) (lua.Keys, error) {
 		return keys, err
 	}
 	if e := l.core.Await(ctx, func(ctx context.Context) {
-		err = l.greet(ctx, func(ctx context.Context, n *node) (run string, blank bool, err error) {
+		_, err = l.greet(ctx, func(ctx context.Context, n *node) (run string, blank bool, err error) {
 			run, err = l.peek(ctx, n)
 			return run, false, err
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
@@ -17,25 +16,16 @@ import (
 // latter: wrong nodes among ours must not cost the right ones a node that has just lost all that it
 // kept.
 func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
-	var mu sync.Mutex // guards blank
-	var blank []*node
-	err := s.greet(ctx, func(ctx context.Context, n *node) (string, bool, error) {
+	blank, err := s.greet(ctx, func(ctx context.Context, n *node) (string, bool, error) {
 		run, set, err := s.meet(ctx, n, known)
-		if err == nil && set == "" {
-			mu.Lock()
-			defer mu.Unlock()
-			blank = append(blank, n)
-		}
 		return run, set == "", err
 	})
 	if err != nil {
 		return err
 	}
 	s.joined.Store(true)
-	mu.Lock()
-	defer mu.Unlock()
-	for _, n := range blank {
-		s.core.Go(func() { _, _, _ = s.meet(context.Background(), n, joins) }) // if that fails, the node is away
+	for _, n := range blank { // one that cannot be told is away
+		s.core.Go(func() { _, _, _ = s.meet(context.Background(), n, joins) })
 	}
 	return nil
 }
@@ -44,33 +34,19 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 // others no longer than any call does, unless a node is blank, which may be told of a quorum then.
 // One node of another quorum is an error. Others that refuse are as good as away, unless they leave
 // no majority.
-func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (run string, blank bool, err error)) error {
+func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err error) {
 	if l.err != nil {
-		return l.err
+		return nil, l.err
 	}
-	type met struct {
-		i   int
-		run string
-
-		blank bool
-		err   error
-	}
-	all := make(chan met, len(l.nodes))
-	for i, n := range l.nodes {
-		l.core.Go(func() {
-			m := met{i: i, err: lua.ErrCutShort}
-			defer func() { all <- m }()
-			m.run, m.blank, m.err = ask(context.WithoutCancel(ctx), n)
-		})
-	}
+	all := l.askAll(ctx, ask)
 	runs, answered, failed := make(map[string]int), 0, l.reasons()
 	refused, refusals := make([]error, len(l.nodes)), 0
 	patience := time.NewTimer(hush)
 	defer patience.Stop()
 	most := time.NewTimer(lua.MostKept)
 	defer most.Stop()
-	late, over, blank := false, false, false
-	for open := len(l.nodes); open > 0 && !over && (!late || blank || answered < l.need()); {
+	late, over := false, false
+	for open := len(l.nodes); open > 0 && !over && (!late || len(blank) > 0 || answered < l.need()); {
 		var m met
 		select {
 		case <-patience.C:
@@ -81,31 +57,57 @@ func (l *Locker) greet(ctx context.Context, ask func(context.Context, *node) (ru
 			continue
 		case m = <-all:
 			open--
-			blank = blank || m.err == nil && m.blank
+		}
+		if m.err == nil && m.blank {
+			blank = append(blank, l.nodes[m.i])
 		}
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
 			refused[m.i], failed[m.i] = m.err, m.err
 			if _, other := m.err.(definite); other { //nolint:errorlint // it may hold a user's error
-				return fmt.Errorf("node %d: %w", m.i+1, m.err)
+				return nil, fmt.Errorf("node %d: %w", m.i+1, m.err)
 			}
 			if refusals++; refusals > len(l.nodes)-l.need() {
-				return byNode(refused)
+				return nil, byNode(refused)
 			}
 		case m.err != nil:
 			failed[m.i] = m.err
 		case twice && m.run != "":
-			return engine.Invalid("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)
+			return nil, engine.Invalid("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)
 		default:
 			runs[m.run], failed[m.i] = m.i, nil
 			answered++
 		}
 	}
 	if answered < l.need() {
-		return errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), byNode(failed))
+		return nil, errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), byNode(failed))
 	}
 	l.warn(refused)
-	return nil
+	return blank, nil
+}
+
+// question asks a node which server it is, and whether it belongs to no quorum.
+type question func(context.Context, *node) (run string, blank bool, err error)
+
+// met is what a node said to a question.
+type met struct {
+	i     int
+	run   string
+	blank bool
+	err   error
+}
+
+// askAll asks all nodes at once. The channel has room for what each says.
+func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
+	all := make(chan met, len(l.nodes))
+	for i, n := range l.nodes {
+		l.core.Go(func() {
+			m := met{i: i, err: lua.ErrCutShort} // unless ask returns
+			defer func() { all <- m }()
+			m.run, m.blank, m.err = ask(context.WithoutCancel(ctx), n)
+		})
+	}
+	return all
 }
 
 // errOther is wrapped by errors of nodes that belong to another quorum.
@@ -118,8 +120,8 @@ const (
 	first            // it belongs to this one, in which nobody holds anything yet
 )
 
-// meet finds out whether a node belongs to the quorum, and which server it is. A node that belongs to
-// none keeps no set.
+// meet finds out whether a node belongs to the quorum, and which server it is. A node that belongs
+// to none keeps no set.
 func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, err error) {
 	reply, err := n.run(ctx, meetScript, []string{l.nodeKey}, l.set, l.most.Milliseconds(), as)
 	if err != nil {
@@ -154,8 +156,8 @@ type definite struct{ error }
 func (d definite) Unwrap() error { return d.error }
 func (definite) RedisError()     {}
 
-// Init says that nobody holds anything in this quorum: a new one need not wait for the longest lease
-// that it might have forgotten. Use it once, before the first lock.
+// Init says that nobody holds anything in this quorum: a new one need not wait for the longest
+// lease that it might have forgotten. Use it once, before the first lock.
 func (l *Locker) Init(ctx context.Context) error {
 	err := l.usable(ctx)
 	if err == nil {

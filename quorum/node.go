@@ -222,11 +222,11 @@ func byNode(reasons []error) (all error) {
 	return all
 }
 
-// Pooled connections may have died unnoticed, because a firewall has forgotten them. Then the client
-// waits for its own timeout with each, and another probe takes another connection, and then a new
-// one. So many probes may be under way to a node at once, and one more begins after that pause. They
-// are no more than the pool has room for. To a client without timeouts there is one: what it gives
-// up stays with the client for ever.
+// Pooled connections may have died unnoticed, because a firewall has forgotten them. Then the
+// client waits for its own timeout with each, and another probe takes another connection, and then
+// a new one. So many probes may be under way to a node at once, and one more begins after that
+// pause. They are no more than the pool has room for. To a client without timeouts there is one:
+// what it gives up stays with the client for ever.
 const (
 	probes     = 32
 	probePause = 100 * time.Millisecond
@@ -293,8 +293,8 @@ func (n *node) asks(at time.Time, answers chan<- probed) {
 	})
 }
 
-// judges takes in what came of a probe, and reports whether the node is back. Then no request counts
-// any more that was sent before the last probe.
+// judges takes in what came of a probe, and reports whether the node is back. Then no request
+// counts any more that was sent before the last probe.
 func (n *node) judges(err error, last time.Time) (back bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

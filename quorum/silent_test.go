@@ -82,8 +82,8 @@ func (h *hushed) ignore(text string) {
 	h.unread = text
 }
 
-// disconnects has all connections that are open now take what is sent, and pass nothing on: what lies
-// between has forgotten them.
+// disconnects has all connections that are open now take what is sent, and pass nothing on: what
+// lies between has forgotten them.
 func (h *hushed) disconnects() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
