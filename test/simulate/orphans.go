@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,9 +96,11 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 	owners := []string{ownerOf(ticket)}
 	if g := lk.grants[is.token]; what == holdsLock && g != nil {
 		owners = append(owners, g.others()...)
-		if since = later(since, c.gathered(lk, g)); since.After(time.Now()) {
+		until, yet := c.gathered(lk, g)
+		if yet {
 			return
 		}
+		since = later(since, until)
 	}
 	for _, owner := range owners {
 		if u := lk.users[user{c.uuid, owner}]; u != nil {
@@ -116,19 +117,17 @@ func (r *referee) orphan(lk *lock, is *state, ticket, what string) {
 }
 
 // gathered is until when a call for several locks may have had a turn of a grant, and waited for its
-// other locks: a day from now if it may be so yet.
-func (c *client) gathered(lk *lock, g *grant) (until time.Time) {
+// other locks, and whether it may be so yet. In a plain lock any call may have turns.
+func (c *client) gathered(lk *lock, g *grant) (until time.Time, yet bool) {
 	for _, turn := range g.run {
 		if k := c.called(lk.name, turn); k != nil && k.op == "lockall" {
-			until = later(until, k.endedAt)
+			until, yet = later(until, k.endedAt), yet || !k.done
 		}
 	}
 	for k := range c.calls {
-		if k.op == "lockall" && k.name == lk.name && (g.run == nil || slices.ContainsFunc(g.run, func(turn string) bool { return c.called(lk.name, turn) == k })) {
-			return time.Now().Add(24 * time.Hour)
-		}
+		yet = yet || g.run == nil && k.op == "lockall" && k.name == lk.name
 	}
-	return until
+	return until, yet
 }
 
 // unmarked is until when late requests of a call that ended at that time may be executed, because
@@ -157,7 +156,8 @@ func leaseOf(ticket string) time.Duration {
 func (r *referee) told(b *belief, err error) {
 	switch {
 	case err == nil || b.by.closing || b.by.crashed:
-	case passes(err) && !errors.Is(err, context.DeadlineExceeded) && time.Now().Before(b.lease.Deadline()): // after the deadline there is nothing to give back
+	// After the lease's deadline there is nothing to give back.
+	case passes(err) && !errors.Is(err, context.DeadlineExceeded) && time.Now().Before(b.lease.Deadline()):
 		r.violated(6, "%s: %s gave back token %d, and that failed for what passes: %v", b.lk.name, b.by.name, b.token, err)
 	case errors.Is(err, fairlock.ErrLost) && strings.Contains(err.Error(), "administrator forced"):
 		if g := b.lk.grants[b.token]; g == nil || g.forced.IsZero() {
