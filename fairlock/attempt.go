@@ -256,6 +256,9 @@ func (l *Locker) abandon(match func(*attempt) bool) {
 		}
 	}
 	for _, group := range together {
-		l.leaveTogether(group)
+		for from := 0; from < len(group); from += lua.MaxTickets {
+			chunk := group[from:min(from+lua.MaxTickets, len(group))]
+			l.core.Go(func() { l.leave(chunk...) })
+		}
 	}
 }

@@ -217,8 +217,8 @@ func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 // LeaseFor gives the call a fixed lease. The lease ends d after the lock was acquired and is not
 // renewed, whatever happens to this process. From 100 ms to 366 days. It ends later if Extend or a
 // nested call asks for that. A nested call without LeaseFor puts the lock under a watchdog, until
-// the lock is unlocked. A nested call that fails may have done so, too: LockAll re-enters what it can
-// before it knows whether it has the rest.
+// the lock is unlocked. A nested call that fails may have done so, too: LockAll re-enters what it
+// can before it knows whether it has the rest.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries

@@ -2,7 +2,6 @@ package fairlock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
@@ -75,13 +74,6 @@ func (l *Locker) leave(all ...*attempt) {
 	defer l.mu.Unlock()
 	for _, a := range all {
 		l.forget(a)
-	}
-}
-
-// leaveTogether has tickets in one line leave it. l.mu must be held.
-func (l *Locker) leaveTogether(all []*attempt) {
-	for chunk := range slices.Chunk(all, lua.MaxTickets) {
-		l.core.Go(func() { l.leave(chunk...) })
 	}
 }
 

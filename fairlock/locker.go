@@ -58,8 +58,8 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 // lock does not depend on ctx: see [Lease.Context].
 //
 // When Lock returns an error, the call holds nothing and no longer waits. What the server still has
-// of the call is taken back in the background: the place in line, by a request that goes out as Lock
-// returns, and whatever a server that did not answer may have. Until then the place counts for
+// of the call is taken back in the background: the place in line, by a request that goes out as
+// Lock returns, and whatever a server that did not answer may have. Until then the place counts for
 // MaxWaiters, and a lock that is granted to it is given back at once.
 //
 //	*WaitError    ctx ended, or WaitAtMost passed while the server said nothing; wraps the context's
@@ -113,8 +113,8 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(context.Context, *
 // The options hold for each of the locks; WaitAtMost bounds the whole call. OnQueued is told the
 // positions in one line after the other. LeaseFor begins with each lock: the first may end before
 // the last is had. The error is as from Lock, with Op "lockall" and the name of the lock that could
-// not be had. If a lock is lost while the call waits for another, the error is ErrLost. A call whose
-// time is over waits for up to 100 ms until what it had is given back.
+// not be had. If a lock is lost while the call waits for another, the error is ErrLost. A call
+// whose time is over waits for up to 100 ms until what it had is given back.
 func (l *Locker) LockAll(ctx context.Context, names []string, options ...LockOption) (*Leases, error) {
 	return l.core.LockAll(ctx, "lockall", names, options)
 }

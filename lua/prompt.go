@@ -33,8 +33,9 @@ func (t *timing) learn(rdb redis.UniversalClient) {
 	case *redis.Client:
 		if client != nil {
 			o := client.Options()
-			t.goesBy(o.ContextTimeoutEnabled && o.Limiter == nil, o.ReadTimeout, o.WriteTimeout) // a Limiter may wait
-			t.dials = o.Limiter != nil                                                           // it is told of each request that finds no idle connection
+			// A Limiter may wait, and is told of each request that finds no idle connection.
+			t.goesBy(o.ContextTimeoutEnabled && o.Limiter == nil, o.ReadTimeout, o.WriteTimeout)
+			t.dials = o.Limiter != nil
 		}
 	case *redis.ClusterClient:
 		if client != nil {

@@ -115,8 +115,8 @@ func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 
 // LeaseFor gives the call a fixed lease: it ends d after the lock was acquired and is not renewed.
 // From 100 ms to 366 days. It ends later if Extend or a nested call asks for that. A nested call
-// without LeaseFor puts the lock under a watchdog until it is unlocked. A nested call that fails may
-// have done so, too: LockAll re-enters what it can before it knows whether it has the rest.
+// without LeaseFor puts the lock under a watchdog until it is unlocked. A nested call that fails
+// may have done so, too: LockAll re-enters what it can before it knows whether it has the rest.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
 // WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries

@@ -227,8 +227,8 @@ func (s *share) stopsWaiting() {
 	s.awaited = false
 }
 
-// unconfirmed is the error of an Unlock that waited in vain. last is why the last attempt failed, if
-// one did.
+// unconfirmed is the error of an Unlock that waited in vain. last is why the last attempt failed,
+// if one did.
 func unconfirmed(last error) error {
 	err := fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
 	if last != nil {

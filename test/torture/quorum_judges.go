@@ -76,8 +76,8 @@ func lengthy(t *trouble) time.Duration {
 }
 
 // byAge tells leases that may have ended before their first renewal was answered from the others. A
-// node that grants nothing for now takes part with a renewal only: until then there is no vote of it,
-// and one more node that forgets ends the lock.
+// node that grants nothing for now takes part with a renewal only: until then there is no vote of
+// it, and one more node that forgets ends the lock.
 func byAge(leases []*call) (young, renewed []*call) {
 	for _, c := range leases {
 		if time.Duration(c.trusted()-c.trusts()) < time.Second+settling {
