@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,13 +57,30 @@ func sitDown(t *testing.T, s *redistest.Server, program string, args ...string) 
 		_ = c.cmd.Wait()
 		close(c.done)
 	}()
-	t.Cleanup(func() {
-		_ = unix.Kill(-c.cmd.Process.Pid, unix.SIGKILL)
-		<-c.done
-		_ = master.Close()
-		<-c.read
-	})
+	t.Cleanup(c.standUp)
 	return c
+}
+
+// standUp ends all processes of the session: the jobs of a shell are not in its process group.
+func (c *console) standUp() {
+	session := c.cmd.Process.Pid
+	eventually(c.t, "no process has the terminal open any more", func() bool {
+		all, _ := filepath.Glob("/proc/[0-9]*")
+		for _, dir := range all {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			if of, err := unix.Getsid(pid); err == nil && of == session {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		select {
+		case <-c.read:
+			return true
+		default:
+			return false
+		}
+	})
+	<-c.done
+	_ = c.master.Close()
 }
 
 func (c *console) types(text string) {
