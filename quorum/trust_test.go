@@ -190,8 +190,9 @@ func TestAFixedLeaseGetsTheVoteThatWasGivenBackBeforeAnybodyListened(t *testing.
 	inFakeTime(t, 3, func(h *hushed) {
 		l, other := h.locker(), h.locker()
 		h.has(other, "y")
-		h.has(l, "y2")
+		time.Sleep(100 * time.Millisecond) // it listens to all nodes by now
 		h.ignore("subscribe")
+		h.has(l, "y2")
 		h.gives(2, other, "x")
 		lease := h.has(l, "x", LeaseFor(30*time.Second))
 		time.Sleep(100 * time.Millisecond) // so the vote of node 3 was given back
