@@ -10,10 +10,34 @@ import (
 // nothing else while it executes one.
 const mostTogether = 100
 
-// arrivals are the first requests of this process for one lock. Calls that come at the same moment
-// share a request, in the order in which they came. The value exists as long as a request is under
-// way. All of it is guarded by Locker.mu.
-type arrivals = batch.Batcher[*attempt]
+// batches are requests of one kind, by record key. What is ready at the same moment goes out as one.
+// A value exists as long as a request is under way. All of it is guarded by Locker.mu.
+type batches map[string]batch.Batcher[*attempt]
+
+// begin is [batch.Batcher.Begin].
+func (b batches) begin(a *attempt, shares, waits bool, most int) (with *batch.Batch[*attempt], sends bool) {
+	r := b[a.Keys.Record()]
+	with, sends = r.Begin(a, shares, waits, most)
+	b[a.Keys.Record()] = r
+	return with, sends
+}
+
+// close is [batch.Batcher.Close], for the batch that a sends.
+func (b batches) close(a *attempt, with *batch.Batch[*attempt]) []*attempt {
+	r := b[a.Keys.Record()]
+	all := r.Close(with)
+	b[a.Keys.Record()] = r
+	return all
+}
+
+// end notes that the request sent by a was answered, or failed.
+func (b batches) end(a *attempt) {
+	if r := b[a.Keys.Record()]; r.End() {
+		delete(b, a.Keys.Record())
+	} else {
+		b[a.Keys.Record()] = r
+	}
+}
 
 // arrive adds a to a batch, unless a has to ask alone. sends reports whether a has to send the
 // request; otherwise another call of the batch sends it.
@@ -23,13 +47,13 @@ func (l *Locker) arrive(a *attempt) (with *batch.Batch[*attempt], sends bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.arrivals[a.Keys.Record()]
-	// In simulated time, the goroutine that happens to run first would decide what a batch has.
-	apart := a.Request.Replicas.Asked() || l.core.Settings.Simulated()
-	with, sends = r.Begin(a, !apart, l.runs[a.Keys.Record()] != nil, mostTogether)
-	l.arrivals[a.Keys.Record()] = r
-	return with, sends
+	apart := a.Request.Replicas.Asked() || l.apart()
+	return l.arrivals.begin(a, !apart, l.runs[a.Keys.Record()] != nil, mostTogether)
 }
+
+// apart reports whether no requests go out together. In simulated time, the goroutine that happens
+// to run first would decide what a batch has.
+func (l *Locker) apart() bool { return l.core.Settings.Simulated() }
 
 // speaksFor returns the attempts for which a's request asks. From then on the batch takes no more.
 // If a run of this process is under way, that is when the run has ended, or a millisecond later.
@@ -46,19 +70,12 @@ func (l *Locker) speaksFor(a *attempt, with *batch.Batch[*attempt]) []*attempt {
 	runtime.Gosched()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.arrivals[a.Keys.Record()]
-	all := r.Close(with)
-	l.arrivals[a.Keys.Record()] = r
-	return all
+	return l.arrivals.close(a, with)
 }
 
 // arrived notes that the request sent by a was answered, or failed.
 func (l *Locker) arrived(a *attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.arrivals[a.Keys.Record()]; r.End() {
-		delete(l.arrivals, a.Keys.Record())
-	} else {
-		l.arrivals[a.Keys.Record()] = r
-	}
+	l.arrivals.end(a)
 }

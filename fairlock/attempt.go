@@ -194,12 +194,12 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 	case rules.End:
 		l.settle(a, nil, err)
 		if s.Leave {
-			l.core.Go(func() { l.leave(a) })
+			l.leaves(a)
 		} else {
 			l.forget(a)
 		}
 	case rules.LeaveLine:
-		l.core.Go(func() { l.leave(a) })
+		l.leaves(a)
 	case rules.GiveBack:
 		l.core.Abandon(a.turn)
 	case rules.Nothing, rules.Take: // for Take, the function that has the grant begins the hold

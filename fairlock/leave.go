@@ -2,6 +2,7 @@ package fairlock
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
@@ -52,6 +53,29 @@ func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.unwanted(keys, t) }
 
 // forget takes a finished attempt out of the table. l.mu must be held.
 func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
+
+// leaves has a finished attempt leave, together with others of its lock that end at the same moment.
+// A crowd that gives up would else send so many requests that this process renews its locks late.
+// l.mu must be held.
+func (l *Locker) leaves(a *attempt) {
+	with, sends := l.leaving.begin(a, !l.apart(), false, lua.MaxTickets)
+	if !sends {
+		return
+	}
+	l.core.Go(func() {
+		all := a.alone[:]
+		if with != nil {
+			runtime.Gosched()
+			l.mu.Lock()
+			all = l.leaving.close(a, with)
+			l.mu.Unlock()
+		}
+		l.leave(all...)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.leaving.end(a)
+	})
+}
 
 // leave takes finished attempts of one lock out of its line, and out of its record if they were
 // granted the lock. The request is repeated until it is answered or no longer matters.

@@ -19,9 +19,10 @@ type Locker struct {
 
 	mu       sync.Mutex // guards all below, and what attempt and line say it guards
 	attempts map[uint64]*attempt
-	lines    map[string]*line    // by record key: of locks with a waiter
-	arrivals map[string]arrivals // by record key: of locks with a first request under way
-	runs     map[string]*run     // by record key: of holds with a run
+	lines    map[string]*line // by record key: of locks with a waiter
+	runs     map[string]*run  // by record key: of holds with a run
+	arrivals batches          // first requests
+	leaving  batches          // leaves of calls that have ended
 	memory   rules.Memory
 	draining bool
 	closed   bool
@@ -37,8 +38,9 @@ func New(rdb redis.UniversalClient, options ...Option) *Locker {
 	l := &Locker{
 		attempts: make(map[uint64]*attempt),
 		lines:    make(map[string]*line),
-		arrivals: make(map[string]arrivals),
 		runs:     make(map[string]*run),
+		arrivals: make(batches),
+		leaving:  make(batches),
 
 		subscriptions: make(map[string]*subscription),
 	}

@@ -55,6 +55,35 @@ func TestThoseWhoCameTogetherAndLeftAreNotInLineThoughTheirRequestIsExecutedLate
 	})
 }
 
+func TestThoseWhoGiveUpTogetherLeaveInFewRequestsAlsoIfTheAnswerToThemIsLost(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a, b := f.Behind(), f.Beside()
+		holder := b.Locks("x")
+		waits := f.askAtOnce(a)
+		f.Until("all are in line", func() bool { return f.Line("x") == many })
+		leave := f.Verb("leave")
+		before := f.Proxy.Count(leave)
+		first := f.Once(leave, faultproxy.HoldRequest())
+		waits[0].Cancel()
+		first.WaitHit(f, 1, world.Patience)
+		reply := f.Once(leave, lost)
+		for _, w := range waits[1:] {
+			w.Cancel()
+		}
+		for _, w := range waits {
+			w.Fails()
+		}
+		reply.WaitExecuted(f, 1, world.Patience)
+		first.Release()
+		f.Until("all have left", func() bool { return f.Line("x") == 0 })
+		if n := f.Proxy.Count(leave) - before; n > many/2 {
+			f.Errorf("%d leave in %d requests", many, n)
+		}
+		f.Unlocks(holder)
+		f.nobody("x")
+	})
+}
+
 func TestOfThoseWhoComeTogetherAsManyAreLetInAsTheLineTakes(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.Behind(), f.Beside()
