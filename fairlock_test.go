@@ -23,6 +23,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/workers"
 )
@@ -66,10 +67,8 @@ func connect(t *testing.T, addr string, options ...fairlock.Option) (*fairlock.L
 
 func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("waited in vain until %s", what)
-		}
+	if !poll.Until(20*time.Second, holds) {
+		t.Fatalf("waited in vain until %s", what)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/poll"
 )
 
 // usual is the lease of tests that need no special one. brief is for tests that wait for its end.
@@ -69,10 +71,8 @@ func (p *party) die() {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(boundOfWaits); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
+	if !poll.Until(boundOfWaits, ok) {
+		t.Fatalf("waited in vain until %s", what)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/pipes"
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -99,10 +100,8 @@ func (e *recorder) heard() (ups int, messages []string) {
 
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("waited in vain for: %s", what)
-		}
+	if !poll.Until(20*time.Second, holds) {
+		t.Fatalf("waited in vain for: %s", what)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -146,10 +147,8 @@ func (w *world) ends(done <-chan outcome) outcome {
 
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
-	for limit := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			w.Fatalf("waited in vain for: %s\n%s", what, w.dump())
-		}
+	if !poll.Until(patience, holds) {
+		w.Fatalf("waited in vain for: %s\n%s", what, w.dump())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/written"
 )
@@ -69,10 +70,8 @@ func must(t *testing.T, err error) {
 // eventually polls until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patienceOfTests); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain until %s", patienceOfTests, what)
-		}
+	if !poll.Until(patienceOfTests, ok) {
+		t.Fatalf("waited %v in vain until %s", patienceOfTests, what)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/test/poll"
 )
 
 // Locker is what the suite tests.
@@ -79,10 +80,8 @@ func (w *World) Locker(options ...fairlock.Option) Locker {
 // Until polls until the condition holds. what names the condition in messages.
 func (w *World) Until(what string, holds func() bool) {
 	w.Helper()
-	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			w.Fatalf("waited in vain for: %s", what)
-		}
+	if !poll.Until(20*time.Second, holds) {
+		w.Fatalf("waited in vain for: %s", what)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestEveryHistoryKeepsTheInvariants(t *testing.T) {
 		case testing.Short():
 			sc.most = 20_000
 		case !whole():
-			sc.most = 30_000
+			sc.most = 15_000
 		}
 		if flag.Lookup("test.failfast").Value.String() == "true" {
 			sc.over = faulty.Load

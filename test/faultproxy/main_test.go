@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -61,10 +62,8 @@ func must(t *testing.T, err error) {
 // eventually polls until ok returns true. If it never does, the failure names what.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain until %s", patience, what)
-		}
+	if !poll.Until(patience, ok) {
+		t.Fatalf("waited %v in vain until %s", patience, what)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/test/java"
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -211,10 +212,8 @@ func (w *world) unlock(lease *redisson.Lease) {
 
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
-	for limit := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			w.Fatalf("waited in vain for: %s\n%s", what, w.dump())
-		}
+	if !poll.Until(patience, holds) {
+		w.Fatalf("waited in vain for: %s\n%s", what, w.dump())
 	}
 }
 

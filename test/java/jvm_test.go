@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -59,10 +60,8 @@ func throws(t *testing.T, class string, call *Call) {
 // until polls until ok returns true. If it never does, the failure names what.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain until %s", patience, what)
-		}
+	if !poll.Until(patience, ok) {
+		t.Fatalf("waited %v in vain until %s", patience, what)
 	}
 }
 

@@ -97,7 +97,7 @@ func TestEveryHistoryKeepsThePromises(t *testing.T) {
 			case testing.Short():
 				sc.most = 2000
 			case !whole():
-				sc.most = 15_000 // of the largest
+				sc.most = 8_000 // of the largest
 			}
 			r := prove(&sc)
 			t.Log(sc.name, r)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/fairlock/locks/test/poll"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,10 +21,8 @@ const patience = 10 * time.Second
 // eventually polls until ok returns true. If it never does, the failure names what.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain until %s", patience, what)
-		}
+	if !poll.Until(patience, ok) {
+		t.Fatalf("waited %v in vain until %s", patience, what)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/poll"
 )
 
 // These are times that the protocol promises, or from which its promises are made.
@@ -27,10 +28,8 @@ func Until(t testing.TB, what string, holds func() bool) {
 // UntilWithin is Until with another limit.
 func UntilWithin(t testing.TB, within time.Duration, what string, holds func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(within); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("waited %v in vain until %s", within, what)
-		}
+	if !poll.Until(within, holds) {
+		t.Fatalf("waited %v in vain until %s", within, what)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/test/poll"
 )
 
 // Must fails if there is an error.
@@ -25,10 +26,8 @@ func (f *Faulty) Must(err error) {
 // Until polls for a condition. That is how a test waits for something to happen on the server.
 func (f *Faulty) Until(what string, ok func() bool) {
 	f.Helper()
-	for deadline := time.Now().Add(Patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.Fatalf("waited in vain until %s; on the server:\n%s", what, f.Dump())
-		}
+	if !poll.Until(Patience, ok) {
+		f.Fatalf("waited in vain until %s; on the server:\n%s", what, f.Dump())
 	}
 }
 

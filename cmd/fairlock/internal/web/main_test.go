@@ -20,6 +20,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/embedded"
+	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -46,10 +47,8 @@ func must(t testing.TB, err error) {
 // eventually polls until ok returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patienceOfTests); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v in vain until %s", patienceOfTests, what)
-		}
+	if !poll.Until(patienceOfTests, ok) {
+		t.Fatalf("waited %v in vain until %s", patienceOfTests, what)
 	}
 }
 
