@@ -149,6 +149,7 @@ type exchange struct {
 	sent   rules.ClockPair // without the server's time
 	answer lua.Entered
 	err    error
+	ended  bool // the caller's own context did
 }
 
 // ask sends an enter, or nothing if none of the attempts waits any more. An enter that was sent
@@ -185,6 +186,7 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 	}
 	request.Tickets, x.err = tickets, errVanished // unless Enter returns
 	x.answer, x.err = server.Enter(ctx, keys, request)
+	x.ended = x.err != nil && ctx.Err() != nil
 }
 
 // done notes that the request was answered or failed. Until l.mu is held to handle the answer, a
@@ -201,6 +203,9 @@ func (x *exchange) done() {
 func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
 	for _, a := range x.of {
+		if !x.ended {
+			a.failure = x.err
+		}
 		step := a.Unanswered(x.err, now, a.requests.Open())
 		if step.Do == rules.Ask {
 			ln := l.enqueue(a)
@@ -245,6 +250,7 @@ func (l *Locker) answered(x exchange) {
 
 // told handles what an answer says of one ticket. l.mu must be held.
 func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.ClockPair, now time.Time) {
+	a.failure = nil
 	switch {
 	case a.Phase == rules.Waiting && t.Status == lua.Waiting:
 		a.position = cmp.Or(a.position, t.Position)

@@ -103,11 +103,12 @@ func (l *Locker) giveUp(c *call, err error) (*engine.Turn, error) {
 		}
 		return c.turn, c.err
 	}
-	if its {
-		waited.Position = c.Position()
-	}
 	if err == nil {
 		err = c.refusal()
+		waited, its = err.(*engine.WaitError) //nolint:errorlint // it is ours
+	}
+	if its {
+		waited.Position, waited.Failure = c.Position(), byNode(l.absent())
 	}
 	l.settle(c, nil, err)
 	return nil, err

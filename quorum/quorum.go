@@ -63,7 +63,8 @@ type (
 	// HeldError is an ErrHeld with what a node said of the holder when it last answered the call.
 	// After a wait, Waiting is the place of the call itself; else it is how many wait.
 	HeldError = engine.HeldError
-	// WaitError says how long a call waited, and its position in line when it joined.
+	// WaitError says how long a call waited, its position in line when it joined, and as Failure why
+	// nodes were away as it gave up.
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected, for the majority and for each node.
 	State = engine.State

@@ -380,6 +380,27 @@ func (h *hushed) gives(i int, l *Locker, name string) {
 	}
 }
 
+func TestAWaitThatEndsNamesTheNodesThatWereAway(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l := h.locker()
+		h.has(l, "y")
+		h.hush(0)
+		h.hush(2)
+		for _, option := range []LockOption{WaitAtMost(5 * time.Second), WaitAtMost(time.Hour)} {
+			ctx, cancel := context.WithTimeout(h.Context(), 10*time.Second)
+			_, err := l.Lock(ctx, "x", option)
+			cancel()
+			var waited *WaitError
+			if !errors.As(err, &waited) || waited.Failure == nil {
+				h.Fatalf("%v", err)
+			}
+			if text := waited.Failure.Error(); !strings.Contains(text, "node 1: ") || strings.Contains(text, "node 2: ") || !strings.Contains(text, "node 3: ") {
+				h.Errorf("it says %s", text)
+			}
+		}
+	})
+}
+
 func TestATryWaitsOnceForANodeThatFallsSilentAndOnceForTheVotesOfTheOthers(t *testing.T) {
 	for silent := range 2 {
 		inFakeTime(t, 3, func(h *hushed) {

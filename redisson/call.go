@@ -20,6 +20,7 @@ type call struct {
 	away     <-chan struct{} // closed when the Locker no longer serves the call
 	may      chan struct{}   // holds one signal: the call may ask
 	answered bool            // by the server
+	failure  error           // of the last request; nil: it was answered
 	last     answer          // the last one that said something of the holder
 	at       time.Time       // when that came
 	position int             // in line, when the call joined; 0: not yet
@@ -99,7 +100,7 @@ func (l *Locker) pursue(ctx, caller context.Context, c *call) (*engine.Turn, err
 			if ctx.Err() != nil || !c.goesOn(err) {
 				return nil, err
 			}
-			pause = time.After(c.failures.Next())
+			c.failure, pause = err, time.After(c.failures.Next())
 		case a.status == granted:
 			return l.keep(c, a, sent)
 		case a.status == gone:
@@ -136,7 +137,7 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	if a.status == waits && a.position == 0 { // nothing new but the time that is left
 		a.holder, a.waiting = c.last.holder, c.last.waiting
 	}
-	c.last, c.at, c.answered = a, time.Now(), true
+	c.last, c.at, c.answered, c.failure = a, time.Now(), true, nil
 	switch {
 	case a.status == full:
 		return engine.ErrQueueFull
@@ -190,7 +191,7 @@ func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 	case err == nil:
 		return nil
 	case caller.Err() != nil:
-		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller)}
+		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller), Failure: c.failure}
 	case isClosed(c.away):
 		return engine.ErrClosed // also if a request came after the leave, and was refused
 	case ctx.Err() == nil:
@@ -198,7 +199,7 @@ func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 	case c.last.status != "":
 		return l.held(c)
 	}
-	return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded}
+	return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded, Failure: c.failure}
 }
 
 // ask sends one request, in the caller's own goroutine if the answer is sure to come back soon. If

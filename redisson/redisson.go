@@ -50,7 +50,8 @@ type (
 	Error = engine.Error
 	// HeldError is an ErrHeld with what the server said of the holder.
 	HeldError = engine.HeldError
-	// WaitError says how long a call waited, and its position in line when it joined.
+	// WaitError says how long a call waited, its position in line when it joined, and as Failure why
+	// its last request failed, if it did.
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected. It has no tokens, notes or beginnings.
 	State = engine.State

@@ -22,6 +22,7 @@ type call struct {
 	away     <-chan struct{} // closed when the Locker no longer serves the call
 	asked    time.Time       // what the call knows is no older than this; zero: it knows nothing
 	answered bool            // by the server, or from what this process knows
+	failure  error           // of the last request; nil: it was answered
 
 	// Of a waiting call.
 	may      chan struct{}     // holds one signal: the call may try
@@ -220,9 +221,9 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 	case err == nil:
 		return nil
 	case caller.Err() != nil:
-		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller)}
+		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller), Failure: c.failure}
 	case ctx.Err() != nil && !errors.As(err, new(*engine.HeldError)):
-		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded}
+		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded, Failure: c.failure}
 	}
 	return err
 }
@@ -235,7 +236,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	if prompt, ok := l.core.Prompt(ctx, &c.Call); ok && c.passed == nil && c.Server == nil {
 		l.core.Begun()
 		defer l.core.Done()
-		return c.learns(l.send(ctx, prompt, c))
+		return c.learns(ctx, l.send(ctx, prompt, c))
 	}
 	answer, gone := make(chan outcome), make(chan struct{})
 	leave := sync.OnceFunc(func() { close(gone) })
@@ -256,7 +257,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	})
 	select {
 	case o := <-answer:
-		return c.learns(o)
+		return c.learns(ctx, o)
 	case turn := <-c.passed:
 		return outcome{turn: turn}
 	case <-ended:
@@ -267,8 +268,11 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	}
 }
 
-func (c *call) learns(o outcome) outcome {
+func (c *call) learns(ctx context.Context, o outcome) outcome {
 	c.answered = c.answered || o.err == nil || lua.Answered(o.err)
+	if o.err == nil || ctx.Err() == nil {
+		c.failure = o.err
+	}
 	return o
 }
 

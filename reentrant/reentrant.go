@@ -41,8 +41,8 @@ type (
 	// HeldError is an ErrHeld with what the server said of the holder. Waiting counts the waiters
 	// of this process.
 	HeldError = engine.HeldError
-	// WaitError says how long a call waited, and its Position among the waiters of this process
-	// when it joined.
+	// WaitError says how long a call waited, its Position among the waiters of this process when it
+	// joined, and as Failure why its last request failed, if it did.
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected. It does not tell the waiters.
 	State = engine.State

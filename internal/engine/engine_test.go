@@ -69,6 +69,10 @@ func TestErrorsNameTheLockTheOperationAndTheCauseAndMatchTheirState(t *testing.T
 	if want := `fairlock: lock "x": gave up after 3s, having joined the line at position 4: context deadline exceeded`; err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
 	}
+	err = &WaitError{Waited: time.Second, Err: context.DeadlineExceeded, Failure: errors.New("i/o timeout")}
+	if want := "gave up after 1s, before the server had given it a place: context deadline exceeded; the last request failed: i/o timeout"; err.Error() != want {
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
 	if err := Invalid("n is %d", 7); !errors.Is(err, ErrInvalid) || errors.Is(err, ErrLost) || err.Error() != "invalid argument: n is 7" {
 		t.Errorf("got %v", err)
 	}

@@ -76,6 +76,7 @@ type WaitError struct {
 	Position int
 	Waited   time.Duration // since the call
 	Err      error         // the context's
+	Failure  error         // why the call's last request failed, if it did; it is not wrapped
 }
 
 func (e *WaitError) Error() string {
@@ -83,7 +84,11 @@ func (e *WaitError) Error() string {
 	if e.Position > 0 {
 		where = fmt.Sprintf("having joined the line at position %d", e.Position)
 	}
-	return fmt.Sprintf("gave up after %v, %s: %v", e.Waited.Round(time.Millisecond), where, e.Err)
+	text := fmt.Sprintf("gave up after %v, %s: %v", e.Waited.Round(time.Millisecond), where, e.Err)
+	if e.Failure != nil {
+		text += fmt.Sprintf("; the last request failed: %v", e.Failure)
+	}
+	return text
 }
 
 // Unwrap returns the context's error.

@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +107,45 @@ func TestAWaitThatEndsByItsTimeAtTheServersSilenceDoesNotSayThatTheLockIsHeld(t 
 	enter.WaitExecuted(f, enter.Hits(), world.Patience)
 	f.Until("it has left", func() bool { return f.Holder("x") == 0 && f.Line("x") == 0 })
 	f.nobody("x")
+}
+
+func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
+	for name, plain := range map[string]bool{"fair": false, "plain": true} {
+		t.Run(name, func(t *testing.T) {
+			onFaulty(t, func(f *faulty) {
+				if plain {
+					f.Plain()
+				}
+				a := f.Behind()
+				f.Unlocks(a.Locks("x"))
+				holder := f.Beside().Locks("x")
+				enter := f.Verb("enter")
+				failed := func(w *world.Wait) error {
+					w.Cancel()
+					var waited *fairlock.WaitError
+					if err := w.Fails(); !errors.As(err, &waited) || !errors.Is(err, context.Canceled) {
+						f.Fatalf("%v", err)
+					}
+					return waited.Failure
+				}
+				seen := f.All(enter, faultproxy.Observe())
+				w := a.Asks(background, "x")
+				seen.WaitExecuted(f, 1, world.Patience)
+				if err := failed(w); err != nil {
+					f.Errorf("it was answered: %v", err)
+				}
+				seen.Remove()
+				lost := f.All(enter, faultproxy.SwallowReply())
+				w = a.Asks(background, "x")
+				lost.WaitExecuted(f, 3, world.Patience)
+				if err := failed(w); err == nil || !strings.Contains(w.Err.Error(), "the last request failed: "+err.Error()) {
+					f.Errorf("%v: %v", err, w.Err)
+				}
+				lost.Remove()
+				f.Unlocks(holder)
+			})
+		})
+	}
 }
 
 func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
