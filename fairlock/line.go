@@ -149,7 +149,6 @@ type exchange struct {
 	sent   rules.ClockPair // without the server's time
 	answer lua.Entered
 	err    error
-	ended  bool // the caller's own context did
 }
 
 // ask sends an enter, or nothing if none of the attempts waits any more. An enter that was sent
@@ -186,7 +185,6 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 	}
 	request.Tickets, x.err = tickets, errVanished // unless Enter returns
 	x.answer, x.err = server.Enter(ctx, keys, request)
-	x.ended = x.err != nil && ctx.Err() != nil
 }
 
 // done notes that the request was answered or failed. Until l.mu is held to handle the answer, a
@@ -203,7 +201,7 @@ func (x *exchange) done() {
 func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
 	for _, a := range x.of {
-		if !x.ended {
+		if !lua.Ended(x.err) {
 			a.failure = x.err
 		}
 		step := a.Unanswered(x.err, now, a.requests.Open())

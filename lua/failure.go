@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -80,6 +81,13 @@ func ask(err error) (f *failure) {
 // Closed reports whether a script could not be sent because the client is closed: it never will be.
 // In a cluster, only the client of one node may be, whose node is another one's by now.
 func Closed(err error) bool { return look(err).closed }
+
+// Ended reports whether err only says that a context has ended. The caller's own context cannot be
+// asked where Close waits for the request: it may be the user's, and close the Locker.
+func Ended(err error) bool {
+	text := look(err).text
+	return text == context.Canceled.Error() || text == context.DeadlineExceeded.Error()
+}
 
 // Kept reports whether err is ErrKept.
 func Kept(err error) bool { return look(err).kept }

@@ -236,7 +236,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	if prompt, ok := l.core.Prompt(ctx, &c.Call); ok && c.passed == nil && c.Server == nil {
 		l.core.Begun()
 		defer l.core.Done()
-		return c.learns(ctx, l.send(ctx, prompt, c))
+		return c.learns(l.send(ctx, prompt, c))
 	}
 	answer, gone := make(chan outcome), make(chan struct{})
 	leave := sync.OnceFunc(func() { close(gone) })
@@ -257,7 +257,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	})
 	select {
 	case o := <-answer:
-		return c.learns(ctx, o)
+		return c.learns(o)
 	case turn := <-c.passed:
 		return outcome{turn: turn}
 	case <-ended:
@@ -268,9 +268,9 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 	}
 }
 
-func (c *call) learns(ctx context.Context, o outcome) outcome {
+func (c *call) learns(o outcome) outcome {
 	c.answered = c.answered || o.err == nil || lua.Answered(o.err)
-	if o.err == nil || ctx.Err() == nil {
+	if !lua.Ended(o.err) {
 		c.failure = o.err
 	}
 	return o
