@@ -14,7 +14,7 @@ lint: ## golangci-lint over all modules (the first run builds it: some minutes)
 test: ## everything there is to test; ARGS='-run Name -v' for go test's own flags
 	@scripts/test.sh $(ARGS)
 
-simulate: ## whole clients under faults in fake time: CI's 8 h; SEEDS=1000-1999, or SEEDS=7 to replay one; NODES=3 of a quorum
+simulate: ## whole clients under faults in fake time: CI's 4 h; SEEDS=1000-1999, or SEEDS=7 to replay one; NODES=3 of a quorum
 	@SEEDS='$(SEEDS)' NODES='$(NODES)' scripts/simulate.sh $(ARGS)
 
 prove: ## all that the explorers can come to, all mutations there, a day of simulation: make test has a part (half an hour)

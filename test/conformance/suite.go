@@ -46,7 +46,18 @@ type World struct {
 
 // Run runs the whole suite. Each test gets a World of its own from each.
 func Run(t *testing.T, each func(t *testing.T, test func(World))) {
-	for _, group := range [][]test{waitingTests, nestingTests, leaseTests, classicTests, endingTests, callbackTests, contextTests, oddContextTests, hookTests, inputTests, lockAllTests, droppedTests} {
+	RunLocks(t, each)
+	run(t, each, callbackTests, contextTests, oddContextTests, hookTests, inputTests)
+}
+
+// RunLocks is Run without the tests of what users' own code does: callbacks, contexts, hooks. What
+// that comes to does not depend on the kind of server.
+func RunLocks(t *testing.T, each func(t *testing.T, test func(World))) {
+	run(t, each, waitingTests, nestingTests, leaseTests, classicTests, endingTests, lockAllTests, droppedTests)
+}
+
+func run(t *testing.T, each func(t *testing.T, test func(World)), groups ...[]test) {
+	for _, group := range groups {
 		for _, c := range group {
 			t.Run(strings.ReplaceAll(c.promise, " ", "_"), func(t *testing.T) {
 				each(t, func(w World) {

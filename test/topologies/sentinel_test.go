@@ -24,7 +24,7 @@ func onSentinels(t *testing.T, kind world.Kind, plain bool) {
 	t.Helper()
 	t.Parallel()
 	group := redistest.StartSentinels(t)
-	conformance.Run(t, func(t *testing.T, test func(conformance.World)) {
+	ofKind(plain)(t, func(t *testing.T, test func(conformance.World)) {
 		group.Master().Client(t).FlushAll(context.Background())
 		test(conformance.World{T: t, Lease: time.Second, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 			return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: group.Addrs()})
