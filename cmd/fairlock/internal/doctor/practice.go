@@ -132,7 +132,11 @@ func (d *drill) evict(line locks.Evicter) error {
 	if err := line.Evict(d.ctx, d.name, state.Waiters[0].ID); err != nil {
 		return err
 	}
-	if got := <-wait; !errors.Is(got.err, fairlock.ErrEvicted) {
+	switch got := <-wait; {
+	case got.err == nil:
+		_ = got.lease.Unlock(d.ctx)
+		return errors.New("the waiter was evicted, was not told, and had the lock when that was free")
+	case !errors.Is(got.err, fairlock.ErrEvicted):
 		return fmt.Errorf("the waiter was evicted and told %w", got.err)
 	}
 	return nil
