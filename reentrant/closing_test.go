@@ -62,13 +62,15 @@ func TestAContextThatClosesTheLockerAmidATryOfACallThatWaitsKeepsNeither(t *test
 	h := &halting{make(chan struct{}), make(chan struct{})}
 	rdb.AddHook(h)
 	within, end := context.WithCancel(t.Context())
-	done := make(chan error, 1)
+	done, waits := make(chan error, 1), make(chan int, 1)
 	go func() {
-		_, err := l.Lock(&closer{Context: within, close: func() { close(h.goOn); _ = l.Close() }}, "x")
+		ctx := &closer{Context: within, close: func() { close(h.goOn); _ = l.Close() }}
+		_, err := l.Lock(ctx, "x", reentrant.OnQueued(func(position int) { waits <- position }))
 		done <- err
 	}()
-	next(t, h.asked) // the first try, which finds it held
+	next(t, h.asked)
 	h.goOn <- struct{}{}
+	next(t, waits) // the first try has found it held
 	if err := held.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
