@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/batch"
@@ -257,8 +258,7 @@ func (l *Locker) abandon(match func(*attempt) bool) {
 		}
 	}
 	for _, group := range together {
-		for from := 0; from < len(group); from += lua.MaxTickets {
-			chunk := group[from:min(from+lua.MaxTickets, len(group))]
+		for chunk := range slices.Chunk(group, lua.MaxTickets) {
 			l.core.Go(func() { l.leave(chunk...) })
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fairlock/locks/test/poll"
 )
 
 // prying is a context of a caller's own type: whatever is asked of it, it needs the Locker.
@@ -22,11 +24,9 @@ func (p prying) free() {
 		mutexes = append(mutexes, &n.mu)
 	}
 	for _, mu := range mutexes {
-		for limit := time.Now().Add(patience); !mu.TryLock(); time.Sleep(time.Millisecond) {
-			if time.Now().After(limit) {
-				p.w.Error("a context is asked under a mutex")
-				return
-			}
+		if !poll.Until(patience, mu.TryLock) {
+			p.w.Error("a context is asked under a mutex")
+			return
 		}
 		mu.Unlock()
 	}
