@@ -20,9 +20,10 @@ import (
 // Inspect shows a lock as a majority of nodes sees it, and in [State.Nodes] as each of them does.
 // It takes one request to each node, all at once, and before the first one another; it writes
 // nothing. A lock whose votes are split is shown as free, with all who ask for it in line.
-// While nodes are away, the holder is whoever a node knows to have had a majority. The line
-// is that of the node that shows the most; it is shown up to 500 places. A node of another quorum
-// says so in its view. It is an error if no majority of the nodes shows the lock.
+// While nodes are away, the holder is whoever a node knows to have had a majority. The Waiters are
+// those whom a majority has among its first 500 in line: a single node may still have one that has
+// gone. A node of another quorum says so in its view. It is an error if no majority of the nodes
+// shows the lock.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	state, err := l.inspect(ctx, name)
 	if err != nil {

@@ -149,3 +149,23 @@ func TestALookRefusesOneServerUnderTwoNames(t *testing.T) {
 		w.is(err, ErrInvalid)
 	}
 }
+
+// The leave of a call that has given up may be on its way to the last node.
+func TestWhoeverStandsInLineAtOneNodeAloneIsNotShown(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker()
+	lease := w.has(l, "x")
+	waits := w.queues(w.locker(), "x", Note("waits"))
+	const queue = "quorum:queue:{x}"
+	for i, rdb := range w.direct {
+		w.must(rdb.ZAdd(w.Context(), queue, redis.Z{Score: 1, Member: "gone:1:10000::gone"}).Err())
+		s, err := l.Inspect(w.Context(), "x")
+		w.must(err)
+		if s.Waiting != 1 || len(s.Waiters) != 1 || s.Waiters[0].Note != "waits" {
+			t.Errorf("node %d has somebody else: %d wait, %+v", i+1, s.Waiting, s.Waiters)
+		}
+		w.must(rdb.ZRem(w.Context(), queue, "gone:1:10000::gone").Err())
+	}
+	w.unlock(lease)
+	w.unlock(w.gets(waits))
+}

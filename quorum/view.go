@@ -1,9 +1,11 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fairlock/locks/lua"
 )
@@ -127,19 +129,57 @@ func (l *Locker) state(name string, views []view, refused []error) *State {
 			}
 			s.Holder.Depth, s.Holder.Remaining = max(s.Holder.Depth, v.depth), max(s.Holder.Remaining, ms(v.left))
 		}
-		waiters := slices.DeleteFunc(slices.Clone(v.line), func(p place) bool { return p.ticket == holder })
-		s.Waiting = max(s.Waiting, v.length-(len(v.line)-len(waiters))) // the view may show fewer
-		if len(waiters) > len(s.Waiters) {
-			s.Waiters = nil
-			for _, p := range waiters {
-				t, err := lua.ParseTicket(p.ticket)
-				s.Damaged = errors.Join(s.Damaged, err)
-				s.Waiters = append(s.Waiters, Waiter{ID: t.ID(), Owner: t.Identity(), Note: t.Note, Since: p.at.Time(), Waited: v.now.Sub(p.at)})
-			}
-		}
 	}
+	l.queue(s, views, holder)
 	if s.Holder != nil {
 		s.Holder.Undecided = !decided
 	}
 	return s
+}
+
+// queue fills in who waits: those whom a majority of nodes has in line. A single node may still have
+// one that has gone, or not yet one that has come.
+func (l *Locker) queue(s *State, views []view, holder string) {
+	type standing struct {
+		place
+		now   lua.Micros // of the node that has the place
+		nodes int
+	}
+	var all []*standing
+	known := make(map[string]*standing)
+	var lengths []int
+	whole := true
+	for _, v := range views {
+		length := v.length
+		whole = whole && len(v.line) == length
+		for _, p := range v.line {
+			if p.ticket == holder {
+				length--
+				continue
+			}
+			at := known[p.ticket]
+			if at == nil {
+				at = new(standing)
+				known[p.ticket], all = at, append(all, at)
+			}
+			if at.nodes++; p.at >= at.at {
+				at.place, at.now = p, v.now
+			}
+		}
+		lengths = append(lengths, length)
+	}
+	slices.SortFunc(all, func(a, b *standing) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.ticket, b.ticket))
+	})
+	for _, at := range all {
+		t, err := lua.ParseTicket(at.ticket)
+		s.Damaged = errors.Join(s.Damaged, err)
+		if at.nodes >= l.need() {
+			s.Waiters = append(s.Waiters, Waiter{ID: t.ID(), Owner: t.Identity(), Note: t.Note, Since: at.at.Time(), Waited: at.now.Sub(at.at)})
+		}
+	}
+	if s.Waiting = len(s.Waiters); !whole { // the nodes have more than they show
+		slices.Sort(lengths)
+		s.Waiting = max(s.Waiting, lengths[len(lengths)-l.need()])
+	}
 }
