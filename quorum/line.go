@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fairlock/locks/internal/ballot"
@@ -72,37 +73,42 @@ func (l *Locker) look(at *line) {
 	}
 }
 
-// beat sends the heartbeat of a line to a node. Locker.mu must be held.
+// beat sends the heartbeats of a line to a node. Locker.mu must be held.
 func (l *Locker) beat(at *line, i int) {
-	node := l.nodes[i]
-	if !node.listens() || len(at.calls) == 0 {
+	if !l.nodes[i].listens() {
 		return
 	}
-	args := []any{l.args.id, l.args.set, l.args.most}
-	calls := make([]*call, 0, len(at.calls))
+	var calls []*call
 	for c := range at.calls {
 		if c.Stands(i) {
-			calls, args = append(calls, c), append(args, c.ticket.String())
 			c.Sent(i)
+			calls = append(calls, c)
 		}
 	}
-	if len(calls) == 0 {
-		return
+	for some := range slices.Chunk(calls, lua.MaxTickets) { // the node does nothing else meanwhile
+		l.core.Go(func() { l.beatFor(at, i, some) })
 	}
+}
+
+// beatFor is the heartbeat of some calls of a line.
+func (l *Locker) beatFor(at *line, i int, calls []*call) {
+	node := l.nodes[i]
 	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters(), at.keys.Token(), l.nodeKey}
+	args := append(make([]any, 0, 3+len(calls)), l.args.id, l.args.set, l.args.most)
+	for _, c := range calls {
+		args = append(args, c.arg)
+	}
 	pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
-	l.core.Go(func() {
-		var s seen
-		err := lua.ErrCutShort
-		defer func() {
-			pair.At = s.now
-			l.beatEnded(at, i, calls, &s, err, pair)
-		}()
-		var reply []any
-		if reply, err = node.run(context.Background(), beatScript, keys, args...); err == nil {
-			s, err = decodeSeen(reply)
-		}
-	})
+	var s seen
+	err := lua.ErrCutShort
+	defer func() {
+		pair.At = s.now
+		l.beatEnded(at, i, calls, &s, err, pair)
+	}()
+	var reply []any
+	if reply, err = node.run(context.Background(), beatScript, keys, args...); err == nil {
+		s, err = decodeSeen(reply)
+	}
 }
 
 // beatEnded takes in what came of a beat for those calls.

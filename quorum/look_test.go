@@ -166,6 +166,12 @@ func TestWhoeverStandsInLineAtOneNodeAloneIsNotShown(t *testing.T) {
 		}
 		w.must(rdb.ZRem(w.Context(), queue, "gone:1:10000::gone").Err())
 	}
+	w.servers[2].Kill() // it may have whoever another node has
+	w.must(w.direct[0].ZAdd(w.Context(), queue, redis.Z{Score: 1, Member: "one:1:10000::one"}).Err())
+	w.until("all whom a majority may have are shown", func() bool {
+		s, err := l.Inspect(w.Context(), "x")
+		return err == nil && s.Waiting == 2 && len(s.Waiters) == 2 && s.Waiters[0].Note == "one"
+	})
 	w.unlock(lease)
 	w.unlock(w.gets(waits))
 }

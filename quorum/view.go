@@ -137,8 +137,8 @@ func (l *Locker) state(name string, views []view, refused []error) *State {
 	return s
 }
 
-// queue fills in who waits: those whom a majority of nodes has in line. A single node may still have
-// one that has gone, or not yet one that has come.
+// queue fills in who waits: those whom a majority of nodes has in line, if the nodes that are away
+// have them, too. A single node may still have one that has gone, or not yet one that has come.
 func (l *Locker) queue(s *State, views []view, holder string) {
 	type standing struct {
 		place
@@ -171,15 +171,16 @@ func (l *Locker) queue(s *State, views []view, holder string) {
 	slices.SortFunc(all, func(a, b *standing) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.ticket, b.ticket))
 	})
+	away := len(l.nodes) - len(views)
 	for _, at := range all {
 		t, err := lua.ParseTicket(at.ticket)
 		s.Damaged = errors.Join(s.Damaged, err)
-		if at.nodes >= l.need() {
+		if at.nodes+away >= l.need() {
 			s.Waiters = append(s.Waiters, Waiter{ID: t.ID(), Owner: t.Identity(), Note: t.Note, Since: at.at.Time(), Waited: at.now.Sub(at.at)})
 		}
 	}
 	if s.Waiting = len(s.Waiters); !whole { // the nodes have more than they show
 		slices.Sort(lengths)
-		s.Waiting = max(s.Waiting, lengths[len(lengths)-l.need()])
+		s.Waiting = max(s.Waiting, lengths[len(l.nodes)-l.need()])
 	}
 }
