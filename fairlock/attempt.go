@@ -214,7 +214,7 @@ func (l *Locker) timeUp(a *attempt) error {
 	if a.Last.At == 0 {
 		return &WaitError{Waited: time.Since(a.Call.Began), Err: context.DeadlineExceeded, Failure: a.failure}
 	}
-	e := &HeldError{}
+	e := &HeldError{Failure: a.failure}
 	if ln := l.lines[a.Keys.Record()]; a.turn != nil { // granted as the time ran out
 		e.Owner, e.Remaining = a.ticket.Identity(), a.ticket.Lease
 	} else if ln != nil {

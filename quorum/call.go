@@ -96,7 +96,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 func (l *Locker) giveUp(c *call, err error) (*engine.Turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waited, its := err.(*engine.WaitError) //nolint:errorlint // it may hold a user's error
+	_, its := err.(*engine.WaitError) //nolint:errorlint // it may hold a user's error
 	if c.Phase != rules.Waiting {
 		if c.turn != nil && err != nil && !its {
 			return c.turn, nil // the Locker is closed: the Core knows best
@@ -105,10 +105,14 @@ func (l *Locker) giveUp(c *call, err error) (*engine.Turn, error) {
 	}
 	if err == nil {
 		err = c.refusal()
-		waited, its = err.(*engine.WaitError) //nolint:errorlint // it is ours
 	}
-	if its {
-		waited.Position, waited.Failure = c.Position(), byNode(l.absent())
+	switch e := err.(type) { //nolint:errorlint // it is ours
+	case *engine.WaitError:
+		e.Position, e.Failure = c.Position(), byNode(l.absent())
+	case *engine.HeldError:
+		if l.there() < l.need() { // else it is known who has the lock
+			e.Failure = byNode(l.absent())
+		}
 	}
 	l.settle(c, nil, err)
 	return nil, err

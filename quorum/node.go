@@ -212,6 +212,16 @@ func (l *Locker) absent() []error {
 	return all
 }
 
+// there is how many nodes are not away.
+func (l *Locker) there() (n int) {
+	for i := range l.nodes {
+		if !l.away(i) {
+			n++
+		}
+	}
+	return n
+}
+
 // byNode is the error that says of each node why it is of no use; nil of those that are.
 func byNode(reasons []error) (all error) {
 	for i, err := range reasons {

@@ -61,7 +61,8 @@ type (
 	// Error says which operation on which lock failed, and why.
 	Error = engine.Error
 	// HeldError is an ErrHeld with what a node said of the holder when it last answered the call.
-	// After a wait, Waiting is the place of the call itself; else it is how many wait.
+	// After a wait, Waiting is the place of the call itself; else it is how many wait. Failure is why
+	// nodes were away as it gave up, if no majority was left.
 	HeldError = engine.HeldError
 	// WaitError says how long a call waited, its position in line when it joined, and as Failure why
 	// nodes were away as it gave up.

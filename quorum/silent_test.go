@@ -401,6 +401,72 @@ func TestAWaitThatEndsNamesTheNodesThatWereAway(t *testing.T) {
 	})
 }
 
+func TestARefusalAfterAWaitNamesTheNodesThatWereAwayIfNoMajorityWasLeft(t *testing.T) {
+	for _, away := range [][]int{{0}, {0, 2}} {
+		inFakeTime(t, 3, func(h *hushed) {
+			l, other := h.locker(), h.locker()
+			lease := h.has(other, "x")
+			waits := make(chan error, 1)
+			go func() {
+				_, err := l.Lock(h.Context(), "x", WaitAtMost(10*time.Second))
+				waits <- err
+			}()
+			time.Sleep(time.Second)
+			for _, i := range away {
+				h.hush(i)
+			}
+			var held *HeldError
+			if err := <-waits; !errors.As(err, &held) || held.Owner == "" || (held.Failure != nil) != (len(away) == 2) {
+				h.Fatalf("%v away: %v", away, err)
+			}
+			for _, i := range away {
+				if name := fmt.Sprintf("node %d: ", i+1); held.Failure != nil && !strings.Contains(held.Error(), name) {
+					h.Errorf("it says %v, and not %s", held, name)
+				}
+			}
+			_ = lease.Unlock(h.Context()) // it may be lost
+		})
+	}
+}
+
+func TestTheHeartbeatsOfACrowdKeepANodeForAShortTimeEach(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		var mu sync.Mutex // guards most and tickets
+		most, tickets := 0, make(map[any]bool)
+		l.nodes[0].rdb.(*redis.Client).AddHook(before(func(cmds ...redis.Cmder) {
+			args := cmds[0].Args()
+			if len(args) < 12 || args[1] != beatScript.Command(nil)[1] {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			most = max(most, len(args)-11)
+			for _, ticket := range args[11:] {
+				tickets[ticket] = true
+			}
+		}))
+		lease := h.has(other, "x")
+		const crowd = lua.MaxTickets + 10
+		ctx, cancel := context.WithCancel(h.Context())
+		var all sync.WaitGroup
+		for range crowd {
+			all.Go(func() { _, _ = l.Lock(ctx, "x") })
+		}
+		time.Sleep(2 * lua.Liveness)
+		cancel()
+		all.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if most > lua.MaxTickets || len(tickets) < crowd {
+			h.Errorf("%d waiters have heartbeats, and one is of %d", len(tickets), most)
+		}
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Error(err)
+		}
+	})
+}
+
 func TestATryWaitsOnceForANodeThatFallsSilentAndOnceForTheVotesOfTheOthers(t *testing.T) {
 	for silent := range 2 {
 		inFakeTime(t, 3, func(h *hushed) {

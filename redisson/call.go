@@ -170,7 +170,7 @@ func (l *Locker) held(c *call) error {
 			waiting = at.count
 		}
 	}
-	return &engine.HeldError{Owner: c.last.holder, Remaining: left, Waiting: waiting}
+	return &engine.HeldError{Owner: c.last.holder, Remaining: left, Waiting: waiting, Failure: c.failure}
 }
 
 // goesOn reports whether the call asks again after a request failed.

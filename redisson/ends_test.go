@@ -295,3 +295,45 @@ func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testi
 		w.must(rdb.Close())
 	})
 }
+
+func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	w.kinds(func(w *world, locker func(...Option) *Locker) {
+		proxy := faultproxy.New(w, w.addr)
+		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
+		holder, newLocker := locker(), New
+		if holder.plain {
+			newLocker = NewPlain
+		}
+		l := newLocker(rdb)
+		w.Cleanup(func() { _ = l.Close(); _ = rdb.Close() })
+		for name, option := range map[string]LockOption{"its time is up": WaitAtMost(2 * time.Second), "its context ends": WaitAtMost(time.Hour)} {
+			lease := w.has(holder, name, LeaseFor(time.Second))
+			ctx, cancel := context.WithCancel(w.Context())
+			queued := make(chan struct{})
+			waits := w.asks(ctx, l, name, option, OnQueued(func(int) { close(queued) }))
+			<-queued
+			lost := proxy.Add(faultproxy.Rule{Match: faultproxy.Command("EVALSHA"), Action: faultproxy.SwallowReply()})
+			lost.WaitHit(w, 2, patience)
+			if name == "its context ends" {
+				cancel()
+			}
+			err := w.ends(waits).err
+			var held *HeldError
+			var waited *WaitError
+			var why error
+			switch {
+			case errors.As(err, &held):
+				why = held.Failure
+			case errors.As(err, &waited):
+				why = waited.Failure
+			}
+			if why == nil || !strings.Contains(err.Error(), "the last request failed: "+why.Error()) || (waited != nil) != (ctx.Err() != nil) {
+				w.Errorf("%s: %v", name, err)
+			}
+			lost.Remove()
+			cancel()
+			runtime.KeepAlive(lease) // else it might be unlocked early
+		}
+	})
+}

@@ -205,7 +205,9 @@ func (l *Locker) lastWord(w *waiters, c *call) error {
 	if !c.answered && !w.heard {
 		return errTimeUp
 	}
-	return w.known()
+	held := w.known()
+	held.Failure = c.failure
+	return held
 }
 
 // patient reports whether a call goes on after an error.

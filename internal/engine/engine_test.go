@@ -61,7 +61,10 @@ func TestErrorsNameTheLockTheOperationAndTheCauseAndMatchTheirState(t *testing.T
 	if want := `fairlock: lock "order:42": the lock is held: by "saga-7" for another 1.5s, 3 waiting`; err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
 	}
-	var held *HeldError
+	held := &HeldError{Owner: "saga-7", Failure: errors.New("i/o timeout")}
+	if want := `the lock is held: by "saga-7" for another 0s, 0 waiting; the last request failed: i/o timeout`; held.Error() != want {
+		t.Errorf("got  %s\nwant %s", held, want)
+	}
 	if !errors.Is(err, ErrHeld) || !errors.As(err, &held) || held.Waiting != 3 {
 		t.Error("it is not an ErrHeld")
 	}

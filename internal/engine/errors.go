@@ -56,6 +56,7 @@ type HeldError struct {
 	Owner     string
 	Remaining time.Duration // until the lock is free if nobody renews it
 	Waiting   int           // how many calls wait in line; for a plain lock, in this process
+	Failure   error         // why a later request of the call failed, if it did; it is not wrapped
 }
 
 func (e *HeldError) Error() string {
@@ -63,7 +64,15 @@ func (e *HeldError) Error() string {
 	if e.Owner != "" {
 		who = fmt.Sprintf("%q", e.Owner)
 	}
-	return fmt.Sprintf("%v: by %s for another %v, %d waiting", ErrHeld, who, e.Remaining.Round(time.Millisecond), e.Waiting)
+	return fmt.Sprintf("%v: by %s for another %v, %d waiting%s", ErrHeld, who, e.Remaining.Round(time.Millisecond), e.Waiting, after(e.Failure))
+}
+
+// after is what an error says of the failure of the call's last request.
+func after(failure error) string {
+	if failure == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the last request failed: %v", failure)
 }
 
 // Is makes a HeldError match ErrHeld.
@@ -84,11 +93,7 @@ func (e *WaitError) Error() string {
 	if e.Position > 0 {
 		where = fmt.Sprintf("having joined the line at position %d", e.Position)
 	}
-	text := fmt.Sprintf("gave up after %v, %s: %v", e.Waited.Round(time.Millisecond), where, e.Err)
-	if e.Failure != nil {
-		text += fmt.Sprintf("; the last request failed: %v", e.Failure)
-	}
-	return text
+	return fmt.Sprintf("gave up after %v, %s: %v%s", e.Waited.Round(time.Millisecond), where, e.Err, after(e.Failure))
 }
 
 // Unwrap returns the context's error.

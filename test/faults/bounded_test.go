@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,35 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 				}
 				lost.Remove()
 				f.Unlocks(holder)
+			})
+		})
+	}
+}
+
+func TestARefusalSaysWhyTheRequestAfterTheLastAnswerFailed(t *testing.T) {
+	for name, plain := range map[string]bool{"fair": false, "plain": true} {
+		t.Run(name, func(t *testing.T) {
+			onFaulty(t, func(f *faulty) {
+				if plain {
+					f.Plain()
+				}
+				a := f.Behind()
+				f.Unlocks(a.Locks("x"))
+				lease := f.Beside().Locks("x", fairlock.LeaseFor(time.Second))
+				enter := f.Verb("enter")
+				first := f.All(enter, faultproxy.Observe())
+				w := a.Asks(background, "x", fairlock.WaitAtMost(3*time.Second))
+				first.WaitExecuted(f, 1, world.Patience)
+				first.Remove()
+				lost := f.All(enter, faultproxy.SwallowReply())
+				var held *fairlock.HeldError
+				if err := w.Fails(); !errors.As(err, &held) || held.Failure == nil || !strings.Contains(err.Error(), "the last request failed: "+held.Failure.Error()) {
+					f.Errorf("%v", err)
+				}
+				lost.Remove()
+				f.Until("it has left", func() bool { return f.Holder("x") == 0 && f.Line("x") == 0 })
+				f.nobody("x")
+				runtime.KeepAlive(lease) // else it might be unlocked early
 			})
 		})
 	}
