@@ -209,7 +209,7 @@ func (w *world) keep(c int8, v *ballot.Verdict) {
 // enqueue is Locker.enqueue: the first that waits has its Locker listen.
 func (w *world) enqueue(c int8) { w.calls[c].listens = true }
 
-// beat is Locker.beat.
+// beat is Locker.beat with beatFor.
 func (w *world) beat(c, i int8) {
 	k := &w.calls[c]
 	if k.stage != waiting || k.away[i] || !k.Stands(int(i)) {
