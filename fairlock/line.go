@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -202,7 +203,7 @@ func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
 	for _, a := range x.of {
 		if !lua.Ended(x.err) {
-			a.failure = x.err
+			a.failure = redact.Error(x.err)
 		}
 		step := a.Unanswered(x.err, now, a.requests.Open())
 		if step.Do == rules.Ask {

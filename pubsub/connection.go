@@ -47,10 +47,15 @@ func (h *Hub) connection(confirmed func()) error {
 	ctx, end := context.WithCancelCause(h.ctx)
 	sub := h.rdb.Subscribe(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { closeAfter(ctx, sub) })
+	connected := make(chan struct{})
+	beside.Go(func() { closeAfter(ctx, connected, sub) })
 	h.adopt(end)
+	tell := func() error {
+		defer close(connected)
+		return h.tell(ctx, sub)
+	}
 	err := whole(func() error {
-		if err := h.tell(ctx, sub); err != nil {
+		if err := tell(); err != nil {
 			return err
 		}
 		beside.Go(func() { end(whole(func() error { return h.write(ctx, sub) })) })
@@ -69,10 +74,12 @@ func over(err error, end context.CancelCauseFunc, beside *sync.WaitGroup) {
 	}
 }
 
-// closeAfter closes the connection when ctx ends: its reader notices that, and not a context. It
-// waits while go-redis connects.
-func closeAfter(ctx context.Context, sub *redis.PubSub) {
+// closeAfter closes the connection when ctx ends: its reader notices that, and not a context. While
+// go-redis connects, it keeps a mutex that Close waits for. A goroutine that waits for a mutex lets
+// no time pass in a bubble of testing/synctest, and go-redis would connect for ever.
+func closeAfter(ctx context.Context, connected <-chan struct{}, sub *redis.PubSub) {
 	<-ctx.Done()
+	<-connected
 	_ = sub.Close()
 }
 

@@ -65,7 +65,10 @@ func final(err error) bool {
 // listen is overhear on one connection. It returns an error when the connection fails, and waits
 // for no dial: Close does.
 func (h *Hub) listen(ctx context.Context, patterns []string, more func(Said) bool) error {
-	e := &overhearing{sub: h.rdb.PSubscribe(h.ctx), patterns: patterns, made: make(chan struct{}), messages: make(chan any, 1000)}
+	e := &overhearing{
+		sub: h.rdb.PSubscribe(h.ctx), patterns: patterns,
+		connected: make(chan struct{}), made: make(chan struct{}), messages: make(chan any, 1000),
+	}
 	e.ctx, e.end = context.WithCancelCause(h.ctx)
 	defer e.end(nil)
 	h.mu.Lock()
@@ -111,28 +114,34 @@ func (h *Hub) listen(ctx context.Context, patterns []string, more func(Said) boo
 
 // overhearing is a connection that overhears.
 type overhearing struct {
-	sub      *redis.PubSub
-	patterns []string
-	made     chan struct{}   // closed when the patterns were sent
-	ctx      context.Context // ends with the connection; its cause is why
-	end      context.CancelCauseFunc
-	messages chan any
-	full     atomic.Bool // the caller is slower than the messages come: nothing is read
-	arrived  atomic.Bool // something was, since the last ping
+	sub       *redis.PubSub
+	patterns  []string
+	connected chan struct{}   // closed when go-redis has connected, or cannot
+	made      chan struct{}   // closed when the patterns were sent
+	ctx       context.Context // ends with the connection; its cause is why
+	end       context.CancelCauseFunc
+	messages  chan any
+	full      atomic.Bool // the caller is slower than the messages come: nothing is read
+	arrived   atomic.Bool // something was, since the last ping
 }
 
 // run has the connection used until it ends.
 func (e *overhearing) run() {
 	var beside sync.WaitGroup
-	beside.Go(func() { closeAfter(e.ctx, e.sub) })
+	beside.Go(func() { closeAfter(e.ctx, e.connected, e.sub) })
 	beside.Go(func() { e.end(whole(e.ping)) })
 	over(whole(e.read), e.end, &beside)
+}
+
+func (e *overhearing) subscribe() error {
+	defer close(e.connected)
+	return e.sub.PSubscribe(e.ctx, e.patterns...)
 }
 
 // read subscribes, and reads until the connection ends. A server whose answers nobody reads ends it
 // some time.
 func (e *overhearing) read() error {
-	if err := e.sub.PSubscribe(e.ctx, e.patterns...); err != nil {
+	if err := e.subscribe(); err != nil {
 		return err
 	}
 	close(e.made)

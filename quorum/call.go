@@ -108,11 +108,9 @@ func (l *Locker) giveUp(c *call, err error) (*engine.Turn, error) {
 	}
 	switch e := err.(type) { //nolint:errorlint // it is ours
 	case *engine.WaitError:
-		e.Position, e.Failure = c.Position(), byNode(l.absent())
+		e.Position, e.Failure = c.Position(), l.unreachable()
 	case *engine.HeldError:
-		if l.there() < l.need() { // else it is known who has the lock
-			e.Failure = byNode(l.absent())
-		}
+		e.Failure = l.unreachable()
 	}
 	l.settle(c, nil, err)
 	return nil, err

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -81,18 +82,34 @@ func (l *Locker) beat(at *line, i int) {
 	var calls []*call
 	for c := range at.calls {
 		if c.Stands(i) {
-			c.Sent(i)
 			calls = append(calls, c)
 		}
 	}
-	for some := range slices.Chunk(calls, lua.MaxTickets) { // the node does nothing else meanwhile
-		l.core.Go(func() { l.beatFor(at, i, some) })
+	if len(calls) > lua.MaxTickets { // a free vote is for the first ticket of the first part
+		slices.SortFunc(calls, func(a, b *call) int {
+			return cmp.Or(cmp.Compare(a.At(i), b.At(i)), cmp.Compare(a.ticket.Counter, b.ticket.Counter))
+		})
 	}
+	if len(calls) == 0 {
+		return
+	}
+	l.core.Go(func() {
+		for some := range slices.Chunk(calls, lua.MaxTickets) { // the node does nothing else meanwhile
+			if err := l.beatFor(at, i, some); err != nil {
+				return
+			}
+		}
+	})
 }
 
 // beatFor is the heartbeat of some calls of a line.
-func (l *Locker) beatFor(at *line, i int, calls []*call) {
+func (l *Locker) beatFor(at *line, i int, calls []*call) (err error) {
 	node := l.nodes[i]
+	l.mu.Lock()
+	for _, c := range calls {
+		c.Sent(i)
+	}
+	l.mu.Unlock()
 	keys := []string{at.keys.Record(), at.keys.Queue(), at.keys.Waiters(), at.keys.Token(), l.nodeKey}
 	args := append(make([]any, 0, 3+len(calls)), l.args.id, l.args.set, l.args.most)
 	for _, c := range calls {
@@ -100,7 +117,7 @@ func (l *Locker) beatFor(at *line, i int, calls []*call) {
 	}
 	pair := rules.ClockPair{Sent: time.Now(), Session: node.sessionNow()}
 	var s seen
-	err := lua.ErrCutShort
+	err = lua.ErrCutShort
 	defer func() {
 		pair.At = s.now
 		l.beatEnded(at, i, calls, &s, err, pair)
@@ -109,6 +126,7 @@ func (l *Locker) beatFor(at *line, i int, calls []*call) {
 	if reply, err = node.run(context.Background(), beatScript, keys, args...); err == nil {
 		s, err = decodeSeen(reply)
 	}
+	return err
 }
 
 // beatEnded takes in what came of a beat for those calls.

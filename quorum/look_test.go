@@ -166,6 +166,16 @@ func TestWhoeverStandsInLineAtOneNodeAloneIsNotShown(t *testing.T) {
 		}
 		w.must(rdb.ZRem(w.Context(), queue, "gone:1:10000::gone").Err())
 	}
+	line, err := w.direct[0].ZRange(w.Context(), queue, 0, -1).Result()
+	w.must(err)
+	for _, rdb := range w.direct { // as by a node that is away now, and whose clock is ahead
+		w.must(rdb.ZAdd(w.Context(), queue, redis.Z{Score: float64(time.Now().Add(time.Minute).UnixMicro()), Member: line[len(line)-1]}).Err())
+	}
+	s, err := l.Inspect(w.Context(), "x")
+	w.must(err)
+	if s.Waiters[0].Waited < 0 {
+		t.Errorf("somebody has waited for %v", s.Waiters[0].Waited)
+	}
 	w.servers[2].Kill() // it may have whoever another node has
 	w.must(w.direct[0].ZAdd(w.Context(), queue, redis.Z{Score: 1, Member: "one:1:10000::one"}).Err())
 	w.until("all whom a majority may have are shown", func() bool {

@@ -212,14 +212,18 @@ func (l *Locker) absent() []error {
 	return all
 }
 
-// there is how many nodes are not away.
-func (l *Locker) there() (n int) {
+// unreachable is why no majority of the nodes can be reached; nil: one can.
+func (l *Locker) unreachable() error {
+	there := 0
 	for i := range l.nodes {
 		if !l.away(i) {
-			n++
+			there++
 		}
 	}
-	return n
+	if there >= l.need() {
+		return nil
+	}
+	return redact.Error(byNode(l.absent()))
 }
 
 // byNode is the error that says of each node why it is of no use; nil of those that are.

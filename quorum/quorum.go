@@ -65,7 +65,7 @@ type (
 	// nodes were away as it gave up, if no majority was left.
 	HeldError = engine.HeldError
 	// WaitError says how long a call waited, its position in line when it joined, and as Failure why
-	// nodes were away as it gave up.
+	// nodes were away as it gave up, if no majority was left.
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected, for the majority and for each node.
 	State = engine.State

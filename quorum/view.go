@@ -142,14 +142,14 @@ func (l *Locker) state(name string, views []view, refused []error) *State {
 func (l *Locker) queue(s *State, views []view, holder string) {
 	type standing struct {
 		place
-		now   lua.Micros // of the node that has the place
 		nodes int
 	}
 	var all []*standing
 	known := make(map[string]*standing)
 	var lengths []int
-	whole := true
+	whole, now := true, lua.Micros(0) // by the clock that is ahead of the others: places are its
 	for _, v := range views {
+		now = max(now, v.now)
 		length := v.length
 		whole = whole && len(v.line) == length
 		for _, p := range v.line {
@@ -163,7 +163,7 @@ func (l *Locker) queue(s *State, views []view, holder string) {
 				known[p.ticket], all = at, append(all, at)
 			}
 			if at.nodes++; p.at >= at.at {
-				at.place, at.now = p, v.now
+				at.place = p
 			}
 		}
 		lengths = append(lengths, length)
@@ -176,7 +176,7 @@ func (l *Locker) queue(s *State, views []view, holder string) {
 		t, err := lua.ParseTicket(at.ticket)
 		s.Damaged = errors.Join(s.Damaged, err)
 		if at.nodes+away >= l.need() {
-			s.Waiters = append(s.Waiters, Waiter{ID: t.ID(), Owner: t.Identity(), Note: t.Note, Since: at.at.Time(), Waited: at.now.Sub(at.at)})
+			s.Waiters = append(s.Waiters, Waiter{ID: t.ID(), Owner: t.Identity(), Note: t.Note, Since: at.at.Time(), Waited: max(0, now.Sub(at.at))})
 		}
 	}
 	if s.Waiting = len(s.Waiters); !whole { // the nodes have more than they show

@@ -119,7 +119,7 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 		return unsupported("List", "on a cluster it would be a SCAN of each master")
 	}
 	seen := make(map[string]bool)
-	for cursor := uint64(0); ; {
+	for cursor := "0"; ; {
 		names, next, err := l.page(ctx, cursor)
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 				return nil
 			}
 		}
-		if cursor = next; cursor == 0 {
+		if cursor = next; cursor == "0" {
 			return nil
 		}
 	}
@@ -149,13 +149,12 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 
 // page is the locks among one page of the server's keys, and the next cursor. Its results have no
 // names: what the request sets after ctx has ended must not be what is returned.
-func (l *Locker) page(ctx context.Context, cursor uint64) ([]string, uint64, error) {
+func (l *Locker) page(ctx context.Context, cursor string) (_ []string, _ string, err error) {
 	var names []string
-	var next uint64
-	var err error
+	var next string
 	if e := l.core.Await(ctx, func(ctx context.Context) {
 		var keys []string
-		if keys, next, err = l.rdb.Scan(ctx, cursor, "", listPage).Result(); err != nil || len(keys) == 0 {
+		if keys, next, err = l.core.Server.ScanPage(ctx, cursor, "*", listPage); err != nil || len(keys) == 0 {
 			return
 		}
 		for _, key := range keys {
@@ -171,7 +170,7 @@ func (l *Locker) page(ctx context.Context, cursor uint64) ([]string, uint64, err
 			}
 		}
 	}); e != nil {
-		return nil, 0, e
+		return nil, "", e
 	}
 	if redis.HasErrorPrefix(err, "CROSSSLOT") {
 		err = errors.Join(err, errors.ErrUnsupported)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -100,7 +101,7 @@ func (l *Locker) pursue(ctx, caller context.Context, c *call) (*engine.Turn, err
 			if ctx.Err() != nil || !c.goesOn(err) {
 				return nil, err
 			}
-			c.failure, pause = err, time.After(c.failures.Next())
+			c.failure, pause = redact.Error(err), time.After(c.failures.Next())
 		case a.status == granted:
 			return l.keep(c, a, sent)
 		case a.status == gone:

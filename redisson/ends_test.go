@@ -337,3 +337,40 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 		}
 	})
 }
+
+func TestAListAndTheCloseAfterItEndThoughTheServerIsSilentAndTheClientHasNoTimeouts(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	proxy := faultproxy.New(w, w.addr)
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), ReadTimeout: -1, WriteTimeout: -1})
+	l := New(rdb)
+	_, err := l.Inspect(w.Context(), "x")
+	w.must(err)
+	proxy.Add(faultproxy.Rule{Match: faultproxy.Command("SCAN"), Action: faultproxy.SwallowReplySilently()})
+	for _, err := range l.List(context.Background()) {
+		w.is(err, lua.ErrKept)
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), 10*time.Millisecond)
+	defer cancel()
+	for _, err := range l.List(ctx) {
+		w.is(err, context.DeadlineExceeded)
+	}
+	w.must(l.Close())
+	proxy.CutAll()
+	w.must(rdb.Close())
+}
+
+func TestAClientThatHasTheIDOfOneThatWasClosedHasNoneOfItsLocks(t *testing.T) {
+	onBoth(t, func(w *world) {
+		rdb := redis.NewClient(&redis.Options{Addr: w.addr})
+		w.Cleanup(func() { _ = rdb.Close() })
+		id := WithID("4d1a2c4e-9f0b-4a39-8c57-0f4f3a1f6d10")
+		first, second := New(rdb, id), New(rdb, id)
+		w.Cleanup(func() { _ = second.Close() })
+		lease := w.has(first, "x")
+		w.must(first.Close()) // what is held stays held
+		_, err := second.TryLock(w.Context(), "x")
+		w.is(err, ErrHeld)
+		w.unlock(lease)
+		w.unlock(w.has(second, "x"))
+	})
+}

@@ -3,6 +3,7 @@ package redisson
 import (
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,7 @@ func (o option) apply(s *settings) { o(s) }
 type settings struct {
 	engine []engine.Option
 	id     string
+	after  uint64        // which counter the owners' names begin
 	java   time.Duration // Redisson's fairLockWaitTimeout
 	ours   time.Duration // how long a waiter of this package stays in line without a refresh
 	names  NameMapper    // nil: names are what they are
@@ -56,7 +58,7 @@ func newSettings(options []Option) settings {
 		}
 		o.apply(&s)
 	}
-	s.engine = append(s.engine, engine.WithID(s.id))
+	s.engine = append(s.engine, engine.WithID(s.id, s.after))
 	return s
 }
 
@@ -110,8 +112,8 @@ func WithNameMapper(names NameMapper) Option {
 }
 
 // WithID sets the client's id, the first part of its owners' names, as getId() is in Java. It is a
-// UUID that no other client has, in Go or in Java. By default it is a random one, of version 8;
-// others take this client's waiters for Java's if it is of another version.
+// UUID that no other client has at the same time, in Go or in Java. By default it is a random one, of
+// version 8; others take this client's waiters for Java's if it is of another version.
 func WithID(id string) Option {
 	return option(func(s *settings) {
 		parsed, err := uuid.Parse(id)
@@ -119,7 +121,8 @@ func WithID(id string) Option {
 			s.err = errors.Join(s.err, engine.Invalid("WithID: %q is no UUID", id))
 			return
 		}
-		s.id = parsed.String()
+		// The client may have had the id before, and left owners behind.
+		s.id, s.after = parsed.String(), rand.Uint64N(1<<62)
 	})
 }
 

@@ -22,8 +22,8 @@
 // # Clocks
 //
 // Java's clients compare the deadlines in a line with their own clocks. This package uses the
-// server's. So the clocks of the JVMs and of the server have to agree within less than the waiter
-// timeout ([WithWaiterTimeout]).
+// server's, and refreshes each place three times in a waiter timeout ([WithWaiterTimeout]). So the
+// clocks of the JVMs and of the server have to agree within half of it.
 //
 // # Keys
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/redact"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -23,6 +24,7 @@ type call struct {
 	asked    time.Time       // what the call knows is no older than this; zero: it knows nothing
 	answered bool            // by the server, or from what this process knows
 	failure  error           // of the last request; nil: it was answered
+	failed   time.Time       // when it was
 
 	// Of a waiting call.
 	may      chan struct{}     // holds one signal: the call may try
@@ -206,7 +208,9 @@ func (l *Locker) lastWord(w *waiters, c *call) error {
 		return errTimeUp
 	}
 	held := w.known()
-	held.Failure = c.failure
+	if c.failed.After(w.at) { // else another call has been answered since
+		held.Failure = c.failure
+	}
 	return held
 }
 
@@ -273,7 +277,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 func (c *call) learns(o outcome) outcome {
 	c.answered = c.answered || o.err == nil || lua.Answered(o.err)
 	if !lua.Ended(o.err) {
-		c.failure = o.err
+		c.failure, c.failed = redact.Error(o.err), time.Now()
 	}
 	return o
 }

@@ -34,6 +34,7 @@ type waiters struct {
 
 	// What the last answer said.
 	heard bool // there was one
+	at    time.Time
 	owner string
 	ends  time.Time // when the record ends unless it is renewed
 }
@@ -199,7 +200,8 @@ func (c *call) late(now time.Time) bool { return !c.tried.IsZero() && now.Sub(c.
 // have tried: an owner that nobody named cannot be joined. Locker.mu must be held.
 func (w *waiters) learn(held *engine.HeldError) {
 	news := !w.heard || w.owner != held.Owner
-	w.heard, w.owner, w.ends = true, held.Owner, time.Now().Add(held.Remaining)
+	now := time.Now()
+	w.heard, w.at, w.owner, w.ends = true, now, held.Owner, now.Add(held.Remaining)
 	if held.Remaining > 0 {
 		w.alarm.By(w.ends.Add(afterEnd)) // nobody tells us that a holder died
 	}

@@ -154,14 +154,19 @@ type term struct {
 
 // serve waits in line and leads once.
 func (c *candidate) serve(ctx context.Context) (t term) {
+	var led time.Time // until then it would have led on; zero: the leadership was lost before the Func returned
 	released := c.locker.Do(ctx, c.name, func(ctx context.Context, lease *fairlock.Lease) error {
 		c.backoff, t.led = 0, true
 		c.onElected(lease)
 		t.err = c.f(ctx, lease)
+		if lease.Err() == nil {
+			led = lease.Deadline()
+		}
 		return nil
 	}, c.lock...)
+	ended := !led.IsZero() && time.Now().After(led) // a resignation that came late, and no loss
 	switch {
-	case t.led && errors.Is(released, fairlock.ErrLost):
+	case t.led && errors.Is(released, fairlock.ErrLost) && !ended:
 		t.lost = released
 	case t.err == nil:
 		t.err = released

@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/fairlock/leader"
+	"github.com/fairlock/locks/fairlock/locktest"
 	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/reentrant"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 	"github.com/fairlock/locks/test/written"
@@ -126,6 +129,26 @@ func TestALossThatOnlyTheReleaseNoticesIsALoss(t *testing.T) {
 			t.Errorf("%v, after %d losses in %d turns", err, lost, turns)
 		}
 	})
+}
+
+func TestAResignationThatIsConfirmedOnlyAfterTheLeaseIsNoLoss(t *testing.T) {
+	for _, silent := range []time.Duration{4 * time.Second, 4900 * time.Millisecond, 6 * time.Second} {
+		bubbles.Test(t, func(t *testing.T) {
+			l := locktest.New(t, fairlock.WithLease(5*time.Second))
+			lost, turns := 0, 0
+			done := errors.New("done")
+			err := leader.Run(t.Context(), l, "active", func(context.Context, *fairlock.Lease) error {
+				turns++
+				time.Sleep(1500 * time.Millisecond)
+				l.Server.Pause()
+				time.AfterFunc(silent, l.Server.Resume)
+				return done
+			}, leader.OnLost(func(error) { lost++ }))
+			if !errors.Is(err, done) || err == done || lost != 0 || turns != 1 {
+				t.Errorf("the server is silent for %v: %v, after %d losses in %d turns", silent, err, lost, turns)
+			}
+		})
+	}
 }
 
 func TestAnEndAndALossAtTheSameTimeAreBothTold(t *testing.T) {

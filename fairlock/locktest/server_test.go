@@ -169,3 +169,34 @@ func TestAReadEndsAtItsDeadlineAndNotBefore(t *testing.T) {
 		}
 	})
 }
+
+// go-redis may be making a subscription just then, with a mutex locked that its Close waits for.
+func TestALockerCanBeShutDownInABubbleWhileItsServerStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := locktest.New(t, fairlock.WithLease(3*time.Second))
+		other := l.Elsewhere()
+		lease, err := other.Lock(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := make(chan error, 1)
+		go func() {
+			_, err := other.Lock(context.Background(), "a")
+			waits <- err
+		}()
+		l.AwaitWaiters("a", 1)
+		time.Sleep(time.Second)
+		l.Server.Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := other.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown says %v", err)
+		}
+		if err := <-waits; !errors.Is(err, fairlock.ErrClosed) {
+			t.Errorf("the waiter was told %v", err)
+		}
+		if err := lease.Err(); err == nil {
+			t.Error("the Lease goes on")
+		}
+	})
+}

@@ -65,35 +65,35 @@ func NewLocker(locker fairlock.Interface, atLeast time.Duration, options ...fair
 // ended: [Locker.Lease] would give that run the Lease of the next.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if earlier := l.Lease(key); earlier != nil && earlier.Err() != nil && !errors.Is(earlier.Err(), fairlock.ErrClosed) {
-		return nil, notEnded(key)
+		return nil, notEnded(key, earlier)
 	}
 	lease, err := l.locker.TryLock(ctx, key, l.options...)
 	if err != nil {
 		return nil, err
 	}
-	if !l.begins(key, lease) { // the earlier run may not have heard of its loss, or began meanwhile
+	if earlier := l.begins(key, lease); earlier != nil { // it may not have heard of its loss, or began meanwhile
 		if err := lease.Unlock(context.WithoutCancel(ctx)); err != nil {
-			return nil, errors.Join(notEnded(key), err)
+			return nil, errors.Join(notEnded(key, earlier), err)
 		}
-		return nil, notEnded(key)
+		return nil, notEnded(key, earlier)
 	}
 	return &lock{l, key, lease, time.Now().Add(l.atLeast)}, nil
 }
 
-// begins notes the Lease of a run. It reports false, and notes nothing, if an earlier one of the
-// job has not ended.
-func (l *Locker) begins(key string, lease *fairlock.Lease) bool {
+// begins notes the Lease of a run. If an earlier run of the job has not ended, begins notes nothing,
+// and returns the earlier Lease.
+func (l *Locker) begins(key string, lease *fairlock.Lease) (earlier *fairlock.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.leases[key] != nil {
-		return false
+	if earlier = l.leases[key]; earlier == nil {
+		l.leases[key] = lease
 	}
-	l.leases[key] = lease
-	return true
+	return earlier
 }
 
-func notEnded(key string) error {
-	return fmt.Errorf("gocronlock: %q: %w: by an earlier run of this instance, which no longer has its lock and has not ended", key, fairlock.ErrHeld)
+func notEnded(key string, earlier *fairlock.Lease) error {
+	return fmt.Errorf("gocronlock: %q: an earlier run of this instance has lost its lock, and has not ended: %w",
+		key, &fairlock.HeldError{Owner: earlier.Owner()})
 }
 
 // Lease returns the Lease under which this instance runs the job of that name now, or nil, which

@@ -241,7 +241,7 @@ func TestARunIsSkippedWhileAnEarlierOneOfTheInstanceHasLostItsLockAndHasNotEnded
 		}
 		world.Must(t, admin.ForceUnlock(t.Context(), "invoices"))
 		for range 2 { // the run may not have heard of its loss at first
-			if _, err := l.Lock(t.Context(), "invoices"); !errors.Is(err, fairlock.ErrHeld) {
+			if _, err := l.Lock(t.Context(), "invoices"); !errors.As(err, &held) || held.Owner != lease.Owner() {
 				t.Errorf("the next run was told %v", err)
 			}
 			if l.Lease("invoices") != lease {
@@ -283,7 +283,8 @@ func TestARunIsSkippedAlsoIfTheEarlierOneBeganAndLostItsLockMeanwhile(t *testing
 			world.Must(t, err)
 			world.Must(t, admin.ForceUnlock(t.Context(), "invoices"))
 		}
-		if _, err := l.Lock(t.Context(), "invoices"); !errors.Is(err, fairlock.ErrHeld) {
+		var held *fairlock.HeldError
+		if _, err := l.Lock(t.Context(), "invoices"); !errors.As(err, &held) || held.Owner != l.Lease("invoices").Owner() {
 			t.Errorf("the run was told %v", err)
 		}
 		world.UntilHeld(t, admin, "invoices", false)

@@ -30,7 +30,9 @@ type Options struct {
 	// Lock are options of each request's call for its lock. fairlock.MaxWaiters bounds the line and
 	// fairlock.WaitAtMost the waiting; there is no bound by default but the request's own context.
 	// Where http.Server.WriteTimeout is set, let WaitAtMost be less than it by what the handler
-	// takes: a request that waits for longer is served, and its client never gets the answer.
+	// takes: a request that waits for longer is served, and its client never gets the answer. The
+	// lock is released before the answer is sent, unless the handler flushes it: 5 s more at most,
+	// if the server of the locks has fallen silent.
 	Lock []fairlock.LockOption
 	// RetryAfter is when a request that is refused may come back, rounded up to whole seconds.
 	// Default 1 s. The server knows no better: how long a lock is leased says nothing about when
@@ -157,7 +159,7 @@ func (o *Options) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	}
 	status := statusOf(err)
 	if status != http.StatusBadRequest {
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((o.RetryAfter+time.Second-1)/time.Second), 10))
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((o.RetryAfter-1)/time.Second)+1, 10))
 	}
 	o.Refuse(w, r, status, err)
 }

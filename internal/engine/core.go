@@ -105,6 +105,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 		turns:    make(map[string]*Turn),
 		bound:    make(map[goroutine]int),
 	}
+	c.counter.Store(settings.after)
 	server.Spawn(c.Go, c.stop)
 	c.protocol = own{c}
 	if other, ok := strategy.(Protocol); ok {

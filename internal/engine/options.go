@@ -27,6 +27,7 @@ type Settings struct {
 	Err      error    // the options that made no sense; every call returns them
 
 	id       string // of the client; see WithID
+	after    uint64 // which counter its tickets begin; see WithID
 	reporter *reporter
 	alarm    func() // see WithAlarm; may be nil
 }
@@ -52,8 +53,11 @@ func newSettings(prefix string, options []Option) Settings {
 	return s
 }
 
-// WithID sets the first part of the client's tickets. It must be unique among all clients.
-func WithID(id string) Option { return option(func(s *Settings) { s.id = id }) }
+// WithID sets the first part of the client's tickets, which must be unique among all clients, and
+// the counter that they begin after.
+func WithID(id string, after uint64) Option {
+	return option(func(s *Settings) { s.id, s.after = id, after })
+}
 
 // WithAlarm is for a simulation, whose processes may stand still: f is called before a timer's work
 // is done, with no mutex held. Nor do calls share requests in a simulation, or the order of

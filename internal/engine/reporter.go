@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fairlock/locks/internal/redact"
 )
 
 const (
@@ -104,6 +106,7 @@ func (r *reporter) observe(e Event) {
 	if r.observer == nil {
 		return
 	}
+	e.Err = redact.Error(e.Err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.At = time.Now() // under the mutex: what is told is in the order of its times

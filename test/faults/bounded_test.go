@@ -178,6 +178,31 @@ func TestARefusalSaysWhyTheRequestAfterTheLastAnswerFailed(t *testing.T) {
 	}
 }
 
+// shown are the errors that an Observer was told.
+type shown chan string
+
+func (s shown) Observe(e fairlock.Event) {
+	if e.Err != nil {
+		s <- e.Err.Error()
+	}
+}
+
+func TestAnObserverIsToldNothingOfAPasswordThatAServerRepeats(t *testing.T) {
+	onFaulty(t, func(f *faulty) {
+		told := make(shown, 1)
+		a := f.Behind(fairlock.WithObserver(told))
+		f.Unlocks(a.Locks("x"))
+		f.Once(f.Verb("enter"), faultproxy.RewriteReply(func([]byte) []byte {
+			return []byte("-ERR unknown command 'AUTH', with args beginning with: 'bob' 's3cret' \r\n")
+		}))
+		err := a.Asks(background, "x").Fails()
+		if text := <-told; strings.Contains(text+err.Error(), "s3cret") || !strings.Contains(text, "unknown command") {
+			f.Errorf("the Observer was told %q, and the caller %v", text, err)
+		}
+		f.Must(a.ForceUnlock(background, "x")) // the request was executed all the same
+	})
+}
+
 func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		a, b := f.Behind(), f.Beside()
