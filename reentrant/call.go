@@ -200,20 +200,6 @@ func (l *Locker) mayTry(ctx context.Context, w *waiters, c *call, pause time.Dur
 	}
 }
 
-// lastWord is what was last heard of the holder, or errTimeUp if nothing was.
-func (l *Locker) lastWord(w *waiters, c *call) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !c.answered && !w.heard {
-		return errTimeUp
-	}
-	held := w.known()
-	if c.failed.After(w.at) { // else another call has been answered since
-		held.Failure = c.failure
-	}
-	return held
-}
-
 // patient reports whether a call goes on after an error.
 func (l *Locker) patient(c *call, err error) bool {
 	waits := c.answered || c.position > 0 // or its caller has been told that it waits

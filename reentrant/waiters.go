@@ -227,6 +227,20 @@ func (w *waiters) known() *engine.HeldError {
 	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size()}
 }
 
+// lastWord is what was last heard of the holder, or errTimeUp if nothing was.
+func (l *Locker) lastWord(w *waiters, c *call) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !c.answered && !w.heard {
+		return errTimeUp
+	}
+	held := w.known()
+	if c.failed.After(w.at) { // else another call has been answered since
+		held.Failure = c.failure
+	}
+	return held
+}
+
 // passed runs when the alarm goes off: the record may have ended, or a release may have gone
 // unheard.
 func (l *Locker) passed(w *waiters) {
