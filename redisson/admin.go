@@ -149,9 +149,10 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 
 // page is the locks among one page of the server's keys, and the next cursor. Its results have no
 // names: what the request sets after ctx has ended must not be what is returned.
-func (l *Locker) page(ctx context.Context, cursor string) (_ []string, _ string, err error) {
+func (l *Locker) page(ctx context.Context, cursor string) ([]string, string, error) {
 	var names []string
 	var next string
+	var err error
 	if e := l.core.Await(ctx, func(ctx context.Context) {
 		var keys []string
 		if keys, next, err = l.core.Server.ScanPage(ctx, cursor, "*", listPage); err != nil || len(keys) == 0 {
