@@ -112,8 +112,8 @@ func WithNameMapper(names NameMapper) Option {
 }
 
 // WithID sets the client's id, the first part of its owners' names, as getId() is in Java. It is a
-// UUID that no other client has at the same time, in Go or in Java. By default it is a random one, of
-// version 8; others take this client's waiters for Java's if it is of another version.
+// UUID that no other client has at the same time, in Go or in Java. By default it is a random one,
+// of version 8; others take this client's waiters for Java's if it is of another version.
 func WithID(id string) Option {
 	return option(func(s *settings) {
 		parsed, err := uuid.Parse(id)

@@ -154,7 +154,7 @@ type term struct {
 
 // serve waits in line and leads once.
 func (c *candidate) serve(ctx context.Context) (t term) {
-	var led time.Time // until then it would have led on; zero: the leadership was lost before the Func returned
+	var led time.Time // until when it led as the Func returned; zero: it had lost
 	released := c.locker.Do(ctx, c.name, func(ctx context.Context, lease *fairlock.Lease) error {
 		c.backoff, t.led = 0, true
 		c.onElected(lease)

@@ -80,8 +80,8 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return &lock{l, key, lease, time.Now().Add(l.atLeast)}, nil
 }
 
-// begins notes the Lease of a run. If an earlier run of the job has not ended, begins notes nothing,
-// and returns the earlier Lease.
+// begins notes the Lease of a run. If an earlier run of the job has not ended, begins returns the
+// Lease of that one, and notes nothing.
 func (l *Locker) begins(key string, lease *fairlock.Lease) (earlier *fairlock.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

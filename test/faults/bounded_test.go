@@ -111,71 +111,57 @@ func TestAWaitThatEndsByItsTimeAtTheServersSilenceDoesNotSayThatTheLockIsHeld(t 
 }
 
 func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
-	for name, plain := range map[string]bool{"fair": false, "plain": true} {
-		t.Run(name, func(t *testing.T) {
-			onFaulty(t, func(f *faulty) {
-				if plain {
-					f.Plain()
-				}
-				a := f.Behind()
-				f.Unlocks(a.Locks("x"))
-				holder := f.Beside().Locks("x")
-				enter := f.Verb("enter")
-				failed := func(w *world.Wait) error {
-					w.Cancel()
-					var waited *fairlock.WaitError
-					if err := w.Fails(); !errors.As(err, &waited) || !errors.Is(err, context.Canceled) {
-						f.Fatalf("%v", err)
-					}
-					return waited.Failure
-				}
-				seen := f.All(enter, faultproxy.Observe())
-				w := a.Asks(background, "x")
-				seen.WaitExecuted(f, 1, world.Patience)
-				if err := failed(w); err != nil {
-					f.Errorf("it was answered: %v", err)
-				}
-				seen.Remove()
-				lost := f.All(enter, faultproxy.SwallowReply())
-				w = a.Asks(background, "x")
-				lost.WaitExecuted(f, 3, world.Patience)
-				if err := failed(w); err == nil || !strings.Contains(w.Err.Error(), "the last request failed: "+err.Error()) {
-					f.Errorf("%v: %v", err, w.Err)
-				}
-				lost.Remove()
-				f.Unlocks(holder)
-			})
-		})
-	}
+	onEachKind(t, func(f *faulty) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("x"))
+		holder := f.Beside().Locks("x")
+		enter := f.Verb("enter")
+		failed := func(w *world.Wait) error {
+			w.Cancel()
+			var waited *fairlock.WaitError
+			if err := w.Fails(); !errors.As(err, &waited) || !errors.Is(err, context.Canceled) {
+				f.Fatalf("%v", err)
+			}
+			return waited.Failure
+		}
+		seen := f.All(enter, faultproxy.Observe())
+		w := a.Asks(background, "x")
+		seen.WaitExecuted(f, 1, world.Patience)
+		if err := failed(w); err != nil {
+			f.Errorf("it was answered: %v", err)
+		}
+		seen.Remove()
+		lost := f.All(enter, faultproxy.SwallowReply())
+		w = a.Asks(background, "x")
+		lost.WaitExecuted(f, 3, world.Patience)
+		if err := failed(w); err == nil || !strings.Contains(w.Err.Error(), "the last request failed: "+err.Error()) {
+			f.Errorf("%v: %v", err, w.Err)
+		}
+		lost.Remove()
+		f.Unlocks(holder)
+	})
 }
 
 func TestARefusalSaysWhyTheRequestAfterTheLastAnswerFailed(t *testing.T) {
-	for name, plain := range map[string]bool{"fair": false, "plain": true} {
-		t.Run(name, func(t *testing.T) {
-			onFaulty(t, func(f *faulty) {
-				if plain {
-					f.Plain()
-				}
-				a := f.Behind()
-				f.Unlocks(a.Locks("x"))
-				lease := f.Beside().Locks("x", fairlock.LeaseFor(time.Second))
-				enter := f.Verb("enter")
-				first := f.All(enter, faultproxy.Observe())
-				w := a.Asks(background, "x", fairlock.WaitAtMost(3*time.Second))
-				first.WaitExecuted(f, 1, world.Patience)
-				first.Remove()
-				lost := f.All(enter, faultproxy.SwallowReply())
-				var held *fairlock.HeldError
-				if err := w.Fails(); !errors.As(err, &held) || held.Failure == nil || !strings.Contains(err.Error(), "the last request failed: "+held.Failure.Error()) {
-					f.Errorf("%v", err)
-				}
-				lost.Remove()
-				f.Until("it has left", func() bool { return f.Holder("x") == 0 && f.Line("x") == 0 })
-				f.nobody("x")
-				runtime.KeepAlive(lease) // else it might be unlocked early
-			})
-		})
-	}
+	onEachKind(t, func(f *faulty) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("x"))
+		lease := f.Beside().Locks("x", fairlock.LeaseFor(time.Second))
+		enter := f.Verb("enter")
+		first := f.All(enter, faultproxy.Observe())
+		w := a.Asks(background, "x", fairlock.WaitAtMost(3*time.Second))
+		first.WaitExecuted(f, 1, world.Patience)
+		first.Remove()
+		lost := f.All(enter, faultproxy.SwallowReply())
+		var held *fairlock.HeldError
+		if err := w.Fails(); !errors.As(err, &held) || held.Failure == nil || !strings.Contains(err.Error(), "the last request failed: "+held.Failure.Error()) {
+			f.Errorf("%v", err)
+		}
+		lost.Remove()
+		f.Until("it has left", func() bool { return f.Holder("x") == 0 && f.Line("x") == 0 })
+		f.nobody("x")
+		runtime.KeepAlive(lease) // else it might be unlocked early
+	})
 }
 
 // shown are the errors that an Observer was told.

@@ -35,6 +35,18 @@ func onFaulty(t *testing.T, test func(f *faulty)) {
 	world.OnFaulty(t, func(f *world.Faulty) { test(&faulty{f}) })
 }
 
+// onEachKind is onFaulty for fair locks, and then for plain ones.
+func onEachKind(t *testing.T, test func(f *faulty)) {
+	t.Helper()
+	t.Run("fair", func(t *testing.T) { onFaulty(t, test) })
+	t.Run("plain", func(t *testing.T) {
+		onFaulty(t, func(f *faulty) {
+			f.Plain()
+			test(f)
+		})
+	})
+}
+
 // lateness measures by how much a timer of d is late on this busy machine.
 func (f *faulty) lateness(d time.Duration) (late func() time.Duration) {
 	began, passed := time.Now(), make(chan time.Duration, 1)
