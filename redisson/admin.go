@@ -219,12 +219,13 @@ func (l *Locker) force(ctx context.Context, name string) error {
 		return err
 	}
 	script, names := forceScript, []string{keys.Record(), keys.Queue(), keys.Waiters()}
+	args := []any{l.publish(), channel(keys), l.ours.Milliseconds()}
 	if l.plain {
-		script, names = plainForceScript, names[:1]
+		script, names, args = plainForceScript, names[:1], args[:2]
 	}
 	var owner string
 	if e := l.core.Await(ctx, func(ctx context.Context) {
-		owner, err = l.core.Server.RunText(ctx, script, names, l.publish(), channel(keys))
+		owner, err = l.core.Server.RunText(ctx, script, names, args...)
 		if err == nil && owner != "" { // not the next holder, who may be of this process, too
 			l.core.ForcedHere(keys.Record(), func(h *engine.Hold) bool { return h.Ticket.ID() == owner })
 		}

@@ -21,7 +21,7 @@ type call struct {
 	away     <-chan struct{} // closed when the Locker no longer serves the call
 	may      chan struct{}   // holds one signal: the call may ask
 	answered bool            // by the server
-	failure  error           // of the last request; nil: it was answered
+	failure  error           // of the last request of its own; nil: it was answered
 	last     answer          // the last one that said something of the holder
 	at       time.Time       // when that came
 	position int             // in line, when the call joined; 0: not yet
@@ -101,7 +101,8 @@ func (l *Locker) pursue(ctx, caller context.Context, c *call) (*engine.Turn, err
 			if ctx.Err() != nil || !c.goesOn(err) {
 				return nil, err
 			}
-			c.failure, pause = redact.Error(err), time.After(c.failures.Next())
+			l.failed(c, redact.Error(err))
+			pause = time.After(c.failures.Next())
 		case a.status == granted:
 			return l.keep(c, a, sent)
 		case a.status == gone:
@@ -162,16 +163,15 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 
 // held is what was last heard of the holder. Who waits for a plain lock, only this process knows.
 func (l *Locker) held(c *call) error {
-	left := max(0, c.last.left-time.Since(c.at))
-	waiting := c.last.waiting
-	if l.plain {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if at := l.lines[c.Keys.Record()]; at != nil {
-			waiting = at.count
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &engine.HeldError{
+		Owner: c.last.holder, Remaining: max(0, c.last.left-time.Since(c.at)), Waiting: c.last.waiting, Failure: l.lastFailure(c),
 	}
-	return &engine.HeldError{Owner: c.last.holder, Remaining: left, Waiting: waiting, Failure: c.failure}
+	if at := l.lines[c.Keys.Record()]; l.plain && at != nil {
+		e.Waiting = at.count
+	}
+	return e
 }
 
 // goesOn reports whether the call asks again after a request failed.
@@ -192,7 +192,7 @@ func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 	case err == nil:
 		return nil
 	case caller.Err() != nil:
-		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller), Failure: c.failure}
+		return l.gaveUp(c, engine.EndOf(caller))
 	case isClosed(c.away):
 		return engine.ErrClosed // also if a request came after the leave, and was refused
 	case ctx.Err() == nil:
@@ -200,7 +200,13 @@ func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 	case c.last.status != "":
 		return l.held(c)
 	}
-	return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded, Failure: c.failure}
+	return l.gaveUp(c, context.DeadlineExceeded)
+}
+
+func (l *Locker) gaveUp(c *call, end error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: end, Failure: l.lastFailure(c)}
 }
 
 // ask sends one request, in the caller's own goroutine if the answer is sure to come back soon. If

@@ -240,6 +240,13 @@ func TestALockThatIsGrantedTooLateToBeTrustedIsGivenBack(t *testing.T) {
 	}
 }
 
+// about matches the scripts that are about that lock.
+func about(name string) func(args []string) bool {
+	return func(args []string) bool {
+		return faultproxy.Command("EVALSHA")(args) && len(args) > 3 && args[3] == name
+	}
+}
+
 // While the server is not prompt, each request has a goroutine of its own.
 func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Addr(), true)
@@ -256,22 +263,17 @@ func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testi
 		next := w.asks(w.Context(), l, "x", OnQueued(func(int) { close(queued) }))
 		<-queued
 
-		entersOf := func(name string) func([]string) bool {
-			return func(args []string) bool {
-				return faultproxy.Command("EVALSHA")(args) && len(args) > 3 && args[3] == name
-			}
-		}
-		late := proxy.Add(faultproxy.Rule{Match: entersOf("late"), Times: 1, Action: faultproxy.HoldRequest()})
+		late := proxy.Add(faultproxy.Rule{Match: about("late"), Times: 1, Action: faultproxy.HoldRequest()})
 		_, err := l.Lock(w.Context(), "late", WaitAtMost(150*time.Millisecond))
 		w.is(err, context.DeadlineExceeded)
-		proxy.Add(faultproxy.Rule{Match: entersOf("y"), Times: 1, Action: faultproxy.SwallowReplySilently()})
+		proxy.Add(faultproxy.Rule{Match: about("y"), Times: 1, Action: faultproxy.SwallowReplySilently()})
 		tried := make(chan error, 1)
 		go func() {
 			_, err := l.TryLock(w.Context(), "y")
 			tried <- err
 		}()
 		hung := proxy.Add(faultproxy.Rule{
-			Match: func(args []string) bool { return entersOf("x")(args) && !refreshes(args) },
+			Match: func(args []string) bool { return about("x")(args) && !refreshes(args) },
 			Times: 1, Action: faultproxy.HoldRequest(),
 		})
 		w.unlock(lease)
@@ -313,8 +315,8 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 			queued := make(chan struct{})
 			waits := w.asks(ctx, l, name, option, OnQueued(func(int) { close(queued) }))
 			<-queued
-			lost := proxy.Add(faultproxy.Rule{Match: faultproxy.Command("EVALSHA"), Action: faultproxy.SwallowReply()})
-			lost.WaitHit(w, 2, patience)
+			lost := proxy.Add(faultproxy.Rule{Match: about(name), Action: faultproxy.SwallowReply()})
+			lost.WaitHit(w, 3, patience) // no more than two are under way at once
 			if name == "its context ends" {
 				cancel()
 			}
@@ -335,6 +337,39 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 			cancel()
 			runtime.KeepAlive(lease) // else it might be unlocked early
 		}
+	})
+}
+
+func TestAWaitThatEndsSaysWhyTheRequestsOfOthersForItFailed(t *testing.T) {
+	w := newWorld(t, redistest.Start(t).Addr(), true)
+	w.kinds(func(w *world, locker func(...Option) *Locker) {
+		proxy := faultproxy.New(w, w.addr)
+		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
+		holder, newLocker := locker(), New
+		if holder.plain {
+			newLocker = NewPlain
+		}
+		l := newLocker(rdb, WithWaiterTimeout(900*time.Millisecond))
+		w.Cleanup(func() { _ = l.Close(); _ = rdb.Close() })
+		lease := w.has(holder, "x", LeaseFor(map[bool]time.Duration{false: time.Minute, true: time.Second}[holder.plain]))
+		var waits [2]<-chan outcome
+		ctx, cancel := context.WithCancel(w.Context())
+		for i := range waits {
+			queued := make(chan struct{})
+			waits[i] = w.asks(ctx, l, "x", OnQueued(func(int) { close(queued) }))
+			<-queued
+		}
+		lost := proxy.Add(faultproxy.Rule{Match: about("x"), Action: faultproxy.SwallowReply()})
+		lost.WaitHit(w, 3, patience)
+		cancel()
+		for _, end := range waits {
+			var waited *WaitError
+			if err := w.ends(end).err; !errors.As(err, &waited) || waited.Failure == nil {
+				w.Errorf("%v", err)
+			}
+		}
+		lost.Remove()
+		runtime.KeepAlive(lease) // else it might be unlocked early
 	})
 }
 

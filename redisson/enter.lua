@@ -14,7 +14,7 @@
 if redis.call('EXISTS', KEYS[4]) == 1 then return {'gone'} end
 local mine = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 redis.call('ZCARD', KEYS[3])
-local verb, channels = ARGV[5], ARGV[6]
+local ours, verb, channels = tonumber(ARGV[3]), ARGV[5], ARGV[6]
 --#include parts/now.lua
 --#include parts/sweep.lua
 local left = redis.call('PTTL', KEYS[1])
@@ -23,7 +23,7 @@ if left == -2 and (not head or head == ARGV[1]) then
     redis.call('LPOP', KEYS[2])
     redis.call('ZREM', KEYS[3], ARGV[1])
     for _, behind in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
-      redis.call('ZINCRBY', KEYS[3], -ARGV[3], behind)
+      redis.call('ZINCRBY', KEYS[3], -ours, behind)
     end
   end
   redis.call('HSET', KEYS[1], ARGV[1], 1)
@@ -59,7 +59,7 @@ end
 -- Java adds to the deadline of the last in line, or to the end of the lock's lease. That of ours is
 -- what a refresh would make it: it is enough for a live client, and a dead one costs less.
 redis.call('LREM', KEYS[2], 0, ARGV[1])
-local ours, java = tonumber(ARGV[3]), tonumber(ARGV[8])
+local java = tonumber(ARGV[8])
 --#include parts/ahead.lua
 for _, owner in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do pass(owner) end
 redis.call('ZADD', KEYS[3], string.format('%.0f', now + ours + ahead), ARGV[1])

@@ -1,6 +1,5 @@
 -- Ends whatever an owner has of a fair lock: the lock, or a place in line. The next in line is told
--- if the lock is free because of that. A head of ours keeps its place for no longer than a refresh
--- would let it.
+-- if the lock is free because of that.
 -- KEYS: 1 lock, 2 queue, 3 deadlines, 4 mark of an owner that has left
 -- ARGV: 1 owner, 2 time that an owner of ours stays in line unless refreshed, and adds to the
 --       deadlines of those behind (ms),
@@ -10,7 +9,7 @@
 -- Errors before a write: WRONGTYPE. A full server refuses nothing here.
 local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 local waited = redis.call('ZSCORE', KEYS[3], ARGV[1])
-local verb, channels = ARGV[4], ARGV[5]
+local ours, verb, channels = tonumber(ARGV[2]), ARGV[4], ARGV[5]
 --#include parts/now.lua
 --#include parts/sweep.lua
 redis.call('ZREM', KEYS[3], '') -- nothing; but a full server refuses no write of a script after this
@@ -22,20 +21,18 @@ if waited then
     if other == ARGV[1] then
       behind = true
     elseif behind and redis.call('ZSCORE', KEYS[3], other) then
-      redis.call('ZINCRBY', KEYS[3], -ARGV[2], other)
+      redis.call('ZINCRBY', KEYS[3], -ours, other)
     end
   end
   redis.call('ZREM', KEYS[3], ARGV[1])
   redis.call('LREM', KEYS[2], 0, ARGV[1])
   head = redis.call('LINDEX', KEYS[2], 0)
-end
-if held then redis.call('DEL', KEYS[1]) end
-if head and string.sub(head, 15, 15) == '8' then -- nobody ahead takes anything off its deadline
-  local most = now + ARGV[2]
-  if (tonumber(redis.call('ZSCORE', KEYS[3], head) or 0) or 0) > most then
-    redis.call('ZADD', KEYS[3], 'XX', string.format('%.0f', most), head)
+  if head then
+    local ends = tonumber(redis.call('ZSCORE', KEYS[3], head) or 0) or 0
+    --#include parts/lower.lua
   end
 end
+if held then redis.call('DEL', KEYS[1]) end
 if head and (held or first or swept) and redis.call('EXISTS', KEYS[1]) == 0 then
   --#include parts/tell.lua
 end

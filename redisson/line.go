@@ -23,6 +23,7 @@ type line struct {
 	alarm   *engine.Alarm
 	forget  func()    // ends the subscription of a plain lock
 	looking time.Time // when the last refresh went out; zero: it is answered, or has failed
+	failure error     // of the last request; nil: it was answered
 }
 
 // join gives the call its place, and has it hear of releases.
@@ -119,8 +120,29 @@ func (l *Locker) heard(c *call, a answer) {
 	}
 }
 
-// due sets the alarm for the end of the lock: nobody tells that a holder died. l.mu must be held.
+// failed notes why a request of a call failed.
+func (l *Locker) failed(c *call, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.failure = why
+	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
+		at.failure = why
+	}
+}
+
+// lastFailure is why the last request for the lock of a call failed, if it did: its own, or one for
+// the whole line. l.mu must be held.
+func (l *Locker) lastFailure(c *call) error {
+	if at := l.lines[c.Keys.Record()]; at != nil && c.joined {
+		return at.failure
+	}
+	return c.failure
+}
+
+// due sets the alarm for the end of the lock that an answer tells: nobody tells that a holder died.
+// l.mu must be held.
 func (l *Locker) due(at *line, a answer) {
+	at.failure = nil
 	if a.left > 0 {
 		at.alarm.By(time.Now().Add(a.left + afterEnd))
 	}

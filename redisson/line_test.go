@@ -2,7 +2,9 @@ package redisson
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -166,6 +168,37 @@ func TestAReleaseLowersTheDeadlineOfADeadHeadInGo(t *testing.T) {
 		}
 		if left := w.left("x", owner(4, 1)); left < time.Minute {
 			w.Errorf("that of Java is lowered, too: %v", left)
+		}
+	})
+}
+
+func TestADeadHeadInGoKeepsAFreeLockFromNobodyForLongerThanTheWaiterTimeout(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.fair(WithWaiterTimeout(600 * time.Millisecond))
+		for verb, ask := range map[string]func(name string) error{
+			"a try": func(name string) error {
+				lease, err := l.TryLock(w.Context(), name)
+				defer runtime.KeepAlive(lease)
+				return err
+			},
+			"a bounded call": func(name string) error {
+				lease, err := l.Lock(w.Context(), name, MaxWaiters(1))
+				defer runtime.KeepAlive(lease)
+				return err
+			},
+			"a force": func(name string) error { return l.ForceUnlock(w.Context(), name) },
+		} {
+			w.stands(verb, owner(8, 1), 10*time.Minute) // what callers in Java ahead might have taken off
+			err := ask(verb)
+			if !strings.HasPrefix(fmt.Sprint(errors.Unwrap(err)), map[string]string{
+				"a try": "the lock is held: for the next in line, 1 waiting", "a bounded call": ErrQueueFull.Error(), "a force": ErrNotHeld.Error(),
+			}[verb]) {
+				w.Errorf("%s: %v", verb, err)
+			}
+			if left := w.left(verb, owner(8, 1)); left > 600*time.Millisecond {
+				w.Errorf("%s leaves the place of a dead head for %v", verb, left)
+			}
+			w.until("it is dropped", func() bool { return ask(verb) == nil || verb == "a force" && w.inLine(verb) == 0 })
 		}
 	})
 }

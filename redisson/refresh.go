@@ -23,13 +23,14 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 	if err == nil {
 		seen, err = decodeView(reply)
 	}
+	err = redact.Error(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at.looking.Equal(sent) {
 		at.looking = time.Time{}
 	}
-	if err != nil {
-		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", redact.Error(err))
+	if at.failure = err; err != nil {
+		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
 		return
 	}
 	for _, owner := range append(seen.missing, seen.next) {

@@ -23,8 +23,7 @@ type call struct {
 	away     <-chan struct{} // closed when the Locker no longer serves the call
 	asked    time.Time       // what the call knows is no older than this; zero: it knows nothing
 	answered bool            // by the server, or from what this process knows
-	failure  error           // of the last request; nil: it was answered
-	failed   time.Time       // when it was
+	failure  error           // of the last request for the lock; nil: it was answered
 
 	// Of a waiting call.
 	may      chan struct{}     // holds one signal: the call may try
@@ -168,7 +167,9 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		case ctx.Err() == nil && !l.patient(c, o.err):
 			return nil, o.err
 		default:
-			pause = failures.Next()
+			if pause = failures.Next(); !lua.Ended(o.err) {
+				l.failed(w, c.failure)
+			}
 			signal(c.may)
 		}
 	}
@@ -263,7 +264,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 func (c *call) learns(o outcome) outcome {
 	c.answered = c.answered || o.err == nil || lua.Answered(o.err)
 	if !lua.Ended(o.err) {
-		c.failure, c.failed = redact.Error(o.err), time.Now()
+		c.failure = redact.Error(o.err)
 	}
 	return o
 }

@@ -33,10 +33,10 @@ type waiters struct {
 	forget func()    // ends the subscription
 
 	// What the last answer said.
-	heard bool // there was one
-	at    time.Time
-	owner string
-	ends  time.Time // when the record ends unless it is renewed
+	heard   bool // there was one
+	owner   string
+	ends    time.Time // when the record ends unless it is renewed
+	failure error     // of a request since then
 }
 
 // size is how many wait; w may be nil.
@@ -67,6 +67,8 @@ func (l *Locker) join(c *call, held *engine.HeldError) (*waiters, error) {
 	}
 	if held != nil {
 		w.learn(held)
+	} else {
+		w.failure = c.failure // its first try got no answer
 	}
 	w.count++
 	c.position, c.may, c.passed = w.count, make(chan struct{}, 1), make(chan *engine.Turn, 1)
@@ -200,8 +202,7 @@ func (c *call) late(now time.Time) bool { return !c.tried.IsZero() && now.Sub(c.
 // have tried: an owner that nobody named cannot be joined. Locker.mu must be held.
 func (w *waiters) learn(held *engine.HeldError) {
 	news := !w.heard || w.owner != held.Owner
-	now := time.Now()
-	w.heard, w.at, w.owner, w.ends = true, now, held.Owner, now.Add(held.Remaining)
+	w.heard, w.owner, w.ends, w.failure = true, held.Owner, time.Now().Add(held.Remaining), held.Failure
 	if held.Remaining > 0 {
 		w.alarm.By(w.ends.Add(afterEnd)) // nobody tells us that a holder died
 	}
@@ -222,23 +223,26 @@ func (l *Locker) refused(w *waiters, held *engine.HeldError) {
 	w.learn(held)
 }
 
+// failed notes why the request of a call in line failed.
+func (l *Locker) failed(w *waiters, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.failure = why
+}
+
 // known is what was last heard of the holder. Locker.mu must be held.
 func (w *waiters) known() *engine.HeldError {
-	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size()}
+	return &engine.HeldError{Owner: w.owner, Remaining: max(0, time.Until(w.ends)), Waiting: w.size(), Failure: w.failure}
 }
 
 // lastWord is what was last heard of the holder, or errTimeUp if nothing was.
 func (l *Locker) lastWord(w *waiters, c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !c.answered && !w.heard {
+	if c.failure = w.failure; !c.answered && !w.heard {
 		return errTimeUp
 	}
-	held := w.known()
-	if c.failed.After(w.at) { // else another call has been answered since
-		held.Failure = c.failure
-	}
-	return held
+	return w.known()
 }
 
 // passed runs when the alarm goes off: the record may have ended, or a release may have gone

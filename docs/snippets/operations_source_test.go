@@ -104,7 +104,7 @@ func TestTheGuideExplainsEveryLineThatTheLibraryLogs(t *testing.T) {
 }
 
 func TestTheRightsThatTheGuideTellsAreThoseOfTheScripts(t *testing.T) {
-	for i, dir := range []string{"../../lua", "../../quorum"} {
+	for i, dir := range []string{"../../lua", "../../quorum", "../../redisson"} {
 		needed := map[string]bool{"eval": true, "evalsha": true, "publish": true, "subscribe": true, "unsubscribe": true, "ping": true, "pubsub|numsub": true, "info": true}
 		scripts, err := filepath.Glob(dir + "/*.lua")
 		must(t, err)

@@ -185,7 +185,7 @@ func TestTheRightsThatTheGuideTellsAreEnough(t *testing.T) {
 	for _, kind := range []fairlock.Interface{
 		fairlock.New(rdb, fairlock.WithLease(300*time.Millisecond)), reentrant.New(rdb, reentrant.WithLease(300*time.Millisecond)),
 	} {
-		exercises(t, kind)
+		exercises(t, kind, fairlock.Note("first"))
 		must(t, kind.Close())
 	}
 	for _, entry := range s.Client(t).ACLLog(t.Context(), 10).Val() {
@@ -208,15 +208,15 @@ func TestTheRightsThatTheGuideTellsAreEnough(t *testing.T) {
 }
 
 // exercises does with a lock all that there is to do, and sees it renewed.
-func exercises(t *testing.T, locker fairlock.Interface) {
+func exercises(t *testing.T, locker fairlock.Interface, options ...fairlock.LockOption) {
 	t.Helper()
 	ctx := t.Context()
-	lease := take(t, locker, "x", fairlock.Note("first"))
+	lease := take(t, locker, "order:42", options...)
 	until := lease.Deadline()
 	next := make(chan *fairlock.Lease)
 	queued := make(chan struct{})
 	go func() {
-		got, _ := locker.Lock(ctx, "x", fairlock.OnQueued(func(int) { close(queued) }))
+		got, _ := locker.Lock(ctx, "order:42", fairlock.OnQueued(func(int) { close(queued) }))
 		next <- got
 	}()
 	<-queued
@@ -234,15 +234,15 @@ func exercises(t *testing.T, locker fairlock.Interface) {
 	must(t, lease.Unlock(ctx))
 	lease = <-next
 	must(t, lease.Err())
-	must(t, locker.ForceUnlock(ctx, "x"))
+	must(t, locker.ForceUnlock(ctx, "order:42"))
 	<-lease.Done()
 }
 
 // evicts has another one join the line, and takes him out again.
 func evicts(t *testing.T, locker *fairlock.Locker) {
 	t.Helper()
-	queues(t, locker, "x")
-	state, err := locker.Inspect(t.Context(), "x")
+	queues(t, locker, "order:42")
+	state, err := locker.Inspect(t.Context(), "order:42")
 	must(t, err)
-	must(t, locker.Evict(t.Context(), "x", state.Waiters[len(state.Waiters)-1].ID))
+	must(t, locker.Evict(t.Context(), "order:42", state.Waiters[len(state.Waiters)-1].ID))
 }

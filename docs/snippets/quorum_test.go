@@ -79,7 +79,7 @@ func TestTheRightsAtANodeOfAQuorumThatTheGuideTellsAreEnough(t *testing.T) {
 	locker := quorum.New(nodes)
 	defer locker.Close()
 	must(t, locker.Init(t.Context()))
-	exercises(t, locker)
+	exercises(t, locker, fairlock.Note("first"))
 	for _, err := range locker.List(t.Context()) {
 		must(t, err)
 	}

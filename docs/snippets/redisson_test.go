@@ -2,7 +2,11 @@ package snippets_test
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/redisson"
@@ -53,4 +57,37 @@ func TestBothLocksOfAFleet(t *testing.T) {
 	if token == 0 {
 		t.Error("nothing was stored")
 	}
+}
+
+func TestTheRightsInJavasLineThatTheGuideTellsAreEnough(t *testing.T) {
+	s := redistest.Start(t)
+	user := func(more ...string) redis.UniversalClient {
+		var command []any
+		for _, word := range append(strings.Fields(blocks(guides(t)["operations.md"], "acl")[2]), more...) {
+			command = append(command, word)
+		}
+		must(t, s.Client(t).Do(t.Context(), command...).Err())
+		return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "password" })
+	}
+	for _, newLocker := range []func(redis.UniversalClient, ...redisson.Option) *redisson.Locker{redisson.New, redisson.NewPlain} {
+		locker := newLocker(user(), redisson.WithWatchdogTimeout(300*time.Millisecond))
+		defer locker.Close()
+		exercises(t, locker)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond) // it leaves a mark
+		defer cancel()
+		if lease, err := locker.Lock(ctx, "order:42"); err == nil {
+			must(t, lease.Unlock(t.Context()))
+		}
+		_, err := locker.Inspect(t.Context(), "order:42")
+		must(t, err)
+	}
+	listing := redisson.New(user("~*", "+scan"))
+	defer listing.Close()
+	take(t, listing, "order:1")
+	for state, err := range listing.List(t.Context()) {
+		if must(t, err); state.Name != "order:1" {
+			t.Errorf("%+v", state)
+		}
+	}
+	refused(t, s)
 }

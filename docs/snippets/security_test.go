@@ -71,7 +71,7 @@ func TestTheApplicationOfTheThreatPageTakesFairLocksOfItsPrefixAndNoOthers(t *te
 	rdb := follows(t, s, ruleOf(t, "shop"))
 	locker := fairlock.New(rdb, ours, fairlock.WithLease(300*time.Millisecond))
 	defer locker.Close()
-	exercises(t, locker)
+	exercises(t, locker, fairlock.Note("first"))
 	refused(t, s)
 	other := fairlock.New(rdb)
 	defer other.Close()
@@ -84,7 +84,7 @@ func TestTheApplicationOfTheThreatPageTakesPlainLocksToo(t *testing.T) {
 	s := redistest.Start(t)
 	locker := reentrant.New(follows(t, s, ruleOf(t, "shop")), ours, fairlock.WithLease(300*time.Millisecond))
 	defer locker.Close()
-	exercises(t, locker)
+	exercises(t, locker, fairlock.Note("first"))
 	refused(t, s)
 }
 

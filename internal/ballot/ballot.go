@@ -17,7 +17,7 @@ type Ballot struct {
 	Phase  rules.Phase
 	Bound  int       // as a request says it: how many may wait, 0 for any number, or -1 for a try
 	Place  lua.Place // the same at all nodes; 0: no majority has proposed one yet
-	Last   Answer    // the latest that told of another holder
+	Last   Answer    // the latest that named another holder, until its lease has ended
 	LastAt time.Time
 
 	need int // a majority
@@ -185,8 +185,8 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	if g.ended {
 		return
 	}
-	if a.Status != Granted {
-		b.Last, b.LastAt = *a, now
+	if a.Status != Granted && (a.Holder != "" || now.Sub(b.LastAt) >= b.Last.Left) {
+		b.Last, b.LastAt = *a, now // a node that has lost its data knows of no holder
 	}
 	if a.Status == Held || a.Status == Full {
 		if g.refused, g.full, g.by = true, a.Status == Full, a.Holder; g.full {

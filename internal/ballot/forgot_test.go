@@ -54,3 +54,27 @@ func TestACallTakesTheVoteOfANodeThatForgotTheTokensThatItWasTold(t *testing.T) 
 		})
 	}
 }
+
+func TestANodeThatHasLostItsDataHidesNoHolderThatAnotherKnows(t *testing.T) {
+	began := time.Now()
+	knows := &Answer{Status: Held, Now: 1, Left: time.Second, Holder: "its holder"}
+	forgot := &Answer{Status: Held, Now: 1, Left: time.Minute}
+	for _, order := range [][]*Answer{{knows, forgot}, {forgot, knows}} {
+		b := New(3, time.Second, -1, began)
+		tell := func(i int, a *Answer, now time.Time) {
+			b.Enter(i)
+			b.Entered(i, false)
+			b.Answered(i, a, rules.ClockPair{At: 1, Sent: now}, now)
+		}
+		for i, a := range order {
+			tell(i, a, began)
+		}
+		if b.Last != *knows {
+			t.Errorf("what is told of the holder is %+v", b.Last)
+		}
+		tell(2, forgot, began.Add(time.Second))
+		if b.Last != *forgot {
+			t.Errorf("once its lease has ended, what is told is %+v", b.Last)
+		}
+	}
+}

@@ -51,8 +51,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // HeldError is an ErrHeld with what the server said of the holder when it answered.
 type HeldError struct {
-	// Owner is who holds the lock; empty while the server, having lost data, waits for the holder
-	// to return.
+	// Owner is who holds the lock. It is empty while the lock is kept for the next in line, and while
+	// the server, having lost data, waits for the holder to return.
 	Owner     string
 	Remaining time.Duration // until the lock is free if nobody renews it
 	Waiting   int           // how many calls wait in line; for a plain lock, in this process
@@ -60,11 +60,16 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	who := "nobody that the server remembers"
-	if e.Owner != "" {
-		who = fmt.Sprintf("%q", e.Owner)
+	left := e.Remaining.Round(time.Millisecond)
+	who := fmt.Sprintf("by %q for another %v", e.Owner, left)
+	switch {
+	case e.Owner != "":
+	case left > 0:
+		who = fmt.Sprintf("by nobody that the server remembers for another %v", left)
+	default:
+		who = "for the next in line"
 	}
-	return fmt.Sprintf("%v: by %s for another %v, %d waiting%s", ErrHeld, who, e.Remaining.Round(time.Millisecond), e.Waiting, after(e.Failure))
+	return fmt.Sprintf("%v: %s, %d waiting%s", ErrHeld, who, e.Waiting, after(e.Failure))
 }
 
 // after is what an error says of the failure of the call's last request.

@@ -142,6 +142,29 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 	})
 }
 
+func TestAWaitThatEndsSaysWhyTheRequestsOfOthersForItFailed(t *testing.T) {
+	onEachKind(t, func(f *faulty) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("x"))
+		lease := f.Beside().Locks("x", fairlock.LeaseFor(time.Second))
+		queued := make(chan struct{}, 2)
+		tells := fairlock.OnQueued(func(int) { queued <- struct{}{} })
+		first := a.Asks(background, "x", tells)
+		<-queued
+		second := a.Asks(background, "x", tells, fairlock.WaitAtMost(4*time.Second))
+		<-queued
+		lost := f.All(f.Verb("enter"), faultproxy.SwallowReply())
+		var held *fairlock.HeldError
+		if err := second.Fails(); !errors.As(err, &held) || held.Failure == nil {
+			f.Errorf("%v", err)
+		}
+		lost.Remove()
+		f.Served(first)
+		f.nobody("x")
+		runtime.KeepAlive(lease) // else it might be unlocked early
+	})
+}
+
 func TestARefusalSaysWhyTheRequestAfterTheLastAnswerFailed(t *testing.T) {
 	onEachKind(t, func(f *faulty) {
 		a := f.Behind()
