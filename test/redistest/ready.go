@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -33,10 +34,7 @@ func (s *Server) startOnFreePort(args []string) {
 	s.tb.Helper()
 	log := filepath.Join(s.tb.TempDir(), "server.log")
 	for range portAttempts {
-		s.port = firstPort + rand.IntN(lastPort-firstPort+1)
-		if !free(s.Addr()) || !s.reserves() {
-			continue
-		}
+		s.port = freePort(s.tb)
 		s.args = append(append(s.conf, "--port", strconv.Itoa(s.port)), args...)
 		err := s.run(log)
 		if err == nil {
@@ -49,14 +47,28 @@ func (s *Server) startOnFreePort(args []string) {
 	s.tb.Fatalf("start redis-server: no free port in %d attempts", portAttempts)
 }
 
-// reserves keeps the servers of other tests off the port, also while s is down and is to be started
-// again: each holds the UDP port of the same number until its test ends, which no Redis uses.
-func (s *Server) reserves() bool {
-	held, err := net.ListenPacket("udp", s.Addr())
+// freePort returns a port that the servers of other tests keep off until the test ends, also while
+// its own server is down and is to be started again.
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	for range 10 * portAttempts {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if addr := local(port); reserves(tb, addr) && free(addr) {
+			return port
+		}
+	}
+	tb.Fatalf("no port between %d and %d is free", firstPort, lastPort)
+	return 0
+}
+
+// reserves holds the UDP port of the same number, which no Redis uses. It comes before free, or that
+// would bind, for a moment, the port of a server that is to be started again.
+func reserves(tb testing.TB, addr string) bool {
+	held, err := net.ListenPacket("udp", addr)
 	if err != nil {
 		return false
 	}
-	s.tb.Cleanup(func() { _ = held.Close() })
+	tb.Cleanup(func() { _ = held.Close() })
 	return true
 }
 
@@ -67,6 +79,8 @@ func free(addr string) bool {
 	}
 	return ln.Close() == nil
 }
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // run starts the server with s.args and returns once it answers. On an error
 // nothing is left running.

@@ -1,11 +1,9 @@
 package redistest
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -75,7 +73,7 @@ func valueOf(option string, args []string) string {
 }
 
 // Addr returns the server's host:port. It stays the same over a Restart.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return local(s.port) }
 
 // Port returns the server's TCP port. It stays the same over a Restart.
 func (s *Server) Port() int { return s.port }

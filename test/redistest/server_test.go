@@ -119,8 +119,11 @@ func (v *verdict) end(format string, args []any) {
 func TestThePortOfAServerThatIsDownIsTakenByNoOtherTest(t *testing.T) {
 	down := Start(t)
 	down.Kill()
-	other := &Server{port: down.port, tb: t}
-	if !free(other.Addr()) || other.reserves() {
+	if !free(down.Addr()) || reserves(t, down.Addr()) {
 		t.Error("another server could have had it")
+	}
+	secure := StartTLS(t, NewAuthority(t))
+	if reserves(t, secure.TLSAddr) {
+		t.Error("another server could have had the port for TLS")
 	}
 }

@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	mathrand "math/rand/v2"
-
 	"github.com/redis/go-redis/v9"
 )
 
@@ -100,12 +98,9 @@ func StartTLS(tb testing.TB, a *Authority, args ...string) *TLSServer {
 		a.must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
-	port := firstPort
-	for taken := true; taken; taken = !free(net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) {
-		port = firstPort + mathrand.IntN(lastPort-firstPort+1)
-	}
+	port := freePort(tb)
 	s := &TLSServer{
-		TLSAddr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		TLSAddr: local(port),
 		CAFile:  file("ca.pem", "CERTIFICATE", a.cert.Raw), CertFile: file("cert.pem", "CERTIFICATE", cert.Raw), KeyFile: file("key.pem", "EC PRIVATE KEY", der),
 	}
 	s.Server = Start(tb, append([]string{
