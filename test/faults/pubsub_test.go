@@ -18,6 +18,13 @@ import (
 // cuts ends every subscription connection.
 func (f *faulty) cuts() int64 { return f.Direct.ClientKillByFilter(background, "TYPE", "pubsub").Val() }
 
+// nobodyIsBlind returns when the server takes no client for one whose subscription it does not see.
+// Such a client is handed the lock unheard.
+func (f *faulty) nobodyIsBlind(name string) {
+	f.Helper()
+	f.Until("nobody passes for blind", func() bool { return f.Direct.ZCount(background, f.Keys(name).Waiters(), "-inf", "(0").Val() == 0 })
+}
+
 // queueMany has n calls wait for x, of four Lockers at random. waits are in the order of their
 // arrival.
 func (f *faulty) queueMany(n int, options ...fairlock.Option) (waits []*world.Wait, of map[*world.Wait]*world.User) {
@@ -156,7 +163,7 @@ func passedOver(t *testing.T, meanwhile func(a *world.User) []*world.Wait) {
 	lease := f.Beside().Locks("x")
 	first, then, later, last := a.Queues("x", 1), b.Queues("x", 2), a.Queues("x", 3), b.Queues("x", 4)
 	f.Heard(2)
-	f.Until("nobody passes for blind", func() bool { return f.Direct.ZCount(background, f.Keys("x").Waiters(), "-inf", "(0").Val() == 0 })
+	f.nobodyIsBlind("x")
 	enter := f.Verb("enter")
 	returning := func(args []string) bool { // all its tickets have places
 		for i, place := range args[1:] {
@@ -201,6 +208,7 @@ func TestOfManyWaitersWhoWereOutOfReachTheFirstHasTheLockFirst(t *testing.T) {
 	}
 	f.Until("all wait", func() bool { return f.Line("x") == 1+len(rest) })
 	f.Heard(1)
+	f.nobodyIsBlind("x")
 	_, ticket, _ := strings.Cut(f.Direct.LIndex(background, f.Keys("x").Queue(), 0).Val(), ":") // it follows its place
 	subscribes := f.All(faultproxy.Command("SUBSCRIBE"), faultproxy.HoldRequest())
 	asks := f.All(f.Verb("enter", ticket), faultproxy.HoldRequest())
