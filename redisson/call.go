@@ -139,7 +139,7 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	if a.status == waits && a.position == 0 { // nothing new but the time that is left
 		a.holder, a.waiting = c.last.holder, c.last.waiting
 	}
-	c.last, c.at, c.answered, c.failure = a, time.Now(), true, nil
+	c.last, c.at, c.answered, c.failure, c.failures = a, time.Now(), true, nil, engine.Backoff{}
 	switch {
 	case a.status == full:
 		return engine.ErrQueueFull

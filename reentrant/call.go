@@ -104,7 +104,7 @@ func (l *Locker) refuse(c *call) (*engine.HeldError, error) {
 	}
 	w := l.waiters[c.Keys.Record()]
 	if owner, expires, ours := l.core.Present(c.Keys.Record()); ours && owner != c.Request.Owner {
-		return &engine.HeldError{Owner: owner, Remaining: time.Until(expires), Waiting: w.size()}, nil
+		return &engine.HeldError{Owner: owner, Remaining: time.Until(expires), Waiting: w.size(), Failure: w.lastFailure()}, nil
 	}
 	if w.busy() && !c.joins(w) {
 		return w.known(), nil
@@ -162,12 +162,12 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		case o.turn != nil:
 			return o.turn, nil
 		case o.held != nil:
-			pause = pauseAfterRefusal
+			pause, failures = pauseAfterRefusal, engine.Backoff{}
 			l.refused(w, o.held)
 		case ctx.Err() == nil && !l.patient(c, o.err):
 			return nil, o.err
 		default:
-			if pause = failures.Next(); !lua.Ended(o.err) {
+			if pause = failures.Next(); ctx.Err() == nil && !lua.Ended(o.err) {
 				l.failed(w, c.failure)
 			}
 			signal(c.may)
@@ -262,7 +262,7 @@ func (l *Locker) try(ctx context.Context, c *call) outcome {
 }
 
 func (c *call) learns(o outcome) outcome {
-	c.answered = c.answered || o.err == nil || lua.Answered(o.err)
+	c.answered = c.answered || o.err == nil
 	if !lua.Ended(o.err) {
 		c.failure = redact.Error(o.err)
 	}
@@ -321,9 +321,9 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	}
 	if step.Do == rules.Take {
 		grant := answer.Tickets[0].Grant
-		if w := l.waiters[c.Keys.Record()]; w != nil && c.Request.Owner != "" {
+		if w := l.waiters[c.Keys.Record()]; w != nil {
 			// Those in line that name this owner, too, would learn of it only when one is refused.
-			w.learn(&engine.HeldError{Owner: c.Request.Owner, Remaining: step.Term.Ends.Sub(now)})
+			w.learn(&engine.HeldError{Owner: t.ticket.Identity(), Remaining: step.Term.Ends.Sub(now)})
 		}
 		return outcome{turn: l.core.Keep(engine.Granted{
 			Keys: c.Keys, Ticket: t.ticket, Token: grant.Token, Since: grant.Since, Requests: requests,

@@ -47,6 +47,14 @@ func (w *waiters) size() int {
 	return w.count
 }
 
+// lastFailure is why the last request of those in line failed, if it did; w may be nil.
+func (w *waiters) lastFailure() error {
+	if w == nil {
+		return nil
+	}
+	return w.failure
+}
+
 // busy reports whether a call in line tries whenever the lock may be free.
 func (w *waiters) busy() bool { return w != nil && len(w.inLine) > 0 && w.heard }
 
@@ -100,7 +108,7 @@ func (l *Locker) quit(w *waiters, c *call, turn *engine.Turn) {
 	}
 	w.count--
 	if w.count == 0 {
-		w.empty = time.Now()
+		w.empty, w.heard, w.failure = time.Now(), false, nil // nobody listens to what becomes of the lock
 		w.alarm.By(w.empty.Add(waitersStays))
 	}
 	i := slices.Index(w.inLine, c)
@@ -239,7 +247,7 @@ func (w *waiters) known() *engine.HeldError {
 func (l *Locker) lastWord(w *waiters, c *call) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.failure = w.failure; !c.answered && !w.heard {
+	if c.failure = w.failure; !w.heard {
 		return errTimeUp
 	}
 	return w.known()

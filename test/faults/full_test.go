@@ -58,6 +58,26 @@ func TestAFullServerRefusesNewLocksAndNothingElse(t *testing.T) {
 	f.nobody("x")
 }
 
+func TestAFullServerRefusesNewPlainLocksAtOnce(t *testing.T) {
+	f := newFaulty(t)
+	f.Plain()
+	a, b := f.Beside(fairlock.WithLease(world.BriefLease)), f.Beside()
+	lease := a.Locks("x")
+	w := b.WaitsPlainly("x")
+	f.fills()
+	newcomer := f.Beside()
+	f.Refuses(newcomer.Interface, "new", world.Refusal{Says: "OOM"})
+	if keys := f.Direct.Keys(background, "*{new}").Val(); len(keys) > 0 {
+		f.Errorf("half a lock: %v", keys)
+	}
+	f.Refused("trylock", "x", world.Refusal{Is: fairlock.ErrHeld}, func() error { _, err := newcomer.TryLock(background, "x"); return err })
+	f.Keeps(lease)
+	f.Unlocks(lease)
+	f.empties()
+	f.Served(w)
+	f.nobody("x")
+}
+
 func TestOnAFullServerAWaiterHeartbeatsAndTakesALockThatWasNotReleased(t *testing.T) {
 	f := newFaulty(t)
 	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(300*time.Millisecond)))
