@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
@@ -150,7 +149,7 @@ func (l *Locker) takes(ctx context.Context, keys lua.Keys, ticket lua.Ticket, by
 		}
 	}
 	if answered < l.need() {
-		return out, errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", answered, len(l.nodes), ballot.ErrUnreachable), byNode(failed))
+		return out, errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", answered, len(l.nodes), rules.ErrUnreachable), byNode(failed))
 	}
 	return out, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/written"
@@ -227,7 +226,7 @@ func TestATryWithoutAMajorityFailsSoon(t *testing.T) {
 			h.nodes[i].SetError("LOADING x")
 		}
 		h.within("a TryLock", atMost, func() {
-			if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ballot.ErrUnreachable) {
+			if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ErrUnreachable) {
 				h.Errorf("it says %v", err)
 			}
 		})
@@ -298,7 +297,7 @@ func TestOneBrokenConnectionAfterAnOutageCostsATryNothing(t *testing.T) {
 		for i := range 2 {
 			h.nodes[i].SetError("LOADING x")
 		}
-		if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ballot.ErrUnreachable) {
+		if _, err := l.TryLock(h.Context(), "x"); !errors.Is(err, ErrUnreachable) {
 			h.Errorf("it says %v", err)
 		}
 		time.Sleep(3 * time.Second)

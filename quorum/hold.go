@@ -188,7 +188,7 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 		lease := rules.LeaseToTrust(rules.Until(trusted, began)) - time.Millisecond // the Core takes the margin off again
 		return lua.Renewed{Remaining: max(lease, time.Millisecond), Count: count}
 	}
-	return lua.Renewed{Err: ballot.ErrUnreachable}
+	return lua.Renewed{Err: rules.ErrUnreachable}
 }
 
 // strive gets decided calls the vote of one more node, or tells it that they are decided: a holder
@@ -290,7 +290,7 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	case !r.Known() && r.Refused():
 		return "", r.err
 	case !r.Free():
-		heard := fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), ballot.ErrUnreachable)
+		heard := fmt.Errorf("%d of %d nodes have heard it: %w", r.Heard(), len(s.nodes), rules.ErrUnreachable)
 		if why := errors.Join(r.err, byNode(s.absent())); why != nil {
 			heard = fmt.Errorf("%w\n%v", heard, why) //nolint:errorlint // as text: what a node refused is no refusal of the release
 		}

@@ -151,10 +151,14 @@ func (l *Locker) beatEnded(at *line, i int, calls []*call, s *seen, err error, p
 
 // beaten takes in what the answer to a beat says of a call. Locker.mu must be held.
 func (l *Locker) beaten(c *call, i int, s *seen, pair rules.ClockPair) {
+	now, mine := time.Now(), s.holder == c.ticket.String()
+	if !mine {
+		c.Sees(s.holder, s.left, now)
+	}
 	switch {
-	case s.holder == c.ticket.String():
+	case mine:
 		a := &ballot.Answer{Status: ballot.Granted, Now: s.now, Token: s.token, Since: s.since, Left: s.left, Place: c.At(i), Older: s.older}
-		c.Answered(i, a, pair, time.Now())
+		c.Answered(i, a, pair, now)
 	case s.missing[c.ticket.String()]:
 		l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: context.Background(), Name: c.Name})
 		c.Missing(i)

@@ -147,9 +147,11 @@ func (l *Locker) Close() error {
 	l.mu.Unlock()
 	l.crew.end()
 	l.core.Close()
-	for _, n := range l.nodes {
-		n.hub.Close()
+	var hubs sync.WaitGroup
+	for _, n := range l.nodes { // each may wait for an answer of its node
+		hubs.Go(n.hub.Close)
 	}
+	hubs.Wait()
 	l.core.Wait() // a message that came in between may have had a grant given back
 	return nil
 }

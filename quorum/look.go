@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/locks/internal/ballot"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -123,7 +123,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 	}
 	slices.SortFunc(views, func(a, b view) int { return a.node - b.node })
 	if len(views) < l.need() {
-		return nil, nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", len(views), len(l.nodes), ballot.ErrUnreachable), byNode(refused))
+		return nil, nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", len(views), len(l.nodes), rules.ErrUnreachable), byNode(refused))
 	}
 	return views, refused, nil
 }
@@ -175,6 +175,9 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	}); ended != nil {
 		return nil, ended
 	}
+	if closed(l.closing) {
+		return nil, ErrClosed
+	}
 	known, answered, failed := make(map[string]bool), 0, l.reasons()
 	for range len(all) {
 		s := <-all
@@ -190,12 +193,15 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	if answered >= l.need() {
 		return names, nil
 	}
-	return nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", answered, len(l.nodes), ballot.ErrUnreachable), byNode(failed))
+	return nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", answered, len(l.nodes), rules.ErrUnreachable), byNode(failed))
 }
 
 // scan returns the names of the locks that a node knows, some of them twice.
 func (l *Locker) scan(ctx context.Context, n *node) (names []string, err error) {
 	for cursor := ""; cursor != "0"; {
+		if closed(l.closing) { // a Close waits for this
+			return nil, ErrClosed
+		}
 		var records []string
 		if records, cursor, err = n.scan(ctx, cmp.Or(cursor, "0"), lua.ScanPattern(l.prefix)); err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
@@ -80,7 +79,7 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		}
 	}
 	if answered < l.need() {
-		return nil, errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), ballot.ErrUnreachable), byNode(failed))
+		return nil, errors.Join(fmt.Errorf("%d of %d nodes answered, and a majority is %d: %w", answered, len(l.nodes), l.need(), rules.ErrUnreachable), byNode(failed))
 	}
 	l.warn(refused)
 	return blank, nil

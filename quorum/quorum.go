@@ -44,8 +44,8 @@
 package quorum
 
 import (
-	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
 )
 
 // The vocabulary, which all Lockers share.
@@ -89,15 +89,15 @@ type (
 
 // The states that an error can stand for; match them with errors.Is.
 var (
-	ErrHeld        = engine.ErrHeld        // somebody else has the lock
-	ErrQueueFull   = engine.ErrQueueFull   // as many wait as MaxWaiters allows
-	ErrLost        = engine.ErrLost        // the lock was held and can no longer be trusted
-	ErrNotHeld     = engine.ErrNotHeld     // this Lease holds nothing
-	ErrUnreachable = ballot.ErrUnreachable // no majority of the nodes answers
-	ErrEvicted     = engine.ErrEvicted     // somebody took the call out of the line
-	ErrNotWaiting  = engine.ErrNotWaiting  // Evict found no such waiter
-	ErrClosed      = engine.ErrClosed      // the Locker was closed
-	ErrInvalid     = engine.ErrInvalid     // a name or an option that makes no sense
+	ErrHeld        = engine.ErrHeld       // somebody else has the lock
+	ErrQueueFull   = engine.ErrQueueFull  // as many wait as MaxWaiters allows
+	ErrLost        = engine.ErrLost       // the lock was held and can no longer be trusted
+	ErrNotHeld     = engine.ErrNotHeld    // this Lease holds nothing
+	ErrUnreachable = rules.ErrUnreachable // no majority of the nodes answers
+	ErrEvicted     = engine.ErrEvicted    // somebody took the call out of the line
+	ErrNotWaiting  = engine.ErrNotWaiting // Evict found no such waiter
+	ErrClosed      = engine.ErrClosed     // the Locker was closed
+	ErrInvalid     = engine.ErrInvalid    // a name or an option that makes no sense
 )
 
 // How a nested call is recognised.

@@ -1,7 +1,6 @@
 package ballot
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -185,8 +184,8 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	if g.ended {
 		return
 	}
-	if a.Status != Granted && (a.Holder != "" || now.Sub(b.LastAt) >= b.Last.Left) {
-		b.Last, b.LastAt = *a, now // a node that has lost its data knows of no holder
+	if a.Status != Granted && b.tells(a.Holder, now) {
+		b.Last, b.LastAt = *a, now
 	}
 	if a.Status == Held || a.Status == Full {
 		if g.refused, g.full, g.by = true, a.Status == Full, a.Holder; g.full {
@@ -221,6 +220,19 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	}
 	b.yield(i)
 	b.settle()
+}
+
+// Sees takes in who has the node's vote, and for how long, as the answer to a heartbeat says it.
+func (b *Ballot) Sees(holder string, left time.Duration, now time.Time) {
+	if b.tells(holder, now) {
+		b.Last.Holder, b.Last.Left, b.LastAt = holder, left, now
+	}
+}
+
+// tells reports whether a node that names that holder tells more than is known: one that has lost
+// its data names nobody, and hides no holder whom another has named.
+func (b *Ballot) tells(holder string, now time.Time) bool {
+	return holder != "" || now.Sub(b.LastAt) >= b.Last.Left
 }
 
 // Stood takes in that the call stood in the node's line at a time that the pair tells, without the
@@ -385,6 +397,3 @@ func (b *Ballot) Position() (position int) {
 	}
 	return position
 }
-
-// ErrUnreachable says that too few nodes answer.
-var ErrUnreachable = errors.New("no majority of the nodes can be reached")

@@ -72,6 +72,12 @@ func TestANodeThatHasLostItsDataHidesNoHolderThatAnotherKnows(t *testing.T) {
 		if b.Last != *knows {
 			t.Errorf("what is told of the holder is %+v", b.Last)
 		}
+		b.Sees("", time.Minute, began)
+		b.Sees("the next", time.Second/2, began)
+		b.Sees("", time.Minute, began)
+		if b.Last.Holder != "the next" || b.Last.Left != time.Second/2 {
+			t.Errorf("after a heartbeat, what is told is %+v", b.Last)
+		}
 		tell(2, forgot, began.Add(time.Second))
 		if b.Last != *forgot {
 			t.Errorf("once its lease has ended, what is told is %+v", b.Last)

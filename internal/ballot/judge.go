@@ -83,7 +83,7 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 	case open == 0:
 		if reached := b.reached(); reached < b.need {
 			return Verdict{Do: Fail, Away: true, Err: errors.Join(fmt.Errorf(
-				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, ErrUnreachable), err, passing)}
+				"%d of %d nodes answered, and a majority is %d: %w", reached, len(b.legs), b.need, rules.ErrUnreachable), err, passing)}
 		}
 		b.standInLine()
 		return Verdict{Token: token, Tell: tell, Split: true}

@@ -272,7 +272,7 @@ func (g *gathering) mayWait(err error) bool {
 		return true
 	case g.request.Wait == 0 || g.late():
 		return false
-	case errors.Is(err, ErrHeld) || errors.Is(err, ErrLost):
+	case errors.Is(err, ErrHeld) || errors.Is(err, ErrLost) || errors.Is(err, rules.ErrUnreachable):
 		return true
 	case errors.Is(err, ErrQueueFull) || errors.Is(err, ErrNotReplicated) || errors.Is(err, ErrEvicted) ||
 		errors.Is(err, ErrClosed) || errors.As(err, new(*WaitError)):

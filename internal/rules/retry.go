@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"time"
 
 	"github.com/fairlock/locks/lua"
@@ -17,6 +18,9 @@ func Patience(lease time.Duration) time.Duration { return max(lease, lua.Livenes
 // InsistFor is for how long a call that does not wait repeats a request that fails unanswered.
 // Pooled connections may have died unnoticed: such failures come at once.
 const InsistFor = time.Second
+
+// ErrUnreachable says that too few nodes of a quorum answer.
+var ErrUnreachable = errors.New("no majority of the nodes can be reached")
 
 // Retryable reports whether the same request may succeed a moment later.
 func Retryable(err error) bool {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/locks/internal/ballot"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -145,7 +145,7 @@ func (h *history) unevicted(calls []*call) []*call {
 
 // noMajority is part of errors of calls that found too few nodes there. A node is taken for silent
 // when the machine is too busy, too.
-var noMajority = ballot.ErrUnreachable.Error()
+var noMajority = rules.ErrUnreachable.Error()
 
 // reason is why a call was refused, in short.
 func (c *call) reason() string {
