@@ -122,6 +122,26 @@ func TestAWaiterKeepsItsPlaceAlsoIfACallBetweenTwoOfJavasAheadGaveUp(t *testing.
 	})
 }
 
+func TestACallInJavaBehindADeadOneInGoHasItsWholeTime(t *testing.T) {
+	onBoth(t, func(w *world) {
+		lease := w.has(w.fair(), "x")
+		l := w.fair(WithWaiterTimeout(600 * time.Millisecond))
+		next := w.queues(w.Context(), l, "x", 1)
+		dead := owner(8, 9)
+		w.stands("x", dead, -time.Minute)
+		told := w.hears("x", dead)
+		w.until("it is dropped", func() bool { return w.inLine("x") == 1 })
+		if w.told(told, 1) == 0 {
+			w.Error("it is not told")
+		}
+		if left := w.left("x", w.inJava("x", 1, 20*time.Second)); left < 15*time.Second {
+			w.Errorf("its deadline is in %v", left)
+		}
+		w.unlock(lease)
+		w.unlock(w.gets(next))
+	})
+}
+
 // Java's deadlines count from that of the last in line, and nobody lowers them.
 func TestShortTriesInJavaAheadOfACallDoNotAddMinutesEachToTheDeadlinesBehindIt(t *testing.T) {
 	onBoth(t, func(w *world) {
