@@ -95,10 +95,10 @@ type (
 	Identity = engine.Identity
 	// Error says which operation (Op) on which lock (Name) failed, and why (Err, which it unwraps).
 	Error = engine.Error
-	// HeldError is an ErrHeld with what the server said of the holder: Owner, the Remaining time
+	// HeldError is an ErrHeld with what the server last said of the holder: Owner, the Remaining time
 	// until the lock is free if nobody renews it, and how many are Waiting in line. Owner is empty
-	// while the server, having lost data, waits for the holder to return. Failure is why a later
-	// request of the call failed, if it did.
+	// while the lock is kept for the next in line, and while the server, having lost data, waits for
+	// the holder to return. Failure is set only if the call waited and its last request failed.
 	HeldError = engine.HeldError
 	// WaitError says where a call stood in line when its context ended: its Position when it
 	// joined, how long it had Waited, and the context's Err, which the error unwraps. Position 1 is

@@ -46,7 +46,7 @@ const (
 const MaxRun = 64
 
 // KnowsRuns ends the id of a client that understands runs. The scripts tell other clients of plain
-// grants only: those of before there were runs.
+// grants only.
 const KnowsRuns = "+"
 
 // The largest numbers that scripts write. Anything larger was not written by a script.

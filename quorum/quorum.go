@@ -20,12 +20,12 @@
 //
 // # What is promised
 //
-// No two Leases trust one lock at one instant. That rests on two assumptions about each node: its
-// clock and a client's run apart by no more than the margin, and it says another run id when it has
-// lost data. Every restart gives it another one; that it is made a replica, and a master again,
-// does not. A holder that has all three votes is robbed only if two nodes break one of them at
-// once; a holder that has two of three, if one does. So a holder strives for the votes of all nodes
-// as long as it holds.
+// No two Leases trust one lock at one instant. This assumes two things of each node: its clock and a
+// client's run apart by no more than the margin, and it has another run id after it has lost data. A
+// restart gives a node another run id. Making it a replica and then a master again does not. Of
+// three nodes, a holder with all votes loses its lock to another call only if two nodes break an
+// assumption at once; a holder with two votes, if one node does. So a holder asks for the votes of
+// all nodes as long as it holds.
 //
 // Tokens strictly increase per lock. They can fall if the clocks of two nodes are more than 3
 // seconds apart and a node also loses its data, or if a clock is set back below a token after ten

@@ -88,11 +88,11 @@ func WithFairLockWaitTimeout(d time.Duration) Option {
 	})
 }
 
-// WithWaiterTimeout sets how long a waiter of this process keeps its place in a line when the
-// process is dead; a live one refreshes it at a third. All Lockers of this package in one line
-// should have nearly the same: waiters lose their places to one with less than half of theirs.
-// Behind callers in Java the place of a dead one can last until these have gone, and for up to
-// Java's fairLockWaitTimeout if no other Locker looks at the line. Default 3 s, at least 300 ms.
+// WithWaiterTimeout sets how long a waiter keeps its place in a line after its process has died. A
+// live process refreshes the place three times in that time. Give all Lockers of one line nearly
+// the same: a Locker drops the waiters of one with more than twice its own. Behind callers in Java
+// the place of a dead waiter lasts until these have gone; if no other Locker looks at the line, for
+// up to Java's fairLockWaitTimeout each. Default 3 s, from 300 ms to 24 hours.
 func WithWaiterTimeout(d time.Duration) Option {
 	return option(func(s *settings) {
 		s.ours = d

@@ -8,8 +8,8 @@
 //		return work(ctx)
 //	})
 //
-// Use it while a fleet of both languages moves, and package fairlock where all speak Go: what that
-// gains is in docs/coming-from.md of the repository. docs/redisson.md says, line by line, what holds
+// Use this package while programs in Java share the locks. Once all programs are in Go, use package
+// fairlock: docs/coming-from.md of the repository says what that gains. docs/redisson.md says, line by line, what holds
 // in Java's line and what does not. The API is that of package fairlock, as far as the protocol
 // carries it. What it does not carry is errors.ErrUnsupported at the call:
 //
@@ -48,8 +48,8 @@ type (
 	Identity = engine.Identity
 	// Error says which operation on which lock failed, and why.
 	Error = engine.Error
-	// HeldError is an ErrHeld with what the server said of the holder, and as Failure why a later
-	// request of the call failed, if it did.
+	// HeldError is an ErrHeld with what the server last said of the holder, and as Failure why the
+	// last request for the lock failed, if it did: the call's own, or one for the whole line.
 	HeldError = engine.HeldError
 	// WaitError says how long a call waited, its position in line when it joined, and as Failure why
 	// its last request failed, if it did.

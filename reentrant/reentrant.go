@@ -38,8 +38,9 @@ type (
 	Identity = engine.Identity
 	// Error says which operation on which lock failed, and why.
 	Error = engine.Error
-	// HeldError is an ErrHeld with what the server said of the holder, and as Failure why a later
-	// request of the call failed, if it did. Waiting counts the waiters of this process.
+	// HeldError is an ErrHeld with what the server last said of the holder, and as Failure why the
+	// last request for the lock failed, if it did: the call's own, or that of another call of this
+	// process that waits. Waiting counts the waiters of this process.
 	HeldError = engine.HeldError
 	// WaitError says how long a call waited, its Position among the waiters of this process when it
 	// joined, and as Failure why its last request failed, if it did.

@@ -1,12 +1,12 @@
-// Package leader runs a function on exactly one of many instances: on the one that has the lock.
+// Package leader runs a function on at most one of many instances: on the one that has the lock.
 //
 //	err := leader.Run(ctx, locker, "mail", func(ctx context.Context, lease *fairlock.Lease) error {
 //		return send(ctx, lease.Token()) // ctx ends when this instance no longer leads
 //	})
 //
 // Every instance calls [Run] with the same name. One of them leads, and the others wait in line as
-// its followers. The next follower leads half a round trip after the leader resigns. After a crash
-// of the leader it takes a lease: see [fairlock.WithLease].
+// its followers. The next follower leads half a round trip after the leader resigns. If the leader
+// crashes, the next one leads when the lease is over: see [fairlock.WithLease].
 //
 // No two instances lead at once, under the assumptions that the lock makes; what the leader writes
 // should carry the token all the same, as docs/fencing.md says. Who leads, since when, and who
@@ -24,8 +24,8 @@ import (
 )
 
 // Func is what the leader does. Its context ends with that of Run, and with cause
-// [fairlock.ErrLost] when the instance no longer leads. Func has to return soon then: Run waits for
-// it, and another instance leads already.
+// [fairlock.ErrLost] when the instance no longer leads. Func has to return soon then. Run waits for
+// it, and another instance may soon lead.
 type Func func(ctx context.Context, lease *fairlock.Lease) error
 
 // Option configures Run.
@@ -44,7 +44,7 @@ func OnElected(f func(lease *fairlock.Lease)) Option {
 }
 
 // OnLost has Run call f each time when the leadership was lost, after the Func has returned and
-// before this instance stands in line again. err says why, and is an [fairlock.ErrLost]. f is not
+// before this instance stands in line again. err says why, and matches [fairlock.ErrLost]. f is not
 // called when the instance resigns. What has to happen at every end of a leadership belongs into
 // the Func.
 func OnLost(f func(err error)) Option {

@@ -60,7 +60,7 @@ func process(owner string) string {
 }
 
 // HoldElsewhere has another process take the lock, which must be free, and hold it until the Lease
-// is unlocked or the test ends. A holder that has died is one with LeaseFor.
+// is unlocked or the test ends. For a holder that has died, pass LeaseFor: nobody renews it.
 func (l *Locks) HoldElsewhere(name string, options ...fairlock.LockOption) *fairlock.Lease {
 	l.tb.Helper()
 	ctx, cancel := l.within("HoldElsewhere")

@@ -24,7 +24,7 @@
 //	time passes               testing/synctest: call New inside the bubble, then time.Sleep
 //
 // No sockets are used, so all of it works in the fake time of [testing/synctest]: there a lease of
-// 30 s ends at once, and [synctest.Wait] returns when whoever can wait waits.
+// 30 s ends at once, and [synctest.Wait] returns when each call has its lock or waits for it.
 //
 // Everything ends with the test: calls that still wait return ErrClosed, and no goroutine is left.
 // Tests may run in parallel. A control that cannot do what it says fails the test with Fatal; so

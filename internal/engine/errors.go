@@ -49,14 +49,16 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// HeldError is an ErrHeld with what the server said of the holder when it answered.
+// HeldError is an ErrHeld with what the server last said of the holder.
 type HeldError struct {
 	// Owner is who holds the lock. It is empty while the lock is kept for the next in line, and while
 	// the server, having lost data, waits for the holder to return.
 	Owner     string
 	Remaining time.Duration // until the lock is free if nobody renews it
-	Waiting   int           // how many calls wait in line; for a plain lock, in this process
-	Failure   error         // why a later request of the call failed, if it did; it is not wrapped
+	// Waiting is how many calls wait in line; for a plain lock, in this process. Of a quorum, after a
+	// wait, it is the call's own place.
+	Waiting int
+	Failure error // why the last request for the lock failed; nil: it was answered. It is not wrapped
 }
 
 func (e *HeldError) Error() string {

@@ -1,7 +1,8 @@
--- usual_leave.lua: the lock passes to the first in line behind those that had a turn; it is alive
--- and in reach. Or there is none. Nothing is out of the ordinary: no marks that concern it, and as
--- many deadlines as places. Included by leave. If this part does not return, it has written
--- nothing. It leaves deaf: the client of the first in line, if nobody hears that client.
+-- usual_leave.lua: who comes next at an ordinary release. It is the first ticket in line behind
+-- those that had a turn, if that ticket is alive, in reach and without marks, and there are as many
+-- deadlines as places; or nobody, if no ticket is left. In all other cases this part writes nothing
+-- and does not return. It leaves deaf: the client of that ticket, if nobody hears that client.
+-- Included by leave.
 local deaf
 if usual and freed == '' then
   local reply, turns = {0, {}, 'held'}, {}
