@@ -230,3 +230,19 @@ func (s *fixture) hit(p *tool, sig syscall.Signal) {
 	s.Helper()
 	must(s.T, p.cmd.Process.Signal(sig))
 }
+
+// heard returns when p has taken in its signals: the kernel has none left for it, and it sleeps.
+func (s *fixture) heard(p *tool) {
+	s.Helper()
+	eventually(s.T, "it has heard its signals", func() bool {
+		all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
+		must(s.T, err)
+		for _, task := range all {
+			status, _ := os.ReadFile(task) // the thread may have ended
+			if text := string(status); strings.Contains(text, "State:\tR") || strings.Count(text, "Pnd:\t0000000000000000") < 2 {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -79,6 +79,9 @@ var trialsOfSignals = []trial{
 			p := s.sh(nil, "echo in")
 			s.waits(p)
 			s.hit(p, sig)
+			if !s.flock {
+				s.heard(p)
+			}
 			must(s.T, holder.stdin.Close())
 			if code := s.ended(p); code != 0 {
 				return fmt.Sprint(code)

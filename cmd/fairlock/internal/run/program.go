@@ -77,12 +77,10 @@ func (p *Program) under(lease *fairlock.Lease, signals <-chan os.Signal, release
 // run returns when the command and its offspring have ended. It returns the exit code of the
 // command, or an error that says how to exit.
 func (p *Program) run(lease *fairlock.Lease, signals <-chan os.Signal) (int, error) {
-	select {
-	case got := <-signals:
-		if process.Ends(got) {
+	for len(signals) > 0 { // what came before the command is not for it
+		if got := <-signals; process.Ends(got) {
 			return 0, interrupted(got, lease.Name(), nil)
 		}
-	default:
 	}
 	if lease.Err() != nil { // this process may have stood still since the lock was granted
 		return 0, exit.Errorf(exit.Lost, "%w; the command was not started", p.loss(lease))
