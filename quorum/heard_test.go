@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,4 +96,30 @@ func TestALockAllWaitsForAMajorityAsALockDoes(t *testing.T) {
 		w.is(<-ended, context.Canceled)
 	}
 	cancel()
+}
+
+func TestANodeThatAnswersAgainIsNotAskedByEachOfACrowd(t *testing.T) {
+	inFakeTime(t, 3, func(h *hushed) {
+		l, other := h.locker(), h.locker()
+		lease := h.has(other, "x")
+		const crowd = 300
+		ctx, cancel := context.WithCancel(h.Context())
+		var all sync.WaitGroup
+		for range crowd {
+			all.Go(func() { _, _ = l.Lock(ctx, "x") })
+		}
+		time.Sleep(12 * time.Second)
+		var asked atomic.Int32
+		l.nodes[2].rdb.(*redis.Client).AddHook(before(func(cmds ...redis.Cmder) { asked.Add(int32(len(cmds))) }))
+		h.cuts(l, 2)(1)
+		time.Sleep(12 * time.Second)
+		if n := asked.Load(); n == 0 || n > crowd/5 {
+			h.Errorf("%d requests of %d waiters in two heartbeats", n, crowd)
+		}
+		cancel()
+		all.Wait()
+		if err := lease.Unlock(h.Context()); err != nil {
+			h.Error(err)
+		}
+	})
 }

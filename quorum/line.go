@@ -51,6 +51,16 @@ func (l *Locker) dequeue(c *call) {
 	}
 }
 
+// inLine reports whether heartbeats are sent for the call. Locker.mu must be held.
+func (l *Locker) inLine(c *call) bool {
+	at := l.lines[c.Keys.Record()]
+	if at == nil {
+		return false
+	}
+	_, ok := at.calls[c]
+	return ok
+}
+
 // look runs when the alarm goes off.
 func (l *Locker) look(at *line) {
 	l.core.Settings.Alarmed()
@@ -207,14 +217,20 @@ func (l *Locker) lacking(i int) (calls []*call) {
 	return calls
 }
 
-// returned asks a node that answers again.
+// returned turns to a node that answers again. Who stands there learns by a heartbeat what it
+// missed: thousands of requests at once would have the node silent again. The others ask.
 func (l *Locker) returned(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.strive(i, l.lacking(i)...)
+	for _, at := range l.lines {
+		l.beat(at, i)
+	}
 	for _, c := range l.calls {
 		if c.Phase == rules.Waiting {
-			c.Ask(i)
+			if !l.inLine(c) || !c.Stands(i) || c.At(i) == 0 {
+				c.Ask(i)
+			}
 			l.judge(c)
 		}
 	}

@@ -263,7 +263,11 @@ func (w *world) returned(c, i int8) {
 	case w.lacks(c, i):
 		w.strive(c, i)
 	case k.stage == waiting && w.broken != silenceIsForEver:
-		w.own(c).Ask(int(i))
+		if k.listens && k.Stands(int(i)) && k.At(int(i)) > 0 {
+			w.beat(c, i)
+		} else {
+			w.own(c).Ask(int(i))
+		}
 		w.judge(c)
 	}
 }

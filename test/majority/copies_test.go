@@ -41,7 +41,7 @@ var copied = map[string]string{
 	"line.go enqueue":      "79479398",
 	"line.go lacking":      "734c8059",
 	"line.go look":         "b5bfb2d9",
-	"line.go returned":     "d7e1b2a9",
+	"line.go returned":     "b8605813",
 	"line.go up":           "c16ac060",
 	"locker.go lostVote":   "f5cdc867",
 	"locker.go message":    "f06a9364",
