@@ -202,10 +202,7 @@ func (x *exchange) done() {
 func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
 	for _, a := range x.of {
-		if !lua.Ended(x.err) {
-			a.failure = redact.Error(x.err)
-		}
-		step := a.Unanswered(x.err, now, a.requests.Open())
+		step := a.failsWith(x.err, now)
 		if step.Do == rules.Ask {
 			ln := l.enqueue(a)
 			ln.Failed(now)
@@ -216,6 +213,14 @@ func (l *Locker) unentered(x exchange) (again bool) {
 		l.carryOut(a, step, x.err)
 	}
 	return again
+}
+
+// failsWith takes in that a request failed. Locker.mu must be held.
+func (a *attempt) failsWith(err error, now time.Time) rules.Step {
+	if !lua.Ended(err) {
+		a.failure = redact.Error(err)
+	}
+	return a.Unanswered(err, now, a.requests.Open())
 }
 
 // answered handles the answer to an enter. l.mu must be held.
@@ -322,7 +327,7 @@ func (l *Locker) took(a *attempt, x exchange) bool {
 	x.done()
 	if x.err == nil {
 		l.answered(x)
-	} else if step := a.Unanswered(x.err, time.Now(), a.requests.Open()); step.Do == rules.End {
+	} else if step := a.failsWith(x.err, time.Now()); step.Do == rules.End {
 		l.carryOut(a, step, x.err)
 	}
 	return a.Phase != rules.Waiting

@@ -142,6 +142,30 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 	})
 }
 
+func TestATryThatItsContextEndsSaysWhyItsRequestFailed(t *testing.T) {
+	onEachKind(t, func(f *faulty) {
+		a := f.Behind()
+		f.Unlocks(a.Locks("x"))
+		lost := f.All(f.Verb("enter"), faultproxy.SwallowReply())
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		tried := make(chan error, 1)
+		go func() {
+			_, err := a.TryLock(ctx, "x")
+			tried <- err
+		}()
+		lost.WaitExecuted(f, 2, world.Patience)
+		cancel()
+		var waited *fairlock.WaitError
+		if err := <-tried; !errors.As(err, &waited) || waited.Failure == nil {
+			f.Errorf("%v", err)
+		}
+		lost.Remove()
+		f.Until("it has left", func() bool { return f.Holder("x") == 0 })
+		f.nobody("x")
+	})
+}
+
 func TestAWaitThatEndsSaysWhyTheRequestsOfOthersForItFailed(t *testing.T) {
 	onEachKind(t, func(f *faulty) {
 		a := f.Behind()

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// CI runs an hour and a half of traffic. The race detector makes everything ten times slower; with it CI runs
-// a sample.
+// CI runs an hour and a half of traffic. The race detector makes everything ten times slower; with
+// it CI runs a sample.
 const (
 	firstSeed  = 1
 	lastSeed   = 6
