@@ -90,7 +90,9 @@ func wordsOf(line string) (words []string, typed string, quote rune) {
 		case r == quote:
 			quote = 0
 		case quote == 0 && r == ' ':
-			words = append(words, word.String())
+			if i > begun { // else it is another space between two words
+				words = append(words, word.String())
+			}
 			word.Reset()
 			begun = i + 1
 		default:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -380,6 +381,28 @@ func TestEvictTakesTheWaiterThatShowNames(t *testing.T) {
 		t.Errorf("the call of who was evicted: %v", err)
 	}
 	launch(t, s, "evict", "x", line[1].ID).ends(1)
+}
+
+func TestAWholeIDEvictsNobodyWhoseIDBeginsLikeIt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	locker, other := observer(t, s), observer(t, s)
+	take(t, locker, "x")
+	var ids []string
+	for range 12 {
+		waits(t, other, "x")
+		line := objects[locks.Record](t, s, 0, "show", "x")[0].Waiters
+		ids = append(ids, line[len(line)-1].ID)
+	}
+	begins := func(id string) bool {
+		return slices.ContainsFunc(ids, func(other string) bool { return other != id && strings.HasPrefix(other, id) })
+	}
+	i := slices.IndexFunc(ids, begins)
+	if i < 0 {
+		t.Fatalf("no id begins another: %q", ids)
+	}
+	prints(t, s, 0, "evict", "x", ids[i])
+	launch(t, s, "evict", "x", ids[i]).ends(1)
 }
 
 func TestVersionSaysWhichFairlockThisIs(t *testing.T) {

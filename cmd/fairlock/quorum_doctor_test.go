@@ -67,6 +67,13 @@ func (q *trio) checkNode(all []nodeFinding, node, check, want string, says ...st
 	}
 }
 
+func TestTheDoctorPractisesWithLeasesThatTheQuorumAllows(t *testing.T) {
+	t.Parallel()
+	q := newTrio(t)
+	q.prints(0, "quorum", "init", "--new", "--longest-lease", "5s")
+	q.checkNode(q.findings("--longest-lease", "5s"), "", "practice", good, "handed over")
+}
+
 func TestTheDoctorFindsNothingWrongWithAGoodQuorum(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)

@@ -266,18 +266,26 @@ func (c *Core) Evict(ctx context.Context, name, waiter string) (bool, error) {
 }
 
 func (c *Core) evict(ctx context.Context, keys lua.Keys, waiter string) (bool, error) {
-	for from := 0; ; from += inspectPage {
-		page, err := c.Server.Inspect(ctx, keys, from, inspectPage)
-		if err != nil {
-			return false, err
-		}
-		for _, w := range page.Waiters {
-			if w.Ticket.ID() == waiter {
-				return c.Server.Evict(ctx, keys, w)
+	for range 3 { // a line of several pages moves up meanwhile, past the page that is read next
+		whole := true
+		for from := 0; ; from += inspectPage {
+			page, err := c.Server.Inspect(ctx, keys, from, inspectPage)
+			if err != nil {
+				return false, err
 			}
+			for _, w := range page.Waiters {
+				if w.Ticket.ID() == waiter {
+					return c.Server.Evict(ctx, keys, w)
+				}
+			}
+			if page.Page < inspectPage {
+				break
+			}
+			whole = false
 		}
-		if page.Page < inspectPage {
-			return false, nil
+		if whole {
+			break
 		}
 	}
+	return false, nil
 }

@@ -76,7 +76,7 @@ func (v *Evict) find(line []locks.WaiterRecord) (*locks.WaiterRecord, error) {
 		switch w := &line[i]; {
 		case w.ID == v.Waiter:
 			return w, nil
-		case v.Waiter != "" && strings.HasPrefix(w.ID, v.Waiter):
+		case v.Waiter != "" && !strings.Contains(v.Waiter, ":") && strings.HasPrefix(w.ID, v.Waiter): // a whole id may begin another one
 			like = append(like, w)
 		}
 	}

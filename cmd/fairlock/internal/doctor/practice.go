@@ -32,7 +32,7 @@ func (p *patient) practice(ctx context.Context) finding {
 	if p.whole != nil {
 		rdb = p.whole // as applications do
 	}
-	return p.practiceWith(ctx, name, locks.New(rdb, p.kind, p.app, quiet), locks.New(rdb, p.kind, p.app, quiet))
+	return p.practiceWith(ctx, name, practiceLease, locks.New(rdb, p.kind, p.app, quiet), locks.New(rdb, p.kind, p.app, quiet))
 }
 
 // manyNames find a lock at a master that has a thousandth of the slots, but for bad luck.
@@ -53,13 +53,13 @@ func (p *patient) practiceLock(ctx context.Context) (string, bool) {
 	return "", false
 }
 
-// practiceWith practises with two Lockers, and closes them.
-func (p *patient) practiceWith(ctx context.Context, name string, holder, waiter fairlock.Interface) finding {
+// practiceWith practises with two Lockers, and closes them. The holder has leases of that length.
+func (p *patient) practiceWith(ctx context.Context, name string, lease time.Duration, holder, waiter fairlock.Interface) finding {
 	defer holder.Close()
 	defer waiter.Close()
 	ctx, cancel := context.WithTimeout(ctx, practiceWithin)
 	defer cancel()
-	d := &drill{ctx: ctx, name: name, holder: holder, waiter: waiter}
+	d := &drill{ctx: ctx, name: name, lease: lease, holder: holder, waiter: waiter}
 	took, err := d.play()
 	if err != nil {
 		return finding{Status: wrong, Found: lua.Redacted(err.Error()), Do: p.remedy(err)}
@@ -79,6 +79,7 @@ func (p *patient) practiceWith(ctx context.Context, name string, holder, waiter 
 type drill struct {
 	ctx            context.Context
 	name           string
+	lease          time.Duration
 	holder, waiter fairlock.Interface
 }
 
@@ -170,7 +171,7 @@ type granted struct {
 // meet returns when the holder has the lock and the waiter waits for it. For a plain lock it
 // returns when the waiter is about to wait.
 func (d *drill) meet() (*fairlock.Lease, <-chan granted, error) {
-	lease, err := d.holder.Lock(d.ctx, d.name, fairlock.Note("fairlock doctor"), fairlock.LeaseFor(practiceLease))
+	lease, err := d.holder.Lock(d.ctx, d.name, fairlock.Note("fairlock doctor"), fairlock.LeaseFor(d.lease))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,10 +22,11 @@ func (p *patient) isNode() bool { return p.kind == locks.Quorum }
 
 // body is a quorum under examination.
 type body struct {
-	open   func() *quorum.Locker
-	nodes  []*patient
-	status []quorum.NodeStatus // of each node
-	up     []bool              // the node answers
+	open    func() *quorum.Locker
+	longest time.Duration // lease of the quorum
+	nodes   []*patient
+	status  []quorum.NodeStatus // of each node
+	up      []bool              // the node answers
 }
 
 // examineQuorum connects to the nodes and runs all checks.
@@ -53,9 +56,11 @@ func (v *Command) examineQuorum() (found []finding, reached bool, err error) {
 }
 
 func (v *Command) body(clients []redis.UniversalClient) *body {
-	b := &body{open: func() *quorum.Locker {
-		return locks.NewQuorum(&v.Connection, clients, v.Prefix, slog.New(slog.DiscardHandler))
-	}}
+	b := &body{longest: cmp.Or(v.LongestLease, quorum.DefaultLongestLease)}
+	b.open = func() *quorum.Locker {
+		lease := quorum.WithLease(min(30*time.Second, b.longest))
+		return locks.NewQuorum(&v.Connection, clients, v.Prefix, slog.New(slog.DiscardHandler), lease)
+	}
 	prefix := v.Prefix
 	if prefix == "" {
 		prefix = "quorum"
@@ -211,7 +216,7 @@ func (b *body) practice(ctx context.Context) finding {
 		return f
 	}
 	name, _ := b.nodes[0].practiceLock(ctx) // there is one: it is no cluster
-	f = b.nodes[0].practiceWith(ctx, name, b.open(), b.open())
+	f = b.nodes[0].practiceWith(ctx, name, min(practiceLease, b.longest), b.open(), b.open())
 	f.Check = "practice"
 	return f
 }

@@ -16,17 +16,20 @@ import (
 
 // Snapshot makes a few Pictures within about a second, for the rates, and returns the last one.
 func Snapshot(ctx context.Context, s *survey.Survey) (p *survey.Picture, err error) {
-	for began := time.Now(); p == nil || time.Since(began) < time.Second; {
+	for began := time.Now(); ; {
 		if p, err = s.Look(ctx); err != nil {
 			return nil, err
 		}
+		rest := max(time.Second/5, 10*p.Spent)
+		if time.Since(began)+rest >= time.Second { // nobody looks after it, and the Picture grows old
+			return p, nil
+		}
 		select {
-		case <-time.After(max(time.Second/5, 10*p.Spent)):
+		case <-time.After(rest):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
-	return p, nil
 }
 
 // WriteText writes a Picture as a table, the longest lines first, with nothing cut off.
