@@ -26,7 +26,7 @@ type attempt struct {
 	news     chan int      // holds one position; nil unless a waiting caller wants to know
 	position int           // in line, when the call joined; 0: not known
 	now      int           // the last position that the server told
-	failure  error         // of the last request; nil: it was answered
+	failure  error         // of its last request; nil: it was answered
 	turn     *engine.Turn
 	err      error
 }
@@ -150,7 +150,7 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Turn, error) {
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return nil, l.giveUp(a, func() error {
-				return &WaitError{Position: a.position, Waited: time.Since(a.Call.Began), Err: end, Failure: a.failure}
+				return &WaitError{Position: a.position, Waited: time.Since(a.Call.Began), Err: end, Failure: l.lastFailure(a)}
 			})
 		case <-timeout:
 			return nil, l.giveUp(a, func() error { return l.timeUp(a) })
@@ -212,14 +212,17 @@ func (l *Locker) carryOut(a *attempt, s rules.Step, err error) {
 // there was an answer. l.mu must be held.
 func (l *Locker) timeUp(a *attempt) error {
 	if a.Last.At == 0 {
-		return &WaitError{Waited: time.Since(a.Call.Began), Err: context.DeadlineExceeded, Failure: a.failure}
+		return &WaitError{Waited: time.Since(a.Call.Began), Err: context.DeadlineExceeded, Failure: l.lastFailure(a)}
 	}
-	e := &HeldError{Failure: a.failure}
+	e := &HeldError{Failure: l.lastFailure(a)}
 	if ln := l.lines[a.Keys.Record()]; a.turn != nil { // granted as the time ran out
 		e.Owner, e.Remaining = a.ticket.Identity(), a.ticket.Lease
 	} else if ln != nil {
 		e.Owner, e.Waiting = ln.Holder, ln.Length
 		e.Remaining = max(0, time.Until(ln.Free))
+		if owner, ends, ours := l.core.Present(a.Keys.Record()); ours { // a message has told of it since
+			e.Owner, e.Remaining = owner, max(0, time.Until(ends))
+		}
 	}
 	return e
 }

@@ -19,6 +19,7 @@ type line struct {
 	rules.Line
 	keys    lua.Keys
 	waiting map[*attempt]struct{}
+	failure error          // of the last request of any of them; nil: it was answered
 	owners  map[string]int // how many of those name that owner; nil: none does
 	alarm   *engine.Alarm
 }
@@ -201,18 +202,35 @@ func (x *exchange) done() {
 // call that may be in line waits on: unentered reports whether there is one. l.mu must be held.
 func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
+	var ln *line
 	for _, a := range x.of {
 		step := a.failsWith(x.err, now)
 		if step.Do == rules.Ask {
-			ln := l.enqueue(a)
-			ln.Failed(now)
-			ln.alarm.By(ln.Due)
-			again = true
+			ln = l.enqueue(a)
 			continue
 		}
 		l.carryOut(a, step, x.err)
 	}
-	return again
+	if ln == nil {
+		return false
+	}
+	ln.Failed(now)
+	ln.alarm.By(ln.Due)
+	if !lua.Ended(x.err) {
+		ln.failure = redact.Error(x.err)
+	}
+	return true
+}
+
+// lastFailure is why the last request for the lock of a failed, if it did: one of a's line, if a
+// stands there. l.mu must be held.
+func (l *Locker) lastFailure(a *attempt) error {
+	if ln := l.lines[a.Keys.Record()]; ln != nil {
+		if _, waits := ln.waiting[a]; waits {
+			return ln.failure
+		}
+	}
+	return a.failure
 }
 
 // failsWith takes in that a request failed. Locker.mu must be held.
@@ -244,6 +262,7 @@ func (l *Locker) answered(x exchange) {
 	if ln == nil {
 		return
 	}
+	ln.failure = nil
 	waits := slices.ContainsFunc(e.Tickets, func(t lua.TicketState) bool { return t.Status == lua.Waiting })
 	blind := ln.Answered(&e, now, waits)
 	ln.alarm.By(ln.Due)

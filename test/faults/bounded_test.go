@@ -142,6 +142,28 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 	})
 }
 
+func TestARefusalNamesTheHolderOfWhomAMessageTold(t *testing.T) {
+	onEachKind(t, func(f *faulty) {
+		a := f.Behind()
+		lease := f.Beside().Locks("x")
+		queued := make(chan struct{}, 2)
+		tells := fairlock.OnQueued(func(int) { queued <- struct{}{} })
+		first := a.Asks(background, "x", tells)
+		<-queued
+		second := a.Asks(background, "x", tells, fairlock.WaitAtMost(time.Second))
+		<-queued
+		f.Unlocks(lease)
+		lease = first.Gets()
+		var held *fairlock.HeldError
+		if err := second.Fails(); !errors.As(err, &held) || held.Owner != lease.Owner() {
+			f.Errorf("%s has the lock: %v", lease.Owner(), err)
+		}
+		f.Unlocks(lease)
+		f.Until("it has left", func() bool { return f.Line("x") == 0 && f.Holder("x") == 0 })
+		f.nobody("x")
+	})
+}
+
 func TestATryThatItsContextEndsSaysWhyItsRequestFailed(t *testing.T) {
 	onEachKind(t, func(f *faulty) {
 		a := f.Behind()
