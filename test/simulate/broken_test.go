@@ -131,7 +131,10 @@ func TestTheRefereeSeesABrokenEviction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			objects(t, name, 2, 2, 60, func(plan *Plan) { plan.Troubles, plan.Break.Script = 0, script })
+			objects(t, name, 2, 2, 60, func(plan *Plan) {
+				plan.Troubles, plan.Break.Script = 0, script
+				plan.Names, plan.Actors = 1, 8 // who is evicted would wait for long
+			})
 		})
 	}
 }
