@@ -26,7 +26,7 @@ type attempt struct {
 	news     chan int      // holds one position; nil unless a waiting caller wants to know
 	position int           // in line, when the call joined; 0: not known
 	now      int           // the last position that the server told
-	failure  error         // of its last request; nil: it was answered
+	failure  error         // of a try's last request; nil: it was answered. A line has its own
 	turn     *engine.Turn
 	err      error
 }

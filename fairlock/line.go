@@ -204,7 +204,7 @@ func (l *Locker) unentered(x exchange) (again bool) {
 	now := time.Now()
 	var ln *line
 	for _, a := range x.of {
-		step := a.failsWith(x.err, now)
+		step := a.Unanswered(x.err, now, a.requests.Open())
 		if step.Do == rules.Ask {
 			ln = l.enqueue(a)
 			continue
@@ -222,8 +222,8 @@ func (l *Locker) unentered(x exchange) (again bool) {
 	return true
 }
 
-// lastFailure is why the last request for the lock of a failed, if it did: one of a's line, if a
-// stands there. l.mu must be held.
+// lastFailure is why the last request of a try, or of the line in which a waits, failed, if it did.
+// l.mu must be held.
 func (l *Locker) lastFailure(a *attempt) error {
 	if ln := l.lines[a.Keys.Record()]; ln != nil {
 		if _, waits := ln.waiting[a]; waits {
@@ -231,14 +231,6 @@ func (l *Locker) lastFailure(a *attempt) error {
 		}
 	}
 	return a.failure
-}
-
-// failsWith takes in that a request failed. Locker.mu must be held.
-func (a *attempt) failsWith(err error, now time.Time) rules.Step {
-	if !lua.Ended(err) {
-		a.failure = redact.Error(err)
-	}
-	return a.Unanswered(err, now, a.requests.Open())
 }
 
 // answered handles the answer to an enter. l.mu must be held.
@@ -346,7 +338,12 @@ func (l *Locker) took(a *attempt, x exchange) bool {
 	x.done()
 	if x.err == nil {
 		l.answered(x)
-	} else if step := a.failsWith(x.err, time.Now()); step.Do == rules.End {
+		return a.Phase != rules.Waiting
+	}
+	if !lua.Ended(x.err) {
+		a.failure = redact.Error(x.err)
+	}
+	if step := a.Unanswered(x.err, time.Now(), a.requests.Open()); step.Do == rules.End {
 		l.carryOut(a, step, x.err)
 	}
 	return a.Phase != rules.Waiting

@@ -298,17 +298,21 @@ func TestARequestThatIsNeverAnsweredKeepsNoCallOfAClientWithoutTimeouts(t *testi
 	})
 }
 
+// behind is a Locker of the other's kind whose requests go through a proxy, once each.
+func (w *world) behind(other *Locker, options ...Option) (*Locker, *faultproxy.Proxy) {
+	w.Helper()
+	proxy := faultproxy.New(w, w.addr)
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
+	l := newLocker(rdb, other.plain, options)
+	w.Cleanup(func() { _ = l.Close(); _ = rdb.Close() })
+	return l, proxy
+}
+
 func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Addr(), true)
 	w.kinds(func(w *world, locker func(...Option) *Locker) {
-		proxy := faultproxy.New(w, w.addr)
-		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
-		holder, newLocker := locker(), New
-		if holder.plain {
-			newLocker = NewPlain
-		}
-		l := newLocker(rdb)
-		w.Cleanup(func() { _ = l.Close(); _ = rdb.Close() })
+		holder := locker()
+		l, proxy := w.behind(holder)
 		for name, option := range map[string]LockOption{"its time is up": WaitAtMost(2 * time.Second), "its context ends": WaitAtMost(time.Hour)} {
 			lease := w.has(holder, name, LeaseFor(time.Second))
 			ctx, cancel := context.WithCancel(w.Context())
@@ -343,14 +347,8 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 func TestAWaitThatEndsSaysWhyTheRequestsOfOthersForItFailed(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Addr(), true)
 	w.kinds(func(w *world, locker func(...Option) *Locker) {
-		proxy := faultproxy.New(w, w.addr)
-		rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1})
-		holder, newLocker := locker(), New
-		if holder.plain {
-			newLocker = NewPlain
-		}
-		l := newLocker(rdb, WithWaiterTimeout(900*time.Millisecond))
-		w.Cleanup(func() { _ = l.Close(); _ = rdb.Close() })
+		holder := locker()
+		l, proxy := w.behind(holder, WithWaiterTimeout(900*time.Millisecond))
 		lease := w.has(holder, "x", LeaseFor(map[bool]time.Duration{false: time.Minute, true: time.Second}[holder.plain]))
 		var waits [2]<-chan outcome
 		ctx, cancel := context.WithCancel(w.Context())

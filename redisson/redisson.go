@@ -9,9 +9,9 @@
 //	})
 //
 // Use this package while programs in Java share the locks. Once all programs are in Go, use package
-// fairlock: docs/coming-from.md of the repository says what that gains. docs/redisson.md says, line by line, what holds
-// in Java's line and what does not. The API is that of package fairlock, as far as the protocol
-// carries it. What it does not carry is errors.ErrUnsupported at the call:
+// fairlock: docs/coming-from.md of the repository says what that gains. docs/redisson.md says, line
+// by line, what holds in Java's line and what does not. The API is that of package fairlock, as far
+// as the protocol carries it. What it does not carry is errors.ErrUnsupported at the call:
 //
 //   - There is no fencing token: [Lease.Token] is 0. Trust in a lock is by the clock alone.
 //   - WithOwner: the protocol counts what an owner holds, so a repeated request could count twice.

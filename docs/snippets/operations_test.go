@@ -167,10 +167,17 @@ func takes(t *testing.T, what, said string, want, got int) {
 	}
 }
 
-// restricted is a client of a user with the rights that the guide tells, and more.
-func restricted(t *testing.T, s *redistest.Server, more ...string) *redis.Client {
+// The rights that the guide tells, in its order.
+const (
+	ofOneServer = iota
+	ofANode
+	inJavasLine
+)
+
+// restricted is a client of a user with those rights, and more.
+func restricted(t *testing.T, s *redistest.Server, rights int, more ...string) *redis.Client {
 	t.Helper()
-	rule := strings.Fields(blocks(guides(t)["operations.md"], "acl")[0])
+	rule := strings.Fields(blocks(guides(t)["operations.md"], "acl")[rights])
 	command := make([]any, 0, len(rule)+len(more))
 	for _, word := range append(rule, more...) {
 		command = append(command, word)
@@ -181,7 +188,7 @@ func restricted(t *testing.T, s *redistest.Server, more ...string) *redis.Client
 
 func TestTheRightsThatTheGuideTellsAreEnough(t *testing.T) {
 	s := redistest.Start(t)
-	rdb := restricted(t, s)
+	rdb := restricted(t, s, ofOneServer)
 	for _, kind := range []fairlock.Interface{
 		fairlock.New(rdb, fairlock.WithLease(300*time.Millisecond)), reentrant.New(rdb, reentrant.WithLease(300*time.Millisecond)),
 	} {
@@ -193,7 +200,7 @@ func TestTheRightsThatTheGuideTellsAreEnough(t *testing.T) {
 			t.Errorf("refused: %+v", *entry)
 		}
 	}
-	listing := restricted(t, s, "+scan", "+wait")
+	listing := restricted(t, s, ofOneServer, "+scan", "+wait")
 	locker := fairlock.New(listing)
 	defer locker.Close()
 	take(t, locker, "x")

@@ -2,7 +2,6 @@ package snippets_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -63,18 +62,11 @@ func comingFromRedsync(t *testing.T, a, b, c redis.UniversalClient) {
 }
 
 func TestTheRightsAtANodeOfAQuorumThatTheGuideTellsAreEnough(t *testing.T) {
-	rule := strings.Fields(blocks(guides(t)["operations.md"], "acl")[1])
-	command := make([]any, 0, len(rule)+1)
-	for _, word := range append(rule, "+scan") {
-		command = append(command, word)
-	}
 	var servers []*redistest.Server
 	var nodes []redis.UniversalClient
 	for range 3 {
 		s := redistest.Start(t)
-		must(t, s.Client(t).Do(t.Context(), command...).Err())
-		servers = append(servers, s)
-		nodes = append(nodes, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "password" }))
+		servers, nodes = append(servers, s), append(nodes, restricted(t, s, ofANode, "+scan"))
 	}
 	locker := quorum.New(nodes)
 	defer locker.Close()

@@ -3,7 +3,6 @@ package snippets_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,16 +61,8 @@ func TestBothLocksOfAFleet(t *testing.T) {
 
 func TestTheRightsInJavasLineThatTheGuideTellsAreEnough(t *testing.T) {
 	s := redistest.Start(t)
-	user := func(more ...string) redis.UniversalClient {
-		var command []any
-		for _, word := range append(strings.Fields(blocks(guides(t)["operations.md"], "acl")[2]), more...) {
-			command = append(command, word)
-		}
-		must(t, s.Client(t).Do(t.Context(), command...).Err())
-		return s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "password" })
-	}
 	for _, newLocker := range []func(redis.UniversalClient, ...redisson.Option) *redisson.Locker{redisson.New, redisson.NewPlain} {
-		locker := newLocker(user(), redisson.WithWatchdogTimeout(300*time.Millisecond))
+		locker := newLocker(restricted(t, s, inJavasLine), redisson.WithWatchdogTimeout(300*time.Millisecond))
 		exercises(t, locker)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond) // it may leave a mark
 		if lease, err := locker.Lock(ctx, "order:42"); err == nil {
@@ -81,7 +72,7 @@ func TestTheRightsInJavasLineThatTheGuideTellsAreEnough(t *testing.T) {
 		_, err := locker.Inspect(t.Context(), "order:42")
 		must(t, errors.Join(err, locker.Close()))
 	}
-	listing := redisson.New(user("~*", "+scan"))
+	listing := redisson.New(restricted(t, s, inJavasLine, "~*", "+scan"))
 	defer listing.Close()
 	take(t, listing, "order:1")
 	for state, err := range listing.List(t.Context()) {

@@ -267,25 +267,34 @@ func (c *Core) Evict(ctx context.Context, name, waiter string) (bool, error) {
 
 func (c *Core) evict(ctx context.Context, keys lua.Keys, waiter string) (bool, error) {
 	for range 3 { // a line of several pages moves up meanwhile, past the page that is read next
-		whole := true
-		for from := 0; ; from += inspectPage {
-			page, err := c.Server.Inspect(ctx, keys, from, inspectPage)
-			if err != nil {
-				return false, err
-			}
-			for _, w := range page.Waiters {
-				if w.Ticket.ID() == waiter {
-					return c.Server.Evict(ctx, keys, w)
-				}
-			}
-			if page.Page < inspectPage {
-				break
-			}
-			whole = false
-		}
-		if whole {
-			break
+		w, pages, err := c.findWaiter(ctx, keys, waiter)
+		switch {
+		case err != nil:
+			return false, err
+		case w != nil:
+			return c.Server.Evict(ctx, keys, *w)
+		case pages == 1:
+			return false, nil
 		}
 	}
 	return false, nil
+}
+
+// findWaiter returns the waiter of that id, or nil, and how many pages of the line it has read.
+func (c *Core) findWaiter(ctx context.Context, keys lua.Keys, waiter string) (w *lua.Waiter, pages int, err error) {
+	for from := 0; ; from += inspectPage {
+		page, err := c.Server.Inspect(ctx, keys, from, inspectPage)
+		if err != nil {
+			return nil, pages, err
+		}
+		pages++
+		for i := range page.Waiters {
+			if page.Waiters[i].Ticket.ID() == waiter {
+				return &page.Waiters[i], pages, nil
+			}
+		}
+		if page.Page < inspectPage {
+			return nil, pages, nil
+		}
+	}
 }

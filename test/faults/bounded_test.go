@@ -142,16 +142,22 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 	})
 }
 
+// bothWait has two calls wait for x, of either kind. The options are for the second.
+func bothWait(u *world.User, options ...fairlock.LockOption) (first, second *world.Wait) {
+	queued := make(chan struct{}, 2)
+	tells := fairlock.OnQueued(func(int) { queued <- struct{}{} })
+	first = u.Asks(background, "x", tells)
+	<-queued
+	second = u.Asks(background, "x", append(options, tells)...)
+	<-queued
+	return first, second
+}
+
 func TestARefusalNamesTheHolderOfWhomAMessageTold(t *testing.T) {
 	onEachKind(t, func(f *faulty) {
 		a := f.Behind()
 		lease := f.Beside().Locks("x")
-		queued := make(chan struct{}, 2)
-		tells := fairlock.OnQueued(func(int) { queued <- struct{}{} })
-		first := a.Asks(background, "x", tells)
-		<-queued
-		second := a.Asks(background, "x", tells, fairlock.WaitAtMost(time.Second))
-		<-queued
+		first, second := bothWait(a, fairlock.WaitAtMost(time.Second))
 		f.Unlocks(lease)
 		lease = first.Gets()
 		var held *fairlock.HeldError
@@ -193,12 +199,7 @@ func TestAWaitThatEndsSaysWhyTheRequestsOfOthersForItFailed(t *testing.T) {
 		a := f.Behind()
 		f.Unlocks(a.Locks("x"))
 		lease := f.Beside().Locks("x", fairlock.LeaseFor(time.Second))
-		queued := make(chan struct{}, 2)
-		tells := fairlock.OnQueued(func(int) { queued <- struct{}{} })
-		first := a.Asks(background, "x", tells)
-		<-queued
-		second := a.Asks(background, "x", tells, fairlock.WaitAtMost(4*time.Second))
-		<-queued
+		first, second := bothWait(a, fairlock.WaitAtMost(4*time.Second))
 		lost := f.All(f.Verb("enter"), faultproxy.SwallowReply())
 		var held *fairlock.HeldError
 		if err := second.Fails(); !errors.As(err, &held) || held.Failure == nil {

@@ -72,11 +72,12 @@ func (v *Evict) Run() error {
 // find returns the waiter that the command line means.
 func (v *Evict) find(line []locks.WaiterRecord) (*locks.WaiterRecord, error) {
 	var like []*locks.WaiterRecord
+	begins := v.Waiter != "" && !strings.Contains(v.Waiter, ":") // a whole id may begin another one
 	for i := range line {
 		switch w := &line[i]; {
 		case w.ID == v.Waiter:
 			return w, nil
-		case v.Waiter != "" && !strings.Contains(v.Waiter, ":") && strings.HasPrefix(w.ID, v.Waiter): // a whole id may begin another one
+		case begins && strings.HasPrefix(w.ID, v.Waiter):
 			like = append(like, w)
 		}
 	}
