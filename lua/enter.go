@@ -175,6 +175,7 @@ type Was string
 const (
 	Held    Was = "held"    // it had the lock
 	Waited  Was = "waited"  // it was in line
+	Forced  Was = "forced"  // its ownership was ended by force, within the last [MarkTTL]
 	Neither Was = "neither" // it may have left before, or have been lost
 )
 
@@ -204,7 +205,7 @@ func decodeLeft(reply []any, n int) (Left, error) {
 	left := Left{More: r.int() == 1, Grant: r.grant(), Were: make([]Was, n)}
 	for i := range left.Were {
 		was := Was(r.string())
-		r.wrong = r.wrong || was != Held && was != Waited && was != Neither
+		r.wrong = r.wrong || was != Held && was != Waited && was != Forced && was != Neither
 		left.Were[i] = was
 	}
 	return decoded(left, &r, "leave", reply)

@@ -8,8 +8,8 @@
 -- Reply 1 1: that ownership was ended, 0: it was not the present one
 --       2 1: the lock is free and 500 were dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
--- The client of each hold is told 'forced <token> <ticket> <record>'. If a client does not listen,
--- a mark tells its next renewal.
+-- The client of each hold is told 'forced <token> <ticket> <record>'. A mark tells the next renewal
+-- of a client that does not listen, and a release whose earlier attempt went unanswered.
 -- Errors: WRONGTYPE comes before anything is written. A full server refuses nothing here.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -42,9 +42,9 @@ redis.call('DEL', record)
 -- forgotten.
 local token = num(math.max(last, forced + 1))
 --#include parts/remember.lua
+if #holds > 0 then mark('#' .. num(forced), MARK_TTL) end
 for _, ticket in ipairs(holds) do
   local client = split(ticket)
-  if not hears(client) then mark('#' .. num(forced), MARK_TTL) end
   tell(client, 'forced ' .. num(forced) .. ' ' .. ticket .. ' ' .. record)
 end
 local grant, more = {}, 0

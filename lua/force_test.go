@@ -20,7 +20,7 @@ func TestForceEndsTheHoldTellsItsClientAndHandsOver(t *testing.T) {
 			t.Fatalf("token %d after %d", granted, token)
 		}
 		equal(t, "holder", s.field("owner"), "b:1")
-		a.leaves(hold, token, Neither)
+		a.leaves(hold, token, Forced)
 	})
 }
 
@@ -30,7 +30,10 @@ func TestForceOfALockWithoutALineFreesIt(t *testing.T) {
 		_, token := a.holds(usual)
 		before := int64(s.now()) / 1000
 		admin.forces(token)
-		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue(), s.keys.Waiters()), true)
+		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue()), true)
+		marks, err := s.rdb.ZRange(ctx, s.keys.Waiters(), 0, -1).Result()
+		must(t, err)
+		equal(t, "what is remembered", fmt.Sprint(marks), fmt.Sprintf("[#%d]", token))
 		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+1))
 		if end := s.ends(s.keys.Token()); end < before+600_000 {
 			t.Fatalf("the token key ends at %d", end)

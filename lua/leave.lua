@@ -10,7 +10,8 @@
 -- Reply 1: the one ticket held the lock, nobody waits, and the lock is free; or
 --       1 1: the lock is free and 500 were dropped: call again
 --       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us, run}
---       3.. per ticket: 'held' it held the lock until now, 'waited' it was in line, 'neither'
+--       3.. per ticket: 'held' it held the lock until now, 'waited' it was in line, 'forced' its
+--       ownership was ended by force within the last minute, 'neither'
 -- A client is told 'hint <ticket> <record>', that is to enter again, in two cases: its ticket is
 -- next, and the owner's other holds end sooner than the line knows; or advance passed the client
 -- over once more, and the client may not know of the first time.
@@ -93,6 +94,8 @@ local function leave(ticket, at, token, retire)
     unqueue(ticket, at) -- a late request may have put the forgotten ticket in line
   elseif unqueue(ticket, at) then
     was = 'waited'
+  elseif token > 0 and redis.call('ZSCORE', waiters, '#' .. num(token)) then
+    was = 'forced'
   end
   if retire then mark('!' .. ticket, MARK_TTL) end
   return was

@@ -72,7 +72,7 @@ func TestOfAPlainLockOnlyAHoldersLeaveIsTold(t *testing.T) {
 		forced, _ := b.forces(token)
 		equal(t, "forced", forced, true)
 		equal(t, "freed by", freed(), "b")
-		a.leaves(hold, token, Neither)
+		a.leaves(hold, token, Forced)
 		equal(t, "freed by", freed(), "")
 	})
 }

@@ -220,6 +220,26 @@ func TestANodeSaysThatItForgotAHoldUntilItsQuarantineIsOver(t *testing.T) {
 	})
 }
 
+func TestANodeThatIsForcedSaysSoToEachLeaveOfItsHolder(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.locker()
+		lease := w.has(l, "x")
+		w.everywhere(lease, len(w.direct))
+		keys := w.keys(l, "x")
+		ticket, err := lua.ParseTicket(w.direct[0].HGet(w.Context(), keys.Record(), "ticket").Val())
+		w.must(err)
+		w.must(l.ForceUnlock(w.Context(), "x"))
+		for _, late := range []int64{0, time.Minute.Milliseconds(), 0} { // an answer may be lost
+			was, err := l.sendLeave(w.Context(), l.nodes[0].server, 0, l.leaveCommand(l.keysOf(keys, ticket), ticket.String(), lease.Token(), late, itself))
+			w.must(err)
+			if was != lua.Forced {
+				w.Errorf("it says %s", was)
+			}
+		}
+		w.is(lease.Unlock(w.Context()), ErrLost)
+	})
+}
+
 func TestWithoutAMajorityAHoldIsLostBeforeItsLeaseEnds(t *testing.T) {
 	w := realNodes(t, 3)
 	const span = 3 * time.Second

@@ -7,6 +7,7 @@
 --       6 1: by force: the holder is told, and no token is smaller than those it may have had
 --         2: an eviction: who waits is told, and takes back a vote itself, if it has one
 -- Reply {'held'}, {'waited'} or {'neither'}; 1 is {'held'} in short
+--       {'forced'} a force has taken the vote, within the last minute
 --       {'forgotten'} the node has lost data, and grants nothing since
 -- Errors: WRONGTYPE of a key of the lock; the ticket keeps its vote and its place.
 local record, line, waiters, tokens, node = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -25,15 +26,18 @@ redis.call('ZREM', waiters, ticket)
 local was = redis.call('ZREM', line, ticket) == 1 and 'waited' or 'neither'
 if by == '2' then
   redis.call('SET', KEYS[6], 'evicted', 'PX', late, 'NX') -- no matter to a holder: see renew
+elseif not force and token > 0 and was == 'neither' and holder[1] ~= ticket
+  and redis.call('GET', KEYS[6]) == 'forced' then
+  was = 'forced' -- and the mark stays: an answer may be lost
 elseif late ~= '0' then
-  redis.call('SET', KEYS[6], '', 'PX', late)
+  redis.call('SET', KEYS[6], force and 'forced' or '', 'PX', late)
 end
 if holder[1] == ticket then
   redis.call('DEL', record)
   was = 'held'
   if force then token = math.max(tonumber(holder[2]) or 0, us + math.min(CLAIM, tonumber(most)) * 1000) end
 end
-if was ~= 'held' and not force and token > 0 then -- a late request may have put it in line
+if was ~= 'held' and was ~= 'forced' and not force and token > 0 then -- a late request may have put it in line
   --#include parts/kept.lua
   if quarantine > 0 then was = 'forgotten' end
 end

@@ -142,7 +142,7 @@ func (b *Ballot) Release(now time.Time) Release {
 
 // Left takes in what a node said. trusted says whether its vote was, as the release began; again,
 // whether an earlier request was not answered. If that one took the vote back, the node knows
-// nothing of it now. If the node has forgotten it, it let nobody in since.
+// nothing of it now: a force would be known. If the node has forgotten it, it let nobody in since.
 func (r *Release) Left(was lua.Was, trusted, again bool) {
 	if trusted && (was == Forgotten || again && was == lua.Neither) {
 		was = lua.Held

@@ -237,6 +237,7 @@ func TestALeaveThatIsRepeatedOrComesToANodeThatForgotDoesNotSayThatTheVoteWasLos
 		{lua.Neither, true, false, false},
 		{lua.Neither, false, true, false},
 		{lua.Waited, true, true, false},
+		{lua.Forced, true, true, false}, // the first one came too late
 		{Forgotten, true, false, true},
 		{Forgotten, false, false, false}, // it was another node's vote that was trusted
 	} {

@@ -352,6 +352,8 @@ func (h *Hold) Released(was lua.Was, err error, trusted bool, now time.Time, sto
 	switch {
 	case err == nil && was == lua.Held:
 		return h.over(Clean, 0)
+	case err == nil && was == lua.Forced: // an earlier release, which went unanswered, came too late
+		return h.over(Missing, Forced)
 	case err == nil && !h.Unsure:
 		return h.over(Missing, Vanished)
 	case err == nil && over:

@@ -210,7 +210,7 @@ func (t *told) state() lua.TicketState {
 
 var (
 	said = map[status]lua.Status{granted: lua.Granted, waits: lua.Waiting, taken: lua.Taken, gone: lua.Gone}
-	left = map[status]lua.Was{heldBy: lua.Held, waits: lua.Waited, none: lua.Neither}
+	left = map[status]lua.Was{heldBy: lua.Held, waits: lua.Waited, wasForced: lua.Forced, none: lua.Neither}
 )
 
 // carryOut does what a rule asks for a ticket, as the Lockers do. If the rule takes a grant, token

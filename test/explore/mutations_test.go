@@ -164,6 +164,11 @@ var mutations = []mutation{
 		scenario: all(once, budget{faults: 1, late: 1, force: 1}),
 		breaks:   []int{6, 8},
 	}, {
+		name:     "a release that is repeated does not hear of a force",
+		changes:  []change{{"leave.lua", "was = 'forced'", "was = 'neither'"}},
+		scenario: all(once, budget{lose: 1, delay: 1}.with(1, 1).forced(1)),
+		breaks:   []int{6},
+	}, {
 		name:     "a forced or released hold can be asserted again",
 		changes:  []change{{"reassert.lua", "(lost or", "(present < token or"}},
 		scenario: all(once, budget{faults: 0, force: 1}),

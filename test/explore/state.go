@@ -142,7 +142,8 @@ const (
 	waits // of a leave: it was in line
 	taken
 	gone
-	heldBy // of a leave: it held the lock
+	heldBy    // of a leave: it held the lock
+	wasForced // of a leave: its ownership was ended by force
 )
 
 // reply is the answer to a request.

@@ -22,6 +22,23 @@ func TestAnUnlockWhoseAnswerWasLostIsClean(t *testing.T) {
 	})
 }
 
+func TestAnUnlockWhoseAnswerWasLostIsNoCleanOneIfTheLockHadBeenForced(t *testing.T) {
+	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
+		a := f.Behind() // it has never waited, so it hears no messages
+		lease := a.Locks("x")
+		f.Ends(lease) // it trusts the lock until it hears of the force
+		f.Must(f.Beside().ForceUnlock(background, "x"))
+		reply := f.Once(f.Verb("leave"), lost)
+		f.Within(world.Soon, "Unlock", func() {
+			if err := lease.Unlock(background); !errors.Is(err, fairlock.ErrLost) {
+				f.Errorf("Unlock says %v", err)
+			}
+		})
+		reply.WaitExecuted(f, 1, world.Patience)
+		f.Free("x")
+	})
+}
+
 func TestAnUnlockWhoseAnswerWasLostHandsOverOnce(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b, c := f.Behind(), f.Beside(), f.Beside()

@@ -101,6 +101,8 @@ func (p *pair) marked(c int8) mark {
 		return unmarked
 	case text == "evicted":
 		return taken
+	case text == "forced":
+		return forcedOut
 	}
 	return retired
 }
@@ -148,7 +150,7 @@ func (p *pair) leaves(c int8, token int64, late bool, by taking) error {
 		p.me = nobody
 	}
 	was := p.leave(&p.request, c, token, late, by)
-	name := [...]string{neither: "neither", waited: "waited", hadIt: "held", forgot: "forgotten"}[was]
+	name := [...]string{neither: "neither", waited: "waited", hadIt: "held", forgot: "forgotten", forcedBefore: "forced"}[was]
 	args := []any{ticket(c), setName, longest, token, bit(late || by == eviction) * 60_000, int(by)}
 	if !late && by == itself {
 		args = args[:4]

@@ -167,7 +167,7 @@ func (w *world) beginRelease(c int8) {
 	}
 }
 
-var wordsOfLeave = [...]lua.Was{neither: lua.Neither, waited: lua.Waited, hadIt: lua.Held, forgot: ballot.Forgotten}
+var wordsOfLeave = [...]lua.Was{neither: lua.Neither, waited: lua.Waited, hadIt: lua.Held, forgot: ballot.Forgotten, forcedBefore: lua.Forced}
 
 // left takes in what a node said of a release.
 func (w *world) left(c, i int8, was left) {

@@ -55,6 +55,7 @@ type mark int8
 const (
 	unmarked mark = iota
 	retired
+	forcedOut // retired by force
 	taken // by an eviction: no matter to a holder
 )
 

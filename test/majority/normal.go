@@ -24,7 +24,7 @@ func (w *world) normalise() {
 		case w.down[m.node] == dead:
 			return m.orphan || m.admins() || s == over
 		}
-		marked := n.marks[m.call] == retired && losses == 0 && w.broken != lateEnters && w.broken != lateRenewals && w.broken != evictionsRevive
+		marked := (n.marks[m.call] == retired || n.marks[m.call] == forcedOut) && losses == 0 && w.broken != lateEnters && w.broken != lateRenewals && w.broken != evictionsRevive
 		return m.orphan && marked && (m.what == enters || m.what == renews || m.what == tells)
 	})
 	w.pushes = slices.DeleteFunc(w.pushes, func(p push) bool {

@@ -147,6 +147,7 @@ const (
 	waited
 	hadIt
 	forgot
+	forcedBefore
 )
 
 // taking says who has a call leave, by the numbers of package quorum.
@@ -166,6 +167,9 @@ func (n *node) marksGone(r *request, c int8, late bool, by taking) {
 		n.marks[c] = taken
 	case late && r.broken != leavesDoNotRetire:
 		n.marks[c] = retired
+		if by == byForce {
+			n.marks[c] = forcedOut
+		}
 	}
 }
 
@@ -186,7 +190,11 @@ func (n *node) leave(r *request, c int8, token int64, late bool, by taking) left
 	}
 	empty := true
 	n.leaveLine(c)
-	n.marksGone(r, c, late, by)
+	if !force && token > 0 && was == neither && n.holder != c && n.marks[c] == forcedOut {
+		was = forcedBefore
+	} else {
+		n.marksGone(r, c, late, by)
+	}
 	had := n.token
 	if n.holder == c {
 		n.drop()
@@ -198,7 +206,7 @@ func (n *node) leave(r *request, c int8, token int64, late bool, by taking) left
 			}
 		}
 	}
-	if was != hadIt && !force && token > 0 && n.forgets(r) && r.broken != forgetsInSilence {
+	if was != hadIt && was != forcedBefore && !force && token > 0 && n.forgets(r) && r.broken != forgetsInSilence {
 		was = forgot
 	}
 	if r.broken != leavesDoNotTell || force {

@@ -147,8 +147,8 @@ func (r *referee) unlocked(b *belief, err error) {
 	case err == nil && b.late:
 		r.violated(6, "%s: %s unlocked token %d cleanly after its trust had ended", b.lk.name, b.by.name, b.token)
 	// The answer to this owner's release was lost. The first attempt may be the reason why the
-	// owner holds nothing any more.
-	case err == nil && !clean && b.lk.unsure[b.owner]:
+	// owner holds nothing any more; but the server remembers a force for a minute.
+	case err == nil && !clean && b.lk.unsure[b.owner] && !b.lk.grants[b.token].isForced():
 	case err == nil && !clean && r.passed(b):
 	case err == nil && !clean && !forgotten && single(b.owner):
 		r.violated(6, "%s: %s unlocked token %d cleanly, but the server has not released it", b.lk.name, b.by.name, b.token)
