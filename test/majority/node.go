@@ -56,7 +56,7 @@ const (
 	unmarked mark = iota
 	retired
 	forcedOut // retired by force
-	taken // by an eviction: no matter to a holder
+	taken     // by an eviction: no matter to a holder
 )
 
 // request is whose script a node runs, and when.

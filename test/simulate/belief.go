@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 )
 
 // belief is a client's trust in a lock. A belief begins when the call returns. It ends when the
@@ -157,6 +158,11 @@ func (r *referee) unlocked(b *belief, err error) {
 	case b.late && !errors.Is(err, fairlock.ErrLost) && !errors.Is(err, fairlock.ErrNotHeld):
 		r.violated(6, "%s: the trust of %s in token %d had ended, and it was told: %v", b.lk.name, b.by.name, b.token, err)
 	}
+}
+
+// isForced reports whether a force, if it was the end of g, is less than a minute ago.
+func (g *grant) isForced() bool {
+	return g != nil && !g.forced.IsZero() && time.Since(g.forced) < lua.MarkTTL
 }
 
 // single reports whether an owner is a single call: client:counter.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/fairlock"
-	"github.com/fairlock/locks/lua"
 )
 
 // referee sees the server's state before and after every request, and what every client believes.
@@ -254,11 +253,6 @@ func (l *look) holds(lk *lock, was, is *state) {
 	if l.verb == "force" && is.token != was.token {
 		lk.force(was.token, l.r.w)
 	}
-}
-
-// isForced reports whether a force, if it was the end of g, is less than a minute ago.
-func (g *grant) isForced() bool {
-	return g != nil && !g.forced.IsZero() && time.Since(g.forced) < lua.MarkTTL
 }
 
 func (lk *lock) force(token int64, w *World) {
