@@ -126,16 +126,7 @@ func (l *Locker) checkHolder(keys lua.Keys, holder string) {
 func (l *Locker) send(ctx context.Context, server *lua.Server, keys lua.Keys, tickets []lua.LeaveTicket) ([]lua.Was, error) {
 	var were []lua.Was
 	for {
-		sent := time.Now()
-		left, err := server.Leave(ctx, keys, tickets)
-		l.mu.Lock()
-		if err != nil && lua.Unanswered(err) {
-			l.hurry(keys) // the answer may have carried a grant
-		}
-		if left.Grant != nil {
-			l.grantedInPassing(keys, left.Grant, sent)
-		}
-		l.mu.Unlock()
+		left, err := l.sendOnce(ctx, server, keys, tickets)
 		if were == nil {
 			if err != nil {
 				return nil, err
@@ -147,4 +138,22 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, keys lua.Keys, ti
 		}
 		tickets = nil
 	}
+}
+
+// sendOnce sends a leave. The answer may have carried a grant, if the request goes unanswered or is
+// cut short by a hook of the client's.
+func (l *Locker) sendOnce(ctx context.Context, server *lua.Server, keys lua.Keys, tickets []lua.LeaveTicket) (left lua.Left, err error) {
+	sent := time.Now()
+	err = lua.ErrCutShort
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err != nil && lua.Unanswered(err) {
+			l.hurry(keys)
+		}
+		if left.Grant != nil {
+			l.grantedInPassing(keys, left.Grant, sent)
+		}
+	}()
+	return server.Leave(ctx, keys, tickets)
 }

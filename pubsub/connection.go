@@ -204,7 +204,8 @@ func (h *Hub) write(ctx context.Context, sub *redis.PubSub) error {
 
 // lookOut asks the server that requests go to whether it sees the subscription, whenever go-redis
 // has dropped connections. After a Sentinel failover go-redis closes its pooled connections to the
-// old master, but not our subscription. The old master may live on for a while and answer pings.
+// old master, but not our subscription. The old master may live on for a while and answer pings. It
+// asks until there is an answer: nothing else would end such a subscription.
 func (h *Hub) lookOut() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -215,30 +216,33 @@ func (h *Hub) lookOut() {
 			return
 		case <-tick.C:
 		}
-		before := dropped
-		if dropped = h.rdb.PoolStats().StaleConns; dropped != before {
-			h.look()
+		if now := h.rdb.PoolStats().StaleConns; now != dropped && h.look() {
+			dropped = now
 		}
 	}
 }
 
 // look asks about one of the channels, and ends the connection if the server does not see it. A
-// connection that has yet to confirm its channels is left alone: it goes where the requests go.
-func (h *Hub) look() {
+// connection that has yet to confirm its channels is left alone: it goes where the requests go. look
+// reports whether there is no need to ask again.
+func (h *Hub) look() bool {
 	h.mu.Lock()
 	end, channels := h.end, slices.Sorted(maps.Keys(h.confirmed))
 	h.mu.Unlock()
 	if end == nil || len(channels) == 0 {
-		return
+		return true
 	}
 	channel := channels[len(channels)-1] // any will do; but a simulation should pick the same one each time
 	var seen map[string]int64
+	refused := false
 	err := whole(func() (err error) {
 		seen, err = h.rdb.PubSubNumSub(h.ctx, channel).Result()
+		var reply redis.Error
+		refused = errors.As(err, &reply) && !redis.HasErrorPrefix(err, "BUSY")
 		return err
 	})
 	if err != nil || seen[channel] != 0 {
-		return
+		return err == nil || refused
 	}
 	h.mu.Lock()
 	_, confirmed := h.confirmed[channel]
@@ -247,6 +251,7 @@ func (h *Hub) look() {
 	if !left {
 		end(errOverlooked)
 	}
+	return true
 }
 
 // tell sends the server what the table says of the dirty channels.

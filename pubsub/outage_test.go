@@ -112,3 +112,44 @@ func TestASubscriptionThatIsLostAgainAndAgainIsALineAMinute(t *testing.T) {
 		}
 	})
 }
+
+// Behind Sentinel, the old master may live on, cut off from those who switched to another one.
+func TestALookThatFailsIsRepeatedUntilAServerHasSaidWhetherItSeesTheSubscription(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		old, next := pipes.New(t), pipes.New(t)
+		var master atomic.Pointer[pipes.Server]
+		var pooled net.Conn // the latest connection
+		rdb := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:0", DialerRetries: 1, MaxRetries: -1,
+			Dialer: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+				s := master.Load()
+				if s == nil {
+					return nil, errors.New("no route to host")
+				}
+				pooled, err = s.Dial(ctx, network, addr)
+				return pooled, err
+			},
+		})
+		defer func() { _ = rdb.Close() }() // the test is over
+		master.Store(old)
+		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		var e recorder
+		hub.Listen("a", e.listener())
+		synctest.Wait()
+		if err := rdb.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		master.Store(nil)
+		_ = pooled.Close() // all that matters is that the pool drops it
+		for rdb.PoolStats().StaleConns == 0 {
+			_ = rdb.Ping(t.Context()).Err()
+		}
+		time.Sleep(5 * time.Second)
+		master.Store(next)
+		time.Sleep(5 * time.Second)
+		if ups, _ := e.heard(); ups != 2 {
+			t.Errorf("it was up %d times", ups)
+		}
+	})
+}

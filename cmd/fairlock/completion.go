@@ -112,7 +112,7 @@ func inWordsOf(c locks.Candidate, shell, typed string, quote rune) string {
 	case quote != 0: // nor does bash end a word at a colon in any quote
 		return c.Word
 	case shell == "bash":
-		known := strings.LastIndexAny(typed, ":=") + 1 // bash replaces only what comes after these
+		known := strings.LastIndexAny(typed, ":=@") + 1 // bash replaces only what comes after these
 		return strings.TrimPrefix(bare.Replace(c.Word), typed[:known])
 	case shell == "zsh":
 		return described.Replace(c.Word) + ":" + about

@@ -31,6 +31,9 @@ func (c *Core) Lock(ctx context.Context, op, name string, try bool, options []Lo
 
 // gaveUp tells the observer that a call ended without its lock, and returns its error.
 func (c *Core) gaveUp(ctx context.Context, began time.Time, op, name string, err error) error {
+	if end, ok := err.(*WaitError); ok { //nolint:errorlint // what it wraps may be the user's, and is not asked
+		end.Waited = time.Since(began) // also of a call that joined several lines, or one again
+	}
 	if c.Settings.Observer != nil {
 		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(began), Err: err})
 	}
@@ -56,8 +59,8 @@ func (c *Core) pursue(ctx context.Context, call Call, began time.Time, wait time
 		}
 		// The lock was lost before there was a Lease: the claim could not be confirmed in time, or
 		// the process stood still. Nobody can have used the lock. The call joins the line again, at
-		// its end.
-		call.Began = time.Now()
+		// its end. It had been let in, however long the line is by now.
+		call.Began, call.Request.MaxWaiters = time.Now(), 0
 		if call.Request.Wait > 0 {
 			call.Request.Wait = max(until.Sub(call.Began), 1)
 		}

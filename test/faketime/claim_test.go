@@ -1,6 +1,8 @@
 package faketime
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -37,6 +39,39 @@ func TestAHeadThatDiesBeforeItsFirstRenewalCostsItsClaimAndNoMore(t *testing.T) 
 			})
 		}
 	}
+}
+
+// Its callback keeps the call from returning while it has the lock, and loses it.
+func TestACallThatLosesTheLockBeforeItReturnsJoinsAnewHoweverManyWaitAndHasWaitedSinceItBegan(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		holder, _ := b.client()
+		call, network := b.client()
+		others, _ := b.client()
+		had := b.lock(holder)
+		const wait = 2 * time.Minute
+		ctx, cancel := context.WithTimeout(b.Context(), wait)
+		defer cancel()
+		goOn, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := call.Lock(ctx, "x", fairlock.MaxWaiters(1), fairlock.OnQueued(func(int) { <-goOn }))
+			ended <- err
+		}()
+		synctest.Wait()
+		second := b.queue(others, 2)
+		third := b.queue(others, 3)
+		b.unlock(had)
+		time.Sleep(time.Second)
+		network.stop()
+		lease := <-second
+		network.resume()
+		close(goOn)
+		var gaveUp *fairlock.WaitError
+		if err := <-ended; !errors.As(err, &gaveUp) || gaveUp.Waited < wait || gaveUp.Position != 2 {
+			t.Errorf("%v", err)
+		}
+		b.unlock(lease)
+		b.unlock(<-third)
+	})
 }
 
 // One ticket asks for all of them.

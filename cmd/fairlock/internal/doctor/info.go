@@ -190,20 +190,26 @@ func (p *patient) persistence(ctx context.Context) finding {
 		return finding{Status: good, Found: "append-only file, appendfsync " + p.setting(ctx, "appendfsync")}
 	}
 	f := finding{Status: note, Do: "CONFIG SET appendonly yes, and CONFIG REWRITE"}
-	if saves := p.setting(ctx, "save"); saves != "" {
-		f.Found = fmt.Sprintf("snapshots (save: %s)", saves)
-	} else {
+	switch saves := p.setting(ctx, "save"); saves {
+	case "":
 		f.Found = "none"
+	case notKnown:
+		f.Found = "no append-only file (nor may this user see whether there are snapshots)"
+	default:
+		f.Found = fmt.Sprintf("snapshots (save: %s)", saves)
 	}
 	f.Found += ": what a restart forgets its holder gets back with its next renewal, unless somebody new asks before"
 	return f
 }
 
-// setting returns a directive of the server's configuration.
+// notKnown is a directive that this user may not see.
+const notKnown = "not known"
+
+// setting returns a directive of the server's configuration, or notKnown.
 func (p *patient) setting(ctx context.Context, name string) string {
 	values, err := p.rdb.ConfigGet(ctx, name).Result()
 	if err != nil {
-		return "not known"
+		return notKnown
 	}
 	return values[name]
 }

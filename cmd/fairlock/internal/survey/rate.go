@@ -44,8 +44,29 @@ func (r *Rates) Add(p *Picture) {
 	}
 	r.past = append(r.past, now)
 	r.past = r.past[max(0, len(r.past)-remembered):]
+	r.forgetBeforePause()
 	for i, l := range p.Locks {
 		p.Locks[i].Rate = r.rate(id{l.Kind, l.Name})
+	}
+}
+
+// pause is how many times as long as the latest interval another one has to be, so that nobody
+// looked in between.
+const pause = 10
+
+// forgetBeforePause drops the looks from before a time in which nobody looked: who held the lock
+// meanwhile is not known, and the holders of one look would stand for all that time.
+func (r *Rates) forgetBeforePause() {
+	n := len(r.past)
+	if n < 3 {
+		return
+	}
+	latest := r.past[n-1].at.Sub(r.past[n-2].at)
+	for i := n - 2; i > 0; i-- {
+		if r.past[i].at.Sub(r.past[i-1].at) > pause*latest {
+			r.past = r.past[i:]
+			return
+		}
 	}
 }
 

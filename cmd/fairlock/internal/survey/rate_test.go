@@ -88,3 +88,20 @@ func TestALockThatNobodyHandsOnHasNoHandOvers(t *testing.T) {
 		t.Errorf("after one look: %+v", p.Totals())
 	}
 }
+
+func TestAPauseBetweenLooksLowersNoRateForMoreThanALook(t *testing.T) {
+	var m Rates
+	look := func(at time.Duration, token int64) float64 {
+		p := &Picture{At: time.Unix(0, 0).Add(at), Locks: []Lock{{Name: "x", Holder: &fairlock.Holder{Token: token, Held: time.Millisecond}}}}
+		m.Add(p)
+		return p.Locks[0].Rate
+	}
+	for i := range 3 {
+		look(time.Duration(i)*time.Second, int64(1+i/2)) // a holder each two seconds
+	}
+	later := 10 * time.Minute
+	look(later, 700)
+	if rate := look(later+time.Second, 701); math.Abs(rate-1) > 0.1 {
+		t.Errorf("after the pause it shows %.3f hand-overs a second, of one", rate)
+	}
+}
