@@ -42,9 +42,9 @@ redis.call('DEL', record)
 -- forgotten.
 local token = num(math.max(last, forced + 1))
 --#include parts/remember.lua
-if #holds > 0 then mark('#' .. num(forced), MARK_TTL) end
 for _, ticket in ipairs(holds) do
   local client = split(ticket)
+  mark('#' .. ticket, MARK_TTL)
   tell(client, 'forced ' .. num(forced) .. ' ' .. ticket .. ' ' .. record)
 end
 local grant, more = {}, 0

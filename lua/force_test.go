@@ -27,13 +27,13 @@ func TestForceEndsTheHoldTellsItsClientAndHandsOver(t *testing.T) {
 func TestForceOfALockWithoutALineFreesIt(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
-		_, token := a.holds(usual)
+		hold, token := a.holds(usual)
 		before := int64(s.now()) / 1000
 		admin.forces(token)
 		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue()), true)
 		marks, err := s.rdb.ZRange(ctx, s.keys.Waiters(), 0, -1).Result()
 		must(t, err)
-		equal(t, "what is remembered", fmt.Sprint(marks), fmt.Sprintf("[#%d]", token))
+		equal(t, "what is remembered", fmt.Sprint(marks), fmt.Sprintf("[#%s]", hold))
 		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+1))
 		if end := s.ends(s.keys.Token()); end < before+600_000 {
 			t.Fatalf("the token key ends at %d", end)
@@ -100,6 +100,21 @@ func TestForceByAClientThatWaitsCarriesItsGrant(t *testing.T) {
 		equal(t, "token", fmt.Sprint(left.Grant.Token), s.field("token"))
 		equal(t, "remaining", left.Grant.Remaining, Claim)
 		b.hearsNothing()
+	})
+}
+
+func TestALeaveThatIsRepeatedIsToldOfTheForceThatEndedItsHoldAndOfNoOther(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
+		first, second := a.owned("saga-7", usual), b.owned("saga-7", usual)
+		token := a.takes(first)
+		b.takes(second)
+		a.leaves(first, token, Held)
+		admin.forces(token)
+		a.leaves(first, token, Neither)
+		for range 2 {
+			b.leaves(second, token, Forced)
+		}
 	})
 }
 

@@ -94,7 +94,7 @@ local function leave(ticket, at, token, retire)
     unqueue(ticket, at) -- a late request may have put the forgotten ticket in line
   elseif unqueue(ticket, at) then
     was = 'waited'
-  elseif token > 0 and redis.call('ZSCORE', waiters, '#' .. num(token)) then
+  elseif token > 0 and redis.call('ZSCORE', waiters, '#' .. ticket) then
     was = 'forced'
   end
   if retire then mark('!' .. ticket, MARK_TTL) end

@@ -28,7 +28,7 @@ if missing then
   local kept = end_of(fields[3])
   --#include parts/forget.lua
   if retired or not (lost or awaited or ghost) then
-    return redis.call('ZSCORE', waiters, '#' .. num(token)) and -1 or 0
+    return redis.call('ZSCORE', waiters, '#' .. ticket) and -1 or 0
   end
 end
 

@@ -34,6 +34,7 @@ type call struct {
 	hold     *engine.Hold
 	renewed  time.Time     // when the latest renewal began: votes that missed it are renewed by themselves; zero: none
 	longest  time.Duration // that any renewal asked for
+	refusals []error       // of nodes that refused their last renewal; nil: none did
 	renewing time.Time     // when the first renewal went out since a majority last answered one; zero: all were answered
 	arg      any           // the ticket, as an argument of scripts
 	keys     []any         // of scripts about this call

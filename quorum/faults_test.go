@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/locks/internal/ballot"
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/redistest"
 )
@@ -229,12 +230,17 @@ func TestANodeThatIsForcedSaysSoToEachLeaveOfItsHolder(t *testing.T) {
 		ticket, err := lua.ParseTicket(w.direct[0].HGet(w.Context(), keys.Record(), "ticket").Val())
 		w.must(err)
 		w.must(l.ForceUnlock(w.Context(), "x"))
-		for _, late := range []int64{0, time.Minute.Milliseconds(), 0} { // an answer may be lost
+		for _, late := range []int64{0, rules.Late.Milliseconds(), 0} { // an answer may be lost
 			was, err := l.sendLeave(w.Context(), l.nodes[0].server, 0, l.leaveCommand(l.keysOf(keys, ticket), ticket.String(), lease.Token(), late, itself))
 			w.must(err)
 			if was != lua.Forced {
 				w.Errorf("it says %s", was)
 			}
+			mark := l.mark(keys, ticket)
+			if left := w.direct[0].PTTL(w.Context(), mark).Val(); late > 0 && left < rules.Late-lua.Liveness {
+				w.Errorf("late requests are refused for %v", left)
+			}
+			w.must(w.direct[0].PExpire(w.Context(), mark, 20*time.Second).Err())
 		}
 		w.is(lease.Unlock(w.Context()), ErrLost)
 	})
@@ -652,6 +658,43 @@ func TestACallEndsIfAMajorityMayNotBeToldItsToken(t *testing.T) {
 		t.Errorf("a node was asked %d times", n)
 	}
 	w.nothing()
+}
+
+func TestAnExtendThatAMajorityRefusesSaysAtOnceWhatTheNodesSaid(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker()
+	lease := w.has(l, "x")
+	may := func(right string) {
+		for _, node := range w.direct[:2] {
+			w.must(node.Do(context.Background(), "ACL", "SETUSER", "default", right).Err())
+		}
+	}
+	may("-hsetnx") // of renewals alone
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	err := lease.Extend(ctx, 45*time.Second)
+	if text := fmt.Sprint(err); ctx.Err() != nil || !strings.Contains(text, "node 2: ") || !strings.Contains(text, "HSETNX") {
+		t.Errorf("it says %v", err)
+	}
+	w.must(lease.Err()) // for now
+	may("+hsetnx")
+	w.must(lease.Extend(ctx, 45*time.Second))
+	w.unlock(lease)
+}
+
+// As after a PERSIST, or a RESTORE by hand.
+func TestAVoteWithoutAnEndEndsAfterTheLongestLeaseAtTheLatest(t *testing.T) {
+	onBoth(t, func(w *world) {
+		l := w.locker()
+		keys, node := w.keys(l, "x"), w.direct[0]
+		w.must(node.HSet(w.Context(), keys.Record(), "ticket", "gone:1:30000::", "token", 1, "since", 1, "decided", 1).Err())
+		lease := w.has(l, "x") // of two votes
+		if left := node.PTTL(w.Context(), keys.Record()).Val(); left <= 0 || left > l.most {
+			w.Errorf("it ends in %v", left)
+		}
+		w.must(node.Del(w.Context(), keys.Record()).Err())
+		w.unlock(lease)
+	})
 }
 
 func TestWhoMayNotSetTheEndOfAVoteLeavesNoneBehind(t *testing.T) {

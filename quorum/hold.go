@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,6 +145,9 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 		if away && h.decided {
 			missed = append(missed, h.call)
 		}
+		if h.decided {
+			h.refuses(i, len(l.nodes), err)
+		}
 		if err != nil {
 			continue
 		}
@@ -166,6 +170,35 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 	return err
 }
 
+// refuses notes how a node of so many answered a renewal: with that error, or with none. Locker.mu
+// must be held.
+func (c *call) refuses(i, n int, err error) {
+	if err == nil && c.refusals == nil {
+		return
+	}
+	if c.refusals == nil {
+		c.refusals = make([]error, n)
+	}
+	if c.refusals[i] = nil; err != nil && !rules.Retryable(err) {
+		c.refusals[i] = err
+	}
+}
+
+// refused is why no majority can renew the call's hold, if so many nodes refuse. Locker.mu must be
+// held.
+func (l *Locker) refused(c *call) error {
+	count := 0
+	for _, err := range c.refusals {
+		if err != nil {
+			count++
+		}
+	}
+	if count <= len(l.nodes)-l.need() {
+		return nil
+	}
+	return byNode(c.refusals)
+}
+
 // outcome is what became of a renewal that began then. If it has succeeded, it says for how long
 // the hold is trusted, counted from then.
 func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
@@ -177,7 +210,7 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 	}
 	hold := h.hold
 	l.counts++
-	count := l.counts
+	count, refused := l.counts, l.refused(h.call)
 	l.mu.Unlock()
 	if !ok {
 		l.core.Lose(hold, rules.Vanished)
@@ -188,7 +221,7 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 		lease := rules.LeaseToTrust(rules.Until(trusted, began)) - time.Millisecond // the Core takes the margin off again
 		return lua.Renewed{Remaining: max(lease, time.Millisecond), Count: count}
 	}
-	return lua.Renewed{Err: rules.ErrUnreachable}
+	return lua.Renewed{Err: cmp.Or(refused, rules.ErrUnreachable)}
 }
 
 // strive gets decided calls the vote of one more node, or tells it that they are decided: a holder
@@ -296,7 +329,7 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 		}
 		return "", &engine.GoesOn{Err: heard}
 	}
-	return "", nil // nodes that are away could say otherwise: nobody waits for them
+	return r.Was(), nil // nodes that are away could say otherwise: nobody waits for them
 }
 
 // beginRelease sends a leave to every node that was asked: to one of them by own, which the caller

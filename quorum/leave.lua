@@ -26,11 +26,13 @@ redis.call('ZREM', waiters, ticket)
 local was = redis.call('ZREM', line, ticket) == 1 and 'waited' or 'neither'
 if by == '2' then
   redis.call('SET', KEYS[6], 'evicted', 'PX', late, 'NX') -- no matter to a holder: see renew
-elseif not force and token > 0 and was == 'neither' and holder[1] ~= ticket
-  and redis.call('GET', KEYS[6]) == 'forced' then
-  was = 'forced' -- and the mark stays: an answer may be lost
-elseif late ~= '0' then
-  redis.call('SET', KEYS[6], force and 'forced' or '', 'PX', late)
+else
+  local forced = not force and token > 0 and was == 'neither' and holder[1] ~= ticket
+    and redis.call('GET', KEYS[6]) == 'forced'
+  if forced then was = 'forced' end
+  if late ~= '0' then -- a mark says 'forced' to the next leave, too: an answer may be lost
+    redis.call('SET', KEYS[6], (force or forced) and 'forced' or '', 'PX', late)
+  end
 end
 if holder[1] == ticket then
   redis.call('DEL', record)

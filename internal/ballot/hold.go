@@ -123,8 +123,9 @@ const Forgotten lua.Was = "forgotten"
 type Release struct {
 	nodes, need int
 	held, none  int
-	unsaid      int // nodes that have not answered, and whose votes were trusted as the release began
-	refusals    int // nodes whose last word is an error
+	forced      bool // a node says so
+	unsaid      int  // nodes that have not answered, and whose votes were trusted as the release began
+	refusals    int  // nodes whose last word is an error
 	done        int
 }
 
@@ -154,6 +155,7 @@ func (r *Release) Left(was lua.Was, trusted, again bool) {
 		r.held++
 	} else {
 		r.none++
+		r.forced = r.forced || was == lua.Forced
 	}
 	r.done++
 }
@@ -179,6 +181,17 @@ func (r *Release) Refused() bool { return r.refusals > r.nodes-r.need || r.refus
 
 // Over reports whether all nodes have answered.
 func (r *Release) Over() bool { return r.done == r.nodes }
+
+// Was is what the hold was, once Free: held, forced, or lost for another reason, which has no word.
+func (r *Release) Was() lua.Was {
+	switch {
+	case r.Clean():
+		return lua.Held
+	case r.forced:
+		return lua.Forced
+	}
+	return ""
+}
 
 // Clean reports whether a majority had the hold until it was given back. A node that has not
 // answered since let nobody in, if its vote was trusted.

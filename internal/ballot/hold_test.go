@@ -252,6 +252,9 @@ func TestALeaveThatIsRepeatedOrComesToANodeThatForgotDoesNotSayThatTheVoteWasLos
 		if r.Clean() != c.clean || r.Known() != c.clean {
 			t.Errorf("%+v: clean: %v, known: %v", c, r.Clean(), r.Known())
 		}
+		if was := r.Was(); (was == lua.Held) != c.clean || (was == lua.Forced) != (c.was == lua.Forced) || was == lua.Neither {
+			t.Errorf("%+v: it was %q", c, was)
+		}
 	}
 }
 

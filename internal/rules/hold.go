@@ -354,7 +354,7 @@ func (h *Hold) Released(was lua.Was, err error, trusted bool, now time.Time, sto
 		return h.over(Clean, 0)
 	case err == nil && was == lua.Forced: // an earlier release, which went unanswered, came too late
 		return h.over(Missing, Forced)
-	case err == nil && !h.Unsure:
+	case err == nil && (!h.Unsure || was != lua.Neither): // who left is not in line, either
 		return h.over(Missing, Vanished)
 	case err == nil && over:
 		return h.over(Missing, Uncertain)

@@ -387,6 +387,8 @@ func TestWhatBecomesOfARelease(t *testing.T) {
 		{"it was held, late", true, lua.Held, nil, false, time.Hour, false, Clean, 0, true},
 		{"it was not held", false, lua.Neither, nil, true, 0, false, Missing, Vanished, false},
 		{"it waited", false, lua.Waited, nil, true, 0, false, Missing, Vanished, false},
+		{"it waits again, by a late request", true, lua.Waited, nil, true, lease - 1, false, Missing, Vanished, true},
+		{"its nodes know that it was lost", true, "", nil, true, lease - 1, false, Missing, Vanished, true},
 		{"it was forced", false, lua.Forced, nil, true, 0, false, Missing, Forced, false},
 		{"it was forced before an earlier release", true, lua.Forced, nil, true, lease - 1, false, Missing, Forced, true},
 		{"an earlier release was executed", true, lua.Neither, nil, true, lease - 1, false, Clean, 0, true},

@@ -46,6 +46,10 @@ end
 -- clock was set back is.
 local function advance()
   local wait = redis.call('PTTL', record)
+  if wait == -1 then -- nobody will end it, as after a PERSIST or a RESTORE
+    redis.pcall('PEXPIRE', record, most)
+    wait = tonumber(most)
+  end
   if wait ~= -2 then return math.max(1, math.min(wait, tonumber(most))) end
   local first = redis.call('ZRANGE', line, 0, DROPS - 1)
   for _, ticket in ipairs(first) do

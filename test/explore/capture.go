@@ -122,22 +122,13 @@ func (e *engine) captureWaiters(w *words, k *keys) error {
 			k.blind[clientNamed(name)] = end
 		case member[0] == '?':
 			k.passed[clientNamed(name)] = end
-		case member[0] == '#':
-			var m mark
-			m.token, err = w.readToken(name, nil)
-			m.ends = end
-			if k.forced[0].token == 0 || k.forced[0].token == m.token {
-				k.forced[0] = m
-			} else {
-				k.forced[1] = m
-			}
-			if k.forced[1].token != 0 && k.forced[0].token > k.forced[1].token {
-				k.forced[0], k.forced[1] = k.forced[1], k.forced[0]
-			}
 		default:
 			times := &k.waits
-			if member[0] == '!' {
+			switch member[0] {
+			case '!':
 				member, times = name, &k.retired
+			case '#':
+				member, times = name, &k.forced
 			}
 			var t int8
 			t, err = w.fromTicket(member)

@@ -55,16 +55,13 @@ func (k *keys) encode(b []byte) []byte {
 	b = append(b, byte(k.owner), byte(k.length))
 	b = put(b, k.token, k.ends, k.kept, k.lined, k.waitered, k.last, k.gather, k.lease)
 	for i := range tickets {
-		b = put(b, k.holds[i], k.waits[i], k.retired[i])
+		b = put(b, k.holds[i], k.waits[i], k.retired[i], k.forced[i])
 	}
 	for _, e := range k.queue[:k.length] {
 		b = append(put(b, e.place), byte(e.ticket))
 	}
 	for i := range clients {
 		b = put(b, k.blind[i], k.passed[i])
-	}
-	for _, f := range k.forced {
-		b = put(b, f.token, f.ends)
 	}
 	return bits(b, k.heard[0], k.heard[1], k.heard[2])
 }

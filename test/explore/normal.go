@@ -32,6 +32,7 @@ func (s *state) settleTimes() {
 		over(&k.holds[i])
 		over(&k.waits[i])
 		over(&k.retired[i])
+		over(&k.forced[i])
 		t := &s.truth
 		t.entered[i] = max(t.entered[i], -liveness)
 		t.back[i] = t.back[i] && s.running()
@@ -46,9 +47,6 @@ func (s *state) settleTimes() {
 	}
 	over(&k.kept)
 	over(&k.gather)
-	for i := range k.forced {
-		over(&k.forced[i].ends)
-	}
 	for i := range s.flights {
 		f := &s.flights[i]
 		f.sent, f.lag = max(f.sent, -lease), min(f.lag, claim)

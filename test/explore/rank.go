@@ -3,9 +3,6 @@ package explore
 func eachToken(k *keys, f func(*int32)) {
 	f(&k.token)
 	f(&k.last)
-	for i := range k.forced {
-		f(&k.forced[i].token)
-	}
 }
 
 func eachPlace(k *keys, f func(*int32)) {

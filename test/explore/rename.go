@@ -56,7 +56,7 @@ type work struct {
 func (s *state) sign(c int8, b []byte) []byte {
 	k, t := &s.srv, &s.truth
 	for i := 2 * c; i < 2*c+2; i++ {
-		b = put(b, k.holds[i], k.waits[i], k.retired[i], t.place[i], t.entered[i], t.forced[i])
+		b = put(b, k.holds[i], k.waits[i], k.retired[i], k.forced[i], t.place[i], t.entered[i], t.forced[i])
 		b = bits(b, t.back[i], t.inLine[i], t.left[i], t.clean[i], t.unknown[i], t.orphan[i], t.silent[i], k.owner == itself+i)
 	}
 	b = put(b, k.blind[c], k.passed[c], t.blind[c])
@@ -89,7 +89,8 @@ func (s *state) permute(p [clients]int8, t *state) {
 	}
 	for i := range int8(tickets) {
 		n := ticket(i)
-		t.srv.holds[n], t.srv.waits[n], t.srv.retired[n] = s.srv.holds[i], s.srv.waits[i], s.srv.retired[i]
+		t.srv.holds[n], t.srv.waits[n] = s.srv.holds[i], s.srv.waits[i]
+		t.srv.retired[n], t.srv.forced[n] = s.srv.retired[i], s.srv.forced[i]
 		t.truth.move(n, &s.truth, i)
 	}
 	for i := range t.flights {

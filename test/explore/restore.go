@@ -54,17 +54,13 @@ func (e *engine) restoreWaiters(w *words, k *keys) {
 	for t := range int8(tickets) {
 		add(w.ticket(t), k.waits[t], 1)
 		add("!"+w.ticket(t), k.retired[t], -1)
+		add("#"+w.ticket(t), k.forced[t], -1)
 	}
 	for c := range clients {
 		add("~"+names[c], k.blind[c], -1)
 		add("?"+names[c], k.passed[c], -1)
 	}
 	add("?", k.gather, -1)
-	for _, f := range k.forced {
-		if f.token != 0 {
-			add("#"+w.token(f.token), f.ends, -1)
-		}
-	}
 	if k.waitered != absent {
 		e.expire(e.keys.Waiters(), k.waitered)
 	}

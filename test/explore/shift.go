@@ -49,15 +49,11 @@ func (k *keys) shift(d ms) {
 		earlier(&k.holds[i])
 		earlier(&k.waits[i])
 		earlier(&k.retired[i])
+		earlier(&k.forced[i])
 	}
 	for i := range clients {
 		earlier(&k.blind[i])
 		earlier(&k.passed[i])
-	}
-	for i := range k.forced {
-		if k.forced[i].token != 0 {
-			k.forced[i].ends -= d
-		}
 	}
 	for _, t := range []*ms{&k.kept, &k.gather, &k.ends, &k.lined, &k.waitered} {
 		earlier(t)

@@ -52,10 +52,10 @@ type keys struct {
 
 	waits    [tickets]ms
 	retired  [tickets]ms
+	forced   [tickets]ms
 	blind    [clients]ms
 	passed   [clients]ms
 	gather   ms
-	forced   [2]mark
 	waitered ms // end of the waiters' key
 
 	last  int32 // the token key
@@ -67,15 +67,10 @@ type element struct {
 	ticket int8
 }
 
-type mark struct {
-	token int32
-	ends  ms
-}
-
 func noKeys() keys {
 	k := keys{ends: absent, kept: absent, lined: absent, gather: absent, waitered: absent}
 	for i := range tickets {
-		k.holds[i], k.waits[i], k.retired[i] = absent, absent, absent
+		k.holds[i], k.waits[i], k.retired[i], k.forced[i] = absent, absent, absent, absent
 	}
 	for i := range clients {
 		k.blind[i], k.passed[i] = absent, absent
