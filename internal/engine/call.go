@@ -174,7 +174,7 @@ func (c *Core) Do(ctx context.Context, name string, fn func(context.Context, *Le
 	var gone error // the lock was lost, or the Locker closed, before fn began
 	over := false
 	defer func() {
-		err = c.afterDo(err, lease.Unlock(ctx), gone, over)
+		err = c.afterDo(err, lease.unlockAtLast(ctx), gone, over)
 	}()
 	inner := lease.scoped(ctx)
 	if gone = lease.state(); gone != nil { // the user's context may have taken long

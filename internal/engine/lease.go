@@ -45,6 +45,7 @@ type share struct {
 	ended     bool                    // Unlock was called
 	last      bool                    // Unlock ended the turn: the outcome is the release's
 	awaited   bool                    // a call waits for that outcome
+	unsettled bool                    // a call has waited for it in vain
 	answered  bool                    // that outcome was returned to a call
 	dropped   bool
 	cleanup   runtime.Cleanup

@@ -39,6 +39,19 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return l.share.told(err)
 }
 
+// unlockAtLast is Unlock at the end of a Do. If the function has unlocked the Lease, and has waited
+// in vain, Do waits no longer: its caller has been kept for as long as an Unlock may keep it.
+func (l *Lease) unlockAtLast(ctx context.Context) error {
+	s := l.share
+	s.turn.hold.core.mu.Lock()
+	unsettled := s.unsettled && !s.answered && !s.awaited
+	s.turn.hold.core.mu.Unlock()
+	if unsettled {
+		return s.told(s.await(time.Now()))
+	}
+	return l.Unlock(ctx)
+}
+
 // told is the error of an Unlock.
 func (s *share) told(err error) error {
 	if err == nil {
@@ -250,6 +263,7 @@ func (s *share) await(until time.Time) error {
 		c.mu.Lock()
 	}
 	if !r.settled {
+		s.unsettled = true
 		return unconfirmed(r.last)
 	}
 	s.answered = true // the outcome is told once

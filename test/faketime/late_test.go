@@ -120,3 +120,18 @@ func (l lateReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return err
 	}
 }
+
+func TestADoWhoseFunctionHasWaitedInVainForItsOwnUnlockWaitsNoLonger(t *testing.T) {
+	inFakeTime(t, func(b *bubble) {
+		l, network := b.client()
+		var began time.Time
+		err := l.Do(b.Context(), "x", func(ctx context.Context, lease *fairlock.Lease) error {
+			network.stop()
+			began = time.Now()
+			return lease.Unlock(ctx)
+		})
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
