@@ -21,6 +21,8 @@ func askedOf(ctx context.Context) asked {
 	a.at, a.ends = ctx.Deadline()
 	if a.done != nil {
 		a.canceler = ctx.Value(cancelerKey)
+	} else {
+		a.ends = false // it never ends: such as one that was detached by hand, and keeps its Deadline
 	}
 	return a
 }

@@ -115,6 +115,14 @@ func TestALeaveThatIsRepeatedIsToldOfTheForceThatEndedItsHoldAndOfNoOther(t *tes
 		for range 2 {
 			b.leaves(second, token, Forced)
 		}
+		_, next := a.holds(usual)
+		b.queues(second) // by a late request
+		b.leaves(second, token, Forced)
+		equal(t, "in line", len(s.line()), 0)
+		admin.forces(next)
+		b.takes(second) // the same
+		b.leaves(second, token, Forced)
+		equal(t, "free", s.gone(s.keys.Record()), true)
 	})
 }
 

@@ -71,7 +71,7 @@ local function forgotten(ticket, token)
 end
 
 -- If several tickets leave, one walk looks for all of them, after all that concerns each alone.
-local were, several, wanted, many = {}, #ARGV > 8, {}, 0
+local were, several, wanted, many, held = {}, #ARGV > 8, {}, 0, false
 
 -- Takes a ticket out of the line, or leaves that to the walk. Returns whether the ticket is known
 -- by now to have waited.
@@ -94,7 +94,10 @@ local function leave(ticket, at, token, retire)
     unqueue(ticket, at) -- a late request may have put the forgotten ticket in line
   elseif unqueue(ticket, at) then
     was = 'waited'
-  elseif token > 0 and redis.call('ZSCORE', waiters, '#' .. ticket) then
+  end
+  held = held or was == 'held'
+  -- A late request may have put a forced ticket in line, or given it the lock anew.
+  if token > 0 and token ~= present and redis.call('ZSCORE', waiters, '#' .. ticket) then
     was = 'forced'
   end
   if retire then mark('!' .. ticket, MARK_TTL) end
@@ -112,7 +115,5 @@ if many > 0 then
   end
 end
 --#include parts/rest.lua
-for _, was in ipairs(were) do
-  if freed ~= '' and was == 'held' then redis.pcall(verb, freed, me) break end
-end
+if freed ~= '' and held then redis.pcall(verb, freed, me) end
 return {more, grant, unpack(were)}

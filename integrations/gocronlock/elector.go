@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -60,6 +61,9 @@ func NewElector(locker fairlock.Interface, name string, options ...leader.Option
 		e.hooks = goroutine()
 		close(began)
 		err := leader.Run(ctx, locker, name, lead, options...)
+		if ctx.Err() == nil { // gocron drops the error of IsLeader
+			slog.Error("gocronlock: this instance stands for election no more, and runs no job", "name", name, "error", err)
+		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.err = err

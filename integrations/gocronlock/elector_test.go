@@ -2,6 +2,8 @@ package gocronlock_test
 
 import (
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,12 +114,16 @@ func TestCloseInAHookDoesNotWaitForItself(t *testing.T) {
 }
 
 func TestAnElectorOfAClosedLockerLeadsNoMoreAndSaysWhy(t *testing.T) {
+	log, before := new(lines), slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		lockers := []*fairlock.Locker{world.Host(t, addr), world.Host(t, addr)}
 		leads, follows := elector(t, lockers[0]), elector(t, lockers[1])
 		for _, l := range lockers {
 			world.Must(t, l.Close())
 		}
+		world.Until(t, "the log says so", func() bool { return strings.Contains(log.String(), "stands for election no more") })
 		world.Must(t, leads.Close())
 		world.Must(t, follows.Close())
 		for _, e := range []*gocronlock.Elector{leads, follows} {

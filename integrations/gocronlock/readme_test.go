@@ -47,7 +47,7 @@ func TestTheReadme(t *testing.T) {
 				return nil, nil, err
 			}
 			select {
-			case <-elector.Ready(): // it leads, or is in line
+			case <-elector.Ready(): // it leads, is in line, or stands no more, as the log says
 			case <-ctx.Done(): // the Redis is away for too long
 				return nil, nil, errors.Join(context.Cause(ctx), elector.Close())
 			}

@@ -31,8 +31,8 @@ type Options struct {
 	// fairlock.WaitAtMost the waiting; there is no bound by default but the request's own context.
 	// Where http.Server.WriteTimeout is set, let WaitAtMost be less than it by what the handler
 	// takes: a request that waits for longer is served, and its client never gets the answer. The
-	// lock is released before the answer is sent, unless the handler flushes it: 5 s more at most,
-	// if the server of the locks has fallen silent.
+	// lock is released before the answer is sent, unless the handler flushes it or writes more than
+	// net/http keeps, some 2 KB: 5 s more at most, if the server of the locks has fallen silent.
 	Lock []fairlock.LockOption
 	// RetryAfter is when a request that is refused may come back, rounded up to whole seconds.
 	// Default 1 s. The server knows no better: how long a lock is leased says nothing about when

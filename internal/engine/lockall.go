@@ -235,8 +235,9 @@ func (g *gathering) atOnce(ctx context.Context) (err error) {
 	defer func() { // what is behind the first that cannot be had
 		for _, a := range answers {
 			if a.turn != nil {
-				g.core.Abandon(a.turn)
-				g.spare = append(g.spare, a.turn)
+				if g.core.Abandon(a.turn) { // else it was lost, and nothing is being given back
+					g.spare = append(g.spare, a.turn)
+				}
 			}
 			if a.lease != nil {
 				_ = a.lease.Unlock(context.Background()) // a panic in the user's would keep the others
