@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -104,4 +106,29 @@ func TestChannelsArePlacedWhileTheNodeThatIsAskedWhereOthersWentHangs(t *testing
 	until(t, "the next is up", func() bool { ups, _ := then.heard(); return ups == 1 })
 	goOn()
 	until(t, "the first is up again", func() bool { ups, _ := first.heard(); return ups == 2 })
+}
+
+// The channel's own node lives.
+func TestANodeThatNeverTellsWhereChannelsWentKeepsNoneOfThemFromItsPlace(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		node := shards(new(atomic.Int64))
+		defer node.Close()
+		nodes := hanging{node, make(chan struct{}, 9), make(chan struct{})}
+		defer close(nodes.hang)
+		hub := pubsub.NewCluster(nodes, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		var e recorder
+		hub.Listen("a", e.listener())
+		time.Sleep(time.Second)
+		for n := range 3 {
+			if ups, _ := e.heard(); ups != n+1 {
+				t.Fatalf("it was up %d times, want %d", ups, n+1)
+			}
+			hub.Remake("a")
+			time.Sleep(10 * time.Second)
+		}
+		if n := len(nodes.come); n != 1 {
+			t.Errorf("the node was asked %d times at once", n)
+		}
+	})
 }

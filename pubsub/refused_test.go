@@ -57,6 +57,8 @@ func serveShards(conn net.Conn) {
 		}
 		answer := "-ERR unknown command\r\n"
 		switch {
+		case words[0] == "ping":
+			answer = "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
 		case words[0] == "ssubscribe" && words[1] == "secret":
 			answer = "-NOPERM No permissions to access a channel\r\n"
 		case words[0] == "ssubscribe":
@@ -66,15 +68,20 @@ func serveShards(conn net.Conn) {
 	}
 }
 
+// shards is a client of a node that serveShards serves. It counts the connections.
+func shards(dials *atomic.Int64) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Protocol: 2, DisableIdentity: true, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		ours, theirs := net.Pipe()
+		go serveShards(theirs)
+		return ours, nil
+	}})
+}
+
 func TestANodeThatRefusesOneOfTheChannelsIsAskedAgainLessAndLessOften(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
-		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Protocol: 2, DisableIdentity: true, Dialer: func(context.Context, string, string) (net.Conn, error) {
-			dials.Add(1)
-			ours, theirs := net.Pipe()
-			go serveShards(theirs)
-			return ours, nil
-		}})
+		node := shards(&dials)
 		defer node.Close()
 		hub := pubsub.NewCluster(only{node}, slog.New(slog.DiscardHandler))
 		defer hub.Close()
