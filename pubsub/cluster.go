@@ -119,7 +119,9 @@ func (c *Cluster) forget(channel string, t *topic, l *Listener) {
 	delete(t.listeners, l)
 	if len(t.listeners) == 0 {
 		delete(c.topics, channel)
-		c.closeIdle()
+		if t.hub != nil && t.hub.idle() {
+			c.closeIdle()
+		}
 	}
 }
 
@@ -262,7 +264,7 @@ func (c *Cluster) place(channel string, node *redis.Client) {
 // closeIdle closes the hubs without channels. c.mu must be held.
 func (c *Cluster) closeIdle() {
 	for node, hub := range c.hubs {
-		if len(hub.channels()) == 0 && !c.closed {
+		if !c.closed && hub.idle() {
 			delete(c.hubs, node)
 			c.work.Go(hub.Close) // in the background: the hub may be dialling a dead node
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -129,6 +130,32 @@ func TestANodeThatNeverTellsWhereChannelsWentKeepsNoneOfThemFromItsPlace(t *test
 		}
 		if n := len(nodes.come); n != 1 {
 			t.Errorf("the node was asked %d times at once", n)
+		}
+	})
+}
+
+// A Locker ends a subscription under its mutex.
+func TestTheEndOfASubscriptionCostsNoMoreBesideManyOthers(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		mute := &muteNetwork{dialled: make(chan struct{})}
+		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: mute.dial}) // never dialled
+		defer node.Close()
+		hub := pubsub.NewCluster(only{node}, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		const others, ends = 1000, 100
+		var e recorder
+		for i := range others {
+			hub.Listen(fmt.Sprint(i), e.listener())
+		}
+		time.Sleep(time.Second) // they are placed
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range ends {
+			hub.Listen("a", e.listener())()
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / ends; each > others*8 {
+			t.Errorf("%d bytes for each", each)
 		}
 	})
 }

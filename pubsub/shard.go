@@ -79,6 +79,13 @@ func (h *Hub) channels() (all []string) {
 	return all
 }
 
+// idle reports whether no channel has a listener.
+func (h *Hub) idle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.listeners) == 0
+}
+
 // again subscribes to the channel once more if it has a listener.
 func (h *Hub) again(channel string) {
 	h.mu.Lock()
