@@ -112,7 +112,7 @@ func TestChannelsArePlacedWhileTheNodeThatIsAskedWhereOthersWentHangs(t *testing
 // The channel's own node lives.
 func TestANodeThatNeverTellsWhereChannelsWentKeepsNoneOfThemFromItsPlace(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
-		node := shards(new(atomic.Int64))
+		node := served(new(atomic.Int64), secret)
 		defer node.Close()
 		nodes := hanging{node, make(chan struct{}, 9), make(chan struct{})}
 		defer close(nodes.hang)
