@@ -107,19 +107,22 @@ func (s *Server) Masters(ctx context.Context, args ...any) (replies []any, err e
 	var mu sync.Mutex // guards replies and err
 	for _, node := range nodes {
 		all.Go(func() {
-			cmd := newOnce(ctx, args)
 			var reply any
-			failed := s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, cmd) }) // it keeps its own error
+			failed := ErrCutShort // unless the goroutine comes to its end
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if failed != nil {
+					err = failed
+					return
+				}
+				replies = append(replies, reply)
+			}()
+			cmd := newOnce(ctx, args)
+			failed = s.bounded(ctx, MostKept, func() { _ = node.Process(ctx, cmd) }) // it keeps its own error
 			if failed == nil {
 				reply, failed = cmd.Result()
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if failed != nil {
-				err = failed
-				return
-			}
-			replies = append(replies, reply)
 		})
 	}
 	all.Wait()

@@ -151,3 +151,51 @@ func TestAHoldOutlivesDamageToWhatStandsBesideIt(t *testing.T) {
 		}
 	})
 }
+
+// spoiled calls test for each way in which a record can lose its end: PERSIST, and RESTORE with the
+// time in another unit.
+func spoiled(t *testing.T, test func(t *testing.T, spoil func(s *site))) {
+	t.Helper()
+	t.Run("no end", func(t *testing.T) {
+		test(t, func(s *site) { must(t, s.rdb.Persist(ctx, s.keys.Record()).Err()) })
+	})
+	t.Run("far end", func(t *testing.T) {
+		test(t, func(s *site) { must(t, s.rdb.PExpireAt(ctx, s.keys.Record(), time.UnixMilli(1<<53)).Err()) })
+	})
+}
+
+func TestARecordThatLostItsEndIsNotCutToTheShorterOfItsHolds(t *testing.T) {
+	spoiled(t, func(t *testing.T, spoil func(s *site)) {
+		eachVerb(t, func(t *testing.T, s *site, prolong func(p *party, r Renewal) time.Duration) {
+			a, b := s.party("a"), s.party("b")
+			long, short := a.owned("o", time.Hour), b.owned("o", usual)
+			token := a.takes(long)
+			spoil(s)
+			equal(t, "token", b.takes(short), token)
+			want := s.field(long)
+			equal(t, "after a hold more", fmt.Sprint(s.ends(s.keys.Record()), ":1"), want)
+			spoil(s)
+			equal(t, "remaining", prolong(b, b.renewal(short, token)), usual)
+			equal(t, "after a renewal", fmt.Sprint(s.ends(s.keys.Record()), ":1"), want)
+		})
+	})
+}
+
+func TestARecordThatLostItsEndEndsWithItsHoldOnceSomebodyAsksForTheLock(t *testing.T) {
+	spoiled(t, func(t *testing.T, spoil func(s *site)) {
+		for what, asks := range map[string]func(b *party){
+			"waits": func(b *party) { b.waits(usual) },
+			"tries": func(b *party) { b.try(b.ticket(usual)) },
+			"stays": func(b *party) { b.enter(b.ticket(usual), 1) },
+		} {
+			t.Run(what, func(t *testing.T) {
+				each(t, func(t *testing.T, s *site) {
+					hold, _ := s.party("a").holds(usual)
+					spoil(s)
+					asks(s.party("b"))
+					equal(t, "ends", fmt.Sprint(s.ends(s.keys.Record()), ":1"), s.field(hold))
+				})
+			})
+		}
+	})
+}

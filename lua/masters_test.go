@@ -2,6 +2,8 @@ package lua
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -57,4 +59,38 @@ func TestMastersOfAClusterThatFallSilentKeepNobodyForLong(t *testing.T) {
 			equal(t, c.what+": a scan took", time.Since(began), MostKept)
 		}
 	})
+}
+
+// ender is a hook that ends the goroutine of each request.
+type ender struct{}
+
+func (ender) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (ender) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (ender) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error {
+		runtime.Goexit()
+		return nil
+	}
+}
+
+func TestMastersWhoseGoroutinesAHookEndsHaveNotAnswered(t *testing.T) {
+	known := make(chan struct{})
+	close(known)
+	for _, read := range []time.Duration{time.Second, -1} { // with timeouts, and without
+		node := silentFor(read, false)
+		defer node.Close()
+		node.AddHook(ender{})
+		whole := redis.NewClusterClient(&redis.ClusterOptions{ReadTimeout: read})
+		defer whole.Close()
+		s := NewServer(of{whole, known, []*redis.Client{node}}, "x:wake:", "y")
+		s.timing.learn(whole) // of wraps it
+		equal(t, "nothing bounds them", s.timing.unbounded(), read < 0)
+		replies, err := s.Masters(ctx, "ping")
+		equal(t, "replies", len(replies), 0)
+		equal(t, "cut short", errors.Is(err, ErrCutShort), true)
+	}
 }

@@ -37,8 +37,11 @@ if deadline <= ms then return 0 end
 lease = math.max(usual, present == token and number(fields[4], MAX_LEASE) or 0, lease)
 
 if missing and present < token then redis.call('DEL', record) end
-local ends = shared and math.min(redis.call('PEXPIRETIME', record), MAX_TIME) or 0
-ends = math.max(deadline, ends)
+local ends = deadline
+if shared then
+  --#include parts/others.lua
+  ends = math.max(ends, others)
+end
 redis.call('PEXPIREAT', record, num(ends))
 redis.call('HSET', record, ticket, num(deadline) .. ':' .. depth, 'lease', lease)
 if missing then

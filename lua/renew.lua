@@ -9,28 +9,29 @@
 --       server refuses nothing here.
 
 --#include parts/now.lua
+--#include parts/number.lua
 local reply = {}
 for k, record in ipairs(KEYS) do
   local ticket, depth = ARGV[4 * k - 3], ARGV[4 * k]
   local lease, till = tonumber(ARGV[4 * k - 2]), tonumber(ARGV[4 * k - 1])
   local held = redis.pcall('HMGET', record, ticket, 'lease')
   if held.err then return held end
-  local deadline = tonumber(string.match(held[1] or '', '^%d+') or 0) or 0
+  local deadline = end_of(held[1])
   local before = tonumber(held[2] or 0)
-  if deadline > MAX_TIME then deadline = 0 end -- damaged, as is a lease above MAX_LEASE
   reply[k] = 0
   if deadline > ms then
     deadline = math.max(deadline, ms + lease, till)
+    -- A lease above MAX_LEASE is damaged.
     if before and before > lease and before <= MAX_LEASE then lease = before end
-    local ends = string.format('%d', deadline)
+    local ends = num(deadline)
     local longer = redis.call('PEXPIREAT', record, ends, 'GT') == 1
     redis.call('HSET', record, ticket, ends .. ':' .. depth)
     if lease ~= before then redis.call('HSET', record, 'lease', lease) end
     if not longer then
       -- Others hold it for longer, or it is damaged: it ends never, or in the far future. Or it has
       -- just ended: Redis 7.0 goes by the clock of this moment, so the end is set last.
-      local late = math.max(deadline, math.min(redis.call('PEXPIRETIME', record), MAX_TIME))
-      redis.call('PEXPIREAT', record, string.format('%d', late))
+      --#include parts/others.lua
+      redis.call('PEXPIREAT', record, num(math.max(deadline, others)))
     end
     reply[k] = deadline - ms
   end

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,6 +36,7 @@ type Cluster struct {
 	work    sync.WaitGroup // run, follow, and the hubs that are being closed
 	changed chan struct{}  // capacity 1: sought is not empty
 	strayed chan struct{}  // capacity 1: astray is not empty
+	looking atomic.Bool    // a look at the map of the slots is open
 
 	mu      sync.Mutex // guards all below
 	topics  map[string]*topic
@@ -117,7 +119,9 @@ func (c *Cluster) forget(channel string, t *topic, l *Listener) {
 	delete(t.listeners, l)
 	if len(t.listeners) == 0 {
 		delete(c.topics, channel)
-		c.closeIdle()
+		if t.hub != nil && t.hub.idle() {
+			c.closeIdle()
+		}
 	}
 }
 
@@ -182,16 +186,28 @@ func (c *Cluster) follow() {
 		astray := c.astray
 		c.astray = make(map[string]struct{})
 		c.mu.Unlock()
-		// This reads the map now. If it fails, the next look reads the map.
-		_ = whole(func() error {
-			return c.rdb.ForEachMaster(c.ctx, func(context.Context, *redis.Client) error { return nil })
-		})
+		c.look()
 		c.mu.Lock()
 		for channel := range astray {
 			c.seek(channel)
 		}
 		c.mu.Unlock()
 	}
+}
+
+// look reads the map of the slots now. If that fails or takes long, the channels are placed by the
+// map that there is, and the next look reads the map. Only one look at a time is open: each may hang
+// as the one before it.
+func (c *Cluster) look() {
+	if !c.looking.CompareAndSwap(false, true) {
+		return
+	}
+	closes(timed(c.rdb), func() {
+		defer c.looking.Store(false)
+		_ = whole(func() error {
+			return c.rdb.ForEachMaster(c.ctx, func(context.Context, *redis.Client) error { return nil })
+		})
+	})
 }
 
 // placeAll listens to each sought channel on the node where the channel should live.
@@ -248,7 +264,7 @@ func (c *Cluster) place(channel string, node *redis.Client) {
 // closeIdle closes the hubs without channels. c.mu must be held.
 func (c *Cluster) closeIdle() {
 	for node, hub := range c.hubs {
-		if len(hub.channels()) == 0 && !c.closed {
+		if !c.closed && hub.idle() {
 			delete(c.hubs, node)
 			c.work.Go(hub.Close) // in the background: the hub may be dialling a dead node
 		}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/pubsub"
+	"github.com/fairlock/locks/test/bubbles"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -104,4 +107,55 @@ func TestChannelsArePlacedWhileTheNodeThatIsAskedWhereOthersWentHangs(t *testing
 	until(t, "the next is up", func() bool { ups, _ := then.heard(); return ups == 1 })
 	goOn()
 	until(t, "the first is up again", func() bool { ups, _ := first.heard(); return ups == 2 })
+}
+
+// The channel's own node lives.
+func TestANodeThatNeverTellsWhereChannelsWentKeepsNoneOfThemFromItsPlace(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		node := served(new(atomic.Int64), secret)
+		defer node.Close()
+		nodes := hanging{node, make(chan struct{}, 9), make(chan struct{})}
+		defer close(nodes.hang)
+		hub := pubsub.NewCluster(nodes, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		var e recorder
+		hub.Listen("a", e.listener())
+		time.Sleep(time.Second)
+		for n := range 3 {
+			if ups, _ := e.heard(); ups != n+1 {
+				t.Fatalf("it was up %d times, want %d", ups, n+1)
+			}
+			hub.Remake("a")
+			time.Sleep(10 * time.Second)
+		}
+		if n := len(nodes.come); n != 1 {
+			t.Errorf("the node was asked %d times at once", n)
+		}
+	})
+}
+
+// A Locker ends a subscription under its mutex.
+func TestTheEndOfASubscriptionCostsNoMoreBesideManyOthers(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		mute := &muteNetwork{dialled: make(chan struct{})}
+		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: mute.dial}) // never dialled
+		defer node.Close()
+		hub := pubsub.NewCluster(only{node}, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		const others, ends = 1000, 100
+		var e recorder
+		for i := range others {
+			hub.Listen(fmt.Sprint(i), e.listener())
+		}
+		time.Sleep(time.Second) // they are placed
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range ends {
+			hub.Listen("a", e.listener())()
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / ends; each > others*8 {
+			t.Errorf("%d bytes for each", each)
+		}
+	})
 }

@@ -144,12 +144,13 @@ func passing(err error) bool {
 	return redis.HasErrorPrefix(err, "BUSY") || redis.HasErrorPrefix(err, "MISCONF")
 }
 
-// repeat makes all subscriptions again: the server refused something, perhaps one of them.
+// repeat makes the subscriptions again that are not confirmed: the server refused something, perhaps
+// one of them. To make the others again would tell their listeners of a gap that is none.
 func (h *Hub) repeat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refusals = false
-	for channel := range h.listeners {
+	for channel := range h.unheard {
 		h.touch(channel)
 	}
 }
@@ -276,6 +277,7 @@ func (h *Hub) tell(ctx context.Context, sub *redis.PubSub) error {
 	if h.astray != nil {
 		return h.tellEach(ctx, sub, on, off)
 	}
+	h.expect(on, off)
 	if len(off) > 0 {
 		if err := sub.Unsubscribe(ctx, off...); err != nil {
 			return err
@@ -285,6 +287,18 @@ func (h *Hub) tell(ctx context.Context, sub *redis.PubSub) error {
 		return sub.Subscribe(ctx, on...)
 	}
 	return nil
+}
+
+// expect notes which subscriptions are to be confirmed.
+func (h *Hub) expect(on, off []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, channel := range off {
+		delete(h.unheard, channel) // nobody waits for it any more
+	}
+	for _, channel := range on {
+		h.unheard[channel] = struct{}{}
+	}
 }
 
 var (
@@ -310,14 +324,12 @@ func (h *Hub) arrived(message any) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.active = time.Now()
-	switch m := message.(type) {
-	case *redis.Subscription:
+	// The end of an earlier subscription, or a message that came by it, confirms no later one.
+	if m, ok := message.(*redis.Subscription); ok && (m.Kind == "subscribe" || m.Kind == "ssubscribe") {
 		delete(h.unheard, m.Channel)
 		if m.Kind == "subscribe" && h.listeners[m.Channel] != nil {
 			h.confirmed[m.Channel] = struct{}{}
 		}
-	case *redis.Message:
-		delete(h.unheard, m.Channel)
 	}
 	return len(h.unheard) == 0
 }

@@ -65,14 +65,14 @@ type Hub struct {
 	mu        sync.Mutex // guards all below
 	listeners map[string]map[*Listener]struct{}
 	dirty     map[string]struct{} // channels whose state the server has yet to be told
-	unheard   map[string]struct{} // sharded channels whose subscription was sent and not confirmed yet
+	unheard   map[string]struct{} // channels whose latest subscription was sent and not confirmed yet
 	confirmed map[string]struct{} // channels whose subscription the present connection has confirmed
 	end       func(why error)     // ends the latest connection; does nothing if that has ended; nil before the first
 	started   bool
 	closed    bool
 	active    time.Time // when something last arrived on the connection
 	pinged    time.Time // when the hub last sent a ping
-	refusals  bool      // the server has refused something for now, and the hub will soon repeat all subscriptions
+	refusals  bool      // the server has refused something for now, and the hub will soon repeat what is not confirmed
 }
 
 // New returns a hub without a connection.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,9 +27,17 @@ func (o only) ForEachMaster(context.Context, func(context.Context, *redis.Client
 	return nil
 }
 
-// serveShards answers one connection as a node that refuses a user the channel "secret", as an ACL
-// does.
-func serveShards(conn net.Conn) {
+// secret refuses a user the channel of that name, as an ACL does.
+func secret(words []string) string {
+	if words[0] == "ssubscribe" && words[1] == "secret" {
+		return "NOPERM No permissions to access a channel"
+	}
+	return ""
+}
+
+// serve answers one connection as a server that knows subscriptions and pings. It refuses a command
+// if refuses returns an error for it.
+func serve(conn net.Conn, refuses func(words []string) string) {
 	answers := make(chan string, 100) // a client may send all it has before it reads
 	go func() {
 		defer conn.Close()
@@ -56,25 +65,35 @@ func serveShards(conn net.Conn) {
 			words[i] = string(word[:length])
 		}
 		answer := "-ERR unknown command\r\n"
-		switch {
-		case words[0] == "ssubscribe" && words[1] == "secret":
-			answer = "-NOPERM No permissions to access a channel\r\n"
-		case words[0] == "ssubscribe":
-			answer = fmt.Sprintf("*3\r\n$10\r\nssubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(words[1]), words[1])
+		switch why := refuses(words); {
+		case why != "":
+			answer = "-" + why + "\r\n"
+		case words[0] == "ping":
+			answer = "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+		case strings.HasSuffix(words[0], "subscribe"):
+			answer = ""
+			for _, channel := range words[1:] {
+				answer += fmt.Sprintf("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:1\r\n", len(words[0]), words[0], len(channel), channel)
+			}
 		}
 		answers <- answer
 	}
 }
 
+// served is a client of what serve serves. It counts the connections.
+func served(dials *atomic.Int64, refuses func(words []string) string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Protocol: 2, DisableIdentity: true, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		ours, theirs := net.Pipe()
+		go serve(theirs, refuses)
+		return ours, nil
+	}})
+}
+
 func TestANodeThatRefusesOneOfTheChannelsIsAskedAgainLessAndLessOften(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		var dials atomic.Int64
-		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Protocol: 2, DisableIdentity: true, Dialer: func(context.Context, string, string) (net.Conn, error) {
-			dials.Add(1)
-			ours, theirs := net.Pipe()
-			go serveShards(theirs)
-			return ours, nil
-		}})
+		node := served(&dials, secret)
 		defer node.Close()
 		hub := pubsub.NewCluster(only{node}, slog.New(slog.DiscardHandler))
 		defer hub.Close()
@@ -94,6 +113,78 @@ func TestANodeThatRefusesOneOfTheChannelsIsAskedAgainLessAndLessOften(t *testing
 		}
 		if ups, _ := may.heard(); ups < 2 {
 			t.Errorf("the other was up %d times", ups)
+		}
+	})
+}
+
+// hubs runs the test with a Hub and with a Cluster, which speak to what serve serves.
+func hubs(t *testing.T, refuses func(words []string) string, test func(t *testing.T, listen func(*recorder))) {
+	t.Helper()
+	for what, sharded := range map[string]bool{"a server": false, "a node": true} {
+		t.Run(what, func(t *testing.T) {
+			bubbles.Test(t, func(t *testing.T) {
+				var dials atomic.Int64
+				rdb, log := served(&dials, refuses), slog.New(slog.DiscardHandler)
+				defer rdb.Close()
+				hub, cluster := pubsub.New(rdb, log), pubsub.NewCluster(only{rdb}, log)
+				defer hub.Close()
+				defer cluster.Close()
+				test(t, func(e *recorder) {
+					if sharded {
+						cluster.Listen("a", e.listener())
+					} else {
+						hub.Listen("a", e.listener())
+					}
+				})
+				if n := dials.Load(); n != 1 {
+					t.Errorf("%d connections", n)
+				}
+			})
+		})
+	}
+}
+
+// As a server does that cannot save its data.
+func TestAServerThatRefusesPingsForNowMakesNoSubscriptionSeemToHaveAGap(t *testing.T) {
+	refuses := func(words []string) string {
+		if words[0] == "ping" {
+			return "MISCONF Errors writing to the AOF file"
+		}
+		return ""
+	}
+	hubs(t, refuses, func(t *testing.T, listen func(*recorder)) {
+		var e recorder
+		listen(&e)
+		time.Sleep(time.Minute)
+		if ups, _ := e.heard(); ups != 1 {
+			t.Errorf("it was up %d times", ups)
+		}
+	})
+}
+
+func TestALaterListenerIsUpThoughTheServerRefusedItsSubscriptionForAWhile(t *testing.T) {
+	var busy atomic.Bool
+	refuses := func([]string) string {
+		if busy.Load() {
+			return "BUSY Redis is busy running a script"
+		}
+		return ""
+	}
+	hubs(t, refuses, func(t *testing.T, listen func(*recorder)) {
+		busy.Store(false)
+		var first, second recorder
+		listen(&first)
+		time.Sleep(time.Second)
+		busy.Store(true)
+		listen(&second)
+		time.Sleep(10 * time.Second)
+		if ups, _ := second.heard(); ups != 0 {
+			t.Errorf("it was up %d times before the server could tell", ups)
+		}
+		busy.Store(false)
+		time.Sleep(time.Second)
+		if ups, _ := second.heard(); ups != 1 {
+			t.Errorf("it was up %d times", ups)
 		}
 	})
 }

@@ -16,14 +16,7 @@ func (h *Hub) tellEach(ctx context.Context, sub *redis.PubSub, on, off []string)
 			return err
 		}
 	}
-	h.mu.Lock()
-	for _, channel := range off {
-		delete(h.unheard, channel) // nobody waits for it any more
-	}
-	for _, channel := range on {
-		h.unheard[channel] = struct{}{}
-	}
-	h.mu.Unlock()
+	h.expect(on, off)
 	for _, channel := range on {
 		if err := sub.SSubscribe(ctx, channel); err != nil {
 			return err
@@ -77,6 +70,13 @@ func (h *Hub) channels() (all []string) {
 		all = append(all, channel)
 	}
 	return all
+}
+
+// idle reports whether no channel has a listener.
+func (h *Hub) idle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.listeners) == 0
 }
 
 // again subscribes to the channel once more if it has a listener.

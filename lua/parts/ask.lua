@@ -3,7 +3,8 @@
 -- An explicit owner's further hold: same ownership, same token, a deadline of its own.
 local function join(ticket, at)
   local _, lease = split(ticket)
-  local till = math.max(math.min(redis.call('PEXPIRETIME', record), MAX_TIME), ms + lease)
+  --#include parts/others.lua
+  local till = math.max(others, ms + lease)
   redis.call('PEXPIREAT', record, num(till))
   holder.lease = math.max(holder.lease, lease)
   redis.call('HSET', record, ticket, num(ms + lease) .. ':1', 'lease', holder.lease)

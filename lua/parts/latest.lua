@@ -1,5 +1,5 @@
 -- latest.lua: when the last hold of the record ends (ms); 0 if none is left. Holds that have ended
--- are dropped. Included by rest and endless.
+-- are dropped. Included by rest, endless and others.
 local latest = 0
 local fields = redis.call('HGETALL', record)
 for i = 1, #fields, 2 do

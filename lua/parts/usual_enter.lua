@@ -17,7 +17,8 @@ if #ARGV == 12 and ARGV[10] == '0' then
   local held = redis.call('HMGET', record, 'owner', 'lease', ticket)
   local holder, term, hold = held[1], tonumber(held[2] or nil), held[3]
   local left = holder and redis.call('PTTL', record)
-  if holder and holder ~= '' and holder ~= owner and not hold and last >= seen and left ~= -1 then
+  if holder and holder ~= '' and holder ~= owner and not hold and last >= seen
+    and left ~= -1 and left < MAX_LEASE then
     local state, is_heard = nil, 0
     if not try then
       line = line or redis.call('LLEN', queue)
