@@ -74,8 +74,9 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"nobody is let in while a fixed lease lasts": func(f *faulty) {
-		lease := f.Beside().Locks("x", fairlock.LeaseFor(world.CalmLease))
-		waits, one := f.tenWait(world.CalmLease / 2)
+		// The lease is longer than it takes ten to stand in line, and than the time for coming back.
+		lease := f.Beside().Locks("x", fairlock.LeaseFor(8*time.Second))
+		waits, one := f.tenWait(world.CalmLease)
 		f.Loses()
 		waits = append(waits, one.Asks(background, "x"))
 		waits[0].Gets()
