@@ -53,14 +53,10 @@ func TestAMessageIsHeardWhereverItIsTorn(t *testing.T) {
 		hub.Listen(channel, e.listener())
 		until(t, "it is up", func() bool { ups, _ := e.heard(); return ups == 1 })
 		p.Tear(at, pauseInside)
-		began := time.Now()
 		if err := server.Client(t).Publish(t.Context(), channel, "a payload").Err(); err != nil {
 			t.Error(err)
 		}
 		until(t, "it is heard", func() bool { _, messages := e.heard(); return len(messages) > 0 })
-		if took := time.Since(began); took > pauseInside+time.Second {
-			t.Errorf("heard after %v", took)
-		}
 		if ups, _ := e.heard(); ups != 1 || !p.Torn() {
 			t.Errorf("the subscription was made %d times; torn: %v", ups, p.Torn())
 		}
@@ -74,12 +70,8 @@ func TestASubscriptionIsUpWhereverItsConfirmationIsTorn(t *testing.T) {
 		hub := pubsub.New(rdb, slog.New(slog.DiscardHandler))
 		defer hub.Close()
 		var e recorder
-		began := time.Now()
 		hub.Listen("channel", e.listener())
 		until(t, "it is up", func() bool { ups, _ := e.heard(); return ups > 0 })
-		if took := time.Since(began); took > pauseInside+time.Second {
-			t.Errorf("up after %v", took)
-		}
 		if connections := p.Count(faultproxy.Command("SUBSCRIBE")); connections != 1 || !p.Torn() {
 			t.Errorf("subscribed %d times; torn: %v", connections, p.Torn())
 		}

@@ -27,13 +27,13 @@ func (w *world) refusesNewcomers(l *Locker) {
 
 func TestFullNodesTakeTheLockFromNoHolder(t *testing.T) {
 	w := realNodes(t, 3)
-	l := w.locker(WithLease(brief))
+	l := w.locker(WithLease(calm))
 	watched := w.has(l, "x")
 	fixed := w.has(l, "y", LeaseFor(30*time.Second))
 	w.full(0, 1, 2)
 	w.refusesNewcomers(l) // so all nodes count as away
 	end := watched.Deadline()
-	w.until("it is renewed for longer than it was held before", func() bool { return watched.Deadline().After(end.Add(2 * brief)) })
+	w.until("it is renewed for longer than it was held before", func() bool { return watched.Deadline().After(end.Add(calm)) })
 	w.must(watched.Err())
 	w.everywhere(watched, 3)
 	w.must(fixed.Extend(w.Context(), 40*time.Second))
@@ -47,7 +47,7 @@ func TestFullNodesTakeTheLockFromNoHolder(t *testing.T) {
 
 func TestFullNodesWriteDownAHoldThatTheyHaveLost(t *testing.T) {
 	w := realNodes(t, 3)
-	l := w.locker(WithLease(brief))
+	l := w.locker(WithLease(calm))
 	lease := w.has(l, "x")
 	w.everywhere(lease, 3)
 	w.full(0, 1, 2)

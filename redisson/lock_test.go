@@ -109,9 +109,10 @@ func TestANestedCallSharesTheHoldAndTheRecordShowsTheCount(t *testing.T) {
 func TestALockIsRenewedUntilItIsUnlocked(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
-			lease := w.has(locker(WithWatchdogTimeout(600*time.Millisecond)), "x")
+			const timeout = 3 * time.Second
+			lease := w.has(locker(WithWatchdogTimeout(timeout)), "x")
 			until := lease.Deadline()
-			w.until("it is renewed", func() bool { return lease.Deadline().After(until.Add(600 * time.Millisecond)) })
+			w.until("it is renewed", func() bool { return lease.Deadline().After(until.Add(timeout)) })
 			w.must(lease.Err())
 			w.unlock(lease)
 			w.nothing()
@@ -159,7 +160,7 @@ func TestTheTimeToWaitAndTheLengthOfTheLineAreBounded(t *testing.T) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
 			a, b := locker(), locker()
 			lease := w.has(a, "x")
-			_, err := b.Lock(w.Context(), "x", WaitAtMost(500*time.Millisecond)) // a busy machine takes its time
+			_, err := b.Lock(w.Context(), "x", WaitAtMost(2500*time.Millisecond)) // a busy machine takes its time
 			w.is(err, ErrHeld)
 			_, err = b.Lock(w.Context(), "x", WaitAtMost(0))
 			w.is(err, ErrHeld)

@@ -14,7 +14,7 @@ func TestWhatIsLeftOfTheGroupHasItsGraceToo(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	script := `exec 2>/dev/null; sh -c 'trap "sleep 0.1; echo tidied up; exit" TERM; echo in; while :; do sleep 0.01; done' & wait`
-	p := launch(t, s, "run", "--lease", "300ms", "--kill-after", "10s", "x", "--", "sh", "-c", script)
+	p := launch(t, s, "run", "--lease", "3s", "--kill-after", "10s", "x", "--", "sh", "-c", script)
 	p.says("in")
 	must(t, s.Client(t).Del(t.Context(), "fairlock:lock:{x}").Err())
 	p.says("tidied up")

@@ -16,14 +16,14 @@ import (
 // These tests are about user code that the Locker calls, and about what that code does to the
 // Locker.
 var callbackTests = []test{
-	{"a Logger that never returns keeps no context alive and holds nothing up", func(w *World) {
+	{"a Logger that never returns keeps no context alive and holds nothing up", briefly(func(w *World) {
 		never := newBlocked()
 		w.loses(never, fairlock.WithLogger(slog.New(never)))
-	}},
-	{"an Observer that never returns keeps no context alive and holds nothing up", func(w *World) {
+	})},
+	{"an Observer that never returns keeps no context alive and holds nothing up", briefly(func(w *World) {
 		never := newBlocked()
 		w.loses(never, fairlock.WithObserver(never))
-	}},
+	})},
 	{"an Observer that panics or ends its goroutine is told all that follows, in order", func(w *World) {
 		for _, how := range []func(){func() { panic("the user's own") }, runtime.Goexit} {
 			told := make(chan fairlock.Kind, 100)
@@ -122,7 +122,7 @@ var callbackTests = []test{
 		w.closes(ended, "the goroutine")
 		w.Unlock(w.Lock(a, "x"))
 	}},
-	{"a lock that comes while OnQueued runs is given back by Close", func(w *World) {
+	{"a lock that comes while OnQueued runs is given back by Close", briefly(func(w *World) {
 		if w.Plain {
 			return // a call in its OnQueued does not get a plain lock
 		}
@@ -140,7 +140,7 @@ var callbackTests = []test{
 		w.Unlock(free)
 		close(goes)
 		w.Is((<-slow).Err, fairlock.ErrClosed)
-	}},
+	})},
 	{"while a call's OnQueued runs, those of its process who wait for the plain lock have it", func(w *World) {
 		if !w.Plain {
 			return // the fair lock's line follows the order of the calls
@@ -158,7 +158,7 @@ var callbackTests = []test{
 		w.Unlock(again)
 		w.Unlock(w.Take(slow))
 	}},
-	{"Close returns in every callback", func(w *World) {
+	{"Close returns in every callback", briefly(func(w *World) {
 		for name, run := range closings {
 			returned := make(chan struct{})
 			run(w, func(l Locker) {
@@ -167,8 +167,8 @@ var callbackTests = []test{
 			})
 			w.closes(returned, name)
 		}
-	}},
-	{"no Lease is given by a Locker that is closed", func(w *World) {
+	})},
+	{"no Lease is given by a Locker that is closed", briefly(func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
 		slow, goes := w.stays(b)
@@ -182,7 +182,7 @@ var callbackTests = []test{
 		close(goes)
 		w.Is(w.Wait(slow).Err, fairlock.ErrClosed)
 		w.Unlock(w.Lock(a, "x"))
-	}},
+	})},
 	{"of many calls that are under way when their Locker is closed none gives a Lease whose context lives on", func(w *World) {
 		for n := range 20 {
 			l := w.Locker()

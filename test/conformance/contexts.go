@@ -215,7 +215,7 @@ var contextTests = []test{
 			}
 		}
 	}},
-	{"a context of the user's that never answers keeps no other one alive", func(w *World) {
+	{"a context of the user's that never answers keeps no other one alive", briefly(func(w *World) {
 		a := w.Locker()
 		never, asked := make(chan struct{}), new(atomic.Bool)
 		ctx := curious{w.Context(), func() {
@@ -240,7 +240,7 @@ var contextTests = []test{
 		close(never)
 		close(out)
 		w.Is(<-done, fairlock.ErrLost)
-	}},
+	})},
 }
 
 // curious is a context that runs a function when asked for a value.
@@ -258,7 +258,7 @@ func (c curious) Value(key any) any {
 // the nth time that it is asked.
 func (w *World) leavesNothing(ctx untimely, n int32, bound []fairlock.LockOption) {
 	w.Helper()
-	a, b := w.Locker(), w.Locker()
+	a, b := w.Locker(lasting), w.Locker(lasting)
 	w.Unlock(w.Lock(b, "y")) // the first contact may take long
 	w.bears("the call", func() {
 		if lease, err := a.Lock(ctx, "x", bound...); err == nil {
@@ -268,7 +268,7 @@ func (w *World) leavesNothing(ctx untimely, n int32, bound []fairlock.LockOption
 	})
 	w.That(n > 0 || ctx.acted(), "its %s was not asked", ctx.of)
 	began := time.Now()
-	lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
+	lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(longBefore))
 	w.NoError(err)
 	took := time.Since(began)
 	w.That(!w.Fake || took < time.Second, "the lock was free only after %v", took)

@@ -11,7 +11,7 @@ import (
 )
 
 var droppedTests = []test{
-	{"a Lease that is dropped without Unlock is not renewed, and the Logger is told", func(w *World) {
+	{"a Lease that is dropped without Unlock is not renewed, and the Logger is told", briefly(func(w *World) {
 		var told atomic.Bool
 		a := w.Locker(fairlock.WithLogger(slog.New(handler(func(r slog.Record) {
 			if strings.Contains(r.Message, "dropped without Unlock") {
@@ -24,11 +24,11 @@ var droppedTests = []test{
 			return told.Load()
 		})
 		w.Unlock(w.Lock(w.Locker(), "x"))
-	}},
-	{"a closed Locker stays in memory for no Lease that was not unlocked", func(w *World) {
+	})},
+	{"a closed Locker stays in memory for no Lease that was not unlocked", briefly(func(w *World) {
 		w.collects(func(u *user) { u.lease = w.Lock(u.locker, "x") })
 		w.Pass(w.Lease) // it was not given back
-	}},
+	})},
 	{"a closed Locker stays in memory for no Lease that was lost", func(w *World) {
 		w.collects(func(u *user) {
 			u.lease = w.Lock(u.locker, "x", fairlock.LeaseFor(w.Lease/2))

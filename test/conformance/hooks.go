@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,7 +28,7 @@ var hookTests = []test{
 			}
 		}
 	}},
-	{"a waiter goes on though a hook of the client's ends the goroutine that asks for it", func(w *World) {
+	{"a waiter goes on though a hook of the client's ends the goroutine that asks for it", briefly(func(w *World) {
 		for n := range int32(3) {
 			h := new(untimelyHook)
 			a, b := w.hookedLocker(h), w.Locker()
@@ -42,12 +43,12 @@ var hookTests = []test{
 			w.NoError(a.Close())
 			w.NoError(b.Close())
 		}
-	}},
+	})},
 	{"several locks are had and given back though a hook of the client's ends the goroutine of their one write", func(w *World) {
 		for _, sent := range []bool{false, true} {
 			for n := range int32(3) { // the write of the LockAll, that of the Unlock, and none
 				h := &untimelyHook{sent: sent}
-				a, b := w.hookedLocker(h), w.Locker()
+				a, b := w.hookedLocker(h, lasting), w.Locker(lasting)
 				w.Unlock(w.Lock(a, "y")) // the first contact
 				h.left.Store(n + 1)
 				w.bears("the call", func() {
@@ -56,7 +57,7 @@ var hookTests = []test{
 					w.NoError(all.Unlock(w.Context()))
 				})
 				h.left.Store(0)
-				all, err := b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(2*w.Lease/3))
+				all, err := b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(longBefore))
 				w.NoError(err)
 				w.NoError(all.Unlock(w.Context()))
 				w.NoError(a.Close())
@@ -64,14 +65,20 @@ var hookTests = []test{
 			}
 		}
 	}},
-	{"an error of a hook's own type may use the lock, or panic, whatever it is asked", func(w *World) {
+	{"an error of a hook's own type may use the lock, or panic, whatever it is asked", briefly(func(w *World) {
 		for n := range int32(4) {
 			for _, panics := range []bool{false, true} {
 				w.bearsErrors(n, panics)
 			}
 		}
-	}},
+	})},
 }
+
+// A lock that is given back is had long before its lease ends. Where time is real, a busy machine
+// may take a while.
+const longBefore = 20 * time.Second
+
+var lasting = fairlock.WithLease(30 * time.Second)
 
 // bearsErrors fails unless calls end and a lock is free soon after one of their scripts has failed
 // with an error that uses the lock or panics: the one after the nth.
@@ -115,7 +122,7 @@ func (w *World) bearsErrors(n int32, panics bool) {
 // their requests: the nth.
 func (w *World) hooked(ctx context.Context, h *untimelyHook, n int32) {
 	w.Helper()
-	a, b := w.hookedLocker(h), w.Locker()
+	a, b := w.hookedLocker(h, lasting), w.Locker(lasting)
 	w.Unlock(w.Lock(a, "y")) // the first contacts may take long
 	w.Unlock(w.Lock(b, "y"))
 	for _, call := range []func(context.Context, string, ...fairlock.LockOption) (*fairlock.Lease, error){a.Lock, a.TryLock} {
@@ -126,7 +133,7 @@ func (w *World) hooked(ctx context.Context, h *untimelyHook, n int32) {
 			}
 		})
 		h.left.Store(0)
-		lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(2*w.Lease/3))
+		lease, err := b.Lock(w.Context(), "x", fairlock.WaitAtMost(longBefore))
 		w.NoError(err)
 		w.Unlock(lease)
 	}
@@ -135,10 +142,11 @@ func (w *World) hooked(ctx context.Context, h *untimelyHook, n int32) {
 }
 
 // hookedLocker is Locker with a hook in its client.
-func (w *World) hookedLocker(h redis.Hook) Locker {
+func (w *World) hookedLocker(h redis.Hook, options ...fairlock.Option) Locker {
 	rdb := w.Dial()
 	rdb.AddHook(h)
-	l := w.New(rdb, fairlock.WithLease(w.Lease), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
+	l := w.New(rdb, append([]fairlock.Option{fairlock.WithLease(w.Lease), quiet}, options...)...)
 	w.Cleanup(func() {
 		_ = l.Close()
 		_ = rdb.Close()

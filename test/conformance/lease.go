@@ -9,7 +9,7 @@ import (
 )
 
 var leaseTests = []test{
-	{"a lock is renewed for as long as it is held, and keeps its token", func(w *World) {
+	{"a lock is renewed for as long as it is held, and keeps its token", briefly(func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
 		for range 10 {
@@ -19,8 +19,8 @@ var leaseTests = []test{
 			w.Is(err, fairlock.ErrHeld)
 		}
 		w.Unlock(lease)
-	}},
-	{"a lock that was granted by message becomes a full lease and is renewed", func(w *World) {
+	})},
+	{"a lock that was granted by message becomes a full lease and is renewed", briefly(func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
 		next := w.Queue(w.Context(), b, "x", 1)
@@ -29,8 +29,8 @@ var leaseTests = []test{
 		w.Pass(3 * w.Lease)
 		w.NoError(got.Err())
 		w.Unlock(got)
-	}},
-	{"a lock that was granted by message and then extended by little is renewed before that ends", func(w *World) {
+	})},
+	{"a lock that was granted by message and then extended by little is renewed before that ends", briefly(func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
 		next := w.Queue(w.Context(), b, "x", 1)
@@ -40,14 +40,14 @@ var leaseTests = []test{
 		w.Pass(w.Lease)
 		w.NoError(got.Err())
 		w.Unlock(got)
-	}},
-	{"renewals end with the Unlock", func(w *World) {
+	})},
+	{"renewals end with the Unlock", briefly(func(w *World) {
 		a := w.Locker()
 		w.Unlock(w.Lock(a, "x"))
 		w.Pass(2 * w.Lease)
 		w.That(w.admin.Exists(w.Context(), w.Record("x")).Val() == 0, "somebody renewed it")
-	}},
-	{"a fixed lease is not renewed, says so when it ends, and before anybody else has the lock", func(w *World) {
+	})},
+	{"a fixed lease is not renewed, says so when it ends, and before anybody else has the lock", briefly(func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x", fairlock.LeaseFor(w.Lease))
 		next := w.Queue(w.Context(), b, "x", 1)
@@ -60,7 +60,7 @@ var leaseTests = []test{
 		w.Is(lease.Unlock(w.Context()), fairlock.ErrLost)
 		w.NoError(got.Err())
 		w.Unlock(got)
-	}},
+	})},
 	{"a fixed lease granted by message lasts as long as it was asked for", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		lease := w.Lock(a, "x")
@@ -80,7 +80,7 @@ var leaseTests = []test{
 		w.Is(lease.Err(), fairlock.ErrLost)
 		w.Is(lease.Unlock(w.Context()), fairlock.ErrLost)
 	}},
-	{"the next in line gets the lock when its holder is gone, a lease later", func(w *World) {
+	{"the next in line gets the lock when its holder is gone, a lease later", briefly(func(w *World) {
 		rdb := w.Dial()
 		gone := w.New(rdb, fairlock.WithLease(w.Lease))
 		lease := w.Lock(gone, "x")
@@ -90,8 +90,8 @@ var leaseTests = []test{
 		w.NoError(rdb.Close())
 		w.That(lease.Err() != nil, "trusted after Close")
 		w.Unlock(w.Take(next))
-	}},
-	{"Extend makes trust last, whatever the lease, and never shortens it", func(w *World) {
+	})},
+	{"Extend makes trust last, whatever the lease, and never shortens it", briefly(func(w *World) {
 		a := w.Locker()
 		lease := w.Lock(a, "x", fairlock.LeaseFor(w.Lease))
 		asked := time.Now()
@@ -105,7 +105,7 @@ var leaseTests = []test{
 		w.That(lease.Extend(w.Context(), 0) != nil, "Extend by nothing")
 		w.Unlock(lease)
 		w.Is(lease.Extend(w.Context(), w.Lease), fairlock.ErrNotHeld)
-	}},
+	})},
 	{"the lease's context keeps values and outlives the acquiring context", func(w *World) {
 		type key struct{}
 		a := w.Locker()

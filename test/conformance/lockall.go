@@ -50,7 +50,7 @@ var lockAllTests = []test{
 			w.free("x", "z")
 		}
 		hasNone()
-		_, err = b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(w.Lease/2))
+		_, err = b.LockAll(w.Context(), []string{"x", "y", "z"}, fairlock.WaitAtMost(w.answered(w.Lease/2)))
 		w.Is(err, fairlock.ErrHeld)
 		hasNone()
 		ctx, cancel := context.WithTimeout(w.Context(), w.Lease/4)

@@ -29,7 +29,8 @@ type Locker = fairlock.Interface
 type World struct {
 	*testing.T
 
-	// Lease is the default lease of its Lockers. It is short where time is real.
+	// Lease is the default lease of its Lockers. Where time is real, only tests that say briefly
+	// have what it was at first, which is short. The others have one that is kept.
 	Lease time.Duration
 	// Fake says that the time is a bubble's: waiting is free and exact.
 	Fake bool
@@ -41,6 +42,7 @@ type World struct {
 	Plain bool
 
 	admin   redis.UniversalClient
+	brief   time.Duration // the lease of tests that wait for the end of one, or for renewals
 	waiting *atomic.Int64 // calls that were told that they wait, and have not returned
 }
 
@@ -62,6 +64,7 @@ func run(t *testing.T, each func(t *testing.T, test func(World)), groups ...[]te
 			t.Run(strings.ReplaceAll(c.promise, " ", "_"), func(t *testing.T) {
 				each(t, func(w World) {
 					w.admin, w.waiting = w.Dial(), new(atomic.Int64)
+					w.brief, w.Lease = w.Lease, w.calm()
 					defer func() { _ = w.admin.Close() }()
 					c.run(&w)
 					w.nothingStays()
@@ -74,6 +77,14 @@ func run(t *testing.T, each func(t *testing.T, test func(World)), groups ...[]te
 type test struct {
 	promise string
 	run     func(*World)
+}
+
+// briefly has a test wait for short leases.
+func briefly(run func(*World)) func(*World) {
+	return func(w *World) {
+		w.Lease = w.brief
+		run(w)
+	}
 }
 
 // Locker makes a Locker with a client of its own, as another process would. Both end with the test.
@@ -98,6 +109,30 @@ func (w *World) Until(what string, holds func() bool) {
 
 // Pass lets time go by.
 func (w *World) Pass(d time.Duration) { time.Sleep(d) }
+
+// calm returns a lease that is renewed in time however busy the machine is.
+func (w *World) calm() time.Duration {
+	if w.Fake {
+		return w.Lease
+	}
+	return max(w.Lease, 3*time.Second)
+}
+
+// answered returns a bound for a call that is to be answered before: d where no time is lost.
+func (w *World) answered(d time.Duration) time.Duration {
+	if w.Fake {
+		return d
+	}
+	return max(d, 2500*time.Millisecond)
+}
+
+// remains fails unless that is left of a lease that was asked for after before.
+func (w *World) remains(left, lease time.Duration, before time.Time) {
+	w.Helper()
+	const rounding = 2 * time.Millisecond // of the server's clock
+	least := lease - time.Since(before) - rounding
+	w.That(left >= least && left <= lease, "%v remain of %v, at least %v should", left, lease, least)
+}
 
 // Lock calls Lock, which must succeed.
 func (w *World) Lock(l Locker, name string, options ...fairlock.LockOption) *fairlock.Lease {

@@ -13,7 +13,7 @@ import (
 func (f *faulty) outlive(leases ...*fairlock.Lease) {
 	f.Helper()
 	for _, lease := range leases {
-		end := lease.Deadline().Add(2 * world.BriefLease)
+		end := lease.Deadline().Add(2 * world.CalmLease)
 		f.Until("it is renewed", func() bool { return lease.Err() != nil || lease.Deadline().After(end) })
 		f.Keeps(lease)
 	}
@@ -21,7 +21,7 @@ func (f *faulty) outlive(leases ...*fairlock.Lease) {
 
 func TestADamagedRecordCostsNoLockBesideItsOwn(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		a := f.Behind(fairlock.WithLease(world.CalmLease))
 		good, bad, worse, after := a.Locks("good"), a.Locks("bad"), a.Locks("worse"), a.Locks("zoo")
 		f.Must(f.Direct.HSet(background, f.Keys("bad").Record(), "lease", "x").Err())
 		fields := f.Direct.HKeys(background, f.Keys("worse").Record()).Val()
@@ -43,7 +43,7 @@ func TestAKeyThatIsForbiddenCostsNoLockBesideItsOwn(t *testing.T) {
 		f.Must(f.Direct.Do(background, append([]any{"ACL", "SETUSER", "app", "reset", "on", "nopass", "+@all", "allchannels"}, keys...)...).Err())
 	}
 	rules("allkeys")
-	a := f.User(&redis.Options{Addr: f.Addr, Username: "app", Password: "any"}, fairlock.WithLease(world.BriefLease))
+	a := f.User(&redis.Options{Addr: f.Addr, Username: "app", Password: "any"}, fairlock.WithLease(world.CalmLease))
 	good, bad, after := a.Locks("good"), a.Locks("bad"), a.Locks("zoo")
 	rules("~*{good}", "~*{zoo}")
 	<-bad.Done()

@@ -25,11 +25,15 @@ func (f *faulty) tenWait(lease time.Duration) (waits []*world.Wait, one *world.U
 	return waits, users[2]
 }
 
+// keptLease is kept though dozens of these tests begin at once, and renewed before the waiters must
+// be back.
+const keptLease = 2 * world.CalmLease
+
 // forgetting is what happens after FLUSHALL. Each test takes as long as the waiters have for coming
 // back.
 var forgetting = map[string]func(f *faulty){
 	"the holder has the lock and those who wait have their order": func(f *faulty) {
-		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Beside(fairlock.WithLease(keptLease)).Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
 		f.Loses()
 		f.Until("the line is there again", func() bool { return f.Line("x") == 10 })
@@ -42,7 +46,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"those who wait have their order though the holder unlocks before they are back": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Behind(fairlock.WithLease(keptLease)).Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
 		back := f.Once(f.Verb("reassert"), faultproxy.Observe())
 		f.Loses()
@@ -52,7 +56,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"an Unlock at once is clean and those who wait have their order": func(f *faulty) {
-		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Beside(fairlock.WithLease(keptLease)).Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
 		f.Loses()
 		f.Unlocks(lease)
@@ -74,8 +78,9 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"nobody is let in while a fixed lease lasts": func(f *faulty) {
-		lease := f.Beside().Locks("x", fairlock.LeaseFor(world.CalmLease))
-		waits, one := f.tenWait(world.CalmLease / 2)
+		// The lease is longer than it takes ten to stand in line, and than the time for coming back.
+		lease := f.Beside().Locks("x", fairlock.LeaseFor(8*time.Second))
+		waits, one := f.tenWait(world.CalmLease)
 		f.Loses()
 		waits = append(waits, one.Asks(background, "x"))
 		waits[0].Gets()
@@ -151,7 +156,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"a newcomer does not overtake those who are back": func(f *faulty) {
-		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Beside(fairlock.WithLease(keptLease)).Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
 		f.Loses()
 		f.Until("the line is there again", func() bool { return f.Line("x") == 10 && f.Holder("x") == lease.Token() })
@@ -161,7 +166,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"whoever was let into a line of at most ten is not turned away though another one came in between": func(f *faulty) {
-		a, b := f.Behind(), f.Beside(fairlock.WithLease(world.CalmLease))
+		a, b := f.Behind(), f.Beside(fairlock.WithLease(keptLease))
 		lease := b.Locks("x")
 		w := a.Asks(background, "x", fairlock.MaxWaiters(1))
 		w.InLine(1)
@@ -174,7 +179,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"a hold that was written again is not ended by the loss of the answer": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Behind(fairlock.WithLease(keptLease)).Locks("x")
 		reply := f.Once(f.Verb("reassert"), faultproxy.SwallowReply())
 		f.Loses()
 		reply.WaitExecuted(f, 1, world.Patience)
@@ -186,7 +191,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"a hold that was written again is not ended by the silence that answers it": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Behind(fairlock.WithLease(keptLease)).Locks("x")
 		reply := f.Once(f.Verb("reassert"), faultproxy.SwallowReplySilently())
 		f.Loses()
 		reply.WaitExecuted(f, 1, world.Patience)
@@ -198,7 +203,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"a hold is not written again after its release": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Behind(fairlock.WithLease(keptLease)).Locks("x")
 		execute := f.late(f.Verb("reassert"), f.Loses)
 		f.Unlocks(lease)
 		execute()
@@ -208,7 +213,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"a hold is not written again over that of the next one": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(world.CalmLease)).Locks("x")
+		lease := f.Behind(fairlock.WithLease(keptLease)).Locks("x")
 		execute := f.late(f.Verb("reassert"), f.Loses)
 		f.Unlocks(lease)
 		next := f.Beside().Locks("x")

@@ -23,7 +23,7 @@ func (f *faulty) empties() {
 
 func TestAFullServerRefusesNewLocksAndNothingElse(t *testing.T) {
 	f := newFaulty(t)
-	a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside(fairlock.WithLease(world.BriefLease))
+	a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside(fairlock.WithLease(world.CalmLease))
 	lease := a.Locks("x")
 	waits := []*world.Wait{a.Queues("x", 1), b.Queues("x", 2), a.Queues("x", 3), b.Queues("x", 4)}
 	f.fills()
@@ -61,7 +61,7 @@ func TestAFullServerRefusesNewLocksAndNothingElse(t *testing.T) {
 func TestAFullServerRefusesNewPlainLocksAtOnce(t *testing.T) {
 	f := newFaulty(t)
 	f.Plain()
-	a, b := f.Beside(fairlock.WithLease(world.BriefLease)), f.Beside()
+	a, b := f.Beside(fairlock.WithLease(world.CalmLease)), f.Beside()
 	lease := a.Locks("x")
 	w := b.WaitsPlainly("x")
 	f.fills()
@@ -80,7 +80,7 @@ func TestAFullServerRefusesNewPlainLocksAtOnce(t *testing.T) {
 
 func TestOnAFullServerAWaiterHeartbeatsAndTakesALockThatWasNotReleased(t *testing.T) {
 	f := newFaulty(t)
-	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(300*time.Millisecond)))
+	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(2*time.Second))) // until both are in line
 	waits := []*world.Wait{f.Beside().Queues("x", 1), f.Beside().Queues("x", 2)}
 	f.fills()
 	f.Served(waits...)
@@ -119,8 +119,8 @@ func TestOnAFullServerALockIsForcedFromItsHolder(t *testing.T) {
 
 func TestOnAFullServerThatForgotEverythingTheHolderIsBackAndThoseWhoWaitAreToo(t *testing.T) {
 	f := newFaulty(t)
-	lease := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
-	waits, _ := f.tenWait(world.BriefLease)
+	lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+	waits, _ := f.tenWait(world.CalmLease)
 	f.fills()
 	f.Loses()
 	f.Until("the line is there again", func() bool { return f.Line("x") == 10 })

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,26 +95,28 @@ func TestAServerThatIsStoppedHangsNoLockAllAndNoUnlockOfSeveralLocks(t *testing.
 	f.takesAll(leases)
 	f.Unlocks(b.Locks("w"))
 	f.Server.Pause()
-	f.Within(boundOnStopped, "LockAll with a deadline", func() {
-		_, err := b.LockAll(fromNow(100*time.Millisecond), []string{"u", "v"})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			f.Errorf("it says %v", err)
-		}
+	var all sync.WaitGroup
+	isOver := func(what string, in time.Duration, call func() error) {
+		f.timed(&all, what, in, func() error {
+			if err := call(); !errors.Is(err, context.DeadlineExceeded) {
+				f.Errorf("%s says %v", what, err)
+			}
+			return nil
+		})
+	}
+	isOver("LockAll with a deadline", boundOnStopped, func() error {
+		_, err := b.LockAll(fromNow(boundOnStopped), []string{"u", "v"})
+		return err
 	})
-	f.Within(boundOnStopped, "LockAll with a bound", func() {
-		_, err := b.LockAll(background, []string{"u", "v"}, fairlock.WaitAtMost(100*time.Millisecond))
-		if !errors.Is(err, context.DeadlineExceeded) {
-			f.Errorf("it says %v", err)
-		}
+	isOver("LockAll with a bound", boundOnStopped, func() error {
+		_, err := b.LockAll(background, []string{"u", "v"}, fairlock.WaitAtMost(boundOnStopped))
+		return err
 	})
 	for _, name := range several {
 		f.Ends(leases.Lease(name))
 	}
-	f.Within(1500*time.Millisecond, "Unlock", func() {
-		if err := leases.Unlock(fromNow(0)); !errors.Is(err, context.DeadlineExceeded) {
-			f.Errorf("it says %v", err)
-		}
-	})
+	isOver("Unlock", 1500*time.Millisecond, func() error { return leases.Unlock(fromNow(0)) })
+	all.Wait()
 	f.Server.Resume()
 	f.Must(leases.Unlock(background))
 	for _, name := range append([]string{"u", "v"}, several...) {

@@ -11,7 +11,7 @@ import (
 
 func TestALeaseWhoseRenewalWasNotConfirmedIsKept(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside()
+		a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside()
 		lease := a.Locks("x")
 		w := b.Queues("x", 1)
 		reply := f.Once(f.Verb("renew"), lost)
@@ -28,7 +28,7 @@ func TestALeaseWhoseRenewalWasNotConfirmedIsKept(t *testing.T) {
 
 func TestAClaimWhoseConfirmationWasLostBecomesALease(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside()
+		a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside()
 		holder := b.Locks("x")
 		w := a.Queues("x", 1)
 		reply := f.Once(f.Verb("renew"), lost)
@@ -98,7 +98,7 @@ func TestAnExtensionWhoseAnswerWasLostIsRepeated(t *testing.T) {
 
 func TestReentryGoesOnWhileRenewalsAreLost(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
-		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		a := f.Behind(fairlock.WithLease(world.CalmLease))
 		lease := a.Locks("x")
 		reply := f.Once(f.Verb("renew"), lost)
 		reply.WaitExecuted(f, 1, world.Patience)

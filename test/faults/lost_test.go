@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,7 +132,7 @@ func TestDoOfAHolderThatCannotReachTheServerEndsItsFunctionAndSaysLost(t *testin
 
 func TestAClaimOfWhichTheHolderCannotBeSureIsNotTrusted(t *testing.T) {
 	f := newFaulty(t)
-	a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside(fairlock.WithLease(world.BriefLease))
+	a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside(fairlock.WithLease(world.CalmLease))
 	lease := b.Locks("x")
 	enters := f.All(f.Verb("enter"), faultproxy.Observe())
 	first, next := a.Queues("x", 1), b.Queues("x", 2)
@@ -187,11 +188,14 @@ func TestAnUnlockThatTheServerDoesNotAnswerIsDoneInTheBackground(t *testing.T) {
 	w := b.Queues("x", 1)
 	f.Proxy.Freeze(true)
 	f.Ends(lease)
-	f.Within(1200*time.Millisecond, "Unlock", func() {
+	var all sync.WaitGroup
+	f.timed(&all, "Unlock", time.Second, func() error {
 		if err := lease.Unlock(fromNow(time.Second)); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fairlock.ErrLost) {
 			f.Errorf("Unlock says %v", err)
 		}
+		return nil
 	})
+	all.Wait()
 	if !errors.Is(lease.Err(), fairlock.ErrNotHeld) {
 		f.Errorf("after Unlock it says %v", lease.Err())
 	}

@@ -71,7 +71,7 @@ func onErrorsThatPass(t *testing.T, test func(f *faulty, u *world.User, a *answe
 			a := &answering{text: text}
 			rdb := redis.NewClient(&redis.Options{Addr: f.Addr})
 			rdb.AddHook(a)
-			test(f, f.With(rdb, fairlock.WithLease(world.BriefLease)), a)
+			test(f, f.With(rdb, fairlock.WithLease(world.CalmLease)), a)
 		}
 	}
 	world.Together(t, tests)
@@ -92,7 +92,7 @@ func TestAHoldOutlastsErrorsThatPass(t *testing.T) {
 
 func TestAWaitOutlastsErrorsThatPass(t *testing.T) {
 	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
-		lease := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
+		lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
 		w := u.Queues("x", 1)
 		f.Heard(1)
 		next := f.Beside().Queues("x", 2)
@@ -108,7 +108,7 @@ func TestAWaitOutlastsErrorsThatPass(t *testing.T) {
 func TestAReleaseIsRepeatedWhileErrorsPass(t *testing.T) {
 	onErrorsThatPass(t, func(f *faulty, u *world.User, server *answering) {
 		lease := u.Locks("x")
-		w := f.Beside(fairlock.WithLease(world.BriefLease)).Queues("x", 1)
+		w := f.Beside(fairlock.WithLease(world.CalmLease)).Queues("x", 1)
 		server.on.Store(true)
 		unlocked := make(chan struct{})
 		go func() {

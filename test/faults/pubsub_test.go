@@ -77,6 +77,9 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 			case <-stop:
 				return
 			case <-time.After(30 * time.Millisecond):
+			}
+			// A busy machine gets no chance if it is cut off before it is back.
+			if len(f.Direct.PubSubChannels(background, "*").Val()) == 4 {
 				cut += f.cuts()
 			}
 		}
@@ -108,8 +111,11 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 		}
 	}
 	t.Logf("%d connections cut; the longest hand-over took %v; nobody was served more than %d turns late", cut, worst, overtaken)
-	if worst > time.Second {
+	if worst > world.Soon { // a claim would take longer
 		t.Errorf("a hand-over took %v", worst)
+	}
+	if cut == 0 {
+		t.Error("that shows nothing")
 	}
 	// A call out of reach at its turn is passed over; a call that lost its place would be the last.
 	if overtaken > 50 {

@@ -32,8 +32,8 @@ func TestAfterARestartWithoutDataTheHolderHasTheLockAndThoseWhoWaitTheirOrder(t 
 
 func TestAfterARestartWithoutDataThoseWhoWaitForADeadHolderGetTheLockInOrder(t *testing.T) {
 	f := newFaulty(t)
-	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(time.Second)))
-	waits, _ := f.tenWait(time.Second)
+	f.Ends(f.Beside().Locks("x", fairlock.LeaseFor(4*time.Second))) // until ten are in line
+	waits, _ := f.tenWait(world.CalmLease)
 	f.Server.Kill()
 	f.Server.Restart()
 	f.Served(waits...)
@@ -118,8 +118,8 @@ func (f *faulty) once(call func(rdb *redis.Client) error) error {
 
 func TestEverybodyOutlastsAScriptOfSomebodyElseThatKeepsTheServerBusy(t *testing.T) {
 	f := newFaulty(t, "--busy-reply-threshold", "1")
-	lease := f.Beside(fairlock.WithLease(time.Second)).Locks("x")
-	waits, _ := f.tenWait(time.Second)
+	lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+	waits, _ := f.tenWait(world.CalmLease)
 	f.Heard(4)
 	ended := make(chan struct{})
 	go func() {
@@ -142,8 +142,8 @@ func TestThoseWhoWaitOutlastAServerThatIsAReplicaForAWhile(t *testing.T) {
 	f := newFaulty(t)
 	gone := redistest.Start(t) // a master that does not exist: the data stays
 	gone.Kill()
-	lease := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
-	waits, _ := f.tenWait(world.BriefLease)
+	lease := f.Beside(fairlock.WithLease(world.CalmLease)).Locks("x")
+	waits, _ := f.tenWait(world.CalmLease)
 	f.Must(f.Direct.Do(background, "REPLICAOF", "127.0.0.1", gone.Port()).Err())
 	<-lease.Done()
 	if f.Ends(lease); !errors.Is(lease.Err(), fairlock.ErrLost) {
@@ -163,7 +163,7 @@ func TestAReleaseThatComesAfterItsLeaseFreesTheLockOnAServerThatLostIt(t *testin
 	server := redistest.Start(t)
 	quiet := fairlock.WithLogger(slog.New(slog.DiscardHandler))
 	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
-		holder, waiter := kind(server.Client(t), quiet, fairlock.WithLease(900*time.Millisecond)), kind(server.Client(t), quiet)
+		holder, waiter := kind(server.Client(t), quiet, fairlock.WithLease(world.CalmLease)), kind(server.Client(t), quiet)
 		defer holder.Close()
 		defer waiter.Close()
 		lease, err := holder.Lock(t.Context(), "x")

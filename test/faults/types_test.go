@@ -98,11 +98,11 @@ func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(
 
 func TestAStringUnderOneLocksRecordDoesNotEndTheOthers(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		a := f.Behind(fairlock.WithLease(world.CalmLease))
 		leases := []*fairlock.Lease{a.Locks("x"), a.Locks("y"), a.Locks("z")}
 		yields := f.Occupies(f.Keys("y").Record())
 		<-leases[1].Done()
-		time.Sleep(world.BriefLease) // as long as the other locks could live without a renewal
+		time.Sleep(world.CalmLease) // as long as the other locks could live without a renewal
 		f.Keeps(leases[0])
 		f.Keeps(leases[2])
 		f.Unlocks(leases[0])

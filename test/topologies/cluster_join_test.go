@@ -40,6 +40,9 @@ func whenANodeIsAdded(t *testing.T, c *redistest.Cluster) {
 		t.Errorf("somebody had to ask: it took %v", took)
 	}
 	for _, s := range all {
+		s.areRenewedAt(t, rdb)
+	}
+	for _, s := range all {
 		s.areShown(t)
 		s.goOn(t)
 	}
@@ -70,7 +73,7 @@ func (s *settlers) busy() string { return s.prefix + " busy" }
 func settle(t *testing.T, c *redistest.Cluster, kind world.Kind, prefix string, each int64) *settlers {
 	t.Helper()
 	locker := func() conformance.Locker {
-		l := kind(c.Client(t), fairlock.WithLease(900*time.Millisecond), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+		l := kind(c.Client(t), fairlock.WithLease(3*time.Second), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 		t.Cleanup(func() { _ = l.Close() }) // it never fails
 		return l
 	}
@@ -114,17 +117,29 @@ func (s *settlers) handOver(ctx context.Context, t *testing.T, l conformance.Loc
 	}
 }
 
-// areAt returns when the node has the records and renews them, and both clients listen there for
-// each lock that they wait for.
+// areAt returns when the node has the records, and both clients listen there for each lock that
+// they wait for.
 func (s *settlers) areAt(t *testing.T, node *redis.Client) {
 	t.Helper()
 	for _, name := range s.names {
-		end := func() time.Duration { return node.PExpireTime(t.Context(), s.prefix+":lock:{"+name+"}").Val() }
-		world.Until(t, "the node has "+name, func() bool { return end() > 0 })
-		before := end()
-		world.Until(t, "it is renewed there", func() bool { return end() > before })
+		world.Until(t, "the node has "+name, func() bool { return s.end(t, node, name) > 0 })
 		world.Until(t, "both clients listen there", func() bool { return listeners(t, node, name) == int64(len(s.waiters))*s.each })
 	}
+}
+
+// areRenewedAt returns when the node has renewed the records.
+func (s *settlers) areRenewedAt(t *testing.T, node *redis.Client) {
+	t.Helper()
+	for _, name := range s.names {
+		before := s.end(t, node, name)
+		world.Until(t, name+" is renewed there", func() bool { return s.end(t, node, name) > before })
+	}
+}
+
+// end returns when a lock's record ends at the node.
+func (s *settlers) end(t *testing.T, node *redis.Client, name string) time.Duration {
+	t.Helper()
+	return node.PExpireTime(t.Context(), s.prefix+":lock:{"+name+"}").Val()
 }
 
 // listeners counts the subscriptions to channels of a lock.

@@ -43,7 +43,7 @@ func onCluster(t *testing.T, c *redistest.Cluster, kind world.Kind, plain bool) 
 		if err := admin.ForEachMaster(t.Context(), flush); err != nil {
 			t.Fatal(err)
 		}
-		test(conformance.World{T: t, Lease: 900 * time.Millisecond, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
+		test(conformance.World{T: t, Lease: time.Second, New: kind, Plain: plain, Dial: func() redis.UniversalClient {
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 			ping := func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() }
 			// Handshakes take time, and are not what is measured.

@@ -24,7 +24,7 @@ const (
 	// BriefLease is a lease whose renewals a test can wait for.
 	BriefLease = 600 * time.Millisecond
 	// CalmLease is renewed in time however many tests run at the same time.
-	CalmLease = 1500 * time.Millisecond
+	CalmLease = 3 * time.Second
 )
 
 // Faulty is a server that a test breaks, and a proxy in front that loses and delays requests and
