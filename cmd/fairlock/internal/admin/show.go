@@ -15,7 +15,7 @@ import (
 type Show struct {
 	locks.Reading
 	output.Flags
-	All  bool   `help:"Show the whole line, however long (default: its first ${most}). JSON has it always."`
+	All  bool   `help:"Show the whole line, however long (default: its first ${most}). Of a quorum, its first 500. JSON has it always."`
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
 }
 
@@ -37,7 +37,7 @@ With --redisson it shows a lock of Java's Redisson: its holder, its count, and f
 
 --json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner,
 note, since and waited_ms. Of a quorum also nodes, with node, error (why it says nothing), vote (null, or as holder),
-decided, token, waiting and quarantine_ms (for how long it will grant nothing).
+decided, token, waiting and quarantine_ms (for how long it will grant nothing). A quorum tells of the first 500 in line only; waiting counts all.
 
 Exit codes:
     0  it is held or waited for
@@ -140,10 +140,29 @@ func showLine(p *output.Page, r *locks.Record, all bool) {
 		}
 	}
 	p.Table(lines)
-	if more := len(r.Waiters) - len(shown); more > 0 && r.Kind == locks.Redisson {
-		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them)", look.Count(more))))
-	} else if more > 0 {
-		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", look.Count(more), output.Span(r.Waiters[len(r.Waiters)-1].Waited))))
+	if rest := theRest(r, len(shown)); rest != "" {
+		p.Say("%s", p.Dim(rest))
+	}
+}
+
+// theRest says who waits beside those shown, or nothing if that is nobody. A quorum tells only of
+// the first in a long line.
+func theRest(r *locks.Record, shown int) string {
+	told, all := len(r.Waiters), len(r.Waiters)
+	if r.Kind == locks.Quorum {
+		all = max(all, r.Waiting)
+	}
+	switch more := look.Count(all - shown); {
+	case shown == all:
+		return ""
+	case shown == told:
+		return fmt.Sprintf("and %s more", more)
+	case told < all:
+		return fmt.Sprintf("and %s more (--all shows the first %s)", more, look.Count(told))
+	case r.Kind == locks.Redisson:
+		return fmt.Sprintf("and %s more (--all shows them)", more)
+	default:
+		return fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", more, output.Span(r.Waiters[told-1].Waited))
 	}
 }
 
