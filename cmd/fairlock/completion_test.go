@@ -39,7 +39,7 @@ func TestCompletionKnowsVerbsFlagsChoicesLocksAndWaiters(t *testing.T) {
 		{"fairlock ls --sort=h", "held"},
 		{"fairlock completion z", "zsh"},
 		{"fairlock show order:4", "42 43"}, // bash ends the word at the colon
-		{"fairlock show deploy@p", "prod"},    // and at this, as in a mail address
+		{"fairlock show deploy@p", "prod"}, // and at this, as in a mail address
 		{"fairlock show --json --prefix fairlock order:42", "42"},
 		{`fairlock show "order:4`, "order:42 order:43"},
 		{"fairlock show ca", "cache"},

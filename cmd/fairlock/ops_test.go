@@ -169,6 +169,15 @@ cache {eu}/a b  plain lock
 	checkText(t, "show other --json", prints(t, s, 1, "show", "other", "--json"), `{"name":"other","kind":"fair","token":0,"holder":null,"waiting":0}`)
 }
 
+func TestLsShowsALockOfWhichAKeyHasAnotherTypeAsDamaged(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	take(t, observer(t, s), "x")
+	must(t, s.Client(t).Set(t.Context(), "fairlock:queue:{x}", "theirs", 0).Err())
+	must(t, s.Client(t).Set(t.Context(), "fairlock:lock:{theirs}", "theirs", 0).Err())
+	checkText(t, "ls", prints(t, s, 0, "ls"), "NAME  KIND  HOLDER  HELD  REMAINING  WAITING\nx  fair  - (damaged)  -  -  0")
+}
+
 // named returns the names in the order in which ls shows them.
 func named(t *testing.T, s *redistest.Server, args ...string) string {
 	t.Helper()

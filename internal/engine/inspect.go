@@ -203,7 +203,7 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 			return err
 		}
 		for _, s := range states {
-			if !s.State.Held && s.State.Waiting == 0 {
+			if !s.State.Held && s.State.Waiting == 0 && s.State.Damaged == nil {
 				continue
 			}
 			state := newState(s.Name, s.State)
