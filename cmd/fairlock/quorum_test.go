@@ -228,7 +228,7 @@ func TestShowSaysWhyANodeHasNoSay(t *testing.T) {
 	l := q.locker()
 	q.servers[2].Kill()
 	text := q.prints(exit.Nothing, "show", "nightly")
-	for _, like := range []string{`(?m)^A +- +- +- +- +0$`, `(?m)^B +grants nothing for 1m`, `(?m)^C +no say: .*refused`} {
+	for _, like := range []string{`(?m)^A +- +- +- +- +0$`, `(?m)^B +none yet +-`, `(?m)^C +no say +-`, `(?m)^B grants nothing for 1m`, `(?m)^C has no say: .*refused`} {
 		if !regexp.MustCompile(like).MatchString(text) {
 			t.Errorf("%q is not in\n%s", like, text)
 		}
@@ -253,7 +253,7 @@ func TestANodeOfAnotherQuorumSaysSoAndTheOthersShowTheLock(t *testing.T) {
 	q.decided(l, "nightly")
 	must(t, q.servers[1].Client(t).HSet(t.Context(), "quorum:node", "set", "theirs").Err())
 	text := q.prints(0, "show", "nightly")
-	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B +no say: the node belongs to another quorum: of theirs`, `(?m)^C +build-7 +yes`} {
+	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B has no say: the node belongs to another quorum: of theirs`, `(?m)^C +build-7 +yes`} {
 		if !regexp.MustCompile(like).MatchString(text) {
 			t.Errorf("%q is not in\n%s", like, text)
 		}

@@ -166,7 +166,8 @@ func theRest(r *locks.Record, shown int) string {
 	}
 }
 
-// showNodes prints what each node of a quorum says.
+// showNodes prints what each node of a quorum says. Why one has no say is long and stands below the
+// table, where nothing cuts it.
 func showNodes(p *output.Page, nodes []locks.NodeRecord) {
 	p.Say("")
 	lines := output.Table{Bends: 1}
@@ -175,6 +176,15 @@ func showNodes(p *output.Page, nodes []locks.NodeRecord) {
 		lines.Add(nodeCells(n, p.Colour)...)
 	}
 	p.Table(lines)
+	for _, n := range nodes {
+		at := output.Clean(n.Node)
+		switch {
+		case n.Error != "":
+			p.Say("%s", p.Paint(output.Red, at+" has no say: "+output.Clean(n.Error)))
+		case n.Vote == nil && n.Quarantine > 0:
+			p.Say("%s", p.Paint(output.Yellow, at+" grants nothing for "+output.Span(n.Quarantine)))
+		}
+	}
 }
 
 // nodeCells are the cells of a node in the table of show.
@@ -182,9 +192,9 @@ func nodeCells(n locks.NodeRecord, c output.Colour) []string {
 	at := output.Clean(n.Node)
 	switch {
 	case n.Error != "":
-		return []string{at, c.Paint(output.Red, "no say: "+output.Clean(n.Error)), "-", "-", "-", "-"}
+		return []string{at, c.Paint(output.Red, "no say"), "-", "-", "-", "-"}
 	case n.Vote == nil && n.Quarantine > 0:
-		return []string{at, c.Paint(output.Yellow, "grants nothing for "+output.Span(n.Quarantine)), "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
+		return []string{at, c.Paint(output.Yellow, "none yet"), "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
 	case n.Vote == nil:
 		return []string{at, "-", "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
 	}
