@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
@@ -34,6 +36,55 @@ func TestHowManyWaitIsSaidAlsoOfALineOfWhichOnlyTheFirstAreTold(t *testing.T) {
 		r.Waiters[test.told-1].Waited = 5000
 		if got := theRest(r, test.shown); got != test.want {
 			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}
+
+// meeting is a node whose SCAN is answered once all nodes are asked.
+type meeting struct{ asked, all chan struct{} }
+
+func (m *meeting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *meeting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (m *meeting) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		close(m.asked)
+		select {
+		case <-m.all:
+			cmd.(*redis.ScanCmd).SetVal([]string{"quorum:lock:{x}"}, 0)
+			return nil
+		case <-time.After(10 * time.Second):
+			return errors.New("the others are not asked")
+		}
+	}
+}
+
+func TestTheLocksOfAllNodesAreCountedSideBySide(t *testing.T) {
+	t.Parallel()
+	all := make(chan struct{})
+	var nodes []*meeting
+	var clients []redis.UniversalClient
+	for range 3 {
+		m := &meeting{make(chan struct{}), all}
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		defer rdb.Close()
+		rdb.AddHook(m)
+		nodes, clients = append(nodes, m), append(clients, rdb)
+	}
+	go func() {
+		for _, m := range nodes {
+			<-m.asked
+		}
+		close(all)
+	}()
+	records := make([]nodeRecord, 3)
+	(&Init{}).counts(t.Context(), records, clients)
+	for _, r := range records {
+		if r.failed != nil || r.Locks != 1 {
+			t.Errorf("%+v", r)
 		}
 	}
 }
