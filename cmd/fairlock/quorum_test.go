@@ -134,6 +134,13 @@ func TestRunStandsInTheLineOfAQuorumAndOutlivesOneOfItsNodes(t *testing.T) {
 	q.launch("run", "--wait", "0", "nightly", "--", "true").ends(0)
 }
 
+func TestRunAsksForNoLongerLeaseThanTheQuorumAllows(t *testing.T) {
+	t.Parallel()
+	q := newTrio(t)
+	must(t, q.locker(quorum.WithLongestLease(20*time.Second), quorum.WithLease(time.Second)).Init(t.Context()))
+	q.launch("run", "--longest-lease", "20s", "x", "--", "true").ends(0)
+}
+
 func TestRunEndsItsCommandWhenTheMajorityIsGone(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)
@@ -181,6 +188,20 @@ func TestWhatAQuorumCannotDoIsRefusedWithTheReason(t *testing.T) {
 		if text := p.stderr.String(); !strings.Contains(text, why) {
 			t.Errorf("%s: %s, want %q", line, text, why)
 		}
+	}
+}
+
+func TestWhatStandsInTheEnvironmentIsNamedWhereItIsRefused(t *testing.T) {
+	t.Parallel()
+	for line, env := range map[string]string{
+		"ls --redis redis://a":    "FAIRLOCK_SET=mine",
+		"show --redis a x":        "FAIRLOCK_LONGEST_LEASE=2m",
+		"ls --redis a --redisson": "FAIRLOCK_PREFIX=mine",
+	} {
+		p := fairlockWith(t, []string{env}, strings.Fields(line)...).start()
+		p.ends(exit.Usage)
+		name, _, _ := strings.Cut(env, "=")
+		p.complains("(the environment has " + name + ")")
 	}
 }
 
