@@ -37,7 +37,8 @@ With --redisson it shows a lock of Java's Redisson: its holder, its count, and f
 
 --json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner,
 note, since and waited_ms. Of a quorum also nodes, with node, error (why it says nothing), vote (null, or as holder),
-decided, token, waiting and quarantine_ms (for how long it will grant nothing). A quorum tells of the first 500 in line only; waiting counts all.
+decided, token, waiting and quarantine_ms (for how long it will grant nothing). A quorum tells of the first 500 in line
+only; waiting counts all.
 
 Exit codes:
     0  it is held or waited for
