@@ -186,7 +186,7 @@ func (s *State) stand(page lua.State) {
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order,
 // by SCAN. A lock that is held or waited for all the time is shown once; any other is shown once or
 // not at all. A State counts all waiters and shows the first. List takes about two round trips for
-// every hundred keys of the database. An error ends it; a damaged lock does not.
+// every hundred keys of the database. An error ends it; a damaged lock does not, and is shown.
 func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		if err := c.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {
