@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -115,13 +116,27 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 			page[i].State, err = s.Inspect(ctx, page[i].Keys, 0, 1)
 		}
 		if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
-			continue // somebody else's key; nothing is known of the lock
+			page[i].State.Damaged, err = s.occupied(ctx, page[i].Keys, err)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// occupied is why the lock cannot be read, if one of its keys has another type and there is a lock
+// all the same; nil if all that was found is somebody else's.
+func (s *Server) occupied(ctx context.Context, keys Keys, why error) (damaged, err error) {
+	pipe := s.rdb.Pipeline()
+	owner, line := pipe.HMGet(ctx, keys.Record(), "owner"), pipe.LLen(ctx, keys.Queue())
+	if err := s.bounded(ctx, MostKept, func() { _ = exec(ctx, pipe) }); err != nil { // each reply has its own
+		return nil, err
+	}
+	if has := owner.Val(); len(has) == 1 && has[0] != nil || line.Val() > 0 {
+		return fmt.Errorf("a key has another type: %w", why), nil
+	}
+	return nil, nil
 }
 
 // masters are the nodes that have keys. A cluster's client may ask any node which these are.

@@ -65,6 +65,33 @@ func TestAScanFindsWhatIsHeldOrWaitedForOnEveryNode(t *testing.T) {
 	})
 }
 
+func TestAScanShowsALockOfWhichAKeyHasAnotherTypeAsDamaged(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		for what, key := range map[string]string{"record": s.keys.Record(), "queue": s.keys.Queue(), "waiters": s.keys.Waiters()} {
+			s.forgetAll()
+			a := s.party("a")
+			a.holds(usual)
+			a.waits(usual)
+			s.untidy = true
+			must(t, s.rdb.Set(ctx, key, "theirs", usual).Err())
+			scan, damaged := a.Scan("fairlock", 100), 0
+			for more := true; more; {
+				var page []Listed
+				var err error
+				page, more, err = scan.Next(ctx)
+				must(t, err)
+				for _, l := range page {
+					if l.Name == "x" && l.State.Damaged != nil {
+						damaged++
+					}
+				}
+			}
+			equal(t, "shown as damaged, where its "+what+" is a string", damaged, 1)
+			s.untidy = false
+		}
+	})
+}
+
 func TestAScanRunsWhereTheScriptIsNotLoadedYet(t *testing.T) {
 	s := onRedis(t)
 	a := s.party("a")

@@ -86,7 +86,7 @@ logged() { "$@" 2>&1 | tee "$(mktemp "$logs/XXXXXX")"; }
 # Tests of how soon something happens have priority over everything that computes, if the user may
 # set that. At equal priority, a sleeping process was seen to wake up a second late, on two cores
 # with too much to do.
-first=()
+first=() # bash 3.2, as of macOS, takes an empty array for one that is not set
 [ "$(nice -n -10 nice 2>/dev/null)" != -10 ] || first=(nice -n -10)
 
 # Where everything is tested, go vet looks at all packages, with more checks than go test has.
@@ -96,7 +96,7 @@ vet=-vet=off
 test_all() {
 	# One package at a time. Only what is named further down runs beside tests of how soon something
 	# happens.
-	logged "${first[@]}" go test $race $vet -p 1 -count=1 -shuffle=on "$@"
+	logged ${first[@]+"${first[@]}"} go test $race $vet -p 1 -count=1 -shuffle=on "$@"
 }
 
 # Where a run mostly waits, others run beside it; each has its own servers. What computes does so at
@@ -219,5 +219,5 @@ echo "Skipped:"
 sed -n 's/^--- SKIP: \([^ ]*\).*/  \1/p' "$logs"/* | sort
 whole=$(cat "$logs"/* | grep -c '^--- SKIP: ') || true
 part=$(sed -n 's/^  *--- SKIP: \([^ /]*\).*/\1/p' "$logs"/* | sort -u | grep -c .) || true
-loud "${missing[@]}" "" "Skipped: the $whole tests above, and parts of $part others."
+loud ${missing[@]+"${missing[@]}"} "" "Skipped: the $whole tests above, and parts of $part others."
 exit "$status"

@@ -235,12 +235,20 @@ func TestAUserWithTheRightsThatTheDoctorAdvisesLacksNone(t *testing.T) {
 		checkFound(t, found, "rights", note, "is refused scan (ls), wait (WithReplicas)", " +scan +wait")
 		checkFound(t, found, "keyspace", note, "allow +dbsize +scan +type")
 		rules = append(advised(found), "+dbsize", "+scan", "+type")
+		looks(t, as(t, s, user, rules...), flags...)
 		for _, f := range findsAt(t, as(t, s, user, rules...), flags...) {
 			if f.Status != good {
 				t.Errorf("%s: %+v", rules, f)
 			}
 		}
 	}
+}
+
+// looks has a user look at the locks, of which there are none.
+func looks(t *testing.T, url string, flags ...string) {
+	t.Helper()
+	fairlockWith(t, []string{"FAIRLOCK_REDIS=" + url}, append([]string{"ls"}, flags...)...).start().ends(0)
+	fairlockWith(t, []string{"FAIRLOCK_REDIS=" + url}, append([]string{"show", "x"}, flags...)...).start().ends(1)
 }
 
 func TestAUserWithTheRightsThatTheDoctorAdvisesCannotReachOthers(t *testing.T) {
@@ -281,6 +289,7 @@ func TestTheDoctorSaysWhichRightsAreMissing(t *testing.T) {
 		{"~* +@all allchannels -hset", "practice", wrong, []string{"can't run this command", "ACL SETUSER"}},
 		{"~* +@all allchannels -info -wait", "rights", note, []string{"info (", "wait (WithReplicas)", "+info"}},
 		{"~* +@all allchannels -info", "version", note, []string{"not known: INFO: NOPERM", "+info"}},
+		{"~* +@all &fairlock:wake:* &fairlock:freed:*", "rights", note, []string{"publish on fairlock:plain:wake:* (ls, show, web)", "&fairlock:plain:wake:*"}},
 		{"~* +@all allchannels -scan", "keyspace", note, []string{"NOPERM", "+scan"}},
 	} {
 		checkFound(t, findsAt(t, as(t, s, "limited", strings.Fields(test.rules)...)), test.check, test.status, test.says...)

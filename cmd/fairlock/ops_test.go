@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"regexp"
@@ -169,6 +170,15 @@ cache {eu}/a b  plain lock
 	checkText(t, "show other --json", prints(t, s, 1, "show", "other", "--json"), `{"name":"other","kind":"fair","token":0,"holder":null,"waiting":0}`)
 }
 
+func TestLsShowsALockOfWhichAKeyHasAnotherTypeAsDamaged(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	take(t, observer(t, s), "x")
+	must(t, s.Client(t).Set(t.Context(), "fairlock:queue:{x}", "theirs", 0).Err())
+	must(t, s.Client(t).Set(t.Context(), "fairlock:lock:{theirs}", "theirs", 0).Err())
+	checkText(t, "ls", prints(t, s, 0, "ls"), "NAME  KIND  HOLDER  HELD  REMAINING  WAITING\nx  fair  - (damaged)  -  -  0")
+}
+
 // named returns the names in the order in which ls shows them.
 func named(t *testing.T, s *redistest.Server, args ...string) string {
 	t.Helper()
@@ -239,6 +249,48 @@ func TestShowShowsTheBeginningOfALongLineToPeople(t *testing.T) {
 	}
 	if r := objects[locks.Record](t, s, 0, "show", "x"); len(r) != 1 || len(r[0].Waiters) != 22 || r[0].Waiters[21].Place != 22 {
 		t.Errorf("show --json: %+v", r)
+	}
+}
+
+// mover takes the first out of a line after a page of it was read.
+type mover struct{ move func() }
+
+func (m *mover) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *mover) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (m *mover) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if strings.HasSuffix(fmt.Sprint(cmd.Args()), " 0 500]") && err == nil && m.move != nil {
+			m.move()
+			m.move = nil
+		}
+		return err
+	}
+}
+
+func TestWhoMovesUpWhileALongLineIsReadIsShownAndOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	rdb, other := s.Client(t), s.Client(t)
+	line := "fairlock:queue:{x}"
+	for i := range 1200 {
+		must(t, other.RPush(t.Context(), line, fmt.Sprintf("%d:c:%d:30000::", i+1, i+1)).Err())
+	}
+	rdb.AddHook(&mover{move: func() { must(t, other.LPop(t.Context(), line).Err()) }})
+	locker := fairlock.New(rdb)
+	defer locker.Close()
+	got := inspect(t, locker, "x")
+	for i, w := range got.Waiters {
+		if w.ID != fmt.Sprintf("c:%d", i+1) {
+			t.Fatalf("at place %d is %s", i+1, w.ID)
+		}
+	}
+	if len(got.Waiters) != 1200 {
+		t.Errorf("%d are shown", len(got.Waiters))
 	}
 }
 

@@ -231,6 +231,16 @@ func TestANewQuorumIsToldSoOnlyIfItsUserSaysSo(t *testing.T) {
 	}
 }
 
+func TestANodeThatRefusesIsNotSaidToBeAway(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	must(t, q.servers[1].Client(t).Do(t.Context(), "acl", "setuser", "default", "-scan").Err())
+	text := q.prints(exit.Unavailable, "quorum", "init")
+	if strings.Count(text, "  refuses") != 1 || strings.Contains(text, "away") {
+		t.Error(text)
+	}
+}
+
 func TestNobodyIsToldThatAQuorumIsNewIfThereIsAReasonAgainstIt(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)

@@ -134,6 +134,13 @@ func TestRunStandsInTheLineOfAQuorumAndOutlivesOneOfItsNodes(t *testing.T) {
 	q.launch("run", "--wait", "0", "nightly", "--", "true").ends(0)
 }
 
+func TestRunAsksForNoLongerLeaseThanTheQuorumAllows(t *testing.T) {
+	t.Parallel()
+	q := newTrio(t)
+	must(t, q.locker(quorum.WithLongestLease(20*time.Second), quorum.WithLease(time.Second)).Init(t.Context()))
+	q.launch("run", "--longest-lease", "20s", "x", "--", "true").ends(0)
+}
+
 func TestRunEndsItsCommandWhenTheMajorityIsGone(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)
@@ -184,6 +191,20 @@ func TestWhatAQuorumCannotDoIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
+func TestWhatStandsInTheEnvironmentIsNamedWhereItIsRefused(t *testing.T) {
+	t.Parallel()
+	for line, env := range map[string]string{
+		"ls --redis redis://a":    "FAIRLOCK_SET=mine",
+		"show --redis a x":        "FAIRLOCK_LONGEST_LEASE=2m",
+		"ls --redis a --redisson": "FAIRLOCK_PREFIX=mine",
+	} {
+		p := fairlockWith(t, []string{env}, strings.Fields(line)...).start()
+		p.ends(exit.Usage)
+		name, _, _ := strings.Cut(env, "=")
+		p.complains("(the environment has " + name + ")")
+	}
+}
+
 func TestLsShowAndTopTellOfAQuorum(t *testing.T) {
 	t.Parallel()
 	q := aTrio(t)
@@ -228,7 +249,7 @@ func TestShowSaysWhyANodeHasNoSay(t *testing.T) {
 	l := q.locker()
 	q.servers[2].Kill()
 	text := q.prints(exit.Nothing, "show", "nightly")
-	for _, like := range []string{`(?m)^A +- +- +- +- +0$`, `(?m)^B +grants nothing for 1m`, `(?m)^C +no say: .*refused`} {
+	for _, like := range []string{`(?m)^A +- +- +- +- +0$`, `(?m)^B +none yet +-`, `(?m)^C +no say +-`, `(?m)^B grants nothing for 1m`, `(?m)^C has no say: .*refused`} {
 		if !regexp.MustCompile(like).MatchString(text) {
 			t.Errorf("%q is not in\n%s", like, text)
 		}
@@ -253,7 +274,7 @@ func TestANodeOfAnotherQuorumSaysSoAndTheOthersShowTheLock(t *testing.T) {
 	q.decided(l, "nightly")
 	must(t, q.servers[1].Client(t).HSet(t.Context(), "quorum:node", "set", "theirs").Err())
 	text := q.prints(0, "show", "nightly")
-	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B +no say: the node belongs to another quorum: of theirs`, `(?m)^C +build-7 +yes`} {
+	for _, like := range []string{`held by +build-7`, `(?m)^A +build-7 +yes`, `(?m)^B has no say: the node belongs to another quorum: of theirs`, `(?m)^C +build-7 +yes`} {
 		if !regexp.MustCompile(like).MatchString(text) {
 			t.Errorf("%q is not in\n%s", like, text)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -165,6 +166,18 @@ func TestTheCommandLineArrivesToTheByteAlsoWhereItIsNoUTF8(t *testing.T) {
 	launch(t, s, "show", name).ends(0)
 	launch(t, s, "force", name).ends(0)
 	p.ends(76)
+}
+
+func TestNobodyIsToldHowManyWaitForAPlainLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	take(t, plainLocker(t, s.Client(t)), "x", fairlock.Note("me"))
+	p := launch(t, s, "run", "--plain", "--wait", "0", "x", "--", "true")
+	p.ends(75)
+	p.complains("held by me since")
+	if text := p.stderr.String() + prints(t, s, 0, "top", "--plain", "--once"); strings.Contains(text, " waiting") {
+		t.Error(text)
+	}
 }
 
 func TestRunTakesTheLockUnderThePrefixThatTheOtherVerbsLookUnder(t *testing.T) {

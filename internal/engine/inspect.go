@@ -14,6 +14,9 @@ const (
 	listPage    = 100
 )
 
+// overlap is how much of a page the next one shows again: the line moves up in between.
+const overlap = 50
+
 // State is what a lock was doing when it was inspected.
 type State struct {
 	Name    string
@@ -89,12 +92,12 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 		return nil, err
 	}
 	var state *State
-	for from := 0; ; from += inspectPage {
+	for from, most := 0, inspectPage; ; from, most = from+most-overlap, inspectPage+overlap {
 		if c.isClosed() {
 			return nil, ErrClosed
 		}
 		var page lua.State
-		if e := c.Await(ctx, func(ctx context.Context) { page, err = c.Server.Inspect(ctx, keys, from, inspectPage) }); e != nil {
+		if e := c.Await(ctx, func(ctx context.Context) { page, err = c.Server.Inspect(ctx, keys, from, most) }); e != nil {
 			return nil, e
 		}
 		if err != nil {
@@ -104,7 +107,7 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 			state = newState(name, page)
 		}
 		state.stand(page)
-		if page.Page < inspectPage {
+		if page.Page < most {
 			return state, nil
 		}
 	}
@@ -161,12 +164,19 @@ func newState(name string, page lua.State) *State {
 	return state
 }
 
-// stand adds the waiters of a page.
+// stand adds the waiters of a page, without those that the page before has shown.
 func (s *State) stand(page lua.State) {
 	if s.Damaged == nil {
 		s.Damaged = page.Damaged
 	}
+	shown := make(map[string]bool)
+	for _, w := range s.Waiters[max(0, len(s.Waiters)-2*overlap):] { // twice: some may have come back in
+		shown[w.ID] = true
+	}
 	for _, w := range page.Waiters {
+		if shown[w.Ticket.ID()] {
+			continue
+		}
 		s.Waiters = append(s.Waiters, Waiter{
 			ID: w.Ticket.ID(), Owner: w.Ticket.Identity(), Note: w.Ticket.Note, Since: w.Place.Time(), Waited: page.Now.Sub(w.Place),
 		})
@@ -176,7 +186,7 @@ func (s *State) stand(page lua.State) {
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order,
 // by SCAN. A lock that is held or waited for all the time is shown once; any other is shown once or
 // not at all. A State counts all waiters and shows the first. List takes about two round trips for
-// every hundred keys of the database. An error ends it; a damaged lock does not.
+// every hundred keys of the database. An error ends it; a damaged lock does not, and is shown.
 func (c *Core) List(ctx context.Context) iter.Seq2[*State, error] {
 	return func(yield func(*State, error) bool) {
 		if err := c.list(ctx, func(s *State) bool { return yield(s, nil) }); err != nil {
@@ -203,7 +213,7 @@ func (c *Core) list(ctx context.Context, yield func(*State) bool) error {
 			return err
 		}
 		for _, s := range states {
-			if !s.State.Held && s.State.Waiting == 0 {
+			if !s.State.Held && s.State.Waiting == 0 && s.State.Damaged == nil {
 				continue
 			}
 			state := newState(s.Name, s.State)

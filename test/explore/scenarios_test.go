@@ -95,7 +95,6 @@ var scenarios = []scenario{
 	mixed(atOnce, once, once, budget{deaf: 1, crash: 1}.with(0, 1)).named("two tickets of a client and two others"),
 	mixed(once, once, absentee, every.with(1, 1).forced(1)).named("forced"),
 	all(once, budget{late: 1, flush: 1}.with(1, 1).forced(1)).named("three clients, forced"),
-	all(once, budget{lose: 1, late: 1}.with(1, 2).forced(1)).named("forced before a leave that is repeated"),
 	all(once, budget{deaf: 1, crash: 1}.with(1, 1)).notYetHeard().named("not yet heard"),
 	mixed(once, once, absentee, every.kept().with(1, 1).forced(1)).clockSetBack().named("clock set back"),
 	mixed(hasty, hasty, once, every.with(1, 1)).named("some try"),

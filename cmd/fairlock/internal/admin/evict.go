@@ -2,12 +2,15 @@ package admin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/fairlock"
 )
 
 // Evict is "fairlock evict".
@@ -26,7 +29,7 @@ or, should its process not listen, with its next heartbeat. The beginning of an 
   fairlock show nightly
   fairlock evict nightly 0198c5c2-7a3e-7d1b-9f0a-3c5d7e9f1a2b:4
 
---json: name and evicted (the waiter, as of show).
+--json: name and evicted (the waiter, as of show; of one that was not seen in line only the id).
 
 Exit codes:
     0  it was evicted
@@ -51,40 +54,66 @@ func (v *Evict) Run() error {
 	}
 	defer s.Close()
 	l := s.Lockers[0]
-	state, err := l.Look(v.Name)
+	waiter, err := v.evict(l)
 	if err != nil {
 		return err
-	}
-	waiter, err := v.find(state.Waiters)
-	if err != nil {
-		return err
-	}
-	// Only locks of this kind, and those of a quorum, have a line.
-	if err := l.Interface.(locks.Evicter).Evict(context.Background(), v.Name, waiter.ID); err != nil {
-		return l.FailedChange(err, "look again, and give the whole id")
 	}
 	p := v.Page()
 	p.Object(&evictedRecord{v.Name, look.Base64(v.Name), waiter})
-	p.Say("%s: evicted %s, who had place %d and waited for %s", p.Paint(output.Bold, output.Clean(v.Name)), called(waiter), waiter.Place, output.Span(waiter.Waited))
+	where := ""
+	if waiter.Place > 0 {
+		where = fmt.Sprintf(", who had place %d and waited for %s", waiter.Place, output.Span(waiter.Waited))
+	}
+	p.Say("%s: evicted %s%s", p.Paint(output.Bold, output.Clean(v.Name)), called(waiter), where)
 	return output.Done(p.Print(), "the waiter was evicted")
 }
 
+// evict evicts the waiter, and returns who it was. A whole id need not be seen: a long line moves
+// up while it is read, and a quorum shows only its first.
+func (v *Evict) evict(l locks.Locker) (*locks.WaiterRecord, error) {
+	r, err := l.Look(v.Name)
+	if err != nil {
+		return nil, err
+	}
+	waiter, unseen := v.find(r)
+	switch {
+	case unseen != nil && !v.whole():
+		return nil, unseen
+	case unseen != nil:
+		waiter = &locks.WaiterRecord{ID: v.Waiter}
+	}
+	// Only locks of this kind, and those of a quorum, have a line.
+	err = l.Interface.(locks.Evicter).Evict(context.Background(), v.Name, waiter.ID)
+	switch {
+	case err == nil:
+		return waiter, nil
+	case unseen != nil && errors.Is(err, fairlock.ErrNotWaiting):
+		return nil, unseen
+	}
+	return nil, l.FailedChange(err, "look again, and give the whole id")
+}
+
+// whole reports whether the command line has a whole id.
+func (v *Evict) whole() bool { return strings.Contains(v.Waiter, ":") }
+
 // find returns the waiter that the command line means.
-func (v *Evict) find(line []locks.WaiterRecord) (*locks.WaiterRecord, error) {
+func (v *Evict) find(r *locks.Record) (*locks.WaiterRecord, error) {
 	var like []*locks.WaiterRecord
-	begins := v.Waiter != "" && !strings.Contains(v.Waiter, ":") // a whole id may begin another one
-	for i := range line {
-		switch w := &line[i]; {
+	begins := v.Waiter != "" && !v.whole() // a whole id may begin another one
+	for i := range r.Waiters {
+		switch w := &r.Waiters[i]; {
 		case w.ID == v.Waiter:
 			return w, nil
 		case begins && strings.HasPrefix(w.ID, v.Waiter):
 			like = append(like, w)
 		}
 	}
-	switch len(like) {
-	case 0:
+	switch told := len(r.Waiters); {
+	case len(like) == 0 && told < r.Waiting && !v.whole():
+		return nil, exit.Errorf(exit.Nothing, "nobody with the id %q is among the first %d of %d who wait for %q: give the whole id", v.Waiter, told, r.Waiting, v.Name)
+	case len(like) == 0:
 		return nil, exit.Errorf(exit.Nothing, "nobody with the id %q waits for %q", v.Waiter, v.Name)
-	case 1:
+	case len(like) == 1:
 		return like[0], nil
 	default:
 		return nil, exit.Errorf(exit.Usage, "%d waiters of %q have ids that begin with %q", len(like), v.Name, v.Waiter)

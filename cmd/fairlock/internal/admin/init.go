@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,7 +41,7 @@ a new quorum a minute, and is never needed.
   fairlock quorum init --redis quorum:a:6379,b:6379,c:6379 --new
 
 Say --new only before the first lock, never because a node was restarted or replaced: that node waits for a reason. It is
-refused if a node is away, keeps itself to another quorum, has been granting already, or has locks. --anyway is for
+refused if a node is away or refuses, keeps itself to another quorum, has been granting already, or has locks. --anyway is for
 nodes that change their quorum: stop all users of both quorums first, and wait for the longest lease.
 
 --json: a line for each node, with node, error, run, set, longest_lease_ms, quarantine_ms and locks
@@ -50,7 +51,7 @@ Exit codes:
     0  all nodes were told, or the quorum is in use and there is nothing to tell
     1  nothing was changed: --new is missing, or there is a reason against it
    64  the command line makes no sense; also one server twice
-   69  a node is away and nothing was changed, or not all nodes were told: say it again
+   69  a node is away or refuses and nothing was changed, or not all nodes were told: say it again
    74  standard output cannot be written`
 }
 
@@ -117,7 +118,7 @@ func (v *Init) look(ctx context.Context, l *quorum.Locker, clients []redis.Unive
 		return nil, &exit.Error{Code: exit.Usage, Err: err} // about the flags: nothing was asked yet
 	}
 	runs := make(map[string]string)
-	for i, s := range all {
+	for _, s := range all {
 		if other := runs[s.Run]; s.Run != "" && other != "" {
 			return nil, exit.Errorf(exit.Usage, "%s and %s are one server", other, s.Node)
 		}
@@ -126,14 +127,24 @@ func (v *Init) look(ctx context.Context, l *quorum.Locker, clients []redis.Unive
 		if s.Err != nil {
 			n.Error = lua.Redacted(s.Err.Error())
 		}
-		if s.Set != "" || s.Err == nil {
-			n.Locks, n.failed = v.count(ctx, clients[i])
-		} else {
+		if s.Set == "" {
 			n.failed = s.Err
 		}
 		nodes = append(nodes, n)
 	}
+	v.counts(ctx, nodes, clients)
 	return nodes, nil
+}
+
+// counts counts the locks of the nodes that answer, side by side: a node may have many keys.
+func (v *Init) counts(ctx context.Context, nodes []nodeRecord, clients []redis.UniversalClient) {
+	var all sync.WaitGroup
+	for i := range nodes {
+		if n := &nodes[i]; n.failed == nil {
+			all.Go(func() { n.Locks, n.failed = v.count(ctx, clients[i]) })
+		}
+	}
+	all.Wait()
 }
 
 // count counts the keys of locks that a node has.
@@ -223,6 +234,8 @@ func (v *Init) tell(nodes []nodeRecord, well bool) error {
 // before says how a node was, for people.
 func (n *nodeRecord) before() string {
 	switch {
+	case lua.Answered(n.failed):
+		return "refuses"
 	case n.failed != nil:
 		return "away"
 	case n.Error != "":

@@ -15,7 +15,7 @@ import (
 type Show struct {
 	locks.Reading
 	output.Flags
-	All  bool   `help:"Show the whole line, however long (default: its first ${most}). JSON has it always."`
+	All  bool   `help:"Show the whole line, however long (default: its first ${most}). Of a quorum, its first 500. JSON has it always."`
 	Name string `arg:"" complete:"lock" help:"The lock's name."`
 }
 
@@ -37,7 +37,8 @@ With --redisson it shows a lock of Java's Redisson: its holder, its count, and f
 
 --json: a line for each lock, as of ls, and of a fair one the waiters too, with place, id, owner,
 note, since and waited_ms. Of a quorum also nodes, with node, error (why it says nothing), vote (null, or as holder),
-decided, token, waiting and quarantine_ms (for how long it will grant nothing).
+decided, token, waiting and quarantine_ms (for how long it will grant nothing). A quorum tells of the first 500 in line
+only; waiting counts all.
 
 Exit codes:
     0  it is held or waited for
@@ -140,14 +141,34 @@ func showLine(p *output.Page, r *locks.Record, all bool) {
 		}
 	}
 	p.Table(lines)
-	if more := len(r.Waiters) - len(shown); more > 0 && r.Kind == locks.Redisson {
-		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them)", look.Count(more))))
-	} else if more > 0 {
-		p.Say("%s", p.Dim(fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", look.Count(more), output.Span(r.Waiters[len(r.Waiters)-1].Waited))))
+	if rest := theRest(r, len(shown)); rest != "" {
+		p.Say("%s", p.Dim(rest))
 	}
 }
 
-// showNodes prints what each node of a quorum says.
+// theRest says who waits beside those shown, or nothing if that is nobody. A quorum tells only of
+// the first in a long line.
+func theRest(r *locks.Record, shown int) string {
+	told, all := len(r.Waiters), len(r.Waiters)
+	if r.Kind == locks.Quorum {
+		all = max(all, r.Waiting)
+	}
+	switch more := look.Count(all - shown); {
+	case shown == all:
+		return ""
+	case shown == told:
+		return fmt.Sprintf("and %s more", more)
+	case told < all:
+		return fmt.Sprintf("and %s more (--all shows the first %s)", more, look.Count(told))
+	case r.Kind == locks.Redisson:
+		return fmt.Sprintf("and %s more (--all shows them)", more)
+	default:
+		return fmt.Sprintf("and %s more (--all shows them), the last has waited for %s", more, output.Span(r.Waiters[told-1].Waited))
+	}
+}
+
+// showNodes prints what each node of a quorum says. Why one has no say is long and stands below the
+// table, where nothing cuts it.
 func showNodes(p *output.Page, nodes []locks.NodeRecord) {
 	p.Say("")
 	lines := output.Table{Bends: 1}
@@ -156,6 +177,15 @@ func showNodes(p *output.Page, nodes []locks.NodeRecord) {
 		lines.Add(nodeCells(n, p.Colour)...)
 	}
 	p.Table(lines)
+	for _, n := range nodes {
+		at := output.Clean(n.Node)
+		switch {
+		case n.Error != "":
+			p.Say("%s", p.Paint(output.Red, at+" has no say: "+output.Clean(n.Error)))
+		case n.Vote == nil && n.Quarantine > 0:
+			p.Say("%s", p.Paint(output.Yellow, at+" grants nothing for "+output.Span(n.Quarantine)))
+		}
+	}
 }
 
 // nodeCells are the cells of a node in the table of show.
@@ -163,9 +193,9 @@ func nodeCells(n locks.NodeRecord, c output.Colour) []string {
 	at := output.Clean(n.Node)
 	switch {
 	case n.Error != "":
-		return []string{at, c.Paint(output.Red, "no say: "+output.Clean(n.Error)), "-", "-", "-", "-"}
+		return []string{at, c.Paint(output.Red, "no say"), "-", "-", "-", "-"}
 	case n.Vote == nil && n.Quarantine > 0:
-		return []string{at, c.Paint(output.Yellow, "grants nothing for "+output.Span(n.Quarantine)), "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
+		return []string{at, c.Paint(output.Yellow, "none yet"), "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
 	case n.Vote == nil:
 		return []string{at, "-", "-", "-", token(n.Token), strconv.Itoa(n.Waiting)}
 	}

@@ -6,7 +6,13 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
+	"github.com/fairlock/locks/lua"
 )
+
+// lookers are the commands that look at plain locks beside fair ones: they open both kinds.
+const lookers = "ls, show, web"
 
 // rights tries what the library and this tool ask of the server directly. The scripts' rights are
 // tried by practice.
@@ -21,6 +27,7 @@ func (p *patient) rights(ctx context.Context) finding {
 		publish, count = "spublish", "shardnumsub"
 	}
 	var needed, missed, also []string
+	plainChannel := lua.Channels(lua.Plain(p.prefix))
 	version, replicas := "the look at version and eviction policy", "WithReplicas"
 	if p.isNode() {
 		version = ""
@@ -34,16 +41,19 @@ func (p *patient) rights(ctx context.Context) finding {
 		{[]any{"time"}, ""},
 		{[]any{"eval", "return redis.call('HGETALL', KEYS[1])", 1, p.prefix + ":lock:{fairlock-doctor}"}, ""},
 		{[]any{"info"}, version},
+		{[]any{publish, plainChannel + "fairlock-doctor", ""}, lookers},
 		{[]any{"scan", 0, "match", p.prefix + ":lock:fairlock-doctor", "count", 1}, "ls"},
 		{[]any{"wait", 0, 1}, replicas},
 	} {
-		if p.isNode() && try.without == replicas {
+		if p.isNode() && try.without == replicas || p.kind != locks.Fair && try.without == lookers {
 			continue
 		}
 		switch err := p.rdb.Do(ctx, try.command...).Err(); {
 		case !redis.HasErrorPrefix(err, "NOPERM"):
 		case try.without == "":
 			needed = append(needed, fmt.Sprint(try.command[0]))
+		case try.without == lookers:
+			missed = append(missed, fmt.Sprintf("%s on %s* (%s)", publish, plainChannel, lookers))
 		default:
 			missed = append(missed, fmt.Sprintf("%v (%s)", try.command[0], try.without))
 			also = append(also, fmt.Sprintf("+%v", try.command[0]))
@@ -78,9 +88,13 @@ func (p *patient) subscribes(ctx context.Context, channel string) error {
 
 // rule returns the ACL rule with what a user of locks needs, and no more than that and also.
 func (p *patient) rule(also ...string) string {
-	freed, commands := " &"+p.prefix+":freed:*", rights
-	if p.isNode() {
-		freed, commands = "", rightsAtNode
+	channels, commands := " &"+p.prefix+":freed:*", rights
+	switch {
+	case p.isNode():
+		channels, commands = "", rightsAtNode
+	case p.kind == locks.Fair: // ls, show and web look at the plain locks, too
+		plain := lua.Plain(p.prefix)
+		channels += " &" + plain + ":wake:* &" + plain + ":freed:*"
 	}
 	told := messages
 	if p.sharded() {
@@ -91,7 +105,7 @@ func (p *patient) rule(also ...string) string {
 			commands += " " + more
 		}
 	}
-	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:*%[2]s %[3]s +ping +client|setname %[4]s", p.prefix, freed, told, commands)
+	return fmt.Sprintf("ACL SETUSER NAME on >PASSWORD ~%[1]s:* &%[1]s:wake:*%[2]s %[3]s +ping +client|setname %[4]s", p.prefix, channels, told, commands)
 }
 
 // The commands in that rule are those of docs/operations.md.

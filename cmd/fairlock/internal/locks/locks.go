@@ -131,7 +131,7 @@ func (r *Reading) Kinds() ([]string, error) {
 	case r.Redisson && r.Plain:
 		return nil, exit.Errorf(exit.Usage, "--redisson shows fair and plain locks of Redisson; --plain is for those of Fairlock")
 	case r.Redisson && r.Prefix != "":
-		return nil, exit.Errorf(exit.Usage, "--redisson: Redisson's keys have no prefix; give the name as it is on the server")
+		return nil, exit.Errorf(exit.Usage, "--redisson: Redisson's keys have no prefix; give the name as it is on the server%s", server.Exported("FAIRLOCK_PREFIX"))
 	case r.Redisson:
 		return []string{Redisson}, nil
 	}

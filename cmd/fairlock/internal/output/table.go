@@ -32,7 +32,7 @@ func (p *Page) Table(t Table) {
 		all += width[column] + gap
 	}
 	if p.Width > 0 && all > p.Width {
-		width[t.Bends] = max(bent, width[t.Bends]-(all-p.Width))
+		width[t.Bends] = max(min(bent, width[t.Bends]), width[t.Bends]-(all-p.Width))
 	}
 	for i, line := range t.lines {
 		var text strings.Builder

@@ -38,3 +38,14 @@ func TestPercentilesAndNumbersForPeople(t *testing.T) {
 		}
 	}
 }
+
+func TestAColumnThatBendsIsNeverWiderThanWhatStandsInIt(t *testing.T) {
+	p := &Page{Width: 20}
+	lines := Table{Bends: 1}
+	lines.Add("NAME", "WHO", "ID")
+	lines.Add("nightly", "me", "0123456789")
+	p.Table(lines)
+	if got, want := p.text.String(), "NAME     WHO  ID\nnightly  me   0123456789\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

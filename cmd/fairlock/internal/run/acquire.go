@@ -73,9 +73,9 @@ func (r *Command) refused(locker fairlock.Interface, err error) error {
 	case errors.Is(err, fairlock.ErrInvalid):
 		return &exit.Error{Code: exit.Usage, Err: err}
 	case errors.Is(err, fairlock.ErrHeld):
-		return exit.Errorf(r.Conflict, "%q was not acquired within %v: %s", r.Name, time.Duration(r.Wait), holder(locker, r.Name, err))
+		return exit.Errorf(r.Conflict, "%q was not acquired within %v: %s", r.Name, time.Duration(r.Wait), r.holder(locker, err))
 	case errors.Is(err, fairlock.ErrQueueFull):
-		return exit.Errorf(r.Conflict, "%q was not acquired: the line is full: %s", r.Name, holder(locker, r.Name, err))
+		return exit.Errorf(r.Conflict, "%q was not acquired: the line is full: %s", r.Name, r.holder(locker, err))
 	case errors.Is(err, fairlock.ErrEvicted), errors.As(err, &wait) && wait.Position > 0:
 		return &exit.Error{Code: r.Conflict, Err: err}
 	default: // also if the server has not answered yet: a user who skips conflicts must hear of that
@@ -83,14 +83,18 @@ func (r *Command) refused(locker fairlock.Interface, err error) error {
 	}
 }
 
-// holder says who has the lock.
-func holder(locker fairlock.Interface, name string, err error) string {
-	state := stateOf(context.Background(), locker, name)
+// holder says who has the lock, and how many wait: of a plain lock only their processes know that.
+func (r *Command) holder(locker fairlock.Interface, err error) string {
+	state := stateOf(context.Background(), locker, r.Name)
 	if state == nil || state.Holder == nil {
 		return err.Error() // the lock has changed hands, or the server is gone; err is what the call was told
 	}
 	h := state.Holder
-	return fmt.Sprintf("held by %s since %s, %d waiting", nickname(h), h.Since.Format(time.DateTime), state.Waiting)
+	text := fmt.Sprintf("held by %s since %s", nickname(h), h.Since.Format(time.DateTime))
+	if r.Plain {
+		return text
+	}
+	return fmt.Sprintf("%s, %d waiting", text, state.Waiting)
 }
 
 // nickname returns what a holder calls itself.

@@ -25,7 +25,7 @@ type Command struct {
 	Wait       patience       `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
 	MaxWaiters *int           `placeholder:"N" help:"Do not join a line in which N wait already."`
 	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
-	Lease      time.Duration  `default:"30s" placeholder:"DURATION" help:"How long the lock outlives a holder that died (default ${default})."`
+	Lease      *time.Duration `placeholder:"DURATION" help:"How long the lock outlives a holder that died (default 30s, or the longest lease of a quorum if that is shorter)."`
 	FixedLease *time.Duration `placeholder:"DURATION" help:"A lease that is not renewed: shortly before it is over, the command is told to end."`
 	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL (default: a fifteenth of the lease, or less)."`
 	Owner      *string        `placeholder:"OWNER" help:"Share the lock with whoever names the same owner."`
@@ -108,7 +108,7 @@ func (r *Command) under(p *Program, shown *progress) error {
 	signals, release := process.Catch(slices.Concat(process.Ending, heralds)...)
 	defer release() // last: while the Locker closes, a signal must not cost the command's exit code
 	log := locks.NewNotices(shown)
-	locker, disconnect, err := r.Connect(locks.KindOf(r.Plain), slog.New(log), r.Lease)
+	locker, disconnect, err := r.Connect(locks.KindOf(r.Plain), slog.New(log), r.lease())
 	if err != nil {
 		return err
 	}
@@ -150,6 +150,20 @@ func (r *Command) Program() (*Program, error) {
 	return p, nil
 }
 
+// usualLease is the lease of who asks for none.
+const usualLease = 30 * time.Second
+
+// lease returns the lease that is renewed.
+func (r *Command) lease() time.Duration {
+	switch {
+	case r.Lease != nil:
+		return *r.Lease
+	case r.LongestLease != 0:
+		return min(usualLease, r.LongestLease)
+	}
+	return usualLease
+}
+
 // killAfter returns how long the command has at most from SIGTERM to SIGKILL.
 func (r *Command) killAfter() time.Duration {
 	switch {
@@ -158,7 +172,7 @@ func (r *Command) killAfter() time.Duration {
 	case r.FixedLease != nil:
 		return safely(*r.FixedLease)
 	default:
-		return safely(r.Lease)
+		return safely(r.lease())
 	}
 }
 

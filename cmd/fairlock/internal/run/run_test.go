@@ -18,8 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestByDefaultTheCommandIsDeadBeforeTheServerGivesTheLockToAnother(t *testing.T) {
 	t.Parallel()
+	long, short := time.Hour, time.Millisecond
 	for _, lease := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, time.Hour} {
-		for _, r := range []Command{{Lease: lease}, {Lease: time.Hour, FixedLease: &lease}, {Lease: time.Millisecond, FixedLease: &lease}} {
+		for _, r := range []Command{{Lease: &lease}, {Lease: &long, FixedLease: &lease}, {Lease: &short, FixedLease: &lease}} {
 			if after, margin := r.killAfter(), fairlock.Margin(lease); after <= 0 || after > margin*3/4 {
 				t.Errorf("a lease of %v: SIGKILL %v after SIGTERM, and the margin is %v", lease, after, margin)
 			}
@@ -29,7 +30,7 @@ func TestByDefaultTheCommandIsDeadBeforeTheServerGivesTheLockToAnother(t *testin
 
 func TestByDefaultTheCommandIsDeadBeforeTheServerGivesAwayALockThatWasNeverRenewed(t *testing.T) {
 	t.Parallel()
-	r := Command{Lease: 30 * time.Second}
+	r := Command{}
 	p := Program{KillAfter: r.killAfter()}
 	const claim = 3 * time.Second
 	since := 50 * time.Millisecond // the grant, as the command begins
@@ -57,7 +58,7 @@ func TestByDefaultTheCommandIsDeadBeforeTheServerGivesAwayALockThatWasNeverRenew
 
 func TestALossThatIsNoticedLateLeavesOnlyTheRestOfTheGrace(t *testing.T) {
 	t.Parallel()
-	r := Command{Lease: 30 * time.Second}
+	r := Command{}
 	p := Program{KillAfter: r.killAfter()}
 	const free, claim = 27 * time.Second, 2700 * time.Millisecond // for how long they are trusted
 	for _, test := range []struct{ first, late, want time.Duration }{

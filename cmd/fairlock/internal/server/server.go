@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,13 +55,22 @@ func (c *Connection) Open() (redis.UniversalClient, error) {
 	case c.Quorum():
 		return nil, exit.Errorf(exit.Usage, "--redis names a quorum, and this command needs one server")
 	case c.LongestLease != 0 || c.Set != "":
-		return nil, exit.Errorf(exit.Usage, "--longest-lease and --set are of use with a quorum only: --redis quorum:HOST,HOST,HOST")
+		return nil, exit.Errorf(exit.Usage, "--longest-lease and --set are of use with a quorum only: --redis quorum:HOST,HOST,HOST%s", Exported("FAIRLOCK_LONGEST_LEASE", "FAIRLOCK_SET"))
 	}
 	client, err := c.site().prepare()
 	if err != nil {
 		return nil, err
 	}
 	return client(), nil
+}
+
+// Exported says which of these variables stand in the environment, for whoever typed no such flag.
+func Exported(names ...string) string {
+	set := slices.DeleteFunc(names, func(name string) bool { return os.Getenv(name) == "" })
+	if len(set) == 0 {
+		return ""
+	}
+	return " (the environment has " + strings.Join(set, " and ") + ")"
 }
 
 // site is one server, or what acts as one.

@@ -268,6 +268,16 @@ func TestALineOfManyIsGoneThroughToItsEnd(t *testing.T) {
 	}
 }
 
+func TestALineOfWhichOnlyTheFirstAreNamedIsCountedWhole(t *testing.T) {
+	s := scenery()
+	s.state.Waiters, s.state.Waiting = s.state.Waiters[:500], 700
+	p := starts(t, s, 80, 24)
+	p.presses("enter")
+	if p.line("700 waiting") == "" {
+		t.Errorf("%s", p.screen())
+	}
+}
+
 func TestWhatWasAskedForBeforeTheScreenChangedIsNotTakenIn(t *testing.T) {
 	s := scenery()
 	p := starts(t, s, 80, 24)

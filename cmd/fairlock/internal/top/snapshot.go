@@ -61,6 +61,10 @@ func WriteText(out io.Writer, p *survey.Picture, plain bool) error {
 		fmt.Fprintln(text, strings.TrimRight(strings.Join(row, "  "), " "))
 	}
 	t := p.Totals()
+	if plain { // their lines are known to the waiters' own processes only
+		fmt.Fprintf(text, "%s locks, %s held, %s hand-overs/s\n", look.Count(t.Locks), look.Count(t.Held), look.Rate(t.Rate))
+		return text.Flush()
+	}
 	fmt.Fprintf(text, "%s locks, %s held, %s waiting, %s hand-overs/s, longest wait %s\n",
 		look.Count(t.Locks), look.Count(t.Held), look.Count(t.Waiting), look.Rate(t.Rate), look.Span(t.Longest))
 	return text.Flush()

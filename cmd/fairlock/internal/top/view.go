@@ -159,7 +159,7 @@ func (m *Model) viewLine() []string {
 	number := len(look.Count(len(s.Waiters)))
 	who := max(1, (m.width-number-10)*3/5)
 	lines = append(lines,
-		m.trouble(look.Count(len(s.Waiters))+" waiting"),
+		m.trouble(look.Count(max(s.Waiting, len(s.Waiters)))+" waiting"), // a quorum names the first 500
 		header.Render(cell(cell("", number, true)+" "+cell("WAITED", 7, true)+"  "+cell("WAITER", who, false)+" ID", m.width, false)))
 	from, to := m.line.seen()
 	for at := from; at < to; at++ {

@@ -71,7 +71,7 @@ func (w *Command) Run() error {
 		if w.JSON {
 			return output.Written(WriteJSON(os.Stdout, events))
 		}
-		return output.Written(WriteText(os.Stdout, events, func(k Kind, text string) string { return c.Paint(shadeOf[k], text) }))
+		return output.Written(WriteText(os.Stdout, events, w.Plain, func(k Kind, text string) string { return c.Paint(shadeOf[k], text) }))
 	}}
 	if err := Follow(ctx, locker, look.NewPace(250*time.Millisecond, s.Servers...), w.Name, p); err != nil {
 		return err

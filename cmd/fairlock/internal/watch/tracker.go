@@ -22,6 +22,8 @@ type Tracker struct {
 	forced int64           // the last token that was forced
 	ended  time.Time       // when the last hold ended, as far as was told
 
+	unseen time.Time // when an unseen hold was told whose token no look has shown yet; zero: of none
+
 	damaged bool // the damage has been told
 
 	at     time.Time // the time of what is being handled
@@ -73,6 +75,7 @@ func (t *Tracker) Hear(o fairlock.Overheard, at time.Time) []Event {
 		t.finish(Released)
 	case o.Kind == fairlock.Released && t.forced < t.latest-1:
 		t.say(Event{Kind: Unseen})
+		t.unseen = at
 	}
 	return t.events
 }
@@ -148,7 +151,13 @@ func (t *Tracker) seeHolder(s *fairlock.State, sent time.Time) {
 	}
 	if s.Token > t.latest {
 		t.latest, t.moved, t.passed = s.Token, true, time.Time{}
-		t.say(Event{Kind: Unseen, Token: s.Token})
+		if t.unseen.IsZero() { // else its release was heard, and told without the token
+			t.say(Event{Kind: Unseen, Token: s.Token})
+		}
+		t.unseen = time.Time{}
+	}
+	if !sent.Before(t.unseen) {
+		t.unseen = time.Time{}
 	}
 }
 

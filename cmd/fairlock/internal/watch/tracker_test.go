@@ -209,6 +209,18 @@ func TestOfAPlainLockEveryReleaseIsTold(t *testing.T) {
 	s.hears(freed) // this message comes with the force
 }
 
+func TestAHoldOfWhichOnlyTheReleaseIsHeardIsToldOnce(t *testing.T) {
+	s := newStory(t)
+	s.sees(s.free(10), "standing, 0 wait")
+	s.passes(time.Second)
+	s.hears(fairlock.Overheard{Kind: fairlock.Released}, "unseen, 0 wait")
+	s.check(s.tracker.Look(s.free(10), s.now.Add(-time.Millisecond), s.now), nil) // this look was under way
+	s.passes(time.Second)
+	s.sees(s.free(20))
+	s.passes(time.Second)
+	s.sees(s.free(30), "unseen token 30, 0 wait") // the message of this one was lost
+}
+
 func TestALockThatTheServerKeepsForItsHolderIsSaidToBe(t *testing.T) {
 	s := newStory(t)
 	s.sees(s.has("a", 10, 0, s.lease), "standing a token 10, 0 wait")

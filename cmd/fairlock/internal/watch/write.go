@@ -26,8 +26,9 @@ func WriteJSON(out io.Writer, events []Event) error {
 	return nil
 }
 
-// WriteText writes events for people. paint colours the word that says what happened.
-func WriteText(out io.Writer, events []Event, paint func(Kind, string) string) error {
+// WriteText writes events for people. paint colours the word that says what happened. Who waits for a
+// plain lock is known to its own process only, so that nothing is said of a line.
+func WriteText(out io.Writer, events []Event, plain bool, paint func(Kind, string) string) error {
 	count := make(map[Kind]int)
 	for _, e := range events {
 		count[e.Kind]++
@@ -43,7 +44,10 @@ func WriteText(out io.Writer, events []Event, paint func(Kind, string) string) e
 			told[e.Kind] = true
 			parts = []string{look.Count(n) + " waiters"}
 		}
-		fmt.Fprintf(&text, "%s  %s  %s\n", e.At.Format("15:04:05.000"), paint(e.Kind, fmt.Sprintf("%-9s", e.Kind)), strings.Join(append(parts, e.rest()), "   "))
+		if !plain {
+			parts = append(parts, e.rest())
+		}
+		fmt.Fprintf(&text, "%s  %s  %s\n", e.At.Format("15:04:05.000"), paint(e.Kind, fmt.Sprintf("%-9s", e.Kind)), strings.Join(parts, "   "))
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

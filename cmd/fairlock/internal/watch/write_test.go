@@ -10,7 +10,7 @@ import (
 
 func written(events ...Event) string {
 	var out bytes.Buffer
-	_ = WriteText(&out, events, func(_ Kind, text string) string { return text })
+	_ = WriteText(&out, events, false, func(_ Kind, text string) string { return text })
 	return out.String()
 }
 
@@ -29,6 +29,17 @@ func TestEachEventIsOneLineForPeople(t *testing.T) {
 		if got := written(e); got != want+"\n" {
 			t.Errorf("got  %swant %s", got, want)
 		}
+	}
+}
+
+func TestNothingIsSaidOfTheLineOfAPlainLock(t *testing.T) {
+	var out bytes.Buffer
+	e := Event{At: time.Date(2026, 1, 2, 15, 4, 5, 0, time.Local), Kind: Standing}
+	if err := WriteText(&out, []Event{e}, true, func(_ Kind, text string) string { return text }); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "15:04:05.000  standing   nobody has it\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -66,7 +77,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
-	if WriteJSON(full{}, []Event{{}}) == nil || WriteText(full{}, []Event{{}}, func(_ Kind, text string) string { return text }) == nil {
+	if WriteJSON(full{}, []Event{{}}) == nil || WriteText(full{}, []Event{{}}, false, func(_ Kind, text string) string { return text }) == nil {
 		t.Error("nobody was told")
 	}
 }

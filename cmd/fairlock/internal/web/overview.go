@@ -91,7 +91,7 @@ func (s *site) overview(r *http.Request) (page any, in *frame) {
 	}
 	now := v.picture.At
 	t := v.picture.Totals()
-	p.Title = look.Count(t.Waiting) + " waiting · " + s.server
+	waits := look.Count(t.Waiting) + " waiting"
 	p.Figures = []label{
 		{"Locks", look.Count(t.Locks)},
 		{"Held", look.Count(t.Held)},
@@ -99,6 +99,11 @@ func (s *site) overview(r *http.Request) (page any, in *frame) {
 		{"Hand-overs/s", look.Rate(t.Rate)},
 		{"Longest wait", look.Span(t.Longest)},
 	}
+	if _, ok := s.watcher.lockers[locks.Fair]; !ok { // who waits for plain locks is not known here
+		waits = look.Count(t.Held) + " held"
+		p.Figures = slices.DeleteFunc(p.Figures, func(l label) bool { return l.Name == "Waiting" || l.Name == "Longest wait" })
+	}
+	p.Title = waits + " · " + s.server
 	all := found(v.picture.Locks, p.Query)
 	by := sortedBy(p.Sort)
 	p.Sort = by.key

@@ -50,6 +50,15 @@ func TestPlainLocksAreShownAsSuch(t *testing.T) {
 	c.shows(http.StatusOK, "/lock?kind=plain&name=cache", "Held by <b>the refresher</b>", "its own process only", "Force…")
 }
 
+func TestNothingIsSaidOfTheLinesOfPlainLocksAlone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	body := servesUnder(t, "", s.Addr(), false, "", locks.Plain).shows(http.StatusOK, "/", "0 held · ")
+	if strings.Contains(body, "0 waiting") || strings.Contains(body, "<dt>Waiting</dt>") {
+		t.Errorf("it shows how many wait: %s", body)
+	}
+}
+
 func TestThePageOfNoLockIsNotOneOfAKindThatWasNotChosen(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
