@@ -37,6 +37,9 @@ func (l *Locker) inspect(ctx context.Context, name string) (*State, error) {
 	}
 	state := &State{Name: name}
 	for from := 0; ; from += inspectPage {
+		if isClosed(l.closing) {
+			return nil, engine.ErrClosed
+		}
 		var reply []any
 		if e := l.core.Await(ctx, func(ctx context.Context) {
 			reply, err = l.core.Server.Run(ctx, inspectScript, []string{keys.Record(), keys.Queue(), keys.Waiters()}, from, from+inspectPage-1)
@@ -120,6 +123,9 @@ func (l *Locker) list(ctx context.Context, yield func(*State) bool) error {
 	}
 	seen := make(map[string]bool)
 	for cursor := "0"; ; {
+		if isClosed(l.closing) {
+			return engine.ErrClosed
+		}
 		names, next, err := l.page(ctx, cursor)
 		if err != nil {
 			return err

@@ -168,8 +168,12 @@ func (l *Locker) held(c *call) error {
 	e := &engine.HeldError{
 		Owner: c.last.holder, Remaining: max(0, c.last.left-time.Since(c.at)), Waiting: c.last.waiting, Failure: l.lastFailure(c),
 	}
-	if at := l.lines[c.Keys.Record()]; l.plain && at != nil {
+	switch at := l.lines[c.Keys.Record()]; {
+	case at == nil:
+	case l.plain:
 		e.Waiting = at.count
+	case at.when.After(c.at): // the call itself was told of the holder as it joined
+		e.Owner, e.Remaining, e.Waiting = at.seen.holder, max(0, at.seen.left-time.Since(at.when)), at.seen.waiting
 	}
 	return e
 }

@@ -24,6 +24,8 @@ type line struct {
 	forget  func()    // ends the subscription of a plain lock
 	looking time.Time // when the last refresh went out; zero: it is answered, or has failed
 	failure error     // of the last request; nil: it was answered
+	seen    view      // by the last refresh that was answered
+	when    time.Time // that was; zero: none was
 }
 
 // join gives the call its place, and has it hear of releases.

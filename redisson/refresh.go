@@ -33,6 +33,7 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 		l.core.Settings.Logger.Debug("fairlock: a place in Redisson's line was not refreshed", "lock", at.keys.Record(), "error", err)
 		return
 	}
+	at.seen, at.when = seen, time.Now()
 	for _, owner := range append(seen.missing, seen.next) {
 		if c := byOwner[owner]; c != nil && !c.asks {
 			c.signal()
@@ -55,19 +56,23 @@ type view struct {
 	ends    time.Duration // until the head's deadline; 0: nobody is in line
 	next    string        // who may have the lock now, of this process; or empty
 	missing []string      // who lost their place
+	holder  string        // may be empty
+	waiting int           // how many are in line
 }
 
 func decodeView(reply []any) (v view, err error) {
-	if len(reply) != 4 {
+	if len(reply) != 6 {
 		return v, wrongReply("refresh", reply)
 	}
 	pttl, ok := reply[0].(int64)
 	next, ok2 := reply[2].(string)
 	missing, ok3 := reply[3].([]any)
-	if !ok || !ok2 || !ok3 {
+	holder, ok4 := reply[4].(string)
+	waiting, ok5 := reply[5].(int64)
+	if !ok || !ok2 || !ok3 || !ok4 || !ok5 {
 		return v, wrongReply("refresh", reply)
 	}
-	v.left, v.next = until(pttl), next
+	v.left, v.next, v.holder, v.waiting = until(pttl), next, holder, int(waiting)
 	if pttl == -2 {
 		v.ends, err = millis("refresh", reply[1])
 	}

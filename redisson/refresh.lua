@@ -4,9 +4,10 @@
 --       fairLockWaitTimeout (ms), 3 PUBLISH or SPUBLISH, 4 what the channels of waiters begin with,
 --       5 and so on: the owners
 -- Reply: PTTL, the time until the head's deadline (ms; 0: nobody is in line), the owner that may have
---        the lock now (empty: none of these), the owners that are not in line
+--        the lock now (empty: none of these), the owners that are not in line, the holder (may be
+--        empty), how many are in line
 -- Errors before a write: WRONGTYPE. A full server refuses nothing here.
-redis.call('HLEN', KEYS[1])
+--#include parts/holder.lua
 --#include parts/now.lua
 local verb, channels = ARGV[3], ARGV[4]
 local ours, java = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -43,4 +44,4 @@ for i = 5, #ARGV do
     redis.call('ZREM', KEYS[3], ARGV[i]) -- or enter takes it for one in line
   end
 end
-return {left, ends, next, missing}
+return {left, ends, next, missing, holder, redis.call('LLEN', KEYS[2])}

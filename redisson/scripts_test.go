@@ -43,7 +43,10 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 			t.Errorf("%v is %+v", reply, a)
 		}
 	}
-	for _, reply := range [][]any{nil, {int64(-2), "x", "", []any{}}, {int64(1), int64(1), "", "x"}, {int64(-2), int64(-1), "", []any{}}} {
+	for _, reply := range [][]any{
+		nil, {int64(-2), "x", "", []any{}, "", int64(0)}, {int64(1), int64(1), "", "x", "", int64(0)}, {int64(-2), int64(-1), "", []any{}, "", int64(0)},
+		{int64(1), int64(1), "", []any{}, int64(0), int64(0)}, {int64(1), int64(1), "", []any{}, "", ""}, {int64(1), int64(1), "", []any{}},
+	} {
 		if v, err := decodeView(reply); err == nil {
 			t.Errorf("%v is %+v", reply, v)
 		}
@@ -53,6 +56,23 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 			t.Errorf("%v is shown", reply)
 		}
 	}
+}
+
+func TestWhoGivesUpAfterAWaitIsToldOfThePresentHolder(t *testing.T) {
+	onBoth(t, func(w *world) {
+		waits := WithWaiterTimeout(600 * time.Millisecond) // a look each 200 ms
+		lease := w.has(w.fair(), "x")
+		next := w.queues(w.Context(), w.fair(waits), "x", 1)
+		late := w.queues(w.Context(), w.fair(waits), "x", 2, WaitAtMost(3*time.Second))
+		w.unlock(lease)
+		lease = w.gets(next)
+		var why *HeldError
+		if err := w.ends(late).err; !errors.As(err, &why) || why.Owner != lease.Owner() || why.Remaining < 25*time.Second || why.Waiting != 1 {
+			w.Errorf("%v, and %s has it", err, lease.Owner())
+		}
+		w.unlock(lease)
+		w.nothing()
+	})
 }
 
 func TestARefusalNamesTheHolderAlsoIfTheFirstReplyWasLost(t *testing.T) {
@@ -105,7 +125,7 @@ func TestALockInItsLastMillisecondIsNotTakenForOneWithoutEnd(t *testing.T) {
 				t.Errorf("%s: a PTTL of %d is %v, %v", status, pttl, a.left, err)
 			}
 		}
-		if v, err := decodeView([]any{pttl, int64(1), "", []any{}}); err != nil || v.left != want {
+		if v, err := decodeView([]any{pttl, int64(1), "", []any{}, "", int64(0)}); err != nil || v.left != want {
 			t.Errorf("a PTTL of %d is %v, %v", pttl, v.left, err)
 		}
 	}
