@@ -126,6 +126,17 @@ func TestALeaveThatIsRepeatedIsToldOfTheForceThatEndedItsHoldAndOfNoOther(t *tes
 	})
 }
 
+func TestAForceAfterTheSetOfWaitersWasDeletedPassesNobodyOver(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
+		_, token := a.holds(usual)
+		next, _ := b.waits(usual)
+		must(t, s.rdb.Del(ctx, s.keys.Waiters()).Err())
+		admin.forces(token)
+		b.granted(next)
+	})
+}
+
 // The forced holder may not hear of the force before its next renewal, some minutes later. Until
 // then the server must remember the force.
 func TestAForcedHoldOfALongLeaseIsNotResurrectedByItsNextRenewal(t *testing.T) {

@@ -133,6 +133,11 @@ func (s *Server) occupied(ctx context.Context, keys Keys, why error) (damaged, e
 	if err := s.bounded(ctx, MostKept, func() { _ = exec(ctx, pipe) }); err != nil { // each reply has its own
 		return nil, err
 	}
+	for _, err := range []error{seen(owner.Err()), seen(line.Err())} {
+		if err != nil && !WrongType(err) {
+			return nil, err
+		}
+	}
 	if has := owner.Val(); len(has) == 1 && has[0] != nil || line.Val() > 0 {
 		return fmt.Errorf("a key has another type: %w", why), nil
 	}

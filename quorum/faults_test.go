@@ -690,6 +690,22 @@ func TestAnExtendThatAMajorityRefusesSaysAtOnceWhatTheNodesSaid(t *testing.T) {
 	w.unlock(lease)
 }
 
+func TestAHoldWhoseRenewalsAMajorityRefusesLeavesNothingBehindAtTheOthers(t *testing.T) {
+	w := realNodes(t, 3)
+	lease := w.has(w.locker(WithLease(6*time.Second)), "x")
+	w.everywhere(lease, 3)
+	for _, node := range w.direct[:2] {
+		w.must(node.Do(w.Context(), "ACL", "SETUSER", "default", "-hsetnx").Err()) // of renewals alone
+	}
+	<-lease.Done()
+	ended := time.Now()
+	w.is(lease.Unlock(context.Background()), ErrLost)
+	w.until("the third node has no vote", func() bool { return w.direct[2].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 })
+	if took := time.Since(ended); took > 3*time.Second {
+		t.Errorf("it kept its vote for %v, as long as it had prolonged it", took)
+	}
+}
+
 // As after a PERSIST, or a RESTORE by hand.
 func TestAVoteWithoutAnEndEndsAfterTheLongestLeaseAtTheLatest(t *testing.T) {
 	onBoth(t, func(w *world) {

@@ -221,6 +221,9 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 		lease := rules.LeaseToTrust(rules.Until(trusted, began)) - time.Millisecond // the Core takes the margin off again
 		return lua.Renewed{Remaining: max(lease, time.Millisecond), Count: count}
 	}
+	// A minority may have prolonged it, or may yet: whatever becomes of the hold, its ticket leaves.
+	hold.Requests.Sent()
+	hold.Requests.Done(rules.ErrUnreachable)
 	return lua.Renewed{Err: cmp.Or(refused, rules.ErrUnreachable)}
 }
 

@@ -24,6 +24,7 @@ type call struct {
 	failure  error           // of the last request of its own; nil: it was answered
 	last     answer          // the last one that said something of the holder
 	at       time.Time       // when that came
+	named    time.Time       // when one last named the holder
 	position int             // in line, when the call joined; 0: not yet
 	failures engine.Backoff
 
@@ -139,6 +140,9 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	if a.status == waits && a.position == 0 { // nothing new but the time that is left
 		a.holder, a.waiting = c.last.holder, c.last.waiting
 	}
+	if a.status != waits || a.position > 0 {
+		c.named = time.Now()
+	}
 	c.last, c.at, c.answered, c.failure, c.failures = a, time.Now(), true, nil, engine.Backoff{}
 	switch {
 	case a.status == full:
@@ -172,7 +176,7 @@ func (l *Locker) held(c *call) error {
 	case at == nil:
 	case l.plain:
 		e.Waiting = at.count
-	case at.when.After(c.at): // the call itself was told of the holder as it joined
+	case at.when.After(c.named): // the call itself was told of the holder as it joined
 		e.Owner, e.Remaining, e.Waiting = at.seen.holder, max(0, at.seen.left-time.Since(at.when)), at.seen.waiting
 	}
 	return e

@@ -32,7 +32,8 @@ func (c *Core) Lock(ctx context.Context, op, name string, try bool, options []Lo
 // gaveUp tells the observer that a call ended without its lock, and returns its error.
 func (c *Core) gaveUp(ctx context.Context, began time.Time, op, name string, err error) error {
 	if end, ok := err.(*WaitError); ok { //nolint:errorlint // what it wraps may be the user's, and is not asked
-		end.Waited = time.Since(began) // also of a call that joined several lines, or one again
+		whole := *end
+		whole.Waited, err = time.Since(began), &whole // also of a call that joined several lines, or one again
 	}
 	if c.Settings.Observer != nil {
 		c.Settings.Observe(Event{Kind: GaveUp, Context: ctx, Name: name, Took: time.Since(began), Err: err})

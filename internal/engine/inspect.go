@@ -292,8 +292,8 @@ func (c *Core) evict(ctx context.Context, keys lua.Keys, waiter string) (bool, e
 
 // findWaiter returns the waiter of that id, or nil, and how many pages of the line it has read.
 func (c *Core) findWaiter(ctx context.Context, keys lua.Keys, waiter string) (w *lua.Waiter, pages int, err error) {
-	for from := 0; ; from += inspectPage {
-		page, err := c.Server.Inspect(ctx, keys, from, inspectPage)
+	for from, most := 0, inspectPage; ; from, most = from+most-overlap, inspectPage+overlap {
+		page, err := c.Server.Inspect(ctx, keys, from, most)
 		if err != nil {
 			return nil, pages, err
 		}
@@ -303,7 +303,7 @@ func (c *Core) findWaiter(ctx context.Context, keys lua.Keys, waiter string) (w 
 				return &page.Waiters[i], pages, nil
 			}
 		}
-		if page.Page < inspectPage {
+		if page.Page < most {
 			return nil, pages, nil
 		}
 	}

@@ -8,6 +8,6 @@ if remaining == -1 or remaining == MAX_LEASE then
     remaining = math.min(MAX_LEASE, latest - ms)
   else
     redis.call('DEL', record)
-    more = 1
+    remaining, more = -1, 1
   end
 end

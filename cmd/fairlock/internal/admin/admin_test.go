@@ -116,7 +116,7 @@ func TestAWholeIDIsEvictedThoughALookAtTheLineDidNotShowIt(t *testing.T) {
 		t.Errorf("%+v, %v", w, err)
 	}
 	_, err = (&Evict{Name: "x", Waiter: "c:501"}).evict(locks.Locker{Interface: b})
-	if exit.Code(err) != exit.Nothing || errors.Is(err, fairlock.ErrNotWaiting) || !strings.Contains(fmt.Sprint(err), `"c:501" waits for "x"`) {
+	if exit.Code(err) != exit.Nothing || errors.Is(err, fairlock.ErrNotWaiting) || !strings.Contains(fmt.Sprint(err), `"c:501" is among the first 1 of 501 who wait for "x"`) {
 		t.Errorf("once more: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (v *Evict) Run() error {
 }
 
 // evict evicts the waiter, and returns who it was. A whole id need not be seen: a long line moves
-// up while it is read, and a quorum shows only its first.
+// up while it is read.
 func (v *Evict) evict(l locks.Locker) (*locks.WaiterRecord, error) {
 	r, err := l.Look(v.Name)
 	if err != nil {
@@ -109,8 +109,8 @@ func (v *Evict) find(r *locks.Record) (*locks.WaiterRecord, error) {
 		}
 	}
 	switch told := len(r.Waiters); {
-	case len(like) == 0 && told < r.Waiting && !v.whole():
-		return nil, exit.Errorf(exit.Nothing, "nobody with the id %q is among the first %d of %d who wait for %q: give the whole id", v.Waiter, told, r.Waiting, v.Name)
+	case len(like) == 0 && told < r.Waiting: // of a quorum: the library sees no more of it either
+		return nil, exit.Errorf(exit.Nothing, "nobody with the id %q is among the first %d of %d who wait for %q", v.Waiter, told, r.Waiting, v.Name)
 	case len(like) == 0:
 		return nil, exit.Errorf(exit.Nothing, "nobody with the id %q waits for %q", v.Waiter, v.Name)
 	case len(like) == 1:

@@ -50,9 +50,12 @@ func (r *Rates) Add(p *Picture) {
 	}
 }
 
-// pause is how many times as long as the latest interval another one has to be, so that nobody
-// looked in between.
-const pause = 10
+// How long an interval has to be, at least and as a multiple of the latest, so that nobody looked
+// in between. An administrator's change is looked at sooner than others.
+const (
+	leastPause = 10 * time.Second
+	pause      = 10
+)
 
 // forgetBeforePause drops the looks from before a time in which nobody looked: who held the lock
 // meanwhile is not known, and the holders of one look would stand for all that time.
@@ -63,7 +66,7 @@ func (r *Rates) forgetBeforePause() {
 	}
 	latest := r.past[n-1].at.Sub(r.past[n-2].at)
 	for i := n - 2; i > 0; i-- {
-		if r.past[i].at.Sub(r.past[i-1].at) > pause*latest {
+		if r.past[i].at.Sub(r.past[i-1].at) > max(leastPause, pause*latest) {
 			r.past = r.past[i:]
 			return
 		}
