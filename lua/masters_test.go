@@ -82,10 +82,10 @@ func TestMastersWhoseGoroutinesAHookEndsHaveNotAnswered(t *testing.T) {
 	close(known)
 	for _, read := range []time.Duration{time.Second, -1} { // with timeouts, and without
 		node := silentFor(read, false)
-		defer node.Close()
+		t.Cleanup(func() { _ = node.Close() })
 		node.AddHook(ender{})
 		whole := redis.NewClusterClient(&redis.ClusterOptions{ReadTimeout: read})
-		defer whole.Close()
+		t.Cleanup(func() { _ = whole.Close() })
 		s := NewServer(of{whole, known, []*redis.Client{node}}, "x:wake:", "y")
 		s.timing.learn(whole) // of wraps it
 		equal(t, "nothing bounds them", s.timing.unbounded(), read < 0)

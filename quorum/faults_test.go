@@ -33,71 +33,75 @@ const (
 func (w *world) turns(f func(), within time.Duration, lockers ...*Locker) {
 	w.Helper()
 	const enough = 20
-	late := 0
+	t := &turnstile{world: w}
 	var all sync.WaitGroup
-	var mu sync.Mutex // guards what follows
-	var inside, last int64
-	var over bool
-	var returned time.Time
 	if len(lockers) == 0 {
 		lockers = []*Locker{w.locker(), w.locker(), w.locker(), w.locker()}
 	}
 	for _, l := range lockers {
 		for range 4 {
 			all.Go(func() {
-				for {
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
-					lease, err := l.Lock(ctx, "x")
-					cancel()
-					mu.Lock()
-					if err != nil || over {
-						mu.Unlock()
-						if err != nil {
-							w.Errorf("%v", err)
-						} else {
-							_ = lease.Unlock(context.Background())
-						}
-						return
-					}
-					if inside++; inside > 1 || lease.Token() <= last {
-						w.Errorf("%d inside, token %d after %d", inside, lease.Token(), last)
-					}
-					last = lease.Token()
-					mu.Unlock()
-					time.Sleep(time.Millisecond)
-					mu.Lock()
-					if !returned.IsZero() {
-						late++
-					}
-					if lease.Err() == nil {
-						inside--
-					} else {
-						inside = 0
-					}
-					mu.Unlock()
-					if err := lease.Unlock(context.Background()); err != nil && !errors.Is(err, ErrLost) {
-						w.Errorf("%v", err)
-					}
+				for t.turn(l) {
 				}
 			})
 		}
 	}
 	time.Sleep(100 * time.Millisecond)
 	f()
-	mu.Lock()
-	returned = time.Now()
-	mu.Unlock()
+	t.mu.Lock()
+	t.counts = true
+	t.mu.Unlock()
 	if !poll.Until(within, func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return late >= enough
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.count >= enough
 	}) {
 		w.Errorf("less than %d turns in %v", enough, within)
 	}
-	mu.Lock()
-	over = true
-	mu.Unlock()
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
 	all.Wait()
+}
+
+// turnstile is where callers of one lock pass, one at a time.
+type turnstile struct {
+	*world
+	mu           sync.Mutex // guards what follows
+	inside, last int64
+	counts, over bool
+	count        int
+}
+
+// turn takes the lock and gives it back. It reports whether the caller goes on.
+func (t *turnstile) turn(l *Locker) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lease, err := l.Lock(ctx, "x")
+	if err != nil {
+		t.Errorf("%v", err)
+		return false
+	}
+	t.mu.Lock()
+	if t.inside++; t.inside > 1 || lease.Token() <= t.last {
+		t.Errorf("%d inside, token %d after %d", t.inside, lease.Token(), t.last)
+	}
+	t.last = lease.Token()
+	t.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	t.mu.Lock()
+	if t.counts {
+		t.count++
+	}
+	if t.inside--; lease.Err() != nil {
+		t.inside = 0
+	}
+	goesOn := !t.over
+	t.mu.Unlock()
+	if err := lease.Unlock(context.Background()); err != nil && !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
+	return goesOn
 }
 
 func TestOneNodeKilledOrStoppedHoldsNobodyUp(t *testing.T) {

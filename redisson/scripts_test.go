@@ -44,8 +44,13 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 		}
 	}
 	for _, reply := range [][]any{
-		nil, {int64(-2), "x", "", []any{}, "", int64(0)}, {int64(1), int64(1), "", "x", "", int64(0)}, {int64(-2), int64(-1), "", []any{}, "", int64(0)},
-		{int64(1), int64(1), "", []any{}, int64(0), int64(0)}, {int64(1), int64(1), "", []any{}, "", ""}, {int64(1), int64(1), "", []any{}},
+		nil,
+		{int64(-2), "x", "", []any{}, "", int64(0)},
+		{int64(1), int64(1), "", "x", "", int64(0)},
+		{int64(-2), int64(-1), "", []any{}, "", int64(0)},
+		{int64(1), int64(1), "", []any{}, int64(0), int64(0)},
+		{int64(1), int64(1), "", []any{}, "", ""},
+		{int64(1), int64(1), "", []any{}},
 	} {
 		if v, err := decodeView(reply); err == nil {
 			t.Errorf("%v is %+v", reply, v)

@@ -62,7 +62,7 @@ func NewElector(locker fairlock.Interface, name string, options ...leader.Option
 		close(began)
 		err := leader.Run(ctx, locker, name, lead, options...)
 		if ctx.Err() == nil { // gocron drops the error of IsLeader
-			slog.Error("gocronlock: this instance stands for election no more, and runs no job", "name", name, "error", err)
+			slog.Error("gocronlock: this instance stands for election no more, and runs no job", "name", name, "error", err) //nolint:sloglint // gocron gives an Elector no logger
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()

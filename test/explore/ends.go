@@ -65,7 +65,7 @@ func (x *explorer) left(s *state, f *flight, t int8, got status) {
 	if a.phase == releasing && a.hold.State == rules.Releasing {
 		unsure := a.hold.Unsure
 		outcome, _ := a.hold.Released(left[got], nil, f.trusted, now, s.clients[clientOf(t)].closed)
-		if outcome == rules.Clean && !s.truth.clean[t] && !(unsure && s.truth.flushed) {
+		if outcome == rules.Clean && !s.truth.clean[t] && (!unsure || !s.truth.flushed) {
 			x.broken(6, "the release of %s is reported as clean, though it held nothing", ticketName(t))
 		}
 	}

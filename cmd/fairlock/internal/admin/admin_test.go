@@ -70,7 +70,7 @@ func TestTheLocksOfAllNodesAreCountedSideBySide(t *testing.T) {
 	for range 3 {
 		m := &meeting{make(chan struct{}), all}
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-		defer rdb.Close()
+		t.Cleanup(func() { _ = rdb.Close() })
 		rdb.AddHook(m)
 		nodes, clients = append(nodes, m), append(clients, rdb)
 	}
