@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -71,7 +72,7 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		case m.err != nil:
 			failed[m.i] = m.err
 		case twice && m.run != "":
-			return nil, definite{fmt.Errorf("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)}
+			return nil, engine.Invalid("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)
 		default:
 			runs[m.run], failed[m.i] = m.i, nil
 			answered++

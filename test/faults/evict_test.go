@@ -15,17 +15,17 @@ func TestAWaiterIsEvictedThoughItsLineMovesUpWhileItIsLookedFor(t *testing.T) {
 	f.Unlocks(admin.Locks("y"))
 	lease := f.Beside().Locks("x")
 	var first, rest []*world.Wait
-	for i := range 10 {
+	for i := range 60 { // more than two pages have in common
 		first = append(first, user.Queues("x", i+1))
 	}
 	for range 500 {
 		rest = append(rest, user.Asks(background, "x"))
 	}
-	f.Until("all wait", func() bool { return f.Line("x") == 510 })
+	f.Until("all wait", func() bool { return f.Line("x") == 560 })
 	state, err := user.Inspect(background, "x")
 	f.Must(err)
 	inspects := f.Verb("inspect")
-	second := f.Once(func(args []string) bool { return inspects(args) && args[len(args)-2] == "500" }, faultproxy.HoldRequest())
+	second := f.Once(func(args []string) bool { return inspects(args) && args[len(args)-2] == "450" }, faultproxy.HoldRequest())
 	evicted := make(chan error, 1)
 	go func() { evicted <- admin.Interface.(*fairlock.Locker).Evict(background, "x", state.Waiters[504].ID) }()
 	second.WaitHit(f, 1, world.Patience)

@@ -28,7 +28,7 @@ var copied = map[string]string{
 	"hold.go Renew":        "a7056230",
 	"hold.go beginRelease": "1a19bc89",
 	"hold.go confirm":      "0c7fb53a",
-	"hold.go outcome":      "b2c613de",
+	"hold.go outcome":      "f3e8a607",
 	"hold.go renewIn":      "003dcc91",
 	"hold.go renewedIn":    "0f17c8ca",
 	"hold.go strive":       "efbabde3",
