@@ -128,17 +128,17 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 // occupied is why the lock cannot be read, if one of its keys has another type and there is a lock
 // all the same; nil if all that was found is somebody else's.
 func (s *Server) occupied(ctx context.Context, keys Keys, why error) (damaged, err error) {
-	pipe := s.rdb.Pipeline()
-	owner, line := pipe.HMGet(ctx, keys.Record(), "owner"), pipe.LLen(ctx, keys.Queue())
+	pipe := s.rdb.Pipeline() // it needs no other right than inspect.lua
+	record, line := pipe.HGetAll(ctx, keys.Record()), pipe.LLen(ctx, keys.Queue())
 	if err := s.bounded(ctx, MostKept, func() { _ = exec(ctx, pipe) }); err != nil { // each reply has its own
 		return nil, err
 	}
-	for _, err := range []error{seen(owner.Err()), seen(line.Err())} {
+	for _, err := range []error{seen(record.Err()), seen(line.Err())} {
 		if err != nil && !WrongType(err) {
 			return nil, err
 		}
 	}
-	if has := owner.Val(); len(has) == 1 && has[0] != nil || line.Val() > 0 {
+	if _, held := record.Val()["owner"]; held || line.Val() > 0 {
 		return fmt.Errorf("a key has another type: %w", why), nil
 	}
 	return nil, nil

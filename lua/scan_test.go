@@ -121,3 +121,21 @@ func TestAScanOfAClusterThatNamesNoNodesIsAnError(t *testing.T) {
 		t.Errorf("%v, %v, %v", page, more, err)
 	}
 }
+
+// The monitor of docs/security.md may read what inspect.lua reads, and nothing else.
+func TestAScanByAUserThatMayOnlyReadGoesOnBesideAKeyOfAnotherType(t *testing.T) {
+	s := onRedis(t)
+	s.party("a").holds(usual)
+	must(t, s.rdb.Set(ctx, "fairlock:lock:{theirs}", "text", 0).Err())
+	must(t, s.rdb.Set(ctx, s.keys.Waiters(), "text", 0).Err())
+	s.as("-@all", "+eval", "+evalsha", "+time", "+scan", "+get", "+pttl", "+hgetall", "+llen", "+lrange", "+zcard", "+hello", "+client", "+info")
+	page, _, err := s.party("monitor").Scan("fairlock", 100).Next(ctx)
+	must(t, err)
+	var shown []string
+	for _, l := range page {
+		if l.State.Damaged != nil {
+			shown = append(shown, l.Name)
+		}
+	}
+	equal(t, "damaged", fmt.Sprint(shown), "[x]")
+}

@@ -65,14 +65,14 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 
 func TestWhoGivesUpAfterAWaitIsToldOfThePresentHolder(t *testing.T) {
 	onBoth(t, func(w *world) {
-		waits := WithWaiterTimeout(600 * time.Millisecond) // a look each 200 ms
+		waits := WithWaiterTimeout(3 * time.Second) // a look each second
 		lease := w.has(w.fair(), "x")
 		next := w.queues(w.Context(), w.fair(waits), "x", 1)
-		late := w.queues(w.Context(), w.fair(waits), "x", 2, WaitAtMost(3*time.Second))
+		late := w.queues(w.Context(), w.fair(waits), "x", 2, WaitAtMost(6*time.Second))
 		w.unlock(lease)
 		lease = w.gets(next)
 		var why *HeldError
-		if err := w.ends(late).err; !errors.As(err, &why) || why.Owner != lease.Owner() || why.Remaining < 25*time.Second || why.Waiting != 1 {
+		if err := w.ends(late).err; !errors.As(err, &why) || why.Owner != lease.Owner() || why.Remaining < 20*time.Second || why.Waiting != 1 {
 			w.Errorf("%v, and %s has it", err, lease.Owner())
 		}
 		w.unlock(lease)

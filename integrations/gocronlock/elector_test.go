@@ -18,7 +18,12 @@ import (
 
 func elector(t *testing.T, l fairlock.Interface) *gocronlock.Elector {
 	t.Helper()
-	e, err := gocronlock.NewElector(l, "scheduler")
+	return electorOf(t, l, "scheduler")
+}
+
+func electorOf(t *testing.T, l fairlock.Interface, name string) *gocronlock.Elector {
+	t.Helper()
+	e, err := gocronlock.NewElector(l, name)
 	world.Must(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	world.Next(t, e.Ready())
@@ -119,11 +124,14 @@ func TestAnElectorOfAClosedLockerLeadsNoMoreAndSaysWhy(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(before) })
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		lockers := []*fairlock.Locker{world.Host(t, addr), world.Host(t, addr)}
-		leads, follows := elector(t, lockers[0]), elector(t, lockers[1])
+		name := "scheduler@" + addr // both servers have one log
+		leads, follows := electorOf(t, lockers[0], name), electorOf(t, lockers[1], name)
 		for _, l := range lockers {
 			world.Must(t, l.Close())
 		}
-		world.Until(t, "the log says so", func() bool { return strings.Contains(log.String(), "stands for election no more") })
+		world.Until(t, "the log says so of both", func() bool {
+			return strings.Count(log.String(), `stands for election no more, and runs no job" name=`+name) == 2
+		})
 		world.Must(t, leads.Close())
 		world.Must(t, follows.Close())
 		for _, e := range []*gocronlock.Elector{leads, follows} {

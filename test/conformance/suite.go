@@ -123,7 +123,7 @@ func (w *World) answered(d time.Duration) time.Duration {
 	if w.Fake {
 		return d
 	}
-	return max(d, 2500*time.Millisecond)
+	return max(d, 2200*time.Millisecond) // before a heartbeat
 }
 
 // remains fails unless that is left of a lease that was asked for after before.

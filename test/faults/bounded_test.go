@@ -52,7 +52,7 @@ func TestAWaitThatEndsByItsTimeSaysWhoHoldsTheLockThoughTheFirstAnswerWasLost(t 
 		lease := b.Locks("x")
 		w := b.Queues("x", 1)
 		reply := f.Once(f.Verb("enter"), lost)
-		const bound = 3 * time.Second // the lost answer alone takes 300 ms
+		const bound = 2 * time.Second // the lost answer takes 300 ms, and a heartbeat comes later
 		lateness := f.lateness(bound)
 		second := a.Asks(background, "x", fairlock.WaitAtMost(bound))
 		err := second.Fails()
@@ -159,7 +159,7 @@ func TestARefusalNamesTheHolderOfWhomAMessageTold(t *testing.T) {
 		a := f.Behind()
 		lease := f.Beside().Locks("x")
 		// Before a heartbeat, whose answer would tell it, too.
-		first, second := bothWait(a, fairlock.WaitAtMost(4*time.Second))
+		first, second := bothWait(a, fairlock.WaitAtMost(2*time.Second))
 		f.Unlocks(lease)
 		lease = first.Gets()
 		var held *fairlock.HeldError

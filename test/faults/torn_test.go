@@ -22,8 +22,8 @@ import (
 const tornFor = 700 * time.Millisecond
 
 // torn has messages to clients arrive in two parts. Each client listens behind a proxy of its own.
-// What act does on the other side must be noticed within the pause and three seconds, which is
-// before a heartbeat. After asked requests, a client has heard that it is subscribed.
+// What act does on the other side must be noticed within the pause and 1.5 s, which is before a
+// heartbeat. After asked requests, a client has heard that it is subscribed.
 func torn(t *testing.T, kind world.Kind, asked int, stage func(beside, behind conformance.Locker, name string) (act func(), noticed func() bool)) {
 	t.Helper()
 	const beyond, every = 220, 5 // no message is longer
@@ -48,7 +48,7 @@ func torn(t *testing.T, kind world.Kind, asked int, stage func(beside, behind co
 			for !noticed() && time.Since(began) < 10*time.Second {
 				time.Sleep(time.Millisecond)
 			}
-			if took := time.Since(began); took > tornFor+3*time.Second {
+			if took := time.Since(began); took > tornFor+1500*time.Millisecond {
 				t.Errorf("torn at %d: it took %v", at, took)
 			}
 			if proxy.Torn() {
