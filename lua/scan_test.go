@@ -14,17 +14,34 @@ import (
 func (p *party) scans(prefix string) map[string]string {
 	p.s.t.Helper()
 	found := make(map[string]string)
+	for _, l := range p.listed(prefix) {
+		found[l.Name] = fmt.Sprint(l.State.Owner, " ", l.State.Waiting)
+	}
+	return found
+}
+
+// listed returns all that a scan shows, in its order.
+func (p *party) listed(prefix string) (all []Listed) {
+	p.s.t.Helper()
 	scan := p.Scan(prefix, 3)
 	for more := true; more; {
 		var page []Listed
 		var err error
 		page, more, err = scan.Next(ctx)
 		must(p.s.t, err)
-		for _, l := range page {
-			found[l.Name] = fmt.Sprint(l.State.Owner, " ", l.State.Waiting)
+		all = append(all, page...)
+	}
+	return all
+}
+
+// damaged returns the names of those that are shown as damaged.
+func damaged(all []Listed) (names []string) {
+	for _, l := range all {
+		if l.State.Damaged != nil {
+			names = append(names, l.Name)
 		}
 	}
-	return found
+	return names
 }
 
 func TestAScanFindsWhatIsHeldOrWaitedForOnEveryNode(t *testing.T) {
@@ -74,19 +91,7 @@ func TestAScanShowsALockOfWhichAKeyHasAnotherTypeAsDamaged(t *testing.T) {
 			a.waits(usual)
 			s.untidy = true
 			must(t, s.rdb.Set(ctx, key, "theirs", usual).Err())
-			scan, damaged := a.Scan("fairlock", 100), 0
-			for more := true; more; {
-				var page []Listed
-				var err error
-				page, more, err = scan.Next(ctx)
-				must(t, err)
-				for _, l := range page {
-					if l.Name == "x" && l.State.Damaged != nil {
-						damaged++
-					}
-				}
-			}
-			equal(t, "shown as damaged, where its "+what+" is a string", damaged, 1)
+			equal(t, "shown as damaged, where its "+what+" is a string", fmt.Sprint(damaged(a.listed("fairlock"))), "[x]")
 			s.untidy = false
 		}
 	})
@@ -129,13 +134,5 @@ func TestAScanByAUserThatMayOnlyReadGoesOnBesideAKeyOfAnotherType(t *testing.T) 
 	must(t, s.rdb.Set(ctx, "fairlock:lock:{theirs}", "text", 0).Err())
 	must(t, s.rdb.Set(ctx, s.keys.Waiters(), "text", 0).Err())
 	s.as("-@all", "+eval", "+evalsha", "+time", "+scan", "+get", "+pttl", "+hgetall", "+llen", "+lrange", "+zcard", "+hello", "+client", "+info")
-	page, _, err := s.party("monitor").Scan("fairlock", 100).Next(ctx)
-	must(t, err)
-	var shown []string
-	for _, l := range page {
-		if l.State.Damaged != nil {
-			shown = append(shown, l.Name)
-		}
-	}
-	equal(t, "damaged", fmt.Sprint(shown), "[x]")
+	equal(t, "damaged", fmt.Sprint(damaged(s.party("monitor").listed("fairlock"))), "[x]")
 }

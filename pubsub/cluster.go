@@ -196,8 +196,8 @@ func (c *Cluster) follow() {
 }
 
 // look reads the map of the slots now. If that fails or takes long, the channels are placed by the
-// map that there is, and the next look reads the map. Only one look at a time is open: each may hang
-// as the one before it.
+// map that there is, and the next look reads the map. Only one look at a time is open: each may
+// hang as the one before it.
 func (c *Cluster) look() {
 	if !c.looking.CompareAndSwap(false, true) {
 		return

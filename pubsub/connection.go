@@ -144,8 +144,8 @@ func passing(err error) bool {
 	return redis.HasErrorPrefix(err, "BUSY") || redis.HasErrorPrefix(err, "MISCONF")
 }
 
-// repeat makes the subscriptions again that are not confirmed: the server refused something, perhaps
-// one of them. To make the others again would tell their listeners of a gap that is none.
+// repeat makes the subscriptions again that are not confirmed: the server refused something,
+// perhaps one of them. To make the others again would tell their listeners of a gap that is none.
 func (h *Hub) repeat() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,8 +224,8 @@ func (h *Hub) lookOut() {
 }
 
 // look asks about one of the channels, and ends the connection if the server does not see it. A
-// connection that has yet to confirm its channels is left alone: it goes where the requests go. look
-// reports whether there is no need to ask again.
+// connection that has yet to confirm its channels is left alone: it goes where the requests go.
+// look reports whether there is no need to ask again.
 func (h *Hub) look() bool {
 	h.mu.Lock()
 	end, channels := h.end, slices.Sorted(maps.Keys(h.confirmed))

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,6 +136,10 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 	if err == nil && (len(reply) != len(holds) || len(lefts) != len(holds)) {
 		err = definite{wrongReply("renew", reply)}
 	}
+	var refusal error
+	if !away {
+		refusal = err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var missed []*call
@@ -146,7 +149,7 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 			missed = append(missed, h.call)
 		}
 		if h.decided {
-			h.refuses(i, len(l.nodes), err)
+			h.refuses(i, len(l.nodes), refusal)
 		}
 		if err != nil {
 			continue
@@ -170,17 +173,14 @@ func (l *Locker) renewedIn(i int, holds []renewal, sent time.Time, reply []any, 
 	return err
 }
 
-// refuses notes how a node of so many answered a renewal: with that error, or with none. Locker.mu
-// must be held.
-func (c *call) refuses(i, n int, err error) {
-	if err == nil && c.refusals == nil {
-		return
-	}
-	if c.refusals == nil {
+// refuses notes why a node of so many refuses to renew the hold; nil: it does not. Locker.mu must be
+// held.
+func (c *call) refuses(i, n int, why error) {
+	if c.refusals == nil && why != nil {
 		c.refusals = make([]error, n)
 	}
-	if c.refusals[i] = nil; err != nil && !rules.Retryable(err) {
-		c.refusals[i] = err
+	if c.refusals != nil {
+		c.refusals[i] = why
 	}
 }
 
@@ -221,10 +221,14 @@ func (l *Locker) outcome(h renewal, began time.Time) lua.Renewed {
 		lease := rules.LeaseToTrust(rules.Until(trusted, began)) - time.Millisecond // the Core takes the margin off again
 		return lua.Renewed{Remaining: max(lease, time.Millisecond), Count: count}
 	}
-	// A minority may have prolonged it, or may yet: whatever becomes of the hold, its ticket leaves.
+	if refused == nil {
+		return lua.Renewed{Err: rules.ErrUnreachable}
+	}
+	// The others may have prolonged it, or may yet, as after an error that leaves that open: so the
+	// ticket leaves, whatever becomes of the hold.
 	hold.Requests.Sent()
 	hold.Requests.Done(rules.ErrUnreachable)
-	return lua.Renewed{Err: cmp.Or(refused, rules.ErrUnreachable)}
+	return lua.Renewed{Err: refused}
 }
 
 // strive gets decided calls the vote of one more node, or tells it that they are decided: a holder

@@ -39,9 +39,9 @@
 // # What it does not do
 //
 // WithOwner, WithReplicas, WithFsync and Overhear are errors.ErrUnsupported. Each client is of one
-// master: with that of a cluster or a ring, every call is an error. The set of nodes must not change
-// while it is in use: majorities of two sets need not meet. A new node takes the place of an old one
-// by taking its address.
+// master: with that of a cluster or a ring, every call is an error. The set of nodes must not
+// change while it is in use: majorities of two sets need not meet. A new node takes the place of an
+// old one by taking its address.
 package quorum
 
 import (

@@ -2,7 +2,6 @@ package gocronlock_test
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -119,9 +118,7 @@ func TestCloseInAHookDoesNotWaitForItself(t *testing.T) {
 }
 
 func TestAnElectorOfAClosedLockerLeadsNoMoreAndSaysWhy(t *testing.T) {
-	log, before := new(lines), slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	log := logged(t)
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		lockers := []*fairlock.Locker{world.Host(t, addr), world.Host(t, addr)}
 		name := "scheduler@" + addr // both servers have one log

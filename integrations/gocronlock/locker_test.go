@@ -312,15 +312,22 @@ func TestARunUnderALockerThatIsClosedMeanwhileIsNotSaidToHaveLostItsLock(t *test
 // lines is a log.
 type lines struct{ written.Text }
 
+// logged returns what slog.Default() is told during the test.
+func logged(t *testing.T) *lines {
+	t.Helper()
+	log, before := new(lines), slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return log
+}
+
 // of returns how often the log names a lock in a warning.
 func (l *lines) of(name string) int {
 	return strings.Count(l.String(), "level=WARN msg=\"gocronlock: the lock was lost, or not given back, while the job ran\" lock="+name+" ")
 }
 
 func TestTheLogIsToldOfALossThatOnlyTheReleaseNotices(t *testing.T) {
-	log, before := new(lines), slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	log := logged(t)
 	world.OnBoth(t, func(t *testing.T, addr string) {
 		admin, l := world.Host(t, addr), newLocks(t, addr, 0)
 		for prefix, c := range map[string]struct {

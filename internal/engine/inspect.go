@@ -91,26 +91,61 @@ func (c *Core) inspect(ctx context.Context, name string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	var state *State
-	for from, most := 0, inspectPage; ; from, most = from+most-overlap, inspectPage+overlap {
+	read := func(from, most int) (lua.State, error) {
 		if c.isClosed() {
-			return nil, ErrClosed
+			return lua.State{}, ErrClosed
 		}
 		var page lua.State
+		var err error
 		if e := c.Await(ctx, func(ctx context.Context) { page, err = c.Server.Inspect(ctx, keys, from, most) }); e != nil {
-			return nil, e
+			return lua.State{}, e
 		}
+		return page, err
+	}
+	var state *State
+	for page, err := range pages(read) {
 		if err != nil {
 			return nil, err
 		}
-		if from == 0 {
+		if state == nil {
 			state = newState(name, page)
 		}
 		state.stand(page)
-		if page.Page < most {
-			return state, nil
+	}
+	return state, nil
+}
+
+// pages are a line as read reads it, in pages that overlap. A waiter that a page shows is left out of
+// the next. An error is the last.
+func pages(read func(from, most int) (lua.State, error)) iter.Seq2[lua.State, error] {
+	return func(yield func(lua.State, error) bool) {
+		var before []lua.Waiter // as the page before has them
+		for from, most := 0, inspectPage; ; from, most = from+most-overlap, inspectPage+overlap {
+			page, err := read(from, most)
+			all := page.Waiters
+			if len(before) > 0 {
+				page.Waiters = others(all, before)
+			}
+			if !yield(page, err) || err != nil || page.Page < most {
+				return
+			}
+			before = all
 		}
 	}
+}
+
+// others are the waiters of all that are not in those.
+func others(all, those []lua.Waiter) (rest []lua.Waiter) {
+	known := make(map[string]bool, len(those))
+	for _, w := range those {
+		known[w.Ticket.ID()] = true
+	}
+	for _, w := range all {
+		if !known[w.Ticket.ID()] {
+			rest = append(rest, w)
+		}
+	}
+	return rest
 }
 
 // Ready checks what an operation on one lock needs: its name, ctx, an open Locker, and contact.
@@ -164,19 +199,12 @@ func newState(name string, page lua.State) *State {
 	return state
 }
 
-// stand adds the waiters of a page, without those that the page before has shown.
+// stand adds the waiters of a page.
 func (s *State) stand(page lua.State) {
 	if s.Damaged == nil {
 		s.Damaged = page.Damaged
 	}
-	shown := make(map[string]bool)
-	for _, w := range s.Waiters[max(0, len(s.Waiters)-2*overlap):] { // twice: some may have come back in
-		shown[w.ID] = true
-	}
 	for _, w := range page.Waiters {
-		if shown[w.Ticket.ID()] {
-			continue
-		}
 		s.Waiters = append(s.Waiters, Waiter{
 			ID: w.Ticket.ID(), Owner: w.Ticket.Identity(), Note: w.Ticket.Note, Since: w.Place.Time(), Waited: page.Now.Sub(w.Place),
 		})
@@ -291,20 +319,18 @@ func (c *Core) evict(ctx context.Context, keys lua.Keys, waiter string) (bool, e
 }
 
 // findWaiter returns the waiter of that id, or nil, and how many pages of the line it has read.
-func (c *Core) findWaiter(ctx context.Context, keys lua.Keys, waiter string) (w *lua.Waiter, pages int, err error) {
-	for from, most := 0, inspectPage; ; from, most = from+most-overlap, inspectPage+overlap {
-		page, err := c.Server.Inspect(ctx, keys, from, most)
+func (c *Core) findWaiter(ctx context.Context, keys lua.Keys, waiter string) (w *lua.Waiter, count int, err error) {
+	read := func(from, most int) (lua.State, error) { return c.Server.Inspect(ctx, keys, from, most) }
+	for page, err := range pages(read) {
 		if err != nil {
-			return nil, pages, err
+			return nil, count, err
 		}
-		pages++
+		count++
 		for i := range page.Waiters {
 			if page.Waiters[i].Ticket.ID() == waiter {
-				return &page.Waiters[i], pages, nil
+				return &page.Waiters[i], count, nil
 			}
 		}
-		if page.Page < most {
-			return nil, pages, nil
-		}
 	}
+	return nil, count, nil
 }

@@ -78,7 +78,7 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"nobody is let in while a fixed lease lasts": func(f *faulty) {
-		// The lease is longer than it takes ten to stand in line, and than the time for coming back.
+		// The lease is longer than it takes ten to stand in line, and than those who come back have.
 		lease := f.Beside().Locks("x", fairlock.LeaseFor(8*time.Second))
 		waits, one := f.tenWait(world.CalmLease)
 		f.Loses()

@@ -26,8 +26,8 @@ func WriteJSON(out io.Writer, events []Event) error {
 	return nil
 }
 
-// WriteText writes events for people. paint colours the word that says what happened. Who waits for a
-// plain lock is known to its own process only, so that nothing is said of a line.
+// WriteText writes events for people. paint colours the word that says what happened. Of a plain
+// lock nothing is said of a line: who waits for it is known to its own process only.
 func WriteText(out io.Writer, events []Event, plain bool, paint func(Kind, string) string) error {
 	count := make(map[Kind]int)
 	for _, e := range events {
