@@ -2,6 +2,7 @@ package fairlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -108,6 +109,31 @@ func TestAHeartbeatThatIsExecutedAfterAForceLeavesNothing(t *testing.T) {
 	}
 	c.enters(a, time.Now())()
 	c.l.message(fmt.Sprintf("forced %d %s %s", state.Holder.Token, a.ticket, c.keys.Record()))
+	c.nobody()
+}
+
+// Such a call joins the line anew, at its end.
+func TestACallWhoseGrantWentUnheardIsToldThatItWasForced(t *testing.T) {
+	c := onCrossing(t)
+	other := New(c.rdb)
+	defer other.Close()
+	lease, err := other.Lock(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.begin(-1)
+	a.requests.Sent()
+	c.enters(a, time.Now())()
+	if err := errors.Join(lease.Unlock(t.Context()), other.ForceUnlock(t.Context(), "x")); err != nil {
+		t.Fatal(err)
+	}
+	a.requests.Sent()
+	c.enters(a, time.Now())()
+	c.l.mu.Lock()
+	if a.Phase != rules.Leaving || !errors.Is(a.err, ErrLost) {
+		t.Errorf("phase %d, %v", a.Phase, a.err)
+	}
+	c.l.mu.Unlock()
 	c.nobody()
 }
 

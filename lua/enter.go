@@ -35,11 +35,12 @@ type Status string
 
 // What an Enter may answer for a ticket.
 const (
-	Granted Status = "granted" // it holds the lock
-	Waiting Status = "waiting" // it is in line
-	Taken   Status = "taken"   // of a try: somebody else has the lock or comes first
-	Full    Status = "full"    // the line is as long as the ticket allows
-	Gone    Status = "gone"    // it was retired
+	Granted    Status = "granted" // it holds the lock
+	Waiting    Status = "waiting" // it is in line
+	Taken      Status = "taken"   // of a try: somebody else has the lock or comes first
+	Full       Status = "full"    // the line is as long as the ticket allows
+	Gone       Status = "gone"    // it was retired
+	ForceEnded Status = "forced"  // it held the lock, and force ended that within the last [MarkTTL]
 )
 
 // Grant is the lock given to a ticket.

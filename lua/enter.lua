@@ -33,6 +33,7 @@
 --          {'taken'}  try: somebody else has the lock, or comes first
 --          {'full'}  as many wait as the ticket allows
 --          {'gone'}  the ticket was retired
+--          {'forced'}  force ended its hold within the last minute
 -- Errors: WRONGTYPE and OOM come before anything is written. WRONGTYPE also answers a token key
 --       without a number, a number there or in seen that no token can follow, and a ticket's own
 --       record without a token.

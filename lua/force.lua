@@ -8,8 +8,8 @@
 -- Reply 1 1: that ownership was ended, 0: it was not the present one
 --       2 1: the lock is free and 500 were dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
--- The client of each hold is told 'forced <token> <ticket> <record>'. A mark tells its
--- next renewal and its release.
+-- The client of each hold is told 'forced <token> <ticket> <record>'. A mark tells its next renewal
+-- and its release; and its next enter, if its call has not heard of the grant and still waits.
 -- Errors: WRONGTYPE comes before anything is written. A full server refuses nothing here.
 
 local record, queue, waiters, tokens = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -48,7 +48,10 @@ for _, ticket in ipairs(holds) do
 end
 local grant, more = {}, 0
 local given = advance() -- before the marks: a set of waiters without any deadline drops the line
-for _, ticket in ipairs(holds) do mark('#' .. ticket, MARK_TTL) end
+for _, ticket in ipairs(holds) do
+  mark('#' .. ticket, MARK_TTL)
+  mark('!' .. ticket, MARK_TTL) -- a late request would give its client a lock that it does not know
+end
 if given == false then more = 1 end
 if given and split(given[1]) == me then grant = {given[1], tonumber(given[2]), given[3], us} end
 if freed ~= '' then redis.pcall(verb, freed, me) end

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -33,7 +34,7 @@ func TestForceOfALockWithoutALineFreesIt(t *testing.T) {
 		equal(t, "free", s.gone(s.keys.Record(), s.keys.Queue()), true)
 		marks, err := s.rdb.ZRange(ctx, s.keys.Waiters(), 0, -1).Result()
 		must(t, err)
-		equal(t, "what is remembered", fmt.Sprint(marks), fmt.Sprintf("[#%s]", hold))
+		equal(t, "what is remembered", fmt.Sprint(marks), fmt.Sprintf("[!%s #%s]", hold, hold))
 		equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(token+1))
 		if end := s.ends(s.keys.Token()); end < before+600_000 {
 			t.Fatalf("the token key ends at %d", end)
@@ -115,15 +116,29 @@ func TestALeaveThatIsRepeatedIsToldOfTheForceThatEndedItsHoldAndOfNoOther(t *tes
 		for range 2 {
 			b.leaves(second, token, Forced)
 		}
-		_, next := a.holds(usual)
-		b.queues(second) // by a late request
+		a.holds(usual)
 		b.leaves(second, token, Forced)
-		equal(t, "in line", len(s.line()), 0)
-		admin.forces(next)
-		b.takes(second) // the same
-		b.leaves(second, token, Forced)
-		equal(t, "free", s.gone(s.keys.Record()), true)
 	})
+}
+
+// A late request would give its client a lock that the client does not know, or a place.
+func TestALateEnterOfATicketWhoseHoldWasForcedChangesNothing(t *testing.T) {
+	for how, enters := range late {
+		t.Run(how, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a, b, admin := s.party("a"), s.party("b"), s.deaf("admin")
+				hold, token := a.holds(usual)
+				admin.forces(token)
+				if how != "among others" {
+					s.unchanged(func() { equal(t, "of a free lock", enters(a, hold), ForceEnded) })
+				}
+				b.holds(usual)
+				equal(t, "of a lock that another has", enters(a, hold), ForceEnded)
+				equal(t, "in line", slices.Contains(s.line(), hold), false)
+				equal(t, "holder", s.field("owner"), "b:1")
+			})
+		})
+	}
 }
 
 func TestAForceAfterTheSetOfWaitersWasDeletedPassesNobodyOver(t *testing.T) {

@@ -120,7 +120,7 @@ func (r *reader) state() TicketState {
 		}
 	case Waiting:
 		state.Place, state.Position = Place(in.int()), int(in.int())
-	case Taken, Full, Gone:
+	case Taken, Full, Gone, ForceEnded:
 	default:
 		in.wrong = true
 	}

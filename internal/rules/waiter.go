@@ -92,6 +92,8 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s ClockPair, now time.Tim
 		return w.end(Full, open)
 	case lua.Gone: // the call did not make it leave
 		return w.end(Evicted, open)
+	case lua.ForceEnded: // the grant went unheard
+		return w.end(Forced, open)
 	}
 	return Step{}
 }

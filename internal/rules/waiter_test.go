@@ -124,7 +124,7 @@ func TestWhatIsGrantedTooLateIsAskedForAgainWhenItIsOverAndATryGivesItBack(t *te
 }
 
 func TestWhatAnAnswerEndsLeavesWhatTheServerMayHave(t *testing.T) {
-	for status, why := range map[lua.Status]Why{lua.Taken: Refused, lua.Full: Full, lua.Gone: Evicted} {
+	for status, why := range map[lua.Status]Why{lua.Taken: Refused, lua.Full: Full, lua.Gone: Evicted, lua.ForceEnded: Forced} {
 		w := waiting()
 		want(t, string(status), w.Told(&lua.TicketState{Status: status}, 0, at, t0, false), Step{Do: End, Why: why})
 		if w.Phase != Gone {
@@ -170,7 +170,7 @@ func TestATicketThatLeavesIsRetiredIfARequestOfItMayStillBeExecuted(t *testing.T
 }
 
 func TestWhoHasLeftLeavesOnceMoreWhenAnAnswerSaysThatItIsStillThere(t *testing.T) {
-	for status, again := range map[lua.Status]bool{lua.Waiting: true, lua.Granted: true, lua.Taken: false, lua.Gone: false} {
+	for status, again := range map[lua.Status]bool{lua.Waiting: true, lua.Granted: true, lua.Taken: false, lua.Gone: false, lua.ForceEnded: false} {
 		w, leaving := gone(), seen()
 		leaving.GivesUp(false)
 		step := Step{}

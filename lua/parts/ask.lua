@@ -43,7 +43,9 @@ end
 
 local function ask(one)
   local ticket, at = one.ticket, one.place
-  if one.retired then return {'gone'} end
+  if one.retired then
+    return {redis.call('ZSCORE', waiters, '#' .. ticket) and 'forced' or 'gone'}
+  end
   if one.hold > ms then return {'granted', holder.token, one.hold - ms, holder.since} end
   if free and line == 0 and (try or returning or not valid(expected)) then return take(ticket) end
   if holder.owner == select(3, split(ticket)) then return join(ticket, at) end

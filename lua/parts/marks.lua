@@ -4,7 +4,7 @@
 --   ~client  blind: the client is reachable, though the server does not see its subscription
 --   ?client  expected back: a ticket of the client was passed over, and no later one comes first
 --   ?        all are expected back: places were lost, and nobody is granted the lock
---   #ticket  forced: an administrator has ended its hold
+--   #ticket  forced: an administrator has ended its hold; the ticket is retired, too
 -- look.lua reads those that concern one ticket.
 
 -- No mark is written to end later than in MARK_TTL.

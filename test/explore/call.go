@@ -80,7 +80,7 @@ func (e *engine) leave(ctx context.Context, caller *lua.Server, w *words, r *req
 }
 
 var (
-	statuses = map[lua.Status]status{lua.Granted: granted, lua.Waiting: waits, lua.Taken: taken, lua.Gone: gone}
+	statuses = map[lua.Status]status{lua.Granted: granted, lua.Waiting: waits, lua.Taken: taken, lua.Gone: gone, lua.ForceEnded: wasForced}
 	was      = map[lua.Was]status{lua.Held: heldBy, lua.Waited: waits, lua.Forced: wasForced, lua.Neither: none}
 )
 

@@ -172,7 +172,7 @@ func (x *explorer) judgeReply(s *state, before *keys, r *request, rep *reply) {
 		case r.verb == leave && got.status == heldBy && before.holds[a.ticket] < 0 && !s.truth.flushed:
 			x.broken(6, "%s left and was told that it had held", ticketName(a.ticket))
 		case r.verb == leave:
-		case got.status == gone && !s.truth.left[a.ticket]:
+		case (got.status == gone || got.status == wasForced) && !s.truth.left[a.ticket]:
 			x.broken(8, "%s is gone, though it never left", ticketName(a.ticket))
 		case got.status == granted && s.srv.holds[a.ticket] <= 0:
 			x.broken(1, "%s was told that it holds, and does not", ticketName(a.ticket))

@@ -168,10 +168,10 @@ func (x *explorer) answered(s *state, f *flight) {
 		c.told = lua.Entered{Remaining: span(rep.remaining), More: rep.more, Heard: true}
 		for i, of := range r.of[:r.n] {
 			a := s.attempt(of.ticket)
-			got, waited := rep.of[i].state(), a.phase == waiting
+			got := rep.of[i].state()
 			x.carryOut(s, of.ticket, a.wait.Told(&got, int64(rep.token), f.clocks(f.sent), now, a.requests.Open()), rep.of[i].token)
-			if forced := s.truth.forced[of.ticket]; waited && got.Status == lua.Waiting && forced != 0 && rep.token > forced {
-				s.truth.forced[of.ticket] = 0 // the answer told it better
+			if got.Status == lua.ForceEnded {
+				s.truth.forced[of.ticket] = 0 // the client knows of the force now
 			}
 		}
 	case leave:
@@ -209,7 +209,7 @@ func (t *told) state() lua.TicketState {
 }
 
 var (
-	said = map[status]lua.Status{granted: lua.Granted, waits: lua.Waiting, taken: lua.Taken, gone: lua.Gone}
+	said = map[status]lua.Status{granted: lua.Granted, waits: lua.Waiting, taken: lua.Taken, gone: lua.Gone, wasForced: lua.ForceEnded}
 	left = map[status]lua.Was{heldBy: lua.Held, waits: lua.Waited, wasForced: lua.Forced, none: lua.Neither}
 )
 

@@ -155,7 +155,7 @@ var mutations = []mutation{
 		breaks:   []int{2, 4},
 	}, {
 		name:     "a retired ticket may enter",
-		changes:  []change{{"parts/ask.lua", "if one.retired then return {'gone'} end", ""}},
+		changes:  []change{{"parts/ask.lua", "if one.retired then", "if false then"}},
 		scenario: all(fickle, budget{faults: 1, late: 1}),
 		breaks:   []int{8},
 	}, {
@@ -169,8 +169,13 @@ var mutations = []mutation{
 		scenario: all(once, budget{lose: 1, delay: 1}.with(1, 1).forced(1)),
 		breaks:   []int{6},
 	}, {
+		name:     "a late request of a forced ticket is executed",
+		changes:  []change{{"force.lua", "mark('!' .. ticket, MARK_TTL)", ""}},
+		scenario: all(once, budget{late: 1}.with(0, 1).forced(1)),
+		breaks:   []int{6, 8},
+	}, {
 		name:     "a forced or released hold can be asserted again",
-		changes:  []change{{"reassert.lua", "(lost or", "(present < token or"}},
+		changes:  []change{{"reassert.lua", "if retired or not (lost or", "if not (present < token or"}},
 		scenario: all(once, budget{faults: 0, force: 1}),
 		breaks:   []int{8},
 	}, {

@@ -138,7 +138,7 @@ const (
 	taken
 	gone
 	heldBy    // of a leave: it held the lock
-	wasForced // of a leave: its ownership was ended by force
+	wasForced // its ownership was ended by force
 )
 
 // reply is the answer to a request.

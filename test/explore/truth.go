@@ -10,8 +10,8 @@ type truth struct {
 	entered [tickets]ms    // when the ticket's last enter was executed
 	blind   [clients]ms    // until then the client counts as reachable without a subscription
 	passed  [clients]bool  // a ticket of the client was passed over, and the client has not come back
-	left    [tickets]bool  // a leave of the ticket was executed
-	clean   [tickets]bool  // and that leave ended a hold
+	left    [tickets]bool  // a leave of the ticket was executed, or a force of its hold
+	clean   [tickets]bool  // a leave of the ticket ended a hold
 	forced  [tickets]int32 // the token that force ended
 	flushed bool           // data was lost
 	// The ticket held when data was lost, and no request that knows of the hold was executed since.
@@ -49,7 +49,7 @@ func (t *truth) executed(before, after *keys, r *request, rep *reply) {
 	case force:
 		for i, end := range before.holds {
 			if rep.done && end != absent {
-				t.forced[i] = before.token
+				t.forced[i], t.left[i], t.inLine[i] = before.token, true, false
 			}
 		}
 	default:
