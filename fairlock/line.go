@@ -185,7 +185,7 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 	if len(x.of) == 0 {
 		return
 	}
-	request.Tickets, x.err = tickets, errVanished // unless Enter returns
+	request.Tickets, x.err = tickets, lua.ErrCutShort // unless Enter returns
 	x.answer, x.err = server.Enter(ctx, keys, request)
 }
 

@@ -345,7 +345,7 @@ func (l *Locker) tellDecided(c *call) {
 	}
 	c.renewed = time.Now()
 	for i := range l.nodes {
-		if c.Open(i) {
+		if c.Underway(i) {
 			c.Ask(i) // the end of the request confirms
 		}
 		l.strive(i, c)

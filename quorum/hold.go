@@ -50,7 +50,7 @@ func (s strategy) Renew(ctx context.Context, all []lua.Renewal) []lua.Renewed {
 			}
 			holds, index = append(holds, renewal{c, r, true, 0, since}), append(index, k)
 		} else {
-			answers[k].Err = errVanished
+			answers[k].Err = lua.ErrCutShort
 		}
 	}
 	s.mu.Unlock()
@@ -239,7 +239,7 @@ func (l *Locker) strive(i int, calls ...*call) {
 	}
 	var all []renewal
 	for _, c := range calls {
-		if c.hold != nil && !c.Open(i) && !c.HasLost(i) {
+		if c.hold != nil && !c.Underway(i) && !c.HasLost(i) {
 			all = append(all, c.striving())
 		}
 	}
@@ -263,7 +263,7 @@ func (c *call) striving() renewal {
 // confirm makes a vote that came after the first renewal more than a claim. It asks the node also
 // if a message that told of the vote could not be believed. Locker.mu must be held.
 func (l *Locker) confirm(c *call, i int) {
-	if c.renewed.IsZero() || c.Open(i) {
+	if c.renewed.IsZero() || c.Underway(i) {
 		return // the end of the request that is under way confirms
 	}
 	if asked := c.TakeDue(i); asked || c.Has(i, time.Now()) {
@@ -274,7 +274,7 @@ func (l *Locker) confirm(c *call, i int) {
 // tell tells a node the token that the Lease would have, without a longer lease. Locker.mu must be
 // held.
 func (l *Locker) tell(c *call, i int, token int64) {
-	if c.Open(i) || l.nodes[i].away() { // then it is told when it answers again
+	if c.Underway(i) || l.nodes[i].away() { // then it is told when it answers again
 		return
 	}
 	h := renewal{c, lua.Renewal{Keys: c.Keys, Ticket: c.ticket, Token: token, Depth: 1}, false, c.Vote(i), time.Time{}}
@@ -304,7 +304,7 @@ func (s strategy) Release(ctx context.Context, _ *lua.Server, h *engine.Hold) (l
 	c := s.calls[h.Ticket.Counter]
 	if c == nil {
 		s.mu.Unlock()
-		return "", errVanished
+		return "", lua.ErrCutShort
 	}
 	r, own := c.release, func() {}
 	if r == nil {

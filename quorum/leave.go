@@ -67,7 +67,7 @@ func (l *Locker) leavesAgain(c *call, i int, token int64, again bool, then func(
 func (l *Locker) leave(ctx context.Context, by *lua.Server, c *call, i int, token int64) (lua.Was, error) {
 	l.mu.Lock()
 	late := int64(0)
-	if c.Late(i) {
+	if c.Open(i) {
 		late = rules.Late.Milliseconds()
 	}
 	command := c.leaving

@@ -17,8 +17,7 @@ import (
 const beatEvery = lua.Liveness / 3
 
 const (
-	afterEnd = 2 * time.Millisecond   // a record lives through the millisecond in which it ends
-	soonest  = 100 * time.Millisecond // between two looks at a lock that is free and not granted
+	soonest = 100 * time.Millisecond // between two looks at a lock that is free and not granted
 )
 
 // line is the calls of this process that wait for one lock. It stays until its alarm goes off and
@@ -41,7 +40,7 @@ func (l *Locker) enqueue(c *call, left time.Duration) {
 		l.listen()
 	}
 	at.calls[c] = struct{}{}
-	at.alarm.By(now.Add(max(left+afterEnd, soonest)))
+	at.alarm.By(now.Add(max(left+rules.AfterEnd, soonest)))
 }
 
 // dequeue takes the call out of its line. Locker.mu must be held.
@@ -155,7 +154,7 @@ func (l *Locker) beatEnded(at *line, i int, calls []*call, s *seen, err error, p
 	}
 	l.strive(i, missed...)
 	if err == nil && len(at.calls) > 0 {
-		at.alarm.By(time.Now().Add(max(s.left+afterEnd, soonest)))
+		at.alarm.By(time.Now().Add(max(s.left+rules.AfterEnd, soonest)))
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/pubsub"
 )
 
 const (
 	tryEvery = 5 * time.Second        // a release of a plain lock may have gone unheard
-	afterEnd = 2 * time.Millisecond   // a record lives through the millisecond in which it ends
 	soonest  = 100 * time.Millisecond // between two looks at a free lock
 )
 
@@ -146,7 +146,7 @@ func (l *Locker) lastFailure(c *call) error {
 func (l *Locker) due(at *line, a answer) {
 	at.failure = nil
 	if a.left > 0 {
-		at.alarm.By(time.Now().Add(a.left + afterEnd))
+		at.alarm.By(time.Now().Add(a.left + rules.AfterEnd))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/redact"
+	"github.com/fairlock/locks/internal/rules"
 )
 
 // refresh keeps the places of the calls in a fair line, in one request, and lets those ask that may
@@ -44,9 +45,9 @@ func (l *Locker) refresh(at *line, calls []*call, sent time.Time) {
 	}
 	switch {
 	case seen.left > 0:
-		at.alarm.By(time.Now().Add(seen.left + afterEnd))
+		at.alarm.By(time.Now().Add(seen.left + rules.AfterEnd))
 	case seen.ends > 0: // the lock is free, and the head does not take it
-		at.alarm.By(time.Now().Add(max(seen.ends+afterEnd, soonest)))
+		at.alarm.By(time.Now().Add(max(seen.ends+rules.AfterEnd, soonest)))
 	}
 }
 

@@ -276,9 +276,6 @@ type try struct {
 	rules.Waiter
 }
 
-// errNoAnswer stands for the answer to a request whose caller is gone.
-var errNoAnswer = errors.New("no answer was awaited")
-
 // send sends a new ticket and handles the answer.
 func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome {
 	t := &try{keys: c.Keys, ticket: l.core.Ticket(c.Request)}
@@ -292,7 +289,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	returned := false
 	defer func() {
 		if !returned { // the user's context panicked, or ended the goroutine
-			requests.Done(errNoAnswer)
+			requests.Done(lua.ErrCutShort)
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.ended(t, t.GivesUp(requests.Open()), requests)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlock/locks/internal/engine"
+	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/pubsub"
 )
@@ -13,8 +14,6 @@ import (
 const (
 	tryEvery     = 5 * time.Second // a release may have gone unheard
 	waitersStays = 5 * time.Second // time from the last waiter to the end of waiters
-
-	afterEnd = 2 * time.Millisecond // a record lives through the millisecond in which it ends
 
 	overdue = 500 * time.Millisecond // a try may have been lost: the next call tries, too
 )
@@ -118,7 +117,7 @@ func (l *Locker) quit(w *waiters, c *call, turn *engine.Turn) {
 	w.inLine = slices.Delete(w.inLine, i, i+1)
 	switch {
 	case turn != nil:
-		w.alarm.By(time.Now().Add(c.Request.Lease + afterEnd))
+		w.alarm.By(time.Now().Add(c.Request.Lease + rules.AfterEnd))
 	case i == 0:
 		w.wake()
 	}
@@ -135,7 +134,7 @@ func (l *Locker) open(keys lua.Keys) *waiters {
 		}
 	}
 	w := &waiters{keys: keys}
-	w.alarm = engine.NewAlarm(time.Now().Add(tryEvery), func() { l.passed(w) })
+	w.alarm = engine.NewAlarm(time.Now().Add(tryEvery), func() { l.alarmed(w) })
 	freed := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -212,7 +211,7 @@ func (w *waiters) learn(held *engine.HeldError) {
 	news := !w.heard || w.owner != held.Owner
 	w.heard, w.owner, w.ends, w.failure = true, held.Owner, time.Now().Add(held.Remaining), held.Failure
 	if held.Remaining > 0 {
-		w.alarm.By(w.ends.Add(afterEnd)) // nobody tells us that a holder died
+		w.alarm.By(w.ends.Add(rules.AfterEnd)) // nobody tells us that a holder died
 	}
 	if !news {
 		return
@@ -253,9 +252,9 @@ func (l *Locker) lastWord(w *waiters, c *call) error {
 	return w.known()
 }
 
-// passed runs when the alarm goes off: the record may have ended, or a release may have gone
+// alarmed runs when the alarm goes off: the record may have ended, or a release may have gone
 // unheard.
-func (l *Locker) passed(w *waiters) {
+func (l *Locker) alarmed(w *waiters) {
 	l.core.Settings.Alarmed()
 	l.mu.Lock()
 	defer l.mu.Unlock()

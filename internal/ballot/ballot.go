@@ -154,11 +154,11 @@ func (b *Ballot) Hurry() {
 // Asked reports whether a request went out to that node.
 func (b *Ballot) Asked(i int) bool { return b.legs[i].asked }
 
-// Open reports whether a request to that node is under way.
-func (b *Ballot) Open(i int) bool { return b.legs[i].open > 0 }
+// Underway reports whether a request to that node is under way.
+func (b *Ballot) Underway(i int) bool { return b.legs[i].open > 0 }
 
-// Late reports whether a request may be executed that is not answered, now or later.
-func (b *Ballot) Late(i int) bool { return b.legs[i].open > 0 || b.legs[i].lost }
+// Open reports whether that node may still execute a request.
+func (b *Ballot) Open(i int) bool { return b.legs[i].open > 0 || b.legs[i].lost }
 
 // Evicted takes in that an administrator took the call out of the node's line, or took the node's
 // vote from it.

@@ -157,11 +157,11 @@ func (c *Core) Lose(h *Hold, why rules.Why) {
 
 // lose ends the trust in h. c.mu must be held; the caller carries after out once it is not.
 func (c *Core) lose(h *Hold, why rules.Why, after *effects) {
-	c.lost(h, why, causes[why], after)
+	c.loseFor(h, why, causes[why], after)
 }
 
-// lost is lose with words of its own for the reason.
-func (c *Core) lost(h *Hold, why rules.Why, words string, after *effects) {
+// loseFor is lose with words of its own for the reason.
+func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 	if h.State != rules.Held {
 		return
 	}

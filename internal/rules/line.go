@@ -12,8 +12,11 @@ const (
 	blindEvery = time.Second            // as long as the server does not see the client's channel
 	enterAgain = 5 * time.Millisecond   // no two requests of a line are closer
 	askEvery   = 500 * time.Millisecond // the first of them, however short its claim
-	askAfter   = 2 * time.Millisecond   // after a record's end: the server's millisecond, and ours
 )
+
+// AfterEnd is how long after a record's end its lock is free: a record lives through the server's
+// millisecond in which it ends, and the client's clock has a part of one, too.
+const AfterEnd = 2 * time.Millisecond
 
 // Line says when one client's waiters of one lock ask the server, though nobody told them anything.
 type Line struct {
@@ -79,7 +82,7 @@ func (ln *Line) Answered(e *lua.Entered, now time.Time, waits bool) (blind bool)
 	case e.More:
 		ln.EnterAt(now)
 	case e.Remaining > 0:
-		ln.AskAt(ln.Free.Add(askAfter)) // nobody tells the line that a holder died
+		ln.AskAt(ln.Free.Add(AfterEnd)) // nobody tells the line that a holder died
 	}
 	if blind = !e.Heard && waits; blind {
 		ln.EnterAt(now.Add(blindEvery))

@@ -164,7 +164,7 @@ func (w *world) judge(c int8) {
 	case ballot.Wait:
 	}
 	for _, i := range v.Tell {
-		if !k.Open(i) && (!k.away[i] || w.broken == tellsTheDead) {
+		if !k.Underway(i) && (!k.away[i] || w.broken == tellsTheDead) {
 			k.Sent(i)
 			w.send(msg{what: tells, call: c, node: int8(i), place: max(int64(k.Place), 1), token: v.Token, vote: k.Vote(i)})
 		}
@@ -184,7 +184,7 @@ func (w *world) settle(c int8, why why) {
 	k.Phase, k.why = rules.Leaving, why
 	for i := range int8(masters) {
 		if k.Asked(int(i)) {
-			w.send(msg{what: leaves, call: c, node: i, late: k.Late(int(i)) && w.broken != retiresNothing})
+			w.send(msg{what: leaves, call: c, node: i, late: k.Open(int(i)) && w.broken != retiresNothing})
 		}
 	}
 	w.ends(c)

@@ -11,7 +11,7 @@ import (
 // strive is Locker.strive.
 func (w *world) strive(c, i int8) {
 	k := &w.calls[c]
-	if k.stage != holding || k.Open(int(i)) || k.away[i] || k.HasLost(int(i)) {
+	if k.stage != holding || k.Underway(int(i)) || k.away[i] || k.HasLost(int(i)) {
 		return
 	}
 	w.renew(c, i, false)
@@ -27,7 +27,7 @@ func (w *world) renew(c, i int8, round bool) {
 // confirm is Locker.confirm.
 func (w *world) confirm(c, i int8) {
 	k := &w.calls[c]
-	if !k.renewed || k.Open(int(i)) {
+	if !k.renewed || k.Underway(int(i)) {
 		return
 	}
 	if asked := w.own(c).TakeDue(int(i)); asked || k.Has(int(i), w.time()) {
@@ -163,7 +163,7 @@ func (w *world) beginRelease(c int8) {
 			w.left(c, i, neither)
 			continue
 		}
-		w.send(msg{what: leaves, call: c, node: i, token: k.token, late: k.Late(int(i))})
+		w.send(msg{what: leaves, call: c, node: i, token: k.token, late: k.Open(int(i))})
 	}
 }
 
