@@ -222,6 +222,26 @@ func TestARecordThatLostItsTokenIsForced(t *testing.T) {
 	})
 }
 
+// Inspection says which token a force has to name.
+func TestARecordWhoseTokenIsDamagedIsForcedByTheTokenThatInspectionShows(t *testing.T) {
+	for _, token := range []string{"12.5", "1e15", "0x10", "5 ", "+5", "9007199254740991", "9007199254740992"} {
+		t.Run(token, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a, admin := s.party("a"), s.deaf("admin")
+				a.holds(usual)
+				must(t, s.rdb.HSet(ctx, s.keys.Record(), "token", token).Err())
+				s.untidy = true
+				state := admin.inspects()
+				equal(t, "token", state.HeldToken, 0)
+				equal(t, "damaged", state.Damaged != nil, true)
+				forced, _ := admin.forces(state.HeldToken)
+				equal(t, "forced", forced, true)
+				equal(t, "free", s.gone(s.keys.Record()), true)
+			})
+		})
+	}
+}
+
 func TestAnOwnerWithTheNameOfALeaseIsForcedLikeAnyOther(t *testing.T) {
 	s := onMiniredis(t)
 	a, admin := s.party("a"), s.deaf("admin")
