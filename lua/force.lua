@@ -37,7 +37,7 @@ for i = 1, #fields, 2 do
   if fields[i] == 'lease' then lease = math.max(lease, number(fields[i + 1], MAX_LEASE)) end
   if split(fields[i]) then holds[#holds + 1] = fields[i] end
 end
-if present ~= forced then return {0, 0, {}} end
+if #fields == 0 or present ~= forced then return {0, 0, {}} end
 
 redis.call('DEL', record)
 -- The token key is now above the forced token: so a renewal of that ownership finds it lost and not

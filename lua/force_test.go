@@ -67,12 +67,18 @@ func TestForceTwiceOrLateDoesNothing(t *testing.T) {
 func TestForceOfAFreeLockDoesNothing(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, admin := s.party("a"), s.deaf("admin")
+		nothing := func(tokens ...int64) {
+			s.unchanged(func() {
+				for _, token := range tokens {
+					forced, _ := admin.forces(token)
+					equal(t, fmt.Sprint("forced by ", token), forced, false)
+				}
+			})
+		}
+		nothing(0, 1) // nobody has used it
 		ticket, token := a.holds(usual)
 		a.leaves(ticket, token, Held)
-		s.unchanged(func() {
-			forced, _ := admin.forces(token)
-			equal(t, "forced", forced, false)
-		})
+		nothing(0, token)
 	})
 }
 
@@ -219,6 +225,10 @@ func TestARecordThatLostItsTokenIsForced(t *testing.T) {
 		forced, _ := admin.forces(0)
 		equal(t, "forced", forced, true)
 		equal(t, "free", s.gone(s.keys.Record()), true)
+		s.unchanged(func() {
+			again, _ := admin.forces(0)
+			equal(t, "forced again", again, false)
+		})
 	})
 }
 
