@@ -115,7 +115,7 @@ func (s *State) field(name, value string) (err error) {
 	case name == "owner":
 		s.Owner = ownerName(value)
 	case name == "token":
-		s.HeldToken, err = positive(value)
+		s.HeldToken, err = heldToken(value)
 	case name == "since":
 		var ms int64
 		ms, err = positive(value)
@@ -124,6 +124,15 @@ func (s *State) field(name, value string) (err error) {
 		return s.hold(name, value)
 	}
 	return err
+}
+
+// heldToken reads the token of a record as force.lua does, so that a force names what it finds.
+func heldToken(value string) (int64, error) {
+	n, err := positive(value)
+	if err == nil && (n > maxToken || value[0] == '+') {
+		return 0, fmt.Errorf("%.100q is no token", value)
+	}
+	return n, err
 }
 
 func (s *State) hold(name, value string) error {

@@ -28,14 +28,16 @@ local fields = redis.call('HGETALL', record)
 redis.call('LLEN', queue)
 redis.call('ZCARD', waiters)
 
--- A record whose token is damaged has token 0.
+-- A record whose token is damaged has token 0, as inspection has it.
 local present, lease, holds = 0, math.min(redis.call('PTTL', record), MAX_LEASE), {}
 for i = 1, #fields, 2 do
-  if fields[i] == 'token' then present = number(fields[i + 1], MAX_TOKEN) end
+  if fields[i] == 'token' then
+    present = number(string.match(fields[i + 1], '^%d+$'), MAX_TOKEN)
+  end
   if fields[i] == 'lease' then lease = math.max(lease, number(fields[i + 1], MAX_LEASE)) end
   if split(fields[i]) then holds[#holds + 1] = fields[i] end
 end
-if present ~= forced then return {0, 0, {}} end
+if #fields == 0 or present ~= forced then return {0, 0, {}} end
 
 redis.call('DEL', record)
 -- The token key is now above the forced token: so a renewal of that ownership finds it lost and not

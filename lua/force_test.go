@@ -67,12 +67,18 @@ func TestForceTwiceOrLateDoesNothing(t *testing.T) {
 func TestForceOfAFreeLockDoesNothing(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, admin := s.party("a"), s.deaf("admin")
+		nothing := func(tokens ...int64) {
+			s.unchanged(func() {
+				for _, token := range tokens {
+					forced, _ := admin.forces(token)
+					equal(t, fmt.Sprint("forced by ", token), forced, false)
+				}
+			})
+		}
+		nothing(0, 1) // nobody has used it
 		ticket, token := a.holds(usual)
 		a.leaves(ticket, token, Held)
-		s.unchanged(func() {
-			forced, _ := admin.forces(token)
-			equal(t, "forced", forced, false)
-		})
+		nothing(0, token)
 	})
 }
 
@@ -219,7 +225,31 @@ func TestARecordThatLostItsTokenIsForced(t *testing.T) {
 		forced, _ := admin.forces(0)
 		equal(t, "forced", forced, true)
 		equal(t, "free", s.gone(s.keys.Record()), true)
+		s.unchanged(func() {
+			again, _ := admin.forces(0)
+			equal(t, "forced again", again, false)
+		})
 	})
+}
+
+// Inspection says which token a force has to name.
+func TestARecordWhoseTokenIsDamagedIsForcedByTheTokenThatInspectionShows(t *testing.T) {
+	for _, token := range []string{"12.5", "1e15", "0x10", "5 ", "+5", "9007199254740991", "9007199254740992"} {
+		t.Run(token, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a, admin := s.party("a"), s.deaf("admin")
+				a.holds(usual)
+				must(t, s.rdb.HSet(ctx, s.keys.Record(), "token", token).Err())
+				s.untidy = true
+				state := admin.inspects()
+				equal(t, "token", state.HeldToken, 0)
+				equal(t, "damaged", state.Damaged != nil, true)
+				forced, _ := admin.forces(state.HeldToken)
+				equal(t, "forced", forced, true)
+				equal(t, "free", s.gone(s.keys.Record()), true)
+			})
+		})
+	}
 }
 
 func TestAnOwnerWithTheNameOfALeaseIsForcedLikeAnyOther(t *testing.T) {

@@ -201,6 +201,28 @@ func TestTheTokenIsRememberedLongerThanAnyJointHoldLasts(t *testing.T) {
 	})
 }
 
+// One was told that it lasts for hours. Another has a short lease, and goes.
+func TestNoJointHoldHasTheTokenKeyEndSoonerThanAnotherWasTold(t *testing.T) {
+	for what, act := range map[string]func(j joint){
+		"by joining":  func(j joint) { j.b.takes(j.b.owned("saga-7", usual)) },
+		"by reassert": func(j joint) { j.b.reasserts(j.b.renewal(j.two, j.token)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachJoint(t, usual, usual, func(t *testing.T, j joint) {
+				r := j.a.renewal(j.one, j.token)
+				r.Lease, r.Until = 0, j.now()+Micros(time.Hour.Microseconds())
+				j.a.reasserts(r)
+				told := j.ends(j.keys.Token())
+				j.pass(10 * time.Millisecond)
+				act(j)
+				if end := j.ends(j.keys.Token()); end < told {
+					t.Errorf("the token key ends %v sooner", time.Duration(told-end)*time.Millisecond)
+				}
+			})
+		})
+	}
+}
+
 func TestTheNextInLineIsToldWhenTheRecordEndsSoonerThanItKnows(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a, b, c, d := s.party("a"), s.party("b"), s.party("c"), s.party("d")

@@ -65,5 +65,9 @@ elseif deadline < ms + 1000 then -- Redis 7.0 goes by the clock of this moment: 
   redis.call('PEXPIREAT', record, num(ends))
 end
 token = num(math.max(last, token))
+-- After an Extend, or a step back of the clock, the hold lasts longer than a lease. Its client goes
+-- by the reply.
+lease = math.min(MAX_LEASE, math.max(lease, deadline - ms))
+--#include parts/no_sooner.lua
 --#include parts/remember.lua
 return deadline - ms

@@ -26,6 +26,54 @@ func TestAReassertKeepsTheTokenKeyAlive(t *testing.T) {
 	}
 }
 
+// The client relies on the key for that long. It relies on what an answer says, however short the
+// lease is: after the server's clock was set back, or an Extend.
+func TestAReassertKeepsTheTokenKeyForTwiceWhatItSaysIsLeft(t *testing.T) {
+	each(t, func(t *testing.T, s *site) {
+		a := s.party("a")
+		ticket, token := a.holds(usual)
+		r := a.renewal(ticket, token)
+		r.Lease, r.Until = 0, s.now()+Micros(time.Hour.Microseconds())
+		a.renews(r)
+		equal(t, "lease", s.field("lease"), "30000")
+		r.Until = 0
+		before := int64(s.now()) / 1000
+		left := a.reasserts(r)
+		if end, least := s.ends(s.keys.Token()), before+(10*time.Minute+2*left).Milliseconds(); left < 59*time.Minute || end < least {
+			t.Errorf("%v are left, and the token key ends %v too soon", left, time.Duration(least-end)*time.Millisecond)
+		}
+	})
+}
+
+func TestAReassertGivesATokenKeyAnEndWithinReachWhateverIsDamaged(t *testing.T) {
+	for what, spoil := range map[string]func(s *site, hold string) error{
+		"the token key never ends": func(s *site, _ string) error { return s.rdb.Persist(ctx, s.keys.Token()).Err() },
+		"the token key ends far off": func(s *site, _ string) error {
+			return s.rdb.PExpireAt(ctx, s.keys.Token(), time.UnixMilli(1<<53)).Err()
+		},
+		"the hold ends far off": func(s *site, hold string) error {
+			return s.rdb.HSet(ctx, s.keys.Record(), hold, fmt.Sprint(int64(maxTime), ":1")).Err()
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			each(t, func(t *testing.T, s *site) {
+				a := s.party("a")
+				hold, token := a.holds(usual)
+				must(t, spoil(s, hold))
+				s.untidy = true
+				most := TokenTTL.Milliseconds() + 2*usual.Milliseconds()
+				if what == "the hold ends far off" {
+					most = TokenTTL.Milliseconds() + 2*maxLease
+				}
+				a.reasserts(a.renewal(hold, token))
+				if left := s.ends(s.keys.Token()) - int64(s.now())/1000; left <= 0 || left > most {
+					t.Errorf("the token is remembered for %d ms", left)
+				}
+			})
+		})
+	}
+}
+
 // Only an edit by hand puts a larger token beside a living hold. Even then the scripts must not
 // lower the token.
 func TestNothingLowersTheToken(t *testing.T) {

@@ -11,6 +11,7 @@ local function join(ticket, at)
   last = math.max(last, holder.token)
   do
     local token, lease = num(last), holder.lease
+    --#include parts/no_sooner.lua
     --#include parts/remember.lua
   end
   if redis.call('ZREM', waiters, ticket) == 1 then

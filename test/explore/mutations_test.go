@@ -160,7 +160,7 @@ var mutations = []mutation{
 		breaks:   []int{8},
 	}, {
 		name:     "force ends whatever ownership there is",
-		changes:  []change{{"force.lua", "if present ~= forced then return {0, 0, {}} end", ""}},
+		changes:  []change{{"force.lua", "if #fields == 0 or present ~= forced then return {0, 0, {}} end", ""}},
 		scenario: all(once, budget{faults: 1, late: 1, force: 1}),
 		breaks:   []int{6, 8},
 	}, {
