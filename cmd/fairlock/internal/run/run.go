@@ -24,7 +24,7 @@ type Command struct {
 	locks.Keyspace
 	Wait       patience       `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
 	MaxWaiters *int           `placeholder:"N" help:"Do not join a line in which N wait already."`
-	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
+	Conflict   int            `name:"conflict-exit-code" default:"${not_acquired}" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
 	Lease      *time.Duration `placeholder:"DURATION" help:"How long the lock outlives a holder that died (default 30s, or the longest lease of a quorum if that is shorter)."`
 	FixedLease *time.Duration `placeholder:"DURATION" help:"In place of --lease, one that is not renewed: shortly before it is over, the command is told to end."`
 	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL (default: a fifteenth of the lease, or less)."`
