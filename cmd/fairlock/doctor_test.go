@@ -116,6 +116,21 @@ ok     keyspace     3 keys, with 1 lock and 0 lines under "fairlock"
 	}
 }
 
+func TestAPrefixThatIsNoneIsForTheDoctorACommandLineThatMakesNoSense(t *testing.T) {
+	t.Parallel()
+	env := []string{"FAIRLOCK_REDIS=redis://127.0.0.1:1"} // nothing is sent there, or it would be 69
+	for prefix, says := range map[string]string{"shop{1}": "brace", "a:lock": "lock", strings.Repeat("x", 129): "129 bytes"} {
+		for _, more := range [][]string{nil, {"--plain"}, {"--redis", "quorum:127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"}} {
+			p := fairlockWith(t, env, slices.Concat([]string{"doctor", "--prefix", prefix}, more)...).start()
+			p.ends(exit.Usage)
+			p.complains("refix", says)
+		}
+		p := fairlockWith(t, append(env, "FAIRLOCK_PREFIX="+prefix), "doctor").start()
+		p.ends(exit.Usage)
+		p.complains("the environment has FAIRLOCK_PREFIX", says)
+	}
+}
+
 func TestTheDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -95,7 +95,8 @@ func parser(v *cli, options ...kong.Option) *kong.Kong {
 	return kong.Must(v, append(options, kong.Name("fairlock"), kong.Description("Fair, reentrant, fenced locks on Redis."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups([]kong.Group{{Key: "server", Title: "Server:", Description: server.URLs}}),
 		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
-		kong.Vars{"most": strconv.Itoa(admin.MostShown), "shortest": strconv.Itoa(web.Shortest)}, kong.Help(help))...)
+		kong.Vars{"most": strconv.Itoa(admin.MostShown), "shortest": strconv.Itoa(web.Shortest), "not_acquired": strconv.Itoa(exit.NotAcquired)},
+		kong.Help(help))...)
 }
 
 // verbatim reads a word to the byte. Kong's own reader makes valid UTF-8 of it, which is another

@@ -348,6 +348,7 @@ func TestForceSaysWhatItDidAlsoIfTheServerIsGoneThen(t *testing.T) {
 		if !strings.Contains(text, "web-1") || strings.Contains(text, "now") || strings.Contains(text, "next") {
 			t.Errorf("%q: %s", args, text)
 		}
+		p.complains("the lock was forced all the same")
 		if err := lease.Extend(t.Context(), time.Minute); !errors.Is(err, fairlock.ErrLost) {
 			t.Error(err)
 		}

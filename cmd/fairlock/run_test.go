@@ -50,6 +50,7 @@ func TestACommandLineThatMakesNoSenseIs64(t *testing.T) {
 		{"run", "--lease", "3", "x", "--", "true"},
 		{"run", "--lease", "1ms", "x", "--", "true"},
 		{"run", "--kill-after=-1s", "x", "--", "true"},
+		{"run", "--lease", "1m", "--fixed-lease", "1m", "x", "--", "true"},
 		{"run", "", "--", "true"},
 		{"run", "--redis", "http://:secret@127.0.0.1", "x", "--", "true"},
 		{"run", "--redis", "redis://:sec%ret@127.0.0.1", "x", "--", "true"},

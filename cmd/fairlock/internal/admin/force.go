@@ -77,6 +77,8 @@ func (v *Force) Run() error {
 	after, unseen := l.Look(v.Name)
 	if unseen == nil {
 		done.Next = &after.Holder
+	} else {
+		unseen = exit.Errorf(exit.Unavailable, "%w; the lock was forced all the same, so look before you repeat it", unseen)
 	}
 	return errors.Join(unseen, output.Done(v.tell(done), "the lock was forced")) // it is done, whoever has the lock now
 }

@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
+	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/lua"
 )
 
@@ -88,6 +90,9 @@ const within = 30 * time.Second
 
 // Run is called by kong.
 func (v *Command) Run() error {
+	if err := lua.CheckPrefix(cmp.Or(v.Prefix, ownPrefix)); err != nil {
+		return exit.Errorf(exit.Usage, "--prefix: %w%s", err, server.Exported("FAIRLOCK_PREFIX"))
+	}
 	examine := v.examine
 	if v.Quorum() {
 		examine = v.examineQuorum
@@ -117,10 +122,7 @@ func (v *Command) examine() (found []finding, reached bool, err error) {
 	defer rdb.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	prefix := v.Prefix
-	if prefix == "" {
-		prefix = ownPrefix
-	}
+	prefix := cmp.Or(v.Prefix, ownPrefix)
 	p := &patient{rdb: rdb, kind: v.Kind(), app: prefix, prefix: prefix}
 	if v.Plain {
 		p.prefix += plainKeys

@@ -24,9 +24,9 @@ type Command struct {
 	locks.Keyspace
 	Wait       patience       `default:"forever" placeholder:"DURATION" help:"How long to wait in line; 0 tries once (default ${default})."`
 	MaxWaiters *int           `placeholder:"N" help:"Do not join a line in which N wait already."`
-	Conflict   int            `name:"conflict-exit-code" default:"75" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
+	Conflict   int            `name:"conflict-exit-code" default:"${not_acquired}" placeholder:"CODE" help:"The exit code if the lock was not acquired (default ${default})."`
 	Lease      *time.Duration `placeholder:"DURATION" help:"How long the lock outlives a holder that died (default 30s, or the longest lease of a quorum if that is shorter)."`
-	FixedLease *time.Duration `placeholder:"DURATION" help:"A lease that is not renewed: shortly before it is over, the command is told to end."`
+	FixedLease *time.Duration `placeholder:"DURATION" help:"In place of --lease, one that is not renewed: shortly before it is over, the command is told to end."`
 	KillAfter  *time.Duration `placeholder:"DURATION" help:"From SIGTERM to SIGKILL (default: a fifteenth of the lease, or less)."`
 	Owner      *string        `placeholder:"OWNER" help:"Share the lock with whoever names the same owner."`
 	Note       *string        `placeholder:"TEXT" help:"What others see beside our host and process (default: the command's name)."`
@@ -132,6 +132,8 @@ func (r *Command) Program() (*Program, error) {
 		return nil, exit.Errorf(exit.Usage, "--kill-after: %v is negative", *r.KillAfter)
 	case r.Conflict < 0 || r.Conflict > 255:
 		return nil, exit.Errorf(exit.Usage, "--conflict-exit-code: %d is not between 0 and 255", r.Conflict)
+	case r.Lease != nil && r.FixedLease != nil:
+		return nil, exit.Errorf(exit.Usage, "--lease: a --fixed-lease has its own length, and is not renewed")
 	case r.Plain && r.MaxWaiters != nil:
 		return nil, exit.Errorf(exit.Usage, "--max-waiters: a plain lock has no line")
 	case r.Plain && r.Quorum():

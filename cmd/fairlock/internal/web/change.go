@@ -163,12 +163,8 @@ func (s *site) do(a action) http.HandlerFunc {
 		// What is done is written down, also if the browser goes away.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 		defer cancel()
-		err := p.do(ctx)
+		unsure, err := s.carryOut(ctx, change{Verb: a.verb, Name: k.name, Bytes: look.Base64(k.name), Kind: k.kind, Whose: p.whose, Who: p.who, From: r.RemoteAddr}, p.do)
 		s.watcher.hurry(k)
-		unsure := !locks.Certain(err)
-		if err == nil || unsure {
-			s.report(change{time.Now().UTC(), a.verb, k.name, look.Base64(k.name), k.kind, p.whose, p.who, r.RemoteAddr, unsure})
-		}
 		switch {
 		case unsure:
 			s.refuse(w, k, http.StatusBadGateway, "The Redis: "+look.Error(err)+". It may have been done.")
@@ -187,6 +183,21 @@ func (s *site) do(a action) http.HandlerFunc {
 		}
 		s.say(w, http.StatusOK, notice{Heading: look.Plain(k.name), Text: text, Back: k.href("/lock")})
 	}
+}
+
+// carryOut makes a change, and writes it down if it was made, or may have been: then it is unsure.
+// The site does not end meanwhile.
+func (s *site) carryOut(ctx context.Context, c change, do func(context.Context) error) (unsure bool, err error) {
+	if !s.changing.TryRLock() {
+		return false, moved("This page has ended.") // nobody would write it down
+	}
+	defer s.changing.RUnlock()
+	err = do(ctx)
+	c.At, c.Unsure = time.Now().UTC(), !locks.Certain(err)
+	if err == nil || c.Unsure {
+		s.report(c)
+	}
+	return c.Unsure, err
 }
 
 // planned returns the plan for a request, or answers why there is none.

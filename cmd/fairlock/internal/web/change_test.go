@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +98,51 @@ func TestAForceThatTheRedisDidNotAnswerIsWrittenDownAsUnsure(t *testing.T) {
 	if len(c.changes) != 1 || !c.changes[0].Unsure || c.changes[0].At.Location() != time.UTC || c.changes[0].Whose != fmt.Sprint(lease.Token()) {
 		t.Errorf("the record: %+v", c.changes)
 	}
+}
+
+func TestAForceThatASilentRedisHasYetToAnswerIsWrittenDownBeforeTheSiteEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := faultproxy.New(t, s.Addr())
+	lease := take(t, locker(t, s.Addr(), soon), "nightly")
+	c := serves(t, proxy.Addr(), true, "")
+	ask := in("/force", "nightly", "token", fmt.Sprint(lease.Token()))
+	seal := sealIn(t, c.shows(http.StatusOK, ask))
+	silent := proxy.Add(faultproxy.Rule{Action: faultproxy.SwallowReplySilently(), Match: func(args []string) bool {
+		return strings.EqualFold(args[0], "eval") && strings.HasPrefix(args[1], "-- force")
+	}})
+	r, err := http.NewRequest(http.MethodPost, c.url+ask, strings.NewReader(url.Values{"seal": {seal}}.Encode()))
+	must(t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if answer, err := c.http.Do(r); err == nil { // the site ends: it may not be answered
+			_ = answer.Body.Close()
+		}
+	}()
+	silent.WaitExecuted(t, 1, patienceOfTests)
+	c.stop()
+	c.mu.Lock()
+	written := slices.Clone(c.changes)
+	c.mu.Unlock()
+	if len(written) != 1 || !written[0].Unsure || written[0].Whose != fmt.Sprint(lease.Token()) {
+		t.Errorf("the record: %+v", written)
+	}
+	<-over
+}
+
+func TestAForceThatComesAfterTheSiteHasEndedIsNotDone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	lease := take(t, locker(t, s.Addr()), "nightly")
+	c := serves(t, s.Addr(), true, "")
+	ask := in("/force", "nightly", "token", fmt.Sprint(lease.Token()))
+	seal := sealIn(t, c.shows(http.StatusOK, ask))
+	c.site.changing.Lock() // as the end of the site does
+	c.does(http.StatusConflict, ask, seal, "This page has ended. Nothing was done.")
+	c.site.changing.Unlock()
+	must(t, lease.Err())
 }
 
 func TestEvictTakesOnlyTheWaiterThatWasShown(t *testing.T) {

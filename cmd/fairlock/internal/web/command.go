@@ -202,6 +202,7 @@ func (s *site) serve(ctx context.Context, listener net.Listener, token string) e
 		if server.Shutdown(brief) != nil {
 			_ = server.Close() // somebody does not read
 		}
+		s.changing.Lock() // a change that a silent Redis has yet to answer is written down: patience bounds it
 	})
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return exit.Errorf(exit.Unavailable, "the page: %w", err)

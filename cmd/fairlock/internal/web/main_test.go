@@ -58,7 +58,7 @@ type served struct {
 	url  string // without a slash at the end
 	site *site
 	http *http.Client
-	stop func() // serving
+	stop func() // serving; returns when the site has ended
 
 	mu      sync.Mutex // guards all below
 	changes []change
@@ -79,6 +79,7 @@ func servesUnder(t testing.TB, prefix, redisAt string, changes bool, token strin
 	}
 	store, err := keyspace.Open(kinds...)
 	must(t, err)
+	t.Cleanup(store.Close)
 	store.Notices.Mute()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -96,7 +97,6 @@ func servesUnder(t testing.TB, prefix, redisAt string, changes bool, token strin
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-		store.Close()
 	})
 	t.Cleanup(c.stop)
 	return c

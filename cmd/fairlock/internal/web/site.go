@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
@@ -41,6 +42,8 @@ type site struct {
 	secret  []byte       // seals forms
 	report  func(change) // of each change, at once; it must not wait for a reader
 	streams chan struct{}
+
+	changing sync.RWMutex // read-locked by each change on its way; locked for good as the site ends
 }
 
 // frame is what all pages have.
