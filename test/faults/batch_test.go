@@ -2,6 +2,7 @@ package faults
 
 import (
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,9 +13,12 @@ import (
 // outlive returns when the leases have been renewed for three times their length.
 func (f *faulty) outlive(leases ...*fairlock.Lease) {
 	f.Helper()
+	var ends []time.Time
 	for _, lease := range leases {
-		end := lease.Deadline().Add(2 * world.CalmLease)
-		f.Until("it is renewed", func() bool { return lease.Err() != nil || lease.Deadline().After(end) })
+		ends = append(ends, lease.Deadline().Add(2*world.CalmLease))
+	}
+	for i, lease := range leases {
+		f.Until("it is renewed", func() bool { return lease.Err() != nil || lease.Deadline().After(ends[i]) })
 		f.Keeps(lease)
 	}
 }

@@ -42,6 +42,7 @@ func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 		number, rest, _ := strings.Cut(rest, ":")
 		n, err := strconv.Atoi(number)
 		f.Must(err)
+		var all []string // each is a lock of mallory's
 		for what, forged := range map[string]string{
 			"the very ticket":         ticket,
 			"one with another lease":  fmt.Sprintf("%s:%d:1000::", client, n),
@@ -51,10 +52,13 @@ func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 			"one that never will be":  fmt.Sprintf("%s:%d:30000::", client, n+1000),
 			"one that was long ended": fmt.Sprintf("%s:%d:30000::", client, 0),
 		} {
-			mine := mallory.Locks("mine")
-			f.forges("mine", forged)
+			mine := mallory.Locks(what)
+			f.forges(what, forged)
 			f.Unlocks(mine)
-			f.Until(what+" has run out", func() bool { return f.Holder("mine") == 0 })
+			all = append(all, what)
+		}
+		for _, what := range all {
+			f.Until(what+" has run out", func() bool { return f.Holder(what) == 0 })
 			if waits.HasReturned() {
 				f.Fatalf("%s: the victim has the bank: %v", what, waits.Err)
 			}
@@ -63,7 +67,7 @@ func TestWhoHasRightsToOneLockGivesNoOtherLockAway(t *testing.T) {
 		f.Unlocks(bank)
 		f.Served(waits)
 		for range 2 { // nor was a ticket retired that is yet to come
-			f.Unlocks(victim.Locks("mine"))
+			f.Unlocks(victim.Locks("one that never was"))
 		}
 		f.nobody("bank")
 	})
