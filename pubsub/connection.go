@@ -123,14 +123,20 @@ func (h *Hub) read(ctx context.Context, sub *redis.PubSub, confirmed func()) err
 }
 
 // refused reports whether the server refused a ping or a subscription because of a state that
-// passes. The server is alive, and its confirmed subscriptions stand: a new connection would lose
-// them.
+// passes, or one channel that the user may not hear. The server is alive, and its confirmed
+// subscriptions stand: a new connection would lose them. It takes one after a command that was for
+// several channels: they all were refused.
 func (h *Hub) refused(err error) bool {
-	if !passing(err) {
+	forbidden := h.astray == nil && redis.HasErrorPrefix(err, "NOPERM")
+	if !passing(err) && !forbidden {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if forbidden && !h.apart {
+		h.apart = true
+		return false
+	}
 	h.active = time.Now()
 	if !h.refusals {
 		h.refusals = true
@@ -273,9 +279,13 @@ func (h *Hub) tell(ctx context.Context, sub *redis.PubSub) error {
 		}
 	}
 	clear(h.dirty)
+	apart := h.apart
 	h.mu.Unlock()
-	if h.astray != nil {
-		return h.tellEach(ctx, sub, on, off)
+	switch {
+	case h.astray != nil:
+		return h.tellEach(ctx, on, off, sub.SSubscribe, sub.SUnsubscribe)
+	case apart:
+		return h.tellEach(ctx, on, off, sub.Subscribe, sub.Unsubscribe)
 	}
 	h.expect(on, off)
 	if len(off) > 0 {
@@ -331,6 +341,7 @@ func (h *Hub) arrived(message any) bool {
 			h.confirmed[m.Channel] = struct{}{}
 		}
 	}
+	h.apart = h.apart && len(h.unheard) > 0
 	return len(h.unheard) == 0
 }
 

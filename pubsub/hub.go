@@ -72,6 +72,7 @@ type Hub struct {
 	closed    bool
 	active    time.Time // when something last arrived on the connection
 	pinged    time.Time // when the hub last sent a ping
+	apart     bool      // the user may not hear some channel: each is subscribed by a command of its own
 	refusals  bool      // the server has refused something for now, and the hub will soon repeat what is not confirmed
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ func (o only) ForEachMaster(context.Context, func(context.Context, *redis.Client
 
 // secret refuses a user the channel of that name, as an ACL does.
 func secret(words []string) string {
-	if words[0] == "ssubscribe" && words[1] == "secret" {
+	if strings.HasSuffix(words[0], "subscribe") && !strings.Contains(words[0], "un") && slices.Contains(words[1:], "secret") {
 		return "NOPERM No permissions to access a channel"
 	}
 	return ""
@@ -113,6 +114,66 @@ func TestANodeThatRefusesOneOfTheChannelsIsAskedAgainLessAndLessOften(t *testing
 		}
 		if ups, _ := may.heard(); ups < 2 {
 			t.Errorf("the other was up %d times", ups)
+		}
+	})
+}
+
+// The server refuses a command for several channels as a whole.
+func TestAChannelThatAServerRefusesKeepsNoOtherFromBeingHeard(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		var dials, asked, together atomic.Int64
+		var may atomic.Bool
+		server := served(&dials, func(words []string) string {
+			if words[0] == "subscribe" && len(words) > 2 {
+				together.Add(1)
+			}
+			if may.Load() || secret(words) == "" {
+				return ""
+			}
+			asked.Add(1)
+			return secret(words)
+		})
+		defer server.Close()
+		hub := pubsub.New(server, slog.New(slog.DiscardHandler))
+		defer hub.Close()
+		var open, other, hidden recorder
+		hub.Listen("open", open.listener())
+		hub.Listen("secret", hidden.listener())
+		hub.Listen("other", other.listener())
+		ups := func() (a, b, c int) {
+			a, _ = open.heard()
+			b, _ = other.heard()
+			c, _ = hidden.heard()
+			return a, b, c
+		}
+		time.Sleep(time.Second)
+		a, b, c := ups()
+		if a == 0 || b == 0 || c > 0 {
+			t.Fatalf("they were up %d and %d times, and the refused one %d times", a, b, c)
+		}
+		time.Sleep(20 * time.Second)
+		if now, too, _ := ups(); now != a || too != b {
+			t.Errorf("they were up %d and %d times more", now-a, too-b)
+		}
+		if n := asked.Load(); n < 20 || n > 44 {
+			t.Errorf("it asked %d times in 21 s", n)
+		}
+		may.Store(true)
+		time.Sleep(time.Second)
+		if _, _, c := ups(); c != 1 {
+			t.Errorf("once it was allowed, it was up %d times", c)
+		}
+		if n := dials.Load(); n != 2 {
+			t.Errorf("%d connections", n)
+		}
+		before := together.Load()
+		hub.Remake("open")
+		time.Sleep(time.Second)
+		if now, too, c := ups(); now != a+1 || too != b+1 || c != 2 {
+			t.Errorf("on a new connection they were up %d, %d and %d times", now-a, too-b, c-1)
+		}
+		if n := together.Load() - before; n != 1 {
+			t.Errorf("%d commands are for several channels", n)
 		}
 	})
 }

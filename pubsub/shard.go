@@ -9,16 +9,17 @@ import (
 
 // This file has what a Hub does on a node of a cluster.
 
-// tellEach is tell with one command per channel: a node refuses one command for several slots.
-func (h *Hub) tellEach(ctx context.Context, sub *redis.PubSub, on, off []string) error {
+// tellEach is tell with one command per channel: a node refuses one command for several slots, and
+// a server one for several channels if it refuses one of them.
+func (h *Hub) tellEach(ctx context.Context, on, off []string, begin, end func(context.Context, ...string) error) error {
 	for _, channel := range off {
-		if err := sub.SUnsubscribe(ctx, channel); err != nil {
+		if err := end(ctx, channel); err != nil {
 			return err
 		}
 	}
 	h.expect(on, off)
 	for _, channel := range on {
-		if err := sub.SSubscribe(ctx, channel); err != nil {
+		if err := begin(ctx, channel); err != nil {
 			return err
 		}
 	}

@@ -79,18 +79,19 @@ func (l *Locker) look(at *line) {
 		l.judge(c)
 	}
 	for i := range l.nodes {
-		l.beat(at, i)
+		l.beat(at, i, false)
 	}
 }
 
-// beat sends the heartbeats of a line to a node. Locker.mu must be held.
-func (l *Locker) beat(at *line, i int) {
+// beat sends the heartbeats of a line to a node: all of them, or those of calls that have a place
+// there. Locker.mu must be held.
+func (l *Locker) beat(at *line, i int, placed bool) {
 	if !l.nodes[i].listens() {
 		return
 	}
 	var calls []*call
 	for c := range at.calls {
-		if c.Stands(i) {
+		if c.Stands(i) && (!placed || c.At(i) > 0) {
 			calls = append(calls, c)
 		}
 	}
@@ -169,7 +170,9 @@ func (l *Locker) beaten(c *call, i int, s *seen, pair rules.ClockPair) {
 		a := &ballot.Answer{Status: ballot.Granted, Now: s.now, Token: s.token, Since: s.since, Left: s.left, Place: c.At(i), Older: s.older}
 		c.Answered(i, a, pair, now)
 	case s.missing[c.ticket.String()]:
-		l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: context.Background(), Name: c.Name})
+		if c.At(i) > 0 { // else it never stood there: its first request was lost, or is under way
+			l.core.Settings.Observe(engine.Event{Kind: engine.PassedOver, Context: context.Background(), Name: c.Name})
+		}
 		c.Missing(i)
 	default:
 		c.Stood(i, pair)
@@ -200,7 +203,7 @@ func (l *Locker) up(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, at := range l.lines {
-		l.beat(at, i)
+		l.beat(at, i, false)
 	}
 	l.strive(i, l.lacking(i)...) // who holds waits for a vote, too
 }
@@ -223,7 +226,7 @@ func (l *Locker) returned(i int) {
 	defer l.mu.Unlock()
 	l.strive(i, l.lacking(i)...)
 	for _, at := range l.lines {
-		l.beat(at, i)
+		l.beat(at, i, true)
 	}
 	for _, c := range l.calls {
 		if c.Phase == rules.Waiting {

@@ -258,6 +258,7 @@ func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64
 	if g.ended || g.over(m.Token, m.At) {
 		return
 	}
+	b.lapses(g, received)
 	step := b.enough(i, g.Waiter.Heard(m, received, session, false), received)
 	b.carryOut(i, step, m.Token, m.At, received)
 	b.yield(i)

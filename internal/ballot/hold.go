@@ -62,6 +62,14 @@ func (b *Ballot) Renewed(i int, left time.Duration, token int64, sent time.Time)
 	}
 }
 
+// lapses ends a vote of a call that has the lock when its term has passed. Else the message of a
+// later vote would be of no use, though a renewal under way is answered that the hold waits.
+func (b *Ballot) lapses(g *leg, now time.Time) {
+	if b.Phase == rules.Granted && g.Phase == rules.Granted && !g.counts(now) {
+		g.Phase = rules.Waiting
+	}
+}
+
 // Vote is the token of the node's vote, or 0 if the call has not the vote.
 func (b *Ballot) Vote(i int) int64 {
 	if g := &b.legs[i]; g.Phase == rules.Granted {

@@ -535,3 +535,36 @@ func TestACallIsTrustedForNoLongerThanItsClaimWhateverItsNodesClocksDid(t *testi
 		t.Errorf("%+v, %v from now", v, v.Term.Ends.Sub(now))
 	}
 }
+
+// The answer to the renewal says that the hold waits, which was so before the message.
+func TestAVoteThatComesAfterTheFirstHasPassedIsNotLostToARenewalThatIsUnderWay(t *testing.T) {
+	const claim, lease = 3 * time.Second, 30 * time.Second
+	began := time.Now()
+	at := func(now time.Time) lua.Micros { return lua.Micros(1e12 + now.Sub(began).Microseconds()) }
+	b := New(3, claim, 0, began)
+	for i := range 3 {
+		b.Enter(i)
+		b.Entered(i, false)
+		b.Answered(i, &Answer{Status: Waits, Now: at(began), Place: 5}, rules.ClockPair{At: at(began), Sent: began}, began)
+		vote := &Answer{Status: Granted, Now: at(began), Left: claim, Place: 5, Token: 7, Since: at(began)}
+		b.Answered(i, vote, rules.ClockPair{At: at(began), Sent: began}, began)
+	}
+	if v := b.Judge(began, func(int) bool { return false }); v.Do != Hold {
+		t.Fatalf("%+v", v)
+	}
+	for i := range 2 { // the third node does not answer
+		b.Renewed(i, lease, 7, began)
+	}
+	sent := began.Add(claim + time.Second)
+	if b.Has(2, sent) {
+		t.Fatal("the third vote has not passed")
+	}
+	b.Sent(2)
+	heard := sent.Add(time.Millisecond)
+	b.Heard(2, &lua.Message{News: lua.Grants, At: at(heard), Claim: claim, Token: 8}, heard, 0)
+	b.Ended(2, false)
+	b.Renewed(2, 0, 7, sent)
+	if !b.Has(2, heard) || b.Vote(2) != 8 {
+		t.Errorf("it has vote %d", b.Vote(2))
+	}
+}
