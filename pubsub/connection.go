@@ -125,7 +125,7 @@ func (h *Hub) read(ctx context.Context, sub *redis.PubSub, confirmed func()) err
 // refused reports whether the server refused a ping or a subscription because of a state that
 // passes, or one channel that the user may not hear. The server is alive, and its confirmed
 // subscriptions stand: a new connection would lose them. It takes one after a command that was for
-// several channels: they all were refused.
+// several channels, for they all were refused, and if there is no other channel.
 func (h *Hub) refused(err error) bool {
 	forbidden := h.astray == nil && redis.HasErrorPrefix(err, "NOPERM")
 	if !passing(err) && !forbidden {
@@ -133,7 +133,7 @@ func (h *Hub) refused(err error) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if forbidden && !h.apart {
+	if forbidden && (!h.apart || len(h.listeners) == 1) {
 		h.apart = true
 		return false
 	}
