@@ -313,13 +313,14 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 	w.kinds(func(w *world, locker func(...Option) *Locker) {
 		holder := locker()
 		l, proxy := w.behind(holder)
-		for name, option := range map[string]LockOption{"its time is up": WaitAtMost(2 * time.Second), "its context ends": WaitAtMost(time.Hour)} {
-			lease := w.has(holder, name, LeaseFor(time.Second))
+		for name, option := range map[string]LockOption{"its time is up": WaitAtMost(3 * time.Second), "its context ends": WaitAtMost(time.Hour)} {
+			lease := w.has(holder, name)
 			ctx, cancel := context.WithCancel(w.Context())
 			queued := make(chan struct{})
 			waits := w.asks(ctx, l, name, option, OnQueued(func(int) { close(queued) }))
 			<-queued
 			lost := proxy.Add(faultproxy.Rule{Match: about(name), Action: faultproxy.SwallowReply()})
+			w.unlock(lease)              // it asks for the free lock, in vain
 			lost.WaitHit(w, 3, patience) // no more than two are under way at once
 			if name == "its context ends" {
 				cancel()
@@ -339,7 +340,6 @@ func TestAWaitThatEndsSaysWhyItsLastRequestFailed(t *testing.T) {
 			}
 			lost.Remove()
 			cancel()
-			runtime.KeepAlive(lease) // else it might be unlocked early
 		}
 	})
 }

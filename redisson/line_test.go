@@ -63,15 +63,16 @@ func (w *world) refreshed(name, owner string) {
 }
 
 func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) {
-	onBoth(t, func(w *world) {
-		l := w.fair(WithWaiterTimeout(900 * time.Millisecond))
+	const stays, refreshed = 3 * time.Second, time.Second
+	onBothAtOnce(t, func(w *world) {
+		l := w.fair(WithWaiterTimeout(stays))
 		lease := w.has(l, "x")
 		var ahead []string
 		for i := range 3 {
 			ahead = append(ahead, w.inJava("x", i, DefaultFairLockWaitTimeout))
 		}
 		next := w.queues(w.Context(), l, "x", 4)
-		last := w.queues(w.Context(), w.fair(WithWaiterTimeout(900*time.Millisecond)), "x", 5)
+		last := w.queues(w.Context(), w.fair(WithWaiterTimeout(stays)), "x", 5)
 		place := w.direct.LIndex(w.Context(), prefixed(queues, "x"), 3).Val()
 		for i, owner := range ahead {
 			if i == 0 {
@@ -80,7 +81,7 @@ func TestAWaiterKeepsItsPlaceWhateverThoseAheadTakeOffItsDeadline(t *testing.T) 
 				w.must(w.direct.Del(w.Context(), "x").Err())
 			}
 			w.takes("x", owner, DefaultFairLockWaitTimeout)
-			if left := w.left("x", place); left < 300*time.Millisecond {
+			if left := w.left("x", place); left < refreshed {
 				w.Fatalf("%d took the lock, and the deadline of the waiter is in %v", i, left)
 			}
 			w.refreshed("x", place)

@@ -123,7 +123,7 @@ func TestALockIsRenewedUntilItIsUnlocked(t *testing.T) {
 func TestAForcedHoldIsLost(t *testing.T) {
 	onBoth(t, func(w *world) {
 		w.kinds(func(w *world, locker func(...Option) *Locker) {
-			lease := w.has(locker(WithWatchdogTimeout(600*time.Millisecond)), "x")
+			lease := w.has(locker(WithWatchdogTimeout(2*time.Second)), "x")
 			next := w.asks(w.Context(), locker(), "x")
 			w.must(locker().ForceUnlock(w.Context(), "x"))
 			w.unlock(w.gets(next))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,15 @@ func onBoth(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) { test(newWorld(t, miniredis.RunT(t).Addr(), false)) })
 	t.Run("real", func(t *testing.T) { test(newWorld(t, redistest.Start(t).Addr(), true)) })
+}
+
+// onBothAtOnce is onBoth for a test that mostly waits.
+func onBothAtOnce(t *testing.T, test func(w *world)) {
+	t.Helper()
+	var all sync.WaitGroup
+	all.Go(func() { t.Run("embedded", func(t *testing.T) { test(newWorld(t, miniredis.RunT(t).Addr(), false)) }) })
+	all.Go(func() { t.Run("real", func(t *testing.T) { test(newWorld(t, redistest.Start(t).Addr(), true)) }) })
+	all.Wait()
 }
 
 func newWorld(t *testing.T, addr string, isReal bool) *world {

@@ -112,7 +112,7 @@ func TestAReleaseRightAfterTheTokenWasDeletedHandsOverWithALargerToken(t *testin
 func TestAnUnlockWhoseRecordWasDeletedSaysLost(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		lease := f.Beside().Locks("x")
-		w := f.Beside(fairlock.WithLease(world.BriefLease)).Queues("x", 1)
+		w := f.Beside(fairlock.WithLease(world.CalmLease)).Queues("x", 1)
 		f.Ends(lease) // the holder cannot know yet, and the waiter may get the lock first
 		f.deletes(f.Keys("x").Record())
 		if err := lease.Unlock(background); !errors.Is(err, fairlock.ErrLost) {

@@ -72,7 +72,7 @@ func TestAForceWhoseCallerHasGoneEndsAsItWould(t *testing.T) {
 		asks.WaitExecuted(f, 1, world.Patience) // it may have missed an answer
 		force.Release()
 		f.Ends(first)
-		f.Within(world.Claim/2, "the grant", func() { f.Unlocks(next.Gets()) })
+		f.Within(world.Claim*4/5, "the grant", func() { f.Unlocks(next.Gets()) })
 		f.Free("x")
 	})
 }

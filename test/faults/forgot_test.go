@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
 )
@@ -46,7 +49,8 @@ var forgetting = map[string]func(f *faulty){
 	},
 
 	"those who wait have their order though the holder unlocks before they are back": func(f *faulty) {
-		lease := f.Behind(fairlock.WithLease(keptLease)).Locks("x")
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr()}, fairlock.WithLease(keptLease))
+		lease := a.Locks("x")
 		waits, _ := f.tenWait(world.CalmLease)
 		back := f.Once(f.Verb("reassert"), faultproxy.Observe())
 		f.Loses()
@@ -262,7 +266,7 @@ func (f *faulty) comesBack(name string) {
 	f.Helper()
 	w := f.Beside().Asks(background, name)
 	w.Gets()
-	if w.Took > 7*time.Second {
+	if w.Took > lua.Gathering+4*time.Second {
 		f.Errorf("a newcomer waited for %v", w.Took)
 	}
 	f.Served(w)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/world"
 )
@@ -20,7 +22,8 @@ func onBothKinds(t *testing.T, test func(f *faulty)) {
 func TestALockThatLockAllCannotKeepIsGivenBackByOneRequest(t *testing.T) {
 	onBothKinds(t, func(f *faulty) {
 		held := f.Beside().Locks("x")
-		u := f.Behind()
+		// An answer that its client does not wait for would cost a leave more.
+		u := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
 		f.Refused("lockall", "x", world.Refusal{Is: fairlock.ErrHeld}, func() error {
 			_, err := u.LockAll(background, several, fairlock.WaitAtMost(0))
 			return err

@@ -96,7 +96,7 @@ func TestAWaiterWhoseHeartbeatWasLostOnTheWayKeepsItsPlace(t *testing.T) {
 func TestAGrantInTheAnswerToAHeartbeatThatWasLostIsTakenUp(t *testing.T) {
 	onLostReplies(t, func(f *faulty, lost faultproxy.Action) {
 		a, b, c := f.Behind(), f.Beside(), f.Beside()
-		f.Ends(b.Locks("x", fairlock.LeaseFor(time.Second))) // nobody unlocks it
+		f.Ends(b.Locks("x", fairlock.LeaseFor(2*time.Second))) // nobody unlocks it
 		enter := f.Verb("enter")
 		reply := f.Once(func(args []string) bool { return enter(args) && f.Holder("x") == 0 }, lost)
 		first := a.Queues("x", 1)
@@ -104,7 +104,7 @@ func TestAGrantInTheAnswerToAHeartbeatThatWasLostIsTakenUp(t *testing.T) {
 		f.Until("a has the lock", func() bool { return f.Holder("x") != 0 })
 		second := c.Queues("x", 1)
 		f.Served(first, second)
-		if first.Took > 3*time.Second {
+		if first.Took > 4*time.Second {
 			f.Errorf("it took %v", first.Took)
 		}
 	})

@@ -99,9 +99,11 @@ func TestAnUnlockLongAfterTheLossSaysLostAndTheLockerCanBeShutDown(t *testing.T)
 			f.Errorf("Unlock says %v", err)
 		}
 	}
-	other := a.Locks("y")
-	defer time.AfterFunc(100*time.Millisecond, func() { f.Unlocks(other) }).Stop()
+	other, unlocked := a.Locks("y", fairlock.LeaseFor(time.Minute)), make(chan error, 1)
+	f.Ends(other)
+	time.AfterFunc(100*time.Millisecond, func() { unlocked <- other.Unlock(background) })
 	f.Must(a.Shutdown(fromNow(world.Soon)))
+	f.Must(<-unlocked)
 	if f.Holder("y") != 0 {
 		f.Error("Shutdown did not wait for the holder")
 	}

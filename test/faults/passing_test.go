@@ -201,7 +201,7 @@ func TestAnUnlockThatTheServerRefusesForGoodSaysSoAtOnce(t *testing.T) {
 	server := &answering{text: "ERR no"}
 	rdb := redis.NewClient(&redis.Options{Addr: f.Addr})
 	rdb.AddHook(server)
-	lease := f.With(rdb).Locks("x", fairlock.LeaseFor(300*time.Millisecond))
+	lease := f.With(rdb).Locks("x", fairlock.LeaseFor(2*time.Second))
 	server.on.Store(true)
 	f.Ends(lease)
 	f.Refused("unlock", "x", world.Refusal{Is: serverSays("ERR no"), Says: "the lock stays until its lease ends"}, func() error {

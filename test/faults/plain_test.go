@@ -165,7 +165,7 @@ func TestAPlainLockOfAServerThatLostEverythingStaysWithItsHolder(t *testing.T) {
 
 func TestAPlainWaitSurvivesARestartOfTheServer(t *testing.T) {
 	f := newFaulty(t).plain()
-	a, b := f.Beside(fairlock.WithLease(2*time.Second)), f.Beside()
+	a, b := f.Beside(fairlock.WithLease(6*time.Second)), f.Beside()
 	lease := a.Locks("x")
 	w := b.WaitsPlainly("x")
 	f.Server.Kill()

@@ -111,7 +111,7 @@ func TestNobodyWaitsLongerThanAReconnectWhileSubscriptionsAreCutAgainAndAgain(t 
 		}
 	}
 	t.Logf("%d connections cut; the longest hand-over took %v; nobody was served more than %d turns late", cut, worst, overtaken)
-	if worst > world.Soon { // a claim would take longer
+	if worst > 2400*time.Millisecond { // to be asked for, or to outlast a claim, would take longer
 		t.Errorf("a hand-over took %v", worst)
 	}
 	if cut == 0 {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -117,7 +116,7 @@ func TestAPermissionToPublishThatIsTakenAwayStopsNobody(t *testing.T) {
 	grant("&other:*")
 	f.Heard(0)
 	f.Unlocks(lease)
-	f.Within(6*time.Second, "a hand-over by heartbeat", func() { waits[0].Gets() })
+	f.Within(world.Claim+world.EnterInterval, "a hand-over by heartbeat", func() { waits[0].Gets() })
 	grant("&*")
 	f.Served(waits...)
 	f.nobody("x")

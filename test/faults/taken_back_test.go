@@ -67,7 +67,7 @@ func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(
 		f.Ends(lost)
 		f.Must(b.ForceUnlock(background, "x"))
 		<-lost.Done()
-		f.Within(world.Claim/2, "its leave", func() { f.Until("it has left", func() bool { return f.retired("x") }) })
+		f.Within(world.Claim*4/5, "its leave", func() { f.Until("it has left", func() bool { return f.retired("x") }) })
 		beat.Release()
 		beat.WaitExecuted(f, beat.Hits(), world.Patience)
 		f.Served(next)

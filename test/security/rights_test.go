@@ -165,7 +165,7 @@ func evaluates(f *faulty) {
 	f.Must(f.Direct.ConfigSet(background, "busy-reply-threshold", "100").Err())
 	ended := make(chan error, 1)
 	go func() { ended <- rdb.Eval(background, "while true do end", nil).Err() }()
-	f.Within(2*world.BriefLease, "its end", func() { <-lease.Done() })
+	f.Within(world.BriefLease+world.Soon, "its end", func() { <-lease.Done() })
 	f.Until("the script is killed", func() bool { return f.Direct.ScriptKill(background).Err() == nil })
 	if err := <-ended; err == nil {
 		f.Error("the script has ended by itself")
@@ -289,7 +289,7 @@ func subscribes(f *faulty) {
 		}
 	}
 	f.Unlocks(next.Lease)
-	f.Within(world.Claim/2, "the hand-over", func() { f.Unlocks(last.Gets()) })
+	f.Within(world.Claim*4/5, "the hand-over", func() { f.Unlocks(last.Gets()) })
 	f.hears(sub, waits, "x")
 }
 
@@ -303,7 +303,7 @@ func overhearsAll(f *faulty) {
 	f.Heard(1)
 	waits := f.inLine("x")
 	f.Unlocks(lease)
-	f.Within(world.Claim/2, "the next one's turn", func() { f.Unlocks(next.Gets()) })
+	f.Within(world.Claim*4/5, "the next one's turn", func() { f.Unlocks(next.Gets()) })
 	f.hears(sub, waits, "x")
 }
 

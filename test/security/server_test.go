@@ -98,8 +98,10 @@ func killsClients(f *faulty) {
 	f.Served(waits...)
 	brief := f.Beside(fairlock.WithLease(world.BriefLease)).Locks("x")
 	f.Ends(brief)
-	f.Must(rdb.Do(background, "CLIENT", "PAUSE", (2 * world.BriefLease).Milliseconds(), "ALL").Err())
-	f.Within(2*world.BriefLease, "its end", func() { <-brief.Done() })
+	const inTime = world.BriefLease + world.Soon
+	f.Must(rdb.Do(background, "CLIENT", "PAUSE", (inTime + 400*time.Millisecond).Milliseconds(), "ALL").Err())
+	f.Within(inTime, "its end", func() { <-brief.Done() })
+	f.Until("the pause is over", func() bool { return f.Direct.Ping(background).Err() == nil })
 	f.Free("x")
 }
 

@@ -405,16 +405,17 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 	judged(t, turns, failovers)
 	// One failover may be slow. The new master may not have heard of the last grants. Then it keeps
 	// the lock for a lease for the last holder that it knows, even after that holder's release.
-	// Besides, seven servers and four processes share a busy machine.
+	// Besides, seven servers and four processes share a busy machine. A call that nobody told would
+	// ask after 5 s.
 	slow := 0
 	for i, f := range failovers {
 		after := f.wentOn(by, nodeTimeout)
 		t.Logf("kill %d: %v until there was a new master; the processes went on %v later", i, f.over.Sub(f.killed), after)
 		worst := slices.Max(after)
-		if worst > 2*time.Second {
+		if worst > 4*time.Second {
 			slow++
 		}
-		if slow > 1 || worst > lease+time.Second {
+		if slow > 1 || worst > lease+3*time.Second {
 			t.Errorf("kill %d: a process stood for %v", i, worst)
 		}
 	}
@@ -450,7 +451,7 @@ func judged(t *testing.T, turns []workers.Turn, failovers []failover) {
 	for i, turn := range turns {
 		if turn.Inside > 1 {
 			overlaps++
-			if !around(turn, 2*time.Second) {
+			if !around(turn, 3*time.Second) { // a holder of the dead master had a lease
 				t.Errorf("%v came while another was inside, and no master had died", turn)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
@@ -53,6 +52,7 @@ func (v *vault) rotate(password string) {
 }
 
 func TestThoseWhoHoldAndWaitGoOnWhenThePasswordRotatesAndOldConnectionsEnd(t *testing.T) {
+	tests := make(map[string]func(*testing.T))
 	for name, from := range map[string]func(*redis.Options, *vault){
 		"a provider": func(o *redis.Options, v *vault) { o.CredentialsProvider = v.credentials },
 		"a provider with a context": func(o *redis.Options, v *vault) {
@@ -63,7 +63,7 @@ func TestThoseWhoHoldAndWaitGoOnWhenThePasswordRotatesAndOldConnectionsEnd(t *te
 		},
 		"a stream": func(o *redis.Options, v *vault) { o.StreamingCredentialsProvider = v },
 	} {
-		t.Run(name, func(t *testing.T) {
+		tests[name] = func(t *testing.T) {
 			f := world.NewFaulty(t)
 			v := &vault{listeners: map[auth.CredentialsListener]bool{}}
 			rotate := func(password string) {
@@ -74,7 +74,7 @@ func TestThoseWhoHoldAndWaitGoOnWhenThePasswordRotatesAndOldConnectionsEnd(t *te
 			user := func() *world.User {
 				o := &redis.Options{Addr: f.Addr}
 				from(o, v)
-				return f.User(o, fairlock.WithLease(time.Second))
+				return f.User(o, fairlock.WithLease(world.CalmLease))
 			}
 			lease := user().Locks("x")
 			w := user().Queues("x", 1)
@@ -89,8 +89,9 @@ func TestThoseWhoHoldAndWaitGoOnWhenThePasswordRotatesAndOldConnectionsEnd(t *te
 			f.Must(lease.Err())
 			f.Unlocks(lease)
 			f.Within(world.Claim, "the hand-over", func() { f.Unlocks(w.Gets()) })
-		})
+		}
 	}
+	world.Together(t, tests)
 }
 
 func TestAPasswordThatIsWrongAfterARotationIsAClearError(t *testing.T) {

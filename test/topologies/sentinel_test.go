@@ -55,7 +55,7 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		switched := time.Now()
 		world.Until(t, "they listen where the writes go", func() bool { return channels(group.Master().Client(t)) > 0 })
 		listens := time.Since(switched)
-		if listens > 2*time.Second {
+		if listens > 2400*time.Millisecond { // a call that waits asks after 2.5 s
 			t.Errorf("they listened there only after %v", listens)
 		}
 		world.Until(t, "the holder was told, too", func() bool { // writes to the old master are lost
@@ -71,7 +71,7 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 			t.Fatalf("%+v after %d", got, lease.Token())
 		}
 		t.Logf("the subscription moved after %v, and the hand-over took %v", listens, time.Since(freed))
-		if took := time.Since(freed); took > 2*time.Second {
+		if took := time.Since(freed); took > 2400*time.Millisecond {
 			t.Errorf("the hand-over took %v", took)
 		}
 		group.Revive()
