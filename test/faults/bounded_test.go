@@ -33,7 +33,7 @@ func TestAFullLineIsSaidSoThoughTheFirstAnswerWasLost(t *testing.T) {
 
 func TestWhoeverMadeTheLineFullIsNotToldSoByItsHeartbeat(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.Behind(), f.Beside(fairlock.WithLease(world.BriefLease))
+		a, b := f.Behind(), f.Beside(fairlock.WithLease(world.CalmLease))
 		lease := b.Locks("x")
 		w := a.Asks(background, "x", fairlock.MaxWaiters(1))
 		w.InLine(1)
