@@ -95,7 +95,8 @@ func TestATryWhoseAnswerWasLostSaysWhoHoldsTheLock(t *testing.T) {
 
 func TestAWaitThatEndsByItsTimeAtTheServersSilenceDoesNotSayThatTheLockIsHeld(t *testing.T) {
 	f := newFaulty(t)
-	a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}) // a request takes that long
+	// A request takes longer than the bound.
+	a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
 	f.Unlocks(a.Locks("x"))
 	enter := f.All(f.Verb("enter"), faultproxy.HoldRequest())
 	w := a.Asks(background, "x", fairlock.WaitAtMost(200*time.Millisecond))
@@ -265,7 +266,8 @@ func TestAnObserverIsToldNothingOfAPasswordThatAServerRepeats(t *testing.T) {
 func TestTheFirstLookAtTheServerIsPartOfTheTimeToWait(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
 		const delay, bound = 2 * time.Second, 4 * time.Second
-		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}) // it waits for the look
+		// A request may take as long as the look.
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience})
 		b := f.Beside()
 		lease := b.Locks("x")
 		look := f.Once(faultproxy.Command("info"), faultproxy.DelayReply(delay))
