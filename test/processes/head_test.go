@@ -104,8 +104,8 @@ func TestTheNextInLineHasTheLockWhenTheLeaseOfAKilledHolderEnds(t *testing.T) {
 	}
 }
 
-// end returns when the server ends a lock's record, and whether the record is still the owner's. The
-// record's end is in whole milliseconds of the machine's clock, which is the test's too.
+// end returns when the server ends a lock's record, and whether the record is still the owner's.
+// The end is in whole milliseconds of the machine's clock, which is the test's too.
 func (s *stage) end(record, owner string) (time.Time, bool) {
 	s.t.Helper()
 	at, err := s.rdb.PExpireTime(context.Background(), record).Result()
