@@ -44,9 +44,9 @@ var classicTests = []test{
 		a, b := w.Locker(), w.Locker()
 		outer := w.Lock(a, "x")
 		inner := w.LockIn(outer.Context(), a, "x", fairlock.LeaseFor(100*time.Millisecond))
-		w.renewed(outer)
+		w.Pass(w.Lease / time.Duration(w.rounds(1, 6)))
 		w.Unlock(inner)
-		w.renewed(outer)
+		w.renewed(outer, w.Lease*2/3) // a word on the depth, within a second, prolongs it too
 		_, err := b.TryLock(w.Context(), "x")
 		w.Is(err, fairlock.ErrHeld)
 		w.Unlock(outer)
@@ -202,7 +202,7 @@ var classicTests = []test{
 		w.Unlock(inner)
 		for _, l := range []Locker{a, b} {
 			next := w.Lock(l, "x")
-			w.renewed(next)
+			w.renewed(next, 0)
 			w.Unlock(next)
 		}
 	}},

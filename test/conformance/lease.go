@@ -37,7 +37,7 @@ var leaseTests = []test{
 		w.Unlock(lease)
 		got := w.Take(next)
 		w.NoError(got.Extend(w.Context(), time.Until(got.Deadline())+w.Lease/15))
-		w.renewed(got)
+		w.renewed(got, 0)
 		w.Unlock(got)
 	}},
 	{"renewals end with the Unlock", briefly(func(w *World) {

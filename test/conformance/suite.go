@@ -127,10 +127,11 @@ func (w *World) rounds(fake, real int) int {
 	return real
 }
 
-// renewed fails unless a lease is renewed in time. In fake time that takes several renewals.
-func (w *World) renewed(lease *fairlock.Lease) {
+// renewed fails unless a lease is renewed in time, by more than that. In fake time that takes
+// several renewals.
+func (w *World) renewed(lease *fairlock.Lease, by time.Duration) {
 	w.Helper()
-	until := lease.Deadline()
+	until := lease.Deadline().Add(by)
 	if w.Fake {
 		w.Pass(3 * w.Lease)
 	}
