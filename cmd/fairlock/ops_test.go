@@ -98,11 +98,11 @@ func take(t *testing.T, locker fairlock.Interface, name string, options ...fairl
 	return lease
 }
 
-// plainLocker returns a Locker with short leases: its holds hear of a force soon, at their next
-// renewal.
+// plainLocker returns a Locker whose holds hear of a force within a second, at their next renewal,
+// and are renewed in time on a busy machine.
 func plainLocker(t *testing.T, rdb redis.UniversalClient) *reentrant.Locker {
 	t.Helper()
-	locker := reentrant.New(rdb, reentrant.WithLease(time.Second), reentrant.WithLogger(slog.New(slog.DiscardHandler)))
+	locker := reentrant.New(rdb, reentrant.WithLease(3*time.Second), reentrant.WithLogger(slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { _ = locker.Close() })
 	return locker
 }
@@ -304,9 +304,9 @@ func TestForceEndsAnOwnershipAndSaysWhoseItWasAndWhoIsNext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	locker := observer(t, s)
-	holder := launch(t, s, "run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
+	holder := launch(t, s, "run", "--lease", "3s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
 	holder.says("in")
-	next := launch(t, s, "run", "--lease", "1s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
+	next := launch(t, s, "run", "--lease", "3s", "nightly", "--", "sh", "-c", "echo in; exec sleep 600")
 	inLine(t, locker, "nightly", 1)
 	was := objects[locks.Record](t, s, 0, "show", "nightly")[0].Holder
 

@@ -62,7 +62,7 @@ func TestBothLocksOfAFleet(t *testing.T) {
 func TestTheRightsInJavasLineThatTheGuideTellsAreEnough(t *testing.T) {
 	s := redistest.Start(t)
 	for _, newLocker := range []func(redis.UniversalClient, ...redisson.Option) *redisson.Locker{redisson.New, redisson.NewPlain} {
-		locker := newLocker(restricted(t, s, inJavasLine), redisson.WithWatchdogTimeout(300*time.Millisecond))
+		locker := newLocker(restricted(t, s, inJavasLine), redisson.WithWatchdogTimeout(renewedSoon))
 		exercises(t, locker)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond) // it may leave a mark
 		if lease, err := locker.Lock(ctx, "order:42"); err == nil {

@@ -69,7 +69,7 @@ var ours = fairlock.WithPrefix("shop")
 func TestTheApplicationOfTheThreatPageTakesFairLocksOfItsPrefixAndNoOthers(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := follows(t, s, ruleOf(t, "shop"))
-	locker := fairlock.New(rdb, ours, fairlock.WithLease(300*time.Millisecond))
+	locker := fairlock.New(rdb, ours, fairlock.WithLease(renewedSoon))
 	defer locker.Close()
 	exercises(t, locker, fairlock.Note("first"))
 	refused(t, s)
@@ -82,7 +82,7 @@ func TestTheApplicationOfTheThreatPageTakesFairLocksOfItsPrefixAndNoOthers(t *te
 
 func TestTheApplicationOfTheThreatPageTakesPlainLocksToo(t *testing.T) {
 	s := redistest.Start(t)
-	locker := reentrant.New(follows(t, s, ruleOf(t, "shop")), ours, fairlock.WithLease(300*time.Millisecond))
+	locker := reentrant.New(follows(t, s, ruleOf(t, "shop")), ours, fairlock.WithLease(renewedSoon))
 	defer locker.Close()
 	exercises(t, locker, fairlock.Note("first"))
 	refused(t, s)

@@ -28,7 +28,7 @@ var hookTests = []test{
 			}
 		}
 	}},
-	{"a waiter goes on though a hook of the client's ends the goroutine that asks for it", briefly(func(w *World) {
+	{"a waiter goes on though a hook of the client's ends the goroutine that asks for it", func(w *World) {
 		for n := range int32(3) {
 			h := new(untimelyHook)
 			a, b := w.hookedLocker(h), w.Locker()
@@ -36,14 +36,14 @@ var hookTests = []test{
 			held := w.Lock(b, "x")
 			h.left.Store(n + 1)
 			next := w.Queue(w.Context(), a, "x", 1)
-			w.Pass(w.Lease / 2)
+			w.Pass(w.brief / 2)
 			w.Unlock(held)
 			h.left.Store(0)
 			w.Unlock(w.Take(next))
 			w.NoError(a.Close())
 			w.NoError(b.Close())
 		}
-	})},
+	}},
 	{"several locks are had and given back though a hook of the client's ends the goroutine of their one write", func(w *World) {
 		for _, sent := range []bool{false, true} {
 			for n := range int32(3) { // the write of the LockAll, that of the Unlock, and none

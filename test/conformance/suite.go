@@ -30,7 +30,8 @@ type World struct {
 	*testing.T
 
 	// Lease is the default lease of its Lockers. Where time is real, only tests that say briefly
-	// have what it was at first, which is short. The others have one that is kept.
+	// have what it was at first, which is short. The others have one that is kept, and so have
+	// those that wait for its renewals.
 	Lease time.Duration
 	// Fake says that the time is a bubble's: waiting is free and exact.
 	Fake bool
@@ -42,7 +43,7 @@ type World struct {
 	Plain bool
 
 	admin   redis.UniversalClient
-	brief   time.Duration // the lease of tests that wait for the end of one, or for renewals
+	brief   time.Duration // the lease of tests that wait for the end of one
 	waiting *atomic.Int64 // calls that were told that they wait, and have not returned
 }
 
@@ -116,6 +117,46 @@ func (w *World) calm() time.Duration {
 		return w.Lease
 	}
 	return max(w.Lease, 3*time.Second)
+}
+
+// rounds returns how often a test does what takes a part of a lease.
+func (w *World) rounds(fake, real int) int {
+	if w.Fake {
+		return fake
+	}
+	return real
+}
+
+// renewed fails unless a lease is renewed in time, by more than that. In fake time that takes
+// several renewals.
+func (w *World) renewed(lease *fairlock.Lease, by time.Duration) {
+	w.Helper()
+	until := lease.Deadline().Add(by)
+	if w.Fake {
+		w.Pass(3 * w.Lease)
+	}
+	w.Until("it is renewed", func() bool { return lease.Err() != nil || lease.Deadline().After(until) })
+	w.NoError(lease.Err())
+}
+
+// prolonged fails unless somebody renews a lock's record. A claim that becomes a lease is no
+// renewal.
+func (w *World) prolonged(name string) {
+	w.Helper()
+	end := w.expiry(name)
+	if w.Fake {
+		w.Pass(w.Lease)
+	}
+	w.Until("the record is renewed", func() bool { return w.expiry(name) > end+w.Lease/4 })
+}
+
+// trusted fails if a lease ended before its time. On a busy machine its time may be over.
+func (w *World) trusted(lease *fairlock.Lease, err error) {
+	w.Helper()
+	if errors.Is(err, fairlock.ErrLost) && time.Now().After(lease.Deadline()) && !w.Fake {
+		return
+	}
+	w.NoError(err)
 }
 
 // answered returns a bound for a call that is to be answered before: d where no time is lost.

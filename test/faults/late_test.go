@@ -181,7 +181,7 @@ func TestAHeartbeatExecutedAfterTheLockWasFreedDoesNotTakeIt(t *testing.T) {
 
 func TestARenewalExecutedAfterTheReleaseHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.Behind(fairlock.WithLease(world.BriefLease))
+		a := f.Behind(fairlock.WithLease(world.CalmLease))
 		lease := a.Locks("x")
 		execute := f.late(f.Verb("renew"), func() {})
 		f.Unlocks(lease)
@@ -192,19 +192,20 @@ func TestARenewalExecutedAfterTheReleaseHoldsNothing(t *testing.T) {
 
 func TestARenewalExecutedAfterItsLeaseWasLostKeepsNobodyWaiting(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a, b := f.Behind(fairlock.WithLease(world.BriefLease)), f.Beside(fairlock.WithLease(world.BriefLease))
+		a, b := f.Behind(fairlock.WithLease(world.CalmLease)), f.Beside(fairlock.WithLease(world.CalmLease))
 		renewals := f.All(f.Verb("renew"), faultproxy.HoldRequest())
 		lease := a.Locks("x")
 		w := b.Queues("x", 1)
 		renewals.WaitHit(f, 1, world.Patience)
 		<-lease.Done()
-		lost, late := time.Now(), f.lateness(world.BriefLease)
+		lost := time.Now()
 		// The server has the record for another tenth of the lease, and now prolongs it for nobody.
 		renewals.Release()
 		renewals.WaitExecuted(f, 1, world.Patience)
 		f.Ends(lease)
 		w.Gets()
-		if took := w.At.Sub(lost); took > world.BriefLease+late() {
+		// Before the end of what was prolonged, and before its heartbeat.
+		if took := w.At.Sub(lost); took > world.Soon {
 			f.Errorf("the next one has the lock %v after it was lost", took)
 		}
 		f.Served(w)

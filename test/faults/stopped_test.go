@@ -48,7 +48,7 @@ func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
 	f := newFaulty(t)
 	brief := fairlock.WithLease(world.BriefLease)
 	a := f.User(&redis.Options{Addr: f.Addr, ReadTimeout: 300 * time.Millisecond}, brief)
-	b := f.Beside(brief)
+	b := f.Beside(fairlock.WithLease(world.CalmLease)) // what it holds outlasts the stop
 	held, lease := b.Locks("held"), a.Locks("mine")
 	first, second := a.Queues("held", 1), b.Queues("held", 2)
 	f.Server.Pause()

@@ -72,9 +72,9 @@ func TestAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T
 
 func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(t *testing.T) {
 	onEachKey(t, func(f *faulty, key, says string) {
-		brief := fairlock.WithLease(world.BriefLease)
-		lease := f.Beside(brief).Locks("x", fairlock.LeaseFor(world.BriefLease))
-		w := f.Beside(brief).Queues("x", 1)
+		calm := fairlock.WithLease(world.CalmLease)
+		lease := f.Beside(calm).Locks("x", fairlock.LeaseFor(world.CalmLease))
+		w := f.Beside(calm).Queues("x", 1)
 		f.Heard(1)
 		yields := f.Occupies(key)
 		f.Ends(lease)
@@ -82,7 +82,7 @@ func TestAReleaseOverAStringUnderAKeyOfTheLockIsAClearErrorAndNothingIsHalfDone(
 			f.Refused("unlock", "x", world.Refusal{Says: says}, func() error { return lease.Unlock(background) })
 		})
 		yields()
-		next := f.Beside(brief).Asks(background, "x")
+		next := f.Beside(calm).Asks(background, "x")
 		var all sync.WaitGroup
 		all.Go(func() {
 			// The call may have failed with the same error, or have waited on.

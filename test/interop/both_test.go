@@ -111,7 +111,7 @@ func TestCountsOfBothAreTheirsAndPartialUnlocksKeepTheLock(t *testing.T) {
 
 func TestEachForcesTheLocksOfTheOther(t *testing.T) {
 	each(t, func(w *world, j *java.JVM, kind java.Kind) {
-		l := w.locker(kind, redisson.WithWatchdogTimeout(600*time.Millisecond))
+		l := w.locker(kind, redisson.WithWatchdogTimeout(brief))
 		a, b := j.Thread("a"), j.Thread("b")
 		lease := w.has(l, "x")
 		next := a.Lock(kind, "x")
@@ -143,7 +143,7 @@ func TestTriesThatWaitEndInTimeAndLeaveTheLine(t *testing.T) {
 		w.inLine(kind, "x")
 		w.unlock(lease)
 		w.answers(soon, "true")
-		if _, err := l.Lock(w.Context(), "x", redisson.WaitAtMost(200*time.Millisecond)); !errors.Is(err, redisson.ErrHeld) {
+		if _, err := l.Lock(w.Context(), "x", redisson.WaitAtMost(1500*time.Millisecond)); !errors.Is(err, redisson.ErrHeld) {
 			w.Fatal(err)
 		}
 		next := w.asks(w.Context(), l, "x", redisson.WaitAtMost(patience))
@@ -158,12 +158,13 @@ func TestTriesThatWaitEndInTimeAndLeaveTheLine(t *testing.T) {
 
 func TestAHoldIsRenewedForJavaToSee(t *testing.T) {
 	each(t, func(w *world, j *java.JVM, kind java.Kind) {
-		l := w.locker(kind, redisson.WithWatchdogTimeout(600*time.Millisecond))
+		const watchdog = 2 * time.Second
+		l := w.locker(kind, redisson.WithWatchdogTimeout(watchdog))
 		lease := w.has(l, "x")
 		next := j.Thread("a").Lock(kind, "x")
 		w.inLine(kind, "x")
 		first := lease.Deadline()
-		w.until("it is renewed", func() bool { return lease.Deadline().After(first.Add(1500 * time.Millisecond)) })
+		w.until("it has outlived its first end", func() bool { return lease.Deadline().After(first.Add(watchdog)) })
 		w.waits(next)
 		w.unlock(lease)
 		w.returned(next)

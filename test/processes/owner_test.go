@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	saga       = "saga-7"
-	ownerLease = time.Second
-	nearly     = 200 * time.Millisecond // nobody checks so close to a deadline: the machine may be slow
+	saga          = "saga-7"
+	ownerLease    = 2 * time.Second // of processes that are killed soon
+	survivorLease = 3 * time.Second
 )
 
 // family is a stage for one kind of lock, on which several processes act in the name of one owner.
@@ -73,11 +73,16 @@ func (f *family) waits(w *workers.Worker, name string) *workers.Call {
 // refused has the stranger try the lock, which the owner must hold.
 func (f *family) refused(name string) {
 	f.t.Helper()
-	lease, err := f.stranger.TryLock(context.Background(), name)
-	held, ok := errors.AsType[*fairlock.HeldError](err)
-	if !ok || held.Owner != saga {
+	if lease, refused, err := f.tries(name); !refused {
 		f.t.Fatalf("a stranger's TryLock of the owner's lock: token %d, %v", lease.Token(), err)
 	}
+}
+
+// tries has the stranger try the lock, and says whether it was refused because the owner has it.
+func (f *family) tries(name string) (lease *fairlock.Lease, refused bool, err error) {
+	lease, err = f.stranger.TryLock(context.Background(), name)
+	held, ok := errors.AsType[*fairlock.HeldError](err)
+	return lease, ok && held.Owner == saga, err
 }
 
 // kept has the stranger try again and again until then. A stranger in line would not notice if it
@@ -86,6 +91,24 @@ func (f *family) kept(name string, until time.Time) {
 	f.t.Helper()
 	for f.refused(name); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		f.refused(name)
+	}
+}
+
+// keptUntil is kept for a hold that ends at its deadline. A try that was answered after that says
+// nothing.
+func (f *family) keptUntil(name string, deadline time.Time) {
+	f.t.Helper()
+	const nearly = 200 * time.Millisecond
+	for time.Now().Before(deadline.Add(-nearly)) {
+		lease, refused, err := f.tries(name)
+		switch late := !time.Now().Before(deadline); {
+		case refused:
+		case !late:
+			f.t.Fatalf("a stranger's TryLock of the owner's lock: token %d, %v", lease.Token(), err)
+		case err == nil:
+			f.must(lease.Unlock(context.Background())) // for who waits
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -246,9 +269,9 @@ func TestWhenOneOfAnOwnersProcessesIsKilledTheOtherKeepsTheLockAndFreesItAtOnce(
 	t.Parallel()
 	machine.RLock()
 	defer machine.RUnlock()
-	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+	bothAtOnce(t, func(t *testing.T, kind world.Kind, prefix string) {
 		f := newFamily(t, kind, prefix)
-		survivor, next := f.worker("survivor", ownerLease), f.worker("next", usualLease)
+		survivor, next := f.worker("survivor", survivorLease), f.worker("next", usualLease)
 		run := 0
 		within(t, 100*time.Millisecond, func() time.Duration {
 			run++
@@ -260,14 +283,14 @@ func TestWhenOneOfAnOwnersProcessesIsKilledTheOtherKeepsTheLockAndFreesItAtOnce(
 	})
 }
 
-// outlive kills one of an owner's two processes. The other keeps the lock for a lease longer than
-// the dead one's hold lasts. outlive returns how long the stranger then takes from the Unlock until
-// it has the lock.
+// outlive kills one of an owner's two processes. The other keeps the lock for a lease of its own
+// longer than the dead one's hold lasts. outlive returns how long the stranger then takes from the
+// Unlock until it has the lock.
 func (f *family) outlive(run int, survivor, next *workers.Worker) time.Duration {
 	f.t.Helper()
 	name, j := f.share(run, ownerLease, survivor, next)
 	j.doomed.Kill()
-	f.kept(name, f.deadline(name, "doomed").Add(ownerLease))
+	f.kept(name, f.deadline(name, "doomed").Add(survivorLease))
 	f.shows(name, j.token, 1, 1)
 	j.survivors.Quiet()
 	j.waits.Quiet()
@@ -283,9 +306,10 @@ func TestWhenAnOwnersSurvivingProcessUnlocksAStrangerHasTheLockAtTheEndOfTheKill
 	t.Parallel()
 	machine.RLock()
 	defer machine.RUnlock()
-	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+	bothAtOnce(t, func(t *testing.T, kind world.Kind, prefix string) {
+		tests := make(map[string]func(*testing.T))
 		for _, lease := range []time.Duration{ownerLease, usualLease} {
-			t.Run(fmt.Sprint("survivor's lease ", lease), func(t *testing.T) {
+			tests[fmt.Sprint("survivor's lease ", lease)] = func(t *testing.T) {
 				f := newFamily(t, kind, prefix)
 				survivor, next := f.worker("survivor", lease), f.worker("next", usualLease)
 				run := 0
@@ -296,8 +320,9 @@ func TestWhenAnOwnersSurvivingProcessUnlocksAStrangerHasTheLockAtTheEndOfTheKill
 				survivor.Quit()
 				next.Quit()
 				f.nothingStays()
-			})
+			}
 		}
+		atOnce(t, tests)
 	})
 }
 
@@ -312,7 +337,7 @@ func (f *family) outlast(run int, survivor, next *workers.Worker) time.Duration 
 	survivor.Unlock(j.survivors).Await(workers.Unlocked)
 	deadline := f.deadline(name, "doomed")
 	f.shows(name, j.token, 1, 1)
-	f.kept(name, deadline.Add(-nearly))
+	f.keptUntil(name, deadline)
 	granted := f.served(j.waits, j.token, deadline)
 	f.t.Logf("run %d: granted %v after the killed one's deadline", run, granted.At.Round(0).Sub(deadline))
 	next.Unlock(j.waits).Await(workers.Unlocked)
@@ -323,7 +348,7 @@ func TestWhenAllOfAnOwnersProcessesAreKilledAStrangerHasTheLockAtTheEndOfTheLong
 	t.Parallel()
 	machine.RLock()
 	defer machine.RUnlock()
-	world.BothKinds(t, func(t *testing.T, kind world.Kind, prefix string) {
+	bothAtOnce(t, func(t *testing.T, kind world.Kind, prefix string) {
 		f := newFamily(t, kind, prefix)
 		next := f.worker("next", usualLease)
 		run := 0
@@ -336,7 +361,7 @@ func TestWhenAllOfAnOwnersProcessesAreKilledAStrangerHasTheLockAtTheEndOfTheLong
 			longer.Kill()
 			j.doomed.Kill()
 			deadline := f.deadline(name, "survivor") // its process was killed too
-			f.kept(name, deadline.Add(-nearly))
+			f.keptUntil(name, deadline)
 			granted := f.served(j.waits, j.token, deadline)
 			next.Unlock(j.waits).Await(workers.Unlocked)
 			return granted.At.Sub(killed)

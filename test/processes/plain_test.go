@@ -303,41 +303,20 @@ func TestTheNextWaiterHasAPlainLockWhenTheLeaseOfAKilledHolderEnds(t *testing.T)
 			next := s.plainWorker("next", usualLease)
 			run := 0
 			within(t, lease+100*time.Millisecond, func() time.Duration {
-				run++
-				return s.killPlainHolder(fmt.Sprint("x", run), lease, next)
+				return s.killHolders(&run, func(name string) kill {
+					worker := func() *workers.Worker { return s.plainWorker("holder", lease) }
+					waits := func() *workers.Call {
+						call := next.Lock(name, "next")
+						s.listen(name, 1)
+						return call
+					}
+					return kill{"fairlock:plain:lock:{" + name + "}", worker, waits, next}
+				})
 			})
 			next.Quit()
 			s.plainCleared()
 		})
 	}
-}
-
-// killPlainHolder kills the holder of a plain lock just after a renewal, which is the worst time.
-// It returns how long next then takes to get the lock.
-func (s *stage) killPlainHolder(name string, lease time.Duration, next *workers.Worker) time.Duration {
-	s.t.Helper()
-	holder := s.plainWorker("holder", lease)
-	before := holder.Lock(name, "holder").Await(workers.Granted)
-	waits := next.Lock(name, "next")
-	s.listen(name, 1)
-	end := func() time.Time {
-		return time.UnixMilli(s.rdb.Do(context.Background(), "pexpiretime", "fairlock:plain:lock:{"+name+"}").Val().(int64))
-	}
-	first := end()
-	s.until("the holder renews", func() bool { return end().After(first) })
-	killed := time.Now()
-	holder.Kill()
-	last := end()
-	granted := waits.Await(workers.Granted)
-	// The record's end is in whole milliseconds.
-	if early := last.Sub(granted.At.Round(0)); early > time.Millisecond {
-		s.t.Errorf("granted %v before the lease had ended", early)
-	}
-	if granted.Token <= before.Token {
-		s.t.Errorf("token %d after %d", granted.Token, before.Token)
-	}
-	next.Unlock(waits).Await(workers.Unlocked)
-	return granted.At.Sub(killed)
 }
 
 func TestOneConnectionListensForAllWaitersOfAPlainLocker(t *testing.T) {

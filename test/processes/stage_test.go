@@ -95,6 +95,25 @@ func (s *stage) must(err error) {
 	}
 }
 
+// atOnce runs tests that do nothing but wait, all at the same time.
+func atOnce(t *testing.T, tests map[string]func(*testing.T)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for name, test := range tests {
+		all.Go(func() { t.Run(name, test) })
+	}
+	all.Wait()
+}
+
+// bothAtOnce is world.BothKinds for tests that do nothing but wait.
+func bothAtOnce(t *testing.T, test func(t *testing.T, kind world.Kind, prefix string)) {
+	t.Helper()
+	atOnce(t, map[string]func(*testing.T){
+		"fair":  func(t *testing.T) { test(t, world.Fair, "fairlock") },
+		"plain": func(t *testing.T) { test(t, world.Plain, "fairlock:plain") },
+	})
+}
+
 // within plays a scene three times, or up to ten until one keeps the bound. It holds the fastest to
 // it. The bounds are about the protocol. On a busy machine with two cores, the scheduler alone may
 // delay a process for longer. What the protocol can do wrong (a claim given to a dead process, a
