@@ -223,8 +223,9 @@ func WithObserver(o Observer) Option { return engine.WithObserver(o) }
 // can before it knows whether it has the rest.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
-// WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries
-// once.
+// WaitAtMost bounds the waiting, apart from the context. After d the call returns ErrHeld. It
+// returns a *WaitError if the server said nothing, or has yet to confirm what the call asks for
+// besides: LeaseFor, WithReplicas or WithFsync. 0 tries once.
 func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
 // MaxWaiters makes the call return ErrQueueFull at once if n or more calls wait already. The

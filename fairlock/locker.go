@@ -83,8 +83,9 @@ func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (
 }
 
 // TryLock takes the lock if it is free and nobody waits for it. It never waits: one round trip. If
-// somebody else has the lock or comes first, the error is a *HeldError. It says who has the lock,
-// for how long, and how many wait.
+// that goes unanswered, TryLock asks again for up to a second. If somebody else has the lock or
+// comes first, the error is a *HeldError. It says who has the lock, for how long, and how many
+// wait.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }

@@ -131,7 +131,9 @@ func WithEngine(o engine.Option) Option {
 // lock under a watchdog until it is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
-// WaitAtMost bounds the waiting, apart from the context. 0 tries once.
+// WaitAtMost bounds the waiting, apart from the context. After d the call returns ErrHeld. It
+// returns a *WaitError if no node said anything, or a majority has yet to confirm LeaseFor. 0 tries
+// once.
 func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
 // MaxWaiters makes the call return ErrQueueFull if n or more wait already at so many nodes that no

@@ -83,7 +83,8 @@ func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (
 }
 
 // TryLock takes the lock if it is free and, if it is fair, nobody is in line. It never waits. It
-// takes one round trip. If the lock cannot be had, the error is a *HeldError.
+// takes one round trip. If that goes unanswered, TryLock asks again for up to a second. If the lock
+// cannot be had, the error is a *HeldError.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }

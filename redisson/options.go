@@ -147,8 +147,9 @@ func WithObserver(o Observer) Option {
 // without LeaseFor puts the lock under a watchdog until it is unlocked.
 func LeaseFor(d time.Duration) LockOption { return engine.LeaseFor(d) }
 
-// WaitAtMost bounds the waiting, apart from the context: after d the call returns ErrHeld. 0 tries
-// once.
+// WaitAtMost bounds the waiting, apart from the context. After d the call returns ErrHeld. It
+// returns a *WaitError if the server said nothing, or has yet to confirm a longer lease of a nested
+// call. 0 tries once.
 func WaitAtMost(d time.Duration) LockOption { return engine.WaitAtMost(d) }
 
 // MaxWaiters makes the call return ErrQueueFull if n or more wait already: in the line of a fair

@@ -78,8 +78,9 @@ func (l *Locker) Lock(ctx context.Context, name string, options ...LockOption) (
 }
 
 // TryLock takes the lock if it is free, and never waits. It takes one round trip, or none if
-// another call of this process has the lock or waits for it. If the lock cannot be had, the error
-// is a *HeldError that says who has it, and for how long.
+// another call of this process has the lock or waits for it. If it goes unanswered, TryLock asks
+// again for up to a second. If the lock cannot be had, the error is a *HeldError that says who has
+// it, and for how long.
 func (l *Locker) TryLock(ctx context.Context, name string, options ...LockOption) (*Lease, error) {
 	return l.core.Lock(ctx, "trylock", name, true, options)
 }

@@ -140,8 +140,8 @@ func TestAForceThatComesAfterTheSiteHasEndedIsNotDone(t *testing.T) {
 	ask := in("/force", "nightly", "token", fmt.Sprint(lease.Token()))
 	seal := sealIn(t, c.shows(http.StatusOK, ask))
 	c.site.changing.Lock() // as the end of the site does
+	defer c.site.changing.Unlock()
 	c.does(http.StatusConflict, ask, seal, "This page has ended. Nothing was done.")
-	c.site.changing.Unlock()
 	must(t, lease.Err())
 }
 
