@@ -131,8 +131,13 @@ func (l *Leases) Unlock(ctx context.Context) error {
 	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}
 	}
+	return l.unlock(ctx, false)
+}
+
+// unlock is Unlock, which may be the last of a DoAll.
+func (l *Leases) unlock(ctx context.Context, atLast bool) error {
 	l.end(ErrNotHeld)
-	return unlockAll(ctx, l.all)
+	return unlockAll(ctx, l.all, atLast)
 }
 
 // sideBySide calls do for each of several locks, each in a goroutine of its own, and returns when

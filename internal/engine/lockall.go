@@ -38,7 +38,7 @@ func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Contex
 	var gone error // a lock was lost, or the Locker closed, before fn began
 	over := false
 	defer func() {
-		err = c.afterDo(err, leases.Unlock(ctx), gone, over)
+		err = c.afterDo(err, leases.unlock(ctx, true), gone, over)
 	}()
 	inner := leases.scoped(ctx)
 	for _, lease := range leases.all {
@@ -119,7 +119,7 @@ func (g *gathering) giveBack(ctx context.Context, waits bool) {
 	g.core.Go(func() {
 		defer close(done)
 		if len(g.had) > 0 {
-			_ = unlockAll(context.Background(), g.had)
+			_ = unlockAll(context.Background(), g.had, false)
 		}
 		for _, t := range g.spare {
 			g.core.given(context.Background(), t, until)
