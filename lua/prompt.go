@@ -207,8 +207,9 @@ func (s *Server) sendAside(ctx, under context.Context, limit time.Duration, args
 	return reply, failed
 }
 
-// aside runs f, which sends requests, in another goroutine. It waits for f no longer than limit, and
-// only until ctx ends. On an error f may still run: what it writes must not be looked at.
+// aside runs f, which sends requests, in another goroutine. It waits for f no longer than limit, for
+// MostKept once s.ends is closed, and only until ctx ends. On an error f may still run: what it
+// writes must not be looked at.
 func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error {
 	done := make(chan error, 1)
 	s.begin(func() {
@@ -217,16 +218,22 @@ func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error
 		f()
 		err = nil
 	})
+	until, ends := time.Now().Add(limit), s.ends
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return seen(ctx.Err())
-	case <-timer.C:
-		s.timing.keeps(limit)
-		return ErrKept
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return seen(ctx.Err())
+		case <-ends: // replicas may have minutes
+			ends = nil
+			timer.Reset(min(time.Until(until), MostKept))
+		case <-timer.C:
+			s.timing.keeps(limit)
+			return ErrKept
+		}
 	}
 }
 
