@@ -203,12 +203,12 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 
 // endsWithAny is ctx until one of the locks is lost. stop ends it.
 func endsWithAny(ctx context.Context, leases []*Lease) (watched context.Context, stop func()) {
-	watched, end := context.WithCancelCause(lua.Asked(ctx))
+	any, end := context.WithCancelCause(lua.Asked(ctx))
 	var forget []func() bool
 	for _, lease := range leases {
 		forget = append(forget, context.AfterFunc(lease.Context(), func() { end(context.Cause(lease.Context())) }))
 	}
-	return watched, func() {
+	return &watching{any, ctx}, func() {
 		for _, f := range forget {
 			f()
 		}
