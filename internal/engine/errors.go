@@ -133,6 +133,16 @@ func Unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w", ErrInvalid, fmt.Sprintf(format, args...), errors.ErrUnsupported)
 }
 
+// hasEnded reports whether ctx is done. It may have no error: see EndOf.
+func hasEnded(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return ctx.Err() != nil
+	}
+}
+
 // EndOf returns why ctx ended: its own error, joined with its cause if the cause is another error.
 // It is never nil: a context of the user's own type may be done and have no error.
 func EndOf(ctx context.Context) error {

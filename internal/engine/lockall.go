@@ -195,10 +195,24 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 		g.has(lease)
 		return "", nil
 	}
-	if name, lost := g.lost(); lost != nil && !errors.Is(lost, ErrClosed) && ctx.Err() == nil {
+	switch name, lost := g.lost(); {
+	case hasEnded(ctx):
+		return next.name, endedBy(ctx, err)
+	case lost != nil && !errors.Is(lost, ErrClosed):
 		return name, lost
 	}
 	return next.name, err
+}
+
+// endedBy is the error of a call whose context has ended. watched does not know that one's error.
+func endedBy(ctx context.Context, err error) error {
+	end, ok := err.(*WaitError) //nolint:errorlint // what it wraps may be the user's, and is not asked
+	if !ok {
+		return err
+	}
+	its := *end
+	its.Err = EndOf(ctx)
+	return &its
 }
 
 // endsWithAny is ctx until one of the locks is lost. stop ends it.
