@@ -92,6 +92,7 @@ var oddContextTests = []test{
 		}
 		w.That(seen > 0, "List: there is no lock, and no error")
 		w.That(a.Shutdown(ctx) != nil, "Shutdown: no error, and a lock is held")
+		w.firstCallsSayCanceled(ctx)
 		b := w.Locker()
 		if b.ForceUnlock(ctx, "x") == nil {
 			state, err = b.Inspect(w.Context(), "x")
@@ -142,6 +143,30 @@ var oddContextTests = []test{
 		w.Is(err, context.Canceled)
 		w.Unlock(lease)
 	}},
+}
+
+// firstCallsSayCanceled has Lockers make contact under a context that is done. They make none.
+func (w *World) firstCallsSayCanceled(ctx context.Context) {
+	w.Helper()
+	bounded := fairlock.WaitAtMost(time.Minute)
+	gives := func(h held, err error) error { // it may be granted before its end is looked at
+		_ = h.Unlock(w.Context())
+		w.That(err == nil || errors.As(err, new(*fairlock.WaitError)), "it does not say how long it waited: %v", err)
+		return err
+	}
+	for what, call := range map[string]func(Locker) error{
+		"Lock":          func(l Locker) error { return gives(l.Lock(ctx, "y")) },
+		"Lock, bounded": func(l Locker) error { return gives(l.Lock(ctx, "y", bounded)) },
+		"TryLock":       func(l Locker) error { return gives(l.TryLock(ctx, "y")) },
+		"LockAll":       func(l Locker) error { return gives(l.LockAll(ctx, []string{"y", "z"})) },
+		"Inspect":       func(l Locker) error { _, err := l.Inspect(ctx, "x"); return err },
+	} {
+		for range 5 { // select takes what it likes
+			if err := call(w.Locker()); err != nil && !errors.Is(err, context.Canceled) {
+				w.Errorf("%s says %v", what, err)
+			}
+		}
+	}
 }
 
 // alien is a context that package context does not know. What derives from it has a goroutine. But
