@@ -102,8 +102,9 @@ type (
 	HeldError = engine.HeldError
 	// WaitError says where a call stood in line when its context ended: its Position when it
 	// joined, how long it had Waited, and the context's Err, which the error unwraps. Position 1 is
-	// next; 0 means that the server had not answered yet. Failure is why the call's last request
-	// failed, if it did.
+	// next; 0 means that no answer had given it a place, or that it was past the line: it had been
+	// let in, was nested, or had some of the locks of a LockAll. Failure is why the call's last
+	// request failed, if it did.
 	WaitError = engine.WaitError
 	// State is what a lock was doing when it was inspected: its Name, the largest Token given so
 	// far, its Holder (nil: the lock is free), how many are Waiting, and the Waiters in order. If

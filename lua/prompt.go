@@ -21,11 +21,12 @@ const MostKept = 5 * time.Second
 
 // timing is what is known of how soon the client's requests come back.
 type timing struct {
-	obeys bool          // a context's deadline bounds reads and writes
-	read  time.Duration // what else bounds reads; 0: nothing
-	bound time.Duration // what bounds a whole request, once it has a connection; 0: nothing
-	dials bool          // requests do not insist on an idle connection: for a caller that does not wait, a pool dials by chance
-	slow  atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt; 0: it is
+	obeys   bool          // a context's deadline bounds reads and writes
+	read    time.Duration // what else bounds reads; 0: nothing
+	bound   time.Duration // what bounds a whole request, once it has a connection; 0: nothing
+	limited bool          // there is a Limiter: nothing bounds how long it keeps a request
+	dials   bool          // requests do not insist on an idle connection: for a caller that does not wait, a pool dials by chance
+	slow    atomic.Int64  // until this time (Unix ns) the server is not expected to be prompt; 0: it is
 }
 
 func (t *timing) learn(rdb redis.UniversalClient) {
@@ -33,9 +34,10 @@ func (t *timing) learn(rdb redis.UniversalClient) {
 	case *redis.Client:
 		if client != nil {
 			o := client.Options()
-			// A Limiter may wait, and is told of each request that finds no idle connection.
-			t.goesBy(o.ContextTimeoutEnabled && o.Limiter == nil, o.ReadTimeout, o.WriteTimeout)
-			t.dials = o.Limiter != nil
+			// A Limiter may wait, and is told of each request that finds no idle connection: no caller
+			// sends by itself, nor takes an idle connection or none.
+			t.limited = o.Limiter != nil
+			t.goesBy(o.ContextTimeoutEnabled && !t.limited, o.ReadTimeout, o.WriteTimeout)
 		}
 	case *redis.ClusterClient:
 		if client != nil {
@@ -205,8 +207,9 @@ func (s *Server) sendAside(ctx, under context.Context, limit time.Duration, args
 	return reply, failed
 }
 
-// aside runs f, which sends requests, in another goroutine. It waits for f no longer than limit, and
-// only until ctx ends. On an error f may still run: what it writes must not be looked at.
+// aside runs f, which sends requests, in another goroutine. It waits for f no longer than limit, for
+// MostKept once s.ends is closed, and only until ctx ends. On an error f may still run: what it
+// writes must not be looked at.
 func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error {
 	done := make(chan error, 1)
 	s.begin(func() {
@@ -215,16 +218,22 @@ func (s *Server) aside(ctx context.Context, limit time.Duration, f func()) error
 		f()
 		err = nil
 	})
+	until, ends := time.Now().Add(limit), s.ends
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return seen(ctx.Err())
-	case <-timer.C:
-		s.timing.keeps(limit)
-		return ErrKept
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return seen(ctx.Err())
+		case <-ends: // replicas may have minutes
+			ends = nil
+			timer.Reset(min(time.Until(until), MostKept))
+		case <-timer.C:
+			s.timing.keeps(limit)
+			return ErrKept
+		}
 	}
 }
 
@@ -269,7 +278,7 @@ func (s *Server) bounded(ctx context.Context, limit time.Duration, f func()) err
 // wait for another goroutine that does.
 func (s *Server) Sends(ctx context.Context, limit time.Duration) bool {
 	t := &s.timing
-	return t.obeys || t.bound > 0 && t.bound <= limit && ctx.Done() == nil
+	return t.obeys || !t.limited && t.bound > 0 && t.bound <= limit && ctx.Done() == nil
 }
 
 // Prompt returns a Server whose requests may be sent from the caller's own goroutine, one after the
@@ -277,7 +286,8 @@ func (s *Server) Sends(ctx context.Context, limit time.Duration) bool {
 // stead: half a round trip on a busy machine. A request comes back
 //
 //   - at ctx's deadline, or after 100 ms of silence, if the client has ContextTimeoutEnabled;
-//   - else, if ctx never ends, after the client's read timeout, if that is within limit;
+//   - else, if ctx never ends, after the client's read timeout, if that is within limit and the
+//     client has no Limiter;
 //   - else at ctx's end: one other goroutine sends for all callers that are ready together;
 //   - after limit, if no connection is idle and greeted: another goroutine gets one, and sends.
 //

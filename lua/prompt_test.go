@@ -103,6 +103,24 @@ func TestACallerSendsItselfOnlyIfItsContextIsObeyedOrHasNoEnd(t *testing.T) {
 	}
 }
 
+type passes struct{}
+
+func (passes) Allow() error       { return nil }
+func (passes) ReportResult(error) {}
+
+func TestNoCallerSendsItselfThroughALimiterWhichMayKeepIt(t *testing.T) {
+	for _, obedient := range []bool{false, true} {
+		rdb := redis.NewClient(&redis.Options{ContextTimeoutEnabled: obedient, Limiter: passes{}})
+		s := NewServer(rdb, "w:", "a")
+		soon, ok := s.Prompt(ctx, 5*time.Second)
+		equal(t, "another goroutine sends for it", ok && soon.prompt.awaits, true)
+		s.Apart()
+		_, ok = s.Prompt(ctx, 5*time.Second)
+		equal(t, "prompt, if requests are not joined", ok, false)
+		must(t, rdb.Close())
+	}
+}
+
 func TestACallerForWhomAnotherSendsIsKeptUntilItsContextEndsOrTheLimit(t *testing.T) {
 	bubbles.Test(t, func(t *testing.T) {
 		rdb := silent(false)

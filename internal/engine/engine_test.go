@@ -73,7 +73,7 @@ func TestErrorsNameTheLockTheOperationAndTheCauseAndMatchTheirState(t *testing.T
 		t.Errorf("got  %s\nwant %s", err, want)
 	}
 	err = &WaitError{Waited: time.Second, Err: context.DeadlineExceeded, Failure: errors.New("i/o timeout")}
-	if want := "gave up after 1s, before the server had given it a place: context deadline exceeded; the last request failed: i/o timeout"; err.Error() != want {
+	if want := "gave up after 1s, with no known place in line: context deadline exceeded; the last request failed: i/o timeout"; err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
 	}
 	if err := Invalid("n is %d", 7); !errors.Is(err, ErrInvalid) || errors.Is(err, ErrLost) || err.Error() != "invalid argument: n is 7" {

@@ -36,7 +36,9 @@ var (
 
 // Error says which operation on which lock failed, and why.
 type Error struct {
-	Op   string // as in "trylock", in small letters: a method of a Locker or a Lease, "lease" for Lease.Err
+	// Op is a method of a Locker, a Lease or Leases in small letters, such as "trylock"; but "force"
+	// for ForceUnlock, and "lease" for Lease.Err.
+	Op   string
 	Name string // of the lock
 	Err  error
 }
@@ -88,7 +90,8 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // WaitError says where a call stood in line when its context ended.
 type WaitError struct {
 	// Position is the call's place in line (for a plain lock, in this process) when the call
-	// joined. 1 is next; 0: the server had not answered yet.
+	// joined. 1 is next; 0: no answer had given it one, or it was past the line: it had been let in,
+	// was nested, or had some of the locks of a LockAll.
 	Position int
 	Waited   time.Duration // since the call
 	Err      error         // the context's
@@ -96,7 +99,7 @@ type WaitError struct {
 }
 
 func (e *WaitError) Error() string {
-	where := "before the server had given it a place"
+	where := "with no known place in line"
 	if e.Position > 0 {
 		where = fmt.Sprintf("having joined the line at position %d", e.Position)
 	}
@@ -131,6 +134,16 @@ func Invalid(format string, args ...any) error {
 // errors.ErrUnsupported, too.
 func Unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w", ErrInvalid, fmt.Sprintf(format, args...), errors.ErrUnsupported)
+}
+
+// hasEnded reports whether ctx is done. It may have no error: see EndOf.
+func hasEnded(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	default:
+		return ctx.Err() != nil
+	}
 }
 
 // EndOf returns why ctx ended: its own error, joined with its cause if the cause is another error.

@@ -56,19 +56,39 @@ type leased struct {
 	of *share
 }
 
+// joint is the context of Leases.
+type joint struct {
+	context.Context
+	values context.Context // which carry all their turns
+}
+
+// watching is a context that ends with of, or sooner.
+type watching struct {
+	context.Context
+	of context.Context
+}
+
 // lasting returns the values for a Lease that is had with ctx: those of detached. If ctx is the
-// context of another Lease, turns that are over are left out. Otherwise who has locks hand over
-// hand, each with the context of the one before, would keep them all. c.mu must not be held.
+// context of another Lease, or of Leases, turns that are over are left out. Otherwise who has locks
+// hand over hand, each with the context of the one before, would keep them all. c.mu must not be
+// held.
 func lasting(ctx context.Context) context.Context {
-	o, ok := ctx.(*leased)
-	if !ok {
-		return detached(ctx)
+	var values context.Context
+	switch o := ctx.(type) {
+	case *leased:
+		values, _ = living(&o.of.carrying)
+	case *joint:
+		values, _ = living(o.values)
+	case *watching:
+		values = lasting(o.of)
+	default:
+		values = detached(ctx)
 	}
-	values, _ := living(&o.of.carrying)
 	return values
 }
 
-// living returns values without turns that are over, and reports whether there were some.
+// living returns values with each turn once and without those that are over, and reports whether
+// something was left out.
 func living(values context.Context) (rest context.Context, some bool) {
 	c, ours := values.(*carrying)
 	if !ours {
@@ -76,12 +96,22 @@ func living(values context.Context) (rest context.Context, some bool) {
 	}
 	rest, some = living(c.Context)
 	switch {
-	case !c.turn.isLive():
+	case !c.turn.isLive() || carries(rest, c.turn):
 		return rest, true
 	case some:
 		return &carrying{rest, c.turn}, true
 	}
 	return c, false
+}
+
+// carries reports whether values have the turn: a nested call had it before.
+func carries(values context.Context, t *Turn) bool {
+	for c, ours := values.(*carrying); ours; c, ours = c.Context.(*carrying) {
+		if c.turn == t {
+			return true
+		}
+	}
+	return false
 }
 
 // carried asks a context for the turn on one lock; anyTurn asks for one on any lock. Both ask for

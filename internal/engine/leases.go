@@ -20,11 +20,11 @@ type Leases struct {
 // joined puts Leases together. The context carries all their turns, and ends with the first of
 // theirs. It does not know the Leases, or nobody would notice that they were dropped.
 func joined(ctx context.Context, all []*Lease) *Leases {
-	values := detached(ctx)
+	values := lasting(ctx)
 	for _, lease := range all {
 		values = &carrying{values, lease.share.turn} //nolint:fatcontext // one for each lock
 	}
-	joint, end := context.WithCancelCause(values)
+	ended, end := context.WithCancelCause(values)
 	c := all[0].share.turn.hold.core
 	c.mu.Lock()
 	for _, lease := range all {
@@ -32,11 +32,11 @@ func joined(ctx context.Context, all []*Lease) *Leases {
 	}
 	c.mu.Unlock()
 	for _, lease := range all {
-		if one := lease.share.ctx; one.Err() != nil { // it ended before joint was known
+		if one := lease.share.ctx; one.Err() != nil { // it ended before end was known
 			end(context.Cause(one))
 		}
 	}
-	return &Leases{all: all, ctx: joint, end: end}
+	return &Leases{all: all, ctx: &joint{ended, values}, end: end}
 }
 
 // scoped binds all Leases to the calling goroutine and derives the context inside DoAll from ctx.
@@ -131,8 +131,13 @@ func (l *Leases) Unlock(ctx context.Context) error {
 	if l.none() {
 		return &Error{"unlock", "", ErrNotHeld}
 	}
+	return l.unlock(ctx, false)
+}
+
+// unlock is Unlock, which may be the last of a DoAll.
+func (l *Leases) unlock(ctx context.Context, atLast bool) error {
 	l.end(ErrNotHeld)
-	return unlockAll(ctx, l.all)
+	return unlockAll(ctx, l.all, atLast)
 }
 
 // sideBySide calls do for each of several locks, each in a goroutine of its own, and returns when

@@ -38,7 +38,7 @@ func (c *Core) DoAll(ctx context.Context, names []string, fn func(context.Contex
 	var gone error // a lock was lost, or the Locker closed, before fn began
 	over := false
 	defer func() {
-		err = c.afterDo(err, leases.Unlock(ctx), gone, over)
+		err = c.afterDo(err, leases.unlock(ctx, true), gone, over)
 	}()
 	inner := leases.scoped(ctx)
 	for _, lease := range leases.all {
@@ -119,7 +119,7 @@ func (g *gathering) giveBack(ctx context.Context, waits bool) {
 	g.core.Go(func() {
 		defer close(done)
 		if len(g.had) > 0 {
-			_ = unlockAll(context.Background(), g.had)
+			_ = unlockAll(context.Background(), g.had, false)
 		}
 		for _, t := range g.spare {
 			g.core.given(context.Background(), t, until)
@@ -195,20 +195,34 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 		g.has(lease)
 		return "", nil
 	}
-	if name, lost := g.lost(); lost != nil && !errors.Is(lost, ErrClosed) && ctx.Err() == nil {
+	switch name, lost := g.lost(); {
+	case hasEnded(ctx):
+		return next.name, endedBy(ctx, err)
+	case lost != nil && !errors.Is(lost, ErrClosed):
 		return name, lost
 	}
 	return next.name, err
 }
 
+// endedBy is the error of a call whose context has ended. watched does not know that one's error.
+func endedBy(ctx context.Context, err error) error {
+	end, ok := err.(*WaitError) //nolint:errorlint // what it wraps may be the user's, and is not asked
+	if !ok {
+		return err
+	}
+	its := *end
+	its.Err = EndOf(ctx)
+	return &its
+}
+
 // endsWithAny is ctx until one of the locks is lost. stop ends it.
 func endsWithAny(ctx context.Context, leases []*Lease) (watched context.Context, stop func()) {
-	watched, end := context.WithCancelCause(lua.Asked(ctx))
+	any, end := context.WithCancelCause(lua.Asked(ctx))
 	var forget []func() bool
 	for _, lease := range leases {
 		forget = append(forget, context.AfterFunc(lease.Context(), func() { end(context.Cause(lease.Context())) }))
 	}
-	return watched, func() {
+	return &watching{any, ctx}, func() {
 		for _, f := range forget {
 			f()
 		}

@@ -98,8 +98,13 @@ func bounded(ctx context.Context, r Request, f func(context.Context) error) erro
 	short, cancel := context.WithTimeoutCause(lua.Asked(ctx), wait, context.DeadlineExceeded)
 	defer cancel()
 	err := f(short)
-	if err != nil && short.Err() != nil && ctx.Err() == nil {
+	switch {
+	case err == nil || short.Err() == nil:
+		return err
+	case !hasEnded(ctx):
 		return &WaitError{Waited: time.Since(start), Err: context.DeadlineExceeded}
+	case errors.Is(err, short.Err()): // which need not be that of ctx
+		return EndOf(ctx)
 	}
 	return err
 }

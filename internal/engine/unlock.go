@@ -42,14 +42,17 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // unlockAtLast is Unlock at the end of a Do. If the function has unlocked the Lease, and has waited
 // in vain, Do waits no longer: its caller has been kept for as long as an Unlock may keep it.
 func (l *Lease) unlockAtLast(ctx context.Context) error {
-	s := l.share
-	s.turn.hold.core.mu.Lock()
-	unsettled := s.unsettled && !s.answered && !s.awaited
-	s.turn.hold.core.mu.Unlock()
-	if unsettled {
+	if s := l.share; s.waitedInVain() {
 		return s.told(s.await(time.Now()))
 	}
 	return l.Unlock(ctx)
+}
+
+// waitedInVain reports whether an Unlock has waited in vain for an outcome that nobody knows yet.
+func (s *share) waitedInVain() bool {
+	s.turn.hold.core.mu.Lock()
+	defer s.turn.hold.core.mu.Unlock()
+	return s.unsettled && !s.answered && !s.awaited
 }
 
 // told is the error of an Unlock.
@@ -89,7 +92,16 @@ type ending struct {
 	later bool  // removeLater must follow, once they have
 	gives bool  // it has ended the turn: giveBack must follow
 	waits bool  // it waits for the outcome of the release
+	late  bool  // but not at all: as unlockAtLast has it
 	err   error // what it returns else
+}
+
+// until is when an Unlock stops waiting that waits for so long.
+func (e *ending) until(limit time.Duration) time.Time {
+	if e.late {
+		return e.at
+	}
+	return e.at.Add(limit)
 }
 
 // finish ends the share. There are three cases: the share is held and ends now; it was the turn's
@@ -168,14 +180,21 @@ func (s *share) leave(ctx context.Context, e *ending) (limit time.Duration) {
 
 // unlockAll unlocks Leases of one Core side by side. It calls the user's contexts in the caller's
 // goroutine alone: a panic in another one would end the process. (A hook of the client may ask for
-// their values.) As in leave, all locks are given back whatever those do.
-func unlockAll(ctx context.Context, leases []*Lease) (err error) {
-	if len(leases) == 1 {
+// their values.) As in leave, all locks are given back whatever those do. At the end of a DoAll,
+// none is waited for longer than unlockAtLast does.
+func unlockAll(ctx context.Context, leases []*Lease, atLast bool) (err error) {
+	switch {
+	case len(leases) > 1:
+	case atLast:
+		return leases[0].unlockAtLast(ctx)
+	default:
 		return leases[0].Unlock(ctx)
 	}
 	all := make([]ending, len(leases))
 	for i, l := range leases {
+		late := atLast && l.share.waitedInVain()
 		all[i] = l.share.finish()
+		all[i].late = late
 	}
 	values, limit := context.Background(), unlockAtMost
 	defer func() {
@@ -195,7 +214,7 @@ func unlockAll(ctx context.Context, leases []*Lease) (err error) {
 		})
 		for i, e := range all {
 			if e.waits { // for an earlier Unlock; or a hook ended the goroutine
-				e.err = leases[i].share.await(e.at.Add(limit))
+				e.err = leases[i].share.await(e.until(limit))
 			}
 			errs[i] = leases[i].share.told(e.err)
 		}

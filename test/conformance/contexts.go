@@ -22,6 +22,43 @@ func (d deep) Value(key any) any {
 	return d.Context.Value(key)
 }
 
+// held is a Lease, or Leases.
+type held interface {
+	Context() context.Context
+	Unlock(ctx context.Context) error
+}
+
+// ofOne are Leases that are passed on with the context of the first.
+type ofOne struct{ *fairlock.Leases }
+
+func (o ofOne) Context() context.Context { return o.Lease(o.Names()[0]).Context() }
+
+// handOverHand has locks one after the other, each with the context of the one before. A value must
+// not be looked for ever deeper.
+func (w *World) handOverHand(lock func(ctx context.Context, n string) (held, error)) {
+	w.Helper()
+	frames := 0
+	ctx := context.Context(deep{w.Context(), &frames})
+	var before held
+	first := 0
+	for i := range 40 {
+		next, err := lock(ctx, strconv.Itoa(i%2))
+		w.NoError(err)
+		if before != nil {
+			w.NoError(before.Unlock(w.Context()))
+		}
+		before, ctx = next, next.Context()
+		ctx.Value(deep{})
+		if i == 0 {
+			first = frames
+		}
+	}
+	if frames > first+8 {
+		w.Errorf("a value is looked for %d frames deep, at first %d", frames, first)
+	}
+	w.NoError(before.Unlock(w.Context()))
+}
+
 // These tests are about contexts of the user's own types, which are user code, too.
 var contextTests = []test{
 	{"a context of the user's may ask a Lease for anything", func(w *World) {
@@ -67,22 +104,15 @@ var contextTests = []test{
 	}},
 	{"locks that are had hand over hand, each with the context of the one before, keep nothing of those before", func(w *World) {
 		a := w.Locker()
-		frames := 0
-		lease := w.LockIn(deep{w.Context(), &frames}, a, "x0")
-		depth := func() int {
-			lease.Context().Value(deep{})
-			return frames
-		}
-		first := depth()
-		for i := range 40 {
-			next := w.LockIn(lease.Context(), a, "x"+strconv.Itoa((i+1)%2))
-			w.Unlock(lease)
-			lease = next
-		}
-		if last := depth(); last > first+4 {
-			w.Errorf("a value is looked for %d frames deep, at first %d", last, first)
-		}
-		w.Unlock(lease)
+		w.handOverHand(func(ctx context.Context, n string) (held, error) { return a.Lock(ctx, "x"+n) })
+		w.handOverHand(func(ctx context.Context, _ string) (held, error) { return a.Lock(ctx, "x") }) // nested
+		w.handOverHand(func(ctx context.Context, n string) (held, error) { return a.LockAll(ctx, []string{"x" + n}) })
+		w.handOverHand(func(ctx context.Context, n string) (held, error) { return a.LockAll(ctx, []string{"x" + n, "y" + n}) })
+		w.handOverHand(func(ctx context.Context, n string) (held, error) { return a.LockAll(ctx, []string{"x" + n, "z"}) })
+		w.handOverHand(func(ctx context.Context, n string) (held, error) {
+			leases, err := a.LockAll(ctx, []string{"x" + n})
+			return ofOne{leases}, err
+		})
 	}},
 	{"a loss under a Do asks its context nothing", func(w *World) {
 		ctx := newHostile(w.Context(), func() { w.Errorf("it is asked:\n%s", debug.Stack()) })

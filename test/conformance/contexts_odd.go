@@ -6,8 +6,12 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/nosy"
@@ -48,11 +52,35 @@ var oddContextTests = []test{
 			return inner.Err()
 		}), context.Canceled)
 	}},
+	{"a call that its context ends has the error of that context, whatever it waits for", func(w *World) {
+		held := w.Lock(w.Locker(), "y")
+		for _, names := range [][]string{{"y"}, {"x", "y"}} {
+			ctx := newAlien(w)
+			ctx.err = context.DeadlineExceeded
+			var once sync.Once
+			_, err := w.Locker().LockAll(ctx, names, fairlock.OnQueued(func(int) { once.Do(func() { close(ctx.done) }) }))
+			w.Is(err, context.DeadlineExceeded)
+			w.That(!errors.Is(err, context.Canceled), "%v", err)
+		}
+		w.Unlock(held)
+		h := &stuckHook{stuck: make(chan struct{})}
+		a := w.hookedLocker(h)
+		outer := w.Lock(a, "x")
+		ctx := newAlien(w)
+		ctx.Context, ctx.err = outer.Context(), context.DeadlineExceeded
+		once := sync.OnceFunc(func() { close(ctx.done) })
+		h.next.Store(&once)
+		_, err := a.Lock(ctx, "x", fairlock.LeaseFor(3*w.Lease), fairlock.WaitAtMost(time.Minute))
+		close(h.stuck)
+		w.Is(err, context.DeadlineExceeded)
+		w.That(!errors.Is(err, context.Canceled) && !errors.As(err, new(*fairlock.WaitError)), "%v", err)
+		w.Unlock(outer)
+	}},
 	{"a context that is done and has no error is no success", func(w *World) {
 		a := w.Locker()
 		w.Lock(a, "x")
 		ctx := newAlien(w)
-		ctx.silent = true
+		ctx.err = nil
 		close(ctx.done)
 		state, err := a.Inspect(ctx, "x")
 		w.That(err != nil || state.Holder != nil, "Inspect: nobody has the lock, and no error")
@@ -64,6 +92,7 @@ var oddContextTests = []test{
 		}
 		w.That(seen > 0, "List: there is no lock, and no error")
 		w.That(a.Shutdown(ctx) != nil, "Shutdown: no error, and a lock is held")
+		w.firstCallsSayCanceled(ctx)
 		b := w.Locker()
 		if b.ForceUnlock(ctx, "x") == nil {
 			state, err = b.Inspect(w.Context(), "x")
@@ -116,19 +145,43 @@ var oddContextTests = []test{
 	}},
 }
 
+// firstCallsSayCanceled has Lockers make contact under a context that is done. They make none.
+func (w *World) firstCallsSayCanceled(ctx context.Context) {
+	w.Helper()
+	bounded := fairlock.WaitAtMost(time.Minute)
+	gives := func(h held, err error) error { // it may be granted before its end is looked at
+		_ = h.Unlock(w.Context())
+		w.That(err == nil || errors.As(err, new(*fairlock.WaitError)), "it does not say how long it waited: %v", err)
+		return err
+	}
+	for what, call := range map[string]func(Locker) error{
+		"Lock":          func(l Locker) error { return gives(l.Lock(ctx, "y")) },
+		"Lock, bounded": func(l Locker) error { return gives(l.Lock(ctx, "y", bounded)) },
+		"TryLock":       func(l Locker) error { return gives(l.TryLock(ctx, "y")) },
+		"LockAll":       func(l Locker) error { return gives(l.LockAll(ctx, []string{"y", "z"})) },
+		"Inspect":       func(l Locker) error { _, err := l.Inspect(ctx, "x"); return err },
+	} {
+		for range 5 { // select takes what it likes
+			if err := call(w.Locker()); err != nil && !errors.Is(err, context.Canceled) {
+				w.Errorf("%s says %v", what, err)
+			}
+		}
+	}
+}
+
 // alien is a context that package context does not know. What derives from it has a goroutine. But
 // for values of the user's own it may be asked in the goroutine that made it alone: a panic in
 // another one ends the process.
 type alien struct {
 	context.Context
-	w      *World
-	home   string // that goroutine
-	done   chan struct{}
-	silent bool // it has no error
+	w    *World
+	home string // that goroutine
+	done chan struct{}
+	err  error // when it is done
 }
 
 func newAlien(w *World) *alien {
-	return &alien{w.Context(), w, goroutine(), make(chan struct{}), false}
+	return &alien{w.Context(), w, goroutine(), make(chan struct{}), context.Canceled}
 }
 
 // goroutine names the calling goroutine.
@@ -157,13 +210,10 @@ func (a *alien) Err() error {
 	a.asked("Err")
 	select {
 	case <-a.done:
+		return a.err
 	default:
 		return nil
 	}
-	if a.silent {
-		return nil
-	}
-	return context.Canceled
 }
 
 // Value may be asked for the user's own keys anywhere. That of package context is an *int.
@@ -172,4 +222,26 @@ func (a *alien) Value(key any) any {
 		a.asked("Value")
 	}
 	return a.Context.Value(key)
+}
+
+// stuckHook keeps scripts, once next is set, which it calls for each first.
+type stuckHook struct {
+	next  atomic.Pointer[func()]
+	stuck chan struct{} // closed when it lets them go
+}
+
+func (h *stuckHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *stuckHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if f := h.next.Load(); f != nil && strings.HasPrefix(cmd.Name(), "eval") {
+			(*f)()
+			<-h.stuck
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h *stuckHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

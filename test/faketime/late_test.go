@@ -135,3 +135,20 @@ func TestADoWhoseFunctionHasWaitedInVainForItsOwnUnlockWaitsNoLonger(t *testing.
 		}
 	})
 }
+
+func TestADoAllWhoseFunctionHasWaitedInVainForItsOwnUnlockWaitsNoLonger(t *testing.T) {
+	for _, names := range [][]string{{"x"}, {"x", "y"}} {
+		inFakeTime(t, func(b *bubble) {
+			l, network := b.client()
+			var began time.Time
+			err := l.DoAll(b.Context(), names, func(ctx context.Context, leases *fairlock.Leases) error {
+				network.stop()
+				began = time.Now()
+				return leases.Unlock(ctx)
+			})
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
+				t.Errorf("%d locks: %v after %v", len(names), err, took)
+			}
+		})
+	}
+}

@@ -3,10 +3,14 @@ package faults
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
 )
@@ -54,4 +58,39 @@ func TestACallThatAsksForMoreThanItsHoldHasEndsWithItsLocker(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The client has no timeouts, and the server has no replica: it would answer after a minute.
+func TestACloseDoesNotWaitForReplicasAsLongAsACallDoes(t *testing.T) {
+	test := func(f *faulty, nested bool) {
+		u := f.With(redis.NewClient(&redis.Options{Addr: f.Addr, ReadTimeout: -1, WriteTimeout: -1}))
+		ctx := background
+		if nested {
+			ctx = u.Locks("x").Context()
+		}
+		said := make(chan error, 1)
+		go func() {
+			_, err := u.Lock(ctx, "x", fairlock.WithReplicas(1, time.Minute))
+			said <- err
+		}()
+		f.Until("the server waits for replicas", func() bool {
+			return strings.Contains(f.Direct.Info(background, "clients").Val(), "blocked_clients:1")
+		})
+		f.Within(2*lua.MostKept+slack, "Close", func() { f.Must(u.Close()) })
+		f.Within(world.Soon, "Lock", func() {
+			if err := <-said; !errors.Is(err, fairlock.ErrClosed) {
+				f.Errorf("Lock says %v", err)
+			}
+		})
+		f.Must(f.Direct.ClientKillByFilter(background, "TYPE", "normal", "SKIPME", "yes").Err())
+		if !nested {
+			f.nobody("x")
+		}
+	}
+	world.Together(t, map[string]func(*testing.T){
+		"fair":          func(t *testing.T) { test(newFaulty(t), false) },
+		"fair, nested":  func(t *testing.T) { test(newFaulty(t), true) },
+		"plain":         func(t *testing.T) { test(newFaulty(t).plain(), false) },
+		"plain, nested": func(t *testing.T) { test(newFaulty(t).plain(), true) },
+	})
 }

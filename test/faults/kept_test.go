@@ -45,6 +45,7 @@ func onKept(t *testing.T, test func(f *faulty, o redis.Options)) {
 		"obedient":                        {ContextTimeoutEnabled: true},
 		"obedient, and without deadlines": {ContextTimeoutEnabled: true, ReadTimeout: -2, WriteTimeout: -2},
 		"without timeouts":                {ReadTimeout: -1, WriteTimeout: -1},
+		"with a Limiter":                  {Limiter: new(limiter)},
 	} {
 		tests[name] = func(t *testing.T) { test(newFaulty(t), o) }
 		tests[name+", plain"] = func(t *testing.T) { test(newFaulty(t).plain(), o) }
@@ -79,6 +80,48 @@ func TestUnlockAndWaitAtMostComeBackInTimeThoughDialsHang(t *testing.T) {
 		f.Unlocks(holder)
 		f.Until("the lock is given back", func() bool { return f.Holder("x") == 0 && f.Holder("y") == 0 })
 		f.nobody("x")
+	})
+}
+
+// limiter lets all requests pass until it is armed. Then it keeps them until it is opened.
+type limiter struct {
+	armed atomic.Bool
+	open  chan struct{}
+}
+
+func (l *limiter) Allow() error {
+	if l.armed.Load() {
+		<-l.open
+	}
+	return nil
+}
+
+func (*limiter) ReportResult(error) {}
+
+func TestAnUnlockComesBackInTimeThoughALimiterKeepsItsRequest(t *testing.T) {
+	test := func(f *faulty, o redis.Options) {
+		l := &limiter{open: make(chan struct{})}
+		o.Addr, o.Limiter = f.Addr, l
+		lease := f.With(redis.NewClient(&o)).Locks("x")
+		l.armed.Store(true)
+		ended := make(chan error, 1)
+		go func() { ended <- lease.Unlock(background) }()
+		f.Ends(lease)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				f.Errorf("Unlock says %v", err)
+			}
+		case <-time.After(5*time.Second + slack):
+			f.Error("Unlock waits for the Limiter")
+		}
+		close(l.open)
+		f.endsUpFree("x")
+	}
+	world.Together(t, map[string]func(*testing.T){
+		"by its read timeout": func(t *testing.T) { test(newFaulty(t), redis.Options{}) },
+		"obedient":            func(t *testing.T) { test(newFaulty(t), redis.Options{ContextTimeoutEnabled: true}) },
+		"plain":               func(t *testing.T) { test(newFaulty(t).plain(), redis.Options{}) },
 	})
 }
 
