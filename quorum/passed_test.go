@@ -43,7 +43,7 @@ func (d *doorman) lets(cmds ...redis.Cmder) bool {
 	if enters > 0 && !d.opened.Load() {
 		return false
 	}
-	d.passed.Add(int32(enters)) //nolint:gosec // they are few
+	d.passed.Add(int32(enters))
 	return true
 }
 

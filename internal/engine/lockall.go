@@ -217,12 +217,12 @@ func endedBy(ctx context.Context, err error) error {
 
 // endsWithAny is ctx until one of the locks is lost. stop ends it.
 func endsWithAny(ctx context.Context, leases []*Lease) (watched context.Context, stop func()) {
-	any, end := context.WithCancelCause(lua.Asked(ctx))
+	until, end := context.WithCancelCause(lua.Asked(ctx))
 	var forget []func() bool
 	for _, lease := range leases {
 		forget = append(forget, context.AfterFunc(lease.Context(), func() { end(context.Cause(lease.Context())) }))
 	}
-	return &watching{any, ctx}, func() {
+	return &watching{until, ctx}, func() {
 		for _, f := range forget {
 			f()
 		}

@@ -119,12 +119,13 @@ func (w *World) calm() time.Duration {
 	return max(w.Lease, 3*time.Second)
 }
 
-// rounds returns how often a test does what takes a part of a lease.
-func (w *World) rounds(fake, real int) int {
+// rounds returns how often a test does what takes a part of a lease: in fake time, or by the wall
+// clock.
+func (w *World) rounds(fake, wall int) int {
 	if w.Fake {
 		return fake
 	}
-	return real
+	return wall
 }
 
 // renewed fails unless a lease is renewed in time, by more than that. In fake time that takes

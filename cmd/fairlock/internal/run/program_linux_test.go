@@ -60,7 +60,7 @@ func runOnTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slave.Close()
-	again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // this test itself
+	again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	again.Stdin, again.SysProcAttr = slave, &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	again.Env = append(os.Environ(), onTerminal+"=1")
 	if text, err := again.CombinedOutput(); err != nil {
