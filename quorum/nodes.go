@@ -59,7 +59,7 @@ func (l *Locker) usable(ctx context.Context) error {
 		return ErrClosed
 	case ctx == nil:
 		return engine.Invalid("the context is nil")
-	case ctx.Err() != nil:
+	case engine.HasEnded(ctx):
 		return engine.EndOf(ctx)
 	}
 	return nil

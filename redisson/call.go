@@ -199,7 +199,7 @@ func (l *Locker) why(ctx, caller context.Context, c *call, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case caller.Err() != nil:
+	case engine.HasEnded(caller):
 		return l.gaveUp(c, engine.EndOf(caller))
 	case isClosed(c.away):
 		return engine.ErrClosed // also if a request came after the leave, and was refused

@@ -213,7 +213,7 @@ func (l *Locker) why(caller, ctx context.Context, c *call, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case caller.Err() != nil:
+	case engine.HasEnded(caller):
 		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: engine.EndOf(caller), Failure: c.failure}
 	case ctx.Err() != nil && !errors.As(err, new(*engine.HeldError)):
 		return &engine.WaitError{Position: c.position, Waited: time.Since(c.Began), Err: context.DeadlineExceeded, Failure: c.failure}

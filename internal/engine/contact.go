@@ -39,13 +39,13 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 		bounded, cancel := context.WithTimeoutCause(lua.Asked(ctx), wait, context.DeadlineExceeded)
 		defer cancel()
 		err := c.Contact(bounded, keys, 0)
-		if err != nil && bounded.Err() != nil && !hasEnded(ctx) {
+		if err != nil && bounded.Err() != nil && !HasEnded(ctx) {
 			return &WaitError{Waited: time.Since(start), Err: err}
 		}
 		return err
 	}
 	err := c.look(lua.Asked(ctx), keys)
-	if err != nil && !errors.Is(err, ErrClosed) && hasEnded(ctx) {
+	if err != nil && !errors.Is(err, ErrClosed) && HasEnded(ctx) {
 		return EndOf(ctx)
 	}
 	return err
@@ -89,7 +89,7 @@ func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 func (c *Core) contactFor(ctx context.Context, keys lua.Keys, wait time.Duration) error {
 	began := time.Now()
 	err := c.Contact(ctx, keys, wait)
-	if err != nil && hasEnded(ctx) && !errors.As(err, new(*WaitError)) {
+	if err != nil && HasEnded(ctx) && !errors.As(err, new(*WaitError)) {
 		return waited(ctx, began)
 	}
 	return err

@@ -136,8 +136,8 @@ func Unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w", ErrInvalid, fmt.Sprintf(format, args...), errors.ErrUnsupported)
 }
 
-// hasEnded reports whether ctx is done. It may have no error: see EndOf.
-func hasEnded(ctx context.Context) bool {
+// HasEnded reports whether ctx is done. It may have no error: see EndOf.
+func HasEnded(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return true

@@ -196,7 +196,7 @@ func (g *gathering) wait(ctx context.Context) (name string, err error) {
 		return "", nil
 	}
 	switch name, lost := g.lost(); {
-	case hasEnded(ctx):
+	case HasEnded(ctx):
 		return next.name, endedBy(ctx, err)
 	case lost != nil && !errors.Is(lost, ErrClosed):
 		return name, lost

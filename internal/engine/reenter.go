@@ -101,7 +101,7 @@ func bounded(ctx context.Context, r Request, f func(context.Context) error) erro
 	switch {
 	case err == nil || short.Err() == nil:
 		return err
-	case !hasEnded(ctx):
+	case !HasEnded(ctx):
 		return &WaitError{Waited: time.Since(start), Err: context.DeadlineExceeded}
 	case errors.Is(err, short.Err()): // which need not be that of ctx
 		return EndOf(ctx)
