@@ -96,7 +96,7 @@ local function leave(ticket, at, token, retire)
     was = 'waited'
   end
   held = held or was == 'held'
-  -- A late request may have put a forced ticket in line, or given it the lock anew.
+  -- After a force by an older client, a late request may yet have given it a place, or the lock.
   if token > 0 and token ~= present and redis.call('ZSCORE', waiters, '#' .. ticket) then
     was = 'forced'
   end

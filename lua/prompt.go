@@ -58,7 +58,7 @@ func (t *timing) goesBy(contexts bool, read, write time.Duration) {
 }
 
 // unbounded reports whether a request may stay unanswered for ever.
-func (t *timing) unbounded() bool { return t.bound == 0 }
+func (t *timing) unbounded() bool { return t.bound == 0 || t.limited }
 
 // Bound is the client's read timeout: how long the client waits for an answer at most. 0: there is
 // none.

@@ -154,14 +154,18 @@ func TestManyAtOnceAreAllAnswered(t *testing.T) {
 		"by one for many": single(t).Client(t), "by callers": single(t).Client(t, obedient),
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := NewServer(c, "w:", "a")
+			server, late := NewServer(c, "w:", "a"), atomic.Int64{}
 			manyAtOnce(t, func(f func(*Server)) {
 				soon, ok := server.Prompt(ending, time.Minute)
 				if !ok { // a busy machine: the server was silent for a moment
+					late.Add(1)
 					soon = server
 				}
 				f(soon)
 			})
+			if n := late.Load(); n == 64*50 {
+				t.Error("no request was prompt")
+			}
 		})
 	}
 }
@@ -170,14 +174,17 @@ func manyAtOnce(t *testing.T, with func(func(*Server))) {
 	t.Helper()
 	one := func(server *Server, keys Keys, ticket string) error {
 		answer, err := server.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
-		if err != nil || answer.Tickets[0].Status != Granted {
-			return fmt.Errorf("enter: %+v, %w", answer, err)
+		if err != nil {
+			return err
+		}
+		if answer.Tickets[0].Status != Granted {
+			t.Errorf("enter: %+v", answer)
 		}
 		left, err := server.Leave(ctx, keys, []LeaveTicket{{Ticket: parsed(ticket), Token: answer.Tickets[0].Grant.Token}})
-		if err != nil || left.Were[0] != Held {
-			return fmt.Errorf("leave: %+v, %w", left, err)
+		if err == nil && left.Were[0] != Held {
+			t.Errorf("leave: %+v", left)
 		}
-		return nil
+		return err
 	}
 	var all sync.WaitGroup
 	var unanswered atomic.Int64
@@ -198,7 +205,7 @@ func manyAtOnce(t *testing.T, with func(func(*Server))) {
 		})
 	}
 	all.Wait()
-	if n := unanswered.Load(); n > 64*50/4 {
+	if n := unanswered.Load(); n > 2*64 { // all that are under way, twice
 		t.Errorf("%d requests were not answered", n)
 	}
 }

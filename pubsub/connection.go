@@ -24,9 +24,15 @@ func (h *Hub) run() {
 	outage := outage{log: h.log}
 	backoff := minBackoff
 	for {
-		err := h.connection(func() {
+		up := func() {
 			backoff = minBackoff
 			outage.over()
+		}
+		err := h.connection(up, func(err error) {
+			if h.serves() {
+				up()
+			}
+			outage.refused(err)
 		})
 		if h.ctx.Err() != nil {
 			return
@@ -43,7 +49,7 @@ func (h *Hub) run() {
 }
 
 // connection makes one connection and reads from it until it fails.
-func (h *Hub) connection(confirmed func()) error {
+func (h *Hub) connection(confirmed func(), refused func(error)) error {
 	ctx, end := context.WithCancelCause(h.ctx)
 	sub := h.rdb.Subscribe(ctx)
 	var beside sync.WaitGroup
@@ -59,7 +65,7 @@ func (h *Hub) connection(confirmed func()) error {
 			return err
 		}
 		beside.Go(func() { end(whole(func() error { return h.write(ctx, sub) })) })
-		return h.read(ctx, sub, confirmed)
+		return h.read(ctx, sub, confirmed, refused)
 	})
 	over(err, end, &beside)
 	return err
@@ -100,13 +106,20 @@ func whole(f func() error) error {
 
 // read reads until the connection fails. It calls confirmed after whatever the server sends, unless
 // a subscription is yet to be confirmed: a server that confirms some and then refuses one would be
-// asked again as fast as it answers. Another goroutine writes the subscriptions, so reading needs
-// no deadline. A deadline would do harm: after a timeout in the middle of a message, go-redis reads
-// on and takes the rest of the message for an answer to a ping.
-func (h *Hub) read(ctx context.Context, sub *redis.PubSub, confirmed func()) error {
+// asked again as fast as it answers. It calls refused if the user may not hear a channel. Another
+// goroutine writes the subscriptions, so reading needs no deadline. A deadline would do harm: after
+// a timeout in the middle of a message, go-redis reads on and takes the rest of the message for an
+// answer to a ping.
+func (h *Hub) read(ctx context.Context, sub *redis.PubSub, confirmed func(), refused func(error)) error {
 	for {
 		message, err := sub.Receive(ctx)
-		if h.misplaced(err) || h.refused(err) {
+		switch {
+		case h.misplaced(err):
+			continue
+		case h.refused(err):
+			if forbidden(err) {
+				refused(h.named(err))
+			}
 			continue
 		}
 		if ctx.Err() != nil {
@@ -125,15 +138,15 @@ func (h *Hub) read(ctx context.Context, sub *redis.PubSub, confirmed func()) err
 // refused reports whether the server refused a ping or a subscription because of a state that
 // passes, or one channel that the user may not hear. The server is alive, and its confirmed
 // subscriptions stand: a new connection would lose them. It takes one after a command that was for
-// several channels, for they all were refused, and if there is no other channel.
+// several channels: they all were refused.
 func (h *Hub) refused(err error) bool {
-	forbidden := h.astray == nil && redis.HasErrorPrefix(err, "NOPERM")
-	if !passing(err) && !forbidden {
+	one := h.astray == nil && forbidden(err)
+	if !passing(err) && !one {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if forbidden && (!h.apart || len(h.listeners) == 1) {
+	if one && !h.apart {
 		h.apart = true
 		return false
 	}
@@ -144,6 +157,16 @@ func (h *Hub) refused(err error) bool {
 	}
 	return true
 }
+
+// serves reports whether some channel is heard.
+func (h *Hub) serves() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.confirmed) > 0
+}
+
+// forbidden reports whether the user may not do what was asked.
+func forbidden(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
 // passing reports whether the server refused something because of a state that passes.
 func passing(err error) bool {
@@ -163,11 +186,14 @@ func (h *Hub) repeat() {
 
 // named adds to a refusal the channels that it may be about: the server does not name them.
 func (h *Hub) named(err error) error {
-	if !redis.HasErrorPrefix(err, "NOPERM") {
+	if !forbidden(err) {
 		return err
 	}
 	h.mu.Lock()
 	channels := slices.Sorted(maps.Keys(h.listeners))
+	if h.apart && len(h.unheard) > 0 {
+		channels = slices.Sorted(maps.Keys(h.unheard))
+	}
 	h.mu.Unlock()
 	return fmt.Errorf("subscribing to %s: %w", strings.Join(channels, ", "), err)
 }

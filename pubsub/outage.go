@@ -11,13 +11,18 @@ import (
 // subscription is lost again and again.
 const sayEvery = time.Minute
 
-// outage logs that the subscription is lost, and when it is back. Only run uses it.
+// outage logs that the subscription is lost, and when it is back; and that a channel is refused.
+// Only run uses it.
 type outage struct {
 	log   *slog.Logger
 	since time.Time // when the present outage began; zero: there is none
 	said  time.Time // when an outage was last logged
 	quiet int       // connections that failed since then
 	told  bool      // the present outage was logged
+
+	refusal     string    // the last one
+	refusedAt   time.Time // when it first came
+	refusalSaid time.Time // when one was last logged
 }
 
 // goesOn notes that a connection failed: a working one, or a further attempt to replace it.
@@ -40,4 +45,17 @@ func (o *outage) over() {
 		o.log.Info("fairlock: subscription is back", "away", time.Since(o.since))
 	}
 	o.since, o.told = time.Time{}, false
+}
+
+// refused notes that the server refused a channel, while the connection serves the others. The error
+// names all channels that are not confirmed yet. So it is logged when it is the same once more.
+func (o *outage) refused(err error) {
+	now, text := time.Now(), redact.Error(err).Error()
+	if text != o.refusal {
+		o.refusal, o.refusedAt = text, now
+	}
+	if now.Sub(o.refusedAt) >= maxBackoff/2 && (o.refusalSaid.IsZero() || now.Sub(o.refusalSaid) >= sayEvery) {
+		o.log.Warn("fairlock: a subscription is refused", "error", text)
+		o.refusalSaid = now
+	}
 }

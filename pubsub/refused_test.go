@@ -134,7 +134,8 @@ func TestAChannelThatAServerRefusesKeepsNoOtherFromBeingHeard(t *testing.T) {
 			return secret(words)
 		})
 		defer server.Close()
-		hub := pubsub.New(server, slog.New(slog.DiscardHandler))
+		var log journal
+		hub := pubsub.New(server, slog.New(slog.NewTextHandler(&log, nil)))
 		defer hub.Close()
 		var open, other, hidden recorder
 		hub.Listen("open", open.listener())
@@ -155,6 +156,9 @@ func TestAChannelThatAServerRefusesKeepsNoOtherFromBeingHeard(t *testing.T) {
 		if now, too, _ := ups(); now != a || too != b {
 			t.Errorf("they were up %d and %d times more", now-a, too-b)
 		}
+		if lost, refused := log.lines("lost"), log.lines("a subscription is refused", "to secret: NOPERM"); len(lost) != 1 || len(refused) != 1 || len(log.lines("is back")) != 1 {
+			t.Errorf("the log:\n%s", log.String())
+		}
 		if n := asked.Load(); n < 20 || n > 44 {
 			t.Errorf("it asked %d times in 21 s", n)
 		}
@@ -174,6 +178,21 @@ func TestAChannelThatAServerRefusesKeepsNoOtherFromBeingHeard(t *testing.T) {
 		}
 		if n := together.Load() - before; n != 1 {
 			t.Errorf("%d commands are for several channels", n)
+		}
+	})
+}
+
+func TestThatAllChannelsAreRefusedIsLoggedOnceAMinute(t *testing.T) {
+	bubbles.Test(t, func(t *testing.T) {
+		server := served(new(atomic.Int64), secret)
+		defer server.Close()
+		var log journal
+		hub := pubsub.New(server, slog.New(slog.NewTextHandler(&log, nil)))
+		defer hub.Close()
+		hub.Listen("secret", new(recorder).listener())
+		time.Sleep(150 * time.Second)
+		if n := len(log.lines("a subscription is refused", "to secret: NOPERM")); n != 3 || len(log.lines("subscription lost")) != 1 || len(log.lines("")) != 4 {
+			t.Errorf("the log:\n%s", log.String())
 		}
 	})
 }

@@ -4,9 +4,10 @@
 // Its values know no clock, no mutex, no goroutine and no server. An event comes in with the time
 // at which it happened, the value changes, and a [Step] comes out: what the client has to do now.
 // Packages fairlock and reentrant keep the tables, timers and goroutines, and do what the steps
-// say. Packages quorum and redisson have waiters of their own; of here they use the phases, the
-// terms and, as all do through package engine, the [Hold]. The explorer in test/explore drives the
-// same values through every history of a small world.
+// say. A call of package quorum has a [Waiter] for each node, in internal/ballot. Package redisson
+// has waiters of its own; of here it uses the terms and, as all do through package engine, the
+// [Hold]. The explorer in test/explore drives the same values through every history of a small
+// world.
 //
 // docs/design.md in the repository tells the whole protocol in order.
 //

@@ -315,8 +315,8 @@ func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, underway bool
 // Lose ends the trust in a hold that expired, vanished or was forced. It reports whether the ticket
 // has to leave. If a request of the ticket is open, the ticket leaves: that request could prolong
 // what nobody holds, or put the ticket back in line. If the loss is the server's word, the ticket
-// leaves in any case: a heartbeat after a force may have put it in line again, or even have taken
-// the lock. Otherwise the end of the lease is the end of the hold.
+// leaves in any case: a heartbeat after a loss of data may have put it in line again, or even have
+// taken the lock. Otherwise the end of the lease is the end of the hold.
 func (h *Hold) Lose(why Why, now time.Time, open bool) (leave bool) {
 	h.State = Lost
 	if !Passed(h.TrustEnds, now) {

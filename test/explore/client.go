@@ -169,8 +169,9 @@ func (x *explorer) answered(s *state, f *flight) {
 		for i, of := range r.of[:r.n] {
 			a := s.attempt(of.ticket)
 			got := rep.of[i].state()
-			x.carryOut(s, of.ticket, a.wait.Told(&got, int64(rep.token), f.clocks(f.sent), now, a.requests.Open()), rep.of[i].token)
-			if got.Status == lua.ForceEnded {
+			step := a.wait.Told(&got, int64(rep.token), f.clocks(f.sent), now, a.requests.Open())
+			x.carryOut(s, of.ticket, step, rep.of[i].token)
+			if step.Do == rules.End && step.Why == rules.Forced {
 				s.truth.forced[of.ticket] = 0 // the client knows of the force now
 			}
 		}

@@ -125,6 +125,33 @@ func TestAnUnlockComesBackInTimeThoughALimiterKeepsItsRequest(t *testing.T) {
 	})
 }
 
+func TestACloseComesBackInTimeThoughALimiterKeepsARequest(t *testing.T) {
+	f := newFaulty(t)
+	l := &limiter{open: make(chan struct{})}
+	u := f.With(redis.NewClient(&redis.Options{Addr: f.Addr, Limiter: l}))
+	lease := u.Locks("x")
+	l.armed.Store(true)
+	f.Ends(lease)
+	unlocked, closed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(unlocked)
+		_ = lease.Unlock(background)
+	}()
+	<-lease.Done()
+	go func() {
+		defer close(closed)
+		_ = u.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(2*lua.MostKept + slack):
+		t.Error("Close waits for the Limiter")
+	}
+	close(l.open)
+	<-closed
+	<-unlocked
+}
+
 func TestUnlockAndWaitAtMostComeBackInTimeThoughThePoolIsFull(t *testing.T) {
 	onKept(t, func(f *faulty, o redis.Options) {
 		o.PoolSize, o.MaxActiveConns = 2, 3 // one is for the subscription
