@@ -101,8 +101,10 @@ func (h *hushed) standsNowhere(d *doorman) {
 		h.Fatalf("%d stand in a line that only the holder could join", n)
 	}
 	d.opened.Store(true)
-	for line() < 1+crowd {
-		time.Sleep(time.Millisecond)
+	for opened := time.Now(); line() < 1+crowd; time.Sleep(time.Millisecond) {
+		if time.Since(opened) > 3*beatEvery {
+			h.Fatalf("%d of %d stand in line", line(), 1+crowd)
+		}
 	}
 	time.Sleep(beatEvery)
 	if n := o.Load(); n > 0 {

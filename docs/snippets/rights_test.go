@@ -61,7 +61,7 @@ func TestARightThatIsMissingIsNamed(t *testing.T) {
 			rdb := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "app", "password" })
 			var said complaints
 			log := fairlock.WithLogger(slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug})))
-			calm := fairlock.WithLease(3 * time.Second) // what is lost on a busy machine tells of no right
+			calm := fairlock.WithLease(renewedSoon) // what is lost on a busy machine tells of no right
 			var all sync.WaitGroup
 			all.Go(func() { lives(t, &said, fairlock.New(rdb, log, calm), fairlock.New(rdb, log, calm)) })
 			all.Go(func() { lives(t, &said, reentrant.New(rdb, log, calm), reentrant.New(rdb, log, calm)) })
@@ -98,7 +98,7 @@ func lives(t *testing.T, said *complaints, a, b fairlock.Interface) {
 		<-queued
 	}
 	if lease != nil {
-		said.hear(lease.Extend(ctx, time.Second))
+		said.hear(lease.Extend(ctx, 2*renewedSoon)) // by more than what is left
 	}
 	state, err := b.Inspect(ctx, "x")
 	said.hear(err)

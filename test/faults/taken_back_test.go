@@ -3,7 +3,6 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -65,9 +64,10 @@ func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(
 		lost := waits.Gets()
 		next := c.Queues("x", 1)
 		f.Ends(lost)
+		leave := f.Once(f.Verb("leave"), faultproxy.Observe()) // only its client is behind the proxy
 		f.Must(b.ForceUnlock(background, "x"))
 		<-lost.Done()
-		f.Within(world.Claim*4/5, "its leave", func() { f.Until("it has left", func() bool { return f.retired("x") }) })
+		leave.WaitExecuted(f, 1, world.Claim*4/5)
 		beat.Release()
 		beat.WaitExecuted(f, beat.Hits(), world.Patience)
 		f.Served(next)
@@ -79,14 +79,4 @@ func TestATicketWhoseHoldWasForcedIsNotInLineThoughAHeartbeatOfItIsExecutedLate(
 		}
 		f.nobody("x")
 	})
-}
-
-// retired reports whether the server has the mark of a retired ticket.
-func (f *faulty) retired(name string) bool {
-	for _, member := range f.Direct.ZRange(background, f.Keys(name).Waiters(), 0, -1).Val() {
-		if strings.HasPrefix(member, "!") {
-			return true
-		}
-	}
-	return false
 }

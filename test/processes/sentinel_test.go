@@ -115,7 +115,7 @@ type had struct {
 func judgeFailovers(t *testing.T, outages []outage, turns [][]workers.Turn, places map[string]string, plain bool) {
 	t.Helper()
 	var all []had
-	failed, lost, refused, known := 0, 0, 0, 0
+	failed, lost, refused, known, late := 0, 0, 0, 0, 0
 	for process, of := range turns {
 		for _, turn := range of {
 			switch {
@@ -135,8 +135,16 @@ func judgeFailovers(t *testing.T, outages []outage, turns [][]workers.Turn, plac
 			}
 		}
 		for i := range outages {
-			outages[i].back = append(outages[i].back, outages[i].goesOn(t, process, of))
+			o := &outages[i]
+			back := o.goesOn(t, process, of)
+			o.back = append(o.back, back)
+			if back.Sub(o.killed) > o.took+backWithin {
+				late++
+			}
 		}
+	}
+	if late > 1 {
+		t.Errorf("%d times a process had the lock only %v after a failover", late, backWithin)
 	}
 	overlaps := overlapping(t, all, outages)
 	overtaken := overtakings(t, all, outages)
@@ -149,9 +157,13 @@ func judgeFailovers(t *testing.T, outages []outage, turns [][]workers.Turn, plac
 }
 
 // backWithin is how soon after a failover a process has the lock again. A lost subscription is made
-// again within a second, and a dial may take half a second. The rest is for a busy machine: a call
-// that lost its place would ask only after 5 s.
-const backWithin = 4500 * time.Millisecond
+// again within a second, and a dial may take half a second. The rest is for a busy machine. A grant
+// to a process that does not listen costs a claim, which is longer. One process may be as late as
+// that, after one failover.
+const (
+	backWithin     = 3 * time.Second
+	backLateWithin = 4500 * time.Millisecond
+)
 
 // goesOn returns when a process had the lock again.
 func (o outage) goesOn(t *testing.T, process int, turns []workers.Turn) time.Time {
@@ -164,7 +176,7 @@ func (o outage) goesOn(t *testing.T, process int, turns []workers.Turn) time.Tim
 	}
 	after := first.Sub(o.killed)
 	t.Logf("process %d has the lock %v after the kill, %v after the failover", process, after, after-o.took)
-	if after > o.took+backWithin {
+	if after > o.took+backLateWithin {
 		t.Errorf("process %d had the lock only %v after a failover of %v", process, after-o.took, o.took)
 	}
 	return first

@@ -403,21 +403,30 @@ func TestSixtyFourWaitersInFourProcessesGoOnWhenTheirMasterIsKilled(t *testing.T
 		w.Quit()
 	}
 	judged(t, turns, failovers)
-	// One failover may be slow. The new master may not have heard of the last grants. Then it keeps
-	// the lock for a lease for the last holder that it knows, even after that holder's release.
-	// Besides, seven servers and four processes share a busy machine. A call that nobody told would
-	// ask after 5 s.
+	wereQuick(t, failovers, by, nodeTimeout, lease)
+}
+
+// wereQuick objects to processes that stood for long. Two failovers may be slow. The new master may
+// not have heard of the last grants. Then it keeps the lock for a lease for the last holder that it
+// knows, even after that holder's release. Besides, seven servers and four processes share a busy
+// machine. A process that nobody told would ask after 2.5 s, and a grant to one that does not listen
+// costs the others a claim of 3 s.
+func wereQuick(t *testing.T, failovers []failover, by [][]workers.Turn, nodeTimeout, lease time.Duration) {
+	t.Helper()
 	slow := 0
 	for i, f := range failovers {
 		after := f.wentOn(by, nodeTimeout)
 		t.Logf("kill %d: %v until there was a new master; the processes went on %v later", i, f.over.Sub(f.killed), after)
 		worst := slices.Max(after)
-		if worst > 4*time.Second {
+		if worst > 2400*time.Millisecond {
 			slow++
 		}
-		if slow > 1 || worst > lease+3*time.Second {
+		if worst > lease+1500*time.Millisecond {
 			t.Errorf("kill %d: a process stood for %v", i, worst)
 		}
+	}
+	if slow > 2 {
+		t.Errorf("%d of %d failovers were slow", slow, len(failovers))
 	}
 }
 
