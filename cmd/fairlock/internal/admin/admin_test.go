@@ -89,6 +89,24 @@ func TestTheLocksOfAllNodesAreCountedSideBySide(t *testing.T) {
 	}
 }
 
+func TestAQuorumThatWaitsBecauseItMayHaveForgottenIsNotToldThatItIsNew(t *testing.T) {
+	t.Parallel()
+	cut := nodeRecord{Node: "a", Set: "of three", Quarantine: 60_000} // as after a power cut
+	unknown := nodeRecord{Node: "b", Quarantine: 60_000}
+	for _, nodes := range [][]nodeRecord{{cut, cut, cut}, {cut, unknown, unknown}} {
+		err := (&Init{New: true}).judge(nodes)
+		if exit.Code(err) != exit.Nothing || !strings.Contains(fmt.Sprint(err), "a belongs to this quorum and may have forgotten what it granted: wait") {
+			t.Error(err)
+		}
+		if err := (&Init{New: true, Anyway: true}).judge(nodes); err != nil {
+			t.Errorf("anyway: %v", err)
+		}
+	}
+	if err := (&Init{New: true}).judge([]nodeRecord{unknown, unknown, unknown}); err != nil {
+		t.Errorf("of a new quorum: %v", err)
+	}
+}
+
 // blurred is a Locker whose Inspect does not show the waiter id, though it may be there.
 type blurred struct {
 	fairlock.Interface

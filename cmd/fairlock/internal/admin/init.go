@@ -35,14 +35,15 @@ type Init struct {
 func (*Init) Help() string {
 	return `Tells each node which quorum it belongs to, and that nobody holds anything. A node that is not told so waits for the
 longest lease before it grants anything: it cannot know that it has forgotten nothing. So this saves the first lock of
-a new quorum a minute, and is never needed.
+a new quorum a minute. It is needed only for nodes of another quorum.
 
   fairlock quorum init --redis quorum:a:6379,b:6379,c:6379          looks, and says what it would do
   fairlock quorum init --redis quorum:a:6379,b:6379,c:6379 --new
 
 Say --new only before the first lock, never because a node was restarted or replaced: that node waits for a reason. It is
-refused if a node is away or refuses, keeps itself to another quorum, has been granting already, or has locks. --anyway is for
-nodes that change their quorum: stop all users of both quorums first, and wait for the longest lease.
+refused if a node is away or refuses, keeps itself to another quorum, belongs to this one and has granted or waits, or has
+locks. But nodes that restarted empty cannot be told from new ones: if that may be so, wait. --anyway is for nodes that
+change their quorum: stop all users of both quorums first, and wait for the longest lease.
 
 --json: a line for each node, with node, error, run, set, longest_lease_ms, quarantine_ms and locks
 (keys of locks that it has), as it was before; told says whether it was told.
@@ -51,7 +52,8 @@ Exit codes:
     0  all nodes were told, or the quorum is in use and there is nothing to tell
     1  nothing was changed: --new is missing, or there is a reason against it
    64  the command line makes no sense; also one server twice
-   69  a node is away or refuses and nothing was changed, or not all nodes were told: say it again
+   69  a node is away or refuses and nothing was changed; or not all nodes were told: the others join by themselves, after
+       the longest lease, but those of another quorum want --new --anyway again
    74  standard output cannot be written`
 }
 
@@ -176,6 +178,8 @@ func (v *Init) judge(nodes []nodeRecord) error {
 			return exit.Errorf(exit.Unavailable, "nothing was changed: %s: %w", n.Node, n.failed)
 		case n.Error != "":
 			against = append(against, n.Node+": "+n.Error)
+		case n.Set != "" && n.Quarantine > 0: // as all of them after a power cut
+			against = append(against, n.Node+" belongs to this quorum and may have forgotten what it granted: wait")
 		case n.grants():
 			against = append(against, n.Node+" grants already: the quorum is in use, and a node that does not grant yet joins by itself")
 		}
