@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/server"
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
+	"github.com/fairlock/locks/quorum"
 	"github.com/fairlock/locks/redisson"
 	"github.com/fairlock/locks/reentrant"
 )
@@ -159,9 +160,10 @@ func (l Locker) Failed(err error) error {
 	}
 }
 
-// Certain reports whether it is known if a change happened that ended so.
+// Certain reports whether it is known if a change happened that ended so. Where too few nodes of a
+// quorum have answered, one of them may have made it, whatever another one's failure says.
 func Certain(err error) bool {
-	return !lua.Unanswered(err) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, fairlock.ErrInvalid)
+	return !lua.Unanswered(err) && !errors.Is(err, quorum.ErrUnreachable) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, fairlock.ErrInvalid)
 }
 
 // FailedChange is Failed for an error of a change. If that may have happened all the same, the
