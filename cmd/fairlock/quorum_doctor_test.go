@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/quorum"
 	"github.com/fairlock/locks/test/redistest"
 )
 
@@ -117,9 +119,9 @@ func TestTheDoctorTellsANodeThatIsDownFromOneThatForgotAndOneOfAnotherQuorum(t *
 	q.checkNode(all, "", "distinct", note, "2 of 3 nodes")
 	q.checkNode(all, "", "practice", good, "handed over")
 
-	must(t, b.HSet(t.Context(), "quorum:node", "from", time.Now().Add(90*time.Minute).UnixMilli()).Err())
+	must(t, b.HSet(t.Context(), "quorum:node", "from", time.Now().Add(50*time.Second).UnixMilli()).Err())
 	all = q.findings()
-	q.checkNode(all, "B", "member", note, "grants nothing for 1m", "wait")
+	q.checkNode(all, "B", "member", note, "grants nothing for", "wait")
 	q.checkNode(all, "", "majority", wrong, "1 of 3 nodes can grant, and a majority is 2", "see server and member")
 	q.checkNode(all, "", "practice", note, "no lock was tried", "when a majority can grant")
 
@@ -273,4 +275,37 @@ func TestNobodyIsToldThatAQuorumIsNewIfThereIsAReasonAgainstIt(t *testing.T) {
 		}
 	}
 	q.checkNode(q.findings("--longest-lease", "2m"), "", "majority", good, "all 3 nodes can grant")
+}
+
+func TestTheDoctorSaysOfAQuarantineThatHasNotBegunWhatBeginsIt(t *testing.T) {
+	t.Parallel()
+	for _, longest := range []time.Duration{5 * time.Second, time.Minute} {
+		q := newTrio(t)
+		flags := []string{"--longest-lease", longest.String()}
+		q.prints(0, append([]string{"quorum", "init", "--new"}, flags...)...)
+		for _, s := range q.servers { // as after a power cut
+			must(t, s.Client(t).HSet(t.Context(), "quorum:node", "run", "before").Err())
+		}
+		q.checkNode(q.findings(flags...), "B", "member", note, "may have forgotten", "it begins with the first request for a lock: start its users")
+		l := q.locker(quorum.WithLongestLease(longest), quorum.WithLease(time.Second))
+		if _, err := l.TryLock(t.Context(), "x"); !errors.Is(err, quorum.ErrHeld) {
+			t.Fatal(err)
+		}
+		eventually(t, "it has begun", func() bool {
+			return q.servers[1].Client(t).HGet(t.Context(), "quorum:node", "run").Val() != "before"
+		})
+		q.checkNode(q.findings(flags...), "B", "member", note, "may have forgotten", "wait; and do not restart another node")
+	}
+}
+
+func TestTheDoctorTakesAQuorumOfWhichANodeWasReplacedForNoNewOne(t *testing.T) {
+	t.Parallel()
+	q := aTrio(t)
+	must(t, q.servers[2].Client(t).FlushAll(t.Context()).Err())
+	all := q.findings()
+	q.checkNode(all, "C", "member", note, "knows of no quorum yet", "it joins by itself")
+	q.checkNode(all, "", "practice", note, "no lock was tried", "use the quorum: it joins by itself")
+	if i := slices.IndexFunc(all, func(f nodeFinding) bool { return strings.Contains(f.Do, "quorum init") }); i >= 0 {
+		t.Errorf("this quorum is not new: %+v", all[i])
+	}
 }

@@ -155,13 +155,33 @@ func (b *body) member(i int) finding {
 		}
 	case s.Set == "":
 		f.Status, f.Found = note, fmt.Sprintf("knows of no quorum yet: from its first request on it grants nothing for %v", s.Quarantine)
-		f.Do = "if the whole quorum is new: fairlock quorum init --new; if only this node is: nothing, it joins by itself"
+		if f.Do = "nothing: it joins by itself"; b.unknown() {
+			f.Do = "if the whole quorum is new: fairlock quorum init --new; if not: nothing, it joins by itself"
+		}
 	case s.Quarantine > 0:
 		f.Status = note
 		f.Found = fmt.Sprintf("grants nothing for %s: it was restarted or emptied, and may have forgotten what it granted", output.Span(s.Quarantine.Milliseconds()))
-		f.Do = "wait; and do not restart another node meanwhile"
+		if f.Do = "wait; and do not restart another node meanwhile"; s.Quarantine == b.rest() {
+			f.Do = "it begins with the first request for a lock: start its users; and do not restart another node meanwhile"
+		}
 	}
 	return f
+}
+
+// unknown reports whether no node that answers belongs to any quorum: only then this one can be new.
+func (b *body) unknown() bool {
+	for i, s := range b.status {
+		if b.up[i] && s.Set != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// rest is how long a whole quarantine is. One that has begun is shorter.
+func (b *body) rest() time.Duration {
+	const claim = 3 * time.Second
+	return max(b.longest, claim+min(claim, b.longest))
 }
 
 // able counts the nodes that can grant now.
@@ -199,7 +219,9 @@ func (b *body) practice(ctx context.Context) finding {
 		switch {
 		case b.up[i] && s.Set == "":
 			f.Found += s.Node + " knows of no quorum yet, and the first request would tell it of this one"
-			f.Do = "fairlock quorum init --new, or use the quorum; then look again"
+			if f.Do = "use the quorum: it joins by itself; then look again"; b.unknown() {
+				f.Do = "if the quorum is new: fairlock quorum init --new; if not, use it; then look again"
+			}
 			return f
 		case b.up[i] && s.Err != nil:
 			f.Found += "see member"
