@@ -123,9 +123,25 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 	}
 	slices.SortFunc(views, func(a, b view) int { return a.node - b.node })
 	if len(views) < l.need() {
-		return nil, nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", len(views), len(l.nodes), rules.ErrUnreachable), byNode(refused))
+		return nil, nil, l.tooFew(len(views), "show it", refused)
 	}
 	return views, refused, nil
+}
+
+// tooFew is why no majority of the nodes did something. If a majority is out of the question
+// because nodes refuse, it does not say that nodes are out of reach.
+func (l *Locker) tooFew(n int, did string, failed []error) error {
+	refusals := 0
+	for _, err := range failed {
+		if err != nil && !rules.Retryable(err) {
+			refusals++
+		}
+	}
+	text := fmt.Sprintf("%d of %d nodes %s, and a majority is %d", n, len(l.nodes), did, l.need())
+	if refusals > len(l.nodes)-l.need() {
+		return errors.Join(errors.New(text), byNode(failed))
+	}
+	return errors.Join(fmt.Errorf("%s: %w", text, rules.ErrUnreachable), byNode(failed))
 }
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order.
@@ -193,7 +209,7 @@ func (l *Locker) names(ctx context.Context) (names []string, err error) {
 	if answered >= l.need() {
 		return names, nil
 	}
-	return nil, errors.Join(fmt.Errorf("%d of %d nodes answered: %w", answered, len(l.nodes), rules.ErrUnreachable), byNode(failed))
+	return nil, l.tooFew(answered, "list their locks", failed)
 }
 
 // scan returns the names of the locks that a node knows, some of them twice.

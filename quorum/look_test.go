@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +86,30 @@ func TestALookAtAQuorumOfWhichANodeBelongsToAnotherOneShowsTheOthers(t *testing.
 		t.Error(text)
 	}
 	w.unlock(lease)
+}
+
+func TestNodesThatRefuseAreNotSaidToBeOutOfReach(t *testing.T) {
+	w := realNodes(t, 3)
+	for _, rdb := range w.direct {
+		w.must(rdb.Set(w.Context(), "quorum:lock:{x}", "somebody else's", 0).Err())
+	}
+	l := w.locker()
+	_, err := l.Inspect(w.Context(), "x")
+	if text := fmt.Sprint(err); errors.Is(err, ErrUnreachable) || !strings.Contains(text, "0 of 3 nodes show it, and a majority is 2") || !strings.Contains(text, "node 3: WRONGTYPE") {
+		t.Error(text)
+	}
+	for _, rdb := range w.direct {
+		w.must(rdb.Do(w.Context(), "acl", "setuser", "default", "-scan").Err())
+	}
+	for _, err := range l.List(w.Context()) {
+		if text := fmt.Sprint(err); errors.Is(err, ErrUnreachable) || !strings.Contains(text, "0 of 3 nodes list their locks, and") || !strings.Contains(text, "NOPERM") {
+			t.Error(text)
+		}
+	}
+	w.servers[1].Kill()
+	w.servers[2].Kill() // they may have shown it
+	_, err = l.Inspect(w.Context(), "x")
+	w.is(err, ErrUnreachable)
 }
 
 func TestANodeThatWasFlushedShowsTheVotesThatItGotSince(t *testing.T) {
