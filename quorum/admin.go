@@ -52,6 +52,7 @@ func (l *Locker) force(ctx context.Context, name string) error {
 //
 //	nil             the waiter is in no line any more, or a majority has taken it out
 //	ErrNotWaiting   no node that answers has such a waiter in line, or it has the lock by now
+//	ErrNotShown     it is not among the first 500 in line, and nodes have more: Evict sees no others
 //	other           also if its process does not answer, and keeps its votes; they end after a claim
 func (l *Locker) Evict(ctx context.Context, name, waiter string) error {
 	if err := l.evict(ctx, name, waiter); err != nil {
@@ -72,8 +73,10 @@ func (l *Locker) evict(ctx context.Context, name, waiter string) error {
 		}
 		ticket, has, waits := l.waiterOf(views, waiter, told)
 		switch {
-		case has, !waits && !told:
+		case has:
 			return engine.ErrNotWaiting
+		case !waits && !told:
+			return noWaiter(views)
 		case !waits:
 			return nil
 		case told && time.Since(began) > lua.MostKept:
@@ -89,6 +92,16 @@ func (l *Locker) evict(ctx context.Context, name, waiter string) error {
 		case <-time.After(askedAgain):
 		}
 	}
+}
+
+// noWaiter is why there is nobody to evict: nobody is in line, as far as all of the line is seen.
+func noWaiter(views []view) error {
+	for _, v := range views {
+		if v.length > len(v.line) {
+			return fmt.Errorf("%w: the first %d of %d", ErrNotShown, len(v.line), v.length)
+		}
+	}
+	return engine.ErrNotWaiting
 }
 
 // waiterOf is the ticket with this ID that stands in a line. has says that the ticket has the lock.

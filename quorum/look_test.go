@@ -112,6 +112,30 @@ func TestNodesThatRefuseAreNotSaidToBeOutOfReach(t *testing.T) {
 	w.is(err, ErrUnreachable)
 }
 
+func TestAWaiterBehindThoseThatNodesShowIsNotSaidToBeInNoLine(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker()
+	adds := func(from, to int) {
+		t.Helper()
+		for _, rdb := range w.direct {
+			for i := from; i <= to; i++ {
+				w.must(rdb.ZAdd(w.Context(), "quorum:queue:{x}", redis.Z{Score: float64(i), Member: fmt.Sprintf("c:%d:10000::n", i)}).Err())
+			}
+		}
+	}
+	adds(1, inspected)
+	w.is(l.Evict(w.Context(), "x", "c:501"), ErrNotWaiting)
+	adds(inspected+1, inspected+1)
+	err := l.Evict(w.Context(), "x", "c:501")
+	if !errors.Is(err, ErrNotShown) || errors.Is(err, ErrNotWaiting) || !strings.Contains(err.Error(), "the first 500 of 501") {
+		t.Error(err)
+	}
+	for _, rdb := range w.direct { // so it is shown
+		w.must(rdb.ZRem(w.Context(), "quorum:queue:{x}", "c:1:10000::n").Err())
+	}
+	w.must(l.Evict(w.Context(), "x", "c:501"))
+}
+
 func TestANodeThatWasFlushedShowsTheVotesThatItGotSince(t *testing.T) {
 	w := realNodes(t, 3)
 	l := w.locker(WithLease(time.Second))

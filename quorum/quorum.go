@@ -45,6 +45,8 @@
 package quorum
 
 import (
+	"errors"
+
 	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 )
@@ -99,6 +101,8 @@ var (
 	ErrNotWaiting  = engine.ErrNotWaiting // Evict found no such waiter
 	ErrClosed      = engine.ErrClosed     // the Locker was closed
 	ErrInvalid     = engine.ErrInvalid    // a name or an option that makes no sense
+
+	ErrNotShown = errors.New("no such waiter is among those that are shown") // Evict did not see all
 )
 
 // How a nested call is recognised.

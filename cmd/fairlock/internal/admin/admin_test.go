@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/exit"
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/fairlock"
+	"github.com/fairlock/locks/quorum"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -112,6 +113,7 @@ type blurred struct {
 	fairlock.Interface
 	waiting int
 	id      string
+	refuses error // what Evict says of others
 }
 
 func (b *blurred) Inspect(context.Context, string) (*fairlock.State, error) {
@@ -120,7 +122,7 @@ func (b *blurred) Inspect(context.Context, string) (*fairlock.State, error) {
 
 func (b *blurred) Evict(_ context.Context, _, waiter string) error {
 	if waiter != b.id {
-		return fairlock.ErrNotWaiting
+		return b.refuses
 	}
 	b.id = ""
 	return nil
@@ -128,14 +130,16 @@ func (b *blurred) Evict(_ context.Context, _, waiter string) error {
 
 func TestAWholeIDIsEvictedThoughALookAtTheLineDidNotShowIt(t *testing.T) {
 	t.Parallel()
-	b := &blurred{waiting: 501, id: "c:501"}
-	w, err := (&Evict{Name: "x", Waiter: "c:501"}).evict(locks.Locker{Interface: b})
-	if err != nil || w.ID != "c:501" || b.id != "" {
-		t.Errorf("%+v, %v", w, err)
-	}
-	_, err = (&Evict{Name: "x", Waiter: "c:501"}).evict(locks.Locker{Interface: b})
-	if exit.Code(err) != exit.Nothing || errors.Is(err, fairlock.ErrNotWaiting) || !strings.Contains(fmt.Sprint(err), `"c:501" is among the first 1 of 501 who wait for "x"`) {
-		t.Errorf("once more: %v", err)
+	for _, refuses := range []error{fairlock.ErrNotWaiting, &quorum.Error{Op: "evict", Name: "x", Err: quorum.ErrNotShown}} {
+		b := &blurred{waiting: 501, id: "c:501", refuses: refuses}
+		w, err := (&Evict{Name: "x", Waiter: "c:501"}).evict(locks.Locker{Interface: b})
+		if err != nil || w.ID != "c:501" || b.id != "" {
+			t.Errorf("%+v, %v", w, err)
+		}
+		_, err = (&Evict{Name: "x", Waiter: "c:501"}).evict(locks.Locker{Interface: b})
+		if exit.Code(err) != exit.Nothing || errors.Is(err, refuses) || !strings.Contains(fmt.Sprint(err), `"c:501" is among the first 1 of 501 who wait for "x"`) {
+			t.Errorf("once more: %v", err)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/fairlock/locks/cmd/fairlock/internal/locks"
 	"github.com/fairlock/locks/cmd/fairlock/internal/look"
 	"github.com/fairlock/locks/cmd/fairlock/internal/output"
-	"github.com/fairlock/locks/fairlock"
 )
 
 // Evict is "fairlock evict".
@@ -33,7 +31,7 @@ or, should its process not listen, with its next heartbeat. The beginning of an 
 
 Exit codes:
     0  it was evicted
-    1  there is no such waiter, or it was granted the lock meanwhile
+    1  there is no such waiter, or it was granted the lock meanwhile; or of a quorum, it is not among the first 500
    64  the command line makes no sense; also an id that several begin with
    69  the server cannot be reached or used; if it may have been done all the same, standard error says so
    74  standard output cannot be written`
@@ -87,7 +85,7 @@ func (v *Evict) evict(l locks.Locker) (*locks.WaiterRecord, error) {
 	switch {
 	case err == nil:
 		return waiter, nil
-	case unseen != nil && errors.Is(err, fairlock.ErrNotWaiting):
+	case unseen != nil && locks.NoWaiter(err):
 		return nil, unseen
 	}
 	return nil, l.FailedChange(err, "look again, and give the whole id")

@@ -153,7 +153,7 @@ func (l Locker) Failed(err error) error {
 	switch {
 	case errors.Is(err, fairlock.ErrInvalid):
 		return &exit.Error{Code: exit.Usage, Err: err}
-	case errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting):
+	case errors.Is(err, fairlock.ErrNotHeld) || NoWaiter(err):
 		return &exit.Error{Code: exit.Nothing, Err: err}
 	default:
 		return exit.Errorf(exit.Unavailable, "%w (the server is %s)", err, l.Server)
@@ -163,7 +163,12 @@ func (l Locker) Failed(err error) error {
 // Certain reports whether it is known if a change happened that ended so. Where too few nodes of a
 // quorum have answered, one of them may have made it, whatever another one's failure says.
 func Certain(err error) bool {
-	return !lua.Unanswered(err) && !errors.Is(err, quorum.ErrUnreachable) || errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, fairlock.ErrInvalid)
+	return !lua.Unanswered(err) && !errors.Is(err, quorum.ErrUnreachable) || errors.Is(err, fairlock.ErrNotHeld) || NoWaiter(err) || errors.Is(err, fairlock.ErrInvalid)
+}
+
+// NoWaiter reports whether an Evict that ended so has found nobody to evict.
+func NoWaiter(err error) bool {
+	return errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, quorum.ErrNotShown)
 }
 
 // FailedChange is Failed for an error of a change. If that may have happened all the same, the

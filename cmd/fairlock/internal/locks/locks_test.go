@@ -25,6 +25,7 @@ func TestAChangeIsUncertainIfANodeOfTheQuorumMayHaveMadeIt(t *testing.T) {
 		{&quorum.Error{Op: "force", Name: "x", Err: errors.Join(few, errors.Join(refused, silent))}, false},
 		{&quorum.Error{Op: "force", Name: "x", Err: errors.Join(few, errors.Join(silent, refused))}, false},
 		{&quorum.Error{Op: "force", Name: "x", Err: quorum.ErrNotHeld}, true},
+		{&quorum.Error{Op: "evict", Name: "x", Err: quorum.ErrNotShown}, true},
 		{&fairlock.Error{Op: "force", Name: "x", Err: refused}, true},
 		{&fairlock.Error{Op: "force", Name: "x", Err: io.ErrUnexpectedEOF}, false},
 		{&fairlock.Error{Op: "force", Name: "x", Err: context.DeadlineExceeded}, false},
