@@ -15,7 +15,7 @@ import (
 // copied are the functions of package quorum that client.go, holder.go and breaks.go copy, each
 // with the checksum of the body with which its copy was last compared.
 var copied = map[string]string{
-	"admin.go evict":       "62641832",
+	"admin.go evict":       "b6c5bf6e",
 	"admin.go force":       "d014c915",
 	"admin.go takes":       "eacb8c5f",
 	"admin.go waiterOf":    "a94b4342",
