@@ -42,8 +42,9 @@ type Core struct {
 	bound    map[goroutine]int // number of Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
 	schedule schedule
-	alarm    *Alarm    // nil until the first hold
-	ticked   time.Time // when the watchdog last looked
+	watched  map[string]*Hold // by record key: the holds in the schedule, the latest first
+	alarm    *Alarm           // nil until the first hold
+	ticked   time.Time        // when the watchdog last looked
 	closed   bool
 	ended    time.Time     // when the Core was closed
 	drained  chan struct{} // closed when count is zero; nil unless Shutdown waits
@@ -104,6 +105,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 		stop:     make(chan struct{}),
 		turns:    make(map[string]*Turn),
 		bound:    make(map[goroutine]int),
+		watched:  make(map[string]*Hold),
 	}
 	c.counter.Store(settings.after)
 	server.Spawn(c.Go, c.stop)

@@ -45,6 +45,7 @@ type Hold struct {
 	rules.Hold
 	settled bool   // ready is closed
 	index   int32  // in the schedule; -1: not in it
+	next    *Hold  // in Core.watched: an earlier hold of the lock; usually nil
 	turn    *Turn  // that has the lock, or had it last
 	run     *run   // nil: no other ticket may have a turn. The pointer does not change
 	counted *count // the latest count of votes that was heard of; nil: there was none
@@ -110,8 +111,8 @@ func (c *Core) ForcedHere(record string, match func(*Hold) bool) {
 func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for t := c.turns[record]; t != nil; t = t.next {
-		if h := t.hold; h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
+	for h := c.watched[record]; h != nil; h = h.next { // also one that has no Lease at the moment
+		if h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
 			c.watch(h)
 		}
 	}

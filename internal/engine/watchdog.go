@@ -49,6 +49,8 @@ func (c *Core) watch(h *Hold) {
 	}
 	if h.index < 0 {
 		heap.Push(&c.schedule, h)
+		record := h.Keys.Record()
+		h.next, c.watched[record] = c.watched[record], h
 	} else {
 		heap.Fix(&c.schedule, int(h.index))
 	}
@@ -59,9 +61,24 @@ func (c *Core) watch(h *Hold) {
 
 // unwatch takes h out of the schedule. c.mu must be held.
 func (c *Core) unwatch(h *Hold) {
-	if h.index >= 0 {
-		heap.Remove(&c.schedule, int(h.index))
+	if h.index < 0 {
+		return
 	}
+	heap.Remove(&c.schedule, int(h.index))
+	record := h.Keys.Record()
+	latest := c.watched[record]
+	switch {
+	case latest != h:
+		for latest.next != h {
+			latest = latest.next
+		}
+		latest.next = h.next
+	case h.next == nil:
+		delete(c.watched, record)
+	default:
+		c.watched[record] = h.next
+	}
+	h.next = nil
 }
 
 // arm sets the alarm for the hold that is due first. c.mu must be held.
