@@ -128,7 +128,8 @@ func TestAnUnlockComesBackInTimeThoughALimiterKeepsItsRequest(t *testing.T) {
 func TestACloseComesBackInTimeThoughALimiterKeepsARequest(t *testing.T) {
 	f := newFaulty(t)
 	l := &limiter{open: make(chan struct{})}
-	u := f.With(redis.NewClient(&redis.Options{Addr: f.Addr, Limiter: l}))
+	// If its leave does not get through, the record ends soon.
+	u := f.With(redis.NewClient(&redis.Options{Addr: f.Addr, Limiter: l}), fairlock.WithLease(world.CalmLease))
 	lease := u.Locks("x")
 	l.armed.Store(true)
 	f.Ends(lease)
