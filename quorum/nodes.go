@@ -55,6 +55,8 @@ func (l *Locker) usable(ctx context.Context) error {
 	switch {
 	case l.err != nil:
 		return l.err
+	case l.core.Settings.Err != nil:
+		return l.core.Settings.Err
 	case closed(l.closing):
 		return ErrClosed
 	case ctx == nil:

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -134,6 +135,26 @@ func TestANodeSaysWhoItIsAlsoWhereNothingElseWorks(t *testing.T) {
 	w.is(w.locker().Init(nil), ErrInvalid) //nolint:staticcheck // the same
 	_, err = New(nil).Nodes(w.Context())
 	w.is(err, ErrInvalid)
+}
+
+func TestNothingIsWrittenByALockerThatAWrongOptionMakesUseless(t *testing.T) {
+	w := strangers(t)
+	for what, option := range map[string]Option{
+		"prefix": WithPrefix("shop{1}"), "lease": WithLease(time.Millisecond), "logger": WithLogger(nil),
+	} {
+		l := w.locker(option)
+		_, err := l.Nodes(w.Context())
+		for call, err := range map[string]error{"Nodes": err, "Init": l.Init(w.Context())} {
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%s: %s says %v", what, call, err)
+			}
+		}
+	}
+	for i, rdb := range w.direct {
+		if keys := rdb.Keys(w.Context(), "*").Val(); len(keys) > 0 {
+			t.Errorf("node %d has %q", i+1, keys)
+		}
+	}
 }
 
 func TestTwoAddressesOfOneServerHaveOneRunID(t *testing.T) {
