@@ -47,7 +47,7 @@ func TestWaitersGoOnAfterAFailoverThatLeavesTheOldMasterAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next := world.InBackground(waiter, "x")
+		next := world.InBackground(waiter, "x", fairlock.WaitAtMost(time.Minute)) // then it says why
 		old := group.Master().Client(t)
 		channels := func(rdb *redis.Client) int { return len(rdb.PubSubChannels(t.Context(), prefix+":*").Val()) }
 		world.Until(t, "somebody waits and listens", func() bool { return channels(old) > 0 })
