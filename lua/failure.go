@@ -79,8 +79,18 @@ func ask(err error) (f *failure) {
 }
 
 // Closed reports whether a script could not be sent because the client is closed: it never will be.
-// In a cluster, only the client of one node may be, whose node is another one's by now.
 func Closed(err error) bool { return look(err).closed }
+
+// final is the error of a script that went through the Server's own client. If that is closed, so
+// it stays. A client of one node of a cluster is closed also when the cluster has lost that node.
+func final(err error) error {
+	f := look(err)
+	if !f.shut {
+		return err
+	}
+	f.closed = true
+	return f
+}
 
 // Ended reports whether err only says that a context has ended. The caller's own context cannot be
 // asked where Close waits for the request: it may be the user's, and close the Locker.

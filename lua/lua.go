@@ -294,10 +294,7 @@ func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, err
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
-		if f := look(err); f.shut && !s.Sharded() {
-			f.closed, err = true, f
-		}
-		return nil, sc.named(err, command)
+		return nil, sc.named(final(err), command)
 	}
 	return reply, nil
 }

@@ -81,12 +81,12 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 		answer, got, err = s.settled(ctx, keys, sc.whole(command), need)
 	}
 	s.reloadSlots(err)
-	if elsewhere(err) && s.Sharded() {
+	if s.Sharded() && (elsewhere(err) || look(err).shut) { // the node's client, or that of the cluster
 		reply, err = s.run(ctx, sc, command)
 		return reply, nil, err
 	}
 	if err != nil {
-		return nil, got, sc.named(err, command)
+		return nil, got, sc.named(final(err), command)
 	}
 	reply, err = list(answer)
 	return reply, got, err

@@ -32,6 +32,24 @@ func TestACallThatWaitsEndsWhenItsClientIsClosed(t *testing.T) {
 	})
 }
 
+func TestACallThatAsksReplicasEndsWhenItsClientIsClosed(t *testing.T) {
+	onBothKinds(t, func(f *faulty) {
+		held := f.Beside().Locks("x")
+		u := f.Behind()
+		w := u.WaitsPlainly("x", fairlock.WithReplicas(1, 10*time.Millisecond))
+		f.Must(u.Client.Close())
+		f.Unlocks(held)
+		f.Within(world.Patience, "Lock", func() {
+			if err := w.Fails(); !errors.Is(err, redis.ErrClosed) {
+				f.Errorf("it says %v", err)
+			}
+		})
+		if err := f.Beside().ForceUnlock(background, "x"); !errors.Is(err, fairlock.ErrNotHeld) {
+			f.Must(err)
+		}
+	})
+}
+
 func TestAnUnlockWhoseClientIsClosedSaysSoAtOnce(t *testing.T) {
 	onBothKinds(t, func(f *faulty) {
 		u := f.Behind()

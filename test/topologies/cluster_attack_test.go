@@ -3,6 +3,7 @@ package topologies
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -28,6 +29,7 @@ func TestAClusterThatMisbehaves(t *testing.T) {
 	t.Run("nodes_that_hang_keep_no_new_Locker_from_the_locks_of_the_others_for_long", func(t *testing.T) { newWhileOthersHang(t, c) })
 	t.Run("nodes_and_maps_that_lie_give_a_lock_to_nobody_twice_and_keep_no_call", func(t *testing.T) { lyingNodes(t, c) })
 	t.Run("a_node_that_forbids_messages_hands_over_all_the_same_and_the_others_at_once", func(t *testing.T) { forbiddenOnOneNode(t, c) })
+	t.Run("a_call_that_waits_ends_when_its_client_is_closed", func(t *testing.T) { waitingWithoutAClient(t, c) })
 	t.Run("Lockers_that_are_closed_while_slots_move_leave_nothing_behind", func(t *testing.T) { closedWhileSlotsMove(t, c) })
 }
 
@@ -244,6 +246,32 @@ func forbiddenOnOneNode(t *testing.T, c *redistest.Cluster) {
 			if took > world.EnterInterval+world.Soon || i != 1 && took > 2400*time.Millisecond { // nobody asks before 2.5 s
 				t.Errorf("master %d: handed over after %v", i, took)
 			}
+		}
+	})
+}
+
+func waitingWithoutAClient(t *testing.T, c *redistest.Cluster) {
+	world.BothKinds(t, func(t *testing.T, kind world.Kind, _ string) {
+		for name, options := range map[string][]fairlock.LockOption{
+			"usual": nil, "replicated": {fairlock.WithReplicas(1, 10*time.Millisecond)},
+		} {
+			own := c.Client(t)
+			holder, waiter := kind(c.Client(t), quietly), kind(own, quietly)
+			lease, err := holder.Lock(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits := world.Queue(waiter, name, options...)
+			_, _ = own.Close(), lease.Unlock(t.Context()) // the outcome is what counts
+			select {
+			case got := <-waits:
+				if !errors.Is(got.Err, redis.ErrClosed) {
+					t.Errorf("%s: it says %v", name, got.Err)
+				}
+			case <-time.After(world.Patience):
+				t.Errorf("%s: it waits yet", name)
+			}
+			_, _ = waiter.Close(), holder.Close() // they never fail
 		}
 	})
 }

@@ -61,10 +61,11 @@ func (u *User) Queues(name string, n int, options ...fairlock.LockOption) *Wait 
 }
 
 // WaitsPlainly returns a call that waits for a plain lock.
-func (u *User) WaitsPlainly(name string) *Wait {
+func (u *User) WaitsPlainly(name string, options ...fairlock.LockOption) *Wait {
 	u.f.Helper()
 	queued := make(chan struct{}, 1)
-	w := u.Asks(background, name, fairlock.OnQueued(func(int) { queued <- struct{}{} }))
+	options = append(options, fairlock.OnQueued(func(int) { queued <- struct{}{} }))
+	w := u.Asks(background, name, options...)
 	select {
 	case <-queued:
 	case <-time.After(Patience):
