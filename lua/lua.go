@@ -247,10 +247,13 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 		return s.sendBy(p.unhurried(), nil, args, by)
 	}
 	reply, err := s.sendBy(ctx, p, args, by)
-	if look(err).dry {
-		return s.elsewhere(p, begun, args, by)
+	switch {
+	case !look(err).dry:
+		return reply, err
+	case whole(reply): // the context has said so after the answer, to a hook that asked it
+		return reply, nil
 	}
-	return reply, err
+	return s.elsewhere(p, begun, args, by)
 }
 
 func (s *Server) sendBy(ctx context.Context, p *prompt, args []any, by sender) (any, error) {

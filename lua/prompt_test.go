@@ -238,6 +238,40 @@ func TestAPromptRequestPassesTheHooksOfTheUsersClient(t *testing.T) {
 	equal(t, "passed", hook.n.Load() > others && others > 0, true)
 }
 
+// doubter counts commands, and asks for the end of their contexts once they have been answered.
+type doubter struct{ counter }
+
+func (d *doubter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		d.n.Add(1)
+		if err := next(ctx, cmd); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		default:
+			return nil
+		}
+	}
+}
+
+func TestAPromptRequestThatWasAnsweredIsNotSentAgainWhateverAHookAsksItsContext(t *testing.T) {
+	s := onRedis(t)
+	c := single(t).Client(t)
+	a := NewServer(c, Channels("fairlock"), "a")
+	ticket := NewTicket("a", 1, usual, "", "")
+	_, err := a.Enter(ctx, s.keys, Enter{Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}})
+	must(t, err)
+	hook := new(doubter)
+	c.AddHook(hook)
+	soon, _ := a.Prompt(ctx, 5*time.Second)
+	left, err := soon.Leave(ctx, s.keys, []LeaveTicket{{Ticket: ticket}})
+	must(t, err)
+	equal(t, "it was", left.Were[0], Held)
+	equal(t, "requests", hook.n.Load(), int64(1))
+}
+
 // reading is a context that ends the goroutine when it is asked for its deadline so often.
 type reading struct {
 	context.Context
