@@ -98,13 +98,15 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 			a := answer{Renewed: lua.Renewed{Err: lua.ErrCutShort}} // unless Confirm returns
 			defer func() { h.Requests.Done(a.Err) }()
 			a.Renewed, a.got = c.Server.Confirm(context.WithoutCancel(ctx), renewal, need)
+			if a.Err == nil && a.Remaining > 0 { // it holds also if nobody waits for it any more
+				c.renewed(h, renewal, sent, a.Renewed)
+			}
 			answers <- a
 		}); err != nil {
 			return got, err
 		}
 		switch a := <-answers; {
 		case a.Err == nil && a.Remaining > 0 && a.got != nil:
-			c.renewed(h, renewal, sent, a.Renewed)
 			return a.got, nil
 		case a.Err == nil && a.Remaining == 0 && !leased:
 			c.Lose(h, rules.Vanished)

@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -111,5 +113,28 @@ func TestReentryGoesOnWhileRenewalsAreLost(t *testing.T) {
 		f.Keeps(lease)
 		f.Unlocks(lease)
 		f.Free("x")
+	})
+}
+
+func TestTheDepthIsRightSoonAfterANestedCallGaveUpBeforeItsReplicasAnswered(t *testing.T) {
+	onBothKinds(t, func(f *faulty) {
+		u := f.Beside()
+		outer := u.Locks("x")
+		depth := func() int {
+			state, err := u.Inspect(background, "x")
+			f.Must(err)
+			return state.Holder.Depth
+		}
+		ctx, cancel := context.WithCancel(outer.Context())
+		defer cancel()
+		nested := u.Asks(ctx, "x", fairlock.WithReplicas(1, time.Second))
+		f.Until("the server counts the nested call", func() bool { return depth() == 2 })
+		cancel()
+		if err := nested.Fails(); !errors.Is(err, context.Canceled) {
+			f.Errorf("it says %v", err)
+		}
+		soon := 4 * time.Second // the answer comes in one, and the depth is told in another
+		world.UntilWithin(f, soon, "the server counts it no more", func() bool { return depth() == 1 })
+		f.Unlocks(outer)
 	})
 }
