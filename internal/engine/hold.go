@@ -112,7 +112,7 @@ func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for h := c.watched[record]; h != nil; h = h.next { // also one that has no Lease at the moment
-		if h.Doubted(holder, h.Ticket.Identity(), at, h.Since, h.Requests.Underway(), time.Now()) {
+		if h.Doubted(holder, h.Ticket.Identity(), at, h.Since, time.Now()) {
 			c.watch(h)
 		}
 	}

@@ -41,6 +41,7 @@ type Hold struct {
 	Lease     time.Duration // what a renewal asks for; 0: no watchdog renews the hold
 	RenewAt   time.Time     // when the next renewal goes out; zero: none does
 	SyncAt    time.Time     // when the record is told another depth; zero: nothing to tell
+	DoubtAt   time.Time     // the last doubt that no later renewal has settled; zero: there is none
 	Kept      time.Time     // until when the token's key lives at least
 	Began     time.Time
 	Told      int32 // the depth that the record shows
@@ -191,6 +192,11 @@ func (h *Hold) prolong(sent time.Time, left time.Duration, depth int) {
 	if h.Lease != 0 && h.Dropped < max(1, h.Depth) {
 		h.RenewAt = sent.Add(renewedAfter(min(left, h.Lease))) // an Extend may have asked for less
 	}
+	if h.DoubtAt.After(sent) { // the answer may be older than the doubt
+		h.settleDoubt()
+	} else {
+		h.DoubtAt = time.Time{}
+	}
 	h.showDepth(sent)
 }
 
@@ -211,7 +217,7 @@ const (
 // that call would have been granted: nothing is doubted, and nobody has made the lease longer,
 // which a crash would then keep from others.
 func (h *Hold) Passes(lease, within time.Duration, now time.Time) bool {
-	return h.Live(now) && h.Depth == 0 && Since(h.Began, now) < within &&
+	return h.Live(now) && h.Depth == 0 && h.DoubtAt.IsZero() && Since(h.Began, now) < within &&
 		!h.Fixed && lease == h.Asked && h.Lease == lease && h.Term.Span <= lease && h.Longest <= lease &&
 		h.RenewAt.Sub(now) > time.Millisecond
 }
@@ -254,7 +260,7 @@ func (h *Hold) LeaseDropped() {
 // hold over.
 func (h *Hold) unwanted() {
 	if h.Dropped == h.Depth {
-		h.RenewAt, h.SyncAt, h.Lease = time.Time{}, time.Time{}, 0
+		h.RenewAt, h.SyncAt, h.DoubtAt, h.Lease = time.Time{}, time.Time{}, time.Time{}, 0
 	}
 }
 
@@ -294,21 +300,33 @@ func (h *Hold) TakenOver(lease time.Duration) {
 
 // Doubted takes in whom an answer names as the lock's holder: nobody, if the server has forgotten.
 // at is when the server answered, began when the hold began, both by the server's clock. If the
-// named holder is not the hold's owner, a renewal goes out at once, and the hold comes back or is
-// lost. Doubted reports whether a renewal goes out.
-func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, underway bool, now time.Time) bool {
+// named holder is not the hold's owner, a renewal goes out at once, also beside one that is under
+// way: that one's answer may be older. The hold comes back or is lost. Doubted reports whether the
+// hold is due sooner than it was.
+func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, now time.Time) bool {
 	switch {
-	case h.State != Held || holder == owner || underway:
+	case h.State != Held || holder == owner:
 		return false
 	case holder != "" && at < began+1000: // the answer is older; began is in whole milliseconds
 		return false
 	case h.Lease == 0 && !h.Fixed: // all its Leases were dropped
 		return false
 	}
-	// The renewals of many locks share a request. Further doubts do not put it off.
-	if at := now.Add(time.Millisecond); h.RenewAt.IsZero() || at.Before(h.RenewAt) {
-		h.RenewAt = at
+	asks := !h.DoubtAt.IsZero()
+	if h.DoubtAt = now; asks {
+		return false // what asks by now may be answered with older news: see prolong
 	}
+	return h.settleDoubt()
+}
+
+// settleDoubt has a renewal sent for the doubt, and reports whether that is sooner than it was to
+// be. The renewals of many locks share a request.
+func (h *Hold) settleDoubt() bool {
+	at := h.DoubtAt.Add(time.Millisecond)
+	if !h.RenewAt.IsZero() && !at.Before(h.RenewAt) {
+		return false
+	}
+	h.RenewAt = at
 	return true
 }
 

@@ -304,32 +304,54 @@ func TestAHoldThatHasLessThanANestedCallAsksForIsProlonged(t *testing.T) {
 
 func TestAHolderThatIsDoubtedRenewsAtOnce(t *testing.T) {
 	for _, c := range []struct {
-		what     string
-		holder   string
-		at       lua.Micros
-		underway bool
-		state    State
-		lease    time.Duration
-		fixed    bool
-		renews   bool
+		what   string
+		holder string
+		at     lua.Micros
+		state  State
+		lease  time.Duration
+		fixed  bool
+		renews bool
 	}{
-		{"another has it", "b", s0 + 1000, false, Held, lease, false, true},
-		{"the server has forgotten", "", s0, false, Held, lease, false, true},
-		{"it has it", "a", s0 + 1000, false, Held, lease, false, false},
-		{"another had it before", "b", s0 + 999, false, Held, lease, false, false},
-		{"a renewal is under way", "b", s0 + 1000, true, Held, lease, false, false},
-		{"it was released", "b", s0 + 1000, false, Releasing, lease, false, false},
-		{"it was dropped", "b", s0 + 1000, false, Held, 0, false, false},
-		{"it is fixed", "b", s0 + 1000, false, Held, 0, true, true},
+		{"another has it", "b", s0 + 1000, Held, lease, false, true},
+		{"the server has forgotten", "", s0, Held, lease, false, true},
+		{"it has it", "a", s0 + 1000, Held, lease, false, false},
+		{"another had it before", "b", s0 + 999, Held, lease, false, false},
+		{"it was released", "b", s0 + 1000, Releasing, lease, false, false},
+		{"it was dropped", "b", s0 + 1000, Held, 0, false, false},
+		{"it is fixed", "b", s0 + 1000, Held, 0, true, true},
 	} {
 		h := Begin(Term{lease, t0.Add(lease)}, lease, c.fixed, t0)
 		h.State, h.Lease = c.state, c.lease
 		before := h
-		if got := h.Doubted(c.holder, "a", c.at, s0, c.underway, t0); got != c.renews {
+		if got := h.Doubted(c.holder, "a", c.at, s0, t0); got != c.renews {
 			t.Errorf("%s: %v", c.what, got)
 		}
 		if c.renews && after(h.RenewAt) != time.Millisecond || !c.renews && h != before {
 			t.Errorf("%s: renewed after %v", c.what, after(h.RenewAt))
+		}
+	}
+}
+
+func TestAnAnswerToARenewalThatWasSentBeforeADoubtDoesNotSettleIt(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		h := Begin(Term{lease, t0.Add(lease)}, lease, fixed, t0)
+		doubt := t0.Add(5 * time.Millisecond)
+		h.Doubted("b", "a", s0+1000, s0, doubt)
+		h.Renewed(t0, lease, 1)
+		if after(h.RenewAt) != 6*time.Millisecond {
+			t.Errorf("fixed: %v: renewed after %v", fixed, after(h.RenewAt))
+		}
+		if now := doubt.Add(time.Millisecond); h.StartRenewal(now) && h.Passes(lease, time.Minute, now) {
+			t.Errorf("fixed: %v: the lock passes on while it is in doubt", fixed)
+		}
+		h.Doubted("b", "a", s0+1000, s0, doubt.Add(3*time.Millisecond)) // its answer may be older, too
+		h.Renewed(doubt.Add(2*time.Millisecond), lease, 1)
+		if after(h.RenewAt) != 9*time.Millisecond {
+			t.Errorf("fixed: %v: renewed again after %v", fixed, after(h.RenewAt))
+		}
+		h.Renewed(doubt.Add(4*time.Millisecond), lease, 1)
+		if !h.RenewAt.IsZero() && after(h.RenewAt) < lease/3 {
+			t.Errorf("fixed: %v: renewed a third time after %v", fixed, after(h.RenewAt))
 		}
 	}
 }
@@ -467,7 +489,7 @@ func TestARenewalAsksForWhatIsLeftIfTheServersClockWasSetBack(t *testing.T) {
 func TestFurtherDoubtsDoNotPutARenewalOff(t *testing.T) {
 	h := Begin(Term{lease, t0.Add(lease)}, lease, true, t0)
 	for _, at := range []time.Duration{0, time.Millisecond / 2, time.Millisecond} {
-		h.Doubted("b", "a", s0+1000, s0, false, t0.Add(at))
+		h.Doubted("b", "a", s0+1000, s0, t0.Add(at))
 	}
 	if !h.StartRenewal(t0.Add(time.Millisecond)) {
 		t.Errorf("renewed after %v", after(h.RenewAt))

@@ -29,7 +29,7 @@ func TestATurnPassesOnlyAsLongAsTheHoldIsWhatTheNextCallWouldBeGiven(t *testing.
 		"released":                       {(*Hold).Release, 0, lease, false},
 		"lost":                           {func(h *Hold) { h.Lose(Forced, t0, false) }, 0, lease, false},
 		"no longer trusted":              {func(h *Hold) { h.TrustEnds = t0 }, 0, lease, false},
-		"doubted":                        {func(h *Hold) { h.Doubted("", "me", 0, 0, false, t0) }, 0, lease, false},
+		"doubted":                        {func(h *Hold) { h.Doubted("", "me", 0, 0, t0) }, 0, lease, false},
 		"a renewal is due after a while": {func(h *Hold) { h.RenewAt = t0.Add(time.Millisecond + 1) }, 0, lease, true},
 	} {
 		h := Begin(Term{lua.Claim, t0.Add(lua.Claim)}, lease, false, t0)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
@@ -36,5 +38,30 @@ func TestACallThatIsInItsCallbackHasNoLockThatAnotherCallWasToldSomebodyElseHas(
 		f.Unlocks(other)
 		f.Unlocks(w.Gets())
 		f.Free("x")
+	})
+}
+
+// The Extend was executed before the server lost its data. Nothing else is due for twenty seconds.
+func TestAnAnswerThatIsOlderThanADoubtDoesNotSettleIt(t *testing.T) {
+	onBothKinds(t, func(f *faulty) {
+		patient := &redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 5 * time.Second}
+		u := f.User(patient, fairlock.WithLease(time.Minute))
+		lease := u.Locks("x")
+		late := f.Once(f.Verb("renew"), faultproxy.DelayReply(500*time.Millisecond))
+		extended := make(chan error, 1)
+		go func() { extended <- lease.Extend(background, 2*time.Minute) }()
+		late.WaitExecuted(f, 1, world.Patience)
+		f.Ends(lease)
+		f.Loses()
+		other := f.Beside().Locks("x")
+		w := u.Asks(background, "x") // a try would be answered by the process that has the lock
+		select {
+		case <-lease.Done():
+		case <-time.After(2400 * time.Millisecond): // a call that waits asks again after 2.5 s
+			f.Errorf("it trusts the lock that another has")
+		}
+		<-extended // with an error or not: it was executed
+		f.Unlocks(other)
+		f.Unlocks(w.Gets())
 	})
 }
