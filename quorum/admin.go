@@ -161,8 +161,15 @@ func (l *Locker) takes(ctx context.Context, keys lua.Keys, ticket lua.Ticket, by
 			out++
 		}
 	}
-	if answered < l.need() {
+	switch {
+	case answered >= l.need():
+		return out, nil
+	case answered == 0 && !slices.ContainsFunc(failed, mayHaveDone):
+		return out, l.tooFew(answered, "have ended it", failed)
+	default:
 		return out, errors.Join(fmt.Errorf("%d of %d nodes have ended it: %w", answered, len(l.nodes), rules.ErrUnreachable), byNode(failed))
 	}
-	return out, nil
 }
+
+// mayHaveDone reports whether a request that has failed so, or not yet, may be executed.
+func mayHaveDone(err error) bool { return err == nil || lua.Unanswered(err) }

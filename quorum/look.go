@@ -155,8 +155,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] {
 		}
 		for _, name := range names {
 			s, err := l.inspect(ctx, name)
-			if err != nil && strings.Contains(err.Error(), "WRONGTYPE") {
-				continue // somebody else's key; nothing is known of the lock
+			if err != nil && !errors.Is(err, rules.ErrUnreachable) && strings.Contains(err.Error(), "WRONGTYPE") {
+				continue // somebody else's key, at a majority; nothing is known of the lock
 			}
 			if err != nil {
 				yield(nil, &Error{Op: "list", Name: name, Err: err})

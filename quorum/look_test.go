@@ -101,15 +101,55 @@ func TestNodesThatRefuseAreNotSaidToBeOutOfReach(t *testing.T) {
 	for _, rdb := range w.direct {
 		w.must(rdb.Do(w.Context(), "acl", "setuser", "default", "-scan").Err())
 	}
+	told := 0
 	for _, err := range l.List(w.Context()) {
+		told++
 		if text := fmt.Sprint(err); errors.Is(err, ErrUnreachable) || !strings.Contains(text, "0 of 3 nodes list their locks, and") || !strings.Contains(text, "NOPERM") {
 			t.Error(text)
 		}
+	}
+	if told != 1 {
+		t.Errorf("%d things are said", told)
 	}
 	w.servers[1].Kill()
 	w.servers[2].Kill() // they may have shown it
 	_, err = l.Inspect(w.Context(), "x")
 	w.is(err, ErrUnreachable)
+}
+
+func TestAForceThatAllNodesRefuseIsNotSaidToHaveFoundThemOutOfReach(t *testing.T) {
+	w := realNodes(t, 3)
+	l := w.locker()
+	lease := w.has(l, "x")
+	w.everywhere(lease, 3)
+	for _, rdb := range w.direct {
+		w.must(rdb.Del(w.Context(), "quorum:waiters:{x}").Err())
+		w.must(rdb.Set(w.Context(), "quorum:waiters:{x}", "somebody else's", 0).Err())
+	}
+	err := w.locker().ForceUnlock(w.Context(), "x")
+	if text := fmt.Sprint(err); errors.Is(err, ErrUnreachable) || !strings.Contains(text, "0 of 3 nodes have ended it, and a majority is 2") || !strings.Contains(text, "WRONGTYPE") {
+		t.Error(text)
+	}
+	for _, rdb := range w.direct {
+		w.must(rdb.Del(w.Context(), "quorum:waiters:{x}").Err())
+	}
+	w.unlock(lease)
+}
+
+func TestAListDoesNotPassOverALockOfWhichAMinorityHasAnotherKeyAndANodeIsAway(t *testing.T) {
+	w := realNodes(t, 3)
+	w.everywhere(w.has(w.locker(), "x"), 3)
+	w.must(w.direct[0].Set(w.Context(), "quorum:lock:{x}", "somebody else's", 0).Err())
+	w.servers[1].Kill()
+	told := 0
+	for s, err := range w.locker().List(w.Context()) {
+		if told++; !errors.Is(err, ErrUnreachable) {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d things are said", told)
+	}
 }
 
 func TestAWaiterBehindThoseThatNodesShowIsNotSaidToBeInNoLine(t *testing.T) {

@@ -108,7 +108,7 @@ func (h *hand) robbery(how string, f func() error) {
 	op := int(h.ops.Add(1))
 	h.journal.note(event{Kind: takes, Op: op, Lock: robbed, How: how})
 	err := f()
-	if errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) {
+	if errors.Is(err, fairlock.ErrNotHeld) || errors.Is(err, fairlock.ErrNotWaiting) || errors.Is(err, quorum.ErrNotShown) {
 		err = nil // it ended meanwhile
 	}
 	h.journal.note(event{Kind: took, Op: op, Lock: robbed, How: how, Why: why(err)})

@@ -96,7 +96,7 @@ func TestAQuorumThatWaitsBecauseItMayHaveForgottenIsNotToldThatItIsNew(t *testin
 	unknown := nodeRecord{Node: "b", Quarantine: 60_000}
 	for _, nodes := range [][]nodeRecord{{cut, cut, cut}, {cut, unknown, unknown}} {
 		err := (&Init{New: true}).judge(nodes)
-		if exit.Code(err) != exit.Nothing || !strings.Contains(fmt.Sprint(err), "a belongs to this quorum and may have forgotten what it granted: wait") {
+		if exit.Code(err) != exit.Nothing || !strings.Contains(fmt.Sprint(err), "a belongs to this quorum and may have forgotten what it granted: wait, once its users run") {
 			t.Error(err)
 		}
 		if err := (&Init{New: true, Anyway: true}).judge(nodes); err != nil {

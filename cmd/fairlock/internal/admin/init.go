@@ -42,8 +42,8 @@ a new quorum a minute. It is needed only for nodes of another quorum.
 
 Say --new only before the first lock, never because a node was restarted or replaced: that node waits for a reason. It is
 refused if a node is away or refuses, keeps itself to another quorum, belongs to this one and has granted or waits, or has
-locks. But nodes that restarted empty cannot be told from new ones: if that may be so, wait. --anyway is for nodes that
-change their quorum: stop all users of both quorums first, and wait for the longest lease.
+locks. But nodes that restarted empty cannot be told from new ones: if that may be so, start their users, and wait.
+--anyway is for nodes that change their quorum: stop all users of both quorums first, and wait for the longest lease.
 
 --json: a line for each node, with node, error, run, set, longest_lease_ms, quarantine_ms and locks
 (keys of locks that it has), as it was before; told says whether it was told.
@@ -179,7 +179,7 @@ func (v *Init) judge(nodes []nodeRecord) error {
 		case n.Error != "":
 			against = append(against, n.Node+": "+n.Error)
 		case n.Set != "" && n.Quarantine > 0: // as all of them after a power cut
-			against = append(against, n.Node+" belongs to this quorum and may have forgotten what it granted: wait")
+			against = append(against, n.Node+" belongs to this quorum and may have forgotten what it granted: wait, once its users run, for the time begins with their first request")
 		case n.grants():
 			against = append(against, n.Node+" grants already: the quorum is in use, and a node that does not grant yet joins by itself")
 		}
