@@ -79,7 +79,7 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 func (l *Locker) open(ctx context.Context, a *attempt) {
 	var server *lua.Server
 	prompt := false
-	if a.Server == nil {
+	if a.Server == nil && !l.mayHear(a) {
 		server, prompt = l.core.Prompt(ctx, &a.Call)
 	}
 	endless := ctx.Done() == nil
@@ -94,6 +94,18 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 		return
 	}
 	l.core.Go(func() { l.first(context.WithoutCancel(ctx), cmp.Or(a.Server, l.core.Server), a, with) })
+}
+
+// mayHear reports whether a message or a turn may bring the lock before a's own request is answered:
+// this process has a line or a run there. Then a's caller waits for both, and sends nothing itself.
+func (l *Locker) mayHear(a *attempt) bool {
+	if a.Try {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	record := a.Keys.Record()
+	return l.lines[record] != nil || l.runs[record] != nil
 }
 
 func (l *Locker) first(ctx context.Context, server *lua.Server, a *attempt, with *batch.Batch[*attempt]) {

@@ -171,7 +171,10 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 		ticket := lua.EnterTicket{Ticket: a.ticket, Place: place, Tell: a.Request.OnQueued != nil || mend}
 		if first {
 			ticket.MaxWaiters = a.Request.MaxWaiters
-			request.Replicas = a.Request.Replicas // a later answer seldom brings the grant
+		}
+		// A later answer seldom brings the grant, and others would wait for the replicas, too.
+		if first && a.Unplaced == 1 && len(all) == 1 {
+			request.Replicas = a.Request.Replicas
 		}
 		a.requests.Sent()
 		if len(all) == 1 {

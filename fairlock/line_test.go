@@ -2,6 +2,7 @@ package fairlock
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -151,4 +152,26 @@ func TestAWaiterThatIsHeardByASubscriptionThatHasEndedMakesOne(t *testing.T) {
 		t.Error("nobody listens")
 	}
 	_ = l.giveUp(a, func() error { return context.Canceled })
+}
+
+// Each lock of a cluster has a subscription of its own, and they all come up together.
+func TestASubscriptionThatComesUpCostsNothingForTheLocksOfOthers(t *testing.T) {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	l := New(rdb)
+	t.Cleanup(func() { _ = l.Close() })
+	for i := range 1000 {
+		keys, _ := lua.NewKeys("fairlock", strconv.Itoa(i))
+		ln := &line{keys: keys, alarm: engine.NewAlarm(time.Now().Add(time.Hour), func() {})}
+		t.Cleanup(func() { ln.alarm.Stop() })
+		l.lines[keys.Record()] = ln
+	}
+	keys, _ := lua.NewKeys("fairlock", "7")
+	idle := time.NewTimer(time.Hour)
+	t.Cleanup(func() { idle.Stop() })
+	s := &subscription{keys: keys, idle: idle}
+	if n := testing.AllocsPerRun(10, func() { l.subscribed(s) }); n > 10 {
+		t.Errorf("%v allocations", n)
+	}
+	clear(l.lines)
 }

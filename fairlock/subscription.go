@@ -24,6 +24,7 @@ type subscription struct {
 	session uint64    // a new number each time the subscription came up; 0: not yet
 	remade  time.Time // last time, because the server did not see the subscription
 	cancel  func()
+	keys    lua.Keys    // of the lock that it is for, if idle is not nil
 	idle    *time.Timer // ends the subscription for one lock; nil: it is for all locks
 }
 
@@ -49,9 +50,10 @@ func (l *Locker) listen(keys lua.Keys, asked uint64) {
 		s = new(subscription)
 		l.subscriptions[channel] = s
 		if l.core.Server.Sharded() {
+			s.keys = keys
 			s.idle = time.AfterFunc(subscriptionStays, func() { l.unsubscribe(keys, s) })
 		}
-		s.cancel = l.core.Hub.Listen(channel, &pubsub.Listener{Up: func() { l.subscribed(s, channel) }, Message: l.message})
+		s.cancel = l.core.Hub.Listen(channel, &pubsub.Listener{Up: func() { l.subscribed(s) }, Message: l.message})
 		return
 	}
 	if now := time.Now(); asked > 0 && asked == s.session && now.Sub(s.remade) > remakeEvery {
@@ -86,16 +88,18 @@ func (l *Locker) unsubscribe(keys lua.Keys, s *subscription) {
 	s.cancel()
 }
 
-// subscribed makes all waiters whose grants are told on the channel ask at once: until now grants
-// may have gone unheard.
-func (l *Locker) subscribed(s *subscription, channel string) {
+// subscribed makes all waiters whose grants are told by the subscription ask at once: until now
+// grants may have gone unheard.
+func (l *Locker) subscribed(s *subscription) {
 	l.mu.Lock()
 	again := s.session > 0
 	l.sessions++
 	s.session = l.sessions
-	for _, record := range slices.Sorted(maps.Keys(l.lines)) { // the same order every time
-		if ln := l.lines[record]; l.core.Server.Channel(ln.keys) == channel {
-			ln.enterAt(time.Now())
+	if s.idle != nil { // one of thousands that may come up together
+		l.hurry(s.keys)
+	} else {
+		for _, record := range slices.Sorted(maps.Keys(l.lines)) { // the same order every time
+			l.lines[record].enterAt(time.Now())
 		}
 	}
 	l.mu.Unlock()

@@ -73,8 +73,8 @@ func (c *JointCaller) count() {
 }
 
 // process sends the caller's first request with those of the others, and every other by itself. So
-// does it send a request again if the node has just given the lock's slot away: that node did
-// nothing, and did not redirect.
+// does it send a request again if the node has just given the lock's slot away, or has left the
+// cluster: that node did nothing, and did not redirect.
 func (c *JointCaller) process(ctx context.Context, _ *prompt, request redis.Cmder) error {
 	j := c.joint
 	joins, sends := c.join(request)
@@ -86,7 +86,8 @@ func (c *JointCaller) process(ctx context.Context, _ *prompt, request redis.Cmde
 	default:
 		<-j.answered
 	}
-	if err := request.Err(); err == nil || !elsewhere(err) || j.server.cluster == nil {
+	err := request.Err()
+	if err == nil || j.server.cluster == nil || !elsewhere(err) && !look(err).shut {
 		return err
 	}
 	return j.server.rdb.Process(ctx, request)

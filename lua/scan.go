@@ -110,6 +110,7 @@ func (s *Server) inspectAll(ctx context.Context, page []Listed) error {
 	}
 	for i, cmd := range replies {
 		reply, err := cmd.Slice()
+		err = seen(err)
 		if err == nil {
 			page[i].State, err = decodeState(reply)
 		} else if says(err, "NOSCRIPT") {
@@ -162,5 +163,5 @@ func (s *Server) masters(ctx context.Context) ([]redis.UniversalClient, error) {
 	}); kept != nil {
 		return nil, kept
 	}
-	return nodes, err
+	return nodes, seen(err)
 }

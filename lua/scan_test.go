@@ -2,12 +2,16 @@ package lua
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlock/locks/test/nosy"
 )
 
 // scans returns the names that a scan finds, each with its owner and its number of waiters.
@@ -135,4 +139,32 @@ func TestAScanByAUserThatMayOnlyReadGoesOnBesideAKeyOfAnotherType(t *testing.T) 
 	must(t, s.rdb.Set(ctx, s.keys.Waiters(), "text", 0).Err())
 	s.as("-@all", "+eval", "+evalsha", "+time", "+scan", "+get", "+pttl", "+hgetall", "+llen", "+lrange", "+zcard", "+hello", "+client", "+info")
 	equal(t, "damaged", fmt.Sprint(damaged(s.party("monitor").listed("fairlock"))), "[x]")
+}
+
+// panicky is a hook whose error for scripts in a pipeline panics as it is asked.
+type panicky struct{ counter }
+
+func (*panicky) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, all []redis.Cmder) error {
+		if strings.HasPrefix(all[0].Name(), "eval") {
+			return nosy.Error(errors.New("the hook's own"), func() { panic("the error's own") })
+		}
+		return next(ctx, all)
+	}
+}
+
+// A List scans in a goroutine in which nobody recovers.
+func TestAScanOutlivesAnErrorThatPanicsAsItIsAsked(t *testing.T) {
+	s := onRedis(t)
+	a := s.party("a")
+	a.takes(a.ticket(usual))
+	c := single(t).Client(t)
+	c.AddHook(new(panicky))
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("the process would end: %v", p)
+		}
+	}()
+	_, _, err := NewServer(c, Channels("fairlock"), "b").Scan("fairlock", 10).Next(ctx)
+	equal(t, "an error", err != nil, true)
 }

@@ -22,7 +22,8 @@ import (
 // nothing. A lock whose votes are split is shown as free, with all who ask for it in line.
 // While nodes are away, the holder is whoever a node knows to have had a majority. The Waiters are
 // those whom a majority has among its first 500 in line: a single node may still have one that has
-// gone. Nodes that are away count as having each of them. A node of another quorum says so in its
+// gone. Two that have just come may be shown in another order than theirs, until all nodes know their
+// places. Nodes that are away count as having each of them. A node of another quorum says so in its
 // view. It is an error if no majority of the nodes shows the lock.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	state, err := l.inspect(ctx, name)

@@ -96,11 +96,9 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 		sent := time.Now()
 		if err := c.Await(ctx, func(ctx context.Context) {
 			a := answer{Renewed: lua.Renewed{Err: lua.ErrCutShort}} // unless Confirm returns
-			defer func() { h.Requests.Done(a.Err) }()
+			defer func() { h.Requests.Done(a.Err) }() // after takeIn: a turn might begin in between
 			a.Renewed, a.got = c.Server.Confirm(context.WithoutCancel(ctx), renewal, need)
-			if a.Err == nil && a.Remaining > 0 { // it holds also if nobody waits for it any more
-				c.renewed(h, renewal, sent, a.Renewed)
-			}
+			c.takeIn(h, renewal, leased, sent, a.Renewed) // also if the call has gone
 			answers <- a
 		}); err != nil {
 			return got, err
@@ -108,15 +106,6 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 		switch a := <-answers; {
 		case a.Err == nil && a.Remaining > 0 && a.got != nil:
 			return a.got, nil
-		case a.Err == nil && a.Remaining == 0 && !leased:
-			c.Lose(h, rules.Vanished)
-		case a.Err == nil && a.Remaining == 0:
-			if err := c.Await(ctx, func(context.Context) { _ = c.reassert(context.Background(), h, renewal) }); err != nil {
-				return got, err
-			}
-			if err := backoff.waitOr(ctx, c.stop); err != nil {
-				return got, err
-			}
 		case a.Err != nil && !rules.Retryable(a.Err):
 			return got, a.Err
 		default:
@@ -124,5 +113,19 @@ func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lu
 				return got, err
 			}
 		}
+	}
+}
+
+// takeIn takes in the answer to a question to the replicas. leased says that a call had a Lease on
+// the hold.
+func (c *Core) takeIn(h *Hold, r lua.Renewal, leased bool, sent time.Time, answer lua.Renewed) {
+	switch {
+	case answer.Err != nil:
+	case answer.Remaining > 0:
+		c.renewed(h, r, sent, answer)
+	case leased:
+		_ = c.reassert(context.Background(), h, r) // if it fails, the question is repeated
+	default:
+		c.Lose(h, rules.Vanished)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // A caller is kept only as long as it was promised, whatever its client waits for.
 
-// slack is what a busy machine may add. A read takes 3 s, a wait for the pool 4 s and a dial 5 s.
+// slack is what a busy machine may add. A read takes 5 s, a wait for the pool 6 s and a dial 5 s.
 const slack = 2 * time.Second
 
 // hangs returns a client, and a switch that makes its dials hang, as a firewall does that drops

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/faultproxy"
 	"github.com/fairlock/locks/test/world"
@@ -186,5 +188,28 @@ func TestTheQuestionToTheReplicasEndsWithTheTimeThatTheCallMayWait(t *testing.T)
 				f.Errorf("it says %v", err)
 			}
 		})
+	})
+}
+
+// All waiters of a lock share their heartbeats, so they would wait for one's replicas.
+func TestAHeartbeatAsksNoReplicas(t *testing.T) {
+	world.OnFaulty(t, func(f *world.Faulty) {
+		f.LoadScripts()
+		u := f.User(&redis.Options{Addr: f.Proxy.Addr()})
+		held := f.Beside().Locks("x")
+		other := u.Queues("x", 1)
+		f.Once(f.First(1), faultproxy.SwallowReply())
+		asked := f.All(faultproxy.Command("wait"), faultproxy.Observe())
+		enters := f.All(f.Verb("enter"), faultproxy.Observe())
+		w := u.Asks(background, "x", fairlock.WithReplicas(1, 200*time.Millisecond))
+		enters.WaitExecuted(f, 3, world.Patience) // the first of them is its own
+		if n := asked.Hits(); n > 1 {
+			f.Errorf("replicas were asked %d times", n)
+		}
+		f.Unlocks(held)
+		f.Unlocks(other.Gets())
+		if err := w.Fails(); !errors.Is(err, fairlock.ErrNotReplicated) {
+			f.Errorf("it says %v", err)
+		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/lua"
 	"github.com/fairlock/locks/test/faultproxy"
@@ -165,6 +167,20 @@ func TestAClosedLockerPassesNoTurnOn(t *testing.T) {
 		f.Must(first.Unlock(t.Context()))
 		f.Unlocks(next.Gets())
 		f.Free("x")
+	})
+}
+
+func TestATurnComesToACallWhoseFirstRequestIsNeverAnswered(t *testing.T) {
+	world.OnFaulty(t, func(f *world.Faulty) {
+		f.LoadScripts()
+		u := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 3 * time.Second})
+		held := f.Beside().Locks("x")
+		first := u.Queues("x", 1)
+		f.Once(f.First(1), faultproxy.SwallowReplySilently())
+		second := u.Queues("x", 2) // under a context that never ends
+		f.Unlocks(held)
+		f.Unlocks(first.Gets())
+		f.Within(world.Soon, "the turn", func() { f.Unlocks(second.Gets()) })
 	})
 }
 
