@@ -89,7 +89,7 @@ func (s *Sentinels) hurried(w *Server) {
 	s.tb.Helper()
 	c := w.Client(s.tb, func(o *redis.Options) { o.DisableIdentity = true })
 	defer c.Close()
-	err := c.Do(context.Background(), "sentinel", "debug", "ping-period", 300, "info-period", 500, "publish-period", 200, "ask-period", 200,
+	err := c.Do(context.Background(), "sentinel", "debug", "ping-period", 300, "info-period", 500, "publish-period", quick, "ask-period", 200,
 		"tilt-trigger", 60_000).Err()
 	if err != nil {
 		s.tb.Fatalf("hurry a sentinel: %v", err)
@@ -153,15 +153,50 @@ func (s *Sentinels) patience(w *Server, ms int) {
 	}
 }
 
+// quick and calm are the milliseconds from one greeting of a sentinel to the next. A sentinel that
+// sees a replica become a master makes it a replica again, unless it hears of the switch within four
+// of its greeting periods. On a busy machine four quick ones are too few; and then all sentinels
+// would name a replica, and leave it so for as long as the master of before is alive.
+const quick, calm = 200, 2000
+
+// greeting sets how often the live sentinels greet one another.
+func (s *Sentinels) greeting(ms int) {
+	s.tb.Helper()
+	for _, w := range s.watchers {
+		if w.process().ended() {
+			continue
+		}
+		c := w.Client(s.tb, func(o *redis.Options) { o.DisableIdentity = true })
+		err := c.Do(context.Background(), "sentinel", "debug", "publish-period", ms).Err()
+		_ = c.Close() // it has answered
+		if err != nil {
+			s.tb.Fatalf("set how often a sentinel greets: %v", err)
+		}
+	}
+}
+
 // SwitchMaster has the sentinels promote a replica while the old master is alive, and returns when
 // every sentinel names the new one. The old master goes on as a master of its own, and its writes
-// will be lost. Some ten seconds later a sentinel makes it a replica.
+// will be lost. About a second later a sentinel makes it a replica.
 func (s *Sentinels) SwitchMaster() {
 	s.tb.Helper()
+	s.greeting(calm)
+	defer s.greeting(quick)
 	s.eventually("a failover begins", func() bool {
 		return s.ask(s.watchers[0], func(c *redis.SentinelClient) bool { return c.Failover(context.Background(), MasterName).Err() == nil })
 	})
 	s.promoted()
+	if !isMaster(s.tb, s.master) {
+		s.tb.Fatal("the sentinels have made the new master a replica again")
+	}
+}
+
+// isMaster reports whether a server says that it is a master.
+func isMaster(tb testing.TB, r *Server) bool {
+	c := r.Client(tb)
+	defer c.Close()
+	role, _ := c.Do(context.Background(), "role").Slice() // without an answer it is none
+	return len(role) > 0 && role[0] == "master"
 }
 
 // promoted returns when every sentinel names another master than before.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestSentinelsMakeAReplicaTheMasterWhenThatIsKilled(t *testing.T) {
@@ -47,4 +49,32 @@ func TestNoSentinelTakesAMasterForDeadThatStandsStill(t *testing.T) {
 		t.Error("there was a failover")
 	}
 	s.KillMaster()
+}
+
+// The sentinel that promotes a server dies before it tells the others of that. In two seconds, quick
+// ones would have made that server a replica again, and named it the master later all the same.
+func TestANewMasterStaysOneWhileTheOthersHaveYetToHearOfIt(t *testing.T) {
+	s := StartSentinels(t)
+	s.greeting(calm)
+	w := s.watchers[0]
+	c := w.Client(t, func(o *redis.Options) { o.DisableIdentity, o.MaxRetries = true, -1 })
+	must(t, c.Do(t.Context(), "sentinel", "simulate-failure", "crash-after-promotion").Err())
+	must(t, c.Do(t.Context(), "sentinel", "failover", MasterName).Err())
+	eventually(t, "it promotes a server and dies", w.process().ended)
+	time.Sleep(3 * time.Second)
+	masters := 0
+	for _, r := range s.Replicas() {
+		if isMaster(t, r) {
+			masters++
+		}
+	}
+	if masters != 1 {
+		t.Fatalf("%d of the replicas are masters", masters)
+	}
+	w.Restart() // its file names the new master
+	s.hurried(w)
+	s.promoted()
+	if !isMaster(t, s.Master()) {
+		t.Error("all name a replica")
+	}
 }
