@@ -235,12 +235,15 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	default:
 		return s.sendBy(ctx, nil, args, by)
 	}
-	begun := time.Now()
+	begun, first := p.starts()
 	if p.awaits {
 		if by != s.together {
 			return s.elsewhere(p, begun, args, by)
 		}
-		return s.await(p, args)
+		return s.await(p, begun, args)
+	}
+	if !first && !p.obeyed && time.Since(begun)+s.timing.bound > p.limit {
+		return s.elsewhere(p, begun, args, by) // which comes back in time
 	}
 	p.looked.Store(0)
 	if s.timing.dials {

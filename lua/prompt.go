@@ -99,7 +99,8 @@ func (p patient) Deadline() (time.Time, bool) {
 // connection. It looks again only if it has to wait for a connection or dials.
 type prompt struct {
 	context.Context               // the caller's; go-redis may look at it even when the request has failed
-	limit           time.Duration // how long to wait for a request that has to be sent elsewhere
+	limit           time.Duration // how long to wait for requests that have to be sent elsewhere
+	begun           time.Time     // when the first request was sent: all of them have limit; zero: none was
 	looked          atomic.Int32  // how often, at Done
 	obeyed          bool          // by the client: as soon as patient is
 	awaits          bool          // the caller does not send, but waits for another goroutine, up to limit
@@ -111,6 +112,15 @@ func (p *prompt) or(ctx context.Context) context.Context {
 		return ctx
 	}
 	return p
+}
+
+// starts returns when the first request was sent, and reports whether that is this one: a script that
+// the server does not have is sent twice.
+func (p *prompt) starts() (begun time.Time, first bool) {
+	if first = p.begun.IsZero(); first {
+		p.begun = time.Now()
+	}
+	return p.begun, first
 }
 
 // unhurried is the context for a request that need not take an idle connection.

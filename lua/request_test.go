@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -199,5 +200,30 @@ func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
 			}
 		}
 		must(t, c.Close())
+	}
+}
+
+// The server is slow to say that it does not have the script, and then says nothing.
+func TestAScriptThatIsSentTwiceKeepsItsCallerNoLongerThanOneThatIsNot(t *testing.T) {
+	for _, read := range []time.Duration{500 * time.Millisecond, time.Second} { // the caller sends, or awaits
+		addr, _ := listener(t, func(conn net.Conn, request string) {
+			if request == "evalsha" {
+				time.Sleep(400 * time.Millisecond)
+				fmt.Fprint(conn, "-NOSCRIPT none\r\n")
+			}
+		})
+		rdb := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: read, MaxRetries: -1})
+		t.Cleanup(func() { _ = rdb.Close() })
+		s := NewServer(rdb, "w:", "a")
+		var all sync.WaitGroup
+		s.Spawn(all.Go, nil)
+		soon, ok := s.Prompt(ctx, 500*time.Millisecond)
+		equal(t, "prompt", ok, true)
+		begin := time.Now()
+		_, err := soon.Inspect(ctx, keysOf(t, "x"), 0, 1)
+		if took := time.Since(begin); took > 750*time.Millisecond {
+			t.Errorf("read timeout %v: %v after %v", read, err, took)
+		}
+		all.Wait()
 	}
 }
