@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -130,6 +131,7 @@ type deployment struct {
 	timing   timing
 	direct   direct
 	together *together
+	stirred  atomic.Int64    // when idle connections were last used (Unix ns); see Stir
 	spawn    func(func())    // runs a request in a goroutine that somebody waits for
 	ends     <-chan struct{} // see Spawn; nil: never
 }
@@ -300,6 +302,9 @@ func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, err
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
+		if look(err).timeout {
+			s.stir(command[3].(string)) // the lock's first key
+		}
 		return nil, sc.named(final(err), command)
 	}
 	return reply, nil

@@ -152,9 +152,11 @@ func (c *Core) serve(h *Hold, now time.Time, batch *batch, after *effects) bool 
 type batch struct {
 	holds    []*Hold
 	renewals []lua.Renewal
+	silent   bool // an earlier request for one of the holds is unanswered: its connection may be dead
 }
 
 func (b *batch) add(h *Hold) {
+	b.silent = b.silent || h.Requests.Underway()
 	b.holds = append(b.holds, h)
 	b.renewals = append(b.renewals, h.renewal())
 	h.Requests.Sent()
@@ -176,6 +178,9 @@ func (b *batch) sendAll(c *Core) {
 		to := min(from+lua.MaxRenewals, len(b.holds))
 		c.Go(func() { _ = c.renew(b.holds[from:to], b.renewals[from:to]) })
 	}
+	if _, one := c.protocol.(own); one && b.silent { // a quorum asks its nodes by itself
+		c.Server.Stir(b.holds[0].Keys)
+	}
 }
 
 // parted splits the batch by the nodes that its locks live on, so that a dead node does not hold up
@@ -186,7 +191,7 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 		node := server.Node(h.Keys)
 		part := parts[node]
 		if part == nil {
-			part = new(batch)
+			part = &batch{silent: b.silent}
 			parts[node] = part
 		}
 		part.holds, part.renewals = append(part.holds, h), append(part.renewals, b.renewals[i])

@@ -41,6 +41,7 @@ type network struct {
 	held  chan struct{}
 	lost  [2]bool // to the server, and from it
 	bytes int     // sent to the server
+	epoch int     // connections of one before lose everything
 	all   []net.Conn
 	pumps sync.WaitGroup
 }
@@ -74,10 +75,18 @@ func (n *network) count(way, bytes int) {
 	n.bytes += bytes * (1 - way)
 }
 
-func (n *network) loses(way int) bool {
+func (n *network) loses(way, epoch int) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.lost[way]
+	return n.lost[way] || epoch != n.epoch
+}
+
+// forgets loses all that goes over the present connections, as a firewall does that has forgotten
+// them.
+func (n *network) forgets() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.epoch++
 }
 
 func (n *network) resume() {
@@ -110,6 +119,7 @@ func (n *network) dial(ctx context.Context, name, addr string) (net.Conn, error)
 	ours, theirs := net.Pipe()
 	n.mu.Lock()
 	n.all = append(n.all, theirs, server)
+	epoch := n.epoch
 	n.mu.Unlock()
 	pump := func(way int, from, to net.Conn) {
 		buffer := make([]byte, 64<<10)
@@ -117,7 +127,7 @@ func (n *network) dial(ctx context.Context, name, addr string) (net.Conn, error)
 			count, err := from.Read(buffer)
 			n.pass()
 			n.count(way, count)
-			if err == nil && n.loses(way) {
+			if err == nil && n.loses(way, epoch) {
 				continue
 			}
 			if err == nil {

@@ -3,11 +3,13 @@ package faketime
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
@@ -49,6 +51,50 @@ func (s lossy) tries(l conformance.Locker) (holder string) {
 		s.Fatalf("got %v", err)
 	}
 	return held.Owner
+}
+
+func TestAHolderKeepsItsLockThoughAllPooledConnectionsDieUnnoticed(t *testing.T) {
+	ofBothKinds(t, func(s lossy) {
+		n := &network{mini: s.mini}
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", Dialer: n.dial, PoolSize: enough})
+		l := s.kind(rdb, fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+		s.Cleanup(func() {
+			_, _ = l.Close(), rdb.Close() // they never fail
+			n.cut()
+		})
+		lease := s.lock(l)
+		fill(s, rdb)
+		n.forgets()
+		time.Sleep(2 * time.Minute)
+		if err := lease.Err(); err != nil {
+			s.Error(err)
+		}
+		fill(s, rdb)
+		n.forgets()
+		_ = lease.Unlock(context.Background()) // it may go unanswered
+		other, _ := s.client()
+		began := time.Now()
+		s.lock(other)
+		if took := time.Since(began); took > 10*time.Second { // its lease would end after twenty or more
+			s.Errorf("the lock was given back after %v", took)
+		}
+	})
+}
+
+// fill has twenty connections lie idle in a client's pool.
+func fill(s lossy, rdb *redis.Client) {
+	s.Helper()
+	var all []*redis.Conn
+	for range 20 {
+		c := rdb.Conn()
+		if err := c.Ping(s.Context()).Err(); err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		_ = c.Close() // it goes back to the pool
+	}
 }
 
 // The first call after the loss has a short lease of its own, and its client knows of the holder's
