@@ -23,7 +23,8 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order,
 // by SCAN. A lock that is held or waited for all the time is shown once; any other is shown once or
-// not at all. A State counts all waiters and shows the first; it may be as late as that of Inspect.
+// not at all. On a cluster a lock may be missing whose slot moves meanwhile, or whose master is
+// replaced. A State counts all waiters and shows the first; it may be as late as that of Inspect.
 // List takes about two round trips for every hundred keys of the database. An error ends it.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
 
