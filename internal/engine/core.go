@@ -37,7 +37,7 @@ type Core struct {
 	nonsense atomic.Int64 // messages that make no sense, since the last report of them
 	reported atomic.Int64 // when they were last reported (Unix ns)
 
-	mu       sync.Mutex        // guards all below, and what Hold and share say it guards
+	mu       sync.Mutex        // guards all below, and what Hold, Turn, run and share say it guards
 	turns    map[string]*Turn  // by record key: those that may be re-entered, the latest first
 	bound    map[goroutine]int // number of Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
@@ -58,7 +58,8 @@ type Hub interface {
 	Close()
 }
 
-// Strategy is how calls for one kind of lock get the lock, and how it is given back.
+// Strategy is how calls for one kind of lock get the lock, and how it is given back. The Core holds
+// no mutex when it calls a method: each may take the Locker's.
 type Strategy interface {
 	// Acquire gets a turn, or returns an error and leaves nothing behind.
 	Acquire(context.Context, Call) (*Turn, error)

@@ -147,7 +147,8 @@ func (h *Hold) recount(number uint64) {
 	}
 }
 
-// Lose ends a hold after the server has said that the hold is no more.
+// Lose ends a hold after the server has said that the hold is no more. The Locker's mutex must not
+// be held, nor for Forced and ForcedHere: Strategy.Forget takes it.
 func (c *Core) Lose(h *Hold, why rules.Why) {
 	c.mu.Lock()
 	var after effects
