@@ -50,7 +50,8 @@ type adoption struct {
 // Adopt gives the first Lease on t. If its hold is still the claim of a fixed lease, the claim is
 // confirmed first. If the call asks for replicas, they must have the lock. If either fails, the
 // hold is lost or given back; if ctx ends meanwhile, it is given back. The call has waited since
-// began, and may wait for wait in all; zero or less is as long as it takes.
+// began, and may wait for wait in all; below zero is as long as ctx allows. A try (0) waits for the
+// confirmation of its claim as long as that takes, and for replicas as long as a try insists.
 //
 // A Lease that Adopt returns was given before the Locker was closed. In every other case the lock
 // is given back, also after a panic in the user's context.
@@ -170,7 +171,8 @@ func (c *Core) adopt(ctx context.Context, t *Turn, began time.Time) (*Lease, err
 	return lease, nil
 }
 
-// Abandon gives back a lock on which there is no Lease. It reports whether there was one.
+// Abandon gives back the lock of a turn on which there is no Lease. It reports whether there was a
+// lock to give back: a turn that is over or lost has none.
 func (c *Core) Abandon(t *Turn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
