@@ -33,8 +33,8 @@ func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 }
 
 // Hold is one ticket's part in an ownership, as the server knows it: usually the whole of it; with
-// WithOwner each process has a Hold of its own. The exported fields are those of its grant and do
-// not change.
+// WithOwner each process has a Hold of its own. The fields of Granted do not change. Those of
+// rules.Hold do, under Core.mu, until the release begins.
 type Hold struct {
 	Granted
 	core *Core
