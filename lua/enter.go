@@ -27,7 +27,7 @@ type EnterTicket struct {
 	Ticket     Ticket
 	Place      Place
 	MaxWaiters int  // 0: no bound
-	Tell       bool // tell its position, every time: the server looks among the first 10,000, and mends its place there
+	Tell       bool // tell its position, every time: the server looks no further than mostLooked, and mends its place there
 }
 
 // Status is what an Enter says of a ticket.

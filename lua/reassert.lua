@@ -61,7 +61,7 @@ if missing then
   if redis.call('ZREM', waiters, ticket) == 1 then take_out(ticket, 0, line) end
   -- Places were lost too. If the hold is released now, all waiters have time to come back first.
   mark('?', GATHERING)
-elseif deadline < ms + 1000 then -- Redis 7.0 goes by the clock of this moment: it may have ended
+elseif deadline < ms + MEANWHILE then -- Redis 7.0 goes by the present time: it may have ended
   redis.call('PEXPIREAT', record, num(ends))
 end
 token = num(math.max(last, token))
