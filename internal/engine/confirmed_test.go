@@ -14,7 +14,7 @@ func TestACallHasWhatIsConfirmedThoughItsWaitIsOver(t *testing.T) {
 	h := &Hold{core: c, ready: make(chan struct{}), settled: true}
 	close(h.ready)
 	for range 20 {
-		if err := c.confirmed(ended, h, time.Now(), time.Nanosecond); err != nil {
+		if err := c.awaitFixedLease(ended, h, time.Now(), time.Nanosecond); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -78,7 +78,7 @@ func (c *Core) secured(ctx context.Context, t *Turn, began time.Time, wait time.
 	c.Begun()
 	defer c.Done()
 	if t.hold.ready != nil {
-		if err := c.confirmed(ctx, t.hold, began, wait); err != nil {
+		if err := c.awaitFixedLease(ctx, t.hold, began, wait); err != nil {
 			c.Abandon(t)
 			return err
 		}
@@ -116,9 +116,9 @@ func (c *Core) Until(
 	return acquire(bounded)
 }
 
-// confirmed returns nil when the claim has become the fixed lease, or was lost. On an error the
-// caller gives the lock back.
-func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
+// awaitFixedLease returns nil when the claim has become the fixed lease, or was lost. On an error
+// the caller gives the lock back.
+func (c *Core) awaitFixedLease(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
 	select {
 	case <-h.ready: // a callback may have kept the call past its wait
 		return nil
