@@ -48,8 +48,8 @@ func (s strategy) Knows(counter uint64) bool {
 	return s.attempts[counter] != nil
 }
 
-// GiveBack gives back what a stray ticket has.
-func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.unwanted(keys, t) }
+// LeaveStray gives back what a stray ticket has.
+func (s strategy) LeaveStray(keys lua.Keys, t lua.Ticket) { s.unwanted(keys, t) }
 
 // forget takes a finished attempt out of the table. l.mu must be held.
 func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }

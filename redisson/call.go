@@ -392,8 +392,8 @@ func (s strategy) Release(ctx context.Context, server *lua.Server, h *engine.Hol
 // Forget: nothing is kept of a hold.
 func (s strategy) Forget(*engine.Hold) {}
 
-// Knows and GiveBack are about strays, for which nobody looks: each owner leaves by itself.
+// Knows and LeaveStray are about strays, for which nobody looks: each owner leaves by itself.
 func (s strategy) Knows(uint64) bool { return true }
 
-// GiveBack is never called: see Knows.
-func (s strategy) GiveBack(lua.Keys, lua.Ticket) {}
+// LeaveStray is never called: see Knows.
+func (s strategy) LeaveStray(lua.Keys, lua.Ticket) {}

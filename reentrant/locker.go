@@ -227,8 +227,8 @@ func (s strategy) Knows(counter uint64) bool {
 	return s.known[counter] != nil
 }
 
-// GiveBack gives back what a stray ticket has.
-func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.leave(keys, t, rules.Unknown(t)) }
+// LeaveStray gives back what a stray ticket has.
+func (s strategy) LeaveStray(keys lua.Keys, t lua.Ticket) { s.leave(keys, t, rules.Unknown(t)) }
 
 // checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
 // no call knows that ticket. l.mu must be held.

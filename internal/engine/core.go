@@ -75,8 +75,8 @@ type Strategy interface {
 	Forget(*Hold)
 	// Knows reports whether a call, or a hold, knows the ticket with that counter.
 	Knows(counter uint64) bool
-	// GiveBack leaves, in the background, for a ticket that nobody knows.
-	GiveBack(lua.Keys, lua.Ticket)
+	// LeaveStray leaves, in the background, for a ticket that nobody knows.
+	LeaveStray(lua.Keys, lua.Ticket)
 }
 
 // Scripts makes the Server of one kind of lock.

@@ -122,7 +122,7 @@ func (g *gathering) giveBack(ctx context.Context, waits bool) {
 			_ = unlockAll(context.Background(), g.had, false)
 		}
 		for _, t := range g.spare {
-			g.core.given(context.Background(), t, until)
+			g.core.awaitGivenBack(context.Background(), t, until)
 		}
 	})
 	if !waits {

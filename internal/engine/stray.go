@@ -22,8 +22,8 @@ func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	return counter, err == nil
 }
 
-// Given reports whether this client has given out the ticket.
-func (c *Core) Given(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
+// Issued reports whether this client has issued the ticket.
+func (c *Core) Issued(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
 
 // Message reads a message of the server to this client, and of which lock it tells. A message that
 // makes no sense is reported: the scripts did not send it.
@@ -32,7 +32,7 @@ func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error)
 	if err == nil {
 		keys, err = lua.KeysOf(c.Settings.Prefix, m.Record)
 	}
-	if err == nil && !c.Given(m.Ticket) {
+	if err == nil && !c.Issued(m.Ticket) {
 		err = fmt.Errorf("message %.200q: its ticket was never given out here", payload)
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Core) ReturnStrays(keys lua.Keys) {
 		}
 		for _, h := range state.Holds {
 			if h.Ticket.Client == c.ID && !c.strategy.Knows(h.Ticket.Counter) {
-				c.strategy.GiveBack(keys, h.Ticket)
+				c.strategy.LeaveStray(keys, h.Ticket)
 			}
 		}
 	})

@@ -92,7 +92,7 @@ func (c *Core) secured(ctx context.Context, t *Turn, began time.Time, wait time.
 		return errEnded
 	}
 	if live { // the caller's next call should not find its own lock
-		c.given(ctx, t, time.Now().Add(rules.InsistFor))
+		c.awaitGivenBack(ctx, t, time.Now().Add(rules.InsistFor))
 	}
 	return err
 }
@@ -194,9 +194,9 @@ func (t *Turn) handedOut() bool {
 	return slices.ContainsFunc(t.shares, func(s *share) bool { return !s.gathered })
 }
 
-// given returns when the lock of a turn was given back, when ctx ends, or at that time. c.mu must
-// not be held: the context may be the user's.
-func (c *Core) given(ctx context.Context, t *Turn, until time.Time) {
+// awaitGivenBack returns when the lock of a turn was given back, when ctx ends, or at that time.
+// c.mu must not be held: the context may be the user's.
+func (c *Core) awaitGivenBack(ctx context.Context, t *Turn, until time.Time) {
 	r := &t.release
 	c.mu.Lock()
 	if r.done == nil {

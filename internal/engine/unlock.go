@@ -278,7 +278,7 @@ func (s *share) await(until time.Time) error {
 	defer func() { s.awaited = false }()
 	if !r.settled {
 		c.mu.Unlock()
-		c.given(context.Background(), s.turn, until)
+		c.awaitGivenBack(context.Background(), s.turn, until)
 		c.mu.Lock()
 	}
 	if !r.settled {
