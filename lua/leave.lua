@@ -41,7 +41,7 @@ end
 --#include parts/reach.lua
 --#include parts/line.lua
 --#include parts/advance.lua
-if deaf then dead[deaf] = true end
+if deaf then passed_over[deaf] = true end
 
 local fields = redis.call('HMGET', record, 'token', 'kept', 'owner')
 local present, kept, placeholder = number(fields[1], MAX_TOKEN), end_of(fields[2]), fields[3] == ''

@@ -21,7 +21,7 @@ local fields = redis.call('HMGET', record, ticket, 'token', 'kept', 'lease')
 local deadline, present = end_of(fields[1]), number(fields[2], MAX_TOKEN)
 local line = redis.call('LLEN', queue)
 local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
-local client, usual, owner, shared = split(ticket)
+local client, own_lease, owner, shared = split(ticket)
 
 local missing = deadline <= ms
 if missing then
@@ -34,7 +34,7 @@ end
 
 deadline = math.max(deadline, ms + lease, till)
 if deadline <= ms then return 0 end
-lease = math.max(usual, present == token and number(fields[4], MAX_LEASE) or 0, lease)
+lease = math.max(own_lease, present == token and number(fields[4], MAX_LEASE) or 0, lease)
 
 if missing and present < token then redis.call('DEL', record) end
 local ends = deadline

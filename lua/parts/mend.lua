@@ -1,7 +1,7 @@
 -- mend.lua: makes line and set agree, after somebody deleted one of them or the line has expired. A
 -- place without a deadline gets one. A deadline without a place goes, and its client brings both
 -- back. Included by enter; leaves mended.
-local mended = line ~= live
+local mended = line ~= with_deadline
 if mended then
   local known = redis.call('ZRANGEBYSCORE', waiters, 0, '+inf', 'WITHSCORES')
   local deadlines, strays, indices = {}, {}, {}

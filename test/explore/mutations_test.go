@@ -59,7 +59,7 @@ var mutations = []mutation{
 		name: "nobody is asked whether the next one is reachable",
 		changes: []change{
 			{"parts/advance.lua", "client ~= me and not hears(client) and not valid(blind)", "false"},
-			{"leave.lua", "if deaf then dead[deaf] = true end", ""},
+			{"leave.lua", "if deaf then passed_over[deaf] = true end", ""},
 		},
 		scenario: all(once, budget{faults: 1, crash: 1}),
 		breaks:   []int{4},
