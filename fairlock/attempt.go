@@ -62,7 +62,7 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 	a := &attempt{Call: call, ticket: l.core.Ticket(call.Request), requests: new(engine.Requests)}
 	a.alone[0] = a
 	a.Waiter = rules.Waiter{
-		Lease: a.ticket.Lease, Try: call.Request.Wait == 0, Again: call.Request.Waited, Began: call.Began,
+		Lease: a.ticket.Lease, Try: call.Request.Wait == 0, Answered: call.Request.Answered, Began: call.Began,
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

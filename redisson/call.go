@@ -76,7 +76,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 func (l *Locker) begin(of engine.Call) (*call, error) {
 	c := &call{
 		Call: of, ticket: l.core.Ticket(of.Request), requests: new(engine.Requests), away: l.draining,
-		may: make(chan struct{}, 1), answered: of.Request.Waited,
+		may: make(chan struct{}, 1), answered: of.Request.Answered,
 	}
 	if of.Within {
 		c.away = l.closing

@@ -67,7 +67,7 @@ func (l *Locker) begin(c engine.Call) *call {
 	if c.Within {
 		away = l.closing
 	}
-	return &call{Call: c, away: away, answered: c.Request.Waited}
+	return &call{Call: c, away: away, answered: c.Request.Answered}
 }
 
 // pursue tries at once, unless that is known to be in vain, and then waits, until ctx ends. That is

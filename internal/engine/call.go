@@ -65,7 +65,7 @@ func (c *Core) pursue(ctx context.Context, call Call, began time.Time, wait time
 		if call.Request.Wait > 0 {
 			call.Request.Wait = max(until.Sub(call.Began), 1)
 		}
-		call.Request.Waited = true
+		call.Request.Answered = true
 	}
 }
 

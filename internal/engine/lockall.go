@@ -186,7 +186,7 @@ func (g *gathering) lost() (name string, err error) {
 // nobody can have used it, but all locks have to be had at one time.
 func (g *gathering) wait(ctx context.Context) (name string, err error) {
 	request := g.left()
-	request.Waited = g.told
+	request.Answered = g.told
 	watched, stop := endsWithAny(ctx, g.had)
 	defer stop()
 	next := g.next()

@@ -16,7 +16,7 @@ type Request struct {
 	MaxWaiters int           // 0: no bound
 	Owner      string
 	Note       string
-	Waited     bool               // the call has waited before and joins the line anew
+	Answered   bool               // the server has answered this call before
 	OnQueued   func(position int) // may be nil
 	Replicas   lua.Replicas
 	Err        error
