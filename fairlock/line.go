@@ -269,8 +269,8 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Cloc
 	switch {
 	case a.Phase == rules.Waiting && t.Status == lua.Waiting:
 		a.position = cmp.Or(a.position, t.Position)
-		if t.Position > 0 && t.Position != a.now {
-			a.now = t.Position
+		if t.Position > 0 && t.Position != a.lastPosition {
+			a.lastPosition = t.Position
 			a.moved()
 		}
 	case a.Phase != rules.Waiting && l.attempts[a.ticket.Counter] == nil:

@@ -160,7 +160,7 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	if err := l.join(c, a); err != nil {
 		return err
 	}
-	l.core.Waits(caller, c.Name, "", c.Request, c.position, true)
+	l.core.TellPosition(caller, c.Name, "", c.Request, c.position, true)
 	l.stand(c)
 	return nil
 }

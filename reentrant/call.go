@@ -146,7 +146,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		return nil, err
 	}
 	defer func() { l.quit(w, c, turn) }() // however this ends: a callback may panic
-	l.core.Waits(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
+	l.core.TellPosition(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
 	l.stand(w, c)
 	var failures engine.Backoff
 	var pause time.Duration

@@ -131,8 +131,8 @@ func (c *Core) keys(name string) (lua.Keys, error) {
 	return keys, nil
 }
 
-// Waits tells the caller and the observer where a call stands in line.
-func (c *Core) Waits(ctx context.Context, name, owner string, r Request, position int, first bool) {
+// TellPosition tells the caller and the observer where a call stands in line.
+func (c *Core) TellPosition(ctx context.Context, name, owner string, r Request, position int, first bool) {
 	if first && c.Settings.Observer != nil {
 		c.Settings.Observe(Event{Kind: Queued, Context: ctx, Name: name, Owner: owner, Position: position})
 	}
