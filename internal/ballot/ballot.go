@@ -189,7 +189,7 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	}
 	if a.Status == Held || a.Status == Full {
 		if g.refused, g.full, g.by = true, a.Status == Full, a.Holder; g.full {
-			b.settle()
+			b.findPlace()
 		}
 		return
 	}
@@ -219,7 +219,7 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 		g.wanted = max(g.wanted, a.Token)
 	}
 	b.yield(i)
-	b.settle()
+	b.findPlace()
 }
 
 // Sees takes in who has the node's vote, and for how long, as the answer to a heartbeat says it.
@@ -262,7 +262,7 @@ func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64
 	step := b.enough(i, g.Waiter.Heard(m, received, session, false), received)
 	b.carryOut(i, step, m.Token, m.At, received)
 	b.yield(i)
-	b.settle()
+	b.findPlace()
 }
 
 // Want takes in that somebody older asked for the vote of that token. If nothing has told of that
@@ -358,10 +358,10 @@ func (b *Ballot) Ends() (end time.Time) {
 	return end
 }
 
-// settle finds the place of the call once a majority has answered, and tells it where that matters:
-// where the call has the vote, where it stands elsewhere, where the vote may be asked for, and where
-// the line was full. A decided call tells none.
-func (b *Ballot) settle() {
+// findPlace finds the place of the call once a majority has answered, and tells it where that
+// matters: where the call has the vote, where it stands elsewhere, where the vote may be asked for,
+// and where the line was full. A decided call tells none.
+func (b *Ballot) findPlace() {
 	if b.Phase != rules.Waiting {
 		return
 	}

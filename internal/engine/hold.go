@@ -43,7 +43,7 @@ type Hold struct {
 
 	// Guarded by core.mu.
 	rules.Hold
-	settled bool   // ready is closed
+	isReady bool   // ready is closed
 	index   int32  // in the schedule; -1: not in it
 	next    *Hold  // in Core.watched: an earlier hold of the lock; usually nil
 	turn    *Turn  // that has the lock, or had it last
@@ -185,7 +185,7 @@ func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 	for _, s := range turn.shares {
 		s.unbind()
 	}
-	h.settle()
+	h.makeReady()
 	c.unwatch(h)
 	c.finish()
 	if leave {
@@ -204,10 +204,10 @@ func (c *Core) takeBack(h *Hold) {
 	})
 }
 
-// settle lets Adopt go on. c.mu must be held.
-func (h *Hold) settle() {
-	if h.ready != nil && !h.settled {
-		h.settled = true
+// makeReady lets Adopt go on. c.mu must be held.
+func (h *Hold) makeReady() {
+	if h.ready != nil && !h.isReady {
+		h.isReady = true
 		close(h.ready)
 	}
 }
