@@ -162,7 +162,7 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 	l.mu.Lock()
 	x.sent = rules.ClockPair{Sent: time.Now(), Session: l.session(keys)}
 	known := l.memory.Recall(keys.Record(), x.sent.Sent)
-	request.Seen, request.Lease = known.Token, max(known.Lease, l.core.Settings.Lease)
+	request.Seen, request.Spare = known.Token, max(known.Lease, l.core.Settings.Lease)
 	for _, a := range all {
 		if a.Phase != rules.Waiting {
 			continue

@@ -179,7 +179,7 @@ func TestAPromptRequestIsAnsweredLikeAnyOther(t *testing.T) {
 			soon, ok := a.Prompt(ctx, 5*time.Second)
 			equal(t, "prompt", ok, true)
 			ticket := a.ticket(usual)
-			answer, err := soon.Enter(ctx, s.keys, Enter{Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
+			answer, err := soon.Enter(ctx, s.keys, Enter{Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
 			must(t, err)
 			equal(t, "status", answer.Tickets[0].Status, Granted)
 			left, err := soon.Leave(ctx, s.keys, []LeaveTicket{{Ticket: parsed(ticket)}})

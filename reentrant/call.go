@@ -296,7 +296,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 		}
 	}()
 	answer, err := server.Enter(ctx, c.Keys, lua.Enter{
-		Try: true, Seen: known.Token, Lease: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
+		Try: true, Seen: known.Token, Spare: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: t.ticket}},
 	})
 	returned = true

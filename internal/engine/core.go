@@ -102,7 +102,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 		Settings: settings, ID: settings.id, Server: server,
 		Hub:      newHub(rdb, settings.Logger),
 		strategy: strategy,
-		contact:  contact{turn: make(chan struct{}, 1)},
+		contact:  contact{looking: make(chan struct{}, 1)},
 		stop:     make(chan struct{}),
 		turns:    make(map[string]*Turn),
 		bound:    make(map[goroutine]int),
@@ -170,9 +170,8 @@ func (c *Core) await(ctx context.Context, f func(context.Context)) error {
 	}
 }
 
-// Whole runs f in a goroutine of its own, which a hook of the client's may end, and returns its
-// error.
-func (c *Core) Whole(f func() error) error {
+// InOwnGoroutine runs f in a goroutine that a hook of the client's may end, and returns its error.
+func (c *Core) InOwnGoroutine(f func() error) error {
 	done := make(chan error, 1)
 	c.Go(func() {
 		err := lua.ErrCutShort
