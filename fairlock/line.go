@@ -243,7 +243,7 @@ func (l *Locker) answered(x exchange) {
 	record := x.of[0].Keys.Record()
 	l.memory.Note(record, rules.Known{Token: e.Token, Lease: e.Lease}, now)
 	l.core.Doubt(record, e.Holder, e.Now)
-	l.checkHolder(x.of[0].Keys, e.Holder)
+	l.core.CheckHolder(x.of[0].Keys, e.Holder, l.knows)
 	for i, a := range x.of {
 		l.told(a, e, e.Tickets[i], sent, now)
 	}

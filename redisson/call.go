@@ -48,9 +48,6 @@ func (c *call) signal() {
 
 var errTimeUp = errors.New("the time to wait is up")
 
-// strategy is the Locker as its Core sees it.
-type strategy struct{ *Locker }
-
 // Acquire asks and waits.
 func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, error) {
 	c, err := s.begin(of)

@@ -308,7 +308,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	}
 	now := time.Now()
 	l.memory.Note(c.Keys.Record(), rules.Known{Token: answer.Token, Lease: answer.Lease}, now)
-	l.checkHolder(c.Keys, answer.Holder)
+	l.core.CheckHolder(c.Keys, answer.Holder, l.knows)
 	l.core.Doubt(c.Keys.Record(), answer.Holder, answer.Now)
 	step := t.Told(&answer.Tickets[0], answer.Token, rules.ClockPair{Sent: sent, At: answer.Now}, now, requests.Open())
 	if isClosed(c.away) {

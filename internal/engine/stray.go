@@ -10,9 +10,17 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Own returns the counter of the ticket that an answer names as a lock's holder. ours is false if
+// CheckHolder gives back a lock if an answer names one of this client's tickets as the holder and
+// no call knows that ticket. The Locker's mutex may be held.
+func (c *Core) CheckHolder(keys lua.Keys, holder string, knows func(counter uint64) bool) {
+	if counter, ours := c.counterOf(holder); ours && !knows(counter) {
+		c.returnStrays(keys)
+	}
+}
+
+// counterOf is the counter of the ticket that an answer names as a lock's holder. ours is false if
 // the ticket is not this client's.
-func (c *Core) Own(holder string) (counter uint64, ours bool) {
+func (c *Core) counterOf(holder string) (counter uint64, ours bool) {
 	text, ours := strings.CutPrefix(holder, c.ID)
 	text, ends := strings.CutPrefix(text, ":")
 	if !ours || !ends {
@@ -52,11 +60,11 @@ func (c *Core) Nonsense(err error) {
 	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "messages", c.nonsense.Swap(0))
 }
 
-// ReturnStrays gives back, in the background, tickets of this client that have a lock though no
+// returnStrays gives back, in the background, tickets of this client that have a lock though no
 // call of the client knows them: their requests were executed when no call waited for them any
 // more. It is called after an answer has named one. Most are none: a ticket that was unlocked
 // meanwhile is not known any more either. So a lock is looked at once a second at most.
-func (c *Core) ReturnStrays(keys lua.Keys) {
+func (c *Core) returnStrays(keys lua.Keys) {
 	if _, looked := c.looked.LoadOrStore(keys, true); looked {
 		return
 	}
