@@ -54,7 +54,7 @@ func (c *crossing) enters(a *attempt, sent time.Time) (answered func()) {
 	c.Helper()
 	q := exchange{of: a.alone[:], sent: rules.ClockPair{Sent: sent}}
 	q.answer, q.err = c.l.core.Server.Enter(c.Context(), c.keys, lua.Enter{
-		Try: a.Try, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.ticket, Place: a.Place}},
+		Try: a.Try, Spare: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.ticket, Place: a.Place}},
 	})
 	if q.err != nil {
 		c.Fatal(q.err)
@@ -168,7 +168,7 @@ func TestATryThatWasGrantedByAnotherAnswerKeepsItsLockWhenItsOwnNeverComes(t *te
 	a := c.begin(0)
 	a.Call.Began = a.Call.Began.Add(-time.Minute)
 	a.requests.Sent()
-	answer, err := c.l.core.Server.Enter(t.Context(), c.keys, lua.Enter{Try: true, Lease: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.ticket}}})
+	answer, err := c.l.core.Server.Enter(t.Context(), c.keys, lua.Enter{Try: true, Spare: a.ticket.Lease, Tickets: []lua.EnterTicket{{Ticket: a.ticket}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,13 +22,13 @@ type attempt struct {
 
 	// Guarded by Locker.mu.
 	rules.Waiter
-	settled  chan struct{} // made when the caller has to wait; closed when the wait ends
-	news     chan int      // holds one position; nil unless a waiting caller wants to know
-	position int           // in line, when the call joined; 0: not known
-	now      int           // the last position that the server told
-	failure  error         // of a try's last request; nil: it was answered. A line has its own
-	turn     *engine.Turn
-	err      error
+	settled      chan struct{} // made when the caller has to wait; closed when the wait ends
+	news         chan int      // holds one position; nil unless a waiting caller wants to know
+	position     int           // in line, when the call joined; 0: not known
+	lastPosition int           // that the server told
+	failure      error         // of a try's last request; nil: it was answered. A line has its own
+	turn         *engine.Turn
+	err          error
 }
 
 // hadLock stands in the table for every attempt that has or had the lock. Its turn and its hold
@@ -62,7 +62,7 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 	a := &attempt{Call: call, ticket: l.core.Ticket(call.Request), requests: new(engine.Requests)}
 	a.alone[0] = a
 	a.Waiter = rules.Waiter{
-		Lease: a.ticket.Lease, Try: call.Request.Wait == 0, Again: call.Request.Waited, Began: call.Began,
+		Lease: a.ticket.Lease, Try: call.Request.Wait == 0, Answered: call.Request.Answered, Began: call.Began,
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,11 +153,11 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Turn, error) {
 		select {
 		case <-a.settled:
 			if !queued && len(a.news) > 0 {
-				l.core.Waits(ctx, a.Name, a.Request.Owner, a.Request, <-a.news, true)
+				l.core.TellPosition(ctx, a.Name, a.Request.Owner, a.Request, <-a.news, true)
 			}
 			return a.turn, a.err
 		case position := <-news:
-			l.core.Waits(ctx, a.Name, a.Request.Owner, a.Request, position, !queued)
+			l.core.TellPosition(ctx, a.Name, a.Request.Owner, a.Request, position, !queued)
 			queued = true
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
@@ -173,14 +173,14 @@ func (l *Locker) await(ctx context.Context, a *attempt) (*engine.Turn, error) {
 // moved tells the caller its present position, in place of one that the caller has not read yet.
 // Locker.mu must be held.
 func (a *attempt) moved() {
-	if a.news == nil || a.now == 0 {
+	if a.news == nil || a.lastPosition == 0 {
 		return
 	}
 	select {
 	case <-a.news:
 	default:
 	}
-	a.news <- a.now
+	a.news <- a.lastPosition
 }
 
 // giveUp ends a wait. If the lock is granted at this very moment, it is given back and the next in

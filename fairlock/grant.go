@@ -89,7 +89,7 @@ func (l *Locker) joins(a *attempt) {
 // grantedInPassing handles a grant in an answer to a request that was about other tickets of this
 // client. l.mu must be held.
 func (l *Locker) grantedInPassing(keys lua.Keys, g *lua.OtherGrant, sent time.Time) {
-	if !l.core.Given(g.Ticket) {
+	if !l.core.Issued(g.Ticket) {
 		return
 	}
 	a := l.attempts[g.Ticket.Counter]

@@ -27,14 +27,14 @@ func TestACallWhoseWaitEndsWhileItsCallbackRunsIsNotToldAgainWhereItStands(t *te
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			ticket := lua.NewTicket(l.core.ID, 1, 100*time.Millisecond, "", "")
-			a := &attempt{Waiter: rules.Waiter{Began: time.Now(), Lease: ticket.Lease}, ticket: ticket, requests: new(engine.Requests), now: 2}
+			a := &attempt{Waiter: rules.Waiter{Began: time.Now(), Lease: ticket.Lease}, ticket: ticket, requests: new(engine.Requests), lastPosition: 2}
 			a.Keys, _ = lua.NewKeys("fairlock", "x")
 			told := 0
 			a.Request.Wait = c.wait
 			a.Request.OnQueued = func(int) {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				a.now--
+				a.lastPosition--
 				a.moved()
 				if told++; told == 1 {
 					c.ends(a, cancel)

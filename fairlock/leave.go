@@ -10,9 +10,6 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// strategy is the Locker as its Core sees it.
-type strategy struct{ *Locker }
-
 // LeaveLine takes tickets that had turns on a hold out of the line: one attempt. If the hold is
 // lost by now, the answer may give the lock to another call of this process.
 func (s strategy) LeaveLine(h *engine.Hold, tickets []lua.LeaveTicket) error {
@@ -45,11 +42,14 @@ func (s strategy) Forget(h *engine.Hold) {
 func (s strategy) Knows(counter uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.attempts[counter] != nil
+	return s.knows(counter)
 }
 
-// GiveBack gives back what a stray ticket has.
-func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.unwanted(keys, t) }
+// knows is Knows, with l.mu held.
+func (l *Locker) knows(counter uint64) bool { return l.attempts[counter] != nil }
+
+// LeaveStray gives back what a stray ticket has.
+func (s strategy) LeaveStray(keys lua.Keys, t lua.Ticket) { s.unwanted(keys, t) }
 
 // forget takes a finished attempt out of the table. l.mu must be held.
 func (l *Locker) forget(a *attempt) { delete(l.attempts, a.ticket.Counter) }
@@ -110,14 +110,6 @@ func (l *Locker) unwanted(keys lua.Keys, t lua.Ticket) {
 			return err
 		})
 	})
-}
-
-// checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
-// no call knows that ticket. l.mu must be held.
-func (l *Locker) checkHolder(keys lua.Keys, holder string) {
-	if counter, ours := l.core.Own(holder); ours && l.attempts[counter] == nil {
-		l.core.ReturnStrays(keys)
-	}
 }
 
 // send sends a leave and handles a grant to another ticket of this client. It repeats the request

@@ -162,7 +162,7 @@ func (l *Locker) ask(ctx context.Context, server *lua.Server, some bool, all []*
 	l.mu.Lock()
 	x.sent = rules.ClockPair{Sent: time.Now(), Session: l.session(keys)}
 	known := l.memory.Recall(keys.Record(), x.sent.Sent)
-	request.Seen, request.Lease = known.Token, max(known.Lease, l.core.Settings.Lease)
+	request.Seen, request.Spare = known.Token, max(known.Lease, l.core.Settings.Lease)
 	for _, a := range all {
 		if a.Phase != rules.Waiting {
 			continue
@@ -246,7 +246,7 @@ func (l *Locker) answered(x exchange) {
 	record := x.of[0].Keys.Record()
 	l.memory.Note(record, rules.Known{Token: e.Token, Lease: e.Lease}, now)
 	l.core.Doubt(record, e.Holder, e.Now)
-	l.checkHolder(x.of[0].Keys, e.Holder)
+	l.core.CheckHolder(x.of[0].Keys, e.Holder, l.knows)
 	for i, a := range x.of {
 		l.told(a, e, e.Tickets[i], sent, now)
 	}
@@ -272,8 +272,8 @@ func (l *Locker) told(a *attempt, e lua.Entered, t lua.TicketState, s rules.Cloc
 	switch {
 	case a.Phase == rules.Waiting && t.Status == lua.Waiting:
 		a.position = cmp.Or(a.position, t.Position)
-		if t.Position > 0 && t.Position != a.now {
-			a.now = t.Position
+		if t.Position > 0 && t.Position != a.lastPosition {
+			a.lastPosition = t.Position
 			a.moved()
 		}
 	case a.Phase != rules.Waiting && l.attempts[a.ticket.Counter] == nil:

@@ -31,6 +31,9 @@ type Locker struct {
 	sessions      uint64                   // how often a subscription came up
 }
 
+// strategy is the Locker as its Core sees it.
+type strategy struct{ *Locker }
+
 // New returns a Locker on the given client. The client stays the caller's to close, after the
 // Locker. New does no I/O: if something is wrong with an option, the client or the server, every
 // call returns that error.

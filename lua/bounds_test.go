@@ -126,7 +126,7 @@ func TestTheLargestTokenMayBeSeenAndNoneAboveIt(t *testing.T) {
 	each(t, func(t *testing.T, s *site) {
 		a := s.party("a")
 		enter := func(seen int64) (Entered, error) {
-			return a.Enter(ctx, s.keys, Enter{Seen: seen, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
+			return a.Enter(ctx, s.keys, Enter{Seen: seen, Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 		}
 		s.unchanged(func() {
 			_, err := enter(maxToken + 1)
@@ -164,7 +164,7 @@ func TestNobodyIsToldThatARecordWithoutATokenIsTheirs(t *testing.T) {
 		hold := a.owned("saga-7", usual)
 		a.takes(hold)
 		refuses := func(p *party, ticket string) bool {
-			_, err := p.Enter(ctx, s.keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
+			_, err := p.Enter(ctx, s.keys, Enter{Try: true, Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
 			if err != nil && !strings.Contains(err.Error(), "WRONGTYPE the record") {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestAPlaceholderWhoseBeginningIsDamagedBeginsNow(t *testing.T) {
 		token := int64(s.now())
 		a.placeholder(token)
 		must(t, s.rdb.HSet(ctx, s.keys.Record(), "since", since).Err())
-		a.send(Enter{Try: true, Seen: token, Lease: time.Hour, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
+		a.send(Enter{Try: true, Seen: token, Spare: time.Hour, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 		equal(t, "end", s.ends(s.keys.Record()), token/1000+time.Hour.Milliseconds())
 	}
 }

@@ -293,7 +293,7 @@ func BenchmarkSweep(b *testing.B) {
 	s.scripts = s.rdb
 	a := s.deaf("a")
 	enters := func(tickets ...EnterTicket) {
-		if _, err := a.Enter(ctx, s.keys, Enter{Lease: usual, Tickets: tickets}); err != nil {
+		if _, err := a.Enter(ctx, s.keys, Enter{Spare: usual, Tickets: tickets}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ type Enter struct {
 	Try      bool          // one ticket, one attempt, no waiting: all there is for a lock without a line
 	Some     bool          // other tickets of the client are in line; this request does not say that they are back
 	Seen     int64         // largest recent token known of this lock
-	Lease    time.Duration // if the server has forgotten Seen: for how long, at least, nobody may take the lock
+	Spare    time.Duration // if the server has forgotten Seen: for how long, at least, nobody may take the lock
 	Tickets  []EnterTicket // in the order of their places
 	Replicas Replicas
 }
@@ -27,7 +27,7 @@ type EnterTicket struct {
 	Ticket     Ticket
 	Place      Place
 	MaxWaiters int  // 0: no bound
-	Tell       bool // tell its position, every time: the server looks among the first 10,000, and mends its place there
+	Tell       bool // tell its position, every time: the server looks no further than mostLooked, and mends its place there
 }
 
 // Status is what an Enter says of a ticket.
@@ -100,11 +100,11 @@ func (s *Server) Enter(ctx context.Context, keys Keys, e Enter) (Entered, error)
 		mode = "some"
 	}
 	asked := any(lease)
-	kept := asked // usually the same value, boxed already
-	if e.Lease != first.Lease {
-		kept = millis(e.Lease)
+	spare := asked // usually the same value, boxed already
+	if e.Spare != first.Lease {
+		spare = millis(e.Spare)
 	}
-	args = append(args, mode, e.Seen, kept)
+	args = append(args, mode, e.Seen, spare)
 	args = append(args, s.caller(keys)...)
 	args = append(args, asked, owner)
 	for _, t := range e.Tickets {

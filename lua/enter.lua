@@ -11,7 +11,7 @@
 --       9.. per ticket, all of them the client's own, in the order of their places:
 --           ticket, place (us; 0: none yet), most waiters (0: no bound),
 --           '1' to be told its position. If a request from before the ticket had a place put the
---           ticket elsewhere, '1' also mends that (in a line of up to 10,000)
+--           ticket elsewhere, '1' also mends that (in a line of up to LOOKS)
 -- Reply server time (us), which is also the token, or {server time (us), token}, or to a try
 --       {server time (us), token, the largest token before it}: the one ticket holds the lock,
 --       nobody waits, nothing was forgotten; or
@@ -19,7 +19,7 @@
 --       4 holder's lease (ms)  5 how long nobody can have the lock unless it is released (ms)
 --       6 length of the line  7 1: the client's channel is heard  8 1: the server had forgotten
 --         seen
---       9 1: call again: the lock is free and 500 were dropped, or others of the client have to
+--       9 1: call again: the lock is free and DROPS were dropped, or others of the client have to
 --         come back
 --       10 {}, or a grant to another ticket of this client, made by this request or while the
 --          client was blind: {ticket, token, remaining ms, since us}

@@ -6,7 +6,7 @@
 --       4 '', or for a plain lock the channel to tell that the lock is free
 --       5 the token of the ownership; 0: of a record without a token
 -- Reply 1 1: that ownership was ended, 0: it was not the present one
---       2 1: the lock is free and 500 were dropped: call again
+--       2 1: the lock is free and DROPS were dropped: call again
 --       3 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us}
 -- The client of each hold is told 'forced <token> <ticket> <record>'. A mark tells its next renewal
 -- and its release; and its next enter, if its call has not heard of the grant and still waits.

@@ -16,7 +16,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					if kept > 0 {
 						s.tokens(kept)
 					}
-					answer := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
+					answer := b.send(Enter{Try: try, Seen: seen, Spare: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Taken, false: Waiting}[try])
 					equal(t, "forgot", answer.Forgot, true)
 					equal(t, "token", answer.Token, seen)
@@ -31,7 +31,7 @@ func TestAForgottenTokenIsRememberedAndNobodyTakesTheLock(t *testing.T) {
 					equal(t, "token key", s.rdb.Get(ctx, s.keys.Token()).Val(), fmt.Sprint(seen))
 					equal(t, "end of the token key", s.ends(s.keys.Token()), ms+600_000+2*40_000)
 
-					again := b.send(Enter{Try: try, Seen: seen, Lease: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
+					again := b.send(Enter{Try: try, Seen: seen, Spare: 40 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					equal(t, "status again", again.Tickets[0].Status, map[bool]Status{true: Taken, false: Waiting}[try])
 					equal(t, "forgot again", again.Forgot, false)
 					equal(t, "end of the placeholder", s.ends(s.keys.Record()), ms+40_000)
@@ -52,7 +52,7 @@ func TestAPlaceholderLastsForTheLongestLeaseOfWhichAnybodyTellsWhoKnows(t *testi
 				seen := int64(s.now())
 				tells := func(token int64, lease time.Duration) Entered {
 					t.Helper()
-					answer := b.send(Enter{Try: try, Seen: token, Lease: lease, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
+					answer := b.send(Enter{Try: try, Seen: token, Spare: lease, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					equal(t, "status", answer.Tickets[0].Status, map[bool]Status{true: Taken, false: Waiting}[try])
 					equal(t, "holder", answer.Holder, "")
 					return answer
@@ -190,7 +190,7 @@ func TestWhenThePlaceholderIsOverTheFirstIsGrantedWithALargerToken(t *testing.T)
 		s.forgetAll()
 		comes := func(p *party, ticket string, place Place) {
 			t.Helper()
-			answer := p.send(Enter{Seen: token, Lease: 5 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(ticket), Place: place}}})
+			answer := p.send(Enter{Seen: token, Spare: 5 * time.Second, Tickets: []EnterTicket{{Ticket: parsed(ticket), Place: place}}})
 			equal(t, "status of "+ticket, answer.Tickets[0].Status, Waiting)
 		}
 		comes(c, second, after)

@@ -130,7 +130,7 @@ func TestABlindClientIsToldOfAGrantUntilItsMillisecond(t *testing.T) {
 func TestAPlaceholderMayBeForAMillisecond(t *testing.T) {
 	s := onMiniredis(t)
 	a := s.party("a")
-	answer := a.send(Enter{Try: true, Seen: int64(s.now()), Lease: time.Millisecond, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
+	answer := a.send(Enter{Try: true, Seen: int64(s.now()), Spare: time.Millisecond, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 	equal(t, "status", answer.Tickets[0].Status, Taken)
 	equal(t, "end", s.ends(s.keys.Record()), int64(s.now())/1000+1)
 }

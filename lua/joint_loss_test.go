@@ -120,7 +120,7 @@ func TestAJointHoldThatReplacesAGhostEndsAtItsOwnTime(t *testing.T) {
 func TestAJointHoldOverAPlaceholderKeepsThePlaceholdersTime(t *testing.T) {
 	eachJoint(t, usual, usual, func(t *testing.T, j joint) {
 		j.forgetAll()
-		j.c.send(Enter{Try: true, Seen: j.token, Lease: time.Minute, Tickets: []EnterTicket{{Ticket: parsed(j.c.ticket(usual))}}})
+		j.c.send(Enter{Try: true, Seen: j.token, Spare: time.Minute, Tickets: []EnterTicket{{Ticket: parsed(j.c.ticket(usual))}}})
 		end := j.ends(j.keys.Record())
 		j.a.reasserts(j.a.renewal(j.one, j.token))
 		if got := j.ends(j.keys.Record()); got < end || got > end+10_000 {

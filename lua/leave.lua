@@ -8,7 +8,7 @@
 --       5.. per ticket: ticket, place (us; 0: not known), token (0: it never held),
 --           '1' to retire the ticket: an unanswered request of it may still arrive
 -- Reply 1: the one ticket held the lock, nobody waits, and the lock is free; or
---       1 1: the lock is free and 500 were dropped: call again
+--       1 1: the lock is free and DROPS were dropped: call again
 --       2 {} or a grant to a ticket of this client: {ticket, token, remaining ms, since us, run}
 --       3.. per ticket: 'held' it held the lock until now, 'waited' it was in line, 'forced' its
 --       ownership was ended by force within the last minute, 'neither'
@@ -41,7 +41,7 @@ end
 --#include parts/reach.lua
 --#include parts/line.lua
 --#include parts/advance.lua
-if deaf then dead[deaf] = true end
+if deaf then passed_over[deaf] = true end
 
 local fields = redis.call('HMGET', record, 'token', 'kept', 'owner')
 local present, kept, placeholder = number(fields[1], MAX_TOKEN), end_of(fields[2]), fields[3] == ''

@@ -45,7 +45,7 @@ func TestAFullServerRefusesNewTicketsAndWritesNothing(t *testing.T) {
 				}
 				s.fill()
 				s.unchanged(func() {
-					_, err := b.Enter(ctx, s.keys, Enter{Try: try, Seen: seen, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
+					_, err := b.Enter(ctx, s.keys, Enter{Try: try, Seen: seen, Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 					switch held := state == "held" || state == "held with a line"; {
 					case held && try:
 						must(t, err) // it has nothing to write

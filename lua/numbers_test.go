@@ -84,7 +84,7 @@ func TestNoTokenIsGivenTwiceWhereLuaCannotCountAnyFurther(t *testing.T) {
 			}
 		}
 		s.tokens(1)
-		_, err := b.Enter(ctx, s.keys, Enter{Seen: 1<<53 - 1, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
+		_, err := b.Enter(ctx, s.keys, Enter{Seen: 1<<53 - 1, Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}})
 		if err == nil || !strings.Contains(err.Error(), s.keys.Token()) || s.rdb.Get(ctx, s.keys.Token()).Val() != "1" {
 			t.Fatalf("of one that was seen: %v", err)
 		}

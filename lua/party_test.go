@@ -139,8 +139,8 @@ func (p *party) ask(tickets ...EnterTicket) Entered {
 // send sends e for the site's lock.
 func (p *party) send(e Enter) Entered {
 	p.s.t.Helper()
-	if e.Lease == 0 {
-		e.Lease = usual
+	if e.Spare == 0 {
+		e.Spare = usual
 	}
 	answer, err := p.Enter(ctx, p.s.keys, e)
 	must(p.s.t, err)

@@ -103,7 +103,7 @@ func TestAPlainLockThatTheServerForgotWaitsForItsHolder(t *testing.T) {
 		a, b := s.plain("a"), s.plain("b")
 		hold, token := a.holds(usual)
 		s.forgetAll()
-		state := b.send(Enter{Try: true, Seen: token, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}}).Tickets[0]
+		state := b.send(Enter{Try: true, Seen: token, Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(b.ticket(usual))}}}).Tickets[0]
 		equal(t, "status", state.Status, Taken)
 		equal(t, "reasserted", a.reasserts(a.renewal(hold, token)), usual)
 		a.leaves(hold, token, Held)

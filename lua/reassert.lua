@@ -21,7 +21,7 @@ local fields = redis.call('HMGET', record, ticket, 'token', 'kept', 'lease')
 local deadline, present = end_of(fields[1]), number(fields[2], MAX_TOKEN)
 local line = redis.call('LLEN', queue)
 local retired = redis.call('ZSCORE', waiters, '!' .. ticket)
-local client, usual, owner, shared = split(ticket)
+local client, own_lease, owner, shared = split(ticket)
 
 local missing = deadline <= ms
 if missing then
@@ -34,7 +34,7 @@ end
 
 deadline = math.max(deadline, ms + lease, till)
 if deadline <= ms then return 0 end
-lease = math.max(usual, present == token and number(fields[4], MAX_LEASE) or 0, lease)
+lease = math.max(own_lease, present == token and number(fields[4], MAX_LEASE) or 0, lease)
 
 if missing and present < token then redis.call('DEL', record) end
 local ends = deadline
@@ -61,7 +61,7 @@ if missing then
   if redis.call('ZREM', waiters, ticket) == 1 then take_out(ticket, 0, line) end
   -- Places were lost too. If the hold is released now, all waiters have time to come back first.
   mark('?', GATHERING)
-elseif deadline < ms + 1000 then -- Redis 7.0 goes by the clock of this moment: it may have ended
+elseif deadline < ms + MEANWHILE then -- Redis 7.0 goes by the present time: it may have ended
   redis.call('PEXPIREAT', record, num(ends))
 end
 token = num(math.max(last, token))

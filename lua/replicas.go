@@ -76,9 +76,9 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 		reply, err = s.run(ctx, sc, command)
 		return reply, nil, err
 	}
-	answer, got, err := s.settled(ctx, keys, command, need)
+	answer, got, err := s.atItsNode(ctx, keys, command, need)
 	if err != nil && says(err, "NOSCRIPT") {
-		answer, got, err = s.settled(ctx, keys, sc.whole(command), need)
+		answer, got, err = s.atItsNode(ctx, keys, sc.whole(command), need)
 	}
 	s.reloadSlots(err)
 	if s.Sharded() && (elsewhere(err) || look(err).shut) { // the node's client, or that of the cluster
@@ -92,9 +92,9 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 	return reply, got, err
 }
 
-// settled is waited, repeated at the lock's new node if the slot has moved: a command that is
+// atItsNode is waited, repeated at the lock's new node if the slot has moved: a command that is
 // answered MOVED was not executed.
-func (s *Server) settled(ctx context.Context, keys Keys, command []any, need Replicas) (answer any, got *Confirmed, err error) {
+func (s *Server) atItsNode(ctx context.Context, keys Keys, command []any, need Replicas) (answer any, got *Confirmed, err error) {
 	for pause := firstMove; ; pause *= 2 {
 		answer, got, err = s.waited(ctx, keys, command, need)
 		if !s.Sharded() || !says(err, "MOVED") || pause > lastMove {

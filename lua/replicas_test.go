@@ -17,7 +17,7 @@ func asksReplicas(t *testing.T, s *Server, keys Keys) {
 	t.Helper()
 	ticket := NewTicket("a", 1, usual, "", "").String()
 	need := Replicas{N: 1, Within: 20 * time.Millisecond}
-	answer, err := s.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}, Replicas: need})
+	answer, err := s.Enter(ctx, keys, Enter{Try: true, Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}, Replicas: need})
 	must(t, err)
 	equal(t, "status", answer.Tickets[0].Status, Granted)
 	equal(t, "confirmed", *answer.Confirmed, Confirmed{})
@@ -78,7 +78,7 @@ func TestARequestForWhoseConnectionTheServerHasNoUserSaysSo(t *testing.T) {
 	s := NewServer(rdb, "fairlock:wake:", "a")
 	tickets := []EnterTicket{{Ticket: NewTicket("a", 1, usual, "", "")}}
 	for _, need := range []Replicas{{}, {N: 1, Within: time.Millisecond}} {
-		_, err := s.Enter(ctx, keysOf(t, "x"), Enter{Try: true, Lease: usual, Tickets: tickets, Replicas: need})
+		_, err := s.Enter(ctx, keysOf(t, "x"), Enter{Try: true, Spare: usual, Tickets: tickets, Replicas: need})
 		equal(t, "refused", redis.HasErrorPrefix(err, "WRONGPASS"), true)
 		equal(t, "unanswered", Unanswered(err), false)
 	}
@@ -92,7 +92,7 @@ func TestAGrantIsNotLostWithTheReplyOfTheReplicas(t *testing.T) {
 	must(t, err)
 	ticket := NewTicket("a", 1, usual, "", "")
 	need := Replicas{N: 1, Within: 300 * time.Millisecond}
-	answer, err := s.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: ticket}}, Replicas: need})
+	answer, err := s.Enter(ctx, keys, Enter{Try: true, Spare: usual, Tickets: []EnterTicket{{Ticket: ticket}}, Replicas: need})
 	must(t, err)
 	equal(t, "status", answer.Tickets[0].Status, Granted)
 	equal(t, "confirmed", answer.Confirmed.Err != nil, true)

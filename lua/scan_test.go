@@ -55,7 +55,7 @@ func TestAScanFindsWhatIsHeldOrWaitedForOnEveryNode(t *testing.T) {
 			want := make(map[string]string)
 			enters := func(keys Keys) {
 				t.Helper()
-				_, err := a.Enter(ctx, keys, Enter{Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
+				_, err := a.Enter(ctx, keys, Enter{Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(a.ticket(usual))}}})
 				must(t, err)
 			}
 			for _, name := range []string{"a", "{a}:b", "x y [*]", "{}", "{a}{b}", "lock:x", "q", "7", "8", "9", "10", "11"} {

@@ -40,6 +40,9 @@ const (
 
 	// sooner is how much earlier than expected a record must end for the next in line to be told.
 	sooner = 100 * time.Millisecond
+
+	// meanwhile is longer than a script takes: what ends sooner may end while the script runs.
+	meanwhile = time.Second
 )
 
 // MaxRun is the most tickets that may have turns on the hold of another.
@@ -49,7 +52,9 @@ const MaxRun = 64
 // grants only.
 const KnowsRuns = "+"
 
-// The largest numbers that scripts write. Anything larger was not written by a script.
+// The largest numbers that scripts write. Anything larger was not written by a script. maxLease is
+// ten times what a call may ask for: an Extend adds a margin to that, and a hold lasts longer than
+// its lease after a step back of the server's clock.
 const (
 	maxPlace = 1<<52 - 1                   // us: a time of the next centuries
 	maxTime  = 1 << 53 / 1000              // ms: the last that can be told in microseconds, too
@@ -77,6 +82,7 @@ var terms = map[string]int64{
 	"LINE_TTL":  millis(lineTTL),
 	"TOUCHED":   millis(touched),
 	"SOONER":    millis(sooner),
+	"MEANWHILE": millis(meanwhile),
 	"MAX_PLACE": maxPlace,
 	"MAX_TIME":  maxTime,
 	"MAX_LEASE": maxLease,
@@ -86,6 +92,8 @@ var terms = map[string]int64{
 	"FETCHES":   mostFetched,
 	"LOOKS":     mostLooked,
 	"RUN":       MaxRun,
+
+	"LEASE_DIGITS": int64(len(strconv.FormatInt(maxLease, 10))),
 }
 
 // numbered is the text of a script with the numbers in the place of their names.

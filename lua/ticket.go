@@ -11,8 +11,8 @@ import (
 
 // Longest texts of a ticket, in bytes before escaping.
 const (
-	maxOwner = 256
-	maxNote  = 256
+	MaxOwner = 256
+	MaxNote  = 256
 )
 
 // Ticket is one attempt to acquire one lock. It is never used twice. [NewTicket] and [ParseTicket]
@@ -67,21 +67,10 @@ func (t Ticket) ID() string {
 // Claim is how long a grant of this ticket lasts before it is confirmed.
 func (t Ticket) Claim() time.Duration { return min(Claim, t.Lease) }
 
-// Validate reports texts that are too long.
-func (t Ticket) Validate() error {
-	switch {
-	case len(t.Owner) > maxOwner:
-		return fmt.Errorf("the owner is %d bytes long, more than %d", len(t.Owner), maxOwner)
-	case len(t.Note) > maxNote:
-		return fmt.Errorf("the note is %d bytes long, more than %d", len(t.Note), maxNote)
-	}
-	return nil
-}
-
 // ParseTicket is the inverse of [Ticket.String].
 func ParseTicket(text string) (Ticket, error) {
 	part := strings.Split(text, ":")
-	if len(part) != 5 || part[0] == "" || !isPlain(text) || len(text) > 64+64+3*(maxOwner+maxNote) {
+	if len(part) != 5 || part[0] == "" || !isPlain(text) || len(text) > 64+64+3*(MaxOwner+MaxNote) {
 		return Ticket{}, fmt.Errorf("not a ticket: %.100q", text)
 	}
 	counter, err1 := strconv.ParseUint(part[1], 10, 64)

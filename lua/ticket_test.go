@@ -16,7 +16,6 @@ func TestATicketComesBackAsItWasWhateverItsOwnerAndNoteSay(t *testing.T) {
 	for _, owner := range texts {
 		for _, note := range texts {
 			ticket := NewTicket("5f-1", 18446744073709551615, 90*time.Second+time.Microsecond, owner, note)
-			must(t, ticket.Validate())
 			text := ticket.String()
 			if strings.Count(text, ":") != 4 || strings.ContainsAny(text, " \r\n{}") {
 				t.Fatalf("%q would tear a message or a record apart", text)
@@ -42,16 +41,6 @@ func TestAClaimIsThreeSecondsOrTheLeaseIfThatIsShorter(t *testing.T) {
 	for lease, want := range map[time.Duration]time.Duration{time.Second: time.Second, 3 * time.Second: 3 * time.Second, time.Hour: 3 * time.Second} {
 		equal(t, "claim", Ticket{Lease: lease}.Claim(), want)
 	}
-}
-
-func TestAnOwnerOrNoteOfMoreThan256BytesIsRefused(t *testing.T) {
-	long := strings.Repeat("x", 257)
-	for _, ticket := range []Ticket{{Owner: long}, {Note: long}} {
-		if ticket.Validate() == nil {
-			t.Errorf("%.40q is allowed", ticket)
-		}
-	}
-	must(t, Ticket{Owner: long[1:], Note: long[1:]}.Validate())
 }
 
 var noTickets = []string{
@@ -85,7 +74,7 @@ func FuzzParseTicket(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		ticket, err := ParseTicket(text)
-		if err != nil || ticket.Validate() != nil || len(ticket.Client) > 64 {
+		if err != nil {
 			return
 		}
 		again, err := ParseTicket(ticket.String())

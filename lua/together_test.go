@@ -173,7 +173,7 @@ func TestManyAtOnceAreAllAnswered(t *testing.T) {
 func manyAtOnce(t *testing.T, with func(func(*Server))) {
 	t.Helper()
 	one := func(server *Server, keys Keys, ticket string) error {
-		answer, err := server.Enter(ctx, keys, Enter{Try: true, Lease: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
+		answer, err := server.Enter(ctx, keys, Enter{Try: true, Spare: usual, Tickets: []EnterTicket{{Ticket: parsed(ticket)}}})
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func newTyped(s *site) typed {
 }
 
 func (l typed) enter(p *party, e Enter) error {
-	e.Lease = usual
+	e.Spare = usual
 	_, err := p.Enter(ctx, l.keys, e)
 	return err
 }

@@ -76,7 +76,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (turn *engine.Tur
 		case <-c.settled:
 			return c.turn, c.err // they do not change any more
 		case position := <-c.news:
-			s.core.Waits(ctx, c.Name, "", c.Request, position, true)
+			s.core.TellPosition(ctx, c.Name, "", c.Request, position, true)
 		case <-ctx.Done():
 			end := engine.EndOf(ctx) // with no mutex held: the context may be the user's
 			return s.giveUp(c, &engine.WaitError{Waited: time.Since(c.Began), Err: end})

@@ -130,9 +130,9 @@ func (s strategy) PassOn(*engine.Hold) bool { return false }
 // LeaveLine: nobody has a turn on the hold of another.
 func (s strategy) LeaveLine(*engine.Hold, []lua.LeaveTicket) error { return nil }
 
-// Knows and GiveBack are about strays, for which nobody looks: a grant to nobody is given back when
-// its message comes.
+// Knows and LeaveStray are about strays, for which nobody looks: a grant to nobody is given back
+// when its message comes.
 func (s strategy) Knows(uint64) bool { return true }
 
-// GiveBack is never called: see Knows.
-func (s strategy) GiveBack(lua.Keys, lua.Ticket) {}
+// LeaveStray is never called: see Knows.
+func (s strategy) LeaveStray(lua.Keys, lua.Ticket) {}

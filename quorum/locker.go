@@ -73,7 +73,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			n.server.Apart()
 		}
 		n.meet = func(ctx context.Context) error { // the prober has to go on though a hook ends a goroutine
-			return l.core.Whole(func() error { return l.probe(ctx, n) })
+			return l.core.InOwnGoroutine(func() error { return l.probe(ctx, n) })
 		}
 		l.nodes = append(l.nodes, n)
 	}

@@ -48,9 +48,6 @@ func (c *call) signal() {
 
 var errTimeUp = errors.New("the time to wait is up")
 
-// strategy is the Locker as its Core sees it.
-type strategy struct{ *Locker }
-
 // Acquire asks and waits.
 func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, error) {
 	c, err := s.begin(of)
@@ -76,7 +73,7 @@ func (s strategy) Acquire(ctx context.Context, of engine.Call) (*engine.Turn, er
 func (l *Locker) begin(of engine.Call) (*call, error) {
 	c := &call{
 		Call: of, ticket: l.core.Ticket(of.Request), requests: new(engine.Requests), away: l.draining,
-		may: make(chan struct{}, 1), answered: of.Request.Waited,
+		may: make(chan struct{}, 1), answered: of.Request.Answered,
 	}
 	if of.Within {
 		c.away = l.closing
@@ -160,7 +157,7 @@ func (l *Locker) wait(caller context.Context, c *call, a answer) error {
 	if err := l.join(c, a); err != nil {
 		return err
 	}
-	l.core.Waits(caller, c.Name, "", c.Request, c.position, true)
+	l.core.TellPosition(caller, c.Name, "", c.Request, c.position, true)
 	l.stand(c)
 	return nil
 }
@@ -392,8 +389,8 @@ func (s strategy) Release(ctx context.Context, server *lua.Server, h *engine.Hol
 // Forget: nothing is kept of a hold.
 func (s strategy) Forget(*engine.Hold) {}
 
-// Knows and GiveBack are about strays, for which nobody looks: each owner leaves by itself.
+// Knows and LeaveStray are about strays, for which nobody looks: each owner leaves by itself.
 func (s strategy) Knows(uint64) bool { return true }
 
-// GiveBack is never called: see Knows.
-func (s strategy) GiveBack(lua.Keys, lua.Ticket) {}
+// LeaveStray is never called: see Knows.
+func (s strategy) LeaveStray(lua.Keys, lua.Ticket) {}

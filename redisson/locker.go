@@ -28,6 +28,9 @@ type Locker struct {
 
 var _ Interface = (*Locker)(nil)
 
+// strategy is the Locker as its Core sees it: also its protocol.
+type strategy struct{ *Locker }
+
 // New returns a Locker of fair locks: those of Redisson's getFairLock. The client stays the
 // caller's to close, after the Locker. New does no I/O: if something is wrong with an option, the
 // client or the server, every call returns that error.

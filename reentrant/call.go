@@ -67,7 +67,7 @@ func (l *Locker) begin(c engine.Call) *call {
 	if c.Within {
 		away = l.closing
 	}
-	return &call{Call: c, away: away, answered: c.Request.Waited}
+	return &call{Call: c, away: away, answered: c.Request.Answered}
 }
 
 // pursue tries at once, unless that is known to be in vain, and then waits, until ctx ends. That is
@@ -146,7 +146,7 @@ func (l *Locker) wait(ctx, caller context.Context, c *call, held *engine.HeldErr
 		return nil, err
 	}
 	defer func() { l.quit(w, c, turn) }() // however this ends: a callback may panic
-	l.core.Waits(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
+	l.core.TellPosition(caller, c.Name, c.Request.Owner, c.Request, c.position, true)
 	l.stand(w, c)
 	var failures engine.Backoff
 	var pause time.Duration
@@ -296,7 +296,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 		}
 	}()
 	answer, err := server.Enter(ctx, c.Keys, lua.Enter{
-		Try: true, Seen: known.Token, Lease: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
+		Try: true, Seen: known.Token, Spare: max(known.Lease, l.core.Settings.Lease), Replicas: c.Request.Replicas,
 		Tickets: []lua.EnterTicket{{Ticket: t.ticket}},
 	})
 	returned = true
@@ -308,7 +308,7 @@ func (l *Locker) send(ctx context.Context, server *lua.Server, c *call) outcome 
 	}
 	now := time.Now()
 	l.memory.Note(c.Keys.Record(), rules.Known{Token: answer.Token, Lease: answer.Lease}, now)
-	l.checkHolder(c.Keys, answer.Holder)
+	l.core.CheckHolder(c.Keys, answer.Holder, l.knows)
 	l.core.Doubt(c.Keys.Record(), answer.Holder, answer.Now)
 	step := t.Told(&answer.Tickets[0], answer.Token, rules.ClockPair{Sent: sent, At: answer.Now}, now, requests.Open())
 	if isClosed(c.away) {

@@ -225,16 +225,11 @@ func (s strategy) Forget(h *engine.Hold) { s.forget(h.Ticket) }
 func (s strategy) Knows(counter uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[counter] != nil
+	return s.knows(counter)
 }
 
-// GiveBack gives back what a stray ticket has.
-func (s strategy) GiveBack(keys lua.Keys, t lua.Ticket) { s.leave(keys, t, rules.Unknown(t)) }
+// knows is Knows, with l.mu held.
+func (l *Locker) knows(counter uint64) bool { return l.known[counter] != nil }
 
-// checkHolder gives back a lock if an answer names one of this client's tickets as the holder and
-// no call knows that ticket. l.mu must be held.
-func (l *Locker) checkHolder(keys lua.Keys, holder string) {
-	if counter, ours := l.core.Own(holder); ours && l.known[counter] == nil {
-		l.core.ReturnStrays(keys)
-	}
-}
+// LeaveStray gives back what a stray ticket has.
+func (s strategy) LeaveStray(keys lua.Keys, t lua.Ticket) { s.leave(keys, t, rules.Unknown(t)) }

@@ -272,9 +272,9 @@ func (l *Locker) alarmed(w *waiters) {
 }
 
 // signal puts one signal in the channel, unless it has one.
-func signal(turn chan<- struct{}) {
+func signal(may chan<- struct{}) {
 	select {
-	case turn <- struct{}{}:
+	case may <- struct{}{}:
 	default:
 	}
 }

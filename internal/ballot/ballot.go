@@ -45,11 +45,10 @@ type leg struct {
 	renewed      time.Time // when the latest renewal was sent that prolonged the vote
 	position     int       // the last that was told
 
+	requests  rules.Requests
 	asked     bool   // a request went out
 	asking    bool   // an enter is under way
-	open      int    // requests under way
-	unawaited int    // of them, those for which the call does not wait
-	lost      bool   // a request was not answered, and may yet be executed
+	unawaited int32  // of the requests in flight, those for which the call does not wait
 	refused   bool   // the node turned a try away, or its line is full
 	full      bool   // that is why
 	by        string // who had the vote then; empty: somebody in line comes first
@@ -89,7 +88,7 @@ func (b *Ballot) Due(away func(i int) bool) (now []int) {
 		}
 	}
 	for _, i := range b.due {
-		if b.legs[i].asking || b.legs[i].open > 1 || away(i) || b.legs[i].lapsed && there < b.need {
+		if b.legs[i].asking || b.legs[i].requests.InFlight > 1 || away(i) || b.legs[i].lapsed && there < b.need {
 			later = append(later, i)
 		} else {
 			now = append(now, i)
@@ -127,7 +126,7 @@ func (b *Ballot) Enter(i int) (place lua.Place, back int64) {
 // Sent takes in that a request goes out to that node.
 func (b *Ballot) Sent(i int) {
 	b.legs[i].asked = true
-	b.legs[i].open++
+	b.legs[i].requests.Sent()
 }
 
 // Entered is Ended for an enter.
@@ -139,15 +138,14 @@ func (b *Ballot) Entered(i int, lost bool) {
 // Ended takes in that a request has ended. lost says that the node may execute it yet.
 func (b *Ballot) Ended(i int, lost bool) {
 	g := &b.legs[i]
-	g.open--
-	g.unawaited = min(g.unawaited, g.open)
-	g.lost = g.lost || lost
+	g.requests.Answered(lost)
+	g.unawaited = min(g.unawaited, g.requests.InFlight)
 }
 
 // Hurry has the call wait no longer for the requests that are under way.
 func (b *Ballot) Hurry() {
 	for i := range b.legs {
-		b.legs[i].unawaited = b.legs[i].open
+		b.legs[i].unawaited = b.legs[i].requests.InFlight
 	}
 }
 
@@ -155,10 +153,10 @@ func (b *Ballot) Hurry() {
 func (b *Ballot) Asked(i int) bool { return b.legs[i].asked }
 
 // Underway reports whether a request to that node is under way.
-func (b *Ballot) Underway(i int) bool { return b.legs[i].open > 0 }
+func (b *Ballot) Underway(i int) bool { return b.legs[i].requests.InFlight > 0 }
 
 // Open reports whether that node may still execute a request.
-func (b *Ballot) Open(i int) bool { return b.legs[i].open > 0 || b.legs[i].lost }
+func (b *Ballot) Open(i int) bool { return b.legs[i].requests.Open() }
 
 // Evicted takes in that an administrator took the call out of the node's line, or took the node's
 // vote from it.
@@ -189,7 +187,7 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 	}
 	if a.Status == Held || a.Status == Full {
 		if g.refused, g.full, g.by = true, a.Status == Full, a.Holder; g.full {
-			b.settle()
+			b.findPlace()
 		}
 		return
 	}
@@ -219,7 +217,7 @@ func (b *Ballot) Answered(i int, a *Answer, s rules.ClockPair, now time.Time) {
 		g.wanted = max(g.wanted, a.Token)
 	}
 	b.yield(i)
-	b.settle()
+	b.findPlace()
 }
 
 // Sees takes in who has the node's vote, and for how long, as the answer to a heartbeat says it.
@@ -262,7 +260,7 @@ func (b *Ballot) Heard(i int, m *lua.Message, received time.Time, session uint64
 	step := b.enough(i, g.Waiter.Heard(m, received, session, false), received)
 	b.carryOut(i, step, m.Token, m.At, received)
 	b.yield(i)
-	b.settle()
+	b.findPlace()
 }
 
 // Want takes in that somebody older asked for the vote of that token. If nothing has told of that
@@ -358,10 +356,10 @@ func (b *Ballot) Ends() (end time.Time) {
 	return end
 }
 
-// settle finds the place of the call once a majority has answered, and tells it where that matters:
-// where the call has the vote, where it stands elsewhere, where the vote may be asked for, and where
-// the line was full. A decided call tells none.
-func (b *Ballot) settle() {
+// findPlace finds the place of the call once a majority has answered, and tells it where that
+// matters: where the call has the vote, where it stands elsewhere, where the vote may be asked for,
+// and where the line was full. A decided call tells none.
+func (b *Ballot) findPlace() {
 	if b.Phase != rules.Waiting {
 		return
 	}

@@ -59,11 +59,11 @@ func (b *Ballot) Judge(now time.Time, away func(i int) bool) Verdict {
 			err = errors.Join(err, g.err)
 		case g.refused:
 			most = max(most, b.refusals(g.by))
-		case away(i), g.open > 0 && g.open == g.unawaited:
+		case away(i), g.requests.InFlight > 0 && g.requests.InFlight == g.unawaited:
 			if g.Phase != rules.Granted {
 				gone++
 			}
-		case g.open > 0:
+		case g.requests.InFlight > 0:
 			open++
 		}
 		if g.full {

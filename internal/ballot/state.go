@@ -34,8 +34,8 @@ func (b *Ballot) AppendCall(to []byte) []byte {
 func (b *Ballot) AppendLeg(to []byte, i int) []byte {
 	g := &b.legs[i]
 	to = numbers(to, int64(g.Phase), g.Shown, g.Forced, millis(g.Last.Sent), int64(g.Last.At), int64(g.Last.Session), //nolint:gosec // a count
-		g.given, g.wanted, int64(g.at), g.known, int64(g.open), int64(g.unawaited),
-		bits(g.lapsed, g.ended, g.told, g.pending, g.answered, g.asked, g.asking, g.lost, g.refused, g.full, g.err != nil, slices.Contains(b.due, i)))
+		g.given, g.past, int64(g.pastSince), g.wanted, int64(g.at), g.known, int64(g.requests.InFlight), int64(g.unawaited),
+		bits(g.lapsed, g.ended, g.told, g.pending, g.answered, g.asked, g.asking, g.requests.Lost, g.refused, g.full, g.err != nil, slices.Contains(b.due, i)))
 	if g.refused {
 		to = append(append(to, g.by...), 0)
 	}

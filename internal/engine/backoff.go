@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Backoff spaces repeated attempts: 10 ms, doubling up to a second.
+// Backoff spaces repeated attempts: 10 ms, doubling up to a second, or to most if that is longer.
 type Backoff struct{ next, most time.Duration }
 
 // Next is how long to wait before the next attempt.

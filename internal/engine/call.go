@@ -65,7 +65,7 @@ func (c *Core) pursue(ctx context.Context, call Call, began time.Time, wait time
 		if call.Request.Wait > 0 {
 			call.Request.Wait = max(until.Sub(call.Began), 1)
 		}
-		call.Request.Waited = true
+		call.Request.Answered = true
 	}
 }
 
@@ -131,8 +131,8 @@ func (c *Core) keys(name string) (lua.Keys, error) {
 	return keys, nil
 }
 
-// Waits tells the caller and the observer where a call stands in line.
-func (c *Core) Waits(ctx context.Context, name, owner string, r Request, position int, first bool) {
+// TellPosition tells the caller and the observer where a call stands in line.
+func (c *Core) TellPosition(ctx context.Context, name, owner string, r Request, position int, first bool) {
 	if first && c.Settings.Observer != nil {
 		c.Settings.Observe(Event{Kind: Queued, Context: ctx, Name: name, Owner: owner, Position: position})
 	}

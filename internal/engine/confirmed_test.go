@@ -11,10 +11,10 @@ func TestACallHasWhatIsConfirmedThoughItsWaitIsOver(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := &Core{stop: make(chan struct{})}
-	h := &Hold{core: c, ready: make(chan struct{}), settled: true}
+	h := &Hold{core: c, ready: make(chan struct{}), isReady: true}
 	close(h.ready)
 	for range 20 {
-		if err := c.confirmed(ended, h, time.Now(), time.Nanosecond); err != nil {
+		if err := c.awaitFixedLease(ended, h, time.Now(), time.Nanosecond); err != nil {
 			t.Fatal(err)
 		}
 	}

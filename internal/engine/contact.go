@@ -19,10 +19,10 @@ import (
 // contact is the first look at the server, before the first lock. One call looks at a time, until
 // one succeeds.
 type contact struct {
-	made atomic.Bool
-	turn chan struct{} // holds one while a call looks
+	made    atomic.Bool
+	looking chan struct{} // holds one while a call looks
 
-	// Guarded by turn.
+	// Guarded by looking.
 	err   error     // of the last look, if nobody answered it; nil: somebody did, or there was none
 	began time.Time // when that look began
 }
@@ -52,12 +52,12 @@ func (c *Core) Contact(ctx context.Context, keys lua.Keys, wait time.Duration) e
 }
 
 // look is Contact, for a context that is not the user's: that one could take a lock as it is asked,
-// and wait for the turn that its own call has.
+// and wait for the look of its own call.
 func (c *Core) look(ctx context.Context, keys lua.Keys) error {
 	came := time.Now()
 	select {
-	case c.contact.turn <- struct{}{}:
-		defer func() { <-c.contact.turn }()
+	case c.contact.looking <- struct{}{}:
+		defer func() { <-c.contact.looking }()
 	case <-c.stop:
 		return ErrClosed
 	case <-ctx.Done():

@@ -37,7 +37,7 @@ type Core struct {
 	nonsense atomic.Int64 // messages that make no sense, since the last report of them
 	reported atomic.Int64 // when they were last reported (Unix ns)
 
-	mu       sync.Mutex        // guards all below, and what Hold and share say it guards
+	mu       sync.Mutex        // guards all below, and what Hold, Turn, run and share say it guards
 	turns    map[string]*Turn  // by record key: those that may be re-entered, the latest first
 	bound    map[goroutine]int // number of Leases that belong to a goroutine
 	count    int               // holds that are held or releasing
@@ -58,7 +58,8 @@ type Hub interface {
 	Close()
 }
 
-// Strategy is how calls for one kind of lock get the lock, and how it is given back.
+// Strategy is how calls for one kind of lock get the lock, and how it is given back. The Core holds
+// no mutex when it calls a method: each may take the Locker's.
 type Strategy interface {
 	// Acquire gets a turn, or returns an error and leaves nothing behind.
 	Acquire(context.Context, Call) (*Turn, error)
@@ -74,8 +75,8 @@ type Strategy interface {
 	Forget(*Hold)
 	// Knows reports whether a call, or a hold, knows the ticket with that counter.
 	Knows(counter uint64) bool
-	// GiveBack leaves, in the background, for a ticket that nobody knows.
-	GiveBack(lua.Keys, lua.Ticket)
+	// LeaveStray leaves, in the background, for a ticket that nobody knows.
+	LeaveStray(lua.Keys, lua.Ticket)
 }
 
 // Scripts makes the Server of one kind of lock.
@@ -101,7 +102,7 @@ func New(rdb redis.UniversalClient, prefix string, scripts Scripts, strategy Str
 		Settings: settings, ID: settings.id, Server: server,
 		Hub:      newHub(rdb, settings.Logger),
 		strategy: strategy,
-		contact:  contact{turn: make(chan struct{}, 1)},
+		contact:  contact{looking: make(chan struct{}, 1)},
 		stop:     make(chan struct{}),
 		turns:    make(map[string]*Turn),
 		bound:    make(map[goroutine]int),
@@ -169,9 +170,8 @@ func (c *Core) await(ctx context.Context, f func(context.Context)) error {
 	}
 }
 
-// Whole runs f in a goroutine of its own, which a hook of the client's may end, and returns its
-// error.
-func (c *Core) Whole(f func() error) error {
+// InOwnGoroutine runs f in a goroutine that a hook of the client's may end, and returns its error.
+func (c *Core) InOwnGoroutine(f func() error) error {
 	done := make(chan error, 1)
 	c.Go(func() {
 		err := lua.ErrCutShort

@@ -33,6 +33,8 @@ func (t *Turn) ended(kind Kind, err error) Event {
 	return Event{Kind: kind, Context: t.adopted.ctx, Name: t.Name, Owner: t.Ticket.Identity(), Token: t.Token, Took: time.Since(t.adopted.at), Err: err}
 }
 
+// carryOut does what was collected. No mutex may be held: a share's cancel takes Core.mu, and
+// Strategy.Forget the Locker's.
 func (e *effects) carryOut(c *Core) {
 	for _, s := range e.shares {
 		s.cancel(e.cause)

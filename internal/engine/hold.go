@@ -33,8 +33,8 @@ func NewCopies(need lua.Replicas, have *lua.Confirmed) *Copies {
 }
 
 // Hold is one ticket's part in an ownership, as the server knows it: usually the whole of it; with
-// WithOwner each process has a Hold of its own. The exported fields are those of its grant and do
-// not change.
+// WithOwner each process has a Hold of its own. The fields of Granted do not change. Those of
+// rules.Hold do, under Core.mu, until the release begins.
 type Hold struct {
 	Granted
 	core *Core
@@ -43,7 +43,7 @@ type Hold struct {
 
 	// Guarded by core.mu.
 	rules.Hold
-	settled bool   // ready is closed
+	isReady bool   // ready is closed
 	index   int32  // in the schedule; -1: not in it
 	next    *Hold  // in Core.watched: an earlier hold of the lock; usually nil
 	turn    *Turn  // that has the lock, or had it last
@@ -147,7 +147,8 @@ func (h *Hold) recount(number uint64) {
 	}
 }
 
-// Lose ends a hold after the server has said that the hold is no more.
+// Lose ends a hold after the server has said that the hold is no more. The Locker's mutex must not
+// be held, nor for Forced and ForcedHere: Strategy.Forget takes it.
 func (c *Core) Lose(h *Hold, why rules.Why) {
 	c.mu.Lock()
 	var after effects
@@ -184,7 +185,7 @@ func (c *Core) loseFor(h *Hold, why rules.Why, words string, after *effects) {
 	for _, s := range turn.shares {
 		s.unbind()
 	}
-	h.settle()
+	h.makeReady()
 	c.unwatch(h)
 	c.finish()
 	if leave {
@@ -203,10 +204,10 @@ func (c *Core) takeBack(h *Hold) {
 	})
 }
 
-// settle lets Adopt go on. c.mu must be held.
-func (h *Hold) settle() {
-	if h.ready != nil && !h.settled {
-		h.settled = true
+// makeReady lets Adopt go on. c.mu must be held.
+func (h *Hold) makeReady() {
+	if h.ready != nil && !h.isReady {
+		h.isReady = true
 		close(h.ready)
 	}
 }

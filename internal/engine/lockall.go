@@ -122,7 +122,7 @@ func (g *gathering) giveBack(ctx context.Context, waits bool) {
 			_ = unlockAll(context.Background(), g.had, false)
 		}
 		for _, t := range g.spare {
-			g.core.given(context.Background(), t, until)
+			g.core.awaitGivenBack(context.Background(), t, until)
 		}
 	})
 	if !waits {
@@ -186,7 +186,7 @@ func (g *gathering) lost() (name string, err error) {
 // nobody can have used it, but all locks have to be had at one time.
 func (g *gathering) wait(ctx context.Context) (name string, err error) {
 	request := g.left()
-	request.Waited = g.told
+	request.Answered = g.told
 	watched, stop := endsWithAny(ctx, g.had)
 	defer stop()
 	next := g.next()

@@ -186,7 +186,7 @@ func (c *Core) Persist(lease time.Duration, send func(context.Context) error) {
 	began := time.Now()
 	var backoff Backoff
 	for {
-		err = c.Whole(func() error { return send(ctx) })
+		err = c.InOwnGoroutine(func() error { return send(ctx) })
 		if time.Since(began) > lua.Liveness {
 			backoff.most = lua.Liveness / 3 // an outage: there may be many tickets to take back
 		}

@@ -28,19 +28,19 @@ func (c *Core) copied(ctx context.Context, t *Turn, copies Copies, fate string) 
 	got := copies.Have
 	if got == nil { // the grant came by a message, or to another call: a renewal asks
 		var err error
-		if got, err = c.confirm(ctx, t, copies.Need); err != nil {
+		if got, err = c.askReplicas(ctx, t, copies.Need); err != nil {
 			return err
 		}
 	}
 	if got.Enough(copies.Need) {
 		return nil
 	}
-	return c.unconfirmed(ctx, t, copies.Need, got, fate)
+	return c.tooFewReplicas(ctx, t, copies.Need, got, fate)
 }
 
-// unconfirmed returns an error that says what is missing. If too few replicas confirmed, it asks
+// tooFewReplicas returns an error that says what is missing. If too few replicas confirmed, it asks
 // the server how many are connected.
-func (c *Core) unconfirmed(
+func (c *Core) tooFewReplicas(
 	ctx context.Context, t *Turn, need lua.Replicas, got *lua.Confirmed, fate string,
 ) error {
 	err := fmt.Errorf("%w: %d of %d within %v; %s", ErrNotReplicated, got.N, need.N, need.Within, fate)
@@ -69,11 +69,11 @@ func (c *Core) unconfirmed(
 	return err
 }
 
-// confirm renews t's hold and asks the replicas in the same request. It repeats the request until
-// there is an answer, ctx ends, the hold is lost or the Locker is closed. A hold that the server
-// does not have is lost, but if a call has a Lease on it, the server may have forgotten it and may
-// yet write it again.
-func (c *Core) confirm(ctx context.Context, t *Turn, need lua.Replicas) (got *lua.Confirmed, err error) {
+// askReplicas renews t's hold and asks the replicas in the same request. It repeats the request
+// until there is an answer, ctx ends, the hold is lost or the Locker is closed. A hold that the
+// server does not have is lost, but if a call has a Lease on it, the server may have forgotten it
+// and may yet write it again.
+func (c *Core) askReplicas(ctx context.Context, t *Turn, need lua.Replicas) (got *lua.Confirmed, err error) {
 	h := t.hold
 	var backoff Backoff
 	for {

@@ -16,7 +16,7 @@ type Request struct {
 	MaxWaiters int           // 0: no bound
 	Owner      string
 	Note       string
-	Waited     bool               // the call has waited before and joins the line anew
+	Answered   bool               // the server has answered this call before
 	OnQueued   func(position int) // may be nil
 	Replicas   lua.Replicas
 	Err        error
@@ -84,8 +84,8 @@ func WithOwner(owner string) LockOption {
 		switch {
 		case strings.TrimSpace(owner) == "":
 			r.Err = errors.Join(r.Err, Invalid("WithOwner: the owner is empty"))
-		case len(owner) > 256:
-			r.Err = errors.Join(r.Err, Invalid("WithOwner: %d bytes are more than 256", len(owner)))
+		case len(owner) > lua.MaxOwner:
+			r.Err = errors.Join(r.Err, Invalid("WithOwner: %d bytes are more than %d", len(owner), lua.MaxOwner))
 		}
 	})
 }
@@ -147,8 +147,8 @@ func (r *Request) replication() string {
 func Note(text string) LockOption {
 	return lockOption(func(r *Request) {
 		r.Note = text
-		if len(text) > 256 {
-			r.Err = errors.Join(r.Err, Invalid("Note: %d bytes are more than 256", len(text)))
+		if len(text) > lua.MaxNote {
+			r.Err = errors.Join(r.Err, Invalid("Note: %d bytes are more than %d", len(text), lua.MaxNote))
 		}
 	})
 }

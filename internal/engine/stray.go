@@ -10,9 +10,17 @@ import (
 	"github.com/fairlock/locks/lua"
 )
 
-// Own returns the counter of the ticket that an answer names as a lock's holder. ours is false if
+// CheckHolder gives back a lock if an answer names one of this client's tickets as the holder and
+// no call knows that ticket. The Locker's mutex may be held.
+func (c *Core) CheckHolder(keys lua.Keys, holder string, knows func(counter uint64) bool) {
+	if counter, ours := c.counterOf(holder); ours && !knows(counter) {
+		c.returnStrays(keys)
+	}
+}
+
+// counterOf is the counter of the ticket that an answer names as a lock's holder. ours is false if
 // the ticket is not this client's.
-func (c *Core) Own(holder string) (counter uint64, ours bool) {
+func (c *Core) counterOf(holder string) (counter uint64, ours bool) {
 	text, ours := strings.CutPrefix(holder, c.ID)
 	text, ends := strings.CutPrefix(text, ":")
 	if !ours || !ends {
@@ -22,8 +30,8 @@ func (c *Core) Own(holder string) (counter uint64, ours bool) {
 	return counter, err == nil
 }
 
-// Given reports whether this client has given out the ticket.
-func (c *Core) Given(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
+// Issued reports whether this client has issued the ticket.
+func (c *Core) Issued(t lua.Ticket) bool { return t.Client == c.ID && t.Counter <= c.counter.Load() }
 
 // Message reads a message of the server to this client, and of which lock it tells. A message that
 // makes no sense is reported: the scripts did not send it.
@@ -32,7 +40,7 @@ func (c *Core) Message(payload string) (m lua.Message, keys lua.Keys, err error)
 	if err == nil {
 		keys, err = lua.KeysOf(c.Settings.Prefix, m.Record)
 	}
-	if err == nil && !c.Given(m.Ticket) {
+	if err == nil && !c.Issued(m.Ticket) {
 		err = fmt.Errorf("message %.200q: its ticket was never given out here", payload)
 	}
 	if err != nil {
@@ -52,11 +60,11 @@ func (c *Core) Nonsense(err error) {
 	c.Settings.Logger.Warn("fairlock: a message on our channel makes no sense", "error", err, "messages", c.nonsense.Swap(0))
 }
 
-// ReturnStrays gives back, in the background, tickets of this client that have a lock though no
+// returnStrays gives back, in the background, tickets of this client that have a lock though no
 // call of the client knows them: their requests were executed when no call waited for them any
 // more. It is called after an answer has named one. Most are none: a ticket that was unlocked
 // meanwhile is not known any more either. So a lock is looked at once a second at most.
-func (c *Core) ReturnStrays(keys lua.Keys) {
+func (c *Core) returnStrays(keys lua.Keys) {
 	if _, looked := c.looked.LoadOrStore(keys, true); looked {
 		return
 	}
@@ -68,7 +76,7 @@ func (c *Core) ReturnStrays(keys lua.Keys) {
 		}
 		for _, h := range state.Holds {
 			if h.Ticket.Client == c.ID && !c.strategy.Knows(h.Ticket.Counter) {
-				c.strategy.GiveBack(keys, h.Ticket)
+				c.strategy.LeaveStray(keys, h.Ticket)
 			}
 		}
 	})

@@ -50,7 +50,8 @@ type adoption struct {
 // Adopt gives the first Lease on t. If its hold is still the claim of a fixed lease, the claim is
 // confirmed first. If the call asks for replicas, they must have the lock. If either fails, the
 // hold is lost or given back; if ctx ends meanwhile, it is given back. The call has waited since
-// began, and may wait for wait in all; zero or less is as long as it takes.
+// began, and may wait for wait in all; below zero is as long as ctx allows. A try (0) waits for the
+// confirmation of its claim as long as that takes, and for replicas as long as a try insists.
 //
 // A Lease that Adopt returns was given before the Locker was closed. In every other case the lock
 // is given back, also after a panic in the user's context.
@@ -77,7 +78,7 @@ func (c *Core) secured(ctx context.Context, t *Turn, began time.Time, wait time.
 	c.Begun()
 	defer c.Done()
 	if t.hold.ready != nil {
-		if err := c.confirmed(ctx, t.hold, began, wait); err != nil {
+		if err := c.awaitFixedLease(ctx, t.hold, began, wait); err != nil {
 			c.Abandon(t)
 			return err
 		}
@@ -91,7 +92,7 @@ func (c *Core) secured(ctx context.Context, t *Turn, began time.Time, wait time.
 		return errEnded
 	}
 	if live { // the caller's next call should not find its own lock
-		c.given(ctx, t, time.Now().Add(rules.InsistFor))
+		c.awaitGivenBack(ctx, t, time.Now().Add(rules.InsistFor))
 	}
 	return err
 }
@@ -115,9 +116,9 @@ func (c *Core) Until(
 	return acquire(bounded)
 }
 
-// confirmed returns nil when the claim has become the fixed lease, or was lost. On an error the
-// caller gives the lock back.
-func (c *Core) confirmed(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
+// awaitFixedLease returns nil when the claim has become the fixed lease, or was lost. On an error
+// the caller gives the lock back.
+func (c *Core) awaitFixedLease(ctx context.Context, h *Hold, began time.Time, wait time.Duration) error {
 	select {
 	case <-h.ready: // a callback may have kept the call past its wait
 		return nil
@@ -170,7 +171,8 @@ func (c *Core) adopt(ctx context.Context, t *Turn, began time.Time) (*Lease, err
 	return lease, nil
 }
 
-// Abandon gives back a lock on which there is no Lease. It reports whether there was one.
+// Abandon gives back the lock of a turn on which there is no Lease. It reports whether there was a
+// lock to give back: a turn that is over or lost has none.
 func (c *Core) Abandon(t *Turn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,9 +194,9 @@ func (t *Turn) handedOut() bool {
 	return slices.ContainsFunc(t.shares, func(s *share) bool { return !s.gathered })
 }
 
-// given returns when the lock of a turn was given back, when ctx ends, or at that time. c.mu must
-// not be held: the context may be the user's.
-func (c *Core) given(ctx context.Context, t *Turn, until time.Time) {
+// awaitGivenBack returns when the lock of a turn was given back, when ctx ends, or at that time.
+// c.mu must not be held: the context may be the user's.
+func (c *Core) awaitGivenBack(ctx context.Context, t *Turn, until time.Time) {
 	r := &t.release
 	c.mu.Lock()
 	if r.done == nil {

@@ -259,9 +259,9 @@ func (s *share) stopsWaiting() {
 	s.awaited = false
 }
 
-// unconfirmed is the error of an Unlock that waited in vain. last is why the last attempt failed,
+// notInTime is the error of an Unlock that waited in vain. last is why the last attempt failed,
 // if one did.
-func unconfirmed(last error) error {
+func notInTime(last error) error {
 	err := fmt.Errorf("not confirmed in time, retried until the lease ends: %w", context.DeadlineExceeded)
 	if last != nil {
 		err = fmt.Errorf("%w; the last attempt: %w", err, last)
@@ -278,12 +278,12 @@ func (s *share) await(until time.Time) error {
 	defer func() { s.awaited = false }()
 	if !r.settled {
 		c.mu.Unlock()
-		c.given(context.Background(), s.turn, until)
+		c.awaitGivenBack(context.Background(), s.turn, until)
 		c.mu.Lock()
 	}
 	if !r.settled {
 		s.unsettled = true
-		return unconfirmed(r.last)
+		return notInTime(r.last)
 	}
 	s.answered = true // the outcome is told once
 	return r.err

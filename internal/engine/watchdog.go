@@ -348,7 +348,7 @@ func (c *Core) again(h *Hold) {
 // prolonged moves a renewed hold to its new place in the schedule. c.mu must be held.
 func (c *Core) prolonged(h *Hold) {
 	if h.State == rules.Held {
-		h.settle()
+		h.makeReady()
 		c.watch(h)
 	}
 }

@@ -18,6 +18,9 @@
 // exception: a ticket that is Gone leaves once more if the server turns out to have it. A ticket of
 // a run has no Hold of its own: it follows another ticket on that one's Hold, and leaves with it.
 //
+// In internal/ballot, Granted is one node's vote for a call. Such a Waiter does go back: the ballot
+// makes it Waiting again when the vote ends, is lost or is given back, and sets its Shown and Last.
+//
 //	Waiter   Waiting ──granted──> Granted (its Hold begins)
 //	            ├─────follows───> Granted (its turn on another ticket's Hold begins)
 //	            │

@@ -33,7 +33,7 @@ type Hold struct {
 	State     State
 	Asked     time.Duration // the lease that the ticket asked for
 	Longest   time.Duration // the longest lease that any request may have asked for
-	Whole     time.Time     // the end of the lease that the ticket asked for, if nothing prolongs it
+	AskedEnds time.Time     // the end of the lease that the ticket asked for, if nothing prolongs it
 	Beyond    bool          // a request may have asked for a later end than that, or an answer told one
 	Fixed     bool          // the call asked for a lease that is not renewed
 	Term      Term          // what the record was last written for
@@ -42,7 +42,7 @@ type Hold struct {
 	RenewAt   time.Time     // when the next renewal goes out; zero: none does
 	SyncAt    time.Time     // when the record is told another depth; zero: nothing to tell
 	DoubtAt   time.Time     // the last doubt that no later renewal has settled; zero: there is none
-	Kept      time.Time     // until when the token's key lives at least
+	TokenEnds time.Time     // until when the token's key lives at least
 	Began     time.Time
 	Told      int32 // the depth that the record shows
 	Depth     int32 // how many Leases there are on the hold
@@ -53,8 +53,8 @@ type Hold struct {
 // Begin returns the Hold of a ticket that was granted the lock for the term t. asked is the lease
 // that the ticket asked for; fixed says that this lease is not renewed.
 func Begin(t Term, asked time.Duration, fixed bool, now time.Time) Hold {
-	kept := t.Ends.Add(lua.TokenTTL - t.Span)
-	h := Hold{Asked: asked, Longest: asked, Whole: t.Ends.Add(asked - t.Span), Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, Kept: kept, Began: now}
+	tokenEnds := t.Ends.Add(lua.TokenTTL - t.Span)
+	h := Hold{Asked: asked, Longest: asked, AskedEnds: t.Ends.Add(asked - t.Span), Fixed: fixed, Term: t, TrustEnds: t.TrustEnds(), Told: 1, TokenEnds: tokenEnds, Began: now}
 	switch {
 	case !fixed:
 		h.Lease = asked
@@ -112,7 +112,7 @@ func (h *Hold) StartRenewal(now time.Time) bool {
 // Asks takes in that a request for another lease goes out.
 func (h *Hold) Asks(lease time.Duration, now time.Time) {
 	h.Longest = max(h.Longest, lease)
-	h.Beyond = h.Beyond || Later(now.Add(lease), h.Whole)
+	h.Beyond = h.Beyond || Later(now.Add(lease), h.AskedEnds)
 }
 
 // ForRenewal returns the lease that a renewal asks for; 0: none. If an Extend, a nested call or a
@@ -156,13 +156,13 @@ func (h *Hold) Renewed(sent time.Time, left time.Duration, depth int) (reassert 
 	if left > 0 {
 		h.prolong(sent, left, depth)
 	}
-	return left == 0 || Later(sent.Add(left+mostRemembered), h.Kept)
+	return left == 0 || Later(sent.Add(left+mostRemembered), h.TokenEnds)
 }
 
 // Reasserted is Renewed for a reassert that found the hold, or wrote it again.
 func (h *Hold) Reasserted(sent time.Time, left time.Duration, depth int) {
 	if h.State == Held {
-		h.Kept = sent.Add(lua.TokenTTL + 2*left)
+		h.TokenEnds = sent.Add(lua.TokenTTL + 2*left)
 		h.prolong(sent, left, depth)
 	}
 }

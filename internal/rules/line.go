@@ -8,7 +8,7 @@ import (
 
 // How often a client's waiters of one lock ask.
 const (
-	enterEvery = 5 * time.Second        // all of them; a third of lua.Liveness
+	enterEvery = lua.Liveness / 3       // all of them
 	blindEvery = time.Second            // as long as the server does not see the client's channel
 	enterAgain = 5 * time.Millisecond   // no two requests of a line are closer
 	askEvery   = 500 * time.Millisecond // the first of them, however short its claim

@@ -20,7 +20,7 @@ func (w *Waiter) Heard(m *lua.Message, received time.Time, session uint64, open 
 		// The answer that grants this token may be on its way.
 		w.Forced, w.Shown = max(w.Forced, m.Token), max(w.Shown, m.Token)
 	case m.News == lua.Recalls && w.Phase == Waiting:
-		w.Seen = true
+		w.OnServer = true
 		return Step{Do: Ask}
 	case m.News == lua.Evicts && w.Phase == Waiting:
 		return w.end(Evicted, open)
@@ -29,7 +29,7 @@ func (w *Waiter) Heard(m *lua.Message, received time.Time, session uint64, open 
 		w.Phase = Leaving
 		return Step{Do: LeaveLine} // the server gave it the lock although it has left
 	case w.Phase == Waiting && m.Token > w.Shown:
-		w.Seen = true
+		w.OnServer = true
 		return w.grantHeard(m, received, session)
 	}
 	return Step{} // doubled, or older than an answer that knew better; or its leave is on its way

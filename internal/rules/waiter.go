@@ -19,13 +19,13 @@ const (
 
 // Waiter is a ticket of a call that waits for its lock, or tries once.
 type Waiter struct {
-	Lease time.Duration // what it asks for
-	Try   bool          // its call does not wait
-	Again bool          // its call had a ticket in line before
-	Began time.Time     // before its first request was sent
+	Lease    time.Duration // what it asks for
+	Try      bool          // its call does not wait
+	Answered bool          // the server has answered its call before
+	Began    time.Time     // before its first request was sent
 
 	Phase    Phase
-	Seen     bool      // the server said that it waits, or has the lock
+	OnServer bool      // the server said that it waits, or has the lock
 	Place    lua.Place // in line, the first that it was given; 0: not known
 	Unplaced int8      // requests that went out without a place: 0, 1, or 2 for more
 	Shown    int64     // the largest token that it was shown while it waited
@@ -68,7 +68,7 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s ClockPair, now time.Tim
 	}
 	switch t.Status {
 	case lua.Granted:
-		w.Seen = true
+		w.OnServer = true
 		if t.Grant.Token <= w.Forced {
 			return w.end(Forced, open)
 		}
@@ -77,7 +77,7 @@ func (w *Waiter) Told(t *lua.TicketState, token int64, s ClockPair, now time.Tim
 		}
 		return w.granted(&t.Grant, s.Sent, now, open)
 	case lua.Waiting:
-		w.Seen = true
+		w.OnServer = true
 		w.Shown = max(w.Shown, token)
 		if s.At >= w.Last.At { // answers may overtake one another
 			w.Last = s
@@ -123,7 +123,7 @@ func (w *Waiter) GrantedInPassing(g *lua.Grant, sent, now time.Time, open bool) 
 		w.Phase = Leaving
 		return Step{Do: LeaveLine}
 	case w.Phase == Waiting && g.Token > w.Shown:
-		w.Seen = true
+		w.OnServer = true
 		return w.granted(g, sent, now, open)
 	}
 	return Step{}
@@ -132,7 +132,7 @@ func (w *Waiter) GrantedInPassing(g *lua.Grant, sent, now time.Time, open bool) 
 // Follows takes in that the ticket has a turn on the hold of another ticket of its client, which is
 // ahead of it in line.
 func (w *Waiter) Follows() {
-	w.Seen = true
+	w.OnServer = true
 	w.Phase = Granted
 }
 
@@ -143,7 +143,7 @@ func (w *Waiter) Unanswered(err error, now time.Time, open bool) Step {
 		return Step{}
 	case w.Try && (!lua.Unanswered(err) && !lua.Moving(err) || now.Sub(w.Began) > InsistFor):
 		return w.end(Failed, open)
-	case !w.Try && !Patient(w.Seen || w.Again, err):
+	case !w.Try && !Patient(w.OnServer || w.Answered, err):
 		return w.end(Failed, open)
 	}
 	return Step{Do: Ask}
@@ -164,7 +164,7 @@ func (w *Waiter) GivesUp(open bool) Step {
 
 // end ends the wait. The ticket has to leave if the server may know of it, now or later.
 func (w *Waiter) end(why Why, open bool) Step {
-	leave := w.Seen || open
+	leave := w.OnServer || open
 	if w.Phase = Gone; leave {
 		w.Phase = Leaving
 	}

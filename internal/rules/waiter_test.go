@@ -245,12 +245,12 @@ func TestWhoWaitsGoesOnAfterAFailureUnlessTheServerHasNeverAnswered(t *testing.T
 		{"a refusal for good", wrong, false, false},
 	} {
 		again := waiting()
-		again.Again = true
+		again.Answered = true
 		for _, w := range []Waiter{waiting(), seen(), again} {
-			goes := w.Seen && c.waited || w.Again && c.waited || c.first
+			goes := w.OnServer && c.waited || w.Answered && c.waited || c.first
 			step := Step{Do: Ask}
 			if !goes {
-				step = Step{Do: End, Why: Failed, Leave: w.Seen}
+				step = Step{Do: End, Why: Failed, Leave: w.OnServer}
 			}
 			want(t, c.what, w.Unanswered(c.err, t0, false), step)
 		}

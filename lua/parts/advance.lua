@@ -4,7 +4,7 @@
 
 -- Of each client whose turn came, whether it is passed over: nobody hears it, or other tickets of
 -- the client have yet to return.
-local dead = {}
+local passed_over = {}
 
 local function nominate()
   for _ = 1, DROPS do
@@ -19,12 +19,13 @@ local function nominate()
     -- decides.
     local alive = lease and not retired and (deadline and number(deadline, math.huge) > ms
       or not deadline and redis.call('EXISTS', waiters) == 0)
-    if alive and dead[client] == nil then
-      dead[client] = valid(expected) or client ~= me and not hears(client) and not valid(blind)
+    if alive and passed_over[client] == nil then
+      passed_over[client] = valid(expected)
+        or client ~= me and not hears(client) and not valid(blind)
       -- The client may be back, and not know that it was passed over.
       if valid(expected) then tell(client, 'hint ' .. ticket .. ' ' .. record) end
     end
-    if alive and not dead[client] then
+    if alive and not passed_over[client] then
       local last = number(redis.call('GET', tokens), MAX_TOKEN)
       --#include parts/grant.lua
       return {ticket, token, span, run}
@@ -42,7 +43,7 @@ end
 --   {ticket, token, claim, run}  granted for claim ms; told by message unless it is the caller's
 local function advance()
   local given = nominate()
-  for client, unheard in pairs(dead) do
+  for client, unheard in pairs(passed_over) do
     if unheard and redis.call('EXISTS', queue) == 1 then mark('?' .. client, LIVENESS) end
   end
   return given

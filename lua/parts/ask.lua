@@ -35,11 +35,11 @@ end
 local function queued(ticket, most)
   if most > 0 and line >= most then sweep() end
   if most > 0 and line >= most then return {'full'} end
-  latest = math.max(us, (latest or place_of(redis.call('LINDEX', queue, -1) or '')) + 1)
-  joining[#joining + 1] = num(latest) .. ':' .. ticket
+  last_place = math.max(us, (last_place or place_of(redis.call('LINDEX', queue, -1) or '')) + 1)
+  joining[#joining + 1] = num(last_place) .. ':' .. ticket
   lives(ticket)
   line = line + 1
-  return {'waiting', latest, line}
+  return {'waiting', last_place, line}
 end
 
 local function ask(one)

@@ -3,12 +3,12 @@
 local moved = false -- positions that were found before are out of date
 
 -- What newcomers and heartbeats write goes out once for all of them: at the end, or before the line
--- is changed otherwise. latest is the last place, if it is known.
-local joining, deadlines, latest = {}, {}, nil
+-- is changed otherwise. last_place is nil if it is not known.
+local joining, deadlines, last_place = {}, {}, nil
 local function write()
   if #joining > 0 then redis.call('RPUSH', queue, unpack(joining)) end
   if #deadlines > 0 then redis.call('ZADD', waiters, unpack(deadlines)) end
-  joining, deadlines, latest = {}, {}, nil
+  joining, deadlines, last_place = {}, {}, nil
 end
 
 local function lives(ticket)

@@ -14,7 +14,7 @@ end
 
 local held = redis.call('HMGET', record, unpack(fields))
 local line = redis.call('LLEN', queue)
-local live = redis.call('ZCOUNT', waiters, 0, '+inf')
+local with_deadline = redis.call('ZCOUNT', waiters, 0, '+inf')
 if seen > last and seen > MAX_TOKEN then
   return redis.error_reply('WRONGTYPE no token can follow ' .. ARGV[2] .. ' in ' .. tokens)
 end

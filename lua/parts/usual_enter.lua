@@ -37,13 +37,13 @@ if #ARGV == 12 and ARGV[10] == '0' then
         --#include parts/heard.lua
         if heard then
           local tail = redis.call('LINDEX', queue, '-1')
-          local latest = tonumber(string.match(tail or '', '^%d+') or 0) or 0
-          local at = latest >= us and latest < MAX_PLACE and latest + 1 or us
+          local last_place = tonumber(string.match(tail or '', '^%d+') or 0) or 0
+          local at = last_place >= us and last_place < MAX_PLACE and last_place + 1 or us
           redis.call('ZADD', waiters, string.format('%d', ms + LIVENESS), ticket)
           line = redis.call('RPUSH', queue, string.format('%d', at) .. ':' .. ticket)
           state, is_heard = {'waiting', at, line}, 1
           -- The first to join in a while moves the ends of the keys.
-          if math.floor(latest / 1000 / TOUCHED) ~= math.floor(ms / TOUCHED) then
+          if math.floor(last_place / 1000 / TOUCHED) ~= math.floor(ms / TOUCHED) then
             redis.call('PEXPIREAT', queue, string.format('%d', ms + LINE_TTL))
             redis.call('PEXPIREAT', waiters, string.format('%d', ms + MARK_TTL))
           end

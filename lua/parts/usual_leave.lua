@@ -16,7 +16,7 @@ if usual and freed == '' then
   local ticket, client, lease, owner = string.match(
     line[#turns + 1] or '', '^%d+:(([!-9;-~]+):%d+:([1-9]%d*):([^:]*).*)$')
   local head
-  if ordinary and ticket and #lease < 13 then
+  if ordinary and ticket and #lease <= LEASE_DIGITS then
     --#include parts/look.lua
     head = not (retired or blind or expected or gathering) and (tonumber(deadline or 0) or 0) > ms
     if head and client ~= me then

@@ -36,7 +36,7 @@ func (w *words) renewal(keys lua.Keys, r *request) lua.Renewal {
 }
 
 func (e *engine) enter(ctx context.Context, caller *lua.Server, w *words, r *request) (reply, error) {
-	request := lua.Enter{Try: r.verb == try, Some: r.some, Seen: w.tokenOf(r.seen), Lease: time.Duration(lease) * time.Millisecond}
+	request := lua.Enter{Try: r.verb == try, Some: r.some, Seen: w.tokenOf(r.seen), Spare: time.Duration(lease) * time.Millisecond}
 	for _, a := range r.of[:r.n] {
 		request.Tickets = append(request.Tickets, lua.EnterTicket{Ticket: w.of(a.ticket), Place: lua.Place(w.number(a.place, 0)), Tell: a.tell})
 	}

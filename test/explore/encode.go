@@ -84,7 +84,7 @@ func (c *client) encode(b []byte) []byte {
 }
 
 func encodeWait(b []byte, w *rules.Waiter) []byte {
-	b = bits(append(b, byte(w.Phase), byte(w.Unplaced), byte(w.Late), byte(w.Last.Session)), w.Seen)
+	b = bits(append(b, byte(w.Phase), byte(w.Unplaced), byte(w.Late), byte(w.Last.Session)), w.OnServer)
 	b = put(b, int32(w.Place), int32(w.Shown), int32(w.Forced))
 	if w.Last.At == 0 {
 		return put(b, absent, timed(w.Began))

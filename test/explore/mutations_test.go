@@ -42,7 +42,7 @@ var mutations = []mutation{
 		breaks:   []int{2},
 	}, {
 		name:     "who has its turn on another's hold still counts as waiting",
-		changes:  []change{{"waiter.go", "\tw.Seen = true\n\tw.Phase = Granted\n}", "\tw.Seen = true\n}"}},
+		changes:  []change{{"waiter.go", "\tw.OnServer = true\n\tw.Phase = Granted\n}", "\tw.OnServer = true\n}"}},
 		scenario: mixed(crowd, once, absentee, budget{faults: 1, delay: 1, ticks: 1}),
 		breaks:   []int{1, 7},
 	}, {
@@ -59,7 +59,7 @@ var mutations = []mutation{
 		name: "nobody is asked whether the next one is reachable",
 		changes: []change{
 			{"parts/advance.lua", "client ~= me and not hears(client) and not valid(blind)", "false"},
-			{"leave.lua", "if deaf then dead[deaf] = true end", ""},
+			{"leave.lua", "if deaf then passed_over[deaf] = true end", ""},
 		},
 		scenario: all(once, budget{faults: 1, crash: 1}),
 		breaks:   []int{4},
@@ -296,7 +296,7 @@ var mutations = []mutation{
 		breaks:   []int{7},
 	}, {
 		name:     "the client forgets a try that was granted too late",
-		changes:  []change{{"waiter.go", "case lua.Granted:\n\t\tw.Seen = true\n", "case lua.Granted:\n"}},
+		changes:  []change{{"waiter.go", "case lua.Granted:\n\t\tw.OnServer = true\n", "case lua.Granted:\n"}},
 		scenario: mixed(hasty, hasty, once, budget{delay: 1}.with(1, 1)),
 		breaks:   []int{7},
 	}, {

@@ -145,7 +145,7 @@ const lasts = 100 * time.Millisecond
 
 // tidyHold forgets what the rules of a hold do not ask for here. Renewals may go out at any time.
 func tidyHold(h *rules.Hold) {
-	h.RenewAt, h.SyncAt, h.Kept = time.Time{}, time.Time{}, now.Add(lua.TokenTTL)
+	h.RenewAt, h.SyncAt, h.TokenEnds = time.Time{}, time.Time{}, now.Add(lua.TokenTTL)
 	h.Term = rules.Term{Span: span(lease), Ends: then(max(from(h.Term.Ends), -1))}
 	h.TrustEnds = then(max(from(h.TrustEnds), 0))
 	if h.State != rules.Held {
