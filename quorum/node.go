@@ -46,6 +46,7 @@ type node struct {
 	probing bool
 	flapped engine.Backoff // before a first probe; it begins anew with a node that was there for a while
 	since   time.Time      // when a probe last found the node back
+	there   time.Time      // when it last answered, and was one of ours
 	why     error          // of failed
 	known   string         // the run id that it said last
 	usual   time.Duration  // how long its answers take, about
@@ -118,6 +119,9 @@ func (r *request) ends() {
 	if r.told && (r.err != nil || !other) { // another quorum's node answers, too: see judges
 		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
 	}
+	if (r.err == nil || r.refused) && !r.node.failed {
+		r.there = time.Now()
+	}
 	r.mu.Unlock()
 	if r.told && r.err != nil {
 		r.away() // begins to probe
@@ -165,6 +169,13 @@ func (n *node) met(run string, wait time.Duration) {
 	if another && wait > 0 {
 		n.logger.Warn("fairlock: a node has lost what it granted, or is new: it grants nothing for now", "run", run, "for", wait)
 	}
+}
+
+// quiet is how long the node has not answered, or was none of ours.
+func (n *node) quiet() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Since(n.there)
 }
 
 // silent reports whether a request has gone unanswered for too long. n.mu must be held.
