@@ -31,6 +31,7 @@ type Locker struct {
 	closing  chan struct{} // closed by Close
 	looked   atomic.Bool   // a look has found a majority
 	joined   atomic.Bool   // a lock was asked for, of the right nodes: they are told of the quorum, too
+	meeting  sync.Mutex    // held while a node's run id is compared with those of others
 
 	mu      sync.Mutex       // guards all below, and what call and line say it guards
 	calls   map[uint64]*call // that wait, hold or release
