@@ -134,6 +134,7 @@ type deployment struct {
 	stirred  atomic.Int64    // when idle connections were last used (Unix ns); see Stir
 	spawn    func(func())    // runs a request in a goroutine that somebody waits for
 	ends     <-chan struct{} // see Spawn; nil: never
+	life     *life           // see Mortal; nil: GiveUp ends nothing
 }
 
 // NewServer returns a Server for the given client. channel is the common start of the clients'
@@ -262,6 +263,11 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 }
 
 func (s *Server) sendBy(ctx context.Context, p *prompt, args []any, by sender) (any, error) {
+	if p == nil && s.life != nil {
+		own, over := s.under(ctx)
+		defer over()
+		ctx = own
+	}
 	cmd := newOnce(p.or(ctx), args)
 	start := time.Now()
 	err := by.process(ctx, p, cmd)

@@ -68,7 +68,9 @@ func (sc *Scan) Next(ctx context.Context) (page []Listed, more bool, err error) 
 // ScanPage is one request of a SCAN of a single server: the keys among about count that match,
 // and the cursor of the next page. It is "0" for the first page, and after the last.
 func (s *Server) ScanPage(ctx context.Context, cursor, match string, count int) (keys []string, next string, err error) {
-	return s.scanPage(ctx, s.rdb, cursor, match, count)
+	own, over := s.under(ctx)
+	defer over()
+	return s.scanPage(own, s.rdb, cursor, match, count)
 }
 
 // scanPage is ScanPage of a node.

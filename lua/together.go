@@ -40,7 +40,7 @@ func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) 
 	if p != nil && p.obeyed {
 		soon = time.Now().Add(patience)
 	}
-	if t.apart || ctx.Done() != nil && !p.outlasts(soon) {
+	if t.apart || !lasts(ctx) && !p.outlasts(soon) {
 		return t.rdb.Process(p.or(ctx), request)
 	}
 	if err := ctx.Err(); err != nil {
@@ -73,8 +73,10 @@ func (s *Server) await(p *prompt, begun time.Time, args []any) (any, error) {
 	b, sends := t.begin(&t.others, request, true)
 	if sends {
 		s.begin(func() {
+			under, over := s.under(ctx)
+			defer over()
 			start := time.Now()
-			err := t.lead(ctx, b)
+			err := t.lead(under, b)
 			s.timing.took(time.Since(start), err) // asks what may be a hook's own error
 		})
 	}

@@ -31,6 +31,7 @@ type Locker struct {
 	closing  chan struct{} // closed by Close
 	looked   atomic.Bool   // a look has found a majority
 	joined   atomic.Bool   // a lock was asked for, of the right nodes: they are told of the quorum, too
+	meeting  sync.Mutex    // held while a node's run id is compared with those of others
 
 	mu      sync.Mutex       // guards all below, and what call and line say it guards
 	calls   map[uint64]*call // that wait, hold or release
@@ -69,6 +70,7 @@ func New(nodes []redis.UniversalClient, options ...Option) *Locker {
 			logger: logger, spawn: l.core.Go, back: l.returned, ended: l.closing,
 		}
 		n.server.Spawn(l.core.Go, l.closing)
+		n.server.Mortal()
 		if l.core.Settings.Simulated() { // or the order of goroutines would decide what goes out together
 			n.server.Apart()
 		}
@@ -131,9 +133,14 @@ func (l *Locker) Overhear(context.Context, ...string) iter.Seq2[Overheard, error
 	}
 }
 
-// Close ends the Locker, as that of package fairlock does.
+// Close ends the Locker, as that of package fairlock does. If a node says nothing meanwhile, Close
+// waits for a second or two for connections to it, and for answers to what was sent to it no longer
+// than its client does, and for 5 s if that has no timeouts.
 func (l *Locker) Close() error {
 	l.refuse(l.draining, l.closing)
+	over := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { l.forsake(over) })
 	l.mu.Lock()
 	for _, at := range l.lines {
 		at.alarm.Stop()
@@ -153,7 +160,40 @@ func (l *Locker) Close() error {
 	}
 	hubs.Wait()
 	l.core.Wait() // a message that came in between may have had a grant given back
+	close(over)
+	beside.Wait()
 	return nil
+}
+
+// lastWords is how long a Close waits at least for a connection to a node that says nothing.
+const lastWords = time.Second
+
+// forsake has requests end that wait for connections to nodes that have said nothing for lastWords,
+// until over is closed: go-redis dials a machine that is gone five times, for five seconds each. What
+// an Unlock sends after that Close waits for a connection as ever. The subscriptions to nodes that
+// are away end at once: they may be about to be made, and tell nothing.
+func (l *Locker) forsake(over <-chan struct{}) {
+	tick := time.NewTicker(lastWords / 2)
+	defer tick.Stop()
+	var hubs sync.WaitGroup
+	defer hubs.Wait()
+	deaf := make(map[*node]bool)
+	for first := true; ; first = false {
+		for _, n := range l.nodes {
+			if n.away() && !deaf[n] {
+				deaf[n] = true
+				hubs.Go(n.hub.Close)
+			}
+			if !first && n.quiet() >= lastWords { // else it answers, however many requests there are
+				n.server.GiveUp()
+			}
+		}
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // Shutdown lets holders finish, then closes the Locker.

@@ -234,9 +234,9 @@ func TestALookRefusesOneServerUnderTwoNames(t *testing.T) {
 	l := New(nodes, WithSet(setOf([]redis.UniversalClient{w.direct[0], w.direct[1], w.direct[2]})))
 	t.Cleanup(func() { _ = l.Close() })
 	_, err := l.Inspect(w.Context(), "x")
-	w.is(err, ErrInvalid)
+	w.is(err, errTwice)
 	for _, err := range l.List(w.Context()) {
-		w.is(err, ErrInvalid)
+		w.is(err, errTwice)
 	}
 }
 

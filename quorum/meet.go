@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlock/locks/internal/engine"
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/lua"
 )
@@ -23,6 +22,9 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 		return err
 	}
 	s.joined.Store(true)
+	for _, n := range s.nodes {
+		n.shun() // who answered late, or a call before this one
+	}
 	for _, n := range blank { // one that cannot be told is away
 		s.core.Go(func() { _, _, _ = s.meet(context.Background(), n, joins) })
 	}
@@ -31,8 +33,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
 // others no longer than any call does, unless a node is blank, which may be told of a quorum then.
-// One node of another quorum is an error. Others that refuse are as good as away, unless they leave
-// no majority.
+// One node of another quorum is an error, and so are two that are one server. Others that refuse are
+// as good as away, unless they leave no majority.
 func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err error) {
 	if l.err != nil {
 		return nil, l.err
@@ -63,7 +65,7 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
 			refused[m.i], failed[m.i] = m.err, m.err
-			if _, other := m.err.(definite); other { //nolint:errorlint // it may hold a user's error
+			if isDefinite(m.err) {
 				return nil, fmt.Errorf("node %d: %w", m.i+1, m.err)
 			}
 			if refusals++; refusals > len(l.nodes)-l.need() {
@@ -72,7 +74,7 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		case m.err != nil:
 			failed[m.i] = m.err
 		case twice && m.run != "":
-			return nil, engine.Invalid("nodes %d and %d are one server", min(other, m.i)+1, max(other, m.i)+1)
+			return nil, oneServer(l.nodes[other], l.nodes[m.i], m.run)
 		default:
 			runs[m.run], failed[m.i] = m.i, nil
 			answered++
@@ -109,8 +111,12 @@ func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
 	return all
 }
 
-// errOther is wrapped by errors of nodes that belong to another quorum.
-var errOther = errors.New("the node belongs to another quorum")
+// What errors of nodes wrap that are none of ours. Neither is mended by asking again, nor is it the
+// fault of a call: somebody has to mend a list of nodes, or a name.
+var (
+	errOther = errors.New("the node belongs to another quorum")
+	errTwice = errors.New("two nodes are one server")
+)
 
 // What becomes of a node that belongs to no quorum, when it is met.
 const (
@@ -133,11 +139,49 @@ func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, er
 	wait, _ := reply[1].(int64)
 	set, _ = reply[2].(string)
 	most, _ := reply[3].(int64)
-	if err := l.belongs(set, most); err != nil && (set != "" || as != known) {
-		return "", "", err
+	other, anew := l.belongs(set, most), false
+	if set == "" && as == known {
+		other = nil // it belongs to none
 	}
-	n.met(run, ms(wait))
+	if other == nil {
+		anew, other = l.claims(n, run)
+	}
+	if n.turnsOut(other); other != nil {
+		if l.joined.Load() { // else Meet decides
+			n.shun()
+		}
+		return "", "", other
+	}
+	if anew && wait > 0 {
+		n.logger.Warn("fairlock: a node has lost what it granted, or is new: it grants nothing for now", "run", run, "for", ms(wait))
+	}
 	return run, set, nil
+}
+
+// claims notes which server a node is, unless another node is that server: it would have two votes.
+// Of the two, the one that said so first keeps its vote, until it has been away for so long that
+// nothing there is trusted any more. anew reports that the node was another server before.
+func (l *Locker) claims(n *node, run string) (anew bool, err error) {
+	l.meeting.Lock()
+	defer l.meeting.Unlock()
+	for _, other := range l.nodes {
+		if other != n && run != "" && other.is(run, l.most) { // a server that says none has the empty one
+			return false, oneServer(other, n, run)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	anew = n.known != run
+	n.known = run
+	return anew, nil
+}
+
+// oneServer is the error of two nodes that are the server with that run id.
+func oneServer(a, b *node, run string) error {
+	if b.i < a.i {
+		a, b = b, a
+	}
+	return definite{fmt.Errorf("%w: %s and %s, with the run id %s", errTwice, nameOf(a.i, a.rdb), nameOf(b.i, b.rdb), run)}
 }
 
 // belongs is an error unless this is what a node of the quorum keeps: the set and the longest
@@ -155,10 +199,18 @@ type definite struct{ error }
 func (d definite) Unwrap() error { return d.error }
 func (definite) RedisError()     {}
 
+func isDefinite(err error) bool {
+	_, ok := err.(definite) //nolint:errorlint // it may hold a user's error
+	return ok
+}
+
 // Init says that nobody holds anything in this quorum: a new one need not wait for the longest
 // lease that it might have forgotten. Use it once, before the first lock.
 func (l *Locker) Init(ctx context.Context) error {
 	err := l.usable(ctx)
+	if err == nil {
+		err = l.differ(ctx)
+	}
 	if err == nil {
 		failed := make([]error, len(l.nodes))
 		err = l.side(ctx, func(i int) {
@@ -176,6 +228,24 @@ func (l *Locker) Init(ctx context.Context) error {
 	}
 	if err != nil {
 		return &Error{Op: "init", Err: err}
+	}
+	return nil
+}
+
+// differ is an error if two nodes are one server. It writes nothing.
+func (l *Locker) differ(ctx context.Context) error {
+	runs := make([]string, len(l.nodes))
+	if err := l.side(ctx, func(i int) {
+		runs[i], _ = l.peek(context.WithoutCancel(ctx), l.nodes[i]) // what fails will fail again
+	}); err != nil {
+		return err
+	}
+	first := make(map[string]*node)
+	for i, run := range runs {
+		if other := first[run]; other != nil && run != "" {
+			return oneServer(other, l.nodes[i], run)
+		}
+		first[run] = l.nodes[i]
 	}
 	return nil
 }

@@ -46,8 +46,11 @@ type node struct {
 	probing bool
 	flapped engine.Backoff // before a first probe; it begins anew with a node that was there for a while
 	since   time.Time      // when a probe last found the node back
+	there   time.Time      // when it last answered, and was one of ours
 	why     error          // of failed
-	known   string         // the run id that it said last
+	known   string         // the run id that it said last, as one of ours
+	other   error          // why it is none of ours, as it said when it was last met; nil: it is
+	foreign bool           // failed, for it is none of ours, as far as is known; a probe finds out if it is again
 	usual   time.Duration  // how long its answers take, about
 	session uint64         // of the subscription: how often it came up
 }
@@ -60,6 +63,7 @@ func (n *node) run(ctx context.Context, sc lua.Script, keys []string, args ...an
 // send runs a command of a script, by one of the node's Servers.
 func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) (reply []any, err error) {
 	r := n.begins()
+	r.meets = sc == meetScript
 	defer r.ends()
 	if ctx == context.Background() { // else the user's context may be what ends the goroutine
 		r.err, r.failed, r.told = lua.ErrCutShort, true, true // unless RunCommand returns
@@ -86,6 +90,7 @@ type request struct {
 	err     error
 	failed  bool
 	refused bool
+	meets   bool // it asks who the node is: whoever sent it judges the answer
 	told    bool // what came says something of the node
 }
 
@@ -114,9 +119,11 @@ func (r *request) ends() {
 	}
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
-	_, other := r.why.(definite)            //nolint:errorlint // it may hold a user's error
-	if r.told && (r.err != nil || !other) { // another quorum's node answers, too: see judges
+	if r.told && !r.foreign && (r.err != nil || !r.meets) { // a node that is none of ours answers, too
 		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
+	}
+	if (r.err == nil || r.refused) && !r.node.failed {
+		r.there = time.Now()
 	}
 	r.mu.Unlock()
 	if r.told && r.err != nil {
@@ -156,15 +163,35 @@ func (n *node) listens() bool {
 // errSilent says that a node has a request that it has not answered for too long.
 var errSilent = fmt.Errorf("no answer within %v", silence)
 
-// met takes in what a node said of itself: its run id, and for how long it grants nothing.
-func (n *node) met(run string, wait time.Duration) {
+// is reports whether the node is the server with that run id, or may yet have votes there that are
+// trusted for so long.
+func (n *node) is(run string, trusted time.Duration) bool {
 	n.mu.Lock()
-	another := n.known != run
-	n.known = run
-	n.mu.Unlock()
-	if another && wait > 0 {
-		n.logger.Warn("fairlock: a node has lost what it granted, or is new: it grants nothing for now", "run", run, "for", wait)
+	defer n.mu.Unlock()
+	return n.known == run && (!n.failed || time.Since(n.there) < trusted)
+}
+
+// turnsOut takes in why the node is none of ours; nil: it is.
+func (n *node) turnsOut(other error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.other = other
+}
+
+// shun has the node count as away if it has turned out to be none of ours.
+func (n *node) shun() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.other != nil {
+		n.failed, n.foreign, n.refused, n.why = true, true, false, n.other
 	}
+}
+
+// quiet is how long the node has not answered, or was none of ours.
+func (n *node) quiet() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Since(n.there)
 }
 
 // silent reports whether a request has gone unanswered for too long. n.mu must be held.
@@ -287,7 +314,7 @@ func (n *node) probe(why error) {
 				n.back(n.i)
 				return
 			}
-			if errors.Is(p.err, errOther) && !said {
+			if isDefinite(p.err) && !said {
 				said = true
 				n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", p.err)
 			}
@@ -312,15 +339,16 @@ func (n *node) asks(at time.Time, answers chan<- probed) {
 func (n *node) judges(err error, last time.Time) (back bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err != nil { // also if it answered: it may be another quorum's by now
-		n.failed, n.refused, n.why = true, n.refused && !errors.Is(err, errOther), err
+	if err != nil { // also if it answered: it may be none of ours by now
+		n.foreign = n.foreign || isDefinite(err)
+		n.failed, n.refused, n.why = true, n.refused && !n.foreign, err
 		return false
 	}
 	n.forgive(last)
 	if n.silent() {
 		return false
 	}
-	n.probing, n.failed, n.why, n.since = false, false, nil, time.Now()
+	n.probing, n.failed, n.foreign, n.why, n.since = false, false, false, nil, time.Now()
 	return true
 }
 

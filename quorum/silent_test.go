@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type hushed struct {
 
 	mu     sync.Mutex // guards what follows
 	silent []bool
+	dark   []bool   // requests break their connections, and dials wait until they are given up
 	unread string   // no node reads a request with this text; empty: they read all
 	epoch  int      // how often all connections were lost
 	held   []func() // what nodes have not read yet
@@ -42,7 +44,8 @@ type hushed struct {
 func inFakeTime(t *testing.T, n int, test func(h *hushed)) {
 	t.Helper()
 	bubbles.Test(t, func(t *testing.T) {
-		h := &hushed{T: t, silent: make([]bool, n)}
+		h := &hushed{T: t, silent: make([]bool, n), dark: make([]bool, n)}
+		t.Cleanup(h.dials)
 		for range n {
 			h.nodes = append(h.nodes, pipes.New(t))
 		}
@@ -61,6 +64,20 @@ func (h *hushed) hush(nodes ...int) {
 		h.silent[i] = true
 	}
 	h.Cleanup(h.answers)
+}
+
+// darken has a node be a machine that is gone.
+func (h *hushed) darken(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dark[i] = true
+}
+
+// dials waits for go-redis, which dials for half a minute though its client is closed.
+func (h *hushed) dials() {
+	if slices.Contains(h.dark, true) {
+		time.Sleep(time.Minute)
+	}
 }
 
 // answers has nodes read what they have not read, and answer.
@@ -100,6 +117,13 @@ type mute struct {
 func (m mute) Write(p []byte) (int, error) {
 	m.h.mu.Lock()
 	defer m.h.mu.Unlock()
+	if m.h.dark[m.i] {
+		if !bytes.Contains(p, []byte("evalsha")) { // a subscription: go-redis would dial under its mutex
+			return len(p), nil
+		}
+		_ = m.Conn.Close()
+		return 0, net.ErrClosed
+	}
 	if m.epoch != m.h.epoch {
 		return len(p), nil
 	}
@@ -120,8 +144,12 @@ func (h *hushed) locker(options ...Option) *Locker {
 			PoolSize: 100, // go-redis waits for a pool that is used up with timers of other bubbles
 			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				h.mu.Lock()
-				epoch := h.epoch
+				epoch, dark := h.epoch, h.dark[i]
 				h.mu.Unlock()
+				if dark {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
 				c, err := mini.Dial(ctx, network, addr)
 				return mute{c, h, i, epoch}, err
 			},
