@@ -20,6 +20,11 @@ func (s *Server) stir(record string) {
 	if s.timing.unbounded() || s.timing.dials { // nothing would give them up; or time is simulated
 		return
 	}
+	select {
+	case <-s.ends: // a Close would wait for that
+		return
+	default:
+	}
 	now, last := time.Now().UnixNano(), s.stirred.Load()
 	if now-last < int64(stirEvery) || !s.stirred.CompareAndSwap(last, now) {
 		return
