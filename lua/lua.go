@@ -26,7 +26,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -131,7 +131,7 @@ type deployment struct {
 	timing   timing
 	direct   direct
 	together *together
-	stirred  atomic.Int64    // when idle connections were last used (Unix ns); see Stir
+	stirred  sync.Map        // by a node's address: when its idle connections were last used (Unix ns)
 	spawn    func(func())    // runs a request in a goroutine that somebody waits for
 	ends     <-chan struct{} // see Spawn; nil: never
 	life     *life           // see Mortal; nil: GiveUp ends nothing
@@ -303,12 +303,13 @@ func (s *Server) run(ctx context.Context, sc script, command []any) ([]any, erro
 }
 
 func (s *Server) runAny(ctx context.Context, sc script, command []any) (any, error) {
+	start := time.Now()
 	reply, err := s.send(ctx, command, s.by)
 	if err != nil && says(err, "NOSCRIPT") {
 		reply, err = s.Do(ctx, sc.whole(command)...)
 	}
 	if err != nil {
-		if look(err).timeout {
+		if f := look(err); f.kept || f.timeout && time.Since(start) >= patience { // and not a short deadline
 			s.stir(command[3].(string)) // the lock's first key
 		}
 		return nil, sc.named(final(err), command)

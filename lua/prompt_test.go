@@ -35,6 +35,13 @@ func silentFor(read time.Duration, obedient bool) *redis.Client {
 	})
 }
 
+// noPings has no idle connections of the node used for an hour.
+func (s *Server) noPings(addr string) {
+	later := new(atomic.Int64)
+	later.Store(time.Now().Add(time.Hour).UnixNano())
+	s.stirred.Store(addr, later)
+}
+
 func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -46,7 +53,7 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				rdb := silent(c.obedient)
 				defer rdb.Close()
 				p := NewServer(rdb, "w:", "a")
-				p.stirred.Store(time.Now().Add(time.Hour).UnixNano()) // no pings, for which all.Wait would wait
+				p.noPings("127.0.0.1:6379") // all.Wait would wait for them
 				var all sync.WaitGroup
 				p.Spawn(all.Go, nil)
 				soon, ok := p.Prompt(ctx, 5*time.Second)
@@ -271,6 +278,10 @@ func TestAPromptRequestThatWasAnsweredIsNotSentAgainWhateverAHookAsksItsContext(
 	must(t, err)
 	equal(t, "it was", left.Were[0], Held)
 	equal(t, "requests", hook.n.Load(), int64(1))
+	said, err := soon.Do(ctx, "echo", "as Redisson's scripts say it")
+	must(t, err)
+	equal(t, "it says", said, any("as Redisson's scripts say it"))
+	equal(t, "requests", hook.n.Load(), int64(2))
 }
 
 // reading is a context that ends the goroutine when it is asked for its deadline so often.

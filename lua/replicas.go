@@ -136,6 +136,8 @@ func whole(reply any) bool {
 		return len(r) > 0
 	case int64:
 		return r != 0
+	case string:
+		return r != ""
 	}
 	return false
 }

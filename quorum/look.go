@@ -123,11 +123,21 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 		}
 	}
 	slices.SortFunc(views, func(a, b view) int { return a.node - b.node })
-	if len(views) < l.need() {
-		return nil, nil, l.tooFew(len(views), "show it", refused)
+	if len(views) >= l.need() {
+		return views, refused, nil
 	}
-	return views, refused, nil
+	err = l.tooFew(len(views), "show it", refused)
+	if n := len(slices.DeleteFunc(slices.Clone(refused), func(err error) bool { return !lua.WrongType(err) })); n > len(l.nodes)-l.need() {
+		err = occupied{err}
+	}
+	return nil, nil, err
 }
+
+// occupied is the error of a look at a lock under whose name so many nodes have somebody else's key
+// that no majority can have the lock.
+type occupied struct{ error }
+
+func (o occupied) Unwrap() error { return o.error }
 
 // tooFew is why no majority of the nodes did something. If a majority is out of the question
 // because nodes refuse, it does not say that nodes are out of reach.
@@ -156,8 +166,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] {
 		}
 		for _, name := range names {
 			s, err := l.inspect(ctx, name)
-			if err != nil && !errors.Is(err, rules.ErrUnreachable) && strings.Contains(err.Error(), "WRONGTYPE") {
-				continue // somebody else's key, at a majority; nothing is known of the lock
+			if errors.As(err, new(occupied)) {
+				continue // nothing is known of the lock
 			}
 			if err != nil {
 				yield(nil, &Error{Op: "list", Name: name, Err: err})

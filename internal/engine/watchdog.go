@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -152,11 +153,11 @@ func (c *Core) serve(h *Hold, now time.Time, batch *batch, after *effects) bool 
 type batch struct {
 	holds    []*Hold
 	renewals []lua.Renewal
-	silent   bool // an earlier request for one of the holds is unanswered: its connection may be dead
+	late     []bool // an earlier request for the hold is unanswered: its connection may be dead
 }
 
 func (b *batch) add(h *Hold) {
-	b.silent = b.silent || h.Requests.Underway()
+	b.late = append(b.late, h.Requests.Underway())
 	b.holds = append(b.holds, h)
 	b.renewals = append(b.renewals, h.renewal())
 	h.Requests.Sent()
@@ -178,8 +179,10 @@ func (b *batch) sendAll(c *Core) {
 		to := min(from+lua.MaxRenewals, len(b.holds))
 		c.Go(func() { _ = c.renew(b.holds[from:to], b.renewals[from:to]) })
 	}
-	if _, one := c.protocol.(own); one && b.silent { // a quorum asks its nodes by itself
-		c.Server.Stir(b.holds[0].Keys)
+	if _, one := c.protocol.(own); one { // a quorum asks its nodes by itself
+		if i := slices.Index(b.late, true); i >= 0 {
+			c.Server.Stir(b.holds[i].Keys)
+		}
 	}
 }
 
@@ -191,10 +194,10 @@ func (b *batch) parted(server *lua.Server) map[redis.UniversalClient]*batch {
 		node := server.Node(h.Keys)
 		part := parts[node]
 		if part == nil {
-			part = &batch{silent: b.silent}
+			part = new(batch)
 			parts[node] = part
 		}
-		part.holds, part.renewals = append(part.holds, h), append(part.renewals, b.renewals[i])
+		part.holds, part.renewals, part.late = append(part.holds, h), append(part.renewals, b.renewals[i]), append(part.late, b.late[i])
 	}
 	return parts
 }

@@ -295,6 +295,9 @@ func (h *Hold) TakenOver(lease time.Duration) {
 	if h.State == Held {
 		h.Lease = max(h.Lease, lease)
 		h.RenewAt = h.Term.Ends.Add(renewedAfter(h.Lease) - h.Term.Span)
+		if !h.DoubtAt.IsZero() {
+			h.settleDoubt()
+		}
 	}
 }
 

@@ -356,6 +356,16 @@ func TestAnAnswerToARenewalThatWasSentBeforeADoubtDoesNotSettleIt(t *testing.T) 
 	}
 }
 
+func TestAHoldThatIsTakenOverIsDoubtedYet(t *testing.T) {
+	h := Begin(Term{lease, t0.Add(lease)}, lease, true, t0)
+	h.Doubted("b", "a", s0+1000, s0, t0.Add(time.Millisecond))
+	h.Renewed(t0, lease, 1) // an Extend, sent before the doubt
+	h.TakenOver(lease)
+	if after(h.RenewAt) != 2*time.Millisecond {
+		t.Errorf("renewed after %v", after(h.RenewAt))
+	}
+}
+
 func TestTrustEndsByItselfAndWithTheServersWord(t *testing.T) {
 	h := begun(lease)
 	end := t0.Add(27 * time.Second)

@@ -47,14 +47,19 @@ func TestAnAnswerThatIsOlderThanADoubtDoesNotSettleIt(t *testing.T) {
 		patient := &redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: 5 * time.Second}
 		u := f.User(patient, fairlock.WithLease(time.Minute))
 		lease := u.Locks("x")
-		late := f.Once(f.Verb("renew"), faultproxy.DelayReply(500*time.Millisecond))
+		told := make(chan struct{})
+		late := f.Once(f.Verb("renew"), faultproxy.RewriteReply(func(reply []byte) []byte {
+			<-told
+			return reply
+		}))
 		extended := make(chan error, 1)
 		go func() { extended <- lease.Extend(background, 2*time.Minute) }()
 		late.WaitExecuted(f, 1, world.Patience)
 		f.Ends(lease)
 		f.Loses()
 		other := f.Beside().Locks("x")
-		w := u.Asks(background, "x") // a try would be answered by the process that has the lock
+		w := u.WaitsPlainly("x") // a try would be answered by the process that has the lock
+		close(told)
 		select {
 		case <-lease.Done():
 		case <-time.After(2400 * time.Millisecond): // a call that waits asks again after 2.5 s
