@@ -35,11 +35,11 @@ func silentFor(read time.Duration, obedient bool) *redis.Client {
 	})
 }
 
-// noPings has no idle connections of the node used for an hour.
-func (s *Server) noPings(addr string) {
-	later := new(atomic.Int64)
-	later.Store(time.Now().Add(time.Hour).UnixNano())
-	s.stirred.Store(addr, later)
+// stirredAt has the node's idle connections be used last at that time.
+func (s *Server) stirredAt(addr string, at time.Time) {
+	last := new(atomic.Int64)
+	last.Store(at.UnixNano())
+	s.stirred.Store(addr, last)
 }
 
 func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAPromptRequestComesBackSoonFromASilentServerAndTheNextIsNotPrompt(t *te
 				rdb := silent(c.obedient)
 				defer rdb.Close()
 				p := NewServer(rdb, "w:", "a")
-				p.noPings("127.0.0.1:6379") // all.Wait would wait for them
+				p.stirredAt("127.0.0.1:6379", time.Now().Add(time.Hour)) // all.Wait would wait for pings
 				var all sync.WaitGroup
 				p.Spawn(all.Go, nil)
 				soon, ok := p.Prompt(ctx, 5*time.Second)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -49,5 +50,6 @@ func TestStirUsesEachIdleConnectionOfBothPoolsOnceAndNotAgainAtOnce(t *testing.T
 		s.Stir(keysOf(t, "x"))
 		all.Wait()
 		equal(t, "pings", pings(t, other)-before, 4)
+		s.stirredAt(server.Addr(), time.Now()) // however long that took
 	}
 }

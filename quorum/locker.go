@@ -21,17 +21,17 @@ import (
 // enough. Its methods are safe for concurrent use.
 type Locker struct {
 	settings
-	nodeKey  string                            // the key of a node's own record
-	channels string                            // what the clients' channels begin with
-	args     struct{ node, id, set, most any } // as scripts get them
-	core     *engine.Core
-	crew     *crew
-	nodes    []*node
-	draining chan struct{} // closed by Shutdown and Close: ends calls not made under a hold
-	closing  chan struct{} // closed by Close
-	looked   atomic.Bool   // a look has found a majority
-	joined   atomic.Bool   // a lock was asked for, of the right nodes: they are told of the quorum, too
-	meeting  sync.Mutex    // held while a node's run id is compared with those of others
+	nodeKey   string                            // the key of a node's own record
+	channels  string                            // what the clients' channels begin with
+	args      struct{ node, id, set, most any } // as scripts get them
+	core      *engine.Core
+	crew      *crew
+	nodes     []*node
+	draining  chan struct{} // closed by Shutdown and Close: ends calls not made under a hold
+	closing   chan struct{} // closed by Close
+	looked    atomic.Bool   // a look has found a majority
+	joined    atomic.Bool   // a lock was asked for, of the right nodes: they are told of the quorum, too
+	forsaking sync.Once     // see Close
 
 	mu      sync.Mutex       // guards all below, and what call and line say it guards
 	calls   map[uint64]*call // that wait, hold or release
@@ -140,7 +140,7 @@ func (l *Locker) Close() error {
 	l.refuse(l.draining, l.closing)
 	over := make(chan struct{})
 	var beside sync.WaitGroup
-	beside.Go(func() { l.forsake(over) })
+	beside.Go(func() { l.forsaking.Do(func() { l.forsake(over) }) }) // one Close's, for all
 	l.mu.Lock()
 	for _, at := range l.lines {
 		at.alarm.Stop()
@@ -173,18 +173,19 @@ const lastWords = time.Second
 // an Unlock sends after that Close waits for a connection as ever. The subscriptions to nodes that
 // are away end at once: they may be about to be made, and tell nothing.
 func (l *Locker) forsake(over <-chan struct{}) {
+	began := time.Now()
 	tick := time.NewTicker(lastWords / 2)
 	defer tick.Stop()
 	var hubs sync.WaitGroup
 	defer hubs.Wait()
 	deaf := make(map[*node]bool)
-	for first := true; ; first = false {
+	for {
 		for _, n := range l.nodes {
 			if n.away() && !deaf[n] {
 				deaf[n] = true
 				hubs.Go(n.hub.Close)
 			}
-			if !first && n.quiet() >= lastWords { // else it answers, however many requests there are
+			if time.Since(began) >= lastWords && n.quiet() >= lastWords { // else it answers
 				n.server.GiveUp()
 			}
 		}

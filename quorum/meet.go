@@ -22,9 +22,6 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 		return err
 	}
 	s.joined.Store(true)
-	for _, n := range s.nodes {
-		n.shun() // who answered late, or a call before this one
-	}
 	for _, n := range blank { // one that cannot be told is away
 		s.core.Go(func() { _, _, _ = s.meet(context.Background(), n, joins) })
 	}
@@ -65,7 +62,7 @@ func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err er
 		switch other, twice := runs[m.run]; {
 		case m.err != nil && !rules.Retryable(m.err):
 			refused[m.i], failed[m.i] = m.err, m.err
-			if isDefinite(m.err) {
+			if _, other := m.err.(definite); other { //nolint:errorlint // it may hold a user's error
 				return nil, fmt.Errorf("node %d: %w", m.i+1, m.err)
 			}
 			if refusals++; refusals > len(l.nodes)-l.need() {
@@ -118,6 +115,14 @@ var (
 	errTwice = errors.New("two nodes are one server")
 )
 
+// oneServer is the error of two nodes that are the server with that run id.
+func oneServer(a, b *node, run string) error {
+	if b.i < a.i {
+		a, b = b, a
+	}
+	return definite{fmt.Errorf("%w: %s and %s, with the run id %s", errTwice, nameOf(a.i, a.rdb), nameOf(b.i, b.rdb), run)}
+}
+
 // What becomes of a node that belongs to no quorum, when it is met.
 const (
 	known = iota - 1 // nothing
@@ -139,49 +144,11 @@ func (l *Locker) meet(ctx context.Context, n *node, as int) (run, set string, er
 	wait, _ := reply[1].(int64)
 	set, _ = reply[2].(string)
 	most, _ := reply[3].(int64)
-	other, anew := l.belongs(set, most), false
-	if set == "" && as == known {
-		other = nil // it belongs to none
+	if err := l.belongs(set, most); err != nil && (set != "" || as != known) {
+		return "", "", err
 	}
-	if other == nil {
-		anew, other = l.claims(n, run)
-	}
-	if n.turnsOut(other); other != nil {
-		if l.joined.Load() { // else Meet decides
-			n.shun()
-		}
-		return "", "", other
-	}
-	if anew && wait > 0 {
-		n.logger.Warn("fairlock: a node has lost what it granted, or is new: it grants nothing for now", "run", run, "for", ms(wait))
-	}
+	n.met(run, ms(wait))
 	return run, set, nil
-}
-
-// claims notes which server a node is, unless another node is that server: it would have two votes.
-// Of the two, the one that said so first keeps its vote, until it has been away for so long that
-// nothing there is trusted any more. anew reports that the node was another server before.
-func (l *Locker) claims(n *node, run string) (anew bool, err error) {
-	l.meeting.Lock()
-	defer l.meeting.Unlock()
-	for _, other := range l.nodes {
-		if other != n && run != "" && other.is(run, l.most) { // a server that says none has the empty one
-			return false, oneServer(other, n, run)
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	anew = n.known != run
-	n.known = run
-	return anew, nil
-}
-
-// oneServer is the error of two nodes that are the server with that run id.
-func oneServer(a, b *node, run string) error {
-	if b.i < a.i {
-		a, b = b, a
-	}
-	return definite{fmt.Errorf("%w: %s and %s, with the run id %s", errTwice, nameOf(a.i, a.rdb), nameOf(b.i, b.rdb), run)}
 }
 
 // belongs is an error unless this is what a node of the quorum keeps: the set and the longest
@@ -198,11 +165,6 @@ type definite struct{ error }
 
 func (d definite) Unwrap() error { return d.error }
 func (definite) RedisError()     {}
-
-func isDefinite(err error) bool {
-	_, ok := err.(definite) //nolint:errorlint // it may hold a user's error
-	return ok
-}
 
 // Init says that nobody holds anything in this quorum: a new one need not wait for the longest
 // lease that it might have forgotten. Use it once, before the first lock.

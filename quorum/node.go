@@ -46,11 +46,9 @@ type node struct {
 	probing bool
 	flapped engine.Backoff // before a first probe; it begins anew with a node that was there for a while
 	since   time.Time      // when a probe last found the node back
-	there   time.Time      // when it last answered, and was one of ours
+	there   time.Time      // when it last answered
 	why     error          // of failed
-	known   string         // the run id that it said last, as one of ours
-	other   error          // why it is none of ours, as it said when it was last met; nil: it is
-	foreign bool           // failed, for it is none of ours, as far as is known; a probe finds out if it is again
+	known   string         // the run id that it said last
 	usual   time.Duration  // how long its answers take, about
 	session uint64         // of the subscription: how often it came up
 }
@@ -63,7 +61,6 @@ func (n *node) run(ctx context.Context, sc lua.Script, keys []string, args ...an
 // send runs a command of a script, by one of the node's Servers.
 func (n *node) send(ctx context.Context, by *lua.Server, sc lua.Script, command []any) (reply []any, err error) {
 	r := n.begins()
-	r.meets = sc == meetScript
 	defer r.ends()
 	if ctx == context.Background() { // else the user's context may be what ends the goroutine
 		r.err, r.failed, r.told = lua.ErrCutShort, true, true // unless RunCommand returns
@@ -90,7 +87,6 @@ type request struct {
 	err     error
 	failed  bool
 	refused bool
-	meets   bool // it asks who the node is: whoever sent it judges the answer
 	told    bool // what came says something of the node
 }
 
@@ -119,7 +115,8 @@ func (r *request) ends() {
 	}
 	r.usual += (time.Since(r.began) - r.usual) / 8
 	r.told = r.told && !r.began.Before(r.heard)
-	if r.told && !r.foreign && (r.err != nil || !r.meets) { // a node that is none of ours answers, too
+	_, other := r.why.(definite)            //nolint:errorlint // it may hold a user's error
+	if r.told && (r.err != nil || !other) { // another quorum's node answers, too: see judges
 		r.node.failed, r.node.refused, r.why = r.failed, r.refused, r.err
 	}
 	if (r.err == nil || r.refused) && !r.node.failed {
@@ -163,31 +160,18 @@ func (n *node) listens() bool {
 // errSilent says that a node has a request that it has not answered for too long.
 var errSilent = fmt.Errorf("no answer within %v", silence)
 
-// is reports whether the node is the server with that run id, or may yet have votes there that are
-// trusted for so long.
-func (n *node) is(run string, trusted time.Duration) bool {
+// met takes in what a node said of itself: its run id, and for how long it grants nothing.
+func (n *node) met(run string, wait time.Duration) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.known == run && (!n.failed || time.Since(n.there) < trusted)
-}
-
-// turnsOut takes in why the node is none of ours; nil: it is.
-func (n *node) turnsOut(other error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.other = other
-}
-
-// shun has the node count as away if it has turned out to be none of ours.
-func (n *node) shun() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.other != nil {
-		n.failed, n.foreign, n.refused, n.why = true, true, false, n.other
+	another := n.known != run
+	n.known = run
+	n.mu.Unlock()
+	if another && wait > 0 {
+		n.logger.Warn("fairlock: a node has lost what it granted, or is new: it grants nothing for now", "run", run, "for", wait)
 	}
 }
 
-// quiet is how long the node has not answered, or was none of ours.
+// quiet is how long the node has not answered.
 func (n *node) quiet() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -314,7 +298,7 @@ func (n *node) probe(why error) {
 				n.back(n.i)
 				return
 			}
-			if isDefinite(p.err) && !said {
+			if errors.Is(p.err, errOther) && !said {
 				said = true
 				n.logger.Warn("fairlock: a node of the quorum answers again, and is none of ours", "error", p.err)
 			}
@@ -339,16 +323,15 @@ func (n *node) asks(at time.Time, answers chan<- probed) {
 func (n *node) judges(err error, last time.Time) (back bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err != nil { // also if it answered: it may be none of ours by now
-		n.foreign = n.foreign || isDefinite(err)
-		n.failed, n.refused, n.why = true, n.refused && !n.foreign, err
+	if err != nil { // also if it answered: it may be another quorum's by now
+		n.failed, n.refused, n.why = true, n.refused && !errors.Is(err, errOther), err
 		return false
 	}
 	n.forgive(last)
 	if n.silent() {
 		return false
 	}
-	n.probing, n.failed, n.foreign, n.why, n.since = false, false, false, nil, time.Now()
+	n.probing, n.failed, n.why, n.since = false, false, nil, time.Now()
 	return true
 }
 
