@@ -74,8 +74,8 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 }
 
 // open sends an attempt's first request, unless another call of its batch does. It uses the
-// caller's own goroutine if the request is sure to come back soon. The context is asked before
-// others rely on this call: it may be the user's, and panic.
+// caller's own goroutine if the request is sure to come back soon, and nothing may bring the lock
+// before that. The context is asked before others rely on this call: it may be the user's, and panic.
 func (l *Locker) open(ctx context.Context, a *attempt) {
 	var server *lua.Server
 	prompt := false

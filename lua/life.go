@@ -52,7 +52,8 @@ func (s *Server) Mortal() { s.life = &life{now: newSpell()} }
 
 // GiveUp ends the requests to a Mortal server that began before the last GiveUp and wait for a
 // connection: whoever sent them has ceased to hope for the server. A request that is sent already
-// ends as it would anyway. So do those of prompt callers, which wait for no connection.
+// ends as it would anyway. So do those that prompt callers send themselves: they wait for no
+// connection.
 func (s *Server) GiveUp() {
 	l := s.life
 	l.mu.Lock()

@@ -134,7 +134,7 @@ type deployment struct {
 	stirred  sync.Map        // by a node's address: when its idle connections were last used (Unix ns)
 	spawn    func(func())    // runs a request in a goroutine that somebody waits for
 	ends     <-chan struct{} // see Spawn; nil: never
-	life     *life           // see Mortal; nil: GiveUp ends nothing
+	life     *life           // see Mortal; nil: there is no GiveUp
 }
 
 // NewServer returns a Server for the given client. channel is the common start of the clients'
@@ -167,8 +167,8 @@ func NewPlainServer(rdb redis.UniversalClient, channel, client string) *Server {
 func (s *Server) Apart() { s.together.apart, s.timing.dials = true, true }
 
 // Spawn sets run as the starter, and owner, of the goroutines for requests that need one. Once ends
-// is closed, run's owner waits for a request that nothing else bounds for MostKept. Spawn is called
-// before the first request goes out.
+// is closed, run's owner waits for a request that nothing else bounds for MostKept, and no idle
+// connections are used: see Stir. Spawn is called before the first request goes out.
 func (s *Server) Spawn(run func(func()), ends <-chan struct{}) { s.spawn, s.ends = run, ends }
 
 // freed is the channel that is told of releases of a lock without a line. It is empty for a lock

@@ -186,8 +186,8 @@ var ErrCutShort = errors.New("the request was cut short")
 
 // elsewhere sends, in another goroutine, a request that could not be sent at once. It waits for the
 // answer until p.limit after begun, and only until the caller's context ends. Part of the limit may
-// be gone: a connection's greeting went unanswered. The caller's context may be the user's: it is
-// not asked in the other goroutine.
+// be gone: a connection's greeting went unanswered, or the server did not have the script. The
+// caller's context may be the user's: it is not asked in the other goroutine.
 func (s *Server) elsewhere(p *prompt, begun time.Time, args []any, by sender) (any, error) {
 	under, end := OwnContext(p.Context)
 	kept := false // then the request is left to itself

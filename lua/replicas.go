@@ -69,8 +69,8 @@ const (
 )
 
 // replicated sends a script and, on the same connection and in the same round trip, WAIT or
-// WAITAOF. An error means that the script failed. If the lock is on its way to another node, the
-// script runs there, and no replicas are asked.
+// WAITAOF. An error means that the script failed. If the lock is on its way to another node, or its
+// node has left the cluster, the script runs where the lock is, and no replicas are asked.
 func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command []any, need Replicas) (reply []any, got *Confirmed, err error) {
 	if !need.Asked() {
 		reply, err = s.run(ctx, sc, command)

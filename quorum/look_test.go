@@ -17,7 +17,7 @@ func (w *world) untouched() {
 	w.Helper()
 	for i, rdb := range w.direct {
 		if keys := rdb.Keys(context.Background(), "*").Val(); len(keys) > 0 {
-			w.Errorf("looking has written %q at node %d", keys, i+1)
+			w.Errorf("%q was written at node %d", keys, i+1)
 		}
 	}
 }

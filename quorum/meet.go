@@ -108,8 +108,8 @@ func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
 	return all
 }
 
-// What errors of nodes wrap that are none of ours. Neither is mended by asking again, nor is it the
-// fault of a call: somebody has to mend a list of nodes, or a name.
+// What errors wrap that are about which servers the nodes are. Neither is mended by asking again, nor
+// is it the fault of a call: somebody has to mend a list of nodes, or a name.
 var (
 	errOther = errors.New("the node belongs to another quorum")
 	errTwice = errors.New("two nodes are one server")

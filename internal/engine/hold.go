@@ -106,8 +106,8 @@ func (c *Core) ForcedHere(record string, match func(*Hold) bool) {
 
 // Doubt handles the name of a lock's holder in an answer; at is the time of the answer by the
 // server's clock. The name is empty if the server has forgotten the holder. A hold of this process
-// is renewed at once if the answer names another holder. The renewal puts the hold back, or says
-// that the hold is lost.
+// is renewed at once if the answer names another holder, unless it is in doubt already. The renewal
+// puts the hold back, or says that the hold is lost.
 func (c *Core) Doubt(record, holder string, at lua.Micros) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -179,7 +179,7 @@ func (b *batch) sendAll(c *Core) {
 		to := min(from+lua.MaxRenewals, len(b.holds))
 		c.Go(func() { _ = c.renew(b.holds[from:to], b.renewals[from:to]) })
 	}
-	if _, one := c.protocol.(own); one { // a quorum asks its nodes by itself
+	if _, one := c.protocol.(own); one { // a quorum probes its nodes; Redisson's stir when they time out
 		if i := slices.Index(b.late, true); i >= 0 {
 			c.Server.Stir(b.holds[i].Keys)
 		}

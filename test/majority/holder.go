@@ -46,7 +46,7 @@ func (w *world) lacks(c, i int8) bool {
 	return k.stage == holding && (!k.Has(int(i), w.time()) || k.missed(i))
 }
 
-// renewsAll is Locker.Renew.
+// renewsAll is strategy.Renew.
 func (w *world) renewsAll(c int8) {
 	k := &w.calls[c]
 	k.renewed, k.tended = true, true

@@ -122,7 +122,7 @@ func (b *body) distinct() finding {
 		if other := first[s.Run]; other != "" {
 			return finding{
 				Check: "distinct", Status: wrong, Found: fmt.Sprintf("%s and %s are one server, with the run id %s", other, s.Node, s.Run),
-				Do: "name each server once: one that counts twice is a majority by itself, and all calls refuse it",
+				Do: "name each server once: one that counts twice is a majority by itself. A process refuses it at its first call, and does not look again",
 			}
 		}
 		first[s.Run] = s.Node
