@@ -82,10 +82,13 @@ func TestAWaiterIsEvictedOnceAndNobodyWhoHasTheLock(t *testing.T) {
 	onBoth(t, func(w *world) {
 		a, b := w.locker(), w.locker()
 		lease := w.has(a, "x")
-		first, second := w.queues(b, "x"), w.queues(b, "x")
+		first, second := w.queues(b, "x", Note("first")), w.queues(b, "x", Note("second"))
 		state, err := a.Inspect(w.Context(), "x")
 		w.must(err)
 		gone, next := state.Waiters[0].ID, state.Waiters[1].ID
+		if state.Waiters[0].Note == "second" { // a node has yet to be told the place of the first
+			gone, next = next, gone
+		}
 		w.must(a.Evict(w.Context(), "x", gone))
 		w.is(w.ends(first).err, ErrEvicted)
 		w.until("no node shows it", func() bool {
@@ -194,11 +197,13 @@ func TestAWaiterWithAVoteGivesItBackWhenItIsEvicted(t *testing.T) {
 		}
 	}
 	waits := w.queues(b, "x")
-	state, err := a.Inspect(w.Context(), "x")
-	w.must(err)
-	if state.Nodes[0].Vote == nil || len(state.Waiters) != 1 {
-		t.Fatalf("%+v", state)
-	}
+	var state *State
+	w.until("the first node has granted it", func() (granted bool) {
+		var err error
+		state, err = a.Inspect(w.Context(), "x")
+		w.must(err)
+		return state.Nodes[0].Vote != nil && len(state.Waiters) == 1
+	})
 	w.must(a.Evict(w.Context(), "x", state.Waiters[0].ID))
 	w.is(w.ends(waits).err, ErrEvicted)
 	w.until("the vote is given back", func() bool { return w.direct[0].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 })
@@ -328,6 +333,7 @@ func TestAWaiterThatWasToldOfItsEvictionHasTheLockOnlyIfANodeKnowsThat(t *testin
 					w.enters(rdb, l, i, keys, ticket)
 				}
 			}
+			w.until("nothing is under way", admin.idle) // as a late leave of y
 			var late, again []*faultproxy.Handle
 			for _, p := range proxies {
 				late = append(late, p.Add(faultproxy.Rule{Match: executes(leaveScript), Times: 1, Action: faultproxy.HoldRequest()}))

@@ -53,8 +53,7 @@ func TestAHolderWhoseLockOneNodeDropsAsItsClockJumpsStaysTheOnlyOneAndWinsTheNod
 	w.everywhere(lease, 5)
 	for _, i := range []int{2, 4} { // a minority of the nodes breaks its promise
 		w.must(w.direct[i].Del(w.Context(), "quorum:lock:{x}").Err())
-		_, err := b.TryLock(w.Context(), "x")
-		w.is(err, ErrHeld)
+		w.refused(b)
 	}
 	next := w.queues(b, "x")
 	w.must(w.direct[3].Del(w.Context(), "quorum:lock:{x}").Err())
@@ -100,8 +99,9 @@ func TestAHolderOfExactlyAMajorityIsNotRobbedByARestart(t *testing.T) {
 	for what, comesBack := range comebacks {
 		t.Run(what, func(t *testing.T) {
 			w := realNodes(t, 3, "--appendonly", "yes", "--appendfsync", "always")
-			a, proxies := w.through(WithLease(3 * time.Second))
-			b := w.locker(WithLease(3 * time.Second))
+			const span = 6 * time.Second // of which the restart, or a busy machine, may take some
+			a, proxies := w.through(WithLease(span))
+			b := w.locker(WithLease(span))
 			w.unlock(w.has(b, "x"))
 			w.until("nobody had it yesterday", func() bool { return w.direct[1].Exists(w.Context(), "quorum:lock:{x}").Val() == 0 })
 			yesterday := w.copyOf(1)
@@ -167,7 +167,7 @@ func TestAllNodesThatComeBackWithYesterdaysDataGiveNothingTwiceAndNoTokenOfYeste
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := realNodes(t, 3, args...)
-			const longest = 2 * time.Second
+			const longest = 4 * time.Second
 			for _, rdb := range w.direct {
 				w.must(rdb.FlushAll(t.Context()).Err())
 			}

@@ -11,8 +11,7 @@ func TestALockIsHadWaitedForAndHandedOver(t *testing.T) {
 	onBoth(t, func(w *world) {
 		a, b := w.locker(), w.locker()
 		lease := w.has(a, "x")
-		_, err := b.TryLock(w.Context(), "x")
-		w.is(err, ErrHeld)
+		w.refused(b)
 		next := w.queues(b, "x")
 		w.unlock(lease)
 		second := w.gets(next)

@@ -144,6 +144,21 @@ func (w *world) queues(l *Locker, name string, options ...LockOption) <-chan out
 	return done
 }
 
+// refused fails unless somebody else has the lock. If the machine, or a node, stood still for as long
+// as nobody waits for a node, it tries again once all are there.
+func (w *world) refused(l *Locker) {
+	w.Helper()
+	for {
+		began := time.Now()
+		_, err := l.TryLock(w.Context(), "x")
+		if !errors.Is(err, ErrUnreachable) || time.Since(began) < silence {
+			w.is(err, ErrHeld)
+			return
+		}
+		w.until("all nodes are there", func() bool { return !slices.ContainsFunc(l.nodes, (*node).away) })
+	}
+}
+
 // gets is the Lease of a call that has waited.
 func (w *world) gets(done <-chan outcome) *Lease {
 	w.Helper()

@@ -30,7 +30,7 @@ func (w *world) deadline(owner string) float64 {
 func TestAFullServerRefusesNewLocksAndNothingElse(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Addr(), true)
 	w.kinds(func(w *world, locker func(...Option) *Locker) {
-		a, b, newcomer := locker(WithWatchdogTimeout(2*time.Second)), locker(), locker()
+		a, b, newcomer := locker(WithWatchdogTimeout(6*time.Second)), locker(), locker()
 		lease := w.has(a, "x")
 		var line []<-chan outcome
 		waiters := 3

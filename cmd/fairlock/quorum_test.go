@@ -338,8 +338,13 @@ func TestForceAndEvictWorkOnAQuorumOfWhichANodeIsDown(t *testing.T) {
 	q.decided(l, "x")
 	evicted, next := q.waiting(other, "x", fairlock.Note("second")), q.waiting(other, "x", fairlock.Note("third"))
 	q.servers[1].Kill()
-	state, err := l.Inspect(t.Context(), "x")
-	must(t, err)
+	var state *quorum.State
+	eventually(t, "both are shown in their order", func() bool {
+		var err error
+		state, err = l.Inspect(t.Context(), "x")
+		must(t, err)
+		return len(state.Waiters) == 2 && state.Waiters[0].Note == "second"
+	})
 	checkText(t, "evict", q.prints(0, "evict", "x", state.Waiters[0].ID), "x: evicted second, who had place 1 and waited for AGE")
 	if err := <-evicted; !strings.Contains(fmt.Sprint(err), "evicted") {
 		t.Error(err)

@@ -220,7 +220,7 @@ var callbackTests = []test{
 
 // loses has a Locker lose one of its two locks, while its user's code never returns.
 func (w *World) loses(never *blocked, option fairlock.Option) {
-	lease := 2 * w.Lease
+	lease := w.calm()
 	a := w.Locker(option, fairlock.WithLease(lease))
 	x, y := w.Lock(a, "x"), w.Lock(a, "y")
 	w.NoError(w.admin.Del(w.Context(), w.Record("x")).Err())

@@ -156,7 +156,7 @@ var classicTests = []test{
 			w.Unlock(next)
 		}
 	}},
-	{"when a client is gone the lock is free a lease later, however deep it was, and the next one counts from one", briefly(func(w *World) {
+	{"when a client is gone the lock is free a lease later, however deep it was, and the next one counts from one", func(w *World) {
 		b := w.Locker()
 		gone, die := w.mortal()
 		leases := []*fairlock.Lease{w.Lock(gone, "x")}
@@ -177,8 +177,8 @@ var classicTests = []test{
 			w.Is(l.Unlock(w.Context()), fairlock.ErrLost)
 		}
 		w.Unlock(next)
-	})},
-	{"when one of an owner's clients is gone the other keeps the lock, and its Unlock frees it at once", briefly(func(w *World) {
+	}},
+	{"when one of an owner's clients is gone the other keeps the lock, and its Unlock frees it at once", func(w *World) {
 		a, b := w.Locker(fairlock.WithLease(w.calm())), w.Locker()
 		saga := fairlock.WithOwner("saga-7")
 		gone, die := w.mortal()
@@ -194,7 +194,7 @@ var classicTests = []test{
 		next, err := b.TryLock(w.Context(), "x")
 		w.NoError(err)
 		w.Unlock(next)
-	})},
+	}},
 	{"the end of a nested lock does not end the renewals of the next one", func(w *World) {
 		a, b := w.Locker(), w.Locker()
 		outer := w.Lock(a, "x")

@@ -79,7 +79,7 @@ var leaseTests = []test{
 		w.Is(lease.Err(), fairlock.ErrLost)
 		w.Is(lease.Unlock(w.Context()), fairlock.ErrLost)
 	}},
-	{"the next in line gets the lock when its holder is gone, a lease later", briefly(func(w *World) {
+	{"the next in line gets the lock when its holder is gone, a lease later", func(w *World) {
 		rdb := w.Dial()
 		gone := w.New(rdb, fairlock.WithLease(w.Lease))
 		lease := w.Lock(gone, "x")
@@ -89,7 +89,7 @@ var leaseTests = []test{
 		w.NoError(rdb.Close())
 		w.That(lease.Err() != nil, "trusted after Close")
 		w.Unlock(w.Take(next))
-	})},
+	}},
 	{"Extend makes trust last, whatever the lease, and never shortens it", briefly(func(w *World) {
 		a := w.Locker()
 		lease := w.Lock(a, "x", fairlock.LeaseFor(w.Lease))

@@ -61,7 +61,8 @@ func TestAReleaseOfAPlainLockWhoseAnswerWasLostIsCleanAndTheNextHasIt(t *testing
 
 func TestATryOfAPlainLockThatIsExecutedAfterItsCallerGaveUpHoldsNothing(t *testing.T) {
 	onFaulty(t, func(f *faulty) {
-		a := f.plain().Behind()
+		f.plain()
+		a := f.User(&redis.Options{Addr: f.Proxy.Addr(), ReadTimeout: world.Patience}) // else it might ask again
 		f.Unlocks(a.Locks("x"))
 		held := f.Once(f.Verb("enter"), faultproxy.HoldRequest())
 		ctx, cancel := context.WithTimeout(background, 200*time.Millisecond)

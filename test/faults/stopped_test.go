@@ -48,8 +48,8 @@ func TestCloseOnAStoppedServerReturnsAndKeepsNobodyWaiting(t *testing.T) {
 	f := newFaulty(t)
 	brief := fairlock.WithLease(world.BriefLease)
 	a := f.User(&redis.Options{Addr: f.Addr, ReadTimeout: 300 * time.Millisecond}, brief)
-	b := f.Beside(fairlock.WithLease(world.CalmLease)) // what it holds outlasts the stop
-	held, lease := b.Locks("held"), a.Locks("mine")
+	b := f.Beside(fairlock.WithLease(2 * world.CalmLease)) // what it holds outlasts the stop
+	held, lease := b.Locks("held"), a.Locks("mine", fairlock.LeaseFor(2*world.CalmLease))
 	first, second := a.Queues("held", 1), b.Queues("held", 2)
 	f.Server.Pause()
 	f.Within(world.Soon, "Close", func() { f.Must(a.Close()) })

@@ -158,7 +158,7 @@ func TestTriesThatWaitEndInTimeAndLeaveTheLine(t *testing.T) {
 
 func TestAHoldIsRenewedForJavaToSee(t *testing.T) {
 	each(t, func(w *world, j *java.JVM, kind java.Kind) {
-		const watchdog = 2 * time.Second
+		const watchdog = 4 * time.Second
 		l := w.locker(kind, redisson.WithWatchdogTimeout(watchdog))
 		lease := w.has(l, "x")
 		next := j.Thread("a").Lock(kind, "x")

@@ -17,8 +17,8 @@ import (
 
 const (
 	saga          = "saga-7"
-	ownerLease    = 2 * time.Second // of processes that are killed soon
-	survivorLease = 3 * time.Second
+	ownerLease    = 3 * time.Second // of processes that are killed soon
+	survivorLease = 6 * time.Second
 )
 
 // family is a stage for one kind of lock, on which several processes act in the name of one owner.

@@ -73,7 +73,7 @@ func (s *settlers) busy() string { return s.prefix + " busy" }
 func settle(t *testing.T, c *redistest.Cluster, kind world.Kind, prefix string, each int64) *settlers {
 	t.Helper()
 	locker := func() conformance.Locker {
-		l := kind(c.Client(t), fairlock.WithLease(3*time.Second), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
+		l := kind(c.Client(t), fairlock.WithLease(6*time.Second), fairlock.WithLogger(slog.New(slog.DiscardHandler)))
 		t.Cleanup(func() { _ = l.Close() }) // it never fails
 		return l
 	}
