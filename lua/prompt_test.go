@@ -271,6 +271,7 @@ func TestAPromptRequestThatWasAnsweredIsNotSentAgainWhateverAHookAsksItsContext(
 	ticket := NewTicket("a", 1, usual, "", "")
 	_, err := a.Enter(ctx, s.keys, Enter{Spare: usual, Tickets: []EnterTicket{{Ticket: ticket}}})
 	must(t, err)
+	must(t, c.ScriptLoad(ctx, leaveScript.source).Err())
 	hook := new(doubter)
 	c.AddHook(hook)
 	soon, _ := a.Prompt(ctx, 5*time.Second)
