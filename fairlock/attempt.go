@@ -75,7 +75,8 @@ func (l *Locker) begin(call engine.Call) (*attempt, error) {
 
 // open sends an attempt's first request, unless another call of its batch does. It uses the
 // caller's own goroutine if the request is sure to come back soon, and nothing may bring the lock
-// before that. The context is asked before others rely on this call: it may be the user's, and panic.
+// before that. The context is asked before others rely on this call: it may be the user's, and
+// panic.
 func (l *Locker) open(ctx context.Context, a *attempt) {
 	var server *lua.Server
 	prompt := false
@@ -96,8 +97,9 @@ func (l *Locker) open(ctx context.Context, a *attempt) {
 	l.core.Go(func() { l.first(context.WithoutCancel(ctx), cmp.Or(a.Server, l.core.Server), a, with) })
 }
 
-// mayHear reports whether a message or a turn may bring the lock before a's own request is answered:
-// this process has a line or a run there. Then a's caller waits for both, and sends nothing itself.
+// mayHear reports whether a message or a turn may bring the lock before a's own request is
+// answered: this process has a line or a run there. Then a's caller waits for both, and sends
+// nothing itself.
 func (l *Locker) mayHear(a *attempt) bool {
 	if a.Try {
 		return false

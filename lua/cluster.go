@@ -72,9 +72,9 @@ func (s *Server) reloadSlots(err error) {
 
 // home is the client of the one server that keeps the lock, as far as is known. That client follows
 // no redirection.
-func (s *Server) home(ctx context.Context, keys Keys) (redis.UniversalClient, error) {
+func (s *Server) home(ctx context.Context, record string) (redis.UniversalClient, error) {
 	if s.Sharded() {
-		node, err := s.cluster.MasterForKey(ctx, keys.Record())
+		node, err := s.cluster.MasterForKey(ctx, record)
 		return node, seen(err)
 	}
 	return s.rdb, nil
@@ -83,15 +83,16 @@ func (s *Server) home(ctx context.Context, keys Keys) (redis.UniversalClient, er
 // Node is the node that keeps the lock, or the whole cluster as long as the node is not known.
 // Requests about locks of different nodes do not wait for one another.
 func (s *Server) Node(keys Keys) redis.UniversalClient {
-	if home, err := s.home(context.Background(), keys); err == nil {
+	if home, err := s.home(context.Background(), keys.Record()); err == nil {
 		return home
 	}
 	return s.rdb
 }
 
-// elsewhere reports whether a node answered that another node has the keys.
+// elsewhere reports whether a node did nothing because another node has the keys: it answered so, or
+// its client is closed, for it has left the cluster.
 func elsewhere(err error) bool {
-	return says(err, "MOVED") || says(err, "ASK")
+	return says(err, "MOVED") || says(err, "ASK") || look(err).shut
 }
 
 // Masters sends a command to the server, or at the same time to each node that has keys, and

@@ -33,9 +33,9 @@ func (s *Server) Join(ctx context.Context, locks []Keys) []*JointCaller {
 	if s.together.apart && !s.Sharded() {
 		return nil
 	}
-	home, err := s.home(ctx, locks[0])
+	home, err := s.home(ctx, locks[0].Record())
 	for _, keys := range locks[1:] {
-		if other, failed := s.home(ctx, keys); err == nil && (failed != nil || other != home) {
+		if other, failed := s.home(ctx, keys.Record()); err == nil && (failed != nil || other != home) {
 			return nil
 		}
 	}
@@ -86,8 +86,7 @@ func (c *JointCaller) process(ctx context.Context, _ *prompt, request redis.Cmde
 	default:
 		<-j.answered
 	}
-	err := request.Err()
-	if err == nil || j.server.cluster == nil || !elsewhere(err) && !look(err).shut {
+	if err := request.Err(); err == nil || !elsewhere(err) || j.server.cluster == nil {
 		return err
 	}
 	return j.server.rdb.Process(ctx, request)

@@ -238,15 +238,15 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	default:
 		return s.sendBy(ctx, nil, args, by)
 	}
-	begun, first := p.starts()
+	first := p.starts()
 	if p.awaits {
 		if by != s.together {
-			return s.elsewhere(p, begun, args, by)
+			return s.elsewhere(p, args, by)
 		}
-		return s.await(p, begun, args)
+		return s.await(p, args)
 	}
-	if !first && !p.obeyed && time.Since(begun)+s.timing.bound > p.limit {
-		return s.elsewhere(p, begun, args, by) // which comes back in time
+	if !first && !p.obeyed && p.left() < s.timing.bound {
+		return s.elsewhere(p, args, by) // which comes back in time
 	}
 	p.looked.Store(0)
 	if s.timing.dials {
@@ -259,11 +259,11 @@ func (s *Server) send(ctx context.Context, args []any, by sender) (any, error) {
 	case whole(reply): // the context has said so after the answer, to a hook that asked it
 		return reply, nil
 	}
-	return s.elsewhere(p, begun, args, by)
+	return s.elsewhere(p, args, by)
 }
 
 func (s *Server) sendBy(ctx context.Context, p *prompt, args []any, by sender) (any, error) {
-	if p == nil && s.life != nil {
+	if p == nil {
 		own, over := s.under(ctx)
 		defer over()
 		ctx = own

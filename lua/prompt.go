@@ -114,14 +114,17 @@ func (p *prompt) or(ctx context.Context) context.Context {
 	return p
 }
 
-// starts returns when the first request was sent, and reports whether that is this one: a script that
-// the server does not have is sent twice.
-func (p *prompt) starts() (begun time.Time, first bool) {
+// starts notes that a request is sent, and reports whether it is the first: a script that the server
+// does not have is sent twice.
+func (p *prompt) starts() (first bool) {
 	if first = p.begun.IsZero(); first {
 		p.begun = time.Now()
 	}
-	return p.begun, first
+	return first
 }
+
+// left is what is left of the limit.
+func (p *prompt) left() time.Duration { return p.limit - time.Since(p.begun) }
 
 // unhurried is the context for a request that need not take an idle connection.
 func (p *prompt) unhurried() context.Context {
@@ -185,10 +188,10 @@ var ErrKept = errors.New("no answer in the time that a request may keep its call
 var ErrCutShort = errors.New("the request was cut short")
 
 // elsewhere sends, in another goroutine, a request that could not be sent at once. It waits for the
-// answer until p.limit after begun, and only until the caller's context ends. Part of the limit may
+// answer for as long as p has left, and only until the caller's context ends. Part of the limit may
 // be gone: a connection's greeting went unanswered, or the server did not have the script. The
 // caller's context may be the user's: it is not asked in the other goroutine.
-func (s *Server) elsewhere(p *prompt, begun time.Time, args []any, by sender) (any, error) {
+func (s *Server) elsewhere(p *prompt, args []any, by sender) (any, error) {
 	under, end := OwnContext(p.Context)
 	kept := false // then the request is left to itself
 	defer func() {
@@ -199,7 +202,7 @@ func (s *Server) elsewhere(p *prompt, begun time.Time, args []any, by sender) (a
 	if p.obeyed {
 		under = patient{under}
 	}
-	reply, err := s.sendAside(p.Context, under, p.limit-time.Since(begun), args, by)
+	reply, err := s.sendAside(p.Context, under, p.left(), args, by)
 	if kept = Kept(err); kept {
 		s.timing.keeps(p.limit)
 	}

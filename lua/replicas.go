@@ -81,7 +81,7 @@ func (s *Server) replicated(ctx context.Context, sc script, keys Keys, command [
 		answer, got, err = s.atItsNode(ctx, keys, sc.whole(command), need)
 	}
 	s.reloadSlots(err)
-	if s.Sharded() && (elsewhere(err) || look(err).shut) { // the node's client, or that of the cluster
+	if elsewhere(err) && s.Sharded() {
 		reply, err = s.run(ctx, sc, command)
 		return reply, nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Server) atItsNode(ctx context.Context, keys Keys, command []any, need R
 
 // waited sends a command, and then the question whether the replicas have its write.
 func (s *Server) waited(ctx context.Context, keys Keys, command []any, need Replicas) (any, *Confirmed, error) {
-	home, err := s.home(ctx, keys)
+	home, err := s.home(ctx, keys.Record())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +144,7 @@ func whole(reply any) bool {
 
 // Attached is how many replicas are connected to the server that keeps the lock, in step or not.
 func (s *Server) Attached(ctx context.Context, keys Keys) (int, error) {
-	home, err := s.home(ctx, keys)
+	home, err := s.home(ctx, keys.Record())
 	if err != nil {
 		return 0, err
 	}

@@ -14,12 +14,12 @@ const mostStirred = 32
 // stirEvery is the least time from one use of a server's idle connections to the next.
 const stirEvery = 500 * time.Millisecond
 
-// stirFor is how long a connection has to answer. Meanwhile a request may find all that the pool may
-// have in use, and wait.
+// stirFor is how long a connection has to answer. Meanwhile a request may find the whole pool in use,
+// and wait.
 const stirFor = time.Second
 
-// Stir uses each connection that lies idle at the lock's server once, and so closes the dead ones. It
-// is for a request that goes unanswered: a firewall may have forgotten the idle connections, and each
+// Stir uses each connection that lies idle at the lock's server once, and so closes the dead ones.
+// It is for a request that goes unanswered: a firewall may have forgotten the idle connections. Each
 // would cost a request the client's read timeout.
 func (s *Server) Stir(keys Keys) { s.stir(keys.Record()) }
 
@@ -32,12 +32,11 @@ func (s *Server) stir(record string) {
 		return
 	default:
 	}
-	node, ok := s.rdb.(*redis.Client)
-	if s.Sharded() {
-		var err error
-		node, err = s.cluster.MasterForKey(context.Background(), record)
-		ok = err == nil
+	home, err := s.home(context.Background(), record)
+	if err != nil {
+		return
 	}
+	node, ok := home.(*redis.Client)
 	if !ok || !s.mayStir(node) {
 		return
 	}
@@ -53,8 +52,8 @@ func (s *Server) stir(record string) {
 	}
 }
 
-// mayStir reports whether the node's idle connections have not been used lately, and notes that they
-// are now.
+// mayStir reports whether the node's idle connections have not been used lately, and notes that
+// they are now.
 func (s *Server) mayStir(node *redis.Client) bool {
 	kept, _ := s.stirred.LoadOrStore(node.Options().Addr, new(atomic.Int64))
 	last := kept.(*atomic.Int64) //nolint:forcetypeassert // nothing else is stored there

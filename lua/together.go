@@ -65,9 +65,9 @@ func (t *together) process(ctx context.Context, p *prompt, request redis.Cmder) 
 }
 
 // await lets another goroutine send a request, with all that are ready at the same moment: one
-// goroutine for many callers. It waits for the answer until p.limit after begun, and only until
-// the caller's context ends.
-func (s *Server) await(p *prompt, begun time.Time, args []any) (any, error) {
+// goroutine for many callers. It waits for the answer for as long as the prompt has left, and
+// only until the caller's context ends.
+func (s *Server) await(p *prompt, args []any) (any, error) {
 	t, ctx := s.together, context.WithoutCancel(p.Context)
 	request := newOnce(ctx, args)
 	b, sends := t.begin(&t.others, request, true)
@@ -80,7 +80,7 @@ func (s *Server) await(p *prompt, begun time.Time, args []any) (any, error) {
 			s.timing.took(time.Since(start), err) // asks what may be a hook's own error
 		})
 	}
-	timer := time.NewTimer(p.limit - time.Since(begun))
+	timer := time.NewTimer(p.left())
 	defer timer.Stop()
 	select {
 	case <-b.Answered:

@@ -169,9 +169,9 @@ func (l *Locker) Close() error {
 const lastWords = time.Second
 
 // forsake has requests end that wait for connections to nodes that have said nothing for lastWords,
-// until over is closed: go-redis dials a machine that is gone five times, for five seconds each. What
-// an Unlock sends after that Close waits for a connection as ever. The subscriptions to nodes that
-// are away end at once: they may be about to be made, and tell nothing.
+// until over is closed: go-redis dials a machine that is gone five times, for five seconds each.
+// What an Unlock sends after that Close waits for a connection as ever. The subscriptions to nodes
+// that are away end at once: they may be about to be made, and tell nothing.
 func (l *Locker) forsake(over <-chan struct{}) {
 	began := time.Now()
 	tick := time.NewTicker(lastWords / 2)

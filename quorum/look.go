@@ -22,9 +22,9 @@ import (
 // nothing. A lock whose votes are split is shown as free, with all who ask for it in line.
 // While nodes are away, the holder is whoever a node knows to have had a majority. The Waiters are
 // those whom a majority has among its first 500 in line: a single node may still have one that has
-// gone. Two that have just come may be shown in another order than theirs, until all nodes know their
-// places. Nodes that are away count as having each of them. A node of another quorum says so in its
-// view. It is an error if no majority of the nodes shows the lock.
+// gone. Two that have just come may be shown in another order than theirs, until all nodes know
+// their places. Nodes that are away count as having each of them. A node of another quorum says so
+// in its view. It is an error if no majority of the nodes shows the lock.
 func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 	state, err := l.inspect(ctx, name)
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *Locker) views(ctx context.Context, keys lua.Keys) (views []view, refuse
 		return views, refused, nil
 	}
 	err = l.tooFew(len(views), "show it", refused)
-	if n := len(slices.DeleteFunc(slices.Clone(refused), func(err error) bool { return !lua.WrongType(err) })); n > len(l.nodes)-l.need() {
+	if count(refused, lua.WrongType) > len(l.nodes)-l.need() {
 		err = occupied{err}
 	}
 	return nil, nil, err
@@ -142,17 +142,22 @@ func (o occupied) Unwrap() error { return o.error }
 // tooFew is why no majority of the nodes did something. If a majority is out of the question
 // because nodes refuse, it does not say that nodes are out of reach.
 func (l *Locker) tooFew(n int, did string, failed []error) error {
-	refusals := 0
-	for _, err := range failed {
-		if err != nil && !rules.Retryable(err) {
-			refusals++
-		}
-	}
+	refusals := count(failed, func(err error) bool { return err != nil && !rules.Retryable(err) })
 	text := fmt.Sprintf("%d of %d nodes %s, and a majority is %d", n, len(l.nodes), did, l.need())
 	if refusals > len(l.nodes)-l.need() {
 		return errors.Join(errors.New(text), byNode(failed))
 	}
 	return errors.Join(fmt.Errorf("%s: %w", text, rules.ErrUnreachable), byNode(failed))
+}
+
+// count is how many of the errors are of that kind.
+func count(all []error, kind func(error) bool) (n int) {
+	for _, err := range all {
+		if kind(err) {
+			n++
+		}
+	}
+	return n
 }
 
 // List goes through all locks under the Locker's prefix that are held or waited for, in no order.

@@ -30,8 +30,8 @@ func (s strategy) Meet(ctx context.Context, _ lua.Keys) error {
 
 // greet asks each node for its run id, until a majority has told different ones. It waits for the
 // others no longer than any call does, unless a node is blank, which may be told of a quorum then.
-// One node of another quorum is an error, and so are two that are one server. Others that refuse are
-// as good as away, unless they leave no majority.
+// One node of another quorum is an error, and so are two that are one server. Others that refuse
+// are as good as away, unless they leave no majority.
 func (l *Locker) greet(ctx context.Context, ask question) (blank []*node, err error) {
 	if l.err != nil {
 		return nil, l.err
@@ -108,8 +108,8 @@ func (l *Locker) askAll(ctx context.Context, ask question) <-chan met {
 	return all
 }
 
-// What errors wrap that are about which servers the nodes are. Neither is mended by asking again, nor
-// is it the fault of a call: somebody has to mend a list of nodes, or a name.
+// What errors wrap that are about which servers the nodes are. Neither is mended by asking again,
+// nor is it the fault of a call: somebody has to mend a list of nodes, or a name.
 var (
 	errOther = errors.New("the node belongs to another quorum")
 	errTwice = errors.New("two nodes are one server")

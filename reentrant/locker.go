@@ -131,9 +131,9 @@ func (l *Locker) Inspect(ctx context.Context, name string) (*State, error) {
 }
 
 // List goes through all locks under the Locker's prefix that are held, in no order, by SCAN. A lock
-// that is held all the time is shown once; any other is shown once or not at all. On a cluster a lock
-// may be missing whose slot moves meanwhile, or whose master is replaced. List takes about two round
-// trips for every hundred keys of the database. An error ends it.
+// that is held all the time is shown once; any other is shown once or not at all. On a cluster a
+// lock may be missing whose slot moves meanwhile, or whose master is replaced. List takes about two
+// round trips for every hundred keys of the database. An error ends it.
 func (l *Locker) List(ctx context.Context) iter.Seq2[*State, error] { return l.core.List(ctx) }
 
 // Overhear goes through what the server tells the clients of locks, as it happens: every release

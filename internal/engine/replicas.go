@@ -96,7 +96,8 @@ func (c *Core) askReplicas(ctx context.Context, t *Turn, need lua.Replicas) (got
 		sent := time.Now()
 		if err := c.Await(ctx, func(ctx context.Context) {
 			a := answer{Renewed: lua.Renewed{Err: lua.ErrCutShort}} // unless Confirm returns
-			defer func() { h.Requests.Done(a.Err) }()               // after takeIn: a turn might begin in between
+			// After takeIn: a turn might begin in between.
+			defer func() { h.Requests.Done(a.Err) }()
 			a.Renewed, a.got = c.Server.Confirm(context.WithoutCancel(ctx), renewal, need)
 			c.takeIn(h, renewal, leased, sent, a.Renewed) // also if the call has gone
 			answers <- a

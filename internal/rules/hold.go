@@ -304,8 +304,8 @@ func (h *Hold) TakenOver(lease time.Duration) {
 // Doubted takes in whom an answer names as the lock's holder: nobody, if the server has forgotten.
 // at is when the server answered, began when the hold began, both by the server's clock. If the
 // named holder is not the hold's owner, a renewal goes out at once, also beside one that is under
-// way: that one's answer may be older. A further doubt waits for the answer to that renewal. The hold
-// comes back or is lost. Doubted reports whether the hold is due sooner than it was.
+// way: that one's answer may be older. A further doubt waits for the answer to that renewal. The
+// hold comes back or is lost. Doubted reports whether the hold is due sooner than it was.
 func (h *Hold) Doubted(holder, owner string, at, began lua.Micros, now time.Time) bool {
 	switch {
 	case h.State != Held || holder == owner:
