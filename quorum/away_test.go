@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,22 +13,14 @@ import (
 
 	"github.com/fairlock/locks/internal/rules"
 	"github.com/fairlock/locks/test/faultproxy"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/written"
 )
 
 // calls is how many scripts a node has run.
-func (w *world) calls(i int) (count int) {
+func (w *world) calls(i int) int {
 	w.Helper()
-	info, err := w.direct[i].Info(context.Background(), "commandstats").Result()
-	w.must(err)
-	for line := range strings.Lines(info) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
-			number, _, _ := strings.Cut(rest, ",")
-			count, err = strconv.Atoi(number)
-			w.must(err)
-		}
-	}
-	return count
+	return redistest.Calls(w, w.direct[i], "evalsha")
 }
 
 func TestANodeThatRefusesToWriteIsNotAskedAsFastAsItAnswers(t *testing.T) {
@@ -183,17 +174,7 @@ func TestAHolderKeepsItsLockThoughAllPooledConnectionsDieUnnoticed(t *testing.T)
 		lease := h.has(l, "x")
 		time.Sleep(2 * time.Second) // until it has a lease, and not only a claim
 		for _, n := range l.nodes {
-			var all []*redis.Conn
-			for range 20 {
-				c := n.rdb.(*redis.Client).Conn() //nolint:forcetypeassert // it is one
-				if err := c.Ping(h.Context()).Err(); err != nil {
-					h.Fatal(err)
-				}
-				all = append(all, c)
-			}
-			for _, c := range all {
-				_ = c.Close()
-			}
+			redistest.FillPool(h, n.rdb.(*redis.Client), 20) //nolint:forcetypeassert // it is one
 		}
 		h.disconnects()
 		time.Sleep(2 * time.Minute)

@@ -141,8 +141,8 @@ var ways = map[string]func(h *hushed, harm func()) *Locker{
 	},
 }
 
-// closesWithin fails if a Close takes longer, however the Locker has come to miss the first node, or
-// if the others do not hear that its calls have left. Its clients wait for answers for so long.
+// closesWithin fails if a Close takes longer, however the Locker has come to miss the first node,
+// or if the others do not hear that its calls have left. Its clients wait for answers for so long.
 func closesWithin(t *testing.T, reads, limit time.Duration, harm func(h *hushed)) {
 	for way, begin := range ways {
 		for _, obeys := range []bool{false, true} {

@@ -15,13 +15,10 @@ import (
 
 	"github.com/fairlock/locks/test/poll"
 	"github.com/fairlock/locks/test/redistest"
+	"github.com/fairlock/locks/test/workers"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(dials)) }
-
-// dials is where go-redis tries again to reach a server that is away. It goes on for a second after
-// the pool was closed.
-const dials = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(workers.Dials)) }
 
 const patience = 20 * time.Second
 
@@ -148,8 +145,8 @@ func (w *world) queues(l *Locker, name string, options ...LockOption) <-chan out
 	return done
 }
 
-// refused fails unless somebody else has the lock. If the machine, or a node, stood still for as long
-// as nobody waits for a node, it tries again once all are there.
+// refused fails unless somebody else has the lock. If the machine, or a node, stood still for as
+// long as nobody waits for a node, it tries again once all are there.
 func (w *world) refused(l *Locker) {
 	w.Helper()
 	for {

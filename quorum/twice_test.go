@@ -5,45 +5,28 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// names are where addresses lead.
-type names struct {
-	mu sync.Mutex // guards to
-	to map[string]string
-}
-
-func (n *names) leads(name, addr string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.to[name] = addr
-}
-
-func (n *names) dial(ctx context.Context, network, name string) (net.Conn, error) {
-	n.mu.Lock()
-	addr := n.to[name]
-	n.mu.Unlock()
-	return new(net.Dialer).DialContext(ctx, network, addr)
-}
-
-// named is a Locker that knows the nodes as a:1, b:1 and c:1.
-func (w *world) named() (*Locker, *names) {
+// named is a Locker that knows the nodes as a:1, b:1 and c:1. These lead to the addresses.
+func (w *world) named(addrs ...string) *Locker {
 	w.Helper()
-	all := &names{to: make(map[string]string)}
 	var nodes []redis.UniversalClient
 	for i, name := range []string{"a:1", "b:1", "c:1"} {
-		all.leads(name, w.addrs[i])
-		rdb := redis.NewClient(&redis.Options{Addr: name, MaxRetries: -1, DialerRetries: 1, Dialer: all.dial})
+		rdb := redis.NewClient(&redis.Options{
+			Addr: name, MaxRetries: -1, DialerRetries: 1,
+			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, addrs[i])
+			},
+		})
 		w.Cleanup(func() { _ = rdb.Close() })
 		nodes = append(nodes, rdb)
 	}
 	l := New(nodes, WithSet("named"))
 	w.Cleanup(func() { _ = l.Close() })
-	return l, all
+	return l
 }
 
 // saysTwice fails unless an error says that two addresses lead to one server, and which.
@@ -65,8 +48,7 @@ func (w *world) saysTwice(what string, err error) {
 // A handler of requests, or a leader that stands for election, goes on when somebody has mended it.
 func TestTwoAddressesOfOneServerAreRefusedAsNoFaultOfTheCallAndNothingIsWritten(t *testing.T) {
 	w := strangers(t)
-	l, names := w.named()
-	names.leads("c:1", w.addrs[1])
+	l := w.named(w.addrs[0], w.addrs[1], w.addrs[1])
 	for range 2 {
 		_, err := l.TryLock(w.Context(), "x")
 		w.saysTwice("TryLock", err)
@@ -76,7 +58,7 @@ func TestTwoAddressesOfOneServerAreRefusedAsNoFaultOfTheCallAndNothingIsWritten(
 		w.saysTwice("Init", l.Init(w.Context()))
 	}
 	w.untouched()
-	mended, _ := w.named()
+	mended := w.named(w.addrs...)
 	w.must(mended.Init(w.Context()))
 	w.unlock(w.has(mended, "x"))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/locks/fairlock"
 	"github.com/fairlock/locks/test/conformance"
+	"github.com/fairlock/locks/test/redistest"
 	"github.com/fairlock/locks/test/world"
 )
 
@@ -63,13 +64,13 @@ func TestAHolderKeepsItsLockThoughAllPooledConnectionsDieUnnoticed(t *testing.T)
 			n.cut()
 		})
 		lease := s.lock(l)
-		fill(s, rdb)
+		redistest.FillPool(s, rdb, 20)
 		n.forgets()
 		time.Sleep(2 * time.Minute)
 		if err := lease.Err(); err != nil {
 			s.Error(err)
 		}
-		fill(s, rdb)
+		redistest.FillPool(s, rdb, 20)
 		n.forgets()
 		_ = lease.Unlock(context.Background()) // it may go unanswered
 		other, _ := s.client()
@@ -79,22 +80,6 @@ func TestAHolderKeepsItsLockThoughAllPooledConnectionsDieUnnoticed(t *testing.T)
 			s.Errorf("the lock was given back after %v", took)
 		}
 	})
-}
-
-// fill has twenty connections lie idle in a client's pool.
-func fill(s lossy, rdb *redis.Client) {
-	s.Helper()
-	var all []*redis.Conn
-	for range 20 {
-		c := rdb.Conn()
-		if err := c.Ping(s.Context()).Err(); err != nil {
-			s.Fatal(err)
-		}
-		all = append(all, c)
-	}
-	for _, c := range all {
-		_ = c.Close() // it goes back to the pool
-	}
 }
 
 // The first call after the loss has a short lease of its own, and its client knows of the holder's

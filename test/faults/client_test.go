@@ -14,40 +14,30 @@ import (
 )
 
 func TestACallThatWaitsEndsWhenItsClientIsClosed(t *testing.T) {
-	onBothKinds(t, func(f *faulty) {
-		held := f.Beside().Locks("x")
-		u := f.Behind()
-		w := u.WaitsPlainly("x")
-		f.Must(u.Client.Close())
-		f.Unlocks(held)
-		f.Within(world.Patience, "Lock", func() {
-			if err := w.Fails(); !errors.Is(err, redis.ErrClosed) {
-				f.Errorf("it says %v", err)
-			}
-		})
-		// To the server, who was next has died. A plain lock knows of nobody who is next.
-		if err := f.Beside().ForceUnlock(background, "x"); !errors.Is(err, fairlock.ErrNotHeld) {
-			f.Must(err)
-		}
-	})
+	onBothKinds(t, func(f *faulty) { f.endsWithItsClient() })
 }
 
 func TestACallThatAsksReplicasEndsWhenItsClientIsClosed(t *testing.T) {
-	onBothKinds(t, func(f *faulty) {
-		held := f.Beside().Locks("x")
-		u := f.Behind()
-		w := u.WaitsPlainly("x", fairlock.WithReplicas(1, 10*time.Millisecond))
-		f.Must(u.Client.Close())
-		f.Unlocks(held)
-		f.Within(world.Patience, "Lock", func() {
-			if err := w.Fails(); !errors.Is(err, redis.ErrClosed) {
-				f.Errorf("it says %v", err)
-			}
-		})
-		if err := f.Beside().ForceUnlock(background, "x"); !errors.Is(err, fairlock.ErrNotHeld) {
-			f.Must(err)
+	onBothKinds(t, func(f *faulty) { f.endsWithItsClient(fairlock.WithReplicas(1, 10*time.Millisecond)) })
+}
+
+// endsWithItsClient has a call wait whose client is then closed.
+func (f *faulty) endsWithItsClient(options ...fairlock.LockOption) {
+	f.Helper()
+	held := f.Beside().Locks("x")
+	u := f.Behind()
+	w := u.WaitsPlainly("x", options...)
+	f.Must(u.Client.Close())
+	f.Unlocks(held)
+	f.Within(world.Patience, "Lock", func() {
+		if err := w.Fails(); !errors.Is(err, redis.ErrClosed) {
+			f.Errorf("it says %v", err)
 		}
 	})
+	// To the server, who was next has died. A plain lock knows of nobody who is next.
+	if err := f.Beside().ForceUnlock(background, "x"); !errors.Is(err, fairlock.ErrNotHeld) {
+		f.Must(err)
+	}
 }
 
 func TestAnUnlockWhoseClientIsClosedSaysSoAtOnce(t *testing.T) {

@@ -87,12 +87,16 @@ func (s *Sentinels) watcher() *Server {
 // distrusting its clock for half a minute because the machine is busy.
 func (s *Sentinels) hurried(w *Server) {
 	s.tb.Helper()
+	s.debug(w, "ping-period", 300, "info-period", 500, "publish-period", quick, "ask-period", 200, "tilt-trigger", 60_000)
+}
+
+// debug changes what a sentinel has no other settings for.
+func (s *Sentinels) debug(w *Server, settings ...any) {
+	s.tb.Helper()
 	c := w.Client(s.tb, func(o *redis.Options) { o.DisableIdentity = true })
 	defer c.Close()
-	err := c.Do(context.Background(), "sentinel", "debug", "ping-period", 300, "info-period", 500, "publish-period", quick, "ask-period", 200,
-		"tilt-trigger", 60_000).Err()
-	if err != nil {
-		s.tb.Fatalf("hurry a sentinel: %v", err)
+	if err := c.Do(context.Background(), append([]any{"sentinel", "debug"}, settings...)...).Err(); err != nil {
+		s.tb.Fatalf("set %v of a sentinel: %v", settings, err)
 	}
 }
 
@@ -154,8 +158,8 @@ func (s *Sentinels) patience(w *Server, ms int) {
 }
 
 // quick and calm are the milliseconds from one greeting of a sentinel to the next. A sentinel that
-// sees a replica become a master makes it a replica again, unless it hears of the switch within four
-// of its greeting periods. On a busy machine four quick ones are too few; and then all sentinels
+// sees a replica become a master makes it a replica again, unless it hears of the switch within
+// four of its greeting periods. On a busy machine four quick ones are too few. Then all sentinels
 // would name a replica, and leave it so for as long as the master of before is alive.
 const quick, calm = 200, 2000
 
@@ -163,14 +167,8 @@ const quick, calm = 200, 2000
 func (s *Sentinels) greeting(ms int) {
 	s.tb.Helper()
 	for _, w := range s.watchers {
-		if w.process().ended() {
-			continue
-		}
-		c := w.Client(s.tb, func(o *redis.Options) { o.DisableIdentity = true })
-		err := c.Do(context.Background(), "sentinel", "debug", "publish-period", ms).Err()
-		_ = c.Close() // it has answered
-		if err != nil {
-			s.tb.Fatalf("set how often a sentinel greets: %v", err)
+		if !w.process().ended() {
+			s.debug(w, "publish-period", ms)
 		}
 	}
 }

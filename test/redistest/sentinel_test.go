@@ -51,8 +51,9 @@ func TestNoSentinelTakesAMasterForDeadThatStandsStill(t *testing.T) {
 	s.KillMaster()
 }
 
-// The sentinel that promotes a server dies before it tells the others of that. In two seconds, quick
-// ones would have made that server a replica again, and named it the master later all the same.
+// The sentinel that promotes a server dies before it tells the others of that. In two seconds,
+// quick ones would have made that server a replica again, and named it the master later all the
+// same.
 func TestANewMasterStaysOneWhileTheOthersHaveYetToHearOfIt(t *testing.T) {
 	s := StartSentinels(t)
 	s.greeting(calm)

@@ -106,13 +106,8 @@ func hasJustAsked(t *testing.T, rdb *redis.Client, waiters string) {
 // seconds, or of the waiter, every five.
 func hasJustRunAScript(t *testing.T, rdb *redis.Client) {
 	t.Helper()
-	executed := func() string {
-		_, after, _ := strings.Cut(rdb.Info(t.Context(), "commandstats").Val(), "cmdstat_evalsha:calls=")
-		calls, _, _ := strings.Cut(after, ",")
-		return calls
-	}
-	before := executed()
-	world.Until(t, "a script has run", func() bool { return executed() != before })
+	before := redistest.Calls(t, rdb, "evalsha")
+	world.Until(t, "a script has run", func() bool { return redistest.Calls(t, rdb, "evalsha") != before })
 }
 
 func TestBehindSentinelsReplicasConfirmALockAndThoseOfTheNextMasterToo(t *testing.T) {

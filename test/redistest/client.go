@@ -1,0 +1,45 @@
+package redistest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// FillPool has so many connections lie idle in a client's pool.
+func FillPool(tb testing.TB, rdb *redis.Client, n int) {
+	tb.Helper()
+	var all []*redis.Conn
+	for range n {
+		c := rdb.Conn()
+		if err := c.Ping(context.Background()).Err(); err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		_ = c.Close() // it goes back to the pool
+	}
+}
+
+// Calls is how often the server has executed a command.
+func Calls(tb testing.TB, rdb *redis.Client, command string) int {
+	tb.Helper()
+	stats, err := rdb.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, after, ever := strings.Cut(stats, "cmdstat_"+command+":calls=")
+	if !ever {
+		return 0
+	}
+	text, _, _ := strings.Cut(after, ",")
+	calls, err := strconv.Atoi(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return calls
+}
