@@ -51,12 +51,15 @@ func play(ctx context.Context, s *stage.Stage) (err error) {
 
 // found starts three servers and makes them a quorum.
 func (o *operator) found(ctx context.Context) error {
+	var listeners []net.Listener // all at once: a port that is free again may be given out again
 	for range 3 {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
-		o.addrs = append(o.addrs, listener.Addr().String())
+		listeners, o.addrs = append(listeners, listener), append(o.addrs, listener.Addr().String())
+	}
+	for _, listener := range listeners {
 		if err := listener.Close(); err != nil {
 			return err
 		}
